@@ -1,13 +1,13 @@
 """Reprise: the page and the command line.
 
 python app.py                       serve the page
-python app.py speak "Hello." …      speak into a file
-python app.py check FILE            say whether a file was made here
+python app.py speak "Hello." …      synthesize speech to a file
+python app.py check FILE            check whether a file was made with Reprise
 python app.py voices list …         manage saved voices
-python app.py keys create NAME …    manage the keys of programs that call the server
+python app.py keys create NAME …    manage API keys
 python app.py library copy FROM TO  move the library to another database
-python app.py wyoming               speak for Home Assistant
-python app.py mcp                   tools for language models
+python app.py wyoming               serve speech to Home Assistant
+python app.py mcp                   serve tools to language models
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ def wyoming(
     device: options.DeviceAfter = None,
     database: options.DatabaseAfter = None,
 ) -> None:
-    """Speak for Home Assistant, by the Wyoming protocol."""
+    """Serve speech to Home Assistant over the Wyoming protocol."""
     command = context_of(context, model=model, device=device, database=database)
     with exit_on_error():
         require("wyoming")
@@ -137,7 +137,7 @@ def mcp(
     device: options.DeviceAfter = None,
     database: options.DatabaseAfter = None,
 ) -> None:
-    """Offer tools to a language model's program, by MCP over standard input and output."""
+    """Serve tools to a language model's client: MCP over standard input and output."""
     command = context_of(context, model=model, device=device, database=database)
     with exit_on_error():
         require("mcp", MCP)

@@ -1,1 +1,1 @@
-"""The HTTP API for other programs, in the shapes that existing clients speak."""
+"""The HTTP API for other programs, compatible with existing clients."""

@@ -1,4 +1,4 @@
-"""The outermost middleware of the API: the caller's key and rate, then the size of the body, before any is read."""
+"""The API's access middleware. It checks the caller's key and rate limit, and bounds the size of the body."""
 
 from __future__ import annotations
 
@@ -16,34 +16,34 @@ from api.errors import refusal, response_to
 from engine.errors import RepriseError
 from studio.access import Access, Caller, KeyRefused
 
-CALLER = "caller"  # in a request's state
+CALLER = "caller"  # key in a request's state
 MOST_JSON = 1 << 20  # bytes of a body
 MOST_WITH_AUDIO = 32 << 20  # a clip of 90 s, 48 kHz, two channels, as base64
 SILENCE = 30.0  # seconds without a byte of a body
 _OPEN = ("/health", "/health/live", "/health/ready", "/v1/openapi.json")
-# Clients that fill a list of voices or models send no key here; without one it holds what everyone may know.
+# Some clients list voices or models without a key. The list then contains only public entries.
 _LISTS = ("/v1/audio/voices", "/audio/voices", "/v1/audio/models")
 _WITH_AUDIO = ("/v1/audio/", "/v1/tts", "/v1/references", "/mcp")
-GUEST = Caller("guest")  # an owner of nothing
+GUEST = Caller("guest")  # owns nothing
 
 IsLocal = Callable[[Scope], bool]
 
 
 def caller_of(connection: HTTPConnection) -> Caller:
-    """Who sent a request."""
+    """Return the caller that sent a request."""
     caller: Caller = connection.scope["state"][CALLER]
     return caller
 
 
 class AccessMiddleware:
-    """Admits callers; the others get 401, or 429, or 413."""
+    """Middleware that passes on permitted requests and refuses others with 401, 413 or 429."""
 
     def __init__(self, app: ASGIApp, access: Access, is_local: IsLocal) -> None:
-        """is_local: whether a request came from this machine, and not from another site's page."""
+        """is_local: whether a request came from a program on this machine, not from another site's page."""
         self._app, self._access, self._is_local = app, access, is_local
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a request on with its caller in the state, or respond."""
+        """Pass on a request with its caller in the state, or refuse it."""
         if scope["type"] not in ("http", "websocket"):
             await self._app(scope, receive, send)
             return
@@ -78,7 +78,7 @@ class AccessMiddleware:
 
 
 async def _refuse(response: Response, scope: Scope, receive: Receive, send: Send) -> None:
-    """Send a response; a web socket is closed before it is accepted, with the response where the server can."""
+    """Send a response. A WebSocket is closed before it is accepted, with the response if the server supports it."""
     if scope["type"] == "websocket" and "websocket.http.response" not in scope.get("extensions", {}):
         await send({"type": "websocket.close", "code": 1008})
         return
@@ -87,7 +87,7 @@ async def _refuse(response: Response, scope: Scope, receive: Receive, send: Send
 
 
 def _bounded(receive: Receive, most: int) -> Receive:
-    """A `receive` that raises HTTPException for a body that is too large, or whose bytes stop coming."""
+    """Return a `receive` that raises HTTPException if the body is too large or stops arriving."""
     size, complete = 0, False
 
     async def bounded() -> Message:

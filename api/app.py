@@ -1,4 +1,4 @@
-"""The API's application: its operations behind keys and limits."""
+"""The API's ASGI application: its operations, protected by keys and limits."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ DESCRIPTION = "Speech in cloned voices: OpenAI's speech operations, with a seed,
 
 
 def create_api(app: AppContext, is_local: IsLocal, *, clip_hosts: Iterable[str] = ()) -> ASGIApp:
-    """Make the API's application. It starts nothing: `web.serve` passes it the requests of its paths.
+    """Create the API's application. Nothing is started: `web.serve` passes it the requests for its paths.
 
-    is_local: whether a request came from a program on this machine, and not from another site's page. clip_hosts: names
-    of hosts that clips may be fetched from.
+    is_local: whether a request came from a program on this machine, not from another site's page. clip_hosts: names of
+    hosts that clips may be fetched from.
     """
     access = Access(app.storage.keys)
     context = ApiContext.create(app, access, clip_hosts)
@@ -69,7 +69,7 @@ def create_api(app: AppContext, is_local: IsLocal, *, clip_hosts: Iterable[str] 
 
 
 class _GradioEndpoints:
-    """The endpoints for `gradio_client`, made at the first request."""
+    """The endpoints for `gradio_client`, created at the first request."""
 
     def __init__(self, context: ApiContext) -> None:
         self._context = context

@@ -15,10 +15,10 @@ router = APIRouter(tags=["speech"])
 
 
 class CheckedAudio(BaseModel):
-    """What a file shows. tagged: whether its tags say that Reprise made it; the following fields are theirs.
+    """The origin of a file. tagged: whether its tags say that Reprise made it; the fields up to `made` are from them.
 
-    voices: ids, or `model:NAME` for a voice of the model's own. made: the day, as YYYY-MM-DD. watermark: of Reprise or
-    another program with Perth, in its first half minute; `unknown` where this server cannot look for it.
+    voices: ids, or `model:NAME` for the model's own. made: the date, as YYYY-MM-DD. watermark: a Perth watermark, of
+    Reprise or another program, in the first half minute; `unknown` if this server cannot detect it.
     """
 
     tagged: bool
@@ -31,7 +31,7 @@ class CheckedAudio(BaseModel):
 
 @router.post("/v1/audio/check", operation_id="check_audio", responses=documented(408, 413))
 async def check_audio(file: Annotated[UploadFile, File(description="An audio file.")]) -> CheckedAudio:
-    """Tell whether a file says that Reprise made it, and whether it carries the watermark."""
+    """Report whether a file's tags say that Reprise made it, and whether it carries the watermark."""
     checked = await run_in_threadpool(check_file, await file.read())
     origin = checked.origin
     if origin is None:

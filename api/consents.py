@@ -1,4 +1,4 @@
-"""`/v1/audio/voice_consents`: recordings of speakers who agree that their voice is cloned, in OpenAI's shapes."""
+"""`/v1/audio/voice_consents`: recorded consents to voice cloning, in OpenAI's format."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class VoiceConsent(BaseModel):
 
 
 class VoiceConsentList(BaseModel):
-    """A page of consents, the latest first."""
+    """A page of consents, newest first."""
 
     object: Literal["list"] = "list"
     data: list[VoiceConsent]
@@ -41,13 +41,13 @@ class VoiceConsentList(BaseModel):
 
 
 class VoiceConsentName(BaseModel):
-    """Another label of a consent."""
+    """A new label for a consent."""
 
     name: str = Field(min_length=1, max_length=4 * MAX_NAME)
 
 
 class VoiceConsentDeleted(BaseModel):
-    """A consent that is gone."""
+    """A deleted consent."""
 
     id: str
     object: Literal["audio.voice_consent"] = "audio.voice_consent"
@@ -60,7 +60,7 @@ async def list_consents(
     after: Annotated[str | None, Query(max_length=64, description="The last id of the page before.")] = None,
     limit: Annotated[int, Query(ge=1, le=LARGEST_PAGE)] = PAGE,
 ) -> VoiceConsentList:
-    """List the caller's recorded consents, the latest first."""
+    """List the caller's recorded consents, newest first."""
     consents, owner = context_of(request).app.storage.consents, caller_of(request).owner
     found = await run_in_threadpool(consents.list, owner=owner, after=after)
     data = [_consent(record) for record in found[:limit]]
@@ -80,7 +80,7 @@ async def create_consent(
     language: Annotated[str, Form(min_length=1, max_length=MAX_LANGUAGE, description="A BCP 47 tag, such as en-US.")],
     recording: Annotated[UploadFile, File(description="The speaker agreeing, up to 90 s.")],
 ) -> VoiceConsent:
-    """Keep a recording in which a speaker agrees; its id is the consent of voices."""
+    """Store a recording of a speaker's consent. Its id serves as the consent for new voices."""
     storage, sound = context_of(request).app.storage, await recording.read()
     return _consent(
         await run_in_threadpool(record_consent, storage, name, language, sound, owner=caller_of(request).owner)
@@ -96,14 +96,14 @@ async def retrieve_consent(consent_id: str, request: Request) -> VoiceConsent:
 
 @router.post("/{consent_id}", operation_id="update_voice_consent", responses=documented(404, 408, 413))
 async def update_consent(consent_id: str, changed: VoiceConsentName, request: Request) -> VoiceConsent:
-    """Give a consent another label. Voices that were made with it keep the one that it had."""
+    """Rename a consent. Voices made with it keep the old label."""
     consents = context_of(request).app.storage.consents
     return _consent(await run_in_threadpool(consents.rename, consent_id, changed.name, owner=caller_of(request).owner))
 
 
 @router.delete("/{consent_id}", operation_id="delete_voice_consent", responses=documented(404))
 async def delete_consent(consent_id: str, request: Request) -> VoiceConsentDeleted:
-    """Delete a consent with its recording. Voices that were made with it stay."""
+    """Delete a consent with its recording. Voices made with it remain."""
     consents = context_of(request).app.storage.consents
     await run_in_threadpool(consents.delete, consent_id, owner=caller_of(request).owner)
     return VoiceConsentDeleted(id=consent_id)

@@ -1,4 +1,4 @@
-"""What the operations of the API work with."""
+"""Shared services of the API's operations."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from studio.speech_service import SpeechService
 if TYPE_CHECKING:
     from studio.context import AppContext
 
-# Names of OpenAI's models, which many clients send whatever the server: the loaded model responds to them.
+# Names of OpenAI's models, which many clients send to any server. The loaded model is served under them too.
 COMMON_MODELS = ("tts-1", "tts-1-hd", "gpt-4o-mini-tts")
 
 
 @dataclass(frozen=True)
 class ApiContext:
-    """app: the application's services. speech: speech and voices for callers. metrics: counts of what is done.
+    """Services of the API. app: the application's services. speech: speech and voices for callers.
 
-    clips: reads clips that requests name. started: seconds since 1970.
+    metrics: counts for Prometheus. clips: reads the clips named in requests. started: seconds since 1970.
     """
 
     app: AppContext
@@ -38,20 +38,20 @@ class ApiContext:
 
     @classmethod
     def create(cls, app: AppContext, access: Access | None = None, clip_hosts: Iterable[str] = ()) -> ApiContext:
-        """Make it over an application's services. access: of the callers; without it a new one. clip_hosts: that clips
-        may be fetched from.
+        """Create it from an application's services. access: checks callers; a new one by default. clip_hosts: hosts
+        that clips may be fetched from.
         """
         service = SpeechService(app, access or Access(app.storage.keys))
         return cls(app, service, Metrics(app.engine), ClipSource(clip_hosts))
 
     @property
     def model(self) -> str:
-        """The name of the loaded model; of a folder, its last part."""
+        """The name of the loaded model; for a folder, its last path component."""
         name = self.app.engine.name
         return Path(name).name if Path(name).is_absolute() else name
 
     def check_model(self, name: str) -> None:
-        """Raises ModelNotFound unless the loaded model responds to a name; also to dated ones, such as tts-1-1106."""
+        """Raise ModelNotFound unless a name is one of the loaded model's, including dated ones such as tts-1-1106."""
         if name != self.model and not name.startswith(COMMON_MODELS):
             raise ModelNotFound(
                 f"The model “{name}” is not loaded here; ask for {', '.join([self.model, *COMMON_MODELS])}."
@@ -59,6 +59,6 @@ class ApiContext:
 
 
 def context_of(connection: HTTPConnection) -> ApiContext:
-    """The context of the application that a request came to."""
+    """Return the context of the application that received a request."""
     context: ApiContext = connection.app.state.context
     return context

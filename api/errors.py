@@ -1,4 +1,4 @@
-"""Errors in OpenAI's shape: `{"error": {"message", "type", "param", "code"}}`, with sentences from the error tree."""
+"""Errors in OpenAI's format: `{"error": {"message", "type", "param", "code"}}`, with the error tree's sentences."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ from studio.error_sentences import error_sentence
 
 
 class ModelNotFound(InvalidInput):
-    """The loaded model does not respond to the name that a request has in `model`."""
+    """The `model` of a request is not a name of the loaded model."""
 
 
-# The status, type and code of each kind of error; the first that fits.
+# The status, type and code of each kind of error; the first match applies.
 _KINDS: tuple[tuple[type[RepriseError], int, str, str | None], ...] = (
     (KeyRefused, 401, "invalid_request_error", "invalid_api_key"),
     (VoiceNotFound, 404, "invalid_request_error", "voice_not_found"),
@@ -45,12 +45,12 @@ _KINDS: tuple[tuple[type[RepriseError], int, str, str | None], ...] = (
     (EngineClosed, 503, "server_error", "no_model"),
     (DatabaseUnavailable, 503, "server_error", "library_unavailable"),
 )
-CLIENT_GONE = 499  # is never sent
+CLIENT_GONE = 499  # never sent
 _BUSY_SECONDS = 1  # until a client may try again
 
 
 class ErrorDetail(BaseModel):
-    """What went wrong, as a sentence and for programs."""
+    """An error: a sentence for people, and codes for programs."""
 
     message: str
     type: str
@@ -65,12 +65,12 @@ class ErrorBody(BaseModel):
 
 
 def documented(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """Responses of an operation for the OpenAPI document: these errors, and those that every one can have."""
+    """Return an operation's error responses for the OpenAPI document: these statuses and those common to all."""
     return {status: {"model": ErrorBody} for status in sorted({*statuses, 400, 401, 429, 500, 503})}
 
 
 def without_validation_errors(document: dict[str, Any]) -> dict[str, Any]:
-    """An OpenAPI document without FastAPI's own status 422: a body that does not fit is a 400 here."""
+    """Remove FastAPI's status 422 from an OpenAPI document: an invalid body gives 400 here."""
     for operations in document["paths"].values():
         for operation in operations.values():
             operation["responses"].pop("422", None)
@@ -80,17 +80,17 @@ def without_validation_errors(document: dict[str, Any]) -> dict[str, Any]:
 
 
 def error_response(status: int, detail: ErrorDetail, headers: Mapping[str, str] | None = None) -> JSONResponse:
-    """A response with one error."""
+    """Return a response with one error."""
     return JSONResponse(ErrorBody(error=detail).model_dump(), status, {"Cache-Control": "no-store", **(headers or {})})
 
 
 def refusal(status: int, message: str, headers: Mapping[str, str] | None = None) -> JSONResponse:
-    """The response to a request that HTTP itself does not allow."""
+    """Return the response to a request that is refused at the HTTP level."""
     return error_response(status, ErrorDetail(message=message, type="invalid_request_error"), headers)
 
 
 def response_to(error: Exception) -> JSONResponse:
-    """The response to an error. Those that are not in the error tree are logged."""
+    """Return the response to an error. Errors outside the error tree are logged."""
     if isinstance(error, LimitReached):
         wait = {"Retry-After": str(math.ceil(error.wait))}
         limit = "insufficient_quota" if error.quota else "rate_limit_exceeded"
@@ -103,20 +103,20 @@ def response_to(error: Exception) -> JSONResponse:
 
 
 def detail_of(error: Exception) -> ErrorDetail:
-    """An error as a response tells it, also one that has begun."""
+    """Return the description of an error for a response, including one that has already started."""
     _, kind, code = _kind(error)
     param = "model" if isinstance(error, ModelNotFound) else None
     return ErrorDetail(message=str(error_sentence(error)), type=kind, param=param, code=code)
 
 
 def _kind(error: Exception) -> tuple[int, str, str | None]:
-    """The status, type and code of an error."""
+    """Return the status, type and code of an error."""
     found = ((status, kind, code) for each, status, kind, code in _KINDS if isinstance(error, each))
     return next(found, (500, "server_error", None))
 
 
 def install(app: FastAPI) -> None:
-    """Make an application respond to all errors in this shape."""
+    """Make an application respond to all errors in this format."""
 
     async def on_error(_request: Request, error: Exception) -> JSONResponse:
         return response_to(error)
@@ -140,7 +140,7 @@ def install(app: FastAPI) -> None:
 
 
 def invalid_detail(errors: Any) -> ErrorDetail:
-    """What is wrong with a body that does not fit its model. errors: pydantic's."""
+    """Describe why a body is invalid. errors: from pydantic."""
     first = errors[0]
     place = ".".join(str(part) for part in first["loc"] if part not in ("body", "query", "path"))
     message = f"{place or 'The request'}: {first['msg']}."

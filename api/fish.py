@@ -1,6 +1,6 @@
-"""Fish Audio's operations: `POST /v1/tts` with JSON or MessagePack, and `/v1/references/*` of its open server.
+"""Fish Audio's API: `POST /v1/tts` with JSON or MessagePack, and `/v1/references/*` of its open-source server.
 
-Its clients only change the address. One thing differs: a reference is saved only with its speaker's consent.
+Existing clients only need another base URL. One difference: a reference is saved only with its speaker's consent.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ router = APIRouter(tags=["fish"])
 
 
 def _clip(value: Any) -> Any:
-    """A clip's bytes: as they are in MessagePack, base64 in JSON."""
+    """Return a clip's bytes: unchanged from MessagePack, decoded from base64 in JSON."""
     if not isinstance(value, str):
         return value
     try:
@@ -48,27 +48,27 @@ def _clip(value: Any) -> Any:
 
 
 def _reference(value: Any) -> Any:
-    """The name of a voice: "" for none, and the only one of a list."""
+    """Return the name of a voice: None for "", and the only element of a list."""
     if isinstance(value, list) and len(value) == 1:
         value = value[0]
     return None if value == "" else value
 
 
 class FishReference(BaseModel):
-    """A clip and its words."""
+    """A clip and its transcript."""
 
     audio: Annotated[bytes, BeforeValidator(_clip)] = Field(json_schema_extra={"format": "byte"})
     text: str = Field("", max_length=MAX_TRANSCRIPT)
 
 
 class Prosody(BaseModel):
-    """The pace."""
+    """The speaking rate."""
 
     speed: float = Field(1.0, ge=0.5, le=2.0, allow_inf_nan=False)
 
 
 class FishRequest(BaseModel):
-    """What to say, in Fish's words. Its fields that mean nothing here are ignored."""
+    """A request in Fish's format. Fields without an equivalent here are ignored."""
 
     model_config = ConfigDict(extra="ignore")
 
@@ -92,7 +92,7 @@ class ReferenceList(BaseModel):
 
 
 class ReferenceDone(BaseModel):
-    """A reference that was added or deleted."""
+    """An added or deleted reference."""
 
     success: bool = True
     message: str = "OK"
@@ -100,7 +100,7 @@ class ReferenceDone(BaseModel):
 
 
 class ReferenceRenamed(BaseModel):
-    """A reference that has another name."""
+    """A renamed reference."""
 
     success: bool = True
     message: str = "OK"
@@ -109,14 +109,14 @@ class ReferenceRenamed(BaseModel):
 
 
 class ReferenceToRename(BaseModel):
-    """A reference by its name, and the new one."""
+    """The old and the new name of a reference."""
 
     old_reference_id: str = Field(min_length=1, max_length=200)
     new_reference_id: str = Field(min_length=1, max_length=200)
 
 
 class ReferenceToDelete(BaseModel):
-    """A reference by its name."""
+    """The name of a reference."""
 
     reference_id: str = Field(min_length=1, max_length=200)
 
@@ -161,7 +161,7 @@ async def fish_tts(request: Request) -> Response:
 
 @router.get("/v1/references/list", operation_id="fish_list_references", responses=documented())
 async def list_references(request: Request) -> ReferenceList:
-    """List the names of the caller's voices and of the sample voices."""
+    """List the names of the model's own voices, the caller's and the sample voices."""
     voices = context_of(request).app.voices
     found = await run_in_threadpool(voices.list, owner=caller_of(request).owner)
     return ReferenceList(reference_ids=[record.name for record in found])
@@ -185,7 +185,7 @@ async def add_reference(
 
 @router.post("/v1/references/update", operation_id="fish_rename_reference", responses=documented(403, 404, 409))
 async def rename_reference(asked: ReferenceToRename, request: Request) -> ReferenceRenamed:
-    """Give a voice another name."""
+    """Rename a voice."""
     context, caller = context_of(request), caller_of(request)
     record = await run_in_threadpool(
         context.speech.rename_voice, caller, asked.old_reference_id, asked.new_reference_id
@@ -202,7 +202,7 @@ async def delete_reference(asked: ReferenceToDelete, request: Request) -> Refere
 
 
 def _joined(references: list[FishReference], sample_rate: int) -> FishReference | None:
-    """The clips as one, since those of a request are of one speaker; None without any. Raises UnusableReference."""
+    """Merge the clips of a request, which are of one speaker; None if there are none. Raises UnusableReference."""
     if len(references) < 2:
         return references[0] if references else None
     texts = [reference.text for reference in references]

@@ -1,12 +1,12 @@
-"""Named endpoints for `gradio_client`: `/speak` and `/list_voices`, at `/v1/gradio` behind the keys of the API.
+"""Named endpoints for `gradio_client`: `/speak` and `/list_voices`, at `/v1/gradio`, protected by the API's keys.
 
-Gradio serves them as an application of its own, without a page. Only the routes that its client uses respond. Audio is
-returned as a data URL, since a file in Gradio's cache would be there for every caller.
+Gradio serves them as a separate application without a page. Only the routes that its client uses respond. Audio is
+returned as a data URL, since every caller could read a file in Gradio's cache.
 
-Gradio tells an endpoint neither that its call was cancelled nor that the client is gone, so `_Allowed` sees to both: a
-call's speech ends within one frame, and its event then ends as any other.
+Gradio does not notify an endpoint when its call is cancelled or its client disconnects, so `_Allowed` handles both: the
+call's speech ends within one frame, and its event then ends normally.
 
-Imported at the first request, when Gradio is there already: `web.serve` decides where it keeps its files.
+Imported at the first request, after Gradio itself: `web.serve` sets the folder of its files first.
 """
 
 import asyncio
@@ -56,7 +56,7 @@ _ROUTES = re.compile(rf"GET /config|GET /gradio_api/info|GET {EVENTS}|POST /grad
 
 
 def create_endpoints(context: "ApiContext") -> ASGIApp:
-    """The endpoints' application. To be called in the event loop that serves it."""
+    """Create the endpoints' application. Call it in the event loop that serves the application."""
     calls = _RunningCalls()
 
     async def speak(
@@ -106,7 +106,7 @@ def create_endpoints(context: "ApiContext") -> ASGIApp:
         ]
 
     with gr.Blocks(analytics_enabled=False) as endpoints:
-        # The engine has a queue of its own.
+        # The engine has its own queue.
         api(speak, api_name="speak", concurrency_limit=None)
         api(list_voices, api_name="list_voices", concurrency_limit=None)
     endpoints.queue(max_size=MOST_WAITING)
@@ -117,7 +117,7 @@ def create_endpoints(context: "ApiContext") -> ASGIApp:
 
 @dataclass(eq=False)
 class _RunningCall:
-    """A call of `/speak` under way. event, session: as Gradio's client names them. stopped: nobody waits for it."""
+    """A running call of `/speak`. event, session: ids of Gradio's client. stopped: the result is no longer needed."""
 
     event: str
     session: str
@@ -137,7 +137,7 @@ class _RunningCall:
 
 
 class _RunningCalls:
-    """The calls of `/speak` under way. For the event loop's thread."""
+    """The running calls of `/speak`. Use it in the event loop's thread only."""
 
     def __init__(self) -> None:
         self._calls: set[_RunningCall] = set()
@@ -151,14 +151,14 @@ class _RunningCalls:
         self._calls.discard(call)
 
     def stop(self, session: str, event: str | None = None) -> None:
-        """Stop a session's calls; of an event only where it is given."""
+        """Stop a session's calls, or only the one of `event`."""
         for call in list(self._calls):
             if call.session == session and event in (None, call.event):
                 call.stop()
 
 
 class _Call(BaseModel):
-    """The body of a call as `gradio_client` sends it; Gradio fails on others in its own ways."""
+    """The body of a call as `gradio_client` sends it. Gradio does not fail cleanly on other bodies."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -170,7 +170,7 @@ class _Call(BaseModel):
 
 
 class _Cancelled(BaseModel):
-    """The body with which `gradio_client` cancels a call. event_id: None before it knows one."""
+    """The body of a cancellation by `gradio_client`. event_id: None if the client does not know it yet."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -180,7 +180,7 @@ class _Cancelled(BaseModel):
 
 
 class _Allowed:
-    """Passes on what `gradio_client` sends. inputs: the number of each endpoint's."""
+    """ASGI filter for the requests that `gradio_client` sends. inputs: the number of inputs of each endpoint."""
 
     def __init__(self, app: ASGIApp, inputs: list[int], calls: _RunningCalls) -> None:
         self._app, self._inputs, self._calls = app, inputs, calls
@@ -202,7 +202,7 @@ class _Allowed:
             await self._app(scope, receive, send)
 
     async def _send_events(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass on the events of a session, and stop its calls when its client is gone."""
+        """Pass on the events of a session, and stop its calls when its client disconnects."""
         session = Request(scope).query_params.get("session_hash", "")
         left = asyncio.create_task(disconnected(receive))
 
@@ -222,7 +222,7 @@ class _Allowed:
             left.cancel()
 
     def _cancel(self, body: bytes) -> JSONResponse:
-        """Stop a call. Raises HTTPException for what no client sends."""
+        """Stop a call. Raises HTTPException for an invalid body."""
         try:
             asked = _Cancelled.model_validate_json(body)
         except ValidationError as error:
@@ -232,7 +232,7 @@ class _Allowed:
         return JSONResponse({"success": True})
 
     def _check(self, body: bytes) -> None:
-        """Raises HTTPException for what is no call of an endpoint."""
+        """Raise HTTPException unless the body is a call of an endpoint."""
         try:
             call = _Call.model_validate_json(body)
         except ValidationError as error:
@@ -242,7 +242,7 @@ class _Allowed:
 
 
 def _replayed(body: bytes, receive: Receive) -> Receive:
-    """A `receive` that begins with a body that was read."""
+    """Return a `receive` that starts with a body that was already read."""
     messages: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 
     async def replayed() -> Message:

@@ -1,4 +1,4 @@
-"""`/health/live`, `/health/ready` and `/metrics`, for those who run the server."""
+"""`/health/live`, `/health/ready` and `/metrics`, for operators of the server."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ class Health(BaseModel):
 
 @router.get("/health/live", operation_id="live")
 async def live() -> Health:
-    """Whether the process responds."""
+    """Report that the process responds."""
     return Health()
 
 
 @router.get("/health", operation_id="health", responses={503: {"model": ErrorBody}})
 @router.get("/health/ready", operation_id="ready", responses={503: {"model": ErrorBody}})
 async def ready(request: Request) -> Health:
-    """Whether a model is loaded and the library can be read; a full queue does not count."""
+    """Report whether a model is loaded and the library can be read. A full queue does not matter."""
     await run_in_threadpool(_check, context_of(request))
     return Health()
 
@@ -46,11 +46,11 @@ async def ready(request: Request) -> Health:
     },
 )
 async def metrics(request: Request) -> Response:
-    """Counts and the engine's state in Prometheus' text format."""
+    """Return counts and the engine's state in Prometheus' text format."""
     return Response(await run_in_threadpool(context_of(request).metrics.text), media_type=CONTENT_TYPE_LATEST)
 
 
 def _check(context: ApiContext) -> None:
-    """Raises EngineBusy while the model is changed, EngineClosed without one, DatabaseUnavailable."""
+    """Raise EngineBusy while the model is being changed, EngineClosed without a model, or DatabaseUnavailable."""
     context.app.engine.check_loaded()
     context.app.storage.keys.any_valid()

@@ -1,4 +1,4 @@
-"""Counts for Prometheus, without any text, name or address."""
+"""Prometheus metrics, without any text, name or address."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _FIRST_AUDIO = (0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.75, 1.0, 2.0, 5.0, 10.0, 30.0)
 
 
 class Metrics:
-    """The counts of one application."""
+    """The metrics of one application."""
 
     def __init__(self, engine: ModelManager) -> None:
         registry = self._registry = CollectorRegistry()
@@ -44,7 +44,7 @@ class Metrics:
         )
 
     def count(self, usage: Usage, *, gone: bool, failed: bool) -> None:
-        """Count a speech that is over. gone: whether its client left. failed: whether it ended with an error."""
+        """Count a finished speech. gone: whether its client disconnected. failed: whether it ended with an error."""
         self._speeches.inc()
         self._cancelled.inc(gone)
         self._failed.inc(failed)
@@ -55,18 +55,18 @@ class Metrics:
             self._first.observe(usage.first_audio)
 
     def text(self) -> bytes:
-        """All counts in Prometheus' text format."""
+        """Return all metrics in Prometheus' text format."""
         return generate_latest(self._registry)
 
 
 class MetricsMiddleware:
-    """Counts the requests of an application by operation: never by a path that a client made up."""
+    """Middleware that counts requests by operation, never by a path chosen by a client."""
 
     def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
         self._app, self._metrics = app, metrics
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass everything on."""
+        """Pass on a request and count its response."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -80,7 +80,7 @@ class MetricsMiddleware:
 
 
 class _EngineCollector(Collector):
-    """The engine's state at the time of the question."""
+    """The engine's state at the time of collection."""
 
     def __init__(self, engine: ModelManager) -> None:
         self._engine, self._started = engine, time.time()
@@ -97,5 +97,5 @@ class _EngineCollector(Collector):
 
 
 def _operation(scope: Scope) -> str:
-    """The name of the function that responds; "none" for requests that none responds to."""
+    """Return the name of the endpoint function; "none" for a request without one."""
     return getattr(scope.get("endpoint"), "__name__", "none")

@@ -1,4 +1,4 @@
-"""`GET /v1/models`: the loaded model, under its own name and OpenAI's."""
+"""`GET /v1/models`: the loaded model, under its own name and OpenAI's names."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ router = APIRouter(tags=["models"])
 
 
 class Model(BaseModel):
-    """A model, in OpenAI's shape."""
+    """A model, in OpenAI's format."""
 
     id: str
     object: Literal["model"] = "model"
@@ -24,13 +24,13 @@ class Model(BaseModel):
 
 
 class ModelName(BaseModel):
-    """A model as lists of other servers name it."""
+    """A model, as in the lists of other servers."""
 
     id: str
 
 
 class ModelList(BaseModel):
-    """The models, in OpenAI's form (`data`) and in that of other servers (`models`)."""
+    """The models, in OpenAI's format (`data`) and that of other servers (`models`)."""
 
     object: Literal["list"] = "list"
     data: list[Model]
@@ -40,7 +40,7 @@ class ModelList(BaseModel):
 @router.get("/v1/models", operation_id="list_models", responses=documented())
 @router.get("/v1/audio/models", operation_id="list_audio_models", responses=documented())
 async def list_models(request: Request) -> ModelList:
-    """List the names that the loaded model responds to; without a key only those of OpenAI."""
+    """List the names of the loaded model; without a key, only OpenAI's."""
     context = context_of(request)
     names = COMMON_MODELS if caller_of(request) == GUEST else (context.model, *COMMON_MODELS)
     return ModelList(data=[_model(context, name) for name in names], models=[ModelName(id=name) for name in names])

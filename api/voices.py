@@ -1,4 +1,4 @@
-"""`/v1/audio/voices`: the voices of the caller, made from uploaded clips, in OpenAI's shapes."""
+"""`/v1/audio/voices`: the caller's voices, made from uploaded clips, in OpenAI's format."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ router = APIRouter(tags=["voices"])
 
 class Voice(BaseModel):
     """A voice. created_at: seconds since 1970. type: `model` for one of the loaded model's own. sample: whether it is
-    everyone's.
+    available to everyone.
     """
 
     id: str
@@ -40,14 +40,14 @@ class Voice(BaseModel):
 
 
 class VoiceName(BaseModel):
-    """A voice as lists of other servers name it."""
+    """A voice, as in the lists of other servers."""
 
     id: str
     name: str
 
 
 class VoiceList(BaseModel):
-    """The voices, in OpenAI's form (`data`) and in that of other servers (`voices`)."""
+    """The voices, in OpenAI's format (`data`) and that of other servers (`voices`)."""
 
     object: Literal["list"] = "list"
     data: list[Voice]
@@ -56,7 +56,7 @@ class VoiceList(BaseModel):
 
 
 class VoiceDeleted(BaseModel):
-    """A voice that is gone."""
+    """A deleted voice."""
 
     id: str
     object: Literal["audio.voice.deleted"] = "audio.voice.deleted"
@@ -66,7 +66,7 @@ class VoiceDeleted(BaseModel):
 @router.get("/v1/audio/voices", operation_id="list_voices", responses=documented())
 @router.get("/audio/voices", operation_id="list_voices_without_version", responses=documented())
 async def list_voices(request: Request) -> VoiceList:
-    """List the model's own voices, the caller's, then the sample voices; without a key those that are everyone's."""
+    """List the model's own voices, the caller's, then the sample voices; without a key, only those shared by all."""
     context, owner = context_of(request), caller_of(request).owner
     found = await run_in_threadpool(context.app.voices.list, owner=owner)
     return VoiceList(
@@ -77,7 +77,7 @@ async def list_voices(request: Request) -> VoiceList:
 
 @router.get("/v1/audio/voices/{voice_id}", operation_id="retrieve_voice", responses=documented(404))
 async def retrieve_voice(voice_id: str, request: Request) -> Voice:
-    """Describe a voice, by its id or name."""
+    """Describe a voice by its id or name."""
     context = context_of(request)
     return _voice(await run_in_threadpool(context.speech.find_voice, caller_of(request), voice_id), context)
 
@@ -94,7 +94,7 @@ async def create_voice(
     language: Annotated[str, Form(max_length=MAX_LANGUAGE)] = "",
     description: Annotated[str, Form(max_length=MAX_DESCRIPTION)] = "",
 ) -> Voice:
-    """Make a voice from a clip. A name that is taken is an error: nothing is overwritten."""
+    """Create a voice from a clip. A name in use is an error: nothing is overwritten."""
     context, caller = context_of(request), caller_of(request)
     agreed = await run_in_threadpool(given_consent, context.app.storage, consent, owner=caller.owner)
     clip = await audio_sample.read()
@@ -114,7 +114,7 @@ async def create_voice(
 
 @router.delete("/v1/audio/voices/{voice_id}", operation_id="delete_voice", responses=documented(403, 404))
 async def delete_voice(voice_id: str, request: Request) -> VoiceDeleted:
-    """Delete a voice; for ten minutes the page can bring it back."""
+    """Delete a voice. The page can restore it for ten minutes."""
     speech, caller = context_of(request).speech, caller_of(request)
     return VoiceDeleted(id=(await run_in_threadpool(speech.delete_voice, caller, voice_id)).id)
 

@@ -1,1 +1,1 @@
-"""Benchmarks behind the README's figures: each prints one table and saves it as JSON in `results/`."""
+"""Benchmarks for the README's figures. Each prints its tables and saves the figures as JSON in `results/`."""

@@ -1,4 +1,4 @@
-"""Machine, versions and date of a benchmark run, its Markdown table, and its JSON file."""
+"""Reports of a benchmark run: machine, versions and date, a Markdown table and a JSON file."""
 
 import json
 import os
@@ -19,7 +19,7 @@ Cell = str | int | float | None
 
 
 def machine() -> dict[str, Any]:
-    """The machine and the package versions of this run, as plain JSON values."""
+    """Return the machine and the package versions of this run, as plain JSON values."""
     return {
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "commit": _commit(),
@@ -35,7 +35,7 @@ def machine() -> dict[str, Any]:
 
 
 def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[Cell]]) -> None:
-    """Print a Markdown table under its title and the machine's line. Columns are padded for terminals.
+    """Print a Markdown table below its title and a line about the machine. Columns are padded for terminals.
 
     Raises ValueError when a row's number of cells differs from the number of columns.
     """
@@ -44,7 +44,7 @@ def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[Cell
 
 
 def table(columns: Sequence[str], rows: Sequence[Sequence[Cell]]) -> str:
-    """The Markdown table alone. The first column is aligned left, all others right."""
+    """Return a Markdown table. The first column is aligned left, all others right."""
     for row in rows:
         if len(row) != len(columns):
             raise ValueError(f"{len(columns)} columns, but a row of {len(row)}: {row!r}")
@@ -59,7 +59,7 @@ VIEW_COLUMNS = ["view", "weights, MiB", "process grew, MiB", "bit-identical to t
 
 
 def view_rows(views: Mapping[str, Mapping[str, Any]]) -> list[list[Cell]]:
-    """Rows of VIEW_COLUMNS, from the figures of a codec's views by their names."""
+    """Return rows for VIEW_COLUMNS from the figures of a codec's views by name."""
     exact = {None: None, True: "yes", False: "NO"}
     return [
         [name, f"{of['weights_mib']:,.1f}", f"{of['loaded_mib']:,.1f}", exact[of.get("bit_identical")]]
@@ -68,7 +68,7 @@ def view_rows(views: Mapping[str, Mapping[str, Any]]) -> list[list[Cell]]:
 
 
 def describe(of: Mapping[str, Any]) -> str:
-    """One line about a machine, from the result of `machine()`."""
+    """Describe a machine in one line, given the result of `machine()`."""
     parts = [
         str(of["date"])[:10],
         f"{of['processor']}, {of['cores']} core{'s' if of['cores'] != 1 else ''}",
@@ -82,9 +82,9 @@ def describe(of: Mapping[str, Any]) -> str:
 
 
 def save(name: str, payload: Mapping[str, Any]) -> Path:
-    """Write `results/<name>.json`: the payload with the machine under "machine". Returns its path.
+    """Write the payload, with the machine under "machine", to `results/<name>.json`. Return the path.
 
-    The file is replaced atomically: an interrupted run leaves the previous file.
+    The file is replaced atomically, so an interrupted run leaves the previous file.
     """
     RESULTS.mkdir(parents=True, exist_ok=True)
     path = RESULTS / f"{name}.json"
@@ -125,7 +125,7 @@ def _processor() -> str:
             if line.startswith("model name"):
                 return line.partition(":")[2].strip()
     except OSError:
-        pass  # not Linux: use the standard library's name
+        pass  # not Linux; use the standard library's name
     return platform.processor() or platform.machine()
 
 
@@ -137,7 +137,7 @@ def _memory_gib() -> float | None:
 
 
 def _gpu() -> str | None:
-    # A benchmark that did not import torch has not used a GPU; do not import torch for it.
+    # A benchmark that has not imported torch has not used a GPU, so do not import torch here.
     torch = sys.modules.get("torch")
     if torch is None or not torch.cuda.is_available():
         return None

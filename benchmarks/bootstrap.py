@@ -12,7 +12,7 @@ _DRAWS = 2000
 
 @dataclass(frozen=True)
 class Estimate:
-    """A figure with its 95 % confidence interval and its numbers of items and groups."""
+    """A figure with its 95 % confidence interval and the numbers of items and groups."""
 
     value: float
     low: float
@@ -24,7 +24,7 @@ class Estimate:
         return f"{self.value:.3f} ({self.low:.2f}–{self.high:.2f})"
 
     def json(self) -> dict[str, Any]:
-        """Plain values, rounded to what the interval can bear."""
+        """Return plain JSON values, rounded to four digits."""
         return {
             "value": round(self.value, 4),
             "interval_95": [round(self.low, 4), round(self.high, 4)],
@@ -38,11 +38,11 @@ def estimate(
     statistic: Callable[[Sequence[Item]], float],
     group: Callable[[Item], Hashable] | None = None,
 ) -> Estimate:
-    """The statistic of all items, with the percentile interval over 2,000 draws with replacement.
+    """Compute the statistic of all items, with the percentile interval over 2,000 draws with replacement.
 
-    With `group`, whole groups are drawn: utterances of one voice rise and fall together, and to take them for
-    independent would make the interval too narrow. Draws where the statistic is not finite are left out.
-    Raises ValueError when there are no items.
+    With `group`, whole groups are drawn. Utterances of one voice are correlated, so treating them as independent would
+    make the interval too narrow. Draws whose statistic is not finite are ignored. Raises ValueError when there are no
+    items.
     """
     if not items:
         raise ValueError("there is nothing to estimate from")
@@ -58,7 +58,7 @@ def estimate(
 
 
 def mean(values: Sequence[float]) -> float:
-    """For `estimate`: the arithmetic mean."""
+    """Return the arithmetic mean, as a statistic for `estimate`."""
     return float(np.mean(values))
 
 

@@ -7,17 +7,17 @@ from contextlib import contextmanager
 from playwright.sync_api import Browser, sync_playwright
 
 _OWN = ("--no-sandbox", "--autoplay-policy=no-user-gesture-required")
-# The first has no window at all, and takes half of the processor time (docs/log.md).
+# The first one has no window system and takes half the processor time (docs/log.md).
 NAMES = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
 
 
 class NoChromium(RuntimeError):
-    """Chromium is not installed."""
+    """Raised when Chromium is not installed."""
 
 
 @contextmanager
 def chromium(*arguments: str) -> Iterator[Browser]:
-    """Start headless Chromium with autoplay allowed: the system's, else Playwright's. Raises NoChromium."""
+    """Start headless Chromium with autoplay allowed, the system's or else Playwright's. Raises NoChromium."""
     with sync_playwright() as playwright:
         found = next(filter(None, map(shutil.which, (*NAMES, playwright.chromium.executable_path))), None)
         if found is None:
@@ -29,7 +29,7 @@ def chromium(*arguments: str) -> Iterator[Browser]:
 
 @contextmanager
 def another(browser: Browser, *arguments: str) -> Iterator[Browser]:
-    """Start another browser with the Playwright of one from `chromium`: a thread can have only one Playwright."""
+    """Start another browser with the Playwright of `browser`, because a thread can have only one Playwright."""
     found = next(filter(None, map(shutil.which, (*NAMES, browser.browser_type.executable_path))), None)
     opened = browser.browser_type.launch(executable_path=found, args=[*_OWN, *arguments])
     yield opened

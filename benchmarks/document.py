@@ -2,7 +2,7 @@
 
     python -m benchmarks.document
 
-The document is a function of those files only.
+The document depends only on these files.
 """
 
 import json
@@ -120,7 +120,7 @@ def _qwen3_tts(found: Result) -> list[Table]:
 
 @dataclass(frozen=True)
 class Section:
-    """One benchmark: its module, the name of its result, description, and function from a result to tables."""
+    """Section of one benchmark: its module, result name, heading, description, and function from result to tables."""
 
     module: str
     name: str
@@ -239,7 +239,7 @@ def load(folder: Path | None = None) -> dict[str, Result]:
 
 
 def render(results: Mapping[str, Result]) -> str:
-    """The document as Markdown."""
+    """Render the document as Markdown."""
     parts = [INTRODUCTION, *(_section(section, results) for section in SECTIONS), _gpu(results)]
     return "\n\n".join(part for part in parts if part) + "\n"
 

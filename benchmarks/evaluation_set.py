@@ -1,8 +1,8 @@
 """Held-out voices and sentences for evaluating the bundled model, from `data/`.
 
-Neither the voices (a synthesizer's voice with its pitch, vocal tract and tempo changed) nor the sentences
-were in training. Each sentence is included as spoken by its teacher, so that teachers, codec and model are
-evaluated on the same sentences.
+Neither the voices (synthesizer voices with changed pitch, vocal tract and tempo) nor the sentences were in training.
+Each sentence is included as spoken by its teacher, so that teachers, codec and model are evaluated on the same
+sentences.
 """
 
 import gzip
@@ -20,13 +20,13 @@ INDEX, DOMAIN = "index.json", "domain.txt.gz"
 
 @dataclass(frozen=True)
 class Clip:
-    """Speech on disk and what is said in it."""
+    """A recording on disk and its transcript."""
 
     path: Path
     text: str
 
     def read(self) -> tuple[NDArray[np.float32], int]:
-        """Mono samples float32 [n] in [-1, 1] and their rate in Hz."""
+        """Read mono samples float32 [n] in [-1, 1], and their rate in Hz."""
         samples, rate = soundfile.read(self.path, dtype="float32")
         return samples, int(rate)
 
@@ -35,7 +35,7 @@ class Clip:
 class Speaker:
     """A held-out voice: its reference clip, and held-out sentences spoken in it.
 
-    `stranger`: its teacher is held out too, so no warp of it was in training.
+    `stranger`: the teacher is held out too, so no warp of it was in training.
     """
 
     name: str
@@ -47,27 +47,27 @@ class Speaker:
 
 @dataclass(frozen=True)
 class EvaluationSet:
-    """Held-out voices, and the training sentences for the judge's domain language model."""
+    """Held-out voices, and training sentences for the judge's domain language model."""
 
     speakers: tuple[Speaker, ...]
     domain: tuple[str, ...]
 
     @classmethod
     def load(cls, folder: Path = FOLDER) -> "EvaluationSet":
-        """Raises FileNotFoundError when the folder holds no set."""
+        """Load the set. Raises FileNotFoundError when the folder holds none."""
         index = json.loads((folder / INDEX).read_text("utf-8"))
         with gzip.open(folder / DOMAIN, "rt", encoding="utf-8") as lines:
             domain = tuple(line.rstrip("\n") for line in lines)
         return cls(tuple(_speaker(folder, entry) for entry in index["speakers"]), domain)
 
     def spread(self, count: int | None) -> tuple[Speaker, ...]:
-        """A number of speakers spread over the set; all of them for None or when there are fewer."""
+        """Return `count` speakers spread over the set; all of them for None or when there are fewer."""
         total = len(self.speakers)
         count = total if count is None else min(count, total)
         return tuple(self.speakers[at * total // count] for at in range(count))
 
     def vocabulary(self) -> list[str]:
-        """The domain model's vocabulary: words of the training sentences and of the test sentences."""
+        """Return the training and test sentences, whose words are the domain model's vocabulary."""
         return [*self.domain, *(clip.text for speaker in self.speakers for clip in speaker.sentences)]
 
 

@@ -1,15 +1,15 @@
-"""Make `data/`, the held-out voices and sentences, with the synthesizers of the training speech.
+"""Make the held-out voices and sentences in `data/`, with the synthesizers of the training speech.
 
     python -m benchmarks.make_evaluation_set
 
 Requires the same packages as `make data` (Flite, Festival, pyworld, the fortune files). The voices are
 
 - eight held-out warps of teachers whose other warps were in training,
-- four of the held-out teacher, and
-- eight speakers of another seed, at the same places: warps that were never in training.
+- four voices of the held-out teacher, and
+- eight held-out warps drawn with another seed, which were never in training.
 
-espeak-ng's voices are excluded: pocketsphinx does not recognise espeak-ng itself, so copies cannot be evaluated.
-Kokoro's are excluded as well: the set is older.
+espeak-ng's voices are excluded because pocketsphinx does not recognise espeak-ng itself, so copies cannot be
+evaluated. Kokoro's voices are excluded because the set is older than they are.
 """
 
 import gzip
@@ -35,11 +35,11 @@ from training.speech.sentences import held_out_sentences, is_held_out, template_
 from training.speech.speakers import HELD_OUT_TEACHER, Speaker, speakers
 from training.speech.synthesize import SAMPLE_RATE, Job, Studio
 
-_SEED = 11  # of no training run: its sentences are of the training's kind, and only by chance the same
-_SENTENCES = 3  # a voice
-_FORTUNES_SHARE = 4  # one sentence in this many is a quotation, the others are filled patterns
+_SEED = 11  # not used for training; gives the same kinds of sentences, identical only by chance
+_SENTENCES = 3  # per voice
+_FORTUNES_SHARE = 4  # one sentence in this many is a quotation, the others come from templates
 _TEMPLATES = 120
-_OTHER_SEED = "evaluation"  # of the warps that no training has had
+_OTHER_SEED = "evaluation"  # of the warps that were never in training
 _DOMAIN_SENTENCES = 12_000
 _PAUSE = 0.25  # s, between the two sentences of a reference
 _WORDS = range(4, 10)
@@ -47,7 +47,7 @@ _REFERENCE = (4.0, 8.0)  # s
 
 
 def main() -> None:
-    """Render the set and replace the old one when it is complete. The same installation makes the same set."""
+    """Render the set, and replace the old one once it is complete. The same installation makes the same set."""
     with tempfile.TemporaryDirectory() as fresh:
         count = render_all(Path(fresh))
         for old in FOLDER.glob("*.flac"):
@@ -58,7 +58,7 @@ def main() -> None:
 
 
 def render_all(folder: Path) -> int:
-    """Render the set into an empty folder. Returns the number of voices."""
+    """Render the set into an empty folder. Return the number of voices."""
     studio = Studio()
     sentences = _sentences(studio.lexicon)
     entries = [_render(folder, studio, voice, sentences) for voice in voices()]
@@ -70,7 +70,7 @@ def render_all(folder: Path) -> int:
 
 @dataclass(frozen=True)
 class Voice:
-    """A held-out speaker, its name in the set, and a number that no other voice of the set has."""
+    """A held-out speaker, with a name and a number that are unique in the set."""
 
     name: str
     number: int
@@ -78,13 +78,13 @@ class Voice:
 
     @property
     def teacher(self) -> str:
-        """The synthesizer's voice and its main warps, in words."""
+        """Description of the synthesizer's voice and its main warps."""
         speaker = self.speaker
         return f"{speaker.engine} {speaker.voice}, pitch × {speaker.pitch:.2f}, tract × {speaker.tract:.2f}"
 
 
 def voices() -> list[Voice]:
-    """All voices of the set. Names of another seed's speakers have an `e` before their number."""
+    """Return all voices of the set. Names of the other seed's speakers have an `e` before their number."""
     ours, others = _held_out(speakers()), _held_out(speakers(_OTHER_SEED))
     strangers = [speaker for speaker in ours if speaker.voice == HELD_OUT_TEACHER]
     plain, *warped = sorted(strangers, key=lambda speaker: speaker.id)
@@ -103,7 +103,7 @@ def _name(speaker: Speaker, seed: str) -> str:
 
 
 def _sentences(lexicon: Lexicon) -> Iterator[str]:
-    """Held-out sentences that the judge's dictionary can spell, patterns and quotations mixed, endlessly."""
+    """Yield held-out sentences of words in the judge's dictionary endlessly, templates and quotations mixed."""
     judge = Judge.general()
     held_out = held_out_sentences(lexicon, templates=_TEMPLATES)
     kinds = held_out[:_TEMPLATES], held_out[_TEMPLATES:]
@@ -134,7 +134,7 @@ def _render(folder: Path, studio: Studio, voice: Voice, sentences: Iterator[str]
 
 
 def _reference(folder: Path, studio: Studio, voice: Voice) -> dict[str, str]:
-    """Two sentences with a pause between them, of the length of a good recording."""
+    """Write a reference of two sentences with a pause between them, 4 to 8 s long. Return its entry."""
     texts = (text for text in template_sentences(_SEED + voice.number) if not is_held_out(text))
     while True:
         pair = list(itertools.islice(texts, 2))
@@ -148,7 +148,7 @@ def _reference(folder: Path, studio: Studio, voice: Voice) -> dict[str, str]:
 
 
 def _say(studio: Studio, voice: Voice, text: str) -> NDArray[np.int16] | None:
-    """None when the studio refuses the rendering: too short, too long, or no clear phones."""
+    """Render a sentence. Return None when the studio rejects it as too short, too long or with too few phones."""
     rendered = list(studio.render([Job(text, voice.speaker, True)], random.Random(f"{voice.number} {text}")))
     return rendered[0].samples if rendered else None
 
@@ -159,7 +159,7 @@ def _write(path: Path, samples: NDArray[np.int16], text: str) -> dict[str, str]:
 
 
 def _write_domain(folder: Path, lexicon: Lexicon) -> None:
-    """Training sentences for the judge's domain model, compressed to the same bytes every time."""
+    """Write training sentences for the judge's domain model, compressed reproducibly."""
     lines = itertools.islice(training_sentences(_SEED, lexicon), _DOMAIN_SENTENCES)
     packed = gzip.compress("".join(f"{line}\n" for line in lines).encode(), mtime=0)
     (folder / DOMAIN).write_bytes(packed)

@@ -21,7 +21,7 @@ def check(
     file: options.CheckedFile,
     database: options.DatabaseAfter = None,
 ) -> None:
-    """Say whether a file was made with Reprise. The exit status is 3 where nothing says so."""
+    """Check whether a file was made with Reprise. The exit status is 3 if nothing indicates it."""
     command = context_of(context, database=database)
     with exit_on_error():
         from studio.provenance.origin import check_file, voice_names
@@ -37,5 +37,5 @@ def check(
 
 
 def told(checked: Checked, names: tuple[str, ...] = ()) -> str:
-    """The findings as sentences. names: of the voices."""
+    """Return the findings as sentences. names: of the voices."""
     return " ".join(str(sentence) for sentence in checked.sentences(names))

@@ -1,4 +1,4 @@
-"""What a command works with: the voice library and the engine, opened with the options of the command line.
+"""Context of the commands: the voice library and the engine, opened with the options of the command line.
 
 Torch, Gradio and SQLAlchemy are imported where they are used, so that every command starts fast.
 """
@@ -30,15 +30,15 @@ if TYPE_CHECKING:
 LoadingProgress = Callable[[str, float], None]
 
 SNAPSHOT_SECONDS = 60.0  # between two snapshots of a library that has changed
-IDLE_LOOK_SECONDS = 15.0  # between two looks at whether the model is idle
+IDLE_LOOK_SECONDS = 15.0  # between two checks whether the model is idle
 SPACE_DATA = Path("/data")  # persistent storage or a mounted bucket of a Space
 
 
 @dataclass(frozen=True)
 class CommandContext:
-    """The options that all commands share, and what is opened with them. None: the default of the engine.
+    """The options shared by all commands, which open the library and the engine. None: the engine's default.
 
-    attaches: whether an engine that runs on the cluster is used as it is: only the page replaces it.
+    attaches: whether to use an engine already running on the cluster as it is. Only the page replaces it.
     """
 
     model: str
@@ -60,7 +60,7 @@ class CommandContext:
 
     @contextmanager
     def storage(self) -> Iterator[Storage]:
-        """The database, with the sample voices installed."""
+        """Open the database, with the sample voices installed."""
         from storage import Storage
         from storage.voices.samples import install_samples
 
@@ -70,21 +70,21 @@ class CommandContext:
 
     @contextmanager
     def library(self) -> Iterator[VoiceLibrary]:
-        """The voices of the database."""
+        """Open the voices of the database."""
         with self.storage() as storage:
             yield storage.voices
 
     @contextmanager
     def engine(self) -> Iterator[SpeechEngine]:
-        """The engine with the model of the command line."""
+        """Load the engine with the model of the command line."""
         with closing(self._load(self.model, _show_loading)) as engine:
             yield engine
 
     @contextmanager
     def models(self, notices: dict[str, Sentence]) -> Iterator[ModelManager]:
-        """The engine that the page starts with, and the models that it can be told to load instead.
+        """Load the engine that the page starts with; the manager can replace its model.
 
-        notices: by model, as `model_notices` gives them.
+        notices: by model, as `model_notices` returns them.
         """
         from engine.release.hub import find_release
         from engine.serving.memory import release_memory
@@ -93,7 +93,7 @@ class CommandContext:
         from studio.periodic import every
 
         def load(model: str, progress: LoadingProgress) -> SpeechEngine:
-            release_memory()  # of the previous model, before the next one measures what is free
+            release_memory()  # of the previous model, before the next one measures free memory
             return self._load(model, progress)
 
         if notices and (self.cluster or is_zero_gpu()):
@@ -112,7 +112,7 @@ class CommandContext:
 
     @contextmanager
     def services(self, notices: dict[str, Sentence] | None = None) -> Iterator[AppContext]:
-        """The services of a server, over the database and the model. notices: as for `models`."""
+        """Open the services of a server: database and model. notices: as for `models`."""
         from studio.context import AppContext
 
         watermark = self.watermark()
@@ -120,21 +120,21 @@ class CommandContext:
             yield AppContext.create(manager, storage, watermark)
 
     def watermark(self) -> Watermark | None:
-        """The watermark for files, where it is asked for. Raises InvalidOption where it is not installed."""
+        """Load the watermark for files if it is requested. Raises InvalidOption if it is not installed."""
         from studio.provenance.watermark import load_watermark
 
         return load_watermark() if self.watermarked else None
 
     def own_voices(self) -> list[ModelVoice] | None:
-        """The voices of the model's own, without loading it; None for one that is not on this machine."""
+        """Return the model's own voices without loading it; None if the model is not on this machine."""
         from studio.voices.available_voices import voices_of
 
         return voices_of(self.model)
 
     def check_words(self, transcript: str, missing: str) -> None:
-        """Refuse a clip without its words before the model is loaded, where it is known to need them.
+        """Refuse a clip without a transcript before loading the model, if the model is known to need one.
 
-        missing: what to do about it. Raises InvalidInput.
+        missing: the error's message. Raises InvalidInput.
         """
         from studio.voices.available_voices import abilities_of
 
@@ -143,9 +143,9 @@ class CommandContext:
             raise InvalidInput(missing)
 
     def check_voice(self, library: VoiceLibrary, name: str, owner: str = "local") -> None:
-        """Refuse a voice that neither the owner nor the model has, before the model is loaded.
+        """Refuse a voice that neither the owner nor the model has, before loading the model.
 
-        A model that is not on this machine may have any. Raises VoiceNotFound.
+        A model that is not on this machine may have any voice. Raises VoiceNotFound.
         """
         try:
             library.find(name, owner=owner)
@@ -155,16 +155,16 @@ class CommandContext:
                 raise
 
     def _place(self) -> str | Path:
-        """File or URL of the library."""
+        """Return the file or URL of the library."""
         from platformdirs import user_data_path
 
         return self.database or user_data_path("reprise", ensure_exists=True) / "voices.db"
 
     @contextmanager
     def _saved(self) -> Iterator[None]:
-        """The library's file restored from its snapshots, and saved there within the block and at its end.
+        """Restore the library's file from its snapshots, and save snapshots during the block and at its end.
 
-        Raises InvalidOption for a library that is no file.
+        Raises InvalidOption for a library that is not a file.
         """
         folder = self.snapshots or _space_folder(self.database)
         if folder is None:
@@ -203,7 +203,7 @@ class CommandContext:
         return Engine.load(model, self.device, progress=progress, **given)
 
     def _connect(self, address: str, given: dict[str, Any]) -> SpeechEngine:
-        """The engine on a cluster. Raises InvalidOption, EngineFailed."""
+        """Connect to the engine on a cluster. Raises InvalidOption, EngineFailed."""
         require("ray")
         from studio.cluster.deployment import connect
         from studio.cluster.messages import DeploymentSettings, EngineSettings
@@ -214,7 +214,7 @@ class CommandContext:
 
 
 def parse_replicas(text: str) -> tuple[int, int]:
-    """The least and the most replicas, from a text such as 2 or 1-8. Raises InvalidOption."""
+    """Parse the minimum and maximum number of replicas from a text such as 2 or 1-8. Raises InvalidOption."""
     bounds = [int(number) if number.isdecimal() else 0 for number in text.split("-")]
     if len(bounds) > 2 or not 1 <= bounds[0] <= bounds[-1]:
         raise InvalidOption(f"“{text}” is no number of replicas: write it as 2, or as 1-8 for the least and the most.")
@@ -222,15 +222,15 @@ def parse_replicas(text: str) -> tuple[int, int]:
 
 
 def context_of(context: typer.Context, **options: str | None) -> CommandContext:
-    """The command's context. options: those given after the command, which take precedence over those before it."""
+    """Return the command's context. options: given after the command; they override those before it."""
     shared: CommandContext = context.obj
     return replace(shared, **{name: value for name, value in options.items() if value})  # type: ignore[arg-type]
 
 
 def require(package: str, least: int = 0) -> None:
-    """Raises InvalidOption for a package that a command needs and that is not installed, or too old.
+    """Raise InvalidOption if a package that a command needs is missing or too old.
 
-    least: the first major version that will do.
+    least: the minimum major version.
     """
     if not has_package(package, least):
         raise InvalidOption(
@@ -239,7 +239,7 @@ def require(package: str, least: int = 0) -> None:
 
 
 def model_notices(model: str, models: list[str]) -> dict[str, Sentence]:
-    """The models to choose from, each with its license notice; empty where there is no choice.
+    """Return the models to choose from, each with its license notice; empty if there is no choice.
 
     Raises ReleaseNotFound.
     """
@@ -249,7 +249,7 @@ def model_notices(model: str, models: list[str]) -> dict[str, Sentence]:
 
 
 def _space_folder(database: str | None) -> Path | None:
-    """Where a Space keeps snapshots: in its /data, unless a library is named."""
+    """Return a Space's folder for snapshots, in its /data, unless a library is named."""
     on_space = bool(os.environ.get("SPACE_ID")) and not database
     return SPACE_DATA / "reprise" if on_space and os.access(SPACE_DATA, os.W_OK) else None
 

@@ -1,4 +1,4 @@
-"""`keys`: create, list and revoke the keys of programs that call the server."""
+"""`keys`: create, list and revoke API keys."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def create(
 
 @keys.command("list")
 def list_keys(context: typer.Context, database: options.DatabaseAfter = None) -> None:
-    """List the keys, with how each begins; never a whole one."""
+    """List the keys, showing only the first characters of each."""
     command = context_of(context, database=database)
     from studio.access import describe_allowance
 
@@ -75,7 +75,7 @@ def revoke(context: typer.Context, name: options.KeyName, database: options.Data
 
 
 def _allowance(text: str | None) -> Allowance | None:
-    """An allowance as `limits` writes it: "60/minute", "1000000/30 days". Raises InvalidOption."""
+    """Parse an allowance in the syntax of `limits`: "60/minute", "1000000/30 days". Raises InvalidOption."""
     from limits import parse
 
     from storage.api_keys import Allowance
@@ -90,7 +90,7 @@ def _allowance(text: str | None) -> Allowance | None:
 
 
 def _voices(texts: list[str]) -> dict[str, str]:
-    """Names of voices by other names, from texts such as `alloy=Anna`. Raises InvalidOption."""
+    """Parse aliases of voices from texts such as `alloy=Anna`. Raises InvalidOption."""
     found = {}
     for text in texts:
         alias, equals, name = (part.strip() for part in text.partition("="))

@@ -22,7 +22,7 @@ def copy(
     source_sounds: options.SourceSounds = None,
     target_sounds: options.TargetSounds = None,
 ) -> None:
-    """Copy the library to an empty database, and compare the copy. Stop the server first."""
+    """Copy the library to an empty database and verify the copy. Stop the server first."""
     from storage import Storage
 
     with (

@@ -1,4 +1,4 @@
-"""Options and arguments of the commands, as Typer reads them."""
+"""Typer options and arguments of the commands."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from typing import BinaryIO
 from engine.errors import InvalidInput
 from engine.files.replacement import Target, opened, replace, target_of
 
-LARGEST = 4 << 30  # bytes of a file that is read before it is replaced
+LARGEST = 4 << 30  # bytes of an existing file, which is read before it is replaced
 _BLOCK = 1 << 16  # frames decoded at a time
 
 
@@ -23,7 +23,7 @@ class Kind:
 
 
 def check_output(path: Path, kind: Kind) -> Target:
-    """Return where an output goes. Raises InvalidInput unless the file is new, empty or of this kind."""
+    """Return the target of an output. Raises InvalidInput unless the file is new, empty or of this kind."""
     target = target_of(path)
     if target.status is None:
         return target
@@ -54,7 +54,7 @@ def write(path: Path, data: bytes, kind: Kind) -> None:
 
 
 def _read_audio(file: BinaryIO) -> None:
-    import soundfile  # here because it slows the start of commands without audio
+    import soundfile  # imported here to keep commands without audio fast
 
     try:
         with soundfile.SoundFile(file) as audio:

@@ -1,4 +1,4 @@
-"""Sentences about speech: its progress, how it ended, its figures."""
+"""Messages about speech: its progress, how it ended, its statistics."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from engine.request import AudioChunk, SpeechResult, StopReason
 
-# Of a take of one segment, and of some segments of a longer one.
+# For a take of one segment, and for some segments of a longer take.
 _FAULTS: dict[StopReason, tuple[str, str]] = {
     "length": (
         "Stopped at its length limit: the end may be missing or repeated",
@@ -21,7 +21,7 @@ _FAULTS: dict[StopReason, tuple[str, str]] = {
 
 
 def progress(chunk: AudioChunk, seconds: float) -> str:
-    """Describe speech that is being made. seconds: of sound so far."""
+    """Describe speech in progress. seconds: of audio so far."""
     parts = [f"{seconds:.1f} s spoken"]
     if chunk.segments > 1:
         parts.insert(0, f"Segment {chunk.segment + 1} of {chunk.segments}")
@@ -31,14 +31,14 @@ def progress(chunk: AudioChunk, seconds: float) -> str:
 
 
 def ending(result: SpeechResult) -> str:
-    """Describe why speech ended; without a full stop where there is sound."""
+    """Describe why speech ended; without a full stop if there is audio."""
     if not result.frames:
         return "Stopped before anything was spoken." if result.stop_reason == "cancelled" else "Nothing was spoken."
     return _reason(result)
 
 
 def figures(result: SpeechResult) -> str:
-    """Length, speed and seed of speech."""
+    """Return length, speed and seed of speech."""
     parts = [f"{result.seconds:.1f} s in {result.elapsed:.1f} s"]
     if result.first_audio is not None:
         parts.append(f"first audio after {result.first_audio:.2f} s")
@@ -53,7 +53,7 @@ def _reason(result: SpeechResult) -> str:
 
 
 def _fault(result: SpeechResult, reason: StopReason) -> str:
-    """The sentence about the segments that ended for this reason; "" where none did."""
+    """Return the sentence about the segments that ended for this reason; "" if none did."""
     which = [str(number) for number, segment in enumerate(result.segments, 1) if segment.stop_reason == reason]
     whole, some = _FAULTS[reason]
     if len(result.segments) > 1 and which:

@@ -1,4 +1,4 @@
-"""`speak`: speech into a file."""
+"""`speak`: synthesize speech to a file."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def speak(
     device: options.DeviceAfter = None,
     database: options.DatabaseAfter = None,
 ) -> None:
-    """Speak into a file. Ctrl-C stops, and keeps what was spoken."""
+    """Speak a text into a file. Ctrl-C stops and keeps what was spoken."""
     command = context_of(context, model=model, device=device, database=database)
     with exit_on_error():
         _check_request(output, voice, reference)
@@ -60,7 +60,7 @@ def speak(
         sampling = {"seed": seed, "temperature": temperature, "top_p": top_p, "top_k": top_k}
         given: dict[str, Any] = {name: value for name, value in sampling.items() if value is not None}
         given["language"] = language
-        SpeakOptions(**given)  # refuses what is out of range before a model is loaded
+        SpeakOptions(**given)  # refuses values out of range before a model is loaded
         if voice:
             with command.library() as library:
                 command.check_voice(library, voice)
@@ -74,7 +74,7 @@ def speak(
 
 
 def finish(take: TakeBuffer, result: SpeechResult, output: Path, origin: Origin, lufs: float | None = None) -> None:
-    """Write the file, with its origin, and report on it. lufs: its loudness; None as it was spoken.
+    """Write the file with its origin tags, and report on it. lufs: its loudness; None leaves it unchanged.
 
     Raises typer.Exit with status 130 after Ctrl-C.
     """
@@ -100,7 +100,7 @@ def _encoded(take: TakeBuffer, format: Any, origin: Origin, lufs: float | None) 
 
 
 def _check_loudness(lufs: float | None) -> None:
-    """Raises InvalidOption."""
+    """Raise InvalidOption for a loudness out of range."""
     from engine.audio.output.mastering import LOUDEST, SOFTEST
 
     if lufs is not None and not SOFTEST <= lufs <= LOUDEST:
@@ -108,7 +108,7 @@ def _check_loudness(lufs: float | None) -> None:
 
 
 def _check_request(output: Path, voice: str | None, reference: Path | None) -> None:
-    """Refuse what can be refused before a model is loaded. Raises InvalidInput, InvalidOption."""
+    """Check the request before a model is loaded. Raises InvalidInput, InvalidOption."""
     if (voice is None) == (reference is None):
         raise InvalidInput("Say whose voice it is: either --voice NAME, or --reference CLIP with --transcript “…”.")
     if reference:

@@ -15,7 +15,7 @@ from engine.errors import DatabaseUnavailable, RepriseError
 
 @contextmanager
 def exit_on_error() -> Iterator[None]:
-    """Print an error as one sentence, the place of a database on a second line, and exit with status 1."""
+    """Print an error as one sentence, with a database's details on a second line, and exit with status 1."""
     try:
         yield
     except (RepriseError, OSError) as error:
@@ -31,7 +31,7 @@ def say(text: str) -> None:
 
 
 def status_line(text: str) -> None:
-    """Replace the current line of the terminal. Prints nothing where standard error is no terminal."""
+    """Replace the current line of the terminal. Prints nothing if standard error is not a terminal."""
     if sys.stderr.isatty():
         sys.stderr.write(f"\r\033[K{text}")
         sys.stderr.flush()
@@ -39,7 +39,7 @@ def status_line(text: str) -> None:
 
 @contextmanager
 def on_ctrl_c(stop: Callable[[], None]) -> Iterator[None]:
-    """Call `stop` at the first Ctrl-C; the second has its usual effect."""
+    """Call `stop` on the first Ctrl-C; the second has its usual effect."""
 
     def first(_number: int, _frame: Any) -> None:
         signal.signal(signal.SIGINT, before)

@@ -33,10 +33,10 @@ def list_voices(
     model: options.ModelAfter = None,
     database: options.DatabaseAfter = None,
 ) -> None:
-    """List the voices of the model's own, where it has some, then the saved voices and the sample voices."""
+    """List the model's own voices, if any, then the saved voices and the sample voices."""
     command = context_of(context, model=model, database=database)
     with exit_on_error(), command.library() as library:
-        # The bundled model has none, and so nothing has to be read.
+        # The bundled model has no own voices, so its release need not be read.
         own = [] if command.model == "bundled" else command.own_voices() or []
         own = [each for each in own if search.casefold() in each.name.casefold()]
         for each in own:
@@ -62,7 +62,7 @@ def add(
     device: options.DeviceAfter = None,
     database: options.DatabaseAfter = None,
 ) -> None:
-    """Make a voice from a clip and save it."""
+    """Create a voice from a clip and save it."""
     command = context_of(context, model=model, device=device, database=database)
     from studio.voices.voice_maker import voice_language
 
@@ -82,7 +82,7 @@ def add(
 def rename(
     context: typer.Context, name: options.Name, new: options.NewName, database: options.DatabaseAfter = None
 ) -> None:
-    """Give a voice another name."""
+    """Rename a voice."""
     command = context_of(context, database=database)
     with exit_on_error(), command.library() as library:
         say(f"It is “{library.rename(library.find(name).id, new).name}” now.")
@@ -140,7 +140,7 @@ def import_voice(
 
 
 def _imported(library: VoiceLibrary, data: bytes, name: str | None) -> VoiceRecord:
-    """Raises NameTaken as a sentence that suggests a free name, and what `import_voice` raises."""
+    """Import a voice. Raises NameTaken with a suggested free name, and what `import_voice` raises."""
     from engine.voice import Voice
 
     try:

@@ -10,9 +10,9 @@ V = TypeVar("V")
 
 
 class ByteLRU(Generic[K, V]):
-    """Values by key, at most `limit` bytes of them. Thread-safe.
+    """A mapping of at most `limit` bytes. Thread-safe.
 
-    The caller gives the size of a value, which must not grow while it is cached.
+    The caller gives the size of each value, which must not grow while it is cached.
     """
 
     def __init__(self, limit: int) -> None:
@@ -35,7 +35,7 @@ class ByteLRU(Generic[K, V]):
         return key in self._entries
 
     def get(self, key: K) -> V | None:
-        """The value of `key`, which becomes the most recently used; None when not cached."""
+        """Return the value of `key` and mark it as most recently used; None when not cached."""
         with self._lock:
             if key not in self._entries:
                 return None
@@ -45,8 +45,8 @@ class ByteLRU(Generic[K, V]):
     def put(self, key: K, value: V, nbytes: int) -> list[tuple[K, V]]:
         """Cache `value`, of `nbytes` bytes, replacing the previous value of `key`.
 
-        Returns: the evicted entries, least recently used first. A value above the limit is not cached and is returned
-        itself. The replaced value is not returned.
+        Returns: the evicted entries, least recently used first. A value above the limit is not cached but returned
+        among them. The replaced value is not returned.
         Raises ValueError when `nbytes` is negative.
         """
         if nbytes < 0:
@@ -76,7 +76,7 @@ class ByteLRU(Generic[K, V]):
                 self._drop(key)
 
     def drop_keys(self, unwanted: Callable[[K], bool]) -> None:
-        """Remove every value for whose key `unwanted` is true."""
+        """Remove every entry for whose key `unwanted` is true."""
         with self._lock:
             for key in [key for key in self._entries if unwanted(key)]:
                 self._drop(key)

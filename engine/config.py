@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 from engine.errors import InvalidConfig
 
-# Least and greatest size that a model may have: room for several times S2-Pro's. A damaged file is refused before
-# anything is allocated in its sizes.
+# Smallest and largest value of each size, with room for several times S2-Pro's. A damaged config is rejected before
+# anything of its sizes is allocated.
 SIZE_LIMITS = {
     "vocab_size": (1, 1 << 20),
     "n_layer": (1, 256),
@@ -17,8 +17,8 @@ SIZE_LIMITS = {
     "max_seq_len": (1, 1 << 20),
 }
 _FLAGS = ("tie_word_embeddings", "attention_qkv_bias", "attention_o_bias", "attention_qk_norm", "rounded_rope")
-_WIDEST = 16  # all heads together, in multiples of the model's width
-_LARGEST_TABLE = 1 << 23  # positions times head_dim of the rotary table
+_WIDEST = 16  # most channels of all heads together, in multiples of `dim`
+_LARGEST_TABLE = 1 << 23  # most positions times head_dim of the rotary table
 MAX_VOCABULARY = SIZE_LIMITS["vocab_size"][1]
 MAX_CODEBOOKS = 64
 
@@ -50,13 +50,13 @@ def check_text(where: str, name: str, value: object, most: int) -> None:
 
 
 def shown(value: object) -> str:
-    """Return a value of a file, cut to the length of a sentence."""
+    """Return the `repr` of a value for an error message, cut after 60 characters."""
     text = repr(value)
     return text if len(text) <= 60 else f"{text[:60]}…"
 
 
 def listed(names: list[str], most: int = 8) -> str:
-    """Return names of a file as a list for a sentence, cut after `most`."""
+    """Join names for an error message, at most `most` of them."""
     return ", ".join(name[:200] for name in names[:most]) + (
         f" and {len(names) - most} more" if len(names) > most else ""
     )
@@ -66,7 +66,7 @@ def listed(names: list[str], most: int = 8) -> str:
 class TransformerConfig:
     """Sizes of one decoder-only transformer. Widths in channels, `max_seq_len` in positions.
 
-    rounded_rope: whether its rotary table is rounded to bf16, as S2's is.
+    rounded_rope: whether the rotary table is rounded to bf16, as in S2.
     """
 
     vocab_size: int

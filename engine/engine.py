@@ -55,10 +55,10 @@ from engine.text import GrowingText, Segment, Segmentation, normalise
 from engine.voice import Consent, OwnVoice, Reference, Voice
 
 MAX_SEED = 2**31 - 1
-# Default numbers of slots: as many as a small CPU serves faster than real time, and a batch that suits a GPU.
+# Default numbers of slots: what a small CPU serves faster than real time, and a good batch size for a GPU.
 CPU_SLOTS, GPU_SLOTS = 4, 32
 QUEUE = 64
-# Requested positions of a slot: a voice of 30 s and three minutes of speech.
+# Requested positions of a slot: enough for a voice of 30 s and three minutes of speech.
 POSITIONS = 4096
 PREFIX_BYTES, HOST_PREFIX_BYTES = 512 << 20, 2 << 30
 
@@ -67,11 +67,12 @@ PREFIX_BYTES, HOST_PREFIX_BYTES = 512 << 20, 2 << 30
 class SpeakOptions(SamplingOptions):
     """Options of a request.
 
-    seed: 0 to 2³¹ - 1; equal seeds give equal speech, on a GPU among equally many requests; None picks one at random.
-    language: of the text, a name such as `german` or a tag such as `de-AT`; "" leaves it to the model. Models that are
-    not told a language ignore it.
-    word_times: whether chunks tell when words are spoken, for a model that can (`Abilities.word_times`); otherwise
-    InvalidOption is raised.
+    seed: 0 to 2³¹ - 1; None picks one at random. Equal seeds give equal speech; on a GPU, only with the same number of
+    concurrent requests.
+    language: of the text, a name such as `german` or a tag such as `de-AT`; "" leaves it to the model. Models without a
+    language input ignore it.
+    word_times: whether chunks include word times. `Engine.speak` raises InvalidOption for a model without them
+    (`Abilities.word_times`).
     """
 
     seed: int | None = None
@@ -86,7 +87,7 @@ class SpeakOptions(SamplingOptions):
 
 @dataclass(frozen=True)
 class EncodedVoice:
-    """A new voice, and notes for the person who made it."""
+    """A new voice, and notes for the user."""
 
     voice: Voice
     notes: tuple[Sentence, ...]
@@ -97,10 +98,10 @@ class EngineStatus:
     """State of the engine.
 
     speaking, waiting: numbers of requests. slots: most requests that speak at once. graphs: what is captured (`frame`,
-    `fast`) with the sizes that could not be, or `off` and why; and why fused kernels are not used, where they could be.
+    `fast`) and how many sizes failed, or `off` and why; also why fused kernels are off where they are supported.
     precision: of the speech model's weights. positions: of a slot, prompt and speech together. prefixes: bytes of the
-    prefix cache on the device and in host memory. device_memory: bytes of a GPU that PyTorch has reserved, None on a
-    CPU.
+    prefix cache on the device and in host memory. device_memory: bytes of GPU memory that PyTorch has reserved; None
+    on a CPU.
     """
 
     speaking: int
@@ -114,14 +115,14 @@ class EngineStatus:
 
 
 class Engine:
-    """A loaded model. Made by `load`; thread-safe.
+    """A loaded model. Created by `load`; thread-safe.
 
     name: the model as given to `load`. device: such as `cpu` or `cuda:0`. sample_rate: of the audio, in Hz.
-    frame_length: samples per frame. frame_rate: frames per second. codec_fingerprint: of the codec; a voice's codes are
-    valid for this codec only. notice: description, limits and licence of the model. style_tags: whether tags such as
-    `[whisper]` have an effect. english_only: whether the model speaks English only. default_options: of the release.
-    slots: most requests that speak at once. abilities: what the model can do beside speaking. precision:
-    of the speech model's weights.
+    frame_length: samples per frame. frame_rate: frames per second. codec_fingerprint: identifies the codec; a voice's
+    codes are valid for one codec only. notice: description, limits and licence of the model. style_tags: whether tags
+    such as `[whisper]` have an effect. english_only: whether the model speaks English only. default_options: of the
+    release. slots: most requests that speak at once. abilities: what the model can do besides speaking. precision: of
+    the speech model's weights.
     """
 
     def __init__(
@@ -155,7 +156,7 @@ class Engine:
         report("Loading the speech model", 0.0)
         model = release.load_model(activation_dtype(self.precision, device), device, self.precision)
         share_cores(device, small=is_small(architecture))
-        self._kernels: list[str] = []  # why stacks run without fused kernels, where they could have them
+        self._kernels: list[str] = []  # why fused kernels are off on a device that supports them
         for stack in (model.slow, model.fast):
             stack.arrange_for_rows()
             if compiled:
@@ -182,13 +183,13 @@ class Engine:
         report("Ready", 1.0)
 
     def start(self) -> None:
-        """Begin to serve, after `load` with `start=False`, in this process or in one that was forked from it."""
+        """Start serving after `load(start=False)`, in this process or in one forked from it."""
         if not self._started:
             device = torch.device(self.device)
             self._start(self._plan_memory(device, self._loaded()), device, lambda _stage, _done: None)
 
     def _start(self, plan: MemoryPlan, device: torch.device, report: Progress) -> None:
-        """Make what holds requests, and its threads."""
+        """Create the slots, the caches, the workers and their threads."""
         graphs, codec, decoder = self._graphs, self._codec_config, self._decoder
         if device.type == "cuda":
             report("Warming up", 0.75)
@@ -244,19 +245,19 @@ class Engine:
 
         Args:
             model: `bundled`, a folder with a release, or a Hub id such as `fishaudio/s2-pro`.
-            device: `auto` (a CUDA device where there is one), `cpu`, `cuda` or `cuda:N`.
-            precision: of the speech model's weights; by default bf16 on GPUs that have it, fp16 on others; on a CPU
+            device: `auto` (a CUDA device if there is one), `cpu`, `cuda` or `cuda:N`.
+            precision: of the speech model's weights; by default bf16 on GPUs that support it, fp16 on others; on a CPU
                 fp32, or int8 for a large model. On a GPU int8, int4 and fp8 need torchao. The codec is always fp32.
             graphs: what is captured as a graph and replayed without Python: the whole `frame`, the `fast` AR alone, or
                 nothing (`off`). CUDA graphs on a GPU, TorchScript traces on a CPU.
             compiled: whether to compile the transformer blocks with `torch.compile`, on GPUs; the first steps of every
-                batch size then take long.
-            deterministic: whether a seed gives the same codes in any company on a GPU and in every precision, too:
-                each request's frames are then computed alone, which is slower the more requests there are.
+                batch size are then slow.
+            deterministic: whether a seed gives the same codes regardless of concurrent requests, on a GPU and in every
+                precision too. Each request's frames are then computed alone: the more requests, the slower.
             slots: most requests that speak at once, reduced to fit the memory; by default 4 on a CPU, 32 on a GPU.
-            queue: most requests that wait; further ones are refused with EngineBusy.
+            queue: most requests that wait; further ones raise EngineBusy.
             progress: called with a stage and its progress, 0 to 1.
-            start: False loads the weights alone; the engine serves after `start`.
+            start: False loads only the weights; call `start` to serve.
 
         Raises: ReleaseError or a subclass such as DoesNotFit; DeviceUnavailable; InvalidOption.
         """
@@ -293,16 +294,16 @@ class Engine:
 
         Args:
             references: (clip, transcript) pairs: a file's bytes or path, and the words spoken in it. Each reference is
-                a speaker of its own, `<|speaker:0|>` and on.
+                a separate speaker, numbered from `<|speaker:0|>`.
 
-        A model that does not need the words clones a clip without a transcript from its speaker embedding alone. One
-        that speaks described voices makes them of a sample that it has spoken, for models that clone.
+        A model that needs no transcript clones a clip without one from its speaker embedding alone. A model that speaks
+        described voices can encode a sample that it has spoken, for models that clone.
 
-        Raises: UnusableReference for a clip that cannot be cloned from, InvalidInput for a missing transcript or name,
-        and for a model that does not clone.
+        Raises: UnusableReference for a clip that cannot be cloned from; InvalidInput for a missing transcript or name,
+        or for a model that does not clone.
         """
         self._check_open()
-        if not self.abilities.describes:  # a described voice keeps a sample, from which other models clone
+        if not self.abilities.describes:  # a described voice keeps a sample for other models to clone
             self._check_clones()
         if not references:
             raise InvalidInput("reference.none")
@@ -340,7 +341,7 @@ class Engine:
         return replace(voice, references=made, codec_fingerprint=self.codec_fingerprint)
 
     def reconstruct(self, voice: Voice) -> NDArray[np.float32]:
-        """Decode a voice's codes, all clips in a row: the voice as the model hears it.
+        """Decode a voice's codes, one reference after the other: the voice as encoded.
 
         Returns: float32 `[n]` in [-1, 1], mono, at the engine's sample rate.
         Raises InvalidCodes, UnusableReference as `reencode` does, EngineClosed, EngineFailed.
@@ -361,15 +362,15 @@ class Engine:
         """Speak `text` as a stream.
 
         Args:
-            text: any length; `<|speaker:i|>` switches between the references of the voice or voices. Or a text of
-                `growing_text`, for one speech that continues as it grows; or its segments.
-            voice: one voice; several, for several speakers; one of the model's own; or None, and the model picks one.
+            text: any length; `<|speaker:i|>` switches between the references of the voice or voices. Or a text from
+                `growing_text`, spoken while it grows; or segments.
+            voice: one voice; several, for several speakers; one of the model's own; or None to let the model pick one.
             owner: name of the request's owner. Owners get equal shares of the turns, however many requests they have.
-            spoken: its first segments, as another engine with this model has spoken them (`Speech.spoken`): the speech
-                begins after them, and with the same seed it has the same codes as if it had begun with them.
+            spoken: the first segments, already spoken by another engine with this model (`Speech.spoken`). The speech
+                begins after them; with the same seed it has the same codes as if it had spoken them itself.
 
         Returns: an iterator of AudioChunk; its `result` is set at the end.
-        Raises: InvalidText, InvalidCodes, EngineClosed; EngineBusy when slots and queue are full.
+        Raises: InvalidInput or a subclass such as InvalidText; EngineClosed; EngineBusy when slots and queue are full.
         """
         self._check_open()
         options = options or self.default_options
@@ -383,24 +384,24 @@ class Engine:
         )
 
     def growing_text(self) -> GrowingText:
-        """A text that is spoken while it is written; for one `speak`."""
+        """Create a text that is spoken while it is written, for one call of `speak`."""
         return GrowingText(self.segmentation, self.check_text)
 
     @property
     def segmentation(self) -> Segmentation:
-        """How texts are cut for this model."""
+        """How texts are split into segments for this model."""
         return self._profile.segmentation
 
     def forget(self, voice: Voice) -> None:
-        """Drop the cached data of a deleted voice: keys and values of its prompt, codes of its clips.
+        """Drop the cached data of a deleted voice: its prompt's keys and values, its clips' codes and embeddings.
 
-        Requests under way go on, and what they cache is dropped when they end. A voice of another codec has no cached
+        Requests in progress continue; what they cache is dropped when they end. A voice of another codec has no cached
         data.
         """
         if self._closed or voice.codec_fingerprint != self.codec_fingerprint:
             return
         if self.abilities.embeds and not all(reference.clip for reference in voice.references):
-            return  # such a voice was never spoken with
+            return  # without its clips the voice cannot have been used
         prompted = PromptVoice([self._prompt_reference(reference, voice.name) for reference in voice.references])
         for prefix in self._pipeline.prompts.prefixes(prompted):
             self._pipeline.loop.forget(prefix)
@@ -411,7 +412,7 @@ class Engine:
             self._embeddings.forget(reference.clip)
 
     def status(self) -> EngineStatus:
-        """The current state of the engine."""
+        """Return the current state of the engine."""
         scheduler = self._pipeline.loop.scheduler
         graphs = (self._runner.graph_state, self._pipeline.codec_worker.graph_failure, *self._kernels[:1])
         return EngineStatus(
@@ -430,7 +431,7 @@ class Engine:
         self._encoder.release()
 
     def close(self) -> None:
-        """End all requests and free the model. Further calls raise EngineClosed."""
+        """End all requests and threads, and free the encoder. `speak` and the voice methods then raise EngineClosed."""
         if not self._closed:
             self._closed = True
             if self._started:
@@ -438,7 +439,7 @@ class Engine:
             self._encoder.release()
 
     def _prompted(self, voice: Voice | Sequence[Voice] | OwnVoice | None, language: str) -> PromptVoice:
-        """What prompts need of a voice. Raises InvalidCodes, InvalidInput, InvalidOption, UnusableReference."""
+        """Return the prompt inputs of a voice. Raises InvalidCodes, InvalidInput, InvalidOption, UnusableReference."""
         able = self.abilities
         if voice is None and able.speakers:
             voice = OwnVoice(able.speakers[0])
@@ -456,7 +457,7 @@ class Engine:
         return PromptVoice([self._prompt_reference(each, name) for each, name in references], language=language)
 
     def _language(self, language: str) -> str:
-        """The model's name of a language. Raises InvalidOption for one that it does not have."""
+        """Return the model's name for a language. Raises InvalidOption for an unsupported one."""
         known, wanted = self.abilities.languages, language.strip().lower()
         if not known or wanted in ("", "auto"):
             return ""
@@ -474,11 +475,11 @@ class Engine:
             raise EngineClosed()
 
     def _loaded(self) -> int:
-        """Bytes of the weights that are on the device."""
+        """Return the bytes of the weights on the device."""
         return sum(map(held_bytes, (self._model.slow, self._model.fast, self._decoder)))
 
     def _plan_memory(self, device: torch.device, loaded: int = 0, measured: int | None = None) -> MemoryPlan:
-        """loaded: bytes of the weights, where these are on the device already. measured: as `plan_memory` takes it."""
+        """loaded: bytes of weights that are already on the device. measured: see `plan_memory`."""
         available = available_memory(device)
         return plan_memory(
             self._architecture,
@@ -491,7 +492,7 @@ class Engine:
         )
 
     def segments(self, text: str, speakers: int) -> list[Segment]:
-        """The segments of a text for so many speakers. Raises InvalidText."""
+        """Split a text for `speakers` speakers into segments. Raises InvalidText."""
         segments = self.segmentation.plan(text)
         self._check_speakers([segment.speaker for segment in segments], speakers)
         self.check_text(text)
@@ -508,7 +509,7 @@ class Engine:
             )
 
     def check_text(self, text: str) -> None:
-        """Raises InvalidText for words that the model cannot speak."""
+        """Raise InvalidText for words that the model cannot speak."""
         unspoken = self._prompts.unspoken(text)
         if unspoken:
             raise InvalidText("text.not_english", words=", ".join(unspoken[:5]))
@@ -517,7 +518,7 @@ class Engine:
         return voice if voice.codec_fingerprint == self.codec_fingerprint else self.reencode(voice)
 
     def _prompt_reference(self, reference: Reference, name: str) -> PromptReference:
-        """What a prompt needs of a reference. name: of its voice."""
+        """Return the prompt inputs of a reference. name: of its voice."""
         if not reference.transcript.strip() and self.abilities.needs_words:
             raise InvalidInput("reference.no_words")
         if self.abilities.embeds and not reference.clip:
@@ -546,7 +547,7 @@ class Engine:
         )
 
     def _decode(self, clip: bytes) -> Tensor:
-        """Decode the kept clip of a reference, which is already prepared."""
+        """Decode the stored clip of a reference, which is already prepared."""
         return decode_audio(clip, self.sample_rate, device=self.device)
 
 
@@ -557,7 +558,7 @@ def _graph_capture(device: torch.device, model: SpeechModel) -> GraphCapture:
 
 
 def _prefix_bytes(device: torch.device, plan: MemoryPlan, loaded: int) -> int:
-    """Bytes of the device for the prefix cache: half of what the plan leaves. loaded: of the plan, already taken."""
+    """Return the device bytes for the prefix cache: half of what the plan leaves. loaded: bytes already allocated."""
     available = available_memory(device)
     return PREFIX_BYTES if available is None else max(0, min(PREFIX_BYTES, (available + loaded - plan.total) // 2))
 

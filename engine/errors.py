@@ -1,4 +1,4 @@
-"""The error tree of Reprise. Every message is a sentence for a person, named by its key (`engine.sentences`).
+"""The error tree of Reprise. Every message is a sentence for the user, identified by its key (`engine.sentences`).
 
     raise InvalidName("voices.long_name", most=MAX_NAME, count=len(name))
 
@@ -12,7 +12,7 @@ RepriseError
 │   ├── InvalidCodes         serialized codes are damaged, of an unknown version, or do not fit the codec
 │   └── InvalidVoiceFile     an imported voice file is damaged or of another format
 ├── LibraryError             the voice library refuses an operation
-│   ├── NameTaken            the owner already has a voice of that name, or there is a key of it
+│   ├── NameTaken            the owner already has a voice of that name, or a key has it
 │   ├── VoiceNotFound        no such voice for this owner
 │   ├── GenerationNotFound   no such generation for this owner
 │   ├── ScriptNotFound       no such script, or no such card of one, for this owner
@@ -25,6 +25,7 @@ RepriseError
 │   ├── ReleaseNotFound      no such folder, repository or file
 │   ├── ReleaseForbidden     gated or private: a licence must be accepted or a token given
 │   ├── ReleaseIncomplete    files are missing or cut short
+│   ├── UnknownFamily        the model's family is not supported
 │   ├── FaultyRelease        its contents are wrong
 │   │   ├── InvalidConfig      a configuration has unknown, missing or contradictory values
 │   │   └── InvalidCheckpoint  tensors are missing, unexpected or misshapen
@@ -40,7 +41,7 @@ from engine.sentences import Sentence, Value
 
 
 class RepriseError(Exception):
-    """Base class of all errors of Reprise. sentence: what is wrong and what to do; `str` is its English."""
+    """Base class of all errors of Reprise. sentence: what is wrong and what to do; `str` gives it in English."""
 
     def __init__(self, key: str, /, **values: Value) -> None:
         """key, values: of the sentence; see `Sentence`."""
@@ -88,7 +89,7 @@ class LibraryError(RepriseError):
 
 
 class NameTaken(LibraryError):
-    """The owner already has a voice of that name, or there is a key of that name."""
+    """The owner already has a voice of that name, or a key has it."""
 
 
 class VoiceNotFound(LibraryError, LookupError):
@@ -147,11 +148,11 @@ class ReleaseIncomplete(ReleaseError):
 
 
 class UnknownFamily(ReleaseError):
-    """A model of a family that is not read here."""
+    """The model's family is not supported."""
 
 
 class FaultyRelease(ReleaseError):
-    """The contents of a release are wrong. fault: an English sentence for whoever made or converted the release."""
+    """The contents of a release are wrong. fault: an English sentence for its publisher."""
 
     def __init__(self, fault: str) -> None:
         super().__init__("release.fault", fault=fault)
@@ -193,5 +194,5 @@ class DeviceUnavailable(EngineError):
 
 
 def first_line(error: BaseException) -> str:
-    """Return the first line of another library's error, cut to the length of a sentence."""
+    """Return the first line of another library's error, cut after 200 characters."""
     return next((line for line in str(error).splitlines() if line.strip()), type(error).__name__).strip()[:200]

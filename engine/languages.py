@@ -1,4 +1,4 @@
-"""Names of languages by their tags, as models call them."""
+"""Language tags, and the English names that models use for them."""
 
 from collections.abc import Collection
 
@@ -20,18 +20,19 @@ _NAMES = {
 
 
 def language_tags(names: Collection[str]) -> list[str]:
-    """Return the tags of languages by their English names, in alphabetical order, without unknown ones."""
+    """Return the tags for English names of languages, in alphabetical order; unknown names are skipped."""
     return [tag for tag, name in _NAMES.items() if name in names]
 
 
 def language_name(tag: str) -> str:
-    """Return the English name of a language from its tag, such as `de-AT`, in lower case; "" for an unknown one."""
+    """Return the English name of a language in lower case from a tag such as `de-AT`; "" for an unknown tag."""
     return _NAMES.get(tag.lower().replace("_", "-").partition("-")[0], "")
 
 
 def language_tag(language: str) -> str:
-    """Return the primary tag of a language from its tag or English name, such as `de` from `de-AT` or `German`; "" for
-    none, "auto" and an unknown name.
+    """Return the primary tag of a language from a tag or an English name, such as `de` from `de-AT` or `German`.
+
+    Returns "" for "", "auto" and unknown names.
     """
     wanted = language.strip().lower()
     named = next((tag for tag, name in _NAMES.items() if name == wanted), None)

@@ -1,4 +1,4 @@
-"""Layers that the transformers of models and codec share.
+"""Layers shared by the transformers of models and codec.
 
 RMSNorm, attention projections over interleaved rotary pairs, SwiGLU. Shapes: B batch, T positions, D width, H heads,
 H_kv key/value heads, d head width.
@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-_SHARED_BY_THREADS = 32_768  # elements of an operation on a CPU, from which on its threads share it
+_SHARED_BY_THREADS = 32_768  # elements from which PyTorch splits a CPU operation between threads
 
 
 class RMSNorm(nn.Module):
@@ -33,8 +33,8 @@ def rotary_table(
     Args:
         rounded: whether values are rounded to bf16. The S2 releases were trained with bf16 tables, and their outputs
             drift without it.
-        fp32_positions: angles are fp32 products up to this position, as in a release's table, and fp64 products
-            beyond, where fp32 would lose what the rounding keeps. None: fp32 everywhere.
+        fp32_positions: below this position angles are fp32 products, as in a release's table; from it on they are fp64
+            products, because fp32 would be less precise than the rounded table. None: fp32 everywhere.
     """
     device = positions.device
     frequencies = 1.0 / base ** (torch.arange(0, head_dim, 2, device=device, dtype=torch.float32) / head_dim)
@@ -55,9 +55,9 @@ def rotate(x: Tensor, rope: Tensor) -> Tensor:
 
 
 class SelfAttention(nn.Module):
-    """Projections of grouped-query self-attention; subclasses attend.
+    """Projections of grouped-query self-attention; subclasses implement the attention.
 
-    `wqkv` is fused: all queries, then keys, then values. `q_norm` and `k_norm` are None where queries and keys are not
+    `wqkv` is fused: all queries, then keys, then values. `q_norm` and `k_norm` are None if queries and keys are not
     normed.
     """
 
@@ -81,7 +81,7 @@ class SelfAttention(nn.Module):
         self.k_norm: RMSNorm | None = None
 
     def project(self, x: Tensor, rope: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """x `[B, T, D]` → queries `[B, H, T, d]`, keys and values `[B, H_kv, T, d]`, normed and rotated."""
+        """Project x `[B, T, D]` → queries `[B, H, T, d]`, keys and values `[B, H_kv, T, d]`, normed and rotated."""
         fused = self.wqkv(x).unflatten(-1, (self.heads + 2 * self.groups, self.head_dim))
         qk, v = torch.split(fused, [self.heads + self.groups, self.groups], dim=2)
         if self.q_norm is not None and self.k_norm is not None:
@@ -91,20 +91,20 @@ class SelfAttention(nn.Module):
         return q, k, v.transpose(1, 2)
 
     def output(self, attended: Tensor) -> Tensor:
-        """Attended values `[B, H, T, d]` → `[B, T, D]`."""
+        """Project attended values `[B, H, T, d]` → `[B, T, D]`."""
         out: Tensor = self.wo(attended.transpose(1, 2).flatten(2))
         return out
 
 
 def silu(x: Tensor) -> Tensor:
-    """SiLU of x `[..., D]`, of which each row has the same result in any batch on a CPU.
+    """Apply SiLU to x `[..., D]`. On a CPU, each row has the same result in any batch.
 
-    PyTorch divides 32,768 elements and more between its threads, and computes the last ones of a thread's share in
-    another way: to other bits. Here rows are taken in parts that one thread computes.
+    PyTorch splits 32,768 elements and more between threads, and rounds the last elements of each thread's share
+    differently. Here rows are computed in parts small enough for one thread.
     """
     rows = max(1, (_SHARED_BY_THREADS - 1) // x.shape[-1])
     shared = x.device.type == "cpu" and x.numel() >= _SHARED_BY_THREADS and torch.get_num_threads() > 1
-    if x.requires_grad or not shared:  # in training nothing has to be the same
+    if x.requires_grad or not shared:  # training needs no batch invariance
         return F.silu(x)
     return torch.cat([F.silu(part) for part in torch.split(x.flatten(0, -2), rows)]).view(x.shape)
 
@@ -119,7 +119,7 @@ class FeedForward(nn.Module):
         self.w2 = linear(hidden, dim, bias=False)
 
     def merge(self) -> None:
-        """Store w1 above w3 as one layer `w13`, in place. Quantized weights stay as they are."""
+        """Stack w1 and w3 into one layer `w13`, in place. Quantized weights stay separate."""
         plain = (torch.Tensor, nn.Parameter)
         if "w1" not in self._modules or type(self.w1.weight) not in plain or type(self.w3.weight) not in plain:
             return

@@ -26,14 +26,14 @@ StopReason = Literal["end", "short", "length", "cancelled"]
 _WORST_LAST: tuple[StopReason, ...] = ("end", "short", "length")
 
 ATTEMPTS = 2
-READER_TIMEOUT = 15.0  # seconds that audio may wait for its reader
+READER_TIMEOUT = 15.0  # seconds after which unread audio ends the request
 
 
 @dataclass(frozen=True)
 class WordTime:
-    """A word as it is written, and when it is spoken.
+    """A word as written, and when it is spoken.
 
-    start, end: seconds in the take. segment, offset: index of its segment, and of its first character there.
+    start, end: seconds in the take. segment: index of its segment. offset: index of its first character there.
     """
 
     text: str
@@ -48,14 +48,14 @@ class AudioChunk:
     """A chunk of the take.
 
     samples: float32 `[n]` in [-1, 1], mono, at the engine's sample rate.
-    start: sample offset in the take. Normally the end of the chunk before. When it is smaller, a segment is spoken
-        again: everything from `start` on that came before is replaced.
+    start: sample offset in the take, normally the end of the previous chunk. If it is smaller, a segment is spoken
+        again: the chunk replaces all earlier audio from `start` on.
     frames: codec frames in this chunk. elapsed: seconds since the request.
     segment, segments: 0-based index of the text's segment, and the number of segments so far. text: that segment.
     queued: seconds from the request to its first slot.
-    words: of a segment whose sound has come, where `SpeakOptions.word_times` asks for them, in a chunk without samples.
+    words: of a segment, with `SpeakOptions.word_times`; they follow its audio in a chunk without samples.
 
-    A pause that the text asks for is a chunk of silence without frames.
+    A pause in the text is a chunk of silence without frames.
     """
 
     samples: NDArray[np.float32]
@@ -81,7 +81,7 @@ class SegmentResult:
 
 @dataclass(frozen=True)
 class SpokenSegment:
-    """A segment that was spoken, for an engine that speaks on from there. codes: int64 `[K, T]`."""
+    """A spoken segment, from which another engine can continue. codes: int64 `[K, T]`."""
 
     result: SegmentResult
     codes: NDArray[np.int64]
@@ -91,8 +91,8 @@ class SpokenSegment:
 class FirstAudioTimings:
     """Stages of the time to the first audio, in seconds; their sum is `SpeechResult.first_audio`.
 
-    queue: until there was a slot, including the preparation of text and prompt. prefill: of the prompt. frames: of the
-    first chunk. decode: their audio. reused: positions of the prompt, of `positions` in all, that were cached.
+    queue: waiting for a slot, including preparation of text and prompt. prefill: of the prompt. frames: generating the
+    first chunk. decode: decoding its audio. reused: how many of the prompt's `positions` were cached.
     """
 
     queue: float
@@ -107,10 +107,10 @@ class FirstAudioTimings:
 class SpeechResult:
     """Outcome of a request. seconds: of audio. first_audio, elapsed: seconds since the request.
 
-    stop_reason: `end` (all was said), `short` (a segment ended too soon for its words, some of which are missing),
+    stop_reason: `end` (everything was spoken), `short` (a segment ended too soon, so some of its words are missing),
     `length` (a segment did not end within its budget and was cut there) or `cancelled`.
-    underruns, starved: how often, and for how many seconds in all, a listener who starts with the first chunk and never
-    pauses has nothing to hear.
+    underruns, starved: how often, and for how many seconds in total, uninterrupted playback from the first chunk on
+    runs out of audio.
     """
 
     stop_reason: StopReason
@@ -135,8 +135,8 @@ class SpeechResult:
 class SpeechPipeline:
     """The parts of an engine that a request goes through, and their sizes.
 
-    positions: of a prompt and its speech together. history_positions: of these, at most so many for earlier turns.
-    aligner: of a model that tells when words are spoken.
+    positions: most positions of a prompt and its speech together. history_positions: most of these for earlier turns.
+    aligner: finds word times; None for a model without them.
     """
 
     loop: EngineLoop
@@ -154,9 +154,9 @@ class SpeechPipeline:
 
 
 class PauseSamples:
-    """The silence that a text asks for, in samples, each pause of which is given once.
+    """The pauses of a text, in samples. Each is given once.
 
-    given: so far. The sound of a segment follows the silence before it, also when it is spoken again.
+    given: samples so far. A segment that is spoken again still starts after the pause before it.
     """
 
     def __init__(self, segments: list[Segment], sample_rate: int) -> None:
@@ -166,7 +166,7 @@ class PauseSamples:
         self._begun: set[int] = set()
 
     def skip(self, count: int) -> None:
-        """Count the pauses of so many segments as given, but for the one after the last of them."""
+        """Count the pauses of the first `count` segments as given, except the one after the last."""
         known = self._segments[:count]
         self._begun.update(range(count))
         for place, segment in enumerate(known, 1):
@@ -175,21 +175,21 @@ class PauseSamples:
                 self._give(segment.after)
 
     def before(self, segment: int) -> int:
-        """The pauses before the sound of a segment, in samples, whether or not they were given."""
+        """Return the samples of all pauses before a segment's audio, given or not."""
         earlier = sum(
             round(each.before * self._rate) + round(each.after * self._rate) for each in self._segments[:segment]
         )
         return earlier + round(self._segments[segment].before * self._rate)
 
     def take_before(self, segment: int) -> int:
-        """The pause before a segment, of which sound is about to be given; 0 when that has been asked."""
+        """Return the pause before a segment whose audio is about to be yielded; 0 after the first call."""
         if segment in self._begun:
             return 0
         self._begun.add(segment)
         return self._give(self._segments[segment].before)
 
     def take_after(self, segment: int) -> int:
-        """The pause after a segment, all of which has been given."""
+        """Return the pause after a segment whose audio is complete."""
         return self._give(self._segments[segment].after) if segment < len(self._segments) else 0
 
     def _give(self, seconds: float) -> int:
@@ -199,7 +199,7 @@ class PauseSamples:
 
 
 def noise_key(*parts: int) -> int:
-    """Hash of `parts` (seed, segment, attempt) as a signed 64-bit noise key, the same on every machine."""
+    """Hash `parts` (seed, segment, attempt) to a signed 64-bit noise key, the same on every machine."""
     digest = hashlib.blake2b(",".join(map(str, parts)).encode(), digest_size=8).digest()
     return int.from_bytes(digest, "big", signed=True)
 
@@ -207,8 +207,8 @@ def noise_key(*parts: int) -> int:
 class Speech(Iterator[AudioChunk]):
     """The caller's handle of a request. Iterate it once to speak.
 
-    `result` is set when the iteration has ended, and None when an error ended it. A speech leaves the engine when
-    nothing refers to it any more, or when its audio is not read for `READER_TIMEOUT` seconds; then the result says
+    `result` is set when the iteration ends; it stays None after an error or `close`. A speech leaves the engine when it
+    is garbage collected, or when its audio is not read for `READER_TIMEOUT` seconds; its stop reason is then
     `cancelled`.
 
     It is separate from `Request`, which does not refer to it, so that both are freed with the caller's last reference.
@@ -229,12 +229,12 @@ class Speech(Iterator[AudioChunk]):
 
     @property
     def spoken(self) -> tuple[SpokenSegment, ...]:
-        """The segments that were spoken so far; the audio of the last one may still follow. For any thread."""
+        """The segments spoken so far; audio of the last one may still follow. For any thread."""
         return tuple(self._request.spoken)
 
     @property
     def place(self) -> int | None:
-        """Number of waiting turns before its next one; None while it waits for none. For any thread."""
+        """Number of waiting turns before its next one; None when it is not waiting. For any thread."""
         return self._request.place
 
     def __iter__(self) -> "Speech":
@@ -244,24 +244,23 @@ class Speech(Iterator[AudioChunk]):
         return next(self._chunks)
 
     def cancel(self) -> None:
-        """Stop within one frame; for any thread. The audio so far stays; the result says `cancelled`."""
+        """Stop within one frame. The audio so far stays valid; the stop reason is `cancelled`. For any thread."""
         self._request.cancel()
 
     def close(self) -> None:
-        """Cancel, and free the request's memory. For the thread that iterates; other threads use `cancel`."""
+        """Cancel, and free the request's memory. Only for the iterating thread; other threads use `cancel`."""
         self.cancel()
         self._chunks.close()
 
 
 class Request:
-    """What was asked, its place in the queue, and its turns: one segment after the other, and again those that loop, do
-    not end, or end too soon.
+    """A request's segments, its ticket and its turns. Segments are spoken one after the other; one that loops, does not
+    end, or ends too soon is spoken again once.
 
-    text: its segments; or a text that grows, whose segments are taken as they come. The request waits for them without
-    a slot. owner: requests of one owner share their turns. spoken: segments from the beginning of the text that were
-    spoken before, as another engine says; the request begins after them. word_times: whether chunks tell when words
-    are spoken.
-    Raises EngineBusy when the engine is full, and InvalidInput for a voice too long.
+    text: segments; or a growing text, whose segments are taken as they arrive. The request waits for them without a
+    slot. owner: requests of one owner share their turns. spoken: the first segments of the text, already spoken by
+    another engine; the request begins after them. word_times: whether chunks include word times.
+    Raises EngineBusy when the engine is full, and InvalidInput for a voice that is too long.
     """
 
     def __init__(
@@ -286,12 +285,12 @@ class Request:
         self._requested_at = time.perf_counter()
         self._pacer = Pacer(1 / pipeline.frame_rate)
         self._cancelled = False
-        self._turns: list[Turn] = []  # those that are not delivered yet
+        self._turns: list[Turn] = []  # not yet delivered
         self._turns_begun = 0
         self._stream: CodecStream | None = None  # of the last accepted turn
         self._first_audio: tuple[float, FirstAudioTimings] | None = None
         self._frames = 0  # in the take so far
-        self._accepted_frames = 0  # of the turns that stand
+        self._accepted_frames = 0  # of the accepted turns
         self._results: list[SegmentResult] = []
         self._pauses = PauseSamples(self._segments, pipeline.sample_rate)
         for segment in spoken:
@@ -311,7 +310,7 @@ class Request:
         return self._pipeline.loop.scheduler.place(self._ticket)
 
     def leave(self) -> None:
-        """Leave the engine. May be called again, and by finalizers."""
+        """Leave the engine. Idempotent; finalizers may call it."""
         self._pipeline.loop.leave(self._ticket)
 
     def cancel(self) -> None:
@@ -322,7 +321,7 @@ class Request:
     def chunks(self) -> Generator[AudioChunk, None, None]:
         """Speak: submit the turns and yield their audio."""
         try:
-            if self._results:  # spoken before; the silence after them may be missing
+            if self._results:  # spoken by another engine; the pause after them may be missing
                 yield from self._pause(len(self._results) - 1, self._pauses.take_after, self._accepted_frames)
             if not self._cancelled:
                 self._continue()
@@ -348,7 +347,7 @@ class Request:
                     yield self._chunk(turn, event)
                 for turn in [turn for turn in self._turns if turn.is_delivered]:
                     self._turns.remove(turn)
-                    if words := self._word_times(turn):  # now, when neither its sound nor the next turn waits for them
+                    if words := self._word_times(turn):  # last: neither audio nor the next turn waits for them
                         yield self._chunk(turn, AudioDecoded(turn.number, np.zeros(0, np.float32), 0), words)
                     yield from self._pause(turn.segment, self._pauses.take_after, turn.start + turn.frames)
             self.result = self._summarise()
@@ -358,7 +357,7 @@ class Request:
                 self._pipeline.codec_worker.drop(turn.stream)
 
     def _continue(self) -> None:
-        """Begin the next segment, unless one is being generated or none has come."""
+        """Begin the next segment, unless one is being generated or none has arrived."""
         if any(not turn.accepted for turn in self._turns):
             return
         if self._growing is not None and len(self._results) == len(self._segments):
@@ -394,7 +393,7 @@ class Request:
         return None if codes is None else self._pipeline.codec_worker.stream_behind(codes.numpy())
 
     def _end_turn(self, turn: Turn) -> None:
-        """Accept a turn and begin the next; reject one that did not end as it should, and try its segment once more."""
+        """Accept a turn and begin the next; or reject one that did not end properly and speak its segment again."""
         self._align(turn)
         if turn.stop != "end" and turn.attempt < ATTEMPTS:
             self._pipeline.codec_worker.drop(turn.stream)
@@ -419,7 +418,7 @@ class Request:
         self.spoken.append(segment)
 
     def _align(self, turn: Turn) -> None:
-        """Find the frames of each word, where the model tells them; a turn without its last word ended too soon."""
+        """Find the frames of each word, if the model can. A turn without its last word ended too soon."""
         aligner = self._pipeline.aligner
         if aligner is None or turn.stop != "end" or not turn.codes:
             return
@@ -464,7 +463,7 @@ class Request:
         )
 
     def _pause(self, segment: int, take: Callable[[int], int], at: int) -> Iterator[AudioChunk]:
-        """Silence that a text asks for beside a segment. at: frames of the take before it."""
+        """Yield the pause before or after a segment, if any. at: frames of the take before it."""
         samples = take(segment)
         if not samples:
             return

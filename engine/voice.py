@@ -1,9 +1,9 @@
 """Voices: a speaker's data as values and as one portable file, without torch or a database.
 
-A `Voice` is a name and one or more references; a `Reference` is a prepared clip, its transcript, and the codes that a
-codec made of it. All fields are checked on construction, so any `Voice` can be stored and exported.
+A `Voice` is a name and one or more references; a `Reference` is a prepared clip, its transcript and its codes. All
+fields are checked on construction, so any `Voice` can be stored and exported.
 
-Codes as bytes (little endian), after the idea of descript-audio-codec's `DACFile`: codes with their version.
+Codes as bytes (little endian), modelled on descript-audio-codec's `DACFile`: codes with their version.
 
     4 bytes  magic "RPCD"        1 byte  version (1)        1 byte  K, number of codebooks
     4 bytes  T, number of frames         K bytes  bits per code of each codebook, 1 to 16
@@ -13,8 +13,9 @@ Codes as bytes (little endian), after the idea of descript-audio-codec's `DACFil
 A voice file (little endian). It holds no archive, no path and no code: only a header and bytes.
 
     8 bytes  magic, which reveals text-mode transfers as in PNG     2 bytes  version (1)
-    4 bytes  length of the header                                    the header: JSON in UTF-8; "tags" only if any
+    4 bytes  length of the header                the header: JSON in UTF-8; "tags" and "portrait" only if any
     for each reference: its codes as above, then its clip (FLAC); their lengths are in the header
+    the portrait (WebP), if any; its length is in the header
     32 bytes SHA-256 of all of the above
 """
 
@@ -71,12 +72,12 @@ _MAX_HEADER_BYTES = 2 << 20
 MAX_FILE_BYTES = (
     _FILE_HEAD.size + _MAX_HEADER_BYTES + MAX_REFERENCES * (_MAX_CODES_BYTES + MAX_CLIP_BYTES) + _DIGEST_BYTES
 )
-_DURATION_TOLERANCE = 0.1  # seconds between what a clip's header says and what the reference says
+_DURATION_TOLERANCE = 0.1  # seconds between a clip's header and its reference
 _INVISIBLE = {"Cf", "Mn", "Me", "Zs"}  # categories without visible characters
 
 
 def clean_name(name: str) -> str:
-    """Return a voice's name as it is stored: NFC, trimmed, runs of white space made one space, any script.
+    """Return a voice's name as stored: NFC, trimmed, runs of white space collapsed to one space, in any script.
 
     Raises InvalidName for a name without visible characters, with more than 80, or with control characters.
     """
@@ -92,10 +93,10 @@ def clean_name(name: str) -> str:
 
 
 def clean_tags(tags: Iterable[str]) -> tuple[str, ...]:
-    """Return tags as they are stored, in order: cleaned as names are, without a leading "#", each once.
+    """Return tags as stored, in order: cleaned like names, without a leading "#", without duplicates.
 
-    Tags that differ in case alone are the same; empty ones are dropped. Raises InvalidInput for more than 12 tags, for
-    a tag of more than 40 characters, and for commas, which separate tags, or control characters in one.
+    Tags that differ only in case are duplicates; empty ones are dropped. Raises InvalidInput for more than 12 tags, for
+    a tag of more than 40 characters, and for control characters or commas, which separate tags, in one.
     """
     found: dict[str, str] = {}
     for tag in tags:
@@ -116,7 +117,7 @@ def _check_tag(tag: str) -> None:
 
 
 def check_text(value: str, field: str, limit: int) -> None:
-    """Refuse text that a database cannot store. Raises InvalidInput. field: a key of `field.*`, for the message."""
+    """Raise InvalidInput for text that is too long or cannot be stored. field: a key of `field.*`, for the message."""
     if len(value) > limit:
         raise InvalidInput("field.too_long", field=Sentence(f"field.{field}"), most=limit, count=len(value))
     # PostgreSQL cannot store NUL; half of a surrogate pair has no UTF-8.
@@ -173,7 +174,7 @@ def codes_from_bytes(data: bytes) -> Codes:
     codes = np.empty((count, frames), dtype=np.uint16)
     start = 0
     for row, width in zip(codes, widths, strict=True):
-        whole = np.zeros((frames, 16), dtype=np.uint8)  # every code at the greatest width
+        whole = np.zeros((frames, 16), dtype=np.uint8)  # every code in 16 bits
         whole[:, 16 - width :] = bits[start : start + frames * width].reshape(frames, width)
         row[:] = np.packbits(whole).view(">u2")
         start += frames * width
@@ -247,9 +248,9 @@ class Reference:
 
 @dataclass(frozen=True)
 class OwnVoice:
-    """A voice of the model's own: one of its speakers by name, or a description where the model takes one.
+    """A voice of the model's own: one of its named speakers, or a description if the model takes one.
 
-    description: of a voice, or how a named speaker shall speak.
+    description: of the voice, or how the named speaker should speak.
     """
 
     speaker: str = ""
@@ -257,17 +258,17 @@ class OwnVoice:
 
     @property
     def id(self) -> str:
-        """The id of a speaker, in the form of those of saved voices, of which none has so many zeros."""
+        """Id of the speaker, in the form of a saved voice's id; its 16 leading zeros mark it."""
         return _OWN + hashlib.sha256(self.speaker.encode()).hexdigest()[: 32 - len(_OWN)]
 
 
 def is_own_voice(voice_id: str) -> bool:
-    """Whether an id is that of a voice of a model's own, loaded or not."""
+    """Return whether an id is that of a model's own voice, whether or not the model is loaded."""
     return voice_id.startswith(_OWN)
 
 
 def check_portrait(picture: bytes) -> None:
-    """Raises InvalidInput unless a picture is a WebP of at most MAX_PORTRAIT bytes, or empty."""
+    """Raise InvalidInput unless a picture is a WebP of at most MAX_PORTRAIT bytes, or empty."""
     if picture and not (picture[:4] == b"RIFF" and picture[8:12] == b"WEBP" and len(picture) <= MAX_PORTRAIT):
         raise InvalidInput("portrait.stored")
 
@@ -335,7 +336,7 @@ class Voice:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Voice:
-        """Read the file of `to_bytes`. The checksum of all of it is verified before anything is parsed.
+        """Read a file written by `to_bytes`. Its checksum is verified before anything is parsed.
 
         Raises InvalidVoiceFile when it is damaged, too large, of a newer version, or not a voice file at all.
         """
@@ -344,14 +345,14 @@ class Voice:
             return _voice(parse_json(header), blobs)
         except InvalidInput as error:
             raise InvalidVoiceFile("voicefile.unusable", why=error.sentence) from error
-        # The checksum is right, but no `to_bytes` wrote the header.
+        # The checksum is right, but `to_bytes` did not write the header.
         except (KeyError, TypeError, ValueError) as error:
             raise InvalidVoiceFile("voicefile.header") from error
 
 
 def _header(voice: Voice, codes: Sequence[bytes]) -> dict[str, Any]:
     consent = voice.consent
-    more: dict[str, Any] = {"tags": list(voice.tags)} if voice.tags else {}  # as before there were tags and pictures
+    more: dict[str, Any] = {"tags": list(voice.tags)} if voice.tags else {}  # omitted if empty, as in older files
     if voice.portrait:
         more["portrait"] = len(voice.portrait)
     return {

@@ -1,4 +1,4 @@
-"""Write requirements-lock.txt: the versions of this environment of all that requirements.txt needs.
+"""Write requirements-lock.txt: this environment's versions of everything that requirements.txt needs.
 
 python -m scripts.lock
 """
@@ -15,7 +15,7 @@ FURTHER = ("psycopg[binary]",)
 
 
 def locked() -> dict[str, str]:
-    """Versions by name, of the requirements and of what they require on Linux."""
+    """Return the versions of the requirements and their dependencies in this environment, by name."""
     lines = (ROOT / "requirements.txt").read_text("utf-8").splitlines()
     open_ = [Requirement(text) for line in lines if (text := line.partition("#")[0].strip())]
     open_ += [Requirement(text) for text in FURTHER]

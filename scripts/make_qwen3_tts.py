@@ -1,13 +1,13 @@
-"""Makes the miniature Qwen3-TTS release of `tests/fixtures/qwen3_tts_tiny`, and the tensors that the public package
-computes from them.
+"""Make the miniature Qwen3-TTS release in `tests/fixtures/qwen3_tts_tiny`, and golden tensors that the public package
+computes from it.
 
     pip install qwen-tts==0.1.1          (in an environment of its own: it pins transformers)
     python scripts/make_qwen3_tts.py tests/fixtures/qwen3_tts_tiny
 
-Random weights in the Hub layout of Qwen/Qwen3-TTS-12Hz-*-Base. The kinds `custom_voice` and `voice_design` are the same
-weights without the speaker encoder, under the configs `custom_voice.json` and `voice_design.json`. The golden tensors
-are of the package: prompt ids and embeddings, logits of talker and predictor, greedy frames, codes of a clip, audio of
-codes, a speaker embedding.
+The weights are random, in the Hub layout of Qwen/Qwen3-TTS-12Hz-*-Base. The kinds `custom_voice` and `voice_design`
+are the same weights without the speaker encoder, with the configs `custom_voice.json` and `voice_design.json`. The
+golden tensors are prompt ids and embeddings, logits of talker and predictor, greedy frames, codes of a clip, audio of
+codes, and a speaker embedding.
 """
 
 import argparse
@@ -53,7 +53,7 @@ FRAMES = 12
 
 
 def write_tokenizer(folder: Path) -> dict[str, int]:
-    """Write `vocab.json`, `merges.txt` and `tokenizer_config.json`, as Qwen2's tokenizer has them."""
+    """Write `vocab.json`, `merges.txt` and `tokenizer_config.json`, in the format of Qwen2's tokenizer."""
     tokenizer = Tokenizer(BPE())
     tokenizer.normalizer = normalizers.NFC()
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
@@ -100,7 +100,7 @@ def write_tokenizer(folder: Path) -> dict[str, int]:
 
 
 def config_of(kind: str, added: dict[str, int]) -> Qwen3TTSConfig:
-    """Make the config of a kind, with the ids of its marks."""
+    """Make the config of a kind. added: ids of the added tokens."""
     first = CODES  # of the special codec tokens
     speakers = SPEAKERS if kind == "custom_voice" else {}
     predictor = {
@@ -229,12 +229,12 @@ def fill(module: torch.nn.Module, seed: int) -> None:
 
 
 def write_json(path: Path, values: dict[str, Any]) -> None:
-    """Write values as a file."""
+    """Write values as a JSON file."""
     path.write_text(json.dumps(values, indent=1))
 
 
 def config_json(kind: str, added: dict[str, int]) -> dict[str, Any]:
-    """Return `config.json` of a kind, as its release has it."""
+    """Return `config.json` of a kind, as in its release."""
     values: dict[str, Any] = config_of(kind, added).to_dict()
     own = ("enc_dim", "enc_channels", "enc_attention_channels", "enc_se_channels", "enc_res2net_scale", "sample_rate")
     values["speaker_encoder_config"] = {name: values["speaker_encoder_config"][name] for name in own}
@@ -266,7 +266,7 @@ def write_release(out: Path) -> None:
 
 
 def load(release: Path, kind: str) -> Qwen3TTSModel:
-    """Load the release as another kind: its config, without the speaker encoder."""
+    """Load the release as a kind; kinds other than base have no speaker encoder."""
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(folder) / kind
         shutil.copytree(release, copy)
@@ -279,7 +279,7 @@ def load(release: Path, kind: str) -> Qwen3TTSModel:
 
 
 class Recorder:
-    """What the talker and the predictor computed in one generation."""
+    """Outputs of the talker and the predictor in one generation."""
 
     def __init__(self, model: Qwen3TTSForConditionalGeneration) -> None:
         self.prompt: torch.Tensor | None = None
@@ -305,7 +305,7 @@ class Recorder:
         model.talker.forward, model.talker.code_predictor.forward = talked, predicted
 
     def tensors(self, codes: torch.Tensor) -> dict[str, torch.Tensor]:
-        """Return what was computed, with the frames' codes `[T, K]`."""
+        """Return the recorded tensors. codes: of the frames, `[T, K]`."""
         assert self.prompt is not None
         assert self.trailing is not None
         return {
@@ -330,7 +330,7 @@ def speech(seconds: float) -> np.ndarray:
 
 @torch.inference_mode()
 def golden(out: Path) -> None:
-    """Write what the package computes to `golden.safetensors`, and the cases to `cases.json`."""
+    """Write the package's results to `golden.safetensors`, and the cases to `cases.json`."""
     tensors: dict[str, torch.Tensor] = {}
     cases: list[dict[str, Any]] = []
 
@@ -390,7 +390,7 @@ def golden(out: Path) -> None:
 
 
 def main() -> None:
-    """Make the fixture anew."""
+    """Rebuild the fixture."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("out", type=Path)
     out: Path = parser.parse_args().out

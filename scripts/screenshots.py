@@ -29,7 +29,7 @@ DIALOGUE = "Clara: Have you seen the blue bicycle?\nBen: It is on the bridge.\nC
 
 @contextmanager
 def served() -> Iterator[str]:
-    """Serve the app with a new library; yields its link."""
+    """Serve the app with a new library; yield its link."""
     with tempfile.TemporaryDirectory() as folder:
         command = [sys.executable, "app.py", "--port", "7899", "--no-open", "--database", f"{folder}/voices.db"]
         app = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
@@ -43,7 +43,7 @@ def served() -> Iterator[str]:
 
 
 def work(page: Page) -> None:
-    """Make two takes and a script as content."""
+    """Create two takes and a script as sample content."""
     for number in (1, 2):
         page.get_by_role("button", name="Speak", exact=True).click()
         expect(page.locator(".rp-take")).to_have_count(number, timeout=PATIENCE)
@@ -58,7 +58,7 @@ def work(page: Page) -> None:
 
 
 def picture(browser: Browser, url: str, size: str, theme: str, state: dict) -> None:
-    """Take every tab in one size and theme, as a returning visitor."""
+    """Capture every tab in one size and theme, as a returning visitor."""
     width, height = SIZES[size]
     context = browser.new_context(
         viewport={"width": width, "height": height}, color_scheme=theme, storage_state=state, device_scale_factor=1
@@ -105,7 +105,7 @@ def main() -> None:
     heads = [f"{size}, {theme}" for size, theme in product(SIZES, THEMES)]
     table = [f"| | {' | '.join(heads)} |", "|---" * (len(heads) + 1) + "|", *rows]
     readme = PAGES / "README.md"
-    text = readme.read_text("utf-8").partition("\n| ")[0]  # what stands before the table stays
+    text = readme.read_text("utf-8").partition("\n| ")[0]  # the text before the table stays
     readme.write_text("\n".join([text, *table]) + "\n", "utf-8")
 
 

@@ -1,4 +1,4 @@
-"""The keys of programs that call the server. Every call is one transaction."""
+"""API keys. Every call is one transaction."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ class ApiKeys:
         self._clock = clock
 
     def create(self, new: NewKey) -> tuple[KeyRecord, str]:
-        """Create a key; returns its record, and the key itself, which is not stored.
+        """Create a key. Return its record and the key itself, which is not stored.
 
-        Raises InvalidInput for an empty allowance, a time that is over, or an invalid name or owner; NameTaken.
+        Raises InvalidInput for an invalid allowance, name or owner, or an expiry in the past; NameTaken.
         """
         for allowance in (new.rate, new.quota):
             if allowance and not (0 < allowance.amount < 2**31 and 0 < allowance.seconds <= LONGEST_PERIOD):
@@ -36,7 +36,7 @@ class ApiKeys:
             return api_keys.create(session=session, new=checked, now=now)
 
     def list(self) -> KeyRecords:
-        """Return all keys, also expired ones, by name."""
+        """Return all keys, including expired ones, by name."""
         with self._database.read() as session:
             return api_keys.records(session=session, now=self._clock())
 
@@ -46,7 +46,7 @@ class ApiKeys:
             return api_keys.find(session=session, key=key, now=self._clock())
 
     def any_valid(self) -> bool:
-        """Whether there is a key that is valid now."""
+        """Whether any key is valid now."""
         with self._database.read() as session:
             return api_keys.any_valid(session=session, now=self._clock())
 
@@ -56,9 +56,9 @@ class ApiKeys:
             api_keys.revoke(session=session, name=clean_name(name))
 
     def spend(self, key_id: str, characters: int) -> bool:
-        """Count characters against a key's quota; False, and none are counted, where they exceed it.
+        """Count characters against a key's quota. Return False, and count none, if they would exceed it.
 
-        Also False for a key that was revoked meanwhile. A negative number gives characters back, within the period.
+        Also False for a key that has been revoked. A negative number returns characters within the period.
         """
         with self._database.write() as session:
             return api_keys.spend(session=session, key_id=key_id, characters=characters, now=self._clock())

@@ -21,7 +21,7 @@ Row = dict[str, Any]
 Progress = Callable[[str, int, int], None]  # the table, its rows so far, all its rows
 
 AT_ONCE = 20  # rows, each with its sound
-# The server's secrets are content: with them, links and sessions stay valid.
+# The server's secrets are copied too, so that links and sessions stay valid.
 CONTENT = {*Base.metadata.tables, secrets.SecretRow.__tablename__}
 CONTENT -= {ErasureRow.__tablename__, StoredObjectRow.__tablename__}
 SOUNDS = {"voice_references": "clip", "generation_audio": "audio", "consent_recordings": "recording"}
@@ -29,14 +29,14 @@ SOUNDS = {"voice_references": "clip", "generation_audio": "audio", "consent_reco
 
 @dataclass(frozen=True)
 class TableContent:
-    """Number of rows, bytes of their sounds, and a digest of all their values, whatever their order."""
+    """Number of rows, bytes of their sounds, and an order-independent digest of all their values."""
 
     rows: int = 0
     sounds: int = 0
     digest: int = 0
 
     def plus(self, row: Row, sound: str | None) -> TableContent:
-        """With one row more. sound: the column of sound."""
+        """Return the content with one more row. sound: the column of sound."""
         text = "\n".join(f"{name}={_canonical(row[name])}" for name in sorted(row))
         digest = int.from_bytes(hashlib.sha256(text.encode()).digest(), "big")
         size = len(row[sound]) if sound else 0
@@ -46,8 +46,8 @@ class TableContent:
 def copy_library(source: Database, target: Database, progress: Progress | None = None) -> dict[str, TableContent]:
     """Copy everything from one database into an empty one in one transaction; return what was copied, by table.
 
-    What was written is read again and compared. When this raises, the target is empty as before.
-    Raises LibraryError for a target that is not empty, or when the copy differs; DatabaseUnavailable.
+    The written rows are read back and compared. If this raises, the target stays empty.
+    Raises LibraryError for a target that is not empty, or if the copy differs; DatabaseUnavailable.
     """
     tables = [table for table in Base.metadata.sorted_tables if table.name in CONTENT]
     with source.read() as reading:
@@ -78,7 +78,7 @@ def _count(session: Session, table: Table) -> int:
 
 
 def _batches(session: Session, table: Table) -> Iterator[list[Row]]:
-    """The rows of a table with their sounds, wherever these are, without the columns that differ by database."""
+    """Yield a table's rows with their sounds, wherever these are stored, without columns that differ by database."""
     columns = [column for column in table.columns if column.name != "lead"]
     sound = SOUNDS.get(table.name)
     found = session.execute(select(*columns).order_by(*table.primary_key).execution_options(yield_per=AT_ONCE))
@@ -110,7 +110,7 @@ def _content(session: Session, table: Table) -> TableContent:
 
 
 def _canonical(value: object) -> str:
-    """A value as text, the same from every database."""
+    """Return a value as text that is the same for every database."""
     if isinstance(value, bytes):
         return hashlib.sha256(value).hexdigest()
     if isinstance(value, datetime):

@@ -38,7 +38,7 @@ Result = TypeVar("Result")
 
 MIGRATION_LOCK = 0x52_65_70_72_69_73_65  # "Reprise": an arbitrary number, the same in all processes
 SHARING_LOCK = MIGRATION_LOCK + 1
-WRITING = timedelta(hours=1)  # after this an object whose row was never stored is deleted
+WRITING = timedelta(hours=1)  # after this time an object whose row was never stored is deleted
 _BUGS = (ProgrammingError, DataError, NotSupportedError)  # mistakes in this package; not translated
 
 
@@ -104,7 +104,7 @@ class Database:
 
     @contextlib.contextmanager
     def write_exclusively(self) -> Iterator[Session]:
-        """As `write`, with no other exclusive writer in any process."""
+        """Like `write`, with no other exclusive writer in any process."""
         with self.write() as session:
             if self._engine.dialect.name == "postgresql":  # SQLite has only one writer at a time
                 session.execute(select(func.pg_advisory_xact_lock(SHARING_LOCK)))
@@ -112,7 +112,7 @@ class Database:
 
     @contextlib.contextmanager
     def replace(self) -> Iterator[Session]:
-        """As `write`, for replacing texts: the next `maintain` overwrites the old texts in a SQLite file."""
+        """Like `write`, for replacing texts: the next `maintain` overwrites the old texts in a SQLite file."""
         with self.write() as session:
             erasure.mark(session)
             yield session
@@ -120,9 +120,9 @@ class Database:
     def delete(self, work: Callable[[Session], Result], *, now: bool = True) -> Result:
         """Delete with `work` in one transaction, also on a full disk; then overwrite the data in a SQLite file.
 
-        now: False leaves the overwriting to the next `maintain`; so does a reader of the file. When the disk is full,
-        `work` is called a second time. Sounds in a store go as well. Raises DatabaseUnavailable, and what `work`
-        raises.
+        now: False defers overwriting to the next `maintain`, as does a concurrent reader of the file. When the disk is
+        full, `work` is called a second time. Sounds in a store are deleted too. Raises DatabaseUnavailable, and what
+        `work` raises.
         """
         result = self._delete(work, now)
         if now:
@@ -150,16 +150,16 @@ class Database:
 
     @contextlib.contextmanager
     def storing(self, sounds: Sequence[bytes]) -> Iterator[list[StoredSound]]:
-        """Write sounds to the store, if there is one, for a transaction within the block, which has to `keep` them.
+        """Write sounds to the store, if there is one, for a transaction within the block, which must `keep` them.
 
-        When the block raises, they are deleted again. Raises DatabaseUnavailable.
+        If the block raises, they are deleted again. Raises DatabaseUnavailable.
         """
         with self.reserving(len(sounds)) as store:
             yield [store(sound) for sound in sounds]
 
     @contextlib.contextmanager
     def reserving(self, count: int) -> Iterator[Callable[[bytes], StoredSound]]:
-        """As `storing`, for at most `count` sounds that are written within the transaction, one by one."""
+        """Like `storing`, for at most `count` sounds, written one by one within the transaction."""
         if self._objects is None:
             yield StoredSound
             return
@@ -183,7 +183,7 @@ class Database:
             raise
 
     def _discard_unused(self) -> None:
-        """Delete the objects that no row refers to. A failure is logged, and `maintain` tries again."""
+        """Delete the objects that no row refers to. A failure is logged; `maintain` tries again."""
         if self._objects is None:
             return
         with contextlib.suppress(DatabaseUnavailable):
@@ -199,7 +199,7 @@ class Database:
                 stored_objects.forget(session=session, names=names)
 
     def maintain(self) -> None:
-        """Overwrite deleted data that is pending, and renew the disk reserve. Call it about every minute."""
+        """Overwrite pending deleted data and renew the disk reserve. Call it about every minute."""
         if not self._closed:
             self._discard_unused()
         if self._maintenance and not self._closed:
@@ -233,7 +233,7 @@ class Database:
             raise
         except (DatabaseError, InterfaceError, PoolTimeout) as error:
             raise self._logged(unavailable(error, self._location)) from error
-        except UnicodeDecodeError as error:  # of an SQLite message that quotes its data
+        except UnicodeDecodeError as error:  # from a SQLite message that quotes data
             raise self._logged(damaged("text that is not UTF-8")) from error
 
     def _logged(self, error: DatabaseUnavailable) -> DatabaseUnavailable:

@@ -60,7 +60,7 @@ def _key(cause: BaseException) -> str:
 
 
 def reason_of(error: BaseException) -> str:
-    """Return the database's own message, without SQL and parameters, which contain what users typed."""
+    """Return the database's own message, without SQL and parameters, which contain user input."""
     cause = getattr(error, "orig", None) or error
     if isinstance(cause, OSError):
         return cause.strerror or type(cause).__name__

@@ -27,7 +27,7 @@ class History:
         self._clock = clock
 
     def add(self, spoken: Spoken, *, owner: str = LOCAL) -> GenerationRecord | None:
-        """Store a generation in the history. Returns None, and stores nothing, when the owner wants no history."""
+        """Store a generation in the history. If the owner keeps no history, store nothing and return None."""
         if not self.settings(owner=owner).history:
             return None
         with self._database.storing([spoken.audio]) as (sound,), self._database.write() as session:
@@ -68,7 +68,7 @@ class History:
             )
 
     def voices(self, *, owner: str = LOCAL) -> list[SpokenVoice]:
-        """Return the voices in the history, including deleted ones, the latest used first."""
+        """Return the voices in the history, including deleted ones, most recently used first."""
         with self._database.read() as session:
             return generations.voices(session=session, owner=checked_owner(owner))
 
@@ -83,7 +83,7 @@ class History:
             return generations.audio(session=session, generation_id=generation_id, owner=checked_owner(owner))
 
     def star(self, generation_id: str, starred: bool = True, *, owner: str = LOCAL) -> GenerationRecord:
-        """Set or remove the star. Starred generations are never deleted for their age, nor with their script."""
+        """Set or remove the star. Starred generations do not expire, and outlive their script."""
         with self._database.write() as session:
             return generations.star(
                 session=session, generation_id=generation_id, owner=checked_owner(owner), starred=starred
@@ -104,11 +104,11 @@ class History:
         )
 
     def clear(self, *, owner: str = LOCAL) -> int:
-        """Remove all from the history, starred ones too, as `withdraw` does; return their number."""
+        """Remove all generations, including starred ones, from the history as `withdraw` does; return their number."""
         return self._database.delete(lambda session: generations.clear(session=session, owner=checked_owner(owner)))
 
     def expire(self) -> int:
-        """Delete what is older than its owner wants, for all owners; return the number. Call it once a day.
+        """Delete generations older than their owner's retention, for all owners; return their number. Call it daily.
 
         Starred generations and takes of scripts stay.
         """
@@ -123,7 +123,7 @@ class History:
     def change_settings(
         self, *, history: bool | None = None, retention_days: int | None = None, owner: str = LOCAL
     ) -> OwnerSettings:
-        """Change the settings that are given. Existing entries stay until they expire. Raises InvalidInput."""
+        """Change the given settings. Existing entries stay until they expire. Raises InvalidInput."""
         with self._database.write() as session:
             return owner_settings.change(
                 session=session, owner=checked_owner(owner), history=history, retention_days=retention_days

@@ -4,27 +4,29 @@ voices             owner, name, consent and original codec of each voice
 voice_portraits    the pictures of voices that have one
 voice_references   the clips of a voice with their transcripts, in order
 reference_codes    the codes of a reference, for each codec that was used with the voice
-generations        what was spoken: text, voice, settings; outlives its voice
-generation_audio   the sound of a generation, apart, so that lists do not read it
+generations        spoken texts with voice and settings; they outlive the voice
+generation_audio   the sound of a generation, separate so that lists do not read it
 scripts            long texts, each a sequence of cards
 script_cards       the cards of a script, in order
 card_takes         the generations that are takes of a card, and which is chosen
+take_hearings      recogniser transcripts of takes of cards
 favourites         the voices that an owner has marked
-favourite_speakers the same for voices of a model's own
-pronunciations     how an owner wants words to be spoken
+favourite_speakers the same for models' own voices
+pronunciations     an owner's pronunciation dictionary
 voice_uses         how often and how long an owner used a voice, including deleted generations
 owner_settings     whether and how long an owner's history is kept; no row: the defaults
-api_keys           keys of programs: hashes, owners, limits
+api_keys           API keys: hashes, owners, limits
 voice_consents     recorded consents of speakers, by owner
-consent_recordings the sound of a consent, apart, so that lists do not read it
-stored_objects     sounds that lie in a store outside the database (storage/object_store.py)
+consent_recordings the sound of a consent, separate so that lists do not read it
+stored_objects     sounds in a store outside the database (storage/object_store.py)
 server_secrets     signing keys of the server (storage/repositories/secrets.py)
-erasures           the number of deletions and replacements, and how many are overwritten in the file
+server_settings    settings of the server that are changed on its page
+erasures           the numbers of requested and finished erasures of deleted data in the file
 
-A SQLite row starts in a B-tree page of its table, with at most a page of data, and continues in overflow pages of its
-own. `lead`, a page of zeros before texts and sound, moves these into overflow pages only, so that moving rows between
-B-tree pages leaves no copy of them behind (storage/sqlite/erasure.py). There the order of columns matters. PostgreSQL
-stores large values separately anyway.
+A SQLite row starts in a B-tree page of its table, with at most a page of data, and continues in its own overflow pages.
+`lead`, a page of zeros before texts and sound, moves these into overflow pages, so that moving rows between B-tree
+pages leaves no copy of them behind (storage/sqlite/erasure.py). Hence the order of columns matters. PostgreSQL stores
+large values separately anyway.
 """
 
 from __future__ import annotations
@@ -125,7 +127,7 @@ class VoiceRow(Base):
 
     id: Mapped[str] = mapped_column(String(32), primary_key=True)  # UUID, 32 hexadecimal digits
     owner: Mapped[str] = mapped_column(String(200))
-    name: Mapped[str] = mapped_column(String(80))  # as clean_name gives it
+    name: Mapped[str] = mapped_column(String(80))  # as clean_name returns it
     name_key: Mapped[str] = mapped_column(Text)  # folded: equal for names that count as one; unique in the trash
     search_key: Mapped[str] = mapped_column(Text)  # name, description, tags, language; folded, without accents
     language: Mapped[str] = mapped_column(String(35))
@@ -142,12 +144,12 @@ class VoiceRow(Base):
 
 
 def _lead() -> Mapped[bytes]:
-    """A page of zeros, never read; see the docstring of this module."""
+    """Return the column of a page of zeros, never read; see the docstring of this module."""
     return mapped_column(LargeBinary, default=bytes(LEAD_BYTES), deferred=True)
 
 
 def _object() -> Mapped[str | None]:
-    """The name of the object that has the sound, where the column of bytes is empty for that."""
+    """Return the column of the name of the object with the sound; the column of bytes is then empty."""
     return mapped_column(String(32))
 
 
@@ -216,7 +218,7 @@ class GenerationRow(Base):
     first_audio: Mapped[float | None] = mapped_column(Double)  # seconds
     stop_reason: Mapped[str] = mapped_column(String(20))
     size: Mapped[int]  # of the sound, bytes
-    words: Mapped[str | None] = mapped_column(Text)  # a JSON list of times, where the model told them
+    words: Mapped[str | None] = mapped_column(Text)  # a JSON list of times, if the model reported them
 
 
 class AudioRow(Base):
@@ -290,7 +292,7 @@ class CardTakeRow(Base):
 
 
 class TakeHearingRow(Base):
-    """What a recogniser heard of a take of a card."""
+    """A recogniser's transcript of a take of a card."""
 
     __tablename__ = "take_hearings"
     __table_args__ = (CheckConstraint("word_error >= 0", "word_error_positive"),)
@@ -299,8 +301,8 @@ class TakeHearingRow(Base):
         ForeignKey(CardTakeRow.generation_id, ondelete="CASCADE"), primary_key=True
     )
     heard: Mapped[str] = mapped_column(Text)
-    word_error: Mapped[float] = mapped_column(Double)  # words that differ, by words of the text
-    marks: Mapped[str] = mapped_column(Text)  # a JSON list of pairs of characters [from, to) of the text
+    word_error: Mapped[float] = mapped_column(Double)  # differing words per word of the text
+    marks: Mapped[str] = mapped_column(Text)  # a JSON list of character ranges [from, to) of the text
     recogniser: Mapped[str] = mapped_column(String(200))
 
 
@@ -316,7 +318,7 @@ class VoiceUseRow(Base):
 
 
 class OwnerSettingsRow(Base):
-    """How long an owner's history is kept."""
+    """Whether and how long an owner's history is kept."""
 
     __tablename__ = "owner_settings"
     __table_args__ = (CheckConstraint("retention_days > 0", "retention_positive"),)
@@ -327,7 +329,7 @@ class OwnerSettingsRow(Base):
 
 
 class ApiKeyRow(Base):
-    """A program's key: its hash, whose voices it reaches, and its limits."""
+    """An API key: its hash, the owner whose voices it can use, and its limits."""
 
     __tablename__ = "api_keys"
     __table_args__ = (
@@ -340,7 +342,7 @@ class ApiKeyRow(Base):
 
     id: Mapped[str] = mapped_column(String(32), primary_key=True)
     digest: Mapped[str] = mapped_column(String(64))  # SHA-256 of the key
-    hint: Mapped[str] = mapped_column(String(12))  # how the key begins
+    hint: Mapped[str] = mapped_column(String(12))  # the key's first characters
     name: Mapped[str] = mapped_column(String(80))
     owner: Mapped[str] = mapped_column(String(200))
     created: Mapped[datetime] = mapped_column(UtcDateTime)
@@ -351,7 +353,7 @@ class ApiKeyRow(Base):
     quota_seconds: Mapped[int | None]
     used: Mapped[int]  # characters in `period`
     period: Mapped[int]  # number of the quota's period since 1970
-    voices: Mapped[str] = mapped_column(Text)  # a JSON object: other names of voices
+    voices: Mapped[str] = mapped_column(Text)  # a JSON object: voice names by alias
 
 
 class VoiceConsentRow(Base):
@@ -363,7 +365,7 @@ class VoiceConsentRow(Base):
     id: Mapped[str] = mapped_column(String(32), primary_key=True)
     owner: Mapped[str] = mapped_column(String(200))
     created: Mapped[datetime] = mapped_column(UtcDateTime)
-    name: Mapped[str] = mapped_column(String(80))  # a label, as clean_name gives it
+    name: Mapped[str] = mapped_column(String(80))  # a label, as clean_name returns it
     language: Mapped[str] = mapped_column(String(35))
 
 
@@ -380,14 +382,14 @@ class ConsentRecordingRow(Base):
 
 
 class StoredObjectRow(Base):
-    """An object in the store of sounds. Deleted with its object, which goes first."""
+    """An object in the store of sounds. The row is deleted after the object."""
 
     __tablename__ = "stored_objects"
 
     name: Mapped[str] = mapped_column(String(32), primary_key=True)
     size: Mapped[int]  # bytes
     created: Mapped[datetime] = mapped_column(UtcDateTime)
-    kept: Mapped[bool]  # a row referred to it; False: it is being written
+    kept: Mapped[bool]  # whether a row has referred to it; False while it is being written
 
 
 class FavouriteRow(Base):
@@ -400,16 +402,16 @@ class FavouriteRow(Base):
 
 
 class FavouriteSpeakerRow(Base):
-    """A voice of a model's own that an owner has marked."""
+    """A model's own voice that an owner has marked."""
 
     __tablename__ = "favourite_speakers"
 
     owner: Mapped[str] = mapped_column(String(200), primary_key=True)
-    voice_id: Mapped[str] = mapped_column(String(32), primary_key=True)  # that of an OwnVoice
+    voice_id: Mapped[str] = mapped_column(String(32), primary_key=True)  # the id of an OwnVoice
 
 
 class PronunciationRow(Base):
-    """How an owner wants a word to be spoken."""
+    """An owner's pronunciation of a word."""
 
     __tablename__ = "pronunciations"
     __table_args__ = (Index(None, "owner"),)
@@ -432,9 +434,9 @@ class ServerSettingRow(Base):
 
 
 class ErasureRow(Base):
-    """The only row, which counts deletions and replacements, and those that are overwritten. Unused in PostgreSQL.
+    """The only row: counts of requested and finished erasures of deleted or replaced data. Unused in PostgreSQL.
 
-    free_pages: free pages contain deleted data, too.
+    free_pages: whether free pages contain deleted data, too.
     """
 
     __tablename__ = "erasures"

@@ -19,12 +19,12 @@ log = logging.getLogger(__name__)
 
 Result = TypeVar("Result")
 
-CACHE_BYTES = 64 << 20  # of clips that were read last
+CACHE_BYTES = 64 << 20  # of the most recently read objects
 
 
 @dataclass(frozen=True)
 class StoredSound:
-    """What a row has of a sound: its bytes, or no bytes and the name of its object, and that object's size in bytes."""
+    """A sound as stored in a row: its bytes, or no bytes and the name and size (bytes) of its object."""
 
     data: bytes
     object: str | None = None
@@ -32,9 +32,9 @@ class StoredSound:
 
 
 class ObjectStore:
-    """A folder in any file system that fsspec knows. Objects never change. Safe in any thread.
+    """A folder in any file system supported by fsspec. Objects never change. Thread-safe.
 
-    location: the URL, for error details. It contains no password: file systems read theirs from the environment.
+    location: the URL, for error details. It contains no password: file systems read credentials from the environment.
     """
 
     def __init__(self, url: str | Path) -> None:
@@ -62,7 +62,7 @@ class ObjectStore:
         self._translated(write)
 
     def read(self, name: str) -> bytes:
-        """Return an object. Raises DatabaseUnavailable, also for one that is not there."""
+        """Return an object. Raises DatabaseUnavailable, also for a missing one."""
         with self._lock:
             if (known := self._cache.get(name)) is not None:
                 self._cache.move_to_end(name)
@@ -76,7 +76,7 @@ class ObjectStore:
         return data
 
     def delete(self, name: str) -> None:
-        """Delete an object, also one that was never written. Raises DatabaseUnavailable."""
+        """Delete an object, which may be missing. Raises DatabaseUnavailable."""
         with self._lock:
             self._cached -= len(self._cache.pop(name, b""))
 
@@ -90,7 +90,7 @@ class ObjectStore:
         return f"{self._folder}/{name[:2]}/{name}"  # file systems are slow with many files in one folder
 
     def _translated(self, work: Callable[[], Result]) -> Result:
-        """Raises DatabaseUnavailable for whatever the file system raises: each has errors of its own."""
+        """Raise DatabaseUnavailable for any error: each file system has its own exceptions."""
         try:
             return work()
         except Exception as error:
@@ -99,17 +99,17 @@ class ObjectStore:
             raise DatabaseUnavailable("database.store_failed", detail=detail) from error
 
 
-Info = dict[Any, Any]  # of a session
+Info = dict[Any, Any]  # `Session.info`
 _STORE = "object store"
 
 
 def info_of(store: ObjectStore | None) -> Info:
-    """The `info` of sessions that read sounds from this store."""
+    """Return the `info` for sessions that read sounds from this store."""
     return {_STORE: store}
 
 
 def read_sound(info: Info, data: bytes, name: str | None) -> bytes:
-    """Return a sound from what its row has. info: of the session. Raises DatabaseUnavailable."""
+    """Return a sound. data, name: as in its row. info: of the session. Raises DatabaseUnavailable."""
     if name is None:
         return data
     store: ObjectStore | None = info.get(_STORE)

@@ -1,4 +1,4 @@
-"""How owners want words to be spoken. Every call is one transaction."""
+"""Pronunciation dictionaries. Every call is one transaction."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Pronunciations:
             return pronunciations.entries(session=session, owner=checked_owner(owner))
 
     def put(self, entries: Iterable[Pronunciation], *, owner: str = LOCAL) -> None:
-        """Add entries; each replaces one for the same word and language. All or none. Raises InvalidInput."""
+        """Add all entries or none; each replaces one for the same word and language. Raises InvalidInput."""
         with self._database.write() as session:
             pronunciations.put(session=session, new=entries, owner=checked_owner(owner))
 

@@ -13,7 +13,7 @@ class ServerSettings:
         self._database = database
 
     def get(self, name: str) -> str | None:
-        """Return a value, None where there is none."""
+        """Return a value, or None."""
         with self._database.read() as session:
             row = session.get(ServerSettingRow, name)
             return row.value if row else None

@@ -1,4 +1,4 @@
-"""All persistent data over one database."""
+"""All persistent data in one database."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from storage.voices.voice_consents import VoiceConsents
 
 
 class Storage:
-    """The parts of one database.
+    """The libraries and settings in one database.
 
     All methods may raise DatabaseUnavailable.
     """
@@ -54,7 +54,7 @@ class Storage:
         sounds: str | Path | None = None,
         clock: Clock = utc_now,
     ) -> Storage:
-        """Open or create the database, as `VoiceLibrary.open` does. clock: returns the time, aware."""
+        """Open or create the database, as `VoiceLibrary.open` does. clock: returns an aware time."""
         return cls(Database.open(url_or_path, busy_timeout=busy_timeout, sounds=sounds), clock)
 
     def copy_to(self, target: Storage, progress: Progress | None = None) -> dict[str, TableContent]:
@@ -62,19 +62,19 @@ class Storage:
         return copy_library(self._database, target._database, progress)
 
     def storage_use(self, *, owner: str = LOCAL) -> StorageUse:
-        """Bytes that the owner's data take."""
+        """Return the bytes of the owner's data."""
         with self._database.read() as session:
             return usage.storage_use(session=session, owner=checked_owner(owner))
 
     def holdings(self, *, owner: str = LOCAL) -> Holdings:
-        """Counts of what the owner has, which `forget` would delete."""
+        """Return counts of the owner's data, which `forget` would delete."""
         with self._database.read() as session:
             return usage.holdings(session=session, owner=checked_owner(owner))
 
     def forget(self, owner: str) -> None:
         """Delete everything of an owner in one transaction; in a SQLite file the bytes are overwritten.
 
-        When this raises, nothing has been deleted.
+        If this raises, nothing has been deleted.
         """
         owner = checked_owner(owner)
 

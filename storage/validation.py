@@ -1,4 +1,4 @@
-"""Values that all tables share: ids, owners, times, settings, and their validation."""
+"""Values shared by all tables: ids, owners, times and settings, with their validation."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ Settings = Mapping[str, str | int | float | bool | None]
 """Settings of speech: plain values by name."""
 
 Clock = Callable[[], datetime]
-"""Returns the time, aware."""
+"""Returns an aware time."""
 
-MAX_OWNER = 200  # characters; so are the other limits of text
+MAX_OWNER = 200  # characters, as are the other text limits
 MAX_SEED = 2**31 - 1
 _MAX_SETTINGS = 4_000
 
@@ -28,7 +28,7 @@ _ID = re.compile(r"[0-9a-f]{32}")
 
 
 def utc_now() -> datetime:
-    """The time, aware."""
+    """Return the current time, aware, in UTC."""
     return datetime.now(UTC)
 
 
@@ -51,7 +51,7 @@ def checked_owner(owner: str) -> str:
 
 
 def check_seed(seed: int | None) -> None:
-    """Raises InvalidInput for a seed that the engine does not accept."""
+    """Raise InvalidInput for a seed that the engine does not accept."""
     if seed is not None and not 0 <= seed <= MAX_SEED:
         raise InvalidInput("option.seed", seed=str(seed), most=str(MAX_SEED))
 
@@ -76,7 +76,7 @@ def settings_from_json(written: str) -> dict[str, str | int | float | bool | Non
 
 
 def check_number(value: float | None, field: str, *, lowest: float, highest: float = math.inf) -> None:
-    """Raises InvalidInput for a number that is not finite or out of bounds. field: a key of `field.*`."""
+    """Raise InvalidInput for a number that is not finite or out of bounds. field: a key of `field.*`."""
     if value is None or (math.isfinite(value) and lowest <= value <= highest):
         return
     name = Sentence(f"field.{field}")

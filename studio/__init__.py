@@ -1,1 +1,1 @@
-"""Application services on engine and storage, independent of any face: no Gradio, no HTTP."""
+"""Application services on top of the engine and storage, independent of the interface: no Gradio, no HTTP."""

@@ -1,10 +1,10 @@
-"""Programs that call the server: who they are by their key, and how much they may ask for.
+"""Authentication and limits of programs that call the server.
 
     caller = access.admit(key, local=False)   # raises KeyRefused
     access.count_request(caller)              # raises LimitReached
     access.spend(caller, len(text))           # raises LimitReached
 
-As long as there is no key, programs on this machine may call without one, as the local owner.
+While there is no valid key, programs on this machine may call without one, as the local owner.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class KeyRefused(RepriseError):
 
 
 class LimitReached(RepriseError):
-    """The caller's rate or quota is used up. wait: seconds until there is room again. quota: which of the two."""
+    """The caller's rate or quota is used up. wait: seconds until the next request. quota: whether it is the quota."""
 
     def __init__(self, message: str, wait: float, *, quota: bool) -> None:
         super().__init__(message)
@@ -46,9 +46,9 @@ class LimitReached(RepriseError):
 
 @dataclass(frozen=True)
 class Caller:
-    """A program. owner: whose voices it reaches. key: None for a program on this machine without one.
+    """A program. owner: the owner of the voices it can use. key: None for a program on this machine without one.
 
-    voices: names of voices by the names that it calls them, in small letters.
+    voices: names of voices by the program's own aliases, in lower case.
     """
 
     owner: str = LOCAL
@@ -57,21 +57,21 @@ class Caller:
 
 
 class Access:
-    """Admits callers. Thread-safe; blocks for the database."""
+    """Admits callers and enforces their limits. Thread-safe; methods block on the database."""
 
     def __init__(self, keys: ApiKeys) -> None:
         self._keys = keys
         self._rates = MovingWindowRateLimiter(MemoryStorage())
 
     def admit(self, key: str | None, *, local: bool) -> Caller:
-        """The caller that shows a key, or none. local: whether the call came from this machine and no foreign page.
+        """Return the caller with this key. key: None if the call has none.
 
-        Raises KeyRefused.
+        local: whether the call came from this machine and not from a foreign web page. Raises KeyRefused.
         """
         record = self._keys.find(key) if key else None
         if record is not None:
             return Caller(record.owner, record, {alias.lower(): name for alias, name in record.voices.items()})
-        if local and not self._keys.any_valid():  # clients that insist on a key send any
+        if local and not self._keys.any_valid():  # whatever the key: some clients cannot omit it
             return Caller()
         raise KeyRefused(WRONG_KEY if key else NO_KEY)
 
@@ -89,7 +89,7 @@ class Access:
             )
 
     def spend(self, caller: Caller, characters: int) -> None:
-        """Count characters that are to be spoken against the caller's quota. Raises LimitReached."""
+        """Count characters to be spoken against the caller's quota. Raises LimitReached."""
         if caller.key is None or caller.key.quota is None:
             return
         if not self._keys.spend(caller.key.id, characters):
@@ -102,7 +102,7 @@ class Access:
 
     @contextmanager
     def spending(self, caller: Caller, characters: int) -> Iterator[None]:
-        """As `spend`, around what begins to speak them: they are given back where that raises."""
+        """Like `spend`, as a context manager: the characters are refunded if the block raises."""
         self.spend(caller, characters)
         try:
             yield

@@ -1,4 +1,4 @@
-"""The long-lived services of one process, made in one place."""
+"""The long-lived services of one process, created in one place."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class AppContext:
-    """The services that every face works with.
+    """The services shared by all interfaces.
 
     engine: the loaded model. storage: voices, history and scripts. takes: finished takes, in the history or in memory.
-    running: takes under way. speaker: begins takes. scripts: runs of scripts. recognition: writes down what it hears.
-    proofs: scripts that are heard back. take_proofs: other takes that are. watermark: of files of takes; None where
-    none is wanted.
+    running: takes being generated. speaker: starts takes. scripts: runs of scripts. recognition: speech recognition.
+    proofs: proof-listening of scripts. take_proofs: proof-listening of single takes. watermark: for the files of takes;
+    None if they are not marked.
     """
 
     engine: ModelManager
@@ -51,7 +51,7 @@ class AppContext:
 
     @classmethod
     def create(cls, engine: ModelManager, storage: Storage, watermark: Watermark | None = None) -> AppContext:
-        """Make the services over a model and a storage. The caller closes both."""
+        """Create the services for a model and a storage. The caller closes both."""
         runner, recognition = ScriptRunner(engine, storage, watermark), Recognition(storage.settings)
         proofs = ProofRunner(storage, runner, recognition)
         takes, speaker = TakeStore(storage.history), TakeSpeaker(engine, storage, watermark)
@@ -70,16 +70,16 @@ class AppContext:
         )
 
     def trash_voice(self, voice_id: str, *, owner: str) -> None:
-        """Move a voice to the trash, and drop what the engine caches of it. A restored voice is cached again.
+        """Move a voice to the trash and drop its data from the engine's caches. A restored voice is cached again.
 
-        Raises what `VoiceLibrary.trash` does; nothing is dropped then.
+        Raises what `VoiceLibrary.trash` raises; the caches are kept then.
         """
         cached = self._cached_voice(voice_id, owner)
         self.storage.voices.trash(voice_id, owner=owner)
         self._forget(cached)
 
     def delete_owner(self, owner: str) -> None:
-        """Delete everything of an owner: the storage, takes in memory and under way, and cached voices.
+        """Delete all data of an owner: in storage, takes in memory, takes being generated, and cached voices.
 
         Raises DatabaseUnavailable; nothing is deleted then.
         """
@@ -92,12 +92,12 @@ class AppContext:
             self._forget(voice)
 
     def _cached_voice(self, voice_id: str, owner: str) -> Voice | None:
-        """What the engine may cache of a voice, its transcripts and codes; None where there is nothing."""
+        """Return the voice for which the engine may have cached data; None if there is none."""
         with suppress(RepriseError):  # damaged, missing or shared: deleting it raises the error
             own = self.storage.voices.own(voice_id, owner=owner)
             voice = self.storage.voices.stored(own.id, self.engine.codec_fingerprint, owner=owner)
             if voice is not None and self.engine.abilities.embeds:
-                return voice  # what is cached is found by its clips
+                return voice  # the cache is keyed by its clips
             if voice is not None:
                 return replace(voice, references=tuple(replace(each, clip=b"") for each in voice.references))
         return None

@@ -1,4 +1,4 @@
-"""Errors as sentences for a person, with file names instead of paths."""
+"""User-facing sentences for errors, with file names instead of paths."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ log = logging.getLogger(__name__)
 
 OUR_FAULT = Sentence("engine.our_fault")
 _WITH_PATHS = (DatabaseUnavailable, EngineError, ReleaseError, UnusableReference)
-_PART = r"[^\s/\\“”\"']+(?: [^\s/\\“”\"'.:]+){0,3}"  # of a path; folders may have spaces in their names
+_PART = r"[^\s/\\“”\"']+(?: [^\s/\\“”\"'.:]+){0,3}"  # of a path; folder names may contain spaces
 _FOLDERS = re.compile(rf"(?<![\w.:/\\])(?:[A-Za-z]:)?[/\\](?:{_PART}[/\\])*(?=[^\s/\\])")
 _MOST = 300  # characters of a value
 

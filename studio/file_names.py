@@ -6,13 +6,13 @@ FIRST_WORDS = 40  # characters of the text in a take's file name
 
 
 def safe_file_name(name: str) -> str:
-    """Replace path separators, reserved and unprintable characters; "file" where nothing is left."""
+    """Replace path separators and reserved or unprintable characters. Returns "file" if nothing is left."""
     kept = "".join("_" if letter in '/\\:*?"<>|' or not letter.isprintable() else letter for letter in name)
     return kept.strip(" .") or "file"
 
 
 def take_file_name(voice: str, text: str) -> str:
-    """The file name of a take, without its suffix: "Anna – The rain has stopped"."""
+    """Return the file name of a take without its suffix: "Anna – The rain has stopped"."""
     words = " ".join(text.split())
     if len(words) > FIRST_WORDS:
         cut = words[: FIRST_WORDS + 1].rpartition(" ")[0]

@@ -1,8 +1,8 @@
-"""The words of a speech that a listener has heard by some moment, for a conversation in which somebody interrupts.
+"""Tracking of the words that a listener has heard at a given time, for conversations with interruptions.
 
-Which segment is heard at a moment is known exactly. Within it a model that tells when words are spoken is believed;
-else words are placed by their share of its sound: pauses, which say nothing, do not count, and a word takes its share
-of the time that all words take to say.
+The segment at that time is known exactly. Within it, words are placed by the model's word times if there are any.
+Otherwise they are placed by estimated speaking time: pauses are skipped, and each word gets its share of the
+segment's sound.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ from engine.text.sentences import word_ends
 if TYPE_CHECKING:
     from engine.request import AudioChunk, WordTime
 
-STEP = 0.01  # seconds of sound that are judged at once
+STEP = 0.01  # seconds; the resolution of silence detection
 SILENT = 0.01  # root mean square
 _MARKS = " .,;:!?…\"'()—–-"
 
 
 def step_samples(rate: int) -> int:
-    """The samples of a step at `rate` Hz."""
+    """Return the number of samples per step at `rate` Hz."""
     return max(1, round(STEP * rate))
 
 
 def sounding(samples: NDArray[np.float32], rate: int) -> NDArray[np.bool_]:
-    """Whether each whole step of samples at `rate` Hz has sound."""
+    """Return for each whole step of samples at `rate` Hz whether it has sound."""
     size = step_samples(rate)
     steps = samples[: len(samples) // size * size].reshape(-1, size)
     loud: NDArray[np.bool_] = np.sqrt(np.mean(np.square(steps), axis=1)) > SILENT
@@ -41,7 +41,7 @@ def sounding(samples: NDArray[np.float32], rate: int) -> NDArray[np.bool_]:
 
 @dataclass(frozen=True)
 class Heard:
-    """heard: the words so far. unheard: the rest of what was spoken or is being spoken."""
+    """A speech at a given time. heard: the words so far. unheard: the other words of the segments so far."""
 
     heard: str
     unheard: str
@@ -49,11 +49,9 @@ class Heard:
 
 @dataclass
 class _Segment:
-    """A segment in the stream. start: seconds. sounding: whether each step has sound. complete: whether it has ended.
+    """A segment in the stream. start: seconds in the stream. begins: seconds in the take.
 
-    begins: seconds of the take.
-
-    rest: samples of a step that is not complete.
+    sounding: whether each step has sound. rest: samples of the last, incomplete step. complete: whether it has ended.
     """
 
     index: int
@@ -74,22 +72,22 @@ class _Segment:
 
 
 class HeardWords:
-    """Follows a stream of chunks. A segment that is spoken again begins where the stream stands."""
+    """Tracks the words of a stream of chunks. A segment that is spoken again starts at the stream's current end."""
 
     def __init__(self, sample_rate: int, speed: float = 1.0) -> None:
-        """sample_rate: Hz of the chunks. speed: at which the stream is played."""
+        """sample_rate: of the chunks, in Hz. speed: playback speed."""
         self._rate, self._speed = sample_rate, speed
         self._segments: list[_Segment] = []
         self._words: list[WordTime] = []
-        self._end = 0  # sample of the take
+        self._end = 0  # of the last chunk, in samples of the take
 
     @property
     def seconds(self) -> float:
-        """Length of the stream, as it is played."""
+        """Length of the stream at its playback speed."""
         return sum(segment.seconds for segment in self._segments) / self._speed
 
     def add(self, chunk: AudioChunk) -> bool:
-        """Follow a chunk that is sent; returns whether a segment begins with it."""
+        """Add a chunk of the stream. Returns whether a segment begins with it."""
         repeated = chunk.start < self._end
         self._end = chunk.start + len(chunk.samples)
         begins = not self._segments or repeated or self._segments[-1].index != chunk.segment
@@ -103,12 +101,12 @@ class HeardWords:
         return begins
 
     def finish(self) -> None:
-        """Say that no more chunks follow."""
+        """Mark the stream as complete."""
         if self._segments:
             self._segments[-1].complete = True
 
     def until(self, seconds: float) -> Heard:
-        """The words heard within the first seconds of the stream, as it is played."""
+        """Return the words heard within the first `seconds` of playback."""
         moment = seconds * self._speed
         heard: list[str] = []
         unheard: list[str] = []
@@ -119,7 +117,7 @@ class HeardWords:
         return Heard(*(" ".join(" ".join(parts).split()) for parts in (heard, unheard)))
 
     def _words_end(self, segment: _Segment, seconds: float) -> int:
-        """The end of the words that are heard within the first seconds of a segment."""
+        """Return the end, in characters, of the words heard within the first `seconds` of a segment."""
         if seconds <= 0:
             return 0
         if segment.complete and seconds >= segment.seconds:
@@ -134,7 +132,7 @@ class HeardWords:
 
 
 def _estimated_end(segment: _Segment, seconds: float) -> int:
-    """The end of the words that take the first seconds of a segment to say, by their length."""
+    """Estimate the end of the words heard within the first `seconds` of a segment from their speaking times."""
     sounding = np.concatenate(segment.sounding)
     heard = float(sounding[: round(seconds / STEP)].sum()) * STEP
     ends = word_ends(segment.text, (0, len(segment.text)))
@@ -142,7 +140,7 @@ def _estimated_end(segment: _Segment, seconds: float) -> int:
     total = float(sounding.sum()) * STEP if segment.complete else max(sum(times), float(sounding.sum()) * STEP)
     found, spoken = 0, 0.0
     for end, time in zip(ends, times, strict=True):
-        if heard < (spoken + time / 2) * total / (sum(times) or 1.0):  # of a word at least half
+        if heard < (spoken + time / 2) * total / (sum(times) or 1.0):  # a word counts once half of it is heard
             break
         found, spoken = end, spoken + time
     return found

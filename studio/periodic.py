@@ -1,4 +1,4 @@
-"""Tasks that are repeated in the background."""
+"""Periodic background tasks."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ log = logging.getLogger(__name__)
 
 @contextmanager
 def every(seconds: float, task: Callable[[], object]) -> Iterator[None]:
-    """Run a task in a thread of its own within the block, at once and then every `seconds`.
+    """Run a task in its own thread during the block: at once, and again `seconds` after each run.
 
-    An exception is logged and does not end the repetition. The end of the block waits for a running task.
+    An exception is logged, and the task is repeated. Leaving the block waits for a running task.
     """
     over = threading.Event()
 

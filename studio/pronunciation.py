@@ -1,7 +1,7 @@
-"""Pronunciation dictionaries: words of a text are replaced by how their owner wants them to be said, before it is
-spoken. The texts of takes and cards stay as they were written. Dictionaries are exchanged as CSV.
+"""Pronunciation dictionaries: words of a text are respelled as their owner wants them pronounced before it is spoken.
 
-An entry has a respelling, or phones in ARPAbet between slashes, "/T AH0 M EY1 T OW2/", for models that take phones.
+The texts of takes and cards stay as written. An entry has a respelling, or ARPAbet phones between slashes,
+"/T AH0 M EY1 T OW2/", for models that accept phones. Dictionaries are imported and exported as CSV.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ if TYPE_CHECKING:
 
 COLUMNS = ("word", "spoken", "match_case", "language")
 MAX_FILE = 1_000_000  # characters
-_TAG = r"\[[^\[\]\n]{1,80}\]|<\|[^<>|\n]{0,64}\|>"  # pauses, styles and speakers, which are no words
+_TAG = r"\[[^\[\]\n]{1,80}\]|<\|[^<>|\n]{0,64}\|>"  # pauses, styles and speakers, which are not words
 _YES = frozenset({"1", "true", "yes", "x"})
 
 
 def checked(entry: Pronunciation) -> Pronunciation:
-    """An entry as it is kept: phones in capitals. Raises InvalidInput for what are no phones of ARPAbet."""
+    """Return an entry as it is stored, with phones in upper case. Raises InvalidInput for invalid ARPAbet."""
     if not _has_phones(entry):
         return entry
     inside = entry.spoken.strip()[1:-1]
@@ -46,16 +46,16 @@ def _has_phones(entry: Pronunciation) -> bool:
 
 
 def respelled(text: str, entries: Sequence[Pronunciation], language: str = "", *, phones: bool = False) -> str:
-    """Replace the words of a text, the longest first.
+    """Respell the words of a text. Longer entries take precedence.
 
-    language: of the text, a tag or an English name; "" for an unknown one. phones: whether the model takes phones.
-    Raises InvalidInput for a word that is given in phones where it takes none.
+    language: of the text, a tag or an English name; "" if unknown. phones: whether the model accepts phones.
+    Raises InvalidInput for an entry with phones if the model does not accept them.
     """
     spoken = language_tag(language)
     valid = [entry for entry in entries if not entry.language or language_tag(entry.language) == spoken]
     if not valid:
         return text
-    # An entry for this language goes before one for all of the same word.
+    # For the same word, an entry for this language precedes one for all languages.
     valid.sort(key=lambda entry: (-len(entry.word), not entry.language, not entry.match_case))
     words = "|".join(f"(?P<w{number}>{_pattern(entry)})" for number, entry in enumerate(valid))
 
@@ -74,7 +74,7 @@ def _said(entry: Pronunciation, phones: bool) -> str:
 
 
 def _pattern(entry: Pronunciation) -> str:
-    """A whole word; scripts without spaces have no such ends."""
+    """Return a pattern for a whole word. Scripts without spaces have no word boundaries."""
     word = r"\s+".join(map(regex.escape, entry.word.split()))
     left, right = (_end(entry.word.strip()[at]) for at in (0, -1))
     word = f"{'(?<!' + left + ')' if left else ''}{word}{'(?!' + right + ')' if right else ''}"
@@ -88,7 +88,7 @@ def _end(letter: str) -> str:
 
 
 def as_said(storage: Storage, text: str, language: str, *, owner: str, phones: bool) -> str:
-    """A text in this language as it is sent to the engine. phones: whether the model takes them.
+    """Respell a text with its owner's dictionary, for the engine. language, phones: as in `respelled`.
 
     Raises InvalidInput as `respelled` does, DatabaseUnavailable.
     """
@@ -96,13 +96,13 @@ def as_said(storage: Storage, text: str, language: str, *, owner: str, phones: b
 
 
 def follow(storage: Storage, text: GrowingText, language: str, *, owner: str, phones: bool) -> None:
-    """Let a growing text be respelled, sentence by sentence, as by `as_said`. Raises DatabaseUnavailable."""
+    """Respell a growing text like `as_said`, as parts of it are taken. Raises DatabaseUnavailable."""
     entries = storage.pronunciations.list(owner=owner)
     text.respell = partial(respelled, entries=entries, language=language, phones=phones)
 
 
 def to_csv(entries: Sequence[Pronunciation]) -> str:
-    """A dictionary as CSV with a line of column names."""
+    """Format a dictionary as CSV with a header line."""
     file = io.StringIO()
     writer = csv.writer(file, lineterminator="\n")
     writer.writerow(COLUMNS)
@@ -111,9 +111,10 @@ def to_csv(entries: Sequence[Pronunciation]) -> str:
 
 
 def from_csv(text: str) -> list[Pronunciation]:
-    """Read a dictionary: a word and how it is said on each line, by commas or semicolons; case and language may follow.
+    """Parse a dictionary: the columns of `COLUMNS`, the last two optional, with or without a header line.
 
-    Raises InvalidInput for anything else, for phones that are none, and for more than 2,000 entries.
+    Columns are separated by commas, semicolons or tabs. Raises InvalidInput for anything else, for invalid phones, and
+    for more than 2,000 entries.
     """
     text = text.removeprefix("\ufeff")
     if len(text) > MAX_FILE or "\0" in text:

@@ -1,7 +1,6 @@
-"""The recogniser of the application: which model hears, whether it is installed, and how it is.
+"""Speech recognition: the choice of the model, its installation, and transcription.
 
-faster-whisper is an optional package. Where it is missing it can be installed while the server runs, if that is
-allowed; it then works without a restart.
+faster-whisper is an optional package. If allowed, it can be installed while the server runs, without a restart.
 """
 
 from __future__ import annotations
@@ -51,26 +50,26 @@ Installer = Callable[[str, Report], object]
 
 
 class Recogniser(Protocol):
-    """Writes down what it hears."""
+    """A speech recogniser."""
 
     @property
     def name(self) -> str:
-        """Its model."""
+        """Name of its model."""
 
     @property
     def ready(self) -> bool:
-        """Whether it can hear, perhaps after a download."""
+        """Whether it can transcribe, perhaps after a download."""
 
     def hear(self, sound: bytes, language: str = "") -> str:
-        """The words of a file of sound. language: of the words, "" where it is not known. Raises EngineFailed."""
+        """Transcribe an audio file. language: of the words, "" if unknown. Raises EngineFailed."""
 
     def hear_words(self, sound: bytes, language: str = "") -> Sequence[HeardWord]:
-        """The words of a file of sound, and when they are heard. As `hear`."""
+        """Like `hear`, with the time of each word."""
 
 
 @dataclass(frozen=True)
 class Installation:
-    """An installation. step: what is under way; None when it is over. part: the package that pip is at."""
+    """State of an installation. step: the current one; None when it is over. part: the package that pip processes."""
 
     step: Literal["package", "model"] | None = None
     part: str = ""
@@ -78,7 +77,7 @@ class Installation:
 
 
 class Recognition:
-    """faster-whisper with the model that was chosen for this server. Thread-safe."""
+    """faster-whisper with the model chosen for this server. Thread-safe."""
 
     def __init__(self, settings: ServerSettings, installer: Installer | None = None) -> None:
         """installer: installs a requirement and reports each package; pip in this environment by default."""
@@ -96,24 +95,24 @@ class Recognition:
 
     @property
     def installation(self) -> Installation:
-        """The installation that is under way, or how the last one ended."""
+        """State of the current or the last installation."""
         return self._installation
 
     def hear(self, sound: Source, language: str = "") -> str:
-        """As `transcribe`, with the chosen model."""
+        """Like `transcribe`, with the chosen model."""
         return transcribe(sound, self.name, language)
 
     def hear_words(self, sound: Source, language: str = "") -> list[HeardWord]:
-        """As `transcribe_words`, with the chosen model."""
+        """Like `transcribe_words`, with the chosen model."""
         return transcribe_words(sound, self.name, language)
 
     def choose(self, model: str) -> None:
-        """Hear with another model from now on, also after a restart. Raises InvalidOption."""
+        """Choose the model. The choice is stored across restarts. Raises InvalidOption."""
         check_model(model)
         self._settings.put(SETTING, model)
 
     def install(self, model: str) -> None:
-        """Install the package where it is missing, and download and load a model, in the background.
+        """Choose a model; in the background, install the package if it is missing, and download and load the model.
 
         Raises InvalidOption for an unknown model, EngineBusy while an installation is under way.
         """
@@ -142,14 +141,14 @@ class Recognition:
 
 
 def can_install() -> bool:
-    """Whether packages can be added to this environment: pip is there and may write."""
+    """Return whether pip is available and can install packages into this environment."""
     places = sysconfig.get_paths()
     managed = sys.prefix == sys.base_prefix and (Path(places["stdlib"]) / "EXTERNALLY-MANAGED").exists()
     return importlib.util.find_spec("pip") is not None and os.access(places["purelib"], os.W_OK) and not managed
 
 
 def pip_install(requirement: str, report: Report) -> None:
-    """Install a package and what it needs, without changing packages that are installed: they may be in use.
+    """Install a package and its dependencies without changing installed packages, which may be in use.
 
     report: called with the name of each package. Raises EngineFailed with pip's reason.
     """
@@ -174,5 +173,5 @@ def pip_install(requirement: str, report: Report) -> None:
 
 
 def _installed() -> set[str]:
-    """The packages of this environment as pip's constraints."""
+    """Return the packages of this environment as pip constraints."""
     return {f"{each.name}=={each.version}" for each in importlib.metadata.distributions() if each.name and each.version}

@@ -1,6 +1,4 @@
-"""Speech for programs: a voice by any name that clients give it, checks that a page makes in its form, and the limits
-of the caller's key.
-"""
+"""Speech for programs: finds voices by the names that clients use, checks options, and enforces the key's limits."""
 
 from __future__ import annotations
 
@@ -27,8 +25,8 @@ if TYPE_CHECKING:
 
 MAX_CHARACTERS = 10_000  # of one request
 MAX_STYLE = 80  # characters of a style tag
-# Sample voices by the names of OpenAI's, which many clients offer and no others. The first, which most clients begin
-# with, is the one that is understood best.
+# Sample voices by OpenAI's voice names, the only ones that many clients offer. The first, the default of most clients,
+# is the most intelligible voice.
 COMMON_VOICES = {
     "alloy": "Adam",
     "ash": "Daniel",
@@ -49,8 +47,9 @@ _NO_STYLE = re.compile(r"[\[\]\s]+")
 
 @dataclass(frozen=True)
 class SpokenBy:
-    """The voice of a request: the name of a saved one or of one of the model's own; or a clip (a file's bytes) and its
-    transcript; or neither, and the model picks one.
+    """The voice of a request: a name, or a clip (bytes of a file) and its transcript; without both the model picks one.
+
+    name: of a saved voice or of one of the model's own.
     """
 
     name: str | None = None
@@ -59,7 +58,7 @@ class SpokenBy:
 
 
 class SpeechService:
-    """Makes speech and finds voices for callers. Thread-safe; blocks for the database and the codec."""
+    """Generates speech and finds voices for callers. Thread-safe; methods block on the database and the codec."""
 
     def __init__(self, context: AppContext, access: Access) -> None:
         self._context, self._access = context, access
@@ -77,12 +76,11 @@ class SpeechService:
         language: str = "",
         word_times: bool = False,
     ) -> MeasuredSpeech:
-        """Begin to speak.
+        """Start a speech.
 
-        text: a growing one is continued by `extend`. temperature, top_p: the model's own by default. instructions: how
-        to speak, for models with style tags, named speakers that follow instructions, or described voices; without
-        effect on others. language: has to be one that the model speaks.
-        word_times: whether chunks tell when words are spoken; refused for a model that does not know.
+        text: `extend` continues a growing one. temperature, top_p: None for the model's defaults. instructions: how to
+        speak; ignored except for models with style tags, speakers that follow instructions, and described voices.
+        language: one that the model speaks. word_times: whether chunks have word times; not every model provides them.
 
         Raises what `Engine.speak` raises, VoiceNotFound, LimitReached, InvalidInput.
         """
@@ -111,15 +109,15 @@ class SpeechService:
         return speech
 
     def extend(self, caller: Caller, text: GrowingText, piece: str) -> None:
-        """Continue a text that is being spoken. Raises InvalidText, InvalidInput, LimitReached."""
+        """Append to a text that is being spoken. Raises InvalidText, InvalidInput, LimitReached."""
         _check_length(len(text) + len(piece))
         with self._access.spending(caller, len(piece)):
             text.append(piece)
 
     def find_voice(self, caller: Caller, name: str) -> ListedVoice:
-        """The voice of a name, an id, or one of OpenAI's names. Raises VoiceNotFound.
+        """Find a voice by an alias of the key, its id, its name, or an OpenAI name. Raises VoiceNotFound.
 
-        OpenAI's names are the model's own speakers where it has some, else sample voices.
+        OpenAI names map to the model's own speakers if it has any, else to sample voices.
         """
         voices, owner = self._context.voices, caller.owner
         alias = caller.voices.get(name.lower())
@@ -138,17 +136,17 @@ class SpeechService:
             return voices.find(COMMON_VOICES[name.lower()], owner=owner)
 
     def delete_voice(self, caller: Caller, name: str) -> VoiceRecord:
-        """Move a voice to the trash, by a name as for `find_voice`. Raises VoiceNotFound, VoiceProtected."""
+        """Move a voice to the trash. name: as in `find_voice`. Raises VoiceNotFound, VoiceProtected."""
         record = self._saved_voice(caller, name)
         self._context.trash_voice(record.id, owner=caller.owner)
         return record
 
     def rename_voice(self, caller: Caller, name: str, new: str) -> VoiceRecord:
-        """Give a voice another name. Raises VoiceNotFound, VoiceProtected, NameTaken, InvalidName."""
+        """Rename a voice. Raises VoiceNotFound, VoiceProtected, NameTaken, InvalidName."""
         return self._context.storage.voices.rename(self._saved_voice(caller, name).id, new, owner=caller.owner)
 
     def style_tag(self, instructions: str) -> str:
-        """A style tag for the start of a text; "" without instructions, or where the model has no style tags."""
+        """Return a style tag for the start of a text; "" without instructions or if the model has no style tags."""
         style = _NO_STYLE.sub(" ", instructions).strip()
         if not style or not self._context.engine.style_tags:
             return ""
@@ -157,14 +155,14 @@ class SpeechService:
         return f"[{style}] "
 
     def _saved_voice(self, caller: Caller, name: str) -> VoiceRecord:
-        """A voice by a name as for `find_voice`. Raises VoiceNotFound; VoiceProtected for one of the model's own."""
+        """Find a saved voice like `find_voice`. Raises VoiceNotFound; VoiceProtected for one of the model's own."""
         record = self.find_voice(caller, name)
         if isinstance(record, ModelVoice):
             raise VoiceProtected(f"“{record.name}” is a voice of the model itself: it cannot be changed.")
         return record
 
     def _voice(self, caller: Caller, by: SpokenBy, instructions: str) -> ReadyVoice | None:
-        """The voice of a request; None leaves it to the model."""
+        """Return the voice of a request; None if the model picks one."""
         engine, told = self._context.engine, instructions.strip()
         if by.clip is not None:
             made = engine.encode_voice("reference", [(by.clip, by.transcript)]).voice
@@ -177,7 +175,7 @@ class SpeechService:
         return self._context.voices.ready(found.id, owner=caller.owner, instructions=told)
 
     def _is_unmapped(self, caller: Caller, name: str | None) -> bool:
-        """Whether a request names no voice, or one of OpenAI's names because its client allows no others."""
+        """Return whether a request names no voice, or an OpenAI name that is not one of the owner's voices."""
         if name is None:
             return True
         try:
@@ -193,6 +191,6 @@ def _check_length(characters: int) -> None:
 
 
 def check_language(engine: SpeechEngine, language: str) -> None:
-    """Raises InvalidOption for a language that a model of English does not speak; `speak` does so for other models."""
+    """Raise InvalidOption for a language that an English-only model does not speak. `speak` checks other models."""
     if engine.english_only and language.strip().lower() not in ("", "auto") and language_tag(language) != "en":
         raise InvalidOption(f"This model speaks English only, not “{language[:40]}”; leave the language out.")

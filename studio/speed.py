@@ -1,4 +1,4 @@
-"""Estimates of the speed of takes and of the waiting time, from running and recent takes."""
+"""Estimates of generation speed and waiting time from running and recent takes."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from statistics import median
 
 CHARACTERS_PER_SECOND = 14.0  # of English read aloud
 RECENT = 20  # takes
-# The share of the expected audio that is assumed to follow in a take that is longer than expected.
+# Share of the expected audio that is assumed to be left in a take that is longer than expected.
 _OVERDUE = 0.1
 
 
 @dataclass(eq=False)
 class TakeTiming:
-    """A running take. started: on the clock. expected, spoken: seconds of audio."""
+    """A running take. started: time on the clock. expected, spoken: seconds of audio."""
 
     started: float
     expected: float
@@ -26,11 +26,11 @@ class TakeTiming:
 
 
 class SpeedEstimator:
-    """Knows neither texts nor names. Thread-safe."""
+    """Estimates speed from the timings of takes; it stores neither texts nor names. Thread-safe."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._lock = threading.RLock()  # finalizers end takes too, at any point
+        self._lock = threading.RLock()  # reentrant, since a finalizer can call `end` at any point
         self._timings: set[TakeTiming] = set()
         self._real_time_factors: deque[float] = deque(maxlen=RECENT)  # seconds of work per second of audio
 
@@ -49,7 +49,7 @@ class SpeedEstimator:
             self._timings.discard(timing)
 
     def reset(self) -> None:
-        """Drop recent takes, because another model is loaded."""
+        """Drop recent takes, after another model was loaded."""
         with self._lock:
             self._real_time_factors.clear()
 
@@ -60,9 +60,9 @@ class SpeedEstimator:
             return median(self._real_time_factors) if self._real_time_factors else None
 
     def wait_seconds(self, slots: int, before: int | None = None) -> float | None:
-        """Seconds until a take gets one of `slots`: one that waits behind `before` others, or one that begins now.
+        """Estimate the seconds until a take gets one of `slots`; None before any audio was generated.
 
-        None before any audio was generated.
+        before: number of waiting takes before it; None for a take that begins now.
         """
         with self._lock:
             timings = sorted(self._timings, key=lambda timing: (not timing.spoken, timing.started))
@@ -81,7 +81,7 @@ class SpeedEstimator:
         return free[0]
 
     def _work_left(self, timing: TakeTiming) -> float | None:
-        """Seconds of work that a take still needs."""
+        """Estimate the seconds of work that a take still needs."""
         real_time_factor = (self._clock() - timing.started) / timing.spoken if timing.spoken else self.real_time_factor
         return (
             None

@@ -1,4 +1,4 @@
-"""Errors as text for the log, without any text, name or value of a user."""
+"""Formatting of errors for the log, without texts, names or values from users."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from engine.errors import DatabaseUnavailable, EngineError, ReleaseError
 
-# The messages of these are about the machine. Other messages may quote values of users.
+# The messages of these errors concern the machine. Other messages may quote user input.
 _SAID = (RuntimeError, MemoryError, EngineError, ReleaseError, DatabaseUnavailable)
 
 
@@ -17,15 +17,15 @@ def trace(error: BaseException) -> str:
 
 
 def reason(error: BaseException) -> str:
-    """Format the type of an error, with its message if that is about the machine."""
+    """Format the type of an error, with its message if that cannot contain user input."""
     name = type(error).__name__
-    if isinstance(error, OSError):  # its message names the file, whose name may come from a visitor
+    if isinstance(error, OSError):  # its message contains the file name, which may come from a visitor
         return f"{name}: {error.strerror}" if error.strerror else name
     return f"{name}: {error}" if isinstance(error, _SAID) else name
 
 
 def _chain(error: BaseException) -> Iterator[BaseException]:
-    """The error after its causes."""
+    """Yield the causes of an error, then the error."""
     before = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
     if before is not None:
         yield from _chain(before)

@@ -1,1 +1,1 @@
-"""Training of the bundled model: speech from free synthesizers, and the models trained on it."""
+"""Training of the bundled model: speech from free synthesizers, and the models that are trained on it."""

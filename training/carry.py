@@ -1,11 +1,11 @@
-"""Pack training speech and its codes for a machine without network, and unpack them there.
+"""Pack training speech and its codes to carry to a machine without network access, and unpack them there.
 
     python -m training.carry pack --work DIR --out FOLDER [--megabytes 60]
     python -m training.carry unpack --from FOLDER --work DIR
 
-Speech is compressed to about 4 KB a second with Opus (RFC 6716), so an hour has 15 MB; codes have less than 1 MB an
-hour. As many whole shards are packed as fit, the test shard first. Unpacked shards are complete: the pipeline goes
-on with them as if it had made them.
+Speech is compressed with Opus (RFC 6716) to about 4 KB per second, or 15 MB per hour; codes take less than 1 MB per
+hour. Only whole shards that fit are packed, the test shard first. Unpacked shards are complete: the pipeline continues
+from them as if it had made them itself.
 """
 
 import argparse
@@ -20,19 +20,20 @@ import soundfile
 from training.speech.corpus import SAMPLE_RATE
 from training.speech.resampling import resampled
 
-_OPUS_RATE = 24_000  # Hz: Opus has no 22,050
+_OPUS_RATE = 24_000  # Hz: Opus does not support 22,050
 _COMPRESSION = 0.9  # of libsndfile's scale from 0 to 1: 32 kbit/s
 _SPEAKERS, _CODEC = "speakers.json", "codec.json"
 
 
 class TooLarge(RuntimeError):
-    """Not even the first shard fits."""
+    """The first shard alone exceeds the limit."""
 
 
 def pack(work: Path, out: Path, limit: int) -> list[str]:
-    """Pack shards of `work` into the folder `out`, at most `limit` bytes in all. Returns their numbers.
+    """Pack shards of `work` into the folder `out`, at most `limit` bytes in total. Return their numbers.
 
-    Raises FileNotFoundError when there is no finished shard, TooLarge when the first one does not fit.
+    Files already in `out` are deleted. Raises FileNotFoundError when there is no finished shard, TooLarge when the
+    first one does not fit.
     """
     numbers = sorted(path.stem.removeprefix("index-") for path in (work / "data").glob("index-*.jsonl"))
     if not numbers:
@@ -57,9 +58,9 @@ def pack(work: Path, out: Path, limit: int) -> list[str]:
 
 
 def unpack(source: Path, work: Path) -> list[str]:
-    """Restore the shards of `pack` under `work`, except existing ones. Returns their numbers.
+    """Restore packed shards under `work`; existing shards are kept. Return the numbers of all packed shards.
 
-    Raises FileNotFoundError when `source` was not packed.
+    Raises FileNotFoundError when `source` holds no packed speech.
     """
     if not (source / _SPEAKERS).exists():
         raise FileNotFoundError(f"{source} holds no packed speech.")
@@ -77,7 +78,7 @@ def unpack(source: Path, work: Path) -> list[str]:
         if not index.exists():
             text = gzip.decompress((source / f"{index.name}.gz").read_bytes())
             np.save(data / f"audio-{number}.npy", _decoded(source / f"audio-{number}.opus"))
-            index.write_bytes(text)  # last: an index marks a complete shard
+            index.write_bytes(text)  # last, because an index marks a complete shard
     return numbers
 
 

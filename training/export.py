@@ -1,4 +1,4 @@
-"""Write a trained model as a release: the files that the engine loads, in the layout of S2-Pro.
+"""Export a trained model as a release: the files that the engine loads, in the layout of S2-Pro.
 
 python -m training.export --work DIR --codec FOLDER --out assets/bundled
 """
@@ -18,19 +18,19 @@ from engine.release.hub import BUNDLED
 from engine.text.tokenizer import LEXICON_FILE, Tokenizer
 from training.dual_ar.train import GUIDED_HEAD, Recipe, bundled_config, release_name
 
-# The longest text of one turn in bytes of UTF-8: the length of the longest training sentences, which stood alone.
+# The longest text of one turn in bytes of UTF-8: the length of the longest training sentence.
 MAX_SEGMENT_BYTES = 72
 MAX_SEGMENT_SENTENCES = 1
-# Turns end a fifth of a second after their last word, which is little between two sentences.
+# Turns end a fifth of a second after their last word, which is too short a pause between sentences.
 SENTENCE_PAUSE = 0.25
-# Of a long text the model speaks all sentences with about ten seconds in view; with forty it loses one in twenty.
+# With a context of about ten seconds the model speaks all sentences of a long text; with forty it skips one in twenty.
 CONTEXT_POSITIONS = 256
-# Phone errors on held-out sentences: .17 at this temperature, .20 at S2-Pro's .7.
+# Phone error rate on held-out sentences: 0.17 at this temperature, 0.20 at S2-Pro's 0.7.
 TEMPERATURE = 0.5
 
 
 def release_config(config: DualARConfig) -> dict[str, object]:
-    """The `config.json` of a release of this model, with S2-Pro's keys."""
+    """Return the content of the release's `config.json`, with S2-Pro's keys."""
     return {
         "model_type": "fish_qwen3_omni",
         "semantic_start_token_id": config.semantic_start_id,
@@ -41,7 +41,7 @@ def release_config(config: DualARConfig) -> dict[str, object]:
 
 
 def release_tensors(state: dict[str, Tensor]) -> dict[str, Tensor]:
-    """The trainer's tensors under S2-Pro's names, in fp16."""
+    """Return the trainer's tensors under S2-Pro's names, in fp16."""
     return {release_name(name): tensor.to(torch.float16).contiguous() for name, tensor in state.items()}
 
 
@@ -72,7 +72,7 @@ def export(work: Path, codec: Path, out: Path) -> None:
     if out.resolve() != BUNDLED:
         shutil.copy(
             BUNDLED / LEXICON_FILE, out / LEXICON_FILE
-        )  # made by training.speech.lexicon, for any model of these phones
+        )  # from training.speech.lexicon; valid for any model with these phones
     size = sum(file.stat().st_size for file in out.iterdir()) / 2**20
     print(f"{out}: {size:.1f} MiB after {state['step']} steps ({state['elapsed'] / 60:.0f} minutes)")
 

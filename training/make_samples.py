@@ -1,10 +1,10 @@
-"""Make `assets/samples/`, the sample voices: a reference of each, and its codes.
+"""Make the sample voices in `assets/samples/`: a reference and its codes for each.
 
     python -m training.make_samples --codec FOLDER
 
-Rendered like the training speech, by the speakers of `training/speech/sample_voices.py`. Requires the packages of
-`make data`, and the codec for the stored codes; other codecs make their own from the clip. The same installation makes
-the same files.
+The references are rendered like the training speech, by the speakers of `training/speech/sample_voices.py`. Requires
+the packages of `make data`, and the codec for the stored codes; with another codec, the engine encodes the clip again.
+The same installation produces the same files.
 """
 
 import argparse
@@ -34,7 +34,7 @@ BUNDLED = FOLDER.parent / "bundled"
 INDEX = "index.json"
 
 _PAUSE = 0.25  # s, between the sentences of a reference
-_WARP = ("pitch", "depth", "tract", "tempo", "breath")  # what `Speaker` calls it
+_WARP = ("pitch", "depth", "tract", "tempo", "breath")  # the warp's fields in `Speaker`
 
 
 def main() -> None:
@@ -59,7 +59,10 @@ def make(codec: Path, out: Path) -> None:
 
 
 def rendered(studio: Studio, design: Design) -> np.ndarray:
-    """The sentences with a pause between them, int16 at 22,050 Hz. Raises ValueError for one that is too long."""
+    """Render the sentences of a design with pauses between them, int16 at 22,050 Hz.
+
+    Raises ValueError when a sentence is too long or too short.
+    """
     jobs = [Job(text, design.speaker, True) for text in design.sentences]
     spoken = [each.samples for each in studio.render(jobs, random.Random(f"samples {design.name}"))]
     if len(spoken) != len(jobs):
@@ -69,7 +72,7 @@ def rendered(studio: Studio, design: Design) -> np.ndarray:
 
 
 def _voices(codec: CodecEncoder) -> Iterator[tuple[Design, Voice]]:
-    """The voices, as the app makes them from an uploaded clip."""
+    """Yield the voices, created as the app creates them from an uploaded clip."""
     fingerprint, sample_rate = codec_fingerprint(codec), codec.config.sample_rate
     encoder = ClipEncoder(lambda: codec, fingerprint, torch.device("cpu"))
     studio = Studio()
@@ -85,7 +88,7 @@ def _voices(codec: CodecEncoder) -> Iterator[tuple[Design, Voice]]:
 
 
 def _write(out: Path, design: Design, voice: Voice) -> dict[str, Any]:
-    """Write the voice. Returns its index entry: the data that is not in the voice file."""
+    """Write the voice file. Return its index entry, with the data that the voice file does not contain."""
     file = design.name.lower() + VOICE_FILE_SUFFIX
     (out / file).write_bytes(voice.to_bytes())
     speaker = asdict(design.speaker)

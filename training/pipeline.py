@@ -2,8 +2,9 @@
 
     python -m training.pipeline --work DIR [--setting full|large|samples|tiny] [--until STAGE]
 
-Runs all stages in order. `DIR/pipeline.json` records the finished ones and their results. An interrupted stage resumes,
-so the same command starts, continues, and does nothing when all is done. docs/training.md describes the stages.
+Runs all stages in order. `DIR/pipeline.json` records the finished stages and their results. An interrupted stage
+resumes, so the same command starts a run, continues it, and does nothing once it is complete. docs/training.md
+describes the stages.
 """
 
 import argparse
@@ -42,12 +43,16 @@ Found = dict[str, Any]
 
 
 class StageFailed(RuntimeError):
-    """A stage's result is not good enough for the next one, or the folder belongs to another setting."""
+    """Raised when a stage's result is not good enough for the next one, or the folder belongs to another setting."""
 
 
 @dataclass(frozen=True)
 class Stage:
-    """name: on the command line and in `pipeline.json`. writes: what is there when it is done, under the folder."""
+    """One stage of the pipeline.
+
+    name: its name on the command line and in `pipeline.json`. writes: a file that exists once the stage is finished,
+    relative to the working folder.
+    """
 
     name: str
     writes: str
@@ -72,7 +77,7 @@ def _train_codec(work: Path, setting: Setting, recipe: codec_run.Recipe, **begin
 
 
 def _source(work: Path, setting: Setting) -> Found:
-    """Begin with the codec of the release that the setting continues from."""
+    """Copy the codec of the release that the setting continues from."""
     assert setting.source is not None
     (work / "codec").mkdir(exist_ok=True)
     for name in ("codec_config.json", "codec.safetensors"):
@@ -94,7 +99,7 @@ def _adversarial(work: Path, setting: Setting) -> Found:
 
 
 def _gate(work: Path, setting: Setting) -> Found:
-    """Measure the codec on held-out speech, and check the result."""
+    """Measure the codec on held-out speech and check the result."""
     codec = load_codec(*codec_files(work / "codec"), _device())
     kept = kept_from_training(Corpus.load(work / "data"))
     quality = held_out_quality(codec, kept, SpectralLoss(SAMPLE_RATE).to(_device()))
@@ -105,7 +110,7 @@ def _gate(work: Path, setting: Setting) -> Found:
 
 
 def check_gate(pitch: float, least: float | None, work: Path) -> None:
-    """Raises StageFailed unless the F0 correlation `pitch`, which may be NaN, reaches `least`."""
+    """Raise StageFailed unless the F0 correlation `pitch`, which may be NaN, reaches `least`."""
     if least is not None and not pitch >= least:
         raise StageFailed(
             f"The codec's F0 correlation is {pitch:.2f} and should be {least:.2f}: the dual AR cannot learn a pitch "
@@ -131,7 +136,7 @@ def _release(work: Path, setting: Setting) -> Found:
 
 
 def _first_words(work: Path, setting: Setting) -> Found:
-    """Speak a held-out sentence in a held-out voice with the release."""
+    """Speak a held-out sentence in a held-out voice with the new release."""
     corpus = Corpus.load(work / "data")
     reference, sentence = held_out_pair(corpus)
     clip = wav_bytes(np.concatenate([each.audio() for each in reference]) / 32768, SAMPLE_RATE)
@@ -152,7 +157,7 @@ def _first_words(work: Path, setting: Setting) -> Found:
 
 
 def held_out_pair(corpus: Corpus) -> tuple[list[Utterance], Utterance]:
-    """A reference of some seconds by the first held-out speaker, and a test sentence."""
+    """Return a reference of at least three seconds and a test sentence, both by the first held-out speaker."""
     held = [each for each in corpus.utterances if each.held_out_speaker]
     own = [each for each in held if each.speaker == held[0].speaker]
     reference: list[Utterance] = []
@@ -167,7 +172,7 @@ _CODEC = (
     Stage("codec-continued", "codec/checkpoint-continued.pt", _continued),
     Stage("gate", "codec/codec.safetensors", _gate),
 )
-_SOURCE = Stage("source", "codec/codec.safetensors", _source)  # instead of a codec of its own
+_SOURCE = Stage("source", "codec/codec.safetensors", _source)  # replaces _CODEC when there is a source release
 STAGES = (
     Stage("speech", "data/index-000.jsonl", _speech),
     *_CODEC,
@@ -180,7 +185,7 @@ STAGES = (
 
 
 def stages(setting: Setting) -> list[Stage]:
-    """The stages of a setting, in their order."""
+    """Return the stages of a setting, in order."""
     if setting.source is None:
         return list(STAGES)
     return [STAGES[0], _SOURCE, *STAGES[1 + len(_CODEC) :]]
@@ -195,7 +200,7 @@ class Record:
 
     @classmethod
     def open(cls, file: Path, setting: Setting) -> "Record":
-        """Open the record. Raises StageFailed when the folder belongs to another setting."""
+        """Load or create the record. Raises StageFailed when the folder belongs to another setting."""
         own = json.loads(json.dumps(asdict(setting), default=str))
         if not file.exists():
             return cls(own, {})
@@ -208,14 +213,14 @@ class Record:
         return record
 
     def save(self, file: Path) -> None:
-        """Save atomically: a kill at any moment leaves the previous record intact."""
+        """Save the record atomically: a kill at any moment leaves the previous one intact."""
         partial = file.with_suffix(".partial")
         partial.write_text(json.dumps(asdict(self), indent=1) + "\n", "utf-8")
         partial.replace(file)
 
 
 def run(work: Path, setting: Setting, until: str = STAGES[-1].name) -> dict[str, Found]:
-    """Run the unfinished stages up to and including `until`. Returns the results of the finished stages.
+    """Run the unfinished stages up to and including `until`. Return the results of all finished stages.
 
     Raises StageFailed when a stage's result is not good enough for the next one.
     """

@@ -1,4 +1,4 @@
-"""Settings of `training/pipeline.py`: those of the bundled model, of its successor, and tiny ones for tests."""
+"""Settings of `training/pipeline.py`: for the bundled model, its successor, the sample voices, and tests (tiny)."""
 
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,12 +13,12 @@ from training.speech.synthesize import Extent
 
 @dataclass(frozen=True)
 class Setting:
-    """All settings that determine the result.
+    """All parameters of a pipeline run that determine its result.
 
-    source: a finished release to continue from, whose codes keep their meaning: only its decoder and its dual AR are
-    trained; None begins from nothing. batch: crops per codec step; None chooses by device. gate: the least F0
-    correlation of the codec for training the dual AR; None accepts any. variants: of the encoded speech; the first is
-    unchanged, the others are played faster or slower.
+    source: a finished release to continue from; its codes keep their meaning, because only its decoder and its dual AR
+    are trained. None trains from scratch. batch: crops per codec step; None chooses by device. gate: the least F0
+    correlation of the codec for training the dual AR; None accepts any. variants: number of variants of the encoded
+    speech; the first is unchanged, the others are played faster or slower.
     """
 
     speech: Extent
@@ -33,11 +33,11 @@ class Setting:
     source: Path | None = None
 
 
-# Once there are codebooks, what the codes mean moves at half the rate, and fewer of them are dropped.
+# Once there are codebooks, the codec trains at half the learning rate, with less codebook dropout.
 _LATER = codec_run.Recipe(learning_rate=4e-4, phone_weight=0.5, dropout=0.15)
 
 FULL = Setting(
-    speech=Extent(hours=18.0),  # rendered in hundreds, so up to a tenth more is made
+    speech=Extent(hours=18.0),  # rendered in batches of 100 sentences, so up to a tenth more is made
     codec=experiment_config(),
     batch=None,
     fresh=codec_run.Recipe(minutes=60),
@@ -50,9 +50,9 @@ FULL = Setting(
 
 
 def _large_codec() -> CodecConfig:
-    """Room for high voices: twice the encoder, one and a half times the decoder, larger codebooks.
+    """Return a codec with capacity for high voices: encoder 2x, decoder 1.5x as wide, larger codebooks.
 
-    18.9 M parameters, 38 MB in fp16; the decoder takes 2.2 times as long as the bundled one's.
+    18.9 M parameters, 38 MB in fp16; the decoder takes 2.2 times as long as the bundled one.
     """
     full = experiment_config()
     transformer = replace(full.quantizer.transformer, n_head=6, head_dim=64, dim=384, intermediate_size=1024)
@@ -72,7 +72,7 @@ LARGE = replace(
 )
 
 
-# The bundled model, taught the sample voices: new sentences of theirs, and of others so that it forgets nobody.
+# Continues the bundled model on the sample voices, with other speakers mixed in so that it does not forget them.
 SAMPLES = replace(
     FULL,
     source=BUNDLED,
@@ -83,7 +83,7 @@ SAMPLES = replace(
 
 
 def _small_codec() -> CodecConfig:
-    """The bundled codec's rates and kinds of layers, a few times narrower."""
+    """Return a codec with the bundled one's rates and kinds of layers, several times narrower."""
     full = experiment_config()
     quantizer = replace(
         full.quantizer,
@@ -116,7 +116,7 @@ TINY = Setting(
             "flite": 0.75,
             "festival": 0.10,
             "espeak": 0.15,
-        },  # Kokoro takes seconds to load, and as long as it speaks
+        },  # without Kokoro, which takes seconds to load and renders about in real time
     ),
     codec=_small_codec(),
     batch=2,

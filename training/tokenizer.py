@@ -13,7 +13,7 @@ CONTROL = ["<|pad|>", "<|im_start|>", "<|im_end|>", "<|voice|>", *(f"<|speaker:{
 
 
 def build_tokenizer(semantic_size: int) -> Tokenizer:
-    """Ids: control tokens, unknown, phones, marks, prompt words, then `semantic_size` semantic tokens."""
+    """Build the tokenizer. Order of ids: control, unknown, phones, marks, prompt words, semantic tokens."""
     semantic = [f"<|semantic:{i}|>" for i in range(semantic_size)]
     words = [*CONTROL, "<|unknown|>", *TOKENS, *PROMPT_WORDS, *semantic]
     tokenizer = Tokenizer(WordLevel({word: i for i, word in enumerate(words)}, unk_token="<|unknown|>"))

@@ -1,1 +1,1 @@
-"""The page: a thin face over the engine and what is kept. Start at `web.page.create_app`."""
+"""The web interface: a thin layer over the engine and the storage. Start at `web.page.create_app`."""

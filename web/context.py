@@ -1,4 +1,4 @@
-"""The services that the page's handlers share."""
+"""Services shared by the page's handlers."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class WebContext(AppContext):
-    """The application's services, and those of the page.
+    """The services of the application and of the page.
 
-    owners: tells visitors apart. links: signed download links. folder: of the uploads (Gradio's GRADIO_TEMP_DIR), which
-    is deleted when the server ends. budgets: limits per visitor.
+    owners: identifies visitors. links: signs download links. folder: the upload folder (Gradio's GRADIO_TEMP_DIR),
+    which is deleted when the server stops. budgets: limits per visitor.
     """
 
     owners: OwnerResolver
@@ -32,13 +32,13 @@ class WebContext(AppContext):
     budgets: Budgets = field(default_factory=Budgets)
 
     def owner(self, token: Any, request: gr.Request | None) -> Owner:
-        """The owner whose data an event reads or changes. token: as the page sent it. Raises InvalidInput."""
+        """Return the owner whose data an event reads or changes. token: sent by the page. Raises InvalidInput."""
         return self.owners.resolve(request, token)
 
     def words(self, request: gr.Request | None) -> Words:
-        """The words in the language of the browser that sent a request."""
+        """Return the words in the language of the browser that sent a request."""
         return self.translations.words(request)
 
     def label(self, key: str) -> str:
-        """A marker that Gradio translates in the browser: for labels, infos, placeholders and buttons."""
+        """Return a marker that Gradio translates in the browser: for labels, infos, placeholders and buttons."""
         return self.translations.label(key)

@@ -1,4 +1,4 @@
-"""What a page keeps across a reload, in the browser alone (static/draft): the events that keep it and fill it in."""
+"""The page's draft, kept across reloads in the browser only (static/draft): events that save and restore it."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from typing import Any
 
 import gradio as gr
 
-# What the server is told when the page opens. Components' scripts may not have run by then.
+# Inputs of the page's load event. Components' scripts may not have run by then.
 OPENING = "() => reprise.opening()"
 KEEP_VOICE = "(id) => { if (id) reprise.draft.voice = id; }"
 
 
 def keep_draft(changes: gr.HTML, parts: Sequence[Any], tabs: gr.Tabs, each: Mapping[str, gr.Tab]) -> Any:
-    """Keep the values of `parts`, and which tab is shown; fill them in when the page's owner is known.
+    """Save the values of `parts` and the selected tab, and restore them when the page's owner is known.
 
-    changes: its event `opened` tells that. each: the tabs by their ids. Returns the event of filling in.
+    changes: fires `opened` at that time. each: the tabs by id. Returns the restore event.
     """
     ids = json.dumps([part.elem_id for part in parts])
     quiet: dict[str, Any] = {"queue": False, "api_visibility": "private"}

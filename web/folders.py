@@ -1,7 +1,7 @@
 """The private folder of one server process, for uploads and Gradio's files.
 
-A server holds a lock (flock) on a file in its folder while it runs. At start, each folder of the same user whose
-lock is free is deleted: its server was killed.
+A server holds a lock (flock) on a file in its folder while it runs. At startup, it deletes each folder of the same user
+whose lock is free: the server of that folder was killed.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ log = logging.getLogger(__name__)
 
 PREFIX = "reprise-"
 LOCK = ".server"  # the locked file; a folder without it is not a server's
-_NAME = re.compile(re.escape(PREFIX) + r"[a-z0-9_]{8}")  # as tempfile.mkdtemp makes them
+_NAME = re.compile(re.escape(PREFIX) + r"[a-z0-9_]{8}")  # as named by tempfile.mkdtemp
 
 
 @contextmanager
 def private_folder() -> Iterator[str]:
-    """A folder of this process alone, deleted at the end. Folders of killed servers are deleted first."""
+    """Create a private folder, deleted on exit. Folders of killed servers are deleted first."""
     sweep()
     folder, lock = _locked_folder()
-    # Gradio reads it whenever it builds a page.
+    # Gradio reads the variable whenever it builds a page.
     before = os.environ.get("GRADIO_TEMP_DIR")
     os.environ["GRADIO_TEMP_DIR"] = str(folder)
     try:
@@ -60,18 +60,18 @@ def sweep() -> None:
 
 
 def _locked_folder() -> tuple[Path, int]:
-    """A new folder, and the descriptor that holds its lock."""
+    """Create a folder; return it with the descriptor that holds its lock."""
     while True:
         folder = Path(tempfile.mkdtemp(prefix=PREFIX))
         with suppress(FileNotFoundError):  # another server may delete an empty folder
             lock = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
             if _lock(lock) is not False and os.fstat(lock).st_nlink:
                 return folder, lock
-            os.close(lock)  # deleted between its creation and its lock
+            os.close(lock)  # deleted before it was locked
 
 
 def _lock_left(folder: Path) -> int | None:
-    """The acquired lock of an abandoned folder; None where a process holds it, or where it is not a server's folder."""
+    """Acquire the lock of an abandoned folder; return None if a process holds it or it is not a server's folder."""
     try:
         lock = os.open(folder / LOCK, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError:
@@ -87,7 +87,7 @@ def _lock_left(folder: Path) -> int | None:
 
 
 def _lock(descriptor: int) -> bool | None:
-    """Whether the lock is acquired; None where the file system has no locks, so that nothing on it is deleted."""
+    """Try to lock a file; return whether it succeeded. None: the file system has no locks, so delete nothing."""
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -98,7 +98,7 @@ def _lock(descriptor: int) -> bool | None:
 
 
 def _is_ours(folder: Path) -> bool:
-    """Whether it is a real folder of this user that nobody else may enter."""
+    """Return whether this is a real folder that only this user can access."""
     try:
         status = folder.lstat()
     except FileNotFoundError:
@@ -108,7 +108,7 @@ def _is_ours(folder: Path) -> bool:
 
 
 def _delete(folder: Path) -> None:
-    """Delete a folder whose lock is held. The lock file goes last: the next start finishes a deletion."""
+    """Delete a folder whose lock is held. The lock file goes last, so that the next start can finish the deletion."""
     try:
         while True:
             _empty(folder)
@@ -117,14 +117,14 @@ def _delete(folder: Path) -> None:
                 folder.rmdir()
                 return
             except OSError as error:
-                if error.errno != errno.ENOTEMPTY:  # an upload still arrives
+                if error.errno != errno.ENOTEMPTY:  # an upload is still arriving
                     raise
     except OSError as error:
         log.warning("A folder of uploads could not be deleted (%s); the next start tries again.", error.strerror)
 
 
 def _empty(folder: Path) -> None:
-    """Delete everything in a folder but the lock file. Links are deleted, not followed."""
+    """Delete everything in a folder except the lock file. Symbolic links are not followed."""
     with os.scandir(folder) as entries:
         for entry in entries:
             if entry.is_dir(follow_symlinks=False):

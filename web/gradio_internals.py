@@ -1,9 +1,9 @@
-"""All use of Gradio's private attributes. `tests/web/test_gradio_internals.py` fails where one is missing.
+"""All uses of Gradio's private attributes. `tests/web/test_gradio_internals.py` fails if one is missing.
 
-Sessions: their ids are made up by the page, and anyone can make up as many as they like. Gradio 6.31 keeps for each a
-copy of the page's whole configuration (`SessionState.config_values`: 170 KB, and 30 ms of the event loop to make),
-messages that its page has not fetched, ids of its events, and a row of statistics for each event. The page has no
-`gr.State` and no deep links, so that a session that comes again misses nothing of this.
+Session ids are chosen by the client, which can create any number of them. For each session, Gradio 6.31 keeps a copy
+of the page's whole configuration (`SessionState.config_values`: 170 KB, and 30 ms of the event loop to make), messages
+that the page has not fetched, ids of its events, and a row of statistics for each event. The page uses neither
+`gr.State` nor deep links, so a session can be dropped and created again without loss.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
     from gradio.block_function import BlockFunction
     from starlette.requests import Request
 
-# For `launch`: without the second check of its own address, which fails when a busy machine takes over three seconds.
-# The first, of `startup-events`, waits.
+# For `launch`: skip its second request to its own address, which fails if a busy machine takes over three seconds. The
+# first request, to `startup-events`, has no such limit.
 NO_SECOND_CHECK: dict[str, Any] = {"_frontend": False}
 SESSIONS = 1_000
-STATISTICS = 100  # events; Gradio makes a table of them after each event
-QUEUE_POLL = 0.005  # s between looks into an empty queue; at Gradio's 0.001 they take 5 % of a processor at all times
+STATISTICS = 100  # events; Gradio tabulates them after each event
+QUEUE_POLL = 0.005  # s between polls of an empty queue; Gradio's 0.001 s takes 5 % of a CPU core when idle
 
 
 class SlimSessionState(SessionState):
@@ -55,7 +55,7 @@ class SlimSessionState(SessionState):
 
 
 class SlimStateHolder(StateHolder):
-    """Makes slim states, and drops the least recently used."""
+    """Creates slim session states and drops the least recently used."""
 
     def __getitem__(self, session_id: str) -> SessionState:
         if session_id not in self.session_data:
@@ -64,10 +64,10 @@ class SlimStateHolder(StateHolder):
 
 
 class BoundedMessages(LRUCache[str, "asyncio.Queue[Any]"]):
-    """Messages by session. Beyond the limit, sessions without running events are dropped first."""
+    """Messages by session. Beyond the limit, drops sessions without running events first."""
 
     def __init__(self, most: int, events: dict[str, set[str]]) -> None:
-        """events: ids of events whose end was not fetched, by session; dropped with their session."""
+        """events: ids of events whose completion was not fetched, by session; dropped with their session."""
         super().__init__(most)
         self._events = events
 
@@ -84,7 +84,7 @@ class BoundedMessages(LRUCache[str, "asyncio.Queue[Any]"]):
 
 
 class BoundedEventIds(set[str]):
-    """Ids of cancelled events, which Gradio looks up when one of them continues."""
+    """Ids of cancelled events. Gradio looks them up when a generator continues."""
 
     def add(self, event: str) -> None:
         if len(self) >= SESSIONS:
@@ -94,7 +94,7 @@ class BoundedEventIds(set[str]):
 
 @asynccontextmanager
 async def limit_sessions(app: Any) -> AsyncIterator[None]:
-    """Bound the sessions of Gradio's app, and what its queue takes at rest: a `lifespan` for `launch`'s `app_kwargs`,
+    """Limit the sessions of Gradio's app, and the idle load of its queue. A `lifespan` for `launch`'s `app_kwargs`,
     entered before any request."""
     blocks = app.get_blocks()
     app.state_holder = SlimStateHolder()  # type: ignore[no-untyped-call]
@@ -109,20 +109,20 @@ async def limit_sessions(app: Any) -> AsyncIterator[None]:
 
 
 def unread_messages(blocks: gr.Blocks, session: str) -> int | None:
-    """Number of a session's messages that its page has not fetched; None where the session is unknown."""
+    """Return the number of messages that a session's page has not fetched; None for an unknown session."""
     messages = blocks._queue.pending_messages_per_session.get(session)
     return None if messages is None else messages.qsize()
 
 
 def drop_unread_messages(blocks: gr.Blocks, session: str) -> None:
-    """Drop the messages that a page has not fetched."""
+    """Drop the messages that a session's page has not fetched."""
     messages = blocks._queue.pending_messages_per_session.get(session)
     while messages is not None and not messages.empty():
         messages.get_nowait()
 
 
 def is_admitted(request: Request) -> bool:
-    """Whether the server has no accounts, or the request is of a logged-in user, as for Gradio's own routes."""
+    """Return whether the server has no accounts or the user is logged in, as Gradio's own routes check it."""
     app: Any = request.scope["app"]
     if app.auth is None:
         return True
@@ -132,9 +132,9 @@ def is_admitted(request: Request) -> bool:
 
 
 class RawInputBlocks(gr.Blocks):
-    """Blocks whose handlers get their inputs as the browser sent them, and parse them (`web.ui.payloads`).
+    """Blocks that pass inputs to handlers as the browser sent them. Handlers parse them (`web.ui.payloads`).
 
-    Gradio would copy, or fetch from elsewhere, every file that a value names, and keep each input of each session.
+    Gradio would copy or download every file that a value names, and keep all inputs of each session.
     """
 
     async def preprocess_data(
@@ -144,29 +144,29 @@ class RawInputBlocks(gr.Blocks):
         state: SessionState | None,
         explicit_call: bool = False,
     ) -> list[Any]:
-        """The inputs as they are; `web.http.calls` has checked their number."""
+        """Return the inputs unchanged; `web.http.calls` has checked their number."""
         return list(inputs)
 
 
 def event_value(event: object) -> Any:
-    """The value that a component's script sent with an event; any other object as it is."""
+    """Return the value that a component's script sent with an event; any other object unchanged."""
     return getattr(event, "_data", event)
 
 
 def upload_folder(demo: gr.Blocks) -> str:
-    """The folder in which Gradio looks for uploads."""
+    """Return the folder in which Gradio looks for uploads."""
     return str(demo.GRADIO_CACHE)
 
 
 def running_server(demo: gr.Blocks) -> uvicorn.Server:
-    """The server that `launch` started."""
+    """Return the server that `launch` started."""
     return demo.server
 
 
 def serve_own_assets(demo: gr.Blocks) -> None:
-    """Serve the page of a started `demo` with scripts of this server, through the tunnel of `share=True` too.
+    """Serve the scripts of a launched `demo` from this server, also through the tunnel of `share=True`.
 
-    Gradio's template for shared pages loads its script from a content delivery network, which the page's
-    Content-Security-Policy refuses. The template is chosen by `share`, which nothing else reads after the start.
+    Gradio's template for shared pages loads its script from a CDN, which the page's Content-Security-Policy blocks. The
+    template is chosen by `share`, which nothing else reads after launch.
     """
     demo.share = False

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from web.context import WebContext
 
 HOURS_KEPT = 6  # of Gradio's cached files; longer than any job
-QUEUE_SIZE = 200  # events that arrive at once: each begins at once, and waits in the engine's own queue
-# In this order. A tab's id is also how handlers show it.
+QUEUE_SIZE = 200  # events; they start immediately and wait in the engine's own queue
+# In display order. Handlers select a tab by its id.
 TABS = {
     "speak": speak.build,
     "new": new_voice.build,
@@ -46,7 +46,7 @@ def create_app(context: WebContext) -> gr.Blocks:
         heading = gr.HTML(heading_html(context, context.words(None)), elem_id="rp-heading", apply_default_css=False)
         switches(context.translations.names)
         if context.owners.mode == "hub":
-            # In English: Gradio compares its text. Its icon is a file that the gate does not serve.
+            # In English, because Gradio compares the text. No icon: the gate does not serve its file.
             gr.LoginButton(size="sm", icon=None, elem_id="rp-sign-in")
         welcome = gr.HTML("", visible=False, apply_default_css=False, elem_id="rp-welcome", render=False)
         token, changes = owner_key(), change_broadcast()

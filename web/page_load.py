@@ -1,4 +1,4 @@
-"""Handlers of the page as a whole: it is opened, or its voices change."""
+"""Handlers of page events: load, and changes of voices."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ WELCOME_STEPS = ("pick", "write", "hear")  # keys of words
 
 
 class SelectedVoice(Payload):
-    """The voice that is selected, or was when the page was last open."""
+    """The selected voice, or the one selected when the page was last open."""
 
     voice: SelectedId
 
@@ -37,7 +37,7 @@ class PageLoadHandlers:
         self._context = context
 
     def load_page(self, token: Any, remembered: Any, request: gr.Request) -> Updates:
-        """Outputs: heading, token to keep, welcome, notice, voice picker, change broadcast, which fills the tabs."""
+        """Outputs: heading, token to store, welcome, notice, voice picker, change broadcast (it fills the tabs)."""
         context, words = self._context, self._context.words(request)
         try:
             return self._load(token, parse_payload(SelectedVoice, voice=remembered).voice, request)
@@ -65,13 +65,13 @@ class PageLoadHandlers:
         return heading_html(context, words), self._welcome(voices, owner, words), picker
 
     def _welcome(self, voices: Sequence[ListedVoice], owner: str, words: Words) -> Any:
-        """The welcome, visible to owners who have neither made a voice nor a take."""
+        """Return the welcome, visible to owners who have made neither a voice nor a take."""
         is_new = all(voice.shared for voice in voices) and not self._context.storage.history.voice_uses(owner=owner)
         return gr.update(value=welcome_html(words) if is_new else "", visible=is_new)
 
 
 def heading_html(context: WebContext, words: Words) -> str:
-    """HTML of the page's name and the model's. Styles of the New voice tab read how the model makes voices."""
+    """Return HTML with the names of the page and the model. Its data attributes are used by new_voice.css."""
     engine = context.engine
     licence = escape(words.write(engine.notice))
     remarks = f'<details class="rp-model-notice"><summary>{licence}</summary></details>' if licence else ""
@@ -96,7 +96,7 @@ def heading_html(context: WebContext, words: Words) -> str:
 
 
 def welcome_html(words: Words) -> str:
-    """HTML of the welcome: three steps, until it is closed (static/shell/switches.js)."""
+    """Return HTML of the welcome: three steps. Visitors can close it (static/shell/switches.js)."""
     texts = [(escape(words(f"welcome.{step}")), escape(words(f"welcome.{step}_more"))) for step in WELCOME_STEPS]
     steps = "".join(f"<li><strong>{step}</strong> <span>{more}</span></li>" for step, more in texts)
     close = f'<button type="button" class="rp-welcome-skip rp-quiet">{escape(words("welcome.skip"))}</button>'

@@ -1,4 +1,4 @@
-"""Start the page. It is served by Gradio's `launch`, which Hugging Face Spaces require."""
+"""Serve the page through Gradio's `launch`, which Hugging Face Spaces require."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-PURGE_SECONDS = 60.0  # between two looks for voices whose deletion can no longer be undone, and for old uploads
-EXPIRE_SECONDS = 24 * 3600.0  # between two looks for expired history
-SHARE_DOMAIN = ".gradio.live"  # of Gradio's tunnels
-EVENT_THREADS = 40  # threads for unqueued events; Gradio has one limit for these and for queued events that run
-SIGNING = "signing"  # the server's secret that signs tokens and links
+PURGE_SECONDS = 60.0  # interval of purging voices past their undo period, and old uploads
+EXPIRE_SECONDS = 24 * 3600.0  # interval of deleting expired history
+SHARE_DOMAIN = ".gradio.live"  # domain of Gradio's tunnels
+EVENT_THREADS = 40  # threads for unqueued events; Gradio has a single limit for unqueued and running queued events
+SIGNING = "signing"  # name of the secret that signs tokens and links
 
 
 def launch(
@@ -52,10 +52,10 @@ def launch(
 ) -> str:
     """Launch a page behind the gate, with our style, and without run history, monitoring and API page.
 
-    policy: of the gate. routes: additional ones, which win over Gradio's of the same path. api: the API's
-    application, if the policy's routes have it. options: `launch`'s own server_port, share, root_path.
+    policy: the gate's. routes: additional routes, which take precedence over Gradio's. api: the API's application, if
+    the policy's routes include it. options: `launch`'s own server_port, share, root_path.
 
-    Returns the page's address on this machine; it is served until the demo is closed.
+    Returns the page's local URL. The page is served until the demo is closed.
     """
     from starlette.middleware import Middleware
 
@@ -92,7 +92,7 @@ def launch(
             yield
 
     _, url, _ = demo.launch(
-        auth=accounts.check if accounts else None,  # type: ignore[arg-type]  # Gradio awaits it where it is async
+        auth=accounts.check if accounts else None,  # type: ignore[arg-type]  # Gradio awaits async functions
         auth_message=LOGIN_NOTE if accounts else None,
         app_kwargs={
             "routes": [*modules.routes(), *alive.routes(), *routes],
@@ -102,7 +102,7 @@ def launch(
             ],
         },
         max_threads=TAKES + EVENT_THREADS,
-        ssr_mode=False,  # a second server would have to know the routes, and renders none of our components
+        ssr_mode=False,  # the SSR server would need our routes, and renders none of our components
         run_history=False,
         enable_monitoring=False,
         footer_links=[],
@@ -128,7 +128,7 @@ def read_deployment(
     accounts: bool,
     allowed_hosts: Sequence[str] = (),
 ) -> Deployment:
-    """How the page will be served, from the options and from the variables that Gradio and Spaces read."""
+    """Return the deployment, from the options and the environment variables that Gradio and Spaces use."""
     from web.identity.owners import Deployment
 
     return Deployment(
@@ -143,13 +143,13 @@ def read_deployment(
 
 
 def create_policy(deployment: Deployment, mode: OwnerMode, secret: bytes, translations: Translations) -> GatePolicy:
-    """The gate's policy. secret: the server's own. Raises InvalidOption for an invalid host name."""
+    """Return the gate's policy. secret: the server's signing secret. Raises InvalidOption for an invalid host name."""
     from web.http.gate import GatePolicy
     from web.http.hosts import AllowedHosts
     from web.http.routes import AllowedRoutes
     from web.http.startup_token import StartupToken, locked_page
 
-    # A Space with a domain of its own has several names.
+    # A Space with a custom domain has several names.
     space = os.environ.get("SPACE_HOST", "").split(",") if deployment.space else []
     tunnel = [SHARE_DOMAIN] if deployment.share else []
     return GatePolicy(
@@ -179,11 +179,10 @@ def serve(
     api: ASGIApp | None = None,
     **options: Any,
 ) -> None:
-    """Serve the page until the process is told to stop.
+    """Serve the page until the process is interrupted.
 
-    accounts: who may log in; None for everyone. owners: how visitors are told apart, as for
-    `web.identity.owners.owner_mode`. allowed_hosts: names that the page is reached by, beside those of this machine.
-    open_browser: show the page in this machine's browser.
+    accounts: who may log in; None: no login. owners: the `choice` of `web.identity.owners.owner_mode`. allowed_hosts:
+    host names of the page besides those of this machine. open_browser: open the page in this machine's browser.
     api: the API's application. The other options are as for `launch`. Raises InvalidOption.
     """
     from studio.periodic import every
@@ -194,10 +193,10 @@ def serve(
     )
     storage = app.storage
     trust_proxies()
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C: the private folder is deleted
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # as for Ctrl-C, so that the private folder is deleted
     with ExitStack() as stack:
         folder = stack.enter_context(private_folder())
-        # Gradio makes folders of its own in the private one, if it is imported only now.
+        # Import Gradio only now, so that it creates its folders in the private one.
         from web.http.upload_endpoint import UploadEndpoint
         from web.page import create_app
         from web.ui.i18n import Translations
@@ -227,7 +226,7 @@ def serve(
 
 
 def show_address(url: str, shared: str | None, *, open_browser: bool) -> None:
-    """Print the page's address, and open it in a browser where the machine has a screen."""
+    """Print the page's URL, and open it in a browser if the machine has a display."""
     print(f"Reprise is at {url}", flush=True)
     if shared:
         print(f"and for everyone at {shared}", flush=True)
@@ -237,7 +236,7 @@ def show_address(url: str, shared: str | None, *, open_browser: bool) -> None:
 
 
 def expire(storage: Storage) -> None:
-    """Delete history that is older than its owner keeps it, and log how much."""
+    """Delete history past its owner's retention time, and log the count."""
     gone = storage.history.expire()
     if gone:
         log.info("Deleted from the history, being older than their owners keep them: %d.", gone)
@@ -246,7 +245,7 @@ def expire(storage: Storage) -> None:
 def create_context(
     app: AppContext, folder: str | Path, translations: Translations, deployment: Deployment, owners: str
 ) -> WebContext:
-    """The page's services over the application's. owners: as for `serve`. Raises InvalidOption."""
+    """Create the page's services on top of the application's. owners: as for `serve`. Raises InvalidOption."""
     from web.context import WebContext
     from web.identity.owners import OwnerResolver, owner_mode
 
@@ -269,7 +268,7 @@ def create_context(
 
 
 def create_links(app: AppContext, root_path: str = "", translations: Translations | None = None) -> DownloadLinks:
-    """Download links to voices, clips, takes and scripts."""
+    """Create the download links for voices, clips, takes and scripts."""
     from web.downloads.covers import CoverStore
     from web.downloads.links import DownloadLinks
     from web.downloads.scripts import script_producer

@@ -1,4 +1,4 @@
-"""Uploaded files as events refer to them."""
+"""Uploaded files in event data."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ MAX_FILE_NAME = 200  # characters
 
 
 class Upload(Payload):
-    """An upload in a component's value: its path, and the user's name for it."""
+    """An upload in a component's value: its path and original file name."""
 
-    model_config = ConfigDict(extra="ignore")  # Gradio's buttons send more
+    model_config = ConfigDict(extra="ignore")  # Gradio's buttons send more fields
 
     path: Annotated[str, StringConstraints(max_length=4_096, pattern=r"^[^\x00]+$")]
     name: Annotated[str, default_if_invalid("")] = ""
@@ -27,9 +27,9 @@ class Upload(Payload):
 
 
 def uploaded_path(value: object, folder: str | Path) -> Path | None:
-    """The file of an upload button's value, None where there is none.
+    """Return the file of an upload button's value, None if it is empty.
 
-    The value is unchecked input: only files among this page's uploads are accepted. Raises InvalidInput.
+    The value is untrusted: only files in the upload folder are accepted. Raises InvalidInput.
     """
     if not value:
         return None
@@ -47,13 +47,13 @@ def uploaded_path(value: object, folder: str | Path) -> Path | None:
 
 
 def mark_used(upload: Path) -> None:
-    """Note that a page needs an upload: it is kept longer than those that are not used."""
+    """Mark an upload as used, so that it is kept longer than unused ones."""
     with suppress(OSError):  # deleted meanwhile
         os.utime(upload)
 
 
 def delete_upload(upload: Path, folder: Path) -> None:
-    """Delete an upload and its folder. folder: of all uploads."""
+    """Delete an upload and its own folder. folder: the upload folder."""
     upload.unlink(missing_ok=True)
     if upload.parent != folder.resolve():
         with suppress(OSError):  # not empty, or deleted meanwhile
@@ -61,7 +61,7 @@ def delete_upload(upload: Path, folder: Path) -> None:
 
 
 def uploaded_name(value: object) -> str:
-    """The user's name for an upload, "" where there is none."""
+    """Return the original file name of an upload, "" if unknown."""
     upload = _upload(value)
     return (upload.name or upload.orig_name)[:MAX_FILE_NAME] if upload else ""
 

@@ -1,1 +1,1 @@
-"""Protocols of assistants: Wyoming for Home Assistant, MCP for language models."""
+"""Assistant protocols: Wyoming for Home Assistant, MCP for language models."""

@@ -1,6 +1,6 @@
-"""MCP, the protocol by which language models use tools: `speak`, `list_voices` and `clone_voice`.
+"""Tools for language models over MCP (Model Context Protocol): `speak`, `list_voices` and `clone_voice`.
 
-Over HTTP at `/mcp`, behind the keys of the API; each request stands alone, so that no session outlives its key.
+Over HTTP at `/mcp`, protected by the API's keys. Requests are stateless, so that no session outlives its key.
 Over standard input and output for the user of this machine, with the voices of the command line.
 """
 
@@ -49,13 +49,13 @@ INSTRUCTIONS = (
     "Speak texts in saved voices, and clone a voice from a clip. Clone a voice only when the user says that its "
     "speaker has agreed, and give that speaker's name as the consent: never assume it."
 )
-_CHECKED_BY_GATE = TransportSecuritySettings(enable_dns_rebinding_protection=False)  # hosts and origins
+_CHECKED_BY_GATE = TransportSecuritySettings(enable_dns_rebinding_protection=False)  # the gate checks hosts and origins
 _READS = ToolAnnotations(read_only_hint=True, open_world_hint=False)
 _ADDS = ToolAnnotations(read_only_hint=False, destructive_hint=False, idempotent_hint=False, open_world_hint=False)
 
 
 class SavedVoice(BaseModel):
-    """A voice. sample: whether it is one of the sample voices, which everyone has."""
+    """A voice. sample: whether it is a sample voice, available to everyone."""
 
     id: str
     name: str
@@ -65,13 +65,13 @@ class SavedVoice(BaseModel):
 
 
 class Tools:
-    """What language models can do here, for the caller of each request."""
+    """Tools for language models, executed for the caller of each request."""
 
     def __init__(self, context: ApiContext) -> None:
         self._context = context
 
     async def list_voices(self, call: Context) -> list[SavedVoice]:
-        """List the voices that `speak` can use: the user's own, then the sample voices."""
+        """List the voices that `speak` can use: the model's own, the user's, then the sample voices."""
         async with _told():
             voices = self._context.app.voices
             return [_saved(record) for record in await run_in_threadpool(voices.list, owner=_caller(call).owner)]
@@ -88,7 +88,7 @@ class Tools:
         ] = "",
         seed: Annotated[int | None, Field(ge=0, le=MAX_SEED, description="Equal seeds give equal speech.")] = None,
     ) -> list[AudioContent | TextContent]:
-        """Speak a text in a voice; returns the audio."""
+        """Speak a text in a voice and return the audio."""
         async with _told():
             how = {
                 "voice": voice,
@@ -131,7 +131,7 @@ class Tools:
         language: Annotated[str, Field(max_length=MAX_LANGUAGE)] = "",
         description: Annotated[str, Field(max_length=MAX_DESCRIPTION)] = "",
     ) -> SavedVoice:
-        """Make a voice from a clip whose speaker has agreed, and save it. A name that is taken is an error."""
+        """Create and save a voice from a clip whose speaker has agreed. A name in use is an error."""
         app, owner = self._context.app, _caller(call).owner
         async with _told():
             agreed = await run_in_threadpool(given_consent, app.storage, consent, owner=owner)
@@ -151,7 +151,7 @@ class Tools:
 
 
 def create_mcp(context: ApiContext) -> MCPServer:
-    """The server with its tools, for any transport."""
+    """Create the MCP server with its tools, for any transport."""
     server = MCPServer("reprise", title="Reprise", instructions=INSTRUCTIONS, log_level="WARNING")
     tools = Tools(context)
     server.tool(annotations=_READS)(tools.list_voices)
@@ -161,14 +161,14 @@ def create_mcp(context: ApiContext) -> MCPServer:
 
 
 class McpResponse(Response):
-    """The response of streamable HTTP to one request; when its client is gone, what it asked for ends."""
+    """The streamable HTTP response to one request. The call is cancelled when its client disconnects."""
 
     def __init__(self, server: MCPServer) -> None:
         super().__init__()
         self._server = server
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Respond. Requests have nothing in common, so each has a manager of its own."""
+        """Respond. Requests share no state, so each has its own session manager."""
         self._server.streamable_http_app(
             stateless_http=True, max_request_body_size=MOST_WITH_AUDIO, transport_security=_CHECKED_BY_GATE
         )
@@ -178,7 +178,7 @@ class McpResponse(Response):
 
 
 def mcp_endpoint(context: ApiContext) -> Callable[[Request], Awaitable[Response]]:
-    """The endpoint of streamable HTTP, for POST."""
+    """Return the streamable HTTP endpoint, for POST requests."""
     server = create_mcp(context)
 
     async def mcp(_request: Request) -> Response:
@@ -188,7 +188,7 @@ def mcp_endpoint(context: ApiContext) -> Callable[[Request], Awaitable[Response]
 
 
 def _request(call: Context) -> Request | None:
-    """The HTTP request of a call; None over standard input and output."""
+    """Return the HTTP request of a call; None over standard input and output."""
     request: Request | None = call.request_context.request
     return request
 
@@ -199,7 +199,7 @@ def _caller(call: Context) -> Caller:
 
 
 def _clip(clip: str, *, local: bool) -> bytes:
-    """The bytes of a clip. local: whether the user of this machine asks, who may name a file."""
+    """Return the bytes of a clip. local: whether the caller is the user of this machine, who may name a file."""
     if local and not clip.startswith("data:"):
         return read_regular(Path(clip).expanduser(), MAX_CLIP_FILE_BYTES)
     return data_url(clip, "clip")
@@ -217,7 +217,7 @@ def _saved(record: ListedVoice) -> SavedVoice:
 
 @asynccontextmanager
 async def _told() -> AsyncIterator[None]:
-    """Errors of ours are told as their sentence."""
+    """Convert each RepriseError into a ToolError with its sentence."""
     try:
         yield
     except RepriseError as error:

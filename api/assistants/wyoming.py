@@ -1,11 +1,11 @@
-"""Wyoming, the protocol of Home Assistant: voices are described, and texts are spoken whole or while they are written.
+"""The Wyoming protocol of Home Assistant: list voices, and speak texts whole or while they are being written.
 
     describe                            info, with the voices
     synthesize                          audio-start, audio-chunk…, audio-stop
     synthesize-start, -chunk…, -stop    the same, as soon as a sentence or clause is complete; then synthesize-stopped
 
-All chunks of a text are one conversation for the model, as in a live session (`api.live`). The protocol has no keys:
-whoever reaches the port speaks with the voices of the command line.
+All chunks of a text are one conversation for the model, as in a live session (`api.speech.live`). The protocol has no
+keys: anyone who reaches the port can use the voices of the command line.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _OURS = Attribution(name="Reprise", url="")
 
 
 def create_server(uri: str) -> AsyncServer:
-    """A server at tcp://HOST:PORT, unix://PATH or stdio://. Raises InvalidOption for another address."""
+    """Create a server at tcp://HOST:PORT, unix://PATH or stdio://. Raises InvalidOption for another address."""
     try:
         return AsyncServer.from_uri(uri)
     except ValueError as error:
@@ -59,23 +59,23 @@ def create_server(uri: str) -> AsyncServer:
 
 
 class WyomingHandler(AsyncEventHandler):
-    """One connection. Its texts are spoken one after the other; a client that is gone ends its speech at once."""
+    """One connection. Its texts are spoken one after another. Speech ends at once when the client disconnects."""
 
     def __init__(self, context: ApiContext, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         super().__init__(reader, writer)
         self._context, self._caller = context, Caller()
-        self._voice: SynthesizeVoice | None = None  # of the text that is being written
+        self._voice: SynthesizeVoice | None = None  # of the text being written
         self._writing = False  # between synthesize-start and synthesize-stop
-        self._feed: TextFeed | None = None  # of the text that is being written and spoken
+        self._feed: TextFeed | None = None  # of the text being written and spoken
         self._sending: asyncio.Task[None] | None = None
 
     async def run(self) -> None:
         """Serve the connection until either side ends it."""
-        with suppress(ConnectionError, asyncio.IncompleteReadError, KeyError):  # KeyError: of an incomplete event
+        with suppress(ConnectionError, asyncio.IncompleteReadError, KeyError):  # KeyError: an incomplete event
             await super().run()
 
     async def handle_event(self, event: Event) -> bool:
-        """Do what an event says. An error is told, and ends the connection: a client may wait for audio only."""
+        """Handle an event. An error is sent and ends the connection, since a client may be waiting for audio only."""
         try:
             await self._handle(event)
         except Exception as error:
@@ -84,7 +84,7 @@ class WyomingHandler(AsyncEventHandler):
         return True
 
     async def disconnect(self) -> None:
-        """End the speech that is being made."""
+        """End the speech in progress."""
         if self._feed is not None:
             self._feed.close()
         if self._sending is not None:
@@ -98,7 +98,7 @@ class WyomingHandler(AsyncEventHandler):
         elif Ping.is_type(event.type):
             await self._send(Pong(Ping.from_event(event).text))
         elif Synthesize.is_type(event.type):
-            if not self._writing:  # else the text again, for servers that do not know the other events
+            if not self._writing:  # else it repeats the text, for servers without the streaming events
                 whole = Synthesize.from_event(event)
                 _check_format(whole.text_format)
                 await self._begin(whole.voice, whole.text, AudioStop())
@@ -124,7 +124,7 @@ class WyomingHandler(AsyncEventHandler):
         await self._feed.append(piece)
 
     async def _begin(self, voice: SynthesizeVoice | None, text: str | GrowingText, *end: Eventable) -> None:
-        """Begin to speak when the text before is spoken. end: what is sent after the audio."""
+        """Start speaking after the previous text. end: messages to send after the audio."""
         await self._finish_sending()
         name = await run_in_threadpool(self._voice_name, voice)
         stream = await open_stream(self._context, self._caller, text, SpokenBy(name), AudioOutput("pcm"))
@@ -136,7 +136,7 @@ class WyomingHandler(AsyncEventHandler):
             self._sending = None
 
     async def _send_audio(self, stream: SpeechStream, end: Sequence[Eventable]) -> None:
-        """Send a speech as it is made."""
+        """Send a speech while it is generated."""
         rate = stream.sample_rate
         try:
             await stream.begin()
@@ -173,7 +173,7 @@ class WyomingHandler(AsyncEventHandler):
         return Info(tts=[program])
 
     def _voice_name(self, voice: SynthesizeVoice | None) -> str | None:
-        """The name of a voice that was asked for; else of the first one, of its language where there is one."""
+        """Return the requested voice's name, or else the first voice's, preferably one of the requested language."""
         if voice is not None and voice.name:
             return voice.name
         voices = self._voices()
@@ -187,12 +187,12 @@ class WyomingHandler(AsyncEventHandler):
 
 
 async def serve(context: ApiContext, server: AsyncServer) -> None:
-    """Serve until the process is told to stop."""
+    """Serve until the process is stopped."""
     await server.run(lambda reader, writer: WyomingHandler(context, reader, writer))
 
 
 def _described(record: ListedVoice, tags: list[str]) -> TtsVoice:
-    """tags: of the model's languages, all of which a voice may speak."""
+    """tags: the model's languages; any voice may speak all of them."""
     return TtsVoice(
         name=record.name,
         attribution=_OURS,

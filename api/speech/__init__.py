@@ -1,1 +1,1 @@
-"""OpenAI's speech operations: one speech, a batch, and live sessions. All faces of the API speak through `delivery`."""
+"""OpenAI's speech operations: single speech, batches, live sessions. All parts of the API speak through `delivery`."""

@@ -26,7 +26,7 @@ router = APIRouter(tags=["speech"])
 
 
 class BatchRequest(BaseModel):
-    """Up to 32 speeches. All other fields are those of a single speech, for items that do not have their own."""
+    """Up to 32 speeches. All other fields, as for a single speech, are defaults for the items."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -39,7 +39,7 @@ class BatchRequest(BaseModel):
 
 
 class ItemUsage(BaseModel):
-    """What a speech used."""
+    """Usage of a speech."""
 
     characters: int
     frames: int
@@ -70,7 +70,7 @@ class BatchResponse(BaseModel):
 
 @router.post("/v1/audio/speech/batch", operation_id="create_speech_batch", responses=documented(408, 413, 415))
 async def create_batch(asked: BatchRequest, request: Request) -> BatchResponse:
-    """Speak several texts. The response is always 200: each result tells its own error."""
+    """Speak several texts. The response is always 200: each result has its own error."""
     context, caller, places = context_of(request), caller_of(request), asyncio.Semaphore(AT_ONCE)
     common = without_nulls(asked.model_extra or {})
 

@@ -1,4 +1,4 @@
-"""Clips of voices that requests bring: data URLs, and addresses at hosts that are allowed by name."""
+"""Voice clips in requests: data URLs, and https URLs at allowed hosts."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ import httpx
 from api.access import MOST_WITH_AUDIO
 from engine.errors import InvalidInput
 
-PATIENCE = 15.0  # seconds for a connection, and between two parts of a clip
+PATIENCE = 15.0  # seconds to connect, and between two parts of a clip
 
 
 class ClipSource:
-    """Reads clips. hosts: names such as `example.org` or `example.org:8443` from which clips may be fetched."""
+    """Reader of clips. hosts: names such as `example.org` or `example.org:8443` from which clips may be fetched."""
 
     def __init__(self, hosts: Iterable[str] = (), *, client: httpx.AsyncClient | None = None) -> None:
         """client: for tests."""
@@ -24,7 +24,7 @@ class ClipSource:
         self._client = client
 
     async def read(self, url: str, field: str = "ref_audio") -> bytes:
-        """Return the bytes behind a URL. field: that holds it. Raises InvalidInput."""
+        """Return the clip at a URL. field: its name in the request, for errors. Raises InvalidInput."""
         if url[:5].lower() == "data:":
             return data_url(url, field)
         host = _https_host(url)
@@ -51,7 +51,7 @@ class ClipSource:
 
 
 def _https_host(url: str) -> str:
-    """The host and port of an https address, in small letters; "" for anything else."""
+    """Return the host and port of an https URL in lower case; "" for anything else."""
     try:
         parts = urlsplit(url)
     except ValueError:
@@ -60,7 +60,7 @@ def _https_host(url: str) -> str:
 
 
 def data_url(url: str, field: str) -> bytes:
-    """The bytes of a data URL in a field. Raises InvalidInput for anything else."""
+    """Decode a data URL. field: its name in the request, for errors. Raises InvalidInput for anything else."""
     head, comma, data = url.partition(",")
     if not (head.lower().startswith("data:") and comma):
         raise InvalidInput(f"{field}: send the clip as a data URL (data:audio/wav;base64,…).")

@@ -1,4 +1,4 @@
-"""`POST /v1/audio/speech`: OpenAI's speech operation, with what servers of open models add to it."""
+"""`POST /v1/audio/speech`: OpenAI's speech operation, with the extensions of open-model servers."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ async def create_speech(request: Request) -> Response:
     stream = await begin_speech(context, caller, asked, clip, complete=not in_parts)
     headers = {
         "Cache-Control": "no-store",
-        "X-Accel-Buffering": "no",  # a proxy that collects the response would undo the streaming
+        "X-Accel-Buffering": "no",  # a proxy that buffers the response would defeat streaming
         **told_of(stream),
     }
     if asked.stream_format == "sse":
@@ -72,7 +72,7 @@ async def create_speech(request: Request) -> Response:
 
 
 async def clip_of(context: ApiContext, asked: SpeechRequest) -> bytes | None:
-    """The clip of the voice in `ref_audio`, if there is one. Raises InvalidInput."""
+    """Return the clip in `ref_audio`, if there is one. Raises InvalidInput."""
     return await context.clips.read(asked.ref_audio) if asked.ref_audio else None
 
 
@@ -86,7 +86,7 @@ async def begin_speech(
     word_times: bool = False,
     complete: bool = False,
 ) -> SpeechStream:
-    """Begin to speak what was asked. clip: of the voice. text: instead of the input. complete: as for `open_stream`.
+    """Start the requested speech. clip: of the voice. text: replaces the input. complete: as for `open_stream`.
 
     Raises RepriseError.
     """
@@ -110,7 +110,7 @@ async def begin_speech(
 
 
 async def _events(stream: SpeechStream) -> AsyncIterator[bytes]:
-    """Server-sent events: audio in base64, times of words, then the usage; or an error, since the status was sent."""
+    """Yield server-sent events: base64 audio, word times, then usage; or an error, since the status has been sent."""
     try:
         async for part in stream.parts():
             if part.words:

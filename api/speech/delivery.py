@@ -1,7 +1,7 @@
-"""From what a caller asks for to the bytes that it gets: the way of every speech of the API.
+"""From a caller's request to encoded bytes: the path of all speech in the API.
 
 stream = await open_stream(context, caller, text, SpokenBy("Clara"), AudioOutput("mp3"))
-return await respond(context, stream, request, headers)   # while it is made
+return await respond(context, stream, request, headers)   # while it is generated
 data = await whole(context, stream)                        # or all at once
 """
 
@@ -39,8 +39,8 @@ BINARY = {kind: {"schema": {"type": "string", "format": "binary"}} for kind in M
 
 @dataclass(frozen=True)
 class AudioOutput:
-    """The audio that is asked for. sample_rate: Hz; None for the model's own. speed: the pitch stays. lufs: loudness of
-    the whole; None as it is spoken.
+    """The requested audio. sample_rate: Hz; None for the model's own. speed: preserves the pitch. lufs: loudness of the
+    whole; None leaves it unchanged.
     """
 
     format: StreamFormat
@@ -65,10 +65,10 @@ async def open_stream(
     word_times: bool = False,
     complete: bool = False,
 ) -> SpeechStream:
-    """Begin to speak; the speech ends at `max_frames`. The options are those of `SpeechService.speak`.
+    """Start a speech of at most `max_frames` frames. The options are those of `SpeechService.speak`.
 
-    complete: it is read by `whole`, and so it can have a loudness, and the watermark where the server writes one.
-    Raises what `SpeechService.speak` raises, and InvalidInput for a loudness of a speech that is not complete.
+    complete: the speech is read by `whole`. Only then can it have a loudness, and the watermark if the server adds one.
+    Raises what `SpeechService.speak` raises, and InvalidInput for a loudness without `complete`.
     """
     if output.lufs is not None and not complete:
         raise InvalidInput(NOT_WHOLE)
@@ -97,24 +97,24 @@ async def open_stream(
 
 
 class FinishedFile:
-    """An `Encoder` of a file whose sound is worked on when it is complete: the watermark, then the loudness."""
+    """An `Encoder` that processes the complete audio before encoding it: the watermark, then the loudness."""
 
     def __init__(self, output: AudioOutput, source_rate: int, tags: Tags, watermark: Watermark | None) -> None:
         """source_rate: Hz of the samples. tags: of the file."""
         self.format, self.speed = output.format, output.speed
         self.sample_rate = written_rate(output.format, output.sample_rate or source_rate)
-        # At the file's own speed and rate, so that neither changes the loudness afterwards.
+        # At the file's speed and sampling rate, so that neither changes the loudness afterwards.
         self._plain = StreamEncoder("pcm", source_rate, sample_rate=self.sample_rate, speed=output.speed)
         self._lufs, self._tags, self._watermark = output.lufs, tags, watermark
         self._samples: list[bytes] = []
 
     def encode(self, samples: NDArray[np.floating]) -> bytes:
-        """Keep float samples [n], mono; the bytes come at the end."""
+        """Buffer float samples [n], mono. `finish` returns all bytes."""
         self._samples.append(self._plain.encode(samples))
         return b""
 
     def finish(self) -> bytes:
-        """The whole file."""
+        """Return the whole file."""
         kept = b"".join([*self._samples, self._plain.finish()])
         samples: NDArray[np.floating] = np.frombuffer(kept, "<i2") / np.float32(32768)
         if self._watermark:
@@ -126,7 +126,7 @@ class FinishedFile:
 
 
 def told_of(stream: SpeechStream) -> dict[str, str]:
-    """The headers of every response with speech: its characters and its seed."""
+    """Return the headers of every speech response: its characters and its seed."""
     return {"X-Usage-Characters": str(stream.usage.characters), "X-Seed": str(stream.seed)}
 
 
@@ -138,9 +138,9 @@ async def respond(
     content: AsyncIterator[bytes] | None = None,
     media_type: str | None = None,
 ) -> Response:
-    """A response that begins with the first audio, while more is made. A client that is gone ends its speech.
+    """Return a response that starts with the first audio. The speech ends when the client disconnects.
 
-    content: what is sent instead of the audio itself, of this media type.
+    content: sent instead of the audio itself, with `media_type`.
     """
     if await left_before_audio(context, stream, request):
         return Response(status_code=CLIENT_GONE)
@@ -149,7 +149,7 @@ async def respond(
 
 
 async def left_before_audio(context: ApiContext, stream: SpeechStream, request: Request) -> bool:
-    """Wait for the first audio, and watch the client meanwhile and from then on. Returns whether it is gone."""
+    """Watch the client from now on, and wait for the first audio. Return whether the client has disconnected."""
     stream.watch(request.receive)
     try:
         await stream.begin()
@@ -160,7 +160,7 @@ async def left_before_audio(context: ApiContext, stream: SpeechStream, request: 
 
 
 async def whole(context: ApiContext, stream: SpeechStream, words: list[SpokenWord] | None = None) -> bytes:
-    """All of a speech as one file. words: to which its words are appended, where their times were asked for."""
+    """Return all of a speech as one file. words: its words are appended here, if their times were requested."""
 
     async def audio() -> AsyncIterator[bytes]:
         async for part in stream.parts():
@@ -173,7 +173,7 @@ async def whole(context: ApiContext, stream: SpeechStream, words: list[SpokenWor
 
 
 async def _counted(context: ApiContext, stream: SpeechStream, parts: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    """The parts, with the speech counted when it is over."""
+    """Yield the parts, and count the speech when it is over."""
     try:
         async for part in parts:
             yield part
@@ -186,7 +186,7 @@ async def _counted(context: ApiContext, stream: SpeechStream, parts: AsyncIterat
 
 
 def _with_lengths(wav: bytes) -> bytes:
-    """A wav that was written as a stream, with the lengths in its header."""
+    """Fill in the lengths in the header of a WAV that was written as a stream."""
     samples = wav.index(b"data\xff\xff\xff\xff") + 8
     sizes = [(len(wav) - 8).to_bytes(4, "little"), (len(wav) - samples).to_bytes(4, "little")]
     return wav[:4] + sizes[0] + wav[8 : samples - 4] + sizes[1] + wav[samples:]

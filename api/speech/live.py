@@ -1,4 +1,4 @@
-"""`/v1/audio/speech/stream`: a web socket that speaks text while it is being written, and can be interrupted.
+"""`/v1/audio/speech/stream`: a WebSocket that speaks text while it is being written, and can be interrupted.
 
 The client sends JSON:
 
@@ -7,22 +7,22 @@ The client sends JSON:
                      again between two replies, with the fields that change
     input.text       text: a piece of a reply, as a language model writes it
     input.done       the reply is complete
-    input.interrupt  the listener has interrupted; seconds: of the reply's audio that was played (by default as many as
-                     have passed since the first was sent)
-    session.close    nothing follows
+    input.interrupt  the listener has interrupted; seconds: how much of the reply's audio was played (default: the time
+                     since the first audio was sent)
+    session.close    the last message
 
 The server sends audio as binary messages, and JSON:
 
     session.created  the voice and the format
     audio.start      a sentence begins: sentence_index, sentence_text, format, sample_rate, seconds (of audio before it)
-    audio.words      words, where timestamp_granularities asked for them: word, start, end (seconds)
-    audio.done       it has ended: sentence_index, seconds
+    audio.words      words, if requested by timestamp_granularities: word, start, end (seconds)
+    audio.done       the sentence has ended: sentence_index, seconds
     session.done     the reply has ended: its usage; the next one may begin
-    interrupted      the reply ends here: heard and unheard, its words; seconds
-    error            a sentence; where a piece of a reply was refused, the reply has ended
+    interrupted      the reply ends here: its heard and unheard words; seconds
+    error            an error; if a piece of a reply was refused, the reply has ended
 
-All text of a reply is one conversation for the model, cut at sentences and clauses: what comes later continues in the
-voice and the tone of what is being spoken.
+The model speaks a reply as one conversation, cut at sentences and clauses: later text continues in the voice and tone
+of the speech so far.
 """
 
 from __future__ import annotations
@@ -51,13 +51,13 @@ from studio.access import Caller
 from studio.heard import HeardWords
 from studio.speech_service import MAX_CHARACTERS
 
-IDLE_SECONDS = 300.0  # without a message of the client, after all that was sent was played
+IDLE_SECONDS = 300.0  # without a client message, after all sent audio has been played
 
 router = APIRouter()
 
 
 class SessionConfig(SpeechRequest):
-    """How replies are spoken."""
+    """Speech settings of the replies."""
 
     type: Literal["session.config"]
     input: str = ""
@@ -72,7 +72,7 @@ class InputText(BaseModel):
 
 
 class Interrupt(BaseModel):
-    """The listener has interrupted. seconds: of the reply's audio that was played."""
+    """An interruption by the listener. seconds: how much of the reply's audio was played."""
 
     model_config = ConfigDict(extra="ignore")
 
@@ -86,7 +86,7 @@ class LiveError(InvalidInput):
 
 @router.websocket("/v1/audio/speech/stream")
 async def speak_live(socket: WebSocket) -> None:
-    """Speak replies while they are written."""
+    """Speak replies while they are being written."""
     await socket.accept()
     session = LiveSession(socket, context_of(socket), caller_of(socket))
     try:
@@ -102,7 +102,7 @@ async def speak_live(socket: WebSocket) -> None:
 
 
 async def _message(socket: WebSocket, session: LiveSession) -> Any:
-    """The next message of the client. Raises WebSocketDisconnect, TimeoutError."""
+    """Return the client's next message; None if it is not JSON. Raises WebSocketDisconnect, TimeoutError."""
     receiving, last = asyncio.create_task(socket.receive_json()), time.monotonic()
     try:
         while True:
@@ -119,11 +119,11 @@ async def _message(socket: WebSocket, session: LiveSession) -> Any:
 
 
 class LiveSession:
-    """One connection: one reply after the other."""
+    """One connection, with one reply after another."""
 
     def __init__(self, socket: WebSocket, context: ApiContext, caller: Caller) -> None:
         self._socket, self._context, self._caller = socket, context, caller
-        self._fields: dict[str, Any] = {"type": "session.config", "voice": "alloy"}  # of the configuration
+        self._fields: dict[str, Any] = {"type": "session.config", "voice": "alloy"}  # the current configuration
         self._config = SessionConfig.model_validate(self._fields)
         self._clip: bytes | None = None
         self._reply: Reply | None = None
@@ -131,11 +131,11 @@ class LiveSession:
 
     @property
     def heard_until(self) -> float:
-        """When the listener has heard what was sent, by `time.monotonic`; a time in the past before any audio."""
+        """Time (`time.monotonic`) when the sent audio will have been played; in the past if there is none."""
         return self._reply.heard_until if self._reply is not None else 0.0
 
     async def handle(self, message: Any) -> bool:
-        """Do what a message says; False for the last one."""
+        """Handle a message. Return False after the last one."""
         kind = message.get("type") if isinstance(message, dict) else None
         try:
             match kind:
@@ -160,7 +160,7 @@ class LiveSession:
         return True
 
     async def end(self) -> None:
-        """End the reply that is being spoken."""
+        """End the reply in progress."""
         if self._feed is not None:
             self._feed.close()
             self._feed = None
@@ -211,7 +211,7 @@ class LiveSession:
     async def _begin(self) -> Reply:
         config, engine = self._config, self._context.app.engine
         text = await run_in_threadpool(engine.growing_text)  # the model may have to be loaded
-        known = engine.abilities.word_times  # else the words that were heard are estimated
+        known = engine.abilities.word_times  # otherwise the heard words are estimated
         stream = await begin_speech(self._context, self._caller, config, self._clip, text=text, word_times=known)
         words = HeardWords(engine.sample_rate, config.speed)
         tells = bool(config.timestamp_granularities)

@@ -1,4 +1,4 @@
-"""One reply of a live session, on its way to the listener."""
+"""Sending of one reply in a live session."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Reply:
-    """Sends the audio of one speech, and tells its sentences. text: grows while it is spoken."""
+    """One reply, which sends its audio and sentence events. text: grows while it is spoken."""
 
     def __init__(
         self,
@@ -34,14 +34,14 @@ class Reply:
         self.text = text
         self._socket, self._stream, self._words, self._metrics = socket, stream, words, metrics
         self._tells_words = tells_words
-        self._sentence = -1  # that is being sent
-        self._sent_at: float | None = None  # when the first audio was
-        self.heard_until = 0.0  # by `time.monotonic`: what was sent is then played
+        self._sentence = -1  # index of the one being sent
+        self._sent_at: float | None = None  # time of the first audio
+        self.heard_until = 0.0  # `time.monotonic` when all sent audio has been played
         self._task = asyncio.create_task(self._send())
 
     @property
     def over(self) -> bool:
-        """Whether all was sent, or an error was told."""
+        """Whether everything, or an error, has been sent."""
         return self._task.done()
 
     async def stop(self) -> None:
@@ -51,8 +51,8 @@ class Reply:
             await self._task
 
     async def interrupt(self, seconds: float | None) -> None:
-        """Stop, and tell the words that were heard. seconds: of audio that was played; None for as many as have passed
-        since the first was sent.
+        """Stop, and send the words that were heard. seconds: of audio played; None for the time since the first audio
+        was sent.
         """
         now = time.monotonic()
         await self.stop()

@@ -1,4 +1,4 @@
-"""What a request for speech holds, in OpenAI's words with what servers of open models add, and how it is read."""
+"""Speech requests: OpenAI's fields with the extensions of open-model servers, and how bodies are read."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from studio.speech_service import MAX_CHARACTERS
 
 Body = TypeVar("Body", bound=BaseModel)
 
-PCM_RATE = 24_000  # Hz; OpenAI's raw samples have no header that would say so
+PCM_RATE = 24_000  # Hz, as OpenAI sends them: raw samples have no header to state it
 
 
 def _voice_name(voice: Any) -> Any:
-    """The name in OpenAI's two forms of a voice: a string, and an object with an id."""
+    """Return a voice's name from OpenAI's two forms: a string, or an object with an id."""
     return voice["id"] if isinstance(voice, dict) and set(voice) == {"id"} else voice
 
 
@@ -46,12 +46,12 @@ VoiceName = Annotated[
 
 
 def _as_list(value: Any) -> Any:
-    """A list, of which a form has one element alone."""
+    """Wrap a single string, as forms send it, in a list."""
     return [value] if isinstance(value, str) else value
 
 
 class SpeechRequest(BaseModel):
-    """What to say, and how. Fields of other servers that mean nothing here are ignored."""
+    """The text and how to speak it. Other servers' fields without an equivalent here are ignored."""
 
     model_config = ConfigDict(extra="ignore")
 
@@ -93,20 +93,20 @@ class SpeechRequest(BaseModel):
 
     @property
     def output(self) -> AudioOutput:
-        """The audio that is asked for."""
+        """The requested audio."""
         rate = self.sample_rate or (PCM_RATE if self.response_format == "pcm" else None)
         return AudioOutput(self.response_format, rate, self.speed, self.lufs)
 
 
 async def read_speech_request(request: Request) -> tuple[SpeechRequest, bytes | None]:
-    """The request of a body, JSON or a form, and the clip that a form uploads.
+    """Return the request in a body, JSON or a form, and the clip uploaded in a form.
 
     Raises RequestValidationError, HTTPException.
     """
     clip: bytes | None = None
     if content_type(request) == "multipart/form-data":
         async with request.form(max_files=1, max_fields=20) as form:
-            # Clients write the name of a list with brackets or without.
+            # Clients write the name of a list with or without brackets.
             values: Any = {name.removesuffix("[]"): value for name, value in form.items() if isinstance(value, str)}
             upload = form.get("ref_audio")
             clip = await upload.read() if isinstance(upload, UploadFile) else None
@@ -116,7 +116,7 @@ async def read_speech_request(request: Request) -> tuple[SpeechRequest, bytes | 
 
 
 async def read_body(request: Request, readers: Mapping[str, Callable[[bytes], Any]], *, or_else: str = "") -> Any:
-    """The content of a body. readers: by content type; without one the first reads it. or_else: a type read elsewhere.
+    """Parse a body. readers: by content type; the first is the default. or_else: a type handled elsewhere, for errors.
 
     Raises HTTPException.
     """
@@ -127,13 +127,13 @@ async def read_body(request: Request, readers: Mapping[str, Callable[[bytes], An
     body = await request.body()
     try:
         return read(body)
-    except Exception as error:  # those of MessagePack have no common class
+    except Exception as error:  # MessagePack's errors have no common class
         name = "MessagePack" if "msgpack" in kind else "JSON"
         raise HTTPException(400, f"The body is not {name}.") from error
 
 
 def validated(model: type[Body], values: Any) -> Body:
-    """The content of a body as its model. Raises RequestValidationError, as FastAPI does."""
+    """Validate the content of a body. Raises RequestValidationError, as FastAPI does."""
     try:
         return model.model_validate(without_nulls(values))
     except ValidationError as error:
@@ -141,7 +141,7 @@ def validated(model: type[Body], values: Any) -> Body:
 
 
 def inline_schema(model: type[BaseModel]) -> dict[str, Any]:
-    """The JSON schema of a body, for an operation that reads it itself: without references to other schemas."""
+    """Return the JSON schema of a body that an operation reads itself, without references to other schemas."""
     schema = model.model_json_schema()
     found = schema.pop("$defs", {})
 
@@ -156,10 +156,10 @@ def inline_schema(model: type[BaseModel]) -> dict[str, Any]:
 
 
 def without_nulls(values: Any) -> Any:
-    """Values without those that are null: clients with typed requests send null for what they leave out."""
+    """Drop null values: clients with typed requests send null for omitted fields."""
     return {name: value for name, value in values.items() if value is not None} if isinstance(values, dict) else values
 
 
 def content_type(request: Request) -> str:
-    """The content type of a request's body, without its parameters; "" where it has none."""
+    """Return the content type of a request's body without parameters; "" if there is none."""
     return request.headers.get("content-type", "").partition(";")[0].strip().lower()

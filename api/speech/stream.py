@@ -1,10 +1,10 @@
-"""Speech on its way to a client: made and encoded in a thread, sent by the event loop.
+"""Speech streams: audio is generated and encoded in a thread, and sent by the event loop.
 
-The engine never waits for a client: what is made is kept until it is sent, and a request's length bounds it. A client
-that is gone ends its speech within one frame.
+The engine never waits for a client: audio is buffered until it is sent, which the request's length bounds. When the
+client disconnects, its speech ends within one frame.
 
-A segment that the model has to speak again is not taken back, since a client may have played it: it is heard again, as
-when a reader stumbles.
+If the model has to repeat a segment, the first attempt is not retracted, since a client may have played it: the stream
+contains both.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class Encoder(Protocol):
 
 @dataclass
 class Usage:
-    """What a request used. seconds: of audio at the model's own speed. first_audio: seconds until the first chunk."""
+    """Usage of a request. seconds: of audio at the model's own speed. first_audio: seconds until the first chunk."""
 
     characters: int
     frames: int = 0
@@ -73,7 +73,7 @@ class Usage:
 
 
 class SpokenWord(BaseModel):
-    """A word as it is written. start, end: seconds of the audio that is sent."""
+    """A word as written. start, end: seconds in the sent audio."""
 
     word: str
     start: float
@@ -82,9 +82,10 @@ class SpokenWord(BaseModel):
 
 @dataclass(frozen=True)
 class Part:
-    """The next bytes of a stream, and the chunk after which they came; None at the end. Bytes may be late, or none.
+    """Bytes of a stream, and the chunk that was encoded; None at the end. An encoder may delay bytes, so `data` may be
+    empty.
 
-    words: whose times are known now; their sound may follow.
+    words: those whose times have become known; their audio may follow later.
     """
 
     data: bytes
@@ -93,20 +94,20 @@ class Part:
 
 
 async def disconnected(receive: Receive) -> None:
-    """Wait until the client of a request whose body was read is gone."""
+    """Wait until a request's client disconnects. The body must have been read."""
     while (await receive())["type"] != "http.disconnect":
         pass
 
 
 class SpeechStream:
-    """The encoded bytes of one speech, in the event loop that makes it. Iterate it once, after `begin`.
+    """The encoded bytes of one speech. Iterate it once, in the event loop in which it was created.
 
-    seed: of the speech. format, sample_rate (Hz): of what is sent. gone: whether the client has left. failed: whether
-    the speech ended with an error.
+    seed: of the speech. format, sample_rate (Hz): of the sent audio. gone: whether the client has disconnected. failed:
+    whether the speech ended with an error.
     """
 
     def __init__(self, speech: ChunkSource, encoder: Encoder, usage: Usage, *, max_frames: int | None = None) -> None:
-        """max_frames: the speech ends there."""
+        """max_frames: the length at which the speech ends."""
         self.usage, self.gone, self.failed = usage, False, False
         self.seed, self.format, self.sample_rate = speech.seed, encoder.format, encoder.sample_rate
         self._speech, self._encoder, self._max_frames = speech, encoder, max_frames
@@ -117,12 +118,12 @@ class SpeechStream:
 
     @property
     def media_type(self) -> str:
-        """The Content-Type of the bytes; of raw samples with what their reader has to know."""
+        """The Content-Type of the bytes; for raw samples with sampling rate and channels."""
         kind = MEDIA_TYPES[self.format]
         return f"{kind};rate={self.sample_rate};channels=1" if self.format == "pcm" else kind
 
     def watch(self, receive: Receive) -> None:
-        """Cancel the speech when the client disconnects. receive: of its request, whose body was read."""
+        """Cancel the speech when the client disconnects. receive: of its request; the body must have been read."""
         self._watch = asyncio.create_task(self._watch_client(receive))
 
     async def begin(self) -> None:
@@ -138,7 +139,7 @@ class SpeechStream:
                 yield part.data
 
     async def parts(self) -> AsyncIterator[Part]:
-        """The bytes with the chunks that they belong to."""
+        """Yield the bytes with the chunks that they belong to."""
         try:
             if not self._first:
                 await self.begin()
@@ -150,7 +151,7 @@ class SpeechStream:
             self.close()
 
     def close(self) -> None:
-        """Cancel what is left of the speech."""
+        """Cancel the rest of the speech."""
         self._speech.cancel()
         if self._watch is not None:
             self._watch.cancel()
@@ -183,7 +184,7 @@ class SpeechStream:
             self._speech.close()
 
     def _spoken(self, chunk: AudioChunk) -> list[SpokenWord]:
-        """The words of a chunk, at their times in the stream: what was spoken again comes later than in the take."""
+        """Return a chunk's words with their times in the stream, which a repetition delays relative to the take."""
         rate, speed = self._speech.sample_rate, self._encoder.speed
         shift = self.usage.seconds - chunk.start / rate
         return [
@@ -194,7 +195,7 @@ class SpeechStream:
         ]
 
     def _counted(self, chunk: AudioChunk) -> AudioChunk:
-        """Count a chunk; returns what of it is within the limit."""
+        """Count a chunk, and return it cut at the frame limit."""
         usage, frames = self.usage, chunk.frames
         if self._max_frames is not None:
             frames = min(frames, self._max_frames - usage.frames)
@@ -207,5 +208,5 @@ class SpeechStream:
         return replace(chunk, samples=samples, frames=frames)
 
     def _put(self, part: Part | Exception | None) -> None:
-        with suppress(RuntimeError):  # the server has stopped, and its loop is closed
+        with suppress(RuntimeError):  # the server has stopped and its loop is closed
             self._loop.call_soon_threadsafe(self._parts.put_nowait, part)

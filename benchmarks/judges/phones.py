@@ -1,7 +1,7 @@
 """Phone recognition with a small recogniser (`training/recogniser/model.py`), without a language model.
 
-A word recogniser guesses likely words and cannot tell a nearly right word from a missing one. This one outputs phones;
-each missing, wrong or extra phone is an error against the engine's pronunciation of the text.
+A word recogniser guesses likely words and does not distinguish a nearly right word from a missing one. This recogniser
+outputs phones; each phone missing, wrong or added relative to the engine's pronunciation of the text is an error.
 """
 
 import math
@@ -23,12 +23,12 @@ from training.recogniser.model import RATE, LogMel, Recogniser, decode
 
 WEIGHTS = FOLDER / "recogniser.safetensors"
 _SHORTEST = 0.1  # s
-_QUIET = 1e-4  # root mean square: what is softer is silence
+_QUIET = 1e-4  # RMS below which samples count as silence
 
 
 @dataclass(frozen=True)
 class PhoneErrors:
-    """Number of insertions, deletions and substitutions, and number of phones in the text."""
+    """Number of insertions, deletions and substitutions, and the number of phones in the text."""
 
     errors: int
     phones: int
@@ -51,17 +51,17 @@ class PhoneJudge:
         return decode(self._model(self._mel(wave)[None])[0])
 
     def spelled(self, text: str) -> list[str]:
-        """The phones of a text as the engine pronounces it, without word breaks and marks."""
+        """Return the phones of a text as the engine pronounces it, without word breaks and marks."""
         return [token for token in self._lexicon.phones(text).split() if token in PHONES]
 
     def errors(self, said: str, heard: list[str]) -> PhoneErrors:
-        """Levenshtein's distance between the phones of `said` and those heard."""
+        """Count the errors (Levenshtein distance) between the phones of `said` and the recognised ones."""
         truth = self.spelled(said)
         return PhoneErrors(edits(truth, heard), len(truth))
 
 
 def phone_error_rate(errors: Iterable[PhoneErrors]) -> float:
-    """All errors over all phones of a set of utterances; nan when there are no phones."""
+    """Return all errors over all phones of a set of utterances; nan when there are no phones."""
     total, count = 0, 0
     for each in errors:
         total, count = total + each.errors, count + each.phones
@@ -69,7 +69,7 @@ def phone_error_rate(errors: Iterable[PhoneErrors]) -> float:
 
 
 def found(truth: Sequence[str], guess: Sequence[str]) -> list[bool]:
-    """For each phone of `truth`, whether `guess` has it in place, by one alignment with the fewest errors."""
+    """Return, for each phone of `truth`, whether it matches in one alignment with `guess` of the fewest errors."""
     table = [list(range(len(guess) + 1))]
     for i, phone in enumerate(truth, start=1):
         row = [i]

@@ -1,7 +1,7 @@
 """Speaker similarity with the GE2E speaker encoder of Resemblyzer (Wan et al., 2018; weights Apache-2.0).
 
-Only the weights in the `resemblyzer` wheel are used. The network is three LSTM layers and a linear layer;
-importing the package would add a compiler and a resampler as dependencies.
+Only the weights in the `resemblyzer` wheel are used. The network is three LSTM layers and a linear layer. Importing
+the package itself would add a compiler and a resampler as dependencies.
 """
 
 from collections.abc import Sequence
@@ -19,13 +19,13 @@ _MELS, _WIDTH, _LAYERS = 40, 256, 3
 _WINDOW, _STEP = (
     160,
     77,
-)  # mel frames of 10 ms: length of a window, and hop to the next (1.3 per second)
-_LEVEL = 10 ** (-17 / 20)  # the network depends on level; this one agrees best with the published front end
+)  # in mel frames of 10 ms: window length and hop (1.3 windows per second)
+_LEVEL = 10 ** (-17 / 20)  # RMS; the network depends on it, and this level agrees best with the published front end
 _QUIET = 10 ** (-40 / 20)
 
 
 class SpeakerEncoder(nn.Module):
-    """Mono samples to a unit vector of 256 values; similarity is the cosine of two vectors."""
+    """Encoder of mono samples to a unit vector of 256 values. Similarity is the cosine of two vectors."""
 
     def __init__(self, weights: Path | None = None) -> None:
         super().__init__()
@@ -49,9 +49,9 @@ class SpeakerEncoder(nn.Module):
 
     @torch.no_grad()
     def embed(self, samples: NDArray[np.float32], sample_rate: int) -> NDArray[np.float32]:
-        """The voice of mono samples [n] at `sample_rate` Hz as a unit vector float32 [256].
+        """Embed the voice of mono samples [n] at `sample_rate` Hz. Return a unit vector float32 [256].
 
-        Raises ValueError when there is nothing but silence.
+        Raises ValueError when there is only silence.
         """
         wave = torchaudio.functional.resample(torch.from_numpy(samples).float(), sample_rate, RATE)
         wave = _without_pauses(wave)
@@ -63,14 +63,14 @@ class SpeakerEncoder(nn.Module):
         return unit
 
     def _looks(self, mel: Tensor) -> Tensor:
-        """[frames, mels] → [looks, 160, mels]; the last look is kept when it is three quarters full."""
+        """Split [frames, mels] into windows [looks, 160, mels]. The last one is kept if it is three quarters full."""
         starts = range(0, max(1, len(mel) - _WINDOW // 4 * 3 + 1), _STEP)
         padded = nn.functional.pad(mel, (0, 0, 0, _WINDOW))
         return torch.stack([padded[start : start + _WINDOW] for start in starts])
 
 
 def own_is_nearest(output: NDArray[np.float32], own: int, references: Sequence[NDArray[np.float32]]) -> bool:
-    """Whether, of all references' vectors, the output's vector is nearest to number `own`."""
+    """Return whether reference number `own` is the nearest of all references to the output's vector."""
     return int(np.argmax(np.stack(list(references)) @ output)) == own
 
 
@@ -82,7 +82,7 @@ def _published() -> Path:
 
 
 def _without_pauses(wave: Tensor) -> Tensor:
-    """Concatenate the frames of 30 ms that are at most 40 dB below the loudest."""
+    """Concatenate the 30 ms frames that are at most 40 dB below the loudest one."""
     size = RATE * 30 // 1000
     frames = nn.functional.pad(wave, (0, -len(wave) % size)).reshape(-1, size)
     loudness = frames.square().mean(dim=1).sqrt()

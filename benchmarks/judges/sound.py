@@ -6,20 +6,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 _FRAME = 0.025  # s
-_QUIET = 10 ** (-30 / 10)  # of the loudest frame's power: pauses say nothing of the voice
+_QUIET = 10 ** (-30 / 10)  # of the loudest frame's power; quieter frames are pauses
 _BAND = 100.0, 5000.0  # Hz; above, much of speech is noise
 SILENCE = -120.0  # dBFS
 
 
 def level(samples: NDArray[np.float32]) -> float:
-    """Root mean square of samples [n] in dB of full scale; `SILENCE` when there is none or nothing."""
+    """Return the RMS of samples [n] in dBFS; `SILENCE` when they are empty or all zero."""
     power = float(np.square(samples, dtype=np.float64).mean()) if len(samples) else 0.0
     return max(SILENCE, 10 * math.log10(power)) if power else SILENCE
 
 
 def flatness(samples: NDArray[np.float32], sample_rate: int) -> float:
-    """Median over frames, pauses left out, of spectral flatness: geometric over arithmetic mean of the power spectrum
-    (Gray and Markel, 1974). About .56 for white noise, below .1 for speech; nan for silence."""
+    """Return the median spectral flatness of all frames except pauses: the geometric over the arithmetic mean of the
+    power spectrum (Gray and Markel, 1974). About 0.56 for white noise, below 0.1 for speech; nan for silence."""
     size = int(_FRAME * sample_rate)
     frames = samples[: len(samples) // size * size].reshape(-1, size).astype(np.float64)
     power = np.square(frames).mean(axis=1)

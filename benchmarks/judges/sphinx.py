@@ -1,8 +1,7 @@
 """Word recognition with CMU Sphinx's US English acoustic model (pocketsphinx, offline, models in the wheel).
 
-It uses one of two language models, so word error rates name theirs: "domain", bigrams over the
-sentences that the bundled model was trained on (without the test sentences), or "general", the model that comes
-with pocketsphinx.
+Word error rates name the language model that was used: "domain" (bigrams over the kind of sentences that the bundled
+model was trained on, without the test sentences) or "general" (the model that comes with pocketsphinx).
 """
 
 import re
@@ -18,10 +17,10 @@ from pocketsphinx import Decoder, get_model_path
 
 from benchmarks.judges.words import words, write_bigram_model
 
-RATE = 16_000  # Hz, what the acoustic model was trained on
-_LEVEL = 0.1  # root mean square
+RATE = 16_000  # Hz, the rate of the acoustic model
+_LEVEL = 0.1  # RMS
 _LEAD, _TAIL = 3000, 4000  # samples of near-silence around the utterance
-_HISS = 1e-4  # digital silence has no logarithm
+_HISS = 1e-4  # noise level that avoids the logarithm of zero in digital silence
 
 
 class Judge:
@@ -39,19 +38,19 @@ class Judge:
 
     @classmethod
     def general(cls) -> "Judge":
-        """With the language model that comes with pocketsphinx."""
+        """Return a judge with the language model that comes with pocketsphinx."""
         return cls(Path(get_model_path("en-us")) / "en-us.lm.bin", "general")
 
     @classmethod
     def domain(cls, sentences: Iterable[str], vocabulary: Iterable[str]) -> "Judge":
-        """With bigrams over `sentences`; recognises the words of `vocabulary` that the dictionary has."""
+        """Return a judge with bigrams over `sentences`, for the words of `vocabulary` that are in the dictionary."""
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "domain.arpa"
             write_bigram_model(path, sentences, vocabulary)
             return cls(path, "domain")
 
     def knows(self, word: str) -> bool:
-        """Whether the dictionary has the word; other words cannot be recognised."""
+        """Return whether the dictionary has the word; other words cannot be recognised."""
         return self._decoder.lookup_word(word) is not None
 
     def hear(self, samples: NDArray[np.float32], sample_rate: int) -> str:
@@ -59,7 +58,7 @@ class Judge:
         if len(samples) == 0:
             return ""
         self._decoder.start_utt()
-        # All at once, so that the cepstral mean is this utterance's and not carried over from the previous one.
+        # Process the whole utterance at once, so that its cepstral mean is not carried over from the previous one.
         self._decoder.process_raw(_prepared(samples, sample_rate), no_search=False, full_utt=True)
         self._decoder.end_utt()
         found = self._decoder.hyp()

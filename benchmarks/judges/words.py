@@ -1,4 +1,4 @@
-"""Word errors of recognised against spoken text, and the bigram model of the recogniser."""
+"""Word errors of recognised text, and the recogniser's bigram model."""
 
 import math
 import re
@@ -17,25 +17,25 @@ _NO_LOG = -99.0
 
 @dataclass(frozen=True)
 class WordErrors:
-    """Number of insertions, deletions and substitutions, and number of words in the text."""
+    """Number of insertions, deletions and substitutions, and the number of words in the text."""
 
     errors: int
     words: int
 
 
 def words(text: str) -> list[str]:
-    """Lower-case words of English text; punctuation goes, apostrophes within a word stay."""
+    """Split English text into lower-case words, without punctuation except apostrophes within words."""
     return re.findall(r"[a-z]+(?:'[a-z]+)*", text.lower().replace("’", "'"))
 
 
 def word_errors(said: str, heard: str) -> WordErrors:
-    """Levenshtein distance over words."""
+    """Count the word errors (Levenshtein distance) of `heard` against `said`."""
     truth, guess = words(said), words(heard)
     return WordErrors(edits(truth, guess), len(truth))
 
 
 def word_error_rate(errors: Iterable[WordErrors]) -> float:
-    """All errors over all words of a set of utterances; nan when there are no words."""
+    """Return all errors over all words of a set of utterances; nan when there are no words."""
     total, count = 0, 0
     for each in errors:
         total, count = total + each.errors, count + each.words
@@ -45,8 +45,8 @@ def word_error_rate(errors: Iterable[WordErrors]) -> float:
 def write_bigram_model(path: Path, sentences: Iterable[str], vocabulary: Iterable[str]) -> None:
     """Write a bigram model in ARPA format, with absolute discounting and Katz back-off.
 
-    The model has the words of `vocabulary` only; words in no sentence get half a count.
-    Probabilities over the vocabulary and the sentence's end sum to one after every word.
+    The model has only the words of `vocabulary`; every word gets half a count in addition to its own. After every
+    word, the probabilities of the vocabulary and of the sentence end sum to one.
     """
     counts = _count(sentences)
     singles = _unigrams(counts, vocabulary)
@@ -94,7 +94,7 @@ def _bigram_lines(first: str, seconds: dict[str, int]) -> Sequence[str]:
 
 
 def _back_off(seconds: dict[str, int], singles: dict[str, float]) -> float:
-    """log10 of the unigrams' weight after a word: the discounted mass over what they have left."""
+    """Return log10 of the back-off weight after a word: the discounted mass over the mass of the unseen unigrams."""
     if not seconds:
         return 0.0
     freed = _DISCOUNT * len(seconds) / sum(seconds.values())

@@ -1,4 +1,4 @@
-"""A codec file of S2-Pro's real sizes and layout with random weights, for measuring without the release."""
+"""A codec file with S2-Pro's sizes and layout and random weights, for measurements without the release."""
 
 from pathlib import Path
 
@@ -9,7 +9,7 @@ from engine.codec.codec import Codec
 from engine.codec.config import CodecConfig
 from engine.codec.transformer import WindowedTransformer
 
-# Positions of the tables that the release saved beside its weights: conv encoder, quantizer.
+# Positions of the masks and rotary tables that the release stores beside its weights: conv encoder, quantizer.
 _ENCODER_POSITIONS = 16_384
 _QUANTIZER_POSITIONS = 4_096
 
@@ -32,7 +32,7 @@ def write_release(path: Path, config: CodecConfig, seed: int = 0) -> None:
 
 @torch.no_grad()
 def _fill(codec: Codec) -> None:
-    """Weights that keep a signal's size from layer to layer: if it shrank, all codes would be the same."""
+    """Draw weights that keep the signal's size from layer to layer. If it shrank, all codes would be the same."""
     for name, parameter in codec.named_parameters():
         if name.endswith("alpha") or "norm.weight" in name:
             parameter.fill_(1.0)
@@ -49,7 +49,7 @@ def _fill(codec: Codec) -> None:
             taps = module.in_channels * module.kernel_size[0] / module.stride[0]
             module.weight.mul_(module.weight[0].numel() ** 0.5 / taps**0.5)
     for name, parameter in codec.named_parameters():
-        if name.endswith("block.3.conv.weight"):  # the end of a residual unit
+        if name.endswith("block.3.conv.weight"):  # last convolution of a residual unit
             parameter.mul_(0.3)
     codec.decoder.model.get_parameter("6.conv.weight").mul_(0.1)
 

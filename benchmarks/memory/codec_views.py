@@ -1,11 +1,11 @@
-"""Memory of the codec's views, and their exactness.
+"""Memory and exactness of the codec's views.
 
     python -m benchmarks.memory.codec_views
 
-At S2-Pro's sizes, with random weights in the release's layout: MiB of the file, of each view's weights
-and of a process that loaded it; whether codes and audio are bit-identical to the whole codec's; and the
-share of codes that bf16 changes. For the bundled codec: the same share with trained weights, and the speed of
-its streaming decoder. Each measurement runs in its own process.
+At S2-Pro's sizes, with random weights in the release's layout: MiB of the file, of each view's weights and of a process
+that loaded it; whether codes and audio are bit-identical to the whole codec's; and the share of codes that change in
+bf16. For the bundled codec: the same share with trained weights, and the speed of its streaming decoder. Each
+measurement runs in its own process.
 """
 
 import argparse
@@ -29,12 +29,12 @@ from engine.families.s2.codec import codec_files, load_codec, load_codec_decoder
 
 BUNDLED = Path(__file__).parents[2] / "assets" / "bundled"
 LOADERS = {"whole": load_codec, "encoder": load_codec_encoder, "decoder": load_codec_decoder}
-FRAMES = 32  # of the clip and of the take that each view runs on: 1.5 s
+FRAMES = 32  # of the clip and of the codes that each view runs on (1.5 s)
 MIB = 2**20
 
 
 def clip(samples: int, sample_rate: int) -> Tensor:
-    """Speech-like audio `[1, 1, samples]`: gliding pitch, three resonances, syllables, breath noise."""
+    """Return speech-like audio `[1, 1, samples]` with gliding pitch, three resonances, syllables and breath noise."""
     generator = torch.Generator().manual_seed(1)
     t = torch.arange(samples) / sample_rate
     pitch = 120 + 30 * torch.sin(2 * torch.pi * 0.7 * t) + 4 * torch.sin(2 * torch.pi * 5 * t)
@@ -54,7 +54,7 @@ def some_codes(config: CodecConfig, frames: int) -> Tensor:
 
 
 def resident() -> float:
-    """MiB of this process in memory, shared file pages included."""
+    """Return the resident memory of this process in MiB, including shared file pages."""
     for line in Path("/proc/self/status").read_text().splitlines():
         if line.startswith("VmRSS:"):
             return int(line.split()[1]) / 1024
@@ -63,7 +63,7 @@ def resident() -> float:
 
 @torch.inference_mode()
 def measure(view: str, folder: Path) -> dict[str, Any]:
-    """Load one view in this fresh process and run it; outputs go into the folder, figures are returned."""
+    """Load one view in this new process and run it. Write its outputs into the folder and return the figures."""
     config = CodecConfig.s2_pro()
     before, start = resident(), time.perf_counter()
     module: Any = LOADERS[view](folder / "codec.pth", config)
@@ -81,7 +81,7 @@ def measure(view: str, folder: Path) -> dict[str, Any]:
 
 
 def changed(path: Path, config: CodecConfig, frames: int) -> dict[str, float]:
-    """Shares of a clip's codes that change when the encoder runs in bf16."""
+    """Return the shares of a clip's codes that change when the encoder runs in bf16."""
     audio = clip(frames * config.frame_length, config.sample_rate)
     codes = load_codec_encoder(path, config).encode(audio)
     rough = load_codec_encoder(path, config, dtype=torch.bfloat16).encode(audio.bfloat16())
@@ -95,7 +95,7 @@ def changed(path: Path, config: CodecConfig, frames: int) -> dict[str, float]:
 
 
 def decoder_speed(path: Path, config: CodecConfig) -> list[dict[str, float]]:
-    """Milliseconds a chunk of the streaming decoder on one thread, by frames in the chunk."""
+    """Return the streaming decoder's milliseconds per chunk on one thread, by frames in the chunk."""
     torch.set_num_threads(1)
     decoder, rows = load_codec_decoder(path, config), []
     codes = some_codes(config, 96)
@@ -111,7 +111,7 @@ def decoder_speed(path: Path, config: CodecConfig) -> list[dict[str, float]]:
 
 
 def in_new_process(task: str, folder: Path) -> Any:
-    """The result of one of this module's tasks, run in a new process."""
+    """Run one of this module's tasks in a new process and return its result."""
     command = [sys.executable, "-m", "benchmarks.memory.codec_views", "--task", task, "--folder", str(folder)]
     done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, cwd=BUNDLED.parents[1])
     return json.loads(done.stdout.splitlines()[-1])
@@ -135,7 +135,7 @@ def same(folder: Path, view: str, what: str) -> bool:
 
 
 def report(folder: Path) -> dict[str, Any]:
-    """Measure everything, print the tables, and return the figures."""
+    """Measure everything, print the tables and return the figures."""
     file_mib = in_new_process("write", folder)
     views = {view: in_new_process(view, folder) for view in LOADERS}
     exact = {

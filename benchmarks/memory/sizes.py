@@ -1,6 +1,6 @@
-"""Model sizes that benchmarks run at, with random weights where no release is at hand, and the bytes of one frame.
+"""Model sizes for benchmarks, random weights for runs without a release, and the bytes read per frame.
 
-Speed depends on sizes only, so random weights give the same figures as a release's.
+Speed depends on sizes only, so random weights give the same figures as a release.
 """
 
 from dataclasses import dataclass, fields
@@ -20,7 +20,7 @@ from engine.layers import RMSNorm
 from engine.release.hub import BUNDLED
 from engine.serving.memory import held_bytes
 
-_SPREAD = 0.02  # standard deviation of random weights, as models of this family are initialised
+_SPREAD = 0.02  # standard deviation of random weights, the usual initialisation of this family
 
 
 @dataclass(frozen=True)
@@ -37,27 +37,27 @@ class Sizes:
 
     @property
     def residual_size(self) -> int:
-        """Entries of a residual codebook: the rows of the Fast AR's head that are needed."""
+        """Entries of a residual codebook, which is the number of rows used of the Fast AR's head."""
         return self.codec.quantizer.codebook_size
 
 
 def s2_pro() -> Sizes:
-    """Fish Audio S2-Pro: 4.56 B parameters."""
+    """Return the sizes of Fish Audio S2-Pro: 4.56 B parameters."""
     return _s2_like("S2-Pro", dim=2560, heads=32, slow_layers=36, intermediate=9728)
 
 
 def half_billion() -> Sizes:
-    """S1-mini's sizes with S2's prompts and flags: 0.5 B parameters in the blocks, 0.2 B in the tables beside them."""
+    """Return S1-mini's sizes with S2's prompts and flags: 0.5 B parameters in blocks, 0.2 B in embedding tables."""
     return _s2_like("0.5 B", dim=1024, heads=16, slow_layers=28, intermediate=3072)
 
 
 def bundled() -> Sizes:
-    """The bundled model, from its files. Raises ReleaseIncomplete, ReleaseNotFound or InvalidConfig without them."""
+    """Read the bundled model's sizes. Raises ReleaseIncomplete, ReleaseNotFound or InvalidConfig without its files."""
     return Sizes("bundled", read_config(BUNDLED), codec_files(BUNDLED)[1])
 
 
 def _s2_like(name: str, *, dim: int, heads: int, slow_layers: int, intermediate: int) -> Sizes:
-    """What S2-Pro and S1-mini have in common: vocabularies, key/value heads, rotary base, and the codec."""
+    """Return sizes with the vocabularies, key/value heads, rotary base and codec of S2-Pro and S1-mini."""
 
     def stack(**sizes: Any) -> TransformerConfig:
         return TransformerConfig(
@@ -79,9 +79,9 @@ def _s2_like(name: str, *, dim: int, heads: int, slow_layers: int, intermediate:
 def random_dual_ar(
     config: DualARConfig, dtype: torch.dtype, device: torch.device | str, seed: int
 ) -> tuple[SlowAR, FastAR]:
-    """Both transformers with random weights of `dtype`, made on `device` itself: no copy goes through host memory.
+    """Create both transformers with random weights of `dtype` directly on `device`, without a copy in host memory.
 
-    The token before the semantic ones stands for the end of a turn. On the meta device nothing is drawn.
+    The token before the semantic ones is used as the end of a turn. On the meta device no weights are drawn.
     """
     with torch.device("meta"):
         slow, fast = SlowAR(config, end_id=config.semantic_start_id - 1), FastAR(config)
@@ -103,7 +103,7 @@ def _materialise(
             elif generator is not None:
                 weight.normal_(0.0, _SPREAD, generator=generator)
             setattr(owner, name, nn.Parameter(weight, requires_grad=False))
-        # Buffers are rotary tables, computed for real when the module was built: nothing to draw.
+        # Buffers are rotary tables, already computed when the module was created.
         for name, buffer in list(owner.named_buffers(recurse=False)):
             setattr(owner, name, buffer.to(device))
 
@@ -112,8 +112,9 @@ def _materialise(
 class FrameBytes:
     """Bytes read from memory for one frame of one listener, by kind.
 
-    slow, fast: blocks and norms, the Fast AR's once for every pass. heads: the rows multiplied. kv: keys and values of
-    the Slow AR's positions; the Fast AR's ten are in a cache anyway. embeddings: the rows looked up.
+    slow, fast: blocks and norms, the Fast AR's once per pass. semantic_head, residual_heads: the rows that are
+    multiplied. kv: keys and values of the Slow AR's positions; the Fast AR's ten positions are ignored, because they
+    stay in the processor's cache. embeddings: the rows that are looked up.
     """
 
     slow: int
@@ -129,13 +130,14 @@ class FrameBytes:
 
 
 def frame_bytes(slow: SlowAR, fast: FastAR, residual_size: int, seen: int) -> FrameBytes:
-    """Least bytes that one frame reads, counted from the stored tensors, including quantized ones.
+    """Return the least bytes that one frame reads, counted from the stored tensors, including quantized ones.
 
-    The head's rows of the semantic tokens and of the end; the Fast AR in one pass for each residual codebook, because
-    its first two positions are known together.
+    Counts the head's rows for the semantic tokens and the end, and one pass of the Fast AR per residual codebook,
+    because its first two positions are known together.
 
     Args:
-        residual_size: entries of a residual codebook. seen: positions of the prompt and of the frames before.
+        residual_size: entries of a residual codebook.
+        seen: positions of the prompt and of the previous frames.
     """
     semantic = slow.dual.semantic_codebook_size + 1
     passes = fast.codebooks - 1
@@ -143,9 +145,9 @@ def frame_bytes(slow: SlowAR, fast: FastAR, residual_size: int, seen: int) -> Fr
 
 
 def naive_frame_bytes(slow: SlowAR, fast: FastAR, seen: int) -> FrameBytes:
-    """The same for a plain port: all rows of both heads, and a pass and a head for each codebook.
+    """Return the bytes that one frame of a plain port reads: all rows of both heads, one pass and head per codebook.
 
-    `seen` is the whole cache where attention is not kept to the positions in use.
+    `seen` is the size of the whole cache if attention is not limited to the positions in use.
     """
     vocabulary = slow.dual.slow.vocab_size
     return _frame_bytes(
@@ -172,6 +174,6 @@ def _row(weight: Tensor) -> int:
 
 
 def _position(slow: SlowAR) -> int:
-    """Bytes of one position's keys and values."""
+    """Return the bytes of one position's keys and values."""
     config = slow.config
     return 2 * config.n_layer * config.n_local_heads * config.head_dim * slow.norm.weight.itemsize

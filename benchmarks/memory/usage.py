@@ -1,11 +1,11 @@
-"""Memory by part, peak memory while loading, and memory over continuous speaking.
+"""Memory by part, peak memory while loading, and memory during continuous speaking.
 
     python -m benchmarks.memory.usage [--model FOLDER] [--device cpu] [--minutes 3] [--listeners 2]
 
-The parts are counted from the engine's tensors. Each of the two measurements runs in a new process: `loading` reads
-its memory before and after loading, and the peak; `speaking` has listeners request one text after the other, in
-changing voices, and samples every few seconds. Memory is flat when the median of the last quarter is at most 2 %
-above that of the first. `--minutes 60` runs for an hour. A process's memory includes mapped file pages; on a GPU the
+The parts are counted from the engine's tensors. Each of the two measurements runs in a new process. `loading` reads the
+memory before and after loading, and its peak. `speaking` simulates listeners that request one text after the other in
+changing voices, and samples the memory every few seconds. Memory is flat when the median of the last quarter is at most
+2 % above that of the first. `--minutes 60` runs for an hour. Process memory includes mapped file pages; on a GPU, the
 device memory allocated by PyTorch is reported as well.
 """
 
@@ -38,9 +38,9 @@ ROOT = Path(__file__).parents[2]
 
 
 def process_mib(what: str) -> float:
-    """MiB of this process: `VmRSS`, resident now, or `VmHWM`, the peak. Linux only.
+    """Return MiB of this process: `VmRSS` (resident now) or `VmHWM` (peak). Linux only.
 
-    Not `getrusage`: there a process starts with its parent's peak.
+    `getrusage` is not used because a process starts with its parent's peak there.
     """
     for line in Path("/proc/self/status").read_text("utf-8").splitlines():
         if line.startswith(f"{what}:"):
@@ -49,14 +49,14 @@ def process_mib(what: str) -> float:
 
 
 def device_mib(device: str, *, most: bool = False) -> float | None:
-    """MiB allocated by PyTorch on a GPU, now or at the peak; None on a CPU."""
+    """Return MiB allocated by PyTorch on a GPU, now or at the peak; None on a CPU."""
     if not device.startswith("cuda"):
         return None
     return (torch.cuda.max_memory_allocated(device) if most else torch.cuda.memory_allocated(device)) / MIB
 
 
 def parts(engine: Engine) -> dict[str, float]:
-    """MiB of each part, from its tensors, with the current prefix cache.
+    """Return MiB of each part, from its tensors, including the current prefix cache.
 
     Loads the encoder view if necessary.
     """
@@ -76,13 +76,13 @@ def parts(engine: Engine) -> dict[str, float]:
 
 
 def voices(engine: Engine) -> list[Voice]:
-    """Those of the evaluation set, saved."""
+    """Encode the voices of the evaluation set."""
     speakers = EvaluationSet.load().speakers
     return [engine.encode_voice(s.name, [(s.reference.path, s.reference.text)]).voice for s in speakers]
 
 
 def loading(model: str, device: str) -> dict[str, Any]:
-    """Memory before and after `Engine.load`, and of the engine's parts; for a new process."""
+    """Measure memory before and after `Engine.load`, and of the engine's parts. Must run in a new process."""
     before = process_mib("VmRSS")
     engine = Engine.load(model, device)
     try:
@@ -125,7 +125,7 @@ class Talk:
 
 
 def converse(engine: Engine, wanted: Iterator[tuple[str, Voice, int]], talk: Talk, over: threading.Event) -> None:
-    """One listener: text after text, until the end."""
+    """Simulate one listener that requests text after text until `over` is set."""
     while not over.is_set():
         with talk.lock:
             text, voice, seed = next(wanted)
@@ -140,11 +140,11 @@ def converse(engine: Engine, wanted: Iterator[tuple[str, Voice, int]], talk: Tal
 def speaking(
     model: str, device: str, *, minutes: float, listeners: int, every: float = EVERY, texts: Sequence[str] = ()
 ) -> dict[str, Any]:
-    """Memory during continuous speaking; for a new process. texts: instead of the evaluation set's."""
+    """Measure memory during continuous speaking. Must run in a new process. texts: replace the evaluation set's."""
     engine = Engine.load(model, device)
     talk, over = Talk(), threading.Event()
     said = texts or [clip.text for speaker in EvaluationSet.load().speakers for clip in speaker.sentences]
-    # 60 sentences and 20 voices: shifted, so that every voice eventually speaks every sentence.
+    # 60 sentences and 20 voices: shift the voices in each round, so that every voice eventually speaks every sentence.
     known = voices(engine)
     wanted = ((said[i % len(said)], known[(i + i // len(said)) % len(known)], i) for i in itertools.count())
     for voice in known:
@@ -165,7 +165,7 @@ def speaking(
 
 
 def _watch(device: str, seconds: float, every: float) -> dict[str, list[float]]:
-    """Sample the memory of the process, and of the GPU if any, until the end; at least four times."""
+    """Sample the memory of the process, and of the GPU if any, for `seconds`, but at least four times."""
     process, own = list[float](), list[float]()
     for _ in range(max(4, round(seconds / every))):
         time.sleep(every)
@@ -176,7 +176,7 @@ def _watch(device: str, seconds: float, every: float) -> dict[str, list[float]]:
 
 
 def quarters(values: Sequence[float]) -> dict[str, Any]:
-    """Medians of the first and last quarter of at least four samples, in MiB, and whether they are flat."""
+    """Return the medians of the first and last quarter of at least four samples, in MiB, and whether they are flat."""
     quarter = max(1, len(values) // 4)
     first, last = statistics.median(values[:quarter]), statistics.median(values[-quarter:])
     flat = last <= first * (1 + FLAT)
@@ -184,7 +184,7 @@ def quarters(values: Sequence[float]) -> dict[str, Any]:
 
 
 def in_new_process(task: str, options: argparse.Namespace) -> dict[str, Any]:
-    """The result of `loading` or `speaking`, run in a new process."""
+    """Run `loading` or `speaking` in a new process and return its result."""
     command = [sys.executable, "-m", "benchmarks.memory.usage", "--task", task, "--model", options.model]
     command += ["--device", options.device, "--minutes", str(options.minutes), "--listeners", str(options.listeners)]
     done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, cwd=ROOT)
@@ -206,7 +206,7 @@ NAMES = {
 
 
 def table(found: Mapping[str, Any]) -> Table:
-    """The printed and published table."""
+    """Return the table that is printed and published."""
     load, talk = found["loading"], found["speaking"]
     title = (
         f"Memory of {found['model']} on {found['device']} in {load['precision']}: {load['slots']} slots of "

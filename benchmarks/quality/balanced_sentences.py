@@ -1,7 +1,7 @@
-"""Phonetically balanced sentences that no training has had.
+"""Phonetically balanced sentences that were never in training.
 
-They are ours, in the manner of the Harvard sentences (IEEE, 1969): plain statements with unlikely words, so that
-nothing but the sound tells them. Each twenty of them have all phones.
+They are our own, in the style of the Harvard sentences (IEEE, 1969): plain statements with unlikely words, which can be
+recognised only from the sound. Each group of twenty contains all phones.
 """
 
 from benchmarks.evaluation_set import FOLDER
@@ -11,12 +11,12 @@ PER_VOICE = 20
 
 
 def sentences() -> tuple[str, ...]:
-    """All of them."""
+    """Return all sentences."""
     return tuple((FOLDER / FILE).read_text("utf-8").splitlines())
 
 
 def sentences_of(number: int) -> tuple[str, ...]:
-    """The twenty sentences of a voice, by its number: voices take turns."""
+    """Return the twenty sentences for voice `number`. Groups repeat when there are more voices than groups."""
     everything = sentences()
     start = number * PER_VOICE % len(everything)
     return everything[start : start + PER_VOICE]

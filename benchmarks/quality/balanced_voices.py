@@ -1,7 +1,8 @@
-"""The voices that say the balanced sentences: the sample voices, and held-out voices from low to high.
+"""The voices for the balanced sentences: the sample voices, and held-out voices from low to high.
 
-Teachers speak them anew in each run, so the packages of `make data` (Flite, Festival, pyworld) are required. The
-sample voices are cloned from the clips in `assets/samples/`, the others from the references of the evaluation set.
+The teachers' recordings are rendered again in each run, which requires the packages of `make data` (Flite, Festival,
+pyworld). The sample voices are cloned from the clips in `assets/samples/`, the others from the references of the
+evaluation set.
 """
 
 import io
@@ -30,13 +31,13 @@ _BANDS = {"below 130 Hz": (0.0, 130.0), "130 to 190 Hz": (130.0, 190.0), "above 
 
 @dataclass(frozen=True)
 class BalancedSet:
-    """The voices with their sentences as the teachers speak them, and what made each voice, by its name."""
+    """The voices with their sentences as spoken by the teachers, and the training speaker of each voice by name."""
 
     data: EvaluationSet
     makers: Mapping[str, TrainingSpeaker]
 
     def groups(self) -> dict[str, set[str]]:
-        """Names of voices by the name of their group: all, by sex, by median F0, and each sample voice alone."""
+        """Return groups of voice names: all, by sex, by median F0, and each sample voice alone."""
         everyone = self.makers.items()
         women = {name for name, maker in everyone if maker.voice in WOMEN}
         found = {"all voices": set(self.makers), "women's voices": women, "men's voices": set(self.makers) - women}
@@ -47,7 +48,7 @@ class BalancedSet:
 
 
 def render(folder: Path, everyone: EvaluationSet, held_out: int = HELD_OUT_VOICES) -> BalancedSet:
-    """Render the sample voices and a number of the held-out voices into an empty folder."""
+    """Render the sample voices and `held_out` of the held-out voices into an empty folder."""
     makers = {design.name: design.speaker for design in DESIGNS}
     references = {name: _sample_reference(folder, name) for name in makers}
     known = {speaker.name: speaker.reference for speaker in everyone.speakers}
@@ -62,21 +63,21 @@ def render(folder: Path, everyone: EvaluationSet, held_out: int = HELD_OUT_VOICE
 
 
 def _low_to_high(count: int) -> list[HeldOutVoice]:
-    """Held-out voices spread over all pitches, with the lowest and the highest."""
+    """Return held-out voices spread over all pitches, including the lowest and the highest."""
     everyone = sorted(voices(), key=lambda voice: voice.speaker.hertz)
     places = np.linspace(0, len(everyone) - 1, min(count, len(everyone))).round().astype(int)
     return [everyone[place] for place in places]
 
 
 def _sample_reference(folder: Path, name: str) -> Clip:
-    """A sample voice's clip, with its transcript."""
+    """Extract a sample voice's clip and transcript."""
     reference = Voice.from_bytes((SAMPLES / f"{name.lower()}{VOICE_FILE_SUFFIX}").read_bytes()).references[0]
     samples, rate = soundfile.read(io.BytesIO(reference.clip), dtype="int16")
     return Clip(_written(folder / f"{name}-reference.wav", samples, rate), reference.transcript)
 
 
 def _clips(folder: Path, studio: Studio, name: str, maker: TrainingSpeaker, texts: tuple[str, ...]) -> Iterator[Clip]:
-    """The sentences as the voice's teacher speaks them, without those that it refuses."""
+    """Render the sentences with the voice's teacher, omitting those that the studio rejects."""
     rendered = studio.render([Job(text, maker, True) for text in texts], random.Random(f"balanced {name}"))
     for number, each in enumerate(rendered, start=1):
         path = _written(folder / f"{name}-{number}.wav", each.samples, SAMPLE_RATE)

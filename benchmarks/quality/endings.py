@@ -1,14 +1,14 @@
-"""How the bundled model's runs end: many short sentences, and one long text.
+"""How the bundled model's runs end, for many short sentences and one long text.
 
     python -m benchmarks.quality.endings [--model FOLDER] [--runs 200] [--readings 3]
 
-Each run speaks a held-out sentence in a held-out voice, no pair twice. A run that the engine restarted, because
-it looped or did not end, is counted as restarted even if the second attempt succeeded.
+Each run speaks a held-out sentence in a held-out voice; no pair is used twice. A run that the engine restarted because
+it looped or did not end counts as restarted even if the second attempt succeeded.
 
 A sentence of the long text counts as spoken when at least half of its phones are recognised in place. For unrelated
-speech, a quarter to a third match by chance. Spoken by a teacher (Flite's slt), recognised as a whole or by sentence,
-the text has a word error of .13 with the general model and .22 with the bigrams, which cover less of it, and a phone
-error of .11.
+speech, a quarter to a third match by chance. Spoken by a teacher (Flite's slt), whether recognised as a whole or by
+sentence, the text has a word error rate of 0.13 with the general model and 0.22 with the bigrams, which cover less of
+it, and a phone error rate of 0.11.
 """
 
 import argparse
@@ -42,12 +42,12 @@ TEXT = (
     "The street is empty and the moon is large. He can hear quiet music from an open window. "
     "Tomorrow he will do the same, and he is happy with that."
 )
-SPOKEN = 0.5  # of a sentence's phones
+SPOKEN = 0.5  # least share of a sentence's phones
 
 
 @dataclass(frozen=True)
 class Reading:
-    """The long text in one voice. sentences: for each, the share of its phones recognised in place."""
+    """The long text in one voice. sentences: the share of each one's phones that are recognised in place."""
 
     voice: str
     run: Run
@@ -63,7 +63,7 @@ class Reading:
 
 
 def pairs(data: EvaluationSet, count: int) -> Iterator[tuple[Speaker, Clip]]:
-    """Pairs of voice and sentence: voices alternate, each with a new sentence until it has spoken all."""
+    """Yield pairs of voice and sentence. Voices alternate, each with a new sentence until it has spoken all."""
     sentences = [clip for speaker in data.speakers for clip in speaker.sentences]
     for number in range(count):
         turn, at = divmod(number, len(data.speakers))
@@ -71,7 +71,7 @@ def pairs(data: EvaluationSet, count: int) -> Iterator[tuple[Speaker, Clip]]:
 
 
 def sentences_of(text: str) -> list[str]:
-    """The sentences of a plain text."""
+    """Split a plain text into its sentences."""
     return [sentence.strip() + "." for sentence in text.split(".") if sentence.strip()]
 
 
@@ -95,7 +95,7 @@ def read(text: str, samples: Samples, rate: int, run: Run, judges: tuple[Judge, 
 
 
 class Voices:
-    """The evaluation set's voices, each cloned at first use."""
+    """The evaluation set's voices, each cloned on first use."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
@@ -109,7 +109,7 @@ class Voices:
 
 
 def short_runs(data: EvaluationSet, engine: Engine, count: int, options: SamplingOptions) -> list[tuple[str, Run]]:
-    """Speak short sentences; returns texts and runs."""
+    """Speak short sentences. Return texts and runs."""
     voices, done = Voices(engine), []
     for seed, (speaker, clip) in enumerate(pairs(data, count)):
         _, run = take(engine, clip.text, voices[speaker], seed, options)
@@ -148,7 +148,7 @@ def main() -> None:
     options = _parse()
     data, engine = EvaluationSet.load(), Engine.load(options.model, options.device)
     sampled = sampling(options, engine)
-    model = Path(options.model).name  # of a folder, only what it is called: results are published
+    model = Path(options.model).name  # only the name of a folder, because results are published
     short = short_runs(data, engine, options.runs, sampled)
     figures = run_figures([run for _, run in short])
     if short:

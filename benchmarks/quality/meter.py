@@ -22,8 +22,9 @@ Samples = NDArray[np.float32]
 class Measured:
     """One utterance of one voice.
 
-    heard, errors: by the language model's name. phones: recognised without a language model. pitch: median F0 of the
-    target and of the utterance. gross_errors: of a copy only, the share of frames with wrong pitch.
+    heard, errors: recognised words and word errors, by the name of the language model. phones: recognised without a
+    language model. pitch: median F0 of the target and of the utterance. gross_errors: share of frames with wrong pitch,
+    for a copy only. nearest: whether the voice's own reference is the nearest of all.
     """
 
     voice: str
@@ -50,7 +51,7 @@ class _Known:
 
 
 class Meter:
-    """Measures utterances in an evaluation set's voices, against all references. Not thread-safe."""
+    """Meter of utterances in an evaluation set's voices, compared with all references. Not thread-safe."""
 
     def __init__(self, data: EvaluationSet) -> None:
         self._judges = (Judge.domain(data.domain, data.vocabulary()), Judge.general())
@@ -60,10 +61,10 @@ class Meter:
     def measure(
         self, speaker: Speaker, said: str, samples: Samples, rate: int, copy_of: Clip | None = None
     ) -> Measured:
-        """`samples` [n] at `rate` Hz, in which `speaker` should say `said`.
+        """Measure `samples` [n] at `rate` Hz, in which `speaker` should say `said`.
 
-        Pitch is compared with the speaker's reference, or, for a copy of a clip, frame by frame with the clip. Silence
-        counts as no words, no pitch and no voice.
+        Pitch is compared with the speaker's reference or, for a copy of a clip, with the clip, also frame by frame.
+        Silence counts as no words, no pitch and no voice.
         """
         heard = {judge.name: judge.hear(samples, rate) for judge in self._judges}
         phones = self._phones.hear(samples, rate)
@@ -99,7 +100,7 @@ class Meter:
 
 
 def summary(all_measured: Sequence[Measured]) -> dict[str, Estimate]:
-    """All figures of a set of utterances by their names in the table, with intervals over voices."""
+    """Return all figures of a set of utterances by their names in the table, with intervals over voices."""
     return {
         name: estimate(all_measured, statistic, group=lambda measured: measured.voice)
         for name, statistic in _STATISTICS.items()

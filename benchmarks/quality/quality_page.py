@@ -3,7 +3,7 @@
     python -m benchmarks.quality.voice_quality --keep FOLDER
     python -m benchmarks.quality.quality_page FOLDER
 
-The page shows the measurements and audio of that run only.
+The page shows only the measurements and audio of that run.
 """
 
 import argparse
@@ -25,7 +25,7 @@ from benchmarks.evaluation_set import EvaluationSet, Speaker
 
 PAGE = Path(__file__).parents[2] / "docs" / "voice" / "index.html"
 _TEMPLATE = Path(__file__).parents[1] / "pages" / "voice.html"
-_EVERY, _ORDINAL = 3, "third"  # voice is shown
+_EVERY, _ORDINAL = 3, "third"  # every third voice is shown
 _TITLES = {"teachers": "Teacher", "codec": "Codec alone", "speech": "Cloned"}
 _SOUND = ".mp3"
 _BANDS, _CEILING, _RANGE = 96, 8000.0, 70.0  # mel bands, Hz, dB below the loudest
@@ -43,7 +43,7 @@ class Take:
 
 @dataclass(frozen=True)
 class Example:
-    """One sentence in one voice, by all systems."""
+    """One sentence in one voice, spoken by all systems. unheard: the teacher is held out as well."""
 
     said: str
     teacher: str
@@ -52,13 +52,13 @@ class Example:
 
 
 def write_page(kept: Path, data: EvaluationSet, found: Mapping[str, Any], page: Path = PAGE) -> None:
-    """Write the page and its audio files; delete those of an earlier page.
+    """Write the page and its audio files, and delete those of an earlier page.
 
     Args:
-        kept: the folder that voice_quality kept its utterances in.
-        found: its results, as they were saved.
+        kept: the folder with the utterances of voice_quality.
+        found: the saved results of voice_quality.
 
-    Raises FileNotFoundError when `kept` is not of the same run.
+    Raises FileNotFoundError when an utterance is missing in `kept`.
     """
     page.parent.mkdir(parents=True, exist_ok=True)
     for old in (*page.parent.glob(f"*{_SOUND}"), *page.parent.glob("*.png")):
@@ -98,7 +98,7 @@ def _examples(kept: Path, data: EvaluationSet, utterances: Mapping[str, Any], fo
 
 
 def _kept(folder: Path, part: str, speaker: Speaker) -> Path:
-    """The speaker's first sentence as voice_quality kept it."""
+    """Find the speaker's first sentence in the folder of voice_quality."""
     found = sorted(folder.glob(f"{part}-*-{speaker.name}.wav"))
     if not found:
         raise FileNotFoundError(f"{folder} holds nothing of {part} by {speaker.name}: run voice_quality --keep again.")
@@ -115,7 +115,7 @@ def _take(title: str, source: Path, folder: Path, caption: str, speaker: Speaker
 
 
 def draw(samples: NDArray[np.float32], rate: int, path: Path) -> None:
-    """A log-mel spectrogram of mono samples [n] as a picture without axes: time to the right, pitch upwards."""
+    """Draw a log-mel spectrogram of mono samples [n] without axes: time to the right, frequency upwards."""
     from matplotlib import image
 
     mel = torchaudio.transforms.MelSpectrogram(

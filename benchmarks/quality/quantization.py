@@ -1,11 +1,11 @@
-"""Compare a release with quantized weights to the unquantized one. A precision has to stay within bounds.
+"""Compare a release with quantized weights to the unquantized one, and check that the figures stay within bounds.
 
     python -m benchmarks.quality.quantization [--model FOLDER] [--precision int8] [--device cpu] [--turns 32] [--words]
 
-The unquantized model speaks held-out sentences in held-out voices, sampled from fixed seeds. Both models are then
-teacher-forced on these frames and their next codes compared, so that errors do not accumulate. Then the quantized
-model speaks the same sentences from the same seeds: the share of turns that end is compared and, with `--words`, the
-word error of a recogniser (for models that speak English).
+The unquantized model speaks held-out sentences in held-out voices, sampled with fixed seeds. Both models are then
+teacher-forced on these frames and their next codes are compared, so that errors do not accumulate. The quantized model
+also speaks the same sentences with the same seeds, to compare the share of turns that end and, with `--words`, the word
+error rate of a recogniser (for models that speak English).
 
 Both compute in the same dtype: bf16 on GPUs (fp16 on those without it), fp32 on CPUs.
 
@@ -17,10 +17,10 @@ Exits with 1 when a figure is outside its bounds:
 | fp8 | at least 92 % | within 5 points | at most 10 points more |
 | int4 | at least 90 % | within 5 points | at most 10 points more |
 
-The bounds leave room below the figures of the bundled model's 32 turns: 98.3 % for int8, 95.3 % for fp8, 95.0 % for
-int4 (groups of 64, Fast AR int8, without the kernel that it has on a GPU). fp32 against bf16 gives 97.6 %, so int8
-changes no more than the choice of dtype does. Word error of 32 turns moved by 4 points between two sets of seeds of one
-and the same model: much less than 10 points would refuse good weights by chance.
+The bounds leave some margin to the figures for 32 turns of the bundled model: 98.3 % for int8, 95.3 % for fp8, 95.0 %
+for int4 (groups of 64, Fast AR int8, without its GPU kernel). fp32 against bf16 gives 97.6 %, so int8 changes no more
+than the choice of dtype. The word error of 32 turns differed by 4 points between two sets of seeds of the same model,
+so a bound much below 10 points would reject good weights by chance.
 """
 
 import argparse
@@ -47,12 +47,16 @@ from engine.release.hub import find_release
 from engine.serving.memory import activation_dtype, held_bytes
 
 TEMPERATURE, TOP_K = 0.7, 30
-MOST_FRAMES = 256  # of a turn
+MOST_FRAMES = 256  # per turn
 
 
 @dataclass(frozen=True)
 class Bounds:
-    """codes: the least share of greedy codes that are equal. ends, words: points (of 1) that may be lost."""
+    """Bounds of a precision.
+
+    codes: least share of equal greedy codes. ends: greatest difference in the share of turns that end. words: greatest
+    increase of the word error rate.
+    """
 
     codes: float
     ends: float = 0.05
@@ -81,7 +85,11 @@ class Take:
 
 @dataclass(frozen=True)
 class Figures:
-    """Shares of 1. `semantic` counts the end of a turn as a code; `words` are word error rates, nan when not heard."""
+    """Figures as shares of 1.
+
+    semantic: equal semantic codes; the end of a turn counts as a code. ends, words: of the unquantized and the
+    quantized model. words: word error rates, nan when not measured.
+    """
 
     semantic: float
     residual: float
@@ -91,7 +99,7 @@ class Figures:
 
 
 class Speech:
-    """Speaks and predicts with a loaded release, frame by frame."""
+    """Frame-by-frame generation and prediction with a loaded release."""
 
     def __init__(self, model: DualAR, residual_size: int) -> None:
         self._slow, self._fast, self._start = model.slow, model.fast, model.config.semantic_start_id
@@ -100,7 +108,7 @@ class Speech:
 
     @torch.inference_mode()
     def speak(self, turn: Turn) -> Take:
-        """The turn, sampled from its seed, until its end or for `MOST_FRAMES` frames."""
+        """Speak a turn, sampled with its seed, until it ends or for `MOST_FRAMES` frames."""
         generator = torch.Generator().manual_seed(turn.seed)
         cache, start = self._slow.new_cache(1, turn.prompt.shape[1] + MOST_FRAMES), 0
         columns = turn.prompt.to(self._device)
@@ -122,8 +130,11 @@ class Speech:
 
     @torch.inference_mode()
     def predict(self, turn: Turn, said: Tensor) -> tuple[Tensor, Tensor]:
-        """Led along the codes `[T, K]`: the likeliest semantic code before each frame and behind the last `[T + 1]`,
-        and the likeliest residual codes of each frame `[T, K - 1]`."""
+        """Predict codes teacher-forced on `said` `[T, K]`.
+
+        Return the likeliest semantic code of each frame and after the last one `[T + 1]`, and the likeliest residual
+        codes of each frame `[T, K - 1]`.
+        """
         spoken = torch.cat((said[:, :1] + self._start, said), dim=1).T
         normed, vectors = self._slow(torch.cat((turn.prompt, spoken), dim=1)[None].to(self._device))
         before = turn.prompt.shape[1] - 1
@@ -133,8 +144,10 @@ class Speech:
 
 
 def sample(logits: Tensor, generator: torch.Generator) -> Tensor:
-    """Logits `[1, V]` → a value `[1]` of the `TOP_K` likeliest; as many draws whatever they are, so that seeds mean
-    the same to both models."""
+    """Sample a value `[1]` among the `TOP_K` likeliest of logits `[1, V]`.
+
+    The number of random draws does not depend on the logits, so that equal seeds give comparable takes of both models.
+    """
     ranked, order = logits.float().topk(min(TOP_K, logits.shape[-1]))
     noise = torch.empty(ranked.shape).exponential_(generator=generator).to(ranked.device)
     drawn = ((ranked / TEMPERATURE).softmax(-1) / noise).argmax(-1, keepdim=True)
@@ -142,7 +155,7 @@ def sample(logits: Tensor, generator: torch.Generator) -> Tensor:
 
 
 def turns(data: EvaluationSet, folder: Path, model: DualAR, device: str) -> Iterator[Turn]:
-    """Held-out sentences, the voices in turn, each cloned from its reference."""
+    """Yield turns with held-out sentences, the voices in turn, each cloned from its reference."""
     path, config = codec_files(folder)
     encoder = load_codec_encoder(path, config, device=device)
     prompts = PromptBuilder(model.tokenizer, model.config.num_codebooks)
@@ -161,7 +174,7 @@ def turns(data: EvaluationSet, folder: Path, model: DualAR, device: str) -> Iter
 
 
 def compare(plain: Speech, quantized: Speech, all_turns: Sequence[Turn]) -> tuple[Figures, list[Take], list[Take]]:
-    """The figures without word error, and both models' takes."""
+    """Return the figures without word error, and both models' takes."""
     said = [plain.speak(turn) for turn in all_turns]
     own = [quantized.speak(turn) for turn in all_turns]
     semantic, residual = [], []
@@ -180,7 +193,7 @@ def compare(plain: Speech, quantized: Speech, all_turns: Sequence[Turn]) -> tupl
 def word_errors(
     data: EvaluationSet, folder: Path, all_turns: Sequence[Turn], takes: Sequence[Take], device: str
 ) -> float:
-    """Word error rate of takes, by CMU Sphinx with the domain language model."""
+    """Measure the word error rate of takes with CMU Sphinx and the domain language model."""
     from benchmarks.judges.sphinx import Judge
     from benchmarks.judges.words import word_error_rate
     from benchmarks.judges.words import word_errors as errors_of
@@ -198,7 +211,7 @@ def word_errors(
 
 
 def failures(found: Figures, bounds: Bounds) -> list[str]:
-    """One sentence for each figure outside its bounds."""
+    """Return one sentence for each figure outside its bounds."""
     said = []
     if found.codes < bounds.codes:
         said.append(f"{found.codes:.1%} of the greedy codes are equal; at least {bounds.codes:.0%} must be.")

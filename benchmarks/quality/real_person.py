@@ -1,12 +1,12 @@
-"""The model with clips of real people as references, on balanced sentences.
+"""Balanced sentences spoken by the model with clips of real people as references.
 
     python -m benchmarks.quality.real_person [--model FOLDER] [--keep FOLDER]
 
-The clips come from Debian packages (named in `PEOPLE`) and are not part of this repository. They are a telephone
-prompt, an audiobook, a recogniser test and a loudspeaker test; none was made for cloning.
+The clips come from Debian packages (named in `PEOPLE`) and are not part of this repository. They are telephone prompts,
+an audiobook, a recogniser test and a loudspeaker test; none was recorded for cloning.
 
-The bundled model was trained on synthesizers only, so similarity to a person is for information. Its targets: the
-person's pitch within 2 semitones, a word error of .35, and never noise or silence.
+The bundled model was trained on synthesizers only, so similarity to a person is for information only. Its targets: the
+person's pitch within 2 semitones, a word error rate of 0.35, and never noise or silence.
 """
 
 import argparse
@@ -47,11 +47,11 @@ class Person:
     clips: tuple[tuple[str, str], ...]
 
     def missing(self) -> bool:
-        """Whether the package is not installed, or has other files."""
+        """Return whether the package is not installed or lacks a clip."""
         return not all((self.folder / file).is_file() for file, _ in self.clips)
 
     def reference(self) -> tuple[NDArray[np.float32], int, str]:
-        """The clips joined with short pauses: samples [n], their rate in Hz, and what is said."""
+        """Join the clips with short pauses. Return samples [n], their rate in Hz and the transcript."""
         read = [soundfile.read(self.folder / file, dtype="float32") for file, _ in self.clips]
         rate = int(read[0][1])
         pause = np.zeros(int(_PAUSE * rate), dtype=np.float32)
@@ -107,7 +107,7 @@ PEOPLE = (
 
 @dataclass(frozen=True)
 class Heard:
-    """One sentence in a person's voice. pitch: the clip's median F0 in Hz, and its own; level in dBFS."""
+    """One sentence in a person's voice. pitch: median F0 of the clip and of the sentence, in Hz. level: in dBFS."""
 
     said: str
     heard: str
@@ -121,21 +121,21 @@ class Heard:
 
 
 class Listener:
-    """Measures sentences. Not thread-safe."""
+    """Meter of sentences. Not thread-safe."""
 
     def __init__(self) -> None:
         self._words = Whisper()
         self._phones, self._encoder = PhoneJudge(), SpeakerEncoder()
 
     def vector(self, samples: Samples, rate: int) -> NDArray[np.float32]:
-        """Speaker embedding; zeros for silence."""
+        """Return the speaker embedding; zeros for silence."""
         try:
             return self._encoder.embed(samples, rate)
         except ValueError:
             return np.zeros(256, dtype=np.float32)
 
     def listen(self, said: str, take: tuple[Samples, int, Run], person: NDArray[np.float32], f0: float) -> Heard:
-        """A take of `said`: samples [n], their rate, its run; in the voice of `person`, whose clip has the pitch f0."""
+        """Measure a take of `said` (samples [n], rate, run) against a person's embedding and median F0."""
         samples, rate, run = take
         heard = self._words.hear(samples, rate)
         return Heard(
@@ -166,7 +166,7 @@ def takes(
 
 
 def figures(all_heard: list[Heard]) -> dict[str, float]:
-    """A person's figures under their names in the table."""
+    """Return a person's figures by their names in the table."""
     known = [each.pitch[1] for each in all_heard if math.isfinite(each.pitch[1])]
     wanted, spoken = all_heard[0].pitch[0], float(np.median(known)) if known else math.nan
     return {
@@ -199,7 +199,7 @@ def main() -> None:
     engine, listener = Engine.load(options.model, options.device), Listener()
     heard = {person.name: _listen(person, engine, listener, texts, options) for person in PEOPLE}
     table = {name: figures(of_person) for name, of_person in heard.items()}
-    model = Path(options.model).name  # of a folder, only what it is called: results are published
+    model = Path(options.model).name  # only the name of a folder, because results are published
     rows: list[list[_report.Cell]] = [
         [name, *(of_person[name] for of_person in table.values())] for name in next(iter(table.values()))
     ]

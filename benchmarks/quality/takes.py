@@ -1,4 +1,4 @@
-"""Complete takes of an engine, and statistics of the runs."""
+"""Complete takes of an engine, and statistics of its runs."""
 
 import argparse
 import math
@@ -19,7 +19,7 @@ Samples = NDArray[np.float32]
 
 @dataclass(frozen=True)
 class Run:
-    """How a run went. attempts: of its segment that needed most. first_audio: seconds, None when nothing was said."""
+    """Outcome of a run. attempts: the most of any segment. first_audio: seconds, None when there was no audio."""
 
     voice: str
     stop_reason: str
@@ -29,7 +29,7 @@ class Run:
 
 
 def take(engine: Engine, text: str, voice: Voice, seed: int, sampling: SamplingOptions) -> tuple[Samples, Run]:
-    """Samples [n] at the engine's rate, with retried segments in place of their first attempts."""
+    """Speak a text. Return samples [n] at the engine's rate, where retried segments replace their first attempts."""
     whole = np.zeros(0, dtype=np.float32)
     options = SpeakOptions(sampling.temperature, sampling.top_p, sampling.top_k, seed)
     speech = engine.speak(text, voice, options)
@@ -44,7 +44,7 @@ def take(engine: Engine, text: str, voice: Voice, seed: int, sampling: SamplingO
 
 
 def model_parser(description: str | None) -> argparse.ArgumentParser:
-    """Options of benchmarks that measure a model's speech: model, device and sampling."""
+    """Create a parser with the options of benchmarks of a model's speech: model, device and sampling."""
     made = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     made.add_argument("--model", default="bundled", help="a release: bundled, a folder or a Hub id")
     made.add_argument("--device", default="cpu")
@@ -54,14 +54,14 @@ def model_parser(description: str | None) -> argparse.ArgumentParser:
 
 
 def sampling(options: argparse.Namespace, engine: Engine) -> SamplingOptions:
-    """Sampling options from `model_parser`'s options, else the model's defaults. Raises InvalidOption."""
+    """Return the sampling options given to `model_parser`, else the model's defaults. Raises InvalidOption."""
     asked = {name: getattr(options, name) for name in _SAMPLING if getattr(options, name) is not None}
     defaults = {name: getattr(engine.default_options, name) for name in _SAMPLING}
     return SamplingOptions(**{**defaults, **asked})
 
 
 def run_figures(runs: Sequence[Run]) -> dict[str, Estimate]:
-    """How the runs went, under its names in the tables, with intervals over voices; nothing when there are none."""
+    """Return figures of the runs by their names in the tables, with intervals over voices; empty without runs."""
     if not runs:
         return {}
 

@@ -1,4 +1,4 @@
-"""How much of a voice's words a stranger understands: word errors of `Whisper`, by groups of voices."""
+"""Intelligibility: word errors of `Whisper`, by groups of voices."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from benchmarks.quality.utterances import Utterance
 
 @dataclass(frozen=True)
 class Heard:
-    """One utterance of one voice: what was said, and what was recognised."""
+    """One utterance of one voice: the spoken and the recognised text."""
 
     voice: str
     said: str
@@ -30,7 +30,7 @@ def listen(judge: Whisper, utterances: Iterable[Utterance]) -> list[Heard]:
 
 
 def word_error(heard: Sequence[Heard]) -> Estimate:
-    """Word error rate with its interval: over voices, or, when there is one voice alone, over utterances."""
+    """Return the word error rate with its interval over voices or, when there is only one voice, over utterances."""
     several = len({each.voice for each in heard}) > 1
     return estimate(
         heard,
@@ -40,5 +40,5 @@ def word_error(heard: Sequence[Heard]) -> Estimate:
 
 
 def by_group(heard: Sequence[Heard], groups: Mapping[str, set[str]]) -> dict[str, Estimate]:
-    """Word error rates by the groups' names."""
+    """Return word error rates by group name."""
     return {group: word_error([each for each in heard if each.voice in names]) for group, names in groups.items()}

@@ -1,4 +1,4 @@
-"""The utterances that are judged: of the teachers, backwards, after the codec alone, and of the model."""
+"""The utterances to judge: the teachers' recordings, reversed, after the codec alone, and the model's speech."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -16,31 +16,31 @@ from engine.models.sampling import SamplingOptions
 
 @dataclass(frozen=True)
 class Utterance:
-    """Samples [n] at `rate` Hz in which `speaker` should say what `clip` says."""
+    """Samples [n] at `rate` Hz in which `speaker` should say the text of `clip`. copy: of the clip's audio itself."""
 
     speaker: Speaker
     clip: Clip
     samples: Samples
     rate: int
     copy: bool = False
-    run: Run | None = None  # of the model's own
+    run: Run | None = None  # for the model's speech only
 
 
 def teachers(data: EvaluationSet) -> Iterator[Utterance]:
-    """The recordings themselves."""
+    """Yield the teachers' recordings."""
     for speaker in data.speakers:
         for clip in speaker.sentences:
             yield Utterance(speaker, clip, *clip.read())
 
 
 def backwards(data: EvaluationSet) -> Iterator[Utterance]:
-    """The recordings in reverse."""
+    """Yield the recordings in reverse."""
     for spoken in teachers(data):
         yield Utterance(spoken.speaker, spoken.clip, spoken.samples[::-1].copy(), spoken.rate)
 
 
 def codec_alone(data: EvaluationSet, folder: Path, device: str) -> Iterator[Utterance]:
-    """The recordings, encoded and decoded by the codec of a release's folder."""
+    """Yield the recordings, encoded and decoded by the codec in a release's folder."""
     path, config = codec_files(folder)
     encoder = load_codec_encoder(path, config, device=device)
     decoder = load_codec_decoder(path, config, device=device)
@@ -51,7 +51,7 @@ def codec_alone(data: EvaluationSet, folder: Path, device: str) -> Iterator[Utte
 
 
 def speech(data: EvaluationSet, engine: Engine, options: SamplingOptions) -> Iterator[Utterance]:
-    """Speech of the model in voices cloned from the references. Seeds are the utterances' numbers."""
+    """Yield the model's speech in voices cloned from the references. The seed is the number of the utterance."""
     seed = 0
     for speaker in data.speakers:
         pair = (speaker.reference.path, speaker.reference.text)

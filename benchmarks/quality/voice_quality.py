@@ -1,14 +1,15 @@
-"""Quality of the bundled model's speech: what strangers understand, and held-out sentences in held-out voices.
+"""Quality of the bundled model's speech: intelligibility, and held-out sentences in held-out voices.
 
     python -m benchmarks.quality.voice_quality [--model FOLDER] [--only teachers codec speech] [--keep FOLDER]
 
-The same sentences in the same voices three times: as spoken by the teachers, after the codec alone,
-and as spoken by the model in the voice cloned from the reference. "Backwards" are the teachers'
-recordings played in reverse: sound without words, the worst case for the judges.
+The same sentences in the same voices are measured three times: as spoken by the teachers, after the codec alone, and as
+spoken by the model in the voice cloned from the reference. "Backwards" are the teachers' recordings played in reverse:
+sound without words, the worst case for the judges.
 
-The first table has the word errors of a recogniser that knows neither our voices nor our sentences, by groups of
-voices (`balanced_voices.py`). The second has all measurements of held-out sentences of the training's kind, the third
-the same for the voices whose teacher was held out as well: none of that teacher's voices was in training.
+The first table has the word errors of a recogniser that was trained on neither our voices nor our sentences, by groups
+of voices (`balanced_voices.py`). The second has all measurements of held-out sentences of the same kind as the training
+sentences. The third has the same measurements for voices whose teacher was held out as well, so that none of the
+teacher's voices was in training.
 """
 
 import argparse
@@ -39,7 +40,7 @@ Figures = dict[str, dict[str, Any]]
 
 
 class Subject:
-    """What is measured: the parts of a release, on any set of voices and sentences."""
+    """The release to measure. It yields the utterances of its parts for any set of voices and sentences."""
 
     def __init__(self, options: argparse.Namespace) -> None:
         self.folder: Path = options.codec or find_release(options.model)
@@ -49,7 +50,7 @@ class Subject:
         self.sampling: SamplingOptions | None = sampling(options, self.engine) if self.engine else None
 
     def spoken(self, part: str, data: EvaluationSet) -> Iterator[Utterance]:
-        """The utterances of a part."""
+        """Return the utterances of a part."""
         if part == "speech" and self.engine and self.sampling:
             return utterances.speech(data, self.engine, self.sampling)
         if part == "codec":
@@ -58,7 +59,7 @@ class Subject:
 
 
 def measure(part: str, spoken: Iterator[Utterance], meter: Meter) -> tuple[list[Measured], list[Run]]:
-    """Measurements of all utterances, and the runs of the model's."""
+    """Measure all utterances. Return the measurements, and the runs of the model's utterances."""
     measured, runs = [], []
     for each in spoken:
         found = meter.measure(each.speaker, each.clip.text, each.samples, each.rate, each.clip if each.copy else None)
@@ -70,7 +71,7 @@ def measure(part: str, spoken: Iterator[Utterance], meter: Meter) -> tuple[list[
 
 
 def kept(part: str, spoken: Iterator[Utterance], folder: Path | None) -> Iterator[Utterance]:
-    """The same utterances, written into a folder on the way."""
+    """Yield the utterances unchanged, writing each into `folder` if given."""
     for number, each in enumerate(spoken):
         if folder:
             folder.mkdir(parents=True, exist_ok=True)
@@ -79,7 +80,7 @@ def kept(part: str, spoken: Iterator[Utterance], folder: Path | None) -> Iterato
 
 
 def figures(measured: Sequence[Measured], runs: Sequence[Run]) -> dict[str, Any]:
-    """The figures of a part, as JSON values; `text` is what the table shows."""
+    """Return the figures of a part as JSON values; `text` is shown in the table."""
     return _json(summary(measured) | run_figures(runs))
 
 
@@ -109,7 +110,7 @@ def main() -> None:
     options = _parse()
     everyone = EvaluationSet.load()
     subject = Subject(options)
-    model = Path(options.model).name  # of a folder, only what it is called: results are published
+    model = Path(options.model).name  # only the name of a folder, because results are published
     about = {"model": model, "sampling": subject.sampling and asdict(subject.sampling)}
     understood = _understood(subject, everyone, model, options)
     in_domain = _in_domain(subject, everyone, model, options)
@@ -117,7 +118,7 @@ def main() -> None:
 
 
 def _understood(subject: Subject, everyone: EvaluationSet, model: str, options: argparse.Namespace) -> dict[str, Any]:
-    """The word errors of a stranger on balanced sentences."""
+    """Measure Whisper's word errors on balanced sentences."""
     from benchmarks.quality import balanced_voices  # needs pyworld, which is built from source
 
     judge = Whisper()
@@ -134,7 +135,7 @@ def _understood(subject: Subject, everyone: EvaluationSet, model: str, options: 
 
 
 def _in_domain(subject: Subject, everyone: EvaluationSet, model: str, options: argparse.Namespace) -> dict[str, Any]:
-    """All measurements of sentences of the training's kind."""
+    """Measure held-out sentences of the same kind as the training sentences."""
     data, meter = EvaluationSet(everyone.spread(options.voices), everyone.domain), Meter(everyone)
     found = {part: measure(part, kept(part, subject.spoken(part, data), options.keep), meter) for part in subject.parts}
     count = sum(len(speaker.sentences) for speaker in data.speakers)

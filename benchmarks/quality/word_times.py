@@ -1,10 +1,10 @@
-"""When words are spoken: the model's own alignment against that of a phone recogniser.
+"""Word times: the model's own alignment against that of a phone recogniser.
 
     python -m benchmarks.quality.word_times [--model FOLDER] [--sentences 5]
 
-Sentences outside the training, spoken by the sample voices. The recogniser (`training/recogniser/alignment.py`) hears
-the sound alone and knows the phones that were to be said; takes in which it does not find them are left out. Its
-frames have 20 ms, the model's 46 ms.
+The sample voices speak sentences that were not in training. The recogniser (`training/recogniser/alignment.py`) aligns
+the expected phones to the audio alone; takes in which it does not find them are left out. Its frames are 20 ms long,
+the model's 46 ms.
 """
 
 from collections.abc import Sequence
@@ -33,7 +33,7 @@ Span = tuple[float, float]
 
 
 def spoken_words(engine: Engine, text: str, voice: Voice) -> tuple[Samples, list[WordTime]]:
-    """A take, and when the model says that its words are spoken."""
+    """Speak a text. Return the take and the word times that the model reports."""
     take, words = np.zeros(0, np.float32), []
     for chunk in engine.speak(text, voice, replace(engine.default_options, seed=SEED, word_times=True)):
         take = np.concatenate([take[: chunk.start], chunk.samples])
@@ -42,13 +42,13 @@ def spoken_words(engine: Engine, text: str, voice: Voice) -> tuple[Samples, list
 
 
 def heard_words(aligner: Aligner, lexicon: Lexicon, text: str, take: Samples, rate: int) -> list[Span]:
-    """When the recogniser hears each word of a text without numbers and signs; none where it hears other words."""
+    """Return the recogniser's times of each word of a text without numbers and signs; empty if the phones differ."""
     tokens = lexicon.phones(text).split()
     words = [list(group) for is_phone, group in groupby(tokens, lambda token: token in PHONES) if is_phone]
     phones = aligner.segments(take, rate, [phone for word in words for phone in word])
     if not phones:
         return []
-    ends = [end for _, end in phones][:-1]  # without the silence behind
+    ends = [end for _, end in phones][:-1]  # without the final silence
     spans, at = [], 0
     for word in words:
         spans.append((ends[at], ends[at + len(word)]))
@@ -57,7 +57,7 @@ def heard_words(aligner: Aligner, lexicon: Lexicon, text: str, take: Samples, ra
 
 
 def measure(engine: Engine, voices: Sequence[Voice], each: int) -> dict[str, Any]:
-    """Differences in seconds of all words' starts and ends."""
+    """Measure the differences of all words' starts and ends, in seconds."""
     aligner, lexicon = Aligner(), Lexicon.load(LEXICON)
     starts: list[float] = []
     ends: list[float] = []

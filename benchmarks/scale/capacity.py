@@ -1,10 +1,10 @@
-"""A model on paper: what 10, 1,000 and 100,000 concurrent listeners need.
+"""Capacity model: the resources that 10, 1,000 and 100,000 concurrent listeners need.
 
     python -m benchmarks.scale.capacity [--replica s2-pro] [--listeners 10 1000 100000] [--zipf 1.0] [--voices 100000]
 
-The numbers of a replica are those measured by `benchmarks.speed` (`bundled`), or assumptions that are marked as such
-(`s2-pro`): replace them by your own with --frames-per-second, --slots, --prefill and --price. Hit rates of the prefix
-cache are simulated: voices are asked for by a Zipf distribution, and each replica keeps the latest that fit.
+The figures of a replica are measured by `benchmarks.speed` (`bundled`) or assumed, and marked as such (`s2-pro`).
+Replace them with --frames-per-second, --slots, --prefill and --price. Hit rates of the prefix cache are simulated:
+voices are requested by a Zipf distribution, and each replica caches the most recently used ones that fit.
 """
 
 import argparse
@@ -17,25 +17,26 @@ import numpy as np
 
 from benchmarks._report import RESULTS, table
 
-UTILISATION = 0.7  # of a replica's frames: above it, queues grow quickly
-REQUEST_SECONDS = 8.0  # of audio, mean
-CHUNK_SECONDS = 0.4  # of audio, mean: four frames at first, then more
-STATEMENTS = 9  # of SQL for a request: its voice, the owner's settings, the take and its sound
-TAKE_BYTES = 25_000  # FLAC, for a second of audio
-VOICE_BYTES = 60_000  # clip and codes, read for a request
-SAMPLE, REQUESTS = 24, 20_000  # replicas that are simulated, and requests to each
-# What one process or server bears, before it needs company. The first two are assumptions to be measured.
-PAGE_CHUNKS = 1_500  # chunks a second through one page process
-DATABASE_STATEMENTS = 8_000  # a second, of a server with 8 cores
-DATABASE_BYTES = 200e6  # a second, of its disk
-SERVE_REPLICAS = 1_000  # of one Serve controller, by Ray's own tests
+UTILISATION = 0.7  # share of a replica's frames in use; above it, queues grow quickly
+REQUEST_SECONDS = 8.0  # mean length of a request's audio
+CHUNK_SECONDS = 0.4  # mean length of a chunk: four frames at first, then more
+STATEMENTS = 9  # SQL statements per request: its voice, the owner's settings, the take and its audio
+TAKE_BYTES = 25_000  # FLAC, per second of audio
+VOICE_BYTES = 60_000  # clip and codes, read per request
+SAMPLE, REQUESTS = 24, 20_000  # simulated replicas, and requests to each
+# Limits of one process or server. The first two are assumptions to be measured.
+PAGE_CHUNKS = 1_500  # chunks per second through one page process
+DATABASE_STATEMENTS = 8_000  # per second, on a server with 8 cores
+DATABASE_BYTES = 200e6  # written per second
+SERVE_REPLICAS = 1_000  # per Serve controller, by Ray's own tests
 
 
 @dataclass(frozen=True)
 class Replica:
-    """What one replica gives. prefill: seconds to read a voice's prompt. cache_voices: prompts that fit into its cache.
+    """Figures of one replica.
 
-    source: where the numbers are from.
+    prefill: seconds to prefill a voice's prompt. cache_voices: prompts that fit into its cache. source: origin of the
+    figures.
     """
 
     name: str
@@ -45,12 +46,12 @@ class Replica:
     prefill: float
     cache_voices: int
     gpus: float
-    price: float  # of an hour, in dollars
+    price: float  # dollars per hour
     source: str
 
 
 def bundled() -> Replica:
-    """The bundled model on the two cores that `benchmarks.speed.throughput` ran on."""
+    """Return the bundled model on the machine that `benchmarks.speed.throughput` ran on."""
     rows = json.loads((RESULTS / "throughput.json").read_text("utf-8"))["rows"]
     best = max(rows, key=lambda row: row["frames_per_second"])
     return Replica("bundled", best["frames_per_second"], 21.53, best["listeners"], 0.03, 340, 0, 0.08,
@@ -62,9 +63,10 @@ S2_PRO = Replica("s2-pro", 3_000, 21.53, 64, 0.25, 80, 1, 2.50,
 
 
 def hit_rate(replicas: int, cache: int, voices: int, zipf: float, *, routed: bool, seed: int = 7) -> float:
-    """Share of requests whose voice is cached where they go. routed: to the replica that has it, else to any.
+    """Simulate the share of requests whose voice is in the cache of their replica.
 
-    A sample of replicas is simulated, each with the voices that come to it and caches that are warm.
+    With `routed`, each voice belongs to one replica; otherwise requests go to any replica. Only a sample of replicas is
+    simulated, with warm caches.
     """
     random = np.random.default_rng(seed)
     weights = 1.0 / np.arange(1, voices + 1) ** zipf
@@ -83,7 +85,7 @@ def hit_rate(replicas: int, cache: int, voices: int, zipf: float, *, routed: boo
 
 
 def _hits(asked: list[int], cache: int) -> float:
-    """Share of the second half that a cache of the latest finds."""
+    """Return the hit rate of an LRU cache over the second half of the requests."""
     kept: OrderedDict[int, None] = OrderedDict()
     found = 0
     for index, voice in enumerate(asked):
@@ -97,26 +99,26 @@ def _hits(asked: list[int], cache: int) -> float:
 
 @dataclass(frozen=True)
 class Plan:
-    """What a number of listeners needs."""
+    """Resources for a number of listeners."""
 
     listeners: int
     replicas: int
-    requests: float  # a second
+    requests: float  # per second
     hits: float
     hits_unrouted: float
     pages: int
-    statements: float  # a second
-    bytes_written: float  # a second
-    dollars: float  # for an hour of speech
-    first: str  # what breaks beside replicas where there is one of each, the first one first
+    statements: float  # per second
+    bytes_written: float  # per second
+    dollars: float  # per hour of speech
+    first: str  # other resources that exceed the limit of one process or server, the most overloaded first
 
 
 def plan(replica: Replica, listeners: int, voices: int, zipf: float) -> Plan:
-    """The plan for listeners who hear speech all the time."""
+    """Plan the resources for listeners who listen continuously."""
     requests = listeners / REQUEST_SECONDS
     frames, hits, count = listeners * replica.frame_rate, 0.5, 1
-    for _ in range(3):  # misses cost frames, and replicas add caches
-        lost = requests * (1 - hits) * replica.prefill  # seconds of replicas that read prompts
+    for _ in range(3):  # iterate, because cache misses cost frames and more replicas add caches
+        lost = requests * (1 - hits) * replica.prefill  # replica seconds per second spent on prefill
         count = max(1, math.ceil((frames / replica.frames_per_second + lost) / UTILISATION))
         hits = hit_rate(count, replica.cache_voices, voices, zipf, routed=True)
     unrouted = hit_rate(count, replica.cache_voices, voices, zipf, routed=False)

@@ -1,9 +1,9 @@
-"""Throughput and first audio with one and two replicas on a Ray cluster of this machine.
+"""Throughput and first audio with an engine in this process, and with one and two replicas on a local Ray cluster.
 
     python -m benchmarks.scale.replicas [--replicas 1 2] [--listeners 4] [--rounds 3]
 
-Each listener is a thread that asks for a sentence in a voice of its own, one after the other. All replicas share the
-cores of this machine: the ratios say what the cluster adds or costs, not what a second machine would give.
+Each listener is a thread that requests one sentence after the other, always in the same sample voice. All replicas
+share the cores of this machine, so the ratios show the cost of the cluster, not the gain from a second machine.
 """
 
 import argparse
@@ -25,7 +25,7 @@ TEXTS = ("The rain has stopped.", "The children play in the garden.", "We walk t
 
 @dataclass(frozen=True)
 class Measured:
-    """replicas: 0 for an engine in this process. first_audio: median, seconds."""
+    """Figures of one run. replicas: 0 for an engine in this process. first_audio: median, seconds."""
 
     replicas: int
     frames_per_second: float
@@ -35,7 +35,7 @@ class Measured:
 
 @contextmanager
 def engine(replicas: int) -> Iterator[Any]:
-    """An engine with so many replicas; in this process for none."""
+    """Start an engine with a number of replicas; 0 starts one in this process."""
     if not replicas:
         with closing(Engine.load("bundled", "cpu", slots=4)) as made:
             yield made
@@ -73,7 +73,7 @@ def measure(replicas: int, listeners: int, rounds: int) -> Measured:
             took = time.perf_counter() - began
             return sum(frames for frames, _ in done) / took, [first for _, firsts in done for first in firsts]
 
-        all_at_once(1)  # voices are read, routes are known
+        all_at_once(1)  # warm up voices and routes
         rate, firsts = all_at_once(rounds)
     return Measured(replicas, rate, statistics.median(firsts), max(firsts))
 

@@ -1,1 +1,1 @@
-"""Speed on this machine: frames, first audio, listeners, and the bound of the memory's bandwidth."""
+"""Speed on this machine: frame rate, first audio, concurrent listeners, and the bound of the memory bandwidth."""

@@ -14,7 +14,7 @@ from benchmarks._report import Cell
 
 @dataclass(frozen=True)
 class Table:
-    """A table of figures, made from a result only, so that the printed and the published table are the same.
+    """A table of figures. It is built only from a saved result, so that the printed and the published table are equal.
 
     notes: sentences below the table.
     """
@@ -25,18 +25,18 @@ class Table:
     notes: Sequence[str] = ()
 
     def show(self) -> None:
-        """Print the table under its title and the machine's line."""
+        """Print the table below its title and a line about the machine, followed by the notes."""
         _report.print_table(self.title, self.columns, self.rows)
         for note in self.notes:
             print(f"\n{note}", flush=True)
 
     def markdown(self) -> str:
-        """The table and its notes, without the title."""
+        """Return the table and its notes as Markdown, without the title."""
         return "\n\n".join((_report.table(self.columns, self.rows), *self.notes))
 
 
 def parser(description: str | None) -> argparse.ArgumentParser:
-    """An option parser with --device."""
+    """Create an option parser with --device."""
     made = argparse.ArgumentParser(
         description=description, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
     )
@@ -45,29 +45,29 @@ def parser(description: str | None) -> argparse.ArgumentParser:
 
 
 def engine_parser(description: str | None) -> argparse.ArgumentParser:
-    """The same with --model. The engine chooses its numbers of threads itself."""
+    """Create an option parser with --device and --model. The engine chooses its numbers of threads itself."""
     made = parser(description)
     made.add_argument("--model", default="bundled", help="a release: bundled, a folder or a Hub id")
     return made
 
 
 def keep(name: str, found: Mapping[str, Any]) -> Path:
-    """Save a result. GPU results have their own name."""
+    """Save a result. Names of GPU results end in `-cuda`."""
     return _report.save(name + ("-cuda" if str(found["device"]).startswith("cuda") else ""), found)
 
 
 def model_name(model: str | Path) -> str:
-    """The model's name; of a folder only its last part, because results are published."""
+    """Return the model's name: only the last part of a path, because results are published."""
     return Path(model).name
 
 
 def spread(values: Iterable[float]) -> dict[str, float]:
-    """Median and worst, the worst being the largest."""
+    """Return the median and the worst (largest) value."""
     found = list(values)
     return {"median": statistics.median(found), "worst": max(found)}
 
 
 def tail(values: Iterable[float]) -> dict[str, float]:
-    """Median and 99th percentile; with fewer than 100 values the percentile is the largest."""
+    """Return the median and the 99th percentile, which is the largest value if there are fewer than 100."""
     found = sorted(values)
     return {"median": statistics.median(found), "p99": found[math.ceil(0.99 * len(found)) - 1]}

@@ -1,8 +1,8 @@
 """Measured memory bandwidth of a device, for the bounds of the other benchmarks.
 
-A copy moves every byte twice, once read and once written. A model only reads its weights, so on a CPU, where reading
-alone is often faster, the bandwidth of a matrix-vector product is the fairer measure; it is also what one frame is
-made of. A product that is slower than the copy is bound by arithmetic, not by memory: use the larger of the two.
+A copy moves every byte twice: one read and one write. A model only reads its weights, and on a CPU reading alone is
+often faster, so the bandwidth of a matrix-vector product is the fairer measure. A frame also consists of such products.
+A product that is slower than the copy is bound by arithmetic, not by memory, so use the larger of the two.
 """
 
 import statistics
@@ -18,7 +18,7 @@ _WARM_UP = 2
 
 
 def copy_bandwidth(device: torch.device | str, *, size: int | None = None, repeats: int = 9) -> float:
-    """Bytes per second, read plus written, of a copy of `size` bytes on `device`; median of `repeats`."""
+    """Measure a copy of `size` bytes on `device`. Return bytes per second, read plus written; median of `repeats`."""
     device = torch.device(device)
     source = torch.ones(size or _default_size(device), dtype=torch.uint8, device=device)
     target = torch.zeros_like(source)
@@ -29,9 +29,9 @@ def copy_bandwidth(device: torch.device | str, *, size: int | None = None, repea
 def read_bandwidth(
     device: torch.device | str, dtype: torch.dtype, *, size: int | None = None, repeats: int = 9
 ) -> float:
-    """Bytes per second read in a product of a matrix of `size` bytes and a vector in `dtype`; median of `repeats`.
+    """Measure the product of a matrix of `size` bytes and a vector in `dtype`. Return bytes read per second.
 
-    On a CPU with torch's threads as they are set.
+    The result is the median of `repeats`. On a CPU, the current number of torch threads is used.
     """
     device = torch.device(device)
     columns = (size or _default_size(device)) // (_ROWS * dtype.itemsize)
@@ -45,7 +45,7 @@ def _default_size(device: torch.device) -> int:
 
 
 def _median(action: Callable[[], object], device: torch.device, repeats: int) -> float:
-    """Seconds that `action` takes on the device, the median of `repeats` after a warm-up."""
+    """Return the seconds that `action` takes on the device, the median of `repeats` after a warm-up."""
     for _ in range(_WARM_UP):
         action()
     measure = _on_gpu if device.type == "cuda" else _on_cpu

@@ -1,18 +1,18 @@
-"""Time to the first audio by stage, by what the engine has cached of the voice, and by clip length.
+"""Time to first audio by stage, for different cache states of the voice and clip lengths.
 
     python -m benchmarks.speed.first_audio [--model FOLDER] [--device cpu] [--runs 7] [--cold-runs 3] [--lengths 3 10]
 
 Four cases, each measured from the request to the first samples:
 
 - cold: the engine has just been loaded (loading time not included); the clip is new, and the encoder's weights are
-  read for it;
+  loaded for it;
 - a new clip: the engine is warm, the clip is new;
-- a saved voice: its codes are stored, no keys and values are cached;
-- a known voice: the keys and values of the beginning of its prompt are cached too.
+- a saved voice: its codes are stored, but no keys and values are cached;
+- a known voice: the keys and values of its prompt's prefix are cached too.
 
-The engine has one slot, and another voice was spoken in it before, so nothing else is cached. Stages: `encode`
-(including reading and preparing the clip), `queue`, `prefill`, `frames` (of the first chunk) and `decode`. The clips
-are the evaluation set's first one, cut or repeated, with its transcript in proportion.
+The engine has one slot, which spoke another voice before, so nothing else is cached. Stages: `encode` (including
+reading and preparing the clip), `queue`, `prefill`, `frames` (of the first chunk) and `decode`. The clips are the
+evaluation set's first one, cut or repeated to the given length, with a transcript of proportional length.
 """
 
 import argparse
@@ -43,7 +43,10 @@ Source = tuple[bytes, str]
 
 @dataclass(frozen=True)
 class Run:
-    """One request, in seconds; the stages together are its time to first audio. Positions: of the prompt."""
+    """One request: seconds of each stage, which add up to the time to first audio.
+
+    reused, positions: cached and total positions of the prompt.
+    """
 
     encode: float
     queue: float
@@ -59,9 +62,9 @@ class Run:
 
 
 def reference(clip: Clip, seconds: float, variant: int = 0) -> Source:
-    """A FLAC clip of the given length and its approximate transcript.
+    """Make a FLAC clip of the given length, with its approximate transcript.
 
-    Each variant has different faint noise, so that caches see a different clip.
+    Each variant has different faint noise, so that it is a new clip to all caches.
     """
     samples, rate = clip.read()
     wanted = round(seconds * rate)
@@ -85,7 +88,7 @@ def ask(engine: Engine, voice: Voice, *, encode: float = 0.0, seed: int = 0) -> 
 
 
 def ask_for_new_clip(engine: Engine, source: Source, seed: int) -> Run:
-    """Encode a clip, then speak with it."""
+    """Encode a clip, then request speech with it."""
     began = time.perf_counter()
     voice = engine.encode_voice("new", [source]).voice
     return ask(engine, voice, encode=time.perf_counter() - began, seed=seed)
@@ -93,7 +96,7 @@ def ask_for_new_clip(engine: Engine, source: Source, seed: int) -> Run:
 
 @contextmanager
 def loaded(model: str, device: str) -> Iterator[Engine]:
-    """A newly loaded engine with one slot."""
+    """Load an engine with one slot."""
     engine = Engine.load(model, device, slots=1)
     try:
         yield engine
@@ -102,12 +105,12 @@ def loaded(model: str, device: str) -> Iterator[Engine]:
 
 
 class Warm:
-    """A warm engine, and the cases that need one."""
+    """The cases that need a warm engine."""
 
     def __init__(self, engine: Engine, other: Voice) -> None:
         self._engine, self._other = engine, other
         ask(engine, other)
-        ask(engine, other)  # captured graphs run for the first time
+        ask(engine, other)  # runs the captured graphs for the first time
 
     def new_clip(self, source: Source, seed: int) -> Run:
         self._forget()
@@ -118,7 +121,7 @@ class Warm:
         return ask(self._engine, voice, seed=seed)
 
     def known(self, voice: Voice, seed: int) -> Run:
-        """The voice has been spoken before, then another one in the same slot."""
+        """Speak with a voice that was spoken before, but followed by another one in the same slot."""
         ask(self._engine, voice)
         ask(self._engine, self._other)
         return ask(self._engine, voice, seed=seed)
@@ -154,7 +157,7 @@ def _cold(model: str, device: str, clip: Clip, seconds: float, seed: int) -> Run
 
 
 def _warm(warm: Warm, engine: Engine, clip: Clip, seconds: float, runs: int) -> list[dict[str, Any]]:
-    """The warm cases in turn, so that load on the machine affects all of them."""
+    """Measure the warm cases in turn, so that load on the machine affects all of them."""
     voice = engine.encode_voice("saved", [reference(clip, seconds)]).voice
     found: dict[str, list[Run]] = {case: [] for case in CASES[1:]}
     for seed in range(1, runs + 1):
@@ -166,7 +169,7 @@ def _warm(warm: Warm, engine: Engine, clip: Clip, seconds: float, runs: int) -> 
 
 
 def figures(case: str, seconds: float, runs: Sequence[Run]) -> dict[str, Any]:
-    """Seconds of each stage and in total, median and worst. Positions: of the last run's prompt."""
+    """Return seconds of each stage and in total, median and worst, and the positions of the last run's prompt."""
     times = {stage: spread(getattr(run, stage) for run in runs) for stage in (*STAGES, "first_audio")}
     return {
         "case": case,
@@ -179,7 +182,7 @@ def figures(case: str, seconds: float, runs: Sequence[Run]) -> dict[str, Any]:
 
 
 def table(found: Mapping[str, Any]) -> Table:
-    """The printed and published table."""
+    """Return the table that is printed and published."""
     title = f"First audio with {found['model']} on {found['device']}, ms: medians (worst)"
     columns = ["clip, voice", "known of the prompt", *STAGES, "first audio"]
     return Table(title, columns, [_row(of) for of in found["rows"]])

@@ -1,15 +1,15 @@
-"""Frame rate against the bound of the memory bandwidth: every frame reads the weights once.
+"""Frame rate against the bound of the memory bandwidth, since every frame reads the weights.
 
     python -m benchmarks.speed.floor [--device cpu] [--threads N] [--frames N] [--runs 3] [--sizes NAME …]
 
-The bandwidth is measured: the larger of a copy's and a matrix-vector product's. The bytes of a frame are counted
-from the stored tensors; the bound is bandwidth by bytes. It is compared with the engine's model runner for one
-listener, in each mode that this machine supports. A step starts before the previous one is read, as in the engine.
-Shares above 1 are possible: a small model's Fast AR, read nine times per frame, stays in the cache.
+The bandwidth is measured: the larger of a copy's and a matrix-vector product's. The bytes of a frame are counted from
+the stored tensors. The bound is the bandwidth divided by these bytes. It is compared with the engine's model runner for
+one listener, in each mode that this machine supports. A step starts before the previous one is read, as in the engine.
+Shares above 1 are possible because a small model's Fast AR, which is read nine times per frame, stays in the cache.
 
-Weights are random: S2-Pro's sizes on a GPU, the bundled model's and those of a 0.5 B model on a CPU. Drawn tokens, the
-end of a turn included, are ignored. "Ready after" is the time for capturing and compiling; the last line gives it for
-an engine with the default number of slots.
+Weights are random, with S2-Pro's sizes on a GPU, and the bundled model's and those of a 0.5 B model on a CPU. Sampled
+tokens, including the end of a turn, are ignored. "Ready after" is the time for capturing and compiling; the last line
+gives it for an engine with the default number of slots.
 """
 
 import argparse
@@ -48,7 +48,7 @@ LARGE = 100_000_000  # parameters; larger models run fewer frames on a CPU
 
 
 def compare(bench: Bench, chosen: list[Way]) -> list[dict[str, Any]]:
-    """The figures of each mode, or the reason why there are none."""
+    """Return the figures of each mode, or the reason why there are none."""
     found: list[dict[str, Any]] = []
     for way in chosen:
         figures = _or_why_not(partial(measure, bench, way))
@@ -61,7 +61,7 @@ def compare(bench: Bench, chosen: list[Way]) -> list[dict[str, Any]]:
 
 
 def measure(bench: Bench, way: Way) -> dict[str, Any]:
-    """The figures of one mode. Raises RepriseError or RuntimeError if it is not available."""
+    """Measure one mode. Raises RepriseError or RuntimeError if it is not available."""
     if way.compiled and not has_compiler():
         raise RuntimeError("no C compiler was found (CC, cc, gcc or clang)")
     model = build(bench, way.precision)
@@ -89,7 +89,7 @@ def measure(bench: Bench, way: Way) -> dict[str, Any]:
 
 
 def recording(bench: Bench) -> dict[str, Any]:
-    """Capture time of an engine with the default number of slots, as far as they fit here."""
+    """Measure the capture time of an engine with the default number of slots, or as many as fit into memory."""
     precision = choose_precision(bench.device, bench.sizes.architecture)
     on_gpu = bench.device.type == "cuda"
     plan = plan_memory(
@@ -105,7 +105,7 @@ def recording(bench: Bench) -> dict[str, Any]:
 
 
 def _or_why_not(measured: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-    """The measurement, or the error as one sentence, so that the other modes are still measured."""
+    """Return the measurement, or the first line of the error, so that the other modes are still measured."""
     try:
         return measured()
     except (RepriseError, RuntimeError) as error:
@@ -113,7 +113,7 @@ def _or_why_not(measured: Callable[[], dict[str, Any]]) -> dict[str, Any]:
 
 
 def _let_go(device: torch.device) -> None:
-    """Free the last model: compiled blocks are reference cycles."""
+    """Free the last model. Compiled blocks form reference cycles, so this needs the garbage collector."""
     torch._dynamo.reset()
     gc.collect()
     if device.type == "cuda":
@@ -121,7 +121,7 @@ def _let_go(device: torch.device) -> None:
 
 
 def bandwidths(device: torch.device, size: int | None = None) -> dict[str, float]:
-    """Bytes per second of a copy, and of products in the compared precisions."""
+    """Measure bytes per second of a copy, and of products in the dtypes of the compared precisions."""
     dtypes = {activation_dtype(way.precision, device) for way in ways(device, s2_pro().architecture)}
     products = {f"product in {str(dtype).removeprefix('torch.')}": dtype for dtype in sorted(dtypes, key=str)}
     found = {name: read_bandwidth(device, dtype, size=size) for name, dtype in products.items()}
@@ -132,7 +132,7 @@ SIZES: dict[str, Callable[[], Sizes]] = {"s2-pro": s2_pro, "0.5b": half_billion,
 
 
 def run(device: torch.device, sizes: list[Sizes], moved: dict[str, float], frames: int | None, runs: int) -> Any:
-    """Run all measurements. frames: per run; by default more for a small model."""
+    """Run all measurements. frames: per run; the default depends on the device and the model's size."""
     found: dict[str, Any] = {"device": str(device), "threads": torch.get_num_threads(), "runs": runs}
     found |= {"prompt": PROMPT, "bandwidth": moved, "sizes": {}}
     for each in sizes:
@@ -165,7 +165,7 @@ COLUMNS = [
 
 
 def table(found: Mapping[str, Any]) -> Table:
-    """The printed and published table."""
+    """Return the table that is printed and published."""
     moved = ", ".join(f"{name} {rate / 1e9:.4g} GB/s" for name, rate in found["bandwidth"].items())
     title = f"Frames of one listener against the memory's floor, on {found['device']}: {moved}"
     rows = [_row(name, way) for name, of in found["sizes"].items() for way in of["ways"] if "skipped" not in way]

@@ -2,10 +2,9 @@
 
     python -m benchmarks.speed.http_latency [--runs 30]
 
-Both say the same sentence in the same voice with the same encoder, in turns, so that whatever else the machine does
-affects both alike: the difference is what the server adds. HTTP is measured from the request on an open connection to
-the first byte of the response's body, through the gate, keys and limits of the real server, by a client in a process
-of its own.
+Both speak the same sentence in the same voice with the same encoder, in turn, so that load on the machine affects both.
+The difference is the server's overhead. HTTP is measured by a client in its own process, from the request on an open
+connection to the first byte of the response body, including the gate, keys and limits of the real server.
 """
 
 import subprocess
@@ -40,11 +39,11 @@ TEXT = "The rain has stopped, so we can go out for a walk along the river now."
 VOICE = "Clara"
 FORMATS: tuple[StreamFormat, ...] = ("mp3", "pcm")
 RATES = {"mp3": None, "pcm": 24_000}
-TARGET = 0.015  # seconds that the server may add at the median
+TARGET = 0.015  # greatest median overhead of the server, in seconds
 
 
 def in_process(service: SpeechService, format: StreamFormat, seed: int) -> float:
-    """Seconds to the first encoded bytes."""
+    """Return the seconds to the first encoded bytes."""
     began = time.perf_counter()
     speech = service.speak(Caller(), TEXT, SpokenBy(VOICE), seed=seed)
     encoder = StreamEncoder(format, speech.sample_rate, sample_rate=RATES[format])
@@ -56,14 +55,14 @@ def in_process(service: SpeechService, format: StreamFormat, seed: int) -> float
 
 
 class Client:
-    """A process that asks over HTTP on one connection."""
+    """A client process that sends requests over one HTTP connection."""
 
     def __init__(self, url: str) -> None:
         command = [sys.executable, "-m", "benchmarks.speed.http_latency", "--ask", url]
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
     def seconds(self, format: StreamFormat, seed: int) -> float:
-        """Seconds to the first byte of the response's body."""
+        """Return the seconds to the first byte of the response body."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         print(format, seed, file=self._process.stdin, flush=True)
@@ -74,7 +73,7 @@ class Client:
 
 
 def ask(url: str) -> None:
-    """The client's process: a format and a seed a line in, seconds out."""
+    """Run the client process: read lines with a format and a seed, and print the seconds of each."""
     with httpx.Client(base_url=url, timeout=120) as client:
         for line in sys.stdin:
             format, seed = line.split()
@@ -82,20 +81,20 @@ def ask(url: str) -> None:
 
 
 def over_http(client: httpx.Client, format: str, seed: int) -> float:
-    """Seconds to the first byte of the response's body."""
+    """Return the seconds to the first byte of the response body."""
     asked = {"model": "tts-1", "input": TEXT, "voice": VOICE, "response_format": format, "seed": seed}
     began = time.perf_counter()
     with client.stream("POST", "/v1/audio/speech", json=asked) as response:
         parts = response.iter_raw()
         next(parts)
         took = time.perf_counter() - began
-        for _ in parts:  # to the end, so that the connection stays open
+        for _ in parts:  # read to the end, so that the connection stays open
             pass
     return took
 
 
 def measure(app: AppContext, runs: int) -> dict[str, Any]:
-    """Seconds by format and way."""
+    """Measure seconds in process, over HTTP and added, by format."""
     service = SpeechService(app, Access(app.storage.keys))
     policy = GatePolicy(AllowedHosts("127.0.0.1"), AllowedRoutes(programs=True))
     with private_folder(), gr.Blocks() as demo:
@@ -106,7 +105,7 @@ def measure(app: AppContext, runs: int) -> dict[str, Any]:
         with closing(Client(url)) as client:
             for format in FORMATS:
                 inside, outside = [], []
-                for seed in range(-2, runs):  # two to warm up
+                for seed in range(-2, runs):  # the first two warm up
                     pair = in_process(service, format, abs(seed)), client.seconds(format, abs(seed))
                     if seed >= 0:
                         inside.append(pair[0])
@@ -119,7 +118,7 @@ def measure(app: AppContext, runs: int) -> dict[str, Any]:
 
 
 def tables(found: Mapping[str, Any]) -> list[Table]:
-    """The published table."""
+    """Return the table that is printed and published."""
     rows = [
         [
             format,

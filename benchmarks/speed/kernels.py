@@ -2,10 +2,10 @@
 
     python -m benchmarks.speed.kernels [--positions 512]
 
-S2-Pro's sizes, weights in bf16 or 8 bits, on meta tensors: every operation that is not a view counts as one kernel,
-and its tensors as the bytes that it moves; of a table it moves the rows that it looks up. The plain frame attends to a
-masked span and widens weights of 8 bits before each product; the fused one attends to exact lengths and widens nothing.
-Counting says nothing about time.
+S2-Pro's sizes, with weights in bf16 or 8 bits, on meta tensors. Every operation that is not a view counts as one kernel
+that moves the bytes of its tensors; a lookup moves only the rows that it reads. The plain frame attends to a masked
+span and widens 8-bit weights before each product. The fused frame attends to exact lengths and widens nothing. The
+counts say nothing about time.
 """
 
 from collections.abc import Callable, Iterator
@@ -35,7 +35,7 @@ _FREE = ("aten::empty", "aten::new_empty", "aten::detach", "aten::lift_fresh", "
 
 @dataclass
 class Counted:
-    """What a frame launches and moves. by_name: kernels of each kind."""
+    """Kernels launched and bytes moved by a frame. by_name: kernels of each kind."""
 
     by_name: dict[str, int] = field(default_factory=dict)
     moved: int = 0
@@ -69,7 +69,7 @@ def _bytes(values: list[Any]) -> int:
 
 
 class _Launched:
-    """Stands for a Triton kernel: counts a launch and the tensors given, each once."""
+    """Stand-in for a Triton kernel that counts the launch and each tensor argument once."""
 
     def __init__(self, counted: Counted, name: str, extent: Callable[[Tensor], int]) -> None:
         self._counted, self._name, self._extent = counted, name, extent
@@ -84,8 +84,8 @@ class _Launched:
 
 @contextmanager
 def _counting(counted: Counted, positions: int) -> Iterator[None]:
-    """Count within the block. positions: that each row attends to."""
-    # Published figures are read without Triton.
+    """Count within the `with` block. positions: number of positions that each row attends to."""
+    # Imported here because `benchmarks.document` imports this module without Triton.
     from engine.models.kernels import attention, elementwise, products, sampling
 
     def attended(q: Tensor, k: Tensor, v: Tensor, *more: Any, **options: Any) -> Tensor:
@@ -100,13 +100,13 @@ def _counting(counted: Counted, positions: int) -> Iterator[None]:
         return tensor.nbytes
 
     def read(tensor: Tensor) -> int:
-        """Of a layer's cache the positions in use, of parts of splits those in use."""
+        """Return the bytes of a tensor; of a layer's cache, only those of the positions in use."""
         if tensor.dim() == 5:
             return tensor.nbytes * min(positions, tensor.shape[3]) // tensor.shape[3]
         return tensor.nbytes
 
     def one(tensor: Tensor) -> int:
-        """Of a cache or a table of angles one position."""
+        """Return the bytes of a tensor; of a cache or a rotary table, only those of one position."""
         return tensor.nbytes // (tensor.shape[3] if tensor.dim() == 5 else tensor.shape[0] if tensor.dim() == 3 else 1)
 
     stand_ins = [
@@ -133,13 +133,13 @@ def _counting(counted: Counted, positions: int) -> Iterator[None]:
                 each.stop()
 
 
-@torch.no_grad()  # in inference mode copies and products come undivided
+@torch.no_grad()  # not inference mode, where copies and products are not decomposed
 def count(
     positions: int, *, merged: bool, fused: bool, sampling: bool = False, precision: Precision = "bf16"
 ) -> Counted:
-    """Count a frame at S2-Pro's sizes behind so many positions.
+    """Count a frame at S2-Pro's sizes after `positions` positions.
 
-    merged: whether w1 and w3 are one product. fused, sampling: whether blocks, and draws, run in fused kernels.
+    merged: whether w1 and w3 are one product. fused, sampling: whether blocks and sampling use fused kernels.
     """
     sizes = s2_pro()
     slow, fast = random_dual_ar(sizes.dual_ar, torch.bfloat16, META, seed=0)
@@ -163,7 +163,7 @@ def count(
 
 
 def run(positions: int) -> dict[str, Any]:
-    """Count the ways of a frame."""
+    """Count all variants of a frame."""
     merged, fused = {"merged": True, "fused": False}, {"merged": True, "fused": True}
     ways: dict[str, dict[str, Any]] = {
         "bf16, plain, w1 and w3 apart": {"merged": False, "fused": False},
@@ -181,7 +181,7 @@ def run(positions: int) -> dict[str, Any]:
 
 
 def table(found: dict[str, Any]) -> Table:
-    """The printed and published table."""
+    """Return the table that is printed and published."""
     rows = [[name, f"{way['kernels']:,}", f"{way['bytes'] / 1e9:.3f}"] for name, way in found["ways"].items()]
     title = f"A frame of S2-Pro behind {found['positions']} positions, counted on meta tensors"
     return Table(title, ["", "kernels", "GB moved"], rows, ["No GPU has run these kernels yet."])

@@ -1,12 +1,12 @@
-"""From the click to the first sample in a browser: Reprise's player against Gradio's streaming, on one stream.
+"""Time from the click to the first sample in a browser: Reprise's player against Gradio's streaming.
 
     python -m benchmarks.speed.page_latency [--runs 5]
 
-A page with two buttons on one generator, which yields recorded speech in chunks at the rate of an engine that takes
-half a second per second of sound. One button sends them to Reprise's player (events into an audio worklet), the
-other to `gr.Audio(streaming=True, autoplay=True)` (HLS through ffmpeg). Headless Chromium clicks each in turn, in a
-new page, and reads from the audio clock when the first sample was played, and how often playback paused
-afterwards. Requires Chromium, and ffmpeg for Gradio's streaming.
+The page has two buttons with the same generator, which yields recorded speech in chunks at the rate of an engine with a
+real-time factor of 0.5. One button sends the chunks to Reprise's player (events into an audio worklet), the other to
+`gr.Audio(streaming=True, autoplay=True)` (HLS through ffmpeg). Headless Chromium clicks each in turn, in a new page,
+and reads from the audio clock when the first sample was played and how often playback paused afterwards. Requires
+Chromium, and ffmpeg for Gradio's streaming.
 """
 
 import base64
@@ -29,14 +29,14 @@ from web.http.routes import AllowedRoutes, RouteKind
 from web.serve import launch, private_folder
 from web.ui.components import player
 
-CHUNKS = (0.046, 0.2, 1.0)  # seconds of sound
-PACE = 0.5  # seconds of work for one of sound
+CHUNKS = (0.046, 0.2, 1.0)  # seconds of audio
+PACE = 0.5  # seconds of simulated computation per second of audio
 SECONDS = 4.0
 WAYS = ("player", "streamed")
 NAMES = {"player": "Reprise's player", "streamed": "gr.Audio(streaming=True)"}
 _PATIENCE = 60_000  # ms
 
-# Start of an audio element's playback: its clock, counted back from the first observed movement.
+# Finds the start of an audio element's playback by subtracting its clock from the time when it was first seen moving.
 WATCH = """(seconds) => {
   const seen = { startedAt: null, stalls: 0, ended: false };
   let moved = { at: 0, now: performance.now() };
@@ -60,7 +60,7 @@ WATCH = """(seconds) => {
 
 
 class Everything(AllowedRoutes):
-    """All routes: Gradio's streaming has some that Reprise's page does not use."""
+    """All routes, because Gradio's streaming has some that Reprise's page does not use."""
 
     def kind(self, method: str, path: str) -> RouteKind | None:
         return super().kind(method, path) or "static"
@@ -70,7 +70,7 @@ ANYTHING = GatePolicy(AllowedHosts("127.0.0.1"), Everything())
 
 
 def stream(samples: NDArray[np.int16], rate: int, seconds: float) -> Iterator[NDArray[np.int16]]:
-    """Yield chunks of the given seconds, each after the time that the simulated engine takes."""
+    """Yield chunks of the given seconds, each after the computation time of the simulated engine."""
     size = round(seconds * rate)
     due = time.perf_counter()
     for start in range(0, len(samples), size):
@@ -81,7 +81,7 @@ def stream(samples: NDArray[np.int16], rate: int, seconds: float) -> Iterator[ND
 
 
 def page(samples: NDArray[np.int16], rate: int) -> gr.Blocks:
-    """A page with both players."""
+    """Create the page with both players."""
 
     def to_player(seconds: str, ticket: str) -> Iterator[dict[str, Any]]:
         own = {"ticket": ticket, "status": ""}
@@ -111,7 +111,7 @@ def page(samples: NDArray[np.int16], rate: int) -> gr.Blocks:
 
 
 def listen(browser: Browser, url: str, way: str, seconds: float) -> dict[str, float]:
-    """One run in a new page: seconds from the click to the first sample, and the number of pauses after it."""
+    """Run once in a new page. Return the seconds from the click to the first sample, and the number of pauses after."""
     context = browser.new_context()
     context.set_default_timeout(_PATIENCE)
     try:
@@ -156,13 +156,13 @@ def measure(runs: int) -> dict[str, Any]:
 
 
 def figures(chunk: float, way: str, runs: Sequence[Mapping[str, float]]) -> dict[str, Any]:
-    """Medians and worsts of the runs."""
+    """Return the medians and the worst values of the runs."""
     values = {name: spread(run[name] for run in runs) for name in ("first", "waits")}
     return {"chunk_s": chunk, "way": way, "runs": len(runs), **values}
 
 
 def table(found: Mapping[str, Any]) -> Table:
-    """The printed and published table."""
+    """Return the table that is printed and published."""
     by = {(row["chunk_s"], row["way"]): row for row in found["rows"]}
     rows = []
     for chunk in dict.fromkeys(row["chunk_s"] for row in found["rows"]):

@@ -1,14 +1,14 @@
-"""What a visit to the page loads of ours, and how long until it can be used.
+"""Size of the page's own files that a visit loads, and the time until the page can be used.
 
     python -m benchmarks.speed.page_weight [--runs 5]
 
-Serves the page over the bundled model with a new library and visits it with headless Chromium, each time as a new
-visitor with an empty cache, then once more with a full one. It adds up what the first visit was sent: our modules,
-words, styles and markup, compressed as they were sent, apart from fonts and from Gradio's own files.
+Serves the page with the bundled model and a new library, and visits it with headless Chromium, each time as a new
+visitor with an empty cache, then once more with a full one. The sizes of the first visit are those of the compressed
+responses: our modules, words, styles and markup, separately from fonts and from Gradio's own files.
 
-Times are on the page's own clock, from the navigation. First paint: the first text or picture (First Contentful Paint).
-Usable: the voices are shown, and Speak can be pressed and heard. Interactive: usable, and the main thread has become
-quiet, that is, the last task of more than 50 ms before five seconds without any has ended (Time to Interactive).
+Times count from the navigation, on the page's own clock. First paint: the first text or picture (First Contentful
+Paint). Usable: the voices are shown, and Speak is enabled and its player loaded. Interactive: usable, and the last task
+of more than 50 ms before five seconds without any has ended (Time to Interactive).
 """
 
 import re
@@ -43,7 +43,7 @@ WATCH = """
   }).observe({ type: 'longtask', buffered: true });
 """
 QUIET = 5_000  # ms without a long task
-BUDGET = 350_000  # bytes of ours before fonts
+BUDGET = 350_000  # bytes of our files without fonts
 _PATIENCE = 60_000  # ms
 TIMES = ("first paint", "usable", "interactive")
 Times = dict[str, float]
@@ -51,7 +51,7 @@ Times = dict[str, float]
 
 @contextmanager
 def served() -> Iterator[str]:
-    """Serve the app with a new library; yields its link."""
+    """Serve the app with a new library. Yield its link."""
     with tempfile.TemporaryDirectory() as folder:
         command = [sys.executable, "app.py", "--port", str(PORT), "--no-open", "--database", f"{folder}/voices.db"]
         app = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
@@ -64,14 +64,14 @@ def served() -> Iterator[str]:
 
 
 def kind_of(url: str) -> str:
-    """Whose file it is."""
+    """Classify a file as a font, ours or Gradio's."""
     if url.endswith(".woff2"):
         return "fonts"
     return "ours" if OURS in url else "Gradio's, and the page itself"
 
 
 def visit(browser: Browser, url: str) -> tuple[Times, Times, Counter[str]]:
-    """Visit with an empty cache, then with a full one. Returns the seconds of both, and bytes of the first by kind."""
+    """Visit with an empty cache, then with a full one. Return the times of both, and bytes of the first by kind."""
     context = browser.new_context()
     context.request.get(url)  # exchanges the link's token for a cookie, and loads nothing else
     page = context.new_page()
@@ -92,7 +92,7 @@ def visit(browser: Browser, url: str) -> tuple[Times, Times, Counter[str]]:
 
 
 def times(page: Page) -> Times:
-    """Seconds of a page that was just opened, by TIMES, when they are over."""
+    """Wait until a page that was just opened is interactive. Return the seconds by the names in TIMES."""
     usable = float(page.wait_for_function(READY, timeout=_PATIENCE).json_value())
     quiet = f"""() => {{
       const last = Math.max({usable}, ...window.longTasks);
@@ -104,7 +104,7 @@ def times(page: Page) -> Times:
 
 
 def measure(runs: int) -> dict[str, Any]:
-    """Visit so many times."""
+    """Visit the page `runs` times."""
     with served() as url, chromium() as browser:
         visits = [visit(browser, url) for _ in range(runs)]
     kinds = sorted(visits[0][2])
@@ -118,7 +118,7 @@ def measure(runs: int) -> dict[str, Any]:
 
 
 def table(found: Mapping[str, Any]) -> Table:
-    """The figures as a table."""
+    """Return the table that is printed and published."""
     rows: list[list[Cell]] = [[f"sent, {kind}", f"{size / 1000:.0f} kB", None] for kind, size in found["bytes"].items()]
     for name in TIMES:
         both = (found["first"][name], found["again"][name])

@@ -1,6 +1,6 @@
-"""The two transformers of a release, run in a plain way: the model of `reference_baseline`.
+"""A plain implementation of a release's two transformers: the model of `reference_baseline`.
 
-Uses only the weights of the engine's modules, and the embedding lookup.
+Of the engine's modules it uses only the weights and the embedding lookup.
 """
 
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ from engine.models.sampling import REPETITION_TEMPERATURE, REPETITION_TOP_P, Sam
 
 
 class PlainStack:
-    """A transformer over a cache of fixed length; every pass attends to all of it."""
+    """A transformer with a KV cache of fixed length. Every pass attends to the whole cache."""
 
     def __init__(self, stack: Transformer, positions: int) -> None:
         config, weight = stack.config, stack.norm.weight
@@ -29,11 +29,11 @@ class PlainStack:
         self._repeats = config.n_head // config.n_local_heads
         frequencies = 1.0 / config.rope_base ** (torch.arange(0, config.head_dim, 2).float() / config.head_dim)
         angles = torch.arange(positions).float()[:, None] * frequencies
-        # In bf16 for all weight dtypes: the release was trained with a rounded table.
+        # In bf16 for all weight dtypes, because the release was trained with a rounded table.
         self._rope = torch.stack((angles.cos(), angles.sin()), dim=-1).bfloat16().to(weight.device)
 
     def run(self, x: Tensor, start: int) -> Tensor:
-        """x `[1, T, D]` at the positions from `start` on → the last block's output `[1, T, D]`, not normed."""
+        """Run x `[1, T, D]` at the positions from `start`. Return the last block's output `[1, T, D]`, not normed."""
         places = torch.arange(start, start + x.shape[1], device=x.device)
         seen = torch.arange(self.positions, device=x.device) <= places[:, None]
         for layer, block in enumerate(self._blocks):
@@ -43,7 +43,7 @@ class PlainStack:
         return x
 
     def _attention(self, attention: CachedAttention, x: Tensor, places: Tensor, seen: Tensor, layer: int) -> Tensor:
-        """x `[1, T, D]`, places `[T]`, seen bool `[T, positions]` → `[1, T, D]`."""
+        """Attend from x `[1, T, D]` at places `[T]`, with mask seen bool `[T, positions]`. Return `[1, T, D]`."""
         heads, groups, width = attention.heads, attention.groups, attention.head_dim
         fused = attention.wqkv(x).view(1, x.shape[1], heads + 2 * groups, width)
         q, k, v = fused.split((heads, groups, groups), dim=2)
@@ -58,20 +58,20 @@ class PlainStack:
         return out
 
     def _turned(self, x: Tensor, places: Tensor) -> Tensor:
-        """The pairs (x0, x1), (x2, x3), … of x `[1, T, H, d]`, turned in fp32."""
+        """Rotate the pairs (x0, x1), (x2, x3), … of x `[1, T, H, d]` in fp32 (rotary embedding)."""
         even, odd = x.float().unflatten(-1, (-1, 2)).unbind(-1)
         cos, sin = self._rope[places, None].float().unbind(-1)
         return torch.stack((even * cos - odd * sin, odd * cos + even * sin), dim=-1).flatten(-2).to(x.dtype)
 
 
 def norm(x: Tensor, of: RMSNorm) -> Tensor:
-    """x `[…, D]`, normalised in fp32, cast back and scaled."""
+    """Apply RMSNorm to x `[…, D]`: normalise in fp32, cast back and scale."""
     wide = x.float()
     return (wide * torch.rsqrt(wide.square().mean(-1, keepdim=True) + of.eps)).to(x.dtype) * of.weight
 
 
 def draw(logits: Tensor, options: SamplingOptions, generator: torch.Generator) -> int:
-    """One value of all logits `[V]`, as the release's sampling has it; greedy at temperature 0."""
+    """Sample a value from all logits `[V]` as the release does; greedy at temperature 0."""
     if options.temperature == 0:
         return int(logits.argmax().item())
     noise = torch.empty_like(logits, dtype=torch.float32).exponential_(generator=generator)
@@ -79,7 +79,7 @@ def draw(logits: Tensor, options: SamplingOptions, generator: torch.Generator) -
 
 
 def probabilities(logits: Tensor, options: SamplingOptions) -> Tensor:
-    """Logits `[V]` → fp32 `[V]`: without what is beyond top_p of the mass, or beyond the top_k likeliest."""
+    """Convert logits `[V]` to probabilities fp32 `[V]` after top_p and top_k filtering."""
     ranked, order = logits.float().sort(descending=True)
     drop = ranked.softmax(-1).cumsum(-1) > options.top_p
     drop[options.top_k :] = True
@@ -89,7 +89,7 @@ def probabilities(logits: Tensor, options: SamplingOptions) -> Tensor:
 
 
 class PlainModel:
-    """Both transformers, frame by frame, one request at a time.
+    """Both transformers, generating frame by frame, one request at a time.
 
     residual_size: entries of a residual codebook.
     """
@@ -102,13 +102,13 @@ class PlainModel:
 
     @property
     def positions(self) -> int:
-        """Positions of a prompt and its speech."""
+        """Most positions of a prompt and its speech."""
         return self._slow.positions
 
     def frames(
         self, prompt: Tensor, budget: int, options: SamplingOptions, generator: torch.Generator
     ) -> Iterator[list[int]]:
-        """The K codes of each frame behind the prompt `[K + 1, P]`, until the model ends the turn or the budget."""
+        """Yield the K codes of each frame after the prompt `[K + 1, P]`, until the turn ends or for `budget` frames."""
         columns, start, recent = prompt.to(self.device), 0, list[int]()
         free = SamplingOptions(REPETITION_TEMPERATURE, REPETITION_TOP_P, options.top_k)
         for _ in range(budget):
@@ -126,7 +126,8 @@ class PlainModel:
 
     @torch.inference_mode()
     def _slow_step(self, columns: Tensor, start: int) -> tuple[Tensor, Tensor]:
-        """Columns `[K + 1, T]` at `start` → logits of the whole vocabulary `[V]`, and the Fast AR's vector `[D]`."""
+        """Run columns `[K + 1, T]` at `start`. Return logits of the whole vocabulary `[V]` and the Fast AR's vector
+        `[D]`."""
         slow = self._model.slow
         last = self._slow.run(slow.embed(columns[None]), start)[0, -1]
         normed = norm(last, slow.norm)
@@ -141,7 +142,7 @@ class PlainModel:
     def _frame(
         self, vector: Tensor, semantic_code: int, options: SamplingOptions, generator: torch.Generator
     ) -> list[int]:
-        """Complete a frame from its first code: all K codes."""
+        """Complete a frame from its semantic code. Return all K codes."""
         fast, codes = self._model.fast, [semantic_code]
         self._fast.run(fast.fast_project_in(vector)[None, None], 0)
         for position in range(1, fast.codebooks):

@@ -1,12 +1,13 @@
-"""Qwen3-TTS on Reprise and in its own package, on one machine, with the same random weights at a release's sizes.
+"""Qwen3-TTS in Reprise and in its own package, on one machine, with the same random weights at a release's sizes.
 
     python -m benchmarks.speed.qwen3_tts --package ENV/bin/python [--sizes 0.6B 1.7B] [--frames 8] [--rounds 2]
 
-ENV has qwen-tts 0.1.1. The package writes releases of the sizes of Qwen3-TTS-12Hz-*-Base, random weights, but for
-the table of text tokens, of which a frame reads one row. Then frames a second are measured in turn: the package in
-fp32 and in bf16, Reprise in bf16 and in its default precision, and again, each in its own process, behind the same
-prompt of a cloned voice; and MiB of the speech tokenizer's views. Reprise's frames are also compared with the memory's
-floor, the measured bandwidth by the bytes of a frame, and with those of the whole engine, which also decodes the sound.
+ENV is an environment with qwen-tts 0.1.1. The package writes releases with random weights and the sizes of
+Qwen3-TTS-12Hz-*-Base, except for a smaller table of text tokens, of which a frame reads only one row. Then frames per
+second are measured in turn, in several rounds: the package in fp32 and in bf16, Reprise in bf16 and in its default
+precision, each in its own process, after the same prompt of a cloned voice. The MiB of the speech tokenizer's views are
+measured as well. Reprise's frame rate is also compared with the memory's floor (the measured bandwidth divided by the
+bytes of a frame), and with that of the whole engine, which also decodes the audio.
 """
 
 import argparse
@@ -23,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 from benchmarks._report import VIEW_COLUMNS, print_table, save, view_rows
 
-if TYPE_CHECKING:  # the package's Python does not have what the engine needs
+if TYPE_CHECKING:  # the package's Python does not have the engine's dependencies
     from engine.models.quantization import Precision
 
 ROOT = Path(__file__).parents[2]
@@ -32,12 +33,12 @@ CLIP_FRAMES = 100  # 8 s
 SPOKEN_FRAMES = 48
 WORDS = "The words that are spoken in the clip of the voice."
 WIDTHS = {"0.6B": 1024, "1.7B": 2048}
-"""Of the talker; the code predictor is the same."""
+"""Hidden sizes of the talker; the code predictor has the same size in both."""
 TEXT = "This is a sentence to measure how many frames a second come out of the model."
 
 
 def write(folder: Path, size: str) -> None:
-    """Write the release of a size, by the package."""
+    """Write the release of a size with the package."""
     import torch
     from qwen_tts.core.models.configuration_qwen3_tts import Qwen3TTSConfig
     from qwen_tts.core.models.modeling_qwen3_tts import Qwen3TTSForConditionalGeneration
@@ -89,7 +90,7 @@ def write(folder: Path, size: str) -> None:
 
 
 def package(folder: Path, size: str, frames: int, dtype: str) -> float:
-    """Frames a second of the package: the time of so many frames less that of one."""
+    """Return the package's frames per second, from the time of `frames + 1` frames minus that of one."""
     import torch
     from qwen_tts import Qwen3TTSModel, VoiceClonePromptItem
 
@@ -109,7 +110,7 @@ def package(folder: Path, size: str, frames: int, dtype: str) -> float:
 
 
 def reprise(folder: Path, size: str, frames: int, precision: "Precision | None") -> dict[str, Any]:
-    """Frames a second of the engine's runner, those that the memory's bandwidth allows, and the precision.
+    """Return the frames per second of the engine's runner, the bound of the memory bandwidth, and the precision.
 
     precision: None for the engine's own choice.
     """
@@ -155,7 +156,7 @@ def reprise(folder: Path, size: str, frames: int, precision: "Precision | None")
 
 
 def spoken(folder: Path) -> float:
-    """Frames a second of the engine that are also decoded to sound, behind the first chunk."""
+    """Return the frames per second of the whole engine, including decoding to audio, after the first chunk."""
     import io
 
     import soundfile
@@ -182,8 +183,8 @@ def spoken(folder: Path) -> float:
 
 
 def frame_bytes(model: Any, seen: int) -> int:
-    """Least bytes that one frame reads: the talker once, the predictor's blocks in one pass for each residual codebook,
-    each of its heads once, and the keys and values of the positions seen.
+    """Return the least bytes that one frame reads: the talker once, the predictor's blocks once per residual codebook,
+    each of its heads once, and the keys and values of the `seen` positions.
     """
     from engine.serving.memory import held_bytes
 
@@ -195,13 +196,13 @@ def frame_bytes(model: Any, seen: int) -> int:
 
 
 def resident() -> float:
-    """MiB of this process in memory."""
+    """Return the resident memory of this process in MiB."""
     lines = Path("/proc/self/status").read_text().splitlines()
     return next(int(line.split()[1]) / 1024 for line in lines if line.startswith("VmRSS:"))
 
 
 def view(folder: Path, name: str) -> dict[str, Any]:
-    """Load one view of the speech tokenizer in this process and run it; outputs go into the folder."""
+    """Load one view of the speech tokenizer in this process and run it. Write its outputs into the folder."""
     import torch
 
     from engine.families.qwen3_tts.codec_config import read_codec_config
@@ -226,7 +227,7 @@ def view(folder: Path, name: str) -> dict[str, Any]:
 
 
 def run(python: str, task: str, folder: Path, options: argparse.Namespace) -> Any:
-    """The result of a task in a new process of that Python."""
+    """Run a task in a new process of the interpreter `python` and return its result."""
     command = [python, "-m", "benchmarks.speed.qwen3_tts", "--task", task, "--folder", str(folder)]
     command += ["--frames", str(options.frames)]
     done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, cwd=ROOT, env=dict(os.environ))
@@ -249,7 +250,7 @@ def report(folder: Path, options: argparse.Namespace) -> dict[str, Any]:
 
 
 def measure_views(release: Path, options: argparse.Namespace) -> dict[str, Any]:
-    """MiB of the speech tokenizer's file and views, and whether these are exact."""
+    """Measure MiB of the speech tokenizer's file and views, and whether the views are exact."""
     import torch
 
     views = {name: run(sys.executable, f"view-{name}", release, options) for name in ("whole", "encoder", "decoder")}
@@ -260,7 +261,7 @@ def measure_views(release: Path, options: argparse.Namespace) -> dict[str, Any]:
 
 
 def measure_speed(release: Path, size: str, options: argparse.Namespace) -> dict[str, Any]:
-    """Frames a second of each program in turn, and the memory's floor of the last one."""
+    """Measure frames per second of each program in turn, and the memory's floor of the last one."""
     found: dict[str, Any] = {}
     for dtype in ("fp32", "bf16"):
         found[f"package, {dtype}"] = run(options.package, f"package-{size}-{dtype}", release, options)
@@ -272,13 +273,13 @@ def measure_speed(release: Path, size: str, options: argparse.Namespace) -> dict
 
 
 def views_table(found: Mapping[str, Any]) -> tuple[str, list[str], list[list[Any]]]:
-    """Title, columns and rows of the views."""
+    """Return title, columns and rows of the table of views."""
     title = f"Qwen3-TTS's speech tokenizer, random weights; the file has {found['file_mib']:,.1f} MiB"
     return title, VIEW_COLUMNS, view_rows(found["views"])
 
 
 def speed_tables(found: Mapping[str, Any]) -> Iterator[tuple[str, list[str], list[list[Any]]]]:
-    """Title, columns and rows of the frames a second at each size."""
+    """Yield title, columns and rows of the table of frames per second at each size."""
     for size, rounds in found["frames_per_second"].items():
         if not rounds:
             continue
@@ -312,7 +313,7 @@ def _precision(program: str) -> str:
 
 
 def main() -> None:
-    """Measure, or run one task of it."""
+    """Measure everything, or run one task in this process."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--package", help="a Python that has qwen-tts")
     parser.add_argument("--frames", type=int, default=8)

@@ -1,26 +1,26 @@
-"""A straightforward implementation of an S2-like model, and the engine's speed against it on this machine.
+"""A straightforward implementation of an S2-like model, and the engine's speed relative to it on this machine.
 
     python -m benchmarks.speed.reference_baseline [--model FOLDER] [--device cpu] [--threads N] [--runs 5]
 
 `ReferenceBaseline` shares the release's weights, precision, prompts and text normalisation with the engine, and does
 everything else like a plain port of the published reference:
 
-- one request after another, no batches, nothing compiled or captured;
-- every request encodes its reference clip again and reads its whole prompt in one pass; so does every further segment
-  of a text, with the turns before it;
-- keys and values are kept for all positions that the model knows (`max_seq_len`), and every step attends over all of
-  them behind a mask, the key/value heads repeated for each of their queries;
-- the whole vocabulary is multiplied for each semantic token, and all of the Fast AR's for each residual code; codes
-  that cannot be drawn are masked afterwards;
-- the Fast AR goes through a frame position by position, ten passes for ten codebooks;
-- a draw sorts the whole vocabulary and is fetched to the host before the next one;
-- audio is sent every 20 frames, by decoding the whole take from its start again.
+- requests run one after another, without batches and with nothing compiled or captured;
+- every request encodes its reference clip again and prefills its whole prompt in one pass; every further segment of a
+  text prefills the whole conversation again;
+- keys and values are allocated for all positions of the model (`max_seq_len`), and every step attends to all of them
+  with a mask, with the key/value heads repeated for each of their queries;
+- the logits of the whole vocabulary are computed for each semantic token, and of the Fast AR's whole vocabulary for
+  each residual code; invalid codes are masked afterwards;
+- the Fast AR processes a frame position by position, in ten passes for ten codebooks;
+- sampling sorts the whole vocabulary, and each sample is fetched to the host before the next one;
+- audio is sent every 20 frames, by decoding the whole take again from its start.
 
 It has no other waits or copies, and its greedy codes equal the engine's.
 
-A request's time counts from the call to the last sample. The engine uses a saved voice, encoded once; the
-baseline's encoding time is reported separately. Both speak the same texts from the same seeds in turn, but their noise
-and so their takes differ: ratios are between medians. "After" counts only frames and time after the first chunk.
+A request's time counts from the call to the last sample. The engine uses a saved voice, encoded once; the baseline's
+encoding time is reported separately. Both speak the same texts with the same seeds in turn, but their noise and so
+their takes differ, so ratios are between medians. "After" counts only frames and time after the first chunk.
 """
 
 import argparse
@@ -60,9 +60,10 @@ CHUNK_FRAMES = 20
 
 @dataclass(frozen=True)
 class Figures:
-    """One request. Times in seconds from the call; seconds: of audio; first_frames: in the first chunk.
+    """Figures of one request. Times are in seconds from the call.
 
-    encoding: until the reference clip was encoded; 0 if it was encoded before.
+    seconds: length of the audio. first_frames: frames in the first chunk. encoding: time until the reference clip was
+    encoded; 0 if it was encoded before.
     """
 
     frames: int
@@ -78,7 +79,7 @@ class Figures:
 
     @property
     def frames_per_second_after(self) -> float:
-        """After the first chunk; as of the whole when there was but one."""
+        """Frames per second after the first chunk, or of the whole request if there was only one chunk."""
         if self.frames == self.first_frames:
             return self.frames_per_second
         return (self.frames - self.first_frames) / (self.elapsed - self.first_audio)
@@ -89,9 +90,9 @@ class Figures:
 
 
 class ReferenceBaseline:
-    """A loaded release, run in the plain way. Made by `load`; one request at a time.
+    """A loaded release with the plain implementation, for one request at a time. Create it with `load`.
 
-    last: the figures of the request that ended last.
+    last: the figures of the last finished request.
     """
 
     def __init__(
@@ -105,7 +106,7 @@ class ReferenceBaseline:
 
     @classmethod
     def load(cls, model: str | Path = "bundled", device: str = "cpu") -> "ReferenceBaseline":
-        """Load in the precision that the engine chooses for the device. Raises ReleaseError or one of its kinds."""
+        """Load a release in the precision that the engine chooses for the device. Raises ReleaseError."""
         folder = find_release(model)
         precision = choose_precision(device, S2Architecture(read_config(folder), codec_files(folder)[1]))
         dual_ar = load_dual_ar(folder, dtype=activation_dtype(precision, device), device=device)
@@ -125,9 +126,10 @@ class ReferenceBaseline:
         """Yield the take in chunks of samples, float32 mono at the codec's rate.
 
         Args:
-            reference: a clip, as a file's bytes or its path, and its transcript. max_frames: of the whole take.
+            reference: a clip, as a file's bytes or its path, and its transcript.
+            max_frames: limit for the whole take.
 
-        Raises: UnusableReference, InvalidText, and ValueError for a conversation longer than the model's positions.
+        Raises UnusableReference, InvalidText, and ValueError for a conversation longer than the model's positions.
         """
         began, sent, first = time.perf_counter(), 0, (0, 0.0)
         prompt = self._system(*reference)
@@ -147,7 +149,7 @@ class ReferenceBaseline:
         )
 
     def _system(self, source: bytes | Path, transcript: str) -> Tensor:
-        """The system turn's columns, from a clip that is heard for the first time every time."""
+        """Return the system turn's columns, encoding the clip again for each request."""
         clip = prepare_reference(source, self._codec.sample_rate, device=self._model.device)
         spoken, _note = transcript_for(clip, normalise(transcript))
         codes = self._encoder.encode(clip.samples[None, None])[0]
@@ -162,7 +164,7 @@ class ReferenceBaseline:
         most: int | None,
         options: SamplingOptions,
     ) -> Iterator[None]:
-        """Adds one frame to `codes` each time; every segment is a turn behind all that was said before."""
+        """Append one frame to `codes` per iteration. Every segment is a turn after all previous ones."""
         generator = torch.Generator(self._model.device).manual_seed(seed)
         for segment in self._profile.segmentation.plan(text):
             prompt = torch.cat((prompt, self._prompt.user(segment.text)), dim=1)
@@ -178,14 +180,14 @@ class ReferenceBaseline:
             prompt = torch.cat((prompt, self._prompt.frames(said), self._prompt.turn_end()), dim=1)
 
     def _decode(self, codes: list[list[int]], sent: int) -> NDArray[np.float32]:
-        """The whole take again, for the samples of the frames that were not sent yet."""
+        """Decode the whole take again, and return the samples of the frames that were not sent yet."""
         audio = self._decoder.decode(torch.tensor(codes, device=self._model.device).T[None])[0, 0]
         samples: NDArray[np.float32] = audio[sent * self._codec.frame_length :].float().cpu().numpy()
         return samples
 
 
 def speak_plainly(baseline: ReferenceBaseline, text: str, reference: tuple[bytes | Path, str], seed: int) -> Figures:
-    """The figures of one request to the baseline."""
+    """Run one request with the baseline. Return its figures."""
     for _ in baseline.speak(text, reference, seed=seed):
         pass
     assert baseline.last is not None
@@ -193,7 +195,7 @@ def speak_plainly(baseline: ReferenceBaseline, text: str, reference: tuple[bytes
 
 
 def speak_with_engine(engine: Any, text: str, voice: Any, options: Any) -> Figures:
-    """The same request to an `Engine`, timed from outside it like the baseline."""
+    """Run the same request with an `Engine`, timed from outside like the baseline. Return its figures."""
     began, first_frames, first_audio = time.perf_counter(), 0, 0.0
     speech = engine.speak(text, voice, options)
     for chunk in speech:
@@ -206,7 +208,7 @@ def speak_with_engine(engine: Any, text: str, voice: Any, options: Any) -> Figur
 
 
 def medians(runs: list[Figures]) -> dict[str, float]:
-    """Of what is reported, over the runs."""
+    """Return the medians of the reported figures over the runs."""
     return {
         "audio_s": statistics.median(run.seconds for run in runs),
         "frames_per_second": statistics.median(run.frames_per_second for run in runs),
@@ -217,7 +219,7 @@ def medians(runs: list[Figures]) -> dict[str, float]:
     }
 
 
-# What is compared, and whether more of it is better.
+# Compared figures, and whether higher is better.
 COMPARED = {
     "frames_per_second": True,
     "frames_per_second_after": True,
@@ -227,7 +229,7 @@ COMPARED = {
 
 
 def ratios(baseline: dict[str, float], engine: dict[str, float]) -> dict[str, float]:
-    """The engine's advantage as a factor, by figure."""
+    """Return the engine's advantage as a factor, by figure."""
     return {
         name: engine[name] / baseline[name] if more_is_better else baseline[name] / engine[name]
         for name, more_is_better in COMPARED.items()
@@ -235,7 +237,7 @@ def ratios(baseline: dict[str, float], engine: dict[str, float]) -> dict[str, fl
 
 
 def in_turn(count: int, *ways: Callable[[int], Figures]) -> list[list[Figures]]:
-    """Alternating runs of each implementation with the seeds 1 to `count`, so that load on the machine affects all."""
+    """Alternate runs of the implementations with seeds 1 to `count`, so that load on the machine affects all."""
     found: list[list[Figures]] = [[] for _ in ways]
     for seed in range(1, count + 1):
         for runs, way in zip(found, ways, strict=True):
@@ -247,12 +249,13 @@ LISTENERS = 4
 
 
 def measure(options: argparse.Namespace) -> dict[str, Any]:
-    """Measure baseline and engine in turn, by text; then four requests, sequential and concurrent.
+    """Measure baseline and engine in turn, by text; then four requests, sequential with the baseline and concurrent
+    with the engine.
 
-    Each has PyTorch's threads as it chooses them: the engine makes frames and sound at the same time and so takes
-    fewer for each.
+    Each uses its own number of PyTorch threads. The engine uses fewer, because it generates frames and decodes audio at
+    the same time.
     """
-    # Imported here because it imports the engine, which the baseline does not need.
+    # Imported here because these modules import the engine, which the baseline does not need.
     from benchmarks.speed.speaking import TEXTS
     from engine.engine import Engine, SpeakOptions
 
@@ -276,7 +279,7 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
     for name, text in TEXTS.items():
         ways = [partial(way, text) for way in (plainly, engaged)]
         for way in ways:
-            way(0)  # warms up
+            way(0)  # warm-up
         plain, ours = map(medians, in_turn(options.runs, *ways))
         found["texts"][name] = {"baseline": plain, "engine": ours, "ratios": ratios(plain, ours)}
     found["listeners"] = many(partial(plainly, text), partial(engaged, text))
@@ -285,7 +288,8 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def many(plainly: Callable[[int], Figures], engaged: Callable[[int], Figures]) -> dict[str, float]:
-    """Frames a second in all for LISTENERS requests: one after the other, and at once."""
+    """Measure the total frames per second of LISTENERS requests: sequential with the baseline, concurrent with the
+    engine."""
     began = time.perf_counter()
     plain = sum(plainly(seed).frames for seed in range(LISTENERS)) / (time.perf_counter() - began)
     began = time.perf_counter()
@@ -333,7 +337,7 @@ def main() -> None:
     if options.threads:
         torch.set_num_threads(options.threads)
     found = measure(options)
-    model = Path(options.model).name  # of a folder, only what it is called: results are published
+    model = Path(options.model).name  # only the name of a folder, because results are published
     title = f"Speaking with {model} on {options.device}: a plain port and the engine, medians of {options.runs}"
     columns = ["", "audio", "frames/s", "after", "real-time factor", "first audio", "of it, encoding"]
     _report.print_table(title, columns, list(_rows(found)))

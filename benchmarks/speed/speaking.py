@@ -1,8 +1,8 @@
-"""Real-time factor, and time from the request to the first audio.
+"""Real-time factor and time to first audio.
 
     python -m benchmarks.speed.speaking [--model FOLDER] [--device cpu] [--threads N] [--runs 7]
 
-The voice is saved: its reference is encoded once, before the runs. The first run is a warm-up and not
+The voice is saved: its reference is encoded before the runs. The first run of each text is a warm-up and is not
 counted.
 """
 
@@ -33,7 +33,7 @@ TEXTS = {
 
 @dataclass(frozen=True)
 class Run:
-    """One request: seconds of audio, seconds until its first and its last chunk, and how it ended."""
+    """One request: seconds of audio, seconds until the first and the last chunk, and the stop reason."""
 
     seconds: float
     first_audio: float
@@ -42,7 +42,7 @@ class Run:
 
     @property
     def real_time_factor(self) -> float:
-        """Seconds of work per second of audio."""
+        """Seconds of computation per second of audio."""
         return self.elapsed / self.seconds
 
 
@@ -59,13 +59,13 @@ def run(engine: Engine, text: str, voice: Any, seed: int) -> Run:
 
 
 def timed(action: Any) -> tuple[Any, float]:
-    """The action's result, and its seconds."""
+    """Run the action. Return its result and the seconds that it took."""
     began = time.perf_counter()
     return action(), time.perf_counter() - began
 
 
 def figures(runs: list[Run]) -> dict[str, Any]:
-    """Medians, with the worst of each beside it."""
+    """Return medians and worst values."""
     factors, firsts = [each.real_time_factor for each in runs], [each.first_audio for each in runs]
     return {
         "audio_s": round(statistics.median(each.seconds for each in runs), 2),
@@ -106,7 +106,7 @@ def main() -> None:
         "reference_s": round(len(speaker.reference.read()[0]) / speaker.reference.read()[1], 1),
         "peak_memory_mib": round(memory),
     }
-    model = Path(engine.name).name  # of a folder, only what it is called: results are published
+    model = Path(engine.name).name  # only the name of a folder, because results are published
     _print(f"Speaking with {model} on {engine.device}, median of {options.runs} (worst)", found, stages)
     about = {"model": model, "device": engine.device}
     keep("speaking", {**about, "stages": stages, "speaking": found})

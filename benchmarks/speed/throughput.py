@@ -2,15 +2,15 @@
 
     python -m benchmarks.speed.throughput [--model FOLDER] [--device cpu] [--most N] [--runs 3]
 
-Each listener is a thread that requests its own text with its own seed, in a saved voice of the evaluation
-set, and reads all chunks; all start at the same moment. The engine has one slot per listener, as far as they fit into
-memory; other requests queue, and the queueing time counts. For the ratio the same requests run one after the other on
-the same engine, in the same run.
+Each listener is a thread that requests its own text with its own seed, in a saved voice of the evaluation set, and
+reads all chunks. All start at the same moment. The engine has one slot per listener, or as many as fit into memory;
+further requests queue, and the queueing time counts. For the ratio, the same requests run one after the other on the
+same engine.
 
-A frame counts when its audio has arrived, also in an abandoned attempt. Codes are frames times codebooks. The
-real-time factor is per listener: seconds until its last chunk by seconds of audio. An underrun is a moment at
-which a listener that plays from its first chunk without pausing has no audio. With fewer than a hundred requests
-the 99th percentile is the largest value.
+A frame counts when its audio has arrived, even if its attempt is abandoned later. Codes are frames times codebooks. The
+real-time factor is per listener: seconds until the last chunk divided by seconds of audio. An underrun is a moment at
+which a listener that started to play with the first chunk has no audio left. With fewer than a hundred requests, the
+99th percentile is the largest value.
 """
 
 import argparse
@@ -30,7 +30,7 @@ from engine.engine import Engine, SpeakOptions, choose_device
 from engine.voice import Voice
 
 CPU_MOST, GPU_MOST = 8, 64
-SENTENCES = 3  # that each listener hears
+SENTENCES = 3  # per listener
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Request:
 
 @dataclass(frozen=True)
 class Take:
-    """The result of a request. Times in seconds: began and ended on one clock, first_audio from the request on."""
+    """The result of a request. Times are in seconds: began and ended on one clock, first_audio from the request."""
 
     began: float
     ended: float
@@ -60,12 +60,12 @@ class Take:
 
 
 def counts(most: int) -> list[int]:
-    """1, 2, 4, … and `most`."""
+    """Return the powers of two below `most`, and `most`."""
     return [*(2**i for i in range((most - 1).bit_length())), most]
 
 
 def requests(voices: Sequence[Voice], sentences: Sequence[str], count: int) -> list[Request]:
-    """`count` different requests, the same on every call."""
+    """Return `count` different requests, the same on every call."""
     return [
         Request(" ".join(random.Random(i).sample(sentences, SENTENCES)), voices[i % len(voices)], seed=i)
         for i in range(count)
@@ -99,17 +99,17 @@ def one_by_one(engine: Engine, asked: Sequence[Request]) -> list[Take]:
 
 
 def speed(takes: Sequence[Take]) -> float:
-    """Frames a second, from the first request to the last chunk."""
+    """Return frames per second from the first request to the last chunk."""
     return sum(take.frames for take in takes) / (max(t.ended for t in takes) - min(t.began for t in takes))
 
 
 def speed_alone(takes: Sequence[Take]) -> float:
-    """Frames a second of those that came one after the other, without the time between them."""
+    """Return frames per second of sequential requests, without the time between them."""
     return sum(take.frames for take in takes) / sum(take.ended - take.began for take in takes)
 
 
 def figures(runs: Sequence[Sequence[Take]], alone: Sequence[Take], codebooks: int) -> dict[str, Any]:
-    """Of several runs of the same requests, against the same requests alone."""
+    """Return the figures of several concurrent runs of the same requests, compared with these requests alone."""
     takes = [take for run in runs for take in run]
     frames, before = statistics.median(map(speed, runs)), speed_alone(alone)
     return {
@@ -129,7 +129,7 @@ def figures(runs: Sequence[Sequence[Take]], alone: Sequence[Take], codebooks: in
 def measure(
     model: str, device: str, *, most: int | None, runs: int, sentences: Sequence[str] | None = None
 ) -> dict[str, Any]:
-    """Run all measurements. sentences: for the texts; by default those of the evaluation set."""
+    """Run all measurements. sentences: to make the texts from; by default those of the evaluation set."""
     evaluation = EvaluationSet.load()
     known = [clip.text for speaker in evaluation.speakers for clip in speaker.sentences]
     with_most = most or (GPU_MOST if choose_device(device).type == "cuda" else CPU_MOST)
@@ -152,12 +152,12 @@ def measure(
 
 
 def _warm_up(engine: Engine, asked: Sequence[Request]) -> None:
-    """Speak with every voice, capture all graphs, and use all slots."""
+    """Speak with every voice concurrently, so that prompts are cached and graphs captured."""
     at_once(engine, asked)
 
 
 def table(found: Mapping[str, Any]) -> Table:
-    """The printed and published table."""
+    """Return the table that is printed and published."""
     title = (
         f"Listeners at once with {found['model']} on {found['device']}, {found['slots']} slots: "
         f"medians (99th percentile), {found['runs']} runs"

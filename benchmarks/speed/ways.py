@@ -1,6 +1,6 @@
-"""The modes in which the engine's model runner makes frames, and the frame rate of one listener in each.
+"""The modes in which the engine's model runner generates frames, and the frame rate of one listener in each.
 
-Weights are random (see `sizes`); drawn tokens, the end of a turn included, are ignored.
+Weights are random (see `sizes`). Sampled tokens, including the end of a turn, are ignored.
 """
 
 import os
@@ -25,14 +25,14 @@ from engine.serving.runner.model_runner import ModelRunner
 from engine.serving.runner.prefix_cache import PrefixCache
 from engine.serving.runner.step_runners import GraphMode
 
-# A voice of a ten-second clip and a sentence.
+# Positions of a voice with a ten-second clip and a sentence.
 PROMPT = 300
 WARM_UP = 3
 
 
 @dataclass(frozen=True)
 class Way:
-    """One mode of running a model's frames."""
+    """One mode of the model runner."""
 
     name: str
     precision: Precision
@@ -43,7 +43,7 @@ class Way:
 
 @dataclass(frozen=True)
 class Bench:
-    """Device, model and length of the measurement. bandwidths: bytes per second, by measurement."""
+    """Device, model and length of a measurement. bandwidths: bytes per second, by kind of measurement."""
 
     device: torch.device
     sizes: Sizes
@@ -55,7 +55,7 @@ class Bench:
 
 
 def ways(device: torch.device, architecture: Architecture) -> list[Way]:
-    """The modes to compare on a device; the first is the baseline."""
+    """Return the modes to compare on a device. The first one is the baseline."""
     usual = choose_precision(device, architecture)
     others: tuple[Precision, ...] = ("fp32", "bf16", "int8")
     if device.type != "cuda":
@@ -79,7 +79,7 @@ def ways(device: torch.device, architecture: Architecture) -> list[Way]:
 
 
 def build(bench: Bench, precision: Precision) -> DualAR:
-    """A model of random weights. Raises DeviceUnavailable or InvalidOption for a precision that cannot be had."""
+    """Build a model with random weights. Raises DeviceUnavailable or InvalidOption for an unavailable precision."""
     dtype = activation_dtype(precision, bench.device)
     slow, fast = random_dual_ar(bench.sizes.dual_ar, dtype, bench.device, seed=0)
     quantize_block(slow, precision, stack="slow")
@@ -90,14 +90,14 @@ def build(bench: Bench, precision: Precision) -> DualAR:
 
 
 def fuse_model(model: DualAR, sizes: Sizes) -> str | None:
-    """Give a model the kernels that an engine gives it on a GPU. Returns why some are not used, or None."""
+    """Use the fused kernels that the engine uses on a GPU. Return the reasons why some are not used, or None."""
     whys = [fuse(stack) for stack in (model.slow, model.fast)]
     whys.append(fuse_sampling(model.slow, (model.slow.semantic_codebook_size + 1, sizes.residual_size)))
     return "; ".join(filter(None, whys)) or None
 
 
 def new_runner(bench: Bench, model: DualAR, mode: GraphMode, slots: int) -> ModelRunner:
-    """The engine's runner, with nothing recorded yet."""
+    """Create the engine's runner, with nothing captured yet."""
     capture: GraphCapture | None = None
     if mode != "off":
         on_gpu = bench.device.type == "cuda"
@@ -114,7 +114,7 @@ def new_runner(bench: Bench, model: DualAR, mode: GraphMode, slots: int) -> Mode
 
 
 def record(runner: ModelRunner) -> float:
-    """Seconds until everything is recorded."""
+    """Capture all graphs. Return the seconds that it took."""
     began = time.perf_counter()
     while runner.capture_next():
         pass
@@ -122,7 +122,7 @@ def record(runner: ModelRunner) -> float:
 
 
 def frames_per_second(runner: ModelRunner, bench: Bench) -> float:
-    """One listener's frames behind a prompt."""
+    """Measure one listener's frames per second after a prompt."""
     columns = torch.zeros(bench.sizes.dual_ar.num_codebooks + 1, bench.prompt, dtype=torch.long)
     runner.begin(0, Prompt(columns), SamplingOptions(), key=1)
     while not runner.prefill([0]):
@@ -139,6 +139,6 @@ def frames_per_second(runner: ModelRunner, bench: Bench) -> float:
 
 
 def has_compiler() -> bool:
-    """Whether `torch.compile` would find what it needs."""
+    """Return whether a C compiler for `torch.compile` is installed."""
     names = (os.environ.get("CC"), "cc", "gcc", "clang")
     return any(shutil.which(name) for name in names if name)

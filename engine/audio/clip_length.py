@@ -1,8 +1,8 @@
-"""The length of clip that is recommended for a voice, in seconds.
+"""Recommended length of a reference clip, in seconds.
 
-The page, the doctor, the sentences in all languages and the README say these numbers (`tests/test_clip_length.py`).
+The page, the doctor, the sentences in all languages and the README state these numbers (`tests/test_clip_length.py`).
 """
 
-SHORTEST_ADVISED = 5.0  # the clips that models learn to continue have 5 to 30
+SHORTEST_ADVISED = 5.0  # models are trained to continue clips of 5 to 30 s
 BEST_FROM, BEST_TO = 8.0, 15.0  # enough to characterise a voice, and not more than a model makes use of
-LONGEST_USED = 30.0  # of which a voice is made, the silence at the end included
+LONGEST_USED = 30.0  # maximum length of a prepared clip, including the silence at the end

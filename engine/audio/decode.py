@@ -1,8 +1,8 @@
-"""Audio files in: soundfile for wav, flac, ogg, opus, mp3 and aiff, PyAV for m4a/aac, webm and the rest.
+"""Decoding of audio files: soundfile for wav, flac, ogg, opus, mp3 and aiff, PyAV for m4a/aac, webm and the rest.
 
-Metadata of a file, its length above all, is not trusted: blocks are decoded, mixed and counted until the limit is
-passed, so that a false header or ten hours of mp3 cost no more memory or time than the longest clip allowed. Only
-audio formats and codecs are tried, so that no picture is decoded, and none that can refer to another file or address.
+Metadata of a file, above all its length, is not trusted: blocks are decoded, mixed and counted up to the limit, so that
+a false header or ten hours of mp3 take no more memory or time than the longest clip allowed. Only audio formats and
+codecs are tried: no pictures, and no formats that can refer to another file or address.
 """
 
 import io
@@ -27,22 +27,22 @@ from engine.files.bounded import MAX_CLIP_FILE_BYTES, open_regular
 Source = bytes | str | Path
 
 LONGEST = 90.0  # seconds
-_CODEC_PADDING = 0.2  # seconds that lossy encoders add to a clip that was cut to the limit
+_CODEC_PADDING = 0.2  # seconds that lossy encoders may add to a clip of maximum length
 LOWEST_RATE, HIGHEST_RATE = 8_000, 192_000  # Hz
-_BLOCK = 1 << 18  # values decoded at a time, all channels together
-_MOST_PACKETS = 20_000  # of a file; 90 seconds of AAC at the highest rate are 16,900
+_BLOCK = 1 << 18  # values decoded at a time, over all channels
+_MOST_PACKETS = 20_000  # per file; 90 seconds of AAC at the highest rate are 16,900
 
-_MOST_PLANES = 7  # that PyAV counts correctly: it searches for the end of a list that has no room for one after 8
+_MOST_PLANES = 7  # PyAV counts planes up to an end mark, for which its list has no room after 8
 
-# Beginnings of the files that soundfile reads. Its library has many more formats, old and little tested ones, and tries
-# them all on a file that it does not recognise.
+# Magic bytes of the files that soundfile reads. libsndfile supports many more formats, old and little tested ones, and
+# tries them all on a file that it does not recognise.
 _SOUNDFILE = re.compile(
     rb"RIFF....WAVE|RIFX....WAVE|RF64....WAVE|riff\x2e\x91\xcf\x11|fLaC|OggS|FORM....AIF[FC]|\.snd"
     rb"|ID3|\xff[\xe2-\xff]",
     re.DOTALL,
 )
-# For PyAV: audio containers, except those that can name other files or addresses to open, as playlists do; and audio
-# codecs, none for pictures. No address may be opened in any case.
+# For PyAV: audio containers, except those that can refer to other files or addresses, such as playlists, and audio
+# codecs, none for pictures. No protocol is allowed in any case.
 _CONTAINERS = "mov,mp4,m4a,3gp,3g2,mj2,matroska,webm,aac,mp3,ogg,wav,w64,flac,aiff,caf,amr,asf,avi,mpegts,flv"
 _CODECS = frozenset(
     """aac aac_latm mp1 mp1float mp2 mp2float mp3 mp3float opus libopus vorbis flac alac ac3 eac3 amrnb amrwb
@@ -68,16 +68,17 @@ class Recording:
 
 
 def decode_audio(source: Source, sample_rate: int, *, device: torch.device | str = "cpu") -> Tensor:
-    """Decode a whole file: float32 [n], mono, at `sample_rate` Hz, on `device`; nothing is trimmed or judged.
+    """Decode a whole file: float32 [n], mono, at `sample_rate` Hz, on `device`, without trimming or checks.
 
-    For clips that are already prepared. Raises UnusableReference when it cannot be read.
+    For clips that are already prepared. Raises UnusableReference if it cannot be read.
     """
     recording = decode(source)
     return resample(recording.samples.to(device), recording.sample_rate, sample_rate)
 
 
 def decode(source: Source, *, start: float | None = None) -> Recording:
-    """Read a file of at most 90 s, given as bytes or path; with `start`, the first seconds of a file of any length.
+    """Decode a file of at most 90 s, given as bytes or path; with `start`, the first `start` seconds of a file of any
+    length.
 
     Raises UnusableReference for a file that is missing, empty, not audio, too long, of an unsupported rate, or not
     finite.
@@ -104,7 +105,7 @@ def decode(source: Source, *, start: float | None = None) -> Recording:
 
 @contextmanager
 def opened_audio(source: Source) -> Iterator[BinaryIO]:
-    """A file to be decoded, given as bytes or path. Raises UnusableReference."""
+    """Open a file, given as bytes or path, for decoding. Raises UnusableReference."""
     if isinstance(source, bytes):
         yield io.BytesIO(source)
         return
@@ -112,12 +113,12 @@ def opened_audio(source: Source) -> Iterator[BinaryIO]:
         file = open_regular(source, MAX_CLIP_FILE_BYTES)
     except UnreadableFile as error:
         raise UnusableReference(error.sentence.key, **error.sentence.values) from error
-    with file:  # opened by its descriptor, it has no name: the content decides the format, not the suffix
+    with file:  # opened by descriptor, so that it has no name: the content decides the format, not the suffix
         yield file
 
 
 class _Seekable:
-    """A file for soundfile, whose own code fails on the negative offsets of damaged files."""
+    """File wrapper for soundfile, which fails on the negative offsets of damaged files."""
 
     def __init__(self, file: BinaryIO) -> None:
         self.read, self.tell, self._file = file.read, file.tell, file
@@ -145,7 +146,7 @@ def _read_with_av(file: BinaryIO, most: float, cut: bool) -> Recording:
         stream = container.streams.best("audio")
         rate = getattr(stream, "sample_rate", None)  # a stream without a decoder lacks the attribute
         if container.streams and not container.streams.audio:
-            raise UnusableReference("reference.no_samples")  # such as a film without sound
+            raise UnusableReference("reference.no_samples")  # for example a film without sound
         if not isinstance(stream, av.AudioStream) or not rate or stream.codec_context.name not in _CODECS:
             raise UnusableReference("reference.not_audio")
         return _collected(_av_blocks(container, stream), rate, most, cut)
@@ -158,14 +159,14 @@ def _av_blocks(container: "av.container.InputContainer", stream: av.AudioStream)
         try:
             frames = packet.decode()
         except av.FFmpegError:  # the subclass depends on the damage
-            continue  # a bad packet loses its own few milliseconds, as in every player
+            continue  # skip the few milliseconds of a bad packet, as players do
         yield from map(_planes, frames)
 
 
 def _packets(container: "av.container.InputContainer", stream: av.AudioStream) -> "Iterator[av.Packet[av.AudioStream]]":
     try:
         yield from container.demux(stream)
-    except IndexError:  # PyAV does not support a stream that begins in the middle of the file
+    except IndexError:  # PyAV does not support streams that begin in the middle of the file
         return
 
 
@@ -182,7 +183,7 @@ def _planes(frame: av.AudioFrame) -> NDArray[Any]:
 
 
 def _values(frame: av.AudioFrame) -> NDArray[Any]:
-    """As `frame.to_ndarray`, which lacks 64-bit samples, and reads behind the last of 8 or more planes."""
+    """Like `frame.to_ndarray`, which lacks 64-bit samples and reads past the last of 8 or more planes."""
     planar, channels = frame.format.is_planar, frame.layout.nb_channels
     if planar and channels > _MOST_PLANES:
         raise UnusableReference("reference.channels", channels=channels)
@@ -194,7 +195,7 @@ def _values(frame: av.AudioFrame) -> NDArray[Any]:
 
 
 def _collected(blocks: Iterator[NDArray[Any]], rate: int, most: float = LONGEST, cut: bool = False) -> Recording:
-    """Mix blocks [channels, n] to mono and join them, up to `most` seconds. cut: longer files are cut, not refused."""
+    """Mix blocks [channels, n] to mono and concatenate up to `most` seconds. cut: cut longer files, do not raise."""
     if not LOWEST_RATE <= rate <= HIGHEST_RATE:
         raise UnusableReference("reference.rate", rate=rate, least=LOWEST_RATE, most=HIGHEST_RATE)
     mixed: list[NDArray[np.float32]] = [np.zeros(0, np.float32)]
@@ -210,7 +211,7 @@ def _collected(blocks: Iterator[NDArray[Any]], rate: int, most: float = LONGEST,
 
 
 def _mono(block: NDArray[Any]) -> NDArray[np.float32]:
-    # In double: the sum of two finite floats may be infinite. Infinities and NaN are checked below.
+    # In fp64, because the sum of two finite fp32 values may be infinite. Infinities and NaN are checked below.
     with np.errstate(invalid="ignore", over="ignore"):
         mono: NDArray[np.float64] = block.mean(axis=0, dtype=np.float64)
     if not np.isfinite(mono).all():

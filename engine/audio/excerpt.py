@@ -1,4 +1,4 @@
-"""Choosing the part of a clip to use: the speech with its soft edges, cut at a pause where it is too long."""
+"""Selection of the part of a clip to use: the speech with its soft edges, cut at a pause if it is too long."""
 
 from dataclasses import dataclass
 from itertools import pairwise
@@ -8,7 +8,7 @@ from torch import Tensor
 
 from engine.audio.vad import SAMPLE_RATE, Span
 
-FRAME = 160  # samples, 10 ms: resolution of edges
+FRAME = 160  # samples, 10 ms: time resolution of edges
 MARGIN = 0.1  # seconds kept around the speech: breath, the closure before a plosive
 _FARTHEST = 0.3  # seconds that a word's soft edge may extend beyond the detected speech
 _SOFT = 0.01  # of the level of loud speech, -40 dB: anything softer counts as quiet
@@ -18,7 +18,7 @@ _ABOVE_NOISE = 3.0  # times the level of the clip's quietest tenth
 
 @dataclass(frozen=True)
 class Excerpt:
-    """A part of a clip: start and end in seconds, its stretches of speech, and their share of all the speech."""
+    """A part of a clip: start and end in seconds, its segments of speech, and their share of all the speech."""
 
     start: float
     end: float
@@ -27,11 +27,11 @@ class Excerpt:
 
 
 def choose_excerpt(heard: Tensor, spans: tuple[Span, ...], longest: float) -> Excerpt:
-    """Choose all the speech where it fits into `longest` seconds, else its beginning, up to a pause.
+    """Return all the speech if it fits into `longest` seconds, else its beginning, up to a pause.
 
     Args:
         heard: float32 [n], mono, 16 kHz, on the CPU.
-        spans: the stretches of speech in it, at least one, in order.
+        spans: its segments of speech, at least one, in order.
         longest: seconds.
     """
     levels = frame_levels(heard)
@@ -45,12 +45,12 @@ def choose_excerpt(heard: Tensor, spans: tuple[Span, ...], longest: float) -> Ex
 
 
 def frame_levels(heard: Tensor) -> Tensor:
-    """Return the root mean square of every 10 ms: [n] → [n // 160]."""
+    """Return the RMS of every 10 ms: [n] → [n // 160]."""
     return heard[: len(heard) // FRAME * FRAME].view(-1, FRAME).square().mean(dim=1).sqrt()
 
 
 def extend_edge(levels: Tensor, bound: float, step: int) -> float:
-    """Move a bound of detected speech outwards, before it (step -1) or after it (+1), until it is quiet."""
+    """Move the start (step -1) or end (+1) of detected speech outwards until the level is quiet."""
     quiet = max(levels.quantile(0.1).item() * _ABOVE_NOISE, levels.quantile(0.95).item() * _SOFT)
     frame = round(bound * SAMPLE_RATE / FRAME)
     for _ in range(round(_FARTHEST * SAMPLE_RATE / FRAME)):
@@ -62,7 +62,7 @@ def extend_edge(levels: Tensor, bound: float, step: int) -> float:
 
 
 def _pause_before(levels: Tensor, spans: tuple[Span, ...], earliest: float, latest: float) -> float:
-    """Return where to stop between two times: in the longest pause, most likely the end of a sentence."""
+    """Return where to cut between two times: in the longest pause, most likely the end of a sentence."""
     pauses = [(a[1], b[0]) for a, b in pairwise(spans)]
     reachable = [(min(end, latest) - start, start) for start, end in pauses if earliest <= start <= latest - 0.03]
     if reachable:
@@ -79,7 +79,7 @@ def quietest_point(levels: Tensor, earliest: float, latest: float) -> float:
 
 
 def spoken_duration(spans: tuple[Span, ...]) -> float:
-    """Return the seconds of speech including short pauses, which a text's punctuation stands for."""
+    """Return the seconds of speech including short pauses, which correspond to punctuation in the text."""
     return total_duration(spans) + sum(min(later[0] - sooner[1], _SHORT_PAUSE) for sooner, later in pairwise(spans))
 
 

@@ -1,6 +1,6 @@
 """Merging several clips of one speaker into one reference clip.
 
-Each reference of a prompt is a speaker of its own: a second clip beside the first would be another speaker. Models are
+Each reference of a prompt is a separate speaker, so several clips of one speaker must be one reference. Models are
 trained with references of several consecutive utterances.
 """
 
@@ -13,16 +13,16 @@ from engine.audio.decode import Source
 from engine.audio.output.encode import wav_bytes
 from engine.audio.reference import prepare_reference
 
-# Longest total duration of the clips: that of one reference, less the pauses between the prepared clips.
+# Maximum total duration of the clips: that of one reference, minus the pauses between the prepared clips.
 MAX_MERGED_SECONDS = LONGEST_USED - 2.0
 
 
 def merge_clips(sources: Sequence[Source], sample_rate: int) -> bytes:
-    """Concatenate clips, each trimmed and at the same level, with short pauses between them, as a WAV file.
+    """Concatenate clips into a WAV file, each trimmed and at the same level, with short pauses between them.
 
     Args:
         sources: one or more, as for `prepare_reference`.
-        sample_rate: of the result, in Hz.
+        sample_rate: sampling rate of the result in Hz.
     Raises UnusableReference for the first unusable clip.
     """
     prepared = [prepare_reference(source, sample_rate).samples.numpy() for source in sources]
@@ -30,7 +30,7 @@ def merge_clips(sources: Sequence[Source], sample_rate: int) -> bytes:
 
 
 def merge_transcripts(transcripts: Sequence[str]) -> str:
-    """Join the transcripts of merged clips. Each ends as a sentence, because a pause follows it."""
+    """Join the transcripts of merged clips. Each is ended like a sentence, because a pause follows it."""
     return " ".join(map(_sentence, transcripts))
 
 

@@ -1,4 +1,4 @@
-"""Preparation of reference clips: mono, trimmed, at a known speech level, refused where unusable."""
+"""Preparation of reference clips: mono, trimmed, at a known speech level. Unusable clips are refused."""
 
 from dataclasses import dataclass
 
@@ -19,18 +19,18 @@ from engine.text import cut_text
 
 SHORTEST_SPEECH = 1.0  # seconds
 LEAST_HEARD = 0.2  # seconds: anything shorter is a knock, not a word
-END_SILENCE = 0.2  # seconds after the last word, by which the model hears that the speaker has finished
+END_SILENCE = 0.2  # seconds after the last word, which tell the model that the speaker has finished
 _FADE = 0.005  # seconds at each end, against a click where the background noise stops
 
-# Speech is brought to -22 dBFS (a root mean square of 2,600 in 16 bits), the level of the models' training data, so
-# that a quiet phone and a loud studio give the same voice at the same loudness. By gain only, without compression.
+# Speech is scaled to -22 dBFS (an RMS of 2,600 in 16 bits), the level of the models' training data, so that a voice has
+# the same loudness from any recording. Gain only, no compression.
 SPEECH_LEVEL = 0.0794
 _CEILING = 0.99
 
 _SILENT = 1e-4  # of full scale, -80 dBFS: three steps of 16 bits
 
-# Crest factor of speech: its 99.9th percentile over its root mean square. Speech has 3.5 to 7; with a fifth of the
-# samples clipped 2, with a tenth 2.5. Unlike the number of flat samples, it changes little under lossy coding.
+# Crest factor of speech: 99.9th percentile over RMS. Clean speech has 3.5 to 7; with a fifth of the samples clipped it
+# has 2, with a tenth 2.5. Unlike the number of flat samples, it changes little under lossy coding.
 CLIPPED_BEYOND_USE, CLIPPED = 1.9, 2.6
 
 
@@ -40,9 +40,9 @@ class Clip:
 
     samples: float32 [n], mono, in [-1, 1], on the requested device, on the 16-bit grid (exact in FLAC).
     sample_rate: Hz.
-    notes: for the user.
-    used: start and end, in seconds, of the part of the original that the samples come from.
-    speech_kept: share of the original's speech in the samples; below 1 the transcript is too long for them.
+    notes: messages for the user.
+    used: start and end, in seconds, of the used part of the original.
+    speech_kept: share of the original's speech in the samples; below 1, the transcript is too long for them.
     spoken: seconds of speech in the samples, including short pauses.
     """
 
@@ -55,7 +55,7 @@ class Clip:
 
     @property
     def duration(self) -> float:
-        """Duration in seconds, the silence at the end included."""
+        """Duration in seconds, including the silence at the end."""
         return len(self.samples) / self.sample_rate
 
 
@@ -64,9 +64,9 @@ class SpeechAnalysis:
     """A clip and the speech that voice activity detection found in it.
 
     recording: the clip without DC offset, its loudest sample at about full scale.
-    scale: what its samples were divided by.
-    heard: float32 [n], the same at 16 kHz and at the detector's best level.
-    spans: the stretches of speech.
+    scale: divisor that was applied to its samples.
+    heard: float32 [n], the clip at 16 kHz and at the detector's best level.
+    spans: the segments of speech.
     """
 
     recording: Recording
@@ -77,20 +77,20 @@ class SpeechAnalysis:
 
 @torch.no_grad()
 def analyse_speech(recording: Recording) -> SpeechAnalysis:
-    """Find the speech in a clip. Raises UnusableReference for a silent clip; a clip without speech has no spans."""
+    """Find the speech in a clip; `spans` is empty if there is none. Raises UnusableReference for a silent clip."""
     centred = _centred(recording)
     heard = _evened(resample(centred.samples, centred.sample_rate, VAD_RATE))
     return SpeechAnalysis(centred, float(recording.samples.abs().max()), heard, speech_spans(heard))
 
 
 def crest_factor(speech: NDArray[np.float32]) -> float:
-    """Return the peak of speech over its root mean square, which clipping lowers: see `CLIPPED`."""
+    """Return the crest factor of speech, which clipping lowers; see `CLIPPED`."""
     level = float(np.sqrt(np.mean(np.square(speech))))
     return float(np.quantile(np.abs(speech), 0.999)) / max(level, 1e-12)
 
 
 def speech_samples(recording: Recording, spans: tuple[Span, ...]) -> NDArray[np.float32]:
-    """Return the samples of the stretches of speech alone: float32 [n]."""
+    """Return only the samples of speech: float32 [n]."""
     return torch.cat([_seconds(recording.samples, recording.sample_rate, span) for span in spans]).numpy()
 
 
@@ -98,14 +98,14 @@ def speech_samples(recording: Recording, spans: tuple[Span, ...]) -> NDArray[np.
 def prepare_reference(source: Source, sample_rate: int, *, device: torch.device | str = "cpu") -> Clip:
     """Read a clip and prepare it for cloning: mono, at `sample_rate` Hz, trimmed, at a known level.
 
-    A clip longer than 30 s is cut at a pause; `Clip.notes` says so and `transcript_for` fits the transcript.
+    A clip longer than 30 s is cut at a pause; `Clip.notes` reports it and `transcript_for` shortens the transcript.
     Thread-safe.
 
     Args:
         source: the bytes of an audio file, or its path.
-        sample_rate: of the result, in Hz.
-        device: of the resampling and of the result.
-    Raises UnusableReference, whose sentence says what is wrong and what to do.
+        sample_rate: sampling rate of the result in Hz.
+        device: device for resampling and for the result.
+    Raises UnusableReference with a sentence that explains the problem and what to do.
     """
     listening = analyse_speech(decode(source))
     recording, spans = listening.recording, listening.spans
@@ -120,9 +120,9 @@ def prepare_reference(source: Source, sample_rate: int, *, device: torch.device 
 
 
 def transcript_for(clip: Clip, transcript: str) -> tuple[str, Sentence | None]:
-    """Return the part of a transcript that belongs to a prepared clip, and a note for the user where it is a guess.
+    """Return the part of a transcript that belongs to a prepared clip, and a note for the user if it is a guess.
 
-    When only silence was removed the transcript stays whole. When speech was cut off, the last words are removed in
+    If only silence was removed, the transcript stays whole. If speech was cut off, the last words are removed in
     proportion to their speaking time: at the end of a sentence if one is near, else between two words. The clip is not
     transcribed, so the note asks the user to compare.
     """
@@ -142,7 +142,7 @@ def _ending(text: str) -> str:
 
 
 def _centred(recording: Recording) -> Recording:
-    """Remove the DC offset of cheap recorders and bring the loudest sample to full scale (float files have any)."""
+    """Remove the DC offset and scale the loudest sample to full scale (float files may have any scale)."""
     if not len(recording.samples) or (peak := recording.samples.abs().max()) < _SILENT:
         raise UnusableReference("doctor.speech_silent")
     samples = recording.samples / peak
@@ -161,7 +161,7 @@ def _require_speech(spans: tuple[Span, ...]) -> None:
 
 
 def _evened(heard: Tensor) -> Tensor:
-    """Scale to the detector's best level: it misses the first words of a quiet clip."""
+    """Scale to the detector's best level, since it misses the first words of a quiet clip."""
     loud = heard.abs().quantile(0.99).clamp_min(0.01)
     return heard * (0.3 / loud)
 
@@ -181,12 +181,12 @@ def _cut_note(excerpt: Excerpt, spans: tuple[Span, ...]) -> tuple[Sentence, ...]
 
 
 def _levelled(samples: Tensor) -> Tensor:
-    """Apply the gain to the fixed speech level, less where a peak would pass the ceiling."""
+    """Apply the gain that gives `SPEECH_LEVEL`, or less if a peak would exceed the ceiling."""
     return samples * torch.minimum(SPEECH_LEVEL / _active_rms(samples), _CEILING / samples.abs().max())
 
 
 def _active_rms(samples: Tensor) -> Tensor:
-    """Return the root mean square of the louder half of the blocks of 1,024 samples, so that pauses do not count."""
+    """Return the RMS of the louder half of the blocks of 1,024 samples, so that pauses do not count."""
     blocks = samples[: len(samples) // 1024 * 1024].view(-1, 1024)
     powers = blocks.square().mean(dim=1)
     return powers[powers >= powers.median()].mean().sqrt()

@@ -1,4 +1,4 @@
-"""Resampling by torchaudio's windowed sinc, on the device of the samples."""
+"""Resampling with torchaudio's windowed sinc, on the device of the samples."""
 
 from fractions import Fraction
 
@@ -8,7 +8,7 @@ from torchaudio.transforms import Resample
 
 from engine.byte_lru import ByteLRU
 
-# Kaiser-windowed sinc, the constants that torchaudio's documentation gives for "kaiser_best".
+# Kaiser-windowed sinc with the constants of "kaiser_best" in torchaudio's documentation.
 _QUALITY = {
     "lowpass_filter_width": 64,
     "rolloff": 0.9475937167399596,
@@ -16,8 +16,8 @@ _QUALITY = {
     "beta": 14.769656459379492,
 }
 
-# The filter bank has as many rows as the reduced ratio's numerator: 22,050 for a clip of 44,101 Hz, several gigabytes.
-# The error of a ratio with a smaller denominator is less than a millionth, which is inaudible.
+# The filter bank has as many rows as the numerator of the reduced ratio: 22,050, or several gigabytes, for a clip of
+# 44,101 Hz. Limiting the denominator changes the ratio by less than a millionth, which is inaudible.
 _LARGEST_DENOMINATOR = 1000
 
 _CACHE_BYTES = 16 << 20  # usual rates need less than 1 MB each, odd ones up to 30 MB
@@ -28,7 +28,7 @@ _filters: ByteLRU[tuple[Fraction, torch.device], Resample] = ByteLRU(_CACHE_BYTE
 def resample(samples: Tensor, rate: int, new_rate: int) -> Tensor:
     """Resample float32 `[..., n]` at `rate` Hz → `[..., ≈ n * new_rate / rate]` at `new_rate` Hz, on the same device.
 
-    Thread-safe. The filter bank of a ratio is computed once for each device and kept while it fits into the cache.
+    Thread-safe. The filter bank of a ratio is computed once per device and kept while it fits into the cache.
     """
     if rate == new_rate or not samples.numel():
         return samples
@@ -40,7 +40,7 @@ def resample(samples: Tensor, rate: int, new_rate: int) -> Tensor:
 def _filter(ratio: Fraction, device: torch.device) -> Resample:
     kept = _filters.get((ratio, device))
     if kept is None:
-        # Computed in double on the CPU: exact to the last bits of a float, and the same on all devices.
+        # Computed in fp64 on the CPU: exact to the last bits of fp32, and the same on all devices.
         exact = Resample(ratio.denominator, ratio.numerator, **_QUALITY, dtype=torch.float64)
         kept = exact.to(device, torch.float32)
         _filters.put((ratio, device), kept, sum(bank.nbytes for bank in kept.buffers()))

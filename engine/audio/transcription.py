@@ -1,4 +1,4 @@
-"""Transcription of clips by faster-whisper, an optional package.
+"""Transcription of clips with faster-whisper, an optional package.
 
 Source: faster-whisper, https://github.com/SYSTRAN/faster-whisper (`pip install -r requirements-extra.txt`).
 """
@@ -15,16 +15,16 @@ from engine.audio.decode import Source
 from engine.errors import EngineFailed, InvalidOption, first_line
 
 PACKAGE = "faster-whisper>=1.1,<2"  # as in requirements-extra.txt
-PACKAGE_MB = 70  # with what it needs and Reprise does not
-# Models by their names, and how large they are in MB; the smaller, the more words are wrong.
+PACKAGE_MB = 70  # with the dependencies that Reprise does not have
+# Models and their sizes in MB. Smaller models make more errors.
 MODELS = {"tiny": 75, "base": 145, "small": 480, "medium": 1_530, "large-v3-turbo": 1_620, "large-v3": 3_090}
 MODEL = "small"  # 240 M parameters: good in many languages, at about real time on a laptop
-_RATE = 16_000  # Hz, of its input
-_running = threading.Lock()  # one clip at a time: each would take all cores
+_RATE = 16_000  # Hz of the model's input
+_running = threading.Lock()  # one clip at a time, because each uses all cores
 
 
 class HeardWord(NamedTuple):
-    """A word, and when it is heard, in seconds."""
+    """A word with its start and end in seconds."""
 
     text: str
     start: float
@@ -32,18 +32,18 @@ class HeardWord(NamedTuple):
 
 
 def can_transcribe() -> bool:
-    """Whether faster-whisper is installed. It is not loaded."""
+    """Whether faster-whisper is installed. Does not load it."""
     return importlib.util.find_spec("faster_whisper") is not None
 
 
 def check_model(model: str) -> None:
-    """Raises InvalidOption for what is neither one of MODELS nor a folder with a model for CTranslate2."""
+    """Raise InvalidOption unless `model` is one of MODELS or a folder with a CTranslate2 model."""
     if model not in MODELS and not (Path(model) / "model.bin").is_file():
         raise InvalidOption("engine.recogniser_unknown", model=model[:80], known=", ".join(MODELS))
 
 
 def load_model(model: str) -> None:
-    """Load a model, downloading it from the Hub where it is not on this machine. Raises EngineFailed."""
+    """Load a model, downloading it from the Hub if needed. Raises EngineFailed."""
     if not can_transcribe():
         raise EngineFailed("engine.no_transcriber")
     try:
@@ -54,15 +54,15 @@ def load_model(model: str) -> None:
 
 
 def transcribe(source: Source, model: str = MODEL, language: str = "") -> str:
-    """Transcribe a clip; "" where it has no words.
+    """Transcribe a clip; return "" if it has no words.
 
     The first call downloads the model. Thread-safe.
 
     Args:
         source: the bytes of an audio file, or its path.
         model: one of MODELS, or a folder.
-        language: its code, such as "en"; "" or one that the model does not know, to have it recognised.
-    Raises UnusableReference for a file that cannot be decoded, EngineFailed without faster-whisper or its model.
+        language: code such as "en". It is detected if "" or not supported by the model.
+    Raises UnusableReference if the file cannot be decoded, EngineFailed without faster-whisper or its model.
     """
     return " ".join(str(segment.text).strip() for segment in _segments(source, model, language)).strip()
 

@@ -1,8 +1,8 @@
 """Voice activity detection with the Silero network (https://github.com/snakers4/silero-vad, MIT), offline.
 
 Only the weights of the `silero-vad` wheel are used. Importing the package would set the number of threads of the whole
-process to one, and its model holds state, so that threads could not share it. Here the network is a pure function of
-the clip and thread-safe.
+process to one, and its model is stateful, so threads cannot share it. Here the network is a pure, thread-safe function
+of the clip.
 """
 
 import importlib.util
@@ -19,10 +19,10 @@ WINDOW = 512  # samples per probability (32 ms)
 _CONTEXT = 64  # samples of the previous window in the network's input
 _STFT_HOP = 128
 
-_ENTER, _LEAVE = 0.5, 0.35  # the detector's own thresholds: hysteresis against flicker within a word
+_ENTER, _LEAVE = 0.5, 0.35  # the detector's own thresholds, with hysteresis against flicker within a word
 _SHORTEST_SPEECH = 3  # windows; a click or a knock is shorter
 _SHORTEST_PAUSE = 4  # windows; the closure of a plosive is shorter, a pause between words longer
-_SETTLING, _GAP = 94, 5  # windows (3 s) that are run first, and windows of silence after them
+_SETTLING, _GAP = 94, 5  # windows of the warm-up run (3 s), and windows of silence after them
 
 Span = tuple[float, float]
 """Start and end in seconds."""
@@ -30,7 +30,7 @@ Span = tuple[float, float]
 
 @cache
 def silero_weights() -> dict[str, Tensor]:
-    """Return the detector's weights for 16 kHz, read once from the wheel."""
+    """Return the detector's weights for 16 kHz, loaded once from the wheel."""
     spec = importlib.util.find_spec("silero_vad")  # locates the wheel without running its code
     if spec is None or not spec.submodule_search_locations:
         raise ModuleNotFoundError("No module named 'silero_vad': install the packages in requirements.txt")
@@ -43,7 +43,7 @@ def speech_probabilities(samples: Tensor, weights: dict[str, Tensor]) -> Tensor:
 
     Args:
         samples: float32 [n], mono, 16 kHz, on the CPU, n ≥ 1.
-        weights: of the detector, from `silero_weights`.
+        weights: from `silero_weights`.
     Returns: float32 [ceil(n / 512)], on the CPU.
     """
     hidden = _features(samples, weights)  # [windows, 128]
@@ -55,9 +55,9 @@ def speech_probabilities(samples: Tensor, weights: dict[str, Tensor]) -> Tensor:
 
 
 def _settled_probabilities(samples: Tensor, weights: dict[str, Tensor]) -> Tensor:
-    """Return the probabilities after a first run over the clip's end.
+    """Return the probabilities after a warm-up run over the end of the clip.
 
-    The detector adapts to an unusual voice within up to a second, and would otherwise miss its first words.
+    The detector needs up to a second to adapt to an unusual voice, and would otherwise miss its first words.
     """
     end = samples[max(len(samples) % WINDOW, len(samples) - _SETTLING * WINDOW) :]
     before = torch.cat((end, samples.new_zeros(_GAP * WINDOW)))
@@ -77,9 +77,9 @@ def _features(samples: Tensor, weights: dict[str, Tensor]) -> Tensor:
 
 
 def speech_spans(samples: Tensor) -> tuple[Span, ...]:
-    """Return the stretches of speech, in order, separated by pauses of at least 0.13 s. Empty without speech.
+    """Return the segments of speech, in order, separated by pauses of at least 0.13 s. Empty without speech.
 
-    The bounds are the detector's: soft beginnings and ends of words may lie slightly outside.
+    Soft beginnings and ends of words may lie slightly outside.
 
     Args:
         samples: float32 [n], mono, 16 kHz, on the CPU, n ≥ 1.

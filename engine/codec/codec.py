@@ -1,6 +1,6 @@
 """The codec as an encoder view, as a decoder view, and as a whole for training and tests.
 
-Each view builds only the modules that it runs, with the key names of the Fish Audio S2-Pro release.
+Each view creates only the modules that it runs, with the key names of the Fish Audio S2-Pro release.
 Shapes: B batch, n samples, K codebooks, T frames. Audio is mono in [-1, 1] at `config.sample_rate`.
 """
 
@@ -18,7 +18,7 @@ from engine.codec.views import DecoderView, EncoderView, whole_frames
 
 @dataclass
 class EncoderState(StreamingState):
-    """State of a streaming encoder; made by `CodecEncoder.init_state`."""
+    """State of a streaming encoder, created by `CodecEncoder.init_state`."""
 
     encoder: SequentialState
     quantizer: QuantizerEncodeState
@@ -26,7 +26,7 @@ class EncoderState(StreamingState):
 
 @dataclass
 class DecoderState(StreamingState):
-    """State of a streaming decoder; made by `CodecDecoder.init_state`."""
+    """State of a streaming decoder, created by `CodecDecoder.init_state`."""
 
     quantizer: QuantizerDecodeState
     decoder: SequentialState
@@ -68,7 +68,7 @@ class CodecDecoder(DecoderView):
 
 
 class Codec(nn.Module):
-    """The whole codec in one module, for training it and for testing the views against it."""
+    """The whole codec in one module, for training and for testing the views against it."""
 
     def __init__(self, config: CodecConfig) -> None:
         super().__init__()
@@ -79,11 +79,11 @@ class Codec(nn.Module):
 
     @torch.inference_mode()
     def encode(self, audio: Tensor) -> Tensor:
-        """As `CodecEncoder.encode`."""
+        """See `CodecEncoder.encode`."""
         return self.quantizer.encode(self.encoder(whole_frames(audio, self.config.frame_length)))
 
     @torch.inference_mode()
     def decode(self, codes: Tensor) -> Tensor:
-        """As `CodecDecoder.decode`."""
+        """See `CodecDecoder.decode`."""
         audio: Tensor = self.decoder(self.quantizer.decode(codes))
         return audio

@@ -1,6 +1,6 @@
-"""Frozen, strictly checked sizes of a codec.
+"""Frozen, strictly validated sizes of a codec.
 
-Source: the codec of the Fish Audio S2-Pro release. That release ships no config for it, so
+Source: the codec of the Fish Audio S2-Pro release. That release has no config for it, so
 `CodecConfig.s2_pro()` holds its sizes; other release folders have them in `codec_config.json`.
 """
 
@@ -13,14 +13,13 @@ from engine.config import MAX_CODEBOOKS, check_flag, check_number, check_whole, 
 from engine.errors import InvalidConfig
 from engine.files.bounded import read_object
 
-# Constants of the release's conv encoder that no file names.
+# Constants of the release's conv encoder that are in no file.
 _ENCODER_HEAD_DIM = 64
 _ENCODER_FEED_FORWARD = 3
 _ENCODER_ROPE_BASE = 10_000.0
 _ENCODER_NORM_EPS = 1e-5
 
-# Greatest sizes of a codec: room for several times S2-Pro's. A damaged file is refused before anything is allocated in
-# its sizes.
+# Maximum sizes of a codec, several times S2-Pro's, so that a damaged file is refused before anything is allocated.
 _LIMITS = {
     "n_layer": 64,
     "n_head": 256,
@@ -48,9 +47,9 @@ _Section = TypeVar("_Section")
 
 @dataclass(frozen=True, kw_only=True)
 class WindowedTransformerConfig:
-    """Sizes of a causal transformer that attends to `window_size` positions, its own included.
+    """Sizes of a causal transformer. Each position attends to `window_size` positions, itself included.
 
-    `final_norm`: whether an RMSNorm follows the last layer, as in the release; some codecs were trained without.
+    `final_norm`: whether an RMSNorm follows the last layer, as in the release; some codecs were trained without it.
     """
 
     n_layer: int
@@ -171,18 +170,18 @@ class CodecConfig:
 
     @property
     def encoder_activation(self) -> int:
-        """Values per frame of the widest activation of the conv encoder."""
+        """Values per frame of the conv encoder's largest activation."""
         rates = self.encoder_rates
         return max((self.encoder_dim << i) * self.frame_length // prod(rates[:i]) for i in range(len(rates)))
 
     @property
     def decoder_activation(self) -> int:
-        """Values per frame of the widest activation of the conv decoder."""
+        """Values per frame of the conv decoder's largest activation."""
         rates, latents = self.decoder_rates, self.frame_length // self.hop_length
         return max((self.decoder_dim >> i + 1) * latents * prod(rates[: i + 1]) for i in range(len(rates)))
 
     def encoder_transformer(self, block: int) -> WindowedTransformerConfig | None:
-        """Return the sizes of the transformer at the end of a block of the conv encoder; None where it has none."""
+        """Return the sizes of the transformer at the end of a block of the conv encoder; None if it has none."""
         if not self.encoder_transformer_layers[block]:
             return None
         dim = self.encoder_dim * 2 ** (block + 1)
@@ -233,10 +232,9 @@ class CodecConfig:
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> Self:
-        """Read the layout of `codec_config.json`.
+        """Create from the contents of `codec_config.json`.
 
-        Raises InvalidConfig for unknown or missing settings, naming them, and for sizes that contradict
-        each other.
+        Raises InvalidConfig for unknown or missing settings, naming them, and for contradictory sizes.
         """
         values = dict(values)
         derived = {name: values.pop(name) for name in ("hop_length", "frame_length") if name in values}
@@ -256,7 +254,7 @@ class CodecConfig:
 
     @classmethod
     def from_json(cls, path: Path) -> Self:
-        """Read `codec_config.json`. Raises InvalidConfig, ReleaseIncomplete without the file."""
+        """Read `codec_config.json`. Raises InvalidConfig; ReleaseIncomplete if there is no file."""
         return cls.from_dict(read_object(path))
 
 

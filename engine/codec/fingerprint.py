@@ -1,4 +1,4 @@
-"""Fingerprints of codecs: equal when their codes mean the same."""
+"""Fingerprints of codecs, equal if their codes mean the same."""
 
 import hashlib
 import json
@@ -11,10 +11,10 @@ from engine.codec.codec import Codec, CodecDecoder, CodecEncoder
 def codec_fingerprint(codec: Codec | CodecEncoder | CodecDecoder) -> str:
     """Return 32 hex digits that identify the meaning of a codec's codes.
 
-    The hash covers the codebooks, the biases of their output projections, and the sizes that codes depend on. Both
-    views and both file formats hold these bit by bit, so all have the same fingerprint on any machine. A decoder that
-    is trained further behind the same codebooks keeps it, as old codes still fit.
-    Weights must be in fp32, the loaders' default.
+    The hash covers the codebooks, the biases of their output projections, and the sizes that codes depend on. These
+    are bitwise equal in both views and both file formats, so the fingerprint is the same on any machine. Further
+    training of the decoder with the same codebooks does not change it, because old codes remain valid.
+    Weights must be fp32, the loaders' default.
     """
     config = codec.config
     sizes = [config.sample_rate, config.frame_length, config.quantizer.codebook_dim, *config.codebook_sizes]

@@ -1,7 +1,7 @@
 """Convolutional layers of the causal codec, all on `[B, C, T]`.
 
-Source: the Descript Audio Codec (Kumar et al. 2023) made causal, as the Fish Audio S2-Pro release has it; the
-ConvNeXt block is that of Liu et al. 2022 in one dimension.
+Source: the Descript Audio Codec (Kumar et al. 2023) in the causal form of the Fish Audio S2-Pro release; the ConvNeXt
+block is that of Liu et al. 2022 in one dimension.
 """
 
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ _FEW = 64  # steps
 
 @dataclass
 class ConvState(StreamingState):
-    """The past inputs of the next output of a convolution."""
+    """Past inputs that the next output of a convolution needs."""
 
     past: Tensor  # [B, C, (kernel - 1) * dilation + 1 - stride]
 
@@ -51,7 +51,7 @@ class CausalConv1d(StreamingModule[ConvState]):
 
 @dataclass
 class ConvTransposeState(StreamingState):
-    """Contributions of past inputs of a transposed convolution to its next outputs, without the bias."""
+    """Contributions of past inputs to the next outputs of a transposed convolution, without the bias."""
 
     overlap: Tensor  # [B, C, kernel - stride]
 
@@ -79,15 +79,15 @@ class CausalConvTranspose1d(StreamingModule[ConvTransposeState]):
 
 
 def _is_few(x: Tensor, reach: int = 0) -> bool:
-    """Whether x, after `reach` past steps, has so few steps that a matrix product is faster than the library's
-    convolution, which reorders the weights: by two to nine times on a CPU. Training, whose initialisation watches the
-    convolutions, is left alone.
+    """Whether x, not counting `reach` past steps, is so short that on a CPU a matrix product is faster than PyTorch's
+    convolution, which reorders the weights: two to nine times. Only in inference mode, because initialisation for
+    training uses forward hooks on the convolutions.
     """
     return x.shape[2] - reach <= _FEW and x.device.type == "cpu" and torch.is_inference_mode_enabled()
 
 
 def _conv_of_few(conv: nn.Conv1d, x: Tensor) -> Tensor:
-    """Apply a convolution as a product of its inputs and its weights."""
+    """Apply a convolution as a matrix product of its inputs and weights."""
     _, inputs, kernel = conv.weight.shape
     (stride,), (dilation,) = conv.stride, conv.dilation
     steps = (x.shape[2] - (kernel - 1) * dilation - 1) // stride + 1
@@ -98,7 +98,7 @@ def _conv_of_few(conv: nn.Conv1d, x: Tensor) -> Tensor:
 
 
 def _conv_transpose_of_few(conv: nn.ConvTranspose1d, x: Tensor) -> Tensor:
-    """Apply a transposed convolution whose kernel is a multiple of its stride: each step adds to as many."""
+    """Apply a transposed convolution whose kernel is a multiple of its stride, as a matrix product and overlap-add."""
     _, outputs, kernel = conv.weight.shape
     (stride,), steps = conv.stride, x.shape[2]
     parts = torch.matmul(x.transpose(1, 2), conv.weight.flatten(1))
@@ -123,7 +123,7 @@ class Snake(StatelessLayer):
 
 
 class ResidualUnit(BlockSequential):
-    """Snake, dilated conv of 7, snake, conv of 1; plus the input."""
+    """Snake, dilated kernel-7 conv, snake, kernel-1 conv; plus the input."""
 
     def __init__(self, channels: int, dilation: int) -> None:
         super().__init__(
@@ -138,7 +138,7 @@ class ResidualUnit(BlockSequential):
 
 
 class ConvNeXtBlock(StreamingModule[ConvState]):
-    """Depthwise causal conv of 7, then a per-step feed-forward four times as wide; plus the input."""
+    """Depthwise causal kernel-7 conv, then a per-step feed-forward four times as wide; plus the input."""
 
     def __init__(self, channels: int) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""From latents to codes and back.
+"""Conversion of latents to codes and back.
 
 Source: factorised, L2-normalised vector quantisation of the Descript Audio Codec (Kumar et al. 2023), with
 the semantic codebook, the resampling and the two transformers of the Fish Audio S2-Pro release.
@@ -21,14 +21,14 @@ from engine.errors import InvalidCodes
 
 
 class VectorQuantizer(nn.Module):
-    """One codebook. Without `encodes` it only converts codes to latents."""
+    """One codebook. Without `encodes`, it only converts codes to latents."""
 
     def __init__(self, dim: int, size: int, codebook_dim: int, *, encodes: bool) -> None:
         super().__init__()
         if encodes:
             self.in_proj = nn.Conv1d(dim, codebook_dim, 1)
         self.out_proj = nn.Conv1d(codebook_dim, dim, 1)
-        # Not nn.Embedding(size, …): its normal_() on the meta device makes PyTorch import its compiler, which costs
+        # Not nn.Embedding(size, …): on the meta device its normal_() makes PyTorch import its compiler, which costs
         # more than a second and 115 MiB at every start.
         entries = torch.empty(size, codebook_dim).uniform_(-1, 1)
         self.codebook: nn.Embedding = nn.Embedding.from_pretrained(entries, freeze=False)  # type: ignore[no-untyped-call]
@@ -47,7 +47,7 @@ class VectorQuantizer(nn.Module):
 
 
 class ResidualVectorQuantize(nn.Module):
-    """Codebooks each of which quantizes the residual of those before it."""
+    """A sequence of codebooks. Each quantizes the residual of the previous ones."""
 
     def __init__(self, dim: int, count: int, size: int, codebook_dim: int, *, encodes: bool) -> None:
         super().__init__()
@@ -89,10 +89,10 @@ class QuantizerDecodeState(StreamingState):
 
 
 class Quantizer(nn.Module):
-    """Conversion of latents to codes and back, of which a view builds one side.
+    """Conversion of latents to codes and back. A view creates one direction only.
 
-    `encodes` needs downsample, pre_module and the input projections, `decodes` needs post_module and
-    upsample; the codebooks belong to both.
+    `encodes` creates downsample, pre_module and the input projections, `decodes` creates post_module and upsample. The
+    codebooks are always created.
     """
 
     def __init__(self, config: CodecConfig, *, encodes: bool = True, decodes: bool = True) -> None:
@@ -139,7 +139,7 @@ class Quantizer(nn.Module):
     def from_codes(self, codes: Tensor) -> Tensor:
         """Look up codes `[B, K, T]` → latents `[B, D, T]`.
 
-        Raises InvalidCodes for another number of codebooks.
+        Raises InvalidCodes if the number of codebooks is wrong.
         """
         if codes.shape[1] != self.num_codebooks:
             raise InvalidCodes("codes.codebooks", count=codes.shape[1], wanted=self.num_codebooks)

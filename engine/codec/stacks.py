@@ -24,14 +24,14 @@ _DILATIONS = (1, 3, 9)
 
 
 class Tanh(StatelessLayer):
-    """Tanh, which keeps audio within [-1, 1]."""
+    """Tanh, to keep audio within [-1, 1]."""
 
     def forward(self, x: Tensor, state: StreamingState | None = None) -> Tensor:
         return torch.tanh(x)
 
 
 class EncoderBlock(BlockSequential):
-    """Three residual units, a strided conv that doubles the width, and a transformer where the config has one."""
+    """Three residual units, a strided conv that doubles the width, and a transformer if the config has one."""
 
     def __init__(self, config: CodecConfig, block: int) -> None:
         width, rate = config.encoder_dim * 2**block, config.encoder_rates[block]
@@ -55,7 +55,7 @@ class DecoderBlock(BlockSequential):
 
 
 class Encoder(BlockSequential):
-    """Audio `[B, 1, n]` → latents `[B, latent_dim, n / hop_length]`; n a multiple of the hop."""
+    """Audio `[B, 1, n]` → latents `[B, latent_dim, n / hop_length]`; n must be a multiple of the hop length."""
 
     def __init__(self, config: CodecConfig) -> None:
         blocks = len(config.encoder_rates)

@@ -1,8 +1,8 @@
 """Streaming of causal layers.
 
-Every layer takes `forward(x, state)`. Without a state, `x` is a whole signal; with one, `x` is the next piece and the
-state, whose buffers have a fixed size, is updated in place. The joined pieces equal the whole. The pattern is that of
-Kyutai's moshi and pocket-tts.
+Every layer has `forward(x, state)`. Without a state, `x` is a whole signal. With one, `x` is the next chunk, and the
+state, whose buffers have a fixed size, is updated in place. The concatenated outputs equal that of the whole signal.
+The pattern is that of Kyutai's moshi and pocket-tts.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 @dataclass
 class StreamingState:
-    """State of a layer between pieces. Buffers are `[B, …]` and zero at the start of a signal.
+    """State of a layer between chunks. Buffers are `[B, …]` and zero at the start of a signal.
 
     Subclasses are dataclasses of tensors, states and tuples of states.
     """
@@ -47,16 +47,16 @@ class StreamingState:
         return twin
 
     def take(self, rows: Tensor) -> Self:
-        """Return a copy of the rows at int64 `rows` `[n]`."""
+        """Return a copy of the batch rows with the int64 indices `rows` `[n]`."""
         return self._mapped(lambda buffer: buffer.index_select(0, rows))
 
     def put(self, rows: Tensor, other: Self) -> None:
-        """Replace the rows at int64 `rows` `[n]` with those of `other`, `[n, …]`."""
+        """Replace the batch rows with the int64 indices `rows` `[n]` with those of `other`, `[n, …]`."""
         for buffer, new in zip(self.tensors(), other.tensors(), strict=True):
             buffer.index_copy_(0, rows, new)
 
     def reset(self, rows: Tensor | None = None) -> None:
-        """Start a new signal in the rows that bool `rows` `[B]` marks, or in all of them."""
+        """Start a new signal in the batch rows selected by the bool mask `rows` `[B]`; by default in all."""
         for buffer in self.tensors():
             if rows is None:
                 buffer.zero_()
@@ -64,7 +64,7 @@ class StreamingState:
                 buffer.masked_fill_(rows.view(-1, *[1] * (buffer.dim() - 1)), 0)
 
     def nbytes(self) -> int:
-        """Return the bytes of all buffers."""
+        """Return the size of all buffers in bytes."""
         return sum(buffer.nbytes for buffer in self.tensors())
 
 
@@ -72,10 +72,10 @@ S = TypeVar("S", bound=StreamingState)
 
 
 class StreamingModule(nn.Module, Generic[S]):
-    """A layer that can run in pieces: `forward(x, state=None)`."""
+    """A layer that can run in chunks: `forward(x, state=None)`."""
 
     def init_state(self, batch: int) -> S:
-        """Make the state at the start of `batch` signals, on the device and in the dtype of the weights."""
+        """Return the initial state of `batch` signals, with the device and dtype of the weights."""
         raise NotImplementedError
 
     def forward(self, x: Tensor, state: S | None = None) -> Tensor:
@@ -83,7 +83,7 @@ class StreamingModule(nn.Module, Generic[S]):
 
 
 class StatelessLayer(StreamingModule[StreamingState]):
-    """A layer that works on each time step independently."""
+    """A layer that processes each time step independently."""
 
     def init_state(self, batch: int) -> StreamingState:
         return StreamingState()
@@ -97,7 +97,7 @@ class SequentialState(StreamingState):
 
 
 class StreamingSequential(StreamingModule[SequentialState]):
-    """Layers in sequence; their keys are their positions, as in `nn.Sequential`."""
+    """Layers in sequence. Their keys are their indices, as in `nn.Sequential`."""
 
     def __init__(self, *layers: StreamingModule[Any]) -> None:
         super().__init__()
@@ -133,7 +133,7 @@ class BlockSequential(StreamingModule[SequentialState]):
 
 
 def extend(past: Tensor, x: Tensor) -> Tensor:
-    """Return `past` and x joined along dimension 2; `past` then holds the last steps of both, as many as before."""
+    """Return `past` and `x` concatenated along dimension 2, and update `past` in place to the last steps of both."""
     joined = torch.cat((past, x), dim=2)
     past.copy_(joined.narrow(2, x.shape[2], past.shape[2]))
     return joined

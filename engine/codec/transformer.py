@@ -16,9 +16,9 @@ from engine.codec.config import WindowedTransformerConfig
 from engine.codec.streaming import StreamingModule, StreamingState, extend
 from engine.layers import FeedForward, RMSNorm, SelfAttention, rotary_table
 
-# Queries per block, so that memory grows with T and not with its square.
+# Queries per block, so that memory is linear in T, not quadratic.
 _BLOCK = 256
-# The release saved rotary tables of at most this many positions.
+# Positions of the longest rotary table in the release.
 _RELEASED_POSITIONS = 16_384
 
 
@@ -32,7 +32,7 @@ class AttentionState(StreamingState):
 
 @dataclass
 class TransformerState(StreamingState):
-    """State of all blocks, and the position in the signal."""
+    """States of all blocks, and the position in the signal."""
 
     layers: tuple[AttentionState, ...]
     position: Tensor  # [B] int64: positions seen
@@ -40,7 +40,7 @@ class TransformerState(StreamingState):
 
 @dataclass(frozen=True)
 class Window:
-    """Keys of a block of queries: `mask` `[B or 1, 1, queries, keys]` is true where a query attends."""
+    """Keys of a block of queries. `mask` `[B or 1, 1, queries, keys]` is true where a query attends to a key."""
 
     queries: slice
     keys: slice
@@ -48,9 +48,9 @@ class Window:
 
 
 def rotary_factors(position: Tensor, new: int, head_dim: int, base: float, *, rounded: bool = True) -> Tensor:
-    """Return the rotary factors of the `new` positions from `position` `[B]` on: complex64 `[B, new, 1, head_dim / 2]`.
+    """Return rotary factors of `new` positions, starting at `position` `[B]`: complex64 `[B, new, 1, head_dim / 2]`.
 
-    Up to the end of the S2 release's longest table they equal its values bit by bit. rounded: as in `rotary_table`.
+    Within the S2 release's longest table they are bitwise equal to its values. rounded: as in `rotary_table`.
     """
     positions = position[:, None] + torch.arange(new, device=position.device)
     table = rotary_table(positions, head_dim, base, fp32_positions=_RELEASED_POSITIONS, rounded=rounded)
@@ -58,7 +58,7 @@ def rotary_factors(position: Tensor, new: int, head_dim: int, base: float, *, ro
 
 
 def windows(new: int, past: int, size: int, seen: Tensor) -> list[Window]:
-    """Return windows of `size` for `new` queries behind `past` stored keys, the last `seen` `[B]` of them real."""
+    """Return windows of `size` for `new` queries after `past` stored keys, the last `seen` `[B]` of them valid."""
     found = []
     for start in range(0, new, _BLOCK):
         end = min(start + _BLOCK, new)
@@ -72,7 +72,7 @@ def windows(new: int, past: int, size: int, seen: Tensor) -> list[Window]:
 
 
 class WindowedSizes(Protocol):
-    """Sizes of an attention within a window of positions, its own included."""
+    """Sizes of attention within a window of positions, the query's included."""
 
     @property
     def dim(self) -> int: ...
@@ -85,7 +85,7 @@ class WindowedSizes(Protocol):
 
 
 class LayerScale(nn.Module):
-    """A learned factor per channel on the output of a sublayer."""
+    """A learned factor per channel for the output of a sublayer."""
 
     def __init__(self, dim: int) -> None:
         super().__init__()
@@ -135,7 +135,7 @@ class WindowedTransformerBlock(nn.Module):
 
 
 class WindowedTransformer(StreamingModule[TransformerState]):
-    """Blocks on `[B, D, T]`. With a state it carries the last W - 1 keys and values of each block."""
+    """Blocks on `[B, D, T]`. The state holds the last W - 1 keys and values of each block."""
 
     def __init__(self, config: WindowedTransformerConfig) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""What the engine asks of a codec: its sizes, an encoder view to clone, and a decoder view to speak.
+"""The interface between the engine and a codec: sizes, an encoder view for cloning, and a decoder view for speech.
 
 Shapes: B batch, n samples, K codebooks, T frames. Audio is mono in [-1, 1] at `sample_rate`.
 """
@@ -16,7 +16,7 @@ from engine.codec.streaming import StreamingState
 class CodecSizes(Protocol):
     """Sizes of a codec. sample_rate: in Hz. frame_length: samples per frame. codebook_sizes: entries, semantic first.
 
-    encoder_activation, decoder_activation: values per frame of the widest activation.
+    encoder_activation, decoder_activation: values per frame of the largest activation.
     """
 
     @property
@@ -47,11 +47,11 @@ class EncoderView(nn.Module, ABC):
 
     @abstractmethod
     def init_state(self, batch: int = 1) -> Any:
-        """Make the state at the start of `batch` clips."""
+        """Return the initial state of `batch` clips."""
 
     @abstractmethod
     def run(self, audio: Tensor, state: Any = None) -> Tensor:
-        """Encode whole frames `[B, 1, T * frame_length]` → codes `[B, K, T]` int64; updates `state`."""
+        """Encode whole frames `[B, 1, T * frame_length]` → codes `[B, K, T]` int64. Updates `state`."""
 
     @torch.inference_mode()
     def encode(self, audio: Tensor) -> Tensor:
@@ -63,9 +63,9 @@ class EncoderView(nn.Module, ABC):
 
     @torch.inference_mode()
     def encode_step(self, audio: Tensor, state: Any) -> Tensor:
-        """Encode the next piece of a clip `[B, 1, T * frame_length]` → codes `[B, K, T]`; updates `state`.
+        """Encode the next chunk of a clip `[B, 1, T * frame_length]` → codes `[B, K, T]`. Updates `state`.
 
-        Raises ValueError when the piece is not a whole number of frames.
+        Raises ValueError if the chunk is not a whole number of frames.
         """
         samples, frame = audio.shape[-1], self.config.frame_length
         if samples == 0 or samples % frame:
@@ -80,25 +80,25 @@ class DecoderView(nn.Module, ABC):
 
     @abstractmethod
     def init_state(self, batch: int = 1) -> StreamingState:
-        """Make the state at the start of `batch` takes. Its buffers never grow."""
+        """Return the initial state of `batch` takes. Its buffers never grow."""
 
     @abstractmethod
     def run(self, codes: Tensor, state: Any = None) -> Tensor:
-        """Decode frames `[B, K, T]`, T ≥ 1 → audio `[B, 1, T * frame_length]`; updates `state`."""
+        """Decode frames `[B, K, T]`, T ≥ 1 → audio `[B, 1, T * frame_length]`. Updates `state`."""
 
     @torch.inference_mode()
     def decode(self, codes: Tensor) -> Tensor:
         """Decode codes `[B, K, T]`, clamped into their codebooks → audio `[B, 1, T * frame_length]`.
 
-        Raises InvalidCodes for another number of codebooks.
+        Raises InvalidCodes if the number of codebooks is wrong.
         """
         return self.run(codes)
 
     @torch.inference_mode()
     def decode_step(self, codes: Tensor, state: Any) -> Tensor:
-        """Decode the next frames `[B, K, T]`, T ≥ 1 → audio `[B, 1, T * frame_length]`; updates `state`.
+        """Decode the next frames `[B, K, T]`, T ≥ 1 → audio `[B, 1, T * frame_length]`. Updates `state`.
 
-        The joined pieces of a take equal `decode` of the whole take, within fp32 rounding.
-        Raises InvalidCodes for another number of codebooks.
+        The concatenated chunks of a take equal `decode` of the whole take, within fp32 rounding.
+        Raises InvalidCodes if the number of codebooks is wrong.
         """
         return self.run(codes, state)

@@ -1,2 +1,2 @@
-"""Model families. A family is a package with what it does not share with the others: release reader, prompt, column
-embedding and sampling rules. A new family gets a package beside `s2`."""
+"""Model families. Each is a package with its own release reader, prompt, column embedding and sampling rules. Add a
+family as a package next to `s2`."""

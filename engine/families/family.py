@@ -1,7 +1,7 @@
-"""What the engine asks of a model family: one release, read, and the parts that are made of it.
+"""The interface between the engine and a model family: a release and the parts built from it.
 
-A family is a package beside `s2` with a `read_release`; `engine.families.registry` lists them. What does not differ
-between families stands in one place: transformer layers, key/value cache, frame step and graphs, slots, codec worker.
+A family is a package next to `s2` with a class that implements `Release`; `engine.families.registry` lists them.
+Families share the transformer layers, KV cache, frame step, CUDA graphs, slots and codec worker.
 """
 
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ from engine.models.stacks import FastStack, SlowStack
 from engine.release.profile import Profile
 
 MIN_TURN_FRAMES = 64
-"""Positions that every prompt must leave for speech."""
+"""Positions that every prompt must leave free for speech."""
 
 
 class ModelConfig(Protocol):
@@ -34,7 +34,7 @@ class ModelConfig(Protocol):
 
 
 class Architecture(Protocol):
-    """Sizes of a release, and its modules without weights. Hashable by its sizes."""
+    """Sizes of a release, and its modules without weights. Equal sizes have equal hashes."""
 
     @property
     def config(self) -> ModelConfig: ...
@@ -44,10 +44,10 @@ class Architecture(Protocol):
     def __hash__(self) -> int: ...
 
     def stacks(self) -> tuple[SlowStack, FastStack]:
-        """Build both transformers; without memory on the meta device."""
+        """Build both transformers. On the meta device this allocates no memory."""
 
     def views(self) -> tuple[EncoderView, DecoderView]:
-        """Build both views of the codec; without memory on the meta device."""
+        """Build both views of the codec. On the meta device this allocates no memory."""
 
 
 class SpeechModel(Protocol):
@@ -61,7 +61,7 @@ class SpeechModel(Protocol):
 
 @dataclass(frozen=True)
 class AlignedWord:
-    """A word as written at `offset` in its text, and the frames that speak it: from `start` to `end`, exclusive."""
+    """A word as written at `offset` in its text, spoken in frames `start` to `end`, exclusive."""
 
     text: str
     offset: int
@@ -71,9 +71,9 @@ class AlignedWord:
 
 @dataclass(frozen=True)
 class PromptReference:
-    """A reference in the prompt: a transcript, its codes `[K, T]`, and a speaker embedding `[D]` where a model has one.
+    """A reference in the prompt: a transcript, its codes `[K, T]`, and a speaker embedding `[D]` if the model uses one.
 
-    transcript: "" where the voice is cloned from its embedding alone.
+    transcript: "" if the voice is cloned from its embedding alone.
     """
 
     transcript: str
@@ -83,9 +83,9 @@ class PromptReference:
 
 @dataclass(frozen=True)
 class PromptVoice:
-    """Whose voice speaks: references to clone from, one of the model's own speakers, or a description.
+    """The voice of a prompt: references to clone, one of the model's own speakers, or a description.
 
-    language: one of `Abilities.languages`; "" leaves it to the model.
+    language: one of `Abilities.languages`; "" lets the model choose.
     """
 
     references: Sequence[PromptReference] = ()
@@ -100,7 +100,7 @@ class Conversation(Protocol):
     def prompt_for(self, text: str, budget: int) -> tuple[Prompt, int]:
         """Build the prompt of a turn that says `text`.
 
-        Returns: the prompt, and how many of `budget` frames fit behind it. Raises InvalidInput for text too long.
+        Returns: the prompt, and how many of `budget` frames fit after it. Raises InvalidInput if the text is too long.
         """
 
     def append(self, text: str, codes: Tensor) -> None:
@@ -111,30 +111,31 @@ class Prompts(Protocol):
     """The prompts of a family."""
 
     def conversation(self, voice: PromptVoice, positions: int, history_positions: int) -> Conversation:
-        """Begin a request. Raises InvalidInput for a voice too long.
+        """Start the context of a request. Raises InvalidInput if the voice is too long.
 
-        positions: of a prompt and its speech together. history_positions: of these, at most so many for earlier turns.
+        positions: maximum for a prompt and its speech together. history_positions: how many of them earlier turns may
+        use.
         """
 
     def prefixes(self, voice: PromptVoice) -> Sequence[Prompt]:
-        """Return what prompts of this voice may share, all of it `shared`, to drop it from the caches."""
+        """Return the prefixes that prompts of this voice may share, so that the caches can drop them."""
 
     def count_phones(self, text: str) -> int | None:
-        """Return the number of phones in spoken text; None for a model that is not given phones."""
+        """Return the number of phones in spoken text; None for a model that does not use phones."""
 
     def unspoken(self, text: str) -> list[str]:
-        """Return the words that the model cannot say."""
+        """Return the words of `text` that the model cannot say."""
 
 
 @dataclass(frozen=True)
 class Abilities:
-    """What a release can do beside speaking.
+    """Optional features of a release.
 
-    clones: whether voices can be made of clips. needs_words: whether a clip needs its transcript. embeds: whether there
-    is a speaker encoder for clips. speakers: names of the model's own voices. instructs: whether these follow
-    instructions. describes: whether a voice can be described in words. languages: that can be asked for, as in the
-    release; empty where the model is not told. english_only: whether it speaks English only. word_times: whether
-    it tells when words are spoken. phones: whether texts may have words by their phones
+    clones: whether voices can be cloned from clips. needs_words: whether a clip needs its transcript. embeds: whether
+    there is a speaker encoder for clips. speakers: names of the model's own voices. instructs: whether these follow
+    instructions. describes: whether a voice can be described in words. languages: languages that a request can choose,
+    named as in the release; empty if the model has no language setting. english_only: whether it speaks English only.
+    word_times: whether it provides word timings. phones: whether texts may spell words in phones
     (`engine.text.english.pronunciation.phone_mark`).
     """
 
@@ -151,10 +152,10 @@ class Abilities:
 
 
 class Aligner(Protocol):
-    """Tells when words are spoken. For any thread."""
+    """Finds when words are spoken. Thread-safe."""
 
     def align(self, prompt: Prompt, text: str, codes: Tensor) -> Sequence[AlignedWord]:
-        """Return the words of `text`, which `prompt` asks for, in the frames `codes [K, T]` that say it."""
+        """Locate the words of `text` in the frames `codes [K, T]` that were generated for `prompt`."""
 
 
 class SpeakerEncoder(Protocol):
@@ -165,7 +166,7 @@ class SpeakerEncoder(Protocol):
 
 
 class Release(Protocol):
-    """A release whose sizes and tokenizer are read, and whose weights are not."""
+    """A release with its sizes and tokenizer loaded, but not its weights."""
 
     @property
     def architecture(self) -> Architecture: ...
@@ -189,7 +190,7 @@ class Release(Protocol):
         """Load the speaker encoder; None for a release without one."""
 
     def aligner(self, model: SpeechModel) -> Aligner | None:
-        """Make what tells when words are spoken, for a loaded model; None unless `Abilities.word_times`."""
+        """Create the aligner of a loaded model; None unless `Abilities.word_times`."""
 
     def fingerprint(self, decoder: DecoderView) -> str:
-        """Identify the meaning of the codec's codes."""
+        """Return an identifier that is equal for codecs whose codes mean the same."""

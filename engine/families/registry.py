@@ -1,4 +1,4 @@
-"""The families that Reprise reads, by the `model_type` in a release's `config.json`."""
+"""Supported model families, by the `model_type` in a release's `config.json`."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -21,8 +21,8 @@ _NAMES = "S2, S1, Qwen3-TTS"
 def read_release(folder: Path) -> Release:
     """Read the sizes and the tokenizer of the release in `folder`.
 
-    Raises UnknownFamily for a release of another family, and InvalidConfig, InvalidCheckpoint or a ReleaseError for one
-    that cannot be used.
+    Raises UnknownFamily if the family is not supported, and InvalidConfig, InvalidCheckpoint or a ReleaseError if the
+    release cannot be used.
     """
     kind = read_object(folder / "config.json").get("model_type")
     if kind is None:

@@ -1,7 +1,7 @@
 """Bounded reading of untrusted files: regular files only, and JSON of limited size and depth.
 
-Opening a pipe waits for a writer, reading a device may never end or have effects, and a few bytes of JSON can have any
-depth. Messages show only the last part of a path: users do not know this machine's folders.
+Opening a pipe waits for a writer, reading a device may never end or may have side effects, and a few bytes of JSON can
+nest deeply. Messages show only the last part of a path: users do not know this machine's folders.
 """
 
 import itertools
@@ -20,7 +20,7 @@ MAX_JSON_BYTES = 4 << 20
 MAX_JSON_DEPTH = 16
 MAX_JSON_PARTS = 1_000  # objects and lists in one file
 
-_TEXT = re.compile(rb'"(?:[^"\\]+|\\.)*"?', re.DOTALL)  # unterminated text, too, or the next quote would be tried
+_TEXT = re.compile(rb'"(?:[^"\\]+|\\.)*"?', re.DOTALL)  # also unterminated text, or the next quote would be tried
 _BRACKETS = re.compile(rb"[\[\]{}]")
 
 
@@ -105,7 +105,7 @@ def parse_json(data: bytes) -> Any:
     """Parse JSON in UTF-8.
 
     Raises ValueError, before anything is built, for more than 1,000 objects and lists or more than 16 nested ones,
-    whose memory and time exceed their bytes by far; also for duplicate keys and for NaN and infinities.
+    which would take far more memory and time than their bytes; also for duplicate keys and for NaN and infinities.
     """
     brackets = _BRACKETS.findall(_TEXT.sub(b"", data))
     if len(brackets) > 2 * MAX_JSON_PARTS:

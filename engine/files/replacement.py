@@ -2,7 +2,7 @@
 
 target = target_of(path)             # resolves links: nothing yet, or a regular file
 data = read(target, limit)           # never waits for a pipe, never touches a device
-replaced = replace(target, new)      # False when the file is no longer the one that was found
+replaced = replace(target, new)      # False when the file was replaced since `target_of`
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def target_of(given: Path) -> Target:
 
 @contextmanager
 def opened(target: Target) -> Iterator[BinaryIO]:
-    """Open the file that was found. Raises InvalidInput when it cannot be read or was replaced since."""
+    """Open the target's file. Raises InvalidInput when it cannot be read, or was replaced since `target_of`."""
     flags = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NOCTTY
     try:
         descriptor = os.open(target.path, flags)
@@ -117,7 +117,7 @@ def _replace(folder: int, target: Target, data: bytes) -> bool:
         _sync_folder(folder)
         return True
     finally:
-        with suppress(FileNotFoundError):  # renamed by now
+        with suppress(FileNotFoundError):  # already renamed
             os.unlink(temporary, dir_fd=folder)
 
 
@@ -151,7 +151,7 @@ def _status(folder: int, name: str) -> os.stat_result | None:
 
 
 def _same(one: os.stat_result | None, other: os.stat_result | None) -> bool:
-    """Whether both are the same file with the same content and access, or both nothing."""
+    """Return whether both are the same file with the same content and access, or neither exists."""
     return _identity(one) == _identity(other)
 
 

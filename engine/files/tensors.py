@@ -1,6 +1,6 @@
 """Tensor files of a release: safetensors, and state dicts of `torch.save`, without running anything in them.
 
-Files are mapped: each tensor is read on demand. Before a library opens a file, its claims are checked against its size,
+Files are mapped: each tensor is read on demand. Before a library opens a file, the sizes that it declares are checked,
 so that a few bytes cannot exhaust memory or time.
 """
 
@@ -44,7 +44,7 @@ class TensorFile:
 
 
 def open_tensors(path: Path) -> TensorFile:
-    """Open a `.safetensors` file, or a state dict of `torch.save`, maybe under the key `state_dict`.
+    """Open a `.safetensors` file, or a state dict of `torch.save`, possibly under the key `state_dict`.
 
     Raises ReleaseIncomplete for a file that is missing, cut short or damaged, InvalidCheckpoint for one that holds
     anything but plain tensors.
@@ -106,7 +106,7 @@ def _open_pickled(path: Path) -> TensorFile:
 
 
 def _is_plain(tensor: Tensor) -> bool:
-    """Whether a tensor is backed by as many bytes as its shape needs, and does not repeat a few."""
+    """Return whether a tensor is backed by as many bytes as its shape needs, rather than repeating a few."""
     if tensor.layout != torch.strided or tensor.device.type != "cpu" or tensor.is_quantized:
         return False
     return tensor.numel() * tensor.element_size() <= tensor.untyped_storage().nbytes()
@@ -160,7 +160,7 @@ def _check_directory(path: Path, file: BinaryIO) -> None:
 
 
 def _is_harmless(data: bytes) -> bool:
-    """Whether a pickle names only constructors of tensors, and does not nest its own tuples.
+    """Return whether a pickle names only constructors of tensors, and does not nest its own tuples.
 
     PyTorch allows more names, among them `bytearray` of any length. A tuple fetched from the pickle's memo could be put
     twice into the next one, and that into another: hashing such a structure takes exponential time.

@@ -1,7 +1,7 @@
 """`torch.compile` for the parts of a block that do not touch the key/value cache.
 
-Compiled parts run fewer, larger kernels, at the price of a slower start; what was compiled is kept in the user's cache
-folder for the next. Needs a C++ compiler and, on GPUs, Triton, which comes with PyTorch.
+Compiled parts run fewer, larger kernels, at the price of a slower start; compiled code is kept in the user's cache
+folder for the next start. Needs a C++ compiler and, on GPUs, Triton, which comes with PyTorch.
 """
 
 import os

@@ -42,7 +42,7 @@ class DecodeState:
 
     @classmethod
     def idle(cls, rows: int, slow: SlowStack, device: torch.device) -> "DecodeState":
-        """Make the state of unused rows: greedy, at position 0."""
+        """Create the state of unused rows: greedy, at position 0."""
 
         def whole(*shape: int) -> Tensor:
             return torch.zeros(rows, *shape, dtype=torch.long, device=device)
@@ -68,7 +68,7 @@ class DecodeState:
 class FrameStep:
     """One step of both transformers: the parts that a runner calls, eagerly or captured in a graph.
 
-    residual_size: entries of a residual codebook; rows of the fast stack's head beyond are not multiplied.
+    residual_size: entries of a residual codebook; further rows of the fast stack's head are not multiplied.
     """
 
     def __init__(self, slow: SlowStack, fast: FastStack, residual_size: int) -> None:
@@ -107,7 +107,7 @@ class FrameStep:
         return DecodeState(*moved, state.trailing, state.key, state.temperature, state.top_p, state.top_k)
 
     def _text(self, state: DecodeState) -> Tensor | None:
-        """The trailing text token of the next column `[B]`; the last one stands for all that follow."""
+        """Return the trailing text token of the next column `[B]`; the last one repeats for all later columns."""
         if not self.slow.trailing:
             return None
         return state.trailing.gather(1, state.frame[:, None].clamp(max=self.slow.trailing - 1))[:, 0]

@@ -1,7 +1,7 @@
-"""A stack's run of single positions in few kernels: nine or ten a layer instead of 28; and sampling. For GPUs.
+"""Fused kernels for single positions, nine or ten a layer instead of 28, and for sampling. For GPUs.
 
-`fuse` gives a stack a `FusedRun` and checks it against the plain run on the stack's own weights; `fuse_sampling` does
-so for noise and draws. Where they differ, or where Triton is missing or fails, the plain ways run as before.
+`fuse` gives a stack a `FusedRun` after checking it against the plain run on the stack's own weights; `fuse_sampling`
+does the same for noise and draws. If they differ, or if Triton is missing or fails, the plain versions stay in use.
 """
 
 from collections.abc import Sequence
@@ -18,21 +18,20 @@ from engine.models.layers import Transformer, TransformerBlock
 from engine.models.sampling import MAX_TOP_K, FusedSampling, RowOptions, gumbel_noise, sample, sample_semantic
 from engine.models.stacks import SlowStack
 
-# Difference of fused and plain run, as a share of the plain run's size: the roundings of a dtype in another order.
-# Wrong kernels differ by their whole size.
+# Largest relative difference of fused and plain run, from rounding in another order. Wrong kernels differ by about 1.
 TOLERANCE = {torch.float32: 1e-4, torch.float16: 0.02, torch.bfloat16: 0.1}
-_NOISE_TOLERANCE = 1e-3  # that of a fast logarithm
-_CHECKED_POSITIONS = (0, 1, 255, 256, 300)  # one and several splits, first and last of one
+_NOISE_TOLERANCE = 1e-3  # error of a fast logarithm
+_CHECKED_POSITIONS = (0, 1, 255, 256, 300)  # one split and several, first and last of a split
 _CHECKED_CACHE = 512
-_MANY_ROWS = 20  # of a narrow product that takes matrix units
-_LEAST_GROUP = 16  # columns of a scale
+_MANY_ROWS = 20  # of a narrow product that uses matrix units
+_LEAST_GROUP = 16  # columns per scale
 _CHECKED_DRAWS = 64
 
 
 class FusedRun:
     """The blocks of one stack, run for one new position in each row.
 
-    Between kernels stand the products of matrices: cuBLAS's, or `narrow_product` for few rows and weights of 8 bits.
+    Matrix products between the kernels are cuBLAS's, or `narrow_product` for few rows and 8-bit weights.
     """
 
     def __init__(self, stack: Transformer) -> None:
@@ -76,7 +75,7 @@ class FusedRun:
         return F.linear(x, layer.weight, layer.bias)
 
     def narrow_difference(self, rows: int) -> float:
-        """The largest difference of the first block's narrow products of so many rows, as a share of their size."""
+        """Return the largest relative difference of the first block's narrow products with `rows` rows."""
         layers = [layer for layer in self._stack.layers[0].modules() if isinstance(layer, nn.Linear)]
         differences = [0.0]
         for layer in layers:
@@ -89,7 +88,7 @@ class FusedRun:
 
 
 def narrow_weight(weight: Tensor) -> tuple[Tensor, Tensor] | None:
-    """Return the stored values `[E, D]` and the scales `[E, G]` of a weight of 8 bits; None for any other."""
+    """Return the stored values `[E, D]` and the scales `[E, G]` of an 8-bit weight; None for any other."""
     stored, scale = (getattr(weight, name, None) for name in ("qdata", "scale"))  # of torchao's tensors
     if not (isinstance(stored, Tensor) and isinstance(scale, Tensor)) or stored.shape != weight.shape:
         return None
@@ -104,7 +103,7 @@ def narrow_weight(weight: Tensor) -> tuple[Tensor, Tensor] | None:
 
 
 def sampling_kernels() -> FusedSampling:
-    """Noise and draws in kernels. Raises ImportError without Triton."""
+    """Return the kernels for noise and draws. Raises ImportError without Triton."""
     from engine.models.kernels import sampling
 
     return FusedSampling(sampling.gumbel_noise, sampling.draw)
@@ -113,7 +112,7 @@ def sampling_kernels() -> FusedSampling:
 def fuse(stack: Transformer) -> str | None:
     """Let a stack run single positions in fused kernels, if these agree with the plain ones.
 
-    Returns: why it does not, in a sentence's part, or None.
+    Returns: a phrase that says why it does not, or None.
     """
     try:
         fused, weight = FusedRun(stack), stack.norm.weight
@@ -129,9 +128,9 @@ def fuse(stack: Transformer) -> str | None:
 
 @torch.inference_mode()
 def check(stack: Transformer, fused: FusedRun) -> float:
-    """The difference of one step of all layers, fused and plain, as a share of the plain one's size.
+    """Return the relative difference of one step of all layers, fused and plain.
 
-    Rows stand at odd positions of a cache with random keys and values, one of them at its end.
+    Rows are at edge positions of a cache with random keys and values, one of them at its end.
     """
     config, weight = stack.config, stack.norm.weight
     chance = torch.Generator(weight.device).manual_seed(0)
@@ -149,9 +148,9 @@ def check(stack: Transformer, fused: FusedRun) -> float:
 
 
 def fuse_sampling(slow: SlowStack, sizes: Sequence[int]) -> str | None:
-    """Let a slow stack's rules draw in fused kernels, if these draw what the plain ones do.
+    """Let a slow stack's rules draw in fused kernels, if these draw the same values as the plain ones.
 
-    sizes: numbers of values that are drawn from. Returns: as `fuse`.
+    sizes: numbers of values to draw from in the check. Returns: as `fuse`.
     """
     device = slow.norm.weight.device
     try:
@@ -167,7 +166,7 @@ def fuse_sampling(slow: SlowStack, sizes: Sequence[int]) -> str | None:
 
 @torch.inference_mode()
 def check_sampling(fused: FusedSampling, sizes: Sequence[int], device: torch.device) -> str | None:
-    """Compare fused and plain noise and draws, greedy and free, with and without a redraw. Returns how they differ."""
+    """Compare fused and plain noise and draws, greedy and free, with and without redraws. Returns how they differ."""
     chance = torch.Generator(device).manual_seed(0)
     keys = torch.randint(-(2**63), 2**63 - 1, (_CHECKED_DRAWS,), generator=chance, device=device)
     frames = torch.arange(_CHECKED_DRAWS, device=device)

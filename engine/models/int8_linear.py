@@ -1,10 +1,10 @@
-"""Linear layers of int8 weights for CPUs: a quarter of the bytes of fp32 a step, by the products that PyTorch ships
+"""Linear layers with int8 weights for CPUs: a step reads a quarter of the bytes of fp32. Products are PyTorch's own
 (FBGEMM on x86, QNNPACK on Arm).
 
-These products take activations of 7 bits with one scale for the whole input, which is too coarse for a transformer and
-would let the rows of a batch change each other. Here every row is scaled by itself and split in two, 7 bits and 7 bits
-of the remainder. Both are rows of one product: weights are read once, which is what a step's time goes into. Sums are
-integers, so that a row has the same result in any batch.
+These products take 7-bit activations with one scale for the whole input, which is too coarse for a transformer and
+would make the rows of a batch depend on each other. Here every row has its own scale and is split in two: 7 bits, and
+7 bits of the remainder. Both are rows of one product, so weights, whose reading takes most of a step's time, are read
+once. Sums are integers, so a row has the same result in any batch.
 """
 
 from functools import cache
@@ -14,12 +14,12 @@ from torch import Tensor, nn
 
 _WEIGHT_MAX = 127
 _MAX = 63  # of an activation's halves, as integers
-_PARTS = 126  # of 1, in which the second half counts remainders of at most ½
+_PARTS = 126  # steps per 1 in the second half, which holds remainders of at most ½
 _LEAST = 1e-30  # scale of a row of zeros
-# PyTorch makes a tensor of a number at every use.
+# Tensors, because PyTorch would convert a number at every use.
 _one_by_max, _parts, _least = torch.tensor(1 / _MAX), torch.tensor(float(_PARTS)), torch.tensor(_LEAST)
 
-# The library and its number of steps from the least to the largest activation.
+# Number of steps from the smallest to the largest activation, by library.
 _STEPS = {"fbgemm": 127, "qnnpack": 255}
 
 
@@ -30,19 +30,19 @@ class Int8Linear(nn.Module):
     """
 
     def __init__(self, layer: nn.Linear) -> None:
-        """layer: fp32, on a CPU for which `is_available`."""
+        """layer: fp32, on a CPU; requires `is_available`."""
         super().__init__()
         self.in_features, self.out_features = layer.in_features, layer.out_features
         weight = layer.weight.detach()
         library = next(filter(_is_supported, _STEPS))
-        self._reduced = library == "fbgemm"  # QNNPACK has all 8 bits, and warns when it is asked for 7
+        self._reduced = library == "fbgemm"  # QNNPACK uses all 8 bits, and warns if 7 are requested
         self.packed = _pack(weight, library)
         self.nbytes = packed_bytes(self.out_features, self.in_features)
         self.bias = layer.bias
         self._extremes = _extremes(self.in_features, _STEPS[library])
 
     def forward(self, x: Tensor) -> Tensor:
-        """x fp32 `[B, D]` or `[B, T, D]` → `[B, E]` or `[B, T, E]`."""
+        """Run x fp32 `[B, D]` or `[B, T, D]` → `[B, E]` or `[B, T, E]`."""
         rows = x.flatten(0, -2)
         count = len(rows)
         largest = torch.linalg.vector_norm(rows, float("inf"), dim=-1, keepdim=True)
@@ -59,23 +59,23 @@ class Int8Linear(nn.Module):
 
 
 def is_available() -> bool:
-    """Whether this PyTorch has int8 products for its CPU."""
+    """Return whether this PyTorch has int8 products for its CPU."""
     return any(map(_is_supported, _STEPS))
 
 
 def packed_bytes(rows: int, columns: int) -> int:
-    """Bytes of a weight `[rows, columns]` in an `Int8Linear`: a scale, a zero point and a sum for each row."""
+    """Return the bytes of a weight `[rows, columns]` in an `Int8Linear`, with a scale, zero point and sum per row."""
     return rows * columns + rows * (torch.float32.itemsize + 2 * torch.int32.itemsize)
 
 
 def packed_weights(module: nn.Module) -> list[torch.ScriptObject]:
-    """The packed weights of all int8 layers in a module."""
+    """Return the packed weights of all int8 layers in a module."""
     return [each.packed for each in module.modules() if isinstance(each, Int8Linear)]
 
 
 @cache
 def _extremes(columns: int, steps: int) -> Tensor:
-    """A row `[1, columns]` that makes a library's scale 1: it is the range of the input by its steps."""
+    """Return a row `[1, columns]` that makes a library's scale (the input's range divided by its steps) 1."""
     row = torch.zeros(1, columns, device="cpu")
     row[0, 0], row[0, -1] = steps / 2, -steps / 2
     return row
@@ -95,7 +95,7 @@ def _pack(weight: Tensor, library: str) -> torch.ScriptObject:
 
 @cache
 def _is_supported(library: str) -> bool:
-    """Whether weights can be packed: PyTorch 2.11 for Arm lists FBGEMM, and cannot."""
+    """Return whether weights can be packed: PyTorch 2.11 for Arm lists FBGEMM, but cannot pack for it."""
     if library not in torch.backends.quantized.supported_engines:
         return False
     try:

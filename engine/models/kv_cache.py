@@ -1,12 +1,12 @@
 """Key/value cache, and the views through which attention writes and reads it.
 
-`ContiguousView`: several new positions of one slot, or of all slots in step (prompts).
-`PackedView`: several new positions of several slots, side by side (prompts that are read together).
+`ContiguousView`: several new positions of one slot, or the same positions of all slots (prompts).
+`PackedView`: several new positions of several slots, side by side (prompts that are prefilled together).
 `GrowingView`: the few positions of the Fast AR, which live for one frame and need no cache.
 `ExactRowsView`: one new position in each of several slots; each row reads exactly the positions in use.
-`FrameView`: as `GrowingView`, in a buffer, so that fused kernels can write and read it.
-`StaticRowsView`: one new position in each of the first slots, with shapes that do not depend on the slots' lengths, as
-a CUDA graph needs them.
+`FrameView`: like `GrowingView`, in a buffer, so that fused kernels can write and read it.
+`StaticRowsView`: one new position in each of the first slots, with shapes that do not depend on the slots' lengths, for
+CUDA graphs.
 
 Shapes: N slots, B rows of a step, T new positions, S positions attended to, H heads, H_kv key/value heads, d their
 width.
@@ -74,7 +74,7 @@ class KVCache:
 
 
 class ContiguousView:
-    """T new positions behind the first `start` of one slot, or of all slots in step."""
+    """T new positions after the first `start` of one slot, or of every slot."""
 
     def __init__(self, cache: KVCache, start: int = 0, slot: int | None = None) -> None:
         self._buffer = cache.buffer if slot is None else cache.buffer[:, :, slot : slot + 1]
@@ -94,7 +94,7 @@ class ContiguousView:
 
 
 class PackedView:
-    """New positions of several slots side by side in one row, and padding behind them.
+    """New positions of several slots side by side in one row, followed by padding.
 
     Each part attends as in its own `ContiguousView`, the twin; the padding attends to nothing and is not kept.
     """
@@ -119,7 +119,7 @@ class PackedView:
 
 
 class GrowingView:
-    """Positions from the first on, in step for all rows, as long as the view lives."""
+    """Positions from the first on, the same for all rows, for the lifetime of the view."""
 
     def __init__(self, layers: int) -> None:
         self._kept: list[tuple[Tensor, Tensor] | None] = [None] * layers
@@ -138,7 +138,7 @@ class GrowingView:
 
 
 class FrameView:
-    """As `GrowingView`, with the positions of B rows in a buffer of `positions` places."""
+    """Like `GrowingView`, with the keys and values of B rows in the buffer of a cache."""
 
     def __init__(self, cache: KVCache) -> None:
         self._cache, self._length, self._start = cache, 0, 0
@@ -181,8 +181,8 @@ class StaticRowsView:
     """Row i of a step is the new position `positions[i]` of slot i; all read the first `span` positions, masked."""
 
     def __init__(self, cache: KVCache, positions: Tensor, span: int, lengths: Tensor | None = None) -> None:
-        """positions: int64 `[B]`, on the cache's device. lengths: int64 `[B]`, how many positions `next_rows` tells to
-        attend to; by default all up to the new one."""
+        """positions: int64 `[B]`, on the cache's device. lengths: int64 `[B]`, how many positions to attend to, for
+        `next_rows`; by default all up to the new one."""
         self._buffer, self._positions, self._span = cache.buffer, positions, span
         self._lengths = lengths
         self._kept: tuple[Tensor, Tensor] | None = None
@@ -191,8 +191,8 @@ class StaticRowsView:
         return self._buffer, self._positions, self._positions + 1 if self._lengths is None else self._lengths
 
     def _plain(self) -> tuple[Tensor, Tensor]:
-        """The rows `[B]`, and what is added to the scores `[B, 1, 1, span]`, for all layers: a mask of booleans would
-        be converted anew by each."""
+        """Return the rows `[B]` and the additive mask `[B, 1, 1, span]`, shared by all layers: a boolean mask would be
+        converted again by each."""
         if self._kept is None:
             device = self._positions.device
             unseen = torch.arange(self._span, device=device) > self._positions[:, None]

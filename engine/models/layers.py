@@ -1,4 +1,4 @@
-"""The transformer stack that the Slow AR and the Fast AR share.
+"""The transformer stack shared by the Slow AR and the Fast AR.
 
 Pre-norm RMSNorm, grouped-query attention over interleaved rotary pairs, SwiGLU (Qwen3's block as Fish Audio S2 and
 S1 use it). Shapes: B batch, T new positions, S positions attended to, D width, H heads.
@@ -20,12 +20,12 @@ RowsRun = Callable[[Tensor, RowsView], Tensor]
 
 
 class UnfusedRMSNorm(RMSNorm):
-    """RMSNorm of few operations in fp32 on a CPU: a third of `F.rms_norm`'s time there, other rounding."""
+    """RMSNorm in few operations in fp32 on a CPU: it takes a third of `F.rms_norm`'s time and rounds differently."""
 
     def __init__(self, dim: int, eps: float) -> None:
         super().__init__(dim, eps)
         self._dim, self._folded = dim, False
-        self._eps = torch.tensor(eps, device="cpu")  # a value even while parameters are made on the meta device
+        self._eps = torch.tensor(eps, device="cpu")  # has a value even while parameters are created on the meta device
 
     def forward(self, x: Tensor) -> Tensor:
         if x.dtype != torch.float32 or x.device.type != "cpu":
@@ -35,7 +35,7 @@ class UnfusedRMSNorm(RMSNorm):
         return x * scale if self._folded else x * scale * self.weight
 
     def fold_into(self, *layers: nn.Linear) -> None:
-        """Multiply the weights of the layers that take this norm's output by its own, which become 1."""
+        """Multiply this norm's weights into the layers that take its output, and set its own to 1."""
         for layer in layers:
             layer.weight = nn.Parameter(layer.weight * self.weight, requires_grad=False)
         self.weight = nn.Parameter(torch.ones_like(self.weight), requires_grad=False)
@@ -43,7 +43,7 @@ class UnfusedRMSNorm(RMSNorm):
 
 
 class QueryKeyNorm(UnfusedRMSNorm):
-    """The norm of queries and keys: normalised and scaled in fp32, then cast back, the reference's order here."""
+    """The norm of queries and keys: normalised and scaled in fp32, then cast back, as in the reference."""
 
     def forward(self, x: Tensor) -> Tensor:
         if x.dtype == torch.float32 or x.dtype != self.weight.dtype:  # as under autocast
@@ -52,10 +52,10 @@ class QueryKeyNorm(UnfusedRMSNorm):
 
 
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """x `[…, D]` times weight `[E, D]`, transposed, plus bias → `[…, E]`.
+    """Multiply x `[…, D]` by the transpose of weight `[E, D]` and add bias → `[…, E]`.
 
     A batch `[B, T, D]` in fp32 on a CPU is multiplied row by row of the batch. There, matrix products of different
-    heights round differently, and a request would draw other codes in a batch than alone; one product is not faster.
+    heights round differently, so a request would draw other codes in a batch than alone; one product is not faster.
     """
     if not _is_row_by_row(x, weight):
         return F.linear(x, weight, bias)
@@ -84,7 +84,7 @@ def _product(x: Tensor, columns: Tensor, bias: Tensor | None) -> Tensor:
 
 
 class BatchInvariantLinear(nn.Linear):
-    """`nn.Linear` by way of `linear`, which keeps the views of its weight: making one costs as much as a small step."""
+    """`nn.Linear` computed as in `linear`. Views of its weight are cached: one costs as much as a small step."""
 
     def __init__(self, in_features: int, out_features: int, bias: bool = True) -> None:
         super().__init__(in_features, out_features, bias)
@@ -125,14 +125,14 @@ class CachedAttention(SelfAttention):
 def embedding(entries: int, dim: int) -> nn.Embedding:
     """Make an embedding table without initial values.
 
-    `nn.Embedding` draws its entries, for which torch loads its compiler even on the meta device: 1.5 s for values that
-    a checkpoint replaces.
+    `nn.Embedding` initialises its entries randomly, which loads torch's compiler even on the meta device: 1.5 s for
+    values that a checkpoint replaces.
     """
     return nn.Embedding(entries, dim, _weight=torch.empty(entries, dim))
 
 
 class TransformerBlock(nn.Module):
-    """One layer: attention and feed-forward, each behind a norm and added to its input."""
+    """One layer: attention and feed-forward, each after a norm and added to its input."""
 
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
@@ -142,8 +142,8 @@ class TransformerBlock(nn.Module):
         self.ffn_norm = UnfusedRMSNorm(config.dim, config.norm_eps)
 
     def arrange_for_rows(self) -> None:
-        """Join w1 and w3 of the feed-forward in one product, unless they are quantized, and fold the norms into the
-        layers behind them in fp32 on a CPU. In place; a second time it changes nothing."""
+        """Merge w1 and w3 of the feed-forward into one product, unless they are quantized; in fp32 on a CPU, fold the
+        norms into the layers that follow. In place and idempotent."""
         self.feed_forward.merge()
         behind = (self.attention_norm, self.attention.wqkv), (self.ffn_norm, self.feed_forward._modules.get("w13"))
         for norm, layer in behind:
@@ -166,16 +166,16 @@ class Transformer(nn.Module):
         self.config = config
         self.layers = nn.ModuleList(TransformerBlock(config) for _ in range(config.n_layer))
         self.norm = UnfusedRMSNorm(config.dim, config.norm_eps)
-        positions = torch.arange(config.max_seq_len, device="cpu")  # the table has values on the meta device, too
+        positions = torch.arange(config.max_seq_len, device="cpu")  # the table has values even on the meta device
         table = rotary_table(positions, config.head_dim, config.rope_base, rounded=config.rounded_rope)
         self.register_buffer("rope", table, persistent=False)
-        self.fused: RowsRun | None = None  # what `fuse` has checked
+        self.fused: RowsRun | None = None  # set by `fuse` after its check
 
     def arrange_for_rows(self) -> None:
-        """Arrange weights for single positions, in place; once.
+        """Arrange weights for single positions, in place. Call it once.
 
-        Blocks are arranged as they say. In fp32 on a CPU, linear weights `[E, D]` are stored by columns: half of the
-        time, other rounding.
+        See `TransformerBlock.arrange_for_rows` for the blocks. In fp32 on a CPU, linear weights `[E, D]` are stored by
+        columns, which halves the time and rounds differently.
         """
         for module in self.layers:
             cast(TransformerBlock, module).arrange_for_rows()
@@ -184,28 +184,27 @@ class Transformer(nn.Module):
 
     @property
     def is_batch_invariant(self) -> bool:
-        """Whether a row of single positions has the same result, to the last bit, in any batch: on a CPU, in fp32 and
-        in int8."""
+        """Whether a row of single positions has bit-identical results in any batch: on a CPU, in fp32 and in int8."""
         return all(_multiplied_by_rows(layer.weight) for layer in self._linear_layers())
 
     def _linear_layers(self) -> list[nn.Linear]:
         return [layer for layer in self.modules() if isinstance(layer, nn.Linear)]
 
     def new_cache(self, slots: int, positions: int) -> KVCache:
-        """Make a cache for this stack, in the dtype and on the device of its weights."""
+        """Create a cache for this stack, in the dtype and on the device of its weights."""
         weight = self.norm.weight
         config = self.config
         sizes = (config.n_layer, slots, config.n_local_heads, config.head_dim, positions)
         return KVCache(*sizes, dtype=weight.dtype, device=weight.device)
 
     def run(self, x: Tensor, view: KVView | None = None) -> Tensor:
-        """Run the blocks on x `[B, T, D]` behind the positions of `view` → `[B, T, D]`, without the final norm."""
+        """Run the blocks on x `[B, T, D]` after the positions of `view` → `[B, T, D]`, without the final norm."""
         if self.fused is not None and x.shape[1] == 1 and isinstance(view, RowsView):
             return self.fused(x, view)
         return self.run_plain(x, view)
 
     def run_plain(self, x: Tensor, view: KVView | None = None) -> Tensor:
-        """As `run`, without fused kernels."""
+        """Run as `run` does, without fused kernels."""
         new = x.shape[1]
         rope = self.rope[:new, None] if view is None else view.rope(self.rope, new)
         for i, block in enumerate(self.layers):

@@ -13,11 +13,11 @@ class Prompt:
     shared: length of the prefix that other requests may share (a voice). A prefill chunk ends with it, so that all of
         it is reused.
     spoken: first and last + 1 of the columns that entered one by one while the request spoke its earlier turns, in
-        order: what was computed then is reused.
+        order. Their keys and values are reused.
     trailing: int64 `[n]`, text tokens that enter one by one with the columns of the first n frames; None for a family
         whose text is all in the prompt.
-    vector: float `[D]`, which columns of the prompt take in place of an embedding (a speaker); the columns identify it.
-    codec_context: codes `[K, T]` behind which the codec decodes the first turn of a take; None to begin at silence.
+    vector: float `[D]`, which replaces an embedding in columns of the prompt (a speaker); the columns identify it.
+    codec_context: codes `[K, T]` that the codec decodes before the first turn of a take; None to begin at silence.
     """
 
     columns: Tensor

@@ -6,11 +6,11 @@ head are multiplied, the tied head is the token table, and `fast_project_in` is 
 int8 and fp8 have one scale per row. torchao multiplies int8 weights before it scales, which can overflow fp16; with
 fp16 activations they are therefore scaled in groups of 128 columns, which torchao applies first. int4 is scaled in
 groups of 64 columns and packed for PyTorch's own int4 kernel, which pads columns to multiples of 1,024. A layer whose
-columns make no whole groups, whose rows do not fill the kernel's tiles, or that would be no smaller, uses int8. The
+columns do not fill whole groups, whose rows do not fill the kernel's tiles, or that would be no smaller, uses int8. The
 Fast AR never has fewer than 8 bits: its errors are audible, and no later frame corrects them.
 
-Of torchao's, int4 alone is faster than 16 bits without a compiler or fused kernels: int8 and fp8 weights are widened
-before each product.
+Of torchao's formats, only int4 is faster than 16 bits without a compiler or fused kernels: int8 and fp8 weights are
+widened before each product.
 """
 
 from dataclasses import dataclass
@@ -39,7 +39,7 @@ _AMPERE, _HOPPER = (8, 0), (9, 0)  # compute capabilities
 class Layout:
     """Storage of one weight: its format, and the columns that share a scale (None: the whole row).
 
-    packed: in an `Int8Linear`; the others are torchao's.
+    kind: `packed` is stored in an `Int8Linear`; the others are torchao's.
     """
 
     kind: Literal["packed", "int8", "int4", "fp8"]
@@ -53,7 +53,7 @@ class Layout:
         if self.kind == "packed":
             return packed_bytes(rows, columns)
         scales = rows * (columns // self.group if self.group else 1)
-        return rows * columns + scales * (5 if self.kind == "int8" else 4)  # fp32; torchao adds int8's zero of a byte
+        return rows * columns + scales * (5 if self.kind == "int8" else 4)  # fp32; torchao's int8 adds a zero byte
 
 
 def layouts(module: nn.Module, precision: Precision, *, stack: Stack, activations: torch.dtype) -> dict[str, Layout]:
@@ -84,10 +84,10 @@ def _layout(layer: nn.Linear, precision: Precision, stack: Stack, activations: t
 
 
 def check_precision(precision: Precision, device: torch.device | str, activations: torch.dtype) -> None:
-    """Check that weights of that precision can be made and used on `device`.
+    """Check that weights of this precision can be created and used on `device`.
 
     Raises DeviceUnavailable for fp8 before Hopper and for int4 without bf16 on a GPU (compute capability 8.0), and
-    InvalidOption where torchao is needed and missing.
+    InvalidOption if torchao is needed and missing.
     """
     if precision not in QUANTIZED or _packs(precision, torch.device(device), activations):
         return
@@ -103,7 +103,7 @@ def quantize_block(module: nn.Module, precision: Precision, *, stack: Stack) -> 
     """Quantize the linear layers of a block, or of any other part of a stack, in place, as `layouts` says.
 
     Activations have the dtype that the weights have now. fp32, fp16 and bf16 change nothing. int8 weights with fp32
-    activations on a CPU become `Int8Linear`, with w1 and w3 of the feed-forward joined in one. Raises as
+    activations on a CPU become `Int8Linear`, with w1 and w3 of the feed-forward merged. Raises as
     `check_precision` does.
     """
     if precision not in QUANTIZED:

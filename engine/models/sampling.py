@@ -22,7 +22,7 @@ MAX_TOP_K = 256
 REPETITION_TEMPERATURE = 1.0
 REPETITION_TOP_P = 0.9
 
-# Sharpness of a greedy row: the smallest difference of two log-probabilities outweighs all noise.
+# Sharpness of a greedy row: with it, the smallest difference of two log-probabilities outweighs all noise.
 GREEDY = 1e30
 
 GOLDEN = 0x9E3779B97F4A7C15 - 2**64
@@ -49,7 +49,7 @@ class SamplingOptions:
 
 @dataclass(frozen=True)
 class RowFilter:
-    """Filter for C ranked values of each row, made once for all draws of a frame.
+    """Filter for C ranked values of each row, built once for all draws of a frame.
 
     most_mass: fp32 `[B, C]`; a value is dropped when the cumulative probability up to and including it is greater.
     sharpness: fp32 `[B, 1]`, the reciprocal of the temperature.
@@ -68,18 +68,18 @@ class RowOptions:
     top_k: Tensor
 
     def filter(self, candidates: int) -> RowFilter:
-        """Make the filter of the C = `candidates` likeliest values: at most top_k and top_p of them, at least one."""
+        """Build the filter of the C = `candidates` likeliest values. It keeps at most top_k and top_p, at least one."""
         rank = torch.arange(candidates, device=self.top_k.device)
         most_mass = torch.where(rank < self.top_k, self.top_p, -1.0).masked_fill_(rank == 0, torch.inf)
         sharpness = self.temperature.clamp(min=1e-5).reciprocal_().masked_fill_(self.temperature == 0, GREEDY)
         return RowFilter(most_mass, sharpness)
 
     def freer(self) -> "RowOptions":
-        """Return the options with which a repeated semantic token is drawn anew; a greedy row stays greedy."""
+        """Return the options for redrawing a repeated semantic token; a greedy row stays greedy."""
         return self._with(REPETITION_TEMPERATURE, REPETITION_TOP_P, self.top_k)
 
     def replaced(self, options: SamplingOptions) -> "RowOptions":
-        """Return these options for all rows; a greedy row stays greedy."""
+        """Return `options` for all rows; a greedy row stays greedy."""
         return self._with(options.temperature, options.top_p, torch.full_like(self.top_k, options.top_k))
 
     def _with(self, temperature: float, top_p: float, top_k: Tensor) -> "RowOptions":
@@ -143,16 +143,16 @@ Draw = Callable[[Tensor, Tensor], Tensor]
 
 
 class Drawing(Protocol):
-    """`sample`, or with `recent` `sample_semantic`, in one call."""
+    """`sample`, or `sample_semantic` if `recent` is given, in one call."""
 
     def __call__(self, logits: Tensor, options: RowOptions, noise: Tensor, recent: Tensor | None = None) -> Tensor: ...
 
 
 @dataclass(frozen=True)
 class FusedSampling:
-    """Kernels in the place of this module's functions: the noise of a frame in one, each of its draws in another.
+    """Kernels that replace this module's functions: one for the noise of a frame, one for each of its draws.
 
-    noise: as `gumbel_noise`.
+    noise: takes the arguments of `gumbel_noise`.
     """
 
     noise: Callable[[Tensor, Tensor, int, int], Tensor]
@@ -160,17 +160,17 @@ class FusedSampling:
 
 
 class SamplingRules(Protocol):
-    """How a family draws the tokens of a frame. What it keeps of earlier draws is int64 `[B, W]`, called `drawn`.
+    """Rules by which a family draws the tokens of a frame. `drawn` int64 `[B, W]` is their memory of earlier draws.
 
-    draws: of noise that the semantic token takes. candidates: a power of two, at least the usual top_k; steps that are
-        recorded ahead draw from so many.
+    draws: number of noise draws that the semantic token takes. candidates: a power of two, at least the usual top_k;
+        captured steps draw from this many.
     """
 
     draws: int
     candidates: int
 
     def nothing_drawn(self, rows: int, device: torch.device) -> Tensor:
-        """Return what is kept before the first frame."""
+        """Return `drawn` before the first frame."""
 
     def semantic(
         self,
@@ -183,14 +183,14 @@ class SamplingRules(Protocol):
     ) -> Tensor:
         """Draw from logits `[B, S + 1]` → values `[B]`, S for the end. frame: `[B]`, frames drawn before.
 
-        fused: kernels that draw as `sample` and `sample_semantic` do, for rules that use these.
+        fused: kernels equivalent to `sample` and `sample_semantic`, for rules that use these.
         """
 
     def residual(self, options: RowOptions, candidates: int, fused: FusedSampling | None = None) -> Draw:
-        """Return the draw of residual codes, made once for a frame. candidates: C, at least every row's top_k."""
+        """Return the draw of residual codes, built once per frame. candidates: C, at least every row's top_k."""
 
     def remember(self, drawn: Tensor, frame: Tensor, semantic: Tensor) -> Tensor:
-        """Return what is kept after a frame whose semantic draw was `[B]`."""
+        """Return `drawn` after a frame with the semantic draw `[B]`."""
 
 
 def gumbel_noise(keys: Tensor, frames: Tensor, draws: int, candidates: int) -> Tensor:
@@ -208,9 +208,9 @@ def gumbel_noise(keys: Tensor, frames: Tensor, draws: int, candidates: int) -> T
 
 
 def uniform(bits: Tensor) -> Tensor:
-    """Turn int64 random bits into fp32 numbers strictly between 0 and 1: the upper 23 bits and a half.
+    """Turn int64 random bits into fp32 numbers strictly between 0 and 1: the upper 23 bits plus a half.
 
-    With 24 bits the largest would be rounded to 1, and its noise would be infinite: it would win every argmax.
+    With 24 bits the largest would round to 1, and its infinite noise would win every argmax.
     """
     return (_shifted(bits, 41).float() + 0.5) * 2.0**-23
 

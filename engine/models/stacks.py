@@ -1,4 +1,4 @@
-"""The two transformers of a model that writes speech frame by frame, as every family has them.
+"""The two transformers that every family has, for speech generated frame by frame.
 
 `SlowStack` runs over time and draws one semantic token a frame; `FastStack` runs over codebooks and draws the residual
 codes of that frame. Shapes: B batch, T positions, D width, K codebooks, S semantic tokens.
@@ -37,7 +37,7 @@ class SlowStack(Transformer, ABC):
         super().__init__(config)
         self.num_codebooks, self.semantic_codebook_size = num_codebooks, semantic_codebook_size
         self.normed_vectors, self.rules = normed_vectors, rules
-        self.fused_sampling: FusedSampling | None = None  # what `fuse_sampling` has checked
+        self.fused_sampling: FusedSampling | None = None  # set by `fuse_sampling` after its check
 
     @property
     @abstractmethod
@@ -72,7 +72,7 @@ class FastStack(Transformer, ABC):
     codebooks: int
 
     def new_view(self, rows: int) -> KVView:
-        """Make a view of the positions of one frame, for B rows."""
+        """Create a view of the positions of one frame, for `rows` rows."""
         if self.fused is None:
             return GrowingView(self.config.n_layer)
         return FrameView(self.new_cache(rows, self.codebooks))
@@ -91,7 +91,7 @@ class FastStack(Transformer, ABC):
             vector: from the slow stack, `[B, D]`.
             semantic_codes: codebook 0, `[B]`.
             sample: takes logits `[B, size]` and their codebook, 1…K-1; returns values `[B]`.
-            size: entries of a residual codebook; rows of the head beyond are not multiplied. Default: all.
+            size: entries of a residual codebook; further rows of the head are not multiplied. Default: all.
 
         Returns: the frame's codes `[B, K]`.
         """

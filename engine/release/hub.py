@@ -13,7 +13,7 @@ BUNDLED = Path(__file__).resolve().parents[2] / "assets" / "bundled"
 Progress = Callable[[str, float], None]
 """Called during a download with a description and the finished share, 0 to 1."""
 
-# Notices of models that are not downloaded yet, by the Hub's name of their makers.
+# Notices of models that are not downloaded yet, by organization on the Hub.
 _NOTICES = {"qwen": "model.notice_qwen"}
 _HUB_ID = re.compile(r"[\w.-]+/[\w.-]+")
 _HUB_FILES = [
@@ -60,8 +60,8 @@ def known_release(model: str) -> Path | None:
 def notice_of(model: str) -> Sentence:
     """Return the licence notice of a model; see `Profile.notice`.
 
-    A Hub repository that is not downloaded yet has the default notice. Raises ReleaseNotFound for what is neither a
-    folder nor a Hub id, and InvalidConfig.
+    A Hub repository that is not downloaded yet has the default notice of its organization. Raises InvalidConfig, and
+    ReleaseNotFound for a model that is neither a folder nor a Hub id.
     """
     if str(model) == "bundled" or Path(model).expanduser().exists() or not _HUB_ID.fullmatch(model):
         return Sentence(Profile.load(find_release(model)).notice)
@@ -94,7 +94,7 @@ def _download(repo: str, progress: Progress | None) -> Path:
 
 
 def _progress_bar(progress: Progress) -> type:
-    """A tqdm class that reports to `progress`."""
+    """Return a tqdm class that reports to `progress`."""
     from tqdm.auto import tqdm
 
     class ReportingBar(tqdm):  # type: ignore[type-arg]  # tqdm's stubs are generic, the class is not

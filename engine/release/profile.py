@@ -12,7 +12,7 @@ from engine.text.turns import Segmentation
 
 @dataclass(frozen=True)
 class Profile:
-    """What a release states beyond its sizes, in Reprise's own optional `reprise.json`.
+    """Settings of a release beyond its sizes, from Reprise's own optional `reprise.json`.
 
     max_segment_bytes: longest text, in UTF-8 bytes, that the model speaks as one turn.
     max_segment_sentences: most sentences of a turn; None for as many as fit. A model that was trained on single
@@ -22,8 +22,8 @@ class Profile:
         A model trained on fewer turns drops words with more.
     style_tags: whether tags such as `[whisper]` change how the model speaks.
     temperature, top_p, top_k: default options of this model; see `SamplingOptions`.
-    alignment_head: layer and query head of the Slow AR whose attention follows the phones, in a model that was trained
-        so; None for others.
+    alignment_head: layer and query head of the Slow AR whose attention follows the phones, in a model trained for it;
+        None for others.
     notice: licence notice, shown where the model is named: a sentence's key (`engine.sentences`) or a text.
     """
 
@@ -40,7 +40,7 @@ class Profile:
 
     @property
     def segmentation(self) -> Segmentation:
-        """How texts are cut for this model."""
+        """How texts are split into segments for this model."""
         return Segmentation(self.max_segment_bytes, self.max_segment_sentences, self.sentence_pause)
 
     @classmethod
@@ -74,7 +74,7 @@ class Profile:
 
 
 def _check_head(head: object) -> None:
-    """Raises InvalidConfig for anything but two whole numbers."""
+    """Raise InvalidConfig for anything but two whole numbers."""
     if not isinstance(head, list | tuple) or len(head) != 2:
         raise InvalidConfig(f"reprise.json has alignment_head = {shown(head)}; it must be a layer and a head.")
     for number in head:

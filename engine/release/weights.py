@@ -106,7 +106,7 @@ def shapes_of(module: nn.Module) -> dict[str, Shape]:
 
 
 def compare(tensors: StoredTensors, shapes: dict[str, Shape], required: Collection[str] | None = None) -> Mismatch:
-    """Compare stored tensors with the shapes of weights, of which all or the `required` ones must be stored."""
+    """Compare stored tensors with the shapes of weights. All weights, or the `required` ones, must be stored."""
     return Mismatch(
         unexpected=[stored.name for name, stored in tensors.items() if name not in shapes],
         missing=[name for name in (shapes if required is None else required) if name not in tensors],
@@ -130,8 +130,8 @@ def load_weights(
     """Give a module on the meta device its weights, frozen. `compare` must have found none missing or misshapen.
 
     Args:
-        copy: whether weights get memory of their own where the mapped file already has their dtype and device.
-        after_block: called with each block (`layers.N`) once its weights are there and before the next one's are read.
+        copy: whether to copy weights even if the mapped file has their dtype and device already.
+        after_block: called with each block (`layers.N`) after its weights are loaded and before the next one's are.
     """
     device = torch.device(device)
     for block, names in _by_block(module.state_dict()).items():

@@ -1,7 +1,7 @@
-"""Sentences for people: each has a key, and the English of all keys stands in this package's JSON files.
+"""Translatable messages. Each has a key; this package's JSON files hold the English text of all keys.
 
-Errors and notes carry a `Sentence`, not text: `str` gives its English, and a face writes it in the reader's language
-from a table with the same keys and placeholders (`web/locales`).
+Errors and notes carry a `Sentence` instead of text. `str` returns its English text; a user interface formats it in the
+user's language from a table with the same keys and placeholders (`web/locales`).
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ from pathlib import Path
 from typing import Any, Union
 
 Value = Union[str, float, "Sentence"]
-"""What fills a placeholder. Numbers are written as the reader writes them, so what only looks like a number, such as a
-seed or a version, is passed as text."""
+"""Value of a placeholder. Numbers are formatted for the user's locale, so pass text for values such as a seed or a
+version."""
 
 _FOLDER = Path(__file__).parent
 
 
 @dataclass(frozen=True)
 class Sentence:
-    """A sentence in all languages. values: of its placeholders, by name.
+    """A translatable message. values: values of its placeholders, by name.
 
-    A key that no table has is a sentence itself: messages of the command line and the API, which are in English only,
-    and those of a page that are already in the reader's language.
+    A key that is in no table is the text itself: messages of the command line and the API, which are in English only,
+    and messages of a page that are already in the user's language.
     """
 
     key: str
@@ -35,7 +35,7 @@ class Sentence:
         return self.written(english(), english_number)
 
     def written(self, texts: Mapping[str, str], number: Callable[[float], str]) -> str:
-        """Write the sentence. texts: of one language, by key. number: writes a number in that language."""
+        """Format the sentence. texts: the texts of one language by key. number: formats a number in that language."""
         text = texts.get(self.key)
         if text is None:
             return self.key
@@ -48,12 +48,12 @@ class Sentence:
         return text.format_map({name: shown(value) for name, value in self.values.items()})
 
     def to_json(self) -> str:
-        """Encode the sentence for a database."""
+        """Encode the sentence as JSON for a database."""
         return json.dumps(_plain(self), ensure_ascii=False)
 
     @classmethod
     def from_json(cls, written: str) -> Sentence:
-        """Decode what `to_json` wrote; any other text is a sentence as it stands."""
+        """Decode the output of `to_json`. Any other text becomes the sentence itself."""
         try:
             return _sentence(json.loads(written))
         except (ValueError, TypeError, KeyError, AttributeError):
@@ -72,7 +72,7 @@ def _sentence(plain: dict[str, Any]) -> Sentence:
 
 @cache
 def english() -> Mapping[str, str]:
-    """The English sentences by key."""
+    """Return the English texts by key."""
     texts: dict[str, str] = {}
     for path in sorted(_FOLDER.glob("*.json")):
         texts |= json.loads(path.read_text("utf-8"))
@@ -80,5 +80,5 @@ def english() -> Mapping[str, str]:
 
 
 def english_number(value: float) -> str:
-    """A number with commas between thousands, and decimals only where it has some."""
+    """Format a number with thousands separators, and decimals only if it has any."""
     return f"{value:,}" if isinstance(value, int) else f"{value:,.10g}"

@@ -1,1 +1,1 @@
-"""Many requests at once: the engine loop, its scheduler, the model runner and the codec worker."""
+"""Concurrent requests: the engine loop, its scheduler, the model runner and the codec worker."""

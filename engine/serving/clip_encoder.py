@@ -22,14 +22,14 @@ V = TypeVar("V")
 
 
 class SingleFlight(Generic[K, V]):
-    """Deduplicates concurrent calls: work on one key runs once for all threads that want it at the same time."""
+    """Deduplicates concurrent calls: work on one key runs once for all threads that request it at the same time."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._flights: dict[K, Future[V]] = {}
 
     def do(self, key: K, work: Callable[[], V]) -> V:
-        """Return or raise what `work` does, or what it does for a thread already at work on `key`.
+        """Return or raise the outcome of `work`, or of the call already in progress for `key`.
 
         Results are not cached: a later call runs `work` again.
         """
@@ -61,7 +61,7 @@ class ClipEncoder:
     Cached codes are looked up by the clip's content and the codec's fingerprint, never by name, so a replaced clip
     never matches.
 
-    load: makes the encoder view on `device`; called on first use and again after `release`.
+    load: loads the encoder view on `device`; called on first use and again after `release`.
     fingerprint: of the codec. cache_bytes: capacity of the cache of codes.
     """
 
@@ -91,8 +91,8 @@ class ClipEncoder:
 
         Args:
             samples: float32 `[n]`, n ≥ 1, mono at the codec's rate, on any device.
-            content: what is hashed in place of the samples, which may be on a GPU: equal for equal samples only, such
-                as the clip's file.
+            content: bytes to hash instead of the samples, which may be on a GPU; equal only for equal samples, such as
+                the clip's file.
 
         Returns: codes uint16 `[K, T]`, read-only. The last frame is padded with silence.
         Raises ValueError for samples of another shape, and the errors of `load`.
@@ -107,7 +107,7 @@ class ClipEncoder:
         self._cache.drop_where(lambda kept: np.array_equal(kept, codes))
 
     def release(self) -> None:
-        """Free the encoder view, at the latest when the clip being encoded is done. It is loaded again on next use."""
+        """Free the encoder view, after the clip being encoded if any. It is loaded again on next use."""
         with self._loading:
             self._encoder, self._released = None, True
 
@@ -132,7 +132,7 @@ class ClipEncoder:
         return digest.hexdigest()
 
     def _codes(self, key: str, clip: Tensor) -> NDArray[np.uint16]:
-        # Looked up here and not before the flight, because the previous flight may have ended in between.
+        # Looked up here and not before the flight, because another flight may have ended in between.
         if (kept := self._cache.get(key)) is not None:
             return kept
         with self._running:

@@ -1,5 +1,5 @@
-"""Decodes codes to audio for many streams at once: chunks of equal length go through the codec as one batch, and with
-graphs the parts of equal length that chunks are made of.
+"""Decodes codes to audio for many streams at once. Chunks of equal length are decoded as one batch; with graphs, chunks
+are first split into parts of the captured lengths.
 
 The worker has its own thread, and on a GPU its own CUDA stream, so that audio is decoded while frames are generated.
 """
@@ -29,14 +29,14 @@ log = logging.getLogger(__name__)
 Samples = NDArray[np.float32]
 Deliver = Callable[[Samples | Exception], None]
 
-# Frames of all streams that are decoded as one batch, at most: the codec's activations are large.
+# Most frames of all streams in one batch: the codec's activations are large.
 FRAMES_AT_ONCE = 64
 # Chunk lengths that graphs are captured for; other lengths are sums of these.
 GRAPH_FRAMES = (16, 8, 4, 2, 1)
-# Frames of a chunk of codes that nobody listens to yet: short, so that it delays streams no longer than they delay each
-# other.
+# Frames of a chunk when all codes of a stream are known: no more than other streams', so as not to delay these longer
+# than they delay each other.
 _DECODE_CHUNK = 16
-# Streams that are kept for takes to continue, each with the codec's state: the voices that were heard last.
+# Most context streams to cache, each with the codec's state: those of the most recently used voices.
 CONTEXTS_KEPT = 8
 
 
@@ -53,7 +53,7 @@ class DecodeJob:
 
 
 class _PartsJoined:
-    """Delivers a chunk when all of its parts are decoded, or the first error of any."""
+    """Delivers a chunk when all of its parts are decoded, or their first error."""
 
     def __init__(self, deliver: Deliver, parts: int) -> None:
         self._deliver, self._left = deliver, parts
@@ -78,7 +78,7 @@ class CodecStream:
     It is separate from the turn because it outlives it: the audio of a turn is decoded while the next turn has the
     slot, and the next turn of the take continues from the state at its end.
 
-    previous: the stream, already ended, that this one continues; None at the start of a take.
+    previous: the stream that this one continues, already ended; None at the start of a take.
     All fields but `dropped` belong to the worker's thread.
     """
 
@@ -98,7 +98,7 @@ class CodecStream:
 
     @property
     def inherited_error(self) -> Exception | None:
-        """Why there is no initial state, if so."""
+        """Why there is no initial state; None if there is one."""
         return self.error or (None if self.previous is None else self.previous.error)
 
     @property
@@ -109,7 +109,7 @@ class CodecStream:
 class CodecWorker:
     """A decoder view and a pool of `rows` codec states, on a thread of their own.
 
-    capture: captures the decoding of a batch as a graph; None decodes eagerly, and so does a size that fails.
+    capture: captures the decoding of a batch as a graph. With None, and for sizes that fail, decoding is eager.
     """
 
     def __init__(
@@ -127,8 +127,8 @@ class CodecWorker:
     def submit(self, stream: CodecStream, codes: NDArray[np.int64], deliver: Deliver) -> None:
         """Decode the next frames `[K, T]` of a stream.
 
-        `deliver` receives their samples `[n]` or an error on the worker's thread, and nothing if the stream is dropped
-        before.
+        `deliver` receives their samples `[n]` or an error on the worker's thread; once closed, EngineClosed on the
+        caller's. It is not called if the stream is dropped first.
         """
         if not self._inbox.send((stream, DecodeJob(torch.from_numpy(codes), deliver))):
             deliver(EngineClosed())
@@ -138,26 +138,26 @@ class CodecWorker:
         self._inbox.send((stream, None))
 
     def drop(self, stream: CodecStream) -> None:
-        """Discard a stream and its chunks that are not decoded yet. Finalizers may call it."""
+        """Discard a stream and its undecoded chunks. Finalizers may call it."""
         stream.dropped = True
         self._inbox.wake()
 
     def decode(self, codes: NDArray[np.int64]) -> Samples:
-        """Decode codes `[K, T]`, T ≥ 1, as a stream of their own. Returns float32 `[n]`.
+        """Decode codes `[K, T]`, T ≥ 1, as a new stream. Returns float32 `[n]`.
 
-        Blocks; not for the worker's thread. Raises EngineClosed, EngineFailed.
+        Blocks; must not be called on the worker's thread. Raises EngineClosed, EngineFailed.
         """
         stream, decoded = CodecStream(), SimpleQueue[Samples | Exception]()
         chunks = self._submit_whole(stream, codes, decoded.put)
         try:
             return np.concatenate([_samples(decoded.get()) for _ in range(chunks)])
         finally:
-            self.drop(stream)  # its remaining chunks, when one has failed
+            self.drop(stream)  # the remaining chunks, if one has failed
 
     def stream_behind(self, codes: NDArray[np.int64]) -> CodecStream:
-        """The stream, ended, of codes `[K, T]`, T ≥ 1, whose sound is not wanted: for streams that continue it.
+        """Return an ended stream that decodes `codes` `[K, T]`, T ≥ 1, for other streams to continue from.
 
-        It is kept for the next take that asks.
+        Streams are cached by their codes.
         """
         key = codes.tobytes()
         with self._contexts_lock:
@@ -171,7 +171,7 @@ class CodecWorker:
             return stream
 
     def forget(self, codes: NDArray[np.int64]) -> None:
-        """Drop the stream that is kept for these codes."""
+        """Drop the cached stream of these codes."""
         with self._contexts_lock:
             self._contexts.pop(codes.tobytes(), None)
 
@@ -185,7 +185,7 @@ class CodecWorker:
 
     @property
     def graph_failure(self) -> str | None:
-        """How many sizes of batches could not be captured and why, or None."""
+        """How many batch sizes could not be captured and why; None if none failed."""
         return self._batches.graph_failure
 
     def close(self) -> None:
@@ -215,7 +215,7 @@ class CodecWorker:
                     self._decode_batch(batch)
 
     def _receive(self) -> bool:
-        """Read new messages, waiting for one when there is no work. False once closed."""
+        """Read new messages, waiting for one when there is no work. Returns False once closed."""
         busy = self._ended() or self._ready()
         for stream, job in self._inbox.read() if busy else self._wait():
             if stream.finished:
@@ -240,17 +240,17 @@ class CodecWorker:
         return self._inbox.wait()
 
     def _ended(self) -> list[CodecStream]:
-        """Streams that have ended and have nothing left to decode."""
+        """Return the streams that have ended and have nothing left to decode."""
         return [stream for stream in self._streams if stream.ended and not stream.jobs and stream.can_begin]
 
     def _ready(self) -> list[CodecStream]:
-        """Streams with a chunk to decode that have a row or can get one."""
+        """Return the streams with a chunk to decode that have a row or can get one."""
         waiting = [stream for stream in self._streams if stream.jobs and stream.can_begin]
         rowless = [stream for stream in waiting if stream.row is None][: len(self._free)]
         return [stream for stream in waiting if stream.row is not None or stream in rowless]
 
     def _next_batch(self) -> list[CodecStream]:
-        """The least recently served stream, and others whose next chunk has the same length."""
+        """Return the least recently served stream, and others whose next chunk has the same length."""
         ready = self._ready()
         frames = ready[0].jobs[0].frames if ready else 1
         batch = [stream for stream in ready if stream.jobs[0].frames == frames][: _rows_at_once(frames)]
@@ -305,7 +305,7 @@ class CodecWorker:
 
 
 def _keep_error(stream: CodecStream, samples: Samples | Exception) -> None:
-    """Receive samples of a stream that nobody listens to: its error is for those that continue it."""
+    """Discard the samples of a context stream, but keep its error for the streams that continue from it."""
     if isinstance(samples, Exception):
         stream.error = samples
 
@@ -323,26 +323,26 @@ def _rows_at_once(frames: int) -> int:
 
 
 def _power(count: int) -> int:
-    """The least power of two that is not below `count`."""
+    """Return the smallest power of two that is not below `count`."""
     return 1 << (count - 1).bit_length()
 
 
 class _BatchDecoder:
-    """The codec states of all rows, and decoding for some of them. One more row pads the captured batches."""
+    """The codec states of all rows, and batched decoding of some of them. An extra row pads the captured batches."""
 
     def __init__(self, decoder: DecoderView, rows: int, device: torch.device, capture: GraphCapture | None) -> None:
         self._decoder, self.device, self._splits = decoder, device, capture is not None
         self._states = decoder.init_state(rows + 1)
         self._padding_row = rows
         self._graphs = CapturedGraphs(capture, "decoding")  # by rows, a power of two, and frames
-        self._inputs: dict[GraphKey, tuple[Tensor, Tensor]] = {}  # the buffers that rows and codes are read from
+        self._inputs: dict[GraphKey, tuple[Tensor, Tensor]] = {}  # input buffers of the graphs: rows and codes
 
     @property
     def graph_failure(self) -> str | None:
         return self._graphs.state if self._graphs.has_failed else None
 
     def parts(self, job: DecodeJob) -> list[DecodeJob]:
-        """A chunk as jobs of the lengths that graphs are captured for; without graphs as it is."""
+        """Split a chunk into jobs of the captured lengths; without graphs, return it whole."""
         lengths = _graph_lengths(job.frames) if self._splits else [job.frames]
         if len(lengths) == 1:
             return [job]
@@ -379,7 +379,7 @@ class _BatchDecoder:
         return audio
 
     def capture_next(self) -> bool:
-        """Capture one of the possible batches, the largest first; False when none is missing."""
+        """Capture one missing batch size, the largest first. Returns False when none is missing."""
         return any(map(self._capture_batch, self._sizes()))
 
     def _capture_batch(self, key: tuple[int, int]) -> bool:
@@ -399,7 +399,7 @@ class _BatchDecoder:
 
 
 def _graph_lengths(frames: int) -> list[int]:
-    """`frames` as a sum of lengths that graphs are captured for."""
+    """Split `frames` into lengths that graphs are captured for."""
     lengths = []
     for size in GRAPH_FRAMES:
         lengths += [size] * (frames // size)

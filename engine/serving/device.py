@@ -1,4 +1,4 @@
-"""What speech needs of a device: the settings of torch, made in one place, its streams and the sharing of cores."""
+"""Device setup: process-wide settings of torch, CUDA streams, and the sharing of CPU cores."""
 
 from contextlib import nullcontext
 from functools import cache
@@ -7,11 +7,11 @@ import torch
 
 
 def prepare_device(device: torch.device) -> None:
-    """Make the settings of torch that hold for a whole process, for an engine on `device`.
+    """Configure torch, for the whole process, for an engine on `device`.
 
-    On a GPU fp32 means fp32, in products and convolutions: no TF32. Products of fp16 and bf16 are summed in fp32.
-    Attention is flash or memory-efficient, never cuDNN's, which plans 25 to 40 ms for every new shape; convolutions
-    are not tried out for every new shape either. A CPU needs no settings.
+    On a GPU, products and convolutions in fp32 do not use TF32, and products of fp16 and bf16 accumulate in fp32.
+    Attention is flash or memory-efficient, never cuDNN's, which spends 25 to 40 ms planning every new shape; cuDNN's
+    benchmark of convolutions, also per shape, is off. A CPU needs no settings.
     """
     if device.type != "cuda":
         return
@@ -24,12 +24,12 @@ def prepare_device(device: torch.device) -> None:
 
 
 def new_stream(device: torch.device, *, urgent: bool) -> torch.cuda.Stream:
-    """Make a stream of a GPU. The kernels of an urgent one, captured graphs included, go before all others'."""
+    """Create a CUDA stream. Kernels of an urgent one, captured graphs included, have priority over all others."""
     return torch.cuda.Stream(device, priority=-1 if urgent else 0)  # type: ignore[no-untyped-call]
 
 
 def own_stream(device: torch.device, *, urgent: bool = False) -> torch.cuda.StreamContext | nullcontext[None]:
-    """A block of work on a new stream, behind what the thread's current stream was given; on a CPU nothing."""
+    """Return a context that runs work on a new stream, after the current stream's work; on a CPU it does nothing."""
     if device.type != "cuda":
         return nullcontext()
     stream = new_stream(device, urgent=urgent)
@@ -40,7 +40,7 @@ def own_stream(device: torch.device, *, urgent: bool = False) -> torch.cuda.Stre
 def share_cores(device: torch.device, *, small: bool) -> None:
     """On a CPU, split the cores between the engine loop and the codec worker.
 
-    small: whether the model's products are too small to be shared between cores, so that one thread is faster.
+    small: whether the model's products are too small to split between cores, so that one thread is faster.
     """
     if device.type == "cpu":
         cores = _cores()
@@ -49,5 +49,5 @@ def share_cores(device: torch.device, *, small: bool) -> None:
 
 @cache
 def _cores() -> int:
-    """The threads of torch when the first model was loaded: each further model shares as many."""
+    """Return torch's number of threads when the first model was loaded; later models divide the same number."""
     return torch.get_num_threads()

@@ -33,7 +33,7 @@ _running: "set[EngineLoop]" = set()
 
 @atexit.register
 def _close_all() -> None:
-    """End the threads of loops that are still open: computing while Python shuts down, they would abort it."""
+    """End the threads of open loops: a thread that computes while Python shuts down would abort it."""
     for loop in tuple(_running):
         loop.close()
 
@@ -49,7 +49,7 @@ class _ForgottenPrefix:
 class EngineLoop:
     """Owner of the model runner and the codec worker. Its public methods may be called from any thread.
 
-    idle_work: what is done ahead while there are no turns.
+    idle_work: work done in advance while there are no turns.
     """
 
     def __init__(self, runner: ModelRunner, codec_worker: CodecWorker, queue: int) -> None:
@@ -72,7 +72,7 @@ class EngineLoop:
     def leave(self, ticket: Ticket) -> None:
         """End a request in any stage; its slot is free before the next frame.
 
-        May be called again, and by finalizers.
+        Idempotent; finalizers may call it.
         """
         self.scheduler.leave(ticket)
         self._inbox.wake()
@@ -80,7 +80,7 @@ class EngineLoop:
     def forget(self, prefix: Prompt) -> None:
         """Drop the cached keys and values of prompts that begin with `prefix`, before the next frame.
 
-        Requests that are open now may go on with them; what they cache is dropped when they have left.
+        Open requests may continue to use them; what they cache is dropped when they have left.
         """
         self._to_forget.put(_ForgottenPrefix(prefix, tuple(self.scheduler.open_tickets())))
         self._inbox.wake()
@@ -98,12 +98,12 @@ class EngineLoop:
         try:
             with self._runner.stream():
                 self._work()
-        except Exception as error:  # of any type: readers that wait must be told
+        except Exception as error:  # of any type: waiting readers must receive it
             log.exception("The engine stopped.")
             reason = _failure(error)
         self._inbox.close()
         for turn in (*self._turns.values(), *self._inbox.read()):
-            # One error each: they are raised in several threads, and an error keeps the frames that it passed through.
+            # One error per reader: each is raised in its own thread, and its traceback keeps that thread's frames.
             turn.events.put(type(reason)(str(reason)))
 
     def _work(self) -> None:
@@ -114,13 +114,13 @@ class EngineLoop:
             for slot in plan.displaced:
                 self._set_aside(slot)
             self._prefill([self._turns[ticket] for ticket in plan.prefill])
-            if self._runner.is_asynchronous:  # the device computes this step while the host handles the last one
+            if self._runner.is_asynchronous:  # the device computes this step while the host handles the previous one
                 started, step = step, started
             if started is not None:
                 self._finish_step(*started)
 
     def _receive(self, *, idle: bool) -> bool:
-        """Add new turns and remove those of requests that left; when idle, wait for a turn. False once closed."""
+        """Add new turns and remove those of requests that left; wait for one when idle. Returns False once closed."""
         for turn in self._wait() if idle else self._inbox.read():
             self._turns[turn.ticket] = turn
             self.scheduler.enqueue(turn.ticket)
@@ -161,11 +161,11 @@ class EngineLoop:
     def _set_aside(self, slot: int) -> None:
         try:
             self._runner.set_aside(slot)
-        except Exception as error:  # such as want of memory: the request computes it again
+        except Exception as error:  # such as out of memory: the request computes it again
             log.warning("What a request has spoken could not be kept for its next turn: %s", error)
 
     def _prefill(self, turns: Sequence[Turn]) -> None:
-        """Read the next pieces of prompts, of the first turn and of as many others as fit the budget."""
+        """Prefill the next piece of the first turn's prompt, and of as many others as fit the budget."""
         room, batch = self._runner.prefill_budget, dict[int, Turn]()
         for turn in turns:
             slot = turn.ticket.slot
@@ -187,7 +187,7 @@ class EngineLoop:
                 self.scheduler.ready(batch[slot].ticket)
 
     def _begin(self, turn: Turn, slot: int) -> bool:
-        """Give a turn's prompt to its slot, unless it has it. Returns False when that fails, and the turn with it."""
+        """Assign a turn's prompt to its slot, once. If that fails, end the turn and return False."""
         if turn.reused is None:
             try:
                 turn.started_at = time.perf_counter()
@@ -204,7 +204,7 @@ class EngineLoop:
             self._fail(turns, error)
             return
         for turn, frame in zip(turns, frames, strict=True):
-            # A turn that ended or left after this step was started has no use for its frame.
+            # The frame of a turn that ended or left after this step was started is discarded.
             if turn.stop is None and self._turns.get(turn.ticket) is turn:
                 self._push(turn, frame)
 
@@ -224,12 +224,12 @@ class EngineLoop:
             turn.events.put(TurnEnded(turn.number))
 
     def _submit_chunk(self, turn: Turn, frames: int) -> None:
-        """Give the next frames to the codec worker."""
+        """Submit the next frames to the codec worker."""
         codes = np.stack(turn.codes[turn.submitted : turn.submitted + frames], axis=1)
         if not turn.submitted:
             turn.first_chunk_at = time.perf_counter()
         turn.submitted += frames
-        # Not the turn itself: its codec stream holds this function until the chunk is decoded.
+        # `deliver` must not hold the turn, whose codec stream holds `deliver` until the chunk is decoded.
         number, pacer, events = turn.number, turn.pacer, turn.events
 
         def deliver(samples: Samples | Exception) -> None:
@@ -242,7 +242,7 @@ class EngineLoop:
         self._codec_worker.submit(turn.stream, codes, deliver)
 
     def _fail(self, turns: Sequence[Turn], error: Exception) -> None:
-        """End these turns, and no others, with the error."""
+        """End only these turns with the error."""
         log.error("A step of the model failed.", exc_info=error)
         for turn in turns:
             if self._turns.pop(turn.ticket, None) is not None:

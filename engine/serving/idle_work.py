@@ -1,4 +1,4 @@
-"""Work that is done ahead while nothing else is asked of the engine."""
+"""Work done in advance while the engine is idle."""
 
 import logging
 import threading
@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 
 log = logging.getLogger(__name__)
 
-# Seconds without a request before a step: a take right after the start, or the next of several, has the machine alone.
+# Idle seconds before a step, so that a take right after the start, or the next of several, is not slowed down.
 QUIET = 2.0
 
 
@@ -22,20 +22,20 @@ class IdleWork:
         self._thread: threading.Thread | None = None
 
     def begin(self, steps: Iterable[Callable[[], object]]) -> None:
-        """Run these steps. Only the first call has an effect. When one fails, it is logged and the rest are left."""
+        """Run these steps. Only the first call has an effect. A failure is logged; the remaining steps are skipped."""
         with self._changed:
             if self._thread is None and not self._closed:
                 self._thread = threading.Thread(target=self._run, args=(steps,), name="reprise-idle", daemon=True)
                 self._thread.start()
 
     def set_idle(self, idle: bool) -> None:
-        """Say whether the engine is idle."""
+        """Set whether the engine is idle."""
         with self._changed:
             self._idle = idle
             self._changed.notify_all()
 
     def close(self) -> None:
-        """End the thread, after the step under way."""
+        """End the thread after the current step."""
         with self._changed:
             self._closed = True
             self._changed.notify_all()
@@ -52,7 +52,7 @@ class IdleWork:
             log.warning("Work ahead of time failed; it is done when it is needed.", exc_info=True)
 
     def _wait(self) -> bool:
-        """Wait until the engine has been idle for long enough. False once closed."""
+        """Wait until the engine has been idle for long enough. Returns False once closed."""
         with self._changed:
             while not self._closed:
                 self._changed.wait_for(lambda: self._idle or self._closed)

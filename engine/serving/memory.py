@@ -36,7 +36,7 @@ __all__ = [
     "share_memory",
 ]
 
-SHORTEST = 2048  # positions: a voice's clip of half a minute and a minute of speech
+SHORTEST = 2048  # positions: a clip of half a minute and a minute of speech
 _STEP = 256  # positions: cache lengths between the shortest and the requested are multiples of it
 
 # Tensors as large as the widest one that are alive at once in a convolutional stack: 6.0 were measured in S2-Pro's
@@ -44,7 +44,7 @@ _STEP = 256  # positions: cache lengths between the shortest and the requested a
 _ALIVE = 7
 # Scratch memory of libraries, the graphs' pool, and fragmentation of the allocator.
 _ALLOWANCE = 256 * 2**20
-# Of a GPU that processes share: what PyTorch may take in all of them. The rest is for CUDA's context in each.
+# Share of a GPU that PyTorch may use in all processes together. The rest is for the CUDA context of each.
 _SHARED = 0.95
 
 _FLOATS: dict[Precision, torch.dtype] = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
@@ -84,18 +84,18 @@ class MemoryPlan:
 
 @lru_cache(maxsize=16)
 def is_small(architecture: Architecture) -> bool:
-    """Whether the speech model's weights roughly fit a CPU's caches and its products are too small to be shared between
-    cores."""
+    """Return whether the speech model's weights roughly fit a CPU's caches and its products are too small to split
+    between cores."""
     with torch.device("meta"):
         stacks = architecture.stacks()
     return sum(weight.numel() for stack in stacks for weight in stack.parameters()) < 100_000_000
 
 
 def choose_precision(device: torch.device | str, architecture: Architecture) -> Precision:
-    """The default precision of a speech model on a device.
+    """Return the default precision of a speech model on a device.
 
-    bf16 on GPUs that compute in it, fp16 on others. On a CPU fp32 for a small model and int8 for a large one: there the
-    time of a frame is that of reading the weights.
+    bf16 on GPUs that compute in it, fp16 on others. On a CPU fp32 for a small model and int8 for a large one, since
+    reading the weights takes most of the time of a frame there.
     """
     device = torch.device(device)
     if device.type == "cuda":
@@ -104,8 +104,8 @@ def choose_precision(device: torch.device | str, architecture: Architecture) -> 
 
 
 def activation_dtype(precision: Precision, device: torch.device | str) -> torch.dtype:
-    """The dtype of activations, embeddings, norms and heads. For quantized weights it is bf16 on GPUs, or fp16 on those
-    without bf16, and fp32 on CPUs."""
+    """Return the dtype of activations, embeddings, norms and heads. For quantized weights it is bf16 on GPUs, or fp16
+    on those without bf16, and fp32 on CPUs with int8 products, bf16 on others."""
     device = torch.device(device)
     if precision not in QUANTIZED:
         return _FLOATS[precision]
@@ -115,7 +115,7 @@ def activation_dtype(precision: Precision, device: torch.device | str) -> torch.
 
 
 def _usual_activations(precision: Precision) -> torch.dtype:
-    """As `activation_dtype`, on current GPUs."""
+    """Return `activation_dtype` of current GPUs."""
     return _FLOATS.get(precision, torch.bfloat16)
 
 
@@ -126,8 +126,8 @@ def _computes_in_bf16(device: torch.device) -> bool:
 
 
 def available_memory(device: torch.device | str) -> int | None:
-    """Bytes that can still be allocated on a GPU, including those that PyTorch has reserved and not allocated, and at
-    most this process's share; None, no limit, elsewhere."""
+    """Return the bytes that can still be allocated on a GPU, including those that PyTorch has reserved but not
+    allocated, within this process's share; None, no limit, elsewhere."""
     device = torch.device(device)
     if device.type != "cuda":
         return None
@@ -137,20 +137,20 @@ def available_memory(device: torch.device | str) -> int | None:
 
 
 def share_memory(share: float) -> None:
-    """Let this process take at most that share, from 0 to 1, of the memory of each GPU that it sees: others load their
+    """Limit this process to a share, from 0 to 1, of the memory of each visible GPU, because other processes load their
     models at the same time."""
     for index in range(torch.cuda.device_count()):
         torch.cuda.set_per_process_memory_fraction(share * _SHARED, index)
 
 
 def reserved_memory(device: torch.device | str) -> int | None:
-    """Bytes of a GPU that PyTorch has reserved for this process; None elsewhere."""
+    """Return the bytes of a GPU that PyTorch has reserved for this process; None elsewhere."""
     device = torch.device(device)
     return torch.cuda.memory_reserved(device) if device.type == "cuda" else None
 
 
 def release_memory() -> None:
-    """Give the memory of models that are not used any more back to the system, on all GPUs."""
+    """Return the memory of unused models to the system, on all GPUs."""
     gc.collect()
     if torch.cuda.is_available():
         torch.cuda.empty_cache()
@@ -169,9 +169,9 @@ def plan_memory(
     """Plan `slots` slots of `positions` positions (at most the model's own), or as many as fit `available` bytes.
 
     If they do not fit, the number of slots is reduced first, down to one, then the positions, down to 2,048 or the
-    requested number if that is smaller. `available` None: no limit. `activations` as `activation_dtype` returns it; by
-    default that of current GPUs. `measured`: bytes that frames, prompts and decoding need at once, as `warm_up` returns
-    them; by default they are estimated.
+    requested number if that is smaller. `available` None: no limit. `activations`: see `activation_dtype`; by default
+    that of current GPUs. `measured`: peak bytes of frames, prompts and decoding, as `warm_up` returns them; by default
+    they are estimated.
 
     Raises InvalidOption for less than one slot or position, and DoesNotFit when even the smallest plan is too large.
     """
@@ -192,14 +192,14 @@ def plan_memory(
 
 
 def held_bytes(module: nn.Module) -> int:
-    """Bytes that a module's parameters and buffers occupy. The nominal size of a quantized tensor is that of its
-    dequantized values."""
+    """Return the bytes that a module's parameters and buffers occupy. `nbytes` would be wrong for quantized tensors: it
+    is the size of the dequantized values."""
     packed = sum(each.nbytes for each in module.modules() if isinstance(each, Int8Linear))
     return packed + sum(_held(tensor) for tensor in (*module.parameters(), *module.buffers()))
 
 
 def _held(tensor: torch.Tensor) -> int:
-    flatten = getattr(tensor, "__tensor_flatten__", None)  # PyTorch's protocol of tensor subclasses that wrap others
+    flatten = getattr(tensor, "__tensor_flatten__", None)  # PyTorch's protocol for tensor subclasses that wrap others
     return tensor.nbytes if flatten is None else sum(_held(getattr(tensor, name)) for name in flatten()[0])
 
 
@@ -251,11 +251,11 @@ class _Sizes:
         return _ALLOWANCE + self._encoding() + slots * self._stream + measured
 
     def _widened(self) -> int:
-        """Bytes of the largest weight, widened for a product: int8 and fp8 one weight at a time, fp8 through fp32."""
+        """Return the bytes of the largest weight, widened for a product. Weights are widened singly, fp8 via fp32."""
         return {"int8": 2, "int4": 2, "fp8": 6}.get(self.precision, 0) * self._largest
 
     def _prefill(self) -> int:
-        """Bytes of a prefill chunk in a transformer block: the residual and the widest activations beside it."""
+        """Return the bytes of a prefill chunk in a transformer block: the residual and the widest activations."""
         slow = self.config.slow
         attention = 2 * (slow.n_head + 2 * slow.n_local_heads) * slow.head_dim
         return (
@@ -277,7 +277,7 @@ def _sizes(architecture: Architecture, precision: Precision, activations: torch.
 
 
 def _alive(values: int) -> int:
-    """Bytes of a convolutional stack whose widest activation has so many values."""
+    """Return the bytes of a convolutional stack whose widest activation has `values` values."""
     return _ALIVE * 4 * values
 
 

@@ -1,6 +1,6 @@
-"""Chunk sizes: small at first, so that audio starts soon, then larger while the listener has enough in the buffer.
+"""Chunk sizes: small at first, so that audio starts soon, then larger while enough audio is buffered.
 
-Large chunks cost less per frame; a chunk must arrive before the listener has heard all those before it.
+Large chunks cost less per frame, but each must arrive before playback reaches the end of the buffered audio.
 """
 
 from bisect import bisect_right
@@ -12,9 +12,9 @@ BUFFER_SHARE = 0.6
 
 
 class Pacer:
-    """Model of the listener of one take, who starts with the first chunk and never pauses.
+    """Playback model of one take: it starts with the first chunk and never pauses.
 
-    It is separate from the turns because a take has many, and the listener hears them as one.
+    It is separate from the turns because playback is continuous over all turns of a take.
 
     frame_seconds: of audio in a frame. All times are seconds on one clock.
     """
@@ -22,13 +22,13 @@ class Pacer:
     def __init__(self, frame_seconds: float) -> None:
         self._frame_seconds = frame_seconds
         self._seconds_per_frame = frame_seconds  # recent time to generate a frame
-        self._buffered_until: float | None = None  # when the listener will have heard all that was sent
+        self._buffered_until: float | None = None  # when playback reaches the end of the sent audio
         self._sent_last = 0.0
         self.underruns = 0
-        self.starved = 0.0  # seconds without anything to hear after the first chunk
+        self.starved = 0.0  # seconds without audio after the first chunk
 
     def next_frames(self, now: float) -> int:
-        """How many frames the next chunk should have."""
+        """Return the number of frames that the next chunk should have."""
         if self._buffered_until is None:
             return CHUNK_FRAMES[0]
         affordable = BUFFER_SHARE * (self._buffered_until - now) / self._seconds_per_frame
@@ -48,7 +48,7 @@ class Pacer:
         self._buffered_until += frames * self._frame_seconds
 
     def withdrawn(self, frames: int, now: float) -> None:
-        """Take back the last frames, which will be replaced. Those already heard stay heard."""
+        """Take back the last frames, which will be replaced. Frames already played are not affected."""
         if self._buffered_until is not None:
             self._buffered_until = min(
                 self._buffered_until, max(now, self._buffered_until - frames * self._frame_seconds)

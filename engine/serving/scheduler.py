@@ -7,9 +7,8 @@ A request holds a ticket from `enter` to `leave` and waits for a slot for each s
 A free slot goes to the owner with the fewest slots, among several to the one served least recently; requests of one
 owner are served first come, first served. An owner without a slot waits for at most one turn of each other owner.
 
-Before each frame the engine loop asks for a `plan`: whose prompts are read, as far as a budget of positions goes, then
-a frame for every speaking ticket, so that long prompts never interrupt the others. This module computes nothing and
-knows no torch.
+Before each frame the engine loop calls `plan`: prompts are prefilled within a budget of positions, and every speaking
+ticket gets a frame, so that long prompts never interrupt the others. This module only plans; it does not use torch.
 """
 
 import threading
@@ -26,7 +25,7 @@ Stage = Literal["idle", "waiting", "prefilling", "speaking"]
 
 @dataclass(eq=False, slots=True)
 class OwnerShare:
-    """One owner's part in the turns, while the owner has open requests.
+    """One owner's share of the turns, while the owner has open requests.
 
     served_at: when it last got a slot, or entered. prefilled_at: when a chunk of its prompts was last prefilled. Both
     count the scheduler's events.
@@ -39,14 +38,13 @@ class OwnerShare:
 
 @dataclass(eq=False, slots=True)
 class Ticket:
-    """One request's place with the scheduler, which alone changes it.
+    """The scheduler's record of one request. Only the scheduler changes it.
 
     It is separate from the request because the scheduler keeps it after the request has left, as the last holder of a
     slot; it holds no text, no audio and no tensors.
 
     number: in order of arrival. share: of its owner, the same object for all open requests of that owner. slot: None
-    without one; it changes in `plan` and `release` only, so it is valid for a whole frame even when the request leaves
-    meanwhile.
+    without one; it changes only in `plan` and `release`, so it is valid for a whole frame even if the request leaves.
     gone: whether the request has left; `stage` is then its last one.
     """
 
@@ -59,10 +57,11 @@ class Ticket:
 
 @dataclass(frozen=True)
 class Plan:
-    """The next step: whose prompts are read, those that get a frame, by slot, and slots that change hands.
+    """The next step.
 
-    prefill: the first gets a chunk, the others as long as the budget lasts.
-    displaced: slots of the last turns of open requests that now go to others.
+    prefill: tickets to prefill: a chunk for the first, and for others as far as the budget allows.
+    speaking: tickets that get a frame, by slot.
+    displaced: slots last held by an open request and now assigned to another one.
     """
 
     prefill: tuple[Ticket, ...]
@@ -76,9 +75,9 @@ class Scheduler:
     `enter`, `leave`, `place`, `open_tickets` and the counts may be called from any thread, the other methods from the
     engine's thread.
     `leave` may also be called by a finalizer, which the garbage collector may run within any of these methods: it takes
-    no lock and moves nothing; the other methods clean up.
-    Because a request may leave at any moment, `enqueue`, `ready` and `release` ignore a ticket that is gone; in any
-    other wrong stage they raise ValueError.
+    no lock and only sets a flag; the other methods clean up.
+    Because a request may leave at any moment, `enqueue`, `ready` and `release` ignore a ticket that is gone; for a
+    ticket in any other wrong stage they raise ValueError.
     """
 
     def __init__(self, slots: int, queue: int) -> None:
@@ -137,7 +136,7 @@ class Scheduler:
                 insort(self._waiting, ticket, key=_number)
 
     def plan(self) -> Plan:
-        """Assign the free slots to waiting tickets. Returns what to do next.
+        """Assign the free slots to waiting tickets, and return the next step.
 
         A ticket gets the slot of its last turn if that is free and was not reassigned; otherwise the lowest free slot,
         preferably one that was not last held by an open request.
@@ -169,13 +168,13 @@ class Scheduler:
         ticket.gone = True
 
     def place(self, ticket: Ticket) -> int:
-        """Number of waiting tickets ahead of it; 0 when it is next or not waiting."""
+        """Return the number of waiting tickets ahead of this one; 0 when it is next or not waiting."""
         with self._lock:
             waiting = self._queue_order()
             return waiting.index(ticket) if ticket in waiting else 0
 
     def _owner_share(self, owner: str) -> OwnerShare:
-        """The share of the owner's open requests; a new owner is placed after the present ones."""
+        """Return the share of the owner's open requests. A new owner ranks after the present ones."""
         for ticket in self._entered:
             if ticket.share.owner == owner:
                 return ticket.share
@@ -183,10 +182,11 @@ class Scheduler:
         return OwnerShare(owner, served_at=now, prefilled_at=now)
 
     def _queue_order(self) -> list[Ticket]:
-        """The waiting tickets in the order in which they get slots if no assigned slot is released meanwhile.
+        """Return the waiting tickets in the order in which they get slots if no assigned slot is released meanwhile.
 
         Every owner gets one slot per round. An owner's first waiting ticket is in the round after the slots that the
-        owner holds, its second in the next. Within a round, owners that also waited the round before come first.
+        owner holds, its second in the next. Within a round, owners with fewer waiting tickets in earlier rounds come
+        first.
         """
         held = Counter(
             holder.share for holder in self._holders if holder and holder.slot is not None and not holder.gone
@@ -200,7 +200,7 @@ class Scheduler:
         return [ticket for *_, ticket in sorted(order, key=_rank)]
 
     def _next_prefills(self) -> tuple[Ticket, ...]:
-        """First chunks alternate between owners, and so do those behind; one owner's prompts come by number."""
+        """Return the tickets to prefill, alternating between owners; one owner's tickets come by number."""
         nth: Counter[OwnerShare] = Counter()
         order: list[tuple[int, int, int, Ticket]] = []
         for ticket in sorted(self._in_stage("prefilling"), key=_number):
@@ -212,7 +212,7 @@ class Scheduler:
         return tickets
 
     def _in_stage(self, stage: Stage) -> list[Ticket]:
-        """Tickets of a stage that has a slot, by slot."""
+        """Return the tickets in a stage that has a slot, by slot."""
         return [ticket for ticket in self._holders if ticket is not None and ticket.stage == stage and not ticket.gone]
 
     def _reclaim_slots(self) -> None:
@@ -225,7 +225,7 @@ class Scheduler:
                     holder.slot = None
 
     def _assign_slots(self) -> tuple[int, ...]:
-        """Assign free slots. Returns those that another open request had last."""
+        """Assign free slots. Returns those last held by another open request."""
         if not (self._free and self._waiting):
             return ()
         displaced = []
@@ -234,7 +234,7 @@ class Scheduler:
         for ticket in served:
             ticket.share.served_at = next(self._clock)
         known = {self._holders[slot] for slot in self._free}
-        for ticket in sorted(served, key=lambda ticket: ticket not in known):  # those with a slot to return to first
+        for ticket in sorted(served, key=lambda ticket: ticket not in known):  # first those with a slot to return to
             slot = self._choose_slot(ticket)
             self._free.remove(slot)
             if self._holders[slot] not in (None, ticket):
@@ -244,7 +244,7 @@ class Scheduler:
         return tuple(displaced)
 
     def _choose_slot(self, ticket: Ticket) -> int:
-        """The ticket's last slot, else one without a holder, else any; the lowest, because fewer rows cost less."""
+        """Return the ticket's last slot, else one without a holder, else any; lowest first, as fewer rows cost less."""
         holders = self._holders
         return min(self._free, key=lambda slot: (holders[slot] is not ticket, holders[slot] is not None, slot))
 
@@ -258,7 +258,7 @@ def _rank(entry: tuple[int, int, int, Ticket]) -> tuple[int, int, int]:
 
 
 def _check_stage(ticket: Ticket, what: str, *stages: Stage) -> bool:
-    """Whether the ticket has not left. Raises ValueError when it is in none of `stages`."""
+    """Return whether the ticket has not left. Raises ValueError when it is in none of `stages`."""
     if ticket.gone:
         return False
     if ticket.stage not in stages:

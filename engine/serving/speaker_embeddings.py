@@ -1,4 +1,4 @@
-"""Speaker embeddings of clips, for models that have a speaker encoder. The last ones are cached."""
+"""Speaker embeddings of clips, for models that have a speaker encoder. Recent ones are cached."""
 
 import hashlib
 import threading
@@ -15,7 +15,7 @@ _CACHE_BYTES = 4 << 20
 class SpeakerEmbeddings:
     """Embeds clips, each once while it is cached. Thread-safe.
 
-    load: makes the speaker encoder, or None for a model without one; called on first use.
+    load: loads the speaker encoder, or returns None for a model without one; called on first use.
     """
 
     def __init__(self, load: Callable[[], SpeakerEncoder | None]) -> None:
@@ -28,7 +28,7 @@ class SpeakerEmbeddings:
     def embed(self, clip: bytes, decode: Callable[[bytes], Tensor]) -> Tensor | None:
         """Embed a clip's file → `[D]` on the CPU; None for a model without speaker encoder.
 
-        decode: its samples `[n]`.
+        decode: returns the file's samples `[n]`.
         """
         key = hashlib.sha256(clip).digest()
         with self._lock:

@@ -1,4 +1,4 @@
-"""The turns of a request: the prompt of each, its frames on their way to audio, and the events for the reader."""
+"""The turns of a request, from prompt to audio, and their events for the reader."""
 
 import logging
 import time
@@ -55,18 +55,19 @@ class EventStream:
     """Events of a request's turns, from the engine's threads to the reader. Only `get` blocks.
 
     It is separate from the request because the engine's threads hold it: they must not hold the request, which is freed
-    as soon as its reader drops it. Events name turns by number: an unread event that held its turn would form a cycle.
+    as soon as its reader drops it. Events refer to turns by number: an unread event that held its turn would form a
+    cycle.
 
-    leave: takes the request out of the engine. It is called, and `timed_out` set, when audio arrives after the reader
-    has taken nothing for `timeout` seconds. The reader need not keep pace with more than one segment: the next turn
-    begins when the reader has come to the end of this one.
+    leave: removes the request from the engine. It is called, and `timed_out` set, when audio arrives after the reader
+    has taken nothing for `timeout` seconds. At most one segment waits for the reader: the next turn begins when the
+    reader has reached the end of this one.
     """
 
     def __init__(self, leave: Callable[[], None], timeout: float) -> None:
         self.timed_out = False
         self._queue: SimpleQueue[Event] = SimpleQueue()
         self._leave, self._timeout = leave, timeout
-        self._read_at = 0.0  # when the reader last took an event, or had taken all
+        self._read_at = 0.0  # when the reader last took an event, or the queue was last empty
 
     def put(self, event: Event) -> None:
         if isinstance(event, AudioDecoded):
@@ -94,18 +95,18 @@ class Turn:
 
     number: consecutive within the request. segment: index of its text. attempt: 1, or 2 when the segment is spoken
     again. start: frames of the take before it.
-    minimum, budget: the fewest and most frames that its words may have. key: noise key, a signed 64-bit number.
+    minimum, budget: the fewest and most frames that its text may take. key: noise key, a signed 64-bit number.
     ticket: of the request; its slot is the turn's. stream: decodes its audio. pacer: of the whole take.
 
-    The engine's thread writes:
-    codes: frames so far, each `[K]`. stop: why there are no more. submitted: frames given to the codec worker.
-    reused: prompt positions that were not computed, None before prefill.
-    started_at, ready_at, first_chunk_at: when it had a slot, when its prompt was in the cache, and when the frames of
-    its first chunk were there, on the clock of `time.perf_counter`; 0 before.
+    Written by the engine's thread:
+    codes: frames so far, each `[K]`. stop: why generation stopped. submitted: frames submitted to the codec worker.
+    reused: prompt positions that were already cached; None before prefill.
+    started_at, ready_at, first_chunk_at: `time.perf_counter` when it got its slot, when its prompt was in the cache,
+    and when the frames of its first chunk were generated; 0 before.
 
-    The reader writes:
-    delivered: frames whose audio it has taken. accepted: whether the attempt stands. words: the frames of each, where
-    the model tells them; without the last word, it makes the `stop` of "end" one of "short".
+    Written by the reader:
+    delivered: frames whose audio it has taken. accepted: whether the attempt is accepted. words: each word's frames, if
+    the model can align them. If the last word is missing, the reader changes `stop` from "end" to "short".
     """
 
     number: int
@@ -141,7 +142,7 @@ class Turn:
 
     @property
     def is_delivered(self) -> bool:
-        """Whether the attempt stands and the reader has all of its audio."""
+        """Whether the attempt is accepted and the reader has all of its audio."""
         return self.accepted and self.delivered >= self.frames
 
     def push(self, frame: NDArray[np.int64], end_index: int) -> None:
@@ -159,7 +160,7 @@ class Turn:
 
 
 def is_looping(semantic_codes: list[int]) -> bool:
-    """Whether the last two seconds or more only repeat themselves."""
+    """Return whether the last frames repeat with a short period: 40 frames or more, and three periods or more."""
     for period in range(1, LOOP_MAX_PERIOD + 1):
         span = max(LOOP_MIN_FRAMES, LOOP_MIN_REPEATS * period)
         if len(semantic_codes) >= span:

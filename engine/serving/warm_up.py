@@ -1,4 +1,4 @@
-"""The first run of a loaded model: libraries choose kernels and allocate, and its peak of memory is measured."""
+"""The first run of a loaded model: libraries choose kernels and allocate, and peak memory is measured."""
 
 import torch
 
@@ -17,7 +17,7 @@ from engine.serving.runner.slots import GPU_PREFILL_CHUNK
 def warm_up(model: SpeechModel, decoder: DecoderView, residual_size: int, slots: int) -> int | None:
     """Run a whole prefill chunk, a frame of all slots and the largest batch of the codec, on the model's device.
 
-    Returns: the bytes that they took at once beside weights, cache and states; None on a CPU, where nobody counts.
+    Returns: their peak bytes besides weights, cache and states; None on a CPU, where memory is not measured.
     """
     device, chunk = model.slow.norm.weight.device, min(GPU_PREFILL_CHUNK, model.slow.config.max_seq_len - 2)
     runner = ModelRunner(

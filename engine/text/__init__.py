@@ -1,4 +1,4 @@
-"""From typed text to the segments that are spoken one after the other: see `plan_segments`."""
+"""Normalisation and segmentation of text; see `plan_segments`."""
 
 from engine.text.clean import normalise
 from engine.text.growing import GrowingText

@@ -1,4 +1,4 @@
-"""Normalisation of typed or pasted text to the form that the models were trained on."""
+"""Normalisation of typed or pasted text to the form used in training."""
 
 from collections.abc import Iterable
 
@@ -7,12 +7,12 @@ import regex
 from engine.errors import InvalidText
 from engine.text.marks import SPEAKER_TAG, compose, is_spoken
 
-# Anything like a control token of the model, such as `<|im_end|>`. Users may write speaker tags only.
+# Anything like a control token of the model, such as `<|im_end|>`, except speaker tags.
 _CONTROL_TOKEN = regex.compile(rf"(?!{SPEAKER_TAG.pattern})<\|[^<>|\n]{{0,64}}\|>")
 _TOKEN_START = regex.compile(rf"(?!{SPEAKER_TAG.pattern})<\|")
 
-# Invisible or unpronounceable: control, format (except the joiners of Indic scripts, Persian and emoji, and Arabic's
-# visible number signs), surrogates, private use.
+# Invisible or unpronounceable characters: control, format (except the joiners of Indic scripts, Persian and emoji, and
+# Arabic's visible number signs), surrogates, private use.
 _UNSEEN = regex.compile(r"(?![\n\u200c\u200d\u0600-\u0605\u06dd\u08e2])[\p{Cc}\p{Cf}\p{Cs}\p{Co}]")
 
 _LINE_ENDS = regex.compile(r"\r\n|[\r\v\f\x1c-\x1e\x85\u2028\u2029]")
@@ -30,8 +30,8 @@ _DOUBLE_HYPHEN = regex.compile(r"(?<=[\s\w])--+(?=[\s\w])")
 _DOTS = regex.compile(r"(?:\.(?: ?\.){2,}|…)+")
 _REPEATED = regex.compile(r"([^\w\s])\1{3,}")
 
-# Marks that close a line on purpose. A line that continues in small letters after anything else was wrapped, as was a
-# full line without such a mark.
+# Characters that end a line on purpose. After any other character, a line is taken as wrapped if the next one starts
+# with a small letter, or if it is full and ends with `_OPEN`.
 _CLOSED = regex.compile(r"[\p{SB=STerm}\p{SB=ATerm}\p{SB=Close}…:]$")
 _OPEN = regex.compile(r"[\p{L}\p{N},;]$")
 _SMALL = regex.compile(r"\p{Ll}")
@@ -41,10 +41,10 @@ _FULL_LINE = 60  # characters
 def normalise(text: str) -> str:
     """Normalise text: composed characters, plain quotes, three dashes (- – —), one ellipsis, single spaces.
 
-    Line ends are kept at the end of a paragraph or list item, and removed where an email was wrapped. `[tags]` and
+    Line ends are kept after a paragraph or list item, and removed where lines were wrapped, as in emails. `[tags]` and
     `<|speaker:i|>` are kept; other `<|…|>` is removed, so that no control token gets into the prompt. Idempotent.
 
-    Raises InvalidText when nothing is left to say.
+    Raises InvalidText if nothing speakable is left.
     """
     cleaned = _clean(text)
     if not is_spoken(cleaned):
@@ -62,7 +62,7 @@ def _clean(text: str) -> str:
 
 
 def join_wrapped(lines: Iterable[str]) -> list[str]:
-    """Join lines, none of them empty, that were wrapped at a column."""
+    """Join non-empty lines that were wrapped at a column."""
     joined: list[list[str]] = []
     length = 0  # of the last
     for line in lines:
@@ -76,7 +76,7 @@ def join_wrapped(lines: Iterable[str]) -> list[str]:
 
 
 def _is_wrapped(end: str, length: int, following: str) -> bool:
-    """Whether `following` continues a line of that length that ends with `end`."""
+    """Whether `following` continues a line of length `length` that ends with `end`."""
     if _SMALL.match(following):
         return _CLOSED.search(end, len(end) - 1) is None
     return length >= _FULL_LINE and _OPEN.search(end, len(end) - 1) is not None

@@ -1,4 +1,4 @@
-"""Cutting text that does not fit, where a reader notices it least."""
+"""Splitting of text that is too long, where a cut is least noticeable."""
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator
@@ -7,20 +7,20 @@ from engine.text.sentences import Span, grapheme_ends, is_clause_end, sentences,
 
 
 def split_to_fit(text: str, fits: Callable[[str], bool], *, whole_text: bool = True) -> Iterator[str]:
-    """Split text into stripped pieces that fit; see `fitting_spans`. Only white space at the cuts is lost."""
+    """Split text into stripped pieces that fit; see `fitting_spans`. Only whitespace at the cuts is lost."""
     text = text.strip()
     for start, end in fitting_spans(text, (0, len(text)), fits, whole_text=whole_text):
         yield text[start:end].strip()
 
 
 def fitting_spans(text: str, span: Span, fits: Callable[[str], bool], *, whole_text: bool = False) -> Iterator[Span]:
-    """Split a part of a text into spans that fit: halved, and the halves again, each at the best place near the middle.
+    """Split a part of a text into spans that fit, by halving it recursively at the best place near the middle.
 
-    That is between sentences, else after a clause, else between words, else (one endless word) between graphemes.
-    A single grapheme is kept whether it fits or not. Together the spans are the whole part.
+    Cuts are between sentences, else after a clause, else between words, else (in one endless word) between graphemes.
+    A single grapheme is kept even if it does not fit. Together the spans cover the part.
 
     Args:
-        fits: whether a stripped piece is kept as it is.
+        fits: whether a stripped piece fits.
         whole_text: whether the part may hold more than one sentence.
     """
     if fits(text[slice(*span)].strip()):
@@ -39,13 +39,13 @@ def _halved(text: str, span: Span, fits: Callable[[str], bool], points: "CutPoin
 
 
 class CutPoints:
-    """The places to cut a text at: after sentences, after clauses, between words, else between graphemes.
+    """Places to cut a text: after sentences, after clauses, between words, else between graphemes.
 
-    All places are found once, for any number of cuts.
+    They are computed once for any number of cuts.
     """
 
     def __init__(self, text: str, span: Span, *, whole_text: bool = False) -> None:
-        """whole_text: ends of sentences come before all other places; otherwise the span is one sentence."""
+        """whole_text: prefer ends of sentences to all other places; otherwise the span is one sentence."""
         self._text = text
         ends = word_ends(text, span)
         self._words = ends
@@ -60,9 +60,9 @@ class CutPoints:
         self._ends_in_word: list[int] = []
 
     def best(self, span: Span) -> int | None:
-        """Return the place near the middle of a part where a reader notices a cut least; None where there is none.
+        """Return the place near the middle of a part where a cut is least noticeable; None if there is none.
 
-        Both sides hold more than white space.
+        Both sides hold more than whitespace.
         """
         start, end = span
         middle, reach = (start + end) / 2, (end - start) / 4
@@ -77,7 +77,7 @@ class CutPoints:
         return cut if cut is not None else _nearest(self._graphemes(span), middle, inside)
 
     def _graphemes(self, span: Span) -> list[int]:
-        """Return the ends of graphemes in a word; parts of the same word share them."""
+        """Return the ends of graphemes in a word. They are cached for parts of the same word."""
         word = self._word
         if not (word[0] <= span[0] and span[1] <= word[1]):
             self._ends_in_word, self._word = grapheme_ends(self._text, span), span

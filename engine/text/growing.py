@@ -1,4 +1,4 @@
-"""Text that is spoken while it is still being written, as a language model writes it."""
+"""Text that is spoken while it is still being written, for example by a language model."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from engine.errors import InvalidText
 from engine.text.sentences import Span, ends_sentence, is_clause_end, sentences, word_ends
 from engine.text.turns import Segment, Segmentation
 
-MIN_CLAUSE_WORDS = 4  # fewer words before a comma are spoken together with what follows
+MIN_CLAUSE_WORDS = 4  # a shorter clause is spoken together with the next one
 
 
 class GrowingText:
-    """Pieces of text in, segments out: whole sentences where there are any, else clauses.
+    """Converts pieces of text to segments: whole sentences if there are any, else clauses.
 
-    A mark ends a sentence where a space follows that no abbreviation or number explains ("Mr. ", "3."), where more text
-    shows that it does, or when the writer pauses or has finished. The writer calls `append`, `pause` and `finish`, the
-    request `take`; each may be in a thread of its own.
+    A mark ends a sentence if a space follows that is not part of an abbreviation or number ("Mr. ", "3."), if the
+    following text confirms it, or when the writer pauses or finishes. The writer calls `append`, `pause` and `finish`;
+    the request calls `take`. They may run on different threads.
     """
 
     def __init__(
@@ -25,11 +25,11 @@ class GrowingText:
         segmentation: Segmentation | None = None,
         check: Callable[[str], None] = lambda _text: None,
     ) -> None:
-        """segmentation: S2's without one. check: raises InvalidText for a text that the model cannot speak."""
-        self.changed: Callable[[], object] = lambda: None  # called after each change, in the writer's thread
-        self.respell: Callable[[str], str] = lambda text: text  # applied to what is taken
+        """segmentation: default is S2's. check: raises InvalidText for text that the model cannot speak."""
+        self.changed: Callable[[], object] = lambda: None  # called after each change, on the writer's thread
+        self.respell: Callable[[str], str] = lambda text: text  # applied to text as it is taken
         self._segmentation, self._check = segmentation or Segmentation(), check
-        self._last: Segment | None = None  # that was taken
+        self._last: Segment | None = None  # the last segment taken
         self._lock = threading.Lock()
         self._pending = ""
         self._characters = 0
@@ -40,7 +40,7 @@ class GrowingText:
         return self._characters
 
     def append(self, piece: str) -> None:
-        """Add a piece, which may begin and end within a word. Raises InvalidText, also when it is finished."""
+        """Add a piece, which may begin and end within a word. Raises InvalidText, also if the text is finished."""
         self._check(piece)
         with self._lock:
             if self._finished:
@@ -51,42 +51,42 @@ class GrowingText:
         self.changed()
 
     def pause(self) -> None:
-        """Say that no more text comes for a while: a mark at the end ends its sentence."""
+        """Signal that no more text is coming for a while, so that a mark at the end ends its sentence."""
         with self._lock:
             self._paused = True
         self.changed()
 
     def finish(self) -> None:
-        """Say that no more text comes."""
+        """Signal the end of the text."""
         with self._lock:
             self._finished = True
         self.changed()
 
     @property
     def over(self) -> bool:
-        """Whether no segment will follow."""
+        """Whether no more segments will follow."""
         with self._lock:
             return self._finished and not self._pending
 
     def take(self) -> list[Segment]:
-        """Take the segments that can be spoken now; none where their end has not come."""
+        """Take the segments that are complete and can be spoken now."""
         with self._lock:
             most, paused = self._segmentation.max_bytes, self._paused
             end = len(self._pending) if self._finished else speakable_end(self._pending, most, paused=paused)
             text, self._pending = self._pending[:end], self._pending[end:]
         try:
             taken = self._segmentation.plan(self.respell(text), self._last)
-        except InvalidText:  # nothing but spaces and marks
+        except InvalidText:  # only spaces and marks
             return []
         self._last = taken[-1]
         return taken
 
 
 def speakable_end(text: str, max_bytes: int, *, paused: bool = False) -> int:
-    """The end of what can be spoken of an unfinished text, 0 where nothing can.
+    """Return the end of the speakable part of an unfinished text, 0 if there is none.
 
-    It is the end of the last whole line or sentence; else of the last clause that is long enough; else, in a text
-    longer than a segment, of the last whole word. paused: whether more text is not expected soon.
+    This is the end of the last whole line or sentence; else of the last clause that is long enough; else, if the text
+    is longer than a segment, of the last whole word. paused: whether no more text is expected soon.
     """
     whole: Span = (0, len(text))
     written = len(text.rstrip())
@@ -104,7 +104,7 @@ def speakable_end(text: str, max_bytes: int, *, paused: bool = False) -> int:
 
 
 def _is_sentence(line: str) -> bool:
-    """Whether a line ends with a mark that ends a sentence whatever follows; an ellipsis and an abbreviation do not."""
+    """Whether a line ends a sentence regardless of what follows. An ellipsis or an abbreviation does not."""
     if not ends_sentence(line) or line.endswith(("…", "..")):
         return False
     followed = f"{line} 3"  # a number, since some abbreviations need one

@@ -1,4 +1,4 @@
-"""Pauses that a writer puts into a text: `[pause:0.5]`, in seconds. They are silence of exactly this length."""
+"""Pause tags in a text: `[pause:0.5]` is exactly 0.5 seconds of silence."""
 
 import regex
 
@@ -7,12 +7,15 @@ from engine.errors import InvalidText
 MAX_PAUSE = 60.0  # seconds
 
 PAUSE = regex.compile(r"(?i)\[ *pause *: *([0-9]{1,4}(?:[.,][0-9]{1,4})?) *s? *\]")
-# One empty line or more.
+# One or more empty lines.
 PARAGRAPH_END = regex.compile(r"[^\S\n]*\n(?:[^\S\n]*\n)+[^\S\n]*")
 
 
 def split_pauses(text: str) -> list[tuple[str, float]]:
-    """Split text at its pauses: each piece with the seconds of silence after it. Raises InvalidText for a long one."""
+    """Split text at its pauses into pairs of text and seconds of silence after it.
+
+    Raises InvalidText for a pause longer than `MAX_PAUSE`.
+    """
     parts = PAUSE.split(text)
     seconds = [float(number.replace(",", ".")) for number in parts[1::2]]
     if any(pause > MAX_PAUSE for pause in seconds):
@@ -21,17 +24,17 @@ def split_pauses(text: str) -> list[tuple[str, float]]:
 
 
 def pause_seconds(text: str) -> float:
-    """The pauses of a text together, in seconds."""
+    """Return the total length of the pauses in a text, in seconds."""
     return sum(min(float(number.replace(",", ".")), MAX_PAUSE) for number in PAUSE.findall(text))
 
 
 def without_pauses(text: str) -> str:
-    """Text as it is said."""
+    """Return text with its pause tags replaced by spaces."""
     return PAUSE.sub(" ", text)
 
 
 def with_paragraph_pauses(text: str, seconds: float) -> str:
-    """Put a pause after each paragraph but the last; none of 0 seconds."""
+    """Insert a pause after each paragraph but the last, unless `seconds` is 0."""
     if seconds <= 0:
         return text
     start, end = len(text) - len(text.lstrip()), len(text.rstrip())

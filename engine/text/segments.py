@@ -1,4 +1,4 @@
-"""Cutting text into segments where a reader would pause, without dropping anything."""
+"""Splitting of text into segments where a reader would pause, without dropping anything."""
 
 from itertools import pairwise
 
@@ -11,13 +11,12 @@ MAX_BYTES = 300  # UTF-8 bytes of a segment: the size of a turn in the S2 refere
 
 
 def split_segments(text: str, max_bytes: int = MAX_BYTES, max_sentences: int | None = None) -> list[str]:
-    """Split text into segments of as many whole sentences of one paragraph as fit into `max_bytes` UTF-8 bytes, at most
-    `max_sentences`.
+    """Split text into segments of whole sentences of one paragraph, as many as fit into `max_bytes` UTF-8 bytes, and at
+    most `max_sentences`.
 
-    Longer sentences are cut at clause marks, else between words, into parts of about the same size; words,
-    graphemes and tags are never cut, except a single word longer than `max_bytes`. Pieces without words (a row of
-    stars, a tag alone on its line) join a neighbour. Apart from spaces, the segments' characters are the text's, in
-    order.
+    Longer sentences are cut at clause marks, else between words, into parts of similar size. Words, graphemes and tags
+    are never cut, except a single word longer than `max_bytes`. Pieces without words (a row of stars, a tag alone on
+    its line) join a neighbour. Apart from spaces, the segments contain all characters of the text in order.
     """
     pieces = [piece for line in lines(text) for piece in _packed(text, line, max_bytes, max_sentences)]
     return [" ".join(text[start:end].split()) for start, end in _with_words(text, pieces, 2 * max_bytes)]
@@ -26,8 +25,8 @@ def split_segments(text: str, max_bytes: int = MAX_BYTES, max_sentences: int | N
 def cut_text(text: str, share: float) -> str:
     """Return the beginning of `text` that takes about `share` (0 to 1) of its speaking time.
 
-    It ends with a sentence where one ends within a twelfth of the whole, else between two words. The first word is
-    always kept.
+    It ends with a sentence if one ends within a twelfth of the total time from there, else between two words. The first
+    word is always kept.
     """
     whole = (0, len(text))
     if share >= 1 or not (ends := word_ends(text, whole)):
@@ -61,14 +60,14 @@ def _packed(text: str, line: Span, max_bytes: int, max_sentences: int | None) ->
 
 
 def _is_only_tags(text: str, start: int, end: int) -> bool:
-    """Whether a piece has style tags and no words: tags belong to the text that follows."""
+    """Whether a piece has style tags and no words. Its tags belong to the following text."""
     return STYLE_TAG.search(text, start, end) is not None and not has_words(text[start:end])
 
 
 def _with_words(text: str, pieces: list[Span], limit: int) -> list[Span]:
-    """Join pieces without words to a neighbour, up to a limit: tags to the next piece, punctuation to the last."""
+    """Join pieces without words to a neighbour, up to a limit: tags to the next piece, punctuation to the previous."""
     kept: list[Span] = []
-    waiting: int | None = None  # start of pieces that join the next one
+    waiting: int | None = None  # start of the pieces to join to the next one
     tagged = False  # whether those hold a tag
     for start, end in pieces:
         first = start if waiting is None else waiting

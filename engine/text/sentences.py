@@ -1,7 +1,7 @@
-"""Places where a reader pauses: sentence ends of any script, clause marks, gaps between words.
+"""Detection of places where a reader pauses: sentence ends of any script, clause marks, gaps between words.
 
-Sentence ends and closing marks follow Unicode's Sentence_Break properties (UAX #29); abbreviations, initials, numbers
-and ellipses are recognised by their context.
+Sentence ends and closing marks follow Unicode's Sentence_Break properties (UAX #29). Abbreviations, initials, numbers
+and ellipses are recognised by context.
 """
 
 from collections.abc import Iterator
@@ -17,10 +17,10 @@ _TAG = rf"(?:{STYLE_TAG.pattern}|{SPEAKER_TAG.pattern})"
 
 _CLOSERS = r"[\p{Pe}\p{Pf}\"']*+"
 _TERMINATED = regex.compile(rf"(?P<mark>[\p{{SB=STerm}}\p{{SB=ATerm}}…]++){_CLOSERS}")
-# Inside a word these belong to a URL, a number or a name; other scripts' marks do not need a space.
+# Inside a word these belong to a URL, a number or a name. Marks of other scripts need no space after them.
 _NEEDS_SPACE = ".!?…"
-_MOST_TAGS = 8  # that are skipped: tags contain marks themselves
-# After a mark, its quotes and tags, small letters or a comma show that the sentence continues.
+_MOST_TAGS = 8  # skipped at a sentence end
+# After a mark and its quotes and tags, a small letter or a comma shows that the sentence continues.
 _GOES_ON = regex.compile(
     rf"\s*+(?:{_TAG}\s*+){{0,{_MOST_TAGS}}}+(?:[\p{{Pd}}\p{{Ps}}\p{{Pi}}\"']*+[\p{{Ll}}--\p{{Georgian}}]|[,;،、，])",
     regex.VERSION1,
@@ -28,7 +28,7 @@ _GOES_ON = regex.compile(
 _EXTENDS = regex.compile(r"[\p{M}\u200c\u200d]")
 _CAPITAL = regex.compile(r"\p{Lu}")
 
-# A full stop after these never ends a sentence; after the second kind not when a number follows.
+# A full stop after these never ends a sentence; after `_BEFORE_NUMBER`, it does not if a number follows.
 _ABBREVIATIONS = frozenset(
     "mr mrs ms mx dr prof rev hon gen col maj capt cmdr lt sgt cpl gov sen rep pres st mt ft vs cf ca eg"
     " ie approx hr fr nr bzw evtl ggf vgl mme mlle mgr sr sra srta dña ud uds dott avv".split()
@@ -41,12 +41,12 @@ _INITIALS = regex.compile(r"(?:[\p{Lu}\p{Ll}]\p{M}*\.)*[\p{Lu}\p{Ll}]\p{M}*")
 _NUMBER_FOLLOWS = regex.compile(r"\s*\p{N}")
 _LONGEST_WORD = 24  # characters examined before a full stop
 
-# Scripts written without spaces: cut between any two graphemes, but not before what closes or lengthens.
+# Scripts written without spaces: cut between any two graphemes, but not before closing or lengthening marks.
 _SPACELESS = (
     r"[\p{Han}\p{Hiragana}\p{Katakana}\p{Bopomofo}"
     r"\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}\p{Tibetan}\p{Tai_Le}\p{New_Tai_Lue}]"
 )
-# A flag is two letters, counted from the beginning of a row of them: `\X` alone would restart at each.
+# A flag is a pair of letters, counted from the start of a sequence; `\X` alone would restart at each letter.
 _ANY_GRAPHEME = r"(?:[\U0001f1e6-\U0001f1ff]{2}[\p{GCB=Extend}\p{GCB=ZWJ}\p{GCB=SpacingMark}]*+|\X)"
 _LETTER = rf"(?!\s|—|{_TAG}|{_SPACELESS}){_ANY_GRAPHEME}"
 _WORD = (
@@ -63,10 +63,10 @@ _GRAPHEME = regex.compile(_ANY_GRAPHEME)
 
 
 def sentences(text: str, span: Span) -> Iterator[Span]:
-    """Iterate over the sentences of a paragraph, which together cover it."""
+    """Iterate over the sentences of a paragraph. Together they cover it."""
     start, end = span
     first = start
-    # The beginning of the paragraph is the same for all its sentences.
+    # From here on, `start` is the first character of the paragraph's text.
     start = end - len(text[start:end].lstrip())
     # Small letters are evidence only in text that has capitals.
     cased = _CAPITAL.search(text, start, end) is not None
@@ -85,7 +85,7 @@ def sentence_spans(text: str) -> Iterator[Span]:
 
 
 def lines(text: str) -> Iterator[Span]:
-    """Iterate over the lines of a text, which together cover it."""
+    """Iterate over the lines of a text. Together they cover it."""
     start = 0
     for line in text.splitlines(keepends=True):
         yield start, start + len(line)
@@ -121,7 +121,7 @@ def _is_abbreviated(text: str, start: int, stop: int, after: int) -> bool:
 
 
 def word_ends(text: str, span: Span) -> list[int]:
-    """Return the places to cut between words (graphemes, in scripts without spaces), never in or right after a tag."""
+    """Return where to cut between words (graphemes in scripts without spaces), never in or right after a tag."""
     return [found.end() for found in _ATOM.finditer(text, *span)]
 
 

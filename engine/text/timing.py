@@ -1,4 +1,4 @@
-"""Estimates of speaking time in any script, without a model: for limits and proportions, not for timing words."""
+"""Model-free estimates of speaking time in any script, for limits and proportions, not for word timings."""
 
 import math
 from collections import Counter
@@ -9,9 +9,9 @@ import regex
 from engine.text.marks import SPEAKER_TAG, STYLE_TAG
 from engine.text.pauses import pause_seconds, without_pauses
 
-# Seconds per character of a kind, at an ordinary pace and at least; the first matching kind counts. Speech in all
-# languages has about 4 to 8 syllables a second and at most 10, so a script's figures follow from the share of a
-# syllable in its characters. What may be silent or read in fewer words takes no time at least.
+# Pattern, seconds per character at an ordinary pace, and minimum; the first matching pattern applies. Speech in any
+# language has about 4 to 8 syllables a second and at most 10, so the values of a script follow from the syllables per
+# character. Characters that may be silent have a minimum of 0.
 _KINDS: tuple[tuple[str, float, float], ...] = (
     (r"\p{N}", 0.45, 0.03),  # digits are words, but 1,000,000 is two
     (r"\p{Han}", 0.25, 0.1),
@@ -30,19 +30,19 @@ _KINDS: tuple[tuple[str, float, float], ...] = (
     (r"[\s\S]", 0.05, 0.0),
 )
 _KIND = regex.compile("|".join(f"({pattern})" for pattern, _, _ in _KINDS), regex.VERSION1)
-# The only kind that depends on neighbours: acronyms are spelled.
+# Acronyms are spelled. They are the only kind that depends on neighbours.
 _ACRONYMS = regex.compile(r"(?:(?<=\p{Lu})\p{Lu}|\p{Lu}(?=\p{Lu}))++")
 _SPELLED = 0.3
-_DRAWLED = regex.compile(r"(\p{L})\1{2,}")  # "Nooooo" takes as long as the writer likes
+_DRAWLED = regex.compile(r"(\p{L})\1{2,}")  # "Nooooo"
 _TURN = 0.5  # seconds between two speakers
 
-_SLOWEST = 2.2  # times as long as at an ordinary pace: a slow, hesitant or dramatic reading
+_SLOWEST = 2.2  # times the ordinary duration: a slow, hesitant or dramatic reading
 _AROUND = 1.5  # seconds: silence before and after, and one long pause
-_LEAST_OF_A_PHONE = 1 / 22  # seconds; readers have 10 to 15 phones a second
+_LEAST_OF_A_PHONE = 1 / 22  # seconds; readers speak 10 to 15 phones a second
 
 
 def speaking_time(text: str) -> float:
-    """Estimate the seconds to say `text` at an ordinary pace, with its pauses. More text never takes less."""
+    """Estimate the seconds to say `text` at an ordinary pace, pauses included. More text never takes less time."""
     if "[" in text:
         return pause_seconds(text) + _speaking_time(without_pauses(text))
     return _speaking_time(text)
@@ -54,7 +54,7 @@ def _speaking_time(text: str) -> float:
 
 
 def _turn_time(text: str) -> float:
-    """Estimate one turn. Each distinct character is looked up once: long texts have few."""
+    """Estimate one turn. Each distinct character is looked up once, since long texts have few."""
     seconds = sum(_character_times(character)[0] * times for character, times in Counter(text).items())
     if acronyms := _ACRONYMS.findall(text):
         spelled = Counter("".join(acronyms))
@@ -64,15 +64,15 @@ def _turn_time(text: str) -> float:
 
 @lru_cache(maxsize=4096)
 def _character_times(character: str) -> tuple[float, float]:
-    """Seconds of a character, at an ordinary pace and at least."""
+    """Return the seconds of a character at an ordinary pace, and the minimum."""
     found = _KIND.match(character)
     return _KINDS[(found.lastindex or 1) - 1][1:] if found else (0.0, 0.0)
 
 
 def least_time(text: str, phones: int | None = None) -> float:
-    """Return the seconds that the fastest reader needs for `text`; speech that is shorter lacks words.
+    """Return the seconds that the fastest reader needs for `text`. Shorter speech lacks words.
 
-    phones: how many it has, where the model has a lexicon; they are exact where characters are a guess.
+    phones: number of phones, if the model has a lexicon; more accurate than characters.
     """
     if phones is not None:
         return phones * _LEAST_OF_A_PHONE
@@ -81,7 +81,7 @@ def least_time(text: str, phones: int | None = None) -> float:
 
 
 def frame_budget(text: str, frame_rate: float) -> int:
-    """Return the most frames of a segment, enough for a very slow reader. A model that exceeds it has missed the end.
+    """Return the maximum frames of a segment, enough for a very slow reader. A longer take has missed the end.
 
     Args:
         text: one segment, in any script.
@@ -91,7 +91,7 @@ def frame_budget(text: str, frame_rate: float) -> int:
 
 
 def frame_minimum(text: str, frame_rate: float, phones: int | None = None) -> int:
-    """Return the fewest frames of a segment. A model that ends it before has left words out.
+    """Return the minimum frames of a segment. A shorter take has left out words.
 
     Arguments as for `frame_budget` and `least_time`.
     """

@@ -1,6 +1,6 @@
 """Tokenizers of releases: a Hugging Face fast tokenizer (S2-Pro) or a tiktoken file (S1-mini).
 
-A release may add a lexicon: spoken text is then spelled in phones before it is tokenised.
+A release may add a lexicon; spoken text is then converted to phones before it is tokenised.
 """
 
 import base64
@@ -18,7 +18,7 @@ _MAX_ENTRIES = 3_000_000
 IM_START, IM_END, VOICE = "<|im_start|>", "<|im_end|>", "<|voice|>"
 LEXICON_FILE = "lexicon.json.gz"
 
-# S1's splitting of text before its merges, exactly as in that release (the escaped question mark included).
+# S1's pre-tokenization pattern, exactly as in that release (including the escaped question mark).
 _TIKTOKEN_SPLIT = "|".join(
     (
         r"(?i:'s|'t|'re|'ve|'m|'ll|'d)",
@@ -34,7 +34,7 @@ _TIKTOKEN_SPLIT = "|".join(
 
 
 class Tokenizer:
-    """Tokenizer with `encode` for the fixed words of a prompt and `encode_speech` for spoken text."""
+    """Tokenizer with `encode` for the fixed parts of a prompt and `encode_speech` for spoken text."""
 
     def __init__(
         self,
@@ -43,7 +43,7 @@ class Tokenizer:
         size: int,
         lexicon: Lexicon | None = None,
     ) -> None:
-        """size: one more than the highest id."""
+        """size: highest id + 1."""
         self.encode = encode
         self._find = find
         self.size = size
@@ -68,14 +68,14 @@ class Tokenizer:
         raise ReleaseIncomplete("release.no_tokenizer")
 
     def id(self, token: str) -> int:
-        """Return the id of a special token. Raises InvalidCheckpoint when the tokenizer lacks it."""
+        """Return the id of a special token. Raises InvalidCheckpoint if the tokenizer lacks it."""
         found = self._find(token)
         if found is None:
             raise InvalidCheckpoint(f"The model's tokenizer has no token {token}; it is not of the S2 family.")
         return found
 
     def semantic_end_id(self, limit: int) -> int:
-        """Return the last semantic token id; ids have no gap, and at most `limit` are looked up."""
+        """Return the last semantic token id. Ids are contiguous; at most `limit` of them are looked up."""
         last = self.semantic_start_id
         for i in range(1, limit):
             if self._find(f"<|semantic:{i}|>") != self.semantic_start_id + i:
@@ -98,7 +98,7 @@ def _fast_tokenizer(path: Path) -> _Made:
     from tokenizers import Tokenizer as FastTokenizer
 
     data = read_regular(path, _MAX_BYTES)
-    if data.count(b",") > _MAX_ENTRIES:  # the library allocates hundreds of bytes for each, even if it refuses them
+    if data.count(b",") > _MAX_ENTRIES:  # the library allocates hundreds of bytes for each, even if it fails later
         raise ValueError("it has too many entries")
     tokenizer = without_panic(lambda: FastTokenizer.from_buffer(data))
     tokenizer.no_padding()
@@ -137,7 +137,7 @@ def _tiktoken(folder: Path) -> _Made:
 
 
 def without_panic(make: Callable[[], Any]) -> Any:
-    """Call a library written in Rust. Raises ValueError for its untyped errors and its panics."""
+    """Call a library written in Rust, and raise ValueError for its untyped errors and panics."""
     try:
         return make()
     except BaseException as error:  # a panic is not an Exception

@@ -1,4 +1,4 @@
-"""Speaker turns, as in the S2 reference, and the segments of a whole text."""
+"""Splitting of a whole text into segments, and speaker turns as in the S2 reference."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -21,9 +21,9 @@ _TURN = regex.compile(rf"(?s){SPEAKER_TAG.pattern}.*?(?={SPEAKER_TAG.pattern}|$)
 class Segment:
     """A piece of text that is spoken as one turn.
 
-    text: as in the prompt, with its speaker tags where the whole text has any.
-    speaker: the first speaker; None where the text has no speaker tags.
-    before, after: seconds of silence around it, besides those of the speech itself.
+    text: as in the prompt, with speaker tags if the whole text has any.
+    speaker: the first speaker; None if the text has no speaker tags.
+    before, after: seconds of silence around it, in addition to that of the speech itself.
     """
 
     text: str
@@ -34,10 +34,10 @@ class Segment:
 
 @dataclass(frozen=True)
 class Segmentation:
-    """How a model wants a text to be cut.
+    """Segmentation settings of a model.
 
-    max_bytes, max_sentences: of a segment; see `plan_segments`. sentence_pause: seconds of silence between two segments
-    where a sentence ends, in addition to that of the speech itself; a pause that the text asks for takes its place.
+    max_bytes, max_sentences: limits of a segment; see `plan_segments`. sentence_pause: seconds of silence between two
+    segments if the first ends a sentence, in addition to that of the speech itself. A pause in the text replaces it.
     """
 
     max_bytes: int = MAX_BYTES
@@ -45,7 +45,7 @@ class Segmentation:
     sentence_pause: float = 0.0
 
     def plan(self, text: str, last: Segment | None = None) -> list[Segment]:
-        """The segments of a text. last: the segment before them. Raises InvalidText as `plan_segments` does."""
+        """Return the segments of a text. last: the segment before them. Raises InvalidText as `plan_segments` does."""
         planned = []
         for segment in plan_segments(text, self.max_bytes, max_sentences=self.max_sentences):
             if last and not last.after and not segment.before and ends_sentence(last.text):
@@ -58,13 +58,13 @@ class Segmentation:
 def plan_segments(
     text: str, max_bytes: int = MAX_BYTES, max_turns: int = MAX_TURNS, max_sentences: int | None = None
 ) -> list[Segment]:
-    """Split text into segments: normalised, cut where a reader pauses, in order, of at most `max_sentences`.
+    """Normalise text and split it, in order, into segments of at most `max_sentences`, cut where a reader pauses.
 
     In text with speaker tags, words before the first tag belong to speaker 0, every segment has its speaker's tag, and
-    up to `max_turns` short turns share a segment, unless sentences are counted. Nothing that can be spoken is dropped.
-    A pause (`[pause:0.5]`) ends a segment.
+    up to `max_turns` short turns share a segment, unless `max_sentences` is given. No speakable text is dropped. A
+    pause (`[pause:0.5]`) ends a segment.
 
-    Raises InvalidText when there is nothing to say, or a pause is too long.
+    Raises InvalidText if there is nothing to say or a pause is too long.
     """
     pieces = split_pauses(text)
     if len(pieces) == 1:
@@ -89,13 +89,13 @@ def plan_segments(
 
 
 def _continued(piece: str, before: list[Segment]) -> str:
-    """A piece after a pause, with the tag of the speaker who goes on."""
+    """Return a piece after a pause, with the tag of the current speaker unless it starts with a tag."""
     tags = SPEAKER_TAG.findall(before[-1].text) if before else []
     return f"{tags[-1]}{piece}" if tags and not SPEAKER_TAG.match(piece.lstrip()) else piece
 
 
 def _plan(text: str, max_bytes: int, max_turns: int, max_sentences: int | None) -> list[Segment]:
-    """The segments of a text without pauses."""
+    """Return the segments of a text without pauses."""
     text = normalise(text)
     if not SPEAKER_TAG.search(text):
         return [Segment(piece) for piece in split_segments(text, max_bytes, max_sentences)]
@@ -107,12 +107,12 @@ def _plan(text: str, max_bytes: int, max_turns: int, max_sentences: int | None) 
 
 
 def split_speaker_turns(text: str) -> list[str]:
-    """Split text at speaker tags, each turn with its tag. Drops text before the first, as the S2 reference does."""
+    """Split text into turns that start with a speaker tag. Drop text before the first tag, as in the S2 reference."""
     return [found[0].strip() for found in _TURN.finditer(text)]
 
 
 def batch_turns(turns: Iterable[str], max_turns: int = MAX_TURNS, max_bytes: int = MAX_BYTES) -> list[str]:
-    """Join whole turns with line ends, as many as fit into `max_bytes` UTF-8 bytes; a longer turn stays alone."""
+    """Join turns with newlines, as many as fit into `max_bytes` UTF-8 bytes. A longer turn stays alone."""
     batches: list[list[str]] = []
     for turn in turns:
         if batches and len(batches[-1]) < max_turns and len("\n".join([*batches[-1], turn]).encode()) <= max_bytes:
@@ -123,7 +123,7 @@ def batch_turns(turns: Iterable[str], max_turns: int = MAX_TURNS, max_bytes: int
 
 
 def _parts(turn: str, max_bytes: int, max_sentences: int | None) -> list[str]:
-    """Return a turn, or the parts of a long one, each with the tag; nothing for a tag without words."""
+    """Return a turn, or the parts of a long one, each with the tag. A tag without words yields nothing."""
     tag = turn[: turn.index(">") + 1]
     words = turn[len(tag) :].strip()
     if max_sentences is None and len(turn.encode()) <= max_bytes and "\n" not in words:

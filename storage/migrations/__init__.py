@@ -1,6 +1,6 @@
 """Migrations of the database from empty to head; they run when a database is opened.
 
-After a change of `storage/models.py`, generate the next one with `python -m storage.migrations "what changes"`, then
+After a change to `storage/models.py`, generate the next one with `python -m storage.migrations "what changes"`, then
 review and correct it. Migrations only go forward; an older state is restored from a backup.
 """
 
@@ -23,7 +23,7 @@ _ALEMBIC = threading.Lock()  # Alembic keeps the running migration in module glo
 
 
 def config(connection: Connection | None = None) -> Config:
-    """Alembic's settings, without an ini file."""
+    """Return Alembic's settings, without an ini file."""
     settings = Config()
     settings.set_main_option("script_location", str(Path(__file__).parent).replace("%", "%%"))
     settings.set_main_option("file_template", "v%%(rev)s_%%(slug)s")
@@ -34,7 +34,7 @@ def config(connection: Connection | None = None) -> Config:
 def upgrade(connection: Connection) -> None:
     """Bring the database to head within the caller's transaction.
 
-    Raises DatabaseUnavailable when a newer version wrote it.
+    Raises DatabaseUnavailable if a newer version wrote it.
     """
     heads, _ = _revisions()
     if refuse_newer(connection) != heads:

@@ -11,7 +11,7 @@ from storage.models import Base
 
 
 def render_item(kind: str, item: Any, _: AutogenContext) -> str | Literal[False]:
-    """Render column types of `storage.models` by their implementation, which outlives changes of the models."""
+    """Render column types of `storage.models` by their implementation, which does not depend on later models."""
     return f"sa.{item.impl!r}" if kind == "type" and isinstance(item, TypeDecorator) else False
 
 
@@ -19,7 +19,7 @@ context.configure(
     connection=context.config.attributes["connection"],
     target_metadata=Base.metadata,
     version_table=VERSION_TABLE,
-    render_as_batch=True,  # SQLite cannot alter most of a table: it is copied
+    render_as_batch=True,  # SQLite cannot alter most of a table, so it is copied
     render_item=render_item,
 )
 with context.begin_transaction():

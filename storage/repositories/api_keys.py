@@ -1,4 +1,4 @@
-"""Keys of programs: queries and changes within the caller's session.
+"""API keys: queries and changes within the caller's session.
 
 A key has 256 random bits, so that its plain SHA-256 cannot be reversed; the key itself is not stored.
 """
@@ -20,12 +20,12 @@ from storage.models import ApiKeyRow
 from storage.validation import new_id, settings_from_json, settings_to_json
 
 PREFIX = "rp-"
-HINT = 8  # characters of a key that are kept, to recognise it
+HINT = 8  # characters of a key that are stored for recognition
 
 
 @dataclass(frozen=True)
 class Allowance:
-    """So many (`amount`) within so many `seconds`."""
+    """A limit of `amount` within `seconds`."""
 
     amount: int
     seconds: int
@@ -47,8 +47,8 @@ class NewKey:
 class KeyRecord:
     """A key without its secret.
 
-    hint: how it begins. owner: whose voices it reaches. rate: of requests. quota: of characters that are spoken; used:
-    those of its present period. voices: names of voices by the names that clients call them.
+    hint: its first characters. owner: whose voices it can use. rate: limit of requests. quota: limit of spoken
+    characters; used: those in the current period. voices: voice names by the aliases that clients use.
     """
 
     id: str
@@ -64,7 +64,7 @@ class KeyRecord:
 
 
 def create(*, session: Session, new: NewKey, now: datetime) -> tuple[KeyRecord, str]:
-    """Store a new key; returns it, which is possible only now. Raises NameTaken."""
+    """Store a new key. Return its record and the key, which cannot be recovered later. Raises NameTaken."""
     key = PREFIX + secrets.token_urlsafe(32)
     row = ApiKeyRow(
         id=new_id(),
@@ -91,7 +91,7 @@ def create(*, session: Session, new: NewKey, now: datetime) -> tuple[KeyRecord, 
 
 
 def records(*, session: Session, now: datetime) -> list[KeyRecord]:
-    """Return all keys, also expired ones, by name."""
+    """Return all keys, including expired ones, by name."""
     return [_record(row, now) for row in session.scalars(select(ApiKeyRow).order_by(ApiKeyRow.name))]
 
 
@@ -102,7 +102,7 @@ def find(*, session: Session, key: str, now: datetime) -> KeyRecord | None:
 
 
 def any_valid(*, session: Session, now: datetime) -> bool:
-    """Whether there is a key that is valid now."""
+    """Whether any key is valid now."""
     return session.scalar(select(func.count()).select_from(ApiKeyRow).where(_valid(now))) != 0
 
 
@@ -115,7 +115,7 @@ def revoke(*, session: Session, name: str) -> None:
 
 
 def spend(*, session: Session, key_id: str, characters: int, now: datetime) -> bool:
-    """Count characters against a key's quota, at once for all processes; False, and none, where they exceed it."""
+    """Count characters against a key's quota atomically. Return False, and count none, if they would exceed it."""
     row = session.get(ApiKeyRow, key_id)
     if row is None or row.quota is None or row.quota_seconds is None:
         return row is not None
@@ -161,7 +161,7 @@ def _valid(now: datetime) -> ColumnElement[bool]:
 
 
 def _period(now: datetime, seconds: int) -> int:
-    """Periods of a quota are counted from 1970, so that all processes agree on them."""
+    """Return the number of a quota's period, counted from 1970 so that all processes agree."""
     return int(now.timestamp()) // seconds
 
 

@@ -30,14 +30,14 @@ from storage.validation import (
     settings_to_json,
 )
 
-MAX_TEXT = 500_000  # characters; so are the other limits of text
+MAX_TEXT = 500_000  # characters, as are the other text limits
 MAX_AUDIO_BYTES = 256 << 20  # about an hour and a half
 _MAX_MODEL = 200
 _MAX_REASON = 20
 
 
 class TimedWord(NamedTuple):
-    """A word of a text and when it is spoken. start, end: its characters [start, end). begins, ends: seconds."""
+    """A word of a text with its times. start, end: its characters [start, end). begins, ends: seconds."""
 
     start: int
     end: int
@@ -47,10 +47,10 @@ class TimedWord(NamedTuple):
 
 @dataclass(frozen=True)
 class Spoken:
-    """A new generation to be stored. audio: FLAC. seed, settings, model: what repeats it.
+    """A new generation to be stored. audio: FLAC. seed, settings, model: reproduce it.
 
-    voice_id: None for a voice that is not saved. duration, first_audio: seconds. real_time_factor: seconds of work for
-    a second of sound. words: in order, those whose times the model has told. Raises InvalidInput.
+    voice_id: None for a voice that is not saved. duration, first_audio: seconds. real_time_factor: seconds of work per
+    second of audio. words: in order, those whose times the model has reported. Raises InvalidInput.
     """
 
     text: str
@@ -87,7 +87,7 @@ class Spoken:
 class GenerationRecord:
     """A stored generation without its sound.
 
-    voice_name: at that time. listed: whether it is in the history; False: only a take of a script. script_id: of the
+    voice_name: at that time. listed: whether it is in the history; False: only a take of a script. script_id: the
     script that it is a take of, or None. words: as in `Spoken`.
     """
 
@@ -184,7 +184,7 @@ def page(
 
 
 def record(*, session: Session, generation_id: str, owner: str) -> GenerationRecord:
-    """Return one generation. Raises GenerationNotFound, also for that of another owner."""
+    """Return one generation. Raises GenerationNotFound, also for another owner's."""
     found = session.execute(_newest_first().where(*_one(generation_id, owner))).first()
     if found is None:
         raise GenerationNotFound("take.gone")
@@ -242,12 +242,12 @@ def withdraw(*, session: Session, generation_id: str, owner: str) -> None:
 
 
 def clear(*, session: Session, owner: str) -> int:
-    """Remove all from the history, starred ones too, as `withdraw` does; return their number."""
+    """Remove all generations, including starred ones, from the history as `withdraw` does; return their number."""
     return _withdraw(session, GenerationRow.owner == owner, GenerationRow.listed.is_(True))
 
 
 def voices(*, session: Session, owner: str) -> list[SpokenVoice]:
-    """Return the voices in the history, including deleted ones, the latest used first."""
+    """Return the voices in the history, including deleted ones, most recently used first."""
     last, entries = func.max(GenerationRow.created), func.count()
     query = (
         select(GenerationRow.voice_id, GenerationRow.voice_name, entries)
@@ -338,7 +338,7 @@ def _record(row: GenerationRow, script_id: str | None) -> GenerationRecord:
 
 
 def words_to_json(words: Sequence[TimedWord]) -> str | None:
-    """Encode words: first character, length, milliseconds of the beginning, and of the length. None for none."""
+    """Encode words as [first character, length, start in ms, duration in ms]; None if there are none."""
     rows = [
         (word.start, word.end - word.start, round(1000 * word.begins), round(1000 * (word.ends - word.begins)))
         for word in words

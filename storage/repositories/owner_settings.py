@@ -17,9 +17,9 @@ MAX_RETENTION_DAYS = 3650
 
 @dataclass(frozen=True)
 class OwnerSettings:
-    """history: whether new generations are kept. retention_days: how long, unless starred; 1 to 3,650.
+    """An owner's settings. history: whether new generations are kept. retention_days: how long, 1 to 3,650.
 
-    Raises InvalidInput.
+    Starred generations are kept indefinitely. Raises InvalidInput.
     """
 
     history: bool = True

@@ -1,4 +1,4 @@
-"""How words are pronounced: queries and changes within the caller's session."""
+"""Pronunciations: queries and changes within the caller's session."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from engine.voice import MAX_LANGUAGE, check_text
 from storage.models import PronunciationRow
 from storage.validation import new_id
 
-MAX_WORD = 80  # characters; so are the other limits of text
+MAX_WORD = 80  # characters, as are the other text limits
 MAX_SPOKEN = 200
-MAX_ENTRIES = 2_000  # of an owner
+MAX_ENTRIES = 2_000  # per owner
 
 
 @dataclass(frozen=True)
 class Pronunciation:
-    """How a word is spoken. word: one or several words. spoken: what is read in its place.
+    """The pronunciation of a word. word: one or several words. spoken: the text read in its place.
 
-    match_case: whether only this spelling counts. language: of the voices it is for, such as "en"; "" for all.
+    match_case: whether case must match. language: of the voices that it applies to, such as "en"; "" for all.
     Raises InvalidInput.
     """
 

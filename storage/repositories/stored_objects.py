@@ -1,7 +1,7 @@
 """The objects in the store of sounds: queries and changes within the caller's session.
 
-An object is noted before it is written, and kept in the transaction that stores the row that refers to it. So a crash
-in between leaves a note, and `unused` finds the object.
+An object is noted before it is written, and marked as kept in the transaction that stores the row referring to it.
+After a crash in between, `unused` finds the object by its note.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ def keep(*, session: Session, sounds: Iterable[StoredSound]) -> None:
 
 
 def unused(*, session: Session, before: datetime) -> list[str]:
-    """Return the objects that no row refers to, of those never kept only the ones noted before then."""
+    """Return the objects that no row refers to. Objects never kept count only if noted before `before`."""
     query = select(StoredObjectRow.name).where(or_(StoredObjectRow.kept, StoredObjectRow.created < before))
     return list(session.scalars(query.where(*(~exists().where(each == StoredObjectRow.name) for each in REFERRING))))
 
 
 def forget(*, session: Session, names: Sequence[str]) -> None:
-    """Delete the notes of objects that are deleted."""
+    """Delete the notes of deleted objects."""
     session.execute(delete(StoredObjectRow).where(StoredObjectRow.name.in_(names)))

@@ -41,13 +41,13 @@ def add(*, session: Session, voice_id: str, owner: str, now: datetime) -> VoiceR
 
 
 def records(*, session: Session, owner: str, since: datetime) -> list[VoiceRecord]:
-    """Return the owner's voices that were moved to the trash since then, the latest first."""
+    """Return the owner's voices that were moved to the trash since then, newest first."""
     found = voices.find_where(session, VoiceRow.owner == owner, VoiceRow.trashed >= since)
     return sorted(found, key=lambda record: (record.trashed, record.id), reverse=True)
 
 
 def restore(*, session: Session, voice_id: str, owner: str) -> VoiceRecord:
-    """Restore a voice, under another name if its own is taken by now. Raises VoiceNotFound."""
+    """Restore a voice, under another name if its own has been taken. Raises VoiceNotFound."""
     which = (VoiceRow.id == voice_id, VoiceRow.owner == owner, VoiceRow.trashed.is_not(None))
     row = session.scalar(select(VoiceRow).where(*which).with_for_update()) if is_id(voice_id) else None
     if row is None:

@@ -1,4 +1,4 @@
-"""What a recogniser heard of the takes of scripts. Every call is one transaction."""
+"""Recogniser transcripts of the takes of scripts. Every call is one transaction."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Hearings:
             return hearings.of_script(session=session, script_id=script_id, owner=checked_owner(owner))
 
     def keep(self, card_id: str, take_id: str, hearing: Hearing, *, owner: str = LOCAL) -> None:
-        """Store what was heard of a card's take. Raises InvalidInput where the card has no such take."""
+        """Store the hearing of a card's take. Raises InvalidInput if the card has no such take."""
         with self._database.replace() as session:
             hearings.keep(
                 session=session, card_id=card_id, take_id=take_id, owner=checked_owner(owner), hearing=hearing

@@ -39,7 +39,7 @@ class ScriptLibrary:
             return scripts.create(session=session, owner=checked_owner(owner), name=name, cards=new, voice_id=voice_id)
 
     def list(self, *, owner: str = LOCAL) -> ScriptRecords:
-        """Return the owner's scripts, the latest changed first."""
+        """Return the owner's scripts, most recently changed first."""
         with self._database.read() as session:
             return scripts.records(session=session, owner=checked_owner(owner))
 
@@ -54,7 +54,7 @@ class ScriptLibrary:
             return scripts.rename(session=session, script_id=script_id, owner=checked_owner(owner), name=name)
 
     def set_paragraph_pause(self, script_id: str, seconds: float, *, owner: str = LOCAL) -> ScriptRecord:
-        """Seconds of silence after each paragraph, 0 to 60; pauses set by hand stay. Raises InvalidInput."""
+        """Set the seconds of silence after each paragraph, 0 to 60; pauses set by hand stay. Raises InvalidInput."""
         with self._database.write() as session:
             return scripts.set_paragraph_pause(
                 session=session, script_id=script_id, owner=checked_owner(owner), seconds=seconds
@@ -79,7 +79,7 @@ class ScriptLibrary:
     def insert(
         self, script_id: str, position: int, card: NewCard, *, voice_id: str | None = None, owner: str = LOCAL
     ) -> CardRecord:
-        """Insert a new card; later cards move on by one. Raises InvalidInput, VoiceNotFound."""
+        """Insert a new card; later cards shift by one. Raises InvalidInput, VoiceNotFound."""
         with self._database.write() as session:
             return card_order.insert(
                 session=session,
@@ -102,7 +102,7 @@ class ScriptLibrary:
             return card_order.move(session=session, card_id=card_id, owner=checked_owner(owner), position=position)
 
     def edit(self, card_id: str, text: str, *, owner: str = LOCAL) -> CardRecord:
-        """Change a card's text; its take is no longer chosen. Raises InvalidInput."""
+        """Change a card's text; then no take is chosen. Raises InvalidInput."""
         with self._database.replace() as session:
             return cards.edit(session=session, card_id=card_id, owner=checked_owner(owner), text=text)
 
@@ -118,22 +118,22 @@ class ScriptLibrary:
         )
 
     def lock(self, card_id: str, locked: bool = True, *, owner: str = LOCAL) -> CardRecord:
-        """Lock or unlock a card; the words and take of a locked card stay."""
+        """Lock or unlock a card. A locked card leaves the queue."""
         with self._database.write() as session:
             return cards.set_locked(session=session, card_id=card_id, owner=checked_owner(owner), locked=locked)
 
     def set_pause(self, card_id: str, pause: float, *, owner: str = LOCAL) -> CardRecord:
-        """Seconds of silence after a card, 0 to 60. Raises InvalidInput."""
+        """Set the seconds of silence after a card, 0 to 60. Raises InvalidInput."""
         with self._database.write() as session:
             return cards.set_pause(session=session, card_id=card_id, owner=checked_owner(owner), pause=pause)
 
     def set_speed(self, card_id: str, speed: float, *, owner: str = LOCAL) -> CardRecord:
-        """Set the speed at which a card's takes are played, 0.5 to 2; the pitch stays. Raises InvalidInput."""
+        """Set the playback speed of a card's takes, 0.5 to 2, preserving pitch. Raises InvalidInput."""
         with self._database.write() as session:
             return cards.set_speed(session=session, card_id=card_id, owner=checked_owner(owner), speed=speed)
 
     def set_chapter(self, card_id: str, title: str | None, *, owner: str = LOCAL) -> CardRecord:
-        """Let a chapter begin with a card; None for no chapter. Raises InvalidInput."""
+        """Begin a chapter with a card; None removes it. Raises InvalidInput."""
         with self._database.replace() as session:
             return cards.set_chapter(session=session, card_id=card_id, owner=checked_owner(owner), title=title)
 
@@ -143,12 +143,12 @@ class ScriptLibrary:
             return cards.set_speaker(session=session, card_id=card_id, owner=checked_owner(owner), speaker=speaker)
 
     def set_voice(self, card_id: str, voice_id: str | None, *, owner: str = LOCAL) -> CardRecord:
-        """Change a card's voice (None: no voice); its take is no longer chosen. Raises VoiceNotFound."""
+        """Change a card's voice (None: no voice); then no take is chosen. Raises VoiceNotFound."""
         with self._database.write() as session:
             return cards.set_voice(session=session, card_id=card_id, owner=checked_owner(owner), voice_id=voice_id)
 
     def cast(self, script_id: str, speaker: str | None, voice_id: str | None, *, owner: str = LOCAL) -> int:
-        """Give all unlocked cards of a speaker (None: the narrator) a voice; return their number.
+        """Set the voice of all unlocked cards of a speaker (None: the narrator); return their number.
 
         Raises VoiceNotFound.
         """
@@ -160,14 +160,14 @@ class ScriptLibrary:
     def configure(
         self, card_id: str, *, seed: int | None = None, settings: Settings | None = None, owner: str = LOCAL
     ) -> CardRecord:
-        """Set how a card is spoken the next time; what is not given has its default. Raises InvalidInput."""
+        """Set the seed and settings of a card's next take; omitted ones are reset to defaults. Raises InvalidInput."""
         with self._database.replace() as session:
             return cards.configure(
                 session=session, card_id=card_id, owner=checked_owner(owner), seed=seed, settings=settings or {}
             )
 
     def queue(self, script_id: str, card_ids: Sequence[str] | None = None, *, owner: str = LOCAL) -> int:
-        """Queue these unlocked cards, or all that have no take, to be spoken; return their number."""
+        """Queue the given cards, or all without a chosen take, except locked ones; return their number."""
         with self._database.replace() as session:
             return takes.queue(session=session, script_id=script_id, owner=checked_owner(owner), card_ids=card_ids)
 
@@ -177,7 +177,7 @@ class ScriptLibrary:
             return takes.unqueue(session=session, script_id=script_id, owner=checked_owner(owner))
 
     def waiting(self, script_id: str, limit: int = 2, *, owner: str = LOCAL) -> CardRecords:
-        """Return the first queued cards in order. The queue outlives the process."""
+        """Return the first queued cards in order. The queue persists across restarts."""
         with self._database.read() as session:
             return takes.waiting(session=session, script_id=script_id, owner=checked_owner(owner), limit=limit)
 
@@ -187,9 +187,9 @@ class ScriptLibrary:
             return takes.fail(session=session, card_id=card_id, owner=checked_owner(owner), failure=failure)
 
     def attach(self, card_id: str, spoken: Spoken, *, owner: str = LOCAL) -> CardRecord:
-        """Store a take of a card, also without a history, until the script is discarded.
+        """Store a take of a card until the script is discarded, even if the owner keeps no history.
 
-        It is chosen unless the card's words or voice have changed meanwhile, or it was locked with a take.
+        It is chosen unless the card's text or voice has changed meanwhile, or the card was locked with a take.
         """
         with self._database.storing([spoken.audio]) as (sound,), self._database.write() as session:
             listed = owner_settings.load(session=session, owner=checked_owner(owner)).history
@@ -204,7 +204,7 @@ class ScriptLibrary:
             )
 
     def choose(self, card_id: str, generation_id: str, *, owner: str = LOCAL) -> CardRecord:
-        """Choose another of the card's takes. Raises InvalidInput."""
+        """Choose one of the card's takes. Raises InvalidInput."""
         with self._database.write() as session:
             return takes.choose(
                 session=session, card_id=card_id, owner=checked_owner(owner), generation_id=generation_id
@@ -221,9 +221,9 @@ class ScriptLibrary:
             return takes.chosen(session=session, script_id=script_id, owner=checked_owner(owner))
 
     def sounds(self, script_id: str, *, owner: str = LOCAL) -> Iterator[tuple[CardRecord, bytes]]:
-        """Iterate over the cards that have a take, in order, each with its sound (FLAC), which is read lazily.
+        """Iterate over the cards that have a chosen take, in order, each with its sound (FLAC), read lazily.
 
-        Raises GenerationNotFound when a take is deleted meanwhile.
+        Raises GenerationNotFound if a take is deleted meanwhile.
         """
         for card in self.cards(script_id, owner=owner):
             if card.take_id is not None:

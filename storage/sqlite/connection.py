@@ -20,7 +20,7 @@ from storage import migrations
 from storage.database_errors import code_of
 
 PAGE_SIZE = 4096  # bytes
-SIDE_FILES = ("-wal", "-shm", "-journal", "-reserve")  # beside the database, after its name
+SIDE_FILES = ("-wal", "-shm", "-journal", "-reserve")  # suffixes of the files beside the database
 
 _MAGIC = b"SQLite format 3\0"
 _PRAGMAS = (
@@ -33,7 +33,7 @@ def open_file(url: URL, busy_timeout: float) -> Engine:
     """Create the file, or check that it is a library, and migrate it. Raises DatabaseUnavailable, OSError."""
     path = Path(url.database or "")
     _prepare(path)
-    # Migrations may copy a table and drop the old one, which with foreign keys on deletes the rows that refer to it.
+    # Migrations may copy a table and drop the old one, which would delete referring rows if foreign keys were on.
     migrating = connect(url, busy_timeout, "foreign_keys = OFF", f"page_size = {PAGE_SIZE}", keep=False)
     with migrating.connect() as connection:
         _refuse_foreign(connection, path)
@@ -46,18 +46,18 @@ def open_file(url: URL, busy_timeout: float) -> Engine:
 
 
 def connect(url: URL, busy_timeout: float, *pragmas: str, keep: bool = True) -> Engine:
-    """Create an engine with foreign keys on and these pragmas after the common ones. busy_timeout: seconds.
+    """Create an engine with foreign keys on and the given pragmas after the common ones. busy_timeout: seconds.
 
     keep: whether connections stay open between transactions. A transaction with the execution option `writes` locks
     the database at its beginning.
     """
     pool = None if keep else NullPool
-    # Errors and logs contain no parameters, which are what users typed.
+    # Errors and logs contain no parameters, which are user input.
     engine = create_engine(url, poolclass=pool, hide_parameters=True, connect_args={"timeout": busy_timeout})
 
     @event.listens_for(engine, "connect")
     def configure(connection: DBAPIConnection, _: ConnectionPoolEntry) -> None:
-        # With the driver's own transaction control, table definitions would be outside of transactions.
+        # With the driver's own transaction control, table definitions would not be transactional.
         setattr(connection, "isolation_level", None)  # noqa: B010
         _set(connection, ("foreign_keys = ON", *_PRAGMAS, *pragmas))
 
@@ -90,7 +90,7 @@ def _prepare(path: Path) -> None:
 
 
 def _refuse_special(path: Path) -> None:
-    """Raises DatabaseUnavailable for a folder, a device, a pipe or a socket, without opening it."""
+    """Raise DatabaseUnavailable for a folder, a device, a pipe or a socket, without opening it."""
     try:
         mode = path.stat().st_mode
     except FileNotFoundError:

@@ -10,7 +10,7 @@ With `secure_delete` SQLite fills freed pages and cells with zeros. Three cases 
 - A deletion on a full disk frees pages without overwriting them, because the log has no space. Therefore all free
   pages are allocated again and filled with zeros, a few at a time.
 
-The table `erasures` counts requests and finished requests, so that pending ones are finished later, also by the next
+The table `erasures` counts requested and finished erasures, so that pending ones are finished later, even by another
 process.
 """
 
@@ -32,7 +32,7 @@ _MARK = "replaces a text"
 
 
 def mark(session: Session) -> None:
-    """Mark a transaction that replaces a text; `storage.database` then requests its overwriting."""
+    """Mark a transaction that replaces a text; `storage.database` then requests overwriting."""
     session.info[_MARK] = True
 
 
@@ -42,7 +42,7 @@ def is_marked(session: Session) -> bool:
 
 
 def request(*, session: Session, free_pages: bool = False) -> None:
-    """Request overwriting after this transaction. free_pages: the pages that it frees keep their bytes."""
+    """Request overwriting after this transaction. free_pages: whether the pages that it frees keep their bytes."""
     values: dict[str, object] = {"requested": ErasureRow.requested + 1}
     if free_pages:
         values["free_pages"] = True
@@ -56,9 +56,9 @@ def pending(engine: Engine) -> bool:
 
 
 def overwrite(engine: Engine) -> bool:
-    """Overwrite all that was requested; False when a reader or another process prevents it.
+    """Overwrite everything requested; return False if a reader or another process prevents it.
 
-    engine: without foreign keys, with temporary tables in memory. Raises SQLAlchemyError.
+    engine: with foreign keys off and temporary tables in memory. Raises SQLAlchemyError.
     """
     try:
         requested = _rewrite_tables(engine)
@@ -70,7 +70,7 @@ def overwrite(engine: Engine) -> bool:
 
 
 def _rewrite_tables(engine: Engine) -> int:
-    """Rewrite the tables of texts; return the number of the last request that this covers."""
+    """Rewrite the tables of texts; return the number of the last request covered."""
     with engine.execution_options(writes=True).begin() as connection:
         requested, free_pages = connection.execute(select(ErasureRow.requested, ErasureRow.free_pages)).one()
         for table in _rewritten(connection):
@@ -81,7 +81,7 @@ def _rewrite_tables(engine: Engine) -> int:
 
 
 def truncate_log(engine: Engine) -> bool:
-    """Checkpoint the log and empty it; False when others keep it in use."""
+    """Checkpoint the log and empty it; return False if others keep it in use."""
     deadline = time.monotonic() + PATIENCE
     while not _checkpoint(engine):
         if time.monotonic() > deadline:
@@ -103,7 +103,7 @@ def _checkpoint(engine: Engine) -> bool:
 
 
 def _rewritten(connection: Connection) -> list[Table]:
-    """The tables with texts in B-tree pages."""
+    """Return the tables with texts in B-tree pages."""
     lead_fills_a_page = connection.exec_driver_sql("PRAGMA page_size").scalar_one() <= LEAD_BYTES
     return [table for table in Base.metadata.sorted_tables if not (lead_fills_a_page and "lead" in table.columns)]
 
@@ -143,7 +143,7 @@ def _fill_some(engine: Engine) -> bool:
 
 
 def _note_finished(engine: Engine, requested: int) -> None:
-    """Mark requests as finished; those that came meanwhile stay pending."""
+    """Mark requests as finished; newer ones stay pending."""
     with engine.execution_options(writes=True).begin() as connection:
         done = update(ErasureRow).values(finished=requested)
         connection.execute(done)

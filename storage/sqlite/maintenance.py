@@ -23,13 +23,13 @@ _FAILURES = (SQLAlchemyError, sqlite3.Error)
 
 
 class Maintenance:
-    """Maintenance of one file, safe in any thread. Failures are logged, not raised, and the work is done later."""
+    """Maintenance of one file. Thread-safe. Failures are logged, not raised, and the work is done later."""
 
     def __init__(self, url: URL, busy_timeout: float) -> None:
         """busy_timeout: seconds to wait for other writers; at most `erasure.PATIENCE` when overwriting."""
         patience = min(busy_timeout, erasure.PATIENCE)
         self._erasing = connect(url, patience, "foreign_keys = OFF", "temp_store = MEMORY", keep=False)
-        # A deletion writes few pages: those that it frees keep their bytes until they are overwritten afterwards.
+        # Writes few pages in a deletion: freed pages keep their bytes until they are overwritten afterwards.
         lean = connect(url, busy_timeout, "secure_delete = OFF", "cache_spill = OFF", "temp_store = MEMORY", keep=False)
         self._lean = lean.execution_options(writes=True)
         self._reserve = DiskReserve(Path(url.database or ""))

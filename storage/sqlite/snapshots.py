@@ -1,7 +1,7 @@
 """Snapshots of a SQLite library in a folder that outlives the machine, such as a mounted bucket.
 
-SQLite's locks and its write-ahead log need a local disk, which on such a machine is lost at every start. So the
-library is on the local disk, and its latest state as one file in the folder.
+SQLite's locks and write-ahead log need a local disk, which such a machine loses at every start. So the library is on
+the local disk, and its latest state is saved as one file in the folder.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ PREFIX, SUFFIX = "library-", ".sqlite"
 
 
 class LibrarySnapshots:
-    """The snapshots of one database file. One process writes them. Deleted data is gone with the next snapshot: one is
-    kept."""
+    """The snapshots of one database file, written by one process. Only the latest is kept, so that deleted data is gone
+    with the next one."""
 
     def __init__(self, database: str | Path, folder: str | Path) -> None:
-        """folder: created where it is missing."""
+        """folder: created if it is missing."""
         self._database, self._folder = Path(database).expanduser(), Path(folder)
         self._state: tuple[float, ...] | None = None  # of the files when the last snapshot was taken
 
     def restore(self) -> bool:
-        """Put the latest whole snapshot in place of a missing database; return whether there was one.
+        """Restore a missing database from the latest intact snapshot; return whether that was done.
 
-        A snapshot that is damaged is passed over. Raises DatabaseUnavailable when all are: an empty library in their
-        place would be saved over them.
+        Damaged snapshots are skipped. Raises DatabaseUnavailable if all are damaged: an empty library would replace
+        them at the next save.
         """
         if self._database.exists():
             return False
@@ -62,7 +62,7 @@ class LibrarySnapshots:
                 copy = Path(local, "copy")
                 self._back_up(copy)
                 target = self._folder / f"{PREFIX}{time.time_ns():020d}{SUFFIX}"
-                # A bucket has no rename: a name that is not a snapshot's is copied to first, and removed.
+                # A bucket has no atomic rename, so first copy to a name that is not a snapshot's.
                 unfinished = target.with_suffix(".new")
                 shutil.copyfile(copy, unfinished)
                 unfinished.replace(target)

@@ -10,7 +10,7 @@ from storage.voices.library import LOCAL
 
 
 class Favourites:
-    """The voices that owners have marked, shared ones and models' own included. All may raise DatabaseUnavailable."""
+    """Voices marked by owners, including shared and models' own ones. All methods may raise DatabaseUnavailable."""
 
     def __init__(self, database: Database) -> None:
         self._database = database

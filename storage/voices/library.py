@@ -20,7 +20,7 @@ from storage.repositories.library.shared_voices import Sample
 from storage.repositories.library.voices import VoiceRecord
 from storage.validation import Clock, checked_owner, utc_now
 
-LOCAL = "local"  # the owner where there is no login
+LOCAL = "local"  # the owner without a login
 MAX_SEARCH = 200  # characters
 TRASH_RETENTION = timedelta(minutes=10)  # how long a voice in the trash can be restored
 
@@ -75,7 +75,7 @@ class VoiceLibrary:
             return voices.record(session=session, voice_id=voice_id, owner=checked_owner(owner))
 
     def own(self, voice_id: str, *, owner: str = LOCAL) -> VoiceRecord:
-        """As `get`, but only for voices that the owner can change. Raises VoiceProtected for a shared one."""
+        """Like `get`, but only for voices that the owner can change. Raises VoiceProtected for a shared one."""
         record = self.get(voice_id, owner=owner)
         voices.refuse_shared(record)
         return record
@@ -97,7 +97,7 @@ class VoiceLibrary:
             return replace(voice, portrait=portraits.of_voice(session=session, voice_id=voice_id))
 
     def stored(self, voice_id: str, codec_fingerprint: str, *, owner: str = LOCAL) -> Voice | None:
-        """Load a whole voice with the codes of this codec; None where there are none."""
+        """Load a whole voice with the codes of this codec; None if there are none."""
         with self._database.read() as session:
             record = voices.record(session=session, voice_id=voice_id, owner=checked_owner(owner))
             if not voices.has_codes(session=session, voice_id=voice_id, codec_fingerprint=codec_fingerprint):
@@ -109,10 +109,10 @@ class VoiceLibrary:
     ) -> Voice:
         """Load a whole voice with codes of the given codec.
 
-        Where there are none yet, `reencode` makes them once from the clips, and they are stored beside the others, so
-        that switching between models costs nothing. Callers in this process wait for the first; when several
-        processes make them at once, one stores its own and all use those. Raises UnusableReference when a clip is
-        needed and missing, and what `reencode` raises.
+        If there are none yet, `reencode` makes them once from the clips, and they are stored with the others, so that
+        switching between models costs nothing. Callers in this process wait for the first; if several processes make
+        them at once, the first stores its codes and all use those. Raises UnusableReference if a clip is needed and
+        missing, and what `reencode` raises.
         """
         voice = self.stored(voice_id, codec_fingerprint, owner=owner)
         if voice is not None:
@@ -124,7 +124,7 @@ class VoiceLibrary:
             return self._keep(voice_id, self._reencoded(voice_id, codec_fingerprint, reencode, owner), owner)
 
     def rename(self, voice_id: str, name: str, *, owner: str = LOCAL) -> VoiceRecord:
-        """Give a voice another name. Raises NameTaken, InvalidName."""
+        """Rename a voice. Raises NameTaken, InvalidName."""
         return self.update(voice_id, name=name, owner=owner)
 
     def update(
@@ -138,7 +138,7 @@ class VoiceLibrary:
         tags: Sequence[str] | None = None,
         owner: str = LOCAL,
     ) -> VoiceRecord:
-        """Change what is given and keep the rest. The next `purge_expired` overwrites the old values in the file.
+        """Change the given fields. The next `purge_expired` overwrites the old values in the file.
 
         tags: replace all tags.
         Raises NameTaken, InvalidName, InvalidInput.
@@ -156,7 +156,7 @@ class VoiceLibrary:
             )
 
     def duplicate(self, voice_id: str, *, owner: str = LOCAL) -> VoiceRecord:
-        """Copy a voice, own or shared, for the owner. A number is appended to a name that is taken."""
+        """Copy a voice, own or shared, for the owner. A number is appended to the name if it is taken."""
         voice = self.load(voice_id, owner=owner)
         with self._storing(voice) as clips, self._database.write() as session:
             record = voices.record(session=session, voice_id=voice_id, owner=checked_owner(owner))
@@ -172,17 +172,17 @@ class VoiceLibrary:
         )
 
     def trashed(self, *, owner: str = LOCAL) -> VoiceRecords:
-        """Return the owner's voices in the trash, the latest first."""
+        """Return the owner's voices in the trash, newest first."""
         with self._database.read() as session:
             return trash.records(session=session, owner=checked_owner(owner), since=self._clock() - TRASH_RETENTION)
 
     def restore(self, voice_id: str, *, owner: str = LOCAL) -> VoiceRecord:
-        """Restore a voice from the trash. A number is appended to its name if that is taken by now."""
+        """Restore a voice from the trash. A number is appended to its name if that has been taken."""
         with self._database.replace() as session:
             return trash.restore(session=session, voice_id=voice_id, owner=checked_owner(owner))
 
     def purge_expired(self) -> int:
-        """Delete the voices of all owners that are in the trash for longer than TRASH_RETENTION; return their number.
+        """Delete the voices of all owners that have been in the trash longer than TRASH_RETENTION; return their number.
 
         This also overwrites pending data of earlier deletions and changes of the whole database, and renews the disk
         reserve. Call it at the start and about every minute.
@@ -201,7 +201,7 @@ class VoiceLibrary:
         return self._database.delete(lambda session: trash.empty(session=session, owner=checked_owner(owner)))
 
     def delete(self, voice_id: str, *, owner: str = LOCAL) -> None:
-        """Delete a voice and overwrite its bytes in a SQLite file, at the latest in `purge_expired`."""
+        """Delete a voice and overwrite its bytes in a SQLite file, in `purge_expired` at the latest."""
         self._database.delete(
             lambda session: voices.remove(session=session, voice_id=voice_id, owner=checked_owner(owner))
         )
@@ -217,13 +217,13 @@ class VoiceLibrary:
     def import_voice(self, data: bytes, *, owner: str = LOCAL, name: str | None = None) -> VoiceRecord:
         """Save a voice from a portable file, under another name if one is given.
 
-        Raises InvalidVoiceFile for a file that is damaged or no voice, InvalidName, NameTaken.
+        Raises InvalidVoiceFile for a file that is damaged or not a voice, InvalidName, NameTaken.
         """
         voice = Voice.from_bytes(data)
         return self.add(voice if name is None else replace(voice, name=name), owner=owner)
 
     def free_name(self, name: str, *, owner: str = LOCAL) -> str:
-        """Return a name that none of the owner's voices has: this one, or with a number appended where it is taken."""
+        """Return a name that none of the owner's voices has: this one, with a number appended if it is taken."""
         with self._database.read() as session:
             return trash.free_name(session=session, owner=checked_owner(owner), name=clean_name(name))
 
@@ -235,8 +235,8 @@ class VoiceLibrary:
     def share(self, samples: Sequence[Sample]) -> bool:
         """Make these the shared voices; return whether anything changed.
 
-        When several processes share the same voices at once, only one writes.
-        Raises NameTaken when two of the voices have one name.
+        If several processes share the same voices at once, only one writes.
+        Raises NameTaken if two of the voices have the same name.
         """
         with self._database.read() as session:
             if shared_voices.is_shared(session=session, samples=samples):

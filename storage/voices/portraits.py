@@ -10,7 +10,7 @@ from storage.voices.library import LOCAL
 
 
 class Portraits:
-    """The pictures of voices, WebP as `studio.voices.portraits` makes them. All may raise DatabaseUnavailable."""
+    """Pictures of voices, WebP made by `studio.voices.portraits`. All methods may raise DatabaseUnavailable."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -21,7 +21,7 @@ class Portraits:
             return portraits.of_owner(session=session, owner=checked_owner(owner))
 
     def of(self, voice_id: str, *, owner: str = LOCAL) -> bytes:
-        """Return a voice's picture; empty where it has none. Raises VoiceNotFound."""
+        """Return a voice's picture; empty if it has none. Raises VoiceNotFound."""
         with self._database.read() as session:
             voices.record(session=session, voice_id=voice_id, owner=checked_owner(owner))
             return portraits.of_voice(session=session, voice_id=voice_id)

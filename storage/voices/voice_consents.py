@@ -13,10 +13,10 @@ ConsentRecords = list[ConsentRecord]  # defined here because `list` is a method 
 
 
 class VoiceConsents:
-    """Recordings of speakers who agree that their voice is cloned, by owner.
+    """Recorded consents to voice cloning, by owner.
 
-    A voice that was made with a consent keeps its words and its time when the recording is deleted. All methods may
-    raise DatabaseUnavailable, and ConsentNotFound for an id that is not the owner's.
+    A voice keeps the words and time of its consent when the recording is deleted. All methods may raise
+    DatabaseUnavailable, and ConsentNotFound for an id that is not the owner's.
     """
 
     def __init__(self, database: Database, clock: Clock = utc_now) -> None:
@@ -24,7 +24,7 @@ class VoiceConsents:
         self._clock = clock
 
     def add(self, name: str, language: str, recording: bytes, *, owner: str = LOCAL) -> ConsentRecord:
-        """Store a recording, a file's bytes. Names need not differ. Raises InvalidName, InvalidInput."""
+        """Store a recording, the bytes of a file. Names need not be unique. Raises InvalidName, InvalidInput."""
         check_text(language, "language", MAX_LANGUAGE)
         cleaned = clean_name(name)
         with self._database.storing([recording]) as (stored,), self._database.write() as session:
@@ -38,7 +38,7 @@ class VoiceConsents:
             )
 
     def list(self, *, owner: str = LOCAL, after: str | None = None) -> ConsentRecords:
-        """Return the owner's consents, the latest first. after: an id; only those that follow it."""
+        """Return the owner's consents, newest first. after: an id; return only those that follow it."""
         with self._database.read() as session:
             return voice_consents.records(session=session, owner=checked_owner(owner), after=after)
 
@@ -53,7 +53,7 @@ class VoiceConsents:
             return voice_consents.recording(session=session, consent_id=consent_id, owner=checked_owner(owner))
 
     def rename(self, consent_id: str, name: str, *, owner: str = LOCAL) -> ConsentRecord:
-        """Give a consent another label. Raises InvalidName."""
+        """Change a consent's label. Raises InvalidName."""
         cleaned = clean_name(name)
         with self._database.replace() as session:
             return voice_consents.rename(

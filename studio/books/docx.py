@@ -1,4 +1,4 @@
-"""Word documents → text with chapters: headings of the first level, and the title."""
+"""Word documents → text with chapters, which begin at headings of the first level and at the title."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _CHAPTER = re.compile(r"(?i)(?:heading|überschrift|titre|título|encabezado|見
 
 
 def read_docx(path: Path) -> BookText:
-    """Raises Unreadable."""
+    """Read a Word document. Raises Unreadable."""
     Archive(path).check_sizes()
     try:
         document = docx.Document(str(path))

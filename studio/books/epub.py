@@ -25,7 +25,7 @@ _PARSER: Any = etree.XMLParser(recover=True, resolve_entities=False, no_network=
 
 
 def read_epub(path: Path) -> BookText:
-    """Raises Unreadable."""
+    """Read an EPUB. Raises Unreadable."""
     archive = Archive(path)
     package = _package_path(archive)
     root = _xml(archive.read(package))
@@ -63,7 +63,7 @@ def _xml(data: bytes) -> Any:
 
 
 def _named(root: Any, name: str) -> list[Any]:
-    """Elements of this name, in whatever namespace."""
+    """Return the elements with this name, in any namespace."""
     return list(root.iter(f"{{*}}{name}"))
 
 
@@ -76,7 +76,7 @@ def _target(base: str, href: str) -> str:
 
 
 def _encrypted(archive: Archive) -> set[str]:
-    """The documents that are encrypted; fonts may be in any book."""
+    """Return the encrypted files. In an unprotected book, these may be fonts."""
     if "META-INF/encryption.xml" not in archive.names:
         return set()
     references = _named(_xml(archive.read("META-INF/encryption.xml")), "CipherReference")
@@ -84,7 +84,7 @@ def _encrypted(archive: Archive) -> set[str]:
 
 
 def _contents(archive: Archive, package: str, items: dict[Any, Any], root: Any) -> dict[str, str]:
-    """The first title of each document in the table of contents."""
+    """Return the first title of each document in the table of contents."""
     titles: dict[str, str] = {}
     for item in items.values():
         place = _target(package, item.get("href") or "")
@@ -115,7 +115,7 @@ def _html(data: bytes) -> Any:
 
 
 def _read_document(data: bytes, title: str | None, book: BookText) -> None:
-    """Add the blocks of a document. A chapter begins with it if the table of contents names it or it has a heading."""
+    """Add the blocks of a document. Its title in the contents begins a chapter; without one, each heading does."""
     blocks = _blocks(_html(data))
     first = True
     for tag, text in blocks:
@@ -129,7 +129,7 @@ def _read_document(data: bytes, title: str | None, book: BookText) -> None:
 
 
 def _blocks(root: Any) -> list[tuple[str, str]]:
-    """Tag and text of each block. Without recursion: documents may be nested as deeply as they like."""
+    """Return the tag and text of each block. It does not recurse, since documents may be nested arbitrarily deep."""
     done: list[tuple[str, str]] = []
     parts: list[str] = []
     block = "body"

@@ -1,6 +1,6 @@
 """The process that reads a book: `python -m studio.books.extract KIND PATH` writes its text as JSON.
 
-It has bounds of memory and time, since readers of such formats may take any amount of both for a hostile file.
+Its memory and time are limited, since parsers of these formats can take any amount of both for a malicious file.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ READERS: dict[str, Callable[[Path], BookText]] = {"epub": read_epub, "docx": rea
 
 
 def main(kind: str, path: str) -> None:
-    """Write the text of a book, or the key of what is wrong with it, to the standard output."""
+    """Write the text of a book, or the key of an error sentence, to the standard output."""
     _bound()
     try:
         book = READERS[kind](Path(path))
@@ -31,7 +31,7 @@ def main(kind: str, path: str) -> None:
         answer = {"problem": error.key}
     except MemoryError:
         answer = {"problem": "books.too_large"}
-    except Exception:  # whatever a reader raises for a file that it does not understand
+    except Exception:  # the parsers raise many types for malformed files
         answer = {"problem": "books.damaged"}
     sys.stdout.write(json.dumps(answer))
 
@@ -39,7 +39,7 @@ def main(kind: str, path: str) -> None:
 def _bound() -> None:
     try:
         import resource
-    except ImportError:  # Windows; the time is bounded by who waits for the answer
+    except ImportError:  # Windows; the parent process limits the time
         return
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS))

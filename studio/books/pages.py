@@ -1,4 +1,4 @@
-"""What the readers of books have in common. They import nothing of the engine: they run in a small process."""
+"""Shared code of the book readers. It imports nothing of the engine, to keep their process small."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MOST_TITLE = 200  # characters, of a book and of a chapter
 
 
 class Unreadable(Exception):
-    """A book that cannot be read. key: of a sentence."""
+    """A book that cannot be read. key: of the error sentence."""
 
     def __init__(self, key: str) -> None:
         super().__init__(key)
@@ -32,14 +32,14 @@ class Block:
 
 @dataclass
 class BookText:
-    """A book. title: "" for an unknown one."""
+    """The text of a book. title: "" if unknown."""
 
     title: str = ""
     blocks: list[Block] = field(default_factory=list)
     characters: int = 0
 
     def add(self, text: str, chapter: str | None = None) -> None:
-        """Append a block, with its spaces collapsed, unless it is empty. Raises Unreadable for too long a book."""
+        """Append a block, with its spaces collapsed, unless it is empty. Raises Unreadable if the book is too long."""
         text = " ".join(text.split())
         if text:
             self.blocks.append(Block(text, shortened(chapter or "") or None))
@@ -49,15 +49,15 @@ class BookText:
 
 
 def shortened(title: str) -> str:
-    """A title with its spaces collapsed, at most as long as titles may be."""
+    """Cut a title to MOST_TITLE characters and collapse its spaces."""
     return " ".join(title[:MOST_TITLE].split())
 
 
 class Archive:
-    """A ZIP file whose parts are read within bounds."""
+    """A ZIP file with limits on the size of the parts that are read."""
 
     def __init__(self, path: Path) -> None:
-        """Raises Unreadable for a file that is no archive, or has too many files."""
+        """Raises Unreadable for a file that is not an archive, or has too many files."""
         try:
             self._zip = zipfile.ZipFile(path)
         except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError) as error:
@@ -68,7 +68,7 @@ class Archive:
             raise Unreadable("books.too_large")
 
     def read(self, name: str) -> bytes:
-        """Raises Unreadable for a part that is missing, encrypted, damaged or too large."""
+        """Read a part. Raises Unreadable if it is missing, encrypted, damaged or too large."""
         try:
             part = self._zip.getinfo(name)
             if part.flag_bits & 1:
@@ -77,7 +77,7 @@ class Archive:
                 data = file.read(min(MOST_PART, self._left) + 1)
         except Unreadable:
             raise
-        except Exception as error:  # zlib's, zipfile's and those of the compressions
+        except Exception as error:  # of zipfile, zlib and the other decompressors
             raise Unreadable("books.damaged") from error
         if len(data) > min(MOST_PART, self._left):
             raise Unreadable("books.too_large")
@@ -85,9 +85,9 @@ class Archive:
         return data
 
     def check_sizes(self) -> None:
-        """Check what all files say they have; a reader of archives reads no more of a file than it says.
+        """Check the declared sizes of all XML files; parsers read no more of a file than its declared size.
 
-        Raises Unreadable.
+        Raises Unreadable, also for an encrypted file.
         """
         sizes = [part.file_size for part in self._zip.infolist() if part.filename.endswith((".xml", ".rels"))]
         if any(size > MOST_PART for size in sizes) or sum(sizes) > MOST_ARCHIVE:
@@ -97,7 +97,7 @@ class Archive:
 
 
 def paragraphs_of(lines: Iterator[str], width: int) -> Iterator[str]:
-    """Join the lines of a page that was set in lines of about `width` characters; a short line ends a paragraph."""
+    """Join lines into paragraphs. width: characters of a full line; a short line can end a paragraph."""
     group: list[str] = []
     for line in lines:
         text = line.strip()
@@ -115,7 +115,7 @@ def paragraphs_of(lines: Iterator[str], width: int) -> Iterator[str]:
 
 
 def _joined(lines: list[str]) -> str:
-    """Lines as one text, without hyphens at their ends."""
+    """Join lines to one text, without hyphens at their ends."""
     text = ""
     for line in lines:
         if text.endswith(("\u00ad", "-", "\u2010")) and len(text) > 1 and text[-2].isalpha() and line[:1].islower():

@@ -1,6 +1,6 @@
-"""PDF → text with chapters: the lines of its pages as paragraphs, and the first level of its outline.
+"""PDF → text with chapters: paragraphs from the lines of its pages, chapters from the first level of its outline.
 
-Page numbers and running heads, which stand at the edges of most pages, are left out.
+Page numbers and running heads at the edges of pages are left out.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from pypdf.errors import PyPdfError
 from studio.books.pages import BookText, Unreadable, paragraphs_of
 
 MOST_PAGES = 5_000
-_REPEATED = 0.3  # of the pages: a line at their edges is a running head
+_REPEATED = 0.3  # share of the pages: a line at the edges of that many is a running head
 _NUMBER = re.compile(r"[\W\d]*(?:page|seite|página|s\.|p\.)?[\W\d]*", re.IGNORECASE)
 
 
 def read_pdf(path: Path) -> BookText:
-    """Raises Unreadable."""
+    """Read a PDF. Raises Unreadable."""
     try:
         reader = PdfReader(str(path), strict=False)
         if reader.is_encrypted and not reader.decrypt(""):
@@ -48,7 +48,7 @@ def _lines(text: str) -> list[str]:
 
 
 def _chapters(reader: PdfReader) -> dict[int, str]:
-    """Titles of the outline's first level, by page."""
+    """Return the titles of the outline's first level, by page."""
     found: dict[int, str] = {}
     for entry in reader.outline:
         if not isinstance(entry, list):
@@ -59,7 +59,7 @@ def _chapters(reader: PdfReader) -> dict[int, str]:
 
 
 def _without_edges(pages: list[list[str]]) -> list[list[str]]:
-    """The pages without their numbers and without lines that stand at the edges of many."""
+    """Return the pages without page numbers and running heads."""
     edges = Counter(key for lines in pages for key in {_key(line) for line in (*lines[:1], *lines[-1:])})
     often = {key for key, count in edges.items() if count >= max(3, _REPEATED * len(pages))}
     made = []
@@ -73,12 +73,12 @@ def _without_edges(pages: list[list[str]]) -> list[list[str]]:
 
 
 def _key(line: str) -> str:
-    """A line without its numbers, which differ from page to page."""
+    """Return a line without its numbers, which differ from page to page."""
     return re.sub(r"\d+", "", line).strip()
 
 
 def _add_pages(book: BookText, pages: list[list[str]], chapters: dict[int, str]) -> None:
-    """Paragraphs go on over the end of a page, unless a chapter begins."""
+    """Add the paragraphs of the pages. They continue across pages, unless a chapter begins."""
     lengths = sorted(len(line.strip()) for lines in pages for line in lines if line.strip())
     width = lengths[len(lengths) * 3 // 4] if lengths else 0
     starts = sorted({0, *chapters})

@@ -1,4 +1,4 @@
-"""Books → scripts: one for each book, with its chapters, or several where a book is longer than a script can be."""
+"""Books → scripts with chapters: one for each book, or several if a book is too long for one script."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ ROOT = Path(__file__).parents[2]
 
 @dataclass(frozen=True)
 class Book:
-    """title: "" where the file has none. scripts: in order, at least one."""
+    """A book as scripts. title: "" if the file has none. scripts: in order, at least one."""
 
     title: str
     scripts: tuple[Script, ...]
 
 
 def book_kind(path: Path) -> BookKind | None:
-    """The kind of a book by its content; None for another file."""
+    """Return the kind of a book, by its content; None for another file."""
     with path.open("rb") as file:
         start = file.read(1024)
     if b"%PDF-" in start:
@@ -54,7 +54,7 @@ def _by_suffix(path: Path) -> BookKind | None:
 
 
 def read_book(path: Path, kind: BookKind) -> Book:
-    """Read a book in a process of its own. Raises InvalidText for one that cannot be read or has no words."""
+    """Read a book in a separate process. Raises InvalidText for one that cannot be read or has no words."""
     text = _extracted(path, kind)
     if "problem" in text:
         raise InvalidText(_key(text))
@@ -71,7 +71,7 @@ def _extracted(path: Path, kind: BookKind) -> dict[str, Any]:
         answer: dict[str, Any] = json.loads(done.stdout)
     except subprocess.TimeoutExpired as error:
         raise InvalidText("books.too_large") from error
-    except subprocess.CalledProcessError as error:  # stopped for its memory or its time
+    except subprocess.CalledProcessError as error:  # stopped at its limit of memory or time
         raise InvalidText("books.too_large" if error.returncode < 0 else "books.damaged") from error
     except ValueError as error:
         raise InvalidText("books.damaged") from error
@@ -79,12 +79,12 @@ def _extracted(path: Path, kind: BookKind) -> dict[str, Any]:
 
 
 def _key(answer: dict[str, Any]) -> str:
-    """The sentence that says why a book was not read."""
+    """Return the key of the sentence that says why a book was not read."""
     return str(answer["problem"])
 
 
 def _paragraphs(blocks: list[dict[str, Any]]) -> Iterator[Paragraph]:
-    """Paragraphs, with a longer pause before and after the beginning of a chapter."""
+    """Yield the paragraphs, with longer pauses before a chapter and after its heading."""
     for number, block in enumerate(blocks):
         text, chapter = str(block["text"]), block["chapter"]
         following = blocks[number + 1]["chapter"] if number + 1 < len(blocks) else None
@@ -93,7 +93,7 @@ def _paragraphs(blocks: list[dict[str, Any]]) -> Iterator[Paragraph]:
 
 
 def _parts(paragraphs: list[Paragraph]) -> Iterator[list[Paragraph]]:
-    """Divide at the beginnings of chapters where a script would be too long, else between paragraphs."""
+    """Divide paragraphs so that no script is too long: at the beginning of a chapter if possible."""
     part: list[Paragraph] = []
     size = 0
     for paragraph in paragraphs:

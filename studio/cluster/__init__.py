@@ -1,14 +1,14 @@
-"""The engine on a cluster: replicas of it as a Ray Serve deployment, behind the interface of an engine in this process.
+"""The engine on a cluster: a Ray Serve deployment of replicas with the interface of an engine in this process.
 
     ClusterEngine ── VoiceRouter ──→ EngineReplica (Engine) × n
                                      autoscaling by queued seconds of audio
 
-engine.py       ClusterEngine: what the faces call; speaks on where a replica died
-router.py       sends a request to a replica that has read its voice before, else to the least loaded
+engine.py       ClusterEngine: the client; continues a speech on another replica when one dies
+router.py       routes a request to a replica that has its voice cached, else to the least loaded
 replica.py      EngineReplica: one engine of the deployment, with its metrics and health
-autoscaling.py  how many replicas the queue needs
+autoscaling.py  number of replicas for the queue
 deployment.py   connects to a cluster or starts one, and deploys
-messages.py     what goes over the wire
+messages.py     messages between ClusterEngine and replicas
 
-Ray is optional (`pip install -r requirements-extra.txt`) and imported when a cluster is asked for.
+Ray is optional (`pip install -r requirements-extra.txt`) and imported only when a cluster is used.
 """

@@ -1,6 +1,6 @@
-"""How many replicas the queue needs.
+"""The number of replicas that the queue needs.
 
-This module is sent to Serve's controller by value, so it imports nothing of ours.
+This module is pickled by value for Serve's controller, so it must not import other modules of Reprise.
 """
 
 from __future__ import annotations
@@ -8,16 +8,17 @@ from __future__ import annotations
 from math import ceil
 from typing import Any
 
-QUEUED_SECONDS = "queued_seconds"  # what replicas report: seconds of audio that wait
-BUSY = "busy"  # and their requests under way, per slot
+QUEUED_SECONDS = "queued_seconds"  # metric of a replica: seconds of waiting audio
+BUSY = "busy"  # metric of a replica: running and waiting requests per slot
 TARGET_SECONDS = 10.0  # of waiting audio per replica
 TARGET_BUSY = 0.8
 
 
 def replicas_for(queued: list[float], busy: list[float], running: int) -> int:
-    """The number of replicas for what each of those running reports.
+    """Return the number of replicas. queued, busy: metrics of each replica. running: current number.
 
-    One more for every TARGET_SECONDS of audio that wait; fewer when nothing waits and the rest could take the load.
+    While audio waits, one more for every TARGET_SECONDS of it per replica. Otherwise as many as keep their slots
+    TARGET_BUSY busy.
     """
     waiting = sum(queued)
     if waiting > 0:
@@ -26,7 +27,7 @@ def replicas_for(queued: list[float], busy: list[float], running: int) -> int:
 
 
 def policy(context: Any) -> tuple[int, dict[str, Any]]:
-    """The policy of the deployment, for Serve's AutoscalingContext."""
+    """Autoscaling policy of the deployment. context: Serve's AutoscalingContext."""
     metrics = context.aggregated_metrics or {}
     queued, busy = (list((metrics.get(name) or {}).values()) for name in (QUEUED_SECONDS, BUSY))
     running = context.current_num_replicas

@@ -22,10 +22,10 @@ log = logging.getLogger(__name__)
 AUTO, LOCAL = "auto", "local"
 APPLICATION = "reprise"
 ROOT = Path(__file__).resolve().parents[2]
-DRAIN_SECONDS = 120.0  # that the speeches of a replica have to end before it is stopped
+DRAIN_SECONDS = 120.0  # for the speeches of a replica to end before it is stopped
 STATS_SECONDS = 1.0  # between two reports of a replica
 HEALTH_SECONDS = 5.0
-# A program that has lost the head would be ended by Ray after a minute; the page goes on with a sentence.
+# By default, Ray ends a program a minute after it loses the head. Reprise keeps running and shows an error.
 _RECONNECT_VARIABLE, _RECONNECT_SECONDS = "RAY_gcs_rpc_server_reconnect_timeout_s", str(10 * 365 * 24 * 3600)
 _PUSH_VARIABLE = "RAY_SERVE_REPLICA_AUTOSCALING_METRIC_PUSH_INTERVAL_S"
 
@@ -40,13 +40,13 @@ def connect(
 ) -> ClusterEngine:
     """Connect to the cluster, deploy the engine unless it is deployed with these settings, and wait until it is ready.
 
-    A deployment with other settings is replaced replica by replica, and speeches under way end on the old ones.
-    The deployment stays when the engine is closed, unless the cluster was started here. Raises EngineFailed.
+    A deployment with other settings is replaced replica by replica; running speeches end on the old ones. The
+    deployment stays when the engine is closed, unless the cluster was started here. Raises EngineFailed.
 
-    address: of a cluster (`HOST:PORT`); `auto` is one that runs on this machine, else a new one for this process, as
-        `local` always is.
-    attach: leave an engine that runs as it is, whatever its settings are.
-    cpus, gpus: of a new cluster; None: those of the machine.
+    address: of a cluster (`HOST:PORT`); `auto` uses a cluster on this machine if one runs, else starts one for this
+        process, as `local` always does.
+    attach: use a running deployment whatever its settings are.
+    cpus, gpus: of a new cluster; None for those of the machine.
     """
     import ray
     from ray import serve
@@ -59,7 +59,7 @@ def connect(
 
         def close(lost: bool) -> None:
             if started and not lost:
-                serve.shutdown()  # waits for speeches as long as a replica drains
+                serve.shutdown()  # waits up to DRAIN_SECONDS for speeches
             ray.shutdown()
 
         return ClusterEngine(handle, (host, int(port)), close)
@@ -72,11 +72,11 @@ def connect(
 
 
 def _connect(ray: Any, address: str, cpus: int | None, gpus: int | None) -> bool:
-    """Return whether a cluster was started here. Raises EngineFailed."""
+    """Connect to a cluster or start one; return whether one was started. Raises EngineFailed."""
     os.environ.setdefault(_RECONNECT_VARIABLE, _RECONNECT_SECONDS)
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    os.environ.setdefault("RAY_worker_niceness", "0")  # 15 by default: listeners would wait for any other program
-    # Processes of Ray that start here find Reprise; on other machines it has to be installed in the same folder.
+    os.environ.setdefault("RAY_worker_niceness", "0")  # 15 by default: any other program would delay speech
+    # Lets Ray's processes on this machine import Reprise. Other machines need it in the same folder.
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH", "")]))
     logging.getLogger("ray.serve").setLevel(logging.WARNING)
     quiet = {"log_to_driver": False, "logging_level": logging.ERROR, "namespace": APPLICATION}
@@ -92,7 +92,7 @@ def _connect(ray: Any, address: str, cpus: int | None, gpus: int | None) -> bool
 
 
 def _deployed(serve: Any, settings: DeploymentSettings, *, attach: bool) -> Any:
-    """A handle of the deployment. Raises EngineFailed."""
+    """Deploy the engine if needed; return the deployment's handle. Raises EngineFailed."""
     settings = _with_gpus(settings)
     running = serve.status().applications.get(APPLICATION)
     if running is not None and running.status == "RUNNING":
@@ -106,7 +106,7 @@ def _deployed(serve: Any, settings: DeploymentSettings, *, attach: bool) -> Any:
 
 
 def _with_gpus(settings: DeploymentSettings) -> DeploymentSettings:
-    """The settings with the number of GPUs that each replica gets."""
+    """Return the settings with the number of GPUs per replica filled in."""
     import ray
 
     if settings.gpus is not None:
@@ -116,7 +116,7 @@ def _with_gpus(settings: DeploymentSettings) -> DeploymentSettings:
 
 
 def application(settings: DeploymentSettings) -> Application:
-    """The application of Serve: one deployment of replicas."""
+    """Return the application for Serve: one deployment of replicas."""
     import ray
     from ray import serve
     from ray.serve.config import AutoscalingConfig, AutoscalingPolicy, RequestRouterConfig
@@ -124,7 +124,7 @@ def application(settings: DeploymentSettings) -> Application:
     from studio.cluster import router
     from studio.cluster.replica import EngineReplica
 
-    # Serve's own processes then need nothing of ours.
+    # Serve's own processes then need no code of Reprise.
     ray.cloudpickle.register_pickle_by_value(router)
     ray.cloudpickle.register_pickle_by_value(autoscaling)
     settings = _with_gpus(settings)
@@ -138,7 +138,7 @@ def application(settings: DeploymentSettings) -> Application:
             "runtime_env": {"env_vars": {"PYTHONPATH": str(ROOT), _PUSH_VARIABLE: str(STATS_SECONDS)}},
         },
         max_ongoing_requests=slots + QUEUE,  # the engine's own queue gives owners equal shares
-        max_queued_requests=QUEUE,  # in each page process, where all replicas are full
+        max_queued_requests=QUEUE,  # in each client process, when all replicas are full
         autoscaling_config=AutoscalingConfig(
             min_replicas=least,
             initial_replicas=least,

@@ -1,4 +1,4 @@
-"""The engine that the faces use, whose replicas speak."""
+"""The client of the cluster: an engine whose replicas generate the speech."""
 
 from __future__ import annotations
 
@@ -38,20 +38,20 @@ log = logging.getLogger(__name__)
 
 Result = TypeVar("Result")
 
-ATTEMPTS = 4  # of a call, each on another replica where there is one
+ATTEMPTS = 4  # of a call, each on another replica if there is one
 RETRY_SECONDS = 0.5  # before the next attempt
-STATUS_SECONDS = 1.0  # that a status is used again
+STATUS_SECONDS = 1.0  # for which a status is cached
 STATUS_PATIENCE = 5.0  # seconds
-WATCH_SECONDS = 1.0  # between two looks for the cluster's head
-MISSES = 3  # looks without an answer, after which the cluster counts as lost
+WATCH_SECONDS = 1.0  # between two checks of the cluster's head
+MISSES = 3  # failed checks in a row after which the cluster counts as lost
 
 
 class ClusterEngine:
     """The interface of `Engine` over the replicas of a deployment. Thread-safe.
 
-    A speech whose replica dies goes on at another one: from the end of the last segment whose audio has arrived, with
-    the same seed, and so with the same codes. Its listener hears a pause, and at most what followed that segment again:
-    the chunk's `start` goes back to there.
+    A speech whose replica dies continues on another one, from the end of the last segment whose audio has arrived in
+    full, with the same seed and so the same codes. The listener hears a pause. Audio after that segment may be sent
+    again; the `start` of the next chunk then goes back to the segment's end.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class ClusterEngine:
     ) -> None:
         """handle: of the deployment of `EngineReplica`. head: address of the cluster's control store (GCS).
 
-        on_close: called at the end with whether the cluster is lost. Raises EngineFailed where no replica answers.
+        on_close: called by `close` with whether the cluster is lost. Raises EngineFailed if no replica answers.
         """
         self._handle, self._head, self._on_close = handle, head, on_close
         self._loop = asyncio.new_event_loop()
@@ -124,7 +124,7 @@ class ClusterEngine:
         return self.properties.abilities
 
     def replicas(self) -> list[ReplicaStatus]:
-        """The state of each replica. Raises EngineFailed."""
+        """Return the state of each replica. Raises EngineFailed."""
         self._check_open()
         try:
             found = self._broadcast("status")
@@ -133,13 +133,13 @@ class ClusterEngine:
         return [each for each in found if isinstance(each, ReplicaStatus)]
 
     def _broadcast(self, method: str, *arguments: Any) -> list[Any]:
-        """Call all replicas, from a thread of its own: Ray refuses where an event loop runs, whoever runs it."""
+        """Call all replicas, in a new thread: Ray refuses the call in a thread whose event loop is running."""
         with ThreadPoolExecutor(1) as thread:
             call = thread.submit(lambda: self._handle.broadcast(method, *arguments).results(timeout_s=STATUS_PATIENCE))
             return list(call.result())
 
     def status(self) -> EngineStatus:
-        """The sum of all replicas. The last one known where the cluster does not answer."""
+        """Return the total over all replicas; the last known one if none answers. Raises EngineFailed without one."""
         if self._status is None or time.monotonic() - self._status[0] > STATUS_SECONDS:
             try:
                 found = [each.status for each in self.replicas()]
@@ -162,7 +162,7 @@ class ClusterEngine:
         description: str = "",
         consent: Consent | None = None,
     ) -> EncodedVoice:
-        """As `Engine.encode_voice`."""
+        """See `Engine.encode_voice`."""
         clips = [
             (clip if isinstance(clip, bytes) else read_regular(Path(clip), MAX_CLIP_FILE_BYTES), transcript)
             for clip, transcript in references
@@ -171,12 +171,12 @@ class ClusterEngine:
         return made
 
     def reencode(self, voice: Voice) -> Voice:
-        """As `Engine.reencode`."""
+        """See `Engine.reencode`."""
         made: Voice = self._ask("reencode", voice)
         return made
 
     def reconstruct(self, voice: Voice) -> NDArray[np.float32]:
-        """As `Engine.reconstruct`."""
+        """See `Engine.reconstruct`."""
         samples: NDArray[np.float32] = self._ask("reconstruct", self._with_own_codes(voice))
         return samples
 
@@ -188,9 +188,9 @@ class ClusterEngine:
         *,
         owner: str = "",
     ) -> ClusterSpeech:
-        """As `Engine.speak`. What that raises for text and voice is raised when the speech is iterated.
+        """See `Engine.speak`. Errors of the text and the voice are raised when the speech is iterated.
 
-        Of a growing text, each part that can be spoken is a request of its own that continues those before.
+        Each part of a growing text is sent as a request that continues the previous one.
         """
         self._check_open()
         options = options or self.default_options
@@ -210,18 +210,18 @@ class ClusterEngine:
         return speech
 
     def growing_text(self) -> GrowingText:
-        """As `Engine.growing_text`."""
+        """See `Engine.growing_text`."""
         return GrowingText(self.properties.segmentation, self._check_text)
 
     def forget(self, voice: Voice) -> None:
-        """As `Engine.forget`, on all replicas. A replica that does not answer is logged."""
+        """Call `Engine.forget` on all replicas. Failures are logged."""
         try:
             self._broadcast("forget", voice)
         except Exception as error:
             log.warning("A deleted voice may still be cached by a replica: %s", type(error).__name__)
 
     def close(self) -> None:
-        """End all speeches, and what `on_close` ends."""
+        """End all speeches, and call `on_close`."""
         if self._closed:
             return
         self._closed = True
@@ -235,17 +235,17 @@ class ClusterEngine:
         self._loop.close()
 
     def start(self, work: Coroutine[Any, Any, None]) -> Callable[[], object]:
-        """Run a coroutine on the engine's own loop; returns what cancels it, from any thread."""
+        """Run a coroutine on the engine's event loop; return a function that cancels it, from any thread."""
         return asyncio.run_coroutine_threadsafe(work, self._loop).cancel
 
     def stream(self, request: SpeakRequest) -> Any:
-        """Send a request to a replica; returns Serve's asynchronous generator of its items."""
+        """Send a request to a replica; return Serve's asynchronous generator of its items."""
         call = self._handle.options(stream=True).speak
         return call.remote(request, voice_key=voice_key(request.voices))
 
     @property
     def failure(self) -> RepriseError | None:
-        """Why nothing can be spoken now; None where it can."""
+        """The error of a closed engine or a lost cluster; None otherwise."""
         if self._closed:
             return EngineClosed()
         return EngineFailed("cluster.lost") if self._lost else None
@@ -258,7 +258,7 @@ class ClusterEngine:
         self._ask("check_text", text)
 
     def _with_own_codes(self, voice: Voice) -> Voice:
-        """The voice without its clips, unless replicas embed them."""
+        """Return the voice with codes of this codec, and without its clips unless replicas embed them."""
         if voice.codec_fingerprint != self.codec_fingerprint:
             voice = self.reencode(voice)
         if self.abilities.embeds:
@@ -295,7 +295,7 @@ class ClusterEngine:
         return EngineFailed("cluster.no_replica")
 
     def _watch(self) -> None:
-        """Look for the head: Ray's own calls wait for it without an end."""
+        """Check the head periodically, since Ray's own calls wait for it forever."""
         missed = 0
         while not self._over.wait(WATCH_SECONDS):
             try:
@@ -313,7 +313,7 @@ class ClusterEngine:
 
 
 class ClusterSpeech:
-    """As `engine.request.Speech`, of a speech that replicas make."""
+    """The interface of `engine.request.Speech` over replicas."""
 
     def __init__(self, engine: ClusterEngine, request: SpeakRequest, growing: GrowingText | None) -> None:
         self.result: SpeechResult | None = None
@@ -364,9 +364,9 @@ class ClusterSpeech:
 
 
 class _Work:
-    """Takes the items of a speech from replicas to its reader, and goes on where a replica is lost.
+    """Passes the items of a speech from replicas to its reader, and continues it when a replica is lost.
 
-    It is separate from the speech, so that a speech that nobody holds any more is freed, and then cancelled.
+    It refers to the speech only weakly, so that a speech without other references is freed, and then cancelled.
     """
 
     def __init__(
@@ -381,9 +381,9 @@ class _Work:
         self._items, self._speech = items, speech
         self._began = time.perf_counter()
         self._segments: list[Segment] = []
-        self._spoken: list[SpokenSegment] = []  # also those whose audio is still under way
+        self._spoken: list[SpokenSegment] = []  # including those whose audio has not fully arrived
         self._end = 0  # samples of the take that have arrived, with pauses
-        self._frames: Counter[int] = Counter()  # of them, by segment
+        self._frames: Counter[int] = Counter()  # frames that have arrived, by segment
         self._first_audio: float | None = None
         self._changed = asyncio.Event()
 
@@ -418,7 +418,7 @@ class _Work:
         self._items.put(result or self._result("end"))
 
     async def _completed(self) -> SpeechResult | Exception:
-        """Have the request spoken to its end by one replica after the other. Returns its result, or its error."""
+        """Run the request to its end, on one replica after the other if some are lost. Returns its result or error."""
         attempt = 0
         while True:
             self._spoken = self._arrived()
@@ -459,7 +459,7 @@ class _Work:
         elapsed = self._elapsed()
         if self._first_audio is None:
             self._first_audio = elapsed
-        if chunk.start < self._end:  # spoken again
+        if chunk.start < self._end:  # a segment is spoken again
             self._frames = Counter({at: frames for at, frames in self._frames.items() if at < chunk.segment})
         self._end = chunk.start + len(chunk.samples)
         self._frames[chunk.segment] += chunk.frames
@@ -467,12 +467,12 @@ class _Work:
         self._items.put(replace(chunk, elapsed=elapsed, segments=segments))
 
     def _arrived(self) -> list[SpokenSegment]:
-        """The segments whose audio has arrived as a whole."""
+        """Return the first segments, up to one whose audio has not fully arrived."""
         whole = [self._frames[at] >= segment.result.frames for at, segment in enumerate(self._spoken)]
         return self._spoken[: whole.index(False) if False in whole else None]
 
     def cancelled_result(self) -> SpeechResult:
-        """The result of a speech that was cancelled now."""
+        """Return the result of the speech if it is cancelled now."""
         return replace(self._result("end"), stop_reason="cancelled")
 
     def _result(self, stop_reason: Any) -> SpeechResult:
@@ -492,14 +492,14 @@ class _Work:
 
 
 def _full_cluster() -> tuple[type[Exception], ...]:
-    """What Serve raises for a call that would wait behind too many others."""
+    """Return the exceptions that Serve raises for a call when its queue is full."""
     from ray.serve.exceptions import BackPressureError
 
     return (BackPressureError,)
 
 
 def _lost_replica() -> tuple[type[Exception], ...]:
-    """What Ray raises for a call whose replica has died, is being replaced, or cannot be reached."""
+    """Return the exceptions that Ray raises for a replica that has died, is being replaced, or cannot be reached."""
     from ray.exceptions import RayError
     from ray.serve.exceptions import RayServeException
 

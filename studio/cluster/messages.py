@@ -1,4 +1,4 @@
-"""What a ClusterEngine and its replicas send each other."""
+"""Messages between a ClusterEngine and its replicas."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class EngineSettings:
-    """How each replica loads its engine, as for `Engine.load`; None: the engine's default."""
+    """Arguments of `Engine.load` for each replica; None for the engine's default."""
 
     model: str = "bundled"
     device: str = "auto"
@@ -32,10 +32,10 @@ class EngineSettings:
 
 @dataclass(frozen=True)
 class DeploymentSettings:
-    """What is deployed.
+    """Settings of the deployment.
 
-    replicas: the least and the most. gpus: of each replica; below 1, several share a GPU; None: one where there is any.
-    cpus: that Ray reserves for each replica.
+    replicas: minimum and maximum. gpus: per replica; below 1, several share a GPU; None for one if the cluster has any.
+    cpus: reserved by Ray per replica.
     """
 
     engine: EngineSettings
@@ -46,7 +46,7 @@ class DeploymentSettings:
 
 @dataclass(frozen=True)
 class EngineProperties:
-    """The properties of a replica's engine, which are those of all replicas with the same settings."""
+    """Properties of a replica's engine. They are equal for all replicas with the same settings."""
 
     settings: DeploymentSettings
     name: str
@@ -66,8 +66,10 @@ class EngineProperties:
 
 @dataclass(frozen=True)
 class SpeakRequest:
-    """What a replica is to speak. spoken: the segments that another replica has spoken. own_voice: of the model's own,
-    in place of voices."""
+    """A request to a replica. spoken: segments of `text` that were spoken already; the request continues after them.
+
+    own_voice: one of the model's own voices, in place of `voices`.
+    """
 
     text: str | tuple[Segment, ...]
     voices: tuple[Voice, ...]
@@ -79,30 +81,30 @@ class SpeakRequest:
 
 @dataclass(frozen=True)
 class Waiting:
-    """The request waits. place: number of turns before its next one."""
+    """The request is queued. place: number of turns before its next one."""
 
     place: int
 
 
 @dataclass(frozen=True)
 class ReplicaStatus:
-    """A replica's engine, and the seconds of audio that its waiting requests are expected to have."""
+    """State of a replica. queued_seconds: estimated audio of its waiting requests."""
 
     replica: str
     node: str
     pid: int
     status: EngineStatus
     queued_seconds: float
-    voices: tuple[str, ...]  # keys of voices that it has read
-    gpus: tuple[str, ...]  # that Ray has given it
+    voices: tuple[str, ...]  # keys of the voices that it has prefilled
+    gpus: tuple[str, ...]  # assigned by Ray
 
 
 SpeechItem = AudioChunk | SpokenSegment | SpeechResult | Waiting | Exception
-"""Of the stream of a speech. An exception ends it: one that is raised would reach the caller as Ray's."""
+"""An item in the stream of a speech. An exception ends it; if it were raised, the caller would get one of Ray's."""
 
 
 def voice_key(voices: Sequence[Voice]) -> str:
-    """A key of what a prompt has of these voices: equal for equal prefixes; "" without voices."""
+    """Return a key for the prefix of these voices in a prompt: equal for equal prefixes; "" without voices."""
     if not voices:
         return ""
     digest = hashlib.blake2b(digest_size=12)

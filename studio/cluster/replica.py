@@ -33,16 +33,16 @@ if TYPE_CHECKING:
 
 Result = TypeVar("Result")
 
-VOICES = 1000  # that are remembered as read
-PLACE_SECONDS = 0.5  # between two looks at the place in the queue
-SECONDS_PER_CHARACTER = 0.07  # of audio, to estimate what waits
+VOICES = 1000  # most voices that are remembered as prefilled
+PLACE_SECONDS = 0.5  # between two checks of the place in the queue
+SECONDS_PER_CHARACTER = 0.07  # of audio, to estimate that of waiting requests
 FIRST_AUDIO = [0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0]  # seconds
 
 
 class EngineReplica:
-    """Serve calls the methods on its event loop; the engine works in threads.
+    """One engine of the deployment. Serve calls its methods on an event loop; the engine works in threads.
 
-    Methods return errors instead of raising them: an error that is raised reaches the caller as Ray's.
+    Methods return errors instead of raising them, since a raised error reaches the caller as one of Ray's.
     """
 
     def __init__(self, settings: DeploymentSettings) -> None:
@@ -62,7 +62,7 @@ class EngineReplica:
         self._node = runtime.get_node_id()
         self._gpus = tuple(runtime.get_accelerator_ids().get("GPU", ()))
         self._voices: OrderedDict[str, None] = OrderedDict()
-        self._queued: dict[int, float] = {}  # seconds of audio by request that waits
+        self._queued: dict[int, float] = {}  # estimated seconds of audio by waiting request
         self._failed = False
         self._slots_used = Gauge("reprise_slots_used", "Speeches that are being made.")
         self._waiting = Gauge("reprise_queued_seconds", "Seconds of audio that wait for a slot.")
@@ -72,10 +72,10 @@ class EngineReplica:
         self._reused = Counter("reprise_prefix_reused", "Speeches whose voice had been read before.")
         self._first = Histogram("reprise_first_audio_seconds", "Time to the first audio.", boundaries=FIRST_AUDIO)
 
-    # ---- of the engine
+    # ---- methods of the engine
 
     async def properties(self) -> EngineProperties:
-        """The properties of the engine."""
+        """Return the properties of the engine."""
         shared = set(EngineProperties.__dataclass_fields__) - {"settings"}
         return EngineProperties(
             settings=self._settings,
@@ -90,7 +90,7 @@ class EngineReplica:
         description: str,
         consent: Consent | None,
     ) -> EncodedVoice | RepriseError:
-        """As `Engine.encode_voice`."""
+        """See `Engine.encode_voice`."""
         return await self._call(
             lambda: self._engine.encode_voice(
                 name, references, language=language, description=description, consent=consent
@@ -98,11 +98,11 @@ class EngineReplica:
         )
 
     async def reencode(self, voice: Voice) -> Voice | RepriseError:
-        """As `Engine.reencode`."""
+        """See `Engine.reencode`."""
         return await self._call(lambda: self._engine.reencode(voice))
 
     async def reconstruct(self, voice: Voice) -> NDArray[np.float32] | RepriseError:
-        """As `Engine.reconstruct`."""
+        """See `Engine.reconstruct`."""
         return await self._call(lambda: self._engine.reconstruct(voice))
 
     async def check_text(self, text: str) -> RepriseError | None:
@@ -110,12 +110,12 @@ class EngineReplica:
         return await self._call(lambda: self._engine.check_text(text))
 
     async def forget(self, voice: Voice) -> RepriseError | None:
-        """As `Engine.forget`."""
+        """See `Engine.forget`."""
         self._voices.pop(voice_key([voice]), None)
         return await self._call(lambda: self._engine.forget(voice))
 
     async def speak(self, request: SpeakRequest, voice_key: str = "") -> AsyncIterator[SpeechItem]:
-        """Yield the chunks of a speech, each segment when it is spoken, the place while it waits, and the result."""
+        """Yield the place in the queue while it waits, then chunks and finished segments, and at last the result."""
         self._speeches.inc()
         if request.spoken:
             self._continued.inc()
@@ -166,7 +166,7 @@ class EngineReplica:
                 self._first.observe(chunk.elapsed)
                 self._queued.pop(id(request), None)
                 first = False
-            if len(chunk.samples):  # Ray's counters refuse 0; times of words come without sound
+            if len(chunk.samples):  # Ray's counters refuse 0; chunks with word times have no samples
                 self._seconds.inc(len(chunk.samples) / self._engine.sample_rate)
             yield chunk
         if speech.result is not None:
@@ -182,10 +182,10 @@ class EngineReplica:
     async def _run(self, work: Callable[[], Result]) -> Result:
         return await asyncio.get_running_loop().run_in_executor(self._threads, work)
 
-    # ---- of Serve
+    # ---- state and metrics
 
     async def status(self) -> ReplicaStatus:
-        """The state of this replica."""
+        """Return the state of this replica."""
         return ReplicaStatus(
             self._replica,
             self._node,
@@ -197,7 +197,7 @@ class EngineReplica:
         )
 
     def check_health(self) -> None:
-        """Serve replaces a replica whose engine has failed: after an error of the device it seldom recovers."""
+        """Raise if the engine has failed, so that Serve replaces the replica: it seldom recovers from device errors."""
         status = self._engine.status()
         self._slots_used.set(status.speaking)
         self._waiting.set(self._waiting_seconds())
@@ -205,11 +205,11 @@ class EngineReplica:
             raise RuntimeError("A step of the model has failed.")
 
     def record_routing_stats(self) -> dict[str, Any]:
-        """For the router: the voices whose keys and values are cached, as far as the cache goes."""
+        """Return stats for the router: the keys of the latest voices, which the prefix cache probably holds."""
         return {"voices": list(self._voices)}
 
     def record_autoscaling_stats(self) -> dict[str, float]:
-        """For the number of replicas."""
+        """Return the metrics for autoscaling."""
         status = self._engine.status()
         return {QUEUED_SECONDS: self._waiting_seconds(), BUSY: (status.speaking + status.waiting) / status.slots}
 

@@ -1,6 +1,6 @@
-"""Routing to the replica that has read a voice before.
+"""Routing to replicas that have a voice cached.
 
-This module is sent to Serve's processes by value, so it imports nothing of ours.
+This module is pickled by value for Serve's processes, so it must not import other modules of Reprise.
 """
 
 from __future__ import annotations
@@ -11,26 +11,26 @@ from typing import Any
 from ray.serve.request_router import FIFOMixin, PendingRequest, ReplicaID, RequestRouter, RunningReplica
 
 REMEMBERED = 10_000  # voices
-SPILL = 4  # requests more than on the least loaded replica, beyond which a voice is read there as well
+SPILL = 4  # additional requests, over the least loaded replica, up to which a replica with the voice is preferred
 
 
 class VoiceRouter(FIFOMixin, RequestRouter):  # type: ignore[misc, unused-ignore]
-    """Prefers replicas that have the keys and values of a request's voice, then the least loaded, and of these the one
-    that has been sent the fewest voices.
+    """Prefers replicas with the request's voice in their KV cache, then the least loaded, and among these the ones that
+    have been sent the fewest voices.
 
-    A request names its voice in the keyword argument `voice_key`. Replicas report the voices that they have read
+    A request names its voice in the keyword argument `voice_key`. Replicas report the voices that they have prefilled
     (`record_routing_stats`); the router also remembers where it has sent a voice since.
     """
 
     def initialize_state(self, **_: Any) -> None:
-        """Called by Serve once."""
+        """Initialise the router. Serve calls it once."""
         self._sent: OrderedDict[str, set[ReplicaID]] = OrderedDict()
-        self._voices: Counter[ReplicaID] = Counter()  # sent there and remembered
+        self._voices: Counter[ReplicaID] = Counter()  # number of voices in `_sent`
 
     async def choose_replicas(
         self, candidate_replicas: list[RunningReplica], pending_request: PendingRequest | None = None
     ) -> list[list[RunningReplica]]:
-        """Return ranks of replicas; Serve takes from the first rank that has room the one with the shortest queue."""
+        """Return ranks of replicas. Serve chooses the shortest queue in the first rank with room."""
         if not candidate_replicas:
             return []
         key = pending_request.kwargs.get("voice_key", "") if pending_request else ""
@@ -56,7 +56,7 @@ class VoiceRouter(FIFOMixin, RequestRouter):  # type: ignore[misc, unused-ignore
         return [rank for rank in (holders, best, others[len(best) :]) if rank]
 
     def on_request_routed(self, pending_request: PendingRequest, replica_id: ReplicaID, result: Any) -> None:
-        """Remember where the voice went."""
+        """Remember the replica that the voice was sent to."""
         if key := pending_request.kwargs.get("voice_key", ""):
             replicas = self._sent.setdefault(key, set())
             self._voices[replica_id] += replica_id not in replicas
@@ -67,7 +67,7 @@ class VoiceRouter(FIFOMixin, RequestRouter):  # type: ignore[misc, unused-ignore
                 self._voices.subtract(forgotten)
 
     def on_replica_actor_died(self, replica_id: ReplicaID) -> None:
-        """Forget what the replica had."""
+        """Forget the voices of the replica."""
         super().on_replica_actor_died(replica_id)
         for replicas in self._sent.values():
             replicas.discard(replica_id)

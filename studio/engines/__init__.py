@@ -1,1 +1,1 @@
-"""Where speech is made: in this process, on a GPU that is lent, and what loads and unloads the model."""
+"""The engine interface, the engine on ZeroGPU, and the manager that loads and unloads the model."""

@@ -1,8 +1,8 @@
-"""The engine of the application: one model at a time, replaced when another one of the host's is chosen.
+"""The engine of the application: one model at a time, which can be switched for another that the host allows.
 
-`ModelManager` has an engine's interface, so that callers do not depend on which model is loaded: speech under way
-continues to its end, and calls while another model is loaded are refused with a sentence. A model that was unloaded
-because nobody used it is loaded again by the first call, which waits for it, and so do those that follow.
+`ModelManager` has the interface of an engine, so that callers do not depend on which model is loaded. A switch waits
+for running speech to end, and calls during the switch raise ModelChanging. A model that was unloaded because it was
+idle is loaded again by the next call; that call and those after it wait.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-PATIENCE = 120.0  # seconds that speech under way has to end before another model is loaded
+PATIENCE = 120.0  # seconds that a switch waits for running speech to end
 
 Progress = Callable[[str, float], None]
 
@@ -44,8 +44,8 @@ Progress = Callable[[str, float], None]
 class ModelCatalog:
     """The models that the host allows.
 
-    notices: licence notice by the name that `load` takes. fetch: downloads a model where needed, while another one
-    runs. load: makes its engine; called after the previous engine is closed.
+    notices: licence notice by the name that `load` takes. fetch: downloads a model if needed, while another one runs.
+    load: creates its engine; called after the previous engine is closed.
     """
 
     notices: Mapping[str, Sentence]
@@ -55,10 +55,10 @@ class ModelCatalog:
 
 @dataclass(frozen=True)
 class IdleUnload:
-    """When the model is unloaded for want of use.
+    """Settings for unloading an idle model.
 
-    seconds: without use. model: the loaded one, by the name that `load` takes. load: makes its engine again. release:
-    gives the memory of a closed engine back to the system.
+    seconds: idle time after which it is unloaded. model: the loaded one, by the name that `load` takes. load: creates
+    its engine again. release: returns the memory of a closed engine to the system.
     """
 
     seconds: float
@@ -69,7 +69,7 @@ class IdleUnload:
 
 @dataclass(frozen=True)
 class ModelLoading:
-    """A model that is being loaded. done: 0 to 1. waits: whether speech under way has to end first."""
+    """A model that is being loaded. done: 0 to 1. waits: whether it waits for running speech to end."""
 
     model: str
     done: float = 0.0
@@ -78,7 +78,7 @@ class ModelLoading:
 
 @dataclass(frozen=True)
 class _EngineInfo:
-    """The properties of a closed engine, which are still shown."""
+    """Properties of a closed engine, which are still shown."""
 
     name: str
     device: str
@@ -95,11 +95,11 @@ class _EngineInfo:
 
 
 class ModelChanging(EngineBusy):
-    """Another model is being loaded, or speech under way prevents it."""
+    """Another model is being loaded, or running speech prevented the switch."""
 
 
 class ModelManager:
-    """The methods of an engine, raising what they raise; ModelChanging while another model is loaded."""
+    """An engine whose model can be switched. Methods raise what an engine's do, and ModelChanging during a switch."""
 
     def __init__(
         self,
@@ -110,23 +110,23 @@ class ModelManager:
         patience: float = PATIENCE,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """idle: None where the model stays loaded. patience: seconds that `switch` waits for speech."""
+        """idle: None if the model stays loaded. patience: seconds that `switch` waits for running speech."""
         self.speed = SpeedEstimator()
         self.started = time.monotonic()
         self._catalog, self._patience = catalog, patience
         self._changed = threading.Condition()
         self._engine: SpeechEngine | None = engine
-        self._status = engine.status()  # the last one
+        self._status = engine.status()  # the last known one
         self._last: SpeechEngine | _EngineInfo = engine
-        self._users = 0  # callers that use the engine
+        self._users = 0  # number of callers that use the engine
         self._loading: ModelLoading | None = None
         self._closing = False  # the engine is about to be closed; new callers are refused
         self._idle, self._clock = idle, clock
         self._model = idle.model if idle else ""  # the loaded one, by the name that `IdleUnload.load` takes
         self._last_use = clock()
-        self._asleep = False  # unloaded for want of use: the next caller loads it
-        self._unloading = False  # the engine of before is being closed
-        self._waking: Future[None] | None = None  # loads the model again, for all who wait
+        self._asleep = False  # unloaded because it was idle; the next caller loads it
+        self._unloading = False  # the idle engine is being closed
+        self._waking: Future[None] | None = None  # done when the model is loaded again
         self._wake_done = 0.0  # 0 to 1
         self._closed = False
 
@@ -181,7 +181,7 @@ class ModelManager:
         return self._shown.abilities
 
     def status(self) -> EngineStatus:
-        """The engine's status; of a closed one the last, with nothing running."""
+        """Return the engine's status; for a closed engine, the last one with nothing running."""
         engine = self._engine
         if engine is None:
             return replace(self._status, speaking=0, waiting=0, prefixes=(0, 0), device_memory=None)
@@ -199,17 +199,17 @@ class ModelManager:
         description: str = "",
         consent: Consent | None = None,
     ) -> EncodedVoice:
-        """As `Engine.encode_voice`."""
+        """See `Engine.encode_voice`."""
         with self._used() as engine:
             return engine.encode_voice(name, references, language=language, description=description, consent=consent)
 
     def reencode(self, voice: Voice) -> Voice:
-        """As `Engine.reencode`."""
+        """See `Engine.reencode`."""
         with self._used() as engine:
             return engine.reencode(voice)
 
     def reconstruct(self, voice: Voice) -> NDArray[np.float32]:
-        """As `Engine.reconstruct`."""
+        """See `Engine.reconstruct`."""
         with self._used() as engine:
             return engine.reconstruct(voice)
 
@@ -221,7 +221,7 @@ class ModelManager:
         *,
         owner: str = "",
     ) -> MeasuredSpeech:
-        """As `Engine.speak`. The model stays loaded until the speech is over."""
+        """See `Engine.speak`. The model stays loaded until the speech is over."""
         engine = self._enter()
         try:
             speech = engine.speak(text, voice, options, owner=owner)
@@ -231,53 +231,53 @@ class ModelManager:
             raise
 
     def growing_text(self) -> GrowingText:
-        """As `Engine.growing_text`."""
+        """See `Engine.growing_text`."""
         with self._used() as engine:
             return engine.growing_text()
 
     def check_loaded(self) -> None:
-        """Raises ModelChanging while another model takes this one's place, EngineClosed where none can be loaded.
+        """Raise ModelChanging during a switch, EngineClosed if there is no model.
 
-        A model that was unloaded for want of use counts as loaded.
+        A model that was unloaded because it was idle counts as loaded.
         """
         with self._changed:
             self._check_open()
 
     def forget(self, voice: Voice) -> None:
-        """As `Engine.forget`; does nothing while no engine is loaded."""
+        """See `Engine.forget`. Does nothing while no engine is loaded."""
         if self._engine is not None:
             with suppress(EngineBusy, EngineClosed), self._used() as engine:
                 engine.forget(voice)
 
     def close(self) -> None:
-        """End all speech under way and free the model."""
+        """End all running speech and free the model."""
         with self._changed:
             engine, self._engine = self._engine, None
             self._closed, self._asleep = True, False
         if engine is not None:
             engine.close()
 
-    # ---- a model that nobody uses
+    # ---- unloading an idle model
 
     @property
     def idle_seconds(self) -> float | None:
-        """Seconds without use after which the model is unloaded; None where it stays."""
+        """Idle time in seconds after which the model is unloaded; None if it stays loaded."""
         return self._idle.seconds if self._idle else None
 
     @property
     def asleep(self) -> bool:
-        """Whether the model is unloaded for want of use, or being loaded again."""
+        """Whether the model is unloaded because it was idle, or being loaded again."""
         return self._asleep
 
     def unload_idle(self) -> bool:
-        """Unload the model if nobody has used it for long enough; returns whether it did. Call it regularly."""
+        """Unload the model if it has been idle for long enough; return whether it was unloaded. Call it regularly."""
         idle = self._idle
         with self._changed:
             engine = self._engine
             busy = self._users or self._loading or engine is None
             if idle is None or busy or self._clock() - self._last_use < idle.seconds:
                 return False
-            self.status()  # the last one
+            self.status()  # remembers the last one
             self._remember_engine()
             self._engine, self._asleep, self._unloading = None, True, True
         try:
@@ -293,7 +293,7 @@ class ModelManager:
         return True
 
     def _wake(self, idle: IdleUnload, waking: Future[None]) -> None:
-        """Load the model again. Whoever waits for `waking` goes on, or is told why the model could not be loaded."""
+        """Load the model again and set the result of `waking`, or the error if it could not be loaded."""
         try:
             with self._changed:
                 self._changed.wait_for(lambda: not self._unloading)
@@ -321,7 +321,7 @@ class ModelManager:
 
     @property
     def models(self) -> Mapping[str, Sentence]:
-        """Licence notices by model; empty where the host allows no choice."""
+        """Licence notices by model; empty if the host allows no choice."""
         return self._catalog.notices if self._catalog else {}
 
     @property
@@ -334,7 +334,7 @@ class ModelManager:
     def switch(self, model: str) -> None:
         """Load another model in place of this one, for all users. Blocks until it is ready.
 
-        Waits for speech under way; when the model cannot be loaded, the previous one is loaded again.
+        Waits for running speech to end. If the model cannot be loaded, the previous one is loaded again.
 
         Raises InvalidOption for a model that the host does not allow; ModelChanging while another is being loaded, or
         when speech does not end in time; ReleaseError and whatever else `Engine.load` raises.
@@ -378,7 +378,7 @@ class ModelManager:
         return self._last.name
 
     def _remember_engine(self) -> None:
-        """Keep what is shown of the engine, but not the engine."""
+        """Keep the properties of the engine, but not the engine itself."""
         shown = self._shown
         self._last = _EngineInfo(**{name: getattr(shown, name) for name in _EngineInfo.__dataclass_fields__})
 
@@ -409,7 +409,7 @@ class ModelManager:
             self._leave()
 
     def _enter(self) -> SpeechEngine:
-        """The engine, for a caller that leaves it again. Waits while it is loaded after having been idle."""
+        """Return the engine to a caller, which has to call `_leave`. Loads the model if it was unloaded."""
         while True:
             with self._changed:
                 self._check_open()
@@ -438,9 +438,9 @@ class ModelManager:
 
 
 class MeasuredSpeech:
-    """A `Speech` that reports its progress to the speed estimator. It is over when it is garbage collected.
+    """A `Speech` that reports its progress to the speed estimator. Garbage collection ends it too.
 
-    voice: its id, or `model:NAME` of the model's own, where that is known.
+    voice: id of a saved voice, `model:NAME` for one of the model's own, None if unknown.
     """
 
     def __init__(

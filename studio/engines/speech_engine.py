@@ -1,7 +1,7 @@
-"""What an application needs of an engine, wherever that runs.
+"""The interface of an engine, wherever it runs.
 
-Two implement it: `engine.Engine`, in this process, and `studio.cluster.ClusterEngine`, whose replicas are on other
-machines.
+Implementations: `engine.Engine` in this process, `studio.engines.zero_gpu.ZeroGpuEngine` in forked processes, and
+`studio.cluster.engine.ClusterEngine` with replicas on other machines.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class SpeechStream(Protocol):
-    """As `engine.request.Speech`: iterate it once to speak."""
+    """The interface of `engine.request.Speech`. Iterate it once to speak."""
 
     @property
     def seed(self) -> int: ...
@@ -46,7 +46,7 @@ class SpeechStream(Protocol):
 
 
 class SpeechEngine(Protocol):
-    """A loaded model, as `engine.Engine` describes it."""
+    """A loaded model; see `engine.Engine`."""
 
     @property
     def name(self) -> str: ...
@@ -85,7 +85,7 @@ class SpeechEngine(Protocol):
     def abilities(self) -> Abilities: ...
 
     def status(self) -> EngineStatus:
-        """The current state."""
+        """Return the current state."""
 
     def encode_voice(
         self,
@@ -96,7 +96,7 @@ class SpeechEngine(Protocol):
         description: str = "",
         consent: Consent | None = None,
     ) -> EncodedVoice:
-        """Make a voice from clips and their transcripts."""
+        """Create a voice from clips and their transcripts."""
 
     def reencode(self, voice: Voice) -> Voice:
         """Encode a voice's clips again with this engine's codec."""
@@ -115,7 +115,7 @@ class SpeechEngine(Protocol):
         """Speak a text as a stream."""
 
     def growing_text(self) -> GrowingText:
-        """A text that is spoken while it is written."""
+        """Return an empty text that is spoken while it is written."""
 
     def forget(self, voice: Voice) -> None:
         """Drop the cached data of a deleted voice."""

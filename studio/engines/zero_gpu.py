@@ -1,7 +1,7 @@
-"""The engine on a ZeroGPU Space: a GPU is lent for each speech, to a process that is forked for it.
+"""The engine on a ZeroGPU Space, which allocates a GPU for each call and runs the call in a forked process.
 
-The weights are loaded before the page is launched: the package `spaces` keeps them in memory, and moves them to the GPU
-that a forked process gets. The engine is made of them there, since its threads would not survive the fork.
+The weights are loaded before the app is launched: the package `spaces` keeps them in memory and moves them to the GPU
+of a forked process. The engine is started in that process, since its threads would not survive the fork.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ if TYPE_CHECKING:
 
 Result = TypeVar("Result")
 
-START_SECONDS = 10.0  # to make the engine and record its steps in a new process
+START_SECONDS = 10.0  # to start the engine and capture its graphs in a new process
 SECONDS_PER_CHARACTER = 0.07  # of audio
-REAL_TIME_FACTOR = 1.0  # no GPU that is lent is slower
-CALL_SECONDS = 60  # most of one call; a longer text takes several, each of which goes on where the last one ended
+REAL_TIME_FACTOR = 1.0  # an upper bound for the GPUs of ZeroGPU
+CALL_SECONDS = 60  # limit of one call; a longer text takes several calls, one after the other
 ENCODE_SECONDS = 20
 
 
 @dataclass(frozen=True)
 class Call:
-    """What one GPU call speaks: the segments after those that are spoken."""
+    """A GPU call. It speaks the segments after `spoken`."""
 
     segments: tuple[Segment, ...]
     voices: tuple[Voice, ...]
@@ -48,25 +48,25 @@ class Call:
 
 
 def is_zero_gpu() -> bool:
-    """Whether this process runs on a ZeroGPU Space with its package."""
+    """Return whether this process runs on a ZeroGPU Space and the package `spaces` is installed."""
     wanted = os.environ.get("SPACES_ZERO_GPU", "").lower() in ("1", "t", "true")
     return wanted and find_spec("spaces") is not None
 
 
 def prepare() -> None:
-    """Import `spaces` where this is a ZeroGPU Space: it has to come before anything that uses CUDA."""
+    """Import `spaces` on a ZeroGPU Space. It has to be imported before anything uses CUDA."""
     if is_zero_gpu():
         import spaces  # noqa: F401
 
 
 def duration(call: Call) -> int:
-    """Seconds of GPU to ask for: what is asked for counts against the visitor's quota while it runs."""
+    """Return the seconds of GPU time to request. They count against the visitor's quota while the call runs."""
     characters = sum(len(segment.text) for segment in call.segments[len(call.spoken) :])
     return round(min(CALL_SECONDS, START_SECONDS + characters * SECONDS_PER_CHARACTER * REAL_TIME_FACTOR))
 
 
 def parts(segments: Sequence[Segment]) -> list[int]:
-    """Where each call ends, as numbers of segments: as many as fit into CALL_SECONDS, and one at least."""
+    """Split segments into calls: as many as fit into CALL_SECONDS, at least one. Returns the end index of each call."""
     ends, characters = [], 0
     room = (CALL_SECONDS - START_SECONDS) / SECONDS_PER_CHARACTER / REAL_TIME_FACTOR
     for index, segment in enumerate(segments):
@@ -78,13 +78,13 @@ def parts(segments: Sequence[Segment]) -> list[int]:
 
 
 class ZeroGpuEngine:
-    """The interface of `Engine` over GPUs that are lent by the call."""
+    """The interface of `Engine` over GPUs that are allocated per call."""
 
     def __init__(self, engine: Engine) -> None:
-        """engine: with its weights alone (`Engine.load(…, start=False)`); forked processes start theirs."""
+        """engine: loaded but not started (`Engine.load(…, start=False)`); forked processes start it."""
         import spaces
 
-        self.slots = 1  # in each forked process; `spaces` queues what finds no GPU
+        self.slots = 1  # in each forked process; `spaces` queues calls until a GPU is free
         self._engine = engine
         self._closed = False
 
@@ -159,7 +159,7 @@ class ZeroGpuEngine:
         return self._engine.abilities
 
     def status(self) -> EngineStatus:
-        """What this process knows: speeches are made in others."""
+        """Return the state of this process. It has no requests, since speech is generated in forked processes."""
         from engine.engine import POSITIONS, EngineStatus
 
         return EngineStatus(0, 0, self.slots, "off", self._engine.precision, POSITIONS, (0, 0), None)
@@ -173,18 +173,18 @@ class ZeroGpuEngine:
         description: str = "",
         consent: Consent | None = None,
     ) -> EncodedVoice:
-        """As `Engine.encode_voice`."""
+        """See `Engine.encode_voice`."""
         named = {"language": language, "description": description, "consent": consent}
         made: EncodedVoice = self._call("encode_voice", name, references, **named)
         return made
 
     def reencode(self, voice: Voice) -> Voice:
-        """As `Engine.reencode`."""
+        """See `Engine.reencode`."""
         made: Voice = self._call("reencode", voice)
         return made
 
     def reconstruct(self, voice: Voice) -> NDArray[np.float32]:
-        """As `Engine.reconstruct`."""
+        """See `Engine.reconstruct`."""
         samples: NDArray[np.float32] = self._call("reconstruct", voice)
         return samples
 
@@ -196,7 +196,7 @@ class ZeroGpuEngine:
         *,
         owner: str = "",
     ) -> ZeroGpuSpeech:
-        """As `Engine.speak`; `spaces` has its own queue and shares. A growing text is refused: it would hold a GPU."""
+        """See `Engine.speak`. `spaces` does its own queueing. A growing text is refused, since it would hold a GPU."""
         from engine.engine import MAX_SEED
         from engine.text import GrowingText
         from engine.voice import OwnVoice, Voice
@@ -214,11 +214,11 @@ class ZeroGpuEngine:
         return ZeroGpuSpeech(self._speak, Call(segments, voices, options, own_voice=own))
 
     def growing_text(self) -> GrowingText:
-        """Raises InvalidInput."""
+        """Raise InvalidInput."""
         raise InvalidInput("spaces.no_growing")
 
     def forget(self, voice: Voice) -> None:
-        """Nothing: a forked process ends with its GPU, and its cache with it."""
+        """Do nothing: caches end with the forked processes."""
 
     def close(self) -> None:
         """Refuse further calls."""
@@ -234,7 +234,7 @@ class ZeroGpuEngine:
 
 
 class ZeroGpuSpeech:
-    """As `engine.request.Speech`, of one GPU call after the other."""
+    """The interface of `engine.request.Speech` over consecutive GPU calls."""
 
     def __init__(self, speak: Callable[[Call], Iterator[Any]], call: Call) -> None:
         assert call.options.seed is not None, "the engine has chosen one"
@@ -243,7 +243,7 @@ class ZeroGpuSpeech:
         self._call, self._start = call, speak
         self._ends = parts(call.segments)
         self._spoken: list[SpokenSegment] = []
-        self._last: SpeechResult | None = None  # of the calls so far
+        self._last: SpeechResult | None = None  # of all calls so far
         self._items: Iterator[Any] | None = None
         self._cancelled = False
         self._samples = 0
@@ -283,7 +283,7 @@ class ZeroGpuSpeech:
         self._cancelled = True
 
     def close(self) -> None:
-        """Cancel, and give the GPU back."""
+        """Cancel, and release the GPU."""
         self.cancel()
         self._end()
 
@@ -300,7 +300,7 @@ class ZeroGpuSpeech:
 
 
 def _translated(work: Callable[[], Result]) -> Result:
-    """Raises EngineBusy for what `spaces` refuses, such as a visitor without quota: its message is a sentence."""
+    """Call `work`. Raises EngineBusy with the message of `spaces` if it refuses, as for a visitor without quota."""
     try:
         return work()
     except (RepriseError, StopIteration):
@@ -308,6 +308,6 @@ def _translated(work: Callable[[], Result]) -> Result:
     except Exception as error:
         message = getattr(error, "message", None)
         if isinstance(message, str):
-            raise EngineBusy("spaces.refused", why=str(message).strip()) from error  # of one that is HTML, its text
+            raise EngineBusy("spaces.refused", why=str(message).strip()) from error  # converts HTML messages to text
         failure: EngineError = EngineFailed("spaces.failed", why=first_line(error))
         raise failure from error

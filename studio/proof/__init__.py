@@ -1,1 +1,1 @@
-"""Proof-listening: takes of scripts are heard back by a recogniser, and spoken again until their words are right."""
+"""Proof-listening: a recogniser transcribes takes, and sentences with wrong words are spoken again."""

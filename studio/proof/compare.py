@@ -1,4 +1,4 @@
-"""What a recogniser heard, compared with the text that was spoken, word by word."""
+"""Word-by-word comparison of a recogniser's transcript with the spoken text."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from engine.text import without_pauses
 from engine.text.english.normalization import written_out
 from engine.text.marks import SPEAKER_TAG, STYLE_TAG
 
-_ALONE = r"[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]"  # scripts without spaces: each sign counts as a word
+_ALONE = r"[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]"  # no spaces: each character counts as a word
 _TOKEN = re.compile(rf"{_ALONE}|(?:(?!{_ALONE})\S)+")
 _WORD = re.compile(rf"{_ALONE}|(?:(?!{_ALONE})[^\W_])+")
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """word_error: words that differ (replaced, missing and added ones) by words of the text; 0 where all are right.
+    """Differences between a text and its transcript.
 
-    marks: where the words stand in the text that were not heard as they are, as pairs of characters [from, to). Of a
-    word that was only heard, the word before it is marked.
+    word_error: word error rate: replaced, missing and added words per word of the text. marks: character ranges
+    [from, to) of the words that differ; for an added word, the range of the word before it.
     """
 
     word_error: float
@@ -30,7 +30,7 @@ class Comparison:
 
 @dataclass(frozen=True)
 class _Word:
-    """A word as it is compared, and where it stands in the text."""
+    """A normalised word, and its position in the text."""
 
     sound: str
     start: int
@@ -38,9 +38,9 @@ class _Word:
 
 
 def compare(text: str, heard: str) -> Comparison:
-    """Compare a text with what was heard of it. Case, punctuation, accents and the writing of numbers do not count.
+    """Compare a text with its transcript, ignoring case, punctuation, accents and the spelling of numbers.
 
-    Words that are only parted differently are the same ("good bye", "goodbye"). Style tags and pauses are no words.
+    Words that are only split differently are equal ("good bye", "goodbye"). Style tags and pauses are not words.
     """
     said, guess = _words(_spoken(text)), _words(heard)
     errors, marks = 0, set[int]()
@@ -56,7 +56,7 @@ def compare(text: str, heard: str) -> Comparison:
 
 
 def _spoken(text: str) -> str:
-    """The text with spaces where it has tags and pauses, so that places stay the same."""
+    """Replace tags and pauses by as many spaces, so that positions stay valid."""
     for tag in (STYLE_TAG, SPEAKER_TAG):
         text = tag.sub(lambda found: " " * len(found[0]), text)
     return text if without_pauses(text) else ""
@@ -67,14 +67,14 @@ def _words(text: str) -> list[_Word]:
 
 
 def _sounds(token: str) -> list[str]:
-    """The words of a token: numbers and abbreviations written out, without case, accents and punctuation."""
+    """Return the words of a token: numbers and abbreviations written out, without case, accents and punctuation."""
     folded = written_out(token).casefold().replace("'", "").replace("’", "")
     plain = "".join(sign for sign in unicodedata.normalize("NFKD", folded) if not unicodedata.combining(sign))
     return _WORD.findall(unicodedata.normalize("NFC", plain))
 
 
 def _differences(said: Sequence[str], heard: Sequence[str]) -> list[tuple[int, int, int, int]]:
-    """The parts that differ in the shortest way from one to the other: said[a:b] was heard as heard[c:d]."""
+    """Return the differing parts of a shortest alignment: said[a:b] was heard as heard[c:d]."""
     width = len(heard) + 1
     costs = [list(range(width))]
     for a, word in enumerate(said, 1):

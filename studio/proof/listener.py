@@ -1,4 +1,4 @@
-"""What a recogniser hears of a take, compared with its text."""
+"""Transcription of takes, and comparison with their texts."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Listener:
-    """A recogniser that is told a language, "" where it is not known. Its methods raise what the recogniser raises."""
+    """A recogniser with a language, "" if unknown. Methods raise what the recogniser raises."""
 
     recogniser: Recogniser
     language: str
 
     def hear(self, text: str, sound: bytes) -> Hearing:
-        """What is heard of a text in a file of sound."""
+        """Transcribe an audio file, and compare the transcript with its text."""
         heard = self.recogniser.hear(sound, language_tag(self.language))
         found = compare(text, heard)
         return Hearing(heard, found.word_error, found.marks, self.recogniser.name)
 
     def word_times(self, text: str, sound: bytes) -> list[TimedWord]:
-        """When the words of a text are spoken."""
+        """Return when the words of a text are spoken in an audio file."""
         return WrittenWords(text).follow(self.recogniser.hear_words(sound, language_tag(self.language)))

@@ -1,7 +1,7 @@
-"""Speaks the sentences of a take whose words are wrong again, with other seeds, and puts the best ones in their place.
+"""Mending of takes: sentences with wrong words are spoken again with other seeds and replaced by the best attempts.
 
-A take is cut in the silence between two sentences. Where there is none, or it is not known where a sentence is spoken,
-sentences are exchanged together; a text with tags, which change how all that follows is spoken, only as a whole.
+A take is cut in the silence between sentences. Sentences without silence between them, or at unknown positions in the
+audio, are replaced together. A text with tags is replaced as a whole, since a tag affects all speech after it.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ if TYPE_CHECKING:
     from storage.repositories.script.hearings import Hearing
     from studio.proof.listener import Listener
 
-TRIES = 4  # a sentence is spoken again at most so often
+TRIES = 4  # most attempts per sentence
 _LEAST_SILENCE = 0.05  # seconds
-_REACH = 0.15  # seconds around the end of a word in which the silence after it begins
-_MARGIN = 0.02  # seconds of silence that stay with a sentence
+_REACH = 0.15  # seconds before the end of a word and after the start of the next that are searched for silence
+_MARGIN = 0.02  # seconds of silence kept at each end of a sentence
 _FADE = 0.005  # seconds
 
 Samples = NDArray[np.float32]
@@ -43,7 +43,7 @@ Mending = Generator[int, None, "tuple[Spoken, Hearing] | None"]
 
 @dataclass(frozen=True)
 class Passage:
-    """Sentences that can be exchanged: characters [start, end) of the text, samples [first, last) of the take."""
+    """Sentences that are replaced together: characters [start, end) of the text, samples [first, last) of the take."""
 
     start: int
     end: int
@@ -54,11 +54,11 @@ class Passage:
 def mend(
     take: GenerationRecord, sound: bytes, heard: Hearing, *, model: str, speak: SpeakAgain, listener: Listener
 ) -> Mending:
-    """Mend a take of which `heard` was heard. Yields the number of each try before it begins, 1 to TRIES.
+    """Mend a take. Yields the number of each attempt before it begins, 1 to TRIES.
 
-    sound: of the take, FLAC. model: that speaks; a take of another one is spoken again as a whole. speak: speaks a text
-    as the take was spoken, with another seed; None ends the tries, as does EngineBusy when something is better already.
-    Returns the mended take and what was heard of it; None where none is better.
+    sound: the take's audio, FLAC. heard: the take's hearing. model: the loaded model; a take of another one is spoken
+    again as a whole. speak: speaks a text like the take, with another seed; None ends the attempts, as does EngineBusy
+    once a passage has improved. Returns the mended take and its hearing; None if no attempt is better.
     """
     samples, rate = _decoded(sound)
     whole = Passage(0, len(take.text), 0, len(samples))
@@ -80,7 +80,7 @@ def mend(
             made = better[whole] if passages == [whole] else _heard_joined(take, samples, rate, better, listener)
             if made[1].word_error < (best[1] if best else heard).word_error:
                 best = made
-            errors = {passage: _error(take.text, made[1], passage) for passage in passages}  # beside the others
+            errors = {passage: _error(take.text, made[1], passage) for passage in passages}  # in the joined take
         if not goes_on:
             break
     return best
@@ -94,7 +94,7 @@ def _try(
     speak: SpeakAgain,
     listener: Listener,
 ) -> bool:
-    """Speak each passage once more and keep what is better. Returns whether to go on."""
+    """Speak each wrong passage again and keep the better attempts. Returns whether to continue."""
     for passage in wrong:
         said = text[passage.start : passage.end]
         try:
@@ -112,9 +112,9 @@ def _try(
 
 
 def passages_of(text: str, words: Sequence[TimedWord], samples: Samples, rate: int) -> list[Passage]:
-    """The sentences of a text as far as they can be exchanged, in order; none for sound without any.
+    """Return the passages of a text, in order; none for a text without words or for silence.
 
-    words: when the words are spoken, as far as it is known.
+    words: the known word times.
     """
     written = word_spans(text)
     groups: list[tuple[int, int]] = []  # characters
@@ -144,7 +144,7 @@ def passages_of(text: str, words: Sequence[TimedWord], samples: Samples, rate: i
 def _silence(
     left: tuple[int, int], right: tuple[int, int], words: Sequence[TimedWord], samples: Samples, rate: int
 ) -> tuple[int, int] | None:
-    """The longest silence between two sentences of the text, as samples [first, last); None where there is none."""
+    """Return the longest silence between two sentences of the text, as samples [first, last); None if there is none."""
     ends = [word.ends for word in words if left[0] <= word.start < left[1]]
     begins = [word.begins for word in words if right[0] <= word.start < right[1]]
     if not ends or not begins:
@@ -162,7 +162,7 @@ def _silence(
 
 
 def _sound_of(samples: Samples, rate: int) -> tuple[int, int] | None:
-    """Where the sound of samples begins and ends, [first, last); None without any."""
+    """Return the samples [first, last) between the silence at both ends; None if all are silent."""
     steps, size = np.flatnonzero(sounding(samples, rate)), step_samples(rate)
     return (int(steps[0]) * size, (int(steps[-1]) + 1) * size) if len(steps) else None
 
@@ -179,14 +179,14 @@ def _heard_joined(
 
 
 def _joined(take: GenerationRecord, samples: Samples, rate: int, exchanged: dict[Passage, Spoken]) -> Spoken:
-    """The take with other sound for some passages, which differ in length."""
+    """Return the take with new audio for some passages; its length may differ."""
     pieces: list[Samples] = []
     words: list[TimedWord] = []
-    at = shift = 0  # samples of the old take that are dealt with, and by how many the following ones are later
-    character = 0  # of the text that is dealt with
+    at = shift = 0  # samples of the old take that are copied or replaced, and the shift of those after them
+    character = 0  # end of that part in the text
 
     def keep(passage: Passage) -> None:
-        """Keep what comes before a passage."""
+        """Copy the part before a passage."""
         old = [word for word in take.words if character <= word.start < passage.start]
         words.extend(_moved(word, 0, shift / rate) for word in old)
         pieces.append(samples[at : passage.first])
@@ -215,7 +215,7 @@ def _joined(take: GenerationRecord, samples: Samples, rate: int, exchanged: dict
 
 
 def _trimmed(sound: bytes, rate: int) -> tuple[Samples, int]:
-    """A file's samples without the silence at both ends, faded in and out, and how many were cut off at the front."""
+    """Return a file's samples without the silence at both ends, faded in and out, and the number cut at the front."""
     samples, _ = _decoded(sound)
     begin, end = _sound_of(samples, rate) or (0, len(samples))
     margin = round(_MARGIN * rate)
@@ -233,7 +233,7 @@ def _moved(word: TimedWord, characters: int, seconds: float) -> TimedWord:
 
 
 def _error(text: str, heard: Hearing, passage: Passage) -> float:
-    """The share of a passage's words that were not heard as they are."""
+    """Return the share of a passage's words that were misheard."""
     if (passage.start, passage.end) == (0, len(text)):
         return heard.word_error
     spans = [span for span in word_spans(text) if passage.start <= span[0] < passage.end]

@@ -1,4 +1,4 @@
-"""Hears the takes of scripts back, and has those with wrong words spoken again, independently of any open page."""
+"""Proof-listening of scripts: hears their takes and mends those with wrong words, independently of any open page."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ Key = tuple[str, str]  # owner, script
 
 @dataclass(frozen=True)
 class ProofProgress:
-    """Progress of a run. cards: their number. done: those that are over. card: the current one, "" before the first.
+    """Progress of a run. cards: their number. done: finished ones. card: the current one, "" before the first.
 
-    attempt: how often it is spoken again, 1 to TRIES; 0 while its take is heard.
+    attempt: number of the attempt to mend it, 1 to TRIES; 0 while its take is heard.
     """
 
     cards: int
@@ -46,7 +46,7 @@ class ProofProgress:
 
 @dataclass
 class _Run:
-    """A script that is being heard back. cards: to be heard, and whether each is mended."""
+    """A script that is being heard. cards: the cards to hear, and whether to mend each."""
 
     owner: str
     script_id: str
@@ -59,7 +59,7 @@ class _Run:
 
 
 class ProofRunner:
-    """Hears and mends cards on a thread for each script."""
+    """Hears and mends cards, on one thread per script."""
 
     def __init__(self, storage: Storage, scripts: ScriptRunner, recogniser: Recogniser) -> None:
         self._storage, self._scripts, self._recogniser = storage, scripts, recogniser
@@ -76,12 +76,12 @@ class ProofRunner:
         mend: bool = False,
         on_end: Callable[[], None] | None = None,
     ) -> int:
-        """Hear these cards back, in order; return how many are to be heard. A run under way goes on with them.
+        """Hear cards, in order; return their number. They are added to the script's current run if there is one.
 
-        card_ids: None for all with a take that this recogniser has not heard yet, and, to be mended, those with wrong
-        words. mend: speak unlocked cards with wrong words again, with other seeds, until all are right, at most TRIES
-        times, and keep the take with the fewest. on_end: called when the run is over, also if there is nothing to do.
-        Raises ScriptNotFound.
+        card_ids: None for all with a take that this recogniser has not heard yet and, with `mend`, those with wrong
+        words. mend: speak wrong sentences of unlocked cards again with other seeds, until all words are right or TRIES
+        times, and keep the take with the fewest wrong words. on_end: called when the run is over, also if there is
+        nothing to do. Raises ScriptNotFound.
         """
         cards = self._open(owner, script_id, mend) if card_ids is None else list(card_ids)
         with self._lock:
@@ -103,7 +103,7 @@ class ProofRunner:
         return len(cards)
 
     def stop(self, owner: str, script_id: str) -> None:
-        """Stop after what is being heard; a card that is being spoken again keeps the best take so far."""
+        """Stop after the current hearing. A card that is being mended keeps the best take so far."""
         with self._lock:
             self._failures.pop((owner, script_id), None)
             if run := self._runs.pop((owner, script_id), None):
@@ -161,7 +161,7 @@ class ProofRunner:
             del self._runs[run.owner, run.script_id]
 
     def _prove(self, run: _Run, card_id: str, mends: bool) -> None:
-        """Hear one card, and mend it. One that is changed or deleted meanwhile is left alone."""
+        """Hear one card, and mend it. A card that is changed or deleted meanwhile is skipped."""
         try:
             card = self._storage.scripts.card(card_id, owner=run.owner)
             if card.take_id is None:
@@ -195,7 +195,7 @@ class ProofRunner:
             self._storage.hearings.keep(card.id, now.take_id, hearing, owner=run.owner)
 
     def _spoken(self, run: _Run, card: CardRecord, text: str) -> Spoken | None:
-        """Another take of a part of a card's text; None when the run was stopped."""
+        """Speak a part of a card's text again; None when the run was stopped."""
         while not run.stopped.is_set():
             try:
                 return self._scripts.speak_once(replace(card, seed=None, text=text), run.stopped, owner=run.owner)

@@ -1,4 +1,4 @@
-"""Hears single takes back, and speaks those with wrong words again."""
+"""Proof-listening of single takes: hears them and mends those with wrong words."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ if TYPE_CHECKING:
     from studio.takes.store import TakeStore
     from studio.voices.available_voices import AvailableVoices
 
-MAX_TEXT = 5_000  # characters; a longer text is a script's
+MAX_TEXT = 5_000  # characters; longer texts belong in a script
 MOST = 1_000  # hearings in memory
 
 
 class TakeProofs:
-    """Hears and mends takes that are of no script. What was heard is in memory, and gone with the process.
+    """Hears and mends takes outside of scripts. Hearings are kept in memory only.
 
-    Methods block while the recogniser hears. They raise GenerationNotFound for a take that is not the owner's, and what
-    the recogniser raises.
+    Methods block during recognition. They raise GenerationNotFound for a take that is not the owner's, and what the
+    recogniser raises.
     """
 
     def __init__(
@@ -50,18 +50,18 @@ class TakeProofs:
         self._hearings: OrderedDict[tuple[str, str], Hearing] = OrderedDict()  # by owner and take, the oldest first
 
     def hearing(self, take_id: str, *, owner: str) -> Hearing | None:
-        """What was heard of a take; None where it was not heard. Does not block."""
+        """Return the hearing of a take; None if there is none. Does not block."""
         return self._hearings.get((owner, take_id))
 
     def forget(self, owner: str, take_id: str | None = None) -> None:
-        """Drop what was heard of a deleted take, or of all of an owner's."""
+        """Drop the hearing of a deleted take, or all hearings of an owner."""
         with self._lock:
             gone = [key for key in self._hearings if key[0] == owner and take_id in (None, key[1])]
             for key in gone:
                 del self._hearings[key]
 
     def hear(self, take_id: str, *, owner: str) -> Hearing:
-        """Hear a take back. Raises InvalidInput for a text of more than 5,000 characters."""
+        """Hear a take. Raises InvalidInput for a text of more than 5,000 characters."""
         kept = self._takes.get(take_id, owner=owner)
         if len(kept.text) > MAX_TEXT:
             raise InvalidInput("take.too_long_to_hear", most=MAX_TEXT)
@@ -71,11 +71,11 @@ class TakeProofs:
     def mend(
         self, take_id: str, *, owner: str, attach: Callable[[MeasuredSpeech], object]
     ) -> Generator[int, None, GenerationRecord | None]:
-        """Speak the wrong sentences of a take again, as `mend` does.
+        """Mend a take; see `studio.proof.mending.mend`.
 
-        attach: called with each speech; one that is cancelled ends the tries. Yields the number of each try before it
-        begins. Returns the best of the new takes, which is kept; None where none is better. Raises VoiceNotFound,
-        and what the engine raises.
+        attach: called with each speech; cancelling one ends the attempts. Yields the number of each attempt before it
+        begins. Returns the mended take, which is saved; None if no attempt is better or the owner's data was deleted.
+        Raises VoiceNotFound, and what the engine raises.
         """
         started, kept = self._takes.begin(), self._takes.get(take_id, owner=owner)
         better = yield from mend(
@@ -97,7 +97,7 @@ class TakeProofs:
     def _spoken(
         self, kept: GenerationRecord, owner: str, attach: Callable[[MeasuredSpeech], object], text: str
     ) -> Spoken | None:
-        """Another take, of a part of the text; None when it was stopped, or came to nothing."""
+        """Speak a part of the text again; None when it was stopped or has no audio."""
         take = self._speaker.begin(replace(TakeRequest.again(kept, None), text=text), owner=owner)
         with closing(take.speech) as speech:
             attach(speech)

@@ -1,1 +1,1 @@
-"""What a file says of its origin: tags, and an inaudible watermark."""
+"""Provenance of audio files: tags, and an inaudible watermark."""

@@ -1,7 +1,7 @@
-"""Where a file comes from: written into every file that leaves, and read from any.
+"""Tags for the origin of a file, written into every exported file and read from any file.
 
-The tags say that the speech is synthetic, and name model, voice, seed and day. Anyone can remove or forge tags: they
-inform the honest. The watermark (`studio.provenance.watermark`) is harder to remove, and names nothing.
+They say that the speech is synthetic, and name model, voice, seed and date. Anyone can remove or forge them. The
+watermark (`studio.provenance.watermark`) is harder to remove, but carries no data.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ if TYPE_CHECKING:
     from storage.repositories.generations import GenerationRecord
 
 ARTIST = "Synthetic speech (Reprise)"
-MOST = 16  # models, voices and seeds each, of a file that is joined from many takes
+MOST = 16  # models, voices and seeds each, of a file joined from many takes
 _KIND, _MAKER = "synthetic speech", "made-by=Reprise"
 _LONGEST = 200  # characters of a name
 
 
 def public_name(model: str) -> str:
-    """The name of a model as strangers may see it: of a folder's path the last part."""
+    """Return the public name of a model: for the path of a folder, only its last part."""
     return PurePath(model).name if Path(model).is_absolute() else model
 
 
 @dataclass(frozen=True)
 class Origin:
-    """What a file says about itself. voices: ids, or `model:NAME` for the model's own. made: the day, UTC."""
+    """The origin of a file. voices: ids, or `model:NAME` for the model's own. made: the date, UTC."""
 
     models: tuple[str, ...] = ()
     voices: tuple[str, ...] = ()
@@ -47,7 +47,7 @@ class Origin:
 
     @classmethod
     def of(cls, model: str, voice: str | None, seed: int, made: datetime | None = None) -> Origin:
-        """Of one take. made: now by default."""
+        """Return the origin of one take. made: now by default."""
         name = public_name(model)
         return cls(
             (name,) if name else (),
@@ -58,12 +58,12 @@ class Origin:
 
     @classmethod
     def of_record(cls, record: GenerationRecord) -> Origin:
-        """Of a stored take."""
+        """Return the origin of a stored take."""
         return cls.of(record.model, record.voice_id, record.seed, record.created)
 
     @classmethod
     def joined(cls, origins: Iterable[Origin]) -> Origin:
-        """Of a file that is joined from takes: each model, voice and seed once, and the last day."""
+        """Return the origin of a file joined from takes: each model, voice and seed once, and the last date."""
         parts = tuple(origins)
         return cls(
             tuple(dict.fromkeys(name for each in parts for name in each.models))[:MOST],
@@ -73,7 +73,7 @@ class Origin:
         )
 
     def tags(self) -> dict[str, str]:
-        """For the encoders. The comment is plain ASCII, so that no container spoils it."""
+        """Return the tags for an encoder. The comment is ASCII, which every container preserves."""
         day = self.made.isoformat() if self.made else ""
         fields = {
             "model": ",".join(map(_quoted, self.models)),
@@ -86,7 +86,7 @@ class Origin:
 
     @classmethod
     def read(cls, comment: str) -> Origin | None:
-        """From a file's comment; None for one that is not ours. What cannot be read in it is left out."""
+        """Parse a file's comment; None if Reprise did not write it. Invalid values are left out."""
         kind, *fields = [part.strip() for part in comment.split(";")]
         if kind != _KIND or _MAKER not in fields:
             return None
@@ -101,8 +101,9 @@ class Origin:
 
 @dataclass(frozen=True)
 class Checked:
-    """What a file shows. origin: what its tags say; None where they are not ours. watermark: in its first half minute;
-    "unknown" where it cannot be checked here.
+    """Result of checking a file. origin: from its tags; None if they are not from Reprise.
+
+    watermark: in the first 30 s; "unknown" if the packages to check it are not installed.
     """
 
     origin: Origin | None
@@ -110,11 +111,11 @@ class Checked:
 
     @property
     def ours(self) -> bool:
-        """Whether anything says that Reprise made the file."""
+        """Whether the tags or the watermark say that Reprise made the file."""
         return self.origin is not None or self.watermark == "found"
 
     def sentences(self, voices: Sequence[str] = ()) -> list[Sentence]:
-        """The findings for a person. voices: names in place of the ids."""
+        """Return the findings as user-facing sentences. voices: names to show in place of the ids."""
         origin, found = self.origin, [Sentence("origin.tagged" if self.origin else "origin.untagged")]
         if origin:
             facts = {
@@ -128,12 +129,12 @@ class Checked:
 
 
 def voice_names(origin: Origin, library: VoiceLibrary, owner: str = LOCAL) -> tuple[str, ...]:
-    """The voices of an origin by name, where the owner has them; else as they are."""
+    """Return the names of an origin's voices; the id of a voice that the owner does not have."""
     return tuple(_voice_name(voice, library, owner) for voice in origin.voices)
 
 
 def check_file(source: bytes | str | Path) -> Checked:
-    """Look for the tags and the watermark of a file. Raises UnusableReference for one that is not audio."""
+    """Check the tags and the watermark of a file. Raises UnusableReference for one that is not audio."""
     sound = decode(source, start=JUDGED)
     origin = Origin.read(read_tags(source).get("comment", ""))
     if not watermark_installed():

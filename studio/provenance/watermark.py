@@ -1,8 +1,8 @@
-"""An inaudible watermark in the sound itself, by Perth where it is installed (resemble-ai/Perth, MIT).
+"""An inaudible audio watermark, by Perth if it is installed (resemble-ai/Perth, MIT).
 
-Perth changes frequencies below 2 kHz by what the ear does not hear, and tells of a sound whether it did so. It holds no
-message: what carries it was made by a program with Perth, of which Reprise is one. It weighs each moment against the
-loudest of the sound, so a sound has to be complete before it is marked: takes are, streams are not.
+Perth makes inaudible changes below 2 kHz and can detect them. The watermark carries no message: it shows only that some
+program with Perth, such as Reprise, made the audio. Perth scales by the loudest moment of the audio, so the audio has
+to be complete before it is marked: takes are marked, streams are not.
 """
 
 from __future__ import annotations
@@ -23,27 +23,27 @@ from engine.errors import InvalidOption
 if TYPE_CHECKING:
     from torch import Tensor
 
-FOUND = 0.5  # of 1: unmarked speech gives up to 0.2, marked speech as mp3 at 128 kbit/s 1.0
-JUDGED = 30.0  # seconds of a file
-SHORTEST = 0.25  # seconds that can be marked or judged
-_PIECE, _MARGIN = 30.0, 0.5  # seconds that are marked at once, so that memory stays bounded; around each, not kept
+FOUND = 0.5  # threshold: unmarked speech scores up to 0.2, marked speech as mp3 at 128 kbit/s 1.0
+JUDGED = 30.0  # seconds of a file that are checked
+SHORTEST = 0.25  # seconds that can be marked or checked
+_PIECE, _MARGIN = 30.0, 0.5  # seconds marked at once, to bound memory; context on both sides, which is discarded
 
 
 def watermark_installed() -> bool:
-    """Whether the optional packages are here."""
+    """Return whether the optional packages are installed."""
     return all(find_spec(name) is not None for name in ("perth", "librosa", "pkg_resources"))
 
 
 class Watermark:
-    """Marks sounds and finds the mark. Thread-safe. Made once, by `load_watermark`."""
+    """Marks audio and detects the mark. Thread-safe. Created once, by `load_watermark`."""
 
     def __init__(self, net: Any) -> None:
         """net: Perth's network, with its spectrogram."""
         self._net, self._rate = net, int(net.hp.sample_rate)
-        self._judging = threading.Lock()  # one after the other: strangers may ask
+        self._judging = threading.Lock()  # one check at a time, since anonymous visitors can request them
 
     def mark(self, samples: NDArray[np.floating], sample_rate: int) -> NDArray[np.float32]:
-        """The samples, float [n], mono, with the watermark; as many as before. Too few are returned unmarked."""
+        """Add the watermark to mono samples, float `[n]` → `[n]`. Less than `SHORTEST` seconds stay unmarked."""
         import torch
 
         from engine.audio.resample import resample
@@ -61,7 +61,7 @@ class Watermark:
         return marked.clamp(-1, 1).numpy()
 
     def found(self, samples: Tensor, sample_rate: int) -> bool:
-        """Whether the samples, float [n], mono, carry the watermark; never in fewer than `SHORTEST` seconds."""
+        """Return whether mono samples, float `[n]`, carry the watermark; False below `SHORTEST` seconds."""
         import torch
 
         from engine.audio.resample import resample
@@ -73,7 +73,7 @@ class Watermark:
             return float(self._net.decoder(magnitudes[None])[0]) > FOUND
 
     def _added(self, sound: Tensor) -> Tensor:
-        """What the mark adds to a sound at Perth's own rate: the sound itself does not go through a spectrogram."""
+        """Return the watermark alone, at Perth's rate, so that the audio itself does not go through a spectrogram."""
         import torch
 
         with torch.inference_mode():
@@ -87,7 +87,7 @@ class Watermark:
 
 
 def load_watermark() -> Watermark:
-    """The watermark, which is loaded once. Raises InvalidOption where its packages are not installed."""
+    """Return the watermark, loading it once. Raises InvalidOption if its packages are not installed."""
     with _loading:
         return _load()
 
@@ -99,7 +99,7 @@ _loading = threading.Lock()
 def _load() -> Watermark:
     if not watermark_installed():
         raise InvalidOption("watermark.missing")
-    with warnings.catch_warnings(), redirect_stdout(io.StringIO()):  # Perth prints, and standard output may be MCP's
+    with warnings.catch_warnings(), redirect_stdout(io.StringIO()):  # Perth prints; MCP may use standard output
         warnings.simplefilter("ignore")
         from perth import PerthImplicitWatermarker
 

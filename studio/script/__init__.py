@@ -1,8 +1,8 @@
-"""Scripts: long texts as cards that are spoken one after the other, and subtitles of what was spoken.
+"""Scripts: long texts as cards that are spoken one after the other, and their subtitles.
 
-`parse_file` and `parse` make cards of a text, `progress` estimates how far the speaking is, `cues` with `to_srt` and
-`to_vtt` make subtitles: these need neither torch nor a database. `runner` speaks the cards of a stored script.
-`engine.audio.output.concatenate` joins the sound of a script.
+`parse_file` and `parse` split a text into cards, `progress` estimates the time left, `cues` with `to_srt` and `to_vtt`
+creates subtitles: these need neither torch nor a database. `runner` speaks the cards of a stored script.
+`engine.audio.output.concatenate` joins the audio of a script.
 """
 
 from studio.script.cards import Card, Script, parse, parse_file

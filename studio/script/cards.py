@@ -1,4 +1,4 @@
-"""A text → the cards of a script: one to three sentences each, spoken and repeated separately."""
+"""Text → the cards of a script: one to three sentences each, spoken and repeated separately."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
@@ -28,8 +28,8 @@ from studio.script.formats.plain import read_plain
 
 _SENTENCES = 3  # of a card
 _CHARACTERS = 200
-_SECONDS = 16.0  # of speech: writing systems differ in how much a character says
-_ALWAYS_FITS = 32  # characters: none takes longer than half a second
+_SECONDS = 16.0  # of speech; writing systems differ in speech per character
+_ALWAYS_FITS = 32  # characters; none takes longer than half a second
 _TOLERANCE = 1.5  # a sentence is cut only if it is longer than a card by this factor
 
 _LINE_ENDS = regex.compile(r"\r\n|[\r\v\f\x1c-\x1e\x85\u2028\u2029]")
@@ -41,8 +41,8 @@ _LONG_SPACE = regex.compile(r"[^\S\n]{5,}")
 class Card:
     """A text to be spoken at once, as its author wrote it. speaker: None for the narrator. pause: seconds after it.
 
-    ends_paragraph: its pause follows that of the script's paragraphs. speed: of its takes, the pitch stays. chapter:
-    the title of the chapter that begins with it.
+    ends_paragraph: whether its pause follows the script's paragraph pause. speed: of its takes, at the same pitch.
+    chapter: title of the chapter that begins with it.
     """
 
     text: str
@@ -58,7 +58,7 @@ class Script:
     """The cards of a text.
 
     cards: at least one; together they have every word except `omitted` and the speakers' names. omitted: source text
-    that is not read aloud, such as code and the addresses of links; the author is told about it.
+    that is not read aloud, such as code and link addresses; it is shown to the author.
     """
 
     cards: tuple[Card, ...]
@@ -71,7 +71,7 @@ class Script:
 
 
 def parse_file(data: bytes, name: str) -> Script:
-    """Make cards of an uploaded text file; the suffix of its name (.txt, .md, .srt, .vtt) selects the format.
+    """Split an uploaded text file into cards; the suffix of its name (.txt, .md, .srt, .vtt) selects the format.
 
     Raises InvalidText for a file that is not text, is too long, or has no words.
     """
@@ -79,7 +79,7 @@ def parse_file(data: bytes, name: str) -> Script:
 
 
 def parse(text: str, name: str = "") -> Script:
-    """Make cards of a text. Without a known suffix the format is detected: subtitles, Markdown or plain text.
+    """Split a text into cards. Without a known suffix the format is detected: subtitles, Markdown or plain text.
 
     Raises InvalidText for a text that is too long or has no words.
     """
@@ -88,7 +88,7 @@ def parse(text: str, name: str = "") -> Script:
 
 
 def cards_of(document: Document) -> Script:
-    """Make cards of a document. Raises InvalidText for one without words, or with too many cards."""
+    """Split a document into cards. Raises InvalidText if it has no words or too many cards."""
     cards = tuple(islice(_cards(map(read_marks, map(_storable, document.paragraphs))), MAX_CARDS + 1))
     if not cards:
         raise InvalidText("cards.no_words")
@@ -98,7 +98,7 @@ def cards_of(document: Document) -> Script:
 
 
 def _storable(paragraph: Paragraph) -> Paragraph:
-    """Remove the characters that references such as `&#1;` stand for."""
+    """Remove control characters, which references such as `&#1;` stand for."""
     speaker = _NO_CHARACTER.sub("", paragraph.speaker or "").strip()
     return replace(paragraph, text=_NO_CHARACTER.sub("", paragraph.text), speaker=speaker or None)
 
@@ -112,7 +112,7 @@ def _read(text: str, suffix: str) -> Document:
 
 
 def _cards(paragraphs: Iterable[Paragraph]) -> Iterator[Card]:
-    """Cards of the paragraphs. One without words, such as a row of pictures, joins a neighbour of the same speaker."""
+    """Yield the cards of paragraphs. A paragraph without words, as of emoji, joins a neighbour of the same speaker."""
     for _, same_speaker in groupby(paragraphs, key=lambda paragraph: paragraph.speaker):
         for paragraph in _spoken(same_speaker):
             for text, following in pairwise(chain(_groups(paragraph), [None])):
@@ -151,7 +151,7 @@ def _joined(paragraphs: Iterable[Paragraph]) -> str:
 
 
 def _groups(paragraph: Paragraph) -> Iterator[str]:
-    """A paragraph's sentences in groups of a card each; sentences without words join those before them."""
+    """Yield a paragraph's sentences in groups of one card; sentences without words join those before them."""
     text = paragraph.text
     if paragraph.whole and _fits(text, _TOLERANCE):
         yield text
@@ -167,7 +167,7 @@ def _groups(paragraph: Paragraph) -> Iterator[str]:
 
 
 def _spans(text: str) -> Iterator[Span]:
-    """Spans of sentences, and of the parts of very long ones."""
+    """Yield the spans of sentences, and of the parts of very long ones."""
     for start, end in sentences(text, (0, len(text))):
         if _fits(text[start:end].strip(), _TOLERANCE):
             yield start, end

@@ -1,4 +1,4 @@
-"""The voices that the speakers of a new script start with."""
+"""Initial voices for the speakers of a new script."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def initial_cast(speakers: Iterable[str | None], voices: Sequence[ListedVoice], 
     speakers: those of all cards, with repetitions. voices: at least the picked one.
     """
     everyone = dict.fromkeys(speakers)
-    called = {fold(voice.name): voice.id for voice in reversed(voices)}  # of two with one name, the first
+    called = {fold(voice.name): voice.id for voice in reversed(voices)}  # the first of those with the same name
     cast: Cast = {name: called[fold(name)] for name in everyone if name is not None and fold(name) in called}
     if None in everyone:
         cast[None] = picked

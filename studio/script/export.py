@@ -1,4 +1,4 @@
-"""A spoken script as files: one of all its cards, an audio book with chapters, or an archive with a file for each card.
+"""Export of a spoken script: one audio file, an audio book with chapters, or an archive with a file for each card.
 
 All are written to anonymous temporary files, take by take, so that memory stays bounded.
 """
@@ -27,17 +27,20 @@ if TYPE_CHECKING:
 
 
 class ScriptExport:
-    """The files of one script. lufs: their loudness; None as it was spoken. InvalidInput: where nothing is spoken."""
+    """The files of one script. lufs: target loudness; None to leave it as it is.
+
+    Methods raise InvalidInput if nothing is spoken.
+    """
 
     def __init__(self, scripts: ScriptLibrary, script_id: str, *, owner: str, lufs: float | None = None) -> None:
         self._scripts, self._id, self._owner, self._lufs = scripts, script_id, owner, lufs
 
     def sound(self, format: FileFormat) -> BinaryIO:
-        """All takes with the pauses between them."""
+        """Return all takes, with the pauses between them."""
         return _written(lambda file: self._write(file, self._takes(), format, self._tags()))
 
     def audiobook(self, cover: bytes | None = None) -> BinaryIO:
-        """An .m4b with the script's chapters. cover: a picture."""
+        """Return an .m4b with the script's chapters. cover: a picture."""
         name = self._scripts.get(self._id, owner=self._owner).name
 
         def write(file: BinaryIO) -> None:
@@ -48,13 +51,13 @@ class ScriptExport:
         return _written(write)
 
     def cards(self, format: FileFormat) -> BinaryIO:
-        """A .zip with a file for each card, numbered by its place."""
+        """Return a .zip with a file for each card, numbered by position."""
 
         def write(file: BinaryIO) -> None:
             takes = self._scripts.chosen(self._id, owner=self._owner)
             tags = {take.id: Origin.of_record(take).tags() for take in takes}
             empty = True
-            with zipfile.ZipFile(file, "w") as archive:  # sound does not become smaller
+            with zipfile.ZipFile(file, "w") as archive:  # audio does not compress
                 for card, take in self._sounds():
                     empty = False
                     part = io.BytesIO()
@@ -87,9 +90,9 @@ class ScriptExport:
         return Origin.joined(map(Origin.of_record, self._scripts.chosen(self._id, owner=self._owner))).tags()
 
     def _chapters(self, name: str) -> list[Chapter]:
-        """Where chapters begin, in the joined sound. What comes before the first is one of the script's name.
+        """Return the chapters, with their starts in the joined audio. `name` is the title of cards before the first.
 
-        The chapter of a card that is not spoken begins with the next one that is.
+        The chapter of an unspoken card begins with the next spoken one.
         """
         chapters: list[Chapter] = []
         place, waiting = 0.0, name
@@ -114,9 +117,10 @@ def write_takes(
     rates: tuple[int, ...] | None = None,
     lossy: bool = False,
 ) -> None:
-    """Write takes as one file, at a loudness in LUFS; None as they are.
+    """Write takes as one file. lufs: target loudness; None to leave it as it is.
 
-    rates: supported ones in Hz; by default those of the format. lossy: the samples will be encoded by a lossy format.
+    rates: supported sampling rates in Hz; by default those of the format. lossy: whether the samples will be encoded
+    by a lossy format later.
     """
     if lufs is None:
         concatenate_takes(file, takes, format, tags, rates=rates)
@@ -127,7 +131,7 @@ def write_takes(
 
 
 def _written(write: Callable[[BinaryIO], None]) -> BinaryIO:
-    """An anonymous temporary file, which is gone when it is closed."""
+    """Return an anonymous temporary file, filled by `write`. It is deleted when it is closed."""
     file = tempfile.TemporaryFile()  # noqa: SIM115  # closed after it was sent
     try:
         write(file)

@@ -9,10 +9,10 @@ from contextlib import contextmanager
 
 
 class FairSlots:
-    """A variable number of slots. A free slot goes to the owner with the fewest; among equals, to the longest wait."""
+    """A variable number of slots. A free slot goes to the owner with the fewest, among equals to the longest wait."""
 
     def __init__(self, count: Callable[[], int]) -> None:
-        """count: the number of slots now; at least one."""
+        """count: returns the current number of slots, at least one."""
         self._count = count
         self._held: Counter[str] = Counter()
         self._queue: list[tuple[str, object]] = []  # waiting owners, longest wait first

@@ -8,7 +8,7 @@ from engine.text.timing import speaking_time
 
 
 class SpokenCard(Protocol):
-    """A card. duration: seconds of its take, None while it has none. seconds: the same, as it is played."""
+    """A card. duration: seconds of its take, None while it has none. seconds: the same at its playback speed."""
 
     @property
     def text(self) -> str: ...
@@ -24,8 +24,8 @@ class SpokenCard(Protocol):
 class Progress:
     """Progress of a script.
 
-    cards: their number. done: those with a take. spoken: seconds of sound so far as it is played, without pauses. left:
-    estimated seconds of sound to be made. wait: estimated seconds until they are made.
+    cards: their number. done: those with a take. spoken: seconds of audio so far at playback speed, without pauses.
+    left: estimated seconds of audio to be generated. wait: estimated seconds until it is generated.
     """
 
     cards: int
@@ -36,7 +36,7 @@ class Progress:
 
 
 def progress(cards: Iterable[SpokenCard], real_time_factor: float) -> Progress:
-    """Estimate the progress for an engine that takes `real_time_factor` seconds for a second of sound.
+    """Estimate the progress for an engine that takes `real_time_factor` seconds for a second of audio.
 
     The rest is estimated at the speaking rate of the takes so far, because voices differ.
     """

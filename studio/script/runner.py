@@ -42,7 +42,7 @@ Key = tuple[str, str]  # owner, script
 
 @dataclass
 class _Run:
-    """A script that is being spoken.
+    """State of a script that is being spoken.
 
     on_end: called when the last worker has ended. speeches: by card; None until the engine has accepted the card.
     """
@@ -56,10 +56,10 @@ class _Run:
 
 
 class ScriptRunner:
-    """Speaks scripts on threads of its own, each script at most once at a time. One slot of the engine stays free."""
+    """Speaks scripts on its own threads, each at most once at a time. If there are several slots, one stays free."""
 
     def __init__(self, engine: ModelManager, storage: Storage, watermark: Watermark | None = None) -> None:
-        """watermark: of the takes."""
+        """watermark: for the files of the takes."""
         self._engine, self._storage, self._watermark = engine, storage, watermark
         self._slots = FairSlots(self._slots_now)
         self._lock = threading.Lock()
@@ -73,7 +73,7 @@ class ScriptRunner:
 
     @property
     def real_time_factor(self) -> float | None:
-        """Seconds that a second of a script's sound takes; None while nothing was spoken."""
+        """Seconds that a second of a script's audio takes; None before any audio was generated."""
         factor = self._engine.speed.real_time_factor
         return None if factor is None else factor / min(CARDS_AT_ONCE, self._slots_now())
 
@@ -88,7 +88,7 @@ class ScriptRunner:
             self._failures.pop((owner, script_id), None)
             while run.workers < min(CARDS_AT_ONCE, self._slots_now()):
                 run.workers += 1
-                # In the caller's context, which on ZeroGPU has the visitor whose quota counts.
+                # In the caller's context, which on ZeroGPU identifies the visitor whose quota is used.
                 work = copy_context().run
                 threading.Thread(target=work, args=(self._work, run), name="script", daemon=True).start()
 
@@ -115,7 +115,7 @@ class ScriptRunner:
         return self._failures.get((owner, script_id))
 
     def speak_once(self, card: CardRecord, stopped: threading.Event, *, owner: str) -> Spoken | None:
-        """Speak a card apart from any run, and keep nothing of it; None when it was stopped.
+        """Speak a card outside of a run, without storing the take; None when it was stopped.
 
         Raises InvalidInput, VoiceNotFound, and what the engine raises.
         """
@@ -123,7 +123,7 @@ class ScriptRunner:
             return self._spoken(_Run(owner, card.script_id, stopped=stopped), card)
 
     def _slots_now(self) -> int:
-        """Slots for scripts in the current engine, which can be replaced by another."""
+        """Return the number of slots for scripts. It changes when the model is switched."""
         return max(1, self._engine.slots - 1)
 
     # ---- on the threads of a run
@@ -240,6 +240,6 @@ class ScriptRunner:
 
 
 def options_of(card: CardRecord, defaults: SpeakOptions) -> SpeakOptions:
-    """How a card is to be spoken: its own settings, else the engine's."""
+    """Return the options of a card: its own settings, else the engine's."""
     own: dict[str, Any] = {name: card.settings.get(name, getattr(defaults, name)) for name in SAMPLING_SETTINGS}
     return SpeakOptions(**own, seed=card.seed)

@@ -1,1 +1,1 @@
-"""Takes: generated, under way, and finished."""
+"""Takes: requests, takes being generated, and finished takes."""

@@ -17,20 +17,21 @@ if TYPE_CHECKING:
     from studio.provenance.origin import Origin
     from studio.provenance.watermark import Watermark
 
-SAMPLING_SETTINGS = ("temperature", "top_p", "top_k")  # the options that are kept with a take, beside its seed
-LANGUAGE = "language"  # kept with a take for which one was chosen, as its tag
-MENDED = "mended"  # kept with a take that has sentences of other takes: how many
-PARAGRAPH_PAUSE = "paragraph_pause"  # kept with a take whose paragraphs were held apart, in seconds
+SAMPLING_SETTINGS = ("temperature", "top_p", "top_k")  # the options that are stored with a take, besides its seed
+# Further settings that are stored with a take.
+LANGUAGE = "language"  # the requested language, if there is one
+MENDED = "mended"  # number of its passages that were replaced by mending
+PARAGRAPH_PAUSE = "paragraph_pause"  # seconds of additional silence after each paragraph, if any
 
 
 class TakeBuffer:
     """The audio generated so far. A chunk of a retried segment starts earlier and replaces what follows its start.
 
-    words: of the text, whose times the engine has told so far.
+    words: the words of the text whose times are known so far.
     """
 
     def __init__(self, sample_rate: int, watermark: Watermark | None = None, *, text: str = "") -> None:
-        """watermark: for the take as a file; chunks are not marked. text: as it is written."""
+        """watermark: for encoded files; the samples of chunks are not marked. text: as written."""
         self.sample_rate, self._watermark, self._text = sample_rate, watermark, text
         self.words: list[TimedWord] = []
         self._written = WrittenWords(text)
@@ -52,11 +53,11 @@ class TakeBuffer:
         return samples
 
     def samples(self) -> NDArray[np.int16]:
-        """All samples, int16 [n]."""
+        """Return all samples, int16 `[n]`."""
         return np.concatenate(self._chunks) if self._chunks else np.zeros(0, np.int16)
 
     def encode(self, format: AudioFormat = "wav", origin: Origin | None = None) -> bytes:
-        """Encode the take as a file; wav and flac have 16 bits. origin: what the file tells of itself.
+        """Encode the take as a file; wav and flac have 16 bits. origin: for the file's tags.
 
         Raises InvalidOption for an unknown format.
         """
@@ -76,7 +77,7 @@ class TakeBuffer:
         model: str,
         stop_reason: str = "",
     ) -> Spoken:
-        """The take as storage keeps it. stop_reason: of a take without a result. Raises InvalidInput."""
+        """Return the take for storage. stop_reason: of a take without a result. Raises InvalidInput."""
         return Spoken(
             text=self._text,
             audio=self.encode("flac"),

@@ -1,4 +1,4 @@
-"""A take of a text: what is asked for, and its speech on the way to being kept."""
+"""Requests for takes, and takes being generated."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class TakeRequest:
-    """A take to generate. paragraph_pause: seconds of silence after each paragraph, beside what the voice makes."""
+    """A take to generate. paragraph_pause: seconds of silence after each paragraph, besides the voice's own pause."""
 
     text: str
     voice_id: str
@@ -31,7 +31,10 @@ class TakeRequest:
 
     @classmethod
     def again(cls, kept: GenerationRecord, seed: int | None) -> TakeRequest:
-        """The text, voice and settings of a take. seed: None for a new one. Raises VoiceNotFound."""
+        """Request another take with the text, voice and settings of `kept`. seed: None for a new one.
+
+        Raises VoiceNotFound.
+        """
         if kept.voice_id is None:
             raise VoiceNotFound("voices.gone")
         names = (*SAMPLING_SETTINGS, LANGUAGE)
@@ -42,7 +45,7 @@ class TakeRequest:
 
 @dataclass(frozen=True)
 class NewTake:
-    """A take that is being generated. voice: its voice's name. buffer: what was generated so far."""
+    """A take being generated. voice: name of its voice. buffer: the audio generated so far."""
 
     request: TakeRequest
     voice: str
@@ -50,7 +53,7 @@ class NewTake:
     buffer: TakeBuffer
 
     def finish(self, model: str, result: SpeechResult | None, stop_reason: str = "") -> Spoken:
-        """The take as storage keeps it. stop_reason: of a take without a result. Raises InvalidInput."""
+        """Return the take for storage. stop_reason: of a take without a result. Raises InvalidInput."""
         spoken = self.buffer.finish(
             result,
             voice_name=self.voice,
@@ -65,14 +68,14 @@ class NewTake:
 
 
 class TakeSpeaker:
-    """Begins takes with the loaded model, as their owner's dictionary has the words."""
+    """Starts takes with the loaded model, respelled with their owner's dictionary."""
 
     def __init__(self, engine: ModelManager, storage: Storage, watermark: Watermark | None = None) -> None:
-        """watermark: of the takes."""
+        """watermark: for the files of the takes."""
         self._engine, self._storage, self._watermark = engine, storage, watermark
 
     def begin(self, request: TakeRequest, *, owner: str) -> NewTake:
-        """Begin to speak. The caller reads the speech into the buffer and closes it.
+        """Start a take. The caller reads the speech into the buffer and closes the speech.
 
         Raises VoiceNotFound, InvalidInput, and what the engine raises.
         """

@@ -1,4 +1,4 @@
-"""The takes under way: Stop finds its own by ticket, and a page is told its place in the queue."""
+"""Takes being generated, registered by ticket: they can be stopped and report their place in the queue."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from engine.errors import InvalidInput
 
 
 class CancellableSpeech(Protocol):
-    """The part of a speech that is needed here."""
+    """The part of a speech that this module uses."""
 
     @property
     def place(self) -> int | None:
@@ -30,7 +30,7 @@ class _RunningTake:
 
 
 class RunningTakes:
-    """Speeches by ticket: a random string that the client makes for each take and shares with nobody."""
+    """Running takes by ticket: a random string that the client creates for each take and keeps secret."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -40,7 +40,7 @@ class RunningTakes:
     def register(self, ticket: str, session: str = "") -> Iterator[None]:
         """Register a take for the duration of the block; `stop` reaches it even before its speech is attached.
 
-        session: of the client that asks for the take. Raises InvalidInput for a ticket that is in use.
+        session: of the client that requests the take. Raises InvalidInput for a ticket that is in use.
         """
         with self._lock:
             if ticket in self._takes:
@@ -53,7 +53,7 @@ class RunningTakes:
                 del self._takes[ticket]
 
     def attach(self, ticket: str, speech: CancellableSpeech) -> None:
-        """Attach the speech of a registered take; it is cancelled at once where the take was stopped meanwhile."""
+        """Attach the speech of a registered take. It is cancelled at once if the take was stopped meanwhile."""
         with self._lock:
             take = self._takes[ticket]
             take.speech = speech
@@ -72,13 +72,13 @@ class RunningTakes:
             speech.cancel()
 
     def place(self, ticket: str) -> int | None:
-        """Number of turns before a take's next one; None when it does not wait."""
+        """Return the number of turns before a take's next one; None when it does not wait."""
         with self._lock:
             take = self._takes.get(ticket)
         return take.speech.place if take and take.speech else None
 
     def place_of_session(self, session: str) -> int | None:
-        """The lowest place of a session's takes; None when none of them waits."""
+        """Return the lowest place of a session's takes; None when none of them waits."""
         with self._lock:
             speeches = [take.speech for take in self._takes.values() if take.session == session]
         places = [speech.place for speech in speeches if speech is not None]

@@ -1,4 +1,4 @@
-"""Finished takes: in the owner's history, or in memory where the owner keeps none."""
+"""Finished takes: in the owner's history, or in memory if the owner keeps no history."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ class _HeldTake:
 
 
 class TemporaryTakes:
-    """Takes in memory: for hours, limited per owner and in bytes; the oldest are dropped first.
+    """Takes in memory, limited in age, number per owner, and bytes; the oldest are dropped first.
 
-    Methods raise GenerationNotFound for a missing take, also for another owner's.
+    Methods raise GenerationNotFound for a take that is missing or belongs to another owner.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class TemporaryTakes:
         self._takes: dict[str, _HeldTake] = {}  # by id, the oldest first
 
     def add(self, spoken: Spoken, *, owner: str) -> GenerationRecord:
-        """Add a take; others may be dropped for it."""
+        """Add a take. Older takes are dropped if a limit is exceeded."""
         record = _record(spoken, owner)
         with self._lock:
             self._takes[record.id] = _HeldTake(record, spoken.audio, self._clock() + self._seconds)
@@ -61,15 +61,15 @@ class TemporaryTakes:
         return record
 
     def get(self, take_id: str, *, owner: str) -> GenerationRecord:
-        """The record of a take."""
+        """Return the record of a take."""
         return self._find(take_id, owner).record
 
     def audio(self, take_id: str, *, owner: str) -> bytes:
-        """The audio of a take: FLAC."""
+        """Return the audio of a take as FLAC."""
         return self._find(take_id, owner).audio
 
     def star(self, take_id: str, starred: bool, *, owner: str) -> GenerationRecord:
-        """Set or remove the star, which here does not keep the take."""
+        """Set or remove the star. It does not exempt the take from the limits."""
         held = self._find(take_id, owner)
         with self._lock:
             if take_id in self._takes:
@@ -108,23 +108,23 @@ class TemporaryTakes:
 
 
 class TakeStore:
-    """History and memory as one. `save` decides; the other methods find a take in either."""
+    """Takes in the history and in memory. `save` chooses the place; the other methods find a take in either."""
 
     def __init__(
         self, history: History, temporary: TemporaryTakes | None = None, *, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self._history, self._clock = history, clock
         self._temporary = temporary or TemporaryTakes()
-        self._deleted: dict[str, float] = {}  # by owner: when
+        self._deleted: dict[str, float] = {}  # time of the last deletion by owner
 
     def begin(self) -> float:
-        """The time at which a take begins, for `save`."""
+        """Return the start time of a take, for `save`."""
         return self._clock()
 
     def save(self, spoken: Spoken, *, owner: str, started: float) -> GenerationRecord | None:
-        """Save a take: in the history, or in memory where the owner keeps no history or it fails.
+        """Save a take in the history, or in memory if the owner keeps no history or saving fails.
 
-        Returns None where the owner deleted everything since the take began. The record's `listed` tells whether it is
+        Returns None if all data of the owner was deleted since the take began. The record's `listed` says whether it is
         in the history.
         """
         if self._deleted_since(owner, started):
@@ -145,14 +145,14 @@ class TakeStore:
         return self._deleted.get(owner, -math.inf) >= started
 
     def get(self, take_id: str, *, owner: str) -> GenerationRecord:
-        """The record of a take. Raises GenerationNotFound, as do the following methods."""
+        """Return the record of a take. Raises GenerationNotFound, as do the following methods."""
         try:
             return self._temporary.get(take_id, owner=owner)
         except GenerationNotFound:
             return self._history.get(take_id, owner=owner)
 
     def audio(self, take_id: str, *, owner: str) -> bytes:
-        """The audio of a take: FLAC."""
+        """Return the audio of a take as FLAC."""
         try:
             return self._temporary.audio(take_id, owner=owner)
         except GenerationNotFound:
@@ -174,9 +174,9 @@ class TakeStore:
 
     @contextmanager
     def deleting_owner(self, owner: str) -> Iterator[None]:
-        """While storage deletes everything of an owner: refuse to save takes that are under way.
+        """Enter before deleting an owner's data from storage: `save` then discards takes that are being generated.
 
-        Afterwards the owner's takes in memory are deleted; they stay when the block raises.
+        After the block, the owner's takes in memory are deleted; if it raises, they are kept.
         """
         before = self._deleted.get(owner, -math.inf)
         self._deleted[owner] = self._clock()

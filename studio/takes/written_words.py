@@ -1,5 +1,5 @@
-"""When the words of a text are spoken, as it was written: the engine tells it of the text that it was given, in which
-pauses are missing, words are respelled and characters are cleaned.
+"""Word times for a text as written. The engine reports them for the text that it was given, in which pauses are
+missing, words are respelled and characters are cleaned.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from storage.repositories.generations import TimedWord
 
 
 class SpokenWord(Protocol):
-    """A word, and when it is spoken, in seconds."""
+    """A word with its start and end in seconds."""
 
     @property
     def text(self) -> str: ...
@@ -23,19 +23,19 @@ class SpokenWord(Protocol):
     def end(self) -> float: ...
 
 
-_REACH = 8  # words that may be missing, added or respelled in a row
+_REACH = 8  # most consecutive words that may be missing, added or respelled
 
 
 class WrittenWords:
-    """The words of a text, of which the spoken ones are found from the first to the last, segment by segment."""
+    """Aligns spoken words with the words of a text, in order, segment by segment."""
 
     def __init__(self, text: str) -> None:
         self._spans = word_spans(text)
         self._words = [_folded(text[start:end]) for start, end in self._spans]
-        self._next = 0  # the first word that is not found yet
+        self._next = 0  # the first word that is not aligned yet
 
     def follow(self, spoken: Sequence[SpokenWord]) -> list[TimedWord]:
-        """Return the written words that these spoken ones are, with their times. They come after those of before."""
+        """Align the next spoken words. Returns the written words that they correspond to, with their times."""
         said = [_folded(word.text) for word in spoken]
         found: list[TimedWord] = []
         for a, b, c, d in _pairs(said, self._words, self._next):
@@ -44,7 +44,7 @@ class WrittenWords:
         return found
 
     def _timed(self, spoken: Sequence[SpokenWord], spans: Sequence[tuple[int, int]]) -> Iterator[TimedWord]:
-        """Share the time of spoken words among the written ones that they stand for, by length."""
+        """Divide the time of spoken words among the written ones that they correspond to, by length."""
         if not spoken or not spans:
             return
         begin, seconds = spoken[0].start, spoken[-1].end - spoken[0].start
@@ -56,16 +56,16 @@ class WrittenWords:
 
 
 def _folded(word: str) -> str:
-    """A word without its marks, case and the ways to write a character; of a sign, the sign."""
+    """Return a word in lower case, in one Unicode form and without punctuation, unless it has nothing else."""
     plain = unicodedata.normalize("NFKC", word).casefold()
     return "".join(filter(str.isalnum, plain)) or plain
 
 
 def _pairs(said: Sequence[str], written: Sequence[str], c: int) -> Iterator[tuple[int, int, int, int]]:
-    """Pair all of `said` with words of `written` from `c` on, in order: said[a:b] is written[c:d].
+    """Pair words of `said` with words of `written` from `c` on, in order: said[a:b] is written[c:d].
 
-    Where they differ, the nearest place from which both go on alike ends the pair; without one, words are paired one by
-    one.
+    Where they differ, a pair extends to the nearest position from which both agree again; without one, words are paired
+    one by one.
     """
     a = 0
     while a < len(said) and c < len(written):

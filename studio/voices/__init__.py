@@ -1,1 +1,1 @@
-"""Voices as an application offers them: those that can be spoken with, new ones, archives, pictures, consents."""
+"""Voices: the available ones, creation of new ones, archives, portraits and consents."""

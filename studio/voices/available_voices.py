@@ -1,4 +1,4 @@
-"""The voices that an owner can speak with: those of the loaded model's own, and those of the library."""
+"""The voices that an owner can speak with: the loaded model's own, and those of the library."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from studio.engines.model_manager import ModelManager
     from studio.engines.speech_engine import SpeechEngine
 
-OWN_VOICE = "model:"  # before the name of a voice of the model's own, in what files and answers say
+OWN_VOICE = "model:"  # prefix of the name of one of the model's own voices, in file tags and responses
 
 
 @dataclass(frozen=True)
@@ -35,11 +35,11 @@ class ModelVoice:
 
     @property
     def name(self) -> str:
-        """The speaker's name as people write it: `uncle_fu` is Uncle Fu."""
+        """The speaker's display name: `uncle_fu` is Uncle Fu."""
         return " ".join(part.capitalize() for part in self.speaker.split("_"))
 
     def is_called(self, name: str) -> bool:
-        """Whether this is its name, regardless of case."""
+        """Return whether this is its name, regardless of case."""
         return fold(name.strip()) in (fold(self.speaker), fold(self.name))
 
 
@@ -48,9 +48,9 @@ ListedVoice = VoiceRecord | ModelVoice
 
 @dataclass(frozen=True)
 class ReadyVoice:
-    """A voice as the loaded model speaks it. language: that its pronunciations are for.
+    """A voice ready for the loaded model. language: selects its pronunciations.
 
-    id: of a saved voice, `model:` with a name for one of the model's own, None for a clip that is not kept.
+    id: of a saved voice, `model:NAME` for one of the model's own, None for a clip that is not saved.
     """
 
     name: str
@@ -66,15 +66,15 @@ class AvailableVoices:
         self._engine, self._library = engine, library
 
     def own(self) -> list[ModelVoice]:
-        """The model's own speakers, in the order of the release."""
+        """Return the model's own speakers, in the order of the release."""
         return list(map(ModelVoice, self._engine.abilities.speakers))
 
     def list(self, *, owner: str) -> list[ListedVoice]:
-        """The model's own, then the owner's by name, then the sample voices."""
+        """List the model's own voices, then the owner's by name, then the sample voices."""
         return [*self.own(), *self._library.list(owner=owner)]
 
     def get(self, voice_id: str, *, owner: str) -> ListedVoice:
-        """A voice by its id. Raises VoiceNotFound, also for a speaker of a model that is not loaded."""
+        """Return a voice by id. Raises VoiceNotFound, also for a speaker of a model that is not loaded."""
         if not is_own_voice(voice_id):
             return self._library.get(voice_id, owner=owner)
         for voice in self.own():
@@ -83,14 +83,14 @@ class AvailableVoices:
         raise VoiceNotFound("voices.of_other_model")
 
     def find(self, name: str, *, owner: str) -> ListedVoice:
-        """A voice by name, regardless of case: the model's own, the owner's, or a sample. Raises VoiceNotFound."""
+        """Find a voice by name, ignoring case: the model's own, the owner's, or a sample. Raises VoiceNotFound."""
         for voice in self.own():
             if voice.is_called(name):
                 return voice
         return self._library.find(name, owner=owner)
 
     def ready(self, voice_id: str, *, owner: str, instructions: str = "") -> ReadyVoice:
-        """A voice as `speak` takes it, with the codes that the loaded model needs.
+        """Return a voice for `speak`, with codes for the loaded model.
 
         instructions: how to speak, for speakers that follow them and for described voices. Raises what
         `VoiceLibrary.ready` and `Engine.reencode` raise.
@@ -107,7 +107,7 @@ class AvailableVoices:
 
 
 def abilities_of(model: str) -> Abilities | None:
-    """What a model that is not loaded can do; None of one that is not on this machine. Raises ReleaseError."""
+    """Return the abilities of a model without loading it; None if it is not on this machine. Raises ReleaseError."""
     from engine.families.registry import read_release
     from engine.release.hub import known_release
 
@@ -116,11 +116,11 @@ def abilities_of(model: str) -> Abilities | None:
 
 
 def voices_of(model: str) -> list[ModelVoice] | None:
-    """The own speakers of a model that is not loaded; None of one that is not on this machine. Raises ReleaseError."""
+    """Return a model's own speakers without loading it; None if it is not on this machine. Raises ReleaseError."""
     able = abilities_of(model)
     return None if able is None else list(map(ModelVoice, able.speakers))
 
 
 def is_described(voice: VoiceRecord) -> bool:
-    """Whether a voice was made of a description: it is nobody's, so that nobody has consented to it."""
+    """Return whether a voice was created from a description. It imitates no one, so it has no consent."""
     return bool(voice.description) and voice.consent is None and not voice.shared

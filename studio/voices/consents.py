@@ -1,4 +1,4 @@
-"""Consent to cloning as programs give it: the speaker's name, or the id of a recorded consent."""
+"""Consent to cloning as programs send it: the speaker's name, or the id of a recorded consent."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NO_CONSENT = "consent: a voice can be saved only when its speaker has agreed; se
 
 
 def given_consent(storage: Storage, consent: str, *, owner: str) -> Consent:
-    """The consent behind what a program sent. Raises InvalidInput for nothing, ConsentNotFound for an unknown id."""
+    """Return the consent that a program sent. Raises InvalidInput if it is empty, ConsentNotFound for an unknown id."""
     who = consent.strip()
     if not who:
         raise InvalidInput(NO_CONSENT)
@@ -31,9 +31,9 @@ def given_consent(storage: Storage, consent: str, *, owner: str) -> Consent:
 
 
 def record_consent(storage: Storage, name: str, language: str, recording: bytes, *, owner: str) -> ConsentRecord:
-    """Store a recording of someone who agrees. recording: a file of at most 90 s, in any format of clips.
+    """Store a recording of a speaker's consent. recording: a file of at most 90 s, in any format of clips.
 
-    Raises UnusableReference for a file that cannot be heard, InvalidName, InvalidInput.
+    Raises UnusableReference for a file that cannot be decoded, InvalidName, InvalidInput.
     """
     decode(recording)
     return storage.consents.add(name, language, recording, owner=owner)

@@ -1,4 +1,4 @@
-"""Pictures of voices: from any photograph to a small square without anything else in it."""
+"""Portraits of voices: photographs reduced to small squares without metadata."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ _QUALITIES = (85, 60, 30)
 
 
 def make_portrait(photograph: bytes | Path) -> bytes:
-    """The middle of a photograph as a WebP of SIDE by SIDE pixels, turned upright, without EXIF or other data.
+    """Crop a photograph to a WebP of SIDE by SIDE pixels, turned upright, without EXIF or other metadata.
 
-    Raises InvalidInput for what is no JPEG, PNG or WebP, or too large.
+    Raises InvalidInput for a file that is not a JPEG, PNG or WebP, or is too large.
     """
     try:
         data = photograph if isinstance(photograph, bytes) else read_regular(photograph, MOST_BYTES)
@@ -41,14 +41,14 @@ def make_portrait(photograph: bytes | Path) -> bytes:
 
 
 def portrait_url(picture: bytes) -> str:
-    """A picture as a URL that holds all of it; "" for none."""
+    """Return a picture as a data URL; "" for no picture."""
     return f"data:image/webp;base64,{b64encode(picture).decode()}" if picture else ""
 
 
 def _square(data: bytes) -> Image.Image:
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of sizes, which are checked here
+            warnings.simplefilter("ignore")  # about large images; the size is checked below
             with Image.open(io.BytesIO(data), formats=_FORMATS) as picture:
                 if picture.width * picture.height > MOST_PIXELS:
                     raise InvalidInput("portrait.large", most=MOST_PIXELS // 1_000_000)
@@ -59,5 +59,5 @@ def _square(data: bytes) -> Image.Image:
                 return ImageOps.fit(seen.convert("RGB"), (SIDE, SIDE))
     except InvalidInput:
         raise
-    except Exception as error:  # Pillow's readers raise many kinds for damaged files
+    except Exception as error:  # Pillow raises many types for damaged files
         raise InvalidInput("portrait.unreadable") from error

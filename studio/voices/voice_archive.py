@@ -1,4 +1,4 @@
-"""Several voices in one file: a .zip of voice files. No entry is ever unpacked into a folder."""
+"""Archives of voices: .zip files of voice files. Entries are never extracted to disk."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ if TYPE_CHECKING:
     from storage import VoiceLibrary, VoiceRecord
 
 LEFT_OUT = "Left out.txt"
-MOST_FILES = 500  # entries of an archive that is read; saving so many takes a few seconds
+MOST_FILES = 500  # entries of an archive that is read; saving that many takes a few seconds
 MOST_BYTES = 256 << 20  # unpacked; voices hardly compress
 MOST_OF_ONE = min(MAX_FILE_BYTES, 64 << 20)  # bytes of one voice: more than can be uploaded unpacked
-MOST_NAME = 200  # characters of an entry's name that are ever shown
+MOST_NAME = 200  # characters of an entry's name that are shown
 MOST_LISTED = 1 << 20  # bytes of the central directory
 _END = struct.Struct("<4s4xHHLLH")  # end of central directory
 _ZIP64_LOCATOR = b"PK\x06\x07"
 _LOCATOR_BYTES = 20
 _LOCAL_HEADER_BYTES = 30
-_BLOCK = 1 << 16  # bytes that are unpacked at a time
+_BLOCK = 1 << 16  # bytes unpacked at a time
 # The exceptions that `zipfile` raises for damaged archives.
 _DAMAGES = (
     BadZipFile,
@@ -52,19 +52,19 @@ class VoiceArchive:
     """An uploaded .zip of voice files, or a single voice file."""
 
     def __init__(self, path: Path, name: str) -> None:
-        """name: of the file, as the user knows it."""
+        """name: of the file, as shown to the user."""
         self._path, self._name = path, name
 
     def voice_files(self) -> Iterator[tuple[str, bytes]]:
-        """Yield the name and the bytes of each voice file: those of an archive, or the single file itself.
+        """Yield the name and the bytes of each voice file of an archive, or of the single file.
 
-        The bytes of entries with another suffix are empty. Raises InvalidVoiceArchive; before the first entry where the
-        list of entries already tells that the archive is unsafe or too large.
+        The bytes of entries with another suffix are empty. Raises InvalidVoiceArchive; before the first entry if the
+        central directory already shows that the archive is unsafe or too large.
         """
         with self._path.open("rb") as file:
             if file.read(4) not in (b"PK\x03\x04", b"PK\x05\x06"):
                 file.seek(0)
-                yield self._name, file.read(MAX_FILE_BYTES + 1)  # parsing a longer one says that it is too large
+                yield self._name, file.read(MAX_FILE_BYTES + 1)  # the extra byte makes parsing reject a longer file
                 return
             try:
                 self._check_directory(file)
@@ -148,7 +148,7 @@ def write_voice_archive(file: BinaryIO, library: VoiceLibrary, voices: Sequence[
 
 
 def _unique_name(name: str, names: set[str]) -> str:
-    """A file name that is not in `names`, ignoring case, and is added to them."""
+    """Return a file name that is not in `names`, ignoring case, and add it to them."""
     stem = safe_file_name(name)
     number, new = 1, stem
     while new.casefold() in names:
@@ -159,14 +159,14 @@ def _unique_name(name: str, names: set[str]) -> str:
 
 
 def _is_unsafe(entry: ZipInfo) -> bool:
-    """Whether an entry has a path that leaves the folder, a password, or a rare compression method."""
+    """Return whether an entry has a path that leaves the folder, a password, or a rare compression method."""
     path = entry.orig_filename
     climbs = path.startswith("/") or ".." in path.split("/") or any(letter in path for letter in "\\:\0")
     return climbs or bool(entry.flag_bits & 1) or entry.compress_type not in (ZIP_STORED, ZIP_DEFLATED)
 
 
 def _overlap(entries: list[ZipInfo]) -> bool:
-    """Whether two entries share bytes of the archive, as in zip bombs that list the same data many times."""
+    """Return whether two entries share bytes of the archive, as in zip bombs that list the same data many times."""
     places = sorted((entry.header_offset, entry.compress_size) for entry in entries)
     return any(start + _LOCAL_HEADER_BYTES + size > following for (start, size), (following, _) in pairwise(places))
 

@@ -1,4 +1,4 @@
-"""Making a voice of one clip, for a program that has no form to look at meanwhile, or of a description."""
+"""Creation of voices from one clip, for programs, and from descriptions."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from studio.engines.model_manager import ModelManager
     from studio.engines.speech_engine import SpeechEngine
 
-# What a described voice speaks as its sample, by language.
+# The sample texts of described voices, by language.
 SAMPLE_TEXTS = {
     "de": (
         "Guten Morgen. Der Regen hat aufgehört, und die ersten Vögel singen wieder. "
@@ -51,8 +51,8 @@ SAMPLE_TEXTS = {
 
 
 def sample_language(engine: ModelManager, wanted: str) -> str:
-    """The tag of the language in which a described voice speaks its sample: the wanted one, where the model and
-    `SAMPLE_TEXTS` have it, else English, or else the model's first.
+    """Return the language tag for a described voice's sample: the wanted one if the model and `SAMPLE_TEXTS` have it,
+    else English, else the model's first.
     """
     able = engine.abilities
     spoken = [tag for tag in language_tags(able.languages) if tag in SAMPLE_TEXTS] if able.languages else ["en"]
@@ -60,7 +60,7 @@ def sample_language(engine: ModelManager, wanted: str) -> str:
 
 
 def voice_language(engine: SpeechEngine, language: str) -> str:
-    """The language of a voice for which this was chosen: else English where the model speaks nothing else, or ""."""
+    """Return the language of a new voice: the chosen one, else "en" for an English-only model, else ""."""
     return language or ("en" if engine.english_only else "")
 
 
@@ -75,11 +75,11 @@ def make_voice(
     language: str = "",
     description: str = "",
 ) -> VoiceRecord:
-    """Make a voice and save it. The name is checked first, since making takes longer.
+    """Create a voice from a clip and save it. The name is checked first, since encoding takes longer.
 
-    transcript: the words of the clip; without one they are written down where faster-whisper is installed, and models
-        that can do so clone without them. language: a tag; "" for an unknown one, or English where the model speaks
-        nothing else.
+    transcript: the words of the clip; if empty, faster-whisper transcribes the clip, or without that package, models
+        that can do so clone without a transcript. language: a tag; "" if unknown; an English-only model then takes
+        English.
     Raises NameTaken, UnusableReference, InvalidInput, EngineFailed.
     """
     check_clones(app.engine)
@@ -97,9 +97,9 @@ def make_voice(
 
 
 def describe_voice(app: AppContext, name: str, description: str, *, owner: str, language: str = "en") -> VoiceRecord:
-    """Make a voice that is described in words, and save it. Models that clone follow the sample that is kept with it.
+    """Create a voice from a description and save it with a sample, from which other models clone it.
 
-    language: of the sample, a key of `SAMPLE_TEXTS` such as `sample_language` gives.
+    language: of the sample, a key of `SAMPLE_TEXTS`, as returned by `sample_language`.
     Raises NameTaken, InvalidOption for a model that takes no description, InvalidInput, and what `speak` raises.
     """
     engine, cleaned, described = app.engine, _free_name(app, name, owner), description.strip()
@@ -113,14 +113,14 @@ def describe_voice(app: AppContext, name: str, description: str, *, owner: str, 
 
 
 def check_clones(engine: ModelManager) -> None:
-    """Raises InvalidInput where the loaded model makes no voices of clips."""
+    """Raise InvalidInput if the loaded model cannot clone voices."""
     able = engine.abilities
     if not able.clones:
         raise InvalidInput("engine.describes_only" if able.describes else "engine.no_cloning")
 
 
 def _free_name(app: AppContext, name: str, owner: str) -> str:
-    """A clean name that none of the owner's voices has. Raises NameTaken, InvalidName."""
+    """Clean a name, and check that none of the owner's voices has it. Raises NameTaken, InvalidName."""
     cleaned = clean_name(name)
     voices = app.storage.voices.list(owner=owner)
     if any(each.name.casefold() == cleaned.casefold() and not each.shared for each in voices):

@@ -1,4 +1,4 @@
-"""Crops of the training speech for the codec, with phone labels."""
+"""Crops of training speech for the codec, with phone labels."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,18 +11,21 @@ from engine.codec.config import CodecConfig
 from engine.text.english.pronunciation import PHONES, WORD_BREAK
 from training.speech.corpus import Utterance
 
-# Phone labels per frame: at 21.5 frames a second many phones share one frame.
+# Several phone labels per frame: at 21.5 frames a second, phones often share a frame.
 LABELS_PER_FRAME = 4
-SILENCE = 0  # also of marks; phones follow in the order of PHONES
+SILENCE = 0  # also the class of punctuation marks; phones follow in the order of PHONES
 PHONE_CLASSES = len(PHONES) + 1
 
 _CLASS_OF = {phone: i for i, phone in enumerate(PHONES, start=1)}
-_QUIETEST, _LOUDEST = 0.6, 1.25  # gains
+_QUIETEST, _LOUDEST = 0.6, 1.25  # range of the random gain
 
 
 @dataclass(frozen=True)
 class CropBatch:
-    """audio: `[B, 1, T * frame_length]` in [-1, 1]. phones: `[B, T * LABELS_PER_FRAME]` int64."""
+    """A batch of crops.
+
+    audio: `[B, 1, T * frame_length]` in [-1, 1]. phones: `[B, T * LABELS_PER_FRAME]` int64.
+    """
 
     audio: Tensor
     phones: Tensor
@@ -32,13 +35,13 @@ class CropBatch:
 
 
 class CropSampler:
-    """Draws crops of whole frames, uniformly over the speech.
+    """Sampler of crops of whole frames, uniform over the speech.
 
-    A batch depends only on its seed, so that a resumed run gets the same batches as an uninterrupted one.
+    A batch depends only on its seed, so a resumed run gets the same batches as an uninterrupted one.
     """
 
     def __init__(self, utterances: Sequence[Utterance], config: CodecConfig, frames: int) -> None:
-        """Raises ValueError when no utterance is as long as a crop."""
+        """Raise ValueError when no utterance is as long as a crop."""
         self._config, self._frames = config, frames
         self.samples = frames * config.frame_length
         self._utterances = [item for item in utterances if item.samples >= self.samples]
@@ -64,7 +67,7 @@ class CropSampler:
 
 
 def phones_at(utterance: Utterance, moments: np.ndarray) -> np.ndarray:
-    """The phone class at each of `moments` (seconds), int64."""
+    """Return the phone class at each of `moments` (seconds), int64."""
     spoken = [
         (time, _CLASS_OF.get(token, SILENCE))
         for token, time in zip(utterance.tokens, utterance.times, strict=True)

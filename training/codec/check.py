@@ -14,7 +14,10 @@ from training.speech.corpus import Utterance
 
 @dataclass(frozen=True)
 class Quality:
-    """mel: distance of the log mel spectra. pitch: correlation of log F0 where both are voiced, or NaN."""
+    """Codec quality.
+
+    mel: distance of the log mel spectra. pitch: correlation of log F0 where both are voiced, or NaN.
+    """
 
     mel: float
     pitch: float
@@ -25,7 +28,7 @@ class Quality:
 
 @torch.no_grad()
 def held_out_quality(codec: Codec, utterances: Sequence[Utterance], spectral: SpectralLoss) -> Quality:
-    """Encode and decode the utterances on the codec's device, and measure the result."""
+    """Encode and decode the utterances on the codec's device and measure the result."""
     config, device = codec.config, next(codec.parameters()).device
     distances, pitches = [], []
     for utterance in utterances:
@@ -40,7 +43,7 @@ def held_out_quality(codec: Codec, utterances: Sequence[Utterance], spectral: Sp
 
 
 def _correlation(pairs: Tensor) -> float:
-    """`[2, n]` → Pearson's r; NaN where there is none."""
+    """Return Pearson's r of `[2, n]`, or NaN where it is undefined."""
     if pairs.shape[1] < 2 or not pairs.std(1).all():
         return float("nan")
     return torch.corrcoef(pairs)[0, 1].item()

@@ -2,9 +2,9 @@
 
     python -m training.codec.convert codec.pt OUT
 
-The experiment pairs rotary dimensions as (x0, x[d/2]), the engine as (x0, x1). The experiment also fuses
-the gate and the input of its feed-forward, and has a phoneme head and codebook statistics for
-training. Writes `codec.safetensors` (fp32) and `codec_config.json` into the folder OUT.
+The experiment pairs rotary dimensions as (x0, x[d/2]), the engine as (x0, x1). The experiment also fuses the
+feed-forward's gate and input weights, and has a phoneme head and codebook statistics, which only training uses.
+Writes `codec.safetensors` (fp32) and `codec_config.json` into the folder OUT.
 """
 
 import argparse
@@ -25,7 +25,7 @@ _DROPPED = re.compile(r"ph\..*|.*\.[NM]")
 
 
 def experiment_config() -> CodecConfig:
-    """22,050 Hz, 1,024 samples a frame, 1 x 1,024 semantic and 8 x 512 residual codes."""
+    """Return the config: 22,050 Hz, 1,024 samples a frame, 1 x 1,024 semantic and 8 x 512 residual codes."""
     transformer = WindowedTransformerConfig(
         n_layer=2,
         n_head=_HEADS,
@@ -60,7 +60,7 @@ def experiment_config() -> CodecConfig:
 
 
 def write_codec(folder: Path, weights: dict[str, Tensor], config: CodecConfig) -> None:
-    """Write `codec.safetensors` and `codec_config.json` as `engine.families.s2.codec` reads them."""
+    """Write `codec.safetensors` and `codec_config.json` for `engine.families.s2.codec`."""
     folder.mkdir(parents=True, exist_ok=True)
     file = folder / "codec.safetensors"
     save_file({name: weight.contiguous() for name, weight in weights.items()}, file)
@@ -69,7 +69,7 @@ def write_codec(folder: Path, weights: dict[str, Tensor], config: CodecConfig) -
 
 
 def convert(experiment: dict[str, Tensor]) -> dict[str, Tensor]:
-    """The experiment's state dict under the engine's names, in fp32."""
+    """Return the experiment's state dict under the engine's names, in fp32."""
     weights: dict[str, Tensor] = {}
     for key, value in experiment.items():
         if not _DROPPED.fullmatch(key):
@@ -89,12 +89,12 @@ def _renamed(key: str, value: Tensor) -> dict[str, Tensor]:
 
 
 def _leaf(name: str) -> str:
-    """`b` is a residual unit's block, `c` a convolution and `a` a snake's alpha."""
+    """Expand the experiment's names: `b` is a residual unit's block, `c` a convolution, `a` a Snake's alpha."""
     return re.sub(r"\ba$", "alpha", re.sub(r"\bc\.", "conv.", re.sub(r"^b\.", "block.", name)))
 
 
 def _conv_stack(part: str, rest: str) -> str:
-    """Five layers of the experiment's flat stacks are one block of the engine's; the ends are single layers."""
+    """Rename a layer of a flat stack: five layers form one block of the engine, except the first and last ones."""
     number, leaf = rest.split(".", 1)
     stack, at = ("encoder.block", int(number)) if part == "enc" else ("decoder.model", int(number))
     if at == 0 or at > 20:
@@ -127,7 +127,7 @@ def _transformer(rest: str, value: Tensor) -> dict[str, Tensor]:
 
 
 def _interleaved(qkv: Tensor) -> Tensor:
-    """Rows of queries and keys reordered so that each head's rotary pairs lie side by side."""
+    """Reorder the rows of queries and keys so that the two rows of each rotary pair are adjacent."""
     *turned, values = qkv.chunk(3)
     paired = [rows.unflatten(0, (_HEADS, 2, -1)).transpose(1, 2).flatten(0, 2) for rows in turned]
     return torch.cat((*paired, values))

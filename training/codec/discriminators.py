@@ -1,9 +1,9 @@
-"""Discriminators between the codec's audio and speech, and the adversarial losses.
+"""Discriminators that tell the codec's audio from speech, and the adversarial losses.
 
 Regression losses alone leave a buzz: where the codes do not determine the sound, the mean of all possible continuations
-does not sound like speech. Multi-period discriminators as in HiFi-GAN (Kong et al., 2020), multi-resolution ones over
-complex spectra as in EnCodec and DAC (Défossez et al., 2022; Kumar et al., 2023), both small enough for a CPU; least
-squares (Mao et al., 2017) and feature matching (Larsen et al., 2016).
+does not sound like speech. Discriminators: multi-period as in HiFi-GAN (Kong et al., 2020) and multi-resolution over
+complex spectra as in EnCodec and DAC (Défossez et al., 2022; Kumar et al., 2023), both small enough for a CPU. Losses:
+least squares (Mao et al., 2017) and feature matching (Larsen et al., 2016).
 
 Shapes: B batch, n samples.
 """
@@ -29,7 +29,7 @@ def _conv(inputs: int, outputs: int, kernel: tuple[int, int], stride: tuple[int,
 
 
 class Discriminator(nn.Module):
-    """Convolutions over a plane; all layers' outputs are feature maps, the last one is the verdict."""
+    """Stack of 2-D convolutions. The layers' outputs are the feature maps, the last one is the score (`verdict`)."""
 
     def __init__(self, inputs: int, widths: Sequence[int], kernel: tuple[int, int], stride: tuple[int, int]) -> None:
         super().__init__()
@@ -38,7 +38,7 @@ class Discriminator(nn.Module):
         self.verdict = _conv(widths[-1], 1, (3, 3) if kernel[1] > 1 else (3, 1), (1, 1))
 
     def maps(self, plane: Tensor) -> list[Tensor]:
-        """Plane `[B, inputs, h, w]` → the layers' outputs; the last is the verdict `[B, 1, h', w']`."""
+        """Return the outputs of all layers for `plane` `[B, inputs, h, w]`; the last is the score `[B, 1, h', w']`."""
         found = []
         for layer in self.layers:
             plane = F.leaky_relu(layer(plane), _SLOPE)
@@ -47,20 +47,20 @@ class Discriminator(nn.Module):
 
 
 class PeriodDiscriminator(Discriminator):
-    """Convolves samples p apart: detects periodic structure."""
+    """Discriminator that convolves samples one period apart, which detects periodic structure."""
 
     def __init__(self, period: int) -> None:
         super().__init__(1, _PERIOD_WIDTHS, (5, 1), (3, 1))
         self.period = period
 
     def forward(self, audio: Tensor) -> list[Tensor]:
-        """Audio `[B, 1, n]` → maps."""
+        """Return the feature maps of audio `[B, 1, n]`."""
         padded = F.pad(audio, (0, -audio.shape[-1] % self.period), "reflect")
         return self.maps(padded.unflatten(-1, (-1, self.period)))
 
 
 class SpectrumDiscriminator(Discriminator):
-    """Convolves real and imaginary parts of a spectrum, so phases too."""
+    """Discriminator over the real and imaginary parts of a spectrum, so that phase counts too."""
 
     def __init__(self, window: int) -> None:
         super().__init__(2, _SPECTRUM_WIDTHS, (3, 5), (1, 2))
@@ -68,7 +68,7 @@ class SpectrumDiscriminator(Discriminator):
         self.register_buffer("window", torch.hann_window(window), persistent=False)
 
     def forward(self, audio: Tensor) -> list[Tensor]:
-        """Audio `[B, 1, n]` → maps."""
+        """Return the feature maps of audio `[B, 1, n]`."""
         spectrum = torch.stft(
             audio[:, 0], self.size, self.size // 4, window=self.window, normalized=True, return_complex=True
         )
@@ -77,12 +77,12 @@ class SpectrumDiscriminator(Discriminator):
 
 @dataclass(frozen=True)
 class Verdict:
-    """Losses of the discriminators for copies.
+    """Losses of `Discriminators.judge`.
 
     Attributes:
-        own: their own loss, with gradients for the discriminators only.
+        own: the discriminators' own loss, with gradients for the discriminators only.
         adversarial, features: the codec's losses, scalars without gradients.
-        gradient: of the two together, weighted, with respect to the copies `[B, 1, n]`.
+        gradient: gradient of the codec's weighted losses with respect to the copies `[B, 1, n]`.
     """
 
     own: Tensor
@@ -92,7 +92,7 @@ class Verdict:
 
 
 class Discriminators(nn.Module):
-    """All of them."""
+    """All period and spectrum discriminators."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -101,9 +101,10 @@ class Discriminators(nn.Module):
         )
 
     def judge(self, made: Tensor, wanted: Tensor, *, adversarial: float, features: float) -> Verdict:
-        """Judge copies against originals, both `[B, 1, n]`; the last two arguments are weights.
+        """Judge copies `made` against originals `wanted`, both `[B, 1, n]`.
 
-        One pass over each gives both the codec's gradient and the discriminators' own.
+        `adversarial` and `features` are the weights of the codec's losses. A single forward pass yields both the
+        codec's gradient and the discriminators' own loss.
         """
         copies = made.detach().requires_grad_()
         own, fooled, matched = [], [], []

@@ -1,7 +1,7 @@
 """Data-dependent initialisation of a new codec.
 
-With PyTorch's defaults the codec does not train: its latents hardly vary in time. Here every convolution responds to
-speech with unit deviation (layer-sequential unit-variance, Mishkin and Matas 2016).
+With PyTorch's defaults the codec does not train, because its latents hardly vary over time. Here the output of every
+convolution for speech has unit deviation (layer-sequential unit-variance, Mishkin and Matas 2016).
 """
 
 from collections.abc import Callable
@@ -14,10 +14,10 @@ from engine.codec.layers import CausalConv1d, ConvNeXtBlock, ResidualUnit
 from engine.codec.transformer import LayerScale
 from training.codec.quantizer import codebooks_of, quantize
 
-_RESIDUAL_DEVIATION = 0.3  # of what a residual unit adds
+_RESIDUAL_DEVIATION = 0.3  # of a residual unit's branch
 _AUDIO_DEVIATION = 0.15
 _BACK_PROJECTION = 0.12
-# of what transformers and ConvNeXt blocks add; with the engine's defaults they contribute too late
+# Scale of transformer and ConvNeXt branches; with the engine's defaults they contribute too late.
 _BRANCH_SCALE = 0.1
 
 Conv = nn.Conv1d | nn.ConvTranspose1d
@@ -25,7 +25,7 @@ Conv = nn.Conv1d | nn.ConvTranspose1d
 
 @torch.no_grad()
 def initialise(codec: Codec, audio: Tensor, generator: torch.Generator) -> None:
-    """Set the convolutions, projections and branch scales of a new codec by audio `[B, 1, n]`."""
+    """Initialise the convolutions, projections and branch scales of a new codec from audio `[B, 1, n]`."""
     back = {codebook.out_proj for codebook in codebooks_of(codec.quantizer)}
     wanted = _deviations(codec)
     hooks = []
@@ -54,14 +54,14 @@ def _draw(conv: Conv, generator: torch.Generator) -> None:
 
 
 def _spread_projections(codec: Codec, generator: torch.Generator) -> None:
-    """Make the directions of each codebook's projection orthogonal."""
+    """Initialise each codebook's input projection orthogonally."""
     for codebook in codebooks_of(codec.quantizer):
         weight = torch.empty(codebook.in_proj.weight.shape[:2])
         codebook.in_proj.weight.copy_(nn.init.orthogonal_(weight, generator=generator)[..., None])
 
 
 def _deviations(codec: Codec) -> dict[nn.Module, float]:
-    """Target deviations of the convolutions that should not have unit deviation."""
+    """Return the target deviations of the convolutions that should not have unit deviation."""
     found: dict[nn.Module, float] = {}
     for module in codec.modules():
         if isinstance(module, ResidualUnit):
@@ -74,7 +74,7 @@ def _last_conv(module: nn.Module) -> nn.Module:
 
 
 def _scaling_to(deviation: float) -> Callable[[Conv, tuple[Tensor, ...], Tensor], Tensor]:
-    """A hook that scales a convolution without bias so that this input gives `deviation`."""
+    """Return a forward hook that scales a convolution with zero bias so that its output has `deviation`."""
 
     def hook(conv: Conv, _inputs: tuple[Tensor, ...], output: Tensor) -> Tensor:
         factor = deviation / output.std().clamp(min=1e-6)

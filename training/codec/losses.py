@@ -12,7 +12,7 @@ from torchaudio.transforms import Resample
 from training.codec.batches import LABELS_PER_FRAME, PHONE_CLASSES
 from training.recogniser.model import RATE, LogMel, Recogniser
 
-# Window in samples, mel bands, weight. The long windows resolve the harmonics: without them the codec never
+# Window in samples, mel bands, weight. Only the long windows resolve the harmonics; without them the codec never
 # learns pitch.
 _SCALES = ((4096, 160, 2.0), (2048, 160, 2.0), (1024, 80, 1.5), (512, 40, 1.0), (256, 20, 0.3))
 _HARMONIC_WINDOWS = (4096, 2048, 1024)
@@ -27,7 +27,7 @@ _USUAL_LOG_F0 = 7.2  # log2 of 147 Hz
 
 
 class SpectralLoss(nn.Module):
-    """Distances of two spectra in log10 units, at five window lengths."""
+    """Distances between two spectra in log10 units, at five window lengths."""
 
     def __init__(self, sample_rate: int) -> None:
         super().__init__()
@@ -37,7 +37,7 @@ class SpectralLoss(nn.Module):
             self.register_buffer(f"window_{window}", torch.hann_window(window), persistent=False)
 
     def forward(self, made: Tensor, wanted: Tensor) -> tuple[Tensor, Tensor]:
-        """Audio `[B, 1, n]` twice → L1 between log mel spectra, L1 between low log magnitudes."""
+        """Compare audio `[B, 1, n]`. Return L1 of the log mel spectra and L1 of the low-frequency log magnitudes."""
         mel = harmonics = made.new_zeros(())
         for window, _, weight in _SCALES:
             a, b = self._magnitudes(made, window), self._magnitudes(wanted, window)
@@ -51,7 +51,7 @@ class SpectralLoss(nn.Module):
     def _magnitudes(self, audio: Tensor, window: int) -> Tensor:
         shape: Tensor = getattr(self, f"window_{window}")
         spectrum = torch.stft(audio[:, 0], window, window // 4, window=shape, return_complex=True)
-        # Not abs(): its gradient at zero is not finite.
+        # Not abs(), whose gradient at zero is not finite.
         return (spectrum.real.square() + spectrum.imag.square() + 1e-9).sqrt()
 
 
@@ -60,10 +60,10 @@ def _log_distance(a: Tensor, b: Tensor, floor: float) -> Tensor:
 
 
 class RecognitionLoss(nn.Module):
-    """How differently a phone recogniser hears a copy and its original.
+    """Distance between a copy and its original in the phone recogniser's outputs.
 
-    The distance of its features, as in perceptual losses (Johnson et al., 2016; Germain et al., 2019), and the
-    Kullback-Leibler divergence of the phones that it hears. The recogniser itself takes no gradients.
+    L1 distance of its feature maps, as in perceptual losses (Johnson et al., 2016; Germain et al., 2019), and the
+    Kullback-Leibler divergence of its phone distributions. The recogniser itself is frozen.
     """
 
     def __init__(self, sample_rate: int, recogniser: Recogniser) -> None:
@@ -72,7 +72,7 @@ class RecognitionLoss(nn.Module):
         self._recogniser = recogniser.requires_grad_(False)
 
     def forward(self, made: Tensor, wanted: Tensor) -> tuple[Tensor, Tensor]:
-        """Audio `[B, 1, n]` twice → L1 of all features relative to their size, divergence in nats a frame."""
+        """Compare audio `[B, 1, n]`. Return the relative L1 of all feature maps, and the divergence in nats a frame."""
         with torch.no_grad():
             maps, phones = self._heard(wanted)
         copies, guesses = self._heard(made)
@@ -81,16 +81,16 @@ class RecognitionLoss(nn.Module):
         return torch.stack(features).mean(), divergence
 
     def _heard(self, audio: Tensor) -> tuple[list[Tensor], Tensor]:
-        """Maps of all layers, and log-probabilities of phones `[B, T, 41]`."""
+        """Return the feature maps of all layers, and the log-probabilities of phones `[B, T, 41]`."""
         maps = self._recogniser.maps(torch.stack([self._mel(row) for row in self._resample(audio[:, 0])]))
         return maps, self._recogniser.output(maps[-1]).log_softmax(-1)
 
 
 @torch.no_grad()
 def pitch_of(audio: Tensor, sample_rate: int, frame_length: int) -> tuple[Tensor, Tensor]:
-    """Audio `[B, 1, T * frame_length]` → log2 of F0 in Hz `[B, T]` and which frames are voiced `[B, T]` bool.
+    """Estimate log2 of F0 in Hz `[B, T]` and voicing `[B, T]` bool, from audio `[B, 1, T * frame_length]`.
 
-    By autocorrelation around the middle of each frame. F0 of unvoiced frames is undefined.
+    Uses the autocorrelation around the middle of each frame. F0 of unvoiced frames is undefined.
     """
     window = 2 * round(_PITCH_WINDOW * sample_rate / 2)
     margin = (window - frame_length) // 2
@@ -99,7 +99,7 @@ def pitch_of(audio: Tensor, sample_rate: int, frame_length: int) -> tuple[Tensor
     frames = frames - frames.mean(-1, keepdim=True)
     shape = torch.hann_window(window, device=audio.device)
     first, last = round(sample_rate / _HIGHEST_F0), round(sample_rate / _LOWEST_F0)
-    # The window's own autocorrelation is divided out: it would favour short lags.
+    # Divide out the window's own autocorrelation, which would favour short lags.
     power = _autocorrelation(frames * shape, last) / _autocorrelation(shape, last)
     periodicity = power[..., first:] / (power[..., :1] + 1e-6)
     best = periodicity.amax(-1)
@@ -115,7 +115,7 @@ def _autocorrelation(x: Tensor, lags: int) -> Tensor:
 
 
 def _shortest_peak(periodicity: Tensor, best: Tensor, spread: int) -> Tensor:
-    """The shortest lag whose peak is nearly the highest: twice the period matches as well as the period."""
+    """Return the shortest lag whose peak is nearly the highest, because multiples of the period match as well."""
     climb = (periodicity > 0.9 * best[..., None]).int().argmax(-1, keepdim=True)
     near = (climb + torch.arange(spread, device=climb.device)).clamp(max=periodicity.shape[-1] - 1)
     peak = periodicity.gather(-1, near).argmax(-1, keepdim=True)
@@ -124,7 +124,7 @@ def _shortest_peak(periodicity: Tensor, best: Tensor, spread: int) -> Tensor:
 
 
 class CodecHeads(nn.Module):
-    """Linear maps from quantized latents to pitch and phones, so that the codes must carry both."""
+    """Linear heads from quantized latents to pitch and phones. Their losses make the codes carry both."""
 
     def __init__(self, dim: int) -> None:
         super().__init__()
@@ -132,7 +132,10 @@ class CodecHeads(nn.Module):
         self.phones = nn.Linear(dim, LABELS_PER_FRAME * PHONE_CLASSES)
 
     def pitch_loss(self, latents: Tensor, log_f0: Tensor, voiced: Tensor) -> Tensor:
-        """Latents `[B, D, T]` of all codebooks, `pitch_of` the audio → L1 in octaves, plus voicing."""
+        """Return the L1 of F0 in octaves plus the voicing loss.
+
+        `latents` `[B, D, T]` are those of all codebooks; `log_f0` and `voiced` come from `pitch_of`.
+        """
         guess, voicing = self.pitch(latents.transpose(1, 2)).unbind(-1)
         mask = voiced.to(guess.dtype)
         octaves = ((guess - (log_f0 - _USUAL_LOG_F0)).abs() * mask).sum() / mask.sum().clamp(min=1)
@@ -140,6 +143,6 @@ class CodecHeads(nn.Module):
         return loss
 
     def phone_loss(self, semantic: Tensor, phones: Tensor) -> Tensor:
-        """Latents `[B, D, T]` of the semantic codebook, classes `[B, T * LABELS_PER_FRAME]` → cross-entropy."""
+        """Return the cross-entropy of `phones` `[B, T * LABELS_PER_FRAME]`, given semantic latents `[B, D, T]`."""
         logits = self.phones(semantic.transpose(1, 2)).reshape(-1, PHONE_CLASSES)
         return F.cross_entropy(logits, phones.flatten())

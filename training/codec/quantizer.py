@@ -1,9 +1,9 @@
 """Training of the codebooks, separate from the codec's inference code.
 
-Entries follow a moving average of the vectors assigned to them (van den Oord et al. 2017, appendix A.1): at a few
-dozen frames a step gradients would move them too slowly. The projections around them learn by the
-straight-through estimator and a commitment loss, and a part of the samples goes without the last codebooks
-(Zeghidour et al. 2021). Codes come from the engine's own lookup.
+Entries follow a moving average of the vectors assigned to them (van den Oord et al. 2017, appendix A.1), because with
+a few dozen frames per step gradients would move them too slowly. The projections around them are trained with the
+straight-through estimator and a commitment loss. The last codebooks are dropped for some of the samples (Zeghidour et
+al. 2021). Codes come from the engine's own lookup.
 
 Random draws come from the caller's CPU generator, so they are the same on every device.
 Shapes: B batch, D latent width, d codebook width, K codebooks, T frames, N = B * T.
@@ -20,17 +20,17 @@ from torch import Tensor, nn
 from engine.codec.quantizer import Quantizer, VectorQuantizer
 
 _DECAY = 0.98
-# Use of an entry, 1 when all are used alike, below which it is dead, and that of one just restarted.
+# Use of an entry (1 when all are used equally) below which it is dead, and the use assigned on restart.
 _DEAD, _RESTARTED = 0.02, 0.2
 _COMMITMENT = 0.25
-# Keeps the projections bounded as long as no codebook holds them.
+# Weight of the penalty that keeps the projections bounded while there is no codebook lookup.
 _REST = 0.01
 _KMEANS_ROUNDS = 12
 
 
 @dataclass(frozen=True)
 class Lookup:
-    """Lookup in a codebook: vectors `[N, d]` without gradient, and their codes `[N]`."""
+    """One codebook lookup: projected vectors `[N, d]` without gradient, and their codes `[N]`."""
 
     wanted: Tensor
     codes: Tensor
@@ -38,7 +38,11 @@ class Lookup:
 
 @dataclass(frozen=True)
 class Quantized:
-    """latents: `[B, D, T]`, of all codebooks. semantic: the first one's part. lookups: none without lookup."""
+    """Output of `quantize`.
+
+    latents: `[B, D, T]`, the sum over all codebooks. semantic: the semantic codebook's part. lookups: one per codebook;
+    empty when the lookup is disabled.
+    """
 
     latents: Tensor
     semantic: Tensor
@@ -47,17 +51,17 @@ class Quantized:
 
 
 def codebooks_of(quantizer: Quantizer) -> list[VectorQuantizer]:
-    """All K codebooks, the semantic one first."""
+    """Return all K codebooks, the semantic one first."""
     return [*quantizer.semantic_quantizer, *quantizer.quantizer]
 
 
 def quantize(
     quantizer: Quantizer, z: Tensor, generator: torch.Generator, *, share: float = 1.0, dropout: float = 0.0
 ) -> Quantized:
-    """Latents `[B, D, T]` through all codebooks, with gradients.
+    """Quantize latents `[B, D, T]` with all codebooks, with gradients.
 
     Args:
-        share: fraction of the samples that is quantized, drawn for each codebook; 0 disables the lookup.
+        share: fraction of the samples to quantize, drawn for each codebook; 0 disables the lookup.
         dropout: fraction of the samples that use only a random number of residual codebooks.
     """
     heard = _codebooks_heard(len(z), quantizer.num_codebooks, dropout, generator).to(z.device)
@@ -70,7 +74,7 @@ def quantize(
             lookups.append(lookup)
             commitment = commitment + _COMMITMENT * F.mse_loss(projected, entries)
             real = torch.rand(len(z), 1, 1, generator=generator).to(z.device) < share
-            # Straight-through: forward the entries, backward the identity.
+            # Straight-through estimator: the entries in the forward pass, the identity in the backward pass.
             projected = torch.where(real, projected + (entries - projected).detach(), projected)
         else:
             commitment = commitment + _REST * projected.square().mean()
@@ -81,7 +85,7 @@ def quantize(
 
 
 def _codebooks_heard(batch: int, count: int, dropout: float, generator: torch.Generator) -> Tensor:
-    """Number of codebooks used by each sample `[B]`, always including the semantic one."""
+    """Draw the number of codebooks that each sample uses `[B]`, always including the semantic one."""
     fewer = torch.randint(1, count + 1, (batch,), generator=generator)
     return torch.where(torch.rand(batch, generator=generator) < dropout, fewer, count)
 
@@ -89,7 +93,7 @@ def _codebooks_heard(batch: int, count: int, dropout: float, generator: torch.Ge
 @torch.no_grad()
 def _look_up(codebook: VectorQuantizer, z: Tensor, projected: Tensor) -> tuple[Tensor, Lookup]:
     codes = codebook.nearest(z)
-    # A copy: the codebook changes before the gradients of this step are released.
+    # A copy, because the codebook is updated before this step's graph is released.
     entries = F.embedding(codes, codebook.codebook.weight).transpose(1, 2)
     return entries, Lookup(_rows(projected), codes.flatten())
 
@@ -113,7 +117,7 @@ class CodebookAverages(nn.Module):
 
     @property
     def used(self) -> float:
-        """Share of the entries that are in use."""
+        """Fraction of the entries in use."""
         return (self.use > 2 * _DEAD).float().mean().item()
 
     @torch.no_grad()
@@ -136,7 +140,7 @@ class CodebookAverages(nn.Module):
 
     @torch.no_grad()
     def begin(self, entries: Tensor) -> None:
-        """Reset the averages; all entries count as equally used."""
+        """Reset the averages to `entries`, all equally used."""
         self.use.fill_(1.0)
         self.total.copy_(entries)
 
@@ -150,11 +154,11 @@ class QuantizerTraining(nn.Module):
 
     def __init__(self, quantizer: Quantizer) -> None:
         super().__init__()
-        self._codebooks = codebooks_of(quantizer)  # a plain list: they belong to the codec
+        self._codebooks = codebooks_of(quantizer)  # a plain list, not a ModuleList: they belong to the codec
         self.averages = nn.ModuleList(CodebookAverages(codebook) for codebook in self._codebooks)
 
     def follow(self, lookups: list[Lookup]) -> None:
-        """Move all codebooks; `lookups` as `quantize` gave them."""
+        """Update all codebooks from the lookups of `quantize`."""
         for codebook, averages, lookup in self._pairs(lookups):
             averages.follow(codebook.codebook.weight, lookup)
 
@@ -164,7 +168,7 @@ class QuantizerTraining(nn.Module):
 
     @torch.no_grad()
     def begin(self, z: Tensor, generator: torch.Generator) -> None:
-        """Initialise all codebooks from latents `[B, D, T]` by k-means, one after the other.
+        """Initialise all codebooks from latents `[B, D, T]` by k-means, each from the residual of the previous ones.
 
         Raises ValueError when there are fewer latents than a codebook has entries.
         """
@@ -175,7 +179,7 @@ class QuantizerTraining(nn.Module):
             residual = residual - codebook.from_codes(codebook.nearest(residual))
 
     def used(self) -> list[float]:
-        """Share of the entries in use, of each codebook."""
+        """Return the fraction of entries in use, for each codebook."""
         return [averages.used for averages in self._averages()]
 
     def _averages(self) -> list[CodebookAverages]:

@@ -1,4 +1,4 @@
-"""One training run of a codec, step by step: schedules, checkpoints."""
+"""A training run of a codec: steps, schedules and checkpoints."""
 
 import math
 import time
@@ -13,18 +13,18 @@ from training.codec.batches import CropBatch, CropSampler
 from training.codec.quantizer import Lookup
 from training.codec.trainer import Attempt, CodecTrainer
 
-# Purposes of seeds, combined with the number of the step.
+# Purposes of random seeds; each is combined with the step number.
 _STEP, _INITIAL_AUDIO, _LAYOUT = range(3)
-# Latents per entry of the largest codebook when the codebooks are initialised.
+# Number of latents per entry of the largest codebook when the codebooks are initialised.
 _LAYOUT_LATENTS = 4
 _UNQUANTIZED_PART = 0.25
-# Dead entries are left alone in a codebook's first steps and for the rest of the run.
+# Dead entries are restarted only between this codebook age in steps and this fraction of the run.
 _RESTART_AFTER, _RESTART_UNTIL = 100, 0.85
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """Length and schedule of a training run. A run ends at its minutes or its steps, whichever come first."""
+    """Length and schedule of a training run. The run ends after its minutes or its steps, whichever comes first."""
 
     minutes: float = 90.0
     steps: float = math.inf
@@ -33,28 +33,28 @@ class Recipe:
     learning_rate: float = 8e-4
     phone_weight: float = 1.0
     warmup_steps: int = 60
-    final_rate: float = 0.06  # of the learning rate, at the end of a cosine
+    final_rate: float = 0.06  # fraction of the learning rate at the end of the cosine
     weight_decay: float = 0.01
     clip: float = 30.0
-    unquantized_steps: int = 500  # and never more than a quarter of the run
-    ramp_steps: int = 300  # from half to all samples quantized; as many again until codebooks are dropped
+    unquantized_steps: int = 500  # at most a quarter of the run
+    ramp_steps: int = 300  # from half to all samples quantized; codebook dropout starts after as many steps again
     dropout: float = 0.25
     restart_every: int = 40
     adversarial_weight: float = 1.0
     feature_weight: float = 4.0
     discriminators_rate: float = 4e-4
-    discriminators_lead: int = 200  # steps in which only they are trained; as many again until they have full weight
+    discriminators_lead: int = 200  # steps before their losses reach the codec; as many again until full weight
     seed: int = 0
 
 
 class CodecRun:
-    """State of a run. A step depends on its number and the time spent, not on interruptions."""
+    """State of a run. A step depends on its number and the elapsed time, not on interruptions."""
 
     def __init__(self, trainer: CodecTrainer, sampler: CropSampler, recipe: Recipe, origin: str) -> None:
-        """`origin` names the codec that the run continues from; "" is a new one, still without codebooks."""
+        """Create a run. `origin` names the codec to continue from; "" means a new codec without codebooks."""
         self.trainer, self.sampler, self.recipe, self.origin = trainer, sampler, recipe, origin
         self.step, self.elapsed, self.finished = 0, 0.0, False
-        # The step at which the codebooks were initialised. A codec that starts with codebooks is past all ramps.
+        # Step at which the codebooks were initialised. A codec that starts with codebooks skips the ramps.
         self.quantized_since: int | None = -2 * recipe.ramp_steps if origin else None
         judging = [] if trainer.discriminators is None else list(trainer.discriminators.parameters())
         others = {id(p) for p in judging}
@@ -69,7 +69,7 @@ class CodecRun:
 
     @property
     def progress(self) -> float:
-        """Fraction of the run that is done, 1 or more at its end."""
+        """Completed fraction of the run, 1 or more at the end."""
         return max(self.step / self.recipe.steps, self.elapsed / (60 * self.recipe.minutes))
 
     @property
@@ -81,16 +81,16 @@ class CodecRun:
         return warm * (recipe.final_rate + (1 - recipe.final_rate) * cosine)
 
     def initial_audio(self) -> Tensor:
-        """Crops `[B, 1, n]` for the initialisation of a new codec."""
+        """Return crops `[B, 1, n]` for the initialisation of a new codec."""
         return self._batch(_INITIAL_AUDIO, 0).audio
 
     def generator(self) -> torch.Generator:
-        """The random generator of the next step."""
+        """Return the random generator of the next step."""
         state = np.random.SeedSequence((self.recipe.seed, self.step)).generate_state(1, np.uint64)
         return torch.Generator().manual_seed(int(state[0]))
 
     def advance(self) -> dict[str, float]:
-        """One step. Returns its losses by name, before weighting.
+        """Run one training step. Return its losses by name, before weighting.
 
         Raises FloatingPointError when the loss is no longer finite.
         """
@@ -111,7 +111,7 @@ class CodecRun:
         return {"total": total.item(), **{name: loss.item() for name, loss in (attempt.losses | judged).items()}}
 
     def save(self, path: Path) -> None:
-        """Save atomically: a kill at any moment leaves the previous checkpoint intact."""
+        """Save the run atomically: a kill at any moment leaves the previous checkpoint intact."""
         partial = path.with_suffix(".partial")
         state = {"trainer": self.trainer.state_dict(), "optimiser": self._optimiser.state_dict()}
         torch.save(state | {name: getattr(self, name) for name in _PLAIN}, partial)
@@ -142,7 +142,7 @@ class CodecRun:
         return self.trainer.attempt(batch, generator, share=min(1.0, 0.5 + 0.5 * ramp), dropout=dropout)
 
     def _learn(self, total: Tensor, made: Tensor, wanted: Tensor) -> dict[str, Tensor]:
-        """Compute gradients and step all optimisers. Returns the discriminators' losses, if any."""
+        """Compute gradients and step the optimiser. Return the discriminators' losses, if any."""
         recipe, judged = self.recipe, {}
         if self.trainer.discriminators is None:
             total.backward()

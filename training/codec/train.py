@@ -1,15 +1,15 @@
-"""Train the codec of the bundled model on the synthetic speech, on a CPU or a CUDA device.
+"""Train the codec of the bundled model on synthetic speech, on a CPU or a CUDA device.
 
     python -m training.codec.train --work DIR [--minutes M] [--setting large | --from FOLDER [--decoder-only]]
 
-Reads `DIR/data`, and writes `DIR/codec/codec.safetensors` and `codec_config.json` when the run has ended. A
-stopped run resumes from its last checkpoint; a finished one continues when it is given more minutes.
+Reads `DIR/data`, and writes `DIR/codec/codec.safetensors` and `codec_config.json` at the end of the run. A stopped run
+resumes from its last checkpoint; a finished one continues when it is given more minutes.
 
 A new codec trains for some hundred steps without codebooks, which are then initialised from its latents and used for
-a growing share of samples. --from continues from a folder's codec, and codes change their meaning; with
---decoder-only, existing codes stay valid. --adversarial trains against discriminators and with the phone recogniser,
-which shall hear the same phones in the copy; use it only when the codes carry pitch, which the codec never learns with
-discriminators from the start.
+a growing share of the samples. --from continues from the codec in a folder and changes the meaning of its codes; with
+--decoder-only, existing codes stay valid. --adversarial adds discriminators and the phone recogniser's loss, which
+penalises phones that differ between copy and original. Use it only once the codes carry pitch: with discriminators from
+the start, the codec never learns it.
 """
 
 import argparse
@@ -54,13 +54,13 @@ def open_run(
     device: str = "cpu",
     config: CodecConfig | None = None,
 ) -> CodecRun:
-    """Open a run at its last checkpoint, or at its beginning.
+    """Open a run at its last checkpoint, or start it.
 
     Args:
-        source: folder of the codec to continue from; without it, a new codec of `config`'s sizes.
+        source: folder of the codec to continue from; None starts a new codec with the sizes of `config`.
 
-    Raises ValueError for speech that does not fit the codec and for a checkpoint with another origin, and the
-    errors of `load_codec`.
+    Raises ValueError for speech that does not fit the codec or a checkpoint with another origin, and the errors of
+    `load_codec`.
     """
     if source is None:
         torch.manual_seed(recipe.seed)
@@ -71,7 +71,7 @@ def open_run(
     if codec.config.sample_rate != SAMPLE_RATE:
         raise ValueError(f"The speech has {SAMPLE_RATE} Hz, the codec {codec.config.sample_rate}.")
     if decoder_only:
-        # A decoder belongs to its codes; other runs may write into the folder of their origin.
+        # A decoder is valid only for its own codes, and another run may have replaced the codec in the folder.
         origin += f" {codec_fingerprint(codec)}"
     utterances = [item for item in corpus.utterances if item.for_training]
     sampler = CropSampler(utterances, codec.config, recipe.crop_frames)
@@ -86,14 +86,14 @@ def open_run(
 
 
 def checkpoint_of(work: Path, run: CodecRun) -> Path:
-    """Path of the run's checkpoint; runs of different kinds may follow each other in one folder."""
+    """Return the path of the run's checkpoint. It contains the kind of run, since one folder may hold several."""
     kind = "fresh" if not run.origin else "decoder" if run.trainer.decoder_only else "continued"
     kind += "-adversarial" if run.trainer.discriminators else ""
     return work / "codec" / f"checkpoint-{kind}.pt"
 
 
 def finish(work: Path, run: CodecRun) -> None:
-    """Run to the end of the recipe and write the codec, unless it is done."""
+    """Run to the end of the recipe and write the codec, unless the run is already finished."""
     if run.finished and run.progress >= 1:
         print(f"finished already, after {run.step} steps; more minutes would go on", flush=True)
         return
@@ -128,9 +128,9 @@ def report(run: CodecRun, means: dict[str, float], seconds: float) -> None:
 
 
 def export(folder: Path, codec: Codec) -> None:
-    """Write the codec into `folder`; each file is replaced atomically.
+    """Write the codec into `folder`, replacing each file atomically.
 
-    Trained weights are rounded to fp16. Frozen ones, and codebooks, keep their values: codes depend on them.
+    Trained weights are rounded to fp16. Frozen weights and codebooks keep their values, because codes depend on them.
     """
     staged = folder / "partial"
     trained = {name for name, weight in codec.named_parameters() if weight.requires_grad}
@@ -147,7 +147,7 @@ def _stored(weight: Tensor, trained: bool) -> Tensor:
 
 
 def kept_from_training(corpus: Corpus) -> list[Utterance]:
-    """Some held-out utterances for checking, spread over the corpus."""
+    """Return some held-out utterances for checking, spread over the corpus."""
     kept = [item for item in corpus.utterances if not item.for_training]
     return kept[:: max(1, math.ceil(len(kept) / CHECKED_UTTERANCES))]
 

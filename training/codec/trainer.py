@@ -1,4 +1,4 @@
-"""The codec in training: heads, moving averages, losses.
+"""The codec with its training heads, moving averages and losses.
 
 Shapes: B batch, D latent width, T frames, n samples.
 """
@@ -29,7 +29,7 @@ _WEIGHTS = {
 
 @dataclass(frozen=True)
 class Attempt:
-    """Output of the codec for a batch `[B, 1, n]`, its unweighted losses by name, and the codebook lookups."""
+    """The codec's output for a batch `[B, 1, n]`, its unweighted losses by name, and the codebook lookups."""
 
     made: Tensor
     losses: dict[str, Tensor]
@@ -37,13 +37,16 @@ class Attempt:
 
 
 class CodecTrainer(nn.Module):
-    """Losses of a codec. Codebooks take no gradients: `averages` moves them."""
+    """Training losses of a codec. Codebooks take no gradients; `averages` updates them."""
 
     def __init__(
         self, codec: Codec, *, decoder_only: bool, adversarial: bool = False, recogniser: Recogniser | None = None
     ) -> None:
-        """With `decoder_only` everything that determines codes or their meaning is frozen. With a `recogniser` the
-        copy shall sound to it like the original."""
+        """Prepare `codec` for training.
+
+        `decoder_only` freezes everything that determines the codes or their meaning. `recogniser` adds
+        `RecognitionLoss`.
+        """
         super().__init__()
         self.codec, self.decoder_only = codec, decoder_only
         self.heads = CodecHeads(codec.config.latent_dim)
@@ -58,13 +61,13 @@ class CodecTrainer(nn.Module):
         self.recognition = None if recogniser is None else RecognitionLoss(codec.config.sample_rate, recogniser)
 
     def encoded(self, audio: Tensor) -> Tensor:
-        """Audio `[B, 1, n]` → latents before quantization `[B, D, T]`, with gradients."""
+        """Encode audio `[B, 1, n]` to latents before quantization `[B, D, T]`, with gradients."""
         quantizer = self.codec.quantizer
         z: Tensor = quantizer.pre_module(quantizer.downsample(self.codec.encoder(audio)))
         return z
 
     def decoded(self, latents: Tensor) -> Tensor:
-        """Quantized latents `[B, D, T]` → audio `[B, 1, n]`, with gradients."""
+        """Decode quantized latents `[B, D, T]` to audio `[B, 1, n]`, with gradients."""
         quantizer = self.codec.quantizer
         audio: Tensor = self.codec.decoder(quantizer.upsample(quantizer.post_module(latents)))
         return audio
@@ -85,12 +88,12 @@ class CodecTrainer(nn.Module):
 
     @staticmethod
     def weighted(losses: dict[str, Tensor], phone_weight: float) -> Tensor:
-        """The weighted sum of the losses."""
+        """Return the weighted sum of the losses."""
         weights = {**_WEIGHTS, "phones": phone_weight}
         return torch.stack([weights[name] * loss for name, loss in losses.items()]).sum()
 
     def decoder_attempt(self, batch: CropBatch) -> Attempt:
-        """Decode the codes of the inference path: losses that depend on the decoder only."""
+        """Decode codes of the inference path. The losses depend on the decoder only."""
         quantizer = self.codec.quantizer
         with torch.no_grad():
             latents = quantizer.from_codes(quantizer.encode(self.codec.encoder(batch.audio)))

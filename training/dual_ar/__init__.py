@@ -1,1 +1,1 @@
-"""Training of the dual AR on coded speech."""
+"""Training of the dual AR on encoded speech."""

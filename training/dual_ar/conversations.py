@@ -1,9 +1,9 @@
 """Training examples for the dual AR: conversations of one speaker in the engine's prompt layout.
 
-A conversation is a system turn with one reference (one to seven utterances joined), then one to six turns of text and
-speech: a long text is spoken turn by turn, with the turns before in view. Every frame of speech is a target, those of
-the reference too, and so is the end after each stretch of speech; except in references under recording conditions and
-with wrong transcripts, which are only read.
+A conversation is a system turn with at most one reference (up to seven utterances joined), then one to six turns of
+text and speech, since a long text is spoken turn by turn with the previous turns as context. All speech frames are
+targets, including those of the reference, and so is the end of each stretch of speech. References under recording
+conditions or with wrong transcripts are input only, never targets.
 """
 
 from collections import defaultdict
@@ -19,18 +19,18 @@ from engine.families.s2.prompt import PromptBuilder
 from training.dual_ar.transcripts import damaged
 
 IGNORED = -100
-# Shares of the examples by number of utterances in the reference (from 0) and number of turns (from 1).
+# Probabilities of the number of utterances in the reference (from 0) and the number of turns (from 1).
 REFERENCE_SHARES = (0.04, 0.44, 0.22, 0.14, 0.06, 0.04, 0.03, 0.03)
 TURN_SHARES = (0.55, 0.20, 0.09, 0.06, 0.05, 0.05)
-RECORDED_SHARE = 0.4  # of the references that have codes under recording conditions
-DAMAGED_SHARE = 0.15  # of the references: their transcripts are wrong
+RECORDED_SHARE = 0.4  # of the references with recorded codes: these codes are used
+DAMAGED_SHARE = 0.15  # of the references: the transcript is damaged
 
 
 @dataclass(frozen=True)
 class Utterance:
-    """One coded utterance: phone tokens as one string, codes `[K, T]`, and for each frame the index of its phone.
+    """One encoded utterance: phone tokens as one string, codes `[K, T]`, and for each frame the index of its phone.
 
-    recorded: codes `[K, T]` of the same speech under recording conditions, for references; never a target.
+    recorded: codes `[K, T]` of the same speech under recording conditions. Used in references, never as a target.
     """
 
     speaker: int
@@ -42,9 +42,9 @@ class Utterance:
 
 @dataclass(frozen=True)
 class Example:
-    columns: Tensor  # [K + 1, L] what the model reads
-    targets: Tensor  # [L] semantic index or `end` where the next column is speech or its end, else IGNORED
-    guide: Tensor  # [L] position of the phone that the next frame speaks, or -1
+    columns: Tensor  # [K + 1, L] input of the model
+    targets: Tensor  # [L] semantic index (or the semantic size for the end) of the next column, else IGNORED
+    guide: Tensor  # [L] position of the phone spoken in the next frame, or -1
 
 
 @dataclass(frozen=True)
@@ -67,15 +67,15 @@ class ConversationBuilder:
         as_recorded: bool = False,
         transcript: str | None = None,
     ) -> Example:
-        """One example from the utterances of the reference and those of the turns, all of one speaker.
+        """Build one example from the utterances of the reference and of the turns, all of one speaker.
 
-        as_recorded: use the reference's codes under recording conditions; these are not targets.
-        transcript: of the reference, in phones, instead of the right one; its codes are not targets then.
+        as_recorded: use the reference's codes under recording conditions, which are not targets.
+        transcript: wrong transcript of the reference, in phones. The reference's codes are not targets then.
         """
         if as_recorded:
             reference = [u if u.recorded is None else replace(u, codes=u.recorded) for u in reference]
         pieces: list[Tensor] = []
-        spoken: list[Utterance | None] = []  # None where the text tells nothing of the speech
+        spoken: list[Utterance | None] = []  # None where the transcript does not match the speech
         if reference:
             joined = PromptReference(
                 " ".join(u.phones for u in reference) if transcript is None else transcript,
@@ -109,7 +109,7 @@ class ConversationBuilder:
         return targets
 
     def _guide(self, tokens: Tensor, spoken: Sequence[Utterance | None]) -> Tensor:
-        """Positions in the columns of the phone of each next frame, by walking text and speech in order."""
+        """Return, for each column, the position of the phone spoken in the next frame, or -1."""
         guide = torch.full_like(tokens, -1)
         is_frame = ((tokens >= self._start) & (tokens < self._start + self._size)).numpy()
         edges = np.flatnonzero(np.diff(is_frame.astype(np.int8), prepend=0))
@@ -143,7 +143,7 @@ def _join(parts: Sequence[Utterance]) -> Utterance:
 
 
 def collate(examples: Sequence[Example]) -> Batch:
-    """Collate, right-padded: attention is causal and padded targets are ignored, so padding has no effect."""
+    """Collate examples with right padding. Attention is causal and padded targets are ignored, so it has no effect."""
     longest = max(e.columns.shape[1] for e in examples)
 
     def pad(x: Tensor, value: int) -> Tensor:
@@ -157,7 +157,7 @@ def collate(examples: Sequence[Example]) -> Batch:
 
 
 class ConversationSampler:
-    """Endless batches of about `positions` positions each, lengths alike within a batch."""
+    """Endless sampler of batches of at most about `positions` positions, with examples of similar length."""
 
     def __init__(
         self, utterances: Sequence[Utterance], builder: ConversationBuilder, positions: int, seed: int
@@ -187,7 +187,7 @@ class ConversationSampler:
         same = self._by_speaker[target.speaker]
         parts = int(self._rng.choice(len(REFERENCE_SHARES), p=REFERENCE_SHARES))
         turns = 1 + int(self._rng.choice(len(TURN_SHARES), p=TURN_SHARES))
-        count = min(len(same), parts + turns)  # one more than wanted: the target may be among them
+        count = min(len(same), parts + turns)  # one more than needed, because the target may be among them
         chosen = [same[i] for i in self._rng.choice(len(same), count, replace=False)]
         others = [u for u in chosen if u is not target][: parts + turns - 1]
         reference, before = others[:parts], others[parts:]

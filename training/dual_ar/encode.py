@@ -1,10 +1,10 @@
-"""Encode the corpus with the frozen encoder, for training the dual AR.
+"""Encode the corpus with the codec's encoder, for training the dual AR.
 
     python -m training.dual_ar.encode --work DIR --codec FOLDER
 
 Writes `codes-NNN-V.npz` for each shard of the corpus and each variant V, except existing ones. Variant 0 is the
-unchanged speech. In the others each speaker is played faster or slower, which makes a new speaker: pitch, vocal tract
-and tempo change together. `recorded-NNN.npz` are codes of the same speech under recording conditions, for
+unchanged speech. In the others, each speaker is played faster or slower, which creates a new speaker: pitch, vocal
+tract and tempo change together. `recorded-NNN.npz` holds codes of the unchanged speech under recording conditions, for
 references.
 """
 
@@ -36,7 +36,7 @@ VARIANT_STRIDE = 10_000  # separates the speakers of different variants
 
 @dataclass(frozen=True)
 class CodedCorpus:
-    """Encoded utterances, and the sizes of their codec."""
+    """Encoded utterances and the sizes of their codec."""
 
     train: list[Utterance]
     held_out: list[Utterance]
@@ -47,7 +47,7 @@ class CodedCorpus:
 
     @classmethod
     def load(cls, folder: Path) -> "CodedCorpus":
-        """Load all encoded shards in `folder`, without held-out speakers and sentences in the training part."""
+        """Load all encoded shards in `folder`. `train` excludes held-out speakers and sentences."""
         meta = json.loads((folder / "codec.json").read_text())
         train: list[Utterance] = []
         held_out: list[Utterance] = []
@@ -79,13 +79,13 @@ class CodedCorpus:
 
 
 def phone_of_frames(times: Sequence[float], frames: int, frame_rate: float) -> np.ndarray:
-    """For each frame, the index of the token spoken at its centre: `[frames]` int16."""
+    """Return, for each frame, the index of the token spoken at its centre: `[frames]` int16."""
     centres = (np.arange(frames) + 0.5) / frame_rate
     return np.clip(np.searchsorted(np.asarray(times), centres, side="right") - 1, 0, len(times) - 1).astype(np.int16)
 
 
 def speed_of(speaker: int, variant: int) -> Fraction:
-    """Playback speed of a speaker in a variant; 1 in variant 0."""
+    """Return the playback speed of a speaker in a variant; 1 in variant 0."""
     if variant == 0:
         return Fraction(1)
     rng = np.random.default_rng([speaker, variant])
@@ -94,7 +94,7 @@ def speed_of(speaker: int, variant: int) -> Fraction:
 
 
 def _recorded_codes(path: Path) -> np.ndarray | None:
-    """Codes of the same shard under recording conditions, if `path` is of variant 0 and they exist."""
+    """Load the codes of the same shard under recording conditions, if `path` is of variant 0 and they exist."""
     _, shard, variant = path.stem.split("-")
     beside = path.with_name(f"recorded-{shard}.npz")
     if variant != "0" or not beside.exists():
@@ -105,7 +105,7 @@ def _recorded_codes(path: Path) -> np.ndarray | None:
 
 
 def encode_shard(encoder: CodecEncoder, utterances: list[SpokenUtterance], variant: int) -> dict[str, np.ndarray]:
-    """Codes of one shard, utterances in their given order, with their labels."""
+    """Encode the utterances of one shard in the given order. Return their codes and labels."""
     rate = encoder.config.frame_rate
     kept = encode_waves(encoder, [_played(u, speed_of(u.speaker, variant)) for u in utterances])
     return {
@@ -124,14 +124,14 @@ def encode_shard(encoder: CodecEncoder, utterances: list[SpokenUtterance], varia
 
 
 def encode_recorded(encoder: CodecEncoder, utterances: list[SpokenUtterance], shard: int) -> dict[str, np.ndarray]:
-    """Codes of one shard under recording conditions, frame-aligned with those of variant 0."""
+    """Encode one shard under recording conditions. The codes are frame-aligned with those of variant 0."""
     rng = np.random.default_rng([shard, 77])
     waves = [recorded(_played(u, Fraction(1)), encoder.config.sample_rate, rng) for u in utterances]
     return {"codes": np.concatenate(encode_waves(encoder, waves), axis=1)}
 
 
 def encode_waves(encoder: CodecEncoder, waves: list[np.ndarray]) -> list[np.ndarray]:
-    """Codes `[K, T]` int16 of each waveform, encoded in batches of similar length."""
+    """Encode waveforms in batches of similar length. Return codes `[K, T]` int16 of each."""
     config, device = encoder.config, next(encoder.parameters()).device
     coded: dict[int, np.ndarray] = {}
     order = sorted(range(len(waves)), key=lambda i: len(waves[i]))
@@ -149,7 +149,7 @@ def encode_waves(encoder: CodecEncoder, waves: list[np.ndarray]) -> list[np.ndar
 
 
 def _played(utterance: SpokenUtterance, speed: Fraction) -> np.ndarray:
-    """Samples in [-1, 1], float32, played at `speed`."""
+    """Return the samples played at `speed`, float32 in [-1, 1]."""
     wave = np.asarray(utterance.audio(), dtype=np.float32) / 32768.0
     return wave if speed == 1 else resample_poly(wave, speed.denominator, speed.numerator).astype(np.float32)
 
@@ -184,7 +184,7 @@ def encode(work: Path, codec: Path, variants: int) -> None:
 
 
 def keep(target: Path, utterances: list[SpokenUtterance], make: Callable[[], dict[str, np.ndarray]]) -> None:
-    """Save the result of `make` for these utterances, unless it exists."""
+    """Save the result of `make` for these utterances, unless `target` exists."""
     if target.exists() or not utterances:
         return
     started = time.monotonic()

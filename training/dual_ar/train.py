@@ -1,10 +1,11 @@
-"""Train the dual AR of the bundled model on coded speech.
+"""Train the dual AR of the bundled model on encoded speech.
 
     python -m training.dual_ar.train --work DIR --minutes 90 [--from RELEASE]
 
-Losses: next semantic token or end (cross-entropy), residual codes of a sample of the frames, and, early on, a guide
-that makes one attention head attend to the phone being spoken. Inputs are randomly corrupted, so that the model
-learns to continue after its own errors. Checkpoints every few minutes; a restarted run resumes.
+Losses: cross-entropy of the next semantic token or end, cross-entropy of the residual codes for a sample of the frames,
+and, early on, a guide loss that makes one attention head attend to the phone being spoken. Inputs are randomly
+corrupted so that the model learns to recover from its own errors. A checkpoint is saved every five minutes; a restarted
+run resumes from it.
 """
 
 import argparse
@@ -29,20 +30,20 @@ from training.dual_ar.conversations import IGNORED, Batch, ConversationBuilder, 
 from training.dual_ar.encode import CodedCorpus
 from training.tokenizer import save_tokenizer
 
-CONTINUED_RATE = 4e-4  # the learning rate of a run that begins with a release
-GUIDED_HEAD = 0  # of queries; its keys are the first group's
+CONTINUED_RATE = 4e-4  # learning rate of a run that continues from a release
+GUIDED_HEAD = 0  # a query head; it shares the first key head
 
 
 @dataclass(frozen=True)
 class Recipe:
     minutes: float
-    steps: float = math.inf  # the run ends at its minutes or its steps, whichever come first
-    positions: int = 3072  # of a batch
+    steps: float = math.inf  # the run ends after its minutes or its steps, whichever comes first
+    positions: int = 3072  # per batch
     learning_rate: float = 1.5e-3
     warmup_steps: int = 150
     weight_decay: float = 0.05
     clip: float = 1.0
-    fast_share: float = 0.3  # of the frames, for the Fast AR's loss
+    fast_share: float = 0.3  # fraction of the frames used for the Fast AR's loss
     fast_weight: float = 2.0
     corrupt_tokens: float = 0.12
     corrupt_codes: float = 0.15
@@ -53,7 +54,7 @@ class Recipe:
 
 
 def bundled_config(vocab_size: int, semantic_start: int, semantic_size: int, num_codebooks: int) -> DualARConfig:
-    """The sizes of the bundled model; everything else is S2-Pro's."""
+    """Return the config of the bundled model: S2-Pro's, with other sizes."""
     slow = TransformerConfig(
         vocab_size=vocab_size,
         n_layer=6,
@@ -98,7 +99,7 @@ def initialise(stack: nn.Module, layers: int) -> None:
 
 
 class DualAR(nn.Module):
-    """Both stacks and their losses."""
+    """The Slow and the Fast AR with their losses."""
 
     def __init__(self, config: DualARConfig, end_id: int, residual_size: int, guide_layer: int) -> None:
         super().__init__()
@@ -108,7 +109,7 @@ class DualAR(nn.Module):
         self.config, self.residual_size, self.guide_layer = config, residual_size, guide_layer
 
     def drop_out(self, share: float) -> None:
-        """Add dropout after every attention and feed-forward; the engine's layers have none."""
+        """Add dropout after every attention and feed-forward module; the engine's layers have none."""
 
         def hook(module: nn.Module, _inputs: object, output: Tensor) -> Tensor:
             return F.dropout(output, share, module.training)
@@ -137,7 +138,7 @@ class DualAR(nn.Module):
         columns = batch.columns
         if training:
             columns = self.corrupt(columns, recipe.corrupt_tokens, recipe.corrupt_codes)
-        # The Slow AR's forward, inlined to keep the input of the guided layer.
+        # The Slow AR's forward pass, inlined to keep the input of the guided layer.
         x, rope = self.slow.embed(columns), self.slow.rope[: columns.shape[2], None]
         for i, block in enumerate(self.slow.layers):
             if i == self.guide_layer:
@@ -162,7 +163,7 @@ class DualAR(nn.Module):
         }
 
     def _guide_loss(self, x: Tensor, rope: Tensor, guide: Tensor) -> Tensor:
-        """- log of the guided head's attention mass within one phone of the one being spoken, capped."""
+        """Return the capped negative log of the guided head's attention mass within one phone of the spoken one."""
         q, k, _ = self.slow.layers[self.guide_layer].attention.project(x, rope)
         scores = (q[:, GUIDED_HEAD] @ k[:, GUIDED_HEAD].transpose(1, 2)).float() / math.sqrt(q.shape[-1])
         position = torch.arange(scores.shape[1], device=scores.device)
@@ -175,7 +176,7 @@ class DualAR(nn.Module):
 
 
 def release_name(name: str) -> str:
-    """What a release calls a tensor of `DualAR`: S2-Pro's name."""
+    """Return the name of a `DualAR` tensor in a release, which is S2-Pro's name."""
     stack, _, rest = name.partition(".")
     if rest.startswith("codebook_embeddings."):
         return f"audio_decoder.{rest}"
@@ -183,9 +184,9 @@ def release_name(name: str) -> str:
 
 
 def load_release(model: DualAR, release: Path) -> None:
-    """Begin with the weights of a release that `training/export.py` wrote.
+    """Load the weights of a release written by `training/export.py`.
 
-    Raises RuntimeError when its sizes are others.
+    Raises RuntimeError when its sizes differ from the model's.
     """
     stored = load_file(release / "model.safetensors")
     tensors = {name.replace(".fast_project_in.", ".project_in."): tensor for name, tensor in stored.items()}
@@ -193,7 +194,7 @@ def load_release(model: DualAR, release: Path) -> None:
 
 
 def train(work: Path, recipe: Recipe, threads: int, source: Path | None = None) -> None:
-    """Train until the recipe's end; a stopped run resumes. source: a release to begin with, instead of from nothing."""
+    """Train to the end of the recipe; a stopped run resumes. A new run starts from the release `source`, if given."""
     torch.manual_seed(recipe.seed)
     if threads:
         torch.set_num_threads(threads)
@@ -278,7 +279,7 @@ def train(work: Path, recipe: Recipe, threads: int, source: Path | None = None) 
 
 
 def _halved(device: str) -> torch.autocast:
-    """Products in bf16 where the machine has them: a CPU without AVX-512 takes fifty times as long for them."""
+    """Return an autocast to bf16, disabled on a CPU without AVX-512, where bf16 is fifty times slower."""
     has = device != "cpu" or torch.backends.cpu.get_cpu_capability() == "AVX512"
     return torch.autocast(device, torch.bfloat16, enabled=has)
 
@@ -301,7 +302,7 @@ def _validate(model: DualAR, batches: list[Batch], recipe: Recipe, device: str) 
 
 
 def _save(path: Path, model: DualAR, optimiser: torch.optim.Optimizer, step: int, elapsed: float) -> None:
-    """Save atomically: a kill at any moment leaves the previous checkpoint intact."""
+    """Save a checkpoint atomically: a kill at any moment leaves the previous one intact."""
     partial = path.with_suffix(".partial")
     torch.save(
         {"model": model.state_dict(), "optimiser": optimiser.state_dict(), "step": step, "elapsed": elapsed},

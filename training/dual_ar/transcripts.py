@@ -1,7 +1,7 @@
 """Wrong transcripts of references: too short, too long, or missing.
 
-People give the words of half a clip, or more than it holds. The dual AR reads such a transcript beside the right
-codes, so that it takes the pace from the sound and not from the number of words.
+Users transcribe half a clip, or more than it contains. Training with wrong transcripts beside the right codes makes the
+dual AR take its pace from the codes and not from the number of words.
 """
 
 import numpy as np
@@ -10,11 +10,11 @@ from engine.text.english.pronunciation import WORD_BREAK
 
 _KINDS = ("short", "long", "missing")
 _CHANCES = (0.5, 0.3, 0.2)
-_KEPT = 0.15, 0.75  # share of the words of a transcript that is too short
+_KEPT = 0.15, 0.75  # fraction of the words kept in a transcript that is too short
 
 
 def damaged(phones: str, other: str, rng: np.random.Generator) -> str:
-    """A wrong transcript for speech with these phones; `other` is what was not said."""
+    """Return a wrong transcript for speech with these phones; `other` are phones that were not said."""
     kind = rng.choice(_KINDS, p=_CHANCES)
     if kind == "missing":
         return ""

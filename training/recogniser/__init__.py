@@ -1,1 +1,1 @@
-"""A phone recogniser: it times the phones of training speech, and judges speech."""
+"""A phone recogniser, which aligns phones in training speech and evaluates speech."""

@@ -1,4 +1,4 @@
-"""The times of known phones in speech, by the phone recogniser (CTC segmentation, Kürzinger et al., 2020)."""
+"""Forced alignment of known phones by the phone recogniser (CTC segmentation, Kürzinger et al., 2020)."""
 
 from pathlib import Path
 
@@ -11,20 +11,20 @@ from engine.text.english.pronunciation import PHONES
 from training.recogniser.model import BLANK, FRAME_SECONDS, RATE, LogMel, Recogniser
 
 WEIGHTS = Path(__file__).parents[2] / "benchmarks" / "data" / "recogniser.safetensors"
-_LEAST = -2.5  # mean log-probability of the phones: below, something else is said
+_LEAST = -2.5  # mean log-probability of the phones below which the speech has other phones
 
 
 class Aligner:
-    """Finds phones where a teacher does not tell their times."""
+    """Aligner of phones for teachers that do not report phone times."""
 
     def __init__(self, weights: Path = WEIGHTS) -> None:
         self._model, self._mel = Recogniser.load(weights), LogMel()
 
     @torch.inference_mode()
     def segments(self, samples: NDArray[np.float32], sample_rate: int, phones: list[str]) -> list[tuple[str, float]]:
-        """(phone, end in seconds) of mono samples [n] in [-1, 1], `pau` for silence before and after.
+        """Align `phones` to mono samples [n] in [-1, 1]. Return (phone, end in seconds), with `pau` at both ends.
 
-        Empty when the speech is too short for the phones or has others.
+        The list is empty when the speech is too short for the phones or has other phones.
         """
         wave = AF.resample(torch.from_numpy(np.ascontiguousarray(samples, dtype=np.float32)), sample_rate, RATE)
         scores = self._model(self._mel(wave)[None]).log_softmax(-1)
@@ -40,7 +40,7 @@ class Aligner:
 
 
 def _with_ends(phones: list[str], starts: list[int], last: int, frames: int) -> list[tuple[str, float]]:
-    """A phone lasts from a frame before its peak to the next one's start."""
+    """Convert CTC spans to phone ends. A phone lasts from one frame before its span to the start of the next phone."""
     begins = [max(0, start - 1) * FRAME_SECONDS for start in starts]
     ends = [*begins[1:], min(frames, last + 2) * FRAME_SECONDS]
     return [("pau", begins[0]), *zip(phones, ends, strict=True), ("pau", frames * FRAME_SECONDS)]

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 
 def edits(truth: Sequence[str], guess: Sequence[str]) -> int:
-    """The Levenshtein distance: the fewest insertions, deletions and substitutions that turn one into the other."""
+    """Return the Levenshtein distance: the least number of insertions, deletions and substitutions."""
     row = list(range(len(guess) + 1))
     for i, token in enumerate(truth, start=1):
         diagonal, row[0] = row[0], i

@@ -2,8 +2,8 @@
 2006).
 
 Its blocks are those of ConvNeXt (Liu et al., 2022) in one dimension. Its receptive field is limited to 0.4 s on
-either side: a network with a longer one learns likely sentences and outputs what should have been said instead of
-what was said.
+either side: with a longer one, the network learns likely sentences and outputs the intended phones instead of the
+spoken ones.
 """
 
 from pathlib import Path
@@ -18,19 +18,19 @@ from torch import Tensor, nn
 from engine.text.english.pronunciation import PHONES
 
 RATE = 16_000  # Hz
-FRAME_SECONDS = 0.02  # between two output frames
-BLANK = len(PHONES)  # the class for no new phone
+FRAME_SECONDS = 0.02  # per output frame
+BLANK = len(PHONES)  # the CTC blank
 _MELS, _FFT, _HOP = 64, 512, 160
 _WIDTH, _BLOCKS, _KERNEL = 192, 6, 7
-_LEVEL = 0.1  # root mean square
-_FLOOR = 1e-4  # of a mel band's power: what is softer is silence
-_SCALE = 0.4  # brings the features' deviation near 1
+_LEVEL = 0.1  # RMS after normalisation
+_FLOOR = 1e-4  # added to the power of each mel band
+_SCALE = 0.4  # scales the features to about unit deviation
 
 
 class LogMel(nn.Module):
-    """Samples `[n]` at 16 kHz → features `[T, 64]`, one frame each 10 ms.
+    """Log-mel features `[T, 64]` of samples `[n]` at 16 kHz, one frame per 10 ms.
 
-    Level and the mean of each band are removed, and with them loudness, distance and the microphone's response.
+    The level and the mean of each band are removed, and with them loudness, distance and the microphone's response.
     `stretch` multiplies the bands' frequencies: 1.1 simulates a speaker with a longer vocal tract.
     """
 
@@ -41,7 +41,7 @@ class LogMel(nn.Module):
         self.register_buffer("_window", torch.hann_window(400), persistent=False)
 
     def forward(self, wave: Tensor) -> Tensor:
-        power = wave.square().mean().clamp(min=1e-10)  # the root has no gradient at zero
+        power = wave.square().mean().clamp(min=1e-10)  # the square root has no gradient at zero
         wave = wave * (_LEVEL / (power.sqrt() + 1e-5))
         spectrum = torch.stft(
             wave, _FFT, _HOP, 400, self.get_buffer("_window"), pad_mode="constant", return_complex=True
@@ -60,14 +60,14 @@ class _Block(nn.Module):
         self.contract = nn.Linear(2 * _WIDTH, _WIDTH)
 
     def forward(self, hidden: Tensor) -> Tensor:
-        """`[B, T, C]` → the same."""
+        """Map `[B, T, C]` to `[B, T, C]`."""
         around = self.norm(self.depthwise(hidden.mT).mT)
         added: Tensor = self.contract(F.gelu(self.expand(around)))
         return hidden + added
 
 
 class Recogniser(nn.Module):
-    """Features → logits of `PHONES` and, last, of the blank."""
+    """Network from features to logits of `PHONES`, followed by the blank."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -77,29 +77,29 @@ class Recogniser(nn.Module):
         self.output = nn.Linear(_WIDTH, len(PHONES) + 1)
 
     def maps(self, features: Tensor) -> list[Tensor]:
-        """Features `[B, T, 64]` → the outputs of all layers `[B, (T + 1) // 2, 192]`, a frame each 20 ms."""
+        """Return the outputs of all layers `[B, (T + 1) // 2, 192]` for features `[B, T, 64]`, one frame per 20 ms."""
         found = [self.first(features.mT).mT]
         for block in self.blocks:
             found.append(block(found[-1]))
         return [*found, self.norm(found[-1])]
 
     def hidden(self, features: Tensor) -> Tensor:
-        """Features `[B, T, 64]` → the last of their maps."""
+        """Return the last of the `maps` of features `[B, T, 64]`."""
         return self.maps(features)[-1]
 
     def forward(self, features: Tensor) -> Tensor:
-        """Features `[B, T, 64]` → logits `[B, (T + 1) // 2, 41]`."""
+        """Return logits `[B, (T + 1) // 2, 41]` for features `[B, T, 64]`."""
         logits: Tensor = self.output(self.hidden(features))
         return logits
 
     def save(self, path: Path) -> None:
-        """Save the weights in fp16, with their list of phones."""
+        """Save the weights in fp16, with the list of phones."""
         tensors = {name: tensor.to(torch.float16).contiguous() for name, tensor in self.state_dict().items()}
         save_file(tensors, path, metadata={"phones": " ".join(PHONES)})
 
     @classmethod
     def load(cls, path: Path) -> "Recogniser":
-        """Load weights saved by `save`; computes in fp32. Raises ValueError when they are for other phones."""
+        """Load weights saved by `save`, as fp32. Raises ValueError when they are for another list of phones."""
         with safe_open(path, framework="pt") as file:
             if (file.metadata() or {}).get("phones") != " ".join(PHONES):
                 raise ValueError(f"{path} tells other phones apart; train it anew: python -m training.recogniser.train")
@@ -110,6 +110,6 @@ class Recogniser(nn.Module):
 
 
 def decode(logits: Tensor) -> list[str]:
-    """The phones of logits `[T, 41]`: the likeliest of each frame, repetitions and blanks dropped."""
+    """Decode logits `[T, 41]` greedily: the likeliest phone of each frame, without repetitions and blanks."""
     best = torch.unique_consecutive(logits.argmax(-1)).tolist()
     return [PHONES[value] for value in best if value != BLANK]

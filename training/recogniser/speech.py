@@ -1,13 +1,13 @@
-"""Speech for the phone recogniser: the same teachers, with other speakers and sentences.
+"""Training speech for the phone recogniser: the teachers of the model's corpus, with other speakers and sentences.
 
 Writes shards of five minutes, `speech-NN.npz`. A shard depends only on its number. Existing shards are kept, so a run
 can be interrupted, and more minutes add shards.
 
-The recogniser evaluates the bundled model, so it must not share the model's training data: sentences are drawn from
-another seed, and no speaker is in the corpus. One sentence in five goes through a warp of another seed. Because WORLD
-takes most of the time, the others are the teacher's speech resampled, which changes pitch and spectral envelope
-together. The recogniser's data includes the teacher that is held out from the model, because it must recognise all
-evaluated voices.
+The recogniser evaluates the bundled model, so it must not share the model's training data: sentences are drawn with
+another seed, and no speaker is in the corpus. One sentence in five, except espeak-ng's, is warped, also with another
+seed. The others are only resampled, which changes pitch and spectral envelope together, because WORLD takes most of the
+time. The data includes the teacher that is held out from the model, because the recogniser must handle all evaluated
+voices.
 """
 
 import itertools
@@ -30,22 +30,22 @@ from training.speech.speakers import HELD_OUT_TEACHER, Engine, Speaker, speakers
 from training.speech.synthesize import LEXICON, align, warp
 
 RATE = 16_000  # Hz
-SPEAKERS = "judge"  # the seed of its warps
+SPEAKERS = "judge"  # the seed of the warps
 SHARES: dict[Engine, float] = {"flite": 0.65, "festival": 0.25, "espeak": 0.10}
-_SEED = 77_000  # the same kinds of sentences as in training, identical only by chance
+_SEED = 77_000  # gives the same kinds of sentences as in the corpus, identical only by chance
 _SHARD_SECONDS = 300
 _BATCH = 60  # sentences rendered at a time
 _WARPED = 0.2
-_READ = 0.8, 1.3  # times as fast
-_LEAD, _TAIL = 0.08, 0.12  # s of what is around the phones
+_READ = 0.8, 1.3  # range of the playback speed
+_LEAD, _TAIL = 0.08, 0.12  # s kept before the first and after the last phone
 _LENGTH = 0.8, 6.0  # s
 _WORDS_PER_MINUTE = 165  # of espeak-ng
 
 
 @dataclass(frozen=True)
 class Utterance:
-    """Samples float32 `[n]` in [-1, 1] at 16 kHz; phones as numbers in `PHONES`, int64 `[P]`, and the seconds at
-    which they start, float32 `[P]`."""
+    """Samples float32 `[n]` in [-1, 1] at 16 kHz; phones as indices into `PHONES`, int64 `[P]`, and their starts in
+    seconds, float32 `[P]`."""
 
     samples: NDArray[np.float32]
     phones: NDArray[np.int64]
@@ -53,7 +53,7 @@ class Utterance:
 
 
 def cast() -> list[Speaker]:
-    """The speakers: all warped speakers of another seed, including those of the held-out teacher."""
+    """Return the speakers: the warped ones of another seed, without held-out ones except the held-out teacher's."""
     known = [speaker for speaker in speakers(SPEAKERS) if speaker.engine in SHARES]
     warped = [speaker for speaker in known if speaker.engine == "espeak" or speaker.pitch != 1.0]
     return [speaker for speaker in warped if not speaker.held_out or speaker.voice == HELD_OUT_TEACHER]
@@ -63,7 +63,7 @@ Line = tuple[str, Speaker]
 
 
 def lines(shard: int, lexicon: Lexicon) -> Iterator[Line]:
-    """Endless sentences and speakers: synthesizers by their shares, speakers in turn."""
+    """Yield sentences and speakers endlessly: synthesizers by their shares, speakers in turn."""
     rng = random.Random(f"recogniser {shard}")
     turns = {}
     for engine in SHARES:
@@ -76,14 +76,14 @@ def lines(shard: int, lexicon: Lexicon) -> Iterator[Line]:
 
 
 class Booth:
-    """All synthesizers, and the lexicon for their phones. One per process."""
+    """The synthesizers, and the lexicon of their phones. One per process."""
 
     def __init__(self) -> None:
         self.lexicon = Lexicon.load(LEXICON)
         self._flite, self._festival, self._espeak = teachers.Flite(), teachers.Festival(), teachers.Espeak()
 
     def render(self, shard: int, seconds: float) -> list[Utterance]:
-        """At least a number of seconds of speech, determined by the shard's number."""
+        """Render at least `seconds` of speech, which depends only on the shard's number."""
         source, rng = lines(shard, self.lexicon), random.Random(f"recogniser rendering {shard}")
         made: list[Utterance] = []
         while sum(len(each.samples) for each in made) < seconds * RATE:
@@ -107,7 +107,7 @@ class Booth:
             yield from zip(group, self._festival.say_all([text for text, _ in group], voice), strict=True)
 
     def _finished(self, line: Line, said: teachers.Utterance, rng: random.Random) -> Utterance | None:
-        """The finished utterance; None when it is too short or too long, or without clear phones."""
+        """Return the finished utterance, or None when it is too short or too long or has fewer than three phones."""
         text, speaker = line
         tokens = self.lexicon.phones(text).split()
         if len([1 for phone, _ in said.segments if phone != "pau"]) < 3:
@@ -125,7 +125,7 @@ class Booth:
 
 
 def _voiced(said: teachers.Utterance, speaker: Speaker, rng: random.Random) -> tuple[NDArray[np.float32], float]:
-    """The teacher's speech in another voice at 16 kHz, and its speed factor."""
+    """Return the teacher's speech in another voice at 16 kHz, and its speed factor."""
     wave = said.samples.astype(np.float64) / 32768
     if speaker.engine != "espeak" and rng.random() < _WARPED:
         return warp(resampled(wave, said.sample_rate, RATE), RATE, speaker, speaker.tempo).astype(
@@ -136,7 +136,7 @@ def _voiced(said: teachers.Utterance, speaker: Speaker, rng: random.Random) -> t
 
 
 def save(path: Path, made: list[Utterance]) -> None:
-    """Save the utterances concatenated, with their ends. The file is replaced atomically."""
+    """Save the utterances concatenated, with their ends. Replace the file atomically."""
     unfinished = path.with_name(f"unfinished-{path.name}")
     np.savez(
         unfinished,
@@ -159,7 +159,7 @@ def load(path: Path) -> list[Utterance]:
 
 
 def make(folder: Path, minutes: float) -> list[Path]:
-    """The shards for a number of minutes of speech in `folder`; missing ones are made."""
+    """Make the missing shards for `minutes` of speech in `folder`. Return the paths of all shards."""
     folder.mkdir(parents=True, exist_ok=True)
     paths = [folder / f"speech-{shard:02d}.npz" for shard in range(math.ceil(minutes * 60 / _SHARD_SECONDS))]
     booth: Booth | None = None

@@ -6,9 +6,9 @@ Makes its speech under `DIR/recogniser` (`training/recogniser/speech.py`), and w
 `benchmarks/data/recogniser.safetensors`, where `benchmarks/judges/phones.py` reads them. The same speech and seed
 give the same weights on the same machine.
 
-Teachers are clean, but the evaluated speech comes through a codec. So half of the utterances get recording
-conditions, all get another tempo, and their spectra are roughened, blurred and masked: vocoder artefacts must not
-count as other phones.
+The teachers' speech is clean, but the evaluated speech comes from a codec. Therefore half of the utterances get
+recording conditions, all get another tempo, and their spectra are roughened, blurred and masked, so that codec
+artefacts do not count as phone errors.
 """
 
 import argparse
@@ -35,18 +35,21 @@ from training.speech.synthesize import DEFAULT_WORK
 OUT = Path(__file__).parents[2] / "benchmarks" / "data" / "recogniser.safetensors"
 _BATCH = 12
 _RATE, _DECAY = 2e-3, 1e-2
-_TIMED = 0.5  # weight of the per-frame phone loss, which aligns CTC early
+_TIMED = 0.5  # weight of the per-frame phone loss, which helps CTC to align early in training
 _IGNORED = -100
-_LAST_PHONE = 0.1  # s: starts of phones are known, so are the ends of all but the last
+_LAST_PHONE = 0.1  # s; assumed length of the last phone, whose end is unknown
 _CHECKED = 25  # one utterance in this many is held out for checking
 _SLOWEST, _FASTEST = 0.88, 1.14
-_STRETCHES = 0.86, 0.93, 1.0, 1.07, 1.14  # of the frequencies, as between vocal tracts
+_STRETCHES = 0.86, 0.93, 1.0, 1.07, 1.14  # frequency factors that simulate other vocal tract lengths
 
 
 @dataclass(frozen=True)
 class Batch:
-    """features `[B, T, 64]` padded with 0; frames of each in the network's output `[B]`; phones end to end, and how
-    many are of each `[B]`; the phone of each output frame `[B, T']`, where it is known."""
+    """A training batch.
+
+    features: `[B, T, 64]`, padded with 0. frames: output frames of each utterance `[B]`. phones: concatenated. counts:
+    phones of each utterance `[B]`. timed: the phone of each output frame `[B, T']`, `_IGNORED` where unknown.
+    """
 
     features: Tensor
     frames: Tensor
@@ -56,7 +59,7 @@ class Batch:
 
 
 class Trainer:
-    """The network with its optimiser, and an auxiliary head for phones by time that is not saved."""
+    """The network with its optimiser, and an auxiliary head for per-frame phones that is not saved."""
 
     def __init__(self, steps: int, seed: int = 0) -> None:
         torch.manual_seed(seed)
@@ -67,7 +70,7 @@ class Trainer:
         self._schedule = torch.optim.lr_scheduler.OneCycleLR(self._optimiser, _RATE, total_steps=steps, pct_start=0.15)
 
     def step(self, batch: Batch) -> float:
-        """One step; returns the loss before it."""
+        """Run one training step. Return the loss."""
         self.model.train()
         hidden = self.model.hidden(batch.features)
         chances = self.model.output(hidden).log_softmax(-1).transpose(0, 1)
@@ -83,19 +86,19 @@ class Trainer:
 
 
 class Ears:
-    """Converts utterances to batches, with new random conditions each time."""
+    """Converter of utterances to batches, with new random conditions each time."""
 
     def __init__(self, seed: int = 0) -> None:
         self._mel, self._rng = LogMel(), np.random.default_rng(seed)
         self._stretched = [LogMel(stretch) for stretch in _STRETCHES]
 
     def batch(self, utterances: Sequence[Utterance]) -> Batch:
-        """A batch of utterances under random conditions."""
+        """Return a batch of utterances under random conditions."""
         disturbed = [self._disturbed(each) for each in utterances]
         return _collated(disturbed, [self._roughened(self._through_any(each)) for each in disturbed])
 
     def plain(self, utterances: Sequence[Utterance]) -> Batch:
-        """A batch of unchanged utterances."""
+        """Return a batch of unchanged utterances."""
         return _collated(utterances, [self._mel(torch.from_numpy(each.samples)) for each in utterances])
 
     def _through_any(self, each: Utterance) -> Tensor:
@@ -112,7 +115,7 @@ class Ears:
         return Utterance(samples, each.phones, (each.starts / pace).astype(np.float32))
 
     def _roughened(self, features: Tensor) -> Tensor:
-        """Simulate vocoders: fluctuating power, smeared detail, and a missing band or moment."""
+        """Simulate vocoder artefacts: noisy and blurred features, with a band and a moment masked."""
         rng, out = self._rng, features
         if rng.random() < 0.5:
             noise = torch.from_numpy(rng.standard_normal(out.shape).astype(np.float32))
@@ -141,7 +144,7 @@ def _collated(utterances: Sequence[Utterance], features: list[Tensor]) -> Batch:
 
 
 def timed_phones(utterance: Utterance, frames: int) -> NDArray[np.int64]:
-    """The phone of each output frame `[frames]`, `_IGNORED` before the first and after the last one."""
+    """Return the phone of each output frame `[frames]`, `_IGNORED` before the first and after the last one."""
     times = np.arange(frames) * FRAME_SECONDS
     places = np.searchsorted(utterance.starts, times, side="right") - 1
     named = utterance.phones[places.clip(0)]
@@ -150,7 +153,7 @@ def timed_phones(utterance: Utterance, frames: int) -> NDArray[np.int64]:
 
 
 def batches(utterances: Sequence[Utterance], ears: Ears, rng: random.Random) -> Iterator[Batch]:
-    """Every utterance once, grouped by similar length, batches in random order."""
+    """Yield every utterance once, in batches of similar length and random order."""
     ranked = sorted(utterances, key=lambda each: len(each.samples) * rng.uniform(0.9, 1.1))
     groups = [ranked[at : at + _BATCH] for at in range(0, len(ranked), _BATCH)]
     rng.shuffle(groups)
@@ -160,7 +163,7 @@ def batches(utterances: Sequence[Utterance], ears: Ears, rng: random.Random) -> 
 
 @torch.inference_mode()
 def error_rate(model: Recogniser, utterances: Sequence[Utterance]) -> float:
-    """Phone errors over phones, of unchanged utterances."""
+    """Return the phone error rate on unchanged utterances."""
     model.eval()
     ears, errors = Ears(), 0
     for each in utterances:
@@ -170,7 +173,7 @@ def error_rate(model: Recogniser, utterances: Sequence[Utterance]) -> float:
 
 
 def train(utterances: Sequence[Utterance], epochs: int, seed: int = 0) -> Recogniser:
-    """Train a recogniser for a number of epochs, with one in 25 utterances held out for checking."""
+    """Train a recogniser, with one in 25 utterances held out for checking."""
     checked = utterances[::_CHECKED]
     heard = [each for at, each in enumerate(utterances) if at % _CHECKED]
     trainer = Trainer(epochs * -(-len(heard) // _BATCH), seed)

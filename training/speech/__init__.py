@@ -1,1 +1,1 @@
-"""The training speech: sentences, the teachers that speak them, speakers, recording conditions."""
+"""The training speech: sentences, teachers (synthesizers), speakers and recording conditions."""

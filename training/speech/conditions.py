@@ -1,6 +1,6 @@
 """Recording conditions: rooms, noise, music, cheap microphones, telephones and codecs.
 
-The dual AR sees them in references only, so that it learns to copy the voice and ignore the conditions.
+The dual AR is trained with them in references only, so that it copies the voice and ignores the conditions.
 """
 
 import io
@@ -18,7 +18,7 @@ _SCALE = (0, 3, 5, 7, 10, 12, 15, 17, 19, 22, 24)  # semitones of a pentatonic s
 
 
 def recorded(wave: Wave, rate: int, rng: np.random.Generator) -> Wave:
-    """Samples `[n]` in [-1, 1] at `rate` Hz → the same number, time-aligned, under conditions drawn from `rng`."""
+    """Apply conditions drawn from `rng` to samples `[n]` in [-1, 1] at `rate` Hz. Return `[n]`, time-aligned."""
     out = wave.astype(np.float64)
     if rng.random() < 0.5:
         out = in_a_room(out, rate, rng)
@@ -58,7 +58,7 @@ def coloured(wave: NDArray[np.float64], rate: int, rng: np.random.Generator) -> 
 
 
 def band_limited(wave: NDArray[np.float64], rate: int, rng: np.random.Generator) -> NDArray[np.float64]:
-    """Limit the bandwidth, as a telephone or an old recorder does."""
+    """Limit the bandwidth, like a telephone or an old recorder."""
     high = np.exp(rng.uniform(np.log(3400), np.log(8000)))
     sections = butter(4, high, "low", fs=rate, output="sos")
     if rng.random() < 0.5:
@@ -67,7 +67,7 @@ def band_limited(wave: NDArray[np.float64], rate: int, rng: np.random.Generator)
 
 
 def noisy(wave: NDArray[np.float64], rng: np.random.Generator) -> NDArray[np.float64]:
-    """Add white to brown noise, 12 to 45 dB below the speech."""
+    """Add noise between white and brown, 12 to 45 dB below the speech."""
     spectrum = np.fft.rfft(rng.standard_normal(len(wave)))
     spectrum /= np.maximum(1, np.arange(len(spectrum))) ** rng.uniform(0, 1)
     noise = np.fft.irfft(spectrum, len(wave))
@@ -88,7 +88,7 @@ def with_music(wave: NDArray[np.float64], rate: int, rng: np.random.Generator) -
 
 
 def _plucked(hertz: float, samples: int, rate: int, rng: np.random.Generator) -> NDArray[np.float64]:
-    """A tone of eight harmonics that decays, [samples]."""
+    """Return a decaying tone of eight harmonics, [samples]."""
     time = np.arange(min(samples, 2 * rate)) / rate
     harmonics = np.arange(1, 9)[:, None]
     tones = np.sin(2 * np.pi * hertz * harmonics * time + rng.uniform(0, 2 * np.pi, (8, 1))) / harmonics
@@ -97,7 +97,7 @@ def _plucked(hertz: float, samples: int, rate: int, rng: np.random.Generator) ->
 
 
 def telephoned(wave: NDArray[np.float64], rate: int) -> NDArray[np.float64]:
-    """Send through a telephone: 8 kHz, 300 to 3,400 Hz, µ-law in eight bits (ITU-T G.711)."""
+    """Simulate a telephone: 8 kHz, 300 to 3,400 Hz, 8-bit µ-law (ITU-T G.711)."""
     narrow = resampled(wave, rate, _TELEPHONE_RATE)
     narrow = sosfilt(butter(2, (300, 3400), "band", fs=_TELEPHONE_RATE, output="sos"), narrow)
     companded = np.sign(narrow) * np.log1p(255 * np.abs(narrow).clip(0, 1)) / np.log1p(255)
@@ -107,7 +107,7 @@ def telephoned(wave: NDArray[np.float64], rate: int) -> NDArray[np.float64]:
 
 
 def at_level(wave: NDArray[np.float64], rng: np.random.Generator) -> NDArray[np.float64]:
-    """Change the level by +6 to -12 dB; overloads are clipped."""
+    """Change the level by -12 to +6 dB, and clip."""
     return np.clip(wave * 10 ** (rng.uniform(-12, 6) / 20), -1, 1)
 
 

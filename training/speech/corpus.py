@@ -1,4 +1,4 @@
-"""Read the training speech of `training/speech/synthesize.py`, and print its amounts.
+"""Read the training speech made by `training/speech/synthesize.py`, and print how much there is.
 
 python -m training.speech.corpus --work DIR
 """
@@ -17,7 +17,7 @@ SAMPLE_RATE = 22050  # Hz
 
 @dataclass(frozen=True)
 class Utterance:
-    """One utterance. `times` are the seconds at which `tokens` start, `samples` is its length."""
+    """One utterance. `times` are the starts of `tokens` in seconds, `samples` is the length."""
 
     text: str
     tokens: list[str]
@@ -31,18 +31,18 @@ class Utterance:
     shard_audio: np.ndarray = field(repr=False, compare=False)
 
     def audio(self) -> np.ndarray:
-        """Its int16 samples at 22,050 Hz, memory-mapped."""
+        """Return the int16 samples at 22,050 Hz, memory-mapped."""
         return self.shard_audio[self.offset : self.offset + self.samples]
 
     @property
     def for_training(self) -> bool:
-        """Whether neither its sentence nor its speaker is held out."""
+        """Whether neither the sentence nor the speaker is held out."""
         return not (self.test_sentence or self.held_out_speaker)
 
 
 @dataclass(frozen=True)
 class Corpus:
-    """All utterances of a folder, in the order of their shards, and the speakers."""
+    """All utterances of a folder, ordered by shard, and the speakers."""
 
     utterances: list[Utterance]
     speakers: dict[int, dict[str, Any]]
@@ -60,23 +60,23 @@ class Corpus:
 
     @property
     def shards(self) -> list[int]:
-        """Numbers of the shards, ascending."""
+        """Shard numbers, ascending."""
         return sorted({item.shard for item in self.utterances})
 
     def of_shard(self, shard: int) -> list[Utterance]:
-        """Utterances of one shard, in the order of its audio."""
+        """Return the utterances of one shard, in the order of its audio."""
         return [item for item in self.utterances if item.shard == shard]
 
 
 def read_shard(index: Path) -> list[Utterance]:
-    """The utterances of one shard, by the path of its index."""
+    """Read the utterances of one shard, given the path of its index."""
     audio = np.load(index.with_name(index.name.replace("index", "audio")).with_suffix(".npy"), mmap_mode="r")
     lines = index.read_text(encoding="utf-8").splitlines()
     return [Utterance(**json.loads(line), shard_audio=audio) for line in lines]
 
 
 def table(corpus: Corpus) -> str:
-    """A Markdown table of hours, utterances and speakers, for training and held out, by synthesizer."""
+    """Return a Markdown table of hours, utterances and speakers, for training and held out, by synthesizer."""
     kinds = {
         "training": [item for item in corpus.utterances if item.for_training],
         "held-out speakers": [item for item in corpus.utterances if item.held_out_speaker],

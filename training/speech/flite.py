@@ -1,6 +1,6 @@
-"""Flite in this process, through its C library: speech with the time of every phone, and its lexicon.
+"""Flite through its C library: speech with phone times, and its lexicon.
 
-Calls the shared libraries of the `flite` package (release 2.2) by their C names. One object per process: the
+Calls the shared libraries of the `flite` package (release 2.2) with ctypes. Create one object per process, because the
 library keeps its settings in global state.
 """
 
@@ -53,7 +53,7 @@ class Utterance:
 
 
 class Flite:
-    """Flite's voices and lexicon. Raises OSError when its libraries are not installed."""
+    """Flite's voices and lexicon. Raises OSError when the libraries are not installed."""
 
     def __init__(self) -> None:
         self._lib = c.CDLL("libflite.so.1", mode=c.RTLD_GLOBAL)
@@ -77,7 +77,7 @@ class Flite:
         return pointer
 
     def say(self, text: str, voice: str, **features: float) -> Utterance:
-        """Speak ASCII `text`. `features` are Flite's: duration_stretch; int_f0_target_mean (Hz) for kal16."""
+        """Speak ASCII `text`. `features` are Flite's: duration_stretch, or int_f0_target_mean (Hz) for kal16."""
         pointer = self._voices[voice]
         for name, value in features.items():
             self._lib.feat_set_float(pointer.contents.features, name.encode(), value)
@@ -99,7 +99,7 @@ class Flite:
         return out
 
     def look_up(self, word: str) -> list[str]:
-        """Phones of one lower-case word by lexicon or, failing that, by Flite's own letter-to-sound rules."""
+        """Return the phones of one lower-case word from the lexicon or, failing that, Flite's letter-to-sound rules."""
         value = self._lib.lex_lookup(self._lexicon, word.encode("ascii"), None, None)
         phones, cell = [], value
         while cell:

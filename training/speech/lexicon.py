@@ -3,8 +3,8 @@
     python -m training.speech.lexicon --words /usr/share/dict/american-english \\
         --more /usr/share/pocketsphinx/model/en-us/cmudict-en-us.dict
 
-Letters and phones are aligned by expectation maximisation (each letter makes none, one or two phones); the
-table keeps a context only if its phones differ from those of the next shorter one.
+Letters and phones are aligned by expectation maximisation, with zero to two phones per letter. The letter-to-sound
+table keeps a context only if its phones differ from those of the next shorter context.
 """
 
 import argparse
@@ -21,18 +21,18 @@ from engine.text.english.pronunciation import CONTEXTS, FORMAT_VERSION, PHONES, 
 from training.speech.flite import Flite
 
 _ROUNDS = 6
-_SAMPLE = 5  # every fifth word is enough for the alignment's statistics
+_SAMPLE = 5  # every fifth word is enough to learn the alignment
 _UNSEEN = math.log(1e-7)
 
 Aligned = tuple[str, list[str]]
 Scores = dict[tuple[str, str], float]
 
-# What Flite's text analysis says and its bare lexicon does not; of words with two readings, the commoner one.
+# Words that Flite's text analysis pronounces unlike its lexicon; for words with two readings, the more common one.
 _SPECIAL = {
     "a": "ax", "i": "ay", "miz": "m ih z", "o'clock": "ax k l aa k", "missus": "m ih s ax z",
     "does": "d ah z", "live": "l ih v", "use": "y uw z", "minute": "m ih n ax t", "ok": "ow k ey",
 }  # fmt: skip
-# Acronyms that are read as words; the other capital entries of a word list are named letter by letter.
+# Acronyms that are read as words; other entries in capitals are spelled letter by letter.
 _SPOKEN_ACRONYMS = frozenset(
     [
         "ama",
@@ -65,7 +65,7 @@ _SPOKEN_ACRONYMS = frozenset(
 
 
 def align(letters: str, phones: Sequence[str], scores: Scores) -> list[str] | None:
-    """The likeliest phones of each letter, or None when there are too many `phones`."""
+    """Return the likeliest phones of each letter, or None when there are too many `phones`."""
     rows: list[dict[int, tuple[float, int]]] = [{0: (0.0, 0)}]
     for at, letter in enumerate(letters):
         row: dict[int, tuple[float, int]] = {}
@@ -90,7 +90,7 @@ def align(letters: str, phones: Sequence[str], scores: Scores) -> list[str] | No
 
 
 def learn_alignment(words: Iterable[tuple[str, Sequence[str]]]) -> Scores:
-    """Log probabilities of (letter, its phones), from hard expectation maximisation."""
+    """Return the log probabilities of (letter, its phones), from hard expectation maximisation."""
     sample = list(words)
     scores: Scores = _first_guess(sample)
     for _ in range(_ROUNDS):
@@ -103,7 +103,7 @@ def learn_alignment(words: Iterable[tuple[str, Sequence[str]]]) -> Scores:
 
 
 def _first_guess(words: Iterable[tuple[str, Sequence[str]]]) -> Scores:
-    """Which phones occur in words with which letters, near the same place."""
+    """Return initial scores, from how often phones occur near the position of a letter."""
     counts: Counter[tuple[str, str]] = Counter()
     for letters, phones in words:
         for at, letter in enumerate(letters):
@@ -128,7 +128,7 @@ def _log_probabilities(counts: Counter[tuple[str, str]]) -> Scores:
 
 
 def learn_letters(words: Iterable[Aligned]) -> dict[str, str]:
-    """The letter-to-sound table: letters in context -> phones of the middle one."""
+    """Return the letter-to-sound table: letters in context -> phones of the middle letter."""
     counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
     for letters, shares in words:
         for at, share in enumerate(shares):
@@ -145,7 +145,7 @@ def learn_letters(words: Iterable[Aligned]) -> dict[str, str]:
 
 
 def _backed_off(table: dict[str, str], key: str) -> str:
-    """The table's phones of a key's middle letter with less context."""
+    """Return the table's phones of a key's middle letter with less context."""
     left, right = next(sides for sides in CONTEXTS if sum(sides) + 1 == len(key))
     for fewer_left, fewer_right in CONTEXTS[CONTEXTS.index((left, right)) + 1 :]:
         shorter = key[left - fewer_left : left + fewer_right + 1]
@@ -155,9 +155,9 @@ def _backed_off(table: dict[str, str], key: str) -> str:
 
 
 def read_words(path: Path) -> tuple[set[str], set[str]]:
-    """The words and the acronyms of a list, in lower case; one entry per line, further columns ignored.
+    """Read the words and the acronyms of a list, in lower case. One entry per line, further columns are ignored.
 
-    An acronym is written in capitals only and spelled letter by letter.
+    Acronyms are written in capitals only and spelled letter by letter.
     """
     lines = path.read_text(encoding="utf-8").split("\n")
     written = {line.split()[0].split("(")[0] for line in lines if line.strip()}
@@ -169,18 +169,18 @@ def read_words(path: Path) -> tuple[set[str], set[str]]:
 
 
 def pronounce(flite: Flite, word: str) -> list[str]:
-    """Flite's phones of a word; words with an apostrophe go through its text analysis, which handles them."""
+    """Return Flite's phones of a word. Words with an apostrophe need its text analysis."""
     if "'" in word:
         return [phone for phone, _ in flite.say(word, "kal16").segments if phone != "pau"]
     return flite.look_up(word)
 
 
 def build(word_list: set[str], more: set[str]) -> dict[str, object]:
-    """The lexicon's content: `word_list`, and those of `more` that its rules would get wrong.
+    """Return the lexicon's content.
 
     Args:
-        word_list: words to keep as they are.
-        more: further words: they teach the letter-to-sound table.
+        word_list: words that are always stored.
+        more: further words to learn the letter-to-sound table from; stored only if the rules get them wrong.
     """
     flite = Flite()
     spoken = {word: pronounce(flite, word) for word in sorted(word_list | more)}
@@ -191,7 +191,7 @@ def build(word_list: set[str], more: set[str]) -> dict[str, object]:
     words = {word: " ".join(spoken[word]) for word in sorted(word_list) if spoken[word]}
     words |= {letter.upper(): " ".join(flite.look_up(letter)) for letter in ascii_lowercase} | {"A": "ey"}
     rules = Lexicon(words, letters)
-    vowels = re.compile("[aeiouy]")  # a word without one is an acronym in lower case
+    vowels = re.compile("[aeiouy]")  # a word without a vowel is an acronym in lower case
     missed = {
         word: " ".join(phones) for word, phones in plain if vowels.search(word) and rules.word(word).split() != phones
     }
@@ -203,13 +203,13 @@ def build(word_list: set[str], more: set[str]) -> dict[str, object]:
 
 
 def _pruned(words: dict[str, str], letters: dict[str, str]) -> dict[str, str]:
-    """Remove possessives that the suffix rules pronounce the same."""
+    """Remove possessives that the suffix rules pronounce the same way."""
     rules = Lexicon({word: phones for word, phones in words.items() if not word.endswith("'s")}, letters)
     return {word: phones for word, phones in words.items() if not word.endswith("'s") or rules.word(word) != phones}
 
 
 def save(content: dict[str, object], path: Path) -> None:
-    """Write a lexicon file, the same bytes for the same content."""
+    """Write a lexicon file. The same content gives the same bytes."""
     path.parent.mkdir(parents=True, exist_ok=True)
     text = json.dumps(content, separators=(",", ":"), sort_keys=True)
     path.write_bytes(gzip.compress(text.encode(), 9, mtime=0))

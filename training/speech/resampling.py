@@ -1,4 +1,4 @@
-"""Another sample rate for training speech."""
+"""Resampling of training speech."""
 
 from math import gcd
 from typing import Any, TypeVar
@@ -11,7 +11,7 @@ Wave = TypeVar("Wave", bound=NDArray[np.floating[Any]])
 
 
 def resampled(wave: Wave, source: int, target: int) -> Wave:
-    """The samples at `target` Hz instead of `source`, by SciPy's polyphase filter; the dtype stays."""
+    """Resample from `source` to `target` Hz with SciPy's polyphase filter. The dtype is kept."""
     if source == target:
         return wave
     common = gcd(source, target)

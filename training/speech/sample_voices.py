@@ -1,19 +1,19 @@
-"""The sample voices: a speaker each, what it says in its reference, and its demo sentence.
+"""The sample voices: the speaker, the sentences of the reference and the demo sentence of each.
 
-Version 2 of the bundled model was trained without them. The setting `samples` (`training/settings.py`) teaches a
-finished model these speakers too, with sentences that are not in their references.
+Version 2 of the bundled model was trained without them. The setting `samples` (`training/settings.py`) trains a
+finished model on these speakers too, with sentences that are not in their references.
 """
 
 from dataclasses import dataclass, replace
 
 from training.speech.speakers import FESTIVAL, FLITE, Engine, Speaker
 
-FIRST_ID = 9000  # of their speakers; those of `speakers` count from 0
+FIRST_ID = 9000  # of the sample voices' speakers; the ids of `speakers()` count from 0
 
 
 @dataclass(frozen=True)
 class Design:
-    """The design of a sample voice. `demo` is its demo sentence."""
+    """Design of a sample voice. `sentences` form its reference, `demo` is its demo sentence."""
 
     name: str
     description: str
@@ -23,7 +23,7 @@ class Design:
 
 
 def _speaker(engine: Engine, voice: str, *, pitch: float, depth: float, tract: float, tempo: float) -> Speaker:
-    """A speaker near the teacher's pitch, where warped speech is cleanest."""
+    """Return a speaker that is a warp of a teacher's voice; `hertz` follows from the teacher's median pitch."""
     hertz = round((FLITE | FESTIVAL)[voice] * pitch, 1)
     return Speaker(0, engine, voice, pitch, depth, tract, tempo, 0.0, 0, hertz, held_out=False)
 
@@ -87,5 +87,5 @@ DESIGNS = (
 
 
 def sample_speakers() -> list[Speaker]:
-    """The speakers of the sample voices, in the order of `DESIGNS`, with ids of their own."""
+    """Return the speakers of the sample voices, in the order of `DESIGNS`, with their own ids."""
     return [replace(design.speaker, id=FIRST_ID + at) for at, design in enumerate(DESIGNS)]

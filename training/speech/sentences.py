@@ -1,8 +1,8 @@
 """Short English sentences for the teachers: templates over a few hundred words, and quotations from
 `fortune`.
 
-A sentence is held out for testing by the hash of its words, so that all runs, whatever their seeds, hold out
-the same.
+The hash of a sentence's letters decides whether it is held out for testing, so all runs hold out the same sentences,
+whatever their seeds.
 """
 
 import hashlib
@@ -20,7 +20,7 @@ def _list(text: str) -> list[str]:
 
 
 def _pairs(text: str) -> list[tuple[str, str]]:
-    """ "a/b|c/d" -> [(a, b), (c, d)]."""
+    """Parse "a/b|c/d" into [(a, b), (c, d)]."""
     pairs = (item.split("/") for item in _list(text))
     return [(first, second) for first, second in pairs]
 
@@ -41,7 +41,7 @@ PEOPLE = _list(
     "writer|that woman"
 )
 PRONOUNS = ["I", "you", "he", "she", "we", "they"]
-# (past, plain form) of verbs that take a thing.
+# (past, plain form) of transitive verbs.
 ACTS = _pairs(
     "bought/buy|found/find|forgot/forget|opened/open|carried/carry|wanted/want|painted/paint|"
     "dropped/drop|saw/see|moved/move|followed/follow|described/describe|noticed/notice|repaired/repair|"
@@ -175,13 +175,13 @@ _DIALOGUE = re.compile(r"(?<=[.!?])\s+|;|:| -- |\"|\(|\)")
 
 
 def is_held_out(text: str, *, one_in: int = 40) -> bool:
-    """Whether a sentence is held out for testing: by the hash of its letters, about one in `one_in`."""
+    """Return whether a sentence is held out for testing: about one in `one_in`, by the hash of its letters."""
     letters = re.sub(r"[^a-z]", "", text.lower())
     return hashlib.sha256(letters.encode()).digest()[0:2] < (65536 // one_in).to_bytes(2, "big")
 
 
 def template_sentences(seed: int) -> Iterator[str]:
-    """Endless sentences from the patterns, deterministic for a seed, with occasional repetitions."""
+    """Yield sentences from the patterns endlessly, deterministic for a seed, with occasional repetitions."""
     rng = random.Random(f"templates {seed}")
     patterns, weights = zip(*PATTERNS, strict=True)
     while True:
@@ -196,7 +196,7 @@ def _fill(pattern: str, rng: random.Random) -> str:
 
 
 def _word(slot: str, rng: random.Random) -> str:
-    """One filling of a slot. Slots with several kinds of words draw the kind first."""
+    """Draw the filling of a slot."""
     lists = {
         "p": PEOPLE, "n": NAMES, "c": PLACES, "t": THINGS, "w": WHERE, "y": WHEN, "h": HOW, "q": QUALITIES,
         "o": NOUNS, "x": NOUNS, "d": COUNTED, "k": NUMBERS, "r": PRONOUNS, "e": ORDERS, "s": EVERYDAY,
@@ -209,7 +209,7 @@ def _word(slot: str, rng: random.Random) -> str:
 
 
 def fortune_sentences(known: Container[str], folder: Path = FORTUNES) -> list[str]:
-    """Plain sentences of 2 to 12 known words from the fortune files, sorted, without duplicates."""
+    """Return plain sentences of 2 to 12 known words from the fortune files, sorted, without duplicates."""
     found: set[str] = set()
     for file in sorted(folder.glob("*")):
         if file.suffix or file.name in _NOT_PROSE or not file.is_file():
@@ -228,7 +228,7 @@ def _sentences(quotation: str, known: Container[str]) -> Iterator[str]:
 
 
 def is_simple(sentence: str, known: Container[str]) -> bool:
-    """Whether a sentence has 2 to 12 words, all known, and only letters and plain punctuation."""
+    """Return whether a sentence has 2 to 12 words, all known, at most 72 characters, and only plain punctuation."""
     if re.search(r"\b(?:St|Dr|Mr|Mrs|Ms|etc|vs|Jr|Sr|Inc)\.", sentence):
         return False
     if re.search(r"[^A-Za-z' ,.?!]", sentence) or re.search(r"\b[A-Z]{2,}|\b[B-HJ-Z]\b|\w\.\w", sentence):
@@ -238,7 +238,7 @@ def is_simple(sentence: str, known: Container[str]) -> bool:
 
 
 def held_out_sentences(known: Container[str], templates: int = 120, fortunes: int = 80) -> list[str]:
-    """The test set: the first held-out sentences of each kind, up to the requested number."""
+    """Return the test set: held-out template sentences and fortunes, up to the requested numbers."""
     chosen: dict[str, None] = {}
     for sentence in template_sentences(0):
         if is_held_out(sentence):
@@ -251,7 +251,7 @@ def held_out_sentences(known: Container[str], templates: int = 120, fortunes: in
 
 
 def training_sentences(seed: int, known: Container[str], *, fortune_share: float = 0.4) -> Iterator[str]:
-    """Endless training sentences, none held out. Fortunes are used once each, then repeated."""
+    """Yield training sentences endlessly, none held out. Fortunes repeat once all have been used."""
     rng = random.Random(f"training {seed}")
     templates = (sentence for sentence in template_sentences(seed + 1) if not is_held_out(sentence))
     quoted = [sentence for sentence in fortune_sentences(known) if not is_held_out(sentence)]

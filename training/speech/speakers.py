@@ -1,8 +1,8 @@
-"""The speakers of the training speech: seven teachers, espeak-ng's and Kokoro's voices, each with many warps.
+"""The speakers of the training speech: warps of seven Flite and Festival voices, and espeak-ng's and Kokoro's voices.
 
-A warp changes what distinguishes speakers: the height and range of the pitch, the length of the vocal tract
-(its spectral envelope), the tempo and the breathiness. Kokoro's voices, which sound human, are mixed and played faster
-or slower instead.
+A warp changes the features that distinguish speakers: height and range of the pitch, length of the vocal tract
+(spectral envelope), tempo and breathiness. Kokoro's voices, which sound human, are mixed and played faster or slower
+instead.
 """
 
 import math
@@ -30,9 +30,9 @@ _PER_FLITE_VOICE = 26
 _PER_FESTIVAL_VOICE = 8
 _KOKORO_MIXTURES = 30
 _LOWEST, _HIGHEST = 68.0, 320.0  # Hz
-_LEAST, _MOST = 0.6, 1.8  # factors on the teacher's pitch
-HELD_OUT_TEACHER = "ked_diphone"  # all its speakers are held out: a teacher that is not in training
-HELD_OUT_KOKORO = "jf_nezumi"  # the same, and part of no mixture
+_LEAST, _MOST = 0.6, 1.8  # limits of the factor on the teacher's pitch
+HELD_OUT_TEACHER = "ked_diphone"  # all its speakers are held out, so this teacher is not in training
+HELD_OUT_KOKORO = "jf_nezumi"  # also held out, and part of no mixture
 # Number of further held-out speakers, spread over each synthesizer's pitch range and voices.
 _HELD_OUT: dict[Engine, int] = {"flite": 7, "festival": 1, "espeak": 2, "kokoro": 2}
 
@@ -43,16 +43,16 @@ class Speaker:
 
     Attributes:
         id: number, the same for the same list of speakers.
-        engine: the synthesizer; `voice`: its voice.
+        engine: the synthesizer. voice: the synthesizer's voice.
         pitch: factor on the teacher's F0 (for espeak-ng: 1; its own pitch setting is used).
         depth: factor on the excursions of F0 around its median, in octaves.
-        tract: factor on the frequencies of the spectral envelope; above 1 is a smaller head. For espeak-ng and Kokoro
-            factor on all frequencies.
-        tempo: factor on the pace.
+        tract: factor on the frequencies of the spectral envelope; above 1 is a shorter vocal tract. For espeak-ng and
+            Kokoro, factor on all frequencies.
+        tempo: factor on the speaking rate; not used for espeak-ng.
         breath: 0 to 1, share of the voiced sound replaced by noise.
         setting: espeak-ng's pitch setting (0 to 99), else 0.
-        hertz: median F0 to expect, 0 when unknown (espeak-ng).
-        held_out: for testing only.
+        hertz: expected median F0, 0 when unknown (espeak-ng).
+        held_out: used for testing only.
     """
 
     id: int
@@ -85,7 +85,7 @@ class _Draft:
 
 
 def speakers(seed: str = "speakers") -> list[Speaker]:
-    """All speakers, deterministic; ids count from 0. Another seed gives other warps of the same teachers."""
+    """Return all speakers, deterministically, with ids from 0. Another seed gives other warps of the same teachers."""
     rng = random.Random(seed)
     drafts = [_warped("flite", voice, hertz, at, _PER_FLITE_VOICE, rng)
               for voice, hertz in FLITE.items() for at in range(_PER_FLITE_VOICE)]  # fmt: skip
@@ -99,11 +99,11 @@ def speakers(seed: str = "speakers") -> list[Speaker]:
 
 
 def _warped(engine: Engine, voice: str, hertz: float, at: int, count: int, rng: random.Random) -> _Draft:
-    """Speaker `at` of a voice; the first one is the unchanged voice. Pitch is spread evenly, with jitter."""
+    """Return speaker `at` of a voice; the first one is the unchanged voice. Pitches are spread out, with jitter."""
     if at == 0:
         return _Draft(engine, voice, 1.0, 1.0, 1.0, 1.0, 0.0, 0, hertz)
     place = min(0.999, max(0.001, (at - 1 + rng.random()) / (count - 1)))
-    # The exponent concentrates them around the teacher's pitch, where warped speech is cleanest.
+    # The exponent concentrates pitches around the teacher's, where warped speech is cleanest.
     centred = 2 * place - 1
     lowest, highest = max(_LEAST, _LOWEST / hertz), min(_MOST, _HIGHEST / hertz)
     pitch = (highest if centred > 0 else lowest) ** abs(centred) ** 1.25
@@ -118,7 +118,7 @@ def _espeak(voice: str, rng: random.Random) -> _Draft:
 
 
 def _kokoro(rng: random.Random) -> list[_Draft]:
-    """Each voice as it is, and mixtures of two played faster or slower; the held-out voice is in none."""
+    """Return each unchanged voice, and mixtures of two voices played faster or slower, without the held-out voice."""
     drafts = [_Draft("kokoro", voice, 1.0, 1.0, 1.0, 1.0, 0.0, 0, hertz) for voice, hertz in KOKORO.items()]
     known = [voice for voice in KOKORO if voice != HELD_OUT_KOKORO]
     for _ in range(_KOKORO_MIXTURES):
@@ -131,7 +131,7 @@ def _kokoro(rng: random.Random) -> list[_Draft]:
 
 
 def _spread(drafts: list[_Draft], engine: Engine, count: int) -> set[int]:
-    """Places of `count` warped speakers of a synthesizer, from low to high, shared between its voices."""
+    """Return the indices of `count` warped speakers of a synthesizer, spread over its pitch range and voices."""
     places = [at for at, draft in enumerate(drafts) if draft.engine == engine and _is_warped(draft)]
     heights = sorted(drafts[at].height for at in places)
     chosen: list[int] = []

@@ -1,15 +1,15 @@
-"""Make the training speech: sentences spoken by the teachers, warped into many speakers, with times of all
+"""Make the training speech: sentences spoken by the teachers, warped into many speakers, with the times of all
 tokens.
 
     python -m training.speech.synthesize --work DIR --hours 5 --seed 1
 
-Writes `DIR/data/audio-NNN.npy` (int16 at 22,050 Hz, utterances end to end), `index-NNN.jsonl` and
-`speakers.json`; `training/speech/corpus.py` reads them. Shard 000 holds the test renderings, the others about 20
-minutes of training speech each. A shard depends only on the seed and its number. Existing shards are
-kept, so a run can be interrupted, and more hours add shards. Flite and espeak-ng keep their noise state for the
-life of the process, so each shard is rendered in its own process.
+Writes `DIR/data/audio-NNN.npy` (int16 at 22,050 Hz, utterances concatenated), `index-NNN.jsonl` and `speakers.json`,
+which `training/speech/corpus.py` reads. Shard 000 holds the test renderings, the others about 20 minutes of training
+speech each. A shard depends only on the seed and its number. Existing shards are kept, so a run can be interrupted,
+and more hours add shards. Flite and espeak-ng keep the state of their noise generators for the life of a process, so
+each shard is rendered in its own process.
 
-The warps use WORLD (Morise, Yokomori and Ozawa, 2016) by way of `pyworld`.
+The warps use WORLD (Morise, Yokomori and Ozawa, 2016) through `pyworld`.
 """
 
 import argparse
@@ -44,7 +44,7 @@ DEFAULT_WORK = Path("~/.cache/reprise/training")
 
 _SHORTEST, _LONGEST = 0.8, 5.5  # seconds
 _LEAD, _TAIL = 0.06, 0.12  # seconds of silence left at either end
-_LEVEL = 2600  # RMS of the louder samples, of 32,767
+_LEVEL = 2600  # target RMS of the louder samples, full scale is 32,767
 _PEAK = 30000
 _WORDS_PER_MINUTE = 165
 _BATCH = 48  # sentences for one Festival process
@@ -54,12 +54,12 @@ _BATCH = 48  # sentences for one Festival process
 class Extent:
     """Amount of speech to make.
 
-    hours: of training speech, in shards of `shard_seconds`, rendered in batches of `at_once` jobs.
-    references, tests: utterances of each held-out speaker; seen_tests: test sentences by all other speakers.
-    trained, held_out: number of speakers per synthesizer, from the first; None is all.
-    shares: of the training utterances by synthesizer.
-    sample_voices: share of the training utterances that the sample voices' speakers speak; those of women, whose
-        voices a small codec finds harder, twice as often as those of men.
+    hours: training speech, in shards of `shard_seconds`, rendered in batches of `at_once` jobs.
+    references, tests: utterances of each held-out speaker. seen_tests: test sentences by all other speakers together.
+    trained, held_out: number of speakers per synthesizer, in order; None uses all.
+    shares: share of the training utterances by synthesizer.
+    sample_voices: share of the training utterances by the sample voices' speakers. Women's voices, which are harder for
+        a small codec, are twice as frequent as men's.
     """
 
     hours: float = 11.0
@@ -75,11 +75,11 @@ class Extent:
 
     @property
     def shards(self) -> int:
-        """Number of training shards; the test shard comes before them."""
+        """Number of training shards, without the test shard 000."""
         return round(self.hours * 3600 / self.shard_seconds)
 
     def cast(self, engine: Engine, *, held_out: bool) -> list[Speaker]:
-        """The held-out or the other speakers of a synthesizer."""
+        """Return the held-out or the other speakers of a synthesizer."""
         group = [each for each in speakers() if each.engine == engine and each.held_out == held_out]
         return group[: self.held_out if held_out else self.trained]
 
@@ -95,7 +95,7 @@ class Job:
 
 @dataclass(frozen=True)
 class Rendered:
-    """A finished utterance: int16 samples at 22,050 Hz, tokens and the second at which each starts."""
+    """A finished utterance: int16 samples at 22,050 Hz, tokens and their starts in seconds."""
 
     job: Job
     samples: np.ndarray
@@ -104,18 +104,17 @@ class Rendered:
 
 
 def align(tokens: list[str], segments: list[tuple[str, float]]) -> list[float]:
-    """Start of every token, in the seconds of `segments`.
+    """Find the start of every token, in seconds.
 
-    Where the teacher's phones differ from the lexicon's, times are interpolated between those that
-    agree.
+    Where the teacher's phones differ from the lexicon's, times are interpolated between matching phones.
 
     Args:
-        tokens: as `Lexicon.phones` gives them.
+        tokens: tokens of `Lexicon.phones`.
         segments: (phone, end in seconds), `pau` for silence.
 
     Returns:
-        One start per token, non-decreasing. A word break starts with the phone after it, a mark where the
-        phone before it ends.
+        One start per token, non-decreasing. A word break starts with the next phone, a mark at the end of the
+        previous phone.
     """
     starts = [0.0] + [end for _, end in segments[:-1]]
     spoken = [(phone, start, end) for (phone, end), start in zip(segments, starts, strict=True) if phone != "pau"]
@@ -125,7 +124,7 @@ def align(tokens: list[str], segments: list[tuple[str, float]]) -> list[float]:
     pairs = [(-1, -1), *pairs, (len(wanted), len(spoken))]
     bounds = [start for _, start, _ in spoken] + [spoken[-1][2]]
     mine, theirs = zip(*pairs, strict=True)
-    # In units of the teacher's phones, so that tokens between two agreeing phones share their time
+    # Interpolate in units of the teacher's phones, so that tokens between two matching phones share their time
     # evenly.
     places = np.interp(np.arange(len(wanted) + 1), mine, theirs)
     phone_starts = np.interp(places, np.arange(len(bounds)), bounds)
@@ -141,7 +140,7 @@ def align(tokens: list[str], segments: list[tuple[str, float]]) -> list[float]:
 
 
 def warp(samples: np.ndarray, sample_rate: int, speaker: Speaker, tempo: float) -> np.ndarray:
-    """Convert the teacher's speech to the speaker's voice by WORLD analysis and synthesis. Float, same rate."""
+    """Convert the teacher's speech to the speaker's voice by WORLD analysis and synthesis. Float64, same rate."""
     signal = samples.astype(np.float64)
     rough, times = pyworld.dio(signal, sample_rate, f0_floor=60.0, f0_ceil=400.0, speed=2)
     f0 = pyworld.stonemask(signal, rough, times, sample_rate)
@@ -166,7 +165,7 @@ def _pitched(f0: np.ndarray, speaker: Speaker) -> np.ndarray:
 
 
 def _stretched(spectrum: np.ndarray, factor: float) -> np.ndarray:
-    """[frames, bins] with every frequency multiplied by `factor`."""
+    """Multiply the frequencies of a spectrum [frames, bins] by `factor`."""
     bins = spectrum.shape[1]
     source = np.minimum(np.arange(bins) / factor, bins - 1.001)
     low = source.astype(int)
@@ -175,7 +174,7 @@ def _stretched(spectrum: np.ndarray, factor: float) -> np.ndarray:
 
 
 def level(samples: np.ndarray) -> np.ndarray:
-    """The samples at the corpus's loudness, as int16."""
+    """Scale samples to the corpus's level, as int16."""
     loud = samples[np.abs(samples) > 200]
     scale = _LEVEL / np.sqrt((loud**2).mean() + 1) if len(loud) else 1.0
     scale = min(scale, _PEAK / max(1.0, float(np.abs(samples).max())))
@@ -183,7 +182,8 @@ def level(samples: np.ndarray) -> np.ndarray:
 
 
 def trimmed(samples: np.ndarray, threshold: float = 150.0) -> tuple[np.ndarray, float]:
-    """Samples with little silence at both ends (none if all is silent), and the seconds removed at the start."""
+    """Trim silence at both ends to a short margin. Return the samples (none if all is silent) and the seconds removed
+    at the start."""
     envelope = np.convolve(np.abs(samples), np.full(220, 1 / 220), "same")
     loud = np.flatnonzero(envelope > threshold)
     if not len(loud):
@@ -193,7 +193,7 @@ def trimmed(samples: np.ndarray, threshold: float = 150.0) -> tuple[np.ndarray, 
 
 
 class Studio:
-    """All synthesizers, and the lexicon for their phones. One per process."""
+    """The synthesizers, and the lexicon of their phones. One per process."""
 
     def __init__(self, lexicon: Path = LEXICON) -> None:
         self.lexicon = Lexicon.load(lexicon)
@@ -201,11 +201,11 @@ class Studio:
 
     @cached_property
     def _kokoro(self) -> Kokoro:
-        """Loaded when it is first needed: that takes seconds."""
+        """Kokoro, loaded on first use because it takes seconds."""
         return Kokoro(self._espeak, Aligner())
 
     def render(self, jobs: list[Job], rng: random.Random) -> Iterator[Rendered]:
-        """Render the jobs, without results that are too short or too long, or have no phones."""
+        """Render the jobs, omitting results that are too short or too long or have fewer than three phones."""
         for job, utterance in self._spoken(jobs, rng):
             rendered = self._finished(job, utterance, job.speaker.tempo * rng.uniform(0.96, 1.04))
             if rendered is not None:
@@ -248,9 +248,9 @@ class Studio:
 
     @staticmethod
     def _voiced(speaker: Speaker, utterance: Utterance, tempo: float) -> tuple[np.ndarray, float]:
-        """The utterance in the speaker's voice at 22,050 Hz, and its speed factor."""
+        """Return the utterance in the speaker's voice at 22,050 Hz, and its speed factor."""
         if speaker.engine in ("espeak", "kokoro"):
-            # Reading the samples faster raises pitch and envelope together; the synthesizer does the rest.
+            # Playing the samples faster raises pitch and envelope together; nothing else is changed here.
             target = round(SAMPLE_RATE / speaker.tract / 50) * 50
             samples = resampled(utterance.samples.astype(np.float64), utterance.sample_rate, target)
             return samples, SAMPLE_RATE / target
@@ -260,7 +260,7 @@ class Studio:
 
 
 def training_jobs(shard: int, seed: int, lexicon: Lexicon, extent: Extent) -> Iterator[Job]:
-    """Endless jobs of a training shard: synthesizers by their shares, speakers in turn."""
+    """Yield up to 100,000 jobs of a training shard: synthesizers by their shares, speakers in turn."""
     rng = random.Random(f"jobs {seed} {shard}")
     turns = {}
     for engine in extent.shares:
@@ -278,7 +278,7 @@ def training_jobs(shard: int, seed: int, lexicon: Lexicon, extent: Extent) -> It
 
 
 def jobs_of_test(seed: int, lexicon: Lexicon, extent: Extent) -> list[Job]:
-    """The test shard: references and test sentences by held-out speakers, test sentences by others."""
+    """Return the test shard's jobs: references and test sentences by held-out speakers, test sentences by others."""
     rng = random.Random(f"test {seed}")
     tests = held_out_sentences(lexicon)
     held = [speaker for engine in extent.shares for speaker in extent.cast(engine, held_out=True)]
@@ -291,7 +291,7 @@ def jobs_of_test(seed: int, lexicon: Lexicon, extent: Extent) -> list[Job]:
 
 
 def write_shard(shard: int, *, folder: Path, seed: int, extent: Extent) -> tuple[int, float, float]:
-    """Make one shard unless it exists. Returns its number, seconds of speech and seconds of work."""
+    """Make one shard unless it exists. Return its number, seconds of speech and seconds of work."""
     index = folder / f"index-{shard:03d}.jsonl"
     if index.exists():
         lines = [json.loads(line) for line in index.read_text(encoding="utf-8").splitlines()]
@@ -315,7 +315,7 @@ def _training_shard(studio: Studio, jobs: Iterator[Job], rng: random.Random, ext
 
 
 def _write(folder: Path, shard: int, made: list[Rendered]) -> None:
-    """Write the audio first and the index last, atomically: an index marks a complete shard."""
+    """Write the audio, then the index atomically, because an index marks a complete shard."""
     np.save(folder / f"audio-{shard:03d}.npy", np.concatenate([item.samples for item in made]))
     lines, offset = [], 0
     for item in made:
@@ -339,7 +339,7 @@ def synthesize(work: Path, extent: Extent, seed: int, workers: int) -> None:
     render = partial(write_shard, folder=folder, seed=seed, extent=extent)
     began, total = time.monotonic(), 0.0
     processes = multiprocessing.get_context("forkserver")
-    processes.set_forkserver_preload(["training.speech.synthesize"])  # which takes seconds, once for all shards
+    processes.set_forkserver_preload(["training.speech.synthesize"])  # importing it takes seconds: do it only once
     with processes.Pool(workers, maxtasksperchild=1) as pool:
         for shard, seconds, took in pool.imap_unordered(render, range(1 + extent.shards)):
             total += seconds

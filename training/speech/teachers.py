@@ -1,4 +1,4 @@
-"""A common interface to Flite, Festival and espeak-ng: speech with the time of every phone."""
+"""A common interface to Flite, Festival and espeak-ng: speech with phone times."""
 
 import ctypes as c
 import subprocess
@@ -66,13 +66,13 @@ class Espeak:
         self.sample_rate: int = self._lib.espeak_Initialize(_SYNCHRONOUS, 0, None, _PHONEME_EVENTS | _IPA_NAMES)
         self._pieces: list[np.ndarray] = []
         self._phones: list[tuple[str, float]] = []  # (IPA, start in seconds)
-        self._callback = _CALLBACK(self._receive)  # kept: the library holds only a pointer to it
+        self._callback = _CALLBACK(self._receive)  # keep a reference: the library holds only a pointer
         self._lib.espeak_SetSynthCallback(self._callback)
         self._lib.espeak_TextToPhonemes.restype = c.c_char_p
         self._lib.espeak_TextToPhonemes.argtypes = [c.POINTER(c.c_void_p), c.c_int, c.c_int]
 
     def _receive(self, samples: "c._Pointer[c.c_short]", count: int, events: "c._Pointer[_Event]") -> int:
-        if count > 0 and bool(samples):  # the last call brings a null pointer
+        if count > 0 and bool(samples):  # the last call passes a null pointer
             self._pieces.append(np.ctypeslib.as_array(samples, (count,)).copy())
         at = 0
         while events[at].type != _LIST_END:
@@ -96,7 +96,7 @@ class Espeak:
         return Utterance(samples, self.sample_rate, self._segments(len(samples) / self.sample_rate))
 
     def phonemes(self, text: str, voice: str = "en-us") -> str:
-        """`text` in IPA with stress, clauses separated by spaces."""
+        """Return `text` in IPA with stress, clauses separated by spaces."""
         if self._lib.espeak_SetVoiceByName(voice.encode()) != 0:
             raise ValueError(f"espeak-ng has no voice {voice}")
         buffer = c.create_string_buffer(text.encode())
@@ -106,7 +106,7 @@ class Espeak:
         return " ".join(clauses)
 
     def _segments(self, length: float) -> list[tuple[str, float]]:
-        """Starts of IPA names → ends of the lexicon's phones; a name of two phones is halved."""
+        """Convert starts of IPA names to ends of the lexicon's phones. Names of two phones are split evenly."""
         out: list[tuple[str, float]] = []
         ends = [start for _, start in self._phones[1:]] + [length]
         for (name, start), end in zip(self._phones, ends, strict=True):
@@ -117,10 +117,10 @@ class Espeak:
 
 
 class Festival:
-    """Festival, one process for a batch of sentences. Raises OSError when it is not installed."""
+    """Festival, one process per batch of sentences. Raises OSError when it is not installed."""
 
     def say_all(self, texts: list[str], voice: str) -> list[Utterance]:
-        """Speak sentences of letters, apostrophes and plain punctuation."""
+        """Speak sentences, which may contain only letters, apostrophes and plain punctuation."""
         with tempfile.TemporaryDirectory() as folder:
             lines = [_FESTIVAL_SAY, f"(voice_{voice})"]
             lines += [f'(say "{text}" "{folder}/{at}")' for at, text in enumerate(texts)]

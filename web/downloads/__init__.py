@@ -1,1 +1,1 @@
-"""Files for visitors, by signed links."""
+"""Downloads through signed links."""

@@ -1,4 +1,4 @@
-"""Covers of audio books, in memory between their upload and the download that they are for."""
+"""Audiobook covers, held in memory between upload and download."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from collections import OrderedDict
 
 from engine.errors import InvalidInput
 
-MOST_BYTES = 700_000  # of one; the page makes them smaller
-MOST = 32  # of all owners
+MOST_BYTES = 700_000  # per cover; the page scales covers down before upload
+MOST = 32  # covers of all owners
 
 
 class CoverStore:
-    """The latest covers, by ids that cannot be guessed."""
+    """The most recent covers, by unguessable ids."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._covers: OrderedDict[str, bytes] = OrderedDict()
 
     def put(self, written: str) -> str:
-        """Keep a picture in base64; return its id. Raises InvalidInput."""
+        """Store a base64-encoded picture and return its id. Raises InvalidInput."""
         try:
             cover = base64.b64decode(written, validate=True)
         except (binascii.Error, ValueError) as error:
@@ -37,7 +37,7 @@ class CoverStore:
         return name
 
     def get(self, name: str) -> bytes:
-        """Raises InvalidInput for one that is no longer kept."""
+        """Return a cover. Raises InvalidInput if it is not stored any more."""
         with self._lock:
             cover = self._covers.get(name)
         if cover is None:

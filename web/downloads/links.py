@@ -37,9 +37,9 @@ PATH_PREFIX = "/reprise/files/"
 MAX_ID = 200  # characters
 VALID_SECONDS = 10 * 60
 MAX_VALID_SECONDS = 60 * 60
-# Files being made; with waiting ones; of one owner: a browser requests six files at a time.
+# Threads; running and waiting jobs; jobs per owner: a browser requests six files at a time.
 FILES, EXPORTS = (4, 64, 12), (2, 16, 2)
-LOUD = ("take", "script")  # kinds that may be asked for at a loudness,
+LOUD = ("take", "script")  # kinds that can be normalized to a loudness,
 LOUD_AS = ("16", "23")  # in negative LUFS: "?lufs=16"
 BLOCK = 1 << 18  # bytes per chunk
 _RANGE = re.compile(r"bytes=([0-9]{0,18})-([0-9]{0,18})")
@@ -47,7 +47,7 @@ _RANGE = re.compile(r"bytes=([0-9]{0,18})-([0-9]{0,18})")
 
 @dataclass(frozen=True)
 class DownloadFile:
-    """A file in memory. name: for saving it."""
+    """A file in memory. name: suggested file name."""
 
     data: bytes
     name: str
@@ -56,19 +56,19 @@ class DownloadFile:
 
 @dataclass(frozen=True)
 class DownloadStream:
-    """A file too large for memory: `file` is read from its start, and closed after it was sent."""
+    """A file too large for memory. `file` is read from its start and closed after sending."""
 
     file: BinaryIO
     name: str
     mime: str
 
 
-# From an owner's key and an id to the file; raises LibraryError where the owner has no such item.
+# Takes an owner's key and an id, returns the file. Raises LibraryError if the owner has no such item.
 FileProducer = Callable[[str, str], DownloadFile | DownloadStream]
 
 
 class DownloadLinks:
-    """Signs links and serves them. Items are looked up as their owner's when a link is followed."""
+    """Signs and serves download links. An item is looked up under its owner when its link is followed."""
 
     def __init__(
         self,
@@ -80,8 +80,8 @@ class DownloadLinks:
         clock: Callable[[], float] = time.time,
         translations: Translations | None = None,
     ) -> None:
-        """producers: by kind of item. covers: that links refer to. root_path: of a proxy, as for Gradio's
-        `launch`. translations: of refusals."""
+        """producers: by kind of item. covers: audiobook covers. root_path: the proxy's, as in Gradio's `launch`.
+        translations: for error responses."""
         self._translations = translations or Translations.load()
         self.covers = covers or CoverStore()
         self._producers = dict(producers)
@@ -95,9 +95,9 @@ class DownloadLinks:
         )
 
     def sign(self, owner: Owner, kind: str, id: str, seconds: int = VALID_SECONDS) -> str:
-        """The address of one of the owner's items, relative to the page's host.
+        """Return the URL of one of the owner's items, relative to the page's host.
 
-        seconds: of validity, up to an hour. Whether the item exists is checked when the link is followed.
+        seconds: validity, up to an hour. Whether the item exists is checked when the link is followed.
         Raises InvalidOption for an unknown kind, InvalidInput for an invalid id.
         """
         if kind not in self._producers or not 0 < seconds <= MAX_VALID_SECONDS:
@@ -107,12 +107,12 @@ class DownloadLinks:
         return f"{self._root}{PATH_PREFIX}{token}"
 
     def routes(self) -> list[Route]:
-        """Routes for `web.serve.launch`."""
+        """Return the routes for `web.serve.launch`."""
         places = [PATH_PREFIX]
         if self._root and PATH_PREFIX.startswith(self._root + "/"):
-            # Starlette strips the root path from every path, even where the proxy has done so.
+            # Starlette strips the root path from every path, even if the proxy has already done so.
             places.append(PATH_PREFIX.removeprefix(self._root))
-        return [Route(place + "{token}", self._answer, methods=["GET"]) for place in places]  # HEAD comes with GET
+        return [Route(place + "{token}", self._answer, methods=["GET"]) for place in places]  # Starlette adds HEAD
 
     async def _answer(self, request: Request) -> Response:
         words = self._translations.words_for(request.headers.get("accept-language", ""))
@@ -124,7 +124,7 @@ class DownloadLinks:
             return _refusal(410, words("notice.link_expired"))
         if kind not in self._producers:
             return _refusal(403, words("notice.link_wrong"))
-        # Which loudness is no secret: any that a link's item can have may be asked for.
+        # The loudness is not part of the signed token: the client may choose any supported one.
         lufs = request.query_params.get("lufs", "")
         if kind in LOUD and lufs in LOUD_AS:
             id = f"{id}~{lufs}"
@@ -140,17 +140,17 @@ class DownloadLinks:
 
 
 def is_export(kind: str, id: str) -> bool:
-    """Whether producing the file may take seconds or minutes: archives, whole scripts, lossy and louder audio."""
+    """Return whether the file is slow to produce (seconds to minutes): archives, scripts, lossy or normalized audio."""
     return kind in ("voices", "script") or "~" in id or id.endswith((".mp3", ".opus"))
 
 
 def _served(file: DownloadFile, request: Request) -> Response:
-    """The file, or the requested range: Safari plays no audio from a server without ranges."""
+    """Return the file or the requested range. Safari plays audio only from servers that support ranges."""
     size = len(file.data)
     headers = _headers(file)
     asked = request.headers.get("range", "")
     if request.headers.get("if-range", headers["ETag"]) != headers["ETag"]:
-        asked = ""  # the browser has a part of another version
+        asked = ""  # the browser holds part of another version
     match parse_range(asked, size):
         case None:
             return Response(file.data, 200, headers, file.mime)
@@ -161,7 +161,7 @@ def _served(file: DownloadFile, request: Request) -> Response:
 
 
 def _sent(made: DownloadStream) -> Response:
-    """The whole file, whatever range is requested: it is made for this response."""
+    """Return the whole file, ignoring ranges: it is produced for this response only."""
     size = made.file.seek(0, os.SEEK_END)
     headers = {**_private(made.name), "Content-Length": str(size)}
     return StreamingResponse(_blocks(made.file), 200, headers, made.mime)
@@ -175,9 +175,9 @@ def _blocks(file: BinaryIO) -> Iterator[bytes]:
 
 
 def parse_range(asked: str, size: int) -> range | None:
-    """The bytes that a Range header requests of `size`; empty where there are none, None for all.
+    """Return the bytes that a Range header requests of `size`; empty if unsatisfiable, None for the whole file.
 
-    As RFC 9110 allows, an invalid header and several ranges count as none.
+    Invalid headers and multiple ranges are ignored, as RFC 9110 allows.
     """
     match = _RANGE.fullmatch(asked.strip())
     if not match or asked.strip() == "bytes=-":

@@ -30,7 +30,7 @@ SCRIPT_FORMATS = (*FORMATS, AUDIOBOOK, *(f"{format}{ZIP}" for format in FORMATS)
 
 
 def script_producer(scripts: ScriptLibrary, covers: CoverStore) -> FileProducer:
-    """Produce the spoken cards of an owner's scripts."""
+    """Return a producer for an owner's scripts, in any of `SCRIPT_FORMATS`."""
 
     def produce(owner: str, asked: str) -> DownloadFile | DownloadStream:
         item, lufs = loudness_asked(asked)

@@ -2,7 +2,7 @@
 
 take   "<id>.<format>", format one of wav, flac, mp3, opus; "<id>" alone is wav, "<id>@125.<format>" at speed 1.25;
        "<id>.<format>~16" at -16 LUFS
-clip   "<voice id>", or "<voice id>.<number>" for another clip than the first: a 16-bit WAV
+clip   "<voice id>", or "<voice id>.<number>" for a clip other than the first: a 16-bit WAV
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ MIMES = {"wav": "audio/wav", "flac": "audio/flac", "mp3": "audio/mpeg", "opus": 
 
 
 def take_producer(takes: TakeStore) -> FileProducer:
-    """Produce an owner's takes, named after the voice and the first words."""
+    """Return a producer for an owner's takes, named after the voice and the first words."""
 
     def produce(owner: str, asked: str) -> DownloadFile:
         asked, lufs = loudness_asked(asked)
@@ -55,9 +55,9 @@ def take_producer(takes: TakeStore) -> FileProducer:
 def sound_facts(
     record: GenerationRecord, owner: Owner, links: DownloadLinks, valid: int = 600, speed: float = 1.0
 ) -> dict[str, Any]:
-    """What the player tells of a take, as details.js takes it. valid: seconds that its links are.
+    """Return the player's details of a take, for details.js. valid: lifetime of the links in seconds.
 
-    speed: of its card, in steps of a hundredth.
+    speed: the card's playback speed, in hundredths.
     """
     item = sound_id(record.id, speed)
     return {
@@ -74,12 +74,12 @@ def sound_facts(
 
 
 def sound_id(take_id: str, speed: float) -> str:
-    """A take at a speed, in steps of a hundredth, as links and the player name it."""
+    """Return the name of a take at a speed, in hundredths, as used in links and by the player."""
     return take_id if speed == 1 else f"{take_id}@{round(100 * speed)}"
 
 
 def clip_producer(library: VoiceLibrary) -> FileProducer:
-    """Produce the clips of voices. Those that a model spoke, for a described or a sample voice, tell their origin."""
+    """Return a producer for clips of voices. Synthetic clips (described and sample voices) get origin tags."""
 
     def produce(owner: str, asked: str) -> DownloadFile:
         voice_id, _, number = asked.partition(".")
@@ -97,29 +97,29 @@ def clip_producer(library: VoiceLibrary) -> FileProducer:
 
 
 def peaks_of(flac: bytes, count: int = 120) -> list[int]:
-    """The waveform of a stored FLAC: the greatest value in each part of its length, 0 to 100."""
+    """Return the waveform of a stored FLAC: the peak of each of `count` equal parts, 0 to 100."""
     samples, _ = soundfile.read(io.BytesIO(flac), dtype="int16")
     parts = np.array_split(np.abs(samples.astype(np.int32)), min(count, max(1, len(samples))))
     return [int(part.max(initial=0)) * 100 // 32768 for part in parts]
 
 
 def loudness_asked(asked: str) -> tuple[str, float | None]:
-    """Divide "<item>~16" into the item and the loudness in LUFS; None without one, or for one that is not offered."""
+    """Split "<item>~16" into the item and the loudness in LUFS; None if it is missing or not supported."""
     item, _, number = asked.partition("~")
     return item, next((lufs for lufs in LOUDNESS if f"{-lufs:g}" == number), None)
 
 
 def _speed(percent: str) -> float:
-    """The speed of a link; links are signed, so that no other text comes."""
+    """Parse the speed in a link. It needs no validation, because links are signed."""
     return int(percent) / 100 if percent else 1.0
 
 
 def converted(
     flac: bytes, format: FileFormat, speed: float = 1.0, origin: Origin | None = None, lufs: float | None = None
 ) -> bytes:
-    """Convert a stored FLAC to another format, speed and loudness. origin: what the file tells of itself, for takes.
+    """Convert a stored FLAC to another format, speed and loudness. origin: written to the file's tags.
 
-    Raises InvalidInput for a damaged one.
+    Raises InvalidInput for a damaged file.
     """
     if format == "flac" and speed == 1 and origin is None and lufs is None:
         return flac

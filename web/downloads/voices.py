@@ -21,7 +21,7 @@ ARCHIVE_NAME = "Reprise voices.zip"
 
 
 def voice_producer(library: VoiceLibrary) -> FileProducer:
-    """Produce an owner's voices as portable files."""
+    """Return a producer for an owner's voices as portable files."""
 
     def produce(owner: str, voice_id: str) -> DownloadFile:
         record = library.get(voice_id, owner=owner)
@@ -32,13 +32,13 @@ def voice_producer(library: VoiceLibrary) -> FileProducer:
 
 
 def archive_producer(library: VoiceLibrary) -> FileProducer:
-    """Produce an archive of all voices that an owner made."""
+    """Return a producer for an archive of all voices that an owner made."""
 
     def produce(owner: str, asked: str) -> DownloadStream:
         voices = [voice for voice in library.list(owner=owner) if not voice.shared]
         if asked != "all" or not voices:
             raise VoiceNotFound("voices.none_own")
-        file = tempfile.TemporaryFile()  # noqa: SIM115  # has no name, so nothing is left of it when it is sent
+        file = tempfile.TemporaryFile()  # noqa: SIM115  # unnamed: gone once it is closed
         try:
             write_voice_archive(file, library, voices)
         except BaseException:

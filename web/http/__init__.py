@@ -1,1 +1,1 @@
-"""HTTP in front of Gradio: which requests pass, how large they are, and the headers of responses."""
+"""HTTP layer in front of Gradio: access checks, size limits, and response headers."""

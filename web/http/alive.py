@@ -1,4 +1,4 @@
-"""The route by which a page notices that its server is gone, or another process."""
+"""The route by which a page detects that its server is down or was restarted."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ PATH = "/reprise/alive"
 
 
 class AliveEndpoint:
-    """Answers every request with:
+    """Responds to every request with:
 
-    process     a random name of this process
-    page        a hash of the page's events and scripts: pages of the same hash can go on with this process
-    admitted    whether the visitor is logged in, where the server has accounts
+    process     a random id of this process
+    page        a hash of the page's events and scripts: pages with the same hash can continue with this process
+    admitted    whether the visitor is logged in, or the server has no accounts
     """
 
     def __init__(self, config: Mapping[str, Any], scripts: str) -> None:
-        """config: of the page, as Gradio sends it to browsers. scripts: version of the page's modules."""
+        """config: the page's, as Gradio sends it to browsers. scripts: version of the page's modules."""
         self._process = secrets.token_hex(8)
         events = [[event[key] for key in ("id", "targets", "inputs", "outputs")] for event in config["dependencies"]]
         self._page = hashlib.sha256(json.dumps([events, scripts]).encode()).hexdigest()[:16]
 
     def routes(self) -> list[Route]:
-        """For Gradio's `launch`."""
+        """Return the routes for Gradio's `launch`."""
         return [Route(PATH, self._answer, methods=["GET"])]
 
     async def _answer(self, request: Request) -> JSONResponse:

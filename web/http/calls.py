@@ -1,7 +1,7 @@
 """Validation of the JSON bodies that the page sends to Gradio's routes.
 
-Gradio checks little of a body before it uses it: non-finite numbers, lone surrogates, unknown functions, missing inputs
-and foreign file paths end in tracebacks there. Here they end in a sentence:
+Gradio validates little: non-finite numbers, lone surrogates, unknown functions, missing inputs and foreign file paths
+cause tracebacks. This module rejects them with a clear message:
 
     validator = CallValidator(demo.config, demo.GRADIO_CACHE)
     validator.check("/gradio_api/run/predict", body)   # raises CallRejected
@@ -33,13 +33,13 @@ _SESSION_NOT_FOUND = {
 }
 NO_FILE = "That is not a file that was uploaded here."
 MOST_INPUTS = 32
-DEPTH, ITEMS = 16, 20_000  # of a body's nested values
+DEPTH, ITEMS = 16, 20_000  # limits of a body's nested values
 MAX_PATH = 4_096  # characters
-LARGEST = 2**53  # the largest exact integer of a browser
+LARGEST = 2**53  # the largest integer that JavaScript represents exactly
 
 
 class CallRejected(Exception):
-    """A body that no page of this version sends. status: of the response; the message is a sentence."""
+    """Raised for a body that no page of this version sends. status: HTTP status of the response."""
 
     def __init__(self, status: int, sentence: str = RELOAD_PAGE) -> None:
         super().__init__(sentence)
@@ -47,7 +47,7 @@ class CallRejected(Exception):
 
 
 def _check_bounds(value: Any) -> Any:
-    """Check the depth and number of nested values, and that their numbers fit a browser's."""
+    """Check the depth and number of nested values, and the magnitude of numbers. Raises ValueError."""
     level, items = [value], 0
     for _ in range(DEPTH):
         items += len(level)
@@ -73,7 +73,7 @@ Number = Annotated[int, Field(ge=0, le=2**31)]
 
 
 class CallBody(BaseModel):
-    """A body of one kind of call."""
+    """Base class of request bodies."""
 
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
 
@@ -82,7 +82,7 @@ CallBodyT = TypeVar("CallBodyT", bound=CallBody)
 
 
 class EventBody(CallBody):
-    """An event: `run/predict` for unqueued ones, `queue/join` for queued ones, which need a session."""
+    """Body of an event: `run/predict` if unqueued, `queue/join` if queued. Queued events need a session."""
 
     fn_index: Number
     session_hash: SessionId | None = None
@@ -92,7 +92,7 @@ class EventBody(CallBody):
 
 
 class ServerBody(CallBody):
-    """A call of a component's server function."""
+    """Body of a call of a component's server function."""
 
     component_id: Number
     fn_name: Annotated[str, StringConstraints(max_length=100)]
@@ -101,7 +101,7 @@ class ServerBody(CallBody):
 
 
 class CancelBody(CallBody):
-    """A cancelled queued event; it has no id where it never reached the server."""
+    """Body that cancels a queued event. event_id: None if the event never reached the server."""
 
     fn_index: Number
     session_hash: SessionId
@@ -109,21 +109,21 @@ class CancelBody(CallBody):
 
 
 class ResetBody(CallBody):
-    """Sent by Gradio's client after `cancel`; ignored."""
+    """Body that Gradio's client sends after `cancel`; ignored."""
 
     event_id: EventId | None = None
 
 
 @dataclass(frozen=True)
 class EventSignature:
-    """An event that the server handles. inputs: their number."""
+    """An event that the server handles. inputs: number of inputs."""
 
     inputs: int
     queued: bool
 
 
 class CallValidator:
-    """The calls that one page can make."""
+    """Validates calls against the page's configuration."""
 
     def __init__(
         self,
@@ -131,10 +131,10 @@ class CallValidator:
         folder: str | Path,
         has_session: Callable[[str], bool] = lambda _session: True,
     ) -> None:
-        """config: of the page, as Gradio sends it to browsers. folder: of the uploads. has_session: whether Gradio's
+        """config: the page's, as Gradio sends it to browsers. folder: the upload folder. has_session: whether Gradio's
         queue knows a session, with pending events or unread messages."""
         self._has_session = has_session
-        self._folder = os.path.join(os.path.abspath(folder), "")  # noqa: PTH100, PTH118  # without following links
+        self._folder = os.path.join(os.path.abspath(folder), "")  # noqa: PTH100, PTH118  # does not follow links
         self._events = {
             event["id"]: EventSignature(len(event["inputs"]), bool(event["queue"]))
             for event in config["dependencies"]
@@ -160,9 +160,9 @@ class CallValidator:
         check(_parse_json(body))
 
     def session_not_found(self, scope: Scope) -> Response | None:
-        """The answer to an event stream of an unknown session, None for every other request.
+        """Return the response to an event stream request of an unknown session, None for any other request.
 
-        Gradio would answer with a traceback.
+        Gradio would fail with a traceback.
         """
         if not scope["path"].endswith(_EVENT_STREAM):
             return None
@@ -191,7 +191,7 @@ class CallValidator:
         _validate(ResetBody, body)
 
     def _check_files(self, value: Any) -> None:
-        """Refuse a path outside the uploads: Gradio opens whatever looks like a file."""
+        """Reject paths outside the upload folder: Gradio opens any value that looks like a file."""
         inside = [value]
         while inside:
             each = inside.pop()
@@ -202,7 +202,7 @@ class CallValidator:
 
     def _is_upload(self, path: str) -> bool:
         plain = len(path) <= MAX_PATH and "\0" not in path and not any("\ud800" <= each <= "\udfff" for each in path)
-        return plain and os.path.abspath(path).startswith(self._folder)  # noqa: PTH100  # as Gradio compares them
+        return plain and os.path.abspath(path).startswith(self._folder)  # noqa: PTH100  # as Gradio compares
 
 
 def _validate(model: type[CallBodyT], body: Any) -> CallBodyT:
@@ -215,7 +215,7 @@ def _validate(model: type[CallBodyT], body: Any) -> CallBodyT:
 def _parse_json(body: bytes) -> Any:
     try:
         return json.loads(body, parse_constant=_refuse_constant, parse_float=_finite_float)
-    except (ValueError, RecursionError):  # invalid UTF-8 and numbers of thousands of digits are ValueErrors
+    except (ValueError, RecursionError):  # ValueError: also invalid UTF-8, huge numbers
         raise CallRejected(400) from None
 
 

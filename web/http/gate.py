@@ -1,13 +1,13 @@
-"""The gate: middleware that every request passes before Gradio.
+"""The gate: middleware in front of Gradio that checks every request.
 
-    421  unknown host name                           404  nothing that the page uses
-    403  a page of another origin                    401  a server for this machine alone, without start-up token
-    413  too large, 408 too slow, 415 not JSON       429  too many calls of one address
+    421  unknown host name                           404  not a route that the page uses
+    403  request from a page of another origin       401  local-only server, missing start-up token
+    413  too large, 408 too slow, 415 not JSON       429  too many calls from one address
 
 Responses get the headers of `ResponseHeaders`.
 
-Requests of the API are passed to its own application, which admits them by their keys: a key works
-under any host name. Without a key only those of this machine count as local, and none of another site's page.
+API requests are passed to the API's own application, which authenticates them by key. Keys are valid under any host
+name. Requests count as local only if they come from this machine and not from another site's page.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ from web.http.static_cache import StaticCache
 from web.identity.addresses import client_address
 from web.limits.concurrency import ConcurrencyLimiter, TooManyCalls
 
-CALLS_AT_ONCE, CALLS_INSIDE = 12, 120  # of one address
+CALLS_AT_ONCE, CALLS_INSIDE = 12, 120  # per address
 ARRIVING = 90  # bodies being received from one address
-STREAMS = 60  # of one address; each open page has one or two
+STREAMS = 60  # per address; each open page has one or two
 UNKNOWN_HOST = (
     "This server is not known by that name. Open it by the address that it printed at its start, or have its host "
     "allow the name: --allowed-host NAME."
@@ -53,10 +53,10 @@ _OPEN_KINDS = ("static", "start", "file")
 
 @dataclass(frozen=True)
 class GatePolicy:
-    """The requests that a gate lets through.
+    """The requests that the gate accepts.
 
-    hosts: the server's names. routes: those that respond. token: the start-up token of a server for this machine alone.
-    framed: whether the Hub's page may frame this one. locked_page: HTML for visitors without token.
+    hosts: the server's host names. routes: the enabled routes. token: the start-up token of a local-only server.
+    framed: whether the Hugging Face Hub may show the page in a frame. locked_page: HTML for visitors without the token.
     """
 
     hosts: AllowedHosts
@@ -72,9 +72,9 @@ def gate_lifespan(
     inner: Callable[[ASGIApp], ASGIApp] | None = None,
     api: ASGIApp | None = None,
 ) -> Callable[[Starlette], AbstractAsyncContextManager[None]]:
-    """A lifespan that puts a gate in front of an application, outside of Gradio's own middleware.
+    """Return a lifespan that puts a gate in front of an application, outside Gradio's own middleware.
 
-    calls: validates the page's calls. inner: further middleware, behind the gate. api: the API's application.
+    calls: validates the page's calls. inner: further middleware inside the gate. api: the API's application.
     """
 
     @asynccontextmanager
@@ -103,7 +103,7 @@ class Gate:
         )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Respond, or pass the request on."""
+        """Respond to a request or pass it on."""
         if scope["type"] == "lifespan":
             await self._app(scope, receive, send)
         elif scope["type"] == "http":
@@ -143,7 +143,7 @@ class Gate:
             return
 
     def _refused(self, scope: Scope, headers: Headers, kind: RouteKind | None) -> Response | None:
-        """The response to a request that goes no further, None for one that does."""
+        """Return the response to a refused request, None for an accepted one."""
         policy = self._policy
         names = [*headers.getlist("host"), *headers.getlist("x-forwarded-host")]
         if len(headers.getlist("host")) != 1 or not all(name.partition(",")[0] in policy.hosts for name in names):
@@ -158,7 +158,7 @@ class Gate:
         return self._locked(policy.token, scope, headers, kind) if policy.token and kind not in _OPEN_KINDS else None
 
     def _locked(self, token: StartupToken, scope: Scope, headers: Headers, kind: RouteKind) -> Response | None:
-        """The response to a request with or without start-up token, None where the browser's cookie proves it."""
+        """Check the start-up token. Return None if the browser's cookie is valid, else the response."""
         port = (scope.get("server") or ("", 0))[1] or 0
         asked = QueryParams(scope["query_string"])
         if kind == "page" and token.matches(asked.get(TOKEN_PARAMETER, "")):
@@ -179,7 +179,7 @@ class Gate:
                     body = await _json(Headers(scope=scope), receive)
                 if self._calls_of_page:
                     self._calls_of_page.check(scope["path"], body)
-                async with self._calls.enter(address):  # slow bodies do not hold a place
+                async with self._calls.enter(address):  # slow bodies do not occupy a slot
                     await self._app(scope, replay_body(body, receive), send)
             case "stream":
                 async with self._streams.enter(address):
@@ -199,14 +199,14 @@ class Gate:
 
 
 async def _json(headers: Headers, receive: Receive) -> bytes:
-    """The body of a call. Raises BodyRejected, Disconnected."""
+    """Read the body of a call. Raises BodyRejected, Disconnected."""
     if headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
         raise BodyRejected(415, NOT_JSON)
     return await read_body(headers, receive)
 
 
 def _is_trusted(scope: Scope) -> bool:
-    """Whether browsers take the page's origin for a secure one."""
+    """Return whether browsers treat the page as a secure context."""
     headers = Headers(scope=scope)
     secure = headers.get("x-forwarded-proto", scope.get("scheme", "http")) == "https"
     return secure or is_loopback(headers.get("host", ""))

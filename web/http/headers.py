@@ -1,8 +1,8 @@
 """Security headers of responses: content types, referrers, frames, and the Content-Security-Policy.
 
 Gradio needs two exceptions from a strict policy: it runs the scripts of `gr.HTML` through `new Function`
-('unsafe-eval'), and its components style themselves in the markup ('unsafe-inline' for styles). Its own inline scripts
-are allowed one by one, by their hashes.
+('unsafe-eval'), and its components use inline styles ('unsafe-inline' for styles). Its own inline scripts are allowed
+individually by hash.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 _HUB = "https://huggingface.co"
-_LEVEL = 5  # of compression: 280 kB become 36 kB in 4 ms
+_LEVEL = 5  # gzip level: compresses 280 kB to 36 kB in 4 ms
 
 
 class ResponseHeaders:
-    """Sets the headers. framed: whether the Hub's page may show this one in a frame, as it does with Spaces."""
+    """Sets the headers. framed: whether the Hugging Face Hub may show the page in a frame, as it does for Spaces."""
 
     def __init__(self, *, framed: bool = False) -> None:
         self._framed = framed
 
     def apply(self, headers: MutableHeaders, *, trusted: bool) -> None:
-        """Change a response's headers in place. trusted: whether browsers take the origin for a secure one."""
+        """Set a response's headers in place. trusted: whether browsers treat the page as a secure context."""
         for name in [name for name in headers if name.lower().startswith("access-control-")]:
             del headers[name]  # pages of other origins may not read anything
         headers["X-Content-Type-Options"] = "nosniff"
@@ -37,12 +37,12 @@ class ResponseHeaders:
         headers.setdefault("Cross-Origin-Resource-Policy", "same-origin")
         if not self._framed:
             headers["X-Frame-Options"] = "DENY"
-        if trusted and not self._framed:  # browsers warn of it elsewhere
+        if trusted and not self._framed:  # elsewhere, browsers log a warning about it
             headers["Cross-Origin-Opener-Policy"] = "same-origin"
         self._tame_cookies(headers)
 
     def page_policy(self, html: str) -> str:
-        """The Content-Security-Policy of Gradio's page."""
+        """Return the Content-Security-Policy for Gradio's page."""
         hashes = " ".join(f"'sha256-{_digest(script)}'" for script in inline_scripts(html))
         hub = f" {_HUB}" if self._framed else ""
         return "; ".join(
@@ -67,7 +67,7 @@ class ResponseHeaders:
         return f"frame-ancestors {_HUB} https://*.huggingface.co" if self._framed else "frame-ancestors 'none'"
 
     def _tame_cookies(self, headers: MutableHeaders) -> None:
-        """Restrict cookies to the page itself; Gradio's log-in cookie is sent to embedding pages."""
+        """Restrict cookies to the page itself; Gradio's login cookie is also sent when the page is embedded."""
         cookies = headers.getlist("set-cookie")
         if cookies:
             del headers["set-cookie"]
@@ -84,17 +84,17 @@ class ResponseHeaders:
 
 
 class PagePolicyMiddleware:
-    """Adds scripts to the `<head>` of HTML pages, sets their Content-Security-Policy, and compresses them: Gradio
-    compresses only what has the name of a file.
+    """Adds scripts to the `<head>` of HTML pages, sets their Content-Security-Policy, and compresses them. Gradio only
+    compresses paths that look like files.
 
-    head: HTML for the start of `<head>`, from the browser's Accept-Language header.
+    head: returns HTML for the start of `<head>`, given the browser's Accept-Language header.
     """
 
     def __init__(self, app: ASGIApp, headers: ResponseHeaders, head: Callable[[str], str]) -> None:
         self._app, self._headers, self._head = app, headers, head
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass everything on; an HTML response is held back until it is complete."""
+        """Pass requests on. HTML responses are buffered until they are complete."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -126,18 +126,18 @@ class PagePolicyMiddleware:
         await self._app(scope, receive, told)
 
     def _page(self, markup: str, request: Headers) -> str:
-        """Insert the head before Gradio's own scripts: scripts of type "module" run in document order."""
+        """Insert the head before Gradio's own scripts: module scripts run in document order."""
         return markup.replace("<head>", f"<head>{self._head(request.get('accept-language', ''))}", 1)
 
 
 def _is_page(start: Message) -> bool:
-    """Whether it is HTML without its own policy, which downloads have."""
+    """Return whether this is HTML without a policy of its own; downloads have one."""
     headers = MutableHeaders(scope=start)
     return headers.get("content-type", "").startswith("text/html") and "content-security-policy" not in headers
 
 
 def inline_scripts(html: str) -> list[str]:
-    """The texts of a page's inline scripts, in order."""
+    """Return the texts of a page's inline scripts, in order."""
     reader = _Scripts()
     reader.feed(html)
     reader.close()

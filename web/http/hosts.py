@@ -1,7 +1,7 @@
-"""Host names: those by which this server may be addressed, and whether a request is local.
+"""Host names of this server, and detection of local requests.
 
-A web page can resolve its own host name to this machine's address (DNS rebinding), and then reads the server's
-responses as its own. Its requests still carry its name in `Host`; a numeric address cannot be rebound.
+With DNS rebinding, a web site resolves its own host name to this machine's address and can then read this server's
+responses. Its requests still have its own name in `Host`. Numeric addresses cannot be rebound.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from starlette.types import Scope
 
 from engine.errors import InvalidOption
 
-IS_LOCAL = "reprise.local"  # key in the scope: whether `is_local_request`
-# Headers that proxies add. Those that add none speak HTTP/1.0, or do not have the start-up token.
+IS_LOCAL = "reprise.local"  # key in the ASGI scope: the result of `is_local_request`
+# Headers that proxies add. Requests of proxies that add none use HTTP/1.0 or lack the start-up token.
 _FORWARDED = ("forwarded", "via", "x-real-ip", "x-original-host", "cf-connecting-ip", "true-client-ip")
 _PREFIX = "x-forwarded-"
 _LOCAL_NAME = "localhost"
@@ -25,10 +25,10 @@ _DEFAULT_PORTS = {"http": "80", "https": "443"}
 
 
 class AllowedHosts:
-    """The names of one server: loopback, the one that it is bound to, and those that its host allows."""
+    """The names of one server: loopback names, the bound address, and the names in `allowed`."""
 
     def __init__(self, bound: str, allowed: Iterable[str] = ()) -> None:
-        """bound: the address that the server listens at. allowed: more names; `.example.org` allows its subdomains.
+        """bound: the address that the server listens on. allowed: further names; `.example.org` allows its subdomains.
 
         Raises InvalidOption for an invalid name.
         """
@@ -38,7 +38,7 @@ class AllowedHosts:
         self._any_address = not is_loopback(bound)
 
     def __contains__(self, host: str) -> bool:
-        """Whether a `Host` header names this server; its port does not matter."""
+        """Return whether a `Host` header names this server. The port is ignored."""
         name = host_name(host)
         if name in self._names or (self._suffixes and name.endswith(self._suffixes)):
             return True
@@ -46,7 +46,7 @@ class AllowedHosts:
 
 
 def host_name(host: str) -> str:
-    """The name or address in a `Host` header, in lower case, without port and brackets."""
+    """Return the name or address in a `Host` header, in lower case, without port and brackets."""
     text = host.strip().lower()
     if match := _BRACKETED.fullmatch(text):
         return match[1]
@@ -55,24 +55,24 @@ def host_name(host: str) -> str:
 
 
 def origin_host(origin: str) -> str:
-    """`host[:port]` of an `Origin` header, without its scheme's default port; "" for `null` and the like."""
+    """Return `host[:port]` of an `Origin` header, without the scheme's default port; "" if it is not HTTP(S)."""
     scheme, found, rest = origin.strip().lower().partition("://")
     return without_port(rest, scheme) if found and scheme in _DEFAULT_PORTS else ""
 
 
 def without_port(host: str, scheme: str) -> str:
-    """`host[:port]` in lower case, without the scheme's default port."""
+    """Return `host[:port]` in lower case, without the scheme's default port."""
     return host.strip().lower().removesuffix(":" + _DEFAULT_PORTS.get(scheme, ""))
 
 
 def is_loopback(host: str) -> bool:
-    """Whether a name or address is a loopback one."""
+    """Return whether a name or address is a loopback one."""
     name = host_name(host) if not _is_address(host) else host
     return name == _LOCAL_NAME or (_is_address(name) and ip_address(name).is_loopback)
 
 
 def is_local_request(scope: Scope, headers: Headers) -> bool:
-    """Whether a program on this machine sent this request to this machine, with no visible proxy between."""
+    """Return whether this request comes from this machine, is addressed to it, and shows no sign of a proxy."""
     peer = (scope.get("client") or ("",))[0]
     forwarded = any(name in _FORWARDED or name.startswith(_PREFIX) for name in headers)
     old = scope.get("http_version") == "1.0"
@@ -80,7 +80,7 @@ def is_local_request(scope: Scope, headers: Headers) -> bool:
 
 
 def is_local(scope: Scope) -> bool:
-    """Whether the gate has found a request to be local."""
+    """Return whether the gate classified a request as local."""
     return scope.get(IS_LOCAL) is True
 
 

@@ -1,4 +1,4 @@
-"""The language that a visitor chose on the page, kept by the browser as a cookie (static/shell/switches.js)."""
+"""The language chosen on the page, stored in a cookie (static/shell/switches.js)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ RawHeaders = list[tuple[bytes, bytes]]
 
 
 def with_chosen_language(headers: Iterable[tuple[bytes, bytes]]) -> RawHeaders:
-    """A request's headers, in which the chosen language takes the place of the browser's."""
+    """Return a request's headers with the chosen language in place of the browser's."""
     known = list(headers)
     cookies = b"; ".join(value for name, value in known if name == b"cookie").decode("latin-1")
     code = cookie_parser(cookies).get(COOKIE, "")

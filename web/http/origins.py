@@ -1,4 +1,4 @@
-"""Requests of other sites' pages. Browsers mark them by `Origin` and `Sec-Fetch-Site`; other programs send neither."""
+"""Detection of cross-origin requests, from `Origin` and `Sec-Fetch-Site`. Only browsers send these headers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _READING = ("GET", "HEAD")
 
 
 def is_cross_origin(headers: Headers, *, scheme: str) -> bool:
-    """Whether a page of another origin sent this. scheme: of the request, as far as the server knows."""
+    """Return whether a page of another origin sent this. scheme: the request's, as seen by this server."""
     origin = headers.get("origin")
     if origin is not None and not _is_own(origin, headers, scheme):
         return True
@@ -19,9 +19,9 @@ def is_cross_origin(headers: Headers, *, scheme: str) -> bool:
 
 
 def is_navigation(method: str, headers: Headers, *, framed: bool) -> bool:
-    """Whether a browser opens this as a page: a followed link, which reveals nothing to the linking page.
+    """Return whether a browser opens this as a page. Following a link reveals nothing to the linking page.
 
-    framed: whether another site's page may show it in a frame.
+    framed: whether other sites may show the page in a frame.
     """
     places = ("document", "iframe") if framed else ("document",)
     opened = headers.get("sec-fetch-mode") == "navigate" and headers.get("sec-fetch-dest") in places

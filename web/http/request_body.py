@@ -1,4 +1,4 @@
-"""Reading the bodies of calls, with limits of size and time."""
+"""Reading request bodies, with size and time limits."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ BODY_SECONDS = 30.0
 
 
 class BodyRejected(Exception):
-    """A body that is not read any further. status: of the response."""
+    """Raised for a body beyond the limits. status: HTTP status of the response."""
 
     def __init__(self, status: int, sentence: str) -> None:
         super().__init__(sentence)
@@ -20,7 +20,7 @@ class BodyRejected(Exception):
 
 
 class Disconnected(Exception):
-    """The client disconnected before its body was complete."""
+    """The client disconnected before the body was complete."""
 
 
 async def read_body(headers: Headers, receive: Receive, *, most: int = MAX_BODY, seconds: float | None = None) -> bytes:
@@ -36,7 +36,7 @@ async def read_body(headers: Headers, receive: Receive, *, most: int = MAX_BODY,
 
 
 def replay_body(body: bytes, receive: Receive) -> Receive:
-    """A `receive` that returns a body that was read already, then what follows it."""
+    """Return a `receive` that first returns a body that was already read, then any later messages."""
     given = False
 
     async def again() -> Message:

@@ -1,4 +1,4 @@
-"""Error responses: a sentence, as plain text for people and as JSON for the page's scripts."""
+"""Error responses: one sentence, as plain text for people or as JSON for scripts."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 
 
 def error_response(status: int, sentence: str, headers: Headers, more: Mapping[str, str] | None = None) -> Response:
-    """A response with one sentence. headers: of the request. more: headers of the response."""
+    """Return a response with one sentence. headers: the request's. more: further response headers."""
     extra = {"Cache-Control": "no-store", **(more or {})}
     if "text/html" in headers.get("accept", ""):
         return PlainTextResponse(sentence, status, extra)
@@ -17,5 +17,5 @@ def error_response(status: int, sentence: str, headers: Headers, more: Mapping[s
 
 
 def retry_later_response(status: int, sentence: str, headers: Headers, seconds: float) -> Response:
-    """An error response with the seconds until the next attempt."""
+    """Return an error response with a Retry-After header."""
     return error_response(status, sentence, headers, {"Retry-After": str(max(1, round(seconds)))})

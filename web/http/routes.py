@@ -1,6 +1,6 @@
-"""The routes that respond: those of Gradio that the page uses, and the API's.
+"""The enabled routes: the Gradio routes that the page uses, and those of the API.
 
-No others of Gradio's respond: they convert recordings, fetch addresses and more.
+Gradio's other routes, which convert recordings, fetch URLs and more, are disabled.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _ROUTES = (
     _route(("POST", "DELETE"), rf"{_API}/upload", "upload"),
     _route(_GET, rf"{re.escape(PATH_PREFIX)}[\w.-]{{1,2000}}", "file"),
 )
-# The API's application decides for itself what is there.
+# The API's application does its own routing.
 _PROGRAMS = (
     _route(("GET", "HEAD", "POST", "DELETE"), r"/v1/.*|/audio/voices|/mcp|/health(/live|/ready)?|/metrics", "api"),
 )
@@ -59,14 +59,14 @@ _HUB = (
 
 
 class AllowedRoutes:
-    """The routes that respond."""
+    """The enabled routes of one server."""
 
     def __init__(
         self, *, accounts: bool = False, hub: bool = False, programs: bool = False, root_path: str = ""
     ) -> None:
         """accounts, hub: how visitors log in. programs: whether there is an API.
 
-        root_path: of a proxy, which may leave it in paths.
+        root_path: the proxy's prefix, which the proxy may or may not strip.
         """
         self._routes = (
             _ROUTES + (_ACCOUNTS if accounts else ()) + (_HUB if hub else ()) + (_PROGRAMS if programs else ())
@@ -74,14 +74,14 @@ class AllowedRoutes:
         self._root = root_path.rstrip("/")
 
     def kind(self, method: str, path: str) -> RouteKind | None:
-        """The kind of a request; None for an unknown route."""
-        # Some proxies strip their root path, some do not; download links have a prefix of their own.
+        """Return the kind of a request; None for an unknown route."""
+        # Some proxies strip their root path, others do not; download links have a prefix of their own.
         paths = {path, self.without_root(path)}
         found = (each.kind for each in self._routes if method in each.methods and any(map(each.path.fullmatch, paths)))
         return next(found, None)
 
     def without_root(self, path: str) -> str:
-        """A path without the proxy's root path."""
+        """Return a path without the proxy's root path."""
         if self._root and (path == self._root or path.startswith(self._root + "/")):
             return path.removeprefix(self._root) or "/"
         return path

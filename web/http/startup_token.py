@@ -1,7 +1,7 @@
-"""The token of a server for this machine alone: printed in the link at start, then kept by the browser as a cookie.
+"""The start-up token of a local-only server: part of the link printed at startup, then replaced by a cookie.
 
-Visitors without it see a page that asks for it: other users of this machine, a proxy that appears local, or a page with
-a host name that points here.
+Requests without it get a page with a form for the token: those of other users of this machine, of proxies that appear
+local, and of pages whose host name points to this machine.
 """
 
 from __future__ import annotations
@@ -19,36 +19,36 @@ from itsdangerous import BadSignature, TimestampSigner
 if TYPE_CHECKING:
     from web.ui.i18n import Words
 
-TOKEN_PARAMETER = "token"  # in the link
+TOKEN_PARAMETER = "token"  # query parameter of the link
 DAYS = 30
 _KNOWN = b"opened here"
 
 
 class StartupToken:
-    """The token, and the signed cookie of browsers that have shown it, which outlives a restart."""
+    """The token, and the signed cookie of browsers that presented it. The cookie stays valid after a restart."""
 
     def __init__(self, secret: bytes) -> None:
-        """secret: the server's own, which outlives a restart."""
+        """secret: the server's persistent secret."""
         self.value = secrets.token_urlsafe(24)
         self._signer = TimestampSigner(
             secret, salt="reprise.startup", key_derivation="hmac", digest_method=hashlib.sha256
         )
 
     def link(self, url: str) -> str:
-        """The page's address with the token."""
+        """Return the page's URL with the token."""
         return f"{url.rstrip('/')}/?{urlencode({TOKEN_PARAMETER: self.value})}"
 
     def matches(self, given: str) -> bool:
-        """Whether this is the token."""
+        """Return whether this is the token."""
         return hmac.compare_digest(given.encode("utf-8", "replace"), self.value.encode())
 
     def cookie(self, port: int) -> dict[str, Any]:
-        """Arguments of `Response.set_cookie`. Cookies ignore ports, so that each server has its own name."""
+        """Return arguments for `Response.set_cookie`. Cookies ignore ports, so the name contains the port."""
         value = self._signer.sign(_KNOWN).decode()
         return {"key": _cookie(port), "value": value, "max_age": DAYS * 86400, "httponly": True, "samesite": "lax"}
 
     def knows(self, cookies: Mapping[str, str], port: int) -> bool:
-        """Whether a browser with these cookies has shown the token."""
+        """Return whether a browser with these cookies has presented the token."""
         try:
             return self._signer.unsign(cookies.get(_cookie(port), ""), max_age=DAYS * 86400) == _KNOWN
         except BadSignature:
@@ -69,7 +69,7 @@ input, button { font: inherit; padding: .5rem .75rem; border-radius: .5rem; bord
 
 
 def locked_page(words: Words) -> str:
-    """HTML that asks for the token."""
+    """Return the HTML page that asks for the token."""
     title, text, token, open_it = (escape(words(f"locked.{key}")) for key in ("title", "text", "token", "open"))
     return f"""<!doctype html>
 <html lang="{escape(words.language)}">

@@ -1,6 +1,6 @@
-"""Static files as they were sent first: read and compressed once in a process, not for every visitor.
+"""Cache of static responses, so that files are read and compressed once per process.
 
-Gradio reads and compresses its scripts, about 150 for the page, with every request.
+Gradio reads and compresses its scripts, about 150 for the page, for every request.
 """
 
 from __future__ import annotations
@@ -13,23 +13,23 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from engine.byte_lru import ByteLRU
 from web.ui import modules
 
-LIMIT = 32 << 20  # bytes; what the page needs in one encoding is about 2 MB
-# The names below hold hashes of what is in the files: all servers of a process have the same.
+LIMIT = 32 << 20  # bytes; the page needs about 2 MB per encoding
+# These paths contain content hashes, so all servers of a process can share the cache.
 _HASHED = re.compile(rf".*/(assets|{modules.PLACE.strip('/')}/[0-9a-f]{{16}})/[\w./-]+")
-_ENCODINGS = ("br", "gzip")  # as Gradio prefers them
+_ENCODINGS = ("br", "gzip")  # in Gradio's order of preference
 
 Sent = tuple[list[tuple[bytes, bytes]], bytes]  # headers and body of a response
 _kept: ByteLRU[tuple[str, str], Sent] = ByteLRU(LIMIT)
 
 
 class StaticCache:
-    """ASGI middleware, behind which responses are compressed."""
+    """ASGI middleware that caches responses, outside the middleware that compresses them."""
 
     def __init__(self, app: ASGIApp, kept: ByteLRU[tuple[str, str], Sent] = _kept) -> None:
         self._app, self._kept = app, kept
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Respond with what is kept, or pass the request on and keep a whole response."""
+        """Respond from the cache, or pass the request on and cache the complete response."""
         headers = Headers(scope=scope) if scope["type"] == "http" else Headers()
         if scope.get("method") != "GET" or "range" in headers or not _HASHED.fullmatch(scope["path"]):
             await self._app(scope, receive, send)
@@ -50,7 +50,7 @@ class StaticCache:
         async def sent(message: Message) -> None:
             nonlocal start
             if message["type"] == "http.response.start" and message["status"] == 200:
-                start = list(message["headers"])  # those outside add their own
+                start = list(message["headers"])  # a copy: outer middleware adds headers
             elif start is not None:
                 body.extend(message.get("body", b""))
                 if not message.get("more_body", False):

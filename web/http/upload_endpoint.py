@@ -1,6 +1,6 @@
-"""The upload route, in place of Gradio's own: uploads are limited while they arrive, and while they are kept.
+"""The upload route, replacing Gradio's own. Uploads are limited both while they arrive and while they are stored.
 
-An aborted upload leaves nothing: a file gets its name when it is complete. A page that is closed deletes its uploads.
+An aborted upload leaves no file: only complete files are stored. A page deletes its uploads when it is closed.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ from web.identity.addresses import client_address
 from web.uploads import MAX_UPLOAD_MB, delete_upload, uploaded_path
 
 UPLOAD_PATH = "/gradio_api/upload"
-MOST_BYTES = MAX_UPLOAD_MB << 20  # of one request
-OVERHEAD = 64 << 10  # bytes of a request beside its files
-MOST_FILES = 8  # of one request
+MOST_BYTES = MAX_UPLOAD_MB << 20  # per request
+OVERHEAD = 64 << 10  # bytes of a request besides its files
+MOST_FILES = 8  # per request
 SILENCE = 30.0  # seconds without a byte
-AT_ONCE, AT_ONCE_OF_ONE = 12, 3  # uploads under way: of all visitors, of an address
-MOST_DISCARDED = 100  # files of a request
+AT_ONCE, AT_ONCE_OF_ONE = 12, 3  # concurrent uploads: in all, per address
+MOST_DISCARDED = 100  # files per DELETE request
 
 LARGE = f"The file is larger than {MAX_UPLOAD_MB} MB. Send a shorter or a compressed one."
 BUSY = "Other files are still on their way. Try again in a moment."
@@ -49,7 +49,7 @@ _Paths = TypeAdapter(Annotated[list[str], Field(max_length=MOST_DISCARDED)])
 
 
 class UploadEndpoint:
-    """Takes uploads, and deletes those that a page does not need any more."""
+    """Accepts uploads, and deletes those that a page no longer needs."""
 
     def __init__(
         self,
@@ -58,24 +58,24 @@ class UploadEndpoint:
         admitted: Callable[[Request], bool] = is_admitted,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        """folder: of all uploads. admitted: whether a visitor may upload. clock: as that of the file system."""
+        """folder: the upload folder. admitted: whether a visitor may upload. clock: in the file system's time."""
         self._folder, self._admitted = folder, admitted
         self._store = UploadStore(folder, clock=clock)
         self._coming: dict[str, int] = {}
 
     def routes(self) -> list[Route]:
-        """Routes for `web.serve.launch`."""
+        """Return the routes for `web.serve.launch`."""
         return [
             Route(UPLOAD_PATH, self._answer, methods=["POST"]),
             Route(UPLOAD_PATH, self._discard, methods=["DELETE"]),
         ]
 
     def expire(self) -> None:
-        """Delete files that were not used for hours. Call it periodically."""
+        """Delete files that have been unused for hours. Call it periodically."""
         self._store.expire()
 
     async def _discard(self, request: Request) -> Response:
-        """Delete the files that a page names by their paths, which only it knows."""
+        """Delete the files at the paths that a page sends. Only that page knows its paths."""
         if not self._admitted(request):
             return error_response(401, STRANGER, request.headers)
         try:
@@ -93,7 +93,7 @@ class UploadEndpoint:
     def _delete(self, path: str) -> None:
         try:
             upload = uploaded_path({"path": path}, self._folder)
-        except InvalidInput:  # not there any more, or not an upload
+        except InvalidInput:  # already deleted, or not an upload
             return
         if upload is not None:
             delete_upload(upload, self._folder)
@@ -151,7 +151,7 @@ class UploadEndpoint:
 
 
 def _counted(receive: Receive) -> Receive:
-    """A `receive` that raises BodyRejected for too many bytes, and for a client that sends none for too long."""
+    """Wrap `receive` to raise BodyRejected for too many bytes, or when the client stalls for SILENCE seconds."""
     size = 0
 
     async def counted() -> Message:

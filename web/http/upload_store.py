@@ -1,8 +1,8 @@
-"""Uploads on the disk: each in a folder with an unguessable name, limited in bytes, number and age.
+"""Uploads on disk: each in a folder with an unguessable name, limited in bytes, number and age.
 
-An open page says every few minutes that it still needs its clips (`web.uploads.mark_used`), and one that is closed
-discards them. What nobody has used for longer belongs to a page that is gone, or to a device that sleeps: it stays for
-hours, but makes room for new uploads, the oldest first.
+An open page marks its clips as used every few minutes (`web.uploads.mark_used`) and discards them when it is closed.
+Files unused for longer belong to a page that is gone or to a sleeping device: they are kept for hours, but are deleted
+when new uploads need the room, oldest first.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from typing import BinaryIO
 
 from studio.file_names import safe_file_name
 
-KEPT, KEPT_OF_ONE = 2 << 30, 300 << 20  # bytes: of all visitors, of an address
+KEPT, KEPT_OF_ONE = 2 << 30, 300 << 20  # bytes: in all, per address
 FILES_OF_ONE = 250
 SPARE = 256 << 20  # bytes of free disk space
 HOURS = 6.0  # longer than any job
-IDLE = 30 * 60.0  # seconds without use; three times as long as an open page waits (recorder.js)
+IDLE = 30 * 60.0  # seconds without use; three times the interval at which an open page marks its clips (recorder.js)
 
 FULL = "Too many of your files are waiting on the server. Use or remove some, or try again later."
 NO_ROOM = "The server has no room for files at present. Try again later."
@@ -31,16 +31,16 @@ _Sizes = dict[Path, int]  # bytes by file
 
 
 class UploadStore:
-    """The uploads of all visitors, by address. Safe in any thread."""
+    """The uploads of all visitors, by address. Thread-safe."""
 
     def __init__(self, folder: Path, *, clock: Callable[[], float] = time.time) -> None:
-        """folder: of all uploads. clock: as that of the file system."""
+        """folder: the upload folder. clock: in the file system's time."""
         self._folder, self._clock = folder, clock
         self._lock = threading.Lock()
         self._kept: dict[str, _Sizes] = {}
 
     def keep(self, file: BinaryIO, name: str, address: str) -> Path:
-        """Store a complete file under its name. Raises OSError; nothing is left then."""
+        """Store a complete file under its name. Raises OSError, leaving no file."""
         folder = self._folder / secrets.token_hex(16)
         path = folder / safe_file_name(name)[-120:]
         folder.mkdir(mode=0o700)
@@ -55,7 +55,7 @@ class UploadStore:
         return path
 
     def refusal(self, address: str, most: int) -> str:
-        """Why an address may not upload `most` bytes more; "" where it may, perhaps in place of old uploads."""
+        """Return why an address may not upload `most` bytes, or "". Deletes idle uploads to make room."""
         with self._lock:
             self._tidy()
             own = self._kept.get(address, {})
@@ -64,7 +64,7 @@ class UploadStore:
             return "" if self._make_room(self._all(), lambda: self._has_room(most)) else NO_ROOM
 
     def expire(self) -> None:
-        """Delete files that were not used for hours. Call it periodically."""
+        """Delete files that have been unused for hours. Call it periodically."""
         with self._lock:
             self._tidy()
             for path in self._unused_for(HOURS * 3600, self._all()):
@@ -78,7 +78,7 @@ class UploadStore:
         return kept < KEPT and shutil.disk_usage(self._folder).free >= SPARE + most
 
     def _make_room(self, files: Iterable[Path], enough: Callable[[], bool]) -> bool:
-        """Delete idle files, the oldest first, until there is enough room; return whether there is."""
+        """Delete idle files, oldest first, until there is enough room; return whether there is."""
         for path in self._unused_for(IDLE, files):
             if enough():
                 break
@@ -86,7 +86,7 @@ class UploadStore:
         return enough()
 
     def _unused_for(self, seconds: float, files: Iterable[Path]) -> list[Path]:
-        """The files that were not used for so long, the longest unused first."""
+        """Return the files that have been unused for this long, least recently used first."""
         before = self._clock() - seconds
         return [path for used, path in sorted((_last_use(path), path) for path in files) if used < before]
 
@@ -96,7 +96,7 @@ class UploadStore:
             own.pop(path, None)
 
     def _tidy(self) -> None:
-        """Drop records of files that were used, and thereby deleted."""
+        """Drop records of files that were deleted after use."""
         for own in self._kept.values():
             for path in [path for path in own if not path.exists()]:
                 del own[path]

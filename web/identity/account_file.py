@@ -1,4 +1,4 @@
-"""Files of accounts. Passwords in them are replaced by hashes, once every line was parsed as an account."""
+"""Account files. Plain-text passwords are replaced by hashes after all lines have been parsed as accounts."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MAX_BYTES = 1 << 20
 
 @dataclass(frozen=True)
 class AccountFile:
-    """A file of accounts as it was read. lines: with line ends. accounts: by the index of their line."""
+    """The contents of an account file. lines: with line endings. accounts: by line index."""
 
     target: Target
     lines: tuple[str, ...]
@@ -28,9 +28,9 @@ class AccountFile:
 
     @classmethod
     def read(cls, path: Path) -> AccountFile:
-        """Read a file, which stays unchanged.
+        """Read a file without changing it.
 
-        Raises TargetChanged where it changes meanwhile, InvalidOption, also where anyone may write to it.
+        Raises TargetChanged if it changes meanwhile, InvalidOption if it is invalid or world-writable.
         """
         try:
             target = target_of(path)
@@ -43,13 +43,13 @@ class AccountFile:
         accounts = {index: _account(path, index, line) for index, line in enumerate(lines) if _holds_account(line)}
         if not accounts:
             raise InvalidOption(f"There are no accounts in {path}: write lines of USER:PASSWORD.")
-        _check_access(target)  # after the lines: bad advice for another program's file
+        _check_access(target)  # last: chmod is bad advice for another program's file
         return cls(target, lines, accounts)
 
     def keep_hashes(self, hashes: Mapping[str, str]) -> bool:
-        """Replace passwords by these hashes, by user; False where the file changed since it was read.
+        """Replace passwords by hashes. Return False if the file changed since it was read.
 
-        Where the file cannot be written to (some hosts mount it read-only), a warning is logged.
+        hashes: by user. If the file is not writable (some hosts mount it read-only), a warning is logged.
         """
         lines = [self._line(index, line, hashes) for index, line in enumerate(self.lines)]
         if lines == list(self.lines):
@@ -73,7 +73,7 @@ class AccountFile:
 
 
 def path_exists(text: str) -> bool:
-    """Whether a path exists, as a file or anything else."""
+    """Return whether a path exists, as a file or anything else."""
     return "\0" not in text and os.path.lexists(text)
 
 

@@ -1,7 +1,7 @@
-"""Lines of accounts: USER:PASSWORD, or USER:HASH with one of our hashes.
+"""Account lines: USER:PASSWORD, or USER:HASH with a hash of ours.
 
-A file of such lines is rewritten with hashes. Its lines are therefore parsed more strictly than those of the command
-line: lines that may belong to another program (passwd, shadow, htpasswd, settings, addresses) are refused.
+Account files are rewritten with hashes, so their lines are parsed more strictly than those of the command line: lines
+that may belong to another program (passwd, shadow, htpasswd, settings, addresses) are rejected.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _FOREIGN_HASH = re.compile(
     r"|\{[A-Za-z0-9._/-]{1,30}\}.*"
     r"|(pbkdf2|bcrypt|scrypt|argon2|sha1|sha256|sha512|md5|SCRAM-SHA)[A-Za-z0-9_:-]{0,40}\$.*"
     r"|(md5|0x|\*)?([0-9A-Fa-f]{32}|[0-9A-Fa-f]{40}|[0-9A-Fa-f]{56}|[0-9A-Fa-f]{64}|[0-9A-Fa-f]{96}|[0-9A-Fa-f]{128})"
-    # Traditional crypt: thirteen characters, the last of which has four bits.
+    # Traditional crypt: 13 characters; the last encodes 4 bits.
     r"|(?=.*[a-z])(?=.*[A-Z])(?=.*[0-9./])[./0-9A-Za-z]{12}[.26AEIMQUYcgkosw]",
     re.DOTALL,
 )
@@ -29,7 +29,7 @@ _FOREIGN_HASH = re.compile(
 
 @dataclass(frozen=True)
 class Account:
-    """A user, and the user's password or hash."""
+    """A user name with its password or hash."""
 
     user: str
     secret: str
@@ -41,12 +41,12 @@ class Account:
 
 
 def normalize_username(user: str) -> str:
-    """The form in which user names are compared, whatever the encoding of their accents."""
+    """Normalize a user name (Unicode NFC, stripped) for comparison."""
     return unicodedata.normalize("NFC", user).strip()
 
 
 def parse_account(line: str, *, in_file: bool) -> Account:
-    """Parse a line. Raises InvalidOption, whose message never quotes the line."""
+    """Parse a line. Raises InvalidOption; its message never quotes the line."""
     name, colon, secret = line.strip().partition(":")
     account = Account(normalize_username(name), secret)
     if not (colon and account.user and secret):
@@ -82,7 +82,7 @@ def _check_shape(line: str, name: str, secret: str) -> None:
 
 
 def _is_field(text: str) -> bool:
-    """Whether this is a field of passwd, shadow, group, pgpass and similar files."""
+    """Return whether this looks like a field of a passwd, shadow, group, pgpass or similar file."""
     return not text or text.isdigit() or text in ("x", "*", "!") or text[0] in "!/*"
 
 

@@ -16,23 +16,23 @@ from web.identity.account_lines import Account, normalize_username, parse_accoun
 from web.identity.passwords import dummy_hash_like, hash_password, hash_scheme, verify_password
 
 MAX_ACCOUNTS = 1_000
-AT_ONCE = 2  # concurrent hashes; each takes 64 MiB
-_READINGS = 5  # of files that change meanwhile, such as by servers that start at the same time
+AT_ONCE = 2  # concurrent hash computations; each takes 64 MiB
+_READINGS = 5  # attempts to read a file that changes meanwhile, e.g. when several servers start together
 
 
 class Accounts:
-    """Users by name. `check` is for the `auth` of Gradio's `launch`."""
+    """User accounts by name. Pass `check` as `auth` to Gradio's `launch`."""
 
     def __init__(self, hashes: Mapping[str, str]) -> None:
-        """hashes: by user, from `passwords.hash_password`."""
+        """hashes: from `passwords.hash_password`, by user."""
         self._hashes = dict(hashes)
-        # Every check computes one hash of each scheme in use, so that its time reveals neither names nor schemes.
+        # Each check computes one hash per scheme in use, so that its timing reveals neither names nor schemes.
         examples = {hash_scheme(known): known for known in self._hashes.values()}
         self._decoys = {kind: dummy_hash_like(known) for kind, known in examples.items()}
         self._threads = ThreadPoolExecutor(AT_ONCE, thread_name_prefix="reprise-passwords")
 
     async def check(self, user: str, password: str) -> bool:
-        """Whether the password is the user's. Hashing takes a while and runs on dedicated threads."""
+        """Return whether the password is the user's. Hashing is slow and runs on dedicated threads."""
         known = self._hashes.get(normalize_username(user))
         return await asyncio.get_running_loop().run_in_executor(self._threads, self._check, password, known)
 
@@ -48,10 +48,10 @@ class Accounts:
 
 
 def load_accounts(given: Iterable[str]) -> Accounts | None:
-    """The accounts of `--auth`, each `USER:PASSWORD` or the path of a file; None when there are none.
+    """Load the accounts of `--auth`, each `USER:PASSWORD` or the path of a file. Return None if there are none.
 
-    In a file, passwords are replaced by hashes once all given accounts are valid; hashes, empty lines and lines that
-    begin with # stay. Raises InvalidOption.
+    Passwords in files are replaced by hashes if all given accounts are valid. Hashes, empty lines and lines that begin
+    with # are left unchanged. Raises InvalidOption.
     """
     texts = list(given)
     for _ in range(_READINGS):
@@ -67,7 +67,7 @@ def load_accounts(given: Iterable[str]) -> Accounts | None:
 
 
 def auth_settings(option: list[str], environ: Mapping[str, str] = os.environ) -> list[str]:
-    """The values of `--auth`, or else the lines of REPRISE_AUTH: a password may hold spaces and commas."""
+    """Return the values of `--auth`, or else the lines of REPRISE_AUTH (passwords may contain spaces and commas)."""
     return option or [line for line in environ.get("REPRISE_AUTH", "").splitlines() if line.strip()]
 
 
@@ -85,7 +85,7 @@ def _source(text: str, number: int) -> Account | AccountFile:
 
 
 def _hashes(sources: Iterable[Account | AccountFile]) -> dict[str, str]:
-    """Hashes by user. Nothing is hashed before all accounts are valid."""
+    """Return hashes by user. All accounts are checked before any is hashed."""
     accounts = [
         account
         for source in sources

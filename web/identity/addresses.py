@@ -1,4 +1,4 @@
-"""Addresses of requests, as budgets count them: one address is one household or one office."""
+"""Client addresses for budgets. One address stands for one household or office."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ import os
 from ipaddress import IPv6Address, ip_address, ip_network
 from typing import Any
 
-# The networks of the proxies of Hugging Face Spaces. uvicorn reads the variable, and takes the visitor's address from
-# the header of a proxy that it names; without it, only from proxies on this machine.
+# uvicorn takes the client address from the headers of proxies in this variable; by default, only of proxies on this
+# machine. INSIDE: networks of the proxies of Hugging Face Spaces.
 TRUSTED = "FORWARDED_ALLOW_IPS"
 INSIDE = "127.0.0.0/8,10.0.0.0/8,172.16.0.0/12,192.168.0.0/16,::1/128,fc00::/7"
 HOUSEHOLD = 64  # prefix length of the IPv6 network of one internet connection
 
 
 def client_address(request: Any) -> str:
-    """The address of a Gradio or Starlette request; of IPv6 its /64 network. "" where it is unknown."""
+    """Return the address of a Gradio or Starlette request; for IPv6, its /64 network. "" if unknown."""
     host = getattr(getattr(request, "client", None), "host", None) or ""
     try:
         address = ip_address(host.partition("%")[0])
@@ -28,6 +28,6 @@ def client_address(request: Any) -> str:
 
 
 def trust_proxies() -> None:
-    """On a Space, take visitors' addresses from its proxy's headers, unless the host configures otherwise."""
+    """On a Space, trust the headers of its proxy for client addresses, unless configured otherwise."""
     if os.environ.get("SPACE_ID"):
         os.environ.setdefault(TRUSTED, INSIDE)

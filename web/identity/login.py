@@ -1,4 +1,4 @@
-"""Middleware before Gradio's login: bounded forms, bounded concurrency, and back-off after wrong passwords."""
+"""Middleware in front of Gradio's login: limits on form size and concurrency, and back-off after wrong passwords."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from web.identity.addresses import client_address
 from web.limits.throttle import LoginThrottle
 
 MAX_BODY = 10_000  # bytes
-MAX_SECONDS = 10.0  # for the body
-AT_ONCE = 8  # concurrent logins; two of them are hashed at a time
+MAX_SECONDS = 10.0  # to receive the body
+AT_ONCE = 8  # concurrent logins; two are hashed at a time
 
-# Always shown on Gradio's login page, which does not show the message of a refused login.
+# Always shown on Gradio's login page, which does not display error responses.
 LOGIN_NOTE = "After several wrong passwords, Login does nothing for a while: wait a minute, then try again."
 NO_FORM = "A login is a form with one username and one password."
 TOO_LARGE = f"A login has at most {MAX_BODY} bytes."
@@ -29,7 +29,7 @@ BUSY = "Many people are logging in just now. Log in again in a moment."
 
 
 class LoginMiddleware:
-    """ASGI middleware that guards POST …/login; every other request passes."""
+    """ASGI middleware that guards POST …/login. All other requests pass."""
 
     def __init__(self, app: ASGIApp, throttle: LoginThrottle) -> None:
         self._app, self._throttle = app, throttle
@@ -62,7 +62,7 @@ class LoginMiddleware:
             return
 
         async def watched(message: Message) -> None:
-            # After any other response, the attempt stays counted.
+            # After any other response, the attempt still counts as failed.
             if message["type"] == "http.response.start" and message["status"] == 200:
                 self._throttle.succeeded(account, address)
             await send(message)
@@ -71,14 +71,14 @@ class LoginMiddleware:
 
 
 def _is_login(scope: Scope) -> bool:
-    """Whether this may reach Gradio's login, wherever a proxy serves the page."""
+    """Return whether this may reach Gradio's login, under any proxy path."""
     if scope["type"] != "http" or scope["method"] != "POST":
         return False
     return str(scope["path"]).rstrip("/").endswith("/login")
 
 
 async def _body(scope: Scope, receive: Receive) -> tuple[bytes, JSONResponse | None]:
-    """The request's body, or the response to one that is too large or too slow."""
+    """Read the request's body. The second value is the error response if it is too large or too slow."""
     try:
         return await read_body(Headers(scope=scope), receive, most=MAX_BODY, seconds=MAX_SECONDS), None
     except Disconnected:
@@ -88,9 +88,9 @@ async def _body(scope: Scope, receive: Receive) -> tuple[bytes, JSONResponse | N
 
 
 async def _account(scope: Scope, body: bytes) -> str | None:
-    """The user name in a login form, None for any other form.
+    """Return the user name in a login form, None for any other form.
 
-    It is parsed as Gradio parses it; a field that is given twice could be read differently there.
+    Parses the form as Gradio does. Repeated fields are rejected, because Gradio could read a different one.
     """
     request = Request({"type": "http", "method": "POST", "headers": scope["headers"]}, replay_body(body, _nothing))
     try:

@@ -1,13 +1,13 @@
 """The owner whose data a request reads or changes.
 
-Five modes, of which `owner_mode` picks one when the server starts:
+`owner_mode` selects one of five modes when the server starts:
 
-    hub       a Space with sign-in: the Hugging Face user; visitors who are not signed in are known by their browser
-    user      the server has accounts (`web.identity.accounts`): the user who is logged in
-    machine   the page is for this machine alone: the local owner, the same as the command line's; a request that is
-              not plainly local, as the gate determines (`web.http.hosts`), has its browser's owner
-    local     as `machine`, for all who reach the page; only when the host asks for it
-    browser   otherwise: a random id that the server signed and the browser keeps and sends with each event
+    hub       a Space with sign-in: the Hugging Face user; visitors who are not signed in are identified as in `browser`
+    user      a server with accounts (`web.identity.accounts`): the logged-in user
+    machine   a local-only page: the local owner, the same as the command line's; requests that the gate does not
+              classify as local (`web.http.hosts`) are handled as in `browser`
+    local     the local owner for every visitor; only if configured explicitly
+    browser   otherwise: a random id, signed by the server, that the browser stores and sends with each event
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ _ID = re.compile(r"[0-9a-f]{32}")
 
 @dataclass(frozen=True)
 class Owner:
-    """An owner of voices. name: unique within its kind. shown: the name that the page may show.
+    """An owner of voices. name: unique within its kind. shown: the display name.
 
-    address: of this request, from `client_address`; it is not part of the owner's identity.
+    address: the request's, from `client_address`; not part of the owner's identity.
     """
 
     kind: Literal["local", "user", "hub", "browser"]
@@ -51,13 +51,13 @@ class Owner:
 
     @property
     def key(self) -> str:
-        """The owner's key in storage: kinds never collide, nor do they with storage's own owners."""
+        """The owner's key in storage. Keys of different kinds, and those of storage itself, never collide."""
         return LOCAL if self.kind == "local" else f"{self.kind}:{self.name}"
 
 
 @dataclass(frozen=True)
 class OwnerToken:
-    """The owner of a page that opens, the token that it keeps from now on, and whether its own was rejected."""
+    """The owner of a page that opens, the token for it to store, and whether the token that it sent was rejected."""
 
     owner: Owner
     token: str | None
@@ -66,13 +66,13 @@ class OwnerToken:
 
 @dataclass(frozen=True)
 class Deployment:
-    """How the page is served, as far as that determines who can reach it."""
+    """The serving options that determine who can reach the page."""
 
-    host: str  # the address that it listens at
+    host: str  # the address that it listens on
     share: bool = False
     accounts: bool = False
     sign_in: bool = False  # a Space that offers "Sign in with Hugging Face"
-    root_path: str = ""  # of a proxy
+    root_path: str = ""  # the proxy's
     allowed: tuple[str, ...] = ()  # further host names
     space: bool = False  # on Hugging Face
 
@@ -84,7 +84,7 @@ class Deployment:
 
 
 def owner_mode(choice: str, deployment: Deployment) -> OwnerMode:
-    """How owners are told apart. choice: auto, or a mode that the host insists on. Raises InvalidOption."""
+    """Select the mode. choice: auto, or a mode configured explicitly. Raises InvalidOption."""
     match choice:
         case "local" | "browser":
             return choice
@@ -101,19 +101,19 @@ class OwnerResolver:
     """Determines the owner of a request, and issues browsers' tokens."""
 
     def __init__(self, mode: OwnerMode, secret: bytes) -> None:
-        """secret: the server's own; browsers keep their voices for as long as it stays the same."""
+        """secret: the server's persistent secret; when it changes, browsers lose access to their voices."""
         self.mode, self._secret = mode, secret
         self._signer = Signer(secret, salt="reprise.owner", key_derivation="hmac", digest_method=hashlib.sha256)
 
     def resolve(self, request: gr.Request | None, token: object) -> Owner:
-        """The owner of an event. token: as the page sent it; only browsers' owners need one.
+        """Return the owner of an event. token: sent by the page; only `browser` owners need one.
 
         Raises InvalidInput for a token that is missing or not signed by this server.
         """
         return replace(self._known(request) or self._browser(token), address=client_address(request))
 
     def resolve_or_issue(self, request: gr.Request | None, token: object) -> OwnerToken:
-        """The owner of a page that opens. A browser without a valid token is issued one."""
+        """Return the owner of a page that opens. Issues a token to a browser without a valid one."""
         owner = self._known(request)
         if owner:
             return OwnerToken(owner, None)
@@ -124,11 +124,11 @@ class OwnerResolver:
             return OwnerToken(self._browser(fresh), fresh, rejected=bool(token))
 
     def alias(self, owner: Owner) -> str:
-        """A name of the owner for the browser's storage: it tells owners apart, and nothing else."""
+        """Return an opaque name that distinguishes owners in the browser's storage."""
         return hashlib.blake2b(owner.key.encode(), key=self._secret[:64], digest_size=8).hexdigest()
 
     def _known(self, request: gr.Request | None) -> Owner | None:
-        """The owner that the server itself knows, None where the browser's token decides."""
+        """Return the owner that the server determines itself, None if the browser's token decides."""
         match self.mode:
             case "local":
                 return Owner("local")
@@ -154,13 +154,13 @@ def _logged_in(request: gr.Request | None) -> Owner:
     username = request.username if request else None
     if not username:
         raise InvalidInput("owner.logged_out")
-    # Accounts are compared in this form too: one user is one owner, whatever the encoding of the accents.
+    # NFC as in account names, so that a user is one owner however accents are encoded.
     name = unicodedata.normalize("NFC", username)
     return Owner("user", name, name)
 
 
 def _signed_in(request: gr.Request | None) -> Owner | None:
-    """The Hugging Face user, identified by the number that stays when the user name changes."""
+    """Return the Hugging Face user, identified by the number that is stable across changes of the user name."""
     info = _session(request).get("oauth_info") or {}
     profile = info.get("userinfo") or {}
     expires = info.get("expires_at")
@@ -175,6 +175,6 @@ def _session(request: gr.Request | None) -> Mapping[str, Any]:
 
 
 def _scope(request: gr.Request | None) -> Mapping[str, Any]:
-    # `Request.session` exists only while the page has a sign-in button; the scope always does.
+    # `Request.session` exists only if the page has a sign-in button; the scope always exists.
     scope: Mapping[str, Any] = getattr(getattr(request, "request", None), "scope", {})
     return scope

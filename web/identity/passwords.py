@@ -1,4 +1,4 @@
-"""Hashes of passwords: Argon2id for new ones, and scrypt, which older files of accounts hold."""
+"""Password hashes: Argon2id for new hashes, scrypt for those in older account files."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pwdlib.hashers import HasherProtocol
 from pwdlib.hashers.argon2 import Argon2Hasher
 
 MIN_LENGTH, MAX_LENGTH = 8, 1_000  # characters of a password
-# The highest costs of a hash in a file: KiB of memory, passes, lanes.
+# Maximum costs of a hash in a file: KiB of memory, passes, lanes.
 _MOST = (128 << 10, 10, 16)
 _ARGON2 = re.compile(
     r"\$argon2id\$v=19\$m=([1-9][0-9]{0,6}),t=([1-9][0-9]?),p=([1-9][0-9]?)"
@@ -49,17 +49,17 @@ _HASHES = PasswordHash((Argon2Hasher(), ScryptHasher()))
 
 
 def hash_password(password: str) -> str:
-    """Hash a password by Argon2id with its own salt, as text. Takes 64 MiB and about 0.1 s."""
+    """Hash a password with Argon2id and a random salt. Takes 64 MiB and about 0.1 s."""
     return _HASHES.hash(_typed(password))
 
 
 def verify_password(password: str, known: str) -> bool:
-    """Whether a password has this hash. Takes as long for a wrong one."""
+    """Return whether a password matches a hash. Takes the same time for a wrong password."""
     return _HASHES.verify(_typed(password), known)
 
 
 def is_hash(text: str) -> bool:
-    """Whether this is a hash that `verify_password` supports, with costs within our limits."""
+    """Return whether this is a hash that `verify_password` supports, with costs within the limits."""
     match = _ARGON2.fullmatch(text)
     if match is None:
         return ScryptHasher.identify(text)
@@ -68,17 +68,17 @@ def is_hash(text: str) -> bool:
 
 
 def dummy_hash_like(known: str) -> str:
-    """A hash of the same scheme, of a random password."""
+    """Return a hash of a random password, in the same scheme."""
     return (ScryptHasher() if ScryptHasher.identify(known) else _HASHES.current_hasher).hash(secrets.token_bytes(32))
 
 
 def hash_scheme(known: str) -> str:
-    """The name of a hash's scheme."""
+    """Return the name of a hash's scheme."""
     return known.split("$", 2)[1]
 
 
 def _typed(password: str) -> bytes:
-    """The password's bytes, whatever the encoding of its accents; also of invalid text."""
+    """Encode a password, normalized to Unicode NFC. Lone surrogates are allowed."""
     return unicodedata.normalize("NFC", password).encode("utf-8", "surrogatepass")
 
 
@@ -88,7 +88,7 @@ def _scrypt(password: str | bytes, salt: bytes) -> bytes:
 
 
 def _scrypt_parts(text: str) -> tuple[bytes, bytes] | None:
-    """Salt and digest of a hash, None for anything else."""
+    """Return the salt and digest of a scrypt hash, None for anything else."""
     try:
         salt, digest = (
             base64.b64decode(part, altchars=b"-_", validate=True)

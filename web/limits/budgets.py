@@ -1,11 +1,11 @@
-"""Limits on what one visitor may use at once and within an hour, checked before any work begins.
+"""Limits on each visitor's concurrent and hourly use, checked before any work begins.
 
     with context.budgets.reserve_take(owner, speaking_time(text), words) as reservation:
         ...
         reservation.spoken = take.seconds
 
-All limits are in this file. The local owner has none. Accounts cannot be invented; owners that a browser brings can, so
-that they are also limited by address.
+All limits are in this file. The local owner has none. A client cannot create accounts, but it can create any number of
+`browser` owners, so these are also limited by address.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ if TYPE_CHECKING:
     from web.ui.i18n import Words
 
 HOUR = 3600.0
-LEAST = 1.0  # seconds of speech that a take counts for at least
+LEAST = 1.0  # minimum seconds of speech that a take counts for
 
 
 @dataclass(frozen=True)
 class Limits:
     """Limits of one owner or one address; None: unlimited.
 
-    takes: running and waiting at once. scripts: being spoken at once. minutes: of speech in one take. hourly: minutes
-    of speech in takes within an hour.
+    takes: running and waiting takes. scripts: scripts being spoken. minutes: minutes of speech in one take. hourly:
+    minutes of speech in takes within an hour.
     """
 
     takes: int | None = None
@@ -49,12 +49,12 @@ ACCOUNT = Limits(takes=4, scripts=4, minutes=30)
 BROWSER = Limits(takes=4, scripts=2, minutes=30, hourly=60)
 ADDRESS = Limits(takes=8, scripts=4, hourly=240)
 OWNERS = {"local": LOCAL, "user": ACCOUNT, "hub": ACCOUNT, "browser": BROWSER}
-TAKES = 64  # of all visitors, running and waiting
+TAKES = 64  # running and waiting, of all visitors
 SCRIPTS = 32  # of all visitors
 
 
 class BudgetExceeded(RepriseError):
-    """A visitor exceeds a limit. wait: seconds until there is room again, None where that is unknown."""
+    """A visitor exceeds a limit. wait: seconds until there is room again, None if unknown."""
 
     def __init__(self, message: str, wait: float | None = None) -> None:
         super().__init__(message)
@@ -70,7 +70,7 @@ class PoolFull(BudgetExceeded):
 
 @dataclass(eq=False)
 class Reservation:
-    """An admitted take. expected, spoken: seconds of speech; the first counts until the take is over."""
+    """An admitted take. expected, spoken: seconds of speech. `expected` counts until the take ends, then `spoken`."""
 
     expected: float
     sides: tuple[_Side, ...]
@@ -79,7 +79,7 @@ class Reservation:
 
 @dataclass(frozen=True)
 class _Side:
-    """The owner or the address of a visitor, with its limits."""
+    """An owner or address that usage is charged to, with its limits."""
 
     key: tuple[str, str]
     limits: Limits
@@ -87,7 +87,7 @@ class _Side:
 
 @dataclass(eq=False)
 class _Ledger:
-    """Usage. takes: admitted ones. spent: when each finished take ended, and its seconds. scripts: being spoken."""
+    """Usage. takes: running. spent: end time and seconds of each finished take. scripts: number being spoken."""
 
     takes: set[Reservation] = field(default_factory=set)
     spent: deque[tuple[float, float]] = field(default_factory=deque)
@@ -110,7 +110,7 @@ class Budgets:
         scripts: int = SCRIPTS,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """owners: by the kind of owner. address: of browsers' owners. takes, scripts: limits over all visitors."""
+        """owners: limits by kind of owner. address: limits per address of `browser` owners. takes, scripts: in all."""
         self._owners, self._address = dict(owners), address
         self._most = {"takes": takes, "scripts": scripts}
         self._clock = clock
@@ -120,7 +120,7 @@ class Budgets:
 
     @contextmanager
     def reserve_take(self, owner: Owner, seconds: float, words: Words) -> Iterator[Reservation]:
-        """Reserve a take of about so many seconds of speech for the block. Raises BudgetExceeded."""
+        """Reserve a take for the duration of the block. seconds: expected speech. Raises BudgetExceeded."""
         reservation = Reservation(max(LEAST, seconds), self._sides(owner))
         with self._lock:
             self._check_length(reservation, words)
@@ -135,7 +135,7 @@ class Budgets:
             self._settle(reservation)
 
     def reserve_script(self, owner: Owner, words: Words) -> Callable[[], None]:
-        """Reserve a script; returns a function that releases it, once. Raises BudgetExceeded."""
+        """Reserve a script; return an idempotent function that releases it. Raises BudgetExceeded."""
         sides = self._sides(owner)
         with self._lock:
             for side in sides:
@@ -183,7 +183,7 @@ class Budgets:
             raise BudgetExceeded(words("budget.hourly", minutes=math.ceil(wait / 60)), wait)
 
     def _wait(self, side: _Side, seconds: float) -> float:
-        """Seconds until there is room for so many more seconds of speech."""
+        """Return the wait in seconds until there is room for this many more seconds of speech."""
         if side.limits.hourly is None:
             return 0.0
         now, ledger = self._clock(), self._ledger(side)
@@ -213,7 +213,7 @@ class Budgets:
             self._ledger(side).scripts += count
 
     def _ledger(self, side: _Side) -> _Ledger:
-        """The ledger of a side. Drops one other ledger that is empty."""
+        """Return the ledger of a side. Also checks the two least recently used ledgers and drops empty ones."""
         ledger = self._ledgers.setdefault(side.key, _Ledger())
         for key in list(islice(self._ledgers, 2)):
             self._forget(self._ledgers[key])
@@ -225,7 +225,7 @@ class Budgets:
         return ledger
 
     def _forget(self, ledger: _Ledger) -> None:
-        """Drop what was spent more than an hour ago."""
+        """Drop usage older than an hour."""
         now = self._clock()
         while ledger.spent and ledger.spent[0][0] + HOUR <= now:
             ledger.spent.popleft()

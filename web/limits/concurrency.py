@@ -1,4 +1,4 @@
-"""Concurrency limits per address: some calls run, some more wait, and further ones are refused."""
+"""Concurrency limits per address: a number of calls run, more wait, and further calls are refused."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class _AddressSlots:
 
 @dataclass
 class ConcurrencyLimiter:
-    """at_once: running calls of an address. most: running and waiting calls."""
+    """Limits calls per address. at_once: running calls. most: running and waiting calls."""
 
     at_once: int
     most: int
@@ -28,7 +28,7 @@ class ConcurrencyLimiter:
 
     @asynccontextmanager
     async def enter(self, address: str) -> AsyncIterator[None]:
-        """Run the block within the limits of an address, after waiting. Raises TooManyCalls."""
+        """Wait for a slot of an address and hold it during the block. Raises TooManyCalls."""
         lane = self._lanes.setdefault(address, _AddressSlots(asyncio.Semaphore(self.at_once)))
         if lane.inside >= self.most:
             raise TooManyCalls

@@ -1,8 +1,8 @@
-"""Limits on connections. uvicorn closes those that are idle after a response; these limits cover connections that never
-send a request, send it slowly, or do not read the response, and their number.
+"""Limits on connections. uvicorn only closes connections that are idle after a response. These limits cover the number
+of connections, and clients that send no request, send it slowly, or do not read the response.
 
-`limit_connections` sets them in the server that Gradio has started, which has no option for it: the class in its config
-makes every later connection.
+Gradio has no option for them. `limit_connections` changes the protocol class in the config of the running server, which
+applies to all later connections.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 from web.http.hosts import is_loopback
 
 HEAD_SECONDS = 10.0  # from the connection's start or a request's first byte to the end of its headers
-STALLED_SECONDS = 30.0  # without progress of a response
+STALLED_SECONDS = 30.0  # without progress in sending a response
 MOST_HEAD = 32 << 10  # bytes of a request line and headers
 MOST, MOST_OF_A_PEER = 800, 100
-FILES = 8_192  # open files of the process, where the system allows it
+FILES = 8_192  # open files of the process, if the system allows it
 
 
 def limit_connections(server: uvicorn.Server) -> None:
-    """Apply these limits to the connections of a running server."""
+    """Apply these limits to new connections of a running server."""
     server.config.h11_max_incomplete_event_size = MOST_HEAD
     server.config.http_protocol_class = BoundedConnection
     _allow_files()
 
 
 class BoundedConnection(H11Protocol):
-    """One connection. Beyond the limits the longest idle one is dropped; where none is idle, the new one."""
+    """One connection. Beyond the limits, the longest idle connection is dropped; if none is idle, the new one."""
 
     def __init__(self, *given: Any, **named: Any) -> None:
         super().__init__(*given, **named)
@@ -47,7 +47,7 @@ class BoundedConnection(H11Protocol):
         return cycle is None or cycle.response_complete
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Make room for the connection, and wait for a request."""
+        """Start the timeout of the first request, and enforce the connection limits."""
         super().connection_made(transport)
         self._waiting_since = self.loop.time()
         self._await_head()
@@ -60,7 +60,7 @@ class BoundedConnection(H11Protocol):
             _make_room(others, self)
 
     def data_received(self, data: bytes) -> None:
-        """Start the timeout of a request's headers."""
+        """Start the timeout of a request's headers, and stop it when they are complete."""
         if self.idle:
             self._await_head()
         super().data_received(data)
@@ -68,7 +68,7 @@ class BoundedConnection(H11Protocol):
             self._stop_waiting_for_head()
 
     def handle_websocket_upgrade(self, event: h11.Request) -> None:
-        """Stop the timeout of the headers: the connection is the web socket's from now on."""
+        """Stop the timeout of the headers: the WebSocket protocol takes over the connection."""
         self._stop_waiting_for_head()
         super().handle_websocket_upgrade(event)
 
@@ -78,7 +78,7 @@ class BoundedConnection(H11Protocol):
         self._waiting_since = self.loop.time()
 
     def pause_writing(self) -> None:
-        """Start the timeout of a client that reads nothing."""
+        """Start the timeout for a client that does not read."""
         super().pause_writing()
         if self._stalled is None:
             self._stalled = self.loop.call_later(STALLED_SECONDS, self.drop)
@@ -124,8 +124,8 @@ def _make_room(others: list[BoundedConnection], new: BoundedConnection) -> None:
 
 
 def _allow_files() -> None:
-    """Raise the process's limit of open files, which is 1,024 on many systems; each connection is a file."""
-    with contextlib.suppress(ImportError, ValueError, OSError):  # not supported here, or not permitted
+    """Raise the process's limit of open files (often 1,024): each connection is an open file."""
+    with contextlib.suppress(ImportError, ValueError, OSError):  # not supported, or not permitted
         import resource
 
         soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)

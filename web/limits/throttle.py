@@ -1,8 +1,8 @@
-"""Back-off of logins: after wrong passwords, the next attempt has to wait, twice as long each time.
+"""Exponential back-off of logins after wrong passwords.
 
-Attempts are counted by (account, address), by address, and by account. The delays never lock out others: attempts from
-elsewhere never delay the first attempt from a new address, and never one from an address that logged in to the account
-before. Users who share an address with an attacker may have to wait.
+Attempts are counted by (account, address), by address, and by account. An attacker cannot lock out others: attempts
+from elsewhere never delay the first attempt from a new address, nor any from an address that has logged in to the
+account before. Users who share an address with an attacker may have to wait.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from ipaddress import IPv6Address, ip_address
 
-LIMIT = 10_000  # entries of each table
+LIMIT = 10_000  # entries per table
 FORGOTTEN = 3600.0  # seconds after the last attempt
 
 
 @dataclass(frozen=True)
 class BackOff:
-    """Delays after failed attempts: none for the first `free`, then `first` seconds, doubling up to `most`."""
+    """Delays between attempts: the first `free` have none, the next `first` seconds, then doubling up to `most`."""
 
     free: int
     first: float
     most: float
 
     def delay(self, failures: int) -> float:
-        """Seconds between the last failed attempt and the next."""
+        """Return the minimum seconds between the last failed attempt and the next."""
         if failures < self.free:
             return 0.0
         return min(self.most, self.first * 2.0 ** min(failures - self.free, 30))
@@ -39,7 +39,7 @@ PAIR = BackOff(free=3, first=1.0, most=900.0)
 PAIR_THAT_LOGGED_IN = BackOff(free=10, first=1.0, most=30.0)
 PAIR_UNDER_ATTACK = BackOff(free=1, first=30.0, most=900.0)
 ADDRESS = BackOff(free=10, first=1.0, most=60.0)
-ATTACK = 20  # failed attempts at an account, from anywhere
+ATTACK = 20  # failed attempts at an account, from any address
 
 
 @dataclass
@@ -49,7 +49,7 @@ class _Tally:
 
 
 class _Table:
-    """Counts by key. The least recently used is dropped beyond the limit."""
+    """Failure counts by key. Beyond the limit, the key with the oldest attempt is dropped."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
@@ -63,7 +63,7 @@ class _Table:
         return tally.failures if tally and now - tally.last < FORGOTTEN else 0
 
     def wait(self, key: bytes, now: float, back_off: BackOff) -> float:
-        """Seconds until the next attempt."""
+        """Return the seconds until the next attempt is allowed."""
         tally = self._tallies.get(key)
         return max(0.0, tally.last + back_off.delay(self.failures(key, now)) - now) if tally else 0.0
 
@@ -82,9 +82,9 @@ class _Table:
 
 
 class LoginThrottle:
-    """Delays of logins. Keeps only keyed hashes of names and addresses.
+    """Delays logins. Stores only keyed hashes of names and addresses.
 
-    Not thread-safe: it belongs to the server's event loop.
+    Not thread-safe: for use on the server's event loop.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic, limit: int = LIMIT) -> None:
@@ -95,9 +95,9 @@ class LoginThrottle:
         self._limit = limit
 
     def begin(self, account: str, address: str) -> float:
-        """Seconds that an attempt has to wait; at 0 it may proceed, and counts as failed until `succeeded`.
+        """Return the seconds that an attempt has to wait. At 0 it may proceed, and counts as failed until `succeeded`.
 
-        It counts at once, so that concurrent attempts count as consecutive ones. One that has to wait does not count.
+        It counts immediately, so that concurrent attempts count like consecutive ones. Delayed attempts do not count.
         """
         now = self._clock()
         pair, at, user = self._keys(account, address)
@@ -109,7 +109,7 @@ class LoginThrottle:
         return wait
 
     def succeeded(self, account: str, address: str) -> None:
-        """Clear the failures of the pair, and take this attempt off the other counts."""
+        """Clear the failures of the pair, and subtract this attempt from the other counts."""
         pair, at, user = self._keys(account, address)
         self._pairs.forget(pair)
         self._addresses.take_back(at)
@@ -136,7 +136,7 @@ class LoginThrottle:
 
 
 def _network(address: str) -> str:
-    """The network of one visitor: an IPv4 address, or an IPv6 /64."""
+    """Return the network of a visitor: an IPv4 address or an IPv6 /64."""
     try:
         parsed = ip_address(address)
     except ValueError:

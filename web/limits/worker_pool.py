@@ -1,4 +1,4 @@
-"""Heavy work for visitors, on a few dedicated threads, so that it does not delay quick handlers."""
+"""Pools of dedicated threads for heavy work, so that it does not delay quick handlers."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ T = TypeVar("T")
 
 
 class WorkerPool:
-    """Jobs of one kind: `threads` run at once, `line` run and wait in all, `each` of one visitor.
+    """A pool for jobs of one kind. threads: running jobs. line: running and waiting jobs. each: the same, per visitor.
 
-    For one event loop: only it may call `run` and `steps`.
+    Bound to one event loop: `run` and `steps` may only be called there.
     """
 
     def __init__(self, threads: int, line: int, each: int) -> None:
@@ -28,18 +28,18 @@ class WorkerPool:
         self._inside: Counter[str] = Counter()
 
     async def run(self, visitor: str, work: Callable[[], T]) -> T:
-        """Run a job on a thread; returns or raises what it does. visitor: any name. Raises PoolFull at once."""
+        """Run a job on a thread and return its result. visitor: any name. Raises PoolFull, or the job's error."""
         with self._place(visitor):
             return await self._worked(work)
 
     async def steps(self, visitor: str, work: Generator[T, None, None]) -> AsyncIterator[T]:
-        """Yield the values of a generator, none of which is None, each computed on a thread. Raises as `run`."""
+        """Yield the values of a generator, each computed on a thread. They must not be None. Raises as `run`."""
         with self._place(visitor):
             try:
                 while (step := await self._worked(partial(next, work, None))) is not None:
                     yield step
             finally:
-                with suppress(ValueError):  # cancelled during a step, which runs to its end
+                with suppress(ValueError):  # cancelled during a step: the generator is still running
                     work.close()
 
     async def _worked(self, work: Callable[[], T]) -> T:

@@ -28,7 +28,7 @@ import { closeFromOutside } from "./ui/menus.js";
 import * as owner from "./ui/owner.js";
 import { translate } from "./ui/words.js";
 
-// By the path of their markup, or of their module where they have none.
+// By the path of their markup, or of their module if there is no markup.
 const COMPONENTS = {
   "connection/connection": connection,
   "history/history": historyList,
@@ -56,7 +56,7 @@ arrive();
 
 connect();
 
-// component: what Gradio gives a component's script: { element, trigger, props, server, upload, watch }.
+// component: the values that Gradio passes to a component's script: { element, trigger, props, server, upload, watch }.
 window.reprise = {
   answers,
   beginSpeaking,

@@ -1,1 +1,1 @@
-"""The tabs of the page, a package each: `layout`, `handlers`, `views`."""
+"""The tabs of the page. Each is a package with `layout`, `handlers` and `views`."""

@@ -1,1 +1,1 @@
-"""Components, events, payloads, words and style that all tabs share."""
+"""Components, events, payloads, words and styles shared by all tabs."""

@@ -16,7 +16,7 @@ ChangeBroadcast = dict[str, str]
 
 
 def listen(event: Any, fn: Any, inputs: Any, outputs: Any, **more: Any) -> Any:
-    """Register an unqueued handler outside the public API. It gets its inputs as the browser sent them."""
+    """Register an unqueued handler outside the public API. It receives inputs as the browser sent them."""
     return event(
         fn, inputs, outputs,
         queue=False, show_progress="hidden", api_visibility="private", preprocess=False, **more,
@@ -28,25 +28,25 @@ _SHOWS = "(...inputs) => /* only the latest answer counts */ inputs"
 
 
 def show(event: Any, fn: Any, inputs: Any, outputs: Any, **more: Any) -> Any:
-    """As `listen`, for handlers that only show something. The browser drops answers that are late.
+    """As `listen`, for handlers that only display data. The browser drops outdated responses.
 
-    An answer is late for an output when another `show` has asked for it since. Every event sends its own request.
+    A response is outdated for an output if a later `show` event has requested that output. Each event sends a request.
     """
     return listen(event, fn, inputs, outputs, **{"js": _SHOWS, "trigger_mode": "multiple", **more})
 
 
 def keep_choices(*components: Any) -> None:
-    """Let what a visitor chooses in these components outlast answers that were asked for before."""
+    """Keep a visitor's choices in these components from being overwritten by responses to earlier requests."""
     for component in components:
         chose = f"() => {{ reprise.answers.chose({component._id}); }}"
         component.input(None, None, None, js=chose, queue=False, api_visibility="private")
 
 
 def skip_when_refused(outputs: int) -> Callable[[Callable[P, Any]], Callable[P, Any]]:
-    """Decorate a handler that has no output for an error message: refused, it leaves its outputs unchanged.
+    """Decorate a handler without an output for error messages: on errors, its outputs stay unchanged.
 
-    It is refused while the page waits for another token, sends an unexpected payload, or storage is unavailable. Other
-    handlers of the same page show the message.
+    This covers InvalidInput (a missing or invalid token, an unexpected payload) and DatabaseUnavailable. Other handlers
+    of the same page show the message.
     """
 
     def decorate(handler: Callable[P, Any]) -> Callable[P, Any]:
@@ -63,5 +63,5 @@ def skip_when_refused(outputs: int) -> Callable[[Callable[P, Any]], Callable[P, 
 
 
 def broadcast_change(*what: Literal["voices", "history", "scripts"]) -> ChangeBroadcast:
-    """A value for `SharedComponents.changes`: these have changed. It differs each time."""
+    """Return a value for `SharedComponents.changes` that announces these changes. Each value is different."""
     return {"what": " ".join(what), "once": secrets.token_hex(4)}

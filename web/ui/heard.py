@@ -1,4 +1,4 @@
-"""What a recogniser heard of a take, as heard.js takes it."""
+"""View of a recogniser's result for heard.js."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 def heard_view(text: str, hearing: Hearing, *, under_way: bool = False) -> dict[str, Any]:
-    """The text in parts, each with whether it is wrong. under_way: whether it is being heard, or mended."""
+    """Return the text in parts, each with whether it is wrong. under_way: whether it is being checked or mended."""
     parts: list[tuple[str, bool]] = []
     end = 0
     for start, stop in hearing.marks:

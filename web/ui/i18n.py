@@ -1,9 +1,9 @@
-"""The page's words in several languages: a folder of `web/locales` each, with a file for each group of keys. The
-English of errors and notes stands in `engine.sentences`, whose keys the other languages have here.
+"""Translations of the page: a folder per language in `web/locales`, with a file per group of keys. The English texts of
+errors and notes are in `engine.sentences`; `web/locales` has their translations.
 
-Labels (`label`) are translated by Gradio in the browser and our own modules have words of theirs: both come in one
-module per language (`web.ui.modules`). Sentences that the server makes are written in the reader's language there
-(`words`). All choose alike: the browser's first language, or of it the part before the hyphen, else English.
+Labels (`label`) are translated by Gradio in the browser, and our ES modules have their own texts. Both are in one
+module per language (`web.ui.modules`). Sentences created on the server are translated there (`words`). The language is
+always the browser's first one, with or without the part after the hyphen, else English.
 """
 
 from __future__ import annotations
@@ -21,35 +21,35 @@ from engine.sentences import Sentence, Value, english, english_number
 
 LOCALES = Path(__file__).parents[1] / "locales"
 ENGLISH = "en"
-_COUNTED = 10**15  # greater numbers are written in the English way
+_COUNTED = 10**15  # larger numbers are written as in English
 
 
 @dataclass(frozen=True)
 class Words:
-    """The words of one language. `words("notice.saved", name="Anna")` is a sentence, as plain text."""
+    """The texts of one language. `words("notice.saved", name="Anna")` returns a sentence as plain text."""
 
     language: str
     texts: Mapping[str, str]
 
     def __call__(self, key: str, **values: Value) -> str:
-        """The text of a key, with its placeholders filled. Raises KeyError for a key or value that is missing."""
+        """Return the text of a key with its placeholders filled in. Raises KeyError for a missing key or value."""
         if key not in self.texts:
             raise KeyError(key)
         return self.write(Sentence(key, values))
 
     def write(self, sentence: Sentence) -> str:
-        """A sentence of the engine, the library or the page, as plain text."""
+        """Translate a sentence of the engine, the library or the page to plain text."""
         return sentence.written(self.texts, self.number)
 
     def number(self, value: float, digits: int | None = None) -> str:
-        """A number as the language writes it. digits: of the fraction; None: up to three, as many as are needed."""
-        if not abs(value) < _COUNTED:  # of damaged files; NaN too
+        """Format a number for the language. digits: fraction digits; None: as needed, up to three."""
+        if not abs(value) < _COUNTED:  # from damaged files; also NaN
             return english_number(value)
         pattern = None if digits is None else f"#,##0.{'0' * digits}"
         return format_decimal(value, pattern, Locale.parse(self.language, sep="-"))
 
     def length(self, seconds: float) -> str:
-        """A length of speech, as web/static/ui/format.js writes it: "1.8 s", from ten seconds on "0:12", "1:02:05"."""
+        """Format a duration as in web/static/ui/format.js: "1.8 s"; from ten seconds on "0:12", "1:02:05"."""
         if seconds < 9.95:
             return f"{self.number(seconds, 1)} {'秒' if self.language.startswith(('ja', 'zh')) else 's'}"
         minutes, rest = divmod(int(seconds), 60)
@@ -61,14 +61,14 @@ class Translations:
     """All languages of the page."""
 
     def __init__(self, languages: Mapping[str, Mapping[str, str]]) -> None:
-        """`languages`: text by key by language, as browsers call it; English must be there."""
+        """languages: text by key, by language tag as browsers send it; must include English."""
         self._languages = languages
-        self._marks = gr.I18n()  # without texts, which would all be in the page
+        self._marks = gr.I18n()  # without texts, which would all be embedded in the page
         self._labels: set[str] = set()
 
     @classmethod
     def load(cls, folder: Path = LOCALES) -> Translations:
-        """The languages that have a folder in `folder`."""
+        """Load the languages that have a subfolder in `folder`."""
         languages = {path.name: _texts(path) for path in sorted(folder.iterdir()) if path.is_dir()}
         return cls({**languages, ENGLISH: {**english(), **languages[ENGLISH]}})
 
@@ -78,40 +78,40 @@ class Translations:
 
     @property
     def names(self) -> dict[str, str]:
-        """The languages' own names by code, as a reader looks for them."""
+        """The languages' own names, by code."""
         return {code: own_name(code) for code in self._languages}
 
     def label(self, key: str) -> str:
-        """A mark that Gradio fills in as label, info, placeholder or value. Raises KeyError for an unknown key."""
+        """Return a marker that Gradio translates as label, info, placeholder or value. Raises KeyError if unknown."""
         if key not in self._languages[ENGLISH]:
             raise KeyError(key)
         self._labels.add(key)
         return str(self._marks(key))
 
     def words(self, request: gr.Request | None) -> Words:
-        """The words for whoever sent this request; English where nobody did."""
+        """Return the words for a request, English for None."""
         return self.words_for(dict(request.headers).get("accept-language", "") if request else "")
 
     def words_for(self, accepted: str) -> Words:
-        """The words for a browser with this Accept-Language header."""
+        """Return the words for an Accept-Language header."""
         language = self.language(accepted)
         return Words(language, self._languages[language])
 
     def texts(self, language: str, groups: Collection[str], *, labels: bool = True) -> dict[str, str]:
-        """Text by key in one language, for the browser: the keys of these groups ("player"), and the labels so far."""
+        """Return text by key for the browser: the keys of these groups ("player"), and all labels used so far."""
         wanted = self._labels if labels else set()
         texts = self._languages[language].items()
         return {key: text for key, text in texts if key.partition(".")[0] in groups or key in wanted}
 
     def language(self, accepted: str) -> str:
-        """The language for a browser with this Accept-Language header."""
+        """Return the language for an Accept-Language header."""
         first = accepted.partition(",")[0].partition(";")[0].strip().lower()
         known = {language.lower(): language for language in self._languages}
         return known.get(first) or known.get(first.partition("-")[0]) or ENGLISH
 
 
 def own_name(language: str) -> str:
-    """The name of a language in itself, by its tag."""
+    """Return the name of a language in that language."""
     name = Locale.parse(language, sep="-").language_name or language
     return name[:1].upper() + name[1:]
 

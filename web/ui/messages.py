@@ -1,4 +1,4 @@
-"""Messages of the page: errors, and the outcome of takes. Plain text unless a function returns HTML."""
+"""Messages of the page: errors, progress and outcome of takes. Plain text unless stated otherwise."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ if TYPE_CHECKING:
 
 
 def error_message(error: Exception, words: Words) -> str:
-    """The sentence for an error. Errors other than our own are logged."""
+    """Return the sentence for an error. Unexpected errors are logged."""
     return words.write(error_sentence(error))
 
 
 def notice(text: str, kind: Literal["good", "bad", "busy"] = "good") -> str:
-    """HTML of a notice beside a button; screen readers announce it."""
+    """Return HTML of a notice, which screen readers announce."""
     role = "alert" if kind == "bad" else "status"
     return f'<p class="rp-notice rp-{kind}" role="{role}">{escape(text)}</p>'
 
 
 def progress(chunk: AudioChunk, seconds: float, words: Words) -> str:
-    """The progress of a running take."""
+    """Return the progress of a running take."""
     parts = [words("speech.spoken", time=words.length(seconds))]
     if chunk.segments > 1:
         parts.insert(0, words("speech.segment", number=chunk.segment + 1, count=chunk.segments))
@@ -34,7 +34,7 @@ def progress(chunk: AudioChunk, seconds: float, words: Words) -> str:
 
 
 def ending(result: SpeechResult, words: Words) -> str:
-    """Why a take ended; without a full stop, because more may follow."""
+    """Return why a take ended, without a full stop, because more text may follow."""
     if not result.frames:
         return words("speech.stopped_early") if result.stop_reason == "cancelled" else words("speech.nothing")
     return _why(result, words)
@@ -48,7 +48,7 @@ def _why(result: SpeechResult, words: Words) -> str:
 
 
 def _fault(result: SpeechResult, reason: StopReason, key: str, words: Words) -> str:
-    """The sentence about the segments that ended for this reason; "" where none did."""
+    """Return the sentence about segments that ended for this reason; "" if there are none."""
     which = [str(number) for number, segment in enumerate(result.segments, 1) if segment.stop_reason == reason]
     if len(result.segments) > 1 and which:
         return words(f"{key}_segments", which=", ".join(which), count=len(result.segments))

@@ -1,9 +1,9 @@
-"""The ES modules and fonts of `web/static` as files, and one module per language with the page's words.
+"""Serves the ES modules and fonts of `web/static`, and one module per language with the page's texts.
 
-All have paths below a hash of their contents, so that browsers keep them for ever and never mix versions. The page's
+Their paths contain a hash of all contents, so that browsers can cache them forever and never mix versions. The page's
 `<head>` (`head`) loads them before Gradio's own script: module scripts run in document order, so `window.reprise`
-(main.js) is there when Gradio runs the `js_on_load` of a component. Paths in it are relative to the page, as those of
-Gradio's own scripts are; so any `root_path`, proxy or tunnel works that works for Gradio.
+(main.js) exists when Gradio runs the `js_on_load` of a component. Like those of Gradio's own scripts, their paths are
+relative to the page, so any `root_path`, proxy or tunnel that works for Gradio works for them.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ GROUPS = (
 )  # fmt: skip
 _FOR_EVER = {"Cache-Control": "public, max-age=31536000, immutable"}
 _TYPES = {".js": "text/javascript", ".woff2": "font/woff2"}
-# Inter, for Latin letters; other scripts have the system's fonts. Ranges as Google Fonts cuts them.
+# Inter for Latin letters; other scripts use system fonts. Unicode ranges as on Google Fonts.
 _FONTS = {
     "inter-latin": "U+0000-00FF,U+0131,U+0152-0153,U+02BB-02BC,U+02C6,U+02DA,U+02DC,U+0304,U+0308,U+0329,U+2000-206F,"
     "U+20AC,U+2122,U+2191,U+2193,U+2212,U+2215,U+FEFF,U+FFFD",
@@ -40,7 +40,7 @@ _FONTS = {
 
 
 class Modules:
-    """The modules of one server. Labels must have been asked of `translations` before."""
+    """The modules of one server. Create it after the page: only labels requested by then are included."""
 
     def __init__(self, translations: Translations) -> None:
         self._translations = translations
@@ -53,11 +53,11 @@ class Modules:
         self.version = hashlib.sha256(b"\0".join(contents)).hexdigest()[:16]
 
     def routes(self) -> list[Route]:
-        """For Gradio's `launch`."""
+        """Return the routes for Gradio's `launch`."""
         return [Route(f"{PLACE}{self.version}/{{name:path}}", self._answer, methods=["GET"])]
 
     def head(self, accepted: str) -> str:
-        """HTML for the start of the page's `<head>`. `accepted`: the browser's Accept-Language header."""
+        """Return HTML for the start of the page's `<head>`. accepted: the browser's Accept-Language header."""
         words = f"words/{self._translations.language(accepted)}.js"
         scripts = [name for name in self._files if name.endswith(".js")]
         preloads = [name for name in scripts if not name.endswith(("main.js", "_worklet.js"))]
@@ -66,7 +66,7 @@ class Modules:
         return "".join([*tags, f"<style>{self._faces()}</style>"])
 
     def _faces(self) -> str:
-        """The fonts as a style sheet; what is not needed is not loaded."""
+        """Return the `@font-face` rules. Browsers only load the fonts that a page needs."""
         return "".join(
             f"@font-face{{font-family:Inter;font-weight:100 900;font-display:swap;unicode-range:{letters};"
             f'src:url("{self._path(f"fonts/{name}.woff2")}") format("woff2")}}'

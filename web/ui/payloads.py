@@ -1,4 +1,4 @@
-"""What the browser sends with events, parsed once and strictly; each value is bounded.
+"""Strict parsing of event data from the browser, with limits on every value.
 
 class Star(Payload):
     id: Id
@@ -25,14 +25,14 @@ _ID = re.compile(r"[0-9a-f]{32}")
 
 
 class UnexpectedPayload(InvalidInput):
-    """An event with values that no page of this version sends."""
+    """Raised for values that no page of this version sends."""
 
     def __init__(self) -> None:
         super().__init__("speech.out_of_step")
 
 
 class Payload(BaseModel):
-    """The values of one kind of event. Nothing is converted, and unknown fields are refused."""
+    """Base class of event payloads. Values are not converted, and unknown fields are rejected."""
 
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
 
@@ -42,7 +42,7 @@ PayloadT = TypeVar("PayloadT", bound=Payload)
 
 def parse_payload(model: type[PayloadT], source: object = None, /, **values: Any) -> PayloadT:
     """Parse an event's data, a component's value, or named values of inputs. Raises UnexpectedPayload."""
-    from web.gradio_internals import event_value  # here, because the command line imports `web.ui` without Gradio
+    from web.gradio_internals import event_value  # lazy: the command line imports `web.ui` without Gradio
 
     data = event_value(source)
     if not isinstance(data, dict | None):
@@ -54,7 +54,7 @@ def parse_payload(model: type[PayloadT], source: object = None, /, **values: Any
 
 
 def default_if_invalid(default: Any) -> WrapValidator:
-    """Mark a field that takes the default for every invalid value."""
+    """Replace any invalid value of a field by a default."""
 
     def parse(value: Any, validate: ValidatorFunctionWrapHandler) -> Any:
         try:
@@ -71,14 +71,14 @@ def _ids(value: Any) -> list[str]:
 
 
 Id = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{32}$")]
-"""An id as storage makes them."""
+"""An id in the format of storage."""
 Ids = Annotated[list[str], BeforeValidator(_ids)]
-"""The first forty ids in a list; none of anything else."""
+"""The first 40 valid ids in a list; empty for any other value."""
 OptionalId = Id | Literal[""]
 SelectedId = Annotated[OptionalId, default_if_invalid("")]
-"""An id that is selected in a list, or ""."""
+"""The id selected in a list, or ""."""
 Ticket = Annotated[str, StringConstraints(pattern=r"^[0-9A-Za-z-]{1,64}$")]
-"""The page's random name of one take."""
+"""A random id that the page gives to a take."""
 ShortText = Annotated[str, StringConstraints(max_length=10_000)]
-"""Text of a field; storage checks its actual limits."""
+"""Text of an input field; storage checks the actual limits."""
 Count = Annotated[int, Field(ge=0, le=2**53)]

@@ -1,4 +1,4 @@
-"""Components that several tabs use."""
+"""Components shared by several tabs."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ import gradio as gr
 class SharedComponents:
     """The components that tabs may read and update.
 
-    token: the browser's token, an input of every event. heading: of the page; it names the model. changes: takes a
-    `ChangeBroadcast`; its events `voices`, `history` and `scripts` fire in all pages of this browser. tabs: to show
-    another tab, by its id. picker, text, hints, notice, settings: of the Speak tab, which fills the last: as
-    `web.tabs.speak.settings.NAMES`, and their accordion. stage: the player. drafted: what the page keeps
-    across a reload; tabs add to it.
+    token: the browser's owner token, an input of every event. heading: the page's heading with the model's name.
+    changes: accepts a `ChangeBroadcast`; its events `voices`, `history` and `scripts` fire in all pages of this
+    browser. tabs: selects a tab by id. picker, text, hints, notice, settings: components of the Speak tab. It fills
+    `settings` in the order of `web.tabs.speak.settings.NAMES`, followed by their accordion. stage: the player.
+    drafted: components whose values survive a reload; tabs add to it.
     """
 
     demo: gr.Blocks
@@ -34,10 +34,10 @@ class SharedComponents:
 
 
 def section_title(text: str) -> gr.HTML:
-    """The heading of a tab. text: a label."""
+    """Create the heading of a tab. text: a label."""
     return gr.HTML(text, html_template="<h2>${value}</h2>", elem_classes="rp-title", apply_default_css=False)
 
 
 def notice_line(elem_id: str) -> gr.HTML:
-    """A place for notices, hidden while it is empty."""
+    """Create a line for notices, hidden while empty."""
     return gr.HTML("", elem_id=elem_id, elem_classes="rp-line", apply_default_css=False)

@@ -1,4 +1,4 @@
-"""The page's style: one theme, light and dark, and the style sheets of `web/static/styles`."""
+"""The page's style: a theme with light and dark colours, and the style sheets of `web/static/styles`."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from web.ui.modules import STATIC
 
 
 def launch_style() -> dict[str, Any]:
-    """Arguments of `launch` for the page's style. No font or style sheet is loaded from elsewhere."""
+    """Return the style arguments of `launch`. No fonts or style sheets are loaded from other hosts."""
     sans = ("Inter", "ui-sans-serif", "system-ui", "Segoe UI", "Roboto", "Helvetica Neue", "sans-serif")
     mono = ("ui-monospace", "SFMono-Regular", "Consolas", "monospace")
     theme = gr.themes.Base(
         primary_hue="teal", secondary_hue="teal", neutral_hue="stone", radius_size="lg", font=sans, font_mono=mono
     )
-    # Not as `css`, of which Gradio would rewrite every selector.
+    # Not as `css`: Gradio would rewrite every selector.
     return {"theme": theme.set(**_THEME), "head": f"<style>{styles()}</style>"}
 
 
 def styles() -> str:
-    """All style sheets: the page's first, then those of its parts."""
+    """Return all style sheets, page.css first."""
     folder = STATIC / "styles"
     first = folder / "page.css"
     parts = sorted(path for path in folder.glob("*.css") if path != first)

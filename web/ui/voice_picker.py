@@ -1,4 +1,4 @@
-"""The dropdown of voices, which Speak shows and several tabs update."""
+"""The voice dropdown of the Speak tab, which several tabs update."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ if TYPE_CHECKING:
 
 
 def select_voice(voices: Sequence[ListedVoice], wanted: Any, words: Words) -> gr.Dropdown:
-    """The picker with these voices; the wanted one is selected, or else the first."""
+    """Return the picker with these voices. Selects the wanted one, else the first."""
     ids = [voice.id for voice in voices]
     selected = wanted if wanted in ids else next(iter(ids), None)
     return gr.Dropdown(choices=_choices(voices, words), value=selected)
 
 
 def update_choices(voices: Sequence[ListedVoice], selected: Any, words: Words) -> gr.Dropdown:
-    """The picker with these voices; the selection stays unless its voice is gone.
+    """Return the picker with these voices. The selection is kept unless its voice is gone.
 
-    It is not sent back as the value: a voice that is selected while this answer is on its way must stay selected.
+    The value is left unset, so that this response does not undo a selection made in the meantime.
     """
     if any(voice.id == selected for voice in voices):
         return gr.Dropdown(choices=_choices(voices, words))
@@ -34,14 +34,14 @@ def update_choices(voices: Sequence[ListedVoice], selected: Any, words: Words) -
 
 
 def voice_label(voice: ListedVoice, words: Words) -> str:
-    """A voice's name in a list."""
+    """Return a voice's name for lists."""
     if isinstance(voice, ModelVoice):
         return words("voice.model_label", name=voice.name)
     return words("voice.sample_label", name=voice.name) if voice.shared else voice.name
 
 
 def description_of(voice: ListedVoice, words: Words) -> str:
-    """A voice's description; that of a sample voice which comes with Reprise is translated."""
+    """Return a voice's description, translated for sample voices that come with Reprise."""
     if isinstance(voice, ModelVoice):
         return words("voice.of_model")
     sample = Sentence(f"sample.{voice.name.casefold()}")
@@ -49,7 +49,7 @@ def description_of(voice: ListedVoice, words: Words) -> str:
 
 
 def require_voice(voice_id: Any, words: Words) -> str:
-    """The id of the selected voice. Raises InvalidInput where none is selected."""
+    """Return the id of the selected voice. Raises InvalidInput if none is selected."""
     if not isinstance(voice_id, str) or not voice_id:
         raise InvalidInput(words("voice.none_picked"))
     return voice_id

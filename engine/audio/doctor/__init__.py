@@ -1,7 +1,7 @@
-"""The reference doctor: judges a clip before a voice is made of it, and repairs it.
+"""The reference doctor: checks a clip before a voice is made from it, and repairs it.
 
-`examine` measures a clip; each `Finding` of its `Report` is a green, amber or red light with a number, a `Sentence`
-and, where one exists, a `Fix` that `mend` applies.
+`examine` measures a clip. Each `Finding` of its `Report` is a green, amber or red light with a number, a `Sentence`
+and, if there is one, a `Fix` that `mend` applies.
 """
 
 from engine.audio.doctor.findings import Finding, Light, Measure

@@ -1,4 +1,4 @@
-"""Choosing the best part of a clip for a voice: 8 to 15 s, cut at silences."""
+"""Selection of the best part of a clip for a voice: 8 to 15 s, cut at pauses."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -15,23 +15,23 @@ from engine.audio.vad import SAMPLE_RATE, Span
 
 _PIECE = 6.0  # seconds: longer speech without a pause is split at a quiet place
 
-# Scores of a stretch, in equivalent seconds of speech.
-_ENOUGH = 12.0  # seconds of speech; more add nothing
-_SILENCE = 0.5  # for each second without speech
-_SHORT = 3.0  # for each second that is missing to 8
-_PAUSE, _LONG_PAUSE = 2.0, 0.5  # for each second of pause before and after, up to half a second: a sentence's end
+# Scores of a candidate, in equivalent seconds of speech.
+_ENOUGH = 12.0  # seconds of speech; more adds nothing
+_SILENCE = 0.5  # per second without speech
+_SHORT = 3.0  # per second below 8
+_PAUSE, _LONG_PAUSE = 2.0, 0.5  # per second of pause before and after, up to half a second: the end of a sentence
 _NO_PAUSE = 4.0  # for an end within a word
 _FLAWED = 20.0  # for speech that is clipped throughout
-_NOISY, _QUIET_ENOUGH = 0.2, 30.0  # for each dB that speech over pauses is below 30
-_MIXED = 20.0  # for two voices in one stretch
+_NOISY, _QUIET_ENOUGH = 0.2, 30.0  # per dB that the level of speech over pauses is below 30
+_MIXED = 20.0  # for two voices
 
 
 @dataclass(frozen=True)
 class _Piece:
-    """A stretch of speech.
+    """A segment of speech, or a part of one.
 
     span: start and end in seconds.
-    flawed: share of its samples that are clipped.
+    flawed: share of clipped samples.
     voice: index of the voice.
     """
 
@@ -41,15 +41,15 @@ class _Piece:
 
 
 def best_excerpt(listening: SpeechAnalysis, voices: Voices) -> Span:
-    """Return the best stretch of at most 15 s for a voice.
+    """Return the best part of at most 15 s for a voice.
 
-    It has 8 s or more where one voice speaks as long without much silence; it runs from pause to pause and is clean and
-    unclipped. Speech of one voice that is no longer than 15 s is returned whole.
+    It is preferably at least 8 s of one voice with little silence, from pause to pause, clean and unclipped. If all the
+    speech is of one voice and no longer than 15 s, it is returned whole.
 
     Args:
-        listening: of a clip with speech.
-        voices: of the same clip.
-    Returns: start and end in seconds, soft edges and a margin included; within the clip.
+        listening: analysis of a clip with speech.
+        voices: voices of the same clip.
+    Returns: start and end in seconds, including soft edges and a margin, within the clip.
     """
     levels = frame_levels(listening.heard)
     pieces = [part for piece in _pieces(listening, voices) for part in _parted(levels, piece)]
@@ -71,7 +71,7 @@ def _pieces(listening: SpeechAnalysis, voices: Voices) -> Iterator[_Piece]:
 
 
 def _parted(levels: Tensor, piece: _Piece) -> Iterator[_Piece]:
-    """Split a piece into parts of at most 6 s at quiet places."""
+    """Split a piece at quiet places into parts of at most 6 s."""
     start, end = piece.span
     while end - start > _PIECE:
         cut = quietest_point(levels, start + _PIECE / 2, start + _PIECE)
@@ -81,7 +81,7 @@ def _parted(levels: Tensor, piece: _Piece) -> Iterator[_Piece]:
 
 
 def _edges(levels: Tensor, pieces: Sequence[_Piece], end: float) -> list[Span]:
-    """Return where a stretch that begins or ends with each piece is cut: after soft edges, within half the pause."""
+    """Return where to cut before and after each piece: outside its soft edges, within half the pause."""
     spans = [piece.span for piece in pieces]
     middles = [0.0, *((a[1] + b[0]) / 2 for a, b in pairwise(spans)), end]
     return [
@@ -94,7 +94,7 @@ def _edges(levels: Tensor, pieces: Sequence[_Piece], end: float) -> list[Span]:
 
 
 def _stretches(edges: Sequence[Span]) -> Iterator[tuple[int, int]]:
-    """Iterate over every first and last piece no more than 15 s apart."""
+    """Iterate over all candidates of at most 15 s, as indices of their first and last piece."""
     for first, (start, _) in enumerate(edges):
         for last in range(first, len(edges)):
             if edges[last][1] - start > BEST_TO:
@@ -103,7 +103,7 @@ def _stretches(edges: Sequence[Span]) -> Iterator[tuple[int, int]]:
 
 
 def _score(powers: Tensor, pieces: Sequence[_Piece], edges: Sequence[Span], ends: tuple[int, int]) -> float:
-    """Score the stretch from one piece to another, in seconds of speech. powers: of every 10 ms."""
+    """Score the candidate from one piece to another, in seconds of speech. powers: power of every 10 ms."""
     (start, _), (_, end) = edges[ends[0]], edges[ends[1]]
     chosen = pieces[ends[0] : ends[1] + 1]
     spoken = total_duration(tuple(piece.span for piece in chosen))
@@ -115,7 +115,7 @@ def _score(powers: Tensor, pieces: Sequence[_Piece], edges: Sequence[Span], ends
 
 
 def _pauses(pieces: Sequence[_Piece], ends: tuple[int, int]) -> tuple[float, float]:
-    """Return the seconds of silence before and after a stretch; at the ends of the clip the full bonus counts."""
+    """Return the seconds of silence before and after a candidate. The ends of the clip get the full bonus."""
     first, last = ends
     before = pieces[first].span[0] - pieces[first - 1].span[1] if first else _LONG_PAUSE
     after = pieces[last + 1].span[0] - pieces[last].span[1] if last + 1 < len(pieces) else _LONG_PAUSE
@@ -127,7 +127,7 @@ def _frame(seconds: float) -> int:
 
 
 def _speech_over_pauses(powers: Tensor) -> float:
-    """Return the level of the louder half of a stretch over its quietest tenth, in dB."""
+    """Return the level of the louder half over that of the quietest tenth, in dB."""
     ordered = powers.sort().values
     loud, quiet = ordered[len(ordered) // 2 :].mean(), ordered[len(ordered) // 10]
     return 10 * float((loud / quiet.clamp_min(1e-12)).clamp_min(1).log10())

@@ -3,15 +3,15 @@
 import numpy as np
 from numpy.typing import NDArray
 
-_TOP = 0.985  # of the largest sample on a side: the clipping level, with tolerance for conversion
+_TOP = 0.985  # of the largest sample of a sign: the clipping level, with tolerance for conversion
 _FLAT = 3  # samples
 
 
 def clipped_samples(samples: NDArray[np.float32]) -> NDArray[np.bool_]:
-    """Return which samples lie on a flat top or bottom of the wave, a sign of clipping; independent of gain.
+    """Return which samples lie on a flat top or bottom of the waveform, a sign of clipping; independent of gain.
 
-    In a clean clip these are the few around its largest peaks, up to 1 in 5,000. Lossy coding hides flat tops; `top`
-    and `engine.audio.reference.crest_factor` still show clipping.
+    In a clean clip these are the few around its largest peaks, up to 1 in 5,000. Lossy coding hides flat tops, but
+    `top` and `engine.audio.reference.crest_factor` still indicate clipping.
 
     Args:
         samples: float32 [n], mono, without an offset. Returns: bool [n].
@@ -22,19 +22,19 @@ def clipped_samples(samples: NDArray[np.float32]) -> NDArray[np.bool_]:
 
 
 def top(samples: NDArray[np.float32]) -> float:
-    """Return the ratio of the highest peaks to those nearly as high: near 1 when clipped, also after lossy coding.
+    """Return the ratio of the highest peaks to those nearly as high: near 1 if clipped, also after lossy coding.
 
     Independent of gain. The 99.9th percentile over the 99th, or the 99.5th over the 98th if less.
 
     Args:
-        samples: float32 [n], of speech alone, n ≥ 1, without an offset.
+        samples: float32 [n], speech only, n ≥ 1, without an offset.
     """
     usual, high, higher, highest = np.maximum(np.quantile(np.abs(samples), (0.98, 0.99, 0.995, 0.999)), 1e-12)
     return float(min(highest / high, higher / usual))
 
 
 def _flat(samples: NDArray[np.float32]) -> NDArray[np.bool_]:
-    """Return the runs of three or more samples near the largest."""
+    """Return which samples are in runs of three or more near the maximum."""
     near = samples >= _TOP * samples.max()
     runs = near[:-2] & near[1:-1] & near[2:]  # [n - 2]: a sample and the next two
     flat = np.zeros(len(samples), dtype=bool)

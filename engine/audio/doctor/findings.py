@@ -34,40 +34,39 @@ _UNITS: dict[Measure, tuple[str, int]] = {
 }
 
 _TOO_SHORT = 3.0  # seconds: VALL-E and its followers clone from 3 s
-# Share of speech in the clip. Readers have 0.8 to 1.0 (measured); below a third, a clip is
-# mostly pauses.
+# Share of speech in the clip. Readers have 0.8 to 1.0 (measured); below a third, a clip is mostly pauses.
 _MUCH_SPEECH, _LITTLE_SPEECH = 0.55, 0.33
 # Seconds of the longest pause between words. Readers stay under 0.7 (measured); spontaneous speech does not.
 _PAUSE, _LONG_PAUSE = LONG_PAUSE, 3.0
-# Share of the samples of speech that lie on a flat top. Clean speech has up to 1 in 5,000 (measured); raised 6 dB
-# above full scale 1 in 100, 12 dB 1 in 15.
+# Share of speech samples that lie on a flat top. Clean speech has up to 1 in 5,000 (measured); raised 6 dB above full
+# scale it has 1 in 100, 12 dB 1 in 15.
 _SOME_CLIPPED, _MUCH_CLIPPED = 0.001, 0.01
-# What `clipping.top` reads: 1.10 to 1.9 for 1,371 clean clips of 2.5 to 30 s, less than 1.09 for 97 of 100 that were
-# clipped by 12 dB and coded as mp3, which hides flat tops (measured).
+# `clipping.top`: 1.10 to 1.9 for 1,371 clean clips of 2.5 to 30 s, less than 1.09 for 97 of 100 clips that were clipped
+# by 12 dB and coded as mp3, which hides flat tops (measured).
 _ROUND_TOP = 1.09
-# LUFS. Broadcasts have -23 (EBU R 128), podcasts -16; a distant microphone -40. 16 bits leave 50 dB at -45.
+# LUFS. Broadcasts have -23 (EBU R 128), podcasts -16, a distant microphone -40. At -45, 16 bits leave 50 dB.
 _FAINT, _SOFT, _LOUD = -45.0, -35.0, -5.0
-# dB of speech over noise. LibriTTS (Zen et al., 2019) calls recordings from 20 dB on clean.
+# dB of speech over noise. LibriTTS (Zen et al., 2019) counts recordings of 20 dB or more as clean.
 _CLEAN, _NOISY = 20.0, 10.0
-# dB of what is under 65 Hz against the rest. Speech has less than -14 (measured: audiobooks -14 to -19, synthetic
-# speech -21 to -36); as much hum as voice has 0.
+# dB of the power below 65 Hz relative to the rest. Speech has less than -14 (measured: audiobooks -14 to -19, synthetic
+# speech -21 to -36); equal power of hum and voice is 0.
 _STEADY, _RUMBLING = -12.0, -6.0
 # Hz. Telephones end at 3,400 (ITU-T G.712), wideband calls at 7,000 (ITU-T G.722); s and f lie at 4,000 to 8,000.
-# Clips at 16,000 samples a second read 6,750 to 7,750 (measured).
+# Clips at 16 kHz measure 6,750 to 7,750.
 _WIDE, _NARROW = 6_250.0, 5_000.0
-# The text's time at an ordinary pace over the time of the speech. Readers have 0.77 to 1.31 (measured: an audiobook,
-# 60 synthetic speakers); a text twice too long or too short is outside for any reader.
+# Estimated time of the text at an ordinary pace over the time of the speech. Readers have 0.77 to 1.31 (measured: an
+# audiobook, 60 synthetic speakers); a text twice too long or too short is outside for any reader.
 _SLOWEST, _SLOW, _FAST, _FASTEST = 0.35, 0.6, 1.6, 2.2
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One light.
+    """Result of one measure.
 
-    measure: what was measured.
-    what: the result, unique for each sentence of a measure.
-    value: the measured number, None when there is too little to measure.
-    fix: the repair that is offered, None where only another recording helps.
+    measure: the measure.
+    what: key of the result within the measure; each has its own sentence.
+    value: the measured number; None if there is too little to measure.
+    fix: the repair to offer; None if only another recording helps.
     more: further values of the sentence's placeholders.
     """
 
@@ -85,7 +84,7 @@ class Finding:
 
     @property
     def sentence(self) -> Sentence:
-        """What is right or wrong, and what to do; `value` is rounded for display."""
+        """Description of the result and what to do. `value` is rounded for display."""
         value = {} if self.value is None else {"value": round(self.value, _UNITS[self.measure][1])}
         return Sentence(f"doctor.{self.measure}_{self.what}", {**value, **self.more})
 
@@ -107,7 +106,7 @@ def of_silence() -> Finding:
 
 
 def of_little_speech(spoken: float, share: float) -> Finding:
-    """Judge less than a second of speech. `spoken`: its seconds. `share`: its share of the clip."""
+    """Judge a clip with less than a second of speech. `spoken`: its seconds. `share`: its share of the clip."""
     return Finding("speech", "none" if spoken < LEAST_HEARD else "little", "red", 100 * share)
 
 
@@ -122,15 +121,15 @@ def of_speech(share: float, at_ends: bool) -> Finding:
 
 
 def of_pauses(longest: float) -> Finding:
-    """Judge the longest pause between two stretches of speech, in seconds."""
+    """Judge the longest pause between two segments of speech, in seconds."""
     if longest <= _PAUSE:
         return Finding("pauses", "good", "green", longest)
     return Finding("pauses", "long", "red" if longest > _LONG_PAUSE else "amber", longest, Fix.PAUSES)
 
 
 def of_clipping(share: float, crest: float, top: float) -> Finding:
-    """Judge clipping. `share`: of clipped samples in speech. `crest`: peak over root mean square. `top`: the highest
-    peaks over those nearly as high."""
+    """Judge clipping. `share`: share of clipped samples in speech. `crest`: crest factor. `top`: the highest peaks over
+    those nearly as high."""
     percent = 100 * share
     if crest < CLIPPED_BEYOND_USE:
         return Finding("clipping", "beyond_use", "red", percent)
@@ -160,7 +159,7 @@ def of_noise(snr: float) -> Finding:
 
 
 def of_rumble(level: float) -> Finding:
-    """Judge the level below the voice's frequencies, in dB relative to the rest."""
+    """Judge the level below the frequencies of the voice, in dB relative to the rest."""
     if level < _STEADY:
         return Finding("rumble", "good", "green", level)
     return Finding("rumble", "present", "red" if level > _RUMBLING else "amber", level, Fix.RUMBLE)
@@ -176,9 +175,9 @@ def of_bandwidth(hertz: float) -> Finding:
 
 
 def of_voices(distance: float | None) -> Finding:
-    """Judge the distance of the most unlike parts of the speech, in standard deviations; None for too little speech.
+    """Judge the distance of the most different parts of the speech, in standard deviations; None for too little speech.
 
-    Never red: a lively reader may exceed the threshold, and two people of one pitch may not.
+    Never red: a lively reader may exceed the threshold, and two people of equal pitch may not.
     """
     if distance is None:
         return Finding("voices", "unknown", "green", None)
@@ -190,7 +189,7 @@ def of_voices(distance: float | None) -> Finding:
 
 
 def of_transcript(expected: float, spoken: float) -> Finding:
-    """Judge a transcript by its seconds at an ordinary pace (0 for an empty one) and those of the speech."""
+    """Judge a transcript by its seconds at an ordinary pace (0 if empty) and those of the speech."""
     pace = expected / max(spoken, 0.1)
     seconds = {"expected": _for_display(expected), "spoken": _for_display(spoken)}
     if expected == 0:

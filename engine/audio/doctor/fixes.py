@@ -26,7 +26,7 @@ Samples = NDArray[np.float32]
 LONG_PAUSE = 1.2  # seconds: longer than readers' pauses between sentences
 _PAUSE_LEFT = 0.6  # seconds that remain of a long pause
 _JOIN = 0.01  # seconds of cross-fade at a cut
-_WORTH_CUTTING = 0.25  # seconds at an end; less is left after cutting, so that nothing is cut twice
+_WORTH_CUTTING = 0.25  # seconds at an end; a cut leaves less, so that nothing is cut twice
 
 
 class Fix(StrEnum):
@@ -40,16 +40,16 @@ class Fix(StrEnum):
 
     @property
     def label(self) -> Sentence:
-        """Label of its button."""
+        """Label of the button for this fix."""
         return Sentence(f"doctor.fix_{self}")
 
 
 def mend(source: Source, fixes: Iterable[Fix]) -> bytes:
-    """Apply fixes to a clip, see `apply`, and return it as a file.
+    """Apply fixes to a clip and return it as a file; see `apply`.
 
     Args:
         source: the bytes of an audio file, or its path.
-    Returns: a WAV file, mono, at the clip's rate, 32-bit floats: no sample is rounded or clipped.
+    Returns: a mono WAV file of 32-bit floats at the clip's rate. No sample is rounded or clipped.
     Raises UnusableReference as `decode` does.
     """
     recording = decode(source)
@@ -80,7 +80,7 @@ def apply(samples: Samples, sample_rate: int, fixes: Iterable[Fix]) -> Samples:
 
 
 def parts(listening: SpeechAnalysis, voices: Voices) -> dict[Fix, Span]:
-    """Return the spans in seconds that `Fix.EXCERPT` and `Fix.TRIM` keep of a clip with speech."""
+    """Return the spans, in seconds, that `Fix.EXCERPT` and `Fix.TRIM` keep of a clip with speech."""
     return {Fix.EXCERPT: best_excerpt(listening, voices), Fix.TRIM: _spoken_part(listening)}
 
 
@@ -112,7 +112,7 @@ def _with_short_pauses(samples: Samples, rate: int) -> Samples:
     """Remove the middle of each long inner pause, with a cross-fade."""
     if (listening := _listened(samples, rate)) is None:
         return samples
-    for (_, start), (end, _) in reversed(list(pairwise(listening.spans))):  # from the end: earlier times stay valid
+    for (_, start), (end, _) in reversed(list(pairwise(listening.spans))):  # backwards, so that times stay valid
         if end - start > LONG_PAUSE:
             middle = (start + end) / 2
             away = (end - start - _PAUSE_LEFT) / 2
@@ -121,14 +121,14 @@ def _with_short_pauses(samples: Samples, rate: int) -> Samples:
 
 
 def _joined(samples: Samples, start: int, end: int, fade: int) -> Samples:
-    """Remove the samples from `start` to `end`, with a cross-fade over the `fade` samples before them."""
+    """Remove the samples from `start` to `end`, with a cross-fade over the `fade` samples before each."""
     rising = np.linspace(0, 1, fade, dtype=np.float32)
     seam = samples[start - fade : start] * (1 - rising) + samples[end - fade : end] * rising
     return np.concatenate((samples[: start - fade], seam, samples[end:]))
 
 
 def _listened(samples: Samples, rate: int) -> SpeechAnalysis | None:
-    """Analyse the samples; None without speech: such a clip is left unchanged."""
+    """Analyse the samples; None without speech, in which case fixes leave the clip unchanged."""
     try:
         listening = analyse_speech(Recording(torch.from_numpy(samples), rate))
     except UnusableReference:

@@ -1,18 +1,18 @@
-"""Loudness after ITU-R BS.1770-4, and normalisation to a target."""
+"""Loudness according to ITU-R BS.1770-4, and normalisation to a target."""
 
 import math
 
 import numpy as np
 from numpy.typing import NDArray
 
-TARGET = -20.0  # LUFS: between broadcasting's -23 (EBU R 128) and speech online, -18 (AES TD1008)
+TARGET = -20.0  # LUFS: between broadcasting, -23 (EBU R 128), and online speech, -18 (AES TD1008)
 CEILING = 10 ** (-1 / 20)  # of full scale, -1 dBFS: headroom for lossy coding
 
 _BLOCK = 0.4  # seconds
 
 
 def integrated_loudness(samples: NDArray[np.float32], sample_rate: int) -> float:
-    """Return the integrated loudness of one channel in LUFS; minus infinity when no block passes the gates.
+    """Return the integrated loudness of one channel in LUFS; minus infinity if no block passes the gates.
 
     A clip shorter than one block of 0.4 s counts as one block.
 
@@ -22,7 +22,7 @@ def integrated_loudness(samples: NDArray[np.float32], sample_rate: int) -> float
     """
     if not len(samples):
         return -math.inf
-    from pyloudnorm import Meter  # brings SciPy: imported only where loudness is measured
+    from pyloudnorm import Meter  # imported only here, because it imports SciPy
 
     # "DeMan" gives the coefficients of the recommendation at 48,000 Hz; the default approximates them.
     meter = Meter(sample_rate, "DeMan", block_size=min(_BLOCK, math.nextafter(len(samples) / sample_rate, 0)))
@@ -42,12 +42,12 @@ def clip_loudness(samples: NDArray[np.float32], sample_rate: int) -> float:
 
 
 def normalise_loudness(samples: NDArray[np.float32], sample_rate: int) -> NDArray[np.float32]:
-    """Apply the gain to -20 LUFS, less where a peak would exceed -1 dBFS. Silence is unchanged."""
+    """Apply the gain that gives -20 LUFS, or less if a peak would exceed -1 dBFS. Silence stays unchanged."""
     loudness = clip_loudness(samples, sample_rate)
     if not math.isfinite(loudness):
         return samples
     gain = min(10 ** ((TARGET - loudness) / 20), CEILING / _peak(samples))
-    # In double: the gain of a clip whose full scale is 1e30 underflows in single precision.
+    # In fp64: the gain of a clip with a full scale of 1e30 underflows in fp32.
     return (samples.astype(np.float64) * gain).astype(np.float32)
 
 

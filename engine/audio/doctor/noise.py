@@ -10,16 +10,16 @@ from engine.audio.vad import Span
 
 MOST_SNR = 60.0  # dB: higher values sound the same, and digital silence would be infinite
 
-_LOWEST, _HIGHEST = 80.0, 7_900.0  # Hz: from above mains hum to the end of 16,000 samples per second
-_LEAST_PAUSE = 0.3  # seconds of pauses in total that a measurement needs
-_MEDIAN = math.log(2)  # of the power of noise in one bin, over its mean: it is exponentially distributed
+_LOWEST, _HIGHEST = 80.0, 7_900.0  # Hz: from above mains hum to just below the Nyquist frequency of 16 kHz
+_LEAST_PAUSE = 0.3  # total seconds of pauses that a measurement needs
+_MEDIAN = math.log(2)  # median over mean of the power of noise in one bin, which is exponentially distributed
 
 # Steady noise shows through speech: at each frequency in the quietest moments, and between the harmonics of a voice,
 # which are the only gaps in humming or singing.
 _SMOOTH = 0.08  # seconds
-_QUIETEST = 0.05  # of the moments
-_BETWEEN, _LOW = 9, 0.25  # bins, 280 Hz: more than the pitch of most voices; and the share of them that is between
-_FLOOR = 0.37  # of its power: what these two make of white noise (measured)
+_QUIETEST = 0.05  # quantile of the moments
+_BETWEEN, _LOW = 9, 0.25  # bins, 280 Hz: more than the pitch of most voices; and the quantile between harmonics
+_FLOOR = 0.37  # share of the power of white noise that these two quantiles measure
 
 # No voice is lower than 65 Hz for more than a moment; mains hum (50 or 60 Hz), fans, wind and handling are.
 VOICE_BEGINS = 65.0  # Hz
@@ -27,13 +27,13 @@ _CUT = (55.0, 75.0)  # Hz: silence below the first, all of the voice above the s
 
 
 def signal_to_noise(spectra: Spectra, spans: tuple[Span, ...]) -> float:
-    """Return speech over noise in dB, from 80 to 7,900 Hz, 0 to 60; independent of gain.
+    """Return the signal-to-noise ratio from 80 to 7,900 Hz, 0 to 60 dB; independent of gain.
 
-    The noise is that of the pauses, and at least the noise that shows through speech: so clips without pauses or with
-    muted pauses are measured, too. Clean speech then reads 29 to 44 dB.
+    The noise is that of the pauses, and at least the noise that shows through speech, so that clips with no or muted
+    pauses can be measured. Clean speech then has 29 to 44 dB.
 
     Args:
-        spectra: of the clip at 16 kHz. spans: the stretches of speech in it, at least one.
+        spectra: spectra of the clip at 16 kHz. spans: its segments of speech, at least one.
     """
     power = spectra.power[:, (spectra.frequencies >= _LOWEST) & (spectra.frequencies < _HIGHEST)]
     speaking, pausing = spectra.speech(spans), spectra.pauses(spans)
@@ -51,8 +51,8 @@ def signal_to_noise(spectra: Spectra, spans: tuple[Span, ...]) -> float:
 def _in_pauses(power: NDArray[np.float32]) -> NDArray[np.float64]:
     """Return the noise power in each bin of frames of pauses [frames, bins].
 
-    It is the median, which ignores breaths and clicks, averaged over a few bins: the larger of two uncertain values
-    would be biased.
+    It is the median, which ignores breaths and clicks, averaged over a few bins, because the maximum of two uncertain
+    estimates is biased.
     """
     median = np.pad(np.median(power, axis=0), _BETWEEN // 2, "edge") / _MEDIAN
     noise: NDArray[np.float64] = np.lib.stride_tricks.sliding_window_view(median, _BETWEEN).mean(axis=-1)
@@ -60,7 +60,7 @@ def _in_pauses(power: NDArray[np.float32]) -> NDArray[np.float64]:
 
 
 def _through_speech(power: NDArray[np.float32], window: int) -> NDArray[np.float64]:
-    """Return the noise power in each bin of frames of speech [frames, bins], in moments of `window` frames."""
+    """Return the noise power in each bin of frames of speech [frames, bins], smoothed over `window` frames."""
     moments = np.lib.stride_tricks.sliding_window_view(power, min(window, len(power)), axis=0).mean(axis=-1)
     quietest = np.quantile(moments, _QUIETEST, axis=0)
     around = np.pad(quietest, _BETWEEN // 2, "edge")
@@ -71,7 +71,7 @@ def _through_speech(power: NDArray[np.float32], window: int) -> NDArray[np.float
 
 
 def rumble(samples: NDArray[np.float32], sample_rate: int) -> float:
-    """Return the power below 65 Hz over the power above, in dB; -100 for none. A DC offset does not count.
+    """Return the power below 65 Hz over the power above, in dB; -100 if there is none. A DC offset does not count.
 
     Args:
         samples: float32 [n], mono.
@@ -84,9 +84,9 @@ def rumble(samples: NDArray[np.float32], sample_rate: int) -> float:
 
 
 def remove_rumble(samples: NDArray[np.float32], sample_rate: int) -> NDArray[np.float32]:
-    """Apply a zero-phase high-pass, from 55 Hz (nothing) to 75 Hz (all), which keeps the lowest voices. Same length."""
+    """Apply a zero-phase high-pass with a transition from 55 to 75 Hz, which keeps the lowest voices. Same length."""
     beyond = min(sample_rate // 4, len(samples) - 1)
-    # Odd reflection continues a hum beyond both ends, so that nothing of it remains there.
+    # Odd reflection continues a hum beyond both ends, so that it is also removed there.
     extended = np.pad(samples, beyond, "reflect", reflect_type="odd")
     size = 1 << len(extended).bit_length()
     frequencies = np.fft.rfftfreq(size, 1 / sample_rate)

@@ -25,7 +25,7 @@ from engine.audio.vad import SAMPLE_RATE, Span
 from engine.errors import UnusableReference
 from engine.text import speaking_time
 
-_HIGHEST_RATE = 48_000  # Hz: speech has no content above half of it
+_HIGHEST_RATE = 48_000  # Hz: speech has no content above half this rate
 _WORST_FIRST: tuple[Light, ...] = ("red", "amber", "green")
 
 
@@ -36,9 +36,9 @@ class Report:
     findings: one for each measure, in display order: length, speech, pauses, clipping, loudness, noise, rumble,
         bandwidth, voices. Only the first two for a clip without speech.
     duration: in seconds.
-    speech: the stretches of speech.
-    parts: start and end in seconds of what `Fix.EXCERPT` and `Fix.TRIM` keep, so that a page can move the clip's ends
-        instead of applying them. Empty without speech.
+    speech: the segments of speech.
+    parts: start and end in seconds of the parts that `Fix.EXCERPT` and `Fix.TRIM` keep, so that a page can move the
+        ends of the clip instead of applying them. Empty without speech.
     """
 
     findings: tuple[Finding, ...]
@@ -48,7 +48,7 @@ class Report:
 
     @property
     def light(self) -> Light:
-        """The worst light of all findings."""
+        """The worst light among the findings."""
         lights = {finding.light for finding in self.findings}
         return next(light for light in _WORST_FIRST if light in lights)
 
@@ -69,8 +69,8 @@ def examine(source: Source | NDArray[np.float32], sample_rate: int | None = None
 
     Args:
         source: the bytes of an audio file, or its path, or samples (float32 [n], mono, finite, any scale).
-        sample_rate: of samples, in Hz; not needed for a file.
-    Raises UnusableReference only for a file that cannot be decoded: a silent clip is a finding.
+        sample_rate: sampling rate of samples in Hz; not needed for a file.
+    Raises UnusableReference only if the file cannot be decoded; a silent clip is a finding.
     """
     recording = _recording(source, sample_rate)
     duration = len(recording.samples) / recording.sample_rate
@@ -88,14 +88,14 @@ def examine(source: Source | NDArray[np.float32], sample_rate: int | None = None
 
 
 def check_transcript(transcript: str, seconds: float) -> Finding:
-    """Judge whether the number of words fits the length of the speech, without recognising words.
+    """Judge whether the length of the transcript fits the length of the speech, without recognising words.
 
-    The text's time at an ordinary pace, in any script, is compared with the time of the speech: readers have 0.77 to
+    The estimated time of the text at an ordinary pace is compared with the time of the speech. Readers have 0.77 to
     1.31 times that pace (measured: an audiobook, 60 synthetic speakers).
 
     Args:
-        transcript: in any script.
-        seconds: of the speech, from `Report.spoken` or `Clip.spoken`; 0 or more.
+        transcript: text in any script.
+        seconds: duration of the speech, from `Report.spoken` or `Clip.spoken`; 0 or more.
     """
     words = transcript.strip()
     return findings.of_transcript(speaking_time(words) if words else 0.0, seconds)
@@ -122,7 +122,7 @@ def _sound(recording: Recording, listening: SpeechAnalysis) -> Iterator[Finding]
     yield findings.of_clipping(float(clipped_samples(speech).mean()), crest_factor(speech), top(speech))
     yield findings.of_loudness(clip_loudness(recording.samples.numpy(), recording.sample_rate))
     heard = listening.heard.numpy()
-    # Hum is a finding of its own, and would leak into the lowest bands of the noise.
+    # Hum is a separate finding, and would leak into the lowest bands of the noise.
     steady = spectra(remove_rumble(heard, SAMPLE_RATE), SAMPLE_RATE)
     yield findings.of_noise(signal_to_noise(steady, listening.spans))
     yield findings.of_rumble(rumble(heard, SAMPLE_RATE))

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from engine.audio.vad import Span
 
 _WINDOW = 0.03  # seconds: two or three periods of a low voice
-_EDGE = 0.1  # seconds around speech that may hold its soft edges and count as no pause
+_EDGE = 0.1  # seconds around speech that may contain its soft edges and do not count as a pause
 
 
 @dataclass(frozen=True)
@@ -22,17 +22,17 @@ class Spectra:
     step: float
 
     def speech(self, spans: tuple[Span, ...]) -> NDArray[np.bool_]:
-        """Return which frames lie in the stretches of speech: [frames]."""
+        """Return which frames lie in the segments of speech: [frames]."""
         return self._within(spans, 0.0)
 
     def pauses(self, spans: tuple[Span, ...]) -> NDArray[np.bool_]:
-        """Return which frames lie in pauses, away from soft edges of speech: [frames]."""
+        """Return which frames lie in pauses, away from the soft edges of speech: [frames]."""
         return ~self._within(spans, _EDGE)
 
     def bands(self, edges: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the mean power between neighbouring edges in Hz: [frames, len(edges) - 1].
+        """Return the mean power between adjacent edges in Hz: [frames, len(edges) - 1].
 
-        Every band must hold a bin.
+        Every band must contain a bin.
         """
         sums = np.cumsum(self.power, axis=1, dtype=np.float64)
         sums = np.concatenate((np.zeros((len(sums), 1)), sums), axis=1)

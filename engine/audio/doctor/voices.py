@@ -1,9 +1,9 @@
 """Detection of two voices in a clip, without a speaker model.
 
-The stretches of speech are divided into the two groups whose voiced sounds differ most, in the shape of the spectrum (a
-few mel-cepstral coefficients, mostly of the vocal tract) and in pitch. The distance of the groups' means is the
-Mahalanobis distance with the covariance within the groups, as in classic speaker diarisation (S. Chen and P.
-Gopalakrishnan, 1998, compare the whole Gaussians).
+The speech is divided into the two groups whose voiced sounds differ most, in spectral shape (a few mel-cepstral
+coefficients, mostly of the vocal tract) and in pitch. The distance between the groups' means is the Mahalanobis
+distance with the covariance within the groups, as in classic speaker diarisation (S. Chen and P. Gopalakrishnan, 1998,
+compare the whole Gaussians).
 
 Detections measured on joined sentences, 8 to 20 s, of 158 synthetic speakers and of 8 people (telephone prompts and an
 audiobook):
@@ -20,7 +20,7 @@ audiobook):
     two people of one sex, one after the other            24        12              6
     two people of one sex, sentence by sentence           24         8              5
 
-It proves nothing, and an actor may count as two voices: its light is amber at most.
+This is no proof, and an actor may count as two voices, so the light is amber at most.
 """
 
 from dataclasses import dataclass
@@ -40,19 +40,19 @@ _HOP = 160  # samples, 10 ms
 _WINDOW = 512  # samples, for the spectrum
 _LONG_WINDOW = 1_024  # samples, for pitch: three periods of the lowest voice
 _SHORTEST_PERIOD, _LONGEST_PERIOD = 36, 250  # samples: 444 to 64 Hz
-_VOICED = 0.6  # autocorrelation at the period, over that at 0
+_VOICED = 0.6  # autocorrelation at the period, relative to lag 0
 _AS_GOOD = 0.92  # of the best period's autocorrelation
-_SOFTEST = 1e-3  # of the power of loud speech: fainter sounds are background
+_SOFTEST = 1e-3  # of the power of loud speech; fainter sounds are background
 
 _BANDS = 24  # mel bands from 100 to 3,800 Hz: the telephone band, so that bandwidth has no influence
 _LOWEST, _HIGHEST = 100.0, 3_800.0
 _COEFFICIENTS = 12
 _CHUNK = 60  # voiced frames that change group together: about a second of speech
 _SMALLEST = 150  # voiced frames that a group must have: about two and a half seconds of speech
-# Squared distance of one voice from itself, times frames: sounds last several frames each.
+# Expected squared distance between groups of one voice, times frames. Frames are correlated, as sounds last several.
 _CHANCE = 6.0 * (_COEFFICIENTS + 1)
-_RIDGE = 0.05  # of each variance, added: a covariance of few frames is uncertain
-# Semitones squared, added to the variance of pitch: even readers may raise single sentences.
+_RIDGE = 0.05  # share of each variance that is added, because a covariance of few frames is uncertain
+# Semitones squared, added to the variance of pitch, because even readers may raise single sentences.
 _LIFT = 6.0
 _FLOOR = np.array([1e-6] * _COEFFICIENTS + [_LIFT])
 
@@ -63,8 +63,8 @@ Frames = NDArray[np.float64]
 class Voices:
     """Result of `compare_voices`.
 
-    distance: between the two groups of speech, in standard deviations, 0 or more; None for too little speech.
-    groups: the group of each stretch of speech.
+    distance: distance between the two groups of speech, in standard deviations, 0 or more; None for too little speech.
+    groups: the group of each segment of speech.
     """
 
     distance: float | None
@@ -72,10 +72,10 @@ class Voices:
 
 
 def compare_voices(heard: NDArray[np.float32], spans: tuple[Span, ...]) -> Voices:
-    """Compare the most unlike parts of a clip's speech; independent of gain.
+    """Compare the most different parts of a clip's speech; independent of gain.
 
     Args:
-        heard: float32 [n], mono, 16 kHz. spans: the stretches of speech in it.
+        heard: float32 [n], mono, 16 kHz. spans: its segments of speech.
     """
     alike = Voices(None, (0,) * len(spans))
     if len(heard) < _LONG_WINDOW:
@@ -95,7 +95,7 @@ def compare_voices(heard: NDArray[np.float32], spans: tuple[Span, ...]) -> Voice
 
 
 def _voiced(heard: NDArray[np.float32]) -> tuple[Frames, NDArray[np.float64]]:
-    """Return cepstra and pitch of the voiced frames [frames, 13], and the frames' middles in seconds."""
+    """Return cepstra and pitch of the voiced frames [frames, 13], and the middle of each frame in seconds."""
     padded = np.pad(heard, _LONG_WINDOW // 2)
     windows = np.lib.stride_tricks.sliding_window_view(padded, _LONG_WINDOW)[::_HOP]
     inner = windows[:, (_LONG_WINDOW - _WINDOW) // 2 : (_LONG_WINDOW + _WINDOW) // 2]
@@ -110,7 +110,7 @@ def _voiced(heard: NDArray[np.float32]) -> tuple[Frames, NDArray[np.float64]]:
 def _pitch(windows: NDArray[np.float32]) -> NDArray[np.float64]:
     """Estimate pitch: windows [frames, 1024] → semitones above 1 Hz [frames], 0 for unvoiced frames.
 
-    Of periods that fit about equally well the shortest is chosen: its multiples fit too.
+    Of periods that fit about equally well, the shortest is chosen, because its multiples fit too.
     """
     taper = np.hanning(_LONG_WINDOW).astype(np.float32)
     own = _autocorrelation(taper[None])[0]
@@ -156,7 +156,7 @@ def _mel(hertz: float) -> float:
 
 
 def _chunks(at: NDArray[np.float64], spans: tuple[Span, ...]) -> list[NDArray[np.intp]]:
-    """Group indices of voiced frames into chunks of about a second, split at pauses, where speakers change."""
+    """Group indices of voiced frames into chunks of about a second, split at pauses, where speakers may change."""
     chunks: list[NDArray[np.intp]] = []
     waiting = np.zeros(0, np.intp)
     for start, end in spans:
@@ -170,9 +170,9 @@ def _chunks(at: NDArray[np.float64], spans: tuple[Span, ...]) -> list[NDArray[np
 
 
 def _most_unlike(frames: Frames, chunk_of: NDArray[np.intp]) -> tuple[float, NDArray[np.bool_]] | None:
-    """Find the two groups of chunks that lie farthest apart: their squared distance, and the chunks of the second.
+    """Find the two groups of chunks that lie farthest apart.
 
-    None when no division leaves both large enough.
+    Return their squared distance and the chunks of the second; None if no division leaves both large enough.
     """
     counts = np.bincount(chunk_of)
     means = np.stack([frames[chunk_of == chunk].mean(axis=0) for chunk in range(len(counts))])
@@ -195,7 +195,7 @@ def _guesses(
     frames: Frames, means: Frames, counts: NDArray[np.intp], chunk_of: NDArray[np.intp]
 ) -> list[NDArray[np.bool_]]:
     """Return initial divisions: along the direction of greatest difference, for alternating speakers; and before and
-    after each chunk, for clips joined from two."""
+    after each chunk, for clips joined from two speakers."""
     within = _covariance(frames - means[chunk_of])
     whitened = (means - frames.mean(axis=0)) @ np.linalg.cholesky(np.linalg.inv(within))
     widest = np.linalg.svd(whitened * np.sqrt(counts)[:, None], full_matrices=False)[2][0]
@@ -203,8 +203,8 @@ def _guesses(
 
 
 def _apart(frames: Frames, second: NDArray[np.bool_]) -> tuple[float, Frames, float]:
-    """Return two groups' squared distance less that of chance, the direction that separates them [13], and the midpoint
-    on it."""
+    """Return the squared distance of two groups minus that expected by chance, the direction that separates them [13],
+    and the midpoint on it."""
     one, two = frames[~second], frames[second]
     means = one.mean(axis=0), two.mean(axis=0)
     within = _covariance(np.concatenate((one - means[0], two - means[1])))
@@ -215,14 +215,14 @@ def _apart(frames: Frames, second: NDArray[np.bool_]) -> tuple[float, Frames, fl
 
 
 def _covariance(centred: Frames) -> Frames:
-    """[frames, 13] → [13, 13]."""
+    """Compute the regularised covariance: [frames, 13] → [13, 13]."""
     covariance: Frames = centred.T @ centred / len(centred)
     # The last term is a floor for constant signals, such as a tone.
     return covariance + np.diag(_RIDGE * np.diag(covariance) + _FLOOR)
 
 
 def _by_span(at: NDArray[np.float64], second: NDArray[np.bool_], spans: tuple[Span, ...]) -> tuple[int, ...]:
-    """Return the majority group of each stretch of speech; without frames, that of the previous stretch."""
+    """Return the majority group of each segment of speech; without frames, that of the previous segment."""
     groups: list[int] = []
     for start, end in spans:
         inside = second[(at >= start) & (at < end)]

@@ -1,1 +1,1 @@
-"""From samples to files and streams: coding, speed, loudness, tags, joined takes."""
+"""Output of samples as files and streams: encoding, tempo, loudness, tags, concatenation of takes."""

@@ -1,4 +1,4 @@
-"""Audio books: one .m4b file with chapters and a cover, as players for books read it. PyAV (FFmpeg) writes it."""
+"""Audiobooks: one .m4b file with chapters and a cover, written with PyAV (FFmpeg)."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from engine.audio.output.frames import to_frame
 from engine.audio.output.tags import Tags
 from engine.errors import InvalidInput
 
-BIT_RATE = 64_000  # of speech, mono
-COVER = 1_400  # pixels of its longer side at most
+BIT_RATE = 64_000  # bits per second, for mono speech
+COVER = 1_400  # maximum pixels of the longer side
 _MOST_PIXELS = 50_000_000
 _BLOCK = 1 << 16  # samples
 
 
 @dataclass(frozen=True)
 class Chapter:
-    """start: seconds."""
+    """A chapter. start: seconds."""
 
     start: float
     title: str
@@ -36,12 +36,12 @@ class Chapter:
 def write_audiobook(
     source: BinaryIO, file: BinaryIO, title: str, chapters: Sequence[Chapter], cover: bytes | None, tags: Tags
 ) -> None:
-    """Write a mono WAV file of 16 bits as AAC in MP4, with chapters.
+    """Encode a mono 16-bit WAV file as AAC in MP4, with chapters.
 
     Args:
-        source: open for reading, at a rate of AAC's. file: open for writing and seeking.
-        chapters: in order; the first begins at 0. cover: a picture of any common format. tags: further ones.
-    Raises InvalidInput for a cover that is no picture.
+        source: open for reading, at a rate that AAC supports. file: open for writing and seeking.
+        chapters: in order; the first begins at 0. cover: a picture of any common format. tags: further tags.
+    Raises InvalidInput if the cover is not a picture.
     """
     picture = None if cover is None else _picture(cover)
     source.seek(0)
@@ -83,7 +83,7 @@ def _picture(cover: bytes) -> Image.Image:
     except (UnidentifiedImageError, Image.DecompressionBombError, OSError, ValueError, SyntaxError) as error:
         raise InvalidInput("cards.bad_cover") from error
     picture.thumbnail((COVER, COVER))
-    even = (max(2, picture.width // 2 * 2), max(2, picture.height // 2 * 2))  # as its colours are subsampled
+    even = (max(2, picture.width // 2 * 2), max(2, picture.height // 2 * 2))  # for chroma subsampling
     return picture if picture.size == even else picture.resize(even)
 
 

@@ -1,4 +1,4 @@
-"""Concatenating takes and the pauses between them into one file, take by take, so that memory stays bounded."""
+"""Concatenation of takes, with pauses between them, into one file. Works take by take, so that memory stays bounded."""
 
 import io
 from collections.abc import Iterable, Iterator
@@ -26,9 +26,9 @@ _BLOCK = 1 << 16  # samples
 
 @dataclass(frozen=True)
 class TakeAudio:
-    """A take to write: a mono file as `encode_flac` writes it. pause: seconds of silence after it.
+    """A take to write: a mono file as written by `encode_flac`. pause: seconds of silence after it.
 
-    speed: at which it is played, at its own pitch; the take then has exactly round(samples / speed) samples.
+    speed: tempo factor at constant pitch. The take then has exactly round(samples / speed) samples.
     """
 
     audio: bytes
@@ -46,16 +46,16 @@ def concatenate_takes(
 ) -> float:
     """Write takes as one file and return its duration in seconds.
 
-    Each take is requested once the previous one is written. The first take decides the sample rate, raised to a
-    supported one for opus and mp3; takes of another rate are resampled. Samples that keep their rate go into wav and
-    flac unchanged, at 16 bits. There is no pause after the last take. When a take cannot be read, the file keeps what
-    was written before.
+    Takes are consumed one at a time, each after the previous one is written. The first take decides the sampling rate,
+    raised to a supported one for opus and mp3; takes of another rate are resampled. Takes that keep their rate are
+    written to wav and flac unchanged, at 16 bits. There is no pause after the last take. If a take cannot be read, the
+    file keeps the previous ones.
 
     Args:
         file: a path, or a file open for writing, reading and seeking.
-        tags: of the file (`engine.audio.output.tags`).
-        rates: sample rates in Hz that are supported, all if empty; by default those of the format.
-    Raises InvalidOption for another format, InvalidInput when there are no takes or one is damaged.
+        tags: tags of the file (`engine.audio.output.tags`).
+        rates: supported sampling rates in Hz, all if empty; by default those of the format.
+    Raises InvalidOption for an unknown format, InvalidInput if there are no takes or one is damaged.
     """
     if format not in CODINGS:
         raise InvalidOption("cards.format", format=format, formats="wav, flac, mp3, opus")

@@ -1,4 +1,4 @@
-"""Encoding takes as audio files. libsndfile writes all formats; no ffmpeg program is needed."""
+"""Encoding of takes as audio files with libsndfile. No ffmpeg program is needed."""
 
 import io
 from typing import Literal
@@ -22,7 +22,7 @@ CODINGS = {
     "opus": ("OGG", "OPUS"),
 }
 
-# Supported sample rates; others are raised to the next one, so that nothing audible is lost.
+# Supported sampling rates. Others are raised to the next one, so that nothing audible is lost.
 RATES = {
     "mp3": (8_000, 11_025, 12_000, 16_000, 22_050, 24_000, 32_000, 44_100, 48_000),
     "opus": (8_000, 12_000, 16_000, 24_000, 48_000),
@@ -35,11 +35,11 @@ def encode_audio(
     """Encode a whole take as one file.
 
     Args:
-        samples: float [n], mono. Beyond ±1 is clipped, NaN becomes silence.
-        sample_rate: Hz. Opus and mp3 support few rates: the next higher one is used.
-        format: "wav", "flac" (both 16 bit), "mp3", "opus" (in Ogg), or "pcm": raw 16-bit little-endian samples.
-        tags: of the file (`engine.audio.output.tags`); raw samples have none.
-    Raises InvalidOption for another format.
+        samples: float [n], mono, clipped to ±1, NaN as silence.
+        sample_rate: Hz. Opus and mp3 support few rates; the next higher one is used.
+        format: "wav", "flac" (both 16 bit), "mp3", "opus" (in Ogg), or "pcm" (raw 16-bit little-endian samples).
+        tags: tags of the file (`engine.audio.output.tags`); pcm has none.
+    Raises InvalidOption for an unknown format.
     """
     if format == "pcm":
         return to_int16(samples).astype("<i2").tobytes()
@@ -47,7 +47,7 @@ def encode_audio(
         raise InvalidOption("option.audio_format", format=format)
     rate = supported_rate(sample_rate, RATES.get(format, ()))
     if rate != sample_rate:
-        # Bounded first: the filter would spread one NaN over its whole length.
+        # Bounded first, because the filter would spread one NaN over its whole length.
         samples = resample(torch.from_numpy(_bounded(samples)), sample_rate, rate).numpy()
     container, coding = CODINGS[format]
     file = io.BytesIO()
@@ -58,7 +58,10 @@ def encode_audio(
 
 
 def supported_rate(sample_rate: int, rates: tuple[int, ...]) -> int:
-    """The rate in Hz at which a format with these rates, in ascending order, is written; without any, each is."""
+    """Return the lowest of `rates` (Hz, ascending) that is at least `sample_rate`, else the highest.
+
+    Empty `rates` means that all are supported.
+    """
     return min((each for each in rates if each >= sample_rate), default=rates[-1] if rates else sample_rate)
 
 
@@ -73,9 +76,9 @@ def wav_bytes(samples: NDArray[np.floating], sample_rate: int) -> bytes:
 
 
 def to_int16(samples: NDArray[np.floating]) -> NDArray[np.int16]:
-    """Convert floats in [-1, 1] to 16 bits, on the scale of decoders (32,768): decoding gives the same floats.
+    """Convert floats to 16 bits with the scale of decoders (32,768), so that decoding gives the same floats.
 
-    Beyond ±1 is clipped, NaN becomes silence.
+    Samples are clipped to ±1, and NaN becomes silence.
     """
     scaled: NDArray[np.float32] = np.rint(_bounded(samples) * 32768)
     return np.minimum(scaled, 32767).astype(np.int16)

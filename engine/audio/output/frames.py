@@ -1,4 +1,4 @@
-"""Mono samples as FFmpeg's frames, and graphs of filters that they go through."""
+"""Mono samples as FFmpeg frames, and FFmpeg filter graphs."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from numpy.typing import NDArray
 
 
 def to_frame(samples: NDArray[np.int16], sample_rate: int, start: int = 0) -> AudioFrame:
-    """Samples [n] as a frame. sample_rate: Hz. start: place of the first sample in its stream."""
+    """Convert samples [n] to a frame. sample_rate: Hz. start: index of the first sample in its stream."""
     frame = AudioFrame.from_ndarray(np.ascontiguousarray(samples)[None], "s16", "mono")
     frame.sample_rate, frame.pts, frame.time_base = sample_rate, start, Fraction(1, sample_rate)
     return frame
 
 
 class FilterGraph:
-    """Filters in a row for a stream of mono frames. filters: name and arguments of each, as FFmpeg takes them."""
+    """A chain of filters for a stream of mono frames. filters: name and arguments of each, in FFmpeg's syntax."""
 
     def __init__(self, sample_rate: int, *filters: tuple[str, str]) -> None:
         graph = av.filter.Graph()
@@ -31,10 +31,10 @@ class FilterGraph:
         self._sink = graph.add("abuffersink")
         graph.link_nodes(self._source, *(graph.add(*each) for each in filters), self._sink)
         graph.configure()
-        self._graph = graph  # which its nodes do not keep alive
+        self._graph = graph  # its nodes do not keep it alive
 
     def push(self, frame: AudioFrame | None) -> Iterator[AudioFrame]:
-        """Filter a frame, or with None what is left at the end; iterate over the frames that are ready."""
+        """Filter a frame and iterate over the frames that are ready. None flushes the filters."""
         self._source.push(frame)
         try:
             while True:

@@ -1,7 +1,7 @@
-"""The loudness of a finished file, after EBU R 128 and ITU-R BS.1770: a gain, and a limiter for true peaks.
+"""Loudness normalisation of a finished file according to EBU R 128 and ITU-R BS.1770: a gain and a true-peak limiter.
 
-FFmpeg's `ebur128` measures. The limiter looks ahead: the gain of each sample is a mean of what its neighbours need, so
-that it falls before a peak and rises after it without a step.
+FFmpeg's `ebur128` measures the loudness. The limiter looks ahead: the gain of each sample is a mean of the gains that
+its neighbours need, so that it falls before a peak and rises after it without a step.
 """
 
 from __future__ import annotations
@@ -19,32 +19,33 @@ from engine.audio.output.encode import CODINGS, RATES, supported_rate, wav_bytes
 from engine.audio.output.frames import FilterGraph, to_frame
 from engine.audio.output.tags import Tags, set_tags
 
-LOUDNESS = (-16.0, -23.0)  # LUFS: podcasts and audio books; broadcasting
-SOFTEST, LOUDEST = -31.0, -14.0  # LUFS: what platforms and broadcasters ask for, and the limiter leaves intact
-_SILENT = -60.0  # LUFS: there is nothing to measure
+LOUDNESS = (-16.0, -23.0)  # LUFS: podcasts and audiobooks; broadcasting
+SOFTEST, LOUDEST = -31.0, -14.0  # LUFS: the range that platforms require and that the limiter does not degrade
+_SILENT = -60.0  # LUFS: nothing to measure below this
 _MOST_GAIN = 40.0  # dB
-_CEILING = -1.3  # dB of the true peak; it stays below -1 after rounding
-_LOSSY_CEILING = -2.5  # decoders of lossy formats exceed the samples that were encoded
+_CEILING = -1.3  # dB, of true peaks; they stay below -1 after rounding
+_LOSSY_CEILING = -2.5  # dB; lossy decoders exceed the encoded samples
 _TOLERANCE = 0.1  # dB
-_ATTEMPTS = 4  # to come back to the loudness that the limiter takes away
+_ATTEMPTS = 4  # to make up for the loudness that the limiter removes
 _LOOKAHEAD = 0.005  # seconds
 _OVERSAMPLING = 4
-_MOST_OVERSHOOT = 2.0  # of true peaks over the samples
-_FILTER = 64  # samples beside a block that the oversampling sees
+_MOST_OVERSHOOT = 2.0  # ratio of true peaks to samples
+_FILTER = 64  # samples around a block that the oversampling filter needs
 _BLOCK = 1 << 18  # samples
 
 
 def normalise_loudness(
     source: BinaryIO, file: BinaryIO, format: str, lufs: float, tags: Tags | None = None, *, lossy: bool = False
 ) -> float | None:
-    """Write a mono WAV file once more at a loudness; return that which it has, None where there is nothing to measure.
+    """Write a mono WAV file with a new loudness. Return the measured loudness, None if there is nothing to measure.
+
+    True peaks stay below -1 dB. If limiting them reduces the loudness, the gain is raised again.
 
     Args:
-        source: a WAV file of 16 bits, open for reading, at a rate that the format supports.
+        source: a 16-bit WAV file, open for reading, at a rate that the format supports.
         file: open for writing, reading and seeking.
-        format: one of `CODINGS`. lufs: the integrated loudness. tags: of the file.
-        lossy: whether the samples are or will be encoded by a lossy format.
-    True peaks stay below -1 dB; where that takes loudness away, the gain is raised again.
+        format: one of `CODINGS`. lufs: target integrated loudness. tags: tags of the file.
+        lossy: whether the samples are or will be encoded in a lossy format.
     """
     container, coding = CODINGS[format]
     ceiling = _LOSSY_CEILING if lossy else _CEILING
@@ -63,7 +64,7 @@ def normalise_loudness(
 def at_loudness(
     samples: NDArray[np.floating], sample_rate: int, lufs: float, *, lossy: bool = False
 ) -> NDArray[np.float32]:
-    """Samples, float [n], mono, at a loudness and on the 16-bit grid; see `normalise_loudness`."""
+    """Return mono float samples [n] at a target loudness, on the 16-bit grid; see `normalise_loudness`."""
     file = io.BytesIO()
     normalise_loudness(io.BytesIO(wav_bytes(samples, sample_rate)), file, "wav", lufs, lossy=lossy)
     file.seek(0)
@@ -72,7 +73,7 @@ def at_loudness(
 
 
 def loudness_of(blocks: Iterable[NDArray[np.int16]], sample_rate: int) -> float:
-    """Integrated loudness of mono samples in LUFS; -70 for silence and less than 0.4 s."""
+    """Return the integrated loudness of mono samples in LUFS; -70 for silence or less than 0.4 s."""
     meter = FilterGraph(sample_rate, ("ebur128", "metadata=1"))
     place, loudness = 0, -70.0
     for block in chain(blocks, [None]):
@@ -85,7 +86,7 @@ def loudness_of(blocks: Iterable[NDArray[np.int16]], sample_rate: int) -> float:
 
 
 def _gain(sound: soundfile.SoundFile, lufs: float, ceiling: float) -> tuple[float, float | None]:
-    """The gain in dB that gives the loudness, and the loudness."""
+    """Return the gain in dB that gives the target loudness, and the measured loudness."""
     before = loudness_of(_limited(sound, 0.0, 0.0), sound.samplerate)
     if before < _SILENT:
         return 0.0, None
@@ -99,7 +100,7 @@ def _gain(sound: soundfile.SoundFile, lufs: float, ceiling: float) -> tuple[floa
 
 
 def _limited(sound: soundfile.SoundFile, gain: float, ceiling: float) -> Iterator[NDArray[np.int16]]:
-    """All samples with a gain in dB, their true peaks at most at the ceiling in dB. 0 dB and no gain: as they are."""
+    """Iterate over all samples with a gain, true peaks limited to the ceiling, both in dB. Unchanged if both are 0."""
     reach = round(_LOOKAHEAD * sound.samplerate)
     context = 2 * reach + _FILTER
     factor, most = 10 ** (gain / 20), 10 ** (ceiling / 20)
@@ -118,7 +119,7 @@ def _limited(sound: soundfile.SoundFile, gain: float, ceiling: float) -> Iterato
 
 
 def _reduction(samples: NDArray[np.float64], most: float, reach: int) -> NDArray[np.float64]:
-    """The factor of each sample that keeps true peaks at most at `most`: float64 [n]."""
+    """Return the factor per sample that limits true peaks to `most`: float64 [n]."""
     from scipy.ndimage import minimum_filter1d, uniform_filter1d
     from scipy.signal import resample_poly
 

@@ -1,12 +1,12 @@
-"""Encoding audio while it is made: samples in, bytes of a file out, with at most one frame of the format held back.
+"""Streaming encoder: samples in, bytes of a file out, with at most one frame of the format held back.
 
     encoder = StreamEncoder("mp3", 22_050)
     for chunk in speech:
         send(encoder.encode(chunk.samples))
     send(encoder.finish())
 
-PyAV (FFmpeg) encodes, resamples and changes the speed; all three carry their state from chunk to chunk, so that the
-bytes do not depend on how the samples are divided. `engine.audio.output.encode` writes whole takes.
+PyAV (FFmpeg) encodes, resamples and changes the tempo. All three keep their state between chunks, so that the bytes do
+not depend on how the samples are divided. `engine.audio.output.encode` writes whole takes.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ LOWEST_RATE, HIGHEST_RATE = 8_000, 48_000  # Hz
 
 @dataclass(frozen=True)
 class _Coding:
-    """How FFmpeg writes a format. rates: supported sample rates in Hz, all if empty. bit_rate: bits a second.
+    """FFmpeg settings of a format. rates: supported sampling rates in Hz, all if empty. bit_rate: bits per second.
 
-    tag_options: of the container, where it has tags.
+    tag_options: container options for a file with tags.
     """
 
     container: str
@@ -51,7 +51,7 @@ class _Coding:
 
 
 _CODINGS: dict[StreamFormat, _Coding] = {
-    # No headers that are completed at the end, and no bits borrowed from frames to come.
+    # No header that is completed at the end, and no bit reservoir, which makes frames depend on each other.
     "mp3": _Coding(
         "mp3",
         "libmp3lame",
@@ -70,12 +70,12 @@ _CODINGS: dict[StreamFormat, _Coding] = {
 
 
 def written_rate(format: StreamFormat, sample_rate: int) -> int:
-    """The rate in Hz at which a format is written, where this one is asked for: the next that it supports."""
+    """Return the rate in Hz at which a format is written if `sample_rate` is requested: the next supported one."""
     return supported_rate(sample_rate, _CODINGS[format].rates)
 
 
 class StreamEncoder:
-    """Encodes one stream. Not thread-safe. format, speed: as given. sample_rate: Hz of what is written."""
+    """Encoder of one stream. Not thread-safe. format, speed: as given. sample_rate: output rate in Hz."""
 
     def __init__(
         self,
@@ -86,9 +86,9 @@ class StreamEncoder:
         speed: float = 1.0,
         tags: Tags | None = None,
     ) -> None:
-        """source_rate: Hz of the samples. sample_rate: Hz to write, the next supported one; by default the source's.
+        """source_rate: Hz of the samples. sample_rate: output rate in Hz, raised to a supported one; default: source's.
 
-        speed: 0.25 to 4; the pitch stays. tags: at the beginning (`engine.audio.output.tags`); pcm has none.
+        speed: 0.25 to 4, at constant pitch. tags: written at the beginning (`engine.audio.output.tags`); pcm has none.
         Raises InvalidOption.
         """
         if format not in _CODINGS:
@@ -120,7 +120,7 @@ class StreamEncoder:
         self._tempo = Tempo(source_rate, speed) if speed != 1 else None
 
     def encode(self, samples: NDArray[np.floating]) -> bytes:
-        """Encode float samples [n], mono; beyond ±1 is clipped, NaN becomes silence. Returns the bytes made so far."""
+        """Encode mono float samples [n], clipped to ±1, NaN as silence. Return the bytes that are ready."""
         if len(samples):
             frame = to_frame(to_int16(samples), self._source_rate, self._samples)
             self._samples += len(samples)
@@ -128,7 +128,7 @@ class StreamEncoder:
         return self._written.take()
 
     def finish(self) -> bytes:
-        """The last bytes. Without samples before, an empty file of the format."""
+        """Return the last bytes. If there were no samples, this is an empty file of the format."""
         if self._tempo:
             self._encode(self._tempo.finish())
         self._container.start_encoding()
@@ -142,7 +142,7 @@ class StreamEncoder:
 
 
 class _Written:
-    """A file that cannot be sought in, whose bytes are taken as they come."""
+    """An unseekable file. `take` returns the bytes written since the last call."""
 
     def __init__(self) -> None:
         self._parts: list[bytes] = []

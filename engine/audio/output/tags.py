@@ -1,4 +1,4 @@
-"""Tags of audio files: a few words about a file in its own header, written by the encoders and read here."""
+"""Metadata tags of audio files."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ import soundfile
 
 from engine.audio.decode import AV_OPTIONS, opened_audio
 
-# Names of FFmpeg, and attributes of soundfile. Both write them in the way of each container: ID3 in mp3 and before the
-# frames of aac, Vorbis comments in flac and ogg, LIST/INFO in wav.
+# FFmpeg's names, and attributes of soundfile. Both use the native tags of a container: ID3 in mp3 and before the frames
+# of aac, Vorbis comments in flac and ogg, LIST/INFO in wav.
 TAGS = ("artist", "comment", "date")
-LONGEST_TAG = 4_000  # characters that are read
+LONGEST_TAG = 4_000  # maximum characters that are read
 
 Tags = Mapping[str, str]
 
 
 def set_tags(file: soundfile.SoundFile, tags: Tags) -> None:
-    """Give a new file its tags, before its first samples. Names that are not in `TAGS` are left out."""
+    """Set the tags of a new file, before its first samples. Names that are not in `TAGS` are ignored."""
     for name in TAGS:
         if value := tags.get(name):
             year_only = name == "date" and file.format == "MP3"  # libsndfile writes ID3's TYER
@@ -27,9 +27,9 @@ def set_tags(file: soundfile.SoundFile, tags: Tags) -> None:
 
 
 def read_tags(source: bytes | str | Path) -> dict[str, str]:
-    """The tags of a file, by lower-case name; those of the sound's own stream before those of the container.
+    """Return the tags of a file by lower-case name. Tags of the audio stream override those of the container.
 
-    Empty for a file that is not audio or has none. Raises UnusableReference for a file that cannot be opened.
+    Empty if the file is not audio or has no tags. Raises UnusableReference if it cannot be opened.
     """
     with opened_audio(source) as file:
         try:

@@ -1,4 +1,4 @@
-"""Speaking faster or slower at the same pitch, by FFmpeg's `atempo`."""
+"""Tempo changes at constant pitch, with FFmpeg's `atempo`."""
 
 from collections.abc import Iterable
 
@@ -8,11 +8,11 @@ from numpy.typing import NDArray
 
 from engine.audio.output.frames import FilterGraph, to_frame
 
-_TAIL = 0.25  # seconds: the filter keeps less than this back at the end
+_TAIL = 0.25  # seconds: the filter holds back less than this at the end
 
 
 def change_tempo(samples: NDArray[np.int16], sample_rate: int, speed: float) -> NDArray[np.int16]:
-    """Return int16 samples [n], mono, at another speed: exactly round(n / speed) samples.
+    """Change the tempo of mono int16 samples [n]. The result has exactly round(n / speed) samples.
 
     sample_rate: Hz. speed: 0.25 to 4; 1 returns the samples themselves.
     """
@@ -29,15 +29,15 @@ def change_tempo(samples: NDArray[np.int16], sample_rate: int, speed: float) -> 
 
 
 def tempo_length(samples: int, speed: float) -> int:
-    """The number of samples that `change_tempo` makes of this many."""
+    """Return the number of samples that `change_tempo` returns for this many."""
     return round(samples / speed)
 
 
 class Tempo:
-    """Changes the speed of a stream of frames."""
+    """Changes the tempo of a stream of frames."""
 
     def __init__(self, sample_rate: int, speed: float) -> None:
-        # One filter goes down to half the speed.
+        # One `atempo` filter goes down to half the speed.
         steps = [0.5, speed * 2] if speed < 0.5 else [speed]
         self._graph = FilterGraph(sample_rate, *(("atempo", f"{step:.6f}") for step in steps))
 

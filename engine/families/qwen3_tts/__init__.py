@@ -1,1 +1,1 @@
-"""The Qwen3-TTS family: Base (cloning), CustomVoice (named speakers) and VoiceDesign (descriptions), all at 12 Hz."""
+"""The Qwen3-TTS family at 12 Hz: Base (cloning), CustomVoice (named speakers) and VoiceDesign (descriptions)."""

@@ -1,7 +1,7 @@
-"""The 12 Hz speech tokenizer of Qwen3-TTS: an encoder view to clone and a decoder view to speak.
+"""The 12 Hz speech tokenizer of Qwen3-TTS: an encoder view for cloning and a decoder view for speech.
 
-Source: the package qwen-tts 0.1.1. The encoder is that of Kyutai's Mimi as transformers has it, the decoder a causal
-convolutional network behind a transformer. The two sides have codebooks of their own.
+Source: the package qwen-tts 0.1.1. The encoder is that of Kyutai's Mimi as implemented in transformers. The decoder is
+a transformer followed by a causal convolutional network. Each side has its own codebooks.
 Shapes: B batch, D latent width, K codebooks, T frames, t latents.
 """
 
@@ -49,7 +49,7 @@ class Elu(StatelessLayer):
 
 
 class Clamp(StatelessLayer):
-    """Cuts audio off at -1 and 1."""
+    """Clamps audio to [-1, 1]."""
 
     def forward(self, x: Tensor, state: StreamingState | None = None) -> Tensor:
         return x.clamp(-1, 1)
@@ -68,7 +68,7 @@ class SnakeBeta(StatelessLayer):
 
 
 class EncoderResidual(BlockSequential):
-    """ELU, conv of 3 to half of the width, ELU, conv of 1; plus the input."""
+    """ELU, kernel-3 conv to half the width, ELU, kernel-1 conv; plus the input."""
 
     def __init__(self, channels: int) -> None:
         half = channels // 2
@@ -79,7 +79,7 @@ class EncoderResidual(BlockSequential):
 
 
 class DecoderResidual(BlockSequential):
-    """Snake, dilated conv of 7, snake, conv of 1; plus the input."""
+    """Snake, dilated kernel-7 conv, snake, kernel-1 conv; plus the input."""
 
     def __init__(self, channels: int, dilation: int) -> None:
         super().__init__(
@@ -95,14 +95,14 @@ class DecoderResidual(BlockSequential):
 
 @dataclass
 class DownsampleState(StreamingState):
-    """Past inputs of the next output, and whether there were any: int64 `[B]`."""
+    """Past inputs that the next output needs. begun: int64 `[B]`, 1 once the signal has started."""
 
     past: Tensor
     begun: Tensor
 
 
 class Downsample(StreamingModule[DownsampleState]):
-    """A causal convolution of stride 2 whose first input also stands for those before it. t must be even."""
+    """A causal convolution of stride 2, left-padded with copies of the first input. t must be even."""
 
     def __init__(self, dim: int) -> None:
         super().__init__()
@@ -126,7 +126,7 @@ class Downsample(StreamingModule[DownsampleState]):
 
 
 class EncoderBlock(nn.Module):
-    """Attention and a GELU feed-forward, each behind a LayerNorm and scaled, on `[B, t, D]`."""
+    """Attention and a GELU feed-forward, each with LayerNorm before and layer scale after it, on `[B, t, D]`."""
 
     def __init__(self, config: CodecTransformerConfig) -> None:
         super().__init__()
@@ -144,7 +144,7 @@ class EncoderBlock(nn.Module):
 
 
 class DecoderBlock(nn.Module):
-    """Attention and SwiGLU, each behind an RMSNorm and scaled, on `[B, T, D]`."""
+    """Attention and SwiGLU, each with RMSNorm before and layer scale after it, on `[B, T, D]`."""
 
     def __init__(self, config: CodecTransformerConfig) -> None:
         super().__init__()
@@ -161,7 +161,7 @@ class DecoderBlock(nn.Module):
 
 
 class CodecTransformer(StreamingModule[TransformerState]):
-    """Blocks on `[B, D, t]`, between the layers that a subclass adds."""
+    """Transformer blocks on `[B, D, t]`. Subclasses may add layers before and after them."""
 
     def __init__(self, config: CodecTransformerConfig, block: type[EncoderBlock] | type[DecoderBlock]) -> None:
         super().__init__()
@@ -186,16 +186,16 @@ class CodecTransformer(StreamingModule[TransformerState]):
         return self.leave(x).transpose(1, 2)
 
     def enter(self, x: Tensor) -> Tensor:
-        """Change latents before the blocks."""
+        """Transform latents before the blocks."""
         return x
 
     def leave(self, x: Tensor) -> Tensor:
-        """Change latents behind the blocks."""
+        """Transform latents after the blocks."""
         return x
 
 
 class DecoderTransformer(CodecTransformer):
-    """Blocks of another width than the latents, and a norm."""
+    """Transformer with projections between its width and that of the latents, and a final norm."""
 
     def __init__(self, config: CodecTransformerConfig, latent_dim: int) -> None:
         super().__init__(config, DecoderBlock)
@@ -217,7 +217,7 @@ def _codebooks(config: SpeechTokenizerConfig) -> nn.ParameterList:
 
 
 class EncoderQuantizer(nn.Module):
-    """Latents → codes: one semantic codebook, and residual ones beside it; both sides have a projection."""
+    """Latents → codes. The semantic codebook and the chain of residual ones each have their own projection."""
 
     def __init__(self, config: SpeechTokenizerConfig) -> None:
         super().__init__()
@@ -237,7 +237,7 @@ class EncoderQuantizer(nn.Module):
 
 
 def _nearest(wanted: Tensor, entries: Tensor) -> Tensor:
-    """Return the entries nearest to `[B, T, d]` → `[B, T]` int64."""
+    """Return the indices of the entries nearest to `wanted` `[B, T, d]`, `[B, T]` int64."""
     distances = torch.cdist(wanted.flatten(0, 1).float()[None], entries.float()[None])[0]
     return distances.argmin(-1).view(wanted.shape[:2])
 
@@ -255,7 +255,7 @@ class DecoderQuantizer(nn.Module):
     def decode(self, codes: Tensor) -> Tensor:
         """Look up codes `[B, K, T]`, clamped into their codebooks → latents `[B, D, T]`.
 
-        Raises InvalidCodes for another number of codebooks.
+        Raises InvalidCodes if the number of codebooks is wrong.
         """
         if codes.shape[1] != len(self.entries):
             raise InvalidCodes("codes.codebooks", count=codes.shape[1], wanted=len(self.entries))
@@ -360,7 +360,7 @@ class SpeechDecoder(DecoderView):
 
 
 class SpeechTokenizer(nn.Module):
-    """Both views in one module, for checking a file's names and for testing the views against it."""
+    """Both views in one module, for checking the tensor names of a file and for testing the views against it."""
 
     def __init__(self, config: SpeechTokenizerConfig) -> None:
         super().__init__()
@@ -371,7 +371,7 @@ class SpeechTokenizer(nn.Module):
 def fingerprint(decoder: SpeechDecoder) -> str:
     """Return 32 hex digits that identify the meaning of the codes: a hash of the decoder's codebooks and projections.
 
-    Weights must be in fp32, the loader's default.
+    Weights must be fp32, as loaded.
     """
     config, quantizer = decoder.config, decoder.quantizer
     sizes = [config.sample_rate, config.frame_length, config.codebook_dim, *config.codebook_sizes]

@@ -1,4 +1,4 @@
-"""Reading `speech_tokenizer/config.json` of a Qwen3-TTS release: the sizes of its 12 Hz codec."""
+"""Parsing of `speech_tokenizer/config.json` of a Qwen3-TTS release: the sizes of its 12 Hz codec."""
 
 from dataclasses import dataclass
 from math import prod
@@ -9,14 +9,14 @@ from engine.errors import InvalidConfig
 from engine.families.qwen3_tts.sections import Section
 from engine.files.bounded import read_object
 
-# The encoder attends to the whole clip, which is 30 s at most; its state holds as many positions.
+# The encoder attends to the whole clip, which is 30 s at most. Its state holds this many positions.
 ENCODER_WINDOW = 1024
 _WIDEST, _LONGEST_FRAME = 1 << 14, 1 << 17
 
 
 @dataclass(frozen=True)
 class CodecTransformerConfig:
-    """Sizes of a causal transformer that attends to `window_size` positions, its own included."""
+    """Sizes of a causal transformer. Each position attends to `window_size` positions, itself included."""
 
     dim: int
     n_layer: int
@@ -30,11 +30,11 @@ class CodecTransformerConfig:
 
 @dataclass(frozen=True)
 class SpeechTokenizerConfig:
-    """Sizes of the whole codec. Rates are strides, in the order of the signal; `sample_rate` is in Hz.
+    """Sizes of the whole codec. Rates are strides in signal order; `sample_rate` is in Hz.
 
-    filters: channels of the first encoder convolution, doubled by each rate. codebook_dim: of an entry. encoder_dim,
-    decoder_quantizer_dim: of the latents on both sides. stored_quantizers: codebooks in the file; the encoder uses the
-    first `num_codebooks`.
+    filters: channels of the first encoder convolution, doubled at each rate. codebook_dim: width of an entry.
+    encoder_dim, decoder_quantizer_dim: width of the latents on each side. stored_quantizers: codebooks in the file; the
+    encoder uses the first `num_codebooks`.
     """
 
     sample_rate: int
@@ -85,7 +85,7 @@ class SpeechTokenizerConfig:
 
 
 def read_codec_config(folder: Path) -> SpeechTokenizerConfig:
-    """Read the sizes of the codec in a release folder. Raises InvalidConfig, ReleaseIncomplete without the file."""
+    """Read the sizes of the codec in a release folder. Raises InvalidConfig; ReleaseIncomplete if there is no file."""
     root = Section("speech tokenizer's config", read_object(folder / "speech_tokenizer" / "config.json"))
     if (kind := root.take("model_type", None)) != "qwen3_tts_tokenizer_12hz":
         raise InvalidConfig(f"The speech tokenizer is of type {shown(kind)}; Reprise reads qwen3_tts_tokenizer_12hz.")
@@ -149,7 +149,7 @@ def read_codec_config(folder: Path) -> SpeechTokenizerConfig:
     )
     root.expect(decode_upsample_rate=[config.frame_length], encode_downsample_rate=[config.frame_length])
     encoder.end(["sliding_window", "upsample_groups", "max_position_embeddings", "layer_scale_initial_scale"])
-    # The codebook's size stands under `codebook_size`; this entry of the release is not read by its own program.
+    # The size is in `codebook_size`; the release's own program does not use `semantic_codebook_size`.
     decoder.end(
         [
             "semantic_codebook_size",

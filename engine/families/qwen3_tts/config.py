@@ -1,6 +1,6 @@
-"""Reading `config.json` and `generation_config.json` of a Qwen3-TTS release.
+"""Parsing of `config.json` and `generation_config.json` of a Qwen3-TTS release.
 
-Source: the configurations of the Hub's Qwen/Qwen3-TTS-12Hz-* and the package qwen-tts 0.1.1.
+Source: the configurations of Qwen/Qwen3-TTS-12Hz-* on the Hugging Face Hub and the package qwen-tts 0.1.1.
 """
 
 from collections.abc import Mapping
@@ -23,7 +23,7 @@ from engine.families.qwen3_tts.sections import Section, names_to_ids
 from engine.files.bounded import read_object
 from engine.models.sampling import MAX_TOP_K, SamplingOptions
 
-# The upper part of the codec vocabulary: speakers, languages and marks. The rest are the semantic codes.
+# Size of the upper part of the codec vocabulary: speakers, languages and marks. The rest are the semantic codes.
 SPECIAL_CODES = 1024
 _KINDS = ("base", "custom_voice", "voice_design")
 _GENERATION = "The model's generation_config.json"
@@ -32,7 +32,7 @@ _USUAL = SamplingOptions(0.9, 1.0, 50)
 
 @dataclass(frozen=True)
 class SpeakerEncoderConfig:
-    """Sizes of the speaker encoder, an ECAPA-TDNN over mel spectrograms. dim: of the embedding."""
+    """Sizes of the speaker encoder, an ECAPA-TDNN over mel spectrograms. dim: width of the embedding."""
 
     dim: int
     channels: tuple[int, ...] = (512, 512, 512, 512, 1536)
@@ -47,7 +47,7 @@ class SpeakerEncoderConfig:
 
 @dataclass(frozen=True)
 class Marks:
-    """Ids of tokens that are no text and no codes: those of the text vocabulary, then those of the codec's."""
+    """Ids of control tokens: first those of the text vocabulary, then those of the codec vocabulary."""
 
     text_pad: int
     text_bos: int
@@ -63,10 +63,10 @@ class Marks:
 
 @dataclass(frozen=True)
 class TalkerConfig:
-    """Sizes of talker (`slow`) and code predictor (`fast`), and what the release knows by name.
+    """Sizes of talker (`slow`) and code predictor (`fast`), and the release's named languages and speakers.
 
-    num_codebooks: K. semantic_codebook_size: S. text_vocab_size, text_dim: of the table of text tokens.
-    languages: name and token. speakers: name, token and dialect ("" for none). speaker_encoder: None but for `base`.
+    num_codebooks: K. semantic_codebook_size: S. text_vocab_size, text_dim: sizes of the text embedding table.
+    languages: name and token. speakers: name, token and dialect ("" for none). speaker_encoder: None unless `base`.
     kind: `base`, `custom_voice` or `voice_design`. instructs: whether it follows instructions.
     """
 
@@ -88,7 +88,7 @@ class TalkerConfig:
 class GenerationDefaults:
     """Default sampling options of a release.
 
-    talker: those that a request can change; they are the code predictor's, too, unless `predictor` has its own.
+    talker: options that a request can change. They also apply to the code predictor, unless `predictor` is given.
     """
 
     talker: SamplingOptions = _USUAL
@@ -97,7 +97,7 @@ class GenerationDefaults:
 
 
 def read_config(folder: Path) -> TalkerConfig:
-    """Read `config.json` of a release. Raises InvalidConfig, ReleaseIncomplete without the file."""
+    """Read `config.json` of a release. Raises InvalidConfig; ReleaseIncomplete if there is no file."""
     root = Section("model's config.json", read_object(folder / "config.json"))
     root.expect(tokenizer_type=["qwen3_tts_tokenizer_12hz"])
     kind, size = root.take("tts_model_type"), root.take("tts_model_size", None)
@@ -147,7 +147,7 @@ def read_config(folder: Path) -> TalkerConfig:
 
 
 def read_generation(folder: Path) -> GenerationDefaults:
-    """Read `generation_config.json`; the package's defaults where it has none. Raises InvalidConfig."""
+    """Read `generation_config.json`; missing values take the package's defaults. Raises InvalidConfig."""
     path = folder / "generation_config.json"
     values: dict[str, Any] = read_object(path) if path.exists() else {}
     penalty = values.get("repetition_penalty", GenerationDefaults.repetition_penalty)
@@ -158,7 +158,7 @@ def read_generation(folder: Path) -> GenerationDefaults:
 
 
 def _sampling(values: Mapping[str, Any], prefix: str, switch: str, most: int) -> SamplingOptions:
-    """Read the options whose names have the prefix; `switch` is the setting without which nothing is drawn."""
+    """Read the options with this name prefix. If the setting `switch` is false, the options are greedy."""
     names = [prefix + name for name in ("temperature", "top_p", "top_k")]
     defaults = (_USUAL.temperature, _USUAL.top_p, _USUAL.top_k)
     temperature, top_p, top_k = (values.get(name, default) for name, default in zip(names, defaults, strict=True))
@@ -175,9 +175,9 @@ def _listed() -> str:
 
 
 def _transformer(section: Section, *, mrope: bool = False) -> TransformerConfig:
-    """Take the sizes of a transformer: Qwen3's block, whose rotary tables are fp32.
+    """Take the sizes of a transformer with Qwen3's blocks and fp32 rotary tables.
 
-    mrope: whether its rotary positions are of three kinds, all equal here.
+    mrope: whether it has three kinds of rotary positions, which are all equal here.
     """
     heads, dim = section.take("num_attention_heads"), section.take("hidden_size")
     section.expect(

@@ -1,8 +1,8 @@
-"""Prompts of Qwen3-TTS. Every turn is a prompt of its own: what it shares with others is the voice.
+"""Prompts of Qwen3-TTS. Each turn has its own prompt; prompts share only the voice.
 
-Source: `generate` of the package qwen-tts 0.1.1. Text and speech run side by side, one text token a column. A cloned
-voice's transcript and the text run above the codes of its clip, and what is left of the text runs above the frames to
-come. A named or described voice has all the text before the first frame.
+Source: `generate` of the package qwen-tts 0.1.1. Text and speech run in parallel, one text token per column. For a
+cloned voice with a transcript, the transcript and the text run above the codes of the clip, and the rest of the text
+runs above the generated frames. For a named or described voice, all the text comes before the first frame.
 """
 
 import hashlib
@@ -20,15 +20,15 @@ from engine.families.qwen3_tts.tokenizer import TextTokenizer
 from engine.models.prompt import Prompt
 
 _ROLE, _TURN_END, _NEXT_ROLE = 3, 2, 5
-"""Tokens around a text: `<|im_start|>assistant\\n`, `<|im_end|>\\n`, and the end with the next role."""
+"""Numbers of tokens around a text: `<|im_start|>assistant\\n`, `<|im_end|>\\n`, and the latter with the next role."""
 _SPEAKER_TAG = re.compile(r"<\|speaker:(\d+)\|>")
-_DIALECT_OF = ("", "chinese")  # languages in which a speaker with a dialect speaks it
-_DIGEST_BITS = 31  # of a row, so that it is a positive number of 32 bits
-_CODEC_CONTEXT = 25  # frames; as many as the package decodes again before each part of a long take
+_DIALECT_OF = ("", "chinese")  # requested languages for which a speaker's dialect is used
+_DIGEST_BITS = 31  # per row, so that the value is a non-negative 32-bit integer
+_CODEC_CONTEXT = 25  # frames; qwen-tts decodes as many again before each chunk of a long take
 
 
 class TalkerPrompts:
-    """Builds the columns `[K + 1, T]` int64 of prompts; see `Talker` for their rows."""
+    """Builder of prompt columns `[K + 1, T]` int64; see `Talker` for their rows."""
 
     def __init__(self, config: TalkerConfig, tokenizer: TextTokenizer) -> None:
         self.config, self._tokenizer = config, tokenizer
@@ -53,9 +53,9 @@ class TalkerPrompts:
         return []
 
     def prompt(self, reference: PromptReference | None, voice: PromptVoice, text: str) -> Prompt:
-        """Build the prompt of a turn that says `text`. Raises InvalidInput for text too long.
+        """Build the prompt of a turn that says `text`. Raises InvalidInput if the text is too long.
 
-        reference: the one to clone; None for a voice of the model's own.
+        reference: the reference to clone; None for one of the model's own voices.
         """
         ids = self._tokenizer.encode(f"<|im_start|>assistant\n{text}<|im_end|>\n<|im_start|>assistant\n")
         said, marks = ids[_ROLE:-_NEXT_ROLE], self.config.marks
@@ -82,7 +82,7 @@ class TalkerPrompts:
         )
 
     def _shared(self, reference: PromptReference | None, voice: PromptVoice) -> Tensor:
-        """Return the columns with which all prompts of a voice begin."""
+        """Return the columns that all prompts of a voice start with."""
         head = self._head(reference, voice)
         if reference is None or not reference.transcript:
             return head
@@ -93,7 +93,7 @@ class TalkerPrompts:
         return torch.cat((head, beside), dim=1)
 
     def _head(self, reference: PromptReference | None, voice: PromptVoice) -> Tensor:
-        """Return instruction, role, language and speaker, as columns."""
+        """Return the columns of instruction, role, language and speaker."""
         marks, speaker = self.config.marks, self._speakers.get(voice.speaker)
         instruction = f"<|im_start|>user\n{voice.description}<|im_end|>\n" if voice.description else ""
         role = self._tokenizer.encode("<|im_start|>assistant\n")
@@ -118,12 +118,12 @@ class TalkerPrompts:
         return self._tokenizer.encode(f"<|im_start|>assistant\n{transcript}<|im_end|>\n")[_ROLE:-_TURN_END]
 
     def _codes(self, reference: PromptReference) -> Tensor:
-        """Return the columns of a clip, without text: the mark before it, then its frames."""
+        """Return the columns of a clip, without text: the start mark, then its frames."""
         frames = torch.cat((torch.full((1, reference.codes.shape[1]), NOTHING), reference.codes.long()), dim=0)
         return torch.cat((self._column(NOTHING, self.config.marks.bos), frames), dim=1)
 
     def _beside(self, tokens: list[int], codes: Tensor) -> tuple[Tensor, list[int]]:
-        """Put text tokens above the columns of a clip → the columns, and the tokens that are left."""
+        """Put text tokens above the columns of a clip. Return the columns and the remaining tokens."""
         room = codes.shape[1]
         columns = codes.clone()
         columns[0] = torch.tensor([*tokens[:room], *[self.config.marks.text_pad] * (room - len(tokens))])
@@ -149,14 +149,14 @@ class TalkerPrompts:
 
 
 def _codec_context(reference: PromptReference | None) -> Tensor | None:
-    """Return the end of a clip that is in the prompt: the speech goes on from there."""
+    """Return the last codes of the reference clip, from which the codec continues; None if no clip is in the prompt."""
     return reference.codes[:, -_CODEC_CONTEXT:].long() if reference is not None and reference.transcript else None
 
 
 class SeparateTurns:
-    """The context of one request, whose turns do not depend on each other. Raises InvalidInput for a voice too long.
+    """The context of one request with independent turns. Raises InvalidInput if the voice is too long.
 
-    positions: of a prompt and its speech together.
+    positions: maximum for a prompt and its speech together.
     """
 
     def __init__(self, prompts: TalkerPrompts, voice: PromptVoice, positions: int) -> None:
@@ -166,9 +166,9 @@ class SeparateTurns:
             raise InvalidInput("voices.too_long")
 
     def prompt_for(self, text: str, budget: int) -> tuple[Prompt, int]:
-        """Build the prompt of a turn that says `text`, and say how many of `budget` frames fit behind it.
+        """Build the prompt of a turn that says `text`. Also return how many of `budget` frames fit after it.
 
-        The first speaker tag chooses the reference; the words of one turn have one voice.
+        The first speaker tag selects the reference for the whole turn.
         """
         tag, references = _SPEAKER_TAG.search(text), self._voice.references
         reference = references[min(int(tag[1]), len(references) - 1) if tag else 0] if references else None
@@ -179,4 +179,4 @@ class SeparateTurns:
         return prompt, min(budget, room)
 
     def append(self, text: str, codes: Tensor) -> None:
-        """Add nothing: the model is not given the turns before."""
+        """Do nothing: prompts do not contain earlier turns."""

@@ -1,4 +1,4 @@
-"""A Qwen3-TTS release, as the engine asks for it."""
+"""`Release` of the Qwen3-TTS family."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -51,7 +51,7 @@ class TalkerModel:
 
 
 class Qwen3TTSRelease:
-    """A release folder whose sizes and tokenizer are read; see `engine.families.family.Release`."""
+    """A release folder with its sizes and tokenizer loaded; see `engine.families.family.Release`."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -103,7 +103,7 @@ class Qwen3TTSRelease:
 
 
 def _check(config: TalkerConfig, codec: SpeechTokenizerConfig, tokenizer: TextTokenizer) -> None:
-    """Raise InvalidCheckpoint for files that do not belong together."""
+    """Raise InvalidCheckpoint if the files do not belong together."""
     if codec.num_codebooks != config.num_codebooks or codec.codebook_size != config.semantic_codebook_size:
         raise InvalidCheckpoint(
             f"The speech tokenizer has {codec.num_codebooks} codebooks of {codec.codebook_size} and the talker "

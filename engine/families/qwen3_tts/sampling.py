@@ -1,7 +1,7 @@
 """The sampling rules of Qwen3-TTS.
 
-Source: `generate` of transformers as the package qwen-tts 0.1.1 calls it: a penalty on all tokens drawn before, no end
-among the first two, then temperature, top-k and top-p in this order.
+Source: `generate` of transformers as called by the package qwen-tts 0.1.1: a penalty on all tokens drawn before, no end
+token in the first two frames, then temperature, top-k and top-p in this order.
 """
 
 import torch
@@ -13,10 +13,10 @@ _EARLIEST_END = 2  # frames
 
 
 class RepetitionPenaltyRules:
-    """Every token that was drawn before is less likely (Keskar et al. 2019).
+    """Repetition penalty: tokens that were drawn before become less likely (Keskar et al. 2019).
 
-    predictor: how residual codes are drawn, unless a request is greedy; None for the options of the request.
-    drawn: 1 for each of the semantic tokens and the end that was drawn, `[B, S + 1]`.
+    predictor: options for residual codes, unless the request is greedy; None to use the options of the request.
+    drawn: `[B, S + 1]`, 1 for each semantic token, or the end token, that has been drawn.
     """
 
     draws, candidates = 1, 64
@@ -52,14 +52,14 @@ class RepetitionPenaltyRules:
 
 
 def draw(logits: Tensor, options: RowOptions, noise: Tensor) -> Tensor:
-    """Draw from logits `[B, V]` → values `[B]`, by the Gumbel trick with noise `[B, C]`; C at least every top_k."""
+    """Draw from logits `[B, V]` → values `[B]` by the Gumbel trick. noise: `[B, C]`, C at least the greatest top_k."""
     count = min(noise.shape[-1], logits.shape[-1])
     greedy = options.temperature == 0
     scores, values = (logits / options.temperature.masked_fill(greedy, 1.0)).topk(count, dim=-1)
     rank = torch.arange(count, device=logits.device)
     scores = scores.masked_fill(rank >= options.top_k, -torch.inf)
     mass = scores.softmax(-1)
-    # The likeliest value stays; another one stays while those before it have less than top_p.
+    # Keep the likeliest value, and each further one while the mass before it is less than top_p.
     beyond = (mass.cumsum(-1) - mass >= options.top_p) & (rank > 0)
     scores = scores.masked_fill(beyond | (greedy & (rank > 0)), -torch.inf)
     return values.gather(-1, (scores + noise[:, :count]).argmax(-1, keepdim=True)).squeeze(1)

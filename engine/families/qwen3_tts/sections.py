@@ -1,4 +1,4 @@
-"""Strict reading of the configurations that transformers wrote: known settings, those of other programs, no others."""
+"""Strict parsing of configurations written by transformers. Unknown settings are refused."""
 
 from collections.abc import Collection, Mapping
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 from engine.config import listed, shown
 from engine.errors import InvalidConfig
 
-# Settings that transformers writes for every model. They do not change what this one computes.
+# Settings that transformers writes for every model. They do not affect this model's output.
 _GENERIC = frozenset(
     """_name_or_path add_cross_attention architectures attn_implementation auto_map bad_words_ids begin_suppress_tokens
     bos_token_id chunk_size_feed_forward cross_attention_hidden_size decoder_start_token_id diversity_penalty do_sample
@@ -21,9 +21,9 @@ _GENERIC = frozenset(
 
 
 class Section:
-    """One section of a configuration, whose settings are taken one by one; `end` refuses those that are left.
+    """One section of a configuration. Settings are taken one by one; `end` refuses the remaining ones.
 
-    where: its name in messages.
+    where: name of the section in messages.
     """
 
     def __init__(self, where: str, values: object) -> None:
@@ -33,7 +33,7 @@ class Section:
         self._values: dict[str, Any] = dict(values)
 
     def take(self, name: str, default: Any = ...) -> Any:
-        """Take a setting. Raises InvalidConfig when it is missing and has no default."""
+        """Take a setting. Raises InvalidConfig if it is missing and has no default."""
         if name not in self._values and default is ...:
             raise InvalidConfig(f"The {self.where} lacks {name}.")
         return self._values.pop(name, default)
@@ -42,21 +42,21 @@ class Section:
         return Section(f"{self.where}'s {name}", self.take(name))
 
     def expect(self, **allowed: Collection[object]) -> None:
-        """Take settings that may only have these values, the first of which is the default."""
+        """Take settings. Raises InvalidConfig unless each has one of its allowed values; the first is the default."""
         for name, values in allowed.items():
             found = self.take(name, next(iter(values)))
             if found not in values:
                 raise InvalidConfig(f"The {self.where} has {name} = {shown(found)}, which Reprise does not know.")
 
     def end(self, ignored: Collection[str] = ()) -> None:
-        """Refuse settings that are neither taken nor known to change nothing. Raises InvalidConfig, naming them."""
+        """Raise InvalidConfig, naming the remaining settings, unless all of them are known to have no effect."""
         unknown = sorted(set(self._values) - _GENERIC - set(ignored))
         if unknown:
             raise InvalidConfig(f"The {self.where} has settings that Reprise does not know: {listed(unknown)}.")
 
 
 def names_to_ids(section: Section, name: str) -> Mapping[str, object]:
-    """Take a mapping from names; None stands for an empty one."""
+    """Take a mapping from names, empty if missing or null, with the names in lower case. Raises InvalidConfig."""
     found = section.take(name, None) or {}
     if not isinstance(found, dict) or any(not isinstance(key, str) or len(key) > 80 for key in found):
         raise InvalidConfig(f"The {section.where} has {name} = {shown(found)}; it must map names.")

@@ -1,7 +1,7 @@
 """The speaker encoder of a Base release: a clip → an embedding of its speaker.
 
-Source: ECAPA-TDNN (Desplanques et al. 2020) as the package qwen-tts 0.1.1 has it, on a mel spectrogram with Slaney's
-scale. B batch, C channels, T spectrogram frames, n samples.
+Source: ECAPA-TDNN (Desplanques et al. 2020) as implemented in the package qwen-tts 0.1.1, on a mel spectrogram with
+Slaney's scale. B batch, C channels, T spectrogram frames, n samples.
 """
 
 import torch
@@ -32,7 +32,7 @@ class TimeDelay(nn.Module):
 
 
 class Res2Net(nn.Module):
-    """`scale` groups of channels, each convolved together with the result of the one before."""
+    """`scale` groups of channels; each but the first is convolved after adding the previous group's output."""
 
     def __init__(self, channels: int, scale: int, kernel: int, dilation: int) -> None:
         super().__init__()
@@ -48,7 +48,7 @@ class Res2Net(nn.Module):
 
 
 class SqueezeExcitation(nn.Module):
-    """A factor per channel, from the mean over time."""
+    """Scales each channel by a factor computed from the mean over time."""
 
     def __init__(self, channels: int, squeezed: int) -> None:
         super().__init__()
@@ -60,7 +60,7 @@ class SqueezeExcitation(nn.Module):
 
 
 class SqueezeExcitationRes2Net(nn.Module):
-    """Convolution of 1, Res2Net, convolution of 1, squeeze and excitation; plus the input."""
+    """Kernel-1 convolution, Res2Net, kernel-1 convolution, squeeze and excitation; plus the input."""
 
     def __init__(self, channels: int, config: SpeakerEncoderConfig, kernel: int, dilation: int) -> None:
         super().__init__()
@@ -74,7 +74,7 @@ class SqueezeExcitationRes2Net(nn.Module):
 
 
 class AttentivePooling(nn.Module):
-    """Mean and deviation over time, weighted per channel: `[B, C, T]` → `[B, 2 C, 1]`."""
+    """Mean and standard deviation over time, weighted per channel: `[B, C, T]` → `[B, 2 C, 1]`."""
 
     def __init__(self, channels: int, attention_channels: int) -> None:
         super().__init__()
@@ -89,7 +89,7 @@ class AttentivePooling(nn.Module):
 
 
 def _moments(x: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
-    """Return weighted mean and deviation over time, `[B, C, 1]`."""
+    """Return weighted mean and standard deviation over time, both `[B, C, 1]`."""
     mean = (weights * x).sum(2, keepdim=True)
     return mean, (weights * (x - mean).pow(2)).sum(2, keepdim=True).clamp(1e-12).sqrt()
 
@@ -112,7 +112,7 @@ class EcapaTdnn(nn.Module):
         self.mfa = TimeDelay(channels[-1], channels[-1], config.kernels[-1], config.dilations[-1])
         self.asp = AttentivePooling(channels[-1], config.attention_channels)
         self.fc = _conv(2 * channels[-1], config.dim)
-        with torch.device("cpu"):  # a table with values even on the meta device
+        with torch.device("cpu"):  # so that the table has values even under the meta device
             filters = torchaudio.functional.melscale_fbanks(
                 _FFT // 2 + 1, _LOWEST, _HIGHEST, config.mels, config.sample_rate, "slaney", "slaney"
             )
@@ -130,7 +130,7 @@ class EcapaTdnn(nn.Module):
         return embedded[0, :, 0]
 
     def _mel_spectrogram(self, samples: Tensor) -> Tensor:
-        """Samples `[B, n]` → logarithms of mel magnitudes `[B, mels, T]`."""
+        """Samples `[B, n]` → log mel magnitudes `[B, mels, T]`."""
         padding = (_FFT - _HOP) // 2
         padded = F.pad(samples[:, None], (padding, padding), mode="reflect")[:, 0]
         window = torch.hann_window(_FFT, device=samples.device)

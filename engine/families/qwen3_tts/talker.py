@@ -16,15 +16,15 @@ from engine.models.layers import BatchInvariantLinear, embedding, linear
 from engine.models.stacks import FastStack, SlowStack
 
 NOTHING = -1
-"""In a column: no token in this row."""
+"""In a column: this row has no token."""
 SPEAKER = -2
-"""In the second row of a column: the prompt's vector; the rows below identify it."""
+"""In the second row of a column: the column takes the prompt's vector. The rows below hold a digest of the vector."""
 TRAILING = 512
-"""Most text tokens that enter with the frames of one turn."""
+"""Maximum number of text tokens fed with the frames of one turn."""
 
 
 class TextProjection(nn.Module):
-    """From the width of text embeddings to the talker's."""
+    """Projection of text embeddings to the talker's width."""
 
     def __init__(self, text_dim: int, dim: int) -> None:
         super().__init__()
@@ -37,11 +37,11 @@ class TextProjection(nn.Module):
 
 
 class Talker(SlowStack):
-    """The transformer over time. Text and speech run side by side: a column is the sum of a text token and a codec
-    token or a frame.
+    """The transformer over time. Text and speech run in parallel: the embedding of a column is that of a text token
+    plus that of a codec token or frame.
 
-    Columns are `[B, K + 1, T]`: a text token, a codec token or the semantic code of a frame, the residual codes of that
-    frame. The residual codes are read only below a semantic code.
+    Columns are `[B, K + 1, T]`: row 0 is a text token, row 1 a codec token or the semantic code of a frame, the other
+    rows are the residual codes of that frame, used only if row 1 is a semantic code.
     """
 
     trailing = TRAILING
@@ -92,8 +92,9 @@ class Talker(SlowStack):
 
 
 class CodePredictor(FastStack):
-    """The residual codes of one frame. Position 0 takes the talker's vector, position i ≥ 1 the value of codebook
-    i - 1, embedded with the talker's tables; the output at position i predicts codebook i with a head of its own."""
+    """A small transformer over the codebooks of one frame. Position 0 takes the talker's vector, position i ≥ 1 the
+    value of codebook i - 1, embedded with the talker's tables; the output at position i predicts codebook i. Each
+    codebook has its own head."""
 
     def __init__(self, config: TalkerConfig, talker: Talker) -> None:
         super().__init__(config.fast)
@@ -103,7 +104,7 @@ class CodePredictor(FastStack):
         self.project: nn.Module = (
             nn.Identity() if config.slow.dim == dim else BatchInvariantLinear(config.slow.dim, dim)
         )
-        self._talker = (talker,)  # in a tuple: its weights are not this module's
+        self._talker = (talker,)  # a tuple, so that the talker is not registered as a submodule
 
     def logits(self, vectors: Tensor, codes: Tensor) -> Tensor:
         """Compute the logits of all positions at once: vectors `[N, D]`, codes `[N, K]` → `[N, K - 1, size]`."""
@@ -120,7 +121,7 @@ class CodePredictor(FastStack):
         size: int | None = None,
     ) -> Tensor:
         view = self.new_view(len(vector))
-        # The inputs of the first two positions are known, so one pass takes both: K - 1 passes, not K.
+        # The inputs of the first two positions are known, so one pass handles both: K - 1 passes instead of K.
         x = torch.stack((vector, self._embed(semantic_codes, 0)), dim=1)
         codes = [semantic_codes]
         for codebook, module in enumerate(self.heads, start=1):
@@ -134,7 +135,7 @@ class CodePredictor(FastStack):
         return torch.stack(codes, dim=1)
 
     def _embed(self, codes: Tensor, codebook: int) -> Tensor:
-        """Embed codes `[B]` of a codebook → `[B, D]` of the talker."""
+        """Embed codes `[B]` of a codebook with the talker's table → `[B, D]`."""
         (talker,) = self._talker
         if codebook == 0:
             semantic: Tensor = talker.codec_embeddings(codes)

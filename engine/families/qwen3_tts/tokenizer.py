@@ -10,7 +10,7 @@ from engine.text.tokenizer import without_panic
 
 _MAX_BYTES = 64 << 20
 _FILES = ("vocab.json", "merges.txt", "tokenizer_config.json")
-# Qwen2's splitting of text before its merges.
+# Qwen2's pre-tokenization pattern.
 _SPLIT = "|".join(
     (
         r"(?i:'s|'t|'re|'ve|'m|'ll|'d)",
@@ -25,7 +25,7 @@ _SPLIT = "|".join(
 
 
 class TextTokenizer:
-    """`encode` of text with its marks. size: one more than the highest id."""
+    """Byte-level BPE tokenizer. `encode` also recognises special tokens in the text. size: highest id + 1."""
 
     def __init__(self, folder: Path) -> None:
         """Read `tokenizer.json`, or `vocab.json`, `merges.txt` and `tokenizer_config.json`.

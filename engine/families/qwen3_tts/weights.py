@@ -1,7 +1,7 @@
-"""The tensors of a Qwen3-TTS release under the names of Reprise's modules.
+"""Loading of a Qwen3-TTS release into Reprise's modules.
 
-Heads of queries and keys are stored in halves, (x0…, xd/2…), and are interleaved here, (x0, xd/2, x1, …), as the shared
-layers rotate them.
+The release stores query and key heads in halves, (x0…, xd/2…). They are interleaved here, (x0, xd/2, x1, …), because
+the shared layers rotate adjacent pairs.
 """
 
 import re
@@ -38,7 +38,7 @@ _BLOCK_NAMES = {
     "mlp_layer_scale.scale": "ffn_layer_scale.gamma",
 }
 _UNIT_NAMES = {"act1.": "block.0.", "conv1.": "block.1.", "act2.": "block.2.", "conv2.": "block.3."}
-# Tensors of the speech tokenizer that neither view computes with.
+# Tensors of the speech tokenizer that are in neither view.
 _UNUSED = re.compile(
     r"encoder\.quantizer\..*\.(?:output_proj\.weight|codebook\.initialized)|decoder\.quantizer\.rvq_\w+\.input_proj\.weight"
 )
@@ -58,8 +58,8 @@ def load_speech_model(
 ) -> tuple[Talker, CodePredictor]:
     """Load talker and code predictor of the release in `folder`.
 
-    Raises InvalidCheckpoint or ReleaseIncomplete, naming all problems, and DeviceUnavailable or InvalidOption, before
-    anything is read, for a precision that is not available here.
+    Raises InvalidCheckpoint or ReleaseIncomplete, naming all problems. Raises DeviceUnavailable or InvalidOption,
+    before reading anything, for a precision that is not available here.
     """
     if precision is not None:
         check_precision(precision, device, dtype)
@@ -102,7 +102,7 @@ def load_speaker_encoder(folder: Path, config: TalkerConfig, device: torch.devic
 
 def load_speech_encoder(folder: Path, config: SpeechTokenizerConfig, device: torch.device | str) -> SpeechEncoder:
     """Load the encoder view of the speech tokenizer in a release folder, in fp32. Only its tensors are read or
-    allocated. Raises InvalidCheckpoint, naming them, for tensors that do not fit; ReleaseIncomplete; ReleaseNotFound.
+    allocated. Raises InvalidCheckpoint, naming tensors that do not fit; ReleaseIncomplete; ReleaseNotFound.
     """
     return _load_view(SpeechEncoder, "encoder.", folder, config, device)
 
@@ -113,7 +113,7 @@ def load_speech_decoder(folder: Path, config: SpeechTokenizerConfig, device: tor
 
 
 def load_speech_tokenizer(folder: Path, config: SpeechTokenizerConfig, device: torch.device | str) -> SpeechTokenizer:
-    """Load both views, for tests; otherwise as `load_speech_encoder`."""
+    """Load both views, for tests; otherwise like `load_speech_encoder`."""
     return _load_view(SpeechTokenizer, "", folder, config, device)
 
 
@@ -147,7 +147,7 @@ def _load_view(
 
 
 def _refuse(what: str, found: Iterable[Mismatch]) -> None:
-    """Raise InvalidCheckpoint, naming all problems in one sentence, unless everything matches."""
+    """Raise InvalidCheckpoint, listing the problems, unless everything matches."""
     problems = []
     for mismatch in found:
         for word, names in (("unexpected", mismatch.unexpected), ("missing", mismatch.missing)):
@@ -160,7 +160,7 @@ def _refuse(what: str, found: Iterable[Mismatch]) -> None:
 
 
 def _named(tensors: StoredTensors, config: TalkerConfig) -> StoredTensors:
-    """Name the tensors of a model `slow/…`, `fast/…` or `speaker/…`; those of no part keep their names."""
+    """Rename the tensors of a model to `slow/…`, `fast/…` or `speaker/…`. Unknown tensors keep their names."""
     predictor = "talker.code_predictor."
     prefixes = (
         ("talker.model.text_embedding.", "slow/text_embeddings."),
@@ -189,7 +189,7 @@ def _named(tensors: StoredTensors, config: TalkerConfig) -> StoredTensors:
 
 
 def _codec_tensors(tensors: StoredTensors, config: SpeechTokenizerConfig) -> StoredTensors:
-    """Name the tensors of the speech tokenizer; codebooks and snakes are folded, what no view uses is left out."""
+    """Rename the tensors of the speech tokenizer, fold codebooks and snakes, and drop tensors that no view uses."""
     named: StoredTensors = {}
     usage: dict[str, StoredTensor] = {}
     for name, stored in tensors.items():
@@ -215,7 +215,7 @@ def _codec_tensors(tensors: StoredTensors, config: SpeechTokenizerConfig) -> Sto
 
 
 def _quantizer_name(name: str, config: SpeechTokenizerConfig) -> str:
-    """Name a tensor of a quantizer: entries by codebook, "" for those of codebooks that the encoder does not use."""
+    """Rename a tensor of a quantizer: entries by codebook, "" for codebooks that the encoder does not use."""
     patterns = (
         (r"encoder\.quantizer\.(semantic|acoustic)_residual_vector_quantizer\.(.*)", "encoder"),
         (r"decoder\.quantizer\.rvq_(first|rest)\.(.*)", "decoder"),
@@ -238,7 +238,7 @@ def _quantizer_name(name: str, config: SpeechTokenizerConfig) -> str:
 
 
 def _blocks(tensors: StoredTensors, prefix: str, head_dim: int) -> StoredTensors:
-    """Rename the blocks below a prefix, join queries, keys and values, and interleave heads."""
+    """Rename the transformer blocks below a prefix, fuse queries, keys and values, and interleave heads."""
     renamed: StoredTensors = {}
     for name, stored in tensors.items():
         block = re.match(rf"{re.escape(prefix)}layers\.\d+\.", name)
@@ -262,7 +262,7 @@ def _blocks(tensors: StoredTensors, prefix: str, head_dim: int) -> StoredTensors
 
 
 def _interleaved(stored: StoredTensor, head_dim: int) -> StoredTensor:
-    """Interleave the halves of each head in the rows of a tensor."""
+    """Interleave the two halves of each head in the rows of a tensor."""
     if not stored.shape or stored.shape[0] % head_dim:
         return stored
 
@@ -275,7 +275,7 @@ def _interleaved(stored: StoredTensor, head_dim: int) -> StoredTensor:
 
 
 def _stacked(parts: list[StoredTensor]) -> StoredTensor:
-    """One tensor of parts one below the other."""
+    """Return a tensor of `parts` concatenated along dimension 0."""
 
     def read(device: torch.device) -> Tensor:
         return torch.cat([part.read(device) for part in parts])
@@ -284,7 +284,7 @@ def _stacked(parts: list[StoredTensor]) -> StoredTensor:
 
 
 def _rows(stored: StoredTensor, rows: list[int], size: int) -> StoredTensor:
-    """The rows of a tensor that should have `size`; a tensor of another size stays as it is and is refused."""
+    """Select rows of a tensor of `size` rows. A tensor of another size stays unchanged and fails the shape check."""
     if len(stored.shape) != 2 or stored.shape[0] != size:
         return stored
     return StoredTensor(
@@ -293,7 +293,7 @@ def _rows(stored: StoredTensor, rows: list[int], size: int) -> StoredTensor:
 
 
 def _divided(sums: StoredTensor, counts: StoredTensor) -> StoredTensor:
-    """The entries of a codebook: sums of vectors by how many there were, in fp32."""
+    """Return the entries of a codebook: sums of vectors divided by their counts, in fp32."""
     if counts.shape != sums.shape[:1]:
         return StoredTensor(counts.name, (*counts.shape, 0), counts.read)
 
@@ -305,7 +305,7 @@ def _divided(sums: StoredTensor, counts: StoredTensor) -> StoredTensor:
 
 
 def _snake(stored: StoredTensor) -> StoredTensor:
-    """A snake's parameter from its logarithm, `[C]` → `[C, 1]`: alpha as it is, beta's reciprocal."""
+    """Convert a snake's log parameter `[C]` to `[C, 1]`: alpha, or the reciprocal of beta."""
 
     def read(device: torch.device) -> Tensor:
         value = stored.read(device).to(device, torch.float32).exp()[:, None]

@@ -1,1 +1,1 @@
-"""The S2 family: Fish Audio S2-Pro, S1-mini and the bundled model, which has S2-Pro's layout."""
+"""The S2 family: Fish Audio S2-Pro, S1-mini and the bundled model, which uses S2-Pro's layout."""

@@ -1,8 +1,8 @@
-"""When each word of a turn is spoken, by an attention head that was trained to follow the phones.
+"""Word timings of a turn, from an attention head that was trained to follow the phones.
 
-The head's attention at the position before a frame says which phone the frame speaks (guided attention as in Tachibana,
-Uenoyama and Aihara, arXiv:1710.08969, towards the known phones). The best monotonic path through it
-gives every phone its frames, and the phones of a word the word's.
+The head's attention at the position before a frame indicates which phone the frame speaks (guided attention as in
+Tachibana, Uenoyama and Aihara, arXiv:1710.08969, towards the known phones). The best monotonic path through the
+attention assigns frames to phones, and thus to words.
 """
 
 import math
@@ -17,9 +17,9 @@ from engine.models.layers import TransformerBlock
 from engine.models.prompt import Prompt
 from engine.text.marks import word_spans
 
-MOST_SKIPPED = 4  # phones within one frame of 46 ms
-_SKIP_COST = 2.0  # nats for each skipped phone
-_LEAST = 1e-4  # attention to a phone, so that no path is impossible
+MOST_SKIPPED = 4  # phones skipped within one 46 ms frame
+_SKIP_COST = 2.0  # nats per skipped phone
+_LEAST = 1e-4  # floor of the attention, so that no path is impossible
 
 
 class AttentionAligner:
@@ -32,24 +32,24 @@ class AttentionAligner:
 
     @torch.inference_mode()
     def align(self, prompt: Prompt, text: str, codes: Tensor) -> list[AlignedWord]:
-        """Return the frames of each word of `text`, which `prompt` asks for and `codes [K, T]` say."""
+        """Return the frames of each word of `text` in `codes [K, T]`, which were generated for `prompt`."""
         attention = self._attention(prompt, text, codes)
         frames, tokens = attention.shape
         if not frames or not tokens:
             return []
         states = monotonic_path(attention.clamp(min=_LEAST).log())
-        # The first frame that speaks a token or a later one.
+        # reached[i]: the first frame that speaks token i or a later one.
         reached = torch.searchsorted(states, torch.arange(tokens + 1)).tolist()
         aligned, begin = [], 0
         for start, end in word_spans(text):
             last = min(self._prompts.count_tokens(text[:end]), tokens)
-            if last > begin:  # a dash is no word
+            if last > begin:  # a dash adds no phones
                 aligned.append(AlignedWord(text[start:end], start, reached[begin], reached[last]))
-                begin = min(last + 1, tokens)  # behind the word break or mark
+                begin = min(last + 1, tokens)  # after the word break or mark
         return aligned
 
     def _attention(self, prompt: Prompt, text: str, codes: Tensor) -> Tensor:
-        """The head's attention from the position before each frame to the text's tokens: fp32 `[T, N]`, on the CPU."""
+        """Return the head's attention from the position before each frame to the text's tokens: fp32 `[T, N]`, CPU."""
         device = self._slow.norm.weight.device
         columns = torch.cat((prompt.columns, self._prompts.frames(codes[:, :-1])), dim=1).to(device)
         x, rope = self._slow.embed(columns[None]), self._slow.rope[: columns.shape[1], None]
@@ -68,8 +68,8 @@ class AttentionAligner:
 def monotonic_path(scores: Tensor) -> Tensor:
     """Return the best path that never goes back (Viterbi).
 
-    scores: `[T, N]`, the log-probability of token n at frame t. Returns: the token of each frame, int64 `[T]`, from the
-    first token to the last; skipped tokens cost.
+    scores: `[T, N]`, the log-probability of token n at frame t. Returns: the token of each frame, int64 `[T]`. Skipped
+    tokens have a cost, also before the first frame's token and after the last frame's.
     """
     frames, tokens = scores.shape
     best = scores[0] - _SKIP_COST * torch.arange(tokens)

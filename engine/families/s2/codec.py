@@ -1,8 +1,8 @@
 """The codec of an S2 or S1 release.
 
-Two files are read: `codec.pth` of the Fish Audio releases (its state dict may be nested under `state_dict`, names may
-begin with `generator.`), and `codec.safetensors` with the same names. Weight-normed convolutions are folded into plain
-weights. The whole file is checked; only what a view needs is read and allocated.
+Two files are supported: `codec.pth` of the Fish Audio releases (its state dict may be nested under `state_dict`, names
+may begin with `generator.`), and `codec.safetensors` with the same names. Weight-normed convolutions are folded into
+plain weights. The whole file is checked, but only the tensors of a view are read and allocated.
 """
 
 import re
@@ -19,16 +19,16 @@ from engine.config import listed
 from engine.errors import InvalidCheckpoint, ReleaseNotFound
 from engine.release.weights import StoredTensor, StoredTensors, compare, load_weights, open_file, shapes_of
 
-_SAVED_BUFFERS = (".causal_mask", ".freqs_cis")  # tables that are computed here
+_SAVED_BUFFERS = (".causal_mask", ".freqs_cis")  # ignored: these tables are computed
 _NORM_PAIR = re.compile(r"(.*\.)(?:parametrizations\.weight\.original([01])|weight_([gv]))")
 
 _View = TypeVar("_View", bound=nn.Module)
 
 
 def codec_files(folder: Path) -> tuple[Path, CodecConfig]:
-    """Return the weights file and the sizes of the codec in a release folder; S2-Pro's sizes where it has no config.
+    """Return the weights file and the sizes of the codec in a release folder. Without a config, S2-Pro's sizes apply.
 
-    Raises ReleaseNotFound when the folder has no codec and InvalidConfig for an unusable config.
+    Raises ReleaseNotFound if the folder has no codec and InvalidConfig if its config is unusable.
     """
     for name in ("codec.safetensors", "codec.pth"):
         if (folder / name).exists():
@@ -46,8 +46,8 @@ def load_codec_encoder(
     """Load the encoder view of the codec file at `path`. Only its own tensors are read or allocated.
 
     Keep `dtype` fp32 in production: in bf16 many codes change.
-    Raises InvalidCheckpoint, naming them, for unexpected, missing or misshapen tensors, ReleaseIncomplete for a file
-    that is cut short or damaged and ReleaseNotFound without the file.
+    Raises InvalidCheckpoint, naming the tensors, for unexpected, missing or misshapen ones; ReleaseIncomplete if the
+    file is truncated or damaged; ReleaseNotFound if it does not exist.
     """
     return _load(CodecEncoder, Path(path), config, device, dtype)
 
@@ -68,7 +68,7 @@ def load_codec(
     device: torch.device | str = "cpu",
     dtype: torch.dtype = torch.float32,
 ) -> Codec:
-    """Load the whole codec of the file at `path`, for training and tests; otherwise as `load_codec_encoder`."""
+    """Load the whole codec from the file at `path`, for training and tests; otherwise as `load_codec_encoder`."""
     return _load(Codec, Path(path), config, device, dtype)
 
 
@@ -88,7 +88,7 @@ def _load(
     _refuse(path, "has unexpected tensors:", mismatch.unexpected)
     _refuse_shapes(path, ((each.name, each.shape, each.expected) for each in mismatch.misshapen))
     _refuse(path, "lacks", mismatch.missing)
-    # Copied, so that the weights do not depend on the file after loading.
+    # Copy, so that the weights do not depend on the file after loading.
     load_weights(module, tensors, dtype=dtype, device=device, copy=True)
     return module.eval()
 
@@ -96,8 +96,8 @@ def _load(
 def fold_weight_norm(path: Path, stored: StoredTensors) -> StoredTensors:
     """Join the norm and the direction of weight-normed tensors; drop the prefix `generator.` and saved buffers.
 
-    A tensor that is stored twice keeps its full name the second time. Raises InvalidCheckpoint for half a pair, a
-    misshapen norm, or a weight both plain and normed.
+    If a tensor is stored twice, the second keeps its full name. Raises InvalidCheckpoint for half a pair, a misshapen
+    norm, or a weight stored both plain and normed.
     """
     parts: dict[str, dict[str, StoredTensor]] = {}
     for key, tensor in stored.items():
@@ -122,7 +122,7 @@ def _norm_shape(direction: StoredTensor) -> tuple[int, ...]:
 
 
 def _folded(norm: StoredTensor, direction: StoredTensor) -> StoredTensor:
-    """The plain weight of a norm and a direction, computed in fp32 on the device that it is for."""
+    """Return the plain weight of a norm and a direction, computed in fp32 on the target device."""
 
     def read(device: torch.device) -> Tensor:
         factor, unscaled = (each.read(device).to(device, torch.float32) for each in (norm, direction))
@@ -134,7 +134,7 @@ def _folded(norm: StoredTensor, direction: StoredTensor) -> StoredTensor:
 
 
 def _role(key: str) -> tuple[str, str]:
-    """Return the weight that a key of the file belongs to, and which part of it the key holds."""
+    """Return the name of the weight that a key belongs to, and the part it holds: "plain", "norm" or "direction"."""
     name = key.removeprefix("generator.")
     if (pair := _NORM_PAIR.fullmatch(name)) is None:
         return name, "plain"

@@ -1,11 +1,11 @@
-"""Reading `config.json` of the Fish Audio S2-Pro (`fish_qwen3_omni`) and S1-mini (`dual_ar`) releases."""
+"""Parsing of `config.json` of the Fish Audio S2-Pro (`fish_qwen3_omni`) and S1-mini (`dual_ar`) releases."""
 
 from typing import Any
 
 from engine.config import MAX_CODEBOOKS, SIZE_LIMITS, DualARConfig, TransformerConfig, check_whole, shown
 from engine.errors import InvalidConfig
 
-# Settings of other programs in the same files. They do not change what the model computes.
+# Settings that other programs keep in the same files. They do not affect the model's output.
 _IGNORED = frozenset(
     """model_type architectures dtype torch_dtype transformers_version dropout initializer_range
     use_gradient_checkpointing is_reward_model use_cache eos_token_id bos_token_id pad_token_id
@@ -47,7 +47,7 @@ def _need(section: str, values: dict[str, Any], name: str) -> Any:
 
 
 def parse_omni(config: dict[str, Any]) -> DualARConfig:
-    """Read `fish_qwen3_omni`, the layout of S2-Pro: nested sections for the two transformers. Raises InvalidConfig."""
+    """Parse `fish_qwen3_omni`, the layout of S2-Pro: a section for each transformer. Raises InvalidConfig."""
     _strict(
         "config.json",
         config,
@@ -86,7 +86,7 @@ _FLAT_FAST = {
 
 
 def parse_dual_ar(config: dict[str, Any], semantic_start_id: int, semantic_end_id: int) -> DualARConfig:
-    """Read `dual_ar`, the flat layout of S1-mini. Semantic ids come from its tokenizer.
+    """Parse `dual_ar`, the flat layout of S1-mini. The semantic ids come from its tokenizer.
 
     Sizes of the Fast AR default to those of the Slow AR, as in that release. Raises InvalidConfig.
     """
@@ -105,7 +105,7 @@ def parse_dual_ar(config: dict[str, Any], semantic_start_id: int, semantic_end_i
             check_whole("The model's config.json", name, value, -1 if name == "n_local_heads" else low, high)
     slow = dict(config)
     slow.setdefault("n_local_heads", slow.get("n_head"))
-    if slow["n_local_heads"] == -1:  # "as many as heads" in that release
+    if slow["n_local_heads"] == -1:  # in that release: as many as heads
         slow["n_local_heads"] = slow.get("n_head")
     if slow.get("head_dim") is None and slow.get("dim") and slow.get("n_head"):
         slow["head_dim"] = slow["dim"] // slow["n_head"]

@@ -1,7 +1,7 @@
 """The two transformers and the tokenizer of an S2 or S1 release.
 
-Two layouts are read: `fish_qwen3_omni` (S2-Pro: sharded safetensors) and `dual_ar` (S1-mini: one `model.pth` with flat
-names).
+Two layouts are supported: `fish_qwen3_omni` (S2-Pro: sharded safetensors) and `dual_ar` (S1-mini: one `model.pth` with
+flat names).
 """
 
 from collections.abc import Callable
@@ -32,13 +32,13 @@ from engine.release.weights import (
 )
 from engine.text.tokenizer import Tokenizer
 
-_MOST_PROBLEMS = 10  # named in one message
-_SAVED_BUFFERS = ("freqs_cis", "fast_freqs_cis", "causal_mask")  # tables of S1-mini that are computed here
+_MOST_PROBLEMS = 10  # per message
+_SAVED_BUFFERS = ("freqs_cis", "fast_freqs_cis", "causal_mask")  # of S1-mini; ignored: these tables are computed
 
 
 @dataclass(frozen=True)
 class ReleaseHeader:
-    """Sizes and tokenizer of a release: what is known before its weights are read.
+    """Sizes and tokenizer of a release, known before its weights are read.
 
     flat: whether the weights have S1-mini's layout.
     """
@@ -103,14 +103,14 @@ def load_dual_ar(
 ) -> DualAR:
     """Load both transformers of the release in `folder`, in `dtype` on `device`.
 
-    With int8, int4 or fp8 as `precision` the blocks' weights are quantized as they arrive, one block at a time, so
-    that the device never holds them all in `dtype`; other precisions add nothing to `dtype`.
+    With `precision` int8, int4 or fp8, weights are quantized one block at a time while loading, so that the device
+    never holds all of them in `dtype`. Other precisions have no effect.
 
     Args:
-        header: of the same folder, where it has been read already.
+        header: the header of the same folder, if it has been read already.
 
-    Raises InvalidConfig, InvalidCheckpoint or ReleaseIncomplete, naming all problems, and DeviceUnavailable or
-    InvalidOption, before anything is read, for a precision that is not available here.
+    Raises InvalidConfig, InvalidCheckpoint or ReleaseIncomplete, naming all problems. Raises DeviceUnavailable or
+    InvalidOption, before reading anything, for a precision that is not available here.
     """
     if precision is not None:
         check_precision(precision, device, dtype)
@@ -135,7 +135,7 @@ def _quantizer(precision: Precision | None, stack: Stack) -> Callable[[nn.Module
 
 
 def _refuse_mismatches(*found: Mismatch) -> None:
-    """Raise InvalidCheckpoint, naming all problems in one sentence, unless everything matches."""
+    """Raise InvalidCheckpoint, listing the problems, unless everything matches."""
     problems: list[str] = []
     for mismatch in found:
         for word, names in (("unexpected", mismatch.unexpected), ("missing", mismatch.missing)):
@@ -149,7 +149,7 @@ def _refuse_mismatches(*found: Mismatch) -> None:
 
 @dataclass(frozen=True)
 class SplitTensors:
-    """The tensors of a release by transformer, and the names that belong to neither."""
+    """The tensors of a release by transformer, and the names of tensors that belong to neither."""
 
     slow: StoredTensors
     fast: StoredTensors
@@ -161,9 +161,9 @@ class SplitTensors:
 
 
 def split_omni(tensors: StoredTensors) -> SplitTensors:
-    """Split S2-Pro's tensors. The codebook table is stored with the Fast AR and belongs to the Slow AR.
+    """Split S2-Pro's tensors. The codebook table is stored with the Fast AR but belongs to the Slow AR.
 
-    The bundled release calls the projection into the Fast AR `fast_project_in`; S2-Pro's own name is `project_in`.
+    The projection into the Fast AR is `fast_project_in` in the bundled release and `project_in` in S2-Pro.
     """
     parts = SplitTensors({}, {}, [])
     for name, stored in tensors.items():
@@ -181,7 +181,7 @@ def split_omni(tensors: StoredTensors) -> SplitTensors:
 
 
 def split_flat(tensors: StoredTensors) -> SplitTensors:
-    """Split S1-mini's tensors, whose names may begin with `model.`; saved buffers are skipped."""
+    """Split S1-mini's tensors, whose names may begin with `model.`. Saved buffers are skipped."""
     parts = SplitTensors({}, {}, [])
     for full, stored in tensors.items():
         name = full.removeprefix("model.")
@@ -197,7 +197,7 @@ def split_flat(tensors: StoredTensors) -> SplitTensors:
 
 
 def fuse_attention(tensors: StoredTensors) -> StoredTensors:
-    """Join `wq`, `wk`, `wv` of a checkpoint that stores them apart into one `wqkv`, rows in that order."""
+    """Concatenate separately stored `wq`, `wk` and `wv` into one `wqkv`, rows in that order."""
     fused = dict(tensors)
     for name in tensors:
         if ".wq." not in name:
@@ -213,7 +213,7 @@ def fuse_attention(tensors: StoredTensors) -> StoredTensors:
 
 
 def _joined(name: str, parts: list[StoredTensor]) -> StoredTensor:
-    """One tensor made of parts one below the other."""
+    """Return a tensor of `parts` concatenated along dimension 0."""
 
     def read(device: torch.device) -> Tensor:
         return torch.cat([part.read(device) for part in parts])

@@ -15,7 +15,7 @@ class FastAR(FastStack):
     """A small transformer over the codebooks of one frame.
 
     Position 0 takes the Slow AR's vector, position i ≥ 1 the value of codebook i - 1; the output at position i predicts
-    codebook i. Its keys and values live for one frame.
+    codebook i. The KV cache lasts for one frame.
     """
 
     def __init__(self, config: DualARConfig) -> None:
@@ -46,7 +46,7 @@ class FastAR(FastStack):
     ) -> Tensor:
         head = self.output.weight[:size]
         view = self.new_view(len(vector))
-        # The inputs of the first two positions are known, so one pass takes both: K - 1 passes, not K.
+        # The inputs of the first two positions are known, so one pass handles both: K - 1 passes instead of K.
         x = torch.cat((self.fast_project_in(vector[:, None]), self.embeddings(semantic_codes[:, None])), dim=1)
         codes = [semantic_codes]
         for codebook in range(1, self.codebooks):

@@ -1,6 +1,6 @@
-"""Prompts of the S2 family: references in the system turn, then text and speech in turns.
+"""Prompts of the S2 family: references in the system turn, then turns of text and speech.
 
-Each segment of a long text is generated after the segments before it, so the voice does not drift.
+Each segment of a long text has the earlier segments as context, so that the voice does not drift.
 
 Source: the prompt of Fish Audio's S2 reference (ChatML turns; pieces of text tokenised one by one).
 """
@@ -24,7 +24,7 @@ _SPEAKER_TAG = re.compile(r"<\|speaker:\d+\|>")
 
 
 class PromptBuilder:
-    """Builds the columns `[K + 1, T]` int64 of a prompt: row 0 tokens, rows 1…K codes (zero under text)."""
+    """Builder of prompt columns `[K + 1, T]` int64: row 0 holds tokens, rows 1…K codes (zero for text)."""
 
     def __init__(self, tokenizer: Tokenizer, num_codebooks: int) -> None:
         self._tokenizer, self._codebooks = tokenizer, num_codebooks
@@ -57,7 +57,7 @@ class PromptBuilder:
         return torch.cat(pieces, dim=1)
 
     def user(self, text: str) -> Tensor:
-        """Build the user turn with `text`, and the beginning of the assistant turn that speaks it."""
+        """Build the user turn with `text` and the start of the assistant turn that speaks it."""
         pieces = (
             self._fixed(f"{IM_START}user\n"),
             self._spoken(text),
@@ -67,16 +67,16 @@ class PromptBuilder:
         return torch.cat(pieces, dim=1)
 
     def frames(self, codes: Tensor) -> Tensor:
-        """Convert codes `[K, T]` to columns: codebook 0 as semantic tokens, all K values below."""
+        """Convert codes `[K, T]` to columns: codebook 0 as semantic tokens in row 0, all K codes below."""
         codes = codes.long()
         return torch.cat((codes[:1] + self._tokenizer.semantic_start_id, codes), dim=0)
 
     def turn_end(self) -> Tensor:
-        """Return the end of a turn; after speech, it precedes the next user turn."""
+        """Return the columns that end a turn."""
         return self._fixed(f"{IM_END}\n")
 
     def speech_ids(self, text: str) -> list[int]:
-        """Return the token ids of spoken text, as `user` and `system` place them."""
+        """Return the token ids of spoken text, as used by `user` and `system`."""
         return self._tokenizer.encode_speech(text)
 
     def count_tokens(self, text: str) -> int:
@@ -84,12 +84,12 @@ class PromptBuilder:
         return max(0, len(self.speech_ids(text)) - 1)
 
     def place_of(self, text: str, prompt: Prompt) -> tuple[int, int]:
-        """Return the first position and the number of the tokens of `text`, which `prompt` asks for."""
+        """Return the first position and the number of tokens of `text` in its own `prompt`."""
         before, count = self._fixed(f"{IM_START}user\n").shape[1], len(self.speech_ids(text))
         return prompt.columns.shape[1] - self.user(text).shape[1] + before, count
 
     def count_phones(self, text: str) -> int | None:
-        """Return the number of phones in spoken text; None for a model that is not given phones."""
+        """Return the number of phones in spoken text; None for a model that does not use phones."""
         return self._tokenizer.count_phones(text)
 
     def unspoken(self, text: str) -> list[str]:
@@ -110,19 +110,20 @@ class PromptBuilder:
 
 @dataclass(frozen=True)
 class _SpokenTurn:
-    """Columns of a turn. spoken: those that entered one by one, from the last of its prompt on."""
+    """Columns of a turn. spoken: range of the columns that were decoded one by one, from its prompt's last one on."""
 
     columns: Tensor
     spoken: tuple[int, int]
 
 
 class Conversation:
-    """The context of one request: the system turn and its latest turns, from which the prompts are built.
+    """The context of one request: the system turn and the latest turns, from which prompts are built.
 
-    When the context is full, the oldest turns are removed. The others then have other positions and are read again.
+    When the context is full, the oldest turns are removed. The others then move to new positions and are prefilled
+    again.
 
-    positions: of a prompt and its speech together. history_positions: of these, at most so many for earlier turns; when
-    there are more, turns are removed until half of it is free, so that the rest is seldom prefilled again.
+    positions: maximum for a prompt and its speech together. history_positions: how many of them earlier turns may use.
+    When they exceed it, turns are removed until half of it is free, so that prefilling again is rare.
     """
 
     def __init__(
@@ -133,10 +134,10 @@ class Conversation:
         if self._system.shape[1] + MIN_TURN_FRAMES > positions:
             raise InvalidInput("voices.too_long")
         self._turns: list[_SpokenTurn] = []
-        self._moved = 0  # turns, from the first on, that do not stand where they were spoken
+        self._moved = 0  # how many of the first turns are no longer at the positions at which they were spoken
 
     def prompt_for(self, text: str, budget: int) -> tuple[Prompt, int]:
-        """Build the prompt of a turn that says `text`, and say how many of `budget` frames fit behind it."""
+        """Build the prompt of a turn that says `text`. Also return how many of `budget` frames fit after it."""
         user = self._prompts.user(text)
         self._remove_old_turns(user.shape[1] + budget)
         columns = torch.cat((self._system, *(turn.columns for turn in self._turns), user), dim=1)

@@ -1,4 +1,4 @@
-"""A release of the S2 family, as the engine asks for it."""
+"""`Release` of the S2 family."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -37,7 +37,7 @@ class S2Architecture:
 
 
 class S2Release:
-    """A release folder whose sizes and tokenizer are read; see `engine.families.family.Release`."""
+    """A release folder with its sizes and tokenizer loaded; see `engine.families.family.Release`."""
 
     def __init__(self, folder: Path) -> None:
         self.profile = Profile.load(folder)

@@ -12,9 +12,9 @@ REPETITION_WINDOW = 10
 
 
 class RepetitionAwareRules:
-    """A semantic token that is among the last ones is drawn anew with freer options.
+    """Redraws a semantic token with freer options if it is among the recent ones.
 
-    drawn: the semantic tokens of the last frames, `[B, REPETITION_WINDOW]`, -1 for the first frame and before it.
+    drawn: the semantic tokens of the last frames, `[B, REPETITION_WINDOW]`; -1 for the first frame and before it.
     """
 
     draws, candidates = 2, 32

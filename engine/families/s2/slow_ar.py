@@ -1,4 +1,4 @@
-"""The Slow AR: one semantic token per frame, over the conversation so far (Fish Audio S2's `text_model`)."""
+"""The Slow AR: one semantic token per frame, given the conversation so far (Fish Audio S2's `text_model`)."""
 
 import math
 
@@ -15,7 +15,7 @@ class SlowAR(SlowStack):
     """Decoder-only transformer over columns of one token and K codebook values.
 
     Columns are `[B, K + 1, T]` integers: row 0 is a text or semantic token id, rows 1…K are the codes of that frame,
-    read only where row 0 is a semantic token. Only semantic tokens and the end token can be sampled, so logits are
+    used only if row 0 is a semantic token. Only semantic tokens and the end token can be sampled, so logits are
     `[…, S + 1]`: the S semantic tokens in order, then the end token.
     """
 

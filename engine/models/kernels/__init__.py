@@ -1,5 +1,5 @@
-"""Kernels of one frame in Triton, and the run through a stack that is made of them. Import needs Triton.
+"""Triton kernels of one frame. Import needs Triton; `engine.models.fused` uses them.
 
-Each has a plain twin in `engine.models`, against which it is tested in Triton's interpreter on a CPU, and checked on
+Each has a plain twin in `engine.models`. It is tested against its twin in Triton's interpreter on a CPU, and checked on
 the device when a model is loaded.
 """

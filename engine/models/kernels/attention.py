@@ -1,4 +1,4 @@
-"""Attention of one new position in each row: what comes before it in one kernel, and attention over exact lengths."""
+"""Attention of one new position in each row: its preparation in one kernel, and attention over exact lengths."""
 
 import math
 
@@ -95,7 +95,7 @@ def attend_rows(queries: Tensor, cache: Tensor, lengths: Tensor) -> Tensor:
     cache: of one layer, `[2, N, H_kv, positions, d]`; row i attends to slot i. lengths: int64 `[B]`, 1 or more.
 
     Splits of `SPLIT` positions are read by programs of their own and joined by a second kernel; a short cache needs one
-    split and no second kernel. A program behind a row's end reads nothing. The twin is `attend` over that length.
+    split and no second kernel. A program past a row's end reads nothing. The twin is `attend` over that length.
     """
     (rows, heads, width), (_, _, groups, positions, _) = queries.shape, cache.shape
     split = min(SPLIT, max(_STEP, triton.next_power_of_2(positions)))
@@ -134,7 +134,7 @@ def _attend(
         most = tl.full((SHARED_BLOCK,), -float("inf"), tl.float32)
         mass = tl.zeros((SHARED_BLOCK,), tl.float32)
         total = tl.zeros((SHARED_BLOCK, BLOCK), tl.float32)
-        for step in range(SPLIT // STEP):  # a step behind the end loads nothing
+        for step in range(SPLIT // STEP):  # a step past the end loads nothing
             position = begin + step * STEP + tl.arange(0, STEP)
             seen = (position < end)[:, None] & (column < WIDTH)[None, :]
             source = base + position[:, None] * position_stride + column[None, :]

@@ -1,4 +1,4 @@
-"""Products of few rows with a weight of 8 bits that is never widened in memory."""
+"""Products of few rows with an 8-bit weight that is never widened in memory."""
 
 import torch
 import triton
@@ -6,7 +6,7 @@ import triton.language as tl
 from torch import Tensor
 
 MOST_ROWS = 64
-# Up to so many rows are multiplied one by one, more of them side by side by matrix units.
+# Up to this many rows are multiplied one by one, more of them together by matrix units.
 _SINGLE_ROWS = 8
 _OUTPUTS, _COLUMNS, _DOT_COLUMNS = 16, 256, 128
 _LEAST_ROWS = 16  # of a product of matrices
@@ -16,8 +16,8 @@ def narrow_product(x: Tensor, weight: Tensor, scale: Tensor, bias: Tensor | None
     """Multiply x `[B, D]`, B at most `MOST_ROWS`, by a weight `[E, D]` in int8 or float8_e4m3fn → `[B, E]`.
 
     scale: `[E, G]`, one for each D / G columns of a row; G is 1, or D / G a power of two, 16 or more. The sum is fp32
-    and scaled before it is rounded. The twin is `F.linear(x, weight * scale)`. One row's result does not depend on the
-    others up to eight rows, nor on their number.
+    and scaled before it is rounded. The twin is `F.linear(x, weight * scale)`. Up to eight rows, a row's result depends
+    neither on the others nor on their number.
     """
     (rows, columns), outputs = x.shape, weight.shape[0]
     groups = scale.shape[1]
@@ -42,7 +42,7 @@ def narrow_product(x: Tensor, weight: Tensor, scale: Tensor, bias: Tensor | None
 
 @triton.jit
 def _widened(entry, FP8: tl.constexpr):
-    """The values of int8, or of the bits of float8_e4m3fn: those of a half whose exponent is 8 too small."""
+    """Widen int8, or the bits of float8_e4m3fn, to fp32. The latter are a half with an exponent that is 8 too small."""
     if FP8:
         bits = entry.to(tl.int32)
         half = (((bits & 0x80) << 8) | ((bits & 0x7F) << 7)).to(tl.uint16)

@@ -16,7 +16,7 @@ _FREER_TOP_P = tl.constexpr(plain.REPETITION_TOP_P)
 
 
 def gumbel_noise(keys: Tensor, frames: Tensor, draws: int, candidates: int) -> Tensor:
-    """Return noise `[B, draws, candidates]` fp32. The twin is `engine.models.sampling.gumbel_noise`, its arguments."""
+    """Return noise `[B, draws, candidates]` fp32. The twin, with the same arguments, is in `engine.models.sampling`."""
     out = torch.empty(len(keys), draws, candidates, device=keys.device)
     _noise[(len(keys), draws)](
         keys, frames, out, DRAWS=draws, CANDIDATES=candidates, BLOCK=triton.next_power_of_2(candidates)
@@ -40,7 +40,7 @@ def _noise(keys, frames, out, DRAWS: tl.constexpr, CANDIDATES: tl.constexpr, BLO
     x = x ^ _shifted(x, 31)
     uniform = (_shifted(x, 41).to(tl.float32) + 0.5) * 1.1920928955078125e-07  # 2^-23
     rest = 1.0 - uniform
-    # A fast logarithm of nearly 1 may be 0 or positive: there its series.
+    # A fast logarithm of nearly 1 may be 0 or positive, so its series is used there.
     series = rest * (1.0 + rest * (0.5 + rest * (0.3333333333333333 + rest * 0.25)))
     waiting = tl.where(rest < 0.01, series, -tl.log(uniform))
     place = (row * DRAWS + draw) * CANDIDATES + rank
@@ -48,9 +48,9 @@ def _noise(keys, frames, out, DRAWS: tl.constexpr, CANDIDATES: tl.constexpr, BLO
 
 
 def draw(logits: Tensor, options: RowOptions, noise: Tensor, recent: Tensor | None = None) -> Tensor:
-    """Draw from logits `[B, V]` → values int64 `[B]`; of equal values that with the lower index ranks first.
+    """Draw from logits `[B, V]` → values int64 `[B]`; of equal logits, the one with the lower index ranks first.
 
-    noise: `[B, C]`; with `recent` `[B, W]` it is `[B, 2, C]`, and a value among the recent ones is drawn anew. The
+    noise: `[B, C]`; with `recent` `[B, W]` it is `[B, 2, C]`, and a value among the recent ones is drawn again. The
     twins are `sample` and `sample_semantic` of `engine.models.sampling`.
     """
     rows, values = logits.shape
@@ -94,7 +94,7 @@ def _draw(
     most = tl.maximum(top_p, _FREER_TOP_P) if REDRAWS else top_p
     rank, mass = 0, 0.0
     best, found, other_best, other_found = -float("inf"), 0, -float("inf"), 0
-    while (rank < last) & (mass <= most):  # none behind is kept
+    while (rank < last) & (mass <= most):  # later values are not kept
         log_prob = tl.max(left, axis=0) - log_sum
         value = tl.argmax(left, axis=0)
         mass += tl.exp(log_prob)

@@ -1,1 +1,1 @@
-"""The model runner: slots, prefix cache, and the ways in which one frame is run, eagerly or from captured graphs."""
+"""The model runner: slots, prefix cache, and the runners of one frame, eager or from captured graphs."""

@@ -1,8 +1,8 @@
 """Graph capture: a function on fixed tensors is captured once and replayed with one call, without its Python.
 
 On a GPU the graphs are CUDA graphs, captured largest first in one pool as in nano-vllm's batch buckets and wrapped as
-in moshi's `CUDAGraphed`. On a CPU they are TorchScript traces: half of the time of a small model's frame is Python's.
-PyTorch calls its tracer deprecated in favour of a compiler, which needs a C++ compiler and minutes; torch's version is
+in moshi's `CUDAGraphed`. On a CPU they are TorchScript traces: Python takes half of the time of a small model's frame.
+PyTorch deprecates its tracer in favour of a compiler that takes minutes and needs a C++ compiler; torch's version is
 pinned, and without the tracer every step runs eagerly.
 """
 
@@ -43,7 +43,7 @@ class GraphCapture(Protocol):
     def capture(self, function: Callable[..., Tensor], *inputs: Tensor) -> Replay:
         """Return a replay of `function(*inputs)` that reads the inputs' current values.
 
-        The function may run during the capture. Its Python runs then and never again.
+        The function may run during the capture; its Python code never runs again.
         """
 
 
@@ -58,7 +58,7 @@ class CudaGraphCapture:
     WARM_UPS = 2  # libraries choose kernels and allocate workspaces on the first calls, which must not be captured
 
     def __init__(self, device: torch.device, *, urgent: bool = False) -> None:
-        """urgent: whether the kernels of the graphs go before those of other streams."""
+        """urgent: whether the graphs' kernels have priority over those of other streams."""
         self._device = device
         self._stream = new_stream(device, urgent=urgent)
         self._pool = torch.cuda.graph_pool_handle()
@@ -88,8 +88,8 @@ class TorchScriptCapture:
     fixed_shapes = False
 
     def __init__(self, *modules: nn.Module) -> None:
-        """modules: what the functions compute with. Their packed weights cannot be constants of a trace, but members of
-        a module that it takes."""
+        """modules: those that the functions use. Their packed weights cannot be constants of a trace; they become
+        members of a module that the trace takes as its first argument."""
         holder = nn.Module()
         for i, weights in enumerate(chain.from_iterable(map(packed_weights, modules))):
             setattr(holder, f"packed{i}", weights)
@@ -98,10 +98,10 @@ class TorchScriptCapture:
             self._holder: Any = torch.jit.script(holder)
 
     def capture(self, function: Callable[..., Tensor], *inputs: Tensor) -> Replay:
-        function(*inputs)  # views of weights that the first run keeps become constants of the trace
-        # The parts of `torch.jit.trace`, which itself keeps every traced function and its weights for ever: 45 MB for
-        # every model loaded, of functions and of modules alike. The other public ways either keep Python in the step
-        # (`torch.fx`) or need a C++ compiler (`torch.export` with AOTInductor, `torch.compile`).
+        function(*inputs)  # the first run caches views of weights, which become constants of the trace
+        # The parts of `torch.jit.trace`, which itself never frees a traced function or module and its weights: 45 MB
+        # for every model loaded. The public alternatives either keep Python in the step (`torch.fx`) or need a C++
+        # compiler (`torch.export` with AOTInductor, `torch.compile`).
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about sizes, which are constant on purpose
             graph, _ = torch._C._create_graph_by_tracing(
@@ -122,8 +122,8 @@ class TorchScriptCapture:
 class CapturedGraphs:
     """Captured functions by key.
 
-    A key whose capture fails has no graph; it is not tried again, other keys are. The first failure is logged, and
-    failures show in `state`.
+    A key whose capture fails has no graph and is not tried again. The first failure is logged, and failures show in
+    `state`.
     """
 
     def __init__(self, capture: GraphCapture | None, name: str) -> None:
@@ -133,7 +133,7 @@ class CapturedGraphs:
 
     @property
     def state(self) -> str:
-        """The name, with the number of keys that failed and why; `off` without a capture or a single graph."""
+        """The name, with the number of keys that failed and why; `off` without a capture, or if every key failed."""
         if self._capture is None:
             return "off"
         failed = dict(self._failed)  # another thread may add to it
@@ -150,11 +150,11 @@ class CapturedGraphs:
         return bool(self._failed)
 
     def get(self, key: GraphKey) -> Replay | None:
-        """The replay captured under `key`, if any."""
+        """Return the replay captured under `key`, if any."""
         return self._replays.get(key)
 
     def is_missing(self, key: GraphKey) -> bool:
-        """Whether `key` can be captured and has not been tried."""
+        """Return whether `key` can be captured and has not been tried."""
         return self._capture is not None and key not in self._replays and key not in self._failed
 
     def capture(self, key: GraphKey, function: Callable[..., Tensor], *inputs: Tensor) -> None:
@@ -162,7 +162,7 @@ class CapturedGraphs:
         assert self._capture is not None
         try:
             self._replays[key] = self._capture.capture(function, *inputs)
-        except Exception as error:  # a tracer raises many types
+        except Exception as error:  # tracers raise many types
             if not self._failed:
                 log.warning("Steps of some sizes are not recorded and run more slowly: %s", error)
             self._failed[key] = first_line(error)

@@ -36,7 +36,7 @@ class PendingFrames:
         if result.device.type == "cpu":
             self._result, self._done = result, None
             return
-        # Copied without waiting: the host can start the next step before it reads this one.
+        # Copied asynchronously: the host can start the next step before it reads this one.
         self._result = torch.empty(result.shape, dtype=result.dtype, pin_memory=True)
         self._result.copy_(result, non_blocking=True)
         self._done = torch.cuda.Event()  # type: ignore[no-untyped-call]
@@ -53,9 +53,9 @@ class PendingFrames:
 class ModelRunner:
     """A model and its slots.
 
-    residual_size: entries of a residual codebook. capture, mode: captures the whole frame or the Fast AR alone as
-    graphs; with `off` every step runs eagerly. deterministic: whether every slot's frame is computed alone, with the
-    Fast AR alone captured, so that requests draw the same codes in any company on any device.
+    residual_size: entries of a residual codebook. capture, mode: capture the whole frame or only the Fast AR as graphs;
+    with `off` every step runs eagerly. deterministic: whether every slot's frame is computed alone, with only the Fast
+    AR captured, so that a request's codes do not depend on other requests, on any device.
     """
 
     def __init__(
@@ -111,12 +111,12 @@ class ModelRunner:
         return self._steps.graph_state
 
     def stream(self) -> torch.cuda.StreamContext | nullcontext[None]:
-        """A block in which frames are made on a stream of their own, before other work of a GPU."""
+        """Return a context that runs frames on their own stream, before other work of a GPU."""
         return own_stream(self._slots.device, urgent=True)
 
     @torch.inference_mode()
     def capture_next(self) -> bool:
-        """Capture one of the graphs of the mode; False when none is missing.
+        """Capture one missing graph. Returns False when none is missing.
 
         A failure shows in `graph_state`; steps then run eagerly.
         """
@@ -142,11 +142,11 @@ class ModelRunner:
 
     @property
     def prefills_alone(self) -> bool:
-        """Whether prompts gain nothing, or lose exactness, when several are read together."""
+        """Whether each prompt is prefilled alone, because batching gains nothing or loses exactness."""
         return self._slots.alone
 
     def unread(self, slot: int) -> int:
-        """Share of the budget that the next piece of the slot's prompt takes, in positions; 0 for a whole prompt."""
+        """Return the budget that the next piece of the slot's prompt takes, in positions; 0 when it is complete."""
         piece = self._slots.next_piece(slot)
         return self.prefill_budget if piece.spoken else piece.length
 
@@ -157,12 +157,12 @@ class ModelRunner:
 
     @torch.inference_mode()
     def keep(self, slot: int, codes: NDArray[np.int64]) -> None:
-        """Note that the slot has spoken `codes` `[K, T]` to their end, so that the next turn goes on from there."""
+        """Record that the slot has spoken all of `codes` `[K, T]`, so that the next turn continues from there."""
         self._slots.keep(slot, torch.from_numpy(codes))
 
     @torch.inference_mode()
     def set_aside(self, slot: int) -> None:
-        """Keep what an open request has spoken in a slot that is given to another."""
+        """Keep the spoken turns of an open request whose slot is given to another one."""
         self._slots.set_aside(slot)
 
     @torch.inference_mode()

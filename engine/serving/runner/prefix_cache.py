@@ -1,8 +1,8 @@
-"""Cache of the keys and values of prompt prefixes: a voice that was spoken with before needs no prefill.
+"""Cache of the keys and values of prompt prefixes: a voice used before needs no prefill.
 
 Prefixes are looked up by content, the columns themselves, so a replaced voice never matches. Entries that the device
-budget evicts move to host memory; entries that the host budget evicts are dropped. Beside voices it holds what requests
-have spoken whose slot was given to another one before their next turn.
+budget evicts move to host memory; entries that the host budget evicts are dropped. Besides voices, the cache holds the
+spoken turns of requests whose slot was given to another request before their next turn.
 """
 
 import hashlib
@@ -31,7 +31,7 @@ class PrefixCache:
         return self._on_device.nbytes, self._on_host.nbytes
 
     def get(self, columns: Tensor) -> Tensor | None:
-        """Keys and values of the prefix `columns` `[rows, T]`, on the device; None when not cached."""
+        """Return the keys and values of the prefix `columns` `[rows, T]`, on the device; None when not cached."""
         key = _key(columns)
         if (prefix := self._on_device.get(key)) is not None:
             return prefix
@@ -46,17 +46,17 @@ class PrefixCache:
         self._put_on_device(_key(columns), prefix)
 
     def drop(self, columns: Tensor) -> None:
-        """Drop the prefix `columns` `[rows, T]`, and what was spoken behind it."""
+        """Drop the prefix `columns` `[rows, T]`, and spoken turns set aside with it."""
         key = _key(columns)
         for tier in (self._on_device, self._on_host):
             tier.drop_keys(lambda other: other.startswith(key))
 
     def set_aside(self, prompt: Prompt, prefix: Tensor) -> None:
-        """Cache the keys and values of a prompt to the end of its last spoken columns, until they are taken."""
+        """Cache the keys and values of a prompt up to the end of its last spoken columns, until `take_aside`."""
         self._put_on_device(_spoken_key(prompt), prefix)
 
     def take_aside(self, prompt: Prompt) -> Tensor | None:
-        """Remove and return what was set aside of a prompt with the same spoken columns; None when not cached."""
+        """Remove and return the entry for the prompt's spoken columns, from either tier; None when not cached."""
         key = _spoken_key(prompt)
         found = self._on_device.pop(key)
         return found if found is not None else self._on_host.pop(key)
@@ -72,7 +72,7 @@ class PrefixCache:
 
 
 def _spoken_key(prompt: Prompt) -> bytes:
-    """The key of a prompt's shared prefix, and one of what follows to the end of its last spoken columns."""
+    """Return the key of a prompt's shared prefix, then one of the columns after it up to the last spoken ones."""
     end = prompt.spoken[-1][1]
     behind = _key(prompt.columns[:, prompt.shared : end])
     return _key(prompt.columns[:, : prompt.shared]) + behind + repr(prompt.spoken).encode()

@@ -17,19 +17,19 @@ from engine.models.sampling import SamplingOptions
 from engine.models.stacks import SlowStack
 from engine.serving.runner.prefix_cache import PrefixCache
 
-# Positions of a prefill chunk, and of a step of all prompts together, on a CPU and on GPUs. Chunks end at multiples of
-# it, with the shared prefix and around spoken columns, whatever was reused and whatever other slots do: one prompt is
-# always computed in the same shapes, so its keys and values are the same to the last bit.
+# Positions of a prefill chunk, and of one step over all prompts, on a CPU and on GPUs. Chunks end at multiples of it,
+# with the shared prefix, and before and after spoken columns, regardless of what was reused and of other slots. A
+# prompt is thus always computed in the same shapes, and its keys and values are bit-identical.
 PREFILL_CHUNK, GPU_PREFILL_CHUNK = 128, 512
 # Sizes that the positions of a step are padded to on GPUs.
 PADDED_SIZES = (16, 32, 64, 128, 256, GPU_PREFILL_CHUNK)
-# Spoken columns that are computed again in a step, as long as a chunk takes.
+# Spoken columns that are recomputed in one step: they take about as long as a chunk.
 _SPOKEN_CHUNK = 16
 
 
 @dataclass(frozen=True)
 class Piece:
-    """The next positions of a slot's prompt, from `start` to `end`. spoken: whether they entered one by one."""
+    """The next positions of a slot's prompt, from `start` to `end`. spoken: whether they are computed one by one."""
 
     slot: int
     start: int
@@ -53,7 +53,7 @@ class SlotPool:
     """`count` slots of `positions` positions each, for one model.
 
     state: decoding state between two frames; row i is slot i. chunk: most positions of a prefill step.
-    alone: whether each prompt is computed alone, so that it has the same keys and values in any company.
+    alone: whether each prompt is computed alone, so that its keys and values do not depend on other prompts.
     """
 
     def __init__(
@@ -68,8 +68,8 @@ class SlotPool:
     ) -> None:
         """
         padded: whether the positions of a step are padded to few sizes, for which a GPU's libraries have plans.
-        exact: whether a request draws the same codes in any company: spoken columns that are not in the cache any more
-            are computed one by one, as they were when they were spoken.
+        exact: whether a request's codes do not depend on other requests: spoken columns that are no longer cached are
+            then recomputed one by one, as when they were spoken.
         """
         self._slow, self._prefixes, self._padded, self._exact = slow, prefixes, padded, exact
         self.chunk, self.alone = GPU_PREFILL_CHUNK if padded else PREFILL_CHUNK, exact or not padded
@@ -85,15 +85,15 @@ class SlotPool:
         self._next_position, self._top_k = [0] * count, [1] * count
 
     def next_position(self, slot: int) -> int:
-        """The position that the slot's next frame takes."""
+        """Return the position that the slot's next frame takes."""
         return self._next_position[slot]
 
     def top_k(self, slot: int) -> int:
-        """The slot's top-k sampling option."""
+        """Return the slot's top-k sampling option."""
         return self._top_k[slot]
 
     def advance(self, slot: int) -> None:
-        """Move the slot to its next position, after a frame of it has been started."""
+        """Move the slot to its next position, after its frame has been started."""
         self._next_position[slot] += 1
 
     def begin(self, slot: int, prompt: Prompt, options: SamplingOptions, key: int) -> int:
@@ -119,22 +119,22 @@ class SlotPool:
         return reused
 
     def keep(self, slot: int, codes: Tensor) -> None:
-        """Note that the slot has spoken `codes` `[K, T]` to their end: a prompt that goes on from there reuses them."""
+        """Record that the slot has spoken all of `codes` `[K, T]`: a prompt that continues from there reuses them."""
         if self._slow.trailing:
-            return  # text has entered with the frames, which no later prompt repeats
+            return  # later prompts do not repeat the text that entered with the frames
         held = self._prompts[slot].prompt
         columns = torch.cat((held.columns, self._slow.next_column(codes.T, None).T), dim=1)
         spoken = (*held.spoken, (held.columns.shape[1] - 1, columns.shape[1]))
         self._prompts[slot] = _SlotPrompt(replace(held, columns=columns, spoken=spoken), columns.shape[1])
 
     def set_aside(self, slot: int) -> None:
-        """Cache what an open request has spoken in a slot that another one gets, where it must not be read again."""
+        """Cache an open request's spoken turns before its slot goes to another one. Only if `exact`."""
         held = self._prompts[slot]
         if self._exact and held.prompt.spoken and (end := held.prompt.spoken[-1][1]) <= held.filled:
             self._prefixes.set_aside(held.prompt, self.cache.copy_out(slot, end))
 
     def next_piece(self, slot: int) -> Piece:
-        """The next positions of the slot's prompt to be computed, at most `chunk`; none when it is complete."""
+        """Return the next positions of the slot's prompt to compute, at most `chunk`; none when it is complete."""
         held = self._prompts[slot]
         start, last = held.filled, held.prompt.columns.shape[1] - 1  # the last is the input of the first frame
         if start >= last:
@@ -158,7 +158,7 @@ class SlotPool:
         return [piece.slot for piece in pieces if self.next_piece(piece.slot).length == 0]
 
     def _read(self, pieces: Sequence[Piece]) -> None:
-        """Compute pieces side by side."""
+        """Compute pieces in one run, side by side."""
         embedded = []
         for piece in pieces:
             prompt = self._prompts[piece.slot].prompt
@@ -174,9 +174,9 @@ class SlotPool:
         self._slow.run(F.pad(x, (0, 0, 0, size - x.shape[1])), PackedView(self.cache, parts))
 
     def _speak_again(self, piece: Piece) -> None:
-        """Compute spoken columns as the frames did, each as a row of its own."""
+        """Compute spoken columns as their frames did, each as a separate row."""
         columns = self._prompts[piece.slot].prompt.columns[:, piece.start : piece.end].T[:, :, None].to(self.device)
-        # In a batch where rows do not depend on each other: those before have written their keys and values.
+        # In one batch if rows do not affect each other: each row attends after earlier ones have written theirs.
         rows = len(columns) if self._slow.is_batch_invariant else 1
         for at in range(0, len(columns), rows):
             positions = range(piece.start + at, piece.start + min(at + rows, len(columns)))
@@ -184,8 +184,8 @@ class SlotPool:
             self._slow.run(self._slow.embed(columns[at : at + rows]), view)
 
     def forget(self, prefix: Prompt, free: Iterable[int]) -> None:
-        """Drop the keys and values of prompts that begin with `prefix`, all of which is shared, from the prefix cache
-        and from the slots `free`, which are not in use."""
+        """Drop the keys and values of prompts that begin with `prefix`, all of it shared, from the prefix cache and
+        from the unused slots `free`."""
         self._prefixes.drop(prefix.columns[:, : prefix.shared])
         for slot in free:
             if self._prompts[slot].filled and self._begins_with(slot, prefix.columns):
@@ -197,7 +197,7 @@ class SlotPool:
         return torch.equal(held[:, : columns.shape[1]], columns)
 
     def _reuse(self, slot: int, prompt: Prompt) -> int:
-        """Fill the slot with the known beginning of the prompt, in the pieces of its prefill. Returns its length."""
+        """Fill the slot with the cached beginning of the prompt, in whole pieces of its prefill. Returns its length."""
         shared, own = min(prompt.shared, prompt.columns.shape[1] - 1), self._own(slot, prompt)
         if self._exact and prompt.spoken and own < prompt.spoken[-1][1]:
             aside = self._prefixes.take_aside(prompt)
@@ -213,14 +213,14 @@ class SlotPool:
         return shared
 
     def _own(self, slot: int, prompt: Prompt) -> int:
-        """Length of the prompt's beginning that the slot holds, computed in the same pieces."""
+        """Return the length of the prompt's beginning that the slot holds, computed in the same pieces."""
         held, common, reused = self._prompts[slot].prompt, self._common_prefix(slot, prompt.columns), 0
         while reused < common:
             end, spoken = self._piece(prompt, reused)
             other, also_spoken = self._piece(held, reused)
             if spoken != also_spoken:
                 break
-            if spoken:  # each column is a piece of its own
+            if spoken:  # each column is its own piece
                 end = other = min(end, other, common)
             if end != other or end > common:
                 break
@@ -228,9 +228,9 @@ class SlotPool:
         return reused
 
     def _piece(self, prompt: Prompt, start: int) -> tuple[int, bool]:
-        """The end of the piece that begins at `start`, and whether it is of spoken columns.
+        """Return the end of the piece that begins at `start`, and whether it is of spoken columns.
 
-        A chunk ends with the next multiple, the shared prefix, before spoken columns, or with the prompt.
+        A chunk ends at the next multiple of `chunk`, with the shared prefix, before spoken columns, or with the prompt.
         """
         end = min(start // self.chunk * self.chunk + self.chunk, prompt.columns.shape[1] - 1)
         if start < prompt.shared:
@@ -241,7 +241,7 @@ class SlotPool:
         return min(last, start + _SPOKEN_CHUNK if self._exact else end), True
 
     def _common_prefix(self, slot: int, columns: Tensor) -> int:
-        """Length of the common prefix of what the slot holds and `columns`, but for the last one."""
+        """Return the length of the common prefix of the slot's columns and `columns`, without the last one."""
         held = self._prompts[slot]
         longest = min(held.filled, columns.shape[1] - 1)
         same = (held.prompt.columns[:, :longest] == columns[:, :longest]).all(0)

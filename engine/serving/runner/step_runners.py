@@ -26,7 +26,7 @@ class EagerStepRunner:
     """Runs as many rows as there are active slots; each row attends to exactly the positions in use.
 
     With a capture, the Fast AR, whose shapes are constant, is replayed from graphs: one for every number of rows on a
-    CPU, for powers of two on a GPU, captured ahead or on first use.
+    CPU, for powers of two on a GPU, captured in advance or on first use.
     """
 
     def __init__(
@@ -36,7 +36,7 @@ class EagerStepRunner:
         self._frame, self._slots = frame, slots
         self._graphs = CapturedGraphs(capture, "fast")
         self._inputs: dict[GraphKey, tuple[Tensor, ...]] = {}  # input buffers of the captured Fast ARs
-        # The time of a step grows with its rows on a CPU, and hardly on a GPU.
+        # The time of a step grows with its rows on a CPU, but hardly on a GPU.
         most = rows or slots.count
         self._batches = list(range(1, most + 1)) if slots.device.type == "cpu" else _powers(1, most)
 
@@ -64,11 +64,11 @@ class EagerStepRunner:
         return torch.cat((semantic[:, None], codes), dim=1), range(len(slots))
 
     def capture_next(self) -> bool:
-        """Capture one of the missing graphs of usual top-k options; False when none is missing."""
+        """Capture one missing graph for the usual top-k options. Returns False when none is missing."""
         return any(self._capture((count, self._frame.candidates)) for count in self._batches)
 
     def _capture(self, key: GraphKey) -> bool:
-        """Capture `key` if it is worth a graph and has none. Returns whether it tried."""
+        """Capture `key` if it is for the usual top-k options and has no graph. Returns whether it tried."""
         wanted = key[1] == self._frame.candidates and self._graphs.is_missing(key)
         if wanted:
             self._inputs[key] = self._inputs_for(*key)
@@ -128,7 +128,7 @@ class TracedStepRunner:
         return replay(), range(len(slots))
 
     def capture_next(self) -> bool:
-        """Trace the frame of one more number of rows; False when none is missing."""
+        """Trace the frame for one missing number of rows. Returns False when none is missing."""
         return any(self._capture((count, self._frame.candidates)) for count in range(1, self._slots.count + 1))
 
     def _capture(self, key: GraphKey) -> bool:
@@ -158,8 +158,8 @@ class TracedStepRunner:
 class StaticStepRunner:
     """Runs the first slots, a power of two of them, all attending to the same masked span of positions. For GPUs.
 
-    With a capture, the whole frame is a graph for every number of rows and every span, captured ahead or on first use;
-    a replay is several times faster.
+    With a capture, the whole frame is a graph for every number of rows and every span, captured in advance or on first
+    use; a replay is several times faster.
     """
 
     def __init__(self, frame: FrameStep, slots: SlotPool, capture: GraphCapture | None) -> None:
@@ -185,8 +185,8 @@ class StaticStepRunner:
         return replay() if replay else self._step(*key), slots
 
     def capture_next(self) -> bool:
-        """Capture one of all sizes, the largest first, so that the others fit into its memory; False when none is
-        missing."""
+        """Capture one missing size, the largest first, so that the others fit into its memory. Returns False when none
+        is missing."""
         return any(map(self._capture, product(reversed(self._batches), reversed(self._spans))))
 
     def _capture(self, key: GraphKey) -> bool:
@@ -221,9 +221,9 @@ class StaticStepRunner:
 
 
 class SingleStepRunner:
-    """Runs one slot after the other, each as if it were alone: what it draws does not depend on the others.
+    """Runs one slot after the other, so that the codes of one do not depend on the others.
 
-    Products of one row and of several take different kernels on a GPU, which round differently.
+    On a GPU, products of one row and of several take different kernels, which round differently.
     """
 
     def __init__(self, frame: FrameStep, slots: SlotPool, capture: GraphCapture | None) -> None:
@@ -242,7 +242,7 @@ class SingleStepRunner:
 
 
 def _powers(least: int, most: int) -> list[int]:
-    """`least`, its doubles below `most`, and `most` itself."""
+    """Return `least`, its doublings below `most`, and `most` itself."""
     found = []
     while least < most:
         found.append(least)

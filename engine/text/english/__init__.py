@@ -1,1 +1,1 @@
-"""English text: numbers and abbreviations as words, and words as phones."""
+"""English text front end: numbers and abbreviations to words, and words to phones."""

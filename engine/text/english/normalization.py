@@ -1,7 +1,7 @@
 """English text normalisation: numbers, money, times, abbreviations, acronyms and signs written out as words.
 
-The small English model reads phones only, so all text is first spelled as words. `spoken` returns lower-case words,
-upper-case single letters (named, as in "U S A"), one of `, . ? !` for punctuation, and nothing else.
+The small English model takes phones only, so all text is first written out as words. `spoken` returns lower-case
+words, single upper-case letters (spelled, as in "U S A") and one of `, . ? !` for punctuation.
 """
 
 import re
@@ -10,9 +10,9 @@ from collections.abc import Callable, Container
 
 from engine.text.marks import compose
 
-PUNCTUATION = ",.!?"  # weakest first: of several in a row the strongest is kept
+PUNCTUATION = ",.!?"  # weakest first; of several in a row the strongest is kept
 
-# Marks a word whose letters are named; a private-use character, which normalised text never has.
+# Marks a word to be spelled; a private-use character, which normalised text never contains.
 _SPELL = "\ue000"
 
 _ONES = [
@@ -29,7 +29,7 @@ _ORDINALS = {
 
 
 def cardinal(number: int) -> str:
-    """Return the words of a whole number: 1234 -> "one thousand two hundred thirty four"."""
+    """Spell out a whole number: 1234 -> "one thousand two hundred thirty four"."""
     if number < 0:
         return f"minus {cardinal(-number)}"
     if number < 20:
@@ -42,7 +42,7 @@ def cardinal(number: int) -> str:
 
 
 def ordinal(number: int) -> str:
-    """Return the ordinal of a whole number: 21 -> "twenty first"."""
+    """Spell out the ordinal of a whole number: 21 -> "twenty first"."""
     head, _, last = cardinal(number).rpartition(" ")
     regular = f"{last[:-1]}ieth" if last.endswith("y") else f"{last}th"
     return f"{head} {_ORDINALS.get(last, regular)}".strip()
@@ -64,7 +64,7 @@ def digits(text: str) -> str:
 
 
 def number(text: str) -> str:
-    """Read a number, with or without thousands commas and decimals, as words."""
+    """Spell out a number, with or without thousands separators and decimals."""
     whole, _, fraction = text.replace(",", "").partition(".")
     by_digits = len(whole) > _MOST_DIGITS or (len(whole) > 1 and whole[0] == "0")
     spoken_whole = digits(whole) if by_digits else cardinal(int(whole))
@@ -98,7 +98,7 @@ _ABBREVIATIONS = {
     "feb": "february", "apr": "april", "aug": "august", "sept": "september", "oct": "october",
     "nov": "november", "dec": "december", "tel": "telephone", "fig": "figure", "vol": "volume",
 }  # fmt: skip
-# Short only with a capital and something after it: "Col. Brown", not "He ate a fig."
+# Abbreviations only with a capital and text after them: "Col. Brown", not "He ate a fig."
 _BEFORE_NAMES = {"gen", "col", "rev", "sen", "mt", "lt", "fig", "vol", "tel", "jan", "apr", "dec"}
 _SIGNS = {
     "&": "and", "@": "at", "%": "percent", "+": "plus", "=": "equals", "#": "number", "/": "slash",
@@ -135,11 +135,11 @@ def _money(match: re.Match[str]) -> str:
 _TEXT_ENDS = re.compile(r"\s*+\Z")
 _NAME = re.compile(r"\s*+[A-Z]")
 _NAME_BEFORE = re.compile(r"[^.!?\s]\s+[A-Z][a-z]+\s+$")
-_REACH = 60  # characters before an abbreviation that are searched for a name
+_REACH = 60  # characters searched for a name before an abbreviation
 
 
 def _ends_text(match: re.Match[str]) -> bool:
-    """Whether nothing follows: the full stop of an abbreviation then also ends the sentence."""
+    """Whether the match ends the text, so that the full stop of an abbreviation also ends the sentence."""
     return _TEXT_ENDS.match(match.string, match.end()) is not None
 
 
@@ -172,7 +172,7 @@ def _fraction(match: re.Match[str]) -> str:
 
 
 def _abbreviation(match: re.Match[str]) -> str:
-    """Return an abbreviation's word, with its full stop when that also ends the text."""
+    """Return an abbreviation's word, with the full stop if that also ends the text."""
     word = match[1].lower()
     if word in ("dr", "st"):
         return _doctor_or_street(match, word)
@@ -182,10 +182,10 @@ def _abbreviation(match: re.Match[str]) -> str:
 
 
 def _doctor_or_street(match: re.Match[str], word: str) -> str:
-    """Read "Dr." and "St." before a name as doctor and saint, after one as drive and street."""
+    """Expand "Dr." and "St." to doctor and saint before a name, to drive and street after one."""
     before = match.string[max(match.start() - _REACH, 0) : match.start()]
     name_follows = _NAME.match(match.string, match.end()) is not None
-    # The first word of a sentence is always capitalised, and therefore no evidence.
+    # The first word of a sentence is always capitalised, so it is no evidence of a name.
     name_precedes = _NAME_BEFORE.search(before) is not None
     if name_follows and not name_precedes:
         return {"dr": "Doctor", "st": "Saint"}[word]
@@ -237,30 +237,30 @@ _RULES: tuple[_Rule, ...] = (
 )
 
 _PAUSES = str.maketrans(dict.fromkeys(";:—–()[]{}", ",") | {"…": ".", "‽": "?", "¡": "", "¿": ""})
-_MOST_FOLDED = 6  # characters that one character may decompose to
+_MOST_FOLDED = 6  # maximum characters that one character may decompose to
 _QUOTES = str.maketrans({**dict.fromkeys("’‘ʼ`", "'"), **dict.fromkeys(f'“”"™©®℠{_SPELL}')})
 _TOKEN = re.compile(rf"[A-Za-z]+{_SPELL}|[A-Za-z]+(?:'[A-Za-z]+)*'?|[,.!?]+")
 
 
 def _compatible(sign: str) -> str:
-    """Return the compatible form of a sign. Arabic ligatures of whole sentences stay: they have no English reading."""
+    """Return the compatibility form of a sign. Arabic ligatures of whole sentences stay, having no English reading."""
     folded = unicodedata.normalize("NFKC", sign)
     return folded if len(folded) <= _MOST_FOLDED else sign
 
 
 def fold(text: str) -> str:
-    """Fold compatible forms and accents to plain letters, quotation marks to ' or nothing."""
+    """Fold compatibility forms and accents to plain letters, and quotation marks to ' or nothing."""
     text = compose(text.translate(_QUOTES))
-    kept = {*_SIGNS, "…"}  # their compatible forms lose meaning
+    kept = {*_SIGNS, "…"}  # their compatibility forms lose meaning
     text = "".join(sign if sign in kept else _compatible(sign) for sign in text)
     decomposed = unicodedata.normalize("NFD", text.translate(_LETTERS))
-    # Only Latin letters lose their marks: in other scripts marks change the letter.
+    # Only Latin letters lose their marks; in other scripts marks change the letter.
     latin = re.sub(r"([A-Za-z])[\u0300-\u036f]+", r"\1", decomposed)
     return unicodedata.normalize("NFC", latin)
 
 
 def written_out(text: str) -> str:
-    """Write out every number, abbreviation and sign of folded text in words; other scripts stay unchanged."""
+    """Fold text and write out its numbers, abbreviations and signs as words. Other scripts stay unchanged."""
     text = fold(text)
     for pattern, replace in _RULES:
         text = pattern.sub(replace, text)
@@ -274,12 +274,12 @@ def spoken(text: str, known: Container[str]) -> list[str]:
 
     Args:
         text: English, as written.
-        known: lower-case words that are read as words even in capitals.
+        known: lower-case words that are not spelled even in capitals.
 
     Returns:
-        Lower-case words (a-z and apostrophes), upper-case letters that are named (perhaps with 's: "T V's"), and
-        single marks of `, . ? !`. No two marks follow each other, and none comes first. Other scripts than Latin are
-        left out: see `unspoken`.
+        Lower-case words (a-z and apostrophes), upper-case letters to be spelled (perhaps with 's: "T V's"), and single
+        marks of `, . ? !`. Marks are never adjacent and never come first. Scripts other than Latin are left out; see
+        `unspoken`.
     """
     found = _TOKEN.findall(written_out(text).translate(_PAUSES))
     shouting = _is_shouted([token for token in found if token.isalpha()], known)
@@ -293,7 +293,7 @@ def spoken(text: str, known: Container[str]) -> list[str]:
 
 
 def _is_shouted(words: list[str], known: Container[str]) -> bool:
-    """Whether the text is written in capitals, so that capitals do not mark acronyms."""
+    """Whether the text is in all capitals, so that capitals do not indicate acronyms."""
     capitals = [word for word in words if word.isupper()]
     plain = any(len(word) > 5 or (len(word) > 2 and word.lower() in known) for word in capitals)
     return len(words) > 2 and len(capitals) > len(words) / 2 and plain
@@ -326,9 +326,9 @@ def _add_mark(tokens: list[str], mark: str) -> None:
 
 
 def unspoken(text: str) -> list[str]:
-    """Return the words of `text` with letters, digits or signs without an English reading, in order, each once.
+    """Return the words of `text` that contain letters, digits or signs without an English reading, in order, each once.
 
-    Pictures (emoji), trade marks and punctuation are not words and are skipped.
+    Emoji, trademark signs and punctuation are skipped.
     """
     if not any(map(_may_have_no_reading, set(text))):
         return []
@@ -337,7 +337,7 @@ def unspoken(text: str) -> list[str]:
 
 
 def _may_have_no_reading(sign: str) -> bool:
-    """Whether a sign, taken alone, has a part without a reading."""
+    """Whether a sign on its own has a part without a reading."""
     return any(_has_no_reading(folded) for folded in fold(sign) if folded not in _SIGNS)
 
 

@@ -1,9 +1,9 @@
 """Text front end of the small English model: text -> phones, by lexicon, suffix rules and letter-to-sound table.
 
-The phones are the US English set of Flite (Black and Lenzo, 2001), whose speech the model was trained on, so that
-training and inference agree. The letter-to-sound table aligns letters with phones as Black, Lenzo and Pagel, "Issues in
-building general letter to sound rules" (1998); instead of their trees it has a context table that backs off from three
-letters on either side. `training/speech/lexicon.py` builds the file.
+The phones are the US English set of Flite (Black and Lenzo, 2001), whose speech the model was trained on. The
+letter-to-sound table aligns letters with phones as in Black, Lenzo and Pagel, "Issues in building general letter to
+sound rules" (1998), but uses a context table that backs off from three letters on either side instead of trees.
+`training/speech/lexicon.py` builds the file.
 """
 
 import gzip
@@ -34,13 +34,13 @@ _SIBILANTS = frozenset({"s", "z", "sh", "zh", "ch", "jh"})
 _VOICELESS = frozenset({"f", "k", "p", "s", "sh", "t", "th", "ch"})
 _SPEAKER = re.compile(r"(<\|speaker:\d+\|>)")
 _STYLE = re.compile(r"\[[^\[\]]*\]")
-# A word by its phones, "{{t_ax_m_ey_t_ow}}", perhaps in the possessive.
+# A word given by its phones, "{{t_ax_m_ey_t_ow}}", perhaps with a possessive 's.
 _PHONE = "|".join(PHONES)
 _PHONE_MARK = re.compile(rf"\{{\{{((?:{_PHONE})(?:_(?:{_PHONE}))*)\}}\}}('s)?")
-# ARPAbet as in the CMU dictionary, where an unstressed "AH" is the schwa; its other phones have the names of `PHONES`.
+# ARPAbet as in the CMU dictionary, where an unstressed "AH" is the schwa. All other phones are named as in `PHONES`.
 _ARPABET = {"ah0": "ax", "axr": "er", "ix": "ih"}
 _STRESS = re.compile(r"(?<=[a-z])[0-2]$")
-# Left and right context in letters, from the longest key (7) to the letter alone (1): one length, one
+# Left and right context in letters, from the longest key (7) to the letter alone (1). Each key length belongs to one
 # context.
 CONTEXTS = ((3, 3), (2, 3), (2, 2), (1, 2), (1, 1), (0, 1), (0, 0))
 
@@ -53,9 +53,9 @@ def _is_table(value: object) -> TypeGuard[dict[str, str]]:
 
 
 def parse_arpabet(text: str) -> list[str]:
-    """Return the phones of a word in ARPAbet, such as "T AH0 M EY1 T OW2", without stress, which the model has none of.
+    """Parse a word in ARPAbet, such as "T AH0 M EY1 T OW2", into phones. Stress is dropped, as the model has none.
 
-    Raises InvalidInput for anything else.
+    Raises InvalidInput for an unknown phone.
     """
     phones = []
     for name in text.lower().split():
@@ -68,12 +68,12 @@ def parse_arpabet(text: str) -> list[str]:
 
 
 def phone_mark(phones: Sequence[str]) -> str:
-    """Return the mark that says a word by its phones, of `PHONES`, in a text for `Lexicon`."""
+    """Return the mark that stands for a word with these `PHONES` in a text for `Lexicon`."""
     return f"{{{{{'_'.join(phones)}}}}}"
 
 
 def letter_contexts(word: str, at: int) -> list[str]:
-    """Return keys of the letter-to-sound table for `word[at]`, most specific first; `#` pads the word."""
+    """Return the keys of the letter-to-sound table for `word[at]`, most specific first; `#` pads the word."""
     padded = f"###{word}###"
     here = at + 3
     return [padded[here - left : here + right + 1] for left, right in CONTEXTS]
@@ -92,7 +92,7 @@ class Lexicon:
 
     @classmethod
     def load(cls, path: str | Path) -> "Lexicon":
-        """Read a lexicon file. Raises InvalidConfig when it is damaged or of another version."""
+        """Read a lexicon file. Raises InvalidConfig if it is damaged or of another version."""
         name = Path(path).name
         try:
             packed = read_regular(path, _MAX_PACKED_BYTES)
@@ -117,13 +117,13 @@ class Lexicon:
         """Convert text to tokens separated by spaces.
 
         Args:
-            text: English. `[...]` style tags are dropped, `<|speaker:i|>` stays as a token of its own, and a
-            `phone_mark` is a word of these phones.
+            text: English. `[...]` style tags are dropped, `<|speaker:i|>` is kept as a token, and a `phone_mark` is a
+            word of these phones.
 
         Returns:
-            Tokens of `TOKENS` and speaker tags. `_` stands between words, `, . ? !` where the text pauses;
-            every speaker's turn ends with one of `. ? !`. Empty when there is nothing to say. Words of other
-            scripts are left out: see `unspoken`.
+            Tokens of `TOKENS` and speaker tags. `_` separates words and `, . ? !` mark pauses; every speaker's turn
+            ends with one of `. ? !`. Empty if there is nothing to say. Words of other scripts are left out; see
+            `unspoken`.
         """
         out: list[str] = []
         for piece in _SPEAKER.split(_STYLE.sub(" ", text)):
@@ -142,21 +142,21 @@ class Lexicon:
         return self._spoken(_SPEAKER.sub(" . ", _STYLE.sub(" ", text)))
 
     def _spoken(self, text: str) -> list[str]:
-        """Return words and marks as `normalization.spoken` does; a word given by its phones is those, in braces."""
+        """Return words and marks like `normalization.spoken`. A word given by its phones is returned as `{phones}`."""
         parts = _PHONE_MARK.split(text)  # text, phones, suffix, text, …
         words = normalization.spoken(parts[0], self._words)
         for phones, suffix, following in zip(parts[1::3], parts[2::3], parts[3::3], strict=True):
             known = phones.replace("_", " ")
             words.append(f"{{{_inflect(known, suffix) if suffix else known}}}")
-            words += normalization.spoken(f"a {following}", self._words)[1:]  # "a": a text does not begin with a mark
+            words += normalization.spoken(f"a {following}", self._words)[1:]  # "a" keeps a mark at the beginning
         return words
 
     def unspoken(self, text: str) -> list[str]:
-        """Return the words of `text` that `phones` cannot pronounce and leaves out (`normalization.unspoken`)."""
+        """Return the words of `text` that `phones` leaves out; see `normalization.unspoken`."""
         return normalization.unspoken(_PHONE_MARK.sub(" ", _SPEAKER.sub(" ", _STYLE.sub(" ", text))))
 
     def word(self, word: str) -> str:
-        """Return the phones of one word (lower case, or one upper-case letter, which is named), separated by spaces.
+        """Return the phones of one word (lower case, or one upper-case letter to spell), separated by spaces.
 
         A word in braces is given by its phones.
         """
@@ -167,7 +167,7 @@ class Lexicon:
         return known if known is not None else self._derived(word) or self._sounded_out(word)
 
     def _sounded_out(self, word: str) -> str:
-        """Apply the letter-to-sound table; a word without a vowel in the result (`pdf`) has its letters named."""
+        """Apply the letter-to-sound table. If the result has no vowel (`pdf`), spell the word."""
         phones = self.by_letters(word)
         if not VOWELS.isdisjoint(phones.split()):
             return phones
@@ -183,7 +183,7 @@ class Lexicon:
         return next((self._letters[key] for key in contexts if key in self._letters), "")
 
     def _turn(self, spoken: list[str]) -> list[str]:
-        """Return one speaker's words and marks as tokens, with a final mark."""
+        """Convert one speaker's words and marks to tokens, with a final mark."""
         if not spoken:
             return []
         last = spoken[-1]
@@ -199,13 +199,13 @@ class Lexicon:
         return out
 
     def _in_context(self, word: str, following: str) -> str:
-        """Return the phones of a word in context: only `the` before a vowel differs, as in Flite."""
+        """Return the phones of a word in context. Only `the` depends on it: it differs before a vowel, as in Flite."""
         if word == "the" and following not in MARKS:
             return "dh iy" if self.word(following).partition(" ")[0] in VOWELS else "dh ax"
         return self.word(word)
 
     def _derived(self, word: str) -> str | None:
-        """Return the phones of an inflected form of a known word, or None."""
+        """Return the phones of a word if it is an inflected form of a known one, else None."""
         for suffix, stems in _SUFFIXES:
             base = word.removesuffix(suffix)
             if base != word and len(base) > (1 if suffix.isalpha() else 0):
@@ -249,7 +249,7 @@ def _inflect(stem: str, suffix: str) -> str:
 
 
 def _without_doubles(phones: str) -> str:
-    """Remove doubled phones, which doubled letters may produce: English words have none."""
+    """Remove repeated phones, which doubled letters may produce; English words have none."""
     out: list[str] = []
     for phone in phones.split():
         if not out or out[-1] != phone:

@@ -1,4 +1,4 @@
-"""Generations, scripts, and what owners want kept. Comes after 0002."""
+"""Generations, scripts and owners' settings. Comes after 0002."""
 
 import sqlalchemy as sa
 from alembic import op

@@ -12,5 +12,5 @@ depends_on = None
 def upgrade() -> None:
     op.add_column("voices", sa.Column("tags", sa.Text(), server_default="", nullable=False))
     op.add_column("voices", sa.Column("set_aside", sa.DateTime(timezone=True), nullable=True))
-    # Searches look into the language as well from now on.
+    # From now on searches cover the language as well.
     op.execute("UPDATE voices SET search_key = search_key || '\n' || lower(language)")

@@ -1,4 +1,4 @@
-"""What is deleted leaves no bytes: sound and transcripts in pages of their own, and what is to be overwritten.
+"""Erasure of deleted data: sound and transcripts in separate pages, and pending erasures.
 
 Comes after 0005.
 """
@@ -21,7 +21,7 @@ def upgrade() -> None:
         sa.Column("free_pages", sa.Boolean(), nullable=False),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_erasures")),
     )
-    # Whoever used an earlier version has bytes to be overwritten.
+    # A database used with an earlier version contains bytes to be overwritten.
     used = "EXISTS (SELECT 1 FROM voices) OR EXISTS (SELECT 1 FROM generations) OR EXISTS (SELECT 1 FROM scripts)"
     op.execute(
         "INSERT INTO erasures (id, requested, finished, free_pages)"
@@ -70,7 +70,7 @@ def _copy_audio() -> None:
 
 
 def _move(table: str, columns: str) -> None:
-    """Row by row: a row takes the pages that the one before left, so that the file does not grow to twice its size."""
+    """Move rows one by one: each takes the pages that the last one freed, so the file does not double in size."""
     connection = op.get_bind()
     rows = connection.exec_driver_sql(f"SELECT rowid FROM {table} ORDER BY rowid").scalars().all()
     for row in rows:

@@ -1,4 +1,4 @@
-"""Keys of programs that call the server. Comes after 0006."""
+"""API keys. Comes after 0006."""
 
 import sqlalchemy as sa
 from alembic import op

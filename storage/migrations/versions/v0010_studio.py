@@ -1,4 +1,4 @@
-"""Favourite voices, and how words are pronounced. Comes after 0009."""
+"""Favourite voices and pronunciations. Comes after 0009."""
 
 import sqlalchemy as sa
 from alembic import op

@@ -14,5 +14,5 @@ def upgrade() -> None:
     op.add_column("script_cards", sa.Column("ends_paragraph", sa.Boolean(), server_default=sa.false(), nullable=False))
     op.add_column("script_cards", sa.Column("speed", sa.Double(), server_default="1", nullable=False))
     op.add_column("script_cards", sa.Column("chapter", sa.String(length=200), nullable=True))
-    # Paragraphs had this pause so far.
+    # Until now, paragraphs ended with this pause.
     op.execute("UPDATE script_cards SET ends_paragraph = (pause = 0.6)")

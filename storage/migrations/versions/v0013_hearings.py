@@ -1,4 +1,4 @@
-"""What a recogniser heard of takes, and settings of the server. Comes after 0012."""
+"""Recogniser transcripts of takes, and settings of the server. Comes after 0012."""
 
 import sqlalchemy as sa
 from alembic import op

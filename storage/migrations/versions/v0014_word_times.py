@@ -1,4 +1,4 @@
-"""When the words of generations are spoken. Comes after 0013."""
+"""Word times of generations. Comes after 0013."""
 
 import sqlalchemy as sa
 from alembic import op

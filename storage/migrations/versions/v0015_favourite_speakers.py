@@ -1,4 +1,4 @@
-"""Favourite voices of models' own. Comes after 0014."""
+"""Favourites among models' own voices. Comes after 0014."""
 
 import sqlalchemy as sa
 from alembic import op

@@ -1,1 +1,1 @@
-"""Queries of voices, and of what belongs to them."""
+"""Queries of voices and related data."""

@@ -1,4 +1,4 @@
-"""Favourite voices: queries and changes within the caller's session. Saved voices and models' own have a table each."""
+"""Favourite voices: queries and changes within the caller's session. Models' own voices have a separate table."""
 
 from __future__ import annotations
 

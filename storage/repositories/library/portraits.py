@@ -16,12 +16,12 @@ def of_owner(*, session: Session, owner: str) -> dict[str, bytes]:
 
 
 def of_voice(*, session: Session, voice_id: str) -> bytes:
-    """Return a voice's picture; empty where it has none."""
+    """Return a voice's picture; empty if it has none."""
     return session.scalar(select(PortraitRow.picture).where(PortraitRow.voice_id == voice_id)) or b""
 
 
 def put(*, session: Session, voice_id: str, picture: bytes) -> None:
-    """Set a voice's picture in place of any other; none where it is empty."""
+    """Replace a voice's picture; an empty one removes it."""
     session.execute(delete(PortraitRow).where(PortraitRow.voice_id == voice_id))
     if picture:
         session.add(PortraitRow(voice_id=voice_id, picture=picture))

@@ -39,7 +39,7 @@ def is_shared(*, session: Session, samples: Sequence[Sample]) -> bool:
 def share(*, session: Session, samples: Sequence[Sample]) -> bool:
     """Make these the shared voices; voices that stay keep the codes of other codecs.
 
-    Returns whether anything changed. Raises NameTaken when two of them have one name.
+    Returns whether anything changed. Raises NameTaken if two of them have the same name.
     """
     wanted = {sample.id: sample for sample in samples}
     before = _shared_ids(session)

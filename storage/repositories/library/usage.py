@@ -33,7 +33,7 @@ class VoiceUse:
 
 @dataclass(frozen=True)
 class StorageUse:
-    """Bytes that an owner's data take: clips, codes and consents of voices, sound of generations."""
+    """Bytes of an owner's data. voices: clips, codes, pictures and consents. generations: sound."""
 
     voices: int
     generations: int
@@ -48,7 +48,7 @@ class StorageUse:
 class Holdings:
     """Counts of an owner's data. voices: without shared ones. history: entries; starred: those with a star.
 
-    takes: of scripts, in the history or not.
+    takes: of scripts, whether in the history or not.
     """
 
     voices: int

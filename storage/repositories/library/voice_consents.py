@@ -17,7 +17,7 @@ from storage.validation import is_id, new_id
 
 @dataclass(frozen=True)
 class ConsentRecord:
-    """A recorded consent without its recording. name: a label, as a rule the speaker's name."""
+    """A recorded consent without its recording. name: a label, usually the speaker's name."""
 
     id: str
     created: datetime  # aware, UTC
@@ -28,7 +28,7 @@ class ConsentRecord:
 def create(
     *, session: Session, name: str, language: str, recording: StoredSound, owner: str, now: datetime
 ) -> ConsentRecord:
-    """Store a recording of someone who agrees."""
+    """Store a recorded consent."""
     row = VoiceConsentRow(id=new_id(), owner=owner, created=now, name=name, language=language)
     session.add(row)
     session.flush()
@@ -39,7 +39,7 @@ def create(
 
 
 def records(*, session: Session, owner: str, after: str | None = None) -> list[ConsentRecord]:
-    """Return an owner's consents, the latest first; those that follow the id `after`. Raises ConsentNotFound for it."""
+    """Return an owner's consents, newest first. after: an id to start after; raises ConsentNotFound if unknown."""
     latest = select(VoiceConsentRow).where(VoiceConsentRow.owner == owner)
     if after is not None:
         last, created = _row(session, after, owner), VoiceConsentRow.created
@@ -50,7 +50,7 @@ def records(*, session: Session, owner: str, after: str | None = None) -> list[C
 
 
 def record(*, session: Session, consent_id: str, owner: str) -> ConsentRecord:
-    """Return one consent. Raises ConsentNotFound, also for that of another owner."""
+    """Return one consent. Raises ConsentNotFound, also for another owner's."""
     return _record(_row(session, consent_id, owner))
 
 
@@ -62,7 +62,7 @@ def recording(*, session: Session, consent_id: str, owner: str) -> bytes:
 
 
 def rename(*, session: Session, consent_id: str, name: str, owner: str) -> ConsentRecord:
-    """Give a consent another label. Raises ConsentNotFound."""
+    """Change a consent's label. Raises ConsentNotFound."""
     row = _row(session, consent_id, owner)
     row.name = name
     session.flush()

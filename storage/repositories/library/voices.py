@@ -44,7 +44,7 @@ class VoiceRecord:
     created: datetime  # aware, UTC
     updated: datetime  # aware, UTC; of name, language, description, tags or consent
     duration: float  # seconds, all references
-    references: int  # how many
+    references: int  # their number
     codec_fingerprint: str  # of its original codec
     demo: str  # a sentence that suits the voice, or ""
     tags: tuple[str, ...] = ()  # as `clean_tags` returns them
@@ -62,7 +62,7 @@ def fold(text: str) -> str:
 
 
 def search_fold(text: str) -> str:
-    """As `fold`, also without accents: "jose" matches "José", and the reverse."""
+    """Like `fold`, but also remove accents: "jose" matches "José", and vice versa."""
     return "".join(character for character in fold(text) if not unicodedata.combining(character))
 
 
@@ -218,7 +218,7 @@ def update(
     consent: Consent | None = None,
     tags: Sequence[str] | None = None,
 ) -> VoiceRecord:
-    """Change what is not None. Raises VoiceNotFound, VoiceProtected, NameTaken, InvalidName, InvalidInput."""
+    """Change fields that are not None. Raises VoiceNotFound, VoiceProtected, NameTaken, InvalidName, InvalidInput."""
     row = lock(session=session, voice_id=voice_id, owner=owner)
     refuse_shared(row)
     _describe(
@@ -247,13 +247,13 @@ def remove_all(*, session: Session, owner: str) -> int:
 
 
 def refuse_shared(voice: VoiceRow | VoiceRecord) -> None:
-    """Raises VoiceProtected for a shared voice."""
+    """Raise VoiceProtected for a shared voice."""
     if voice.owner == SHARED:
         raise VoiceProtected("voices.protected", name=voice.name)
 
 
 def _visible_to(owner: str) -> ColumnElement[bool]:
-    """The condition for the owner's voices and the shared ones, without the trash."""
+    """Return the condition for the owner's voices and the shared ones, without the trash."""
     return VoiceRow.owner.in_((owner, SHARED)) & VoiceRow.trashed.is_(None)
 
 

@@ -20,7 +20,7 @@ from storage.validation import new_id
 def insert(
     *, session: Session, script_id: str, owner: str, position: int, card: NewCard, voice_id: str | None
 ) -> CardRecord:
-    """Insert a new card; later cards move on by one.
+    """Insert a new card; later cards shift by one.
 
     Raises ScriptNotFound, VoiceNotFound, InvalidInput.
     """
@@ -68,7 +68,7 @@ def split(*, session: Session, card_id: str, owner: str, at: int, pause: float) 
 
 
 def merge(*, session: Session, card_id: str, owner: str) -> CardRecord:
-    """Merge a card with the next one, in the voice of the first. Raises ScriptNotFound, InvalidInput."""
+    """Merge the next card into this one, which keeps its voice. Raises ScriptNotFound, InvalidInput."""
     row = cards.unlocked(session, card_id, owner)
     following = session.scalar(
         select(CardRow).where(CardRow.script_id == row.script_id, CardRow.position == row.position + 1)

@@ -28,7 +28,7 @@ CardState = Literal["new", "queued", "spoken", "failed"]
 class CardRecord:
     """A stored card. pause: seconds of silence after it. locked: its text, speaker, voice and take cannot change.
 
-    ends_paragraph: its pause follows the script's. speed: at which its take is played, 0.5 to 2. chapter: the title of
+    ends_paragraph: its pause follows the script's. speed: playback speed of its take, 0.5 to 2. chapter: the title of
     the chapter that begins with it, or None.
 
     state: `failed` has a sentence in `failure`; `queued` may have a take, which the next one replaces. seed, settings:
@@ -58,7 +58,7 @@ class CardRecord:
 
     @property
     def seconds(self) -> float | None:
-        """Length of the chosen take as it is played."""
+        """Playback length of the chosen take."""
         return None if self.duration is None else self.duration / self.speed
 
 
@@ -101,14 +101,14 @@ def set_pause(*, session: Session, card_id: str, owner: str, pause: float) -> Ca
 
 
 def set_speed(*, session: Session, card_id: str, owner: str, speed: float) -> CardRecord:
-    """Set the speed at which a card's takes are played. Raises ScriptNotFound, InvalidInput."""
+    """Set the playback speed of a card's takes. Raises ScriptNotFound, InvalidInput."""
     row = lock(session=session, card_id=card_id, owner=owner)
     row.speed = scripts.checked_speed(speed)
     return changed(session, row, owner)
 
 
 def set_chapter(*, session: Session, card_id: str, owner: str, title: str | None) -> CardRecord:
-    """Let a chapter begin with a card; None for no chapter. Raises ScriptNotFound, InvalidInput."""
+    """Begin a chapter with a card; None removes it. Raises ScriptNotFound, InvalidInput."""
     row = lock(session=session, card_id=card_id, owner=owner)
     row.chapter = scripts.checked_chapter(title)
     return changed(session, row, owner)
@@ -144,7 +144,7 @@ def cast(*, session: Session, script_id: str, owner: str, speaker: str | None, v
 
 
 def configure(*, session: Session, card_id: str, owner: str, seed: int | None, settings: Settings) -> CardRecord:
-    """Set how a card is spoken the next time. Raises ScriptNotFound, InvalidInput."""
+    """Set the seed and settings of a card's next take. Raises ScriptNotFound, InvalidInput."""
     row = lock(session=session, card_id=card_id, owner=owner)
     check_seed(seed)
     row.seed, row.settings = seed, settings_to_json(settings)
@@ -159,13 +159,13 @@ def lock(*, session: Session, card_id: str, owner: str) -> CardRow:
         raise ScriptNotFound("cards.gone")
     scripts.lock(session=session, script_id=script_id, owner=owner)
     row = session.get(CardRow, card_id, populate_existing=True)
-    if row is None:  # deleted while this waited for the lock
+    if row is None:  # deleted while waiting for the lock
         raise ScriptNotFound("cards.gone")
     return row
 
 
 def unlocked(session: Session, card_id: str, owner: str) -> CardRow:
-    """As `lock`, but refuse a card that its author has locked. Raises ScriptNotFound, InvalidInput."""
+    """Like `lock`, but refuse a card that its author has locked. Raises ScriptNotFound, InvalidInput."""
     row = lock(session=session, card_id=card_id, owner=owner)
     if row.locked:
         raise InvalidInput("cards.locked")

@@ -1,4 +1,4 @@
-"""What a recogniser heard of takes: queries and changes within the caller's session."""
+"""Hearings, a recogniser's transcripts of takes: queries and changes within the caller's session."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ _MAX_RECOGNISER = 200
 
 @dataclass(frozen=True)
 class Hearing:
-    """What was heard of a take. word_error: words that differ by words of the text; 0 where all are right.
+    """A recogniser's transcript of a take. word_error: differing words per word of the text; 0 if all are right.
 
-    marks: the words of the text that differ, as pairs of characters [from, to). recogniser: who heard it. Raises
+    marks: the words of the text that differ, as character ranges [from, to). recogniser: its name. Raises
     InvalidInput.
     """
 
@@ -49,9 +49,9 @@ def of_script(*, session: Session, script_id: str, owner: str) -> dict[str, Hear
 
 
 def keep(*, session: Session, card_id: str, take_id: str, owner: str, hearing: Hearing) -> None:
-    """Store what was heard of a card's take, in place of what was heard before.
+    """Store the hearing of a card's take, replacing an earlier one.
 
-    Raises ScriptNotFound, InvalidInput where the card has no such take.
+    Raises ScriptNotFound, and InvalidInput if the card has no such take.
     """
     row = cards.lock(session=session, card_id=card_id, owner=owner)
     take = session.get(CardTakeRow, take_id) if is_id(take_id) else None

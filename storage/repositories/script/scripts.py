@@ -1,4 +1,4 @@
-"""Scripts: queries and changes within the caller's session. `cards` has those of their cards."""
+"""Scripts: queries and changes within the caller's session. Those of cards are in `cards`."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from storage.repositories.generations import delete_takes
 from storage.repositories.library import voices
 from storage.validation import check_number, is_id, new_id
 
-MAX_SCRIPT_NAME = 120  # characters; so are the other limits of text
+MAX_SCRIPT_NAME = 120  # characters, as are the other text limits
 MAX_CARD_TEXT = 5_000
 MAX_SPEAKER = 80
 MAX_PAUSE = 60.0  # seconds
-SLOWEST, FASTEST = 0.5, 2.0  # speeds of cards
+SLOWEST, FASTEST = 0.5, 2.0  # playback speeds of cards
 MAX_CHAPTER = 200
-MAX_CARDS = 20_000  # of a script
+MAX_CARDS = 20_000  # per script
 
 
 class NewCard(Protocol):
     """A card to be created. speaker: None for the narrator. pause: seconds of silence after it.
 
-    ends_paragraph: its pause is that of the script's paragraphs. speed: 0.5 to 2, the pitch stays. chapter: the title
-    of the chapter that begins with it, or None.
+    ends_paragraph: its pause follows the script's. speed: 0.5 to 2, preserving pitch. chapter: the title of the chapter
+    that begins with it, or None.
     """
 
     @property
@@ -51,8 +51,8 @@ class NewCard(Protocol):
 class ScriptRecord:
     """A script without its cards.
 
-    done: the number of cards with a take. spoken: seconds of those as they are played, without pauses. paragraph_pause:
-    seconds of silence after each paragraph.
+    done: the number of cards with a chosen take. spoken: their playback length in seconds, without pauses.
+    paragraph_pause: seconds of silence after each paragraph.
     """
 
     id: str
@@ -104,7 +104,7 @@ def card_values(card: NewCard, *, script_id: str, position: int, voice_id: str |
 
 
 def records(*, session: Session, owner: str) -> list[ScriptRecord]:
-    """Return the owner's scripts, the latest changed first."""
+    """Return the owner's scripts, most recently changed first."""
     query = _with_totals().where(ScriptRow.owner == owner).order_by(ScriptRow.updated.desc(), ScriptRow.id)
     return [_record(*found) for found in session.execute(query)]
 
@@ -136,7 +136,7 @@ def rename(*, session: Session, script_id: str, owner: str, name: str) -> Script
 
 
 def set_paragraph_pause(*, session: Session, script_id: str, owner: str, seconds: float) -> ScriptRecord:
-    """Set the silence after each paragraph; pauses that were set by hand stay. Raises ScriptNotFound, InvalidInput."""
+    """Set the silence after each paragraph; pauses set by hand stay. Raises ScriptNotFound, InvalidInput."""
     row = lock(session=session, script_id=script_id, owner=owner)
     row.paragraph_pause = checked_pause(seconds)
     session.execute(update(CardRow).where(CardRow.script_id == row.id, CardRow.ends_paragraph).values(pause=seconds))
@@ -208,13 +208,13 @@ def checked_chapter(title: str | None) -> str | None:
 
 
 def check_voice(session: Session, voice_id: str | None, owner: str) -> None:
-    """Raises VoiceNotFound unless the owner can use the voice, or it is None, or one of a model's own."""
+    """Raise VoiceNotFound unless the voice is None, a model's own, or one that the owner can use."""
     if voice_id is not None and not is_own_voice(voice_id):
         voices.record(session=session, voice_id=voice_id, owner=owner)
 
 
 def check_count(cards: int) -> None:
-    """Raises InvalidInput if a script cannot have so many cards."""
+    """Raise InvalidInput if a script cannot have this many cards."""
     if cards > MAX_CARDS:
         raise InvalidInput("cards.too_many", most=MAX_CARDS)
 
@@ -226,7 +226,7 @@ def _checked(script_id: str) -> str:
 
 
 def _with_totals() -> Select[ScriptRow, int, int, float | None]:
-    """Query scripts with the number of their cards, of those with a take, and the seconds of the takes."""
+    """Query scripts with their number of cards, of cards with a chosen take, and the playback seconds of those."""
     return (
         select(
             ScriptRow,

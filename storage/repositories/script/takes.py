@@ -1,4 +1,4 @@
-"""The queue of cards to be spoken, and their takes, of which at most one is chosen.
+"""The queue of cards to be spoken, and their takes. At most one take of a card is chosen.
 
 Functions work within the caller's session; every change locks the script first.
 """
@@ -27,7 +27,7 @@ _MAX_FAILURE = 4_000  # characters
 
 
 def queue(*, session: Session, script_id: str, owner: str, card_ids: Sequence[str] | None) -> int:
-    """Queue these unlocked cards, or all that have no take; return their number.
+    """Queue the given cards, or all without a chosen take, except locked ones; return their number.
 
     Raises ScriptNotFound.
     """
@@ -85,7 +85,7 @@ def attach(
 
 
 def choose(*, session: Session, card_id: str, owner: str, generation_id: str) -> CardRecord:
-    """Choose another of the card's takes. Raises ScriptNotFound, InvalidInput."""
+    """Choose one of the card's takes. Raises ScriptNotFound, InvalidInput."""
     row = cards.unlocked(session, card_id, owner)
     wanted = session.get(CardTakeRow, generation_id) if is_id(generation_id) else None
     if wanted is None or wanted.card_id != row.id:

@@ -1,4 +1,4 @@
-"""Subtitles, .srt or .vtt → paragraphs: one for each cue, with the pause before the next.
+"""Subtitles (.srt, .vtt) → paragraphs: one for each cue, with the pause before the next.
 
 Sources: SubRip files as they occur in practice; W3C, WebVTT: The Web Video Text Tracks Format (2019).
 """
@@ -34,7 +34,7 @@ class _TimedText:
 
 
 def is_captions(text: str) -> bool:
-    """Whether text of unknown kind looks like subtitles."""
+    """Return whether text of unknown format looks like subtitles."""
     if _HEADER.match(text):
         return True
     first = [line for line in text.lstrip("\ufeff").split("\n", 20)[:20] if line.strip()][:2]
@@ -42,7 +42,7 @@ def is_captions(text: str) -> bool:
 
 
 def read_captions(text: str) -> Document:
-    """Read each cue as a paragraph, its pause from the times; a cue without words only lengthens the pause before it.
+    """Read each cue as a paragraph, with its pause from the times. A cue without words lengthens the pause before it.
 
     Speakers are those of WebVTT's `<v Name>` or of lines `Name: …`. Raises InvalidText when no cue has words.
     """
@@ -82,7 +82,7 @@ def _lines(text: str, webvtt: bool) -> list[str]:
 
 
 def _cues(lines: list[str], *, webvtt: bool) -> tuple[list[_TimedText], list[str]]:
-    """All cues in the file's order, and the text outside of cues."""
+    """Return all cues in the file's order, and the text outside of cues."""
     timings = [number for number, line in enumerate(lines) if _TIMING.fullmatch(line)]
     cues: list[_TimedText] = []
     stray = [lines[: timings[0] if timings else len(lines)]]
@@ -96,13 +96,13 @@ def _cues(lines: list[str], *, webvtt: bool) -> tuple[list[_TimedText], list[str
 
 
 def _split_webvtt(lines: list[str]) -> tuple[list[str], list[str]]:
-    """The text of a cue, up to an empty line, and the lines between it and the next."""
+    """Return the text of a cue, up to an empty line, and the lines between it and the next."""
     end = next((number for number, line in enumerate(lines) if not line.strip()), len(lines))
     return lines[:end], lines[end:]
 
 
 def _without_number(lines: list[str], number: int) -> list[str]:
-    """The lines up to the next cue without its number. In real SubRip files an empty line does not end a cue."""
+    """Return the lines up to the next cue without its number. In real SubRip files an empty line does not end a cue."""
     if (
         lines
         and _NUMBER.fullmatch(lines[-1])
@@ -113,7 +113,7 @@ def _without_number(lines: list[str], number: int) -> list[str]:
 
 
 def _outside(lines: list[str], *, before_cue: bool) -> list[str]:
-    """Notes, styles and misplaced text; neither the file's header nor a cue's identifier."""
+    """Return notes, styles and misplaced text, without the file's header and the identifiers of cues."""
     blocks = [block.strip("\n") for block in regex.split(r"\n\s*\n", "\n".join(lines).strip("\n"))]
     if before_cue and lines and lines[-1].strip() and "\n" not in blocks[-1]:
         blocks.pop()

@@ -1,6 +1,6 @@
 """Marks of a paragraph for its cards: `[chapter:…]` and `[speed:1.25]` at its beginning, `[pause:0.5]` at its end.
 
-`to_markdown` writes a script with them, which `read_markdown` reads back.
+`to_markdown` writes a script with them, which `studio.script.parse` reads back.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ SLOWEST, FASTEST = 0.5, 2.0
 _CHAPTER = regex.compile(r"(?i)\s*\[ *chapter *: *([^\[\]\n]{1,200}?) *\]\s*")
 _SPEED = regex.compile(r"(?i)\s*\[ *speed *: *([0-9]{1,3}(?:[.,][0-9]{1,4})?) *[x×]? *\]\s*")
 _LAST_PAUSE = regex.compile(rf"\s*{PAUSE.pattern.removeprefix('(?i)')}\s*$", regex.IGNORECASE)
-# Marks of Markdown that could change how a text is read.
+# Markdown syntax that could change how a text is read.
 _MARKUP = regex.compile(r"[\\`*_~<&|]|!(?=\[)|(?<=\])\(|^(?:[#>+\-=])|^[0-9]{1,9}\K[.)]")
 
 
@@ -41,7 +41,10 @@ class WrittenCard(Protocol):
 
 
 def read_marks(paragraph: Paragraph) -> Paragraph:
-    """Take the marks out of a paragraph. Those without words around them stay. Raises InvalidText for a wrong speed."""
+    """Apply and remove the marks of a paragraph, unless it has nothing else.
+
+    Raises InvalidText for a speed or a pause outside of its limits.
+    """
     text, chapter, speed, pause = paragraph.text, paragraph.chapter, paragraph.speed, paragraph.pause
     if found := _CHAPTER.match(text):
         text, chapter = text[found.end() :], found[1]
@@ -62,7 +65,7 @@ def read_marks(paragraph: Paragraph) -> Paragraph:
 
 
 def to_markdown(cards: Iterable[WrittenCard]) -> str:
-    """Write cards as Markdown, a paragraph each: chapters as headings, speakers, speeds and pauses as marks."""
+    """Write cards as Markdown, one paragraph each: chapters as headings, speakers, speeds and pauses as marks."""
     cards = list(cards)
     speakers = dict.fromkeys(card.speaker for card in cards if card.speaker)
     head = f"---\nspeakers: {'; '.join(speakers)}\n---\n\n" if speakers else ""

@@ -1,4 +1,4 @@
-"""Bytes of an uploaded text file → text. An encoding that cannot be told with confidence is refused."""
+"""Bytes of an uploaded text file → text. A file is refused if its encoding cannot be detected with confidence."""
 
 import codecs
 
@@ -9,7 +9,7 @@ from engine.errors import InvalidText
 MAX_CHARACTERS = 500_000  # about nine hours of speech
 _MAX_BYTES = 4 * MAX_CHARACTERS + 4
 
-# The longer marks come first: UTF-32's begins with UTF-16's.
+# UTF-32 before UTF-16, whose little-endian mark begins UTF-32's.
 _BYTE_ORDER_MARKS = (
     (codecs.BOM_UTF8, "utf-8"),
     (codecs.BOM_UTF32_LE, "utf-32-le"),
@@ -78,7 +78,7 @@ def _strict(data: bytes, encoding: str) -> str:
 
 
 def _unmarked_utf16(data: bytes) -> str:
-    """The byte order of UTF-16: spaces and line ends have their zero byte always on the same side."""
+    """Detect the byte order of UTF-16 by the position of the zero bytes, which spaces and line ends have."""
     return "utf-16-le" if data[1::2].count(0) > data[::2].count(0) else "utf-16-be"
 
 
@@ -89,7 +89,7 @@ def _sane(text: str) -> str:
 
 
 def _western(text: str) -> str:
-    """Refuse text that is mostly accented letters: any bytes decode as Windows-1252, also Russian or Japanese."""
+    """Refuse text with too many accented letters: Russian or Japanese bytes also decode as Windows-1252."""
     letters = "".join(_LETTERS.findall(text))
     if len(_FOREIGN.findall(letters)) > _MOST_FOREIGN * len(letters):
         raise InvalidText("cards.encoding")

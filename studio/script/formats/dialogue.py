@@ -28,8 +28,8 @@ class SpeakerLines:
 def find_speakers(lines: Iterable[str]) -> frozenset[str]:
     """Find the names at the beginning of lines, if the text is a dialogue.
 
-    A single such line is a remark, as `Note: …`. Names count when they occur at least twice, or when at least half of
-    all lines belong to speakers (up to the end of the paragraph, an empty line) and are not empty.
+    A single such line is a remark, such as `Note: …`. Names count if they occur at least twice, or if at least half of
+    all lines belong to speakers and text follows the name. A speaker's lines end with the paragraph, at an empty line.
     """
     count, theirs, opened = 0, 0, False
     names, saying = Counter[str](), Counter[str]()
@@ -64,7 +64,7 @@ def split_by_speaker(lines: Sequence[str], speakers: frozenset[str]) -> list[Spe
 
 
 def _match(line: str) -> tuple[str, str] | None:
-    """The speaker and the text of a line; None where it names no speaker."""
+    """Return the speaker and the text of a line; None if it names no speaker."""
     found = _LINE.match(line)
     if found is None:
         return None

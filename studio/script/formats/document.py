@@ -18,9 +18,9 @@ _BREAK_MARKS = frozenset("*-_=~#•·+")  # at least three alone on a line, as b
 class Paragraph:
     """A paragraph, heading, list item, table row or subtitle.
 
-    text: without line ends. pause: seconds of silence after it. speaker: None for the narrator. whole: keep it in
-    one card if possible, however many sentences it has. speed: of its cards. chapter: the title of the chapter that
-    begins with it.
+    text: without line ends. pause: seconds of silence after it. speaker: None for the narrator. whole: whether to keep
+    it in one card if possible, regardless of its number of sentences. speed: of its cards. chapter: title of the
+    chapter that begins with it.
     """
 
     text: str
@@ -33,14 +33,17 @@ class Paragraph:
 
 @dataclass(frozen=True)
 class Document:
-    """paragraphs: what is read aloud, in order. omitted: source text that is not read, such as code and addresses."""
+    """A text file that was read. paragraphs: the text to read aloud, in order.
+
+    omitted: source text that is not read aloud, such as code and addresses.
+    """
 
     paragraphs: tuple[Paragraph, ...]
     omitted: tuple[str, ...] = ()
 
 
 def is_break(line: str) -> bool:
-    """Whether a line is only a separator between what is above and below it."""
+    """Return whether a line is only a separator between the lines above and below it."""
     marks = "".join(line.split())
     return len(marks) >= 3 and _BREAK_MARKS.issuperset(marks)
 

@@ -1,4 +1,4 @@
-"""Markdown → paragraphs: what a reader of the rendered page would read aloud, without code and addresses.
+"""Markdown → paragraphs: the text that a person would read aloud from the rendered page, without code and addresses.
 
 The syntax is that of CommonMark and GitHub (strike-through, task lists, tables, footnotes) as far as it changes what is
 read aloud.
@@ -10,21 +10,21 @@ from studio.script.formats.dialogue import find_speakers, split_by_speaker
 from studio.script.formats.document import MAX_TITLE, Document, Paragraph
 from studio.script.formats.markdown_blocks import MarkdownBlock, read_blocks
 
-CHAPTER_LEVELS = 2  # headings that begin chapters
+CHAPTER_LEVELS = 2  # of headings that begin chapters
 _FRONT_MATTER = regex.compile(r"\s*---\n(?=\S+:).*?\n(?:---|\.\.\.)(?:\n|$)", regex.DOTALL)
 _SPEAKERS = regex.compile(r"(?m)^speakers:[^\S\n]*(.+)$")
 
-# Marks that do not occur in plain text by chance.
+# Syntax that does not occur in plain text by chance.
 _MARKDOWN = regex.compile(r"(?m)^ {0,3}#{1,6} \S|^ {0,3}(?:```|~~~)|\[[^\[\]\n]+\]\([^\s()]+[()]|\*\*\S[^*\n]*\*\*")
 
 
 def is_markdown(text: str) -> bool:
-    """Whether text of unknown kind looks like Markdown."""
+    """Return whether text of unknown format looks like Markdown."""
     return _MARKDOWN.search(text) is not None
 
 
 def read_markdown(text: str) -> Document:
-    """Read paragraphs, headings, list items and table rows, without their marks; headings have longer pauses.
+    """Read paragraphs, headings, list items and table rows, without their markup; headings have longer pauses.
 
     Headings of the first two levels begin chapters. `speakers: Anna; Ben` in the front matter names the speakers.
 

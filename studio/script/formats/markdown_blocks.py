@@ -21,8 +21,8 @@ _MAX_BLOCKS = 3 * MAX_CARDS  # blocks without words join a neighbour
 _PARSER = Markdown(options=Options.ENABLE_STRIKETHROUGH | Options.ENABLE_TASKLISTS)
 _INLINE = frozenset({"Emphasis", "Strong", "Strikethrough", "Link", "Image"})
 
-# The parser's work is the number of lines times the depth of quotes and lists. Deeper markers are read as text.
-_MAX_MARKERS = 8  # of one line
+# The parser's time grows with the number of lines times the depth of quotes and lists. Deeper markers become text.
+_MAX_MARKERS = 8  # per line
 _MARKER = r"(?:[ \t]*+(?:>|(?:[-+*]|\d{1,9}+[.)])(?=[ \t\n])))"
 _DEEP = regex.compile(rf"(?m)^(?P<kept>{_MARKER}{{{_MAX_MARKERS}}})(?P<deeper>{_MARKER}++)")
 _SIGN = regex.compile(r"[>*+-]")
@@ -39,7 +39,7 @@ _Event = tuple[str, Any, int, int]
 
 @dataclass
 class MarkdownBlock:
-    """A paragraph, heading, list item or table row, without marks. pause: seconds after it.
+    """A paragraph, heading, list item or table row, without markup. pause: seconds after it.
 
     level: of a heading, 1 for the highest; 0 for other blocks.
     """
@@ -50,7 +50,7 @@ class MarkdownBlock:
 
 
 def read_blocks(text: str, omitted: list[str]) -> list[MarkdownBlock]:
-    """Read all that is read aloud; code, addresses and comments are added to `omitted`.
+    """Return the text to read aloud; code, addresses and comments are added to `omitted`.
 
     Raises InvalidText when the parser fails, or for more blocks than a script can have.
     """
@@ -77,12 +77,12 @@ class _BlockReader:
     """Collects the parser's events into blocks."""
 
     def __init__(self, omitted: list[str], *, indented: bool = True) -> None:
-        """indented: parse text that is indented like code once more, as many people indent paragraphs."""
+        """indented: parse indented code again as text, since many people indent paragraphs."""
         self._omitted = omitted
         self._parses_indented = indented
         self._done: list[MarkdownBlock] = []
         self._source = b""
-        self._passed = 0  # bytes of the source that are read or are marks
+        self._passed = 0  # bytes of the source that are read or are markup
         self._text: list[str] | None = None  # of the open block
         self._run: list[str] = []  # adjacent texts of the source
         self._run_end = 0
@@ -275,7 +275,7 @@ class _BlockReader:
         return MarkdownBlock([], block.pause)
 
     def _close_item(self) -> None:
-        """End a list item. The number of an item without text is a block of its own."""
+        """End a list item. The number of an item without text becomes a block."""
         if self._number:
             self._text = [""]
             self._done.append(MarkdownBlock([self._number], _ITEM_PAUSE))

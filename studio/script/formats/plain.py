@@ -24,5 +24,5 @@ def read_plain(text: str) -> Document:
 
 
 def _paragraphs(part: SpeakerLines) -> list[Paragraph]:
-    """One paragraph for each line that ends on purpose; lines that an email program wrapped are joined."""
+    """Return one paragraph for each line; lines that were wrapped automatically, as in emails, are joined."""
     return [Paragraph(text, speaker=part.speaker) for text in join_wrapped(part.lines)]

@@ -36,7 +36,7 @@ def text_of_html(source: str, omitted: list[str]) -> str:
 
 
 def text_of_tag(source: str, omitted: list[str]) -> str:
-    """The text in place of one tag or comment within a paragraph: empty, a space, or the unknown tag itself."""
+    """Return the text in place of one tag or comment in a paragraph: empty, a space, or the unknown tag itself."""
     if source.startswith(("<!", "<?")):
         omitted.append(source.strip())
         return " "

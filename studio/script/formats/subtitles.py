@@ -35,7 +35,7 @@ class Cue:
 
 
 def cues(cards: Iterable[SubtitledCard]) -> list[Cue]:
-    """Make the subtitles of all cards that have takes, timed as in the joined audio: each take, then its pause.
+    """Create the subtitles of all cards that have takes, timed as in the joined audio: each take, then its pause.
 
     Long cards are cut where a reader would pause; each part gets a share of the time by its speaking time. Style tags
     are not shown.
@@ -77,7 +77,7 @@ def _cues_of(text: str, start: float, duration: float, speaker: str | None) -> I
 
 
 def _shown(text: str) -> str:
-    """The text without style tags, unless it is nothing else; `-->` would look like the times of a cue."""
+    """Return the text without style tags, unless it has nothing else; `-->` would look like the times of a cue."""
     words = STYLE_TAG.sub(" ", text) if has_words(text) else text
     return " ".join(words.replace("-->", "→").split())
 
@@ -108,7 +108,7 @@ def _line_breaks(text: str) -> Iterator[int]:
 
 @lru_cache(maxsize=4096)
 def _columns(character: str) -> int:
-    """2 for East Asian wide characters, 0 for combining marks and invisible characters, else 1."""
+    """Return 2 for East Asian wide characters, 0 for combining marks and invisible characters, else 1."""
     if unicodedata.category(character) in ("Mn", "Me", "Cf"):
         return 0
     return 2 if unicodedata.east_asian_width(character) in "WF" else 1

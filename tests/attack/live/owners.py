@@ -118,7 +118,12 @@ def _sent(chance: random.Random, theirs: Victim) -> dict[str, Any]:
     chosen = {key: chance.choice(theirs.ids) for key in KEYS if chance.random() < 0.7}
     values = {key: chance.choice([*theirs.ids, "mine now", 0, True, None]) for key in (*KEYS, "name", "text", "format")}
     more = {"do": chance.choice(DOINGS), "asked": 1, "version": "", "values": values, "name": "mine now", "ticket": "t"}
-    return {**chosen, **more, "instead": chance.choice(theirs.ids), "files": [{"path": "/etc/passwd", "name": "a.voice"}]}
+    return {
+        **chosen,
+        **more,
+        "instead": chance.choice(theirs.ids),
+        "files": [{"path": "/etc/passwd", "name": "a.voice"}],
+    }
 
 
 def _followed(guest: Guest, theirs: Victim, text: str) -> Iterator[str]:

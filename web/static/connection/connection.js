@@ -1,4 +1,4 @@
-// Says that the server is gone, and has the page's contents sent anew when it is back: event `back`.
+// Shows a notice while the server is gone, and requests the page's contents again when it is back (event `back`).
 
 import { words } from "../ui/words.js";
 

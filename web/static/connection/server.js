@@ -1,5 +1,6 @@
-// The page's connection to its server. The document hears `reprise:gone` and `reprise:back`, which says whether the server
-// is another process; and `reprise:reload` before the page reloads itself, which a component with unsaved work prevents.
+// The page's connection to its server. It dispatches events on the document: `reprise:gone`; `reprise:back`, whose detail
+// says whether the server is a new process; and `reprise:reload` before the page reloads itself, which components with
+// unsaved work cancel.
 
 import { LatestAnswers } from "./latest_answers.js";
 import { ServerWatch } from "./server_watch.js";
@@ -25,19 +26,19 @@ async function ask() {
   return response.json();
 }
 
-// A page of another version, or one whose user has to log in again, is of no use.
+// A page of another version, or one whose user has to log in again, must be reloaded.
 function back(now, before) {
   const useless = now.page !== before.page || !now.admitted;
   if (useless && announce("reload")) location.reload();
   else announce("back", { anew: now.process !== before.process, useless });
 }
 
-// Whether nobody prevented it.
+// Dispatches an event. Returns false if a listener cancelled it.
 function announce(event, detail) {
   return document.dispatchEvent(new CustomEvent(`reprise:${event}`, { detail, cancelable: true }));
 }
 
-// Takes the place of the browser's `fetch`, before Gradio's client is loaded.
+// Replaces the browser's `fetch`. Called before Gradio's client is loaded.
 export function connect() {
   window.fetch = (...request) => transport.send(...request);
   document.addEventListener("visibilitychange", () => !document.hidden && server.look());

@@ -1,24 +1,24 @@
-// Whether the server answers. It is asked every few seconds while the page is seen, and at once when a request failed.
+// Polls whether the server answers: every few seconds while the page is visible, and at once when a request fails.
 
-const PERIOD = 3_000; // ms between two questions
-const AWAY = 1_000; // while it does not answer
-const SLOW = 2; // questions in a row without an answer in time, after which it counts as gone
+const PERIOD = 3_000; // ms between polls
+const AWAY = 1_000; // ms between polls while it does not answer
+const SLOW = 2; // timeouts in a row after which the server counts as gone
 
 export class ServerWatch {
-  // ask(): resolves to what the server is, { process, page, admitted }; rejects with a TimeoutError where it takes too
-  // long. gone(): it does not answer. back(now, before): it answers again, or another process does. hidden(): whether
-  // nobody sees the page.
+  // ask(): resolves to the server's { process, page, admitted }; rejects with a TimeoutError if it takes too long. gone():
+  // the server does not answer. back(now, before): it answers again, or a new process does. hidden(): whether the page
+  // is hidden.
   constructor({ ask, gone, back, hidden = () => false, later = setTimeout, forget = clearTimeout }) {
     Object.assign(this, { ask, gone, back, hidden, later, forget });
-    this.server = null; // as it answered last
+    this.server = null; // its last answer
     this.away = false;
     this.slow = 0;
     this.timer = null;
     this.asking = null;
-    this.waiting = []; // for it to be back
+    this.waiting = []; // resolve functions of `present`
   }
 
-  // Asks now, unless it is being asked. Resolves when that is known.
+  // Polls now, unless a poll is under way. Resolves when the poll is finished.
   look() {
     this.forget(this.timer);
     this.asking ??= this.ask()
@@ -37,7 +37,7 @@ export class ServerWatch {
     return this.away ? new Promise((resolve) => this.waiting.push(resolve)) : Promise.resolve();
   }
 
-  // A request of the page failed.
+  // Called when a request of the page failed.
   lost() {
     this.leave();
     this.look();

@@ -1,11 +1,11 @@
-// Carries the page's requests, in place of `fetch`: Gradio's client calls it for each event. Late answers are dropped,
-// and a lost connection ends the events that are under way instead of the page: Gradio would send no event ever after.
+// Sends the page's requests in place of `fetch`, which Gradio's client calls for each event. It drops stale answers. When
+// the connection is lost, it ends the events under way; otherwise Gradio would never send another event.
 
 const CALL = /\/gradio_api\/run\//;
 const JOIN = /\/gradio_api\/queue\/join/;
 const STREAM = /\/gradio_api\/queue\/data/;
-const NO_SERVER = [502, 504]; // a proxy answers for it
-// For all events that wait for messages of the stream; then it is opened anew for the next one.
+const NO_SERVER = [502, 504]; // answers of a proxy whose server is gone
+// Ends all events that wait for messages of the stream. Gradio opens a new stream for the next event.
 const ENDED = [
   { msg: "unexpected_error", event_id: null, message: "", session_not_found: false, success: false },
   { msg: "close_stream", event_id: null },
@@ -17,7 +17,7 @@ const noAnswer = () => json({ error: null }, 503);
 const ended = () => new Response(ENDED, { headers: { "Content-Type": "text/event-stream" } });
 
 export class Transport {
-  // fetch: the browser's. answers: a LatestAnswers. lost(): a request did not reach the server, or its answer the page.
+  // fetch: the browser's. answers: a LatestAnswers. lost(): a request or its answer was lost.
   constructor({ fetch, answers, lost }) {
     Object.assign(this, { fetch, answers, lost });
   }
@@ -35,7 +35,7 @@ export class Transport {
     }
   }
 
-  // An abort is the page's own doing.
+  // The page aborts requests itself: an abort does not mean that the connection is lost.
   notice(error) {
     if (error.name !== "AbortError") this.lost();
   }
@@ -71,7 +71,7 @@ export class Transport {
     }
   }
 
-  // A stream that ends the waiting events when it breaks off.
+  // Returns a stream of `body` that ends the waiting events when it closes or breaks off.
   whole(body) {
     const reader = body.getReader();
     const finish = (controller) => {

@@ -1,5 +1,5 @@
-// Addresses that open the page at a voice, a take or a script: ?voice=ID, ?take=ID, ?script=ID. They hold no right: who
-// may not see what an address names gets a sentence and the page as ever.
+// URLs that open the page at a voice, a take or a script: ?voice=ID, ?take=ID, ?script=ID. They grant no access: without
+// access to the item, the page shows a message and opens as usual.
 
 import { create } from "../ui/elements.js";
 import { words } from "../ui/words.js";
@@ -8,14 +8,14 @@ const TABS = { voice: "speak", take: "speak", script: "script" };
 const MISSING = { voice: "links.no_voice", take: "links.no_take", script: "links.no_script" };
 const ID = /^[0-9a-f]{32}$/;
 
-// What an address names: { kind, id, tab }; null for nothing.
+// The target of a URL: { kind, id, tab, valid }; null for none.
 export function linked(search) {
   const asked = new URLSearchParams(search);
   const kind = Object.keys(TABS).find((name) => asked.has(name));
   return kind ? { kind, id: asked.get(kind), tab: TABS[kind], valid: ID.test(asked.get(kind)) } : null;
 }
 
-// The address of the page with this instead of what it names now.
+// The page's URL with this target instead of its current one. kind: undefined for no target.
 export function addressOf(href, kind, id) {
   const address = new URL(href);
   Object.keys(TABS).forEach((name) => address.searchParams.delete(name));
@@ -24,10 +24,10 @@ export function addressOf(href, kind, id) {
   return address.href;
 }
 
-let link = null; // of this page, until it is answered
-let tab = null; // of it, until it is shown: the answer may come before
+let link = null; // the page's target, until `answer` is called
+let tab = null; // the target's tab, until `takeTab` is called; `answer` may be called first
 
-// Called when the page is loaded. A reload then keeps what the page shows by then.
+// Called when the page is loaded. Removes the target from the URL, so that a reload keeps what the page shows.
 export function arrive() {
   link = linked(location.search);
   tab = link?.tab ?? null;
@@ -35,17 +35,17 @@ export function arrive() {
   return link;
 }
 
-// The id that the address names; null for another kind.
+// The target's id; null if it is invalid or of another kind.
 export const named = (kind) => (link?.kind === kind && link.valid ? link.id : null);
 
-// The tab to begin with, once; null without a link.
+// Returns the target's tab once, then null.
 export function takeTab() {
   const first = tab;
   tab = null;
   return first;
 }
 
-// What the address names has been looked for.
+// Called when the target has been looked up.
 export function answer(kind, isThere) {
   if (link?.kind !== kind) return;
   link = null;
@@ -62,7 +62,7 @@ export async function copyLink(kind, id) {
   return tell(words("links.copied"), "good");
 }
 
-// On http pages there is no clipboard.
+// For plain http pages, which have no clipboard API.
 function copyOld(text) {
   const field = create("textarea", { value: text });
   document.body.append(field);

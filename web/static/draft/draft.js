@@ -1,22 +1,22 @@
-// What a page keeps across a reload: the texts and settings that were entered, the voice, and the tab that was shown.
-// Session storage holds it, by owner: another page of this browser has its own, and another user does not see it.
+// A page's draft, kept across reloads: the entered texts and settings, the voice, and the selected tab. It is stored in
+// session storage, by owner: each page of the browser has its own, and other users do not see it.
 
 import { UNCHANGED } from "../connection/latest_answers.js";
 
 const DRAFT = "reprise.draft.";
-const VOICE = "reprise.voice."; // new pages begin with the voice that was picked last, so this one is kept for good
-const OWNER = "reprise.draft_owner"; // of the last page; until the server has told who this page's is
+const VOICE = "reprise.voice."; // also in local storage: new pages begin with the voice picked last
+const OWNER = "reprise.draft_owner"; // the last page's owner, used until the server has sent this page's
 
 export class Draft {
   // session, local: storages, which may throw.
   constructor(session, local) {
     Object.assign(this, { session, local, restored: false });
-    this.early = {}; // values that came before the draft was restored
+    this.early = {}; // values set before the draft was restored
     this.owner = read(local, OWNER);
   }
 
-  // The server has told whose page this is: a name that says nothing, and that no other owner has. Returns whether it is
-  // another owner's than the last page was.
+  // Called when the server has sent the page's owner, an opaque and unique name. Returns whether it differs from the last
+  // page's owner.
   opened(owner) {
     const other = this.owner !== owner;
     this.owner = owner;
@@ -32,13 +32,13 @@ export class Draft {
     }
   }
 
-  // values: texts, numbers and ids by name. Before the draft is restored, it is not overwritten.
+  // values: texts, numbers and ids by name. They do not overwrite the draft until it is restored.
   keep(values) {
     if (this.restored) write(this.session, DRAFT + this.owner, JSON.stringify({ ...this.values, ...values }));
     else Object.assign(this.early, values);
   }
 
-  // What Gradio is to fill in, for components of these names. isTouched(name): the user has changed it since.
+  // Returns the values for Gradio to fill into these components. isTouched(name): whether the user has changed one since.
   restore(names, isTouched = () => false) {
     const values = this.restored ? {} : this.values;
     this.restored = true;
@@ -68,6 +68,6 @@ function write(storage, key, value) {
   try {
     storage().setItem(key, value);
   } catch {
-    // it is not kept
+    // the value is not kept
   }
 }

@@ -1,6 +1,6 @@
-// This page's draft, in the browser's storages. Components are named by their ids in the page.
+// This page's draft, in the browser's storages. Components are named by their element ids.
 
-import { KEY as OWNER } from "../ui/owner.js"; // stays: it is the key to what comes next
+import { KEY as OWNER } from "../ui/owner.js"; // not cleared: the owner stays the same
 import { named, takeTab } from "./deep_links.js";
 import { Draft } from "./draft.js";
 
@@ -8,7 +8,7 @@ const session = () => sessionStorage;
 const local = () => localStorage;
 
 export const draft = new Draft(session, local);
-const touched = new Set(); // what the user has changed on this page, which is not filled in
+const touched = new Set(); // components that the user has changed on this page; they are not filled in
 const others = "BroadcastChannel" in window ? new BroadcastChannel("reprise.forget") : null;
 if (others) others.onmessage = () => clear(session);
 
@@ -17,7 +17,7 @@ for (const event of ["input", "click"]) {
   addEventListener(event, note, { capture: true });
 }
 
-// What the server is told when the page opens: the owner's key, and the voice that was picked.
+// Sent to the server when the page opens: the owner's key and the picked voice.
 export function opening() {
   try {
     return [localStorage.getItem(OWNER), named("voice") ?? draft.voice];
@@ -26,7 +26,7 @@ export function opening() {
   }
 }
 
-// Values for these components, and for the tabs.
+// Returns the values for these components, and for the tabs.
 export function fillIn(ids) {
   const moved = [...touched].some((id) => /^rp-tab-\w+-button$/.test(id));
   const values = draft.restore([...ids, "tab"], (name) => (name === "tab" ? moved : touched.has(name)));
@@ -40,7 +40,7 @@ export function keepDraft(ids, values) {
   draft.keep(Object.fromEntries(ids.map((id, i) => [id, values[i]])));
 }
 
-// Everything of the owner was deleted: this browser keeps nothing of it either.
+// Called when all of the owner's data was deleted: clears this browser's storage, too.
 export function forgetEverything() {
   for (const storage of [session, local]) clear(storage);
   others?.postMessage("");
@@ -51,6 +51,6 @@ function clear(storage) {
     const ours = Object.keys(storage()).filter((key) => key.startsWith("reprise.") && key !== OWNER);
     ours.forEach((key) => storage().removeItem(key));
   } catch {
-    // it was never allowed to keep anything
+    // the browser refuses storage
   }
 }

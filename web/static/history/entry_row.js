@@ -1,4 +1,4 @@
-// One entry of the history: its elements, made once, and what its buttons do.
+// One entry of the history: its elements, created once, and the actions of its buttons.
 
 import { detailsOf, factsOf, firstWords, FORMATS } from "./facts.js";
 import { button, create } from "../ui/elements.js";
@@ -42,7 +42,7 @@ export class EntryRow {
     );
   }
 
-  // Buttons of all rows have the same texts: each is described by its entry.
+  // Button texts repeat in every row, so each button is described by its entry.
   name() {
     const about = firstWords(this.entry.text);
     for (const node of [this.again, this.open, this.gone]) node.setAttribute("aria-describedby", this.text.id);
@@ -69,7 +69,7 @@ export class EntryRow {
 
   async toggle() {
     const played = await window.reprisePlayer.toggle(this.entry.id, this.entry.links.wav, this.entry.facts);
-    if (!played) this.act("refresh", {}); // the link was too old, or the take is gone
+    if (!played) this.act("refresh", {}); // the link has expired, or the take is gone
   }
 
   setStar() {
@@ -83,7 +83,7 @@ export class EntryRow {
     deleteWithUndo(this.node, () => this.act("withdraw", { id: this.entry.id }));
   }
 
-  // Shows all of the text, and the settings that it was spoken with.
+  // Shows or hides the whole text and the settings that it was spoken with.
   unfold(open) {
     this.node.toggleAttribute("data-open", open);
     this.details.hidden = !open;

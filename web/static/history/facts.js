@@ -21,7 +21,7 @@ export function factsOf(entry, language) {
   ]);
 }
 
-// The model and settings that it was spoken with.
+// The model and settings that an entry was spoken with.
 export function detailsOf(entry, language) {
   const number = (value) => new Intl.NumberFormat(language, { maximumFractionDigits: 2 }).format(value);
   const { temperature, top_p: topP, top_k: topK } = entry.settings;

@@ -1,4 +1,4 @@
-// The history: one row per entry, kept as long as its entry is there, so that nothing jumps when a new list arrives.
+// The history, one row per entry. Rows are reused, so that nothing jumps when a new list arrives.
 
 import { EntryRow } from "./entry_row.js";
 import { emptiness } from "./facts.js";
@@ -7,7 +7,7 @@ import { emptyState } from "../ui/empty.js";
 import { finishDeletions } from "../ui/undo.js";
 import { words } from "../ui/words.js";
 
-const LINKS_LAST = 8 * 60_000; // ms: a little less than the server's links
+const LINKS_LAST = 8 * 60_000; // ms: a little less than the server's links are valid
 
 export function mount({ element, props, trigger, watch }) {
   const list = element.querySelector(".rp-entries");
@@ -65,7 +65,7 @@ export function mount({ element, props, trigger, watch }) {
   }
 
   watch("value", receive);
-  receive(); // what was sent before this script ran
+  receive(); // the value sent before this script ran
   more.addEventListener("click", () => trigger("more", {}));
   for (const event of ["playing", "stopped"]) {
     document.addEventListener(`reprise:${event}`, ({ detail }) => rows.get(detail.id)?.sound(event === "playing"));
@@ -75,7 +75,7 @@ export function mount({ element, props, trigger, watch }) {
   }, 30_000);
 }
 
-// Everything was deleted: removes what this browser keeps as well.
+// Called when everything was deleted: clears this browser's storage, too.
 function forget(ids) {
   forgetEverything();
   for (const id of ids) window.reprisePlayer?.forget(id);

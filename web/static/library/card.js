@@ -18,7 +18,7 @@ const day = (iso) => new Intl.DateTimeFormat(pageLanguage(), { dateStyle: "mediu
 
 export const act = (name, text, more = {}) => button({ "data-act": name, text, ...more });
 
-// A less frequent action: a drawing, with its name as tooltip and for screen readers.
+// A less frequent action: an icon button, with its name as tooltip and for screen readers.
 function tool(name, word, more = {}) {
   const button = act(name, undefined, { class: "rp-lib-tool", title: word, "aria-label": word, ...more });
   button.append(drawing(ICONS[name]));
@@ -108,7 +108,7 @@ function languages(chosen) {
 
 const nameInput = (voice) => create("input", { type: "text", maxlength: 80, value: voice.name, autocomplete: "off" });
 
-// It is changed at once, not with the rest of the form.
+// The picture is changed at once, not with the rest of the form.
 function pictureField(voice) {
   const choose = act("picture", words("library.picture"));
   const remove = act("no_picture", words("library.no_picture"), { hidden: !voice.picture });
@@ -146,7 +146,7 @@ export function renamedCard(voice) {
   return card;
 }
 
-// The form's differences from the voice, as the server takes them.
+// The form's differences from the voice, as the server expects them.
 export function changes(form, voice) {
   const given = {};
   for (const name of ["name", "language", "description"]) {

@@ -9,7 +9,7 @@ import { emptyState } from "../ui/empty.js";
 import { learnColours, showPortrait } from "../ui/portraits.js";
 import { pageLanguage, words } from "../ui/words.js";
 
-const FRESH = 8 * 60_000; // ms: the links in the list are good for ten minutes
+const FRESH = 8 * 60_000; // ms: the links in the list are valid for ten minutes
 const TICK = 15_000; // ms
 
 const wholeFiles = (files) => [...files].map((file) => ({ file }));
@@ -18,8 +18,8 @@ class Library {
   constructor({ element, props, trigger, upload, watch }) {
     Object.assign(this, { element, props, trigger, upload });
     this.value = { at: 0, voices: [], aside: [], bytes: null, all: "" };
-    this.cards = new Map(); // by id: { node, shown } with what it shows as text
-    this.open = null; // { id, how: "edit" or "name" } while one is edited
+    this.cards = new Map(); // by id: { node, shown }; shown: its state as text, to detect changes
+    this.open = null; // { id, how: "edit" or "name" } while a card is edited
     this.handled = null; // `once` of the last answer that was shown
     this.instead = new Map(); // the replacement of each voice that was deleted while picked
     this.part = (selector) => element.querySelector(selector);
@@ -71,7 +71,7 @@ class Library {
     this.handled = answer?.once ?? this.handled;
   }
 
-  // In the form, which stays open while its picture changes.
+  // Updates the picture in the open form, which stays open while its picture changes.
   showPicture() {
     const form = this.open?.how === "edit" && this.cards.get(this.open.id)?.node;
     if (!form) return;
@@ -121,7 +121,7 @@ class Library {
       this.picturing = true;
       return this.trigger("picture", { id, remove: true });
     }
-    if (what === "save" || what === "export") return undefined; // the form's, and the browser's own
+    if (what === "save" || what === "export") return undefined; // handled by the form and by the browser
     this.say("");
     if (what === "remove") this.removing = id;
     if (what === "let_go") return this.trigger("let_go");
@@ -153,7 +153,7 @@ class Library {
   }
 
   close() {
-    if (this.open) this.cards.delete(this.open.id); // it is made anew
+    if (this.open) this.cards.delete(this.open.id); // it is built again
     this.open = null;
   }
 
@@ -180,12 +180,12 @@ class Library {
     this.cancel();
   }
 
-  // Leaving a changed name saves it.
+  // Saves a changed name when its field loses the focus.
   leave({ target }) {
     const form = target.closest(".rp-lib-card-rename");
     const card = form?.closest("[data-id]");
     if (!card || this.open?.how !== "name" || card.hasAttribute("aria-busy") || !document.hasFocus()) return;
-    if (!card.querySelector(".rp-notice").hidden) return; // it was refused: only Enter and Escape go on from there
+    if (!card.querySelector(".rp-notice").hidden) return; // it was refused: wait for Enter or Escape
     const voice = this.voice(card.dataset.id);
     if (changes(form, voice).name) form.requestSubmit();
     else setTimeout(() => this.open?.id === voice.id && this.open.how === "name" && (this.close(), this.render()));
@@ -203,11 +203,11 @@ class Library {
     this.bring(wholeFiles(event.dataTransfer.files));
   }
 
-  // chosen: [{ file, names }]; names: of the voices to import, by position, undefined for all as they are.
+  // chosen: [{ file, names }]. names: new names of the voices to import, by position; undefined to import all unchanged.
   async bring(chosen) {
     const uploaded = [];
     const refused = [];
-    this.brought = []; // the files behind the positions in the answer
+    this.brought = []; // the files that the positions in the answer refer to
     for (const { file, names } of chosen) {
       this.say(words("library.uploading", { name: file.name }), "busy");
       const small = file.size <= this.props.max_mb * 2 ** 20;
@@ -230,7 +230,7 @@ class Library {
     else this.say(words("library.upload_failed", { name: file.name }), "bad");
   }
 
-  // Uploads files again, whose voices are imported under other names.
+  // Uploads files again, to import their voices under other names.
   bringAs(chosen) {
     return this.bring(chosen.map(({ file, names }) => ({ file: this.brought[file], names })));
   }
@@ -307,7 +307,7 @@ class Library {
     this.part(".rp-lib-aside").replaceChildren(...(gone.length ? [create("ul", {}, ...lines), finish] : []));
   }
 
-  // Milliseconds for which it can be restored.
+  // Milliseconds for which a deleted voice can still be restored.
   remaining(voice) {
     return voice.left * 1000 - (performance.now() - this.value.arrived);
   }

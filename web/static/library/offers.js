@@ -1,10 +1,10 @@
-// Names for voices whose own names are taken: a form under what an import answered.
+// A form below an import's answer, to choose names for voices whose own names are taken.
 
 import { create } from "../ui/elements.js";
 import { words } from "../ui/words.js";
 
-// offers: [{ line, file, voice, free }], as the server answers. onimport gets [{ file, names: { [voice]: name } }], with
-// each file once.
+// offers: [{ line, file, voice, free }] from the server. onimport is called with [{ file, names: { [voice]: name } }],
+// with each file once.
 export function offerForm(offers, onimport) {
   const rows = offers.map((offer) => {
     const input = create("input", { type: "text", required: true, maxlength: 200, "aria-label": words("library.other_name") });
@@ -15,7 +15,7 @@ export function offerForm(offers, onimport) {
   const label = words(offers.length > 1 ? "library.import_all_as" : "library.import_as");
   const form = create("form", { class: "rp-lib-offers" }, create("ul", {}, ...items), create("button", { type: "submit", text: label }));
   form.onsubmit = (event) => {
-    event.stopPropagation(); // the forms around it are of voices
+    event.stopPropagation(); // library.js handles the forms of voices
     event.preventDefault();
     onimport(byFile(rows.map(({ offer, input }) => ({ ...offer, name: input.value.trim() }))));
   };

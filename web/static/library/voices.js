@@ -1,6 +1,6 @@
 // Search, order, texts and portraits of the voices in the Library tab.
 
-// Without case and accents, as the server compares texts.
+// Removes case and accents, as the server does to compare texts.
 export const folded = (text) => text.normalize("NFKD").replace(/\p{M}/gu, "").toLowerCase();
 
 // A language's name in the page's language; an unknown code as it is.
@@ -37,7 +37,7 @@ export function ordered(voices, order, language) {
   return [...voices].sort((one, other) => compare(one, other) || byName.compare(one.name, other.name));
 }
 
-// Tags from a list with commas, Japanese and Chinese ones included.
+// Splits a comma-separated list of tags. Full-width and ideographic commas count.
 export const tagsOf = (text) => text.split(/[,，、]/).map((tag) => tag.trim()).filter(Boolean);
 
 const UNITS = ["byte", "kilobyte", "megabyte", "gigabyte", "terabyte"];
@@ -55,12 +55,12 @@ function inUnit(count, unit, language, digits, unitDisplay = "short") {
 
 const numbersOf = (id, count) => Array.from({ length: count }, (_, i) => parseInt(id.slice(3 * i, 3 * i + 3) || "0", 16) % 256);
 
-const GOLDEN_ANGLE = 137.508; // degrees: steps of it spread evenly
+const GOLDEN_ANGLE = 137.508; // degrees; its multiples are spread evenly
 const MOST_COLOURS = 24; // more cannot be told apart
 
 // The hues of all portraits in degrees, by the voices' ids. Each voice starts at a hue derived from its id and is moved
 // until it differs enough from all older ones, so a new voice changes no other's colour.
-// known: hues that were given before; they stay, also when an older voice is deleted.
+// known: hues given before. They do not change, even when an older voice is deleted.
 export function hues(voices, known = new Map()) {
   const given = new Map(known);
   const fresh = voices.filter(({ id }) => !known.has(id));
@@ -75,7 +75,7 @@ export function hues(voices, known = new Map()) {
   return given;
 }
 
-// Adds to `known`, which has the voice that replaced each voice that was deleted while picked; all are ids.
+// Adds a deletion to `known`, which maps each voice deleted while picked to its replacement. All are ids.
 export function withInstead(known, gone, now) {
   const still = [...known].map(([id, voice]) => [id, voice === gone ? now : voice]);
   return new Map([...still, [gone, now]]);

@@ -1,4 +1,4 @@
-// Posts the microphone's samples in chunks of some milliseconds; after "stop", the rest and then null.
+// Posts the microphone's samples in chunks of PIECE frames. After "stop" it posts the rest, then null.
 
 const PIECE = 1024; // frames
 

@@ -1,16 +1,16 @@
-// Reads sound files as far as the browser can, plays a part of one, and plays what the codec keeps of it.
+// Reads sound files as far as the browser can, plays a part of one, and previews it after a codec round trip.
 
 import { Peaks } from "../ui/peaks.js";
 import { words } from "../ui/words.js";
 
 const DECODED_RATE = 48_000; // Hz
-const LEEWAY_SECONDS = 0.2; // that lossy encoders add
+const LEEWAY_SECONDS = 0.2; // lossy encoders add up to this much
 const PROBE_MS = 4_000;
 const EDGE_SECONDS = 0.005; // fades, so that a cut does not click
 
-// Length in seconds by the file's header; null where the browser cannot read it, or where it is not given.
+// Length in seconds from the file's header; null if the header lacks it or the browser cannot read it in time.
 function probe(file) {
-  if (!file.size) return Promise.resolve(null); // browsers log an error for those
+  if (!file.size) return Promise.resolve(null); // browsers log an error for empty files
   const audio = new Audio();
   const address = URL.createObjectURL(file);
   return new Promise((resolve) => {
@@ -23,7 +23,7 @@ function probe(file) {
   });
 }
 
-// → AudioBuffer. Fails for formats that this browser does not know.
+// Resolves to an AudioBuffer. Rejects for formats that this browser does not know.
 async function decoded(file) {
   return new OfflineAudioContext(1, 1, DECODED_RATE).decodeAudioData(await file.arrayBuffer());
 }
@@ -37,8 +37,8 @@ function peaksOf(buffer) {
   return peaks.values;
 }
 
-// { seconds, peaks, playable } of a file. `ask()` resolves to the server's { seconds, peaks }, or { problem }: it is
-// called where the browser does not know the format, or the length. Rejects with a sentence.
+// Resolves to { seconds, peaks, playable } of a file. ask(): resolves to the server's { seconds, peaks }, or { problem };
+// called if the browser does not know the format or the length. Rejects with an Error whose message is shown.
 export async function looked(file, name, longest, ask) {
   const said = await probe(file);
   if (said > longest + LEEWAY_SECONDS) {
@@ -57,7 +57,7 @@ export async function looked(file, name, longest, ask) {
   }
 }
 
-// Plays a part of a file, one at a time.
+// Plays parts of files, one at a time.
 export class ClipPlayer {
   constructor() {
     this.node = null;
@@ -115,7 +115,7 @@ export class ClipPlayer {
   }
 }
 
-// Plays what the codec keeps of a clip: the server encodes its part and decodes it again.
+// Plays a clip after a codec round trip: the server encodes and decodes its chosen part.
 export class CodecPreview {
   // ask(clip): a promise of { wav } or { problem }. changed(): playback started or ended. say(sentence): shows an error.
   constructor(ask, changed, say) {
@@ -133,7 +133,7 @@ export class CodecPreview {
 
   async toggle(clip) {
     if (this.playing) return this.stop();
-    this.player.wake(); // in the click
+    this.player.wake(); // in the user gesture
     const file = await this.fileOf(clip);
     if (!file) return;
     await this.player.play(file, 0, null, () => this.changed());

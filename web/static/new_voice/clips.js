@@ -16,7 +16,7 @@ export class Clip {
     this.wordsRow = null; // the finding about the number of words
     this.asked = null; // the part that is being examined
     this.dictating = false; // the server is transcribing it
-    this.dictated = false; // the transcript is the server's, unchanged since
+    this.dictated = false; // the transcript is the server's, unedited
   }
 
   // Its value for the server.
@@ -59,7 +59,7 @@ export class Clip {
 }
 
 export class Clips {
-  // together: seconds that several clips may have.
+  // together: the most seconds that several clips may have in total.
   constructor(together = Infinity) {
     this.together = together;
     this.list = [];
@@ -94,7 +94,7 @@ export class Clips {
     return this.list.reduce((sum, clip) => sum + clip.length, 0);
   }
 
-  // Clips beyond the time that several may have, by the rule of web/tabs/new_voice/clips.py: the first always fits.
+  // Clips beyond the limit `together`, by the rule of web/tabs/new_voice/clips.py: the first always fits.
   get leftOut() {
     let seconds = this.list[0]?.length ?? 0;
     return this.list.slice(1).filter((clip) => {
@@ -104,7 +104,7 @@ export class Clips {
     });
   }
 
-  // The files on the server that belong to the clips, those that were repaired included.
+  // The files on the server of the clips, and of the clips that they were repaired from.
   get paths() {
     const paths = [];
     for (let clip of this.list) for (; clip; clip = clip.before) paths.push(clip.path);
@@ -117,7 +117,7 @@ export class Clips {
     return { chosen: this.list.indexOf(this.chosen), clips: this.list.map((clip) => clip.value) };
   }
 
-  // Applies the server's value: it may move ends, choose, and remove clips. Returns the removed ones.
+  // Applies the server's value, which may move ends, choose another clip, and remove clips. Returns the removed ones.
   accept(value) {
     const told = new Map((value?.clips ?? []).map((clip) => [clip.path, clip]));
     const gone = this.list.filter((clip) => !told.has(clip.path));

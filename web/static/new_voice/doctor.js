@@ -28,7 +28,7 @@ export class DoctorView {
     this.find(".rp-fine summary").textContent = words("clip.fine", { number: fine.length, all: rows.length });
   }
 
-  // Writes the text only when it changed: screen readers would repeat it.
+  // Writes the text only if it changed, because screen readers would repeat it.
   sayVerdict({ light, sentence }) {
     const line = this.find(".rp-verdict");
     const said = `${light} ${sentence}`;

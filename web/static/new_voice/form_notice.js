@@ -1,8 +1,8 @@
-// Shows the answer to Save, and keeps it in sight: a verdict that arrives later makes the form above it longer.
+// Shows the answer to Save and keeps it in view: a verdict that arrives later makes the form above it longer.
 
 import { words } from "../ui/words.js";
 
-const OWN_WAY = ["wheel", "touchmove", "pointerdown", "keydown"]; // from then on the user decides what is in sight
+const OWN_WAY = ["wheel", "touchmove", "pointerdown", "keydown"]; // the user scrolls or types: stop keeping it in view
 let watching = null;
 
 // Focuses the field of the first error.

@@ -1,5 +1,5 @@
-// Records clips or takes files, and lets the user choose a part of each, write its transcript, and repair it. The value
-// is null or { chosen, clips: [{ path, name, seconds, start, end, words }] }. The server may give it back with other
+// Records clips or accepts files, and lets the user choose a part of each, write its transcript, and repair it. The value
+// is null or { chosen, clips: [{ path, name, seconds, start, end, words }] }. The server may send it back with other
 // ends, another choice, or fewer clips.
 
 import { CodecPreview, looked, wavOf } from "./clip_playback.js";
@@ -16,7 +16,7 @@ import { decimals } from "../ui/format.js";
 import { pageLanguage, words } from "../ui/words.js";
 
 const COUNT_FROM = 3;
-const KEEP_EVERY = 10 * 60_000; // ms; the server takes clips for abandoned after three times as long (upload_store.py)
+const KEEP_EVERY = 10 * 60_000; // ms; the server treats clips as abandoned after three times as long (upload_store.py)
 
 class Recorder {
   constructor({ element, props, server, upload, watch }) {
@@ -24,9 +24,9 @@ class Recorder {
     this.uploads = new Uploads(upload, connection);
     this.clips = new Clips(props.together);
     this.taking = null; // { microphone, countdown, recording, meter, instead } while the microphone is open
-    this.pending = Promise.resolve(); // files are taken one after the other
+    this.pending = Promise.resolve(); // files are added one after the other
     this.scriptAt = 0;
-    this.told = "null"; // the value as it was last told to the server
+    this.told = "null"; // the value last sent to the server
     this.view = new RecorderView(element, this);
     const codecPreview = server.hear_back
       ? new CodecPreview((clip) => this.ask("hear_back", clip.value), () => this.trim.update(), (text) => this.refuse(text))
@@ -84,7 +84,7 @@ class Recorder {
     return taking.countdown?.cancel();
   }
 
-  // instead: the clip that this recording is to replace.
+  // instead: the clip that this recording replaces.
   async start(instead = null) {
     if (this.taking || this.noRoom(instead)) return;
     const taking = (this.taking = { meter: new Meter(), instead });
@@ -156,7 +156,7 @@ class Recorder {
     for (const file of files) {
       this.pending = this.pending.then(() => this.take(file, { name: file.name })).then((why) => note(file, why));
     }
-    // Of several files, the refused ones are named last.
+    // Of several files, report the refused ones at the end.
     if (files.length > 1) this.pending = this.pending.then(() => refused.length && this.refuse(refused.join(" ")));
     return this.pending;
   }
@@ -194,22 +194,22 @@ class Recorder {
 
   // ---- the server
 
-  // The answer of one of its functions, or { problem }.
+  // Calls a server function. Resolves to its answer, or to { problem }.
   async ask(name, value) {
     try {
-      const answer = await this.server[name](value); // Gradio's client swallows a lost connection
+      const answer = await this.server[name](value); // undefined if the connection is lost
       return answer ?? { problem: words("connection.gone") };
     } catch (error) {
       return { problem: words("clip.no_answer", { reason: error.message ?? error }) };
     }
   }
 
-  // The server's { seconds, peaks } of a clip; nulls where it cannot be asked.
+  // The server's { seconds, peaks } of a clip; nulls if the server does not offer them.
   peaksOf(path) {
     return this.server.clip_peaks ? this.ask("clip_peaks", { path }) : { seconds: null, peaks: null };
   }
 
-  // Has the chosen part of a clip examined, once.
+  // Has the server examine the chosen part of a clip, once per part.
   async examine(clip) {
     const { part, trim } = clip;
     if (!this.server.examine_clip || clip.found?.part === part || clip.asked === part) return;
@@ -235,7 +235,7 @@ class Recorder {
     this.showFindings();
   }
 
-  // Has the chosen part transcribed. asked: by the user, who is told why it fails.
+  // Has the server transcribe the chosen part. asked: by the user; only then is a failure shown.
   async dictate(clip, { asked = true } = {}) {
     if (clip.dictating) return;
     const { part, words: before } = clip;
@@ -253,7 +253,7 @@ class Recorder {
     await this.checkWords(clip);
   }
 
-  // Applies the remedy of a finding: moves the ends, or has the part repaired into a new clip.
+  // Applies the remedy of a finding: moves the ends, or has the server repair the part into a new clip.
   async mend(clip, { fix, part }) {
     if (part && clip.trim) {
       clip.trim.set(...part);
@@ -265,7 +265,7 @@ class Recorder {
     const { part: mended } = clip;
     const { wav, problem } = await this.ask("mend_clip", { ...clip.value, fix });
     if (problem) return this.refuse(problem);
-    if (clip.part !== mended || !this.clips.list.includes(clip)) return this.invite(); // it is another part now, or gone
+    if (clip.part !== mended || !this.clips.list.includes(clip)) return this.invite(); // the part has changed, or the clip is gone
     const { name, recorded, words: written, wordsSpoken } = clip;
     const file = new File([wavOf(wav)], `${name}.wav`, { type: "audio/wav" });
     const said = words("clip.mended", { name });
@@ -280,14 +280,14 @@ class Recorder {
     this.publish();
   }
 
-  // Has the server delete its file and those that it was repaired from.
+  // Has the server delete a clip's file and, unless `alone`, those of the clips that it was repaired from.
   forget(clip, { alone = false } = {}) {
     if (!this.server.forget_clip) return;
     this.ask("forget_clip", { path: clip.path });
     if (clip.before && !alone) this.forget(clip.before);
   }
 
-  // The server is back. anew: it is another process, which has none of the files; they are still here.
+  // Called when the server is back. anew: it is a new process, which has none of the files, so they are uploaded again.
   async recover(anew) {
     for (const clip of this.clips.list) {
       if (clip.found?.problem) clip.found = null;
@@ -296,13 +296,13 @@ class Recorder {
     if (this.clips.list.length) this.publish();
   }
 
-  // Tells the server that this page is open and needs its files.
+  // Tells the server that this page still needs its files.
   keepFiles() {
     const { paths } = this.clips;
     if (paths.length && this.server.keep_clips) this.ask("keep_clips", { paths });
   }
 
-  // Has the server delete all files: the page is closed, and nothing of it comes back.
+  // Has the server delete all files. Called when the page is closed and cannot be restored.
   discardFiles() {
     const { paths } = this.clips;
     const headers = { "Content-Type": "application/json" };

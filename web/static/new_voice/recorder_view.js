@@ -63,7 +63,7 @@ export class RecorderView {
     line.setAttribute("aria-live", state === "recording" ? "off" : "polite"); // screen readers skip the running time
     this.find(".rp-clip").dataset.state = state;
     this.find(".rp-countdown").textContent = "";
-    document.documentElement.toggleAttribute("data-rp-recording", OPEN.includes(state)); // seen from every tab
+    document.documentElement.toggleAttribute("data-rp-recording", OPEN.includes(state)); // shown on every tab
     this.showButtons();
   }
 
@@ -160,7 +160,7 @@ function togetherSaid(clips) {
   return names ? words("clip.left_out", { ...values, names }) : words("clip.together", values);
 }
 
-// label: what screen readers say; it names the clip.
+// label: for screen readers; it names the clip.
 function clipButton(text, label, attributes) {
   const spoken = text.startsWith(label) ? {} : { "aria-label": label };
   return button({ text, "data-name": label, ...spoken, ...attributes });

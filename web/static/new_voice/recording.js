@@ -1,5 +1,4 @@
-// A recording in 16-bit samples, limited to the longest clip that is allowed; the countdown before it, and the level
-// meter.
+// A recording in 16-bit samples, limited to the longest allowed clip; the countdown before it, and the level meter.
 
 import { Samples } from "../player/samples.js";
 import { encodeWav, toInt16 } from "../ui/wav.js";
@@ -52,7 +51,7 @@ export class Countdown {
 // to be seen.
 
 const FLOOR_DB = -60;
-const FALL_DB = 24; // a second
+const FALL_DB = 24; // per second
 const HOLD_SECONDS = 1.5;
 const LAMP_SECONDS = 2;
 const CLIPPED = 0.985; // of full scale; converters clip from about here

@@ -1,4 +1,4 @@
-// The transcript of the chosen clip, which must be exactly that of the chosen part.
+// The transcript of the chosen clip. It must match the chosen part exactly.
 
 import { findingLine } from "./doctor.js";
 import { words } from "../ui/words.js";
@@ -6,8 +6,8 @@ import { words } from "../ui/words.js";
 const REST_MS = 500; // after the last key, before the server counts the words
 
 export class TranscriptView {
-  // written(): the transcript was changed by hand. check(clip): has its words counted. dictate(clip): has the server
-  // transcribe it, where the page has a recogniser.
+  // written(): the transcript was changed by hand. check(clip): has the server count its words. dictate(clip): has the
+  // server transcribe it, if the page has a recogniser.
   constructor(element, { written, check, dictate }) {
     Object.assign(this, { written, check, clip: null });
     this.find = (selector) => element.querySelector(selector);
@@ -45,7 +45,7 @@ export class TranscriptView {
   }
 }
 
-// Findings about a clip's transcript; none while it is right or not yet written.
+// Findings about a clip's transcript; none if it is right or not yet written.
 export function remarks(clip) {
   const rows = [];
   if (clip.moved) rows.push({ light: "amber", word: words("clip.amber"), sentence: words("clip.moved") });

@@ -29,7 +29,7 @@ export class Trim {
     this.move("start", start);
   }
 
-  // end: "start" or "end". Whole milliseconds, and its bounds exactly.
+  // end: "start" or "end". The time is rounded to milliseconds, except at the bounds.
   move(end, time) {
     const [least, most] = this.bounds(end);
     const whole = Math.round(time * 1000) / 1000;

@@ -8,7 +8,7 @@ import { barCount, paintBars, paintLine, Waveform } from "../ui/waveform.js";
 import { pageLanguage, words } from "../ui/words.js";
 
 export class TrimView {
-  // element: what holds .rp-trim. changed(): an end was moved and let go. codecPreview: a CodecPreview, or null.
+  // element: contains .rp-trim. changed(): an end was moved and released. codecPreview: a CodecPreview, or null.
   constructor(element, { changed, codecPreview }) {
     Object.assign(this, { changed, codecPreview, clip: null, dragged: null, player: new ClipPlayer() });
     this.find = (selector) => element.querySelector(selector);

@@ -1,4 +1,4 @@
-// Uploads files, each under a name of its own, as soon as the server is there.
+// Uploads files, each under a random name, as soon as the server is reachable.
 
 export class Uploads {
   // upload(file): a promise of { path } on the server. server: { away, present() }.
@@ -19,7 +19,7 @@ export class Uploads {
   }
 }
 
-// A random name: the same file, uploaded by two people, would be one on the server.
+// A random name. Otherwise the same file, uploaded by two people, would be one file on the server.
 function underOwnName(file) {
   const name = [...crypto.getRandomValues(new Uint8Array(16))].map((byte) => byte.toString(16).padStart(2, "0")).join("");
   const ending = /\.[A-Za-z0-9]{1,5}$/.exec(file.name)?.[0] ?? "";

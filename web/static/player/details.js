@@ -1,4 +1,4 @@
-// What the transport tells of a sound: its portrait and words, and in the Details popover how it was made.
+// The transport's information about a sound: the portrait and the text, and the Details popover.
 
 import { WordClock } from "./word_clock.js";
 import { create } from "../ui/elements.js";
@@ -6,11 +6,11 @@ import { decimals, lengthOf } from "../ui/format.js";
 import { showPortrait, voiceOf } from "../ui/portraits.js";
 import { pageLanguage, words } from "../ui/words.js";
 
-// What can be told of a sound, of which all may be missing: { text, words: when
-// they are spoken as WordClock takes them, voice: { id, name }, seed, model, settings, links }.
+// Facts of a sound, all optional: { text, words: their times, as WordClock takes them, voice: { id, name }, seed, model,
+// settings, links, tags }.
 export const factsOf = (sound) => sound?.facts ?? {};
 
-// Settings by their names in the engine, and the keys of their words.
+// Text keys of the settings, by their names in the engine.
 const SETTINGS = { temperature: "player.temperature", top_p: "player.top_p", top_k: "player.top_k", mended: "player.mended" };
 
 function detailsOf(sound, language) {
@@ -33,7 +33,7 @@ export function listDetails(list, sound) {
   list.replaceChildren(...rows.flatMap(([name, value]) => [create("dt", { text: name }), create("dd", { text: value })]));
 }
 
-// The words of what is on, with the one that is heard marked.
+// The text of the loaded sound, with the word that is heard marked.
 export class SpokenLine {
   constructor(portrait, line) {
     Object.assign(this, { portrait, line, told: null, clock: null, marked: -1 });
@@ -69,7 +69,7 @@ export class SpokenLine {
   }
 }
 
-// By whole rows, so that none is cut.
+// Scrolls by whole lines, so that none is cut off.
 function keepInSight(line, span) {
   const height = parseFloat(getComputedStyle(line).lineHeight);
   const top = Math.floor((span.offsetTop + span.offsetHeight / 2) / height) * height;

@@ -1,5 +1,5 @@
-// The two audio outputs: a worklet on the audio thread, and for plain http, where browsers have none, buffers scheduled
-// ahead. Both take the same calls, `call(method, ...arguments)` of a PlayoutBuffer, and `report` the playback's state.
+// The two audio outputs: a worklet on the audio thread, and buffers scheduled in advance for plain http, where browsers
+// have no worklets. `call(method, ...arguments)` calls a PlayoutBuffer; `report` receives the state of playback.
 
 import { FADE_SECONDS, PlayoutBuffer } from "./playout_buffer.js";
 
@@ -23,13 +23,13 @@ export class WorkletOutput {
 
 const AHEAD_SECONDS = 1.2; // background tabs run timers once a second
 const PIECE_SECONDS = 0.25;
-const SOON_SECONDS = 0.02; // what is scheduled sooner may be late
+const SOON_SECONDS = 0.02; // pieces scheduled with less time left may be late
 
 export class BufferOutput {
   constructor(context, destination, report) {
     this.kind = "buffers";
     Object.assign(this, { context, destination, report, buffer: null, startedAt: null, lane: null });
-    Object.assign(this, { pieces: [], until: 0, faded: false }); // what is scheduled, and how long it lasts
+    Object.assign(this, { pieces: [], until: 0, faded: false }); // the scheduled pieces, and when the last one ends
     this.received = 0; // calls
     this.timer = setInterval(() => this.pump(), 100);
   }
@@ -51,7 +51,7 @@ export class BufferOutput {
   change(method, args) {
     if (method !== "write" || args[0] < this.buffer.position) this.recall();
     this.buffer[method](...args);
-    // What was scheduled fades by itself: the next samples begin in silence.
+    // Recalled pieces fade out by themselves: the next samples begin in silence.
     if (!this.pieces.length) this.buffer.fading = 0;
   }
 
@@ -76,7 +76,7 @@ export class BufferOutput {
     this.report({ ...heard, played, underruns, starved, lost, wanted, waiting, pace });
   }
 
-  // Schedules one piece; false when there is nothing to schedule now.
+  // Schedules one piece. Returns false if there is nothing to schedule now.
   next() {
     const { buffer, context } = this;
     const ready = Math.floor((buffer.playable - buffer.position) / buffer.speed);
@@ -91,7 +91,7 @@ export class BufferOutput {
     return true;
   }
 
-  // A take may end at a loud sample: its last value fades out behind it.
+  // Fades out the last value after the end: a take may end at a loud sample.
   fadeOut() {
     const { buffer, faded } = this;
     if (!buffer.complete || faded || !this.pieces.length) return false;
@@ -123,7 +123,7 @@ export class BufferOutput {
     this.pieces.push({ node, at, from, until: this.until });
   }
 
-  // The gain of all pieces that follow each other without a gap.
+  // Returns the gain node of all pieces that follow each other without a gap.
   openLane() {
     if (!this.lane) {
       this.lane = new GainNode(this.context);
@@ -132,7 +132,7 @@ export class BufferOutput {
     return this.lane;
   }
 
-  // More samples may not arrive before the last piece ends: it fades out unless they do.
+  // Fades out the last piece, in case no more samples arrive before it ends.
   fadeAtEnd() {
     const { gain } = this.lane;
     gain.cancelScheduledValues(0);
@@ -167,7 +167,7 @@ export class BufferOutput {
   }
 }
 
-// An output at the engine's own rate where the browser allows it; elsewhere the PlayoutBuffer resamples.
+// Opens an output at the engine's own rate if the browser allows it. Otherwise the sound is resampled.
 export async function openOutput(rate, report) {
   let context;
   try {

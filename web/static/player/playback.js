@@ -1,16 +1,15 @@
 // Plays one sound of the cache at a time through an output.
 
 const AT_REST = { position: 0, wanted: false, waiting: true, ended: false, played: 0 };
-const SUSPEND_AFTER = 5000; // ms at rest; running audio hardware takes a tenth of a processor, and starting it some ms
+const SUSPEND_AFTER = 5000; // ms at rest. Running audio hardware uses a tenth of a CPU core; starting it takes some ms
 
 export class Playback {
-  // open(rate, report): a promise of { context, output }. tell(event, id, reason): "playing", or "stopped" because it
-  // "ended", was "paused" or "replaced"; "moved" whenever the position changed.
-  // after(ms, done): a timer.
+  // open(rate, report): a promise of { context, output }. tell(event, id, reason): "playing"; "stopped" with the reason
+  // "ended", "paused" or "replaced"; or "moved" when the position changed. after(ms, done): a timer.
   constructor(open, tell, after = (ms, done) => setTimeout(done, ms)) {
     Object.assign(this, { open, tell, after, sound: null, pace: Infinity, speed: 1, at: AT_REST, sounding: false });
     this.speakers = null; // { context, output }, opened at the first gesture
-    this.resting = null; // of the rest that may end with a suspended context
+    this.resting = null; // identifies the current rest, after which the context is suspended
     this.sent = 0; // calls to the output
   }
 
@@ -27,7 +26,7 @@ export class Playback {
     this.wake(this.sound.rate).then(({ output }) => output.call(...message));
   }
 
-  // Loads a sound at a share of its length, and plays it if wanted. A sound that was loaded before goes on arriving.
+  // Loads a sound at a share of its length, and plays it if wanted. The former sound continues to arrive.
   load(sound, place = 0, wanted = true) {
     this.rest("replaced");
     const position = Math.floor(place * sound.length);
@@ -37,7 +36,7 @@ export class Playback {
     this.tell("moved");
   }
 
-  // Sends all samples of the sound; paused until they are there, so that its beginning is not heard.
+  // Sends all samples of the sound. The output is paused meanwhile, so that the sound's beginning is not heard.
   refill(position) {
     this.call("pause");
     this.call("write", 0, this.sound.all().slice(), seconds());
@@ -83,7 +82,7 @@ export class Playback {
     else this.play();
   }
 
-  // Seeks to a time in seconds, within what has arrived.
+  // Seeks to a time in seconds, within the samples that have arrived.
   seek(time) {
     if (!this.sound?.length) return;
     const position = Math.max(0, Math.min(Math.floor(time * this.sound.rate), this.sound.length));
@@ -111,7 +110,7 @@ export class Playback {
     return this.sound?.length ? Math.min(1, this.at.position / this.sound.length) : 0;
   }
 
-  // What the output reported of the sound, over all the times that it was loaded: how often it ran dry, for how long.
+  // How often and for how long playback of the sound ran dry, over all the times that it was loaded.
   get stalls() {
     return this.sound?.stalls ?? { times: 0, seconds: 0 };
   }

@@ -1,7 +1,7 @@
 // The page's player. The event that speaks sends messages through `props.value`: "start", "wait", "chunk"s of 16-bit
 // samples, and "end" with a link to the finished WAV; see web/tabs/speak/handlers.py. Lists play through
-// `window.reprisePlayer`, and the document hears `reprise:playing`, `reprise:stopped`, `reprise:spoken` (a take is kept)
-// `reprise:begun`, `reprise:heard` and `reprise:stalled`.
+// `window.reprisePlayer`. The player dispatches on the document: `reprise:playing`, `reprise:stopped`, `reprise:spoken` (a
+// take is stored), `reprise:begun`, `reprise:heard` and `reprise:stalled`.
 
 import { openOutput } from "./outputs.js";
 import { Playback } from "./playback.js";
@@ -30,9 +30,9 @@ class Player {
     this.cache = new SoundCache();
     this.playback = new Playback((...opened) => this.open(...opened), (...event) => this.onPlayback(...event));
     this.view = new PlayerView(element, this);
-    this.activities = new Map(); // what else can be stopped: functions by name
+    this.activities = new Map(); // stop functions of other activities, by name
     this.wishes = 0; // counts requests to play a take of the list
-    this.before = null; // what was loaded when a take began that has no sound yet: { sound, place }
+    this.before = null; // the sound loaded before the current take, until the take has sound: { sound, place }
     this.reset();
     watch("value", () => this.receive(props.value));
   }
@@ -74,7 +74,7 @@ class Player {
     return ticket;
   }
 
-  // Called in the click on Stop: playback pauses at once; what was spoken stays. A queued take is abandoned.
+  // Called in the click on Stop. Pauses playback at once. The spoken part of a take is kept; a queued take is abandoned.
   stop() {
     this.playback.pause();
     if (!this.busy) return;
@@ -88,7 +88,7 @@ class Player {
     }
   }
 
-  // Another part of the page is at work, until `stop` is null; calling it ends that.
+  // Registers an activity of another part of the page. stop(): ends it; null when it is over.
   activity(name, stop) {
     if (stop) this.activities.set(name, stop);
     else this.activities.delete(name);
@@ -105,14 +105,14 @@ class Player {
     return this.busy || this.playback.wanted || this.activities.size > 0;
   }
 
-  // Stops whatever is spoken or played, on any tab.
+  // Stops all speech and playback, on any tab.
   stopAll() {
-    this.wishes += 1; // what is being fetched does not play
+    this.wishes += 1; // sounds that are being fetched are not played
     this.stop();
     for (const stop of [...this.activities.values()]) stop();
   }
 
-  // The event failed: the queue was full, or the connection broke off.
+  // Called when the event failed: the queue was full, or the connection broke off.
   refused() {
     if (!this.busy) return;
     if (this.stats.received) {
@@ -124,7 +124,7 @@ class Player {
     this.say(words(server.away ? "player.lost" : "player.full"), "problem");
   }
 
-  // The take ends with what has arrived.
+  // Ends the take with the samples that have arrived.
   breakOff() {
     Object.assign(this.stats, { finished: true, playedAtFinish: this.stats.played });
     this.live.status = words("player.broken");
@@ -137,7 +137,7 @@ class Player {
     if (!this.busy) this.say(reason, "problem");
   }
 
-  // A take has no sound: loads the former sound again, paused, unless another one is loaded.
+  // Called when a take has no sound: loads the former sound again, paused, unless another one is loaded.
   giveBack() {
     const { live, before } = this;
     Object.assign(this, { live: null, before: null });
@@ -147,7 +147,7 @@ class Player {
     if (before) this.playback.load(this.cache.put(before.sound), before.place, false);
   }
 
-  // Clears the message about a failed take: its text is being changed, or another sound is loaded.
+  // Clears the message about a failed take. Called when its text is edited or another sound is loaded.
   calm() {
     if (this.busy || (this.state !== "problem" && this.state !== "stopped")) return;
     const { sound } = this.playback;
@@ -179,7 +179,7 @@ class Player {
   addChunk({ start, pcm, words: told = [] }) {
     const samples = decodePcm(pcm);
     if (told.length) this.live.facts = { ...this.live.facts, words: [...(this.live.facts.words ?? []), ...told] };
-    if (!samples.length) return; // words alone
+    if (!samples.length) return; // the message has only words
     this.stats.firstChunkAt ??= performance.now();
     this.before = null;
     this.stats.chunks += 1;
@@ -210,7 +210,7 @@ class Player {
     this.cache.put(this.live);
   }
 
-  // The WAV is complete even if a message was lost.
+  // Replaces the live sound by the WAV, which is complete even if a message was lost.
   async refill(url) {
     const { live } = this;
     this.stats.refilled = true;
@@ -222,9 +222,9 @@ class Player {
 
   // ---- the take list
 
-  // Plays a take: `source` is Int16Array samples, { rate, samples }, or an URL of a 16-bit WAV; none if the browser
-  // holds the take. facts: told while it is loaded; those of details.js, and `status`. Resumes where it was paused. Resolves to false if it cannot be
-  // loaded, or another was requested meanwhile.
+  // Plays a take, or resumes it where it was paused. source: Int16Array samples, { rate, samples }, or the URL of a 16-bit
+  // WAV; not needed if the take is cached. facts: those of details.js and `status`, shown while the take is loaded.
+  // Resolves to false if the take cannot be loaded, or another one was requested meanwhile.
   async play(id, source, facts = {}) {
     this.playback.wake(this.rate); // in the user gesture, before anything is fetched
     const sound = await this.had([[id, source, facts]]).then((sounds) => sounds?.[0]);
@@ -236,7 +236,7 @@ class Player {
     return true;
   }
 
-  // Plays, or pauses what plays.
+  // Plays a take, or pauses it if it is playing.
   async toggle(id, source, facts) {
     if (this.playing !== id) return this.play(id, source, facts);
     this.playback.pause();
@@ -256,7 +256,7 @@ class Player {
     return this.playback.sound.id;
   }
 
-  // Plays a take where another one of the same text stands; pauses the one that plays. ids: of all these takes.
+  // Plays a take from the position of another take of the same text, or pauses it if it plays. ids: of all these takes.
   async turn(take, ids) {
     this.playback.wake(this.rate);
     if (this.playing === take[0]) return this.playback.pause();
@@ -327,7 +327,7 @@ class Player {
     this.view.show();
   }
 
-  // What was heard of the take that was spoken last.
+  // Announces how often playback of the live take has run dry.
   stalled() {
     announce("stalled", { id: this.live.id, stalls: this.live.stalls });
     this.view.show();
@@ -357,7 +357,7 @@ export function mount(component) {
   const player = new Player(component);
   stopOnEscape(player);
   window.reprisePlayer = {
-    wake: () => player.playback.wake(player.rate), // in a user gesture after which playback starts by itself
+    wake: () => player.playback.wake(player.rate), // in the user gesture, where playback starts later without one
     begin: () => player.begin(),
     stop: () => player.stop(),
     activity: (name, stop) => player.activity(name, stop),

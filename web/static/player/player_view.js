@@ -13,7 +13,7 @@ import { barCount, paintBars, paintLine, Waveform } from "../ui/waveform.js";
 import { pageLanguage, words } from "../ui/words.js";
 
 const STEPS = { ArrowLeft: -2, ArrowDown: -2, ArrowRight: 2, ArrowUp: 2, PageDown: -10, PageUp: 10 }; // seconds
-const SHORT = 10; // seconds: below, tenths are shown
+const SHORT = 10; // seconds; tenths are shown for shorter sounds
 const EDGES = { Home: 0, End: Infinity };
 const SPEEDS = [0.5, 0.75, 1, 1.25, 1.5, 2];
 const FORMATS = { wav: "WAV", flac: "FLAC", mp3: "MP3", opus: "Opus" };
@@ -60,7 +60,7 @@ export class PlayerView {
     return this.calm.matches && flowing ? Math.floor(reached) : reached;
   }
 
-  // The time that is heard. What is played now is heard later: loudspeakers without a cable take up to .3 s.
+  // The time that is heard now: earlier than `time` by the output latency, which is up to 0.3 s for wireless speakers.
   get heard() {
     const { sounding, speakers, speed } = this.player.playback;
     const late = sounding && this.held === null ? (speakers?.context.outputLatency ?? 0) : 0;
@@ -93,7 +93,7 @@ export class PlayerView {
     this.tune();
   }
 
-  // Speed and volume apply to whatever plays, and are kept.
+  // Applies speed and volume to all sounds, and stores them in this browser.
   tune() {
     const [speed, volume] = [Number(this.speed.value), Number(this.loudness.value)];
     if (speed !== this.player.playback.speed) this.player.playback.setSpeed(speed);
@@ -144,12 +144,13 @@ export class PlayerView {
     event.preventDefault();
   }
 
-  // The WAV is made of the samples that are here, so no link can have expired; unless the server's file has more to it.
+  // A WAV is made from the samples in the browser, which need no link, unless the server's file has a watermark or another
+  // loudness.
   download(format) {
     const { sound } = this;
     const here = format === "wav" && sound.wav && !sound.wav.marked && !(isLoud() && factsOf(sound).links);
     const link = here ? null : factsOf(sound).links?.[format];
-    if (link) return create("a", { href: atLoudness(link), download: "" }).click(); // the server names it
+    if (link) return create("a", { href: atLoudness(link), download: "" }).click(); // the server sets the file name
     const wav = encodeWav(sound.all(), sound.rate, sound.wav.tags ?? factsOf(sound).tags);
     const href = URL.createObjectURL(new Blob([wav], { type: "audio/wav" }));
     create("a", { href, download: sound.wav.name }).click();
@@ -203,7 +204,7 @@ export class PlayerView {
     const [rest, heard, here] = ["--rp-rest", "--rp-heard", "--rp-here"].map(colour);
     paintBars(pen, bars, height, (share, bar) => (bar === null ? rest : share < time / span ? heard : here));
     if (sound?.length) paintLine(pen, Math.max(1, Math.min(width - 1, (time / span) * width)), height, heard);
-    // During playback it is drawn at every frame.
+    // During playback every frame is drawn.
     if (this.player.playback.sounding) this.line.mark(sound, this.heard);
     if (this.player.playback.sounding && !this.calm.matches) this.wave.draw();
   }

@@ -9,28 +9,28 @@ const START_SECONDS = 0.04; // a first chunk of this length starts at once
 const MAX_LEAD_SECONDS = 10; // upper limit of the samples to wait for
 
 export class PlayoutBuffer extends Samples {
-  // rate: Hz; expected: seconds the take will about last; pace: seconds of speech per second of waiting, if known. speed:
-  // of the playback, at the same pitch.
+  // rate: Hz. expected: estimated seconds of the take. pace: seconds of speech per second of waiting, if known. speed: of
+  // playback, at the same pitch.
   constructor(rate, { expected = 0, pace = Infinity, speed = 1 } = {}) {
     super(rate);
     this.expected = expected * rate;
     this.pace = pace;
     this.setSpeed(speed);
     this.position = 0; // of the next sample; fractional where the output has another rate
-    this.complete = false; // no more will come
-    this.wanted = true; // false: paused, or heard to its end
+    this.complete = false; // no more samples will arrive
+    this.wanted = true; // false: paused, or played to the end
     this.waiting = true; // for enough samples to start or to resume
     this.played = 0;
-    this.underruns = 0; // times that it ran dry and went on later
-    this.starved = 0; // samples that it was silent for because of them
-    this.dryFrom = null; // `starved` when it ran dry, until more has come
+    this.underruns = 0; // times that it ran dry before the end
+    this.starved = 0; // samples of silence that they caused
+    this.dryFrom = null; // `starved` when it ran dry, until more samples have arrived
     this.gain = 0; // rises after a cut
     this.residue = 0; // the value that sounded at the cut, fading away
     this.fading = 0;
     this.last = 0;
   }
 
-  // now: seconds on any one clock. Playback goes back to samples that are replaced.
+  // now: seconds of a steady clock. If samples before the position are replaced, playback goes back to them.
   write(start, samples, now) {
     if (this.position > start && start <= this.length) this.seek(start);
     super.write(start, samples);
@@ -43,7 +43,7 @@ export class PlayoutBuffer extends Samples {
     this.cut();
   }
 
-  // Running dry behind the last sample was the end.
+  // Marks the take as complete. If the buffer ran dry at the last sample, that was the end and not an underrun.
   finish() {
     this.complete = true;
     if (this.dryFrom === null || this.position < this.length) return;
@@ -74,12 +74,12 @@ export class PlayoutBuffer extends Samples {
     this.stretch = speed === 1 ? null : new TimeStretch(this);
   }
 
-  // The position up to which can be played now.
+  // The position up to which samples can be played now.
   get playable() {
     return this.stretch && !this.complete ? this.length - this.stretch.ahead : this.length;
   }
 
-  // Fills `out` (floats in [-1, 1]); `step` samples of the take pass for one of the output.
+  // Fills `out` with floats in [-1, 1]. step: samples of the take per sample of the output.
   read(out, step = 1) {
     this.settle();
     const fade = step / (FADE_SECONDS * this.rate);

@@ -1,5 +1,4 @@
-// Plays a PlayoutBuffer on the audio thread. Messages in: [method, ...arguments]; messages out: the
-// playback's state.
+// Plays a PlayoutBuffer on the audio thread. Messages in: [method, ...arguments]. Messages out: the state of playback.
 
 import { PlayoutBuffer } from "./playout_buffer.js";
 

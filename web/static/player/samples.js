@@ -5,7 +5,7 @@ export class Samples {
     this.rate = rate; // Hz
     this.samples = new Int16Array(rate * 8);
     this.length = 0; // samples that have arrived
-    this.lost = 0; // samples that never came
+    this.lost = 0; // samples that never arrived
   }
 
   // Writes samples at `start`. A retried segment starts before the end and replaces everything from there.

@@ -1,4 +1,4 @@
-// The sounds that the browser holds, so that they play again without being fetched.
+// Sounds kept in the browser, so that they play again without being fetched.
 
 import { Samples } from "./samples.js";
 import { Peaks } from "../ui/peaks.js";
@@ -6,11 +6,11 @@ import { Peaks } from "../ui/peaks.js";
 const CACHE_BYTES = 64 * 2 ** 20; // about 25 minutes at 22,050 Hz
 
 export class Sound extends Samples {
-  // expected: estimated number of samples until it is complete.
+  // expected: estimated number of samples of the complete sound.
   constructor(id, rate, { expected = 0 } = {}) {
     super(rate);
     Object.assign(this, { id, expected, complete: false, stalls: { times: 0, seconds: 0 }, status: "", wav: null, facts: null });
-    this.ms = null; // from the click to the first sound, where it was spoken here
+    this.ms = null; // from the click to the first sound; null if it was not spoken on this page
     this.peaks = new Peaks(rate, 32768);
   }
 
@@ -31,13 +31,13 @@ export class Sound extends Samples {
     return this.length / this.rate;
   }
 
-  // Seconds of the full width of its waveform.
+  // Seconds that the full width of its waveform stands for.
   get span() {
     return Math.max(this.length, this.complete ? 0 : this.expected) / this.rate;
   }
 }
 
-// A least-recently-used cache. Sounds that still arrive and the one used last always stay.
+// A least-recently-used cache. Incomplete sounds and the one used last are never evicted.
 export class SoundCache {
   constructor(limit = CACHE_BYTES) {
     this.limit = limit;

@@ -1,4 +1,4 @@
-// Escape, on any tab: closes what is open, or else stops what is spoken or played.
+// Escape, on any tab, closes an open menu or else stops speech and playback.
 
 import { MENU } from "../ui/menus.js";
 
@@ -7,7 +7,7 @@ const PICKER = '[role="listbox"], dialog[open], [role="dialog"]'; // they close 
 const seen = (selector) => [...document.querySelectorAll(selector)].find((node) => node.checkVisibility());
 
 export function stopOnEscape(player) {
-  let picking = false; // before the picker itself heard the key
+  let picking = false; // whether a picker was open before it handled the key
   const escape = ({ key, isComposing, repeat }) => key === "Escape" && !isComposing && !repeat;
   addEventListener("keydown", (event) => escape(event) && (picking = Boolean(seen(PICKER))), { capture: true });
   document.addEventListener("keydown", (event) => {

@@ -1,13 +1,13 @@
 // Plays samples faster or slower at their own pitch: waveform-similarity overlap-add (WSOLA; Verhelst and Roelands, 1993).
-// Each step of the output crosses over from where the last step would have gone on to the place near the wanted position
-// that continues it best.
+// Each step of the output cross-fades from the continuation of the last step to the place near the wanted position that
+// matches it best.
 
 const HOP_SECONDS = 0.02;
 const SEARCH_SECONDS = 0.008; // in both directions: a period of the lowest voices
-const COARSE = 4; // samples: the search goes by these steps, then by one
+const COARSE = 4; // samples: step of the first search; the second one steps by one sample
 
 export class TimeStretch {
-  // buffer: a PlayoutBuffer, whose `position` goes on as it is read.
+  // buffer: a PlayoutBuffer. Its `position` advances as it is read.
   constructor(buffer) {
     const hop = Math.max(8, Math.round(HOP_SECONDS * buffer.rate));
     Object.assign(this, { buffer, hop, reach: Math.round(SEARCH_SECONDS * buffer.rate) });
@@ -15,17 +15,17 @@ export class TimeStretch {
     this.reset();
   }
 
-  // How far behind the position samples must have arrived.
+  // Samples that must have arrived beyond the position.
   get ahead() {
     return 2 * this.hop + this.reach;
   }
 
   reset() {
-    this.start = null; // of the last piece, in the take
-    this.place = this.hop; // in the output, which is used up
+    this.start = null; // start of the last step, in the take
+    this.place = this.hop; // read position in `out`, which is used up
   }
 
-  // The next sample of the output, of which `step` pass.
+  // Returns the next sample of the output, and advances by `step` samples.
   next(step) {
     while (this.place >= this.hop) {
       this.place -= this.hop;
@@ -48,7 +48,7 @@ export class TimeStretch {
     this.start = start;
   }
 
-  // The place near `wanted` whose samples are most like those from `goesOn` on.
+  // The place near `wanted` whose samples are most similar to the ones from `goesOn` on.
   best(goesOn, wanted) {
     const search = (from, to, step) => {
       let found = wanted;

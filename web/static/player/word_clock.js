@@ -1,14 +1,14 @@
-// Which word of a text is heard at a moment. Where the model has told when words are spoken, it is believed. Behind the
-// last of these, words are placed by their share of the sound: silence does not count, and a word takes its share of the
-// time that all take to say, as in studio/heard.py.
+// Finds the word of a text that is heard at a time. The model's word times are used as far as they are known. Later words
+// are placed by their share of the sound: silence does not count, and a word takes time in proportion to its spoken
+// length, as in studio/heard.py.
 
 import { PEAKS_PER_SECOND } from "../ui/peaks.js";
 
 const SILENT = 0.02; // of full scale
-const MARKS = /\[[^\][]*\]|<\|[^|]*\|>/g; // pauses, styles and speakers, which are not said
+const MARKS = /\[[^\][]*\]|<\|[^|]*\|>/g; // pauses, styles and speakers, which are not spoken
 
-// A text in pieces { text, from, start, end }. from: characters of the text before it, as Python counts them. Words have
-// their place in the text's length as spoken, others have none.
+// Splits a text into pieces { text, from, start, end }. from: the piece's offset in code points, as Python counts. start,
+// end: a word's place in the spoken length of the text; undefined for other pieces.
 export function piecesOf(text, language = "en") {
   const blind = text.replace(MARKS, (mark) => " ".repeat(mark.length));
   const segmenter = new Intl.Segmenter(language, { granularity: "word" });
@@ -34,12 +34,12 @@ export function piecesOf(text, language = "en") {
 export class WordClock {
   constructor(text, language) {
     Object.assign(this, piecesOf(text, language));
-    this.sounding = [0]; // moments with sound before each moment
+    this.sounding = [0]; // number of peaks with sound before each peak
   }
 
-  // peaks: of what has arrived. expected: seconds that the whole will take, for a take that still arrives. known: words
-  // whose times are known, in order: [first character, last character + 1, seconds of the beginning, and of the end].
-  // Returns the position of the piece that is said at `time` seconds; -1 for none.
+  // peaks: of the samples that have arrived. expected: estimated seconds of an incomplete take. known: words whose times
+  // are known, in order: [first character, last character + 1, start in seconds, end in seconds]. Returns the index of the
+  // piece that is spoken at `time` seconds; -1 for none.
   at(time, peaks, expected = 0, known = []) {
     const last = known.at(-1);
     if (!last) return this.estimated(time, peaks, expected, 0, 0);
@@ -48,7 +48,7 @@ export class WordClock {
     return Math.max(spoken, this.estimated(time, peaks, expected, last[3], this.pieces[spoken]?.end ?? 0));
   }
 
-  // The piece of a word whose time is known; a word of several, such as "well-known", is gone through by their length.
+  // As `at`, within the known words. A word of several pieces, such as "well-known", is divided by their lengths.
   told(time, known) {
     let [low, high] = [0, known.length]; // the first word that begins later
     while (low < high) {
@@ -59,14 +59,14 @@ export class WordClock {
     if (!low) return -1;
     const [from, to, begins, ends] = known[low - 1];
     const parts = this.within(from, to);
-    if (!parts.length) return this.within(0, to).at(-1) ?? -1; // a sign, which is no word of the page's language
+    if (!parts.length) return this.within(0, to).at(-1) ?? -1; // a symbol, which is not segmented as a word
     const { pieces } = this;
     const start = pieces[parts[0]].start;
     const said = start + Math.min(1, (time - begins) / (ends - begins || 1)) * (pieces[parts.at(-1)].end - start);
     return parts.findLast((at) => pieces[at].start <= said);
   }
 
-  // The positions of the words that begin between two characters of the text.
+  // The indices of the words that begin between two characters of the text.
   within(from, to) {
     const found = [];
     let at = this.pieces.findIndex((piece) => piece.from >= from);
@@ -76,7 +76,7 @@ export class WordClock {
     return found;
   }
 
-  // As `at`, for what is said after `since` seconds and behind `before` of the text's length.
+  // As `at`, by estimate, for the text after `before` of its spoken length, which begins after `since` seconds.
   estimated(time, peaks, expected, since, before) {
     const { sounding } = this;
     while (sounding.length <= peaks.length) {

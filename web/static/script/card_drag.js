@@ -1,7 +1,7 @@
-// Drags cards to another place of a script. The keyboard moves them with Alt and the arrow keys (script_view.js).
+// Moves cards of a script by dragging. On the keyboard, Alt with the arrow keys moves them (script_view.js).
 
 export class CardDrag {
-  // list: of cards. cards(): the nodes of those that count, each with its `view`. drop(card, position) moves one.
+  // list: the element of the cards. cards(): their nodes without deleted ones, each with its `view`. drop(card, position): moves a card.
   constructor(list, cards, drop) {
     Object.assign(this, { list, cards, drop, dragged: null });
     list.addEventListener("dragover", (event) => this.over(event));
@@ -23,7 +23,7 @@ export class CardDrag {
     this.mark(event.clientY);
   }
 
-  // The line stands before the first card whose middle is below the pointer.
+  // Marks the drop position: before the first card whose middle is below the pointer.
   mark(y) {
     const cards = this.cards();
     const place = cards.findIndex((node) => y < middleOf(node));
@@ -55,5 +55,5 @@ function middleOf(node) {
   return top + height / 2;
 }
 
-// The position that a card from `from` has when it is dropped before the card that is now at `place`.
+// The new position of the card at `from` when it is dropped before the card at `place`.
 export const landing = (from, place) => (place > from ? place - 1 : place);

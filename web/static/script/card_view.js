@@ -1,4 +1,4 @@
-// One card of a script. Away from the viewport it is only its text: a long script has thousands of cards.
+// One card of a script. Far from the viewport it is only its text, since a long script has thousands of cards.
 
 import { isComing } from "./cards.js";
 import { button, create } from "../ui/elements.js";
@@ -16,9 +16,9 @@ const CARD_STATES = {
   spoken: "script.spoken",
   failed: "script.failed",
 };
-// What is wrong with a take, by why it ended.
+// Faults of a take, by the reason why it ended.
 const FAULTS = { length: "script.cut", short: "script.short" };
-const SAVE_AFTER = 1_000; // ms without a key
+const SAVE_AFTER = 1_000; // ms after the last key
 const GROWS = CSS.supports("field-sizing", "content");
 
 export class CardView {
@@ -66,7 +66,7 @@ export class CardView {
       onfocus: () => (this.former = this.card.text), onkeydown: (event) => this.typed(event),
       oninput: () => this.changed(), onchange: () => this.write(),
     });
-    // For the word that is selected in the text; see shell/dictionary.js. The text keeps the focus when it is pressed.
+    // Opens the dictionary at the word selected in the text (shell/dictionary.js). Pressing it leaves the focus in the text.
     parts.say = button({ class: "rp-script-card-say", "data-rp-dictionary": "", onmousedown: (event) => event.preventDefault() });
     parts.say.append(drawing("book"), create("span", { class: "rp-dictionary-name" }));
     parts.trouble = create("p", { class: "rp-script-card-trouble" });
@@ -125,7 +125,7 @@ export class CardView {
     if (!parts.fold.hidden) this.fillFold();
   }
 
-  // The portrait of the voice, where another one spoke before.
+  // Shows the portrait of the voice, if the voice has changed.
   fillFace() {
     const { card, parts } = this;
     const voice = voiceOf({ id: card.voice ?? "" });
@@ -135,7 +135,7 @@ export class CardView {
     parts.face.replaceChildren(portraitOf(voice ?? {}));
   }
 
-  // The waveform of its take, as long as the take; asked for once.
+  // Shows the waveform of the card's take. It is requested once, and its width grows with the length of the take.
   showWave() {
     const { card, parts, editor } = this;
     const peaks = editor.view.peaksOf(card.take);
@@ -146,7 +146,7 @@ export class CardView {
     parts.wave.style.width = peaks ? `${Math.min(100, 8 + card.seconds * 6)}%` : "";
   }
 
-  // What was heard of its take: the words that differ, marked, and a button that has them spoken again.
+  // Shows the result of checking the take: wrong words are marked, and a button has them spoken again.
   showHeard() {
     const { card, parts, editor } = this;
     const told = JSON.stringify([card.heard, card.locked]);
@@ -197,7 +197,7 @@ export class CardView {
     }
   }
 
-  // It is saved while it is typed, so that a reload loses nothing; what is empty is refused, and only in the end.
+  // Saves the text while it is typed, so that a reload loses nothing. An empty text is sent, and refused, only on leaving the field.
   changed() {
     this.grow();
     clearTimeout(this.saving);

@@ -1,4 +1,4 @@
-// A script in the page, kept up to date by patches of web/tabs/script/views.py, and what is derived from its cards.
+// The page's copy of a script, updated by patches of web/tabs/script/views.py, and functions of its cards.
 
 export class Script {
   constructor(id) {
@@ -40,7 +40,7 @@ export function castOf(cards) {
 
 export const isComing = (card) => card.state === "queued" || card.state === "speaking";
 
-// The next card to play from a position on: { card }, or { wait: card } while it is being spoken; null at the end. Cards
+// The next card to play from a position on: { card }, or { wait: card } until it is spoken; null at the end. Cards
 // without a take, and those whose deletion can still be undone, are skipped.
 export function nextToHear(cards, from, running, isDeleted = () => false) {
   for (const card of cards.slice(from)) {

@@ -1,10 +1,10 @@
-// Plays a script card by card: the next one follows after its pause, also if it first has to be spoken.
+// Plays a script card by card, with each card's pause after it. Waits for cards that are still being spoken.
 
 import { nextToHear } from "./cards.js";
 
 export class ContinuousPlayback {
-  // script(): the open Script, or null. isDeleted(card): whether it is left out. play(card): plays it. ready(card): fetches its
-  // sound, so that the pause is no longer than it should be.
+  // script(): the open Script, or null. isDeleted(card): whether it is skipped. play(card): plays it. ready(card): fetches its
+  // sound in advance, so that fetching does not lengthen the pause.
   constructor({ script, isDeleted, play, ready, later = (...what) => setTimeout(...what), forget = (timer) => clearTimeout(timer) }) {
     Object.assign(this, { script, isDeleted, play, ready, later, forget });
     Object.assign(this, { on: true, heard: null, awaited: null, timer: null });
@@ -22,7 +22,7 @@ export class ContinuousPlayback {
     Object.assign(this, { heard: null, awaited: null, timer: null });
   }
 
-  // A card is being played.
+  // Called when a card is played.
   playing(card) {
     this.rest();
     this.heard = { id: card.id, sound: card.sound };
@@ -46,7 +46,7 @@ export class ContinuousPlayback {
 
   // Called when a sound ended, was paused or was replaced.
   stopped(sound, reason) {
-    if (!this.heard || this.heard.sound !== sound || reason === "paused") return; // it may go on
+    if (!this.heard || this.heard.sound !== sound || reason === "paused") return; // it may resume
     const script = this.script();
     const at = script ? script.order.indexOf(this.heard.id) : -1;
     if (reason !== "ended" || !this.on || at < 0) return this.rest();

@@ -1,9 +1,9 @@
-// The cover of an audio book: a picture from a file, made small enough to be sent with a command.
+// The cover of an audiobook: a picture from a file, scaled down to be sent with a request.
 
 const SIDE = 1_000; // pixels at most
 const QUALITY = 0.85;
 
-// Resolves to a JPEG in base64; null for a file that is no picture.
+// Resolves to a JPEG in base64; null if the file is not a picture.
 export async function coverOf(file) {
   try {
     const picture = await createImageBitmap(file);

@@ -1,22 +1,22 @@
-// Requests to the server, one at a time: each is sent when the former was answered, so that answers stay in order.
+// Requests to the server, one at a time: each is sent after the previous one was answered, so that answers stay in order.
 
 const PATIENCE = 20_000; // ms for an answer
 
 export class RequestQueue {
-  // send(request): hands it to the server. present(): resolves when the server is there. last(): whether the page is being
-  // left, so that no answer can be waited for.
+  // send(request): sends it to the server. present(): resolves when the server is reachable. last(): whether the page is
+  // unloading, so that no answer can be awaited.
   constructor(send, { patience = PATIENCE, present = () => Promise.resolve(), last = () => false } = {}) {
     Object.assign(this, { send, patience, present, last, number: 0, open: null, before: Promise.resolve(), left: new Map() });
   }
 
-  // make(): makes the request when its turn has come. Resolves to its answer, null if none came.
+  // make(): creates the request when its turn has come. Resolves to its answer, null if none came.
   ask(make) {
     if (this.last()) return this.leave(make());
     this.before = this.before.then(this.present).then(() => this.turn(make()));
     return this.before;
   }
 
-  // At once; an answer is taken if it still comes.
+  // Sends a request at once. Resolves to its answer, if one still arrives.
   leave(request) {
     const asked = ++this.number;
     this.send({ ...request, asked });
@@ -36,12 +36,12 @@ export class RequestQueue {
     this.send(this.open.request);
   }
 
-  // The server is gone: the open request waits for it.
+  // Called when the server is gone: the open request no longer times out.
   hold() {
     clearTimeout(this.open?.timer);
   }
 
-  // It is back, and has not answered the open request.
+  // Called when the server is back: sends the open request again.
   again() {
     if (!this.open) return;
     this.hold();

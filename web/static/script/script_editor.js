@@ -1,6 +1,6 @@
-// Scripts: the list of them, and the one that is open. Every request to the server goes through one RequestQueue as the
-// event "act", and its answer comes back as the value; see web/tabs/script/handlers.py. The server speaks the cards,
-// whether or not this page is open; the page polls the progress.
+// Scripts: the list, and the open one. Every request to the server goes through one RequestQueue as the event "act", and
+// its answer is the new value; see web/tabs/script/handlers.py. The server speaks the cards whether or not this page is
+// open; the page polls the progress.
 
 import { castOf, characters, isComing, partingPlace, Script } from "./cards.js";
 import { ContinuousPlayback } from "./continuous_playback.js";
@@ -20,7 +20,7 @@ import { deleteWithUndo, finishDeletions, isDeleted } from "../ui/undo.js";
 import { typeInto } from "../ui/typing.js";
 import { inEnglish, pageLanguage, words } from "../ui/words.js";
 
-const PAGE = Math.random().toString(36).slice(2); // with a request's number: one that is put twice is done once
+const PAGE = Math.random().toString(36).slice(2); // with a request's number, identifies the request: sent twice, it is performed once
 const OPEN_KEY = "reprise.script";
 const ALONG_KEY = "reprise.along";
 const FORMATS = { wav: "WAV", flac: "FLAC", mp3: "MP3", opus: "Opus", m4b: "M4B", srt: "SRT", vtt: "VTT", md: "Markdown" };
@@ -28,11 +28,11 @@ const ZIPPED = ["wav", "flac", "mp3", "opus"];
 const QUICK = 1_000; // ms between polls while the script is being spoken
 const SLOW = 15_000; // while nothing happens here: another page may change it
 const LIST = 5_000; // while any script of the list is being spoken
-// Their results depend on which cards there are: what is deleted goes first.
+// The results of these requests depend on the cards: pending deletions are finished first.
 const COUNTING = new Set(["speak", "save", "proof", "move", "merge"]);
 const SHARE = 10; // polling takes at most 1/SHARE of the time
 
-// An example in the place of a new script, in a language that the model speaks.
+// Writes an example into the field for a new script, in a language that the model speaks.
 function tryDialogue() {
   const said = document.documentElement.hasAttribute("data-rp-english") ? inEnglish : words;
   typeInto(document.querySelector("#rp-script-text textarea"), said("examples.script"), { all: true });
@@ -59,7 +59,7 @@ class ScriptEditor {
     this.ready = { of: null, sound: null }; // the sound of the next card
     this.wire();
     watch("value", () => this.receive(props.value));
-    if (props.value?.show) this.receive(props.value); // a script that was made before this tab was first shown
+    if (props.value?.show) this.receive(props.value); // a script that was created before this tab was first shown
     this.later();
   }
 
@@ -150,7 +150,7 @@ class ScriptEditor {
     }
   }
 
-  // Fetches the current state; also called first when the owner's key is known.
+  // Fetches the current state. First called when the owner's key is known.
   refresh() {
     const wanted = named("script");
     const id = wanted ?? remembered(OPEN_KEY);
@@ -220,9 +220,9 @@ class ScriptEditor {
     });
   }
 
-  // ---- which is open
+  // ---- the open script
 
-  // Resolves to whether the server has it.
+  // Opens a script. Resolves to whether the server has it.
   async open(id, said = "", { quiet = false } = {}) {
     finishDeletions(this.view.list);
     this.script = new Script(id);
@@ -275,13 +275,13 @@ class ScriptEditor {
     this.tell();
   }
 
-  // The scripts that are being spoken, of those that this page knows of.
+  // Ids of the scripts that are being spoken, as far as this page knows.
   get running() {
     const open = this.script?.head?.running ? [this.script.id] : [];
     return [...open, ...this.scripts.filter(({ id, running }) => running && id !== this.script?.id).map(({ id }) => id)];
   }
 
-  // Tells the player whether there is anything to stop, on whatever tab.
+  // Tells the player, which is on every tab, whether there is anything to stop.
   tell() {
     const active = this.running.length > 0 || this.listening.awaited !== null;
     window.reprisePlayer.activity("script", active ? () => this.stopAll() : null);
@@ -324,7 +324,7 @@ class ScriptEditor {
     if (answer) this.view.write(answer.card);
   }
 
-  // text: as it stands in the field, which is sent before.
+  // text: of the field, which was saved when it lost the focus.
   async split(card, text, caret) {
     const at = partingPlace(text, caret);
     await this.act("split", card, { at: characters(text.slice(0, at)) });
@@ -342,7 +342,7 @@ class ScriptEditor {
 
   // ---- proof-listening
 
-  // Has a card heard back, or all of them; mend: and spoken again where words are wrong.
+  // Has a recogniser check a card, or all cards. mend: speak them again where words are wrong.
   async proof(card = null, mend = true) {
     const answer = await this.ask("proof", { mend, ...(card ? { card: card.id } : {}) });
     if (answer?.offer) window.repriseRecogniser.offer(() => this.proof(card, mend));
@@ -378,7 +378,7 @@ class ScriptEditor {
     this.view.bringUp(card.id);
   }
 
-  // The sound of a card; the last one is kept, since it is requested ahead and again when it plays.
+  // The sound of a card. The last one is kept, since it is requested in advance and again when it plays.
   fetched(card) {
     if (this.ready.of !== card.sound) this.ready = { of: card.sound, sound: this.fetchedNow(card) };
     return this.ready.sound;
@@ -401,7 +401,7 @@ class ScriptEditor {
   async save(format) {
     this.view.saving.open = false;
     const [file] = format === "m4b" ? this.cover.files : [];
-    // A file that is no picture is sent as it is called, which the server refuses with a sentence.
+    // If the file is not a picture, "." is sent, which the server refuses with a message.
     const cover = file ? { text: (await coverOf(file)) ?? "." } : {};
     const answer = await this.ask("save", { format, ...cover });
     if (!answer) return;

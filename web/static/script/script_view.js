@@ -8,7 +8,7 @@ import { lengthOf } from "../ui/format.js";
 import { isDeleted } from "../ui/undo.js";
 import { pageLanguage, words } from "../ui/words.js";
 
-const MOST_PEAKS = 40; // in one request, as the server takes them
+const MOST_PEAKS = 40; // in one request, the server's limit
 const NEAR = "800px"; // cards this near to the viewport get their controls
 
 export class ScriptView {
@@ -23,12 +23,12 @@ export class ScriptView {
     this.watcher = new IntersectionObserver((seen) => this.dress(seen), { rootMargin: `${NEAR} 0px` });
     this.list.addEventListener("keydown", (event) => this.key(event));
     this.drag = new CardDrag(this.list, () => this.present, (card, position) => editor.act("move", card, { position }));
-    this.peaks = new Map(); // of waveforms, by take; null while they are on their way
+    this.peaks = new Map(); // peaks of waveforms, by take; null while they are requested
     this.wanted = new Set();
     document.addEventListener("reprise:coloured", () => this.views.forEach((view) => view.parts && view.fillFace()));
   }
 
-  // The waveform of a take, undefined until it has come.
+  // The peaks of a take; null until they have arrived.
   peaksOf(take) {
     if (!take || this.peaks.has(take)) return this.peaks.get(take);
     this.peaks.set(take, null);
@@ -64,12 +64,12 @@ export class ScriptView {
     this.showCast(script);
   }
 
-  // The nodes of the cards, without those that are deleted.
+  // The nodes of the cards, without deleted ones.
   get present() {
     return [...this.list.children].filter((node) => !isDeleted(node));
   }
 
-  // The text that is being typed is saved now.
+  // Saves the text that is being typed.
   writeFocused() {
     const node = document.activeElement?.closest(".rp-script-card");
     if (node?.view?.parts) node.view.write();
@@ -189,7 +189,7 @@ export class ScriptView {
     view.parts.text.select();
   }
 
-  // Alt with the arrow keys moves the card that has the focus.
+  // Alt with the arrow keys moves the focused card.
   key(event) {
     const step = { ArrowUp: -1, ArrowDown: 1 }[event.key];
     const card = event.target.closest(".rp-script-card");

@@ -1,6 +1,5 @@
-// How words are said: the owner's dictionary as a dialog. Buttons with [data-rp-dictionary] open it, with the word that is selected
-// in a text. Its value: { entries, csv, phones, said, kind, once }, as web/tabs/speak/dictionary.py answers; events: `put`, `erase`,
-// `take_in`.
+// The dialog of the owner's pronunciation dictionary. Buttons with [data-rp-dictionary] open it at the word that is selected in a text.
+// Its value: { entries, csv, phones, said, kind, once } from web/tabs/speak/dictionary.py. Its events: `put`, `erase`, `take_in`.
 
 import { LANGUAGES } from "../library/card.js";
 import { languageName } from "../library/voices.js";
@@ -11,7 +10,7 @@ import { pageLanguage, words } from "../ui/words.js";
 const MOST = 80; // characters of a word
 const TEXTS = "#rp-text textarea, .rp-script-card-text";
 
-// The word or words that a selection in a text is about; "" for none, and for more than a few.
+// The selected words without punctuation around them; "" for none, or if the selection is too long for an entry.
 export function wordOf(text, from, to) {
   const selected = text.slice(from, to).replace(/^[\s\p{P}]+|[\s\p{P}]+$/gu, "");
   return selected.length <= MOST && !/\n/.test(selected) && selected.split(/\s+/).length <= 5 ? selected : "";
@@ -32,7 +31,7 @@ class Dictionary {
     this.form.onsubmit = (event) => this.save(event);
     this.form.onkeydown = (event) => this.enter(event);
     this.find(".rp-dialog-close").onclick = () => this.dialog.close();
-    // Not by `onclick`, whose value false would keep the form's parts from doing what they do.
+    // Not `onclick`: if it returned false, it would cancel the default actions of the form's controls.
     this.dialog.addEventListener("click", ({ target }) => target === this.dialog && this.dialog.close());
     this.find(".rp-dictionary-export").onclick = () => this.export();
     this.find(".rp-dictionary-import").onclick = () => this.find("[type=file]").click();
@@ -46,7 +45,7 @@ class Dictionary {
 
   // ---- the buttons that open it
 
-  // A button takes the focus from the text; what was selected there counts until another place is chosen.
+  // A button takes the focus from the text; the text's selection is kept until the user selects something else.
   select() {
     const field = document.activeElement;
     if (field?.matches?.("[data-rp-dictionary]")) return;
@@ -119,7 +118,7 @@ class Dictionary {
     elements.spoken.focus();
   }
 
-  // Browsers would press the button; a text that is being composed is not finished.
+  // Submits on Enter, which would otherwise click the button. Enter during IME composition does not submit.
   enter(event) {
     if (event.key !== "Enter" || event.isComposing || event.target.localName !== "input") return;
     event.preventDefault();
@@ -135,7 +134,7 @@ class Dictionary {
 
   erase(entry) {
     const { word, language } = entry;
-    this.erased = entry; // to be put back
+    this.erased = entry; // for Undo
     this.trigger("erase", { word, language });
     this.form.elements.word.focus();
   }

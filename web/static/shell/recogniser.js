@@ -1,13 +1,13 @@
-// What writes down what is said: a dialog that says what it is, and installs it where it is missing. Buttons with
-// [data-rp-recogniser] open it. Its value: as web/tabs/status/recogniser.py has it; events: `look`, `install`.
+// The dialog of the speech recogniser, which explains it and installs it if it is missing. Buttons with
+// [data-rp-recogniser] open it. Its value: see web/tabs/status/recogniser.py. Its events: `look`, `install`.
 
 import { create } from "../ui/elements.js";
 import { draw } from "../ui/icons.js";
 import { pageLanguage, words } from "../ui/words.js";
 
-const PERIOD = 1_000; // ms between looks while it is installed
+const PERIOD = 1_000; // ms between polls during installation
 
-// What the dialog says of its state, and what its button does; null where there is nothing to do.
+// The dialog's texts for a state: { now: the status, act: the button's text, null for no button }.
 export function saysOf(state, chosen, number = String) {
   const { ready, allowed, step, part, model, models, package_mb: size } = state;
   if (step === "package") return { now: words("recogniser.installing", { part: part || "faster-whisper" }), act: null };
@@ -29,7 +29,7 @@ class Recogniser {
     this.dialog = this.find("dialog");
     this.form = this.find("form");
     this.find(".rp-dialog-close").onclick = () => this.dialog.close();
-    // Not by `onclick`, whose value false would keep the form's parts from doing what they do.
+    // Not `onclick`: if it returned false, it would cancel the default actions of the form's controls.
     this.dialog.addEventListener("click", ({ target }) => target === this.dialog && this.dialog.close());
     this.dialog.onclose = () => (this.wish = null);
     this.form.elements.model.onchange = () => this.show();
@@ -43,7 +43,7 @@ class Recogniser {
     return Boolean(this.props.value?.ready);
   }
 
-  // Does what needs it: at once, or when it is installed.
+  // Calls wish() at once if the recogniser is ready. Otherwise opens the dialog and calls it after installation.
   offer(wish) {
     if (this.ready) wish();
     else this.open(wish);

@@ -1,4 +1,4 @@
-// Light or dark, and the language: chosen here, else as the browser has them. The server reads the language from a cookie
+// Switches for the theme and the language, which default to the browser's. The server reads the language from a cookie
 // (web/http/language.py).
 
 import { create } from "../ui/elements.js";
@@ -20,7 +20,7 @@ function paint(theme) {
   document.documentElement.style.colorScheme = theme;
 }
 
-// Gradio sets the theme of the browser; the one that was chosen takes its place. A link may ask for one.
+// Replaces the browser's theme, which Gradio sets, by the chosen one. A theme in the URL takes precedence.
 export function begin() {
   document.documentElement.lang = pageLanguage();
   welcomeOnce();
@@ -32,7 +32,7 @@ export function begin() {
   });
 }
 
-// The first steps stand on the page until they are closed, and never again in this browser.
+// Shows the first steps until they are closed, then never again in this browser.
 function welcomeOnce() {
   const closed = () => document.documentElement.toggleAttribute("data-rp-welcomed", true);
   if (remembered(WELCOMED)) closed();

@@ -1,15 +1,15 @@
-// What Speak sends. It can be pressed before the page knows its voices: then it waits for the one that is picked.
+// Inputs of the Speak event. If Speak is pressed before the page knows its voices, it waits until a voice is picked.
 
 import { opening } from "../draft/page_draft.js";
 
-const LONGEST = 10_000; // ms: then the server says that no voice is picked
+const LONGEST = 10_000; // ms; after that, the server answers that no voice is picked
 
 let picked = null;
 document.addEventListener("reprise:picked", ({ detail }) => (picked = detail));
 
-// values: the text, the voice, settings, the owner's key, and the player's. Returns them with the ticket of the take, which
-// the player makes in the click itself, because browsers let sound start only then. Never returns, so that nothing is sent, if
-// the take is stopped or another begins while it waits.
+// Inputs: the text, the voice, settings, the owner's key, and the player's value. Resolves to them with the ticket of the
+// take in place of the last. The player creates the ticket within the click, because browsers start sound only then. Never
+// resolves, so that nothing is sent, if the take is stopped or another one begins meanwhile.
 export async function beginSpeaking([text, voice, ...values]) {
   const settings = values.slice(0, -2);
   const [key] = values.slice(-2);

@@ -1,4 +1,4 @@
-// Estimates how long a text takes to speak; the server's own estimate is engine/text/timing.py.
+// Estimates how long a text takes to speak. The server's own estimate is in engine/text/timing.py.
 
 // Seconds per character of a kind; the first kind that matches counts.
 const KINDS = [
@@ -26,7 +26,7 @@ export function speakingTime(text) {
   return time;
 }
 
-// The number of code points, and seconds: all under ten, then five by five, from a minute and a half on thirty by thirty.
+// The number of code points, and seconds: rounded up below 10, to multiples of 5 below 90, and to multiples of 30 above.
 export function measured(text) {
   const trimmed = text.trim();
   const time = speakingTime(trimmed);

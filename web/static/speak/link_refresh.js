@@ -1,6 +1,6 @@
-// Links are good for minutes only. LinkRefresh asks for new ones when they are needed, and waits until they are there.
+// Links are valid for minutes only. LinkRefresh requests new ones when they are needed, and waits for them.
 
-export const LINKS_LAST = 20 * 60_000; // ms; less than the server gives them
+export const LINKS_LAST = 20 * 60_000; // ms; less than the server's links are valid
 
 export class LinkRefresh {
   // request(): has the server send new links.
@@ -8,13 +8,13 @@ export class LinkRefresh {
     Object.assign(this, { request, now, at: -Infinity, waiting: [] });
   }
 
-  // New links have arrived.
+  // Called when new links have arrived.
   arrived() {
     this.at = this.now();
     this.waiting.splice(0).forEach((resolve) => resolve());
   }
 
-  // A promise that resolves at once while the links are good.
+  // Resolves when the links are valid: at once, or after new ones have arrived.
   ready() {
     if (this.now() - this.at < LINKS_LAST) return Promise.resolve();
     return new Promise((resolve) => {

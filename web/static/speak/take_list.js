@@ -1,5 +1,5 @@
-// The takes of this page's session, newest first: which there are, and which two are compared.
-// The server describes the takes; kept here are their ids and what only this browser knows.
+// The takes of this page's session, newest first, and the two that are compared. The server describes the takes. The list
+// stores their ids and the data that only this browser has.
 
 export const MOST_TAKES = 40;
 const PLACE = "reprise.takes";
@@ -26,7 +26,7 @@ export class TakeList {
     try {
       this.storage.setItem(PLACE, JSON.stringify(this.own));
     } catch {
-      // the list then lives as long as the page
+      // the list then lasts as long as the page
     }
   }
 
@@ -38,13 +38,13 @@ export class TakeList {
     return this.own.filter(({ id }) => this.known.has(id)).map(({ id, ...heard }) => ({ ...this.known.get(id), ...heard }));
   }
 
-  // group: of takes of the same text that were asked for at once.
+  // group: the same for all takes of a text that were requested at once.
   add(id, ms = null, stalls = null, group = null) {
     this.own = [{ id, ms, stalls, ...(group && { group }) }, ...this.own.filter((take) => take.id !== id)].slice(0, MOST_TAKES);
     this.keep();
   }
 
-  // The takes of the latest group, in the order in which they came, where there are several.
+  // The takes of the latest group in order of arrival; [] if there are fewer than two.
   get group() {
     const { rows } = this;
     const { group } = rows.find((take) => take.group) ?? {};
@@ -52,7 +52,7 @@ export class TakeList {
     return members.length > 1 ? members : [];
   }
 
-  // A take as any other from now on.
+  // Removes a take from its group.
   ungroup(id) {
     for (const take of this.own) if (take.id === id) delete take.group;
     this.keep();
@@ -74,7 +74,7 @@ export class TakeList {
     this.keep();
   }
 
-  // takes: those that the server knows; gone: ids of deleted ones.
+  // takes: known to the server. gone: ids of deleted takes.
   answer({ takes, gone }) {
     takes.forEach((take) => this.known.set(take.id, take));
     gone.forEach((id) => this.known.delete(id));

@@ -1,4 +1,4 @@
-// One take of the list: its elements, made once, and their texts.
+// One take of the list: its elements, created once, and their texts.
 
 import { button, create } from "../ui/elements.js";
 import { lengthOf, stallsOf } from "../ui/format.js";
@@ -63,7 +63,7 @@ export class TakeRow {
 
   // ---- texts
 
-  // proving: { id, attempt } of the take that is being heard back, or mended; null for none.
+  // proving: { id, attempt } of the take that is being checked or mended; null for none.
   show(take, { playing, compared, proving }) {
     this.take = take;
     this.showHeard(proving);
@@ -79,7 +79,7 @@ export class TakeRow {
     this.star.ariaPressed = take.starred;
     this.summary.ariaLabel = words("takes.more", { text });
     this.compare.ariaPressed = compared;
-    this.same.hidden = "mended" in (take.facts?.settings ?? {}); // no seed says all of it
+    this.same.hidden = "mended" in (take.facts?.settings ?? {}); // a mended take cannot be reproduced from one seed
   }
 
   showHeard(proving) {
@@ -102,8 +102,8 @@ export function factsOf({ voice, seconds, reason, listed }, language) {
   return facts;
 }
 
-// How it was made: when it sounded, what the player had to wait for, and the real-time factor, which takes lack that the
-// engine did not finish. ms: from the click to the first sound. stalls: as the player counted them.
+// The pace of a take: time to the first sound, playback stalls, and the real-time factor, null if the engine did not finish
+// the take. ms: from the click to the first sound. first: the server's time to the first audio, in seconds.
 export function paceOf({ factor, ms, first, stalls }, language) {
   const hundredths = new Intl.NumberFormat(language, { maximumFractionDigits: 2 });
   const waited = ms ?? (first === null || first === undefined ? null : Math.round(first * 1000));

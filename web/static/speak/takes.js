@@ -1,6 +1,6 @@
-// The takes of this session. Its value: { takes, gone } as web/tabs/speak/take_list.py answers; its events, each with all
-// ids that are shown: `fresh`, `star`, `erase`, `prove`; and `again`, `seed`; `further` and `halt` have the tickets of takes
-// that are made at once, unheard. Played by the player.
+// The takes of this session, played by the player. Its value: { takes, gone } from web/tabs/speak/take_list.py. Its events:
+// `fresh`, `star`, `erase`, `prove`, each with all shown ids; `again`, `seed`; `further` and `halt`, with the tickets of
+// takes that are generated in the background.
 
 import { server } from "../connection/server.js";
 import { answer, copyLink, named } from "../draft/deep_links.js";
@@ -31,8 +31,8 @@ class Takes {
     this.rows = new Map(); // by id
     this.links = new LinkRefresh(() => this.refresh());
     this.soon = null;
-    this.proving = null; // the take that is being heard back: { id, mend, ticket, attempt }
-    this.batches = new Map(); // takes that are being spoken at once: their tickets by group, the ticket of the first
+    this.proving = null; // the take that is being checked: { id, mend, ticket, attempt }
+    this.batches = new Map(); // tickets of the further takes being spoken, by group: the ticket of the first take
     document.addEventListener("reprise:begun", ({ detail }) => this.begun(detail));
     this.find(".rp-switch").onclick = () => this.compare();
     document.addEventListener("reprise:spoken", ({ detail }) => this.spoken(detail));
@@ -80,10 +80,10 @@ class Takes {
 
   // ---- several takes at once
 
-  // A take begins by the button Speak: the others of its text are asked for as well.
+  // Called when Speak begins a take: requests the further takes of its text.
   begun({ ticket }) {
     const further = Number(document.querySelector(".rp-at-once")?.value ?? 1) - 1;
-    this.heardOf = null; // the group of the take that is heard while it is made
+    this.heardOf = null; // the group of the take that is played while it is generated
     if (further < 1 || this.repeating) return;
     this.heardOf = ticket;
     const tickets = Array.from({ length: further }, (_, i) => `${ticket}-${i + 2}`);
@@ -108,7 +108,7 @@ class Takes {
     this.refresh();
   }
 
-  // The event of the other takes failed: none of them comes any more.
+  // Called when the event of the further takes failed: no more of them will arrive.
   unmade() {
     this.batches.clear();
     this.tell();
@@ -153,9 +153,9 @@ class Takes {
     this.rows.get(this.picked)?.node.querySelector("button")?.focus();
   }
 
-  // ---- hearing takes back
+  // ---- proof-listening
 
-  // Has a take heard back; mend: and spoken again where words are wrong.
+  // Has a recogniser check a take. mend: speak it again where words are wrong.
   prove(id, mend) {
     if (this.proving) return;
     const ticket = [...crypto.getRandomValues(new Uint32Array(4))].map((part) => part.toString(16)).join("");
@@ -212,7 +212,7 @@ class Takes {
 
   again(id, what) {
     if (document.documentElement.hasAttribute("data-rp-busy")) return;
-    this.repeating = true; // one take more, not several
+    this.repeating = true; // one more take, not several
     this.trigger("again", { id, same: what === "same", ticket: window.reprisePlayer.begin() });
     this.repeating = false;
   }
@@ -230,7 +230,7 @@ class Takes {
 
   async save(id, format) {
     await this.links.ready();
-    create("a", { href: atLoudness(this.list.known.get(id).links[format]), download: "" }).click(); // the server names it
+    create("a", { href: atLoudness(this.list.known.get(id).links[format]), download: "" }).click(); // the server sets the file name
   }
 
   erase(id, options) {

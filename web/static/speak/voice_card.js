@@ -1,5 +1,5 @@
-// The picked voice: its language, what it is like, and the recording it was made of. Its value: { id, name, language,
-// about, url }, or null for none; its event `fresh` has it sent again with a new link.
+// The picked voice: its language, its description, and the recording it was made from. Its value: { id, name, language,
+// about, url }, or null for none. Its event `fresh` requests it again with a new link.
 
 import { LinkRefresh } from "./link_refresh.js";
 import { draw } from "../ui/icons.js";
@@ -44,7 +44,7 @@ export function mount({ element, props, trigger, watch }) {
     await window.reprisePlayer.toggle(sound(), url, { voice: { id, name }, status: words("card.clip_of", { name }) });
   };
   find(".rp-card-change").onclick = (event) => {
-    event.stopPropagation(); // a click elsewhere closes it
+    event.stopPropagation(); // a click elsewhere closes the sheet
     window.repriseRail.open(event.currentTarget);
   };
   draw(element);

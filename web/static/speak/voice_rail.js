@@ -1,6 +1,6 @@
-// The rail of voices: each with its portrait, to pick, to hear and to mark as a favourite; those come first. On a narrow
-// page it is a sheet that the voice card opens. Its value: { voices }, as web/tabs/speak/rail.py answers; events: `fresh`
-// for new links, `mark`, and `pick`, for which the page reads `reprise.picking`.
+// The rail of voices, to pick, play and mark as favourites. On a narrow page it is a sheet that the voice card opens. Its
+// value: { voices } from web/tabs/speak/rail.py. Its events: `fresh` for new links, `mark`, and `pick`, for which the page
+// reads the voice from `reprise.picking`.
 
 import { LinkRefresh } from "./link_refresh.js";
 import { answer, named } from "../draft/deep_links.js";
@@ -12,7 +12,7 @@ import { pageLanguage, words } from "../ui/words.js";
 
 const WIDE = "(min-width: 1100px)"; // as in studio.css
 
-// Favourites first, then the model's own, the owner's, and samples; by name.
+// Favourites first, then the model's own voices, the owner's, and samples; each by name.
 export function railOrder(voices, language) {
   const byName = new Intl.Collator(language, { numeric: true, sensitivity: "base" });
   const rank = ({ own, favourite, shared }) => (favourite ? 0 : own ? 1 : shared ? 3 : 2);
@@ -31,7 +31,7 @@ class VoiceRail {
     this.list.onkeydown = (event) => this.move(event);
     this.find(".rp-rail-close").onclick = () => this.close();
     document.addEventListener("keydown", (event) => this.key(event), { capture: true });
-    // By its path: a click may replace what it is on.
+    // composedPath, because a click may replace its target.
     document.addEventListener("click", (event) => this.opener && !event.composedPath().includes(this.sheet) && this.close());
     document.addEventListener("reprise:picked", ({ detail }) => this.pick(detail, false));
     for (const event of ["playing", "stopped"]) document.addEventListener(`reprise:${event}`, () => this.mark());
@@ -119,7 +119,7 @@ class VoiceRail {
     (next?.querySelector(".rp-rail-pick") ?? this.search).focus();
   }
 
-  // ---- what its buttons do
+  // ---- actions
 
   pick(id, byHand = true) {
     this.picked = id;
@@ -163,7 +163,7 @@ class VoiceRail {
     this.opener = null;
   }
 
-  // The sheet keeps the focus, and closes with Escape.
+  // Keeps the focus in the sheet, and closes it with Escape.
   key(event) {
     if (!this.opener) return;
     if (event.key === "Escape") {

@@ -1,6 +1,6 @@
-// Helpers for the text to speak: its length, style tags, examples; and the keys that speak. Its value: { text }
-// as it is written (from the page itself, without the server), or { tags, english, demo } of model and voice. Its event:
-// `to_script` sends the text there; it is urged where the text is longer than `long` characters.
+// Helpers for the text to speak: its length, style tags, examples; and the keyboard shortcut of Speak. Its value: { text }
+// while the user types (set in the page, without the server), or { tags, english, demo } of model and voice. Its event
+// `to_script` makes a script of the text; it is suggested if the text is longer than `long` characters.
 
 import { measured } from "./estimate.js";
 import { button, create } from "../ui/elements.js";
@@ -10,7 +10,7 @@ import { remember, remembered } from "../ui/remember.js";
 import { typeInto } from "../ui/typing.js";
 import { inEnglish, pageLanguage, words } from "../ui/words.js";
 
-const AT_ONCE = "reprise.at_once"; // how many takes of a text are made
+const AT_ONCE = "reprise.at_once"; // number of takes of a text
 // The menu's entries and their texts.
 const EXAMPLES = {
   "writing.news": "examples.news",
@@ -79,7 +79,7 @@ export function mount({ element, props, trigger, watch }) {
   }
 
   // Suggests the picked voice's own sentence unless the text was edited or has the focus. Done here and not on the
-  // server, so that nothing that is typed meanwhile is lost.
+  // server, so that text typed meanwhile is not lost.
   const untouched = new Set(["", props.value?.text]);
   let suggested = "";
 
@@ -97,13 +97,13 @@ export function mount({ element, props, trigger, watch }) {
   function show({ tags, english, demo }) {
     showTags(tags);
     showExamples(english, demo);
-    document.documentElement.toggleAttribute("data-rp-english", english); // for examples elsewhere
+    document.documentElement.toggleAttribute("data-rp-english", english); // for examples on other tabs
     suggest(demo);
   }
 
   // ---- keys and clicks, from anywhere in the tab
 
-  const here = () => element.getClientRects().length > 0; // this tab is the one that is shown
+  const here = () => element.getClientRects().length > 0; // whether this tab is shown
 
   document.addEventListener("keydown", (event) => {
     const { key, isComposing, defaultPrevented, repeat } = event;

@@ -1,4 +1,4 @@
-// Takes a file, by dropping or choosing, and shows what the server finds out about its origin.
+// Accepts a dropped or chosen file, and shows the server's findings about its origin.
 
 import { create } from "../ui/elements.js";
 import { words } from "../ui/words.js";

@@ -1,4 +1,4 @@
-// What the server is doing, as pairs of a name and its value.
+// The state of the server, as pairs of a name and a value.
 
 import { words } from "../ui/words.js";
 
@@ -28,7 +28,7 @@ function paceOf({ factor }, number) {
   return words("status.factor_is", { factor: number(factor, 2), speed: number(1 / factor, 1) });
 }
 
-// The engine gives the reason behind "off".
+// The engine gives a reason after "off".
 function graphsOf({ graphs }) {
   if (graphs in GRAPHS) return words(GRAPHS[graphs]);
   return [words("status.graphs_off"), graphs.replace(/^off[:,\s]*/, "")].filter(Boolean).join(": ");

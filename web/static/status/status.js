@@ -1,4 +1,4 @@
-// Shows what the server is doing, and asks again every few seconds while the tab is seen.
+// Shows the state of the server, and polls it every few seconds while the tab is visible.
 
 import { loadingOf, rowsOf } from "./facts.js";
 import { create } from "../ui/elements.js";
@@ -11,11 +11,11 @@ export function mount({ element, props, trigger, watch }) {
   const loading = element.querySelector(".rp-status-loading");
   const licence = element.querySelector(".rp-status-licence");
   let seen = false;
-  let asked = 0; // when, until it is answered
+  let asked = 0; // time of the unanswered request; 0 for none
 
   function look() {
     const now = Date.now();
-    if (!seen || document.hidden || now - asked < 5 * PERIOD) return; // a slow server is not asked twice at once
+    if (!seen || document.hidden || now - asked < 5 * PERIOD) return; // a slow server gets one request at a time
     asked = now;
     trigger("look", {});
   }
@@ -39,7 +39,7 @@ export function mount({ element, props, trigger, watch }) {
   }
 
   watch("value", receive);
-  receive(); // what was sent before this script ran
+  receive(); // the value sent before this script ran
   new IntersectionObserver((entries) => {
     seen = entries.at(-1).isIntersecting;
     look();

@@ -1,6 +1,6 @@
-// Tells the tabs of this page, and this browser's other pages, what was changed. Its value: { what, once }; its events
-// are named after what: "voices", "history", "scripts". A page that gets the focus back is refreshed. When the page was
-// opened, its value has the `owner` as well: event "opened", or "reopen" where another one's voice was asked for.
+// Announces changes to the tabs of this page and to this browser's other pages. Its value: { what, once }. Its events are
+// named after the changed data: "voices", "history", "scripts". A page that regains the focus is refreshed. When the page
+// is opened, the value has `owner`, too: event "opened", after "reopen" if the page was opened with another owner's voice.
 
 import { draft } from "../draft/page_draft.js";
 

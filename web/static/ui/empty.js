@@ -1,9 +1,9 @@
-// What a tab shows while it has nothing: a drawing, what is missing, and what to do first.
+// The empty state of a tab: an icon, a message, and a button to the first step.
 
 import { button, create } from "./elements.js";
 import { drawing } from "./icons.js";
 
-// tab: id of the tab where it begins, with the words on the button that leads there.
+// tab: the tab that the button opens; "" for no button. label: the button's text.
 export function emptyState(shape, text, tab = "", label = "") {
   const lead = tab && button({ class: "rp-quiet", text: label, onclick: () => showTab(tab) });
   return [drawing(shape), create("span", { text }), ...(lead ? [lead] : [])];

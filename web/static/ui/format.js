@@ -1,4 +1,4 @@
-// Times as the page writes them.
+// Formats times and numbers.
 
 import { words } from "./words.js";
 
@@ -9,26 +9,25 @@ export function clock(time) {
   return hours ? `${hours}:${two(minutes)}:${two(seconds)}` : `${minutes}:${two(seconds)}`;
 }
 
-// A number with so many decimals, as the language writes it.
+// A number with `digits` decimals, in the format of the language.
 export const decimals = (value, digits, language) =>
   new Intl.NumberFormat(language, { minimumFractionDigits: digits, maximumFractionDigits: digits }).format(value);
 
-// "1.8 s", as the language writes it: "1,8 s" in German, "1.8 秒" in Japanese and Chinese.
+// "1.8 s", in the format of the language: "1,8 s" in German, "1.8 秒" in Japanese and Chinese.
 export function secondsOf(value, language, digits = 1) {
   const unit = /^(ja|zh)\b/.test(language) ? "秒" : "s";
   return `${decimals(value, digits, language)} ${unit}`;
 }
 
-// A length of speech: under ten seconds "1.8 s", then "0:12". Clips of voices, whose limits are told in seconds, are in
-// seconds.
+// A length of speech: under ten seconds "1.8 s", then "0:12". Clips of voices are always in seconds, as their limits are.
 export const lengthOf = (seconds, language, digits = 1) =>
   seconds < 9.95 ? secondsOf(seconds, language, digits) : clock(seconds);
 
-// A day and a time of day. iso: as JSON has it.
+// A date and time. iso: in ISO 8601.
 export const momentOf = (iso, language) =>
   new Intl.DateTimeFormat(language, { dateStyle: "medium", timeStyle: "short" }).format(new Date(iso));
 
-// What the player had to wait for after it had begun: { times, seconds }; "" where it never had to.
+// The text about playback stalls, { times, seconds }; "" for none.
 export function stallsOf(stalls, language) {
   if (!stalls?.times) return "";
   return words("player.stalls", { times: stalls.times, seconds: secondsOf(stalls.seconds, language) });

@@ -1,10 +1,10 @@
-// What a recogniser heard of a take: the words that differ, marked.
+// The result of checking a take with a recogniser: its text with the wrong words marked.
 
 import { button, create } from "./elements.js";
 import { words } from "./words.js";
 
-// heard: as web/ui/heard.py has it, null where it was not heard. status: what is under way, "" for nothing. mend(): has
-// it spoken again; null where it cannot be.
+// heard: see web/ui/heard.py; null if the take was not checked. status: text about a check under way, "" for none. mend():
+// has the wrong words spoken again; null if that is not possible.
 export function heardLines(heard, status, mend) {
   const lines = [];
   if (heard?.right) lines.push(create("p", { class: "rp-heard-right", text: words("script.heard_right") }));

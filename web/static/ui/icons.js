@@ -58,7 +58,7 @@ export function drawing(name) {
 // For a button of the class rp-toggle, which shows one of them: pause while its data-sounding is "true".
 export const playAndPause = () => [drawing("play"), drawing("pause")];
 
-// Fills in what markup leaves open: <span data-icon="play"></span>.
+// Fills the placeholders in markup: <span data-icon="play"></span>.
 export function draw(element) {
   for (const place of element.querySelectorAll("[data-icon]")) place.replaceChildren(drawing(place.dataset.icon));
 }

@@ -1,14 +1,14 @@
-// What Gradio's own components lack for the keyboard: arrow keys between tabs, and lists that close when they are left.
+// Keyboard support that Gradio's components lack: arrow keys between tabs, and lists that close when they lose the focus.
 
 const tabs = () => [...document.querySelectorAll("#rp-tabs [role=tablist] [role=tab]")];
 
-// The position to which a key moves in a row of so many tabs; null for other keys.
+// The position to which a key moves in a row of `count` tabs; null for other keys.
 export function moved(key, from, count) {
   const to = { ArrowLeft: from - 1, ArrowRight: from + 1, Home: 0, End: count - 1 }[key];
   return to === undefined ? null : (to + count) % count;
 }
 
-// Tab reaches only the selected tab, and from it what the tab shows. Set before each move, because Gradio makes tabs anew.
+// The Tab key reaches only the selected tab, then its content. Set on each press, because Gradio recreates the tabs.
 function rove() {
   for (const tab of tabs()) tab.tabIndex = tab.ariaSelected === "true" ? 0 : -1;
 }
@@ -25,12 +25,12 @@ function press(event) {
   return row[to].focus();
 }
 
-// Gradio leaves a list of choices open that was left with the Tab key; its Escape key closes it.
+// Gradio leaves a dropdown list open when the Tab key moves the focus away. Escape closes it.
 function leave({ target, relatedTarget }) {
   if (target.role !== "combobox" || !relatedTarget) return;
   setTimeout(() => {
     if (target.ariaExpanded !== "true" || target === document.activeElement) return;
-    document.body.addEventListener("keydown", (event) => event.stopPropagation(), { once: true }); // it stops no speech
+    document.body.addEventListener("keydown", (event) => event.stopPropagation(), { once: true }); // so that it does not stop speech
     target.dispatchEvent(new KeyboardEvent("keydown", { key: "Escape", bubbles: true }));
   });
 }

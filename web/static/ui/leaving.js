@@ -1,13 +1,12 @@
-// What a page does when it is left. Browsers drop the requests of such a page, except those that say that they outlive it, and
-// no answer can be waited for.
+// Actions when the page unloads. Browsers cancel its requests unless they use keepalive, and no answer can be awaited.
 
 const acts = [];
 let leaving = false;
 
-// Whether the page is being left: what is asked of the server now must not wait for an answer first.
+// Whether the page is unloading. Requests sent now must not wait for an answer first.
 export const isLeaving = () => leaving;
 
-// act: called when the page is left. The requests that it sends outlive the page; they must be sent before it returns.
+// act: called when the page unloads. Its requests use keepalive; they must be sent before it returns.
 export function whenLeaving(act) {
   acts.push(act);
 }
@@ -19,7 +18,7 @@ function leave() {
   window.fetch = (asked, options) => usual(asked, { ...options, keepalive: true });
   leaving = true;
   setTimeout(() => {
-    window.fetch = usual; // of a page that comes back
+    window.fetch = usual; // the page may be restored
     leaving = false;
   });
   for (const act of acts) act();

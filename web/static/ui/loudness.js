@@ -1,4 +1,4 @@
-// How loud downloads are: a choice that this browser keeps, for the menus of the player and of scripts.
+// The loudness of downloads: a choice stored in this browser, for all download menus.
 
 import { create } from "./elements.js";
 import { remember, remembered } from "./remember.js";
@@ -17,7 +17,7 @@ function choose(value) {
   document.dispatchEvent(new CustomEvent("reprise:loudness"));
 }
 
-// A labelled select; all on the page show the same. changed(): called when another one is chosen.
+// A labelled select. All selects on the page show the same choice. changed(): called when it changes.
 export function loudnessChoice(changed = () => {}) {
   const options = Object.entries(CHOICES).map(([value, key]) => create("option", { value, text: words(key) }));
   const select = create("select", { class: "rp-lufs", onchange: () => choose(select.value) });

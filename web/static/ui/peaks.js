@@ -10,7 +10,7 @@ export class Peaks {
     this.values = [];
   }
 
-  // The samples from `start` on replace what was there and everything after it.
+  // Adds samples at `start`. They replace everything from there on.
   add(start, samples) {
     const kept = Math.floor(start / this.size);
     this.values.length = Math.min(this.values.length, start % this.size ? kept + 1 : kept);
@@ -22,8 +22,7 @@ export class Peaks {
   }
 }
 
-// `count` bars for `span` of `values` (which may be more than there is): the maximum of each, null where
-// nothing has arrived yet.
+// The maxima of `count` bars over a span of `values`, which may be longer than `values`; null for bars beyond their end.
 export function barsOf(values, span, count) {
   const each = Math.max(span, 1) / count;
   return Array.from({ length: count }, (_, bar) => {

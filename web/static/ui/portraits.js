@@ -7,7 +7,7 @@ let colours = new Map();
 let names = new Map();
 let pictures = new Map();
 
-// voices: all that the owner has, each with `id`, `made` and `picture`, a URL or "".
+// voices: all of the owner's, each with `id`, `name`, `made` and `picture`, a URL or "".
 export function learnColours(voices) {
   colours = hues(voices, colours);
   names = new Map(voices.map(({ id, name }) => [id, name]));

@@ -1,4 +1,4 @@
-// Choices that this browser keeps for all its pages, as far as it lets them.
+// Choices stored in this browser for all its pages, if it allows storage.
 
 export function remembered(key) {
   try {

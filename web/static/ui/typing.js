@@ -1,4 +1,4 @@
-// Writes into a text field as if typed, so that the browser can undo it. all: in place of what it has.
+// Writes into a text field as if typed, so that the browser can undo it. all: replaces the whole text.
 export function typeInto(field, text, { all = false } = {}) {
   field.focus();
   if (all) field.select();

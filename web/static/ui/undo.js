@@ -1,18 +1,18 @@
-// Deletions that can be undone. What is deleted is replaced at once by a line with a button that brings it back; the server
-// deletes it after a while, when the page is left, or when something is done whose result depends on it.
+// Deletions that can be undone. A deleted item is replaced at once by a line with an Undo button. The server deletes it
+// after a while, when the page unloads, or before an action whose result depends on it.
 
 import { button, create } from "./elements.js";
 import { whenLeaving } from "./leaving.js";
 import { words } from "./words.js";
 
 const UNDO_FOR = 10_000; // ms
-const BACK_AFTER = 5000; // ms: the server has not deleted it
+const BACK_AFTER = 5000; // ms, after which the node is restored: the server has not deleted the item
 
-const waiting = new Map(); // by the node that stands for what is deleted
+const waiting = new Map(); // pending deletions, by the item's node
 whenLeaving(() => [...waiting.keys()].forEach(finish));
 
-// node: stands for what is deleted, and is removed by whoever made it once the server has done so. act: deletes; it may
-// return a promise of something true if the server did. focus: whether the button that brings it back takes the focus.
+// node: the item's, removed by its creator once the server has deleted the item. act(): deletes the item; it may return a
+// promise of a truthy value if the server did. focus: whether the Undo button takes the focus.
 export function deleteWithUndo(node, act, { focus = true } = {}) {
   if (isDeleted(node)) return;
   const line = create("div", { class: "rp-gone", role: "status" }, create("span", { text: words("takes.deleted") }));
@@ -24,7 +24,7 @@ export function deleteWithUndo(node, act, { focus = true } = {}) {
   if (focus) undo.focus();
 }
 
-// Deletes at once what is waiting within an element.
+// Finishes all pending deletions within an element at once.
 export function finishDeletions(within) {
   for (const node of [...waiting.keys()]) if (within.contains(node)) finish(node);
 }
@@ -58,7 +58,7 @@ function restore(node, line) {
   node.removeAttribute("data-gone");
 }
 
-// What takes the focus of a node that goes.
+// The node that takes the focus of a deleted one.
 function neighbour(node) {
   for (const step of ["nextElementSibling", "previousElementSibling"]) {
     for (let other = node[step]; other; other = other[step]) if (!isDeleted(other)) return other;

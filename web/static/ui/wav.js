@@ -9,7 +9,7 @@ export function toInt16(samples) {
 // Names of tags in a WAV file's INFO list.
 const INFO = { artist: "IART", comment: "ICMT", date: "ICRD" };
 
-// Int16Array → ArrayBuffer. tags: plain ASCII, by the names of INFO, written behind the samples.
+// Int16Array → ArrayBuffer. tags: plain ASCII, by the names of INFO, written after the samples.
 export function encodeWav(samples, rate, tags = {}) {
   const entries = Object.entries(INFO).flatMap(([name, id]) => (tags[name] ? [[id, `${tags[name]}\0`]] : []));
   const size = entries.reduce((sum, [, value]) => sum + 8 + value.length + (value.length % 2), entries.length ? 12 : 0);

@@ -3,7 +3,7 @@
 
 let texts = {};
 let english = {};
-let language = ""; // of the words, which the visitor may have chosen
+let language = ""; // of the texts, which the visitor may have chosen
 
 // own: text by key in the visitor's language. examples: the example texts in English.
 export function useWords(own, examples = {}, code = "") {
@@ -12,13 +12,13 @@ export function useWords(own, examples = {}, code = "") {
   language = code;
 }
 
-// A number is written as the language writes it; what only looks like one, such as a seed, is passed as text.
+// Numbers are formatted for the language. Values that only look like numbers, such as seeds, are passed as text.
 const shown = (value) => (typeof value === "number" ? new Intl.NumberFormat(pageLanguage()).format(value) : value);
 const filled = (text, values) => text.replace(/\{(\w+)\}/g, (_, name) => shown(values[name]));
 
 export const words = (key, values = {}) => filled(texts[key], values);
 
-// An example text in English, which every visitor has beside the words of the page's own language.
+// An example text in English, which is available in every language.
 export const inEnglish = (key) => english[key];
 
 // Gradio writes the browser's language into the document.
@@ -30,7 +30,7 @@ export function translateGradio(config, language) {
   config.i18n_translations = { en: texts, [language]: texts };
 }
 
-// Fills in what the markup leaves open: data-say for text; data-say-label, -title and -placeholder for attributes.
+// Fills in the texts of markup: data-say for text; data-say-label, -title and -placeholder for attributes.
 export function translate(element) {
   const prompts = element.querySelectorAll("[data-say-placeholder]");
   for (const node of prompts) node.placeholder = words(node.dataset.sayPlaceholder);

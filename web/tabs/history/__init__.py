@@ -1,1 +1,1 @@
-"""The History tab: takes that are kept."""
+"""The History tab: saved takes."""

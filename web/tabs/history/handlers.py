@@ -1,4 +1,4 @@
-"""Handlers of the History tab: search the history, reuse an entry, and decide what is kept."""
+"""Handlers of the History tab: search the history, reuse entries, and change retention."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from web.identity.owners import Owner
     from web.ui.i18n import Words
 
-PAGE_SIZE = 20  # entries; "Show more" adds as many
+PAGE_SIZE = 20  # entries; "Show more" adds as many again
 MOST_SHOWN = 400  # entries
 
 Updates = tuple[Any, ...]
@@ -55,25 +55,25 @@ class Entry(Payload):
 
 
 class EntryStar(Entry):
-    """An entry, and whether it has a star."""
+    """An entry and its new star state."""
 
     starred: bool
 
 
 class HistorySwitch(Payload):
-    """Whether new takes are added to the history."""
+    """The history switch. wanted: add new takes to the history."""
 
     wanted: bool
 
 
 class RetentionTime(Payload):
-    """The days that entries are kept, 0 for an invalid number."""
+    """The retention time in days, 0 for an invalid number."""
 
     days: Annotated[int, Field(ge=1, le=100_000), default_if_invalid(0)]
 
 
 class HistoryHandlers:
-    """Event handlers of the History tab. Ids are unchecked input: the history looks them up as the owner's."""
+    """Event handlers of the History tab. Ids are untrusted: the history looks them up under the owner."""
 
     def __init__(self, context: WebContext) -> None:
         self._context = context
@@ -116,7 +116,7 @@ class HistoryHandlers:
         return self._change(star, token, request)
 
     def delete_entry(self, token: Any, event: gr.EventData, request: gr.Request) -> Updates:
-        """Outputs: notice, change broadcast. A script keeps its take."""
+        """Outputs: notice, change broadcast. A take of a script stays in the script."""
 
         def delete(owner: str, words: Words) -> str:
             entry = parse_payload(Entry, event).id
@@ -166,7 +166,7 @@ class HistoryHandlers:
         return self._change(change, token, request)
 
     def confirm_clear(self, token: Any, request: gr.Request) -> Updates:
-        """Outputs: question whether to clear the history, its sentence, notice."""
+        """Outputs: question (column), its text, notice."""
 
         def question(owner: str, words: Words) -> str:
             holdings = self._context.storage.holdings(owner=owner)
@@ -185,7 +185,7 @@ class HistoryHandlers:
         return *self._change(clear, token, request), gr.Column(visible=False)
 
     def confirm_delete_everything(self, token: Any, request: gr.Request) -> Updates:
-        """Outputs: question whether to delete everything of the owner, its sentence, notice."""
+        """Outputs: question (column), its text, notice."""
 
         def question(owner: str, words: Words) -> str:
             holdings = self._context.storage.holdings(owner=owner)
@@ -201,7 +201,7 @@ class HistoryHandlers:
         return self._confirm(question, token, request)
 
     def delete_everything(self, token: Any, request: gr.Request) -> Updates:
-        """Outputs: notice, change broadcast, question (hidden), list, which also clears the browser's own storage."""
+        """Outputs: notice, change broadcast, question (hidden), list (`forget` also clears the browser's storage)."""
         words = self._context.words(request)
         try:
             self._context.delete_owner(self._context.owner(token, request).key)
@@ -212,7 +212,7 @@ class HistoryHandlers:
         return notice(words("history.forgotten")), everywhere, gr.Column(visible=False), emptied
 
     def _list(self, owner: Owner, query: HistoryQuery) -> dict[str, Any]:
-        """The list's value. found: whether it is the unfiltered history. kept: whether new takes are added."""
+        """Return the list's value. found: whether it is the unfiltered history. kept: whether new takes are added."""
         page = self._history.page(
             owner=owner.key,
             search=query.search,
@@ -237,7 +237,7 @@ class HistoryHandlers:
         return words("history.used_again")
 
     def _change(self, change: Callable[[str, Words], str], token: Any, request: gr.Request) -> Updates:
-        """change: takes the owner's key and the words, and returns the sentence to show."""
+        """Run a change. change: takes the owner's key and the words, and returns the text to show."""
         words = self._context.words(request)
         try:
             text = change(self._context.owner(token, request).key, words)

@@ -1,4 +1,4 @@
-"""Layout of the History tab: the entries, and what is kept."""
+"""Layout of the History tab: entries and retention settings."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def build(context: WebContext, shared: SharedComponents) -> None:
     wanted = [search, voice, starred]
     query = [*wanted, shown, token]
     show(shared.changes.history, handlers.show_tab, query, [entries, voice, keep, days, used])
-    for change in (search.change, voice.input, starred.input):  # a text's `input` is silent when it is cut or dictated
+    for change in (search.change, voice.input, starred.input):  # a textbox fires no `input` on cut and dictation
         first = change(None, None, shown, js=f"() => {PAGE_SIZE}", api_visibility="private")
         show(first.then, handlers.refresh_list, query, entries, trigger_mode="always_last")
     more = entries.more(None, shown, shown, js=f"(shown) => shown + {PAGE_SIZE}", api_visibility="private")
@@ -62,7 +62,7 @@ def build(context: WebContext, shared: SharedComponents) -> None:
 
 
 def _retention_inputs(context: WebContext) -> tuple[gr.Checkbox, gr.Dropdown, gr.HTML]:
-    """The history switch, the retention time, and the storage use."""
+    """Lay out the history switch, the retention time and the storage use."""
     label = context.label
     with gr.Row():
         keep = gr.Checkbox(
@@ -76,7 +76,7 @@ def _retention_inputs(context: WebContext) -> tuple[gr.Checkbox, gr.Dropdown, gr
 
 
 def _question(context: WebContext, name: str, answer: str) -> tuple[gr.Column, gr.HTML, gr.Button]:
-    """A question before something is deleted for good: its column, its sentence, and the button that confirms."""
+    """Lay out a question before permanent deletion. Return its column, its text, and the confirm button."""
     with gr.Column(visible=False, elem_id=f"rp-{name}-question", elem_classes="rp-sure") as question:
         asked = gr.HTML("", apply_default_css=False)
         with gr.Row():
@@ -94,7 +94,7 @@ def _listen_for_deletion(
     do: Any,
     *more: gr.HTML,
 ) -> None:
-    """Let a button show its question, and the question delete. more: notice, and further outputs of `do`."""
+    """Connect a button to its question, and the question to the deletion. more: notice, further outputs of `do`."""
     question, asked, sure = parts
     message, *others = more
     listen(button.click, ask, shared.token, [question, asked, message])

@@ -1,4 +1,4 @@
-"""The history as the page shows it."""
+"""Views of the history for the page."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _MEGABYTE = 1_000_000
 
 
 def entry_view(record: GenerationRecord, owner: Owner, links: DownloadLinks) -> dict[str, Any]:
-    """An entry, as rows.js takes it, with links that are valid for minutes."""
+    """Return an entry for entry_row.js. Its links are valid for minutes."""
     facts = sound_facts(record, owner, links)
     return {
         "id": record.id,
@@ -41,21 +41,21 @@ def entry_view(record: GenerationRecord, owner: Owner, links: DownloadLinks) -> 
 
 
 def retention_choices(current: int, words: Words) -> list[tuple[str, int]]:
-    """The retention times to choose from, in days, with the current one, which may be none of the usual."""
+    """Return the retention times to choose from, in days, including the current one."""
     return [(words("history.days", days=days), days) for days in sorted({*RETENTION_DAYS, current})]
 
 
 def storage_use_html(use: StorageUse, words: Words) -> str:
-    """HTML of what takes and voices occupy."""
+    """Return HTML of the storage used by takes and voices."""
     text = words("history.used", takes=megabytes(use.generations, words), voices=megabytes(use.voices, words))
     return f'<p class="rp-facts">{escape(text)}</p>'
 
 
 def question_html(question: str) -> str:
-    """HTML of a question before something is deleted for good."""
+    """Return HTML of a question before permanent deletion."""
     return f'<p class="rp-question" role="alert">{escape(question)}</p>'
 
 
 def megabytes(size: int, words: Words) -> str:
-    """A number of bytes in megabytes, as text."""
+    """Format a number of bytes as megabytes."""
     return words.number(size / _MEGABYTE, 1)

@@ -1,1 +1,1 @@
-"""The Library tab: the voices, and what can be done with them."""
+"""The Library tab: saved voices and actions on them."""

@@ -1,11 +1,11 @@
 """Handlers of the Library tab: edit, copy, delete, restore, export and import voices.
 
-Most handlers answer with the list's value (`library_view`) and `answer`, the outcome of the user's action:
+Most handlers return the list's value (`library_view`) with `answer`, the outcome of the user's action:
 
     kind    "good" or "bad"        text    a sentence, or ""        lines    further sentences
-    id      of the voice concerned, or ""        once    different each time
-    instead of the voice that is selected now in place of the one concerned, or ""
-    offers  of an import: `line`, a sentence; the positions `file` and `voice`; and `free`, a name to import it under
+    id      id of the affected voice, or ""        once    different each time
+    instead id of the voice now selected in place of the affected one, or ""
+    offers  for imports with taken names: `line`, a sentence; the positions `file` and `voice`; `free`, a free name
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ if TYPE_CHECKING:
 
 Updates = tuple[Any, ...]
 Answer = dict[str, Any]
-MOST_UPLOADS = 200  # files in one go
+MOST_UPLOADS = 200  # files per import
 _LANGUAGE = re.compile(r"[A-Za-z]{2,3}(-[A-Za-z0-9]{1,8})*")
 
 
 class VoiceReference(Payload):
-    """The voice that an answer concerns."""
+    """The voice that an event affects, "" if invalid."""
 
     id: SelectedId
 
@@ -62,7 +62,7 @@ class RestoredVoice(VoiceEvent):
 
 
 class VoiceChanges(Payload):
-    """A voice, and the fields to change."""
+    """A voice and the fields to change."""
 
     id: Id
     name: ShortText | None = None
@@ -72,7 +72,7 @@ class VoiceChanges(Payload):
 
 
 class VoicePicture(Payload):
-    """A voice, and whether it is to lose its picture; else the event has an upload beside it."""
+    """A voice whose picture is removed if `remove`, else replaced by the upload in the same event."""
 
     model_config = ConfigDict(extra="ignore")
 
@@ -81,23 +81,22 @@ class VoicePicture(Payload):
 
 
 class ImportedFiles(Payload):
-    """Uploaded files, each as `uploaded_path` takes it, with its name, and maybe `Renames`."""
+    """Uploaded files: for each, the fields that `uploaded_path` parses, its name, and optionally those of `Renames`."""
 
     files: Annotated[list[Any], Field(max_length=MOST_UPLOADS), default_if_invalid([])]
 
 
 class Renames(Payload):
-    """The voices of a file to import, each under another name: names by position, or None for all as they are."""
+    """The voices of a file to import under new names. names: by position; None imports all under their own names."""
 
     names: Annotated[dict[str, ShortText], Field(max_length=MOST_FILES)] | None = None
 
 
 @dataclass(frozen=True)
 class Imported:
-    """The outcome of one voice of a file. name: of the voice, or of the file where it failed. why: it failed, or "".
+    """The outcome of importing one voice. name: the voice's; on failure, the file's. why: the failure, or "".
 
-    taken: the voice's name, where it failed because a voice has that name already. position: of the file, and of the
-        voice in it.
+    taken: the voice's name if it failed because the name is taken. position: index of the file, and of the voice in it.
     """
 
     name: str
@@ -107,7 +106,7 @@ class Imported:
 
 
 class LibraryHandlers:
-    """Event handlers of the Library tab. Ids are unchecked input: storage looks them up as the owner's."""
+    """Event handlers of the Library tab. Ids are untrusted: storage looks them up under the owner."""
 
     def __init__(self, context: WebContext) -> None:
         self._context = context
@@ -119,7 +118,7 @@ class LibraryHandlers:
         return library_view(self._context, self._context.owner(token, request), self._context.words(request))
 
     def update_voice(self, event: gr.EventData, token: Any, request: gr.Request) -> Updates:
-        """Outputs: list, change broadcast. Event: `id`, and those of name, language, description, tags that change."""
+        """Outputs: list, change broadcast. Event: `id`, and any of name, language, description, tags."""
 
         def update(owner: str, words: Words) -> str:
             changes = parse_payload(VoiceChanges, event)
@@ -130,7 +129,7 @@ class LibraryHandlers:
         return self._change(update, event, token, request)
 
     def change_picture(self, event: gr.EventData, token: Any, request: gr.Request) -> Updates:
-        """Outputs: list, change broadcast. Event: `id`, and the upload of a picture, or `remove`."""
+        """Outputs: list, change broadcast. Event: `id`, and an uploaded picture or `remove`."""
 
         def change(owner: str, words: Words) -> str:
             asked, path = parse_payload(VoicePicture, event), None
@@ -198,7 +197,7 @@ class LibraryHandlers:
         return *self._answer_action(restore, token, request, about=_voice_of(event)), picker
 
     def purge_deleted(self, token: Any, request: gr.Request) -> Updates:
-        """Outputs: list, change broadcast. Deleted voices are deleted for good."""
+        """Outputs: list, change broadcast. Empties the owner's trash."""
 
         def purge(owner: Owner, words: Words) -> Answer:
             self._library.empty_trash(owner=owner.key)
@@ -209,7 +208,7 @@ class LibraryHandlers:
     def import_voices(self, event: gr.EventData, token: Any, request: gr.Request) -> Updates:
         """Outputs: list, change broadcast. Event: `files`, uploaded voice files and archives, each with its `name`.
 
-        Where names are taken, the answer has `offers`: free names to send with the file again as `names`.
+        For taken names, the answer has `offers`: free names that the page can send again with the file, as `names`.
         """
 
         def import_files(owner: Owner, words: Words) -> Answer:
@@ -241,7 +240,7 @@ class LibraryHandlers:
     def _change(
         self, change: Callable[[str, Words], str], event: gr.EventData, token: Any, request: gr.Request
     ) -> Updates:
-        """change: takes the owner's key and the words, and returns the sentence to show."""
+        """Run a change. change: takes the owner's key and the words, and returns the text to show."""
         voice = _voice_of(event)
 
         def act(owner: Owner, words: Words) -> Answer:
@@ -260,11 +259,11 @@ class LibraryHandlers:
             except Exception as error:
                 answer = _answer(error_message(error, words), kind="bad", about=about)
             return {**library_view(self._context, owner, words), "answer": answer}, broadcast_change("voices")
-        except Exception as error:  # there is no list to show with it
+        except Exception as error:  # no list to return
             return {"answer": _answer(error_message(error, words), kind="bad", about=about)}, gr.skip()
 
     def _import_upload(self, at: int, file: Any, owner: str, words: Words) -> Iterator[Imported]:
-        """Import the voices of an upload, or those that it names. at: the upload's position in the event."""
+        """Import the voices of an upload, or only those in its `names`. at: the upload's position in the event."""
         name = uploaded_name(file)
         path: Path | None = None
         try:
@@ -283,12 +282,12 @@ class LibraryHandlers:
                 delete_upload(path, self._context.folder)
 
     def _offer(self, line: str, failed: Imported, owner: str) -> dict[str, Any]:
-        """A free name for a voice, once all other voices are imported."""
+        """Return an offer of a free name for a voice. Call it after all other voices are imported."""
         file, voice = failed.position
         return {"line": line, "file": file, "voice": voice, "free": self._library.free_name(failed.taken, owner=owner)}
 
     def _import_voice(self, file: str, data: bytes, owner: str, words: Words, name: str | None) -> Imported:
-        """file: its name. name: of the voice, None for the file's own."""
+        """Import one voice. file: file name. name: of the voice; None: the name in the file."""
         try:
             return Imported(self._library.import_voice(data, owner=owner, name=name).name)
         except NameTaken as error:
@@ -305,13 +304,13 @@ def _answer(
 
 
 def _voice_of(event: gr.EventData) -> str:
-    """The id of the voice that an event concerns, whatever else it holds; "" where there is none."""
+    """Return the id of the voice that an event affects, ignoring its other fields; "" if missing."""
     value = event_value(event)
     return parse_payload(VoiceReference, id=value.get("id") if isinstance(value, dict) else None).id
 
 
 def _changed_fields(changes: VoiceChanges, words: Words) -> dict[str, Any]:
-    """The fields to change. Raises InvalidInput for an invalid language tag."""
+    """Return the fields to change. Raises InvalidInput for an invalid language tag."""
     if changes.language and not _LANGUAGE.fullmatch(changes.language):
         raise InvalidInput(words("library.no_language", language=changes.language[:40]))
     return changes.model_dump(exclude={"id"}, exclude_none=True)

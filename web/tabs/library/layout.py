@@ -20,7 +20,7 @@ def build(context: WebContext, shared: SharedComponents) -> None:
     handlers, token = LibraryHandlers(context), shared.token
     section_title(context.label("voice.title"))
     voices = voice_list()
-    for event in (shared.changes.voices, shared.changes.history, voices.relist):  # the history: how long each was used
+    for event in (shared.changes.voices, shared.changes.history, voices.relist):  # history: voices show their use
         show(event, handlers.list_voices, token, voices)
     for event, handler in (
         (voices.revise, handlers.update_voice),
@@ -30,7 +30,7 @@ def build(context: WebContext, shared: SharedComponents) -> None:
         (voices.take_in, handlers.import_voices),
     ):
         listen(event, handler, token, [voices, shared.changes])
-    for event, handler in ((voices.remove, handlers.delete_voice), (voices.put_back, handlers.restore_voice)):
-        listen(event, handler, [shared.picker, token], [voices, shared.changes, shared.picker])
+    for event, select in ((voices.remove, handlers.delete_voice), (voices.put_back, handlers.restore_voice)):
+        listen(event, select, [shared.picker, token], [voices, shared.changes, shared.picker])
     outputs = [shared.picker, shared.tabs, voices]
     listen(voices.speak_with, handlers.speak_with_voice, token, outputs).success(None, js=FOCUS_TEXT)

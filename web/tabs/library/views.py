@@ -1,4 +1,4 @@
-"""Voices as the Library tab's script takes them."""
+"""Views of voices for the Library tab's script."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ _UNUSED = VoiceUse(times=0, seconds=0.0)
 
 
 def library_view(context: WebContext, owner: Owner, words: Words) -> dict[str, Any]:
-    """The list's value, as library.js takes it; its links are valid for ten minutes.
+    """Return the list's value for library.js. Its links are valid for ten minutes.
 
-    at: when it was read. voices: the owner's and the samples. bytes: sizes of what is kept. all: a link to the owner's
-    voices as one archive. aside: deleted voices that can be restored.
+    at: when it was read. voices: the owner's and the samples. bytes: storage used. all: a link to an archive of the
+    owner's voices. aside: deleted voices that can be restored.
     """
-    at = time.time()  # before the reads: events may overtake each other, and the newest wins
+    at = time.time()  # before the reads: responses can arrive out of order, and the newest wins
     storage = context.storage
     used, uses = storage.storage_use(owner=owner.key), storage.history.voice_uses(owner=owner.key)
     voices = storage.voices.list(owner=owner.key)
@@ -45,7 +45,7 @@ def library_view(context: WebContext, owner: Owner, words: Words) -> dict[str, A
 
 
 def _deleted_voices(context: WebContext, owner: Owner) -> list[dict[str, Any]]:
-    """left: seconds until the voice is deleted for good."""
+    """Return the voices in the trash. left: seconds until permanent deletion."""
     until = datetime.now(UTC) - TRASH_RETENTION
     return [
         {"id": each.id, "name": each.name, "left": (each.trashed - until).total_seconds()}

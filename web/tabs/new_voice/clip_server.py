@@ -1,4 +1,4 @@
-"""Server functions of the recorder. They store nothing: clips are uploads, whose paths only the uploader knows."""
+"""Server functions of the recorder. They are stateless: clips are uploads, whose paths only the uploader knows."""
 
 from __future__ import annotations
 
@@ -29,18 +29,18 @@ if TYPE_CHECKING:
 
 Answer = dict[str, Any]
 QUICK = ("check_words", "keep_clips", "forget_clip")
-AT_ONCE, LINE, EACH = 2, 16, 4  # clips being processed; with waiting ones; of one address
+AT_ONCE, LINE, EACH = 2, 16, 4  # threads; running and waiting jobs; jobs per address
 
 
 class Transcript(Payload):
-    """A transcript, and the seconds of speech that it is said to hold; None for an invalid number."""
+    """A transcript, and the seconds of speech in its clip; None for an invalid number."""
 
     words: Annotated[str, default_if_invalid("")] = ""
     spoken: Annotated[float | None, Field(ge=0, lt=1_000, allow_inf_nan=False), default_if_invalid(None)] = None
 
 
 class ClipPaths(Payload):
-    """The uploads that a page needs."""
+    """The uploads that a page still needs."""
 
     paths: Annotated[list[str], Field(max_length=100)]
 
@@ -48,20 +48,20 @@ class ClipPaths(Payload):
 class FixRequest(Payload):
     """The fix to apply to a clip, None for an unknown one."""
 
-    model_config = ConfigDict(extra="ignore")  # the fields of the clip
+    model_config = ConfigDict(extra="ignore")  # fields of the clip
 
     fix: Annotated[Fix | None, Strict(False), default_if_invalid(None)] = None
 
 
 class ClipServer:
-    """The server functions of `clip_input`: each takes a clip as the browser describes it (clips.js)."""
+    """Server functions of `clip_input`. Most take a clip in the browser's format (clips.js)."""
 
     def __init__(self, context: WebContext) -> None:
         self._context = context
         self._pool = WorkerPool(AT_ONCE, LINE, EACH)
 
     def functions(self) -> list[Callable[..., Awaitable[Answer]]]:
-        """The functions for `clip_input`. One that fails returns `{"problem": sentence}`."""
+        """Return the functions for `clip_input`. On failure they return `{"problem": sentence}`."""
         answers = (
             self.clip_peaks,
             self.examine_clip,
@@ -75,12 +75,12 @@ class ClipServer:
         return [self._function(answer) for answer in answers]
 
     def clip_peaks(self, value: Any, words: Words) -> Answer:
-        """seconds, peaks: of the whole file, for browsers that cannot decode it."""
+        """Return `seconds` and `peaks` of a clip, for browsers that cannot decode it."""
         recording = self._clip(value).recording()
         return {"seconds": len(recording.samples) / recording.sample_rate, "peaks": peaks(recording)}
 
     def examine_clip(self, value: Any, words: Words) -> Answer:
-        """verdict, light, rows, best, spoken: the doctor's report on the selected part."""
+        """Return `verdict`, `light`, `rows`, `best` and `spoken`: the doctor's report on the selected part."""
         clip = self._clip(value)
         found = views.examine_part(clip.recording(), clip.start, words)
         return {
@@ -92,18 +92,18 @@ class ClipServer:
         }
 
     def check_words(self, value: Any, words: Words) -> Answer:
-        """row: whether the number of `words` fits `spoken` seconds of speech."""
+        """Return `row`: whether the number of `words` fits `spoken` seconds of speech."""
         transcript = parse_payload(Transcript, value)
         if transcript.spoken is None:
             raise UnexpectedPayload
         return {"row": views.compare_transcript(transcript.words[:MAX_WORDS], transcript.spoken, words)}
 
     def mend_clip(self, value: Any, words: Words) -> Answer:
-        """wav: the selected part with a `fix` applied."""
+        """Return `wav`: the selected part with a `fix` applied."""
         return _sound(views.apply_fix(self._clip(value).audio(), parse_payload(FixRequest, value).fix))
 
     def hear_back(self, value: Any, words: Words) -> Answer:
-        """wav: the selected part as the codec reconstructs it."""
+        """Return `wav`: the selected part as reconstructed by the codec."""
         engine = self._context.engine
         made = engine.encode_voice(
             "clip", [(self._clip(value).audio(), "Any words.")]
@@ -111,13 +111,13 @@ class ClipServer:
         return _sound(wav_bytes(engine.reconstruct(made.voice), engine.sample_rate))
 
     def write_words(self, value: Any, words: Words) -> Answer:
-        """words: the transcript of the selected part."""
+        """Return `words`: the transcript of the selected part."""
         return {"words": self._context.recognition.hear(self._clip(value).audio())}
 
     def keep_clips(self, value: Any, words: Words) -> Answer:
-        """Keep the clips of a page that is open."""
+        """Mark the clips of an open page as used."""
         for path in parse_payload(ClipPaths, value).paths:
-            with suppress(InvalidInput):  # one that was deleted is missed when it is used
+            with suppress(InvalidInput):  # a deleted clip is reported when it is used
                 self._clip({"path": path})
         return {}
 
@@ -132,7 +132,7 @@ class ClipServer:
         return clip
 
     def _function(self, answer: Callable[[Any, Words], Answer]) -> Callable[..., Awaitable[Answer]]:
-        """The function as Gradio calls it: on the event loop, so that clips never occupy the handlers' threads."""
+        """Wrap a function for Gradio. It runs on the event loop, so that clips never occupy the handlers' threads."""
         quick = answer.__name__ in QUICK
 
         async def ask(value: Any, request: gr.Request) -> Answer:

@@ -1,4 +1,4 @@
-"""The clips of a new voice, from the recorder's value."""
+"""Parsing of the recorder's value: the clips of a new voice."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from engine.errors import InvalidInput
 from web.ui.payloads import Payload, UnexpectedPayload, default_if_invalid, parse_payload
 from web.uploads import MAX_FILE_NAME, uploaded_path
 
-MOST_CLIPS = 6  # as clips.js has it
-PEAKS_PER_SECOND = 50  # as peaks.js has it
+MOST_CLIPS = 6  # as in clips.js
+PEAKS_PER_SECOND = 50  # as in peaks.js
 MAX_WORDS = 10_000  # characters
 Seconds = Annotated[float, Field(ge=0, le=1e6, allow_inf_nan=False)]
 
 
 class ClipListPayload(Payload):
-    """The recorder's value. chosen: index of the clip that is shown."""
+    """The recorder's value. chosen: index of the selected clip."""
 
     clips: Annotated[list[Any], Field(max_length=MOST_CLIPS)]
     chosen: Annotated[int | None, default_if_invalid(None)] = None
@@ -34,7 +34,7 @@ class ClipListPayload(Payload):
 class ClipPayload(Payload):
     """One clip of the recorder's value; `uploaded_path` parses its path."""
 
-    model_config = ConfigDict(extra="ignore")  # arguments of server functions come along
+    model_config = ConfigDict(extra="ignore")  # server functions add their arguments
 
     name: Annotated[str | None, default_if_invalid(None)] = None
     words: Annotated[str | None, default_if_invalid(None)] = None
@@ -47,7 +47,7 @@ class ClipPayload(Payload):
 class ChosenClip:
     """An uploaded file, its selected part, and the transcript of that part.
 
-    start, end: seconds; an end of None is that of the file. seconds: of the file, as far as the browser knows.
+    start, end: seconds; None: the end of the file. seconds: duration of the file, if the browser knows it.
     """
 
     path: Path
@@ -63,7 +63,7 @@ class ChosenClip:
 
     @property
     def length(self) -> float | None:
-        """Seconds of the part; None where they are unknown."""
+        """Duration of the part in seconds, None if unknown."""
         end = self.seconds if self.end is None else self.end
         return None if end is None else end - self.start
 
@@ -78,12 +78,12 @@ class ChosenClip:
         return Recording(part, rate)
 
     def audio(self) -> Path | bytes:
-        """The audio for the engine: the file where all of it is selected, else a WAV of the part."""
+        """Return the audio for the engine: the file if all of it is selected, else a WAV of the part."""
         if self.whole:
             return self.path
         part = self.recording()
         file = io.BytesIO()
-        # As floats: clips may exceed full scale, and must not be clipped here.
+        # Float samples: the audio may exceed full scale and must not be clipped here.
         soundfile.write(file, part.samples.numpy(), part.sample_rate, format="WAV", subtype="FLOAT")
         return file.getvalue()
 
@@ -115,7 +115,7 @@ def chosen_clip(value: object, folder: str | Path) -> ChosenClip:
 
 
 def split_by_length(clips: Sequence[ChosenClip]) -> tuple[tuple[ChosenClip, ...], tuple[ChosenClip, ...]]:
-    """The clips that fit into one voice, and those left out, as `Clips.leftOut` in clips.js. The first always fits."""
+    """Return the clips that fit into one voice, and the rest (`leftOut` in clips.js). The first always fits."""
     used, left = list(clips[:1]), list[ChosenClip]()
     seconds = sum(clip.length or 0 for clip in used)
     for clip in clips[1:]:
@@ -126,7 +126,7 @@ def split_by_length(clips: Sequence[ChosenClip]) -> tuple[tuple[ChosenClip, ...]
 
 
 def peaks(recording: Recording) -> Sequence[float]:
-    """The peak of every fiftieth of a second, 0 to 1, for drawing."""
+    """Return the peak of each 20 ms, 0 to 1, for drawing."""
     size = recording.sample_rate // PEAKS_PER_SECOND
     loudness = np.abs(recording.samples.numpy())
     padded = np.pad(loudness, (0, -len(loudness) % size))

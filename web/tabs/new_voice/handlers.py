@@ -34,22 +34,22 @@ if TYPE_CHECKING:
 
 Updates = tuple[Any, ...]
 FIELDS = 5
-AT_ONCE, LINE, EACH = 1, 16, 4  # voices being made; with waiting ones; of one address
+AT_ONCE, LINE, EACH = 1, 16, 4  # threads; running and waiting jobs; jobs per address
 NAME_FIELD = "#rp-name :is(input, textarea)"
-UNNAMED = "…"  # in the consent sentence until there is a name
+UNNAMED = "…"  # shown in the consent sentence until there is a name
 
 
 class Names(Payload):
-    """The voice's name, and the speaker's where it differs; an invalid one counts as empty."""
+    """The voice's name, and the speaker's name if different. Invalid names count as empty."""
 
     name: Annotated[ShortText, default_if_invalid("")]
     speaker: Annotated[ShortText, default_if_invalid("")]
 
 
 class VoiceForm(Names):
-    """The form without its clips. agreed: the consent checkbox. description: of the voice, for models that take one.
+    """The form without its clips. agreed: the consent checkbox. description: for models that create voices from one.
 
-    language: a tag; "" for none: a described voice then speaks its sample in the page's.
+    language: a tag, or ""; a described voice then speaks its sample in the page's language.
     """
 
     agreed: Annotated[bool, default_if_invalid(False)]
@@ -59,7 +59,7 @@ class VoiceForm(Names):
 
 @dataclass(frozen=True)
 class CheckedForm:
-    """The form after its checks. who: gives the consent. language: a tag, "" for an unknown one. owner: a key."""
+    """A valid form. who: name of the consenting speaker. language: a tag, "" if unknown. owner: the owner's key."""
 
     clips: tuple[ChosenClip, ...]
     name: str
@@ -69,7 +69,7 @@ class CheckedForm:
 
 
 class IncompleteForm(InvalidInput):
-    """A form that cannot be saved yet, and everything that is wrong with it."""
+    """Raised for an invalid form. errors: all problems found."""
 
     def __init__(self, errors: Sequence[FormError]) -> None:
         super().__init__(" ".join(error.sentence for error in errors))
@@ -105,7 +105,7 @@ class NewVoiceHandlers:
         token: Any,
         request: gr.Request,
     ) -> AsyncIterator[Updates]:
-        """As `save_steps` or `describe_steps`, on the pool's threads."""
+        """Run `save_steps` or `describe_steps` on the pool's threads."""
         if self._context.engine.abilities.describes:
             saving = self.describe_steps(name, description, language, token, request)
         else:
@@ -119,7 +119,7 @@ class NewVoiceHandlers:
     def save_steps(
         self, clips: Any, name: Any, speaker: Any, agreed: Any, language: Any, token: Any, request: gr.Request
     ) -> Generator[Updates, None, None]:
-        """Outputs: notice; the five fields, emptied when the voice is saved; Speak's voice picker and notice; tab to
+        """Outputs: notice; the five fields, cleared when the voice is saved; Speak's voice picker and notice; tab to
         show; change broadcast."""
         context, words = self._context, self._context.words(request)
         unchanged = (gr.skip(),) * (FIELDS + 4)
@@ -144,7 +144,7 @@ class NewVoiceHandlers:
     def describe_steps(
         self, name: Any, description: Any, language: Any, token: Any, request: gr.Request
     ) -> Generator[Updates, None, None]:
-        """As `save_steps`, for a voice that is described in words: the model speaks a sample of it."""
+        """As `save_steps`, for a voice created from a description: the model speaks a sample of it."""
         context, words = self._context, self._context.words(request)
         unchanged = (gr.skip(),) * (FIELDS + 4)
         try:
@@ -163,13 +163,13 @@ class NewVoiceHandlers:
         yield self._saved(record, owner.key, self._saved_message(record, (), (), words), words)
 
     def _saved(self, record: VoiceRecord, owner: str, message: str, words: Words) -> Updates:
-        """The outputs of `save_steps` once the voice is saved."""
+        """Return the outputs of `save_steps` after the voice is saved."""
         emptied = None, "", "", gr.Checkbox(value=False, label=consent_sentence(UNNAMED, words)), ""
         picker = select_voice(self._context.voices.list(owner=owner), record.id, words)
         return "", *emptied, picker, notice(message), gr.Tabs(selected="speak"), broadcast_change("voices")
 
     def _check_description(self, name: Any, description: Any, language: Any, owner: str, words: Words) -> VoiceForm:
-        """Raises IncompleteForm."""
+        """Parse the form of a described voice. Raises IncompleteForm."""
         form = parse_payload(VoiceForm, name=name, speaker="", agreed=False, description=description, language=language)
         errors = [] if form.description.strip() else [FormError(words("new.no_description"), "#rp-describe textarea")]
         if problem := self._name_problem(form.name, owner, words):
@@ -181,7 +181,7 @@ class NewVoiceHandlers:
     def _check_form(
         self, clips: Any, name: Any, speaker: Any, agreed: Any, language: Any, token: Any, request: gr.Request
     ) -> CheckedForm:
-        """Check everything that can be refused before the engine starts. Raises RepriseError."""
+        """Check everything that does not need the engine. Raises RepriseError."""
         context, words = self._context, self._context.words(request)
         check_clones(context.engine)
         owner = context.owner(token, request).key
@@ -199,7 +199,7 @@ class NewVoiceHandlers:
         return CheckedForm(chosen, cleaned, consenting_speaker(cleaned, form.speaker), spoken, owner)
 
     def _name_problem(self, name: str, owner: str, words: Words) -> str:
-        """Why a voice cannot have this name; "" where it can."""
+        """Return why a voice cannot have this name, or ""."""
         if not name.strip():
             return words("new.no_name")
         try:
@@ -211,9 +211,9 @@ class NewVoiceHandlers:
         return "" if taken.shared else words("new.name_taken", name=taken.name)
 
     def _reference(self, clips: Sequence[ChosenClip]) -> tuple[bytes | Path, str]:
-        """One clip with its transcript, joined from several: a prompt's references are its speakers.
+        """Join the clips into one with its transcript. The model would take several references for several speakers.
 
-        Without the words of one of them there is no transcript of all.
+        If any clip has no transcript, the joined one is empty.
         """
         if len(clips) == 1:
             return clips[0].audio(), clips[0].words
@@ -238,18 +238,18 @@ class NewVoiceHandlers:
 
 
 def consenting_speaker(name: Any, speaker: Any) -> str:
-    """The speaker's name, which is the voice's where none is given."""
+    """Return the speaker's name, by default the voice's name."""
     names = (" ".join(str(each or "").split()) for each in (speaker, name))
     return next(filter(None, names), UNNAMED)
 
 
 def consent_sentence(who: str, words: Words) -> str:
-    """The sentence of consent, as the page shows it."""
+    """Return the consent sentence as shown on the page."""
     return words("new.consent", who=who)
 
 
 def _clip_errors(chosen: Sequence[ChosenClip], value: Any, words: Words, *, needs_words: bool) -> Iterator[FormError]:
-    """value: the recorder's, which tells whose transcript is shown. needs_words: whether the model does."""
+    """Yield errors about clips. value: the recorder's. needs_words: whether the model needs transcripts."""
     if not chosen:
         yield FormError(words("notice.no_clip"), ".rp-drop button:enabled")
     for index, clip in enumerate(chosen):
@@ -260,5 +260,5 @@ def _clip_errors(chosen: Sequence[ChosenClip], value: Any, words: Words, *, need
 
 
 def _consent(who: str, words: Words) -> Consent:
-    # The sentence in the language in which the page showed it.
+    # The sentence is stored in the language in which it was shown.
     return Consent(who=who, when=datetime.now(UTC), sentence=consent_sentence(who, words))

@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
 SHOW_NOTICE = "() => { reprise.showNotice(); }"
 INTERRUPTED = "() => reprise.interrupted()"
-# An error may be resolved by now.
+# Editing may have resolved the error.
 CLEAR_ERRORS = "(said) => (said?.includes('rp-bad') ? '' : said)"
-# Without a notice the voice was saved, and Speak is shown.
+# No notice means that the voice was saved and Speak is shown.
 FOCUS_TEXT = """() => {
   if (!document.querySelector('#rp-form-notice .rp-notice')) document.querySelector('#rp-text textarea')?.focus();
 }"""

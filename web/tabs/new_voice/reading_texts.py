@@ -1,6 +1,6 @@
-"""Texts to read aloud for a clip: ten to fifteen seconds each, of plain words, with most sounds of English.
+"""Texts to read aloud for a clip: ten to fifteen seconds each, in plain words, with most sounds of English.
 
-They are in English in every language of the page, because every model speaks it.
+They are in English regardless of the page's language, because every model speaks English.
 """
 
 READING_TEXTS = (

@@ -1,4 +1,4 @@
-"""HTML of the New voice tab, and the findings of the clip doctor (`engine.audio.doctor`) as the page shows them."""
+"""HTML of the New voice tab, and views of the clip doctor's findings (`engine.audio.doctor`)."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 
 STEPS = ("preparing", "encoding", "saving")
 DESCRIBED_STEPS = ("speaking", "saving")
-# {"light", "word", "sentence", "fix", "label", "part"}: a finding as doctor.js takes it.
+# A finding for doctor.js, with keys "light", "word", "sentence", "fix", "label", "part".
 Row = dict[str, Any]
 
 
 @dataclass(frozen=True)
 class FormError:
-    """What is missing or wrong in the form, as a sentence. field: CSS selector of the input that mends it."""
+    """A problem of the form, as a sentence. field: CSS selector of the input to correct."""
 
     sentence: str
     field: str
@@ -35,8 +35,8 @@ class FormError:
 class Examination:
     """The doctor's report on a part of a clip.
 
-    rows: one for each finding. light: the worst of them. best: start and end of the best 8 to 15 s, None where there is
-    no speech. spoken: seconds of speech.
+    rows: one per finding. light: the worst of them. best: start and end of the best 8 to 15 s, None if there is no
+    speech. spoken: seconds of speech.
     """
 
     rows: list[Row]
@@ -46,7 +46,7 @@ class Examination:
 
 
 def examine_part(part: Recording, start: float, words: Words) -> Examination:
-    """Examine a part of a clip. start: of the part in its file, in seconds; times are returned as times of the file."""
+    """Examine a part of a clip. start: of the part, in seconds. Returned times are relative to the file."""
     report = examine(part.samples.numpy(), part.sample_rate)
     parts = {fix: _shift(span, start) for fix, span in report.parts.items()}
     rows = [_row(finding, words, parts) for finding in report.findings]
@@ -54,26 +54,26 @@ def examine_part(part: Recording, start: float, words: Words) -> Examination:
 
 
 def compare_transcript(transcript: str, spoken: float, words: Words) -> Row:
-    """Check whether the number of words fits so many seconds of speech."""
+    """Check whether the number of words fits `spoken` seconds of speech."""
     return _row(check_transcript(transcript, spoken), words, {})
 
 
 def apply_fix(clip: Path | bytes, fix: Fix | None) -> bytes:
-    """Apply one fix to a clip; returns a WAV file. Raises InvalidInput for None."""
+    """Apply a fix to a clip and return a WAV file. Raises InvalidInput for None."""
     if fix is None:
         raise UnexpectedPayload
     return mend(clip, [fix])
 
 
 def errors_html(errors: Sequence[FormError]) -> str:
-    """HTML of all that prevents saving. The page focuses the first one's field (layout.py)."""
+    """Return HTML of all errors. The page focuses the field of the first one (form_notice.js)."""
     lines = "".join(f"<li>{escape(error.sentence)}</li>" for error in errors)
     field = escape(errors[0].field)
     return f'<ul class="rp-notice rp-bad rp-faults" role="alert" data-field="{field}">{lines}</ul>'
 
 
 def steps_html(current: str, words: Words, steps: Sequence[str] = STEPS) -> str:
-    """HTML of the progress of saving. current: one of `steps`."""
+    """Return HTML of the progress of saving. current: one of `steps`."""
     at = steps.index(current)
     states = ("done", "now", "next")
     lines = "".join(

@@ -1,1 +1,1 @@
-"""The Script tab: long texts as cards, and their takes."""
+"""The Script tab: long texts as cards with takes."""

@@ -1,7 +1,7 @@
-"""The actions on scripts and their cards: one method for each command of the page.
+"""The actions on scripts and their cards: one method per command of the page.
 
-Each takes the owner, the command, and the owner's words, and returns what to tell the page beside the script's state.
-Ids and values are unchecked input: storage looks them up as the owner's.
+Each takes the owner, the command and the words, and returns reply fields to send along with the script's state. Ids and
+values are untrusted: storage looks them up under the owner.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ SPLIT_PAUSE = 0.2  # seconds between the halves of a card
 class ScriptActions:
     """The actions by name: `actions.changing["edit"](owner, command, words)`. Each may raise RepriseError.
 
-    looking: actions that only read. changing: those after which other pages have to update.
+    looking: read-only actions. changing: actions after which other pages must update.
     """
 
     def __init__(self, context: WebContext) -> None:
@@ -87,14 +87,14 @@ class ScriptActions:
         return {"takes": [take_view(take, card) for take in takes]}
 
     def _listen(self, owner: Owner, command: ScriptCommand, words: Words) -> Reply:
-        """The sound of a take, at the speed of its card."""
+        """Return the audio URL and details of a take, at the speed of its card."""
         take = self._context.storage.history.get(command.text("take"), owner=owner.key)
         speed = self._scripts.card(command.text("card"), owner=owner.key).speed
         facts = sound_facts(take, owner, self._context.links, speed=speed)
         return {"url": facts["links"]["wav"], "facts": facts}
 
     def _peaks(self, owner: Owner, command: ScriptCommand, words: Words) -> Reply:
-        """Waveforms of takes; those that are gone are left out."""
+        """Return waveforms of takes. Missing takes are left out."""
         waves: dict[str, list[int]] = {}
         for take in command.ids():
             with suppress(GenerationNotFound):
@@ -102,7 +102,7 @@ class ScriptActions:
         return {"peaks": waves}
 
     def _save(self, owner: Owner, command: ScriptCommand, words: Words) -> Reply:
-        """A link to the script as a file. An audio book may have a cover: a picture in base64."""
+        """Return a link to the script as a file. An audiobook can have a cover: a base64-encoded picture."""
         format, script = command.text("format"), self._scripts.get(command.script, owner=owner.key)
         if format not in SCRIPT_FORMATS:
             raise UnexpectedPayload
@@ -128,7 +128,7 @@ class ScriptActions:
         return self._list(owner, command, words) | {"said": words("script.discarded", name=name)}
 
     def _speak(self, owner: Owner, command: ScriptCommand, words: Words) -> Reply:
-        """Queue all cards without a take, or those from one card on, and start speaking."""
+        """Queue all cards without a take, or only those from a given card on, and start speaking."""
         start = command.optional("card")
         with self._admitted(owner, command.script, words) as over:
             self._scripts.queue(command.script, self._unspoken(owner, command.script, start), owner=owner.key)
@@ -138,7 +138,7 @@ class ScriptActions:
         return {} if waiting else {"said": words("script.all_spoken")}
 
     def _admitted(self, owner: Owner, script: str, words: Words) -> ExitStack:
-        """Reserve a script until the stack is closed. Raises BudgetExceeded, before anything is done."""
+        """Reserve a script until the returned stack is closed, unless it is already speaking. Raises BudgetExceeded."""
         stack = ExitStack()
         if self._runner.speaking(owner.key, script) is None:
             stack.callback(self._context.budgets.reserve_script(owner, words))
@@ -162,9 +162,9 @@ class ScriptActions:
         return {}
 
     def _proof(self, owner: Owner, command: ScriptCommand, words: Words) -> Reply:
-        """Hear one card back, or all; with `mend`, those with wrong words are spoken again.
+        """Check one card or all cards with the recogniser; with `mend`, speak cards with wrong words again.
 
-        offer: whether the page has to offer a recogniser first.
+        offer: whether the page must first offer to install a recogniser.
         """
         context, card = self._context, command.optional("card")
         if not context.recognition.ready:
@@ -181,7 +181,7 @@ class ScriptActions:
     # ---- a card
 
     def _redo(self, owner: Owner, command: ScriptCommand, words: Words) -> Reply:
-        """Speak a card again with another seed; its current take counts until then."""
+        """Speak a card again with another seed. It keeps its current take until the new one is finished."""
         card = self._scripts.card(command.text("card"), owner=owner.key)
         if card.locked:
             raise InvalidInput(words("script.locked"))
@@ -196,7 +196,7 @@ class ScriptActions:
         return {}
 
     def _speaker(self, owner: Owner, command: ScriptCommand, words: Words) -> Reply:
-        """Set a card's speaker; it gets the voice that the speaker has on other cards."""
+        """Set a card's speaker. The card gets the voice that the speaker has on other cards."""
         card = self._scripts.set_speaker(command.text("card"), command.optional("speaker"), owner=owner.key)
         others = self._scripts.cards(card.script_id, owner=owner.key)
         voices = [other.voice_id for other in others if other.speaker == card.speaker and other.id != card.id]
@@ -234,7 +234,7 @@ class ScriptActions:
         return {}
 
     def _insert(self, owner: Owner, command: ScriptCommand, words: Words) -> Reply:
-        """Insert a card after another, with its speaker and voice."""
+        """Insert a card after another, with the same speaker, voice and speed."""
         before = self._scripts.card(command.text("card"), owner=owner.key)
         card = self._scripts.insert(
             before.script_id,
@@ -246,7 +246,7 @@ class ScriptActions:
         return {"card": card.id}
 
     def _known(self, owner: Owner, voice_id: str | None) -> str | None:
-        """The voice's id, None where the voice is gone."""
+        """Return the voice's id, None if the voice no longer exists."""
         voices = self._context.voices.list(owner=owner.key)
         return voice_id if voice_id in [voice.id for voice in voices] else None
 

@@ -1,4 +1,4 @@
-"""Commands of the script component (script.js), each with its values."""
+"""Commands of the script component (script_editor.js), with their values."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Keyword = Annotated[str, StringConstraints(max_length=64)]
 
 
 class CommandValues(Payload):
-    """The values of a command; an id is empty where nothing is selected."""
+    """The values of a command. An id is empty if nothing is selected."""
 
     id: OptionalId | None = None
     card: OptionalId | None = None
@@ -46,7 +46,7 @@ class CommandValues(Payload):
 
 
 class CommandPayload(Payload):
-    """A command, and the script and its version that the page shows."""
+    """A command, with the script and version that the page shows."""
 
     asked: Count
     page: Annotated[Keyword, default_if_invalid("")] = ""
@@ -63,10 +63,10 @@ class CommandNumber(Payload):
 
 
 class ScriptCommand:
-    """One command. The constructor and the getters raise UnexpectedPayload for what the page never sends.
+    """One command. The constructor and the getters raise UnexpectedPayload for values that the page never sends.
 
-    number: the page's, which identifies the answer. page: a name that it has chosen. do: what to do. script, version:
-    what the page shows, or empty.
+    number: assigned by the page, identifies the answer. page: the page's random id. do: name of the action. script,
+    version: those that the page shows, or empty.
     """
 
     def __init__(self, event: gr.EventData) -> None:
@@ -76,40 +76,40 @@ class ScriptCommand:
         self._values = question.values
 
     def text(self, name: str) -> str:
-        """A required text, which may be empty."""
+        """Return a required text, which may be empty."""
         value = getattr(self._values, name)
         if not isinstance(value, str):
             raise UnexpectedPayload
         return value
 
     def optional(self, name: str) -> str | None:
-        """A text, None where there is none."""
+        """Return a text, None if missing or empty."""
         return getattr(self._values, name) or None
 
     def integer(self, name: str) -> int:
-        """A required integer."""
+        """Return a required integer."""
         value = getattr(self._values, name)
         if value is None:
             raise UnexpectedPayload
         return int(value)
 
     def number_value(self, name: str) -> float:
-        """A required number."""
+        """Return a required number."""
         value = getattr(self._values, name)
         if value is None:
             raise UnexpectedPayload
         return float(value)
 
     def ids(self) -> list[str]:
-        """The ids of takes, at most forty."""
+        """Return the ids of takes, at most forty."""
         return self._values.takes
 
     def flag(self, name: str) -> bool:
-        """A boolean."""
+        """Return a boolean."""
         return bool(getattr(self._values, name))
 
 
 def command_number(event: gr.EventData) -> int | None:
-    """The number of an event that may be no valid command."""
+    """Return the number of an event that may not be a valid command."""
     value = event_value(event)
     return parse_payload(CommandNumber, asked=value.get("asked") if isinstance(value, dict) else None).asked

@@ -1,4 +1,4 @@
-"""Handlers of the Script tab: make scripts from text or a file, and run the page's commands."""
+"""Handlers of the Script tab: create scripts from text or a file, and run the page's commands."""
 
 from __future__ import annotations
 
@@ -28,20 +28,20 @@ if TYPE_CHECKING:
     from web.ui.i18n import Words
 
 Updates = tuple[Any, ...]
-NAME_LENGTH = 50  # characters of the text, in a script's default name
-SHOWN = 60  # characters of omitted text
-MOST_PAGES, MOST_REMEMBERED = 1_000, 16  # pages whose last commands are remembered
+NAME_LENGTH = 50  # characters of a script's default name
+SHOWN = 60  # characters of omitted text to show
+MOST_PAGES, MOST_REMEMBERED = 1_000, 16  # pages, and commands per page, remembered to detect repeats
 
 
 class ScriptText(Payload):
-    """A text, and the selected voice."""
+    """A text and the selected voice."""
 
     text: str
     picked: SelectedId
 
 
 class ScriptFile(Payload):
-    """The voice that is selected when a file is uploaded."""
+    """The voice selected when a file is uploaded."""
 
     picked: SelectedId
 
@@ -49,8 +49,8 @@ class ScriptFile(Payload):
 class ScriptHandlers:
     """Event handlers of the Script tab.
 
-    The component's value: asked (the command's number), state (`ScriptPatcher.patch`, or None), gone (the open script
-    does not exist any more), problem and said (sentences), and the reply to the command.
+    The component's value: asked (the command's number), state (`ScriptPatcher.patch`, or None), gone (whether the open
+    script no longer exists), problem and said (sentences), and the fields of the action's reply.
     """
 
     def __init__(self, context: WebContext) -> None:
@@ -58,10 +58,10 @@ class ScriptHandlers:
         self._actions = ScriptActions(context)
         self._patcher = ScriptPatcher(context.storage, context.scripts, context.proofs)
         self._lock = threading.Lock()
-        self._run_by: dict[tuple[str, str], tuple[int, ...]] = {}  # numbers of commands by owner and page
+        self._run_by: dict[tuple[str, str], tuple[int, ...]] = {}  # numbers of the last commands, by owner and page
 
     def create_script(self, text: Any, picked: Any, token: Any, request: gr.Request) -> Updates:
-        """Outputs: notice, text, component, change broadcast. The selected voice is the narrator's."""
+        """Outputs: notice, text, component, change broadcast. The narrator gets the selected voice."""
         words = self._context.words(request)
         try:
             sent = parse_payload(ScriptText, text=text, picked=picked)
@@ -72,12 +72,12 @@ class ScriptHandlers:
         return "", "", self._opened(script_id, script, words), broadcast_change("scripts")
 
     def move_text(self, text: Any, picked: Any, token: Any, request: gr.Request) -> Updates:
-        """Outputs: notice and text of Speak, component, change broadcast, tab to show. The text becomes a script."""
+        """Outputs: notice and text of Speak, component, change broadcast, tab to show. Turns the text into a script."""
         said, text, opened, changed = self.create_script(text, picked, token, request)
         return said, text, opened, changed, gr.skip() if said else gr.Tabs(selected="script")
 
     def import_script(self, upload: Any, picked: Any, token: Any, request: gr.Request) -> Updates:
-        """Outputs: notice, component, change broadcast. The scripts are named after the file, or after the book."""
+        """Outputs: notice, component, change broadcast. Scripts are named after the book or the file."""
         words = self._context.words(request)
         try:
             path = uploaded_path(upload, self._context.folder)
@@ -89,7 +89,7 @@ class ScriptHandlers:
                 delete_upload(path, self._context.folder)
             name = (title or PurePath(uploaded_name(upload) or path.name).stem)[:NAME_LENGTH]
             wanted = parse_payload(ScriptFile, picked=picked).picked
-            # The first is made last, so that it is the first in the list.
+            # The first is created last, so that it comes first in the list.
             for number, script in reversed(list(enumerate(scripts, 1))):
                 part = f"{name} ({number}/{len(scripts)})" if len(scripts) > 1 else name
                 script_id = self._create(script, part, wanted, token, request)
@@ -105,7 +105,7 @@ class ScriptHandlers:
         words = self._context.words(request)
         try:
             command, owner = ScriptCommand(event), self._context.owner(token, request)
-        except InvalidInput as error:  # an unexpected payload, or the page waits for another token
+        except InvalidInput as error:  # an unexpected payload, or a missing or invalid token
             return {"asked": command_number(event), "problem": error_message(error, words)}, gr.skip()
         changes = command.do in self._actions.changing
         repeated = changes and not self._is_new(owner, command)
@@ -114,7 +114,7 @@ class ScriptHandlers:
         return answer, broadcast_change("scripts") if changes and not repeated else gr.skip()
 
     def _is_new(self, owner: Owner, command: ScriptCommand) -> bool:
-        """Whether this command was not run yet: a page that has lost the server sends one again."""
+        """Return whether this command has not run yet. Pages resend commands after a lost connection."""
         if not command.page:
             return True
         with self._lock:
@@ -134,7 +134,7 @@ class ScriptHandlers:
             return {"problem": error_message(error, words)}
 
     def _state(self, owner: Owner, command: ScriptCommand, words: Words) -> Reply:
-        """The changes of the open script."""
+        """Return the patch for the open script."""
         if not command.script:
             return {"state": None}
         try:
@@ -156,12 +156,12 @@ class ScriptHandlers:
         cast = initial_cast((card.speaker for card in script.cards), voices, voice) if voice else {}
         for speaker, theirs in cast.items():
             if theirs != voice:
-                with suppress(VoiceNotFound):  # it was deleted this moment
+                with suppress(VoiceNotFound):  # deleted meanwhile
                     scripts.cast(made, speaker, theirs, owner=owner)
         return made
 
     def _opened(self, script_id: str, script: Script, words: Words) -> Reply:
-        """The component's value: the script to open, and the parts of its text that are not read out."""
+        """Return the component's value: the script to open, and a message about text that is not spoken."""
         if not script.omitted:
             return {"show": script_id}
         first = " ".join(script.omitted[0].split())
@@ -170,7 +170,7 @@ class ScriptHandlers:
 
 
 def _read_file(path: Path) -> tuple[str, Sequence[Script]]:
-    """The title that a file has, else "", and its scripts. Raises InvalidText."""
+    """Return a file's title, or "", and its scripts. Raises InvalidText."""
     kind = book_kind(path)
     if kind is None:
         return "", [parse_file(path.read_bytes(), path.name)]
@@ -179,7 +179,7 @@ def _read_file(path: Path) -> tuple[str, Sequence[Script]]:
 
 
 def default_name(script: Script) -> str:
-    """The name of a script until its author changes it."""
+    """Return the initial name of a script: the start of its text."""
     text = " ".join(script.cards[0].text.split())
     if len(text) <= NAME_LENGTH:
         return text

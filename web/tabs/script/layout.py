@@ -1,4 +1,4 @@
-"""Layout of the Script tab: a long text as cards that are spoken one after the other."""
+"""Layout of the Script tab: a long text as cards that are spoken in order."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from web.context import WebContext
 
 SUFFIXES = [".txt", ".md", ".markdown", ".srt", ".vtt", *BOOKS]
-# The component's script may run after the first broadcast: it runs when the tab is first shown.
+# The component's script only runs when the tab is first shown, which may be after the first broadcast.
 REFRESH = "() => { window.repriseScriptRung = true; window.repriseScript?.refresh(); }"
 
 
@@ -48,6 +48,6 @@ def build(context: WebContext, shared: SharedComponents) -> None:
     moved = [shared.notice, shared.text, desk, shared.changes, shared.tabs]
     listen(shared.hints.to_script, handlers.move_text, [shared.text, shared.picker, token], moved)
     listen(desk.act, handlers.run_action, token, [desk, shared.changes], trigger_mode="multiple")
-    # The page's load broadcasts a change of voices; only then is the owner known.
+    # Page load broadcasts a change of voices once the owner is known.
     for changed in (shared.changes.voices, shared.changes.scripts, shared.changes.history):
         changed(None, None, None, js=REFRESH, queue=False, api_visibility="private")

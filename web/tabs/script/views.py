@@ -1,4 +1,4 @@
-"""Scripts as the page is sent them: completely once, then as patches."""
+"""Views of scripts for the page: the whole script first, then patches."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ if TYPE_CHECKING:
     from studio.script.runner import ScriptRunner
     from web.ui.i18n import Words
 
-KEPT = 16  # versions of scripts, of all owners
+KEPT = 16  # remembered versions of scripts, of all owners
 Patch = dict[str, Any]
-CardViews = dict[str, dict[str, Any]]  # by card, in order
-Digests = dict[str, str]  # by card; texts are not remembered
+CardViews = dict[str, dict[str, Any]]  # by card id, in order
+Digests = dict[str, str]  # by card id
 
 
 class ScriptPatcher:
-    """Patches that update pages. It remembers the versions that pages show, so that little is sent.
+    """Creates patches from the version that a page shows to the current one. Remembers digests of recent versions.
 
-    For a version that it has dropped, the whole script is sent again.
+    If the page's version has been dropped, the whole script is sent again.
     """
 
     def __init__(self, storage: Storage, runner: ScriptRunner, proofs: ProofRunner) -> None:
@@ -40,16 +40,16 @@ class ScriptPatcher:
         self._known: OrderedDict[tuple[str, str, str], Digests] = OrderedDict()
 
     def patch(self, owner: str, script_id: str, seen: str, words: Words, *, read_cards: bool = True) -> Patch | None:
-        """The patch from version `seen` to the current one; None where they are the same.
+        """Return the patch from version `seen` to the current one, None if they are the same.
 
-        read_cards: compare the cards even where the script was not changed: voices and takes may be gone. Raises
+        read_cards: compare the cards even if the script is unchanged: voices and takes may have been deleted. Raises
         ScriptNotFound.
 
-            script, since (the version that it is a patch of, or empty), version
+            script, since (the version that the patch applies to, or empty), version
             head      name, cards, done, spoken, paragraph_pause, left, wait (seconds or None), waiting, running,
-                      trouble, proof (cards, done, attempt; None while nothing is heard back)
-            order     ids of all cards; None when it is unchanged
-            cards     those that are new or changed
+                      trouble, proof (cards, done, attempt; None while no proof is running)
+            order     ids of all cards; None if unchanged
+            cards     new and changed cards
         """
         record = self._storage.scripts.get(script_id, owner=owner)
         speaking = self._runner.speaking(owner, script_id)
@@ -80,7 +80,7 @@ class ScriptPatcher:
         }
 
     def _remember(self, owner: str, script_id: str, version: str, digests: Digests, seen: str) -> Digests | None:
-        """Remember this version; returns the one that was seen."""
+        """Remember this version, and return the digests of version `seen`."""
         with self._lock:
             before = self._known.get((owner, script_id, seen))
             self._known[owner, script_id, version] = digests
@@ -107,7 +107,7 @@ class ScriptPatcher:
 
 
 def card_view(card: CardRecord, speaking: Sequence[str], words: Words) -> dict[str, Any]:
-    """A card for the page. state: as in `CardRecord`, or `speaking`."""
+    """Return a card for the page. state: as in `CardRecord`, or `speaking`."""
     return {
         "id": card.id,
         "text": card.text,
@@ -130,9 +130,9 @@ def card_view(card: CardRecord, speaking: Sequence[str], words: Words) -> dict[s
 def hearing_view(
     card: CardRecord, hearings: Mapping[str, Hearing], proof: ProofProgress | None
 ) -> dict[str, Any] | None:
-    """What was heard of a card's take: its text in parts, each with whether it is wrong. None where it was not heard.
+    """Return the recogniser's result for a card's take: the text in parts, the wrong ones marked; None if unchecked.
 
-    under_way: whether the card is being heard, or mended.
+    under_way: whether the card is being checked or mended now.
     """
     hearing, under_way = hearings.get(card.take_id or ""), proof is not None and proof.card == card.id
     if hearing is None:
@@ -141,7 +141,7 @@ def hearing_view(
 
 
 def script_view(record: ScriptRecord, *, running: bool) -> dict[str, Any]:
-    """A row of the list of scripts."""
+    """Return a row of the list of scripts."""
     return {
         "id": record.id,
         "name": record.name,
@@ -154,7 +154,7 @@ def script_view(record: ScriptRecord, *, running: bool) -> dict[str, Any]:
 
 
 def take_view(take: GenerationRecord, card: CardRecord) -> dict[str, Any]:
-    """One of a card's takes, as it is played. fits: whether its text is the card's."""
+    """Return one of a card's takes, at the card's speed. fits: whether it has the card's current text."""
     return {
         "id": take.id,
         "sound": sound_id(take.id, card.speed),

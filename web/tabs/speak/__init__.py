@@ -1,1 +1,1 @@
-"""The Speak tab: a voice, a text, and the takes."""
+"""The Speak tab: voice, text and takes."""

@@ -40,7 +40,7 @@ class WordFile(Payload):
 
 
 class DictionaryHandlers:
-    """Event handlers of the dictionary. Their output is its value, as dictionary.js takes it."""
+    """Event handlers of the dictionary. Their output is its value, for dictionary.js."""
 
     def __init__(self, context: WebContext) -> None:
         self._context = context

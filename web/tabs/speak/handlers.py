@@ -1,15 +1,15 @@
 """Handlers of the Speak tab. Speaking is a generator of messages to the player, so that it can be queued and cancelled.
 
-Messages, all with the page's `ticket`, a running `number`, and `status`, a sentence for the page:
+All messages have the page's `ticket`, a sequence `number`, and `status`, a sentence for the page:
 
-    start   rate (Hz), expected (seconds, estimated from the text), facts (text and voice, as details.js takes them)
+    start   rate (Hz), expected (seconds, estimated from the text), facts (text and voice, for details.js)
     wait    while the take waits for its turn (added by `web.tabs.speak.streaming`)
-    chunk   start (sample), pcm (base64 of 16-bit little-endian samples), words (of the text, as `TimedWord`, which
-            follow those of before)
-    end     total (samples), stop_reason ("end", "length", "cancelled", None after an error),
-            take (id of the saved take, or None), wav (its `url`, a link that expires, `name`, `tags`, and whether the
-            file is `marked` with a watermark, which the chunks are not; or None),
-            problem (whether the status is an error), facts (more of them, where the take is kept)
+    chunk   start (sample), pcm (base64 of 16-bit little-endian samples), words (the next words of the text, as
+            `TimedWord`)
+    end     total (samples), stop_reason ("end", "short", "length", "cancelled", None after an error),
+            take (id of the saved take, or None), wav (None, or its `url`, a link that expires, `name`, `tags`, and
+            whether the file is `marked` with a watermark; the chunks are not),
+            problem (whether the status is an error), facts (further details if the take was saved)
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 Message = dict[str, Any]
-MOST_TAKES = 4  # of a text at once
+MOST_TAKES = 4  # takes of a text at once
 
 
 class SelectedVoice(Payload):
@@ -73,7 +73,7 @@ class SelectedVoice(Payload):
 class SpeakForm(Payload):
     """The inputs of the Speak tab. `parse_options` checks the settings.
 
-    language: a tag, "" for none. model: that temperature, top-p and top-k were set for.
+    language: a tag, or "". model: the one that temperature, top-p and top-k were set for.
     """
 
     text: str | None
@@ -88,7 +88,7 @@ class SpeakForm(Payload):
 
 
 class RepeatedTake(Payload):
-    """A take to generate again, with its own seed if `same`."""
+    """A take to generate again, with the same seed if `same`."""
 
     id: Id
     same: bool
@@ -96,7 +96,7 @@ class RepeatedTake(Payload):
 
 
 class FurtherTakes(Payload):
-    """The tickets of further takes of the same text, one each."""
+    """The tickets of further takes of the same text."""
 
     tickets: Annotated[list[Ticket], Field(min_length=1, max_length=MOST_TAKES - 1)]
 
@@ -109,7 +109,7 @@ class TakeTicket(Payload):
 
 @dataclass(frozen=True)
 class PendingTake:
-    """A take that is being generated, with all that is needed to save it. started: from `TakeStore.begin`."""
+    """A take being generated, with the data needed to save it. started: from `TakeStore.begin`."""
 
     started: float
     owner: Owner
@@ -117,14 +117,14 @@ class PendingTake:
 
 
 class SpeakHandlers:
-    """Event handlers of the Speak tab but for its list of takes."""
+    """Event handlers of the Speak tab, except those of the list of takes."""
 
     def __init__(self, context: WebContext) -> None:
         self._context = context
 
     @skip_when_refused(2)
     def show_voice(self, voice_id: Any, token: Any, request: gr.Request) -> tuple[Any, Any]:
-        """Outputs: voice card, None for no voice; hints below the text."""
+        """Outputs: voice card (None if no voice is selected), hints below the text."""
         owner, voice = self._context.owner(token, request), None
         with suppress(VoiceNotFound):
             selected = parse_payload(SelectedVoice, voice=voice_id).voice
@@ -147,7 +147,7 @@ class SpeakHandlers:
         ticket: Any,
         request: gr.Request,
     ) -> Generator[Message, None, None]:
-        """Yield the messages of one take. Never raises: an error is the status of the last message."""
+        """Yield the messages of one take. Never raises: errors become the status of the last message."""
         form = _form(text, voice_id, seed, temperature, top_p, top_k, paragraph_pause, language, model)
 
         def take_request(_owner: str, words: Words) -> TakeRequest:
@@ -171,9 +171,9 @@ class SpeakHandlers:
         request: gr.Request,
         event: gr.EventData,
     ) -> list[tuple[str, Iterator[Message]]]:
-        """Further takes of a text that is being spoken, each with a seed of its own: tickets, and messages of each.
+        """Return the tickets and messages of further takes of a text, each with its own seed.
 
-        A seed that was given is the first take's; the others have those that follow it. None for what no page sends.
+        A given seed is used for the first take; further takes use the following seeds. Empty for an unexpected payload.
         """
         try:
             tickets = parse_payload(FurtherTakes, event).tickets
@@ -201,7 +201,7 @@ class SpeakHandlers:
                 self._context.running.stop(ticket)
 
     def speak_again(self, token: Any, request: gr.Request, event: gr.EventData) -> Generator[Message, None, None]:
-        """As `speak`, with the text, voice and settings of a take: `id`; with its seed if `same`, else a new one."""
+        """As `speak`, with the text, voice and settings of take `id`, and its seed if `same`, else a new one."""
         repeated = _repeated_take(event)
 
         def take_request(owner: str, words: Words) -> TakeRequest:
@@ -214,8 +214,8 @@ class SpeakHandlers:
         yield from self._numbered(ticket, self._generate(take_request, token, ticket, request))
 
     def stop(self, event: gr.EventData) -> None:
-        """Stop the take of the page's ticket; its own generator then ends with a message."""
-        with suppress(UnexpectedPayload):  # an unknown take is not running
+        """Stop the take with the page's ticket. Its generator then ends with its last message."""
+        with suppress(UnexpectedPayload):  # no running take has an invalid ticket
             self._context.running.stop(parse_payload(TakeTicket, event).ticket or "")
 
     def _numbered(self, ticket: str | None, messages: Iterator[Message]) -> Iterator[Message]:
@@ -229,7 +229,7 @@ class SpeakHandlers:
         ticket: str | None,
         request: gr.Request,
     ) -> Iterator[Message]:
-        """take_request: parses the inputs for an owner's key; its errors become the last message."""
+        """Generate and save a take. take_request: parses the inputs, given an owner's key; its errors end the take."""
         context, words, pending = self._context, self._context.words(request), None
         started = context.takes.begin()
         try:
@@ -252,17 +252,17 @@ class SpeakHandlers:
                 result = speech.result
                 assert result is not None, "a speech that ended has a result"
                 end, pending = self._end_message(pending, result, messages.ending(result, words), words), None
-                yield end  # when the generator continues, the page has fetched all messages
+                yield end  # when the generator resumes, the page has fetched all messages
         except GeneratorExit:
             if pending and pending.take.buffer.length:
-                # In a thread, because Gradio's event loop waits for this generator.
+                # In a thread, because Gradio's event loop is blocked by this generator.
                 threading.Thread(target=self._save_abandoned, args=(pending,), name="reprise-keep").start()
             raise
         except Exception as error:
             yield self._end_message(pending, None, messages.error_message(error, words), words)
 
     def _save_abandoned(self, pending: PendingTake) -> None:
-        """Save a take whose page is gone."""
+        """Save a take whose page has been closed."""
         spoken = pending.take.finish(self._context.engine.name, None, "cancelled")
         self._context.takes.save(spoken, owner=pending.owner.key, started=pending.started)
 
@@ -284,15 +284,15 @@ class SpeakHandlers:
     def _end_message(
         self, pending: PendingTake | None, result: SpeechResult | None, status: str, words: Words
     ) -> Message:
-        """The last message. Without a result, status is an error."""
+        """Return the last message. Without a result, `status` is an error."""
         end: Message = {"kind": "end", "stop_reason": result.stop_reason if result else None, "problem": result is None}
         if pending is None or not pending.take.buffer.length:
             return {**end, "status": status, "total": 0, "take": None, "wav": None}
         return {**end, "total": pending.take.buffer.length, **self._save(pending, result, status, words)}
 
     def _save(self, pending: PendingTake, result: SpeechResult | None, status: str, words: Words) -> Message:
-        """Save a take; returns `take`, `wav` and `status` of the last message."""
-        separator = " · " if result else " "  # an error's sentence ends with a full stop
+        """Save a take, and return `take`, `wav`, `status` and `facts` of the last message."""
+        separator = " · " if result else " "  # error messages end with a full stop
         wav = {
             "name": take_file_name(pending.take.voice, pending.take.request.text) + ".wav",
             "url": None,
@@ -304,7 +304,7 @@ class SpeakHandlers:
         try:
             spoken = pending.take.finish(self._context.engine.name, result, "error")
             kept = self._context.takes.save(spoken, owner=pending.owner.key, started=pending.started)
-        except RepriseError as error:  # too large for history and memory; the page has the audio all the same
+        except RepriseError as error:  # too large for history and memory; the page still has the audio
             log.warning("a take could not be kept: %s", reason(error))
             return {"take": None, "wav": wav, "status": status + separator + words("speech.not_kept")}
         if kept is None:
@@ -325,7 +325,7 @@ def _repeated_take(event: gr.EventData) -> RepeatedTake | None:
 
 
 def check_text(text: Any, words: Words) -> str:
-    """The text to speak. Raises InvalidInput where it is empty, or longer than storage keeps."""
+    """Return the text to speak. Raises InvalidInput if it is empty or too long for storage."""
     if not isinstance(text, str) or not text.strip():
         raise InvalidInput(words("writing.no_text"))
     if len(text) > MAX_TEXT:
@@ -334,14 +334,14 @@ def check_text(text: Any, words: Words) -> str:
 
 
 def _form(text: Any, voice_id: Any, *settings: Any) -> dict[str, Any]:
-    """The inputs of the Speak tab by their names. settings: in the order of `NAMES`."""
+    """Return the inputs of the Speak tab by name. settings: in the order of `NAMES`."""
     return {"text": text, "voice": voice_id, **dict(zip(NAMES, settings, strict=True))}
 
 
 def parse_request(form: dict[str, Any], engine: ModelManager, words: Words) -> TakeRequest:
-    """The inputs of the Speak tab as a take to generate. Raises InvalidInput, InvalidOption.
+    """Parse the inputs of the Speak tab into a take request. Raises InvalidInput, InvalidOption.
 
-    A page whose settings are another model's, which was loaded before, gets the defaults of the loaded one.
+    If the settings were made for another model, the defaults of the loaded model are used instead, with the same seed.
     """
     sent = parse_payload(SpeakForm, **form)
     options = parse_options(sent.seed, sent.temperature, sent.top_p, sent.top_k, words)
@@ -354,7 +354,7 @@ def parse_request(form: dict[str, Any], engine: ModelManager, words: Words) -> T
 
 
 def parse_options(seed: Any, temperature: Any, top_p: Any, top_k: Any, words: Words) -> SpeakOptions:
-    """The page's settings as options; an empty seed is a random one. Raises InvalidOption."""
+    """Parse the page's settings. An empty seed means a random one. Raises InvalidOption."""
     wanted = str(seed if seed is not None else "").strip()
     if wanted and not (wanted.isascii() and wanted.isdigit() and len(wanted) <= 10 and int(wanted) <= MAX_SEED):
         raise InvalidOption(words("speech.bad_seed", most=str(MAX_SEED)))

@@ -1,4 +1,4 @@
-"""Layout of the Speak tab: a voice, a text, its settings, and the takes."""
+"""Layout of the Speak tab: voice, text, settings and takes."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def _listen_to_speech(
     takes: gr.HTML,
 ) -> None:
     stage, streams = shared.stage, TakeStreams(context, shared.demo)
-    # Takes wait in the engine's queue, which is fair; one visitor could fill Gradio's.
+    # Takes wait in the engine's fair queue; a single visitor could fill Gradio's.
     engine: dict[str, Any] = {"concurrency_id": "speech", "concurrency_limit": None}
     listeners: list[Any] = [
         event(

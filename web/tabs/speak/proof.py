@@ -1,4 +1,4 @@
-"""Handlers that hear takes back. They are generators, so that the page is told how far they are."""
+"""Handlers that check takes with the recogniser. They are generators, so that the page can show progress."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Value = dict[str, Any]
 
 
 class TakeProof(ShownTakes):
-    """A take to hear back, and to speak again where words are wrong if `mend`. ticket: for `stop`."""
+    """A take to check and, if `mend`, to speak again where words are wrong. ticket: for `stop`."""
 
     id: Id
     mend: bool
@@ -30,17 +30,17 @@ class TakeProof(ShownTakes):
 
 
 class TakeProofHandlers:
-    """Event handlers of hearing takes back. Their output is the list of takes."""
+    """Event handlers that check takes. Their output is the list of takes."""
 
     def __init__(self, context: WebContext) -> None:
         self._context = context
 
     def prove(self, token: Any, request: gr.Request, event: gr.EventData) -> Iterator[Value]:
-        """Yields values with `proof`, and with the last one the list of takes. Never raises.
+        """Yield values with `proof`; the last one also has the list of takes. Never raises.
 
-        proof: the take's id; attempt, how often it is being spoken again, 0 while it is heard; and in the last one
-        over, and what came of it: offer, whether a recogniser has to be installed first; added, the id of a better
-        take; said, a sentence; problem, whether it is an error.
+        proof: id, the take's; attempt, number of the new try, 0 while the take itself is checked. The last one has
+        `over` and the outcome: offer, whether a recogniser must be installed first; added, the id of a better take;
+        said, a sentence; problem, whether it is an error.
         """
         words = self._context.words(request)
         try:
@@ -68,7 +68,7 @@ class TakeProofHandlers:
         yield {**listed, **_value(end)}
 
     def _steps(self, asked: TakeProof, owner: Owner) -> Generator[Value, None, str | None]:
-        """Yields the progress; returns the id of a better take."""
+        """Yield the progress; return the id of a better take, or None."""
         proofs = self._context.take_proofs
         yield _value({"id": asked.id, "attempt": 0})
         heard = proofs.hearing(asked.id, owner=owner.key)

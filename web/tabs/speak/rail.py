@@ -1,4 +1,4 @@
-"""Handlers of the rail of voices: what it shows, and favourites."""
+"""Handlers of the voice rail: its voices and favourites."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class FavouriteMark(Payload):
-    """A voice, and whether it is a favourite."""
+    """A voice and its new favourite state."""
 
     id: Id
     marked: bool

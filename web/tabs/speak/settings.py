@@ -1,4 +1,4 @@
-"""The Speak tab's settings: their components, and how they follow the model that is loaded."""
+"""The Speak tab's settings: components, and updates when another model is loaded."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     from web.context import WebContext
     from web.ui.i18n import Words
 
-# In the order of `settings`. model: the one that temperature, top-p and top-k were set for; not shown.
+# The order of `settings`. model: the one that temperature, top-p and top-k were set for; a hidden field.
 NAMES = ("seed", "temperature", "top_p", "top_k", "paragraph_pause", "language", "model")
 
 
 class ShownSettings(Payload):
-    """The language and model that a page has."""
+    """The language and model in a page's settings."""
 
     language: Annotated[ShortText, default_if_invalid("")]
     model: Annotated[ShortText, default_if_invalid("")]
@@ -39,8 +39,8 @@ class SettingsHandlers:
         return [*default_values(self._context), self._languages("", self._context.words(request)), self._model]
 
     def follow_model(self, language: Any, model: Any, request: gr.Request) -> list[Any]:
-        """Outputs: temperature, top-p and top-k, of the loaded model where they were set for another one; its
-        languages; its name.
+        """Outputs: temperature, top-p and top-k (reset to defaults if they were set for another model); the loaded
+        model's languages; its name.
         """
         shown = parse_payload(ShownSettings, language=language, model=model)
         sampling = [gr.skip()] * 3 if shown.model == self._model else default_values(self._context)[1:4]
@@ -51,20 +51,20 @@ class SettingsHandlers:
         return public_name(self._context.engine.name)
 
     def _languages(self, chosen: str, words: Words) -> gr.Dropdown:
-        """The choice of a language, hidden for models that are not told it."""
+        """Return the language dropdown, hidden for models without a language option."""
         tags = language_tags(self._context.engine.abilities.languages)
         choices = [(words("speech.any_language"), ""), *((own_name(tag), tag) for tag in tags)]
         return gr.Dropdown(choices=choices, value=chosen if chosen in tags else "", visible=bool(tags))
 
 
 def default_values(context: WebContext) -> list[Any]:
-    """Default seed, temperature, top-p and top-k of the loaded model, and no pauses between paragraphs."""
+    """Return the loaded model's default seed, temperature, top-p and top-k, and a paragraph pause of 0."""
     defaults = context.engine.default_options
     return ["", defaults.temperature, defaults.top_p, defaults.top_k, 0]
 
 
 def build_settings(context: WebContext) -> list[Any]:
-    """Lay out the settings; return their components in the order of `NAMES`."""
+    """Lay out the settings and return their components in the order of `NAMES`."""
     label, handlers = context.label, SettingsHandlers(context)
     seed, temperature, top_p, top_k, paragraph_pause = default_values(context)
     language = gr.Dropdown(  # `follow_model` fills it in and shows it
@@ -73,7 +73,7 @@ def build_settings(context: WebContext) -> list[Any]:
     )  # fmt: skip
     with gr.Row():
         parts: list[Any] = [
-            gr.Textbox(  # not a Number: that makes 0 of an empty field
+            gr.Textbox(  # not a Number, which turns an empty field into 0
                 seed, label=label("speech.seed"), info=label("speech.seed_info"),
                 placeholder=label("speech.seed_hint"), max_lines=1, min_width=140, elem_id="rp-seed",
             ),
@@ -105,7 +105,7 @@ def build_settings(context: WebContext) -> list[Any]:
 
 
 def keep_to_model(context: WebContext, settings: Sequence[Any], events: Iterable[Any]) -> None:
-    """Let the settings follow the loaded model after these events. settings: in the order of `NAMES`."""
+    """Update the settings for the loaded model after these events. settings: in the order of `NAMES`."""
     part = dict(zip(NAMES, settings, strict=False))
     outputs = [part[name] for name in ("temperature", "top_p", "top_k", "language", "model")]
     for event in events:

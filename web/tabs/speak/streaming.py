@@ -1,9 +1,9 @@
-"""Streams of takes to pages: from the speaking generator to Gradio, without one of Gradio's threads.
+"""Streams takes to pages: from the speaking generator to Gradio, without occupying Gradio's threads.
 
-Each take has a thread of `TakeStreams`, of which there are more than takes can be admitted; it blocks there while the
-take waits in the engine. It runs in the event's context, as Gradio's own threads do: ZeroGPU finds the visitor there,
-whose quota counts. Gradio consumes a generator whether or not a page fetches its values; therefore a take is held back
-here while its page is behind, and ended when the page fetches nothing for `READER_TIMEOUT` seconds.
+Each take has a thread of `TakeStreams`, which blocks while the take waits in the engine. There are more threads than
+takes that can be admitted. Like Gradio's own threads, they run in the event's context, where ZeroGPU finds the visitor
+whose quota is charged. Gradio consumes a generator whether or not the page fetches its values. Therefore a take is
+paused here while its page is behind, and ended when the page fetches nothing for `READER_TIMEOUT` seconds.
 """
 
 from __future__ import annotations
@@ -28,25 +28,25 @@ if TYPE_CHECKING:
     from web.ui.i18n import Words
 
 Message = dict[str, Any]
-THREADS = TAKES + 16  # some are always free to refuse takes
-AHEAD = 8  # messages that a page may be behind
-LOOK = 0.05  # seconds between two checks whether they were fetched
-TELL = 1.0  # seconds between two checks of a waiting take's place
-REMIND = 5.0  # seconds after which a place is reported again; by it Gradio notices that a page is gone
+THREADS = TAKES + 16  # so that some are always free to refuse takes
+AHEAD = 8  # maximum number of unfetched messages
+LOOK = 0.05  # seconds between checks whether they were fetched
+TELL = 1.0  # seconds between checks of a waiting take's place
+REMIND = 5.0  # seconds until a place is reported again, which lets Gradio detect a closed page
 
 
 class TakeStreams:
-    """Makes asynchronous generators of those of `web.tabs.speak.handlers`, for the events of one page."""
+    """Wraps the generators of `web.tabs.speak.handlers` as asynchronous generators for events of one page."""
 
     def __init__(self, context: WebContext, demo: gr.Blocks, *, unread: float = READER_TIMEOUT) -> None:
-        """unread: seconds after which a page that fetches no messages loses its take."""
+        """unread: seconds without fetching after which a page loses its take."""
         self._context, self._demo, self._unread = context, demo, unread
         self._threads = ThreadPoolExecutor(THREADS, "reprise-speak")
 
     def stream(self, speak: Callable[..., Generator[Message, None, None]]) -> Callable[..., AsyncIterator[Message]]:
-        """An asynchronous handler with the same inputs. Its messages are renumbered, because it adds some:
+        """Return an asynchronous handler with the same inputs. Messages are renumbered, because it adds some:
 
-        wait    status: the take's place in the queue, while it waits for its first turn; or that the model is loaded
+        wait    status: the take's place in the queue until its first audio, or the progress of loading the model
         """
 
         @wraps(speak)
@@ -67,10 +67,10 @@ class TakeStreams:
     def gather(
         self, speak: Callable[..., list[tuple[str, Iterator[Message]]]]
     ) -> Callable[..., AsyncIterator[dict[str, Any]]]:
-        """An asynchronous handler that makes several takes at once, unheard.
+        """Return an asynchronous handler that generates several takes at once, without playing them.
 
-        It yields the tickets of all, the ids of those that are finished, as the list of takes has them: `added`, and
-        `problem`, why one came to nothing.
+        When a take ends, it yields a value for the list of takes: `tickets` of all takes, `added` (ids of the takes
+        saved so far), `problem` (the error of this take, or ""), and `over` (whether all have ended).
         """
 
         @wraps(speak)
@@ -102,7 +102,7 @@ class TakeStreams:
         return generate
 
     def steps(self, work: Callable[..., Iterator[Message]]) -> Callable[..., AsyncIterator[Message]]:
-        """An asynchronous handler of work that takes long between two values."""
+        """Return an asynchronous handler for a generator that blocks for long between values."""
 
         @wraps(work)
         async def generate(*inputs: Any) -> AsyncIterator[Message]:
@@ -121,7 +121,7 @@ class TakeStreams:
         return generate
 
     async def _wait_until_fetched(self, request: gr.Request | None, most: int) -> bool:
-        """Wait until the page is at most so many messages behind; False when it stopped fetching."""
+        """Wait until at most `most` messages are unfetched. Return False if the page stopped fetching."""
         session = (request and request.session_hash) or ""
         before: int | None = None
         since = time.monotonic()
@@ -146,13 +146,13 @@ def _close(values: Iterator[Message]) -> None:
 
 
 def _last(messages: Iterator[Message]) -> Message:
-    """Speak a take to its end. Returns its last message."""
+    """Run a take to its end and return its last message."""
     *_, last = messages
     return last
 
 
 class _TakeStream:
-    """One take: its generator, and the thread's work on the next message."""
+    """One take: its generator, and the pending call for the next message."""
 
     def __init__(
         self, threads: ThreadPoolExecutor, messages: Generator[Message, None, None], context: WebContext
@@ -161,12 +161,12 @@ class _TakeStream:
         self._engine = context.engine
         self._event = copy_context()
         self._ticket, self._has_audio = "", False
-        self._work: Future[Message | None] | None = None  # on the next message
-        self._next: asyncio.Future[Message | None] | None = None  # the same, for the event loop
-        self._reported: tuple[int, float] | None = None  # its place, and when it was reported
+        self._work: Future[Message | None] | None = None  # the pending call
+        self._next: asyncio.Future[Message | None] | None = None  # the same, as a future of the event loop
+        self._reported: tuple[int, float] | None = None  # the last place reported, and when
 
     async def next(self, words: Words) -> Message | None:
-        """The generator's next message, or a wait message until it comes; None at the end."""
+        """Return the generator's next message, a wait message if it takes long, or None at the end."""
         if self._next is None:
             self._work = self._threads.submit(self._event.run, self._following)
             self._next = asyncio.wrap_future(self._work)
@@ -182,7 +182,7 @@ class _TakeStream:
         return next(self._messages, None)
 
     def _wait_message(self, words: Words) -> Message | None:
-        """The take's place, when it has changed or was reported long ago; or how far the model is loaded."""
+        """Return the progress of loading the model, or the take's place if it changed or REMIND seconds passed."""
         if not self._has_audio and (loading := self._engine.loading):
             status = words("speech.loading", done=round(loading.done * 100))
             return {"kind": "wait", "ticket": self._ticket, "status": status}
@@ -194,7 +194,7 @@ class _TakeStream:
         return {"kind": "wait", "ticket": self._ticket, "status": status}
 
     def close(self) -> None:
-        """End the take at any point; a thread closes its generator as soon as that is possible."""
+        """Stop the take. A thread closes its generator after any pending call."""
         self._running.stop(self._ticket)
         if self._next is not None:
             self._next.cancel()

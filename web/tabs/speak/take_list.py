@@ -1,4 +1,4 @@
-"""Handlers of the list of the session's takes. Each event holds the ids that are shown; only the owner's count."""
+"""Handlers of the list of the session's takes. Events contain the shown ids, which are looked up under the owner."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class ShownTakes(Payload):
 
 
 class TakeStar(ShownTakes):
-    """A take, and whether it has a star."""
+    """A take and its new star state."""
 
     id: Id
     starred: bool
@@ -79,7 +79,7 @@ class TakeListHandlers:
 
     @skip_when_refused(2)
     def reuse_seed(self, event: gr.EventData) -> Updates:
-        """Outputs: seed, settings accordion, opened."""
+        """Outputs: seed, settings accordion (opened)."""
         return str(parse_payload(TakeSeed, event).seed), gr.Accordion(open=True)
 
     def _failure(self, error: Exception, request: gr.Request) -> Updates:
@@ -91,7 +91,7 @@ class TakeListHandlers:
 
 
 def list_value(context: WebContext, owner: Owner, ids: Ids) -> dict[str, Any]:
-    """The list's value: the takes that exist, and the ids of those that do not."""
+    """Return the list's value: the existing takes, and the ids of missing ones."""
     takes, gone = [], []
     for take_id in ids:
         try:
@@ -100,5 +100,5 @@ def list_value(context: WebContext, owner: Owner, ids: Ids) -> dict[str, Any]:
             gone.append(take_id)
         else:
             takes.append(take_view(take, owner, context.links, context.take_proofs.hearing(take_id, owner=owner.key)))
-    # The page ignores a value that it has already.
+    # `once` makes each value different: the page ignores an unchanged value.
     return {"takes": takes, "gone": gone, "once": secrets.token_hex(4)}

@@ -1,4 +1,4 @@
-"""Voices and takes as the Speak tab's scripts take them."""
+"""Views of voices and takes for the Speak tab's scripts."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
     from web.identity.owners import Owner
     from web.ui.i18n import Words
 
-LINK_SECONDS = 30 * 60  # fresh.js asks for new ones before
+LINK_SECONDS = 30 * 60  # link_refresh.js requests new ones earlier
 TEXT_SHOWN = 300  # characters
-LAST = "9999-12-31"  # as if made after all others, so that their portraits keep their colours
+LAST = "9999-12-31"  # sorts after all dates, so that model voices do not change other voices' portrait colours
 
 
 def voice_card_view(voice: ListedVoice, owner: Owner, links: DownloadLinks, words: Words) -> dict[str, str]:
-    """The selected voice, as voice_card.js takes it."""
+    """Return the selected voice for voice_card.js."""
     url = clip_link(voice, owner, links)
     about = description_of(voice, words).strip()
     return {"id": voice.id, "name": voice.name, "language": voice.language, "about": about, "url": url}
@@ -34,7 +34,7 @@ def voice_card_view(voice: ListedVoice, owner: Owner, links: DownloadLinks, word
 def rail_voice_view(
     voice: ListedVoice, favourite: bool, picture: bytes, owner: Owner, links: DownloadLinks, words: Words
 ) -> dict[str, Any]:
-    """A voice, as voice_rail.js takes it. own: whether it is one of the loaded model's own."""
+    """Return a voice for voice_rail.js. own: whether it is one of the loaded model's own voices."""
     return {
         "id": voice.id,
         "name": voice.name,
@@ -51,17 +51,17 @@ def rail_voice_view(
 
 
 def clip_link(voice: ListedVoice, owner: Owner, links: DownloadLinks) -> str:
-    """A link to a voice's clip; "" for the model's own, which have none."""
+    """Return a link to a voice's clip; "" for the model's own voices, which have none."""
     return "" if isinstance(voice, ModelVoice) else links.sign(owner, "clip", voice.id, LINK_SECONDS)
 
 
 def writing_hints(engine: ModelManager, voice: ListedVoice | None) -> dict[str, Any]:
-    """What the hints below the text depend on, as writing.js takes it."""
+    """Return the data for the hints below the text (writing.js)."""
     return {"tags": engine.style_tags, "english": engine.english_only, "demo": voice.demo if voice else ""}
 
 
 def take_view(take: GenerationRecord, owner: Owner, links: DownloadLinks, heard: Hearing | None) -> dict[str, Any]:
-    """A take, as take_list.js takes it. heard: what was heard of it."""
+    """Return a take for take_list.js. heard: the recogniser's result."""
     facts = sound_facts(take, owner, links, LINK_SECONDS)
     return {
         "id": take.id,

@@ -1,1 +1,1 @@
-"""The Status tab: the server's state, and other models."""
+"""The Status tab: the server's state and the choice of a model."""

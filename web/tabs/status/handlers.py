@@ -1,4 +1,4 @@
-"""Handlers of the Status tab: show the server's state, and load another model where the host allows it."""
+"""Handlers of the Status tab: show the server's state, and load another model if the host allows it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Updates = tuple[Any, ...]
 
 
 class SelectedModel(Payload):
-    """The model that is selected, "" for an invalid value."""
+    """The selected model, "" for an invalid value."""
 
     model: Annotated[ShortText, default_if_invalid("")]
 
@@ -47,7 +47,7 @@ class StatusHandlers:
         return licence_html(self._context.words(request).write(licence) if licence else "")
 
     def load_model(self, model: Any, request: gr.Request) -> Iterator[Updates]:
-        """Outputs: notice, heading, board; before and after. The model is loaded for all visitors."""
+        """Outputs: notice, heading, board; before and after loading. The model is loaded for all visitors."""
         context, words = self._context, self._context.words(request)
         try:
             wanted = self._check_model(parse_payload(SelectedModel, model=model).model, words)

@@ -1,4 +1,4 @@
-"""Layout of the Status tab: the server's state, and the models to load where the host allows it."""
+"""Layout of the Status tab: the server's state, and the models to load if the host allows it."""
 
 from __future__ import annotations
 
@@ -45,4 +45,4 @@ def _model_choice(context: WebContext, shared: SharedComponents, handlers: Statu
         handlers.load_model, model, [message, shared.heading, board],
         show_progress="hidden", preprocess=False, api_visibility="private", concurrency_limit=None,
     )  # fmt: skip
-    listen(loaded.then, lambda: broadcast_change("voices"), None, shared.changes)  # models have voices of their own
+    listen(loaded.then, lambda: broadcast_change("voices"), None, shared.changes)  # models can have their own voices

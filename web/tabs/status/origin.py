@@ -1,4 +1,4 @@
-"""Whether a file is from Reprise, in the Status tab.
+"""Check whether a file was made by Reprise, in the Status tab.
 
 Event `check`: the upload (`path`, `name`). Answer: `name`, `verdict` ("ours", "marked", "not_ours", or "bad" for a file
 that cannot be read), `lines` (sentences), `once` (differs each time).
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class OriginHandlers:
-    """Checks uploaded files, which are deleted at once."""
+    """Checks uploaded files and deletes them immediately."""
 
     def __init__(self, context: WebContext) -> None:
         self._context = context

@@ -1,4 +1,4 @@
-"""Handlers of the recogniser's dialog: what hears, and how it is installed where it is missing."""
+"""Handlers of the recogniser dialog: choose the speech recognition model and install the package."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ if TYPE_CHECKING:
 
 
 class ChosenModel(Payload):
-    """The model that is chosen."""
+    """The chosen model."""
 
     model: ShortText
 
 
 class RecogniserHandlers:
-    """Event handlers of the dialog. Their output is its value, as recogniser.js takes it:
+    """Event handlers of the dialog. Their output is its value, for recogniser.js:
 
     ready; model, models (`name` and `mb`), package_mb; allowed (whether this visitor may install and choose); step and
-    part of an installation under way; failure (a sentence); once.
+    part of a running installation; failure (a sentence); once.
     """
 
     def __init__(self, context: WebContext) -> None:
@@ -42,7 +42,7 @@ class RecogniserHandlers:
         return self._value(self._context.owner(token, request), request)
 
     def install(self, token: Any, request: gr.Request, event: gr.EventData) -> Any:
-        """Output: dialog. Where the package is there, another model is downloaded."""
+        """Output: dialog. If the package is already installed, only the model is downloaded."""
         context, problem = self._context, ""
         try:
             owner = context.owner(token, request)
@@ -55,14 +55,14 @@ class RecogniserHandlers:
         return {**looked, "failure": problem or looked["failure"]} if isinstance(looked, dict) else looked
 
     def _allowed(self, owner: Owner) -> bool:
-        """Whether the visitor is who runs this server: it is for this machine alone, and may change its packages."""
+        """Return whether the visitor may install: a local visitor of a local-only server that can install packages."""
         own = self._context.owners.mode == "machine" and owner.kind == "local"
         return own and (self._context.recognition.ready or can_install())
 
     def _value(self, owner: Owner, request: gr.Request) -> dict[str, Any]:
         recognition, words = self._context.recognition, self._context.words(request)
         state, allowed = recognition.installation, self._allowed(owner)
-        model = recognition.name if allowed else Path(recognition.name).name  # the folders are nobody else's business
+        model = recognition.name if allowed else Path(recognition.name).name  # hides local folders from other visitors
         sizes = MODELS if model in MODELS else {**MODELS, model: 0}
         return {
             "ready": recognition.ready and state.step is None,

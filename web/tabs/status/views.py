@@ -1,4 +1,4 @@
-"""The server's state as the Status tab shows it."""
+"""Views of the server's state for the Status tab."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ STATM = Path("/proc/self/statm")
 
 
 def status_view(context: WebContext, session: str, words: Words) -> dict[str, Any]:
-    """The board's value, as rows.js takes it. Of the queue it holds only the place of this session."""
+    """Return the board's value for status/facts.js. place: the session's place in the queue."""
     engine = context.engine
     status, place, loading = engine.status(), context.running.place_of_session(session), engine.loading
     return {
@@ -46,12 +46,12 @@ def status_view(context: WebContext, session: str, words: Words) -> dict[str, An
 
 
 def licence_html(licence: str) -> str:
-    """HTML of a model's licence notice, to be read before the model is loaded."""
+    """Return HTML of a model's licence notice, shown before the model is loaded."""
     return f'<p class="rp-licence">{escape(licence)}</p>' if licence else ""
 
 
 def process_memory(statm: Path = STATM) -> int:
-    """Bytes of memory that the process uses; its maximum so far where the system only tells that."""
+    """Return the process's memory use in bytes; its peak on systems without /proc."""
     try:
         return int(statm.read_text("ascii").split()[1]) * os.sysconf("SC_PAGE_SIZE")
     except (OSError, ValueError, IndexError):
