@@ -44,10 +44,14 @@ if memory := in_memory(room=4 << 30):
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Put files with slow tests first: one that began last would keep a single core busy while the others rest.
 
-    The others are mixed, always in the same way, so that tests that wait run beside tests that compute.
+    The others are mixed, always in the same way, so that tests that wait run beside tests that compute. Tests with a
+    browser run once more when they fail, and the summary names them: on a busy machine a browser can lose an event.
     """
     slow = {item.path for item in items if item.get_closest_marker("slow")}
     items.sort(key=lambda item: (item.path not in slow, zlib.crc32(str(item.path.relative_to(ROOT)).encode())))
+    for item in items:
+        if "chromium" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.flaky(reruns=1))
 
 
 def pytest_collection_finish() -> None:
