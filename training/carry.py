@@ -10,6 +10,7 @@ from them as if it had made them itself.
 
 import argparse
 import gzip
+import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,6 +24,11 @@ from training.speech.resampling import resampled
 _OPUS_RATE = 24_000  # Hz: Opus does not support 22,050
 _COMPRESSION = 0.9  # of libsndfile's scale from 0 to 1: 32 kbit/s
 _SPEAKERS, _CODEC = "speakers.json", "codec.json"
+_PACKED = re.compile(r"(speakers|codec)\.json|index-\d+\.jsonl\.gz|audio-\d+\.opus|(codes|recorded)-\d+(-\d+)?\.npz")
+
+
+class ForeignFolder(RuntimeError):
+    """The output folder contains something other than packed speech."""
 
 
 class TooLarge(RuntimeError):
@@ -32,15 +38,14 @@ class TooLarge(RuntimeError):
 def pack(work: Path, out: Path, limit: int) -> list[str]:
     """Pack shards of `work` into the folder `out`, at most `limit` bytes in total. Return their numbers.
 
-    Files already in `out` are deleted. Raises FileNotFoundError when there is no finished shard, TooLarge when the
-    first one does not fit.
+    Speech that was packed into `out` before is replaced. Raises FileNotFoundError when there is no finished shard,
+    ForeignFolder when `out` contains anything else, TooLarge when the first shard does not fit.
     """
     numbers = sorted(path.stem.removeprefix("index-") for path in (work / "data").glob("index-*.jsonl"))
     if not numbers:
         raise FileNotFoundError(f"No finished shard of training speech in {work / 'data'}.")
     out.mkdir(parents=True, exist_ok=True)
-    for old in out.iterdir():
-        old.unlink()
+    _clear(out)
     shutil.copy(work / "data" / _SPEAKERS, out / _SPEAKERS)
     if (work / "codes" / _CODEC).exists():
         shutil.copy(work / "codes" / _CODEC, out / _CODEC)
@@ -82,6 +87,18 @@ def unpack(source: Path, work: Path) -> list[str]:
     return numbers
 
 
+def _clear(out: Path) -> None:
+    """Delete packed speech. Raises ForeignFolder, before anything is deleted, when `out` contains anything else."""
+    found = sorted(out.iterdir())
+    foreign = [path for path in found if not _PACKED.fullmatch(path.name) or not path.is_file()]
+    if not foreign and not (out / _SPEAKERS).exists():
+        foreign = found  # `codes/` of a training run has the same names, but no speakers
+    if foreign:
+        raise ForeignFolder(f"{out} contains {foreign[0].name}, which is not packed speech: choose an empty folder.")
+    for path in found:  # speakers.json is the last one, so that an interrupted run can be repeated
+        path.unlink()
+
+
 def _packed_shard(work: Path, out: Path, number: str) -> Iterator[Path]:
     index = work / "data" / f"index-{number}.jsonl"
     target = out / f"{index.name}.gz"
@@ -90,7 +107,8 @@ def _packed_shard(work: Path, out: Path, number: str) -> Iterator[Path]:
     audio = out / f"audio-{number}.opus"
     _encode(np.load(work / "data" / f"audio-{number}.npy", mmap_mode="r"), audio)
     yield audio
-    for codes in sorted((work / "codes").glob(f"*-{number}*.npz")):
+    folder = work / "codes"  # may also have unfinished files
+    for codes in sorted([*folder.glob(f"codes-{number}-*.npz"), *folder.glob(f"recorded-{number}.npz")]):
         with np.load(codes) as arrays:
             np.savez_compressed(out / codes.name, **arrays)
         yield out / codes.name
@@ -120,6 +138,13 @@ def main() -> None:
     packing.add_argument("--megabytes", type=float, default=60, help="the most, in MiB")
     unpacking.add_argument("--from", dest="source", type=Path, required=True, metavar="FOLDER")
     options = parser.parse_args()
+    try:
+        _run(options)
+    except (FileNotFoundError, ForeignFolder, TooLarge) as problem:
+        raise SystemExit(str(problem)) from None
+
+
+def _run(options: argparse.Namespace) -> None:
     if options.command == "pack":
         numbers = pack(options.work, options.out, int(options.megabytes * 2**20))
         print(f"{len(numbers)} shards, {_size(options.out) / 2**20:.1f} MiB in {options.out}")

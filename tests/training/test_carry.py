@@ -1,12 +1,13 @@
 """Packed speech: small, in step, and complete where it is unpacked."""
 
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from training.carry import TooLarge, pack, unpack
+from training.carry import ForeignFolder, TooLarge, main, pack, unpack
 from training.speech.corpus import SAMPLE_RATE, Corpus
 
 SECONDS = 4
@@ -26,6 +27,7 @@ def write_shard(work: Path, number: int) -> np.ndarray:
     np.savez(work / "codes" / f"codes-{number:03d}-0.npz", codes=np.full((9, 80), number))
     np.savez(work / "codes" / f"recorded-{number:03d}.npz", codes=np.full((9, 80), number + 1))
     (work / "codes" / "codec.json").write_text("{}")
+    (work / "codes" / f"unfinished-codes-{number:03d}-1.npz").write_bytes(b"PK")
     return samples
 
 
@@ -41,7 +43,7 @@ def test_what_is_unpacked_is_what_was_packed(tmp_path: Path) -> None:
         assert carried == own
         original, copy = own.audio().astype(np.float64), carried.audio().astype(np.float64)
         assert np.square(copy - original).mean() < 0.02 * np.square(original).mean()
-    for codes in (tmp_path / "here" / "codes").glob("*.npz"):
+    for codes in (tmp_path / "here" / "codes").glob("[cr]*.npz"):
         assert np.array_equal(np.load(codes)["codes"], np.load(tmp_path / "there" / "codes" / codes.name)["codes"])
 
 
@@ -50,7 +52,8 @@ def test_as_many_whole_shards_as_fit(tmp_path: Path) -> None:
         write_shard(tmp_path / "here", number)
     pack(tmp_path / "here", tmp_path / "all", 2**20)
     whole = sum(file.stat().st_size for file in (tmp_path / "all").iterdir())
-    assert pack(tmp_path / "here", tmp_path / "some", whole - 1) == ["000", "001"]
+    shutil.copytree(tmp_path / "all", tmp_path / "some")
+    assert pack(tmp_path / "here", tmp_path / "some", whole - 1) == ["000", "001"], "earlier speech is replaced"
     assert not list((tmp_path / "some").glob("*-002*"))
     assert sum(file.stat().st_size for file in (tmp_path / "some").iterdir()) < whole
     with pytest.raises(TooLarge, match="Shard 000 alone"):
@@ -68,3 +71,24 @@ def test_shards_that_are_there_stay_and_other_folders_are_refused(tmp_path: Path
         unpack(tmp_path, tmp_path / "there")
     with pytest.raises(FileNotFoundError, match="No finished shard"):
         pack(tmp_path, tmp_path / "packed", 100)
+
+
+@pytest.mark.parametrize("foreign", ["data/index-000.jsonl", "notes.txt", "folder/audio-000.opus", "recorded-000.npz"])
+def test_a_folder_with_other_contents_is_refused_and_kept(
+    tmp_path: Path, foreign: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_shard(tmp_path / "here", 0)
+    kept = tmp_path / "out" / foreign
+    kept.parent.mkdir(parents=True)
+    kept.write_text("kept")
+    if not foreign.startswith("recorded"):
+        (tmp_path / "out" / "speakers.json").write_text("[]")
+    before = set((tmp_path / "out").rglob("*"))
+    with pytest.raises(ForeignFolder, match=f"contains {Path(foreign).parts[0]}, which"):
+        pack(tmp_path / "here", tmp_path / "out", 2**20)
+    arguments = ["carry", "pack", "--work", str(tmp_path / "here"), "--out", str(tmp_path / "out")]
+    monkeypatch.setattr("sys.argv", arguments)
+    with pytest.raises(SystemExit, match="choose an empty folder"):
+        main()
+    assert set((tmp_path / "out").rglob("*")) == before
+    assert kept.read_text() == "kept"
