@@ -23,6 +23,7 @@ from torch import Tensor
 
 from benchmarks._report import print_table, save
 from benchmarks.memory.codec_release import write_release
+from benchmarks.memory.process import process_mib
 from engine.codec.codec import CodecDecoder, CodecEncoder
 from engine.codec.config import CodecConfig
 from engine.families.s2.codec import codec_files, load_codec, load_codec_decoder, load_codec_encoder
@@ -53,24 +54,16 @@ def some_codes(config: CodecConfig, frames: int) -> Tensor:
     return torch.stack([torch.randint(size, (1, frames), generator=generator) for size in config.codebook_sizes], 1)
 
 
-def resident() -> float:
-    """Return the resident memory of this process in MiB, including shared file pages."""
-    for line in Path("/proc/self/status").read_text().splitlines():
-        if line.startswith("VmRSS:"):
-            return int(line.split()[1]) / 1024
-    raise RuntimeError("this system does not tell a process's memory")
-
-
 @torch.inference_mode()
 def measure(view: str, folder: Path) -> dict[str, Any]:
     """Load one view in this new process and run it. Write its outputs into the folder and return the figures."""
     config = CodecConfig.s2_pro()
-    before, start = resident(), time.perf_counter()
+    before, start = process_mib("VmRSS"), time.perf_counter()
     module: Any = LOADERS[view](folder / "codec.pth", config)
     seconds = time.perf_counter() - start
     figures = {
         "weights_mib": sum(parameter.nbytes for parameter in module.parameters()) / MIB,
-        "loaded_mib": resident() - before,
+        "loaded_mib": process_mib("VmRSS") - before,
         "load_seconds": seconds,
     }
     if not isinstance(module, CodecDecoder):

@@ -26,6 +26,7 @@ import torch
 
 from benchmarks._report import Cell
 from benchmarks.evaluation_set import EvaluationSet
+from benchmarks.memory.process import process_mib
 from benchmarks.speed._shared import Table, engine_parser, keep, model_name
 from engine.engine import Engine, SpeakOptions
 from engine.serving.memory import held_bytes
@@ -35,17 +36,6 @@ MIB = 2**20
 EVERY = 5.0  # seconds between two samples
 FLAT = 0.02
 ROOT = Path(__file__).parents[2]
-
-
-def process_mib(what: str) -> float:
-    """Return MiB of this process: `VmRSS` (resident now) or `VmHWM` (peak). Linux only.
-
-    `getrusage` is not used because a process starts with its parent's peak there.
-    """
-    for line in Path("/proc/self/status").read_text("utf-8").splitlines():
-        if line.startswith(f"{what}:"):
-            return int(line.split()[1]) / 1024
-    raise RuntimeError("this system does not tell a process's memory")
 
 
 def device_mib(device: str, *, most: bool = False) -> float | None:

@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from benchmarks._report import VIEW_COLUMNS, print_table, save, view_rows
+from benchmarks.memory.process import process_mib
 
 if TYPE_CHECKING:  # the package's Python does not have the engine's dependencies
     from engine.models.quantization import Precision
@@ -195,12 +196,6 @@ def frame_bytes(model: Any, seen: int) -> int:
     return talker + (fast.codebooks - 1) * a_pass + held_bytes(fast.heads) + seen * position
 
 
-def resident() -> float:
-    """Return the resident memory of this process in MiB."""
-    lines = Path("/proc/self/status").read_text().splitlines()
-    return next(int(line.split()[1]) / 1024 for line in lines if line.startswith("VmRSS:"))
-
-
 def view(folder: Path, name: str) -> dict[str, Any]:
     """Load one view of the speech tokenizer in this process and run it. Write its outputs into the folder."""
     import torch
@@ -210,11 +205,11 @@ def view(folder: Path, name: str) -> dict[str, Any]:
 
     config = read_codec_config(folder)
     load: Any = {"whole": load_speech_tokenizer, "encoder": load_speech_encoder, "decoder": load_speech_decoder}[name]
-    before = resident()
+    before = process_mib("VmRSS")
     module = load(folder, config, torch.device("cpu"))
     figures = {
         "weights_mib": sum(weight.nbytes for weight in module.parameters()) / MIB,
-        "loaded_mib": resident() - before,
+        "loaded_mib": process_mib("VmRSS") - before,
     }
     generator = torch.Generator().manual_seed(0)
     clip = 0.1 * torch.randn(1, 1, 20 * config.frame_length, generator=generator)

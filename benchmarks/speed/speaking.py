@@ -7,7 +7,6 @@ counted.
 """
 
 import argparse
-import resource
 import statistics
 import time
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ import torch
 
 from benchmarks import _report
 from benchmarks.evaluation_set import EvaluationSet
+from benchmarks.memory.process import process_mib
 from benchmarks.speed._shared import keep
 from engine.engine import Engine, SpeakOptions
 
@@ -98,7 +98,7 @@ def main() -> None:
     _, first_encoding = timed(lambda: engine.encode_voice(speaker.name, [reference]))
     encoded, encoding = timed(lambda: engine.encode_voice(speaker.name, [reference]))
     found = {name: _runs(engine, text, encoded.voice, options.runs) for name, text in TEXTS.items()}
-    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    memory = process_mib("VmHWM")
     stages = {
         "load_s": round(loading, 2),
         "encode_voice_first_s": round(first_encoding, 2),
