@@ -81,6 +81,9 @@ def test_speakers_are_many_distinct_and_some_held_out() -> None:
     assert max(pitches) > 2 * min(pitches)
     assert {speaker.engine for speaker in everyone} == set(SHARES)
     assert all(0.82 <= speaker.tract <= 1.22 for speaker in everyone)
+    espeak = [speaker for speaker in everyone if speaker.engine == "espeak"]
+    assert {speaker.tempo for speaker in espeak} == {1.0}
+    assert (espeak[-1].tract, espeak[-1].setting) == (1.0256, 84), "shards of a seed stay the same"
 
 
 def test_times_follow_the_teacher_and_fill_what_it_said_otherwise() -> None:

@@ -48,7 +48,7 @@ class Speaker:
         depth: factor on the excursions of F0 around its median, in octaves.
         tract: factor on the frequencies of the spectral envelope; above 1 is a shorter vocal tract. For espeak-ng and
             Kokoro, factor on all frequencies.
-        tempo: factor on the speaking rate; not used for espeak-ng.
+        tempo: factor on the speaking rate. 1 for espeak-ng, which speaks every voice at one rate.
         breath: 0 to 1, share of the voiced sound replaced by noise.
         setting: espeak-ng's pitch setting (0 to 99), else 0.
         hertz: expected median F0, 0 when unknown (espeak-ng).
@@ -113,8 +113,9 @@ def _warped(engine: Engine, voice: str, hertz: float, at: int, count: int, rng: 
 
 
 def _espeak(voice: str, rng: random.Random) -> _Draft:
-    setting = rng.randint(12, 85)
-    return _Draft("espeak", voice, 1.0, 1.0, rng.uniform(0.9, 1.12), rng.uniform(0.92, 1.08), 0.0, setting, setting)
+    setting, tract = rng.randint(12, 85), rng.uniform(0.9, 1.12)
+    rng.random()  # was a tempo that espeak-ng did not use; without the draw the next speakers would change
+    return _Draft("espeak", voice, 1.0, 1.0, tract, 1.0, 0.0, setting, setting)
 
 
 def _kokoro(rng: random.Random) -> list[_Draft]:
