@@ -138,7 +138,7 @@ def measure(
         speakers = evaluation.speakers[:with_most]
         voices = [engine.encode_voice(s.name, [(s.reference.path, s.reference.text)]).voice for s in speakers]
         asked = requests(voices, sentences or known, with_most)
-        _warm_up(engine, asked[: len(voices)])
+        _warm_up(engine, asked)
         alone = one_by_one(engine, asked)
         codebooks = len(voices[0].references[0].codes)
         rows = [
@@ -152,8 +152,9 @@ def measure(
 
 
 def _warm_up(engine: Engine, asked: Sequence[Request]) -> None:
-    """Speak with every voice concurrently, so that prompts are cached and graphs captured."""
-    at_once(engine, asked)
+    """Make the requests of all measured batches once, so that prompts are cached and graphs of all sizes captured."""
+    for count in counts(len(asked)):
+        at_once(engine, asked[:count])
 
 
 def table(found: Mapping[str, Any]) -> Table:

@@ -162,17 +162,21 @@ def test_stages_add_up_and_each_case_knows_what_it_says(device: str) -> None:
 
 @pytest.mark.usefixtures("two_speakers", "untraced")
 @pytest.mark.parametrize("device", DEVICES)
-def test_codes_are_frames_times_codebooks(device: str) -> None:
-    found = throughput.measure(str(MINIATURE), device, most=2, runs=2, sentences=SENTENCES)
+def test_codes_are_frames_times_codebooks(device: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    at_once, batches = throughput.at_once, list[int]()
+    monkeypatch.setattr(throughput, "at_once", lambda of, asked: batches.append(len(asked)) or at_once(of, asked))
+    found = throughput.measure(str(MINIATURE), device, most=3, runs=2, sentences=SENTENCES)
+    warm_up, alone, measured = batches[:3], batches[3:6], batches[6:]
+    assert (warm_up, alone, measured) == ([1, 2, 3], [1, 1, 1], [1, 1, 2, 2, 3, 3])
     rows = kept("throughput", found)["rows"]
-    assert [row["listeners"] for row in rows] == [1, 2]
-    assert [row["requests"] for row in rows] == [2, 4]
+    assert [row["listeners"] for row in rows] == [1, 2, 3]
+    assert [row["requests"] for row in rows] == [2, 4, 6]
     for row in rows:
         assert row["codes_per_second"] == pytest.approx(row["frames_per_second"] * SIZES.dual_ar.num_codebooks)
         assert row["to_alone"] == pytest.approx(row["frames_per_second"] / row["alone_frames_per_second"])
         assert row["real_time_factor"]["p99"] >= row["real_time_factor"]["median"] > 0
         assert row["first_audio_s"]["p99"] >= row["first_audio_s"]["median"] > 0
-    assert len(throughput.table(found).rows) == 2
+    assert len(throughput.table(found).rows) == 3
 
 
 def test_listeners_double_up_to_the_most() -> None:
