@@ -1,10 +1,10 @@
 """Headless Chromium for benchmarks, screenshots and tests."""
 
 import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
 
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser, BrowserType, sync_playwright
 
 _OWN = ("--no-sandbox", "--autoplay-policy=no-user-gesture-required")
 # The first one has no window system and takes half the processor time (docs/log.md).
@@ -18,19 +18,21 @@ class NoChromium(RuntimeError):
 @contextmanager
 def chromium(*arguments: str) -> Iterator[Browser]:
     """Start headless Chromium with autoplay allowed, the system's or else Playwright's. Raises NoChromium."""
-    with sync_playwright() as playwright:
-        found = next(filter(None, map(shutil.which, (*NAMES, playwright.chromium.executable_path))), None)
-        if found is None:
-            raise NoChromium("Chromium is not installed (Debian: apt-get install chromium-headless-shell).")
-        browser = playwright.chromium.launch(executable_path=found, args=[*_OWN, *arguments])
+    with sync_playwright() as playwright, _launched(playwright.chromium, arguments) as browser:
         yield browser
-        browser.close()
 
 
 @contextmanager
 def another(browser: Browser, *arguments: str) -> Iterator[Browser]:
-    """Start another browser with the Playwright of `browser`, because a thread can have only one Playwright."""
-    found = next(filter(None, map(shutil.which, (*NAMES, browser.browser_type.executable_path))), None)
-    opened = browser.browser_type.launch(executable_path=found, args=[*_OWN, *arguments])
-    yield opened
-    opened.close()
+    """Start another browser with the Playwright of `browser`, because a thread can have only one. Raises NoChromium."""
+    with _launched(browser.browser_type, arguments) as opened:
+        yield opened
+
+
+@contextmanager
+def _launched(browser_type: BrowserType, arguments: Sequence[str]) -> Iterator[Browser]:
+    found = next(filter(None, map(shutil.which, (*NAMES, browser_type.executable_path))), None)
+    if found is None:
+        raise NoChromium("Chromium is not installed (Debian: apt-get install chromium-headless-shell).")
+    with closing(browser_type.launch(executable_path=found, args=[*_OWN, *arguments])) as browser:
+        yield browser
