@@ -318,6 +318,8 @@ def main() -> None:
     parser.add_argument("--task", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.task is None:
+        if options.package is None:
+            parser.error("--package PYTHON is needed: a Python that has qwen-tts.")
         with tempfile.TemporaryDirectory() as temporary:
             save("qwen3_tts", report(options.folder or Path(temporary), options))
         return

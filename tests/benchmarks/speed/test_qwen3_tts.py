@@ -2,9 +2,10 @@
 
 from typing import Any
 
+import pytest
 import torch
 
-from benchmarks.speed.qwen3_tts import frame_bytes, speed_tables
+from benchmarks.speed.qwen3_tts import frame_bytes, main, speed_tables
 from engine.families.qwen3_tts.release import Qwen3TTSRelease
 from engine.models.layers import TransformerBlock
 from tests.paths import QWEN
@@ -35,3 +36,11 @@ def test_the_tables_tell_ratios_and_the_share_of_the_floor() -> None:
     assert "1.7B" in title
     assert len(fewer) == len(others[0])
     assert others == [[1, "1.00", "2.00", "3.00", "× 3.00", "× 1.50", "8.00", "38%", "2.50"]]
+
+
+def test_the_package_must_be_given(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr("sys.argv", ["qwen3_tts"])
+    monkeypatch.setattr("benchmarks.speed.qwen3_tts.save", lambda *_: pytest.fail("nothing can be measured"))
+    with pytest.raises(SystemExit):
+        main()
+    assert "--package PYTHON is needed" in capsys.readouterr().err
