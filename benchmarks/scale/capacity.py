@@ -3,7 +3,7 @@
     python -m benchmarks.scale.capacity [--replica s2-pro] [--listeners 10 1000 100000] [--zipf 1.0] [--voices 100000]
 
 The figures of a replica are measured by `benchmarks.speed` (`bundled`) or assumed, and marked as such (`s2-pro`).
-Replace them with --frames-per-second, --slots, --prefill and --price. Hit rates of the prefix cache are simulated:
+Replace them with --frames-per-second, --prefill and --price. Hit rates of the prefix cache are simulated:
 voices are requested by a Zipf distribution, and each replica caches the most recently used ones that fit.
 """
 
@@ -22,7 +22,6 @@ REQUEST_SECONDS = 8.0  # mean length of a request's audio
 CHUNK_SECONDS = 0.4  # mean length of a chunk: four frames at first, then more
 STATEMENTS = 9  # SQL statements per request: its voice, the owner's settings, the take and its audio
 TAKE_BYTES = 25_000  # FLAC, per second of audio
-VOICE_BYTES = 60_000  # clip and codes, read per request
 SAMPLE, REQUESTS = 24, 20_000  # simulated replicas, and requests to each
 # Limits of one process or server. The first two are assumptions to be measured.
 PAGE_CHUNKS = 1_500  # chunks per second through one page process
@@ -42,7 +41,6 @@ class Replica:
     name: str
     frames_per_second: float
     frame_rate: float
-    slots: int
     prefill: float
     cache_voices: int
     gpus: float
@@ -54,12 +52,14 @@ def bundled() -> Replica:
     """Return the bundled model on the machine that `benchmarks.speed.throughput` ran on."""
     rows = json.loads((RESULTS / "throughput.json").read_text("utf-8"))["rows"]
     best = max(rows, key=lambda row: row["frames_per_second"])
-    return Replica("bundled", best["frames_per_second"], 21.53, best["listeners"], 0.03, 340, 0, 0.08,
-                   "measured: benchmarks/results/throughput.json; price of two rented cores assumed")  # fmt: skip
+    source = f"measured with {best['listeners']} listeners at once: benchmarks/results/throughput.json; "
+    source += "price of two rented cores assumed"
+    return Replica("bundled", best["frames_per_second"], 21.53, 0.03, 340, 0, 0.08, source)
 
 
-S2_PRO = Replica("s2-pro", 3_000, 21.53, 64, 0.25, 80, 1, 2.50,
-                 "assumed: half of what the memory bandwidth of an 80 GB GPU permits; no GPU was measured")  # fmt: skip
+S2_PRO = Replica("s2-pro", 3_000, 21.53, 0.25, 80, 1, 2.50,
+                 "assumed: half of what the memory bandwidth of an 80 GB GPU permits with 64 slots; "
+                 "no GPU was measured")  # fmt: skip
 
 
 def hit_rate(replicas: int, cache: int, voices: int, zipf: float, *, routed: bool, seed: int = 7) -> float:
@@ -143,15 +143,14 @@ def main() -> None:
     parser.add_argument("--voices", type=int, default=100_000)
     parser.add_argument("--zipf", type=float, default=1.0)
     parser.add_argument("--frames-per-second", type=float)
-    parser.add_argument("--slots", type=int)
     parser.add_argument("--prefill", type=float)
     parser.add_argument("--price", type=float)
     given = parser.parse_args()
-    named = ("frames_per_second", "slots", "prefill", "price")
+    named = ("frames_per_second", "prefill", "price")
     changed = {name: getattr(given, name) for name in named if getattr(given, name) is not None}
     for name in given.replica:
         replica = replace(bundled() if name == "bundled" else S2_PRO, **changed)
-        print(f"\n**{replica.name}**: {replica.frames_per_second:,.0f} frames/s in {replica.slots} slots, "
+        print(f"\n**{replica.name}**: {replica.frames_per_second:,.0f} frames/s, "
               f"{replica.frames_per_second * UTILISATION / replica.frame_rate:,.0f} listeners a replica. "
               f"Source: {replica.source}.\n")  # fmt: skip
         rows = [plan(replica, count, given.voices, given.zipf) for count in given.listeners]

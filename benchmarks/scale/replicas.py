@@ -16,7 +16,7 @@ from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from benchmarks._report import machine, print_table, save
+from benchmarks._report import print_table, save
 from engine.engine import Engine, SpeakOptions
 from storage.voices.samples import read_samples
 
@@ -101,7 +101,7 @@ def main() -> None:
             for each in measured
         ],
     )
-    save("replicas", {"machine": machine(), "rows": [asdict(each) for each in measured]})
+    save("replicas", {"rows": [asdict(each) for each in measured]})
 
 
 if __name__ == "__main__":
