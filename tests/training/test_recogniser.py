@@ -16,7 +16,7 @@ pytest.importorskip("pyworld", reason="pyworld (requirements-lab.txt) makes the 
 
 from training.recogniser import speech as recogniser_speech
 from training.recogniser.speech import RATE, Utterance, cast, lines, load, save
-from training.recogniser.train import Ears, Trainer, batches, error_rate, timed_phones
+from training.recogniser.train import BatchAugmenter, Trainer, batches, error_rate, timed_phones
 from training.speech.speakers import HELD_OUT_TEACHER, speakers
 from training.speech.synthesize import LEXICON
 
@@ -68,15 +68,15 @@ def test_every_frame_is_named_by_the_phone_that_sounds() -> None:
 
 
 def test_steps_teach() -> None:
-    trainer, ears, rng = Trainer(steps=24), Ears(), random.Random(0)
+    trainer, augmenter, rng = Trainer(steps=24), BatchAugmenter(), random.Random(0)
     before = error_rate(trainer.model, SPEECH[:6])
-    losses = [trainer.step(batch) for _ in range(12) for batch in batches(SPEECH, ears, rng)]
+    losses = [trainer.step(batch) for _ in range(12) for batch in batches(SPEECH, augmenter, rng)]
     assert np.mean(losses[-4:]) < 0.6 * np.mean(losses[:4])
     assert error_rate(trainer.model, SPEECH[:6]) <= before
 
 
 def test_what_is_heard_differs_from_time_to_time_but_not_from_run_to_run() -> None:
-    one, again = Ears(1), Ears(1)
+    one, again = BatchAugmenter(1), BatchAugmenter(1)
     first, second = one.batch(SPEECH[:3]), one.batch(SPEECH[:3])
     assert torch.equal(first.features, again.batch(SPEECH[:3]).features)
     assert first.features.shape != second.features.shape or not torch.equal(first.features, second.features)

@@ -85,7 +85,7 @@ class Trainer:
         return float(loss.detach())
 
 
-class Ears:
+class BatchAugmenter:
     """Converter of utterances to batches, with new random conditions each time."""
 
     def __init__(self, seed: int = 0) -> None:
@@ -152,22 +152,22 @@ def timed_phones(utterance: Utterance, frames: int) -> NDArray[np.int64]:
     return np.where(known, named, _IGNORED)
 
 
-def batches(utterances: Sequence[Utterance], ears: Ears, rng: random.Random) -> Iterator[Batch]:
+def batches(utterances: Sequence[Utterance], augmenter: BatchAugmenter, rng: random.Random) -> Iterator[Batch]:
     """Yield every utterance once, in batches of similar length and random order."""
     ranked = sorted(utterances, key=lambda each: len(each.samples) * rng.uniform(0.9, 1.1))
     groups = [ranked[at : at + _BATCH] for at in range(0, len(ranked), _BATCH)]
     rng.shuffle(groups)
     for group in groups:
-        yield ears.batch(group)
+        yield augmenter.batch(group)
 
 
 @torch.inference_mode()
 def error_rate(model: Recogniser, utterances: Sequence[Utterance]) -> float:
     """Return the phone error rate on unchanged utterances."""
     model.eval()
-    ears, errors = Ears(), 0
+    augmenter, errors = BatchAugmenter(), 0
     for each in utterances:
-        heard = decode(model(ears.plain([each]).features)[0])
+        heard = decode(model(augmenter.plain([each]).features)[0])
         errors += edits([PHONES[phone] for phone in each.phones], heard)
     return errors / sum(len(each.phones) for each in utterances)
 
@@ -177,9 +177,9 @@ def train(utterances: Sequence[Utterance], epochs: int, seed: int = 0) -> Recogn
     checked = utterances[::_CHECKED]
     heard = [each for at, each in enumerate(utterances) if at % _CHECKED]
     trainer = Trainer(epochs * -(-len(heard) // _BATCH), seed)
-    ears, rng, began = Ears(seed), random.Random(seed), time.monotonic()
+    augmenter, rng, began = BatchAugmenter(seed), random.Random(seed), time.monotonic()
     for epoch in range(1, epochs + 1):
-        losses = [trainer.step(batch) for batch in batches(heard, ears, rng)]
+        losses = [trainer.step(batch) for batch in batches(heard, augmenter, rng)]
         rate = error_rate(trainer.model, checked)
         took = time.monotonic() - began
         print(f"epoch {epoch}: loss {np.mean(losses):.3f}, phone error {rate:.3f}, {took:.0f} s", flush=True)
