@@ -112,15 +112,15 @@ def test_every_teacher_is_rendered_with_its_phones() -> None:
 
     if MISSING:
         pytest.skip(f"not installed: {', '.join(MISSING)}")
-    booth = recogniser_speech.Booth()
+    renderer = recogniser_speech.RecogniserCorpusRenderer()
     text = "The teacher opened the window."
     chosen = {speaker.engine: speaker for speaker in cast()}
-    said = booth._spoken([(text, speaker) for speaker in chosen.values()])
+    said = renderer._spoken([(text, speaker) for speaker in chosen.values()])
     for line, spoken in said:
-        made = booth._finished(line, spoken, random.Random(0))
+        made = renderer._finished(line, spoken, random.Random(0))
         assert made is not None
         assert [PHONES[phone] for phone in made.phones] == [
-            t for t in booth.lexicon.phones(text).split() if t in PHONES
+            t for t in renderer.lexicon.phones(text).split() if t in PHONES
         ]
         assert (np.diff(made.starts) >= 0).all()
         assert 0 <= made.starts[0] < made.starts[-1] < len(made.samples) / RATE

@@ -75,7 +75,7 @@ def lines(shard: int, lexicon: Lexicon) -> Iterator[Line]:
         yield text, next(turns[engine])
 
 
-class Booth:
+class RecogniserCorpusRenderer:
     """The synthesizers, and the lexicon of their phones. One per process."""
 
     def __init__(self) -> None:
@@ -162,10 +162,10 @@ def make(folder: Path, minutes: float) -> list[Path]:
     """Make the missing shards for `minutes` of speech in `folder`. Return the paths of all shards."""
     folder.mkdir(parents=True, exist_ok=True)
     paths = [folder / f"speech-{shard:02d}.npz" for shard in range(math.ceil(minutes * 60 / _SHARD_SECONDS))]
-    booth: Booth | None = None
+    renderer: RecogniserCorpusRenderer | None = None
     for shard, path in enumerate(paths):
         if not path.exists():
-            began, booth = time.monotonic(), booth or Booth()
-            save(path, booth.render(shard, _SHARD_SECONDS))
+            began, renderer = time.monotonic(), renderer or RecogniserCorpusRenderer()
+            save(path, renderer.render(shard, _SHARD_SECONDS))
             print(f"{path.name}: {_SHARD_SECONDS / (time.monotonic() - began):.1f} x real time", flush=True)
     return paths
