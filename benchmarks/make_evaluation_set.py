@@ -33,7 +33,7 @@ from benchmarks.judges.words import words
 from engine.text.english.pronunciation import Lexicon
 from training.speech.sentences import held_out_sentences, is_held_out, template_sentences, training_sentences
 from training.speech.speakers import HELD_OUT_TEACHER, Speaker, speakers
-from training.speech.synthesize import SAMPLE_RATE, Job, Studio
+from training.speech.synthesize import SAMPLE_RATE, CorpusRenderer, Job
 
 _SEED = 11  # not used for training; gives the same kinds of sentences, identical only by chance
 _SENTENCES = 3  # per voice
@@ -59,12 +59,12 @@ def main() -> None:
 
 def render_all(folder: Path) -> int:
     """Render the set into an empty folder. Return the number of voices."""
-    studio = Studio()
-    sentences = _sentences(studio.lexicon)
-    entries = [_render(folder, studio, voice, sentences) for voice in voices()]
+    renderer = CorpusRenderer()
+    sentences = _sentences(renderer.lexicon)
+    entries = [_render(folder, renderer, voice, sentences) for voice in voices()]
     about = {"sample_rate": SAMPLE_RATE, "made_by": "benchmarks/make_evaluation_set.py", "speakers": entries}
     (folder / INDEX).write_text(json.dumps(about, indent=1) + "\n", "utf-8")
-    _write_domain(folder, studio.lexicon)
+    _write_domain(folder, renderer.lexicon)
     return len(entries)
 
 
@@ -118,27 +118,27 @@ def _fits(text: str, judge: Judge) -> bool:
     return len(spoken) in _WORDS and all(judge.knows(word) for word in spoken)
 
 
-def _render(folder: Path, studio: Studio, voice: Voice, sentences: Iterator[str]) -> dict[str, Any]:
+def _render(folder: Path, renderer: CorpusRenderer, voice: Voice, sentences: Iterator[str]) -> dict[str, Any]:
     clips: list[dict[str, str]] = []
     while len(clips) < _SENTENCES:
         text = next(sentences)
-        if (samples := _say(studio, voice, text)) is not None:
+        if (samples := _say(renderer, voice, text)) is not None:
             clips.append(_write(folder / f"{voice.name}-{len(clips) + 1}.flac", samples, text))
     return {
         "name": voice.name,
         "teacher": voice.teacher,
         "held_out_teacher": voice.speaker.voice == HELD_OUT_TEACHER,
-        "reference": _reference(folder, studio, voice),
+        "reference": _reference(folder, renderer, voice),
         "sentences": clips,
     }
 
 
-def _reference(folder: Path, studio: Studio, voice: Voice) -> dict[str, str]:
+def _reference(folder: Path, renderer: CorpusRenderer, voice: Voice) -> dict[str, str]:
     """Write a reference of two sentences with a pause between them, 4 to 8 s long. Return its entry."""
     texts = (text for text in template_sentences(_SEED + voice.number) if not is_held_out(text))
     while True:
         pair = list(itertools.islice(texts, 2))
-        spoken = [_say(studio, voice, text) for text in pair]
+        spoken = [_say(renderer, voice, text) for text in pair]
         if any(samples is None for samples in spoken):
             continue
         pause = np.zeros(int(_PAUSE * SAMPLE_RATE), dtype=np.int16)
@@ -147,9 +147,9 @@ def _reference(folder: Path, studio: Studio, voice: Voice) -> dict[str, str]:
             return _write(folder / f"{voice.name}-reference.flac", joined, " ".join(pair))
 
 
-def _say(studio: Studio, voice: Voice, text: str) -> NDArray[np.int16] | None:
-    """Render a sentence. Return None when the studio rejects it as too short, too long or with too few phones."""
-    rendered = list(studio.render([Job(text, voice.speaker, True)], random.Random(f"{voice.number} {text}")))
+def _say(renderer: CorpusRenderer, voice: Voice, text: str) -> NDArray[np.int16] | None:
+    """Render a sentence. Return None when the renderer rejects it as too short, too long or with too few phones."""
+    rendered = list(renderer.render([Job(text, voice.speaker, True)], random.Random(f"{voice.number} {text}")))
     return rendered[0].samples if rendered else None
 
 

@@ -27,7 +27,7 @@ from engine.families.s2.codec import codec_files, load_codec_encoder
 from engine.serving.clip_encoder import ClipEncoder
 from engine.voice import VOICE_FILE_SUFFIX, Reference, Voice
 from training.speech.sample_voices import DESIGNS, Design
-from training.speech.synthesize import SAMPLE_RATE, Job, Studio
+from training.speech.synthesize import SAMPLE_RATE, CorpusRenderer, Job
 
 FOLDER = Path(__file__).parent.parent / "assets" / "samples"
 BUNDLED = FOLDER.parent / "bundled"
@@ -58,13 +58,13 @@ def make(codec: Path, out: Path) -> None:
     print(f"{len(entries)} voices, {size / 1e6:.2f} MB")
 
 
-def rendered(studio: Studio, design: Design) -> np.ndarray:
+def rendered(renderer: CorpusRenderer, design: Design) -> np.ndarray:
     """Render the sentences of a design with pauses between them, int16 at 22,050 Hz.
 
     Raises ValueError when a sentence is too long or too short.
     """
     jobs = [Job(text, design.speaker, True) for text in design.sentences]
-    spoken = [each.samples for each in studio.render(jobs, random.Random(f"samples {design.name}"))]
+    spoken = [each.samples for each in renderer.render(jobs, random.Random(f"samples {design.name}"))]
     if len(spoken) != len(jobs):
         raise ValueError(f"a sentence of {design.name} is too long or too short to be spoken")
     pause = np.zeros(int(_PAUSE * SAMPLE_RATE), dtype=np.int16)
@@ -75,10 +75,10 @@ def _voices(codec: CodecEncoder) -> Iterator[tuple[Design, Voice]]:
     """Yield the voices, created as the app creates them from an uploaded clip."""
     fingerprint, sample_rate = codec_fingerprint(codec), codec.config.sample_rate
     encoder = ClipEncoder(lambda: codec, fingerprint, torch.device("cpu"))
-    studio = Studio()
+    renderer = CorpusRenderer()
     for design in DESIGNS:
         file = io.BytesIO()
-        soundfile.write(file, rendered(studio, design), SAMPLE_RATE, format="FLAC", subtype="PCM_16")
+        soundfile.write(file, rendered(renderer, design), SAMPLE_RATE, format="FLAC", subtype="PCM_16")
         clip = prepare_reference(file.getvalue(), sample_rate)
         samples = clip.samples.numpy()
         kept = encode_audio(samples, sample_rate, "flac")

@@ -23,7 +23,7 @@ from training.make_samples import FOLDER as SAMPLES
 from training.speech.sample_voices import DESIGNS
 from training.speech.speakers import WOMEN
 from training.speech.speakers import Speaker as TrainingSpeaker
-from training.speech.synthesize import SAMPLE_RATE, Job, Studio
+from training.speech.synthesize import SAMPLE_RATE, CorpusRenderer, Job
 
 HELD_OUT_VOICES = 6
 _BANDS = {"below 130 Hz": (0.0, 130.0), "130 to 190 Hz": (130.0, 190.0), "above 190 Hz": (190.0, 1000.0)}
@@ -54,9 +54,9 @@ def render(folder: Path, everyone: EvaluationSet, held_out: int = HELD_OUT_VOICE
     known = {speaker.name: speaker.reference for speaker in everyone.speakers}
     for voice in _low_to_high(held_out):
         makers[voice.name], references[voice.name] = voice.speaker, known[voice.name]
-    studio = Studio()
+    renderer = CorpusRenderer()
     speakers = tuple(
-        Speaker(name, maker.voice, references[name], tuple(_clips(folder, studio, name, maker, sentences_of(number))))
+        Speaker(name, maker.voice, references[name], tuple(_clips(folder, renderer, name, maker, sentences_of(number))))
         for number, (name, maker) in enumerate(makers.items())
     )
     return BalancedSet(EvaluationSet(speakers, ()), makers)
@@ -76,9 +76,11 @@ def _sample_reference(folder: Path, name: str) -> Clip:
     return Clip(_written(folder / f"{name}-reference.wav", samples, rate), reference.transcript)
 
 
-def _clips(folder: Path, studio: Studio, name: str, maker: TrainingSpeaker, texts: tuple[str, ...]) -> Iterator[Clip]:
-    """Render the sentences with the voice's teacher, omitting those that the studio rejects."""
-    rendered = studio.render([Job(text, maker, True) for text in texts], random.Random(f"balanced {name}"))
+def _clips(
+    folder: Path, renderer: CorpusRenderer, name: str, maker: TrainingSpeaker, texts: tuple[str, ...]
+) -> Iterator[Clip]:
+    """Render the sentences with the voice's teacher, omitting those that the renderer rejects."""
+    rendered = renderer.render([Job(text, maker, True) for text in texts], random.Random(f"balanced {name}"))
     for number, each in enumerate(rendered, start=1):
         path = _written(folder / f"{name}-{number}.wav", each.samples, SAMPLE_RATE)
         yield Clip(path, each.job.text)

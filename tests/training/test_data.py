@@ -156,10 +156,10 @@ def test_the_shipped_lexicon_says_what_flite_says() -> None:
 
 @needs_synthesizers
 def test_every_teacher_renders_and_the_corpus_reads_it_back(tmp_path: Path) -> None:
-    studio = synthesize.Studio()
+    renderer = synthesize.CorpusRenderer()
     chosen = {speaker.engine: speaker for speaker in speakers() if speaker.held_out and speaker.engine != "kokoro"}
     jobs = [synthesize.Job("The teacher opened the window.", speaker, True) for speaker in chosen.values()]
-    made = list(studio.render(jobs, random.Random(1)))
+    made = list(renderer.render(jobs, random.Random(1)))
     assert {item.job.speaker.engine for item in made} | {"kokoro"} == set(SHARES)
     synthesize._write(tmp_path, 0, made)
     (tmp_path / "speakers.json").write_text("[]")
@@ -179,12 +179,12 @@ def test_every_teacher_renders_and_the_corpus_reads_it_back(tmp_path: Path) -> N
 def test_a_warp_moves_the_pitch() -> None:
     import pyworld
 
-    studio = synthesize.Studio()
+    renderer = synthesize.CorpusRenderer()
     flite = [speaker for speaker in speakers() if speaker.voice == "rms" and not speaker.breath]
     low, high = min(flite, key=lambda s: s.hertz), max(flite, key=lambda s: s.hertz)
     jobs = [synthesize.Job("Every student followed the river.", speaker, False) for speaker in (low, high)]
     heard = []
-    for item in studio.render(jobs, random.Random(1)):
+    for item in renderer.render(jobs, random.Random(1)):
         f0, _ = pyworld.dio(item.samples.astype(np.float64), SAMPLE_RATE, f0_floor=50.0)
         heard.append(float(np.median(f0[f0 > 0])))
     assert heard == pytest.approx([low.hertz, high.hertz], rel=0.1)

@@ -35,10 +35,10 @@ def test_symbols_are_of_its_own_alphabet() -> None:
 def test_it_speaks_in_its_voice_and_its_phones_are_found() -> None:
     import pyworld
 
-    studio = synthesize.Studio()
+    renderer = synthesize.CorpusRenderer()
     speaker = next(each for each in speakers() if each.voice == "jf_gongitsune")
     text = "Wait, the silver box is by the sea."
-    [item] = studio.render([synthesize.Job(text, speaker, True)], random.Random(1))
+    [item] = renderer.render([synthesize.Job(text, speaker, True)], random.Random(1))
     f0, _ = pyworld.dio(item.samples.astype(np.float64), synthesize.SAMPLE_RATE, f0_floor=60.0)
     assert float(np.median(f0[f0 > 0])) == pytest.approx(speaker.hertz, rel=0.2)
     assert item.times == sorted(item.times)
@@ -47,7 +47,7 @@ def test_it_speaks_in_its_voice_and_its_phones_are_found() -> None:
     vowels = [_high(item.samples, item.times[at]) for at, token in enumerate(item.tokens) if token in ("ay", "iy")]
     assert len(loud) == 3
     assert min(loud) > 3 * max(vowels)
-    other = studio._phones("Nothing of all that was in the sentence before.")
+    other = renderer._phones("Nothing of all that was in the sentence before.")
     assert Aligner().segments(item.samples.astype(np.float32) / 32768, synthesize.SAMPLE_RATE, other) == []
 
 

@@ -192,7 +192,7 @@ def trimmed(samples: np.ndarray, threshold: float = 150.0) -> tuple[np.ndarray, 
     return samples[first : int(loud[-1] + _TAIL * SAMPLE_RATE)], first / SAMPLE_RATE
 
 
-class Studio:
+class CorpusRenderer:
     """The synthesizers, and the lexicon of their phones. One per process."""
 
     def __init__(self, lexicon: Path = LEXICON) -> None:
@@ -297,19 +297,21 @@ def write_shard(shard: int, *, folder: Path, seed: int, extent: Extent) -> tuple
         lines = [json.loads(line) for line in index.read_text(encoding="utf-8").splitlines()]
         return shard, sum(line["samples"] for line in lines) / SAMPLE_RATE, 0.0
     began = time.monotonic()
-    studio, rng = Studio(), random.Random(f"render {seed} {shard}")
+    renderer, rng = CorpusRenderer(), random.Random(f"render {seed} {shard}")
     if shard == 0:
-        made = list(studio.render(jobs_of_test(seed, studio.lexicon, extent), rng))
+        made = list(renderer.render(jobs_of_test(seed, renderer.lexicon, extent), rng))
     else:
-        made = _training_shard(studio, training_jobs(shard, seed, studio.lexicon, extent), rng, extent)
+        made = _training_shard(renderer, training_jobs(shard, seed, renderer.lexicon, extent), rng, extent)
     _write(folder, shard, made)
     return shard, sum(len(item.samples) for item in made) / SAMPLE_RATE, time.monotonic() - began
 
 
-def _training_shard(studio: Studio, jobs: Iterator[Job], rng: random.Random, extent: Extent) -> list[Rendered]:
+def _training_shard(
+    renderer: CorpusRenderer, jobs: Iterator[Job], rng: random.Random, extent: Extent
+) -> list[Rendered]:
     made: list[Rendered] = []
     while sum(len(item.samples) for item in made) < extent.shard_seconds * SAMPLE_RATE:
-        made += studio.render(list(itertools.islice(jobs, extent.at_once)), rng)
+        made += renderer.render(list(itertools.islice(jobs, extent.at_once)), rng)
     rng.shuffle(made)
     return made
 
