@@ -47,8 +47,8 @@ def test_the_gradient_is_that_of_the_losses_told() -> None:
     direction = torch.randn(made.shape, generator=torch.Generator().manual_seed(2))
 
     def loss(step: float) -> float:
-        verdict = judges.double().judge((made + step * direction).double(), wanted.double(), adversarial=1, features=2)
-        return float(verdict.adversarial + 2 * verdict.features)
+        losses = judges.double().judge((made + step * direction).double(), wanted.double(), adversarial=1, features=2)
+        return float(losses.adversarial + 2 * losses.features)
 
     slope = (loss(1e-5) - loss(-1e-5)) / 2e-5
     assert float((gradient * direction).sum()) == pytest.approx(slope, rel=1e-2)

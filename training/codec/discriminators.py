@@ -76,7 +76,7 @@ class SpectrumDiscriminator(Discriminator):
 
 
 @dataclass(frozen=True)
-class Verdict:
+class AdversarialLosses:
     """Losses of `Discriminators.judge`.
 
     Attributes:
@@ -100,7 +100,7 @@ class Discriminators(nn.Module):
             [*(PeriodDiscriminator(p) for p in _PERIODS), *(SpectrumDiscriminator(w) for w in _WINDOWS)]
         )
 
-    def judge(self, made: Tensor, wanted: Tensor, *, adversarial: float, features: float) -> Verdict:
+    def judge(self, made: Tensor, wanted: Tensor, *, adversarial: float, features: float) -> AdversarialLosses:
         """Judge copies `made` against originals `wanted`, both `[B, 1, n]`.
 
         `adversarial` and `features` are the weights of the codec's losses. A single forward pass yields both the
@@ -117,4 +117,4 @@ class Discriminators(nn.Module):
         fooling, matching = torch.stack(fooled).mean(), torch.stack(matched).mean()
         wish = adversarial * fooling + features * matching
         (gradient,) = torch.autograd.grad(wish, copies, retain_graph=True)
-        return Verdict(torch.stack(own).mean(), fooling.detach(), matching.detach(), gradient)
+        return AdversarialLosses(torch.stack(own).mean(), fooling.detach(), matching.detach(), gradient)

@@ -148,12 +148,12 @@ class CodecRun:
             total.backward()
         else:
             heard = min(1.0, max(0.0, self.step / recipe.discriminators_lead - 1))
-            verdict = self.trainer.discriminators.judge(
+            losses = self.trainer.discriminators.judge(
                 made, wanted, adversarial=recipe.adversarial_weight, features=recipe.feature_weight
             )
-            verdict.own.backward()
-            torch.autograd.backward([total, made], [None, heard * verdict.gradient])
-            judged = {"own": verdict.own, "adversarial": verdict.adversarial, "features": verdict.features}
+            losses.own.backward()
+            torch.autograd.backward([total, made], [None, heard * losses.gradient])
+            judged = {"own": losses.own, "adversarial": losses.adversarial, "features": losses.features}
         torch.nn.utils.clip_grad_norm_(self._trained, recipe.clip)
         self._optimiser.step()
         self._optimiser.zero_grad(set_to_none=True)
