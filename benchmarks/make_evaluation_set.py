@@ -28,7 +28,7 @@ import soundfile
 from numpy.typing import NDArray
 
 from benchmarks.evaluation_set import DOMAIN, FOLDER, INDEX
-from benchmarks.judges.sphinx import Judge
+from benchmarks.judges.sphinx import SphinxRecogniser
 from benchmarks.judges.words import words
 from engine.text.english.pronunciation import Lexicon
 from training.speech.sentences import held_out_sentences, is_held_out, template_sentences, training_sentences
@@ -104,7 +104,7 @@ def _name(speaker: Speaker, seed: str) -> str:
 
 def _sentences(lexicon: Lexicon) -> Iterator[str]:
     """Yield held-out sentences of words in the judge's dictionary endlessly, templates and quotations mixed."""
-    judge = Judge.general()
+    judge = SphinxRecogniser.general()
     held_out = held_out_sentences(lexicon, templates=_TEMPLATES)
     kinds = held_out[:_TEMPLATES], held_out[_TEMPLATES:]
     fit = ([text for text in kind if _fits(text, judge)] for kind in kinds)
@@ -113,7 +113,7 @@ def _sentences(lexicon: Lexicon) -> Iterator[str]:
         yield next(quotations if number % _FORTUNES_SHARE == 0 else patterns)
 
 
-def _fits(text: str, judge: Judge) -> bool:
+def _fits(text: str, judge: SphinxRecogniser) -> bool:
     spoken = words(text)
     return len(spoken) in _WORDS and all(judge.knows(word) for word in spoken)
 

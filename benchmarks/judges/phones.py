@@ -68,7 +68,7 @@ def phone_error_rate(errors: Iterable[PhoneErrors]) -> float:
     return total / count if count else math.nan
 
 
-def found(truth: Sequence[str], guess: Sequence[str]) -> list[bool]:
+def matched_phones(truth: Sequence[str], guess: Sequence[str]) -> list[bool]:
     """Return, for each phone of `truth`, whether it matches in one alignment with `guess` of the fewest errors."""
     table = [list(range(len(guess) + 1))]
     for i, phone in enumerate(truth, start=1):

@@ -23,8 +23,8 @@ _LEAD, _TAIL = 3000, 4000  # samples of near-silence around the utterance
 _HISS = 1e-4  # noise level that avoids the logarithm of zero in digital silence
 
 
-class Judge:
-    """A word recogniser without state between utterances. Not thread-safe."""
+class SphinxRecogniser:
+    """CMU Sphinx as a word recogniser, without state between utterances. Not thread-safe."""
 
     def __init__(self, language_model: Path, name: str) -> None:
         self.name = name
@@ -37,13 +37,13 @@ class Judge:
         )
 
     @classmethod
-    def general(cls) -> "Judge":
-        """Return a judge with the language model that comes with pocketsphinx."""
+    def general(cls) -> "SphinxRecogniser":
+        """Return a recogniser with the language model that comes with pocketsphinx."""
         return cls(Path(get_model_path("en-us")) / "en-us.lm.bin", "general")
 
     @classmethod
-    def domain(cls, sentences: Iterable[str], vocabulary: Iterable[str]) -> "Judge":
-        """Return a judge with bigrams over `sentences`, for the words of `vocabulary` that are in the dictionary."""
+    def domain(cls, sentences: Iterable[str], vocabulary: Iterable[str]) -> "SphinxRecogniser":
+        """Return a recogniser with bigrams over `sentences`, for those words of `vocabulary` in the dictionary."""
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "domain.arpa"
             write_bigram_model(path, sentences, vocabulary)

@@ -21,8 +21,8 @@ import soundfile
 
 from benchmarks import _report
 from benchmarks.evaluation_set import Clip, EvaluationSet, Speaker
-from benchmarks.judges.phones import PhoneJudge, found
-from benchmarks.judges.sphinx import Judge
+from benchmarks.judges.phones import PhoneJudge, matched_phones
+from benchmarks.judges.sphinx import SphinxRecogniser
 from benchmarks.judges.words import word_error_rate, word_errors, words
 from benchmarks.quality.takes import Run, Samples, model_parser, run_figures, sampling, take
 from engine.engine import Engine
@@ -75,10 +75,12 @@ def sentences_of(text: str) -> list[str]:
     return [sentence.strip() + "." for sentence in text.split(".") if sentence.strip()]
 
 
-def read(text: str, samples: Samples, rate: int, run: Run, judges: tuple[Judge, ...], phones: PhoneJudge) -> Reading:
+def read(
+    text: str, samples: Samples, rate: int, run: Run, judges: tuple[SphinxRecogniser, ...], phones: PhoneJudge
+) -> Reading:
     """Recognise `text` in samples [n] at `rate` Hz."""
     heard = phones.hear(samples, rate)
-    there = iter(found(phones.spelled(text), heard))
+    there = iter(matched_phones(phones.spelled(text), heard))
     shares = []
     for sentence in sentences_of(text):
         own = [next(there) for _ in phones.spelled(sentence)]
@@ -123,7 +125,7 @@ def readings(
     data: EvaluationSet, engine: Engine, count: int, options: SamplingOptions, keep: Path | None
 ) -> list[Reading]:
     """Read the long text in several voices."""
-    judges = (Judge.domain(data.domain, [*data.vocabulary(), TEXT]), Judge.general())
+    judges = (SphinxRecogniser.domain(data.domain, [*data.vocabulary(), TEXT]), SphinxRecogniser.general())
     voices, phones, done = Voices(engine), PhoneJudge(), []
     for seed, speaker in enumerate(data.spread(count)):
         samples, run = take(engine, TEXT, voices[speaker], seed, options)

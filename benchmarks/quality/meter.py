@@ -12,7 +12,7 @@ from benchmarks.evaluation_set import Clip, EvaluationSet, Speaker
 from benchmarks.judges import pitch
 from benchmarks.judges.phones import PhoneErrors, PhoneJudge, phone_error_rate
 from benchmarks.judges.similarity import SpeakerEncoder, own_is_nearest
-from benchmarks.judges.sphinx import Judge
+from benchmarks.judges.sphinx import SphinxRecogniser
 from benchmarks.judges.words import WordErrors, word_error_rate, word_errors
 
 Samples = NDArray[np.float32]
@@ -54,7 +54,7 @@ class Meter:
     """Meter of utterances in an evaluation set's voices, compared with all references. Not thread-safe."""
 
     def __init__(self, data: EvaluationSet) -> None:
-        self._judges = (Judge.domain(data.domain, data.vocabulary()), Judge.general())
+        self._judges = (SphinxRecogniser.domain(data.domain, data.vocabulary()), SphinxRecogniser.general())
         self._phones, self._encoder = PhoneJudge(), SpeakerEncoder()
         self._known = {speaker.name: self._learn(speaker.reference) for speaker in data.speakers}
 

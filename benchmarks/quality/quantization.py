@@ -194,13 +194,13 @@ def word_errors(
     data: EvaluationSet, folder: Path, all_turns: Sequence[Turn], takes: Sequence[Take], device: str
 ) -> float:
     """Measure the word error rate of takes with CMU Sphinx and the domain language model."""
-    from benchmarks.judges.sphinx import Judge
+    from benchmarks.judges.sphinx import SphinxRecogniser
     from benchmarks.judges.words import word_error_rate
     from benchmarks.judges.words import word_errors as errors_of
 
     path, config = codec_files(folder)
     decoder = load_codec_decoder(path, config, device=device)
-    judge = Judge.domain(data.domain, data.vocabulary())
+    judge = SphinxRecogniser.domain(data.domain, data.vocabulary())
 
     def heard(take: Take) -> str:
         if not len(take.codes):

@@ -5,7 +5,7 @@ import pytest
 from numpy.typing import NDArray
 
 from benchmarks.evaluation_set import FOLDER, EvaluationSet, Speaker
-from benchmarks.judges.sphinx import Judge
+from benchmarks.judges.sphinx import SphinxRecogniser
 from benchmarks.judges.words import word_error_rate, word_errors, words
 from training.speech.sentences import is_held_out
 from training.speech.speakers import HELD_OUT_TEACHER, speakers
@@ -18,8 +18,8 @@ def data() -> EvaluationSet:
 
 
 @pytest.fixture(scope="module")
-def judge(data: EvaluationSet) -> Judge:
-    return Judge.domain(data.domain, data.vocabulary())
+def judge(data: EvaluationSet) -> SphinxRecogniser:
+    return SphinxRecogniser.domain(data.domain, data.vocabulary())
 
 
 def test_there_are_voices_with_references_and_sentences(data: EvaluationSet) -> None:
@@ -72,7 +72,7 @@ def test_some_voices_are_taken_from_all_over_the_set(data: EvaluationSet) -> Non
     assert data.spread(0) == ()
 
 
-def test_the_judge_knows_every_word(data: EvaluationSet, judge: Judge) -> None:
+def test_the_judge_knows_every_word(data: EvaluationSet, judge: SphinxRecogniser) -> None:
     unknown = {
         word
         for speaker in data.speakers
@@ -83,7 +83,7 @@ def test_the_judge_knows_every_word(data: EvaluationSet, judge: Judge) -> None:
     assert unknown == set()
 
 
-def test_the_judge_hears_the_teachers_and_nothing_in_reverse(data: EvaluationSet, judge: Judge) -> None:
+def test_the_judge_hears_the_teachers_and_nothing_in_reverse(data: EvaluationSet, judge: SphinxRecogniser) -> None:
     forwards, backwards = [], []
     for speaker in data.speakers[::3]:
         clip = speaker.sentences[0]
@@ -94,14 +94,14 @@ def test_the_judge_hears_the_teachers_and_nothing_in_reverse(data: EvaluationSet
     assert word_error_rate(backwards) >= 0.8
 
 
-def test_what_was_heard_before_does_not_matter(data: EvaluationSet, judge: Judge) -> None:
+def test_what_was_heard_before_does_not_matter(data: EvaluationSet, judge: SphinxRecogniser) -> None:
     one, other = (_first(speaker) for speaker in data.speakers[:2])
     before = judge.hear(*one)
     judge.hear(*other)
     assert judge.hear(*one) == before != ""
 
 
-def test_silence_says_nothing(data: EvaluationSet, judge: Judge) -> None:
+def test_silence_says_nothing(data: EvaluationSet, judge: SphinxRecogniser) -> None:
     samples, rate = _first(data.speakers[0])
     assert judge.hear(samples[:0], rate) == ""
     assert len(words(judge.hear(samples * 0, rate))) <= 1

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.evaluation_set import EvaluationSet
-from benchmarks.judges.phones import PhoneErrors, PhoneJudge, found, phone_error_rate
+from benchmarks.judges.phones import PhoneErrors, PhoneJudge, matched_phones, phone_error_rate
 from training.recogniser.edits import edits
 
 some_phones = st.lists(st.sampled_from(["aa", "b", "k", "s"]), max_size=9)
@@ -51,13 +51,13 @@ def test_loudness_does_not_matter(judge: PhoneJudge) -> None:
 
 @given(some_phones, some_phones)
 def test_what_is_found_and_the_errors_agree(truth: list[str], guess: list[str]) -> None:
-    there, errors = found(truth, guess), edits(truth, guess)
+    there, errors = matched_phones(truth, guess), edits(truth, guess)
     assert len(there) == len(truth)
     assert max(len(truth), len(guess)) - errors <= sum(there) <= (len(truth) + len(guess) - errors) / 2
-    assert all(found(truth, truth))
+    assert all(matched_phones(truth, truth))
 
 
 def test_a_missing_stretch_is_not_found() -> None:
     truth = "dh ax k ae t s ih t s".split()
-    assert found(truth, truth[:2] + truth[5:]) == [True] * 2 + [False] * 3 + [True] * 4
-    assert found(truth, []) == [False] * 9
+    assert matched_phones(truth, truth[:2] + truth[5:]) == [True] * 2 + [False] * 3 + [True] * 4
+    assert matched_phones(truth, []) == [False] * 9
