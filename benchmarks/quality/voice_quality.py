@@ -27,9 +27,9 @@ from benchmarks.evaluation_set import EvaluationSet
 from benchmarks.judges.whisper import Whisper
 from benchmarks.quality import utterances
 from benchmarks.quality.balanced_sentences import PER_VOICE
+from benchmarks.quality.intelligibility import by_group, listen
 from benchmarks.quality.meter import Measured, Meter, summary
 from benchmarks.quality.takes import Run, model_parser, run_figures, sampling
-from benchmarks.quality.understood import by_group, listen
 from benchmarks.quality.utterances import Utterance
 from engine.engine import Engine
 from engine.models.sampling import SamplingOptions
@@ -112,12 +112,14 @@ def main() -> None:
     subject = Subject(options)
     model = Path(options.model).name  # only the name of a folder, because results are published
     about = {"model": model, "sampling": subject.sampling and asdict(subject.sampling)}
-    understood = _understood(subject, everyone, model, options)
+    intelligibility = _intelligibility(subject, everyone, model, options)
     in_domain = _in_domain(subject, everyone, model, options)
-    _report.save(options.name, about | understood | in_domain)
+    _report.save(options.name, about | intelligibility | in_domain)
 
 
-def _understood(subject: Subject, everyone: EvaluationSet, model: str, options: argparse.Namespace) -> dict[str, Any]:
+def _intelligibility(
+    subject: Subject, everyone: EvaluationSet, model: str, options: argparse.Namespace
+) -> dict[str, Any]:
     """Measure Whisper's word errors on balanced sentences."""
     from benchmarks.quality import balanced_voices  # needs pyworld, which is built from source
 

@@ -1,4 +1,4 @@
-"""What the foreign judge hears, and how its word errors are counted."""
+"""The words that Whisper recognises, and how its errors are counted."""
 
 import numpy as np
 import pytest
@@ -6,7 +6,7 @@ import pytest
 from benchmarks.evaluation_set import EvaluationSet
 from benchmarks.judges.whisper import Whisper
 from benchmarks.judges.words import WordErrors
-from benchmarks.quality.understood import Heard, by_group, listen
+from benchmarks.quality.intelligibility import Heard, by_group, listen
 from benchmarks.quality.utterances import teachers
 
 pytest.importorskip("faster_whisper", reason="faster-whisper (requirements-lab.txt) is the judge of words")
