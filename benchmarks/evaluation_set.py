@@ -35,14 +35,14 @@ class Clip:
 class Speaker:
     """A held-out voice: its reference clip, and held-out sentences spoken in it.
 
-    `stranger`: the teacher is held out too, so no warp of it was in training.
+    `teacher_held_out`: no warp of the teacher was in training.
     """
 
     name: str
     teacher: str
     reference: Clip
     sentences: tuple[Clip, ...]
-    stranger: bool = False
+    teacher_held_out: bool = False
 
 
 @dataclass(frozen=True)
@@ -76,12 +76,12 @@ def _speaker(folder: Path, entry: dict[str, object]) -> Speaker:
         case {
             "name": str(name),
             "teacher": str(teacher),
-            "held_out_teacher": bool(stranger),
+            "held_out_teacher": bool(teacher_held_out),
             "reference": reference,
             "sentences": [*sentences],
         }:
             clips = tuple(_clip(folder, clip) for clip in sentences)
-            return Speaker(name, teacher, _clip(folder, reference), clips, stranger)
+            return Speaker(name, teacher, _clip(folder, reference), clips, teacher_held_out)
     raise ValueError(f"{folder / INDEX} has an entry that is no speaker: {entry!r}")
 
 

@@ -86,9 +86,9 @@ class Voice:
 def voices() -> list[Voice]:
     """Return all voices of the set. Names of the other seed's speakers have an `e` before their number."""
     ours, others = _held_out(speakers()), _held_out(speakers(_OTHER_SEED))
-    strangers = [speaker for speaker in ours if speaker.voice == HELD_OUT_TEACHER]
-    plain, *warped = sorted(strangers, key=lambda speaker: speaker.id)
-    chosen = [speaker for speaker in ours if speaker not in strangers]
+    with_held_out_teacher = [speaker for speaker in ours if speaker.voice == HELD_OUT_TEACHER]
+    plain, *warped = sorted(with_held_out_teacher, key=lambda speaker: speaker.id)
+    chosen = [speaker for speaker in ours if speaker not in with_held_out_teacher]
     fresh = [speaker for speaker in others if speaker.voice != HELD_OUT_TEACHER]
     found = [Voice(_name(each, ""), each.id, each) for each in (*chosen, plain, *warped[::3])]
     return found + [Voice(_name(each, "e"), 1000 + each.id, each) for each in fresh]

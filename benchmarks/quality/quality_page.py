@@ -43,11 +43,11 @@ class Take:
 
 @dataclass(frozen=True)
 class Example:
-    """One sentence in one voice, spoken by all systems. unheard: the teacher is held out as well."""
+    """One sentence in one voice, spoken by all systems. teacher_held_out: see `Speaker`."""
 
     said: str
     teacher: str
-    unheard: bool
+    teacher_held_out: bool
     takes: tuple[Take, ...]
 
 
@@ -94,7 +94,7 @@ def _examples(kept: Path, data: EvaluationSet, utterances: Mapping[str, Any], fo
             heard = next(each["heard"]["domain"] for each in utterances[part][0] if each["voice"] == speaker.name)
             source = _kept(kept, part, speaker)
             takes.append(_take(_TITLES[part], source, folder, f"Heard: “{heard}”", speaker))
-        yield Example(clip.text, speaker.teacher, speaker.stranger, tuple(takes))
+        yield Example(clip.text, speaker.teacher, speaker.teacher_held_out, tuple(takes))
 
 
 def _kept(folder: Path, part: str, speaker: Speaker) -> Path:

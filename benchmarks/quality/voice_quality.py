@@ -144,9 +144,9 @@ def _in_domain(subject: Subject, everyone: EvaluationSet, model: str, options: a
     title = f"{model}: {count} held-out sentences in {len(data.speakers)} held-out voices"
     parts = {part: figures(*each) for part, each in found.items()}
     _show(f"{title}, nearest of {len(everyone.speakers)} (95 % intervals over voices)", parts)
-    strangers = {speaker.name for speaker in data.speakers if speaker.stranger}
-    alone = {part: figures(*_of(strangers, *each)) for part, each in found.items()} if strangers else {}
-    _show(f"{model}: of these voices, those whose teacher was held out as well ({len(strangers)})", alone)
+    held_out = {speaker.name for speaker in data.speakers if speaker.teacher_held_out}
+    alone = {part: figures(*_of(held_out, *each)) for part, each in found.items()} if held_out else {}
+    _show(f"{model}: of these voices, those whose teacher was held out as well ({len(held_out)})", alone)
     details = {part: ([asdict(each) for each in measured], [asdict(run) for run in runs])
                for part, (measured, runs) in found.items()}  # fmt: skip
     return {"figures": parts, "held_out_teacher": alone, "utterances": details}
