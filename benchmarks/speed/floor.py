@@ -25,18 +25,18 @@ from benchmarks._report import Cell
 from benchmarks.memory.sizes import Sizes, bundled, frame_bytes, half_billion, random_dual_ar, s2_pro
 from benchmarks.speed._shared import Table, keep, parser
 from benchmarks.speed.bandwidth import copy_bandwidth, read_bandwidth
-from benchmarks.speed.ways import (
+from benchmarks.speed.runner_modes import (
     PROMPT,
     WARM_UP,
     Bench,
-    Way,
+    RunnerMode,
     build,
     frames_per_second,
     fuse_model,
     has_compiler,
     new_runner,
     record,
-    ways,
+    runner_modes,
 )
 from engine.engine import CPU_SLOTS, GPU_SLOTS, choose_device
 from engine.errors import RepriseError
@@ -47,28 +47,28 @@ GPU_FRAMES, CPU_FRAMES, LARGE_FRAMES = 200, 100, 10
 LARGE = 100_000_000  # parameters; larger models run fewer frames on a CPU
 
 
-def compare(bench: Bench, chosen: list[Way]) -> list[dict[str, Any]]:
+def compare(bench: Bench, chosen: list[RunnerMode]) -> list[dict[str, Any]]:
     """Return the figures of each mode, or the reason why there are none."""
     found: list[dict[str, Any]] = []
-    for way in chosen:
-        figures = _or_why_not(partial(measure, bench, way))
+    for mode in chosen:
+        figures = _or_why_not(partial(measure, bench, mode))
         eager = found[0] if found else figures
         if "frames_per_second" in figures and "frames_per_second" in eager:
             figures["to_eager"] = figures["frames_per_second"] / eager["frames_per_second"]
-        found.append({"way": way.name, "precision": way.precision, **figures})
+        found.append({"mode": mode.name, "precision": mode.precision, **figures})
         _let_go(bench.device)
     return found
 
 
-def measure(bench: Bench, way: Way) -> dict[str, Any]:
+def measure(bench: Bench, mode: RunnerMode) -> dict[str, Any]:
     """Measure one mode. Raises RepriseError or RuntimeError if it is not available."""
-    if way.compiled and not has_compiler():
+    if mode.compiled and not has_compiler():
         raise RuntimeError("no C compiler was found (CC, cc, gcc or clang)")
-    model = build(bench, way.precision)
-    if way.fused and (why := fuse_model(model, bench.sizes)):
+    model = build(bench, mode.precision)
+    if mode.fused and (why := fuse_model(model, bench.sizes)):
         raise RuntimeError(why)
-    runner = new_runner(bench, model, way.mode, slots=1)
-    if way.compiled:
+    runner = new_runner(bench, model, mode.graphs, slots=1)
+    if mode.compiled:
         compile_blocks(model.slow)
         compile_blocks(model.fast)
     ready = record(runner)
@@ -122,7 +122,7 @@ def _let_go(device: torch.device) -> None:
 
 def bandwidths(device: torch.device, size: int | None = None) -> dict[str, float]:
     """Measure bytes per second of a copy, and of products in the dtypes of the compared precisions."""
-    dtypes = {activation_dtype(way.precision, device) for way in ways(device, s2_pro().architecture)}
+    dtypes = {activation_dtype(mode.precision, device) for mode in runner_modes(device, s2_pro().architecture)}
     products = {f"product in {str(dtype).removeprefix('torch.')}": dtype for dtype in sorted(dtypes, key=str)}
     found = {name: read_bandwidth(device, dtype, size=size) for name, dtype in products.items()}
     return {"copy": copy_bandwidth(device, size=size), **found}
@@ -141,11 +141,11 @@ def run(device: torch.device, sizes: list[Sizes], moved: dict[str, float], frame
         few = LARGE_FRAMES if parameters > LARGE else CPU_FRAMES
         count = frames or (GPU_FRAMES if device.type == "cuda" else few)
         bench = Bench(device, each, count, runs, moved)
-        compared = compare(bench, ways(device, each.architecture))
+        compared = compare(bench, runner_modes(device, each.architecture))
         found["sizes"][each.name] = {
             "parameters": parameters,
             "frames": count,
-            "ways": compared,
+            "modes": compared,
             "recording": _or_why_not(partial(recording, bench)),
         }
     return found
@@ -168,32 +168,32 @@ def table(found: Mapping[str, Any]) -> Table:
     """Return the table that is printed and published."""
     moved = ", ".join(f"{name} {rate / 1e9:.4g} GB/s" for name, rate in found["bandwidth"].items())
     title = f"Frames of one listener against the memory's floor, on {found['device']}: {moved}"
-    rows = [_row(name, way) for name, of in found["sizes"].items() for way in of["ways"] if "skipped" not in way]
+    rows = [_row(name, mode) for name, of in found["sizes"].items() for mode in of["modes"] if "skipped" not in mode]
     return Table(title, COLUMNS, rows, list(_notes(found["sizes"])))
 
 
-def _row(name: str, way: Mapping[str, Any]) -> list[Cell]:
+def _row(name: str, mode: Mapping[str, Any]) -> list[Cell]:
     return [
-        f"{name}, {way['way']}",
-        way["precision"],
-        f"{way['frame_bytes'] / 1e9:.3f}",
-        f"{way['floor_frames_per_second']:.1f}",
-        f"{way['frames_per_second']:.1f}",
-        f"{way['share_of_floor']:.0%}",
-        f"{way['real_time_factor']:.3f}",
-        f"× {way['to_eager']:.2f}" if "to_eager" in way else None,
-        f"{way['ready_s']:.1f} s",
+        f"{name}, {mode['mode']}",
+        mode["precision"],
+        f"{mode['frame_bytes'] / 1e9:.3f}",
+        f"{mode['floor_frames_per_second']:.1f}",
+        f"{mode['frames_per_second']:.1f}",
+        f"{mode['share_of_floor']:.0%}",
+        f"{mode['real_time_factor']:.3f}",
+        f"× {mode['to_eager']:.2f}" if "to_eager" in mode else None,
+        f"{mode['ready_s']:.1f} s",
     ]
 
 
 def _notes(sizes: Mapping[str, Any]) -> Iterator[str]:
     for name, of in sizes.items():
-        for way in of["ways"]:
-            label = f"{name}, {way['way']}, {way['precision']}"
-            if "skipped" in way:
-                yield f"Not measured: {label}: {way['skipped']}"
-            elif way["graphs"].startswith("off:"):
-                yield f"Not recorded: {label}: {way['graphs']}"
+        for mode in of["modes"]:
+            label = f"{name}, {mode['mode']}, {mode['precision']}"
+            if "skipped" in mode:
+                yield f"Not measured: {label}: {mode['skipped']}"
+            elif mode["graphs"].startswith("off:"):
+                yield f"Not recorded: {label}: {mode['graphs']}"
         last = of["recording"]
         if "skipped" in last:
             yield f"Not measured: {name}, recording for all listeners: {last['skipped']}"

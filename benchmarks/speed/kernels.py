@@ -165,7 +165,7 @@ def count(
 def run(positions: int) -> dict[str, Any]:
     """Count all variants of a frame."""
     merged, fused = {"merged": True, "fused": False}, {"merged": True, "fused": True}
-    ways: dict[str, dict[str, Any]] = {
+    variants: dict[str, dict[str, Any]] = {
         "bf16, plain, w1 and w3 apart": {"merged": False, "fused": False},
         "bf16, plain": merged,
         "bf16, fused blocks": fused,
@@ -174,15 +174,15 @@ def run(positions: int) -> dict[str, Any]:
         "int8, fused blocks and draws": {**fused, "sampling": True, "precision": "int8"},
     }
     found = {}
-    for name, way in ways.items():
-        counted = count(positions, **way)
+    for name, variant in variants.items():
+        counted = count(positions, **variant)
         found[name] = {"kernels": counted.kernels, "bytes": counted.moved, "by_name": counted.by_name}
-    return {"device": "meta", "positions": positions, "ways": found}
+    return {"device": "meta", "positions": positions, "variants": found}
 
 
 def table(found: dict[str, Any]) -> Table:
     """Return the table that is printed and published."""
-    rows = [[name, f"{way['kernels']:,}", f"{way['bytes'] / 1e9:.3f}"] for name, way in found["ways"].items()]
+    rows = [[name, f"{of['kernels']:,}", f"{of['bytes'] / 1e9:.3f}"] for name, of in found["variants"].items()]
     title = f"A frame of S2-Pro behind {found['positions']} positions, counted on meta tensors"
     return Table(title, ["", "kernels", "GB moved"], rows, ["No GPU has run these kernels yet."])
 

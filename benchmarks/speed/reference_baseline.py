@@ -236,12 +236,12 @@ def ratios(baseline: dict[str, float], engine: dict[str, float]) -> dict[str, fl
     }
 
 
-def in_turn(count: int, *ways: Callable[[int], Figures]) -> list[list[Figures]]:
+def in_turn(count: int, *programs: Callable[[int], Figures]) -> list[list[Figures]]:
     """Alternate runs of the implementations with seeds 1 to `count`, so that load on the machine affects all."""
-    found: list[list[Figures]] = [[] for _ in ways]
+    found: list[list[Figures]] = [[] for _ in programs]
     for seed in range(1, count + 1):
-        for runs, way in zip(found, ways, strict=True):
-            runs.append(way(seed))
+        for runs, program in zip(found, programs, strict=True):
+            runs.append(program(seed))
     return found
 
 
@@ -277,10 +277,10 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
 
     found: dict[str, Any] = {"threads": threads, "texts": {}}
     for name, text in TEXTS.items():
-        ways = [partial(way, text) for way in (plainly, engaged)]
-        for way in ways:
-            way(0)  # warm-up
-        plain, ours = map(medians, in_turn(options.runs, *ways))
+        programs = [partial(program, text) for program in (plainly, engaged)]
+        for program in programs:
+            program(0)  # warm-up
+        plain, ours = map(medians, in_turn(options.runs, *programs))
         found["texts"][name] = {"baseline": plain, "engine": ours, "ratios": ratios(plain, ours)}
     found["listeners"] = many(partial(plainly, text), partial(engaged, text))
     engine.close()

@@ -14,7 +14,7 @@ A_LAYER, SLOW, FAST, FAST_PASSES = 9, 36, 4, 8
 
 def test_kernels_of_a_frame() -> None:
     found = run(512)
-    before, merged, blocks, fused, narrow, narrow_fused = found["ways"].values()
+    before, merged, blocks, fused, narrow, narrow_fused = found["variants"].values()
     assert before["kernels"] > merged["kernels"] > blocks["kernels"] > fused["kernels"]
     assert narrow["kernels"] > merged["kernels"]  # weights are widened by kernels of their own
     assert narrow_fused["kernels"] < narrow["kernels"] / 2
@@ -33,7 +33,7 @@ def test_kernels_of_a_frame() -> None:
     sizes = s2_pro()
     stacks = random_dual_ar(sizes.dual_ar, torch.bfloat16, "meta", seed=0)
     least = frame_bytes(*stacks, sizes.residual_size, 512).total
-    assert all(least < way["bytes"] < 1.05 * least for way in (before, merged, blocks, fused))
+    assert all(least < variant["bytes"] < 1.05 * least for variant in (before, merged, blocks, fused))
     assert narrow_fused["bytes"] < 0.65 * fused["bytes"]
     assert narrow["bytes"] > 2 * fused["bytes"]
     assert f"{fused['kernels']:,}" in table(found).markdown()

@@ -14,8 +14,8 @@ from benchmarks.evaluation_set import EvaluationSet
 from benchmarks.memory import usage as memory
 from benchmarks.memory.sizes import Sizes
 from benchmarks.speed import _shared, first_audio, floor, page_weight, throughput
+from benchmarks.speed.runner_modes import Bench, RunnerMode, build, new_runner, record, runner_modes
 from benchmarks.speed.throughput import Take
-from benchmarks.speed.ways import Bench, Way, build, new_runner, record, ways
 from engine.audio import decode_audio
 from engine.families.s2.codec import codec_files
 from engine.families.s2.dual_ar import read_config
@@ -63,17 +63,19 @@ def kept(name: str, found: dict[str, Any]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("device", DEVICES)
-def test_every_way_is_measured_against_its_own_floor(device: str) -> None:
+def test_every_mode_is_measured_against_its_own_floor(device: str) -> None:
     found = floor.run(torch.device(device), [SIZES], {"copy": 1e9, "product": 2e9}, frames=4, runs=1)
     of = kept("floor", found)["sizes"]["miniature"]
-    assert [way["way"] for way in of["ways"]] == [way.name for way in ways(torch.device(device), SIZES.architecture)]
-    measured = [way for way in of["ways"] if "skipped" not in way]
+    assert [mode["mode"] for mode in of["modes"]] == [
+        mode.name for mode in runner_modes(torch.device(device), SIZES.architecture)
+    ]
+    measured = [mode for mode in of["modes"] if "skipped" not in mode]
     assert measured[0]["to_eager"] == 1
-    for way in measured:
-        assert way["floor_frames_per_second"] == pytest.approx(2e9 / way["frame_bytes"])
-        assert way["share_of_floor"] == pytest.approx(way["frames_per_second"] / way["floor_frames_per_second"])
-        assert way["real_time_factor"] == pytest.approx(SIZES.codec.frame_rate / way["frames_per_second"])
-        assert way["to_eager"] == pytest.approx(way["frames_per_second"] / measured[0]["frames_per_second"])
+    for mode in measured:
+        assert mode["floor_frames_per_second"] == pytest.approx(2e9 / mode["frame_bytes"])
+        assert mode["share_of_floor"] == pytest.approx(mode["frames_per_second"] / mode["floor_frames_per_second"])
+        assert mode["real_time_factor"] == pytest.approx(SIZES.codec.frame_rate / mode["frames_per_second"])
+        assert mode["to_eager"] == pytest.approx(mode["frames_per_second"] / measured[0]["frames_per_second"])
     assert of["recording"]["slots"] >= 1
     assert of["parameters"] == sum(weight.numel() for weight in _weights("fp32"))
     table = floor.table(found)
@@ -88,20 +90,24 @@ def _weights(precision: Any) -> Iterator[torch.Tensor]:
 
 def test_smaller_weights_have_a_higher_floor() -> None:
     bench = Bench(CPU, SIZES, frames=2, runs=1, bandwidths={"copy": 1e9})
-    wide, narrow = floor.compare(bench, [Way("eager", "fp32"), Way("eager", "bf16")])
+    wide, narrow = floor.compare(bench, [RunnerMode("eager", "fp32"), RunnerMode("eager", "bf16")])
     assert narrow["weights_bytes"] < wide["weights_bytes"]
     assert narrow["floor_frames_per_second"] == pytest.approx(2 * wide["floor_frames_per_second"])
 
 
-def test_a_way_that_cannot_be_had_is_told_and_the_others_are_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_mode_that_is_not_available_is_reported_and_the_others_are_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(floor, "has_compiler", lambda: False)
     bench = Bench(CPU, SIZES, frames=2, runs=1, bandwidths={"copy": 1e9})
-    chosen = [Way("graph", "fp8", "fast"), Way("compiled", "fp32", compiled=True), Way("eager", "fp32")]
+    chosen = [
+        RunnerMode("graph", "fp8", "fast"),
+        RunnerMode("compiled", "fp32", compiled=True),
+        RunnerMode("eager", "fp32"),
+    ]
     no_fp8, no_compiler, eager = floor.compare(bench, chosen)
     assert "Hopper" in no_fp8["skipped"]
     assert "compiler" in no_compiler["skipped"]
     assert eager["frames_per_second"] > 0
-    of = {"ways": [no_fp8, no_compiler, eager], "recording": {"skipped": "no room"}}
+    of = {"modes": [no_fp8, no_compiler, eager], "recording": {"skipped": "no room"}}
     found = {"device": "cpu", "threads": 1, "bandwidth": {"copy": 1e9}, "sizes": {"miniature": of}}
     table = floor.table(found)
     assert len(table.rows) == 1

@@ -31,12 +31,12 @@ WARM_UP = 3
 
 
 @dataclass(frozen=True)
-class Way:
+class RunnerMode:
     """One mode of the model runner."""
 
     name: str
     precision: Precision
-    mode: GraphMode = "off"
+    graphs: GraphMode = "off"
     compiled: bool = False
     fused: bool = False
 
@@ -54,27 +54,27 @@ class Bench:
     positions: int = POSITIONS
 
 
-def ways(device: torch.device, architecture: Architecture) -> list[Way]:
+def runner_modes(device: torch.device, architecture: Architecture) -> list[RunnerMode]:
     """Return the modes to compare on a device. The first one is the baseline."""
     usual = choose_precision(device, architecture)
     others: tuple[Precision, ...] = ("fp32", "bf16", "int8")
     if device.type != "cuda":
         return [
-            Way("eager", usual),
-            Way("Fast AR recorded", usual, "fast"),
-            Way("frame recorded", usual, "frame"),
-            *(Way("frame recorded", other, "frame") for other in others if other != usual),
+            RunnerMode("eager", usual),
+            RunnerMode("Fast AR recorded", usual, "fast"),
+            RunnerMode("frame recorded", usual, "frame"),
+            *(RunnerMode("frame recorded", other, "frame") for other in others if other != usual),
         ]
     smaller: tuple[Precision, ...] = ("int8", "int4", "fp8")
     return [
-        Way("eager", usual),
-        Way("Fast-AR graph", usual, "fast"),
-        Way("frame graph", usual, "frame"),
-        Way("frame graph, fused", usual, "frame", fused=True),
-        Way("frame graph, compiled", usual, "frame", compiled=True),
-        *(Way("frame graph", precision, "frame") for precision in smaller),
-        *(Way("frame graph, fused", precision, "frame", fused=True) for precision in smaller),
-        *(Way("frame graph, compiled", precision, "frame", compiled=True) for precision in smaller),
+        RunnerMode("eager", usual),
+        RunnerMode("Fast-AR graph", usual, "fast"),
+        RunnerMode("frame graph", usual, "frame"),
+        RunnerMode("frame graph, fused", usual, "frame", fused=True),
+        RunnerMode("frame graph, compiled", usual, "frame", compiled=True),
+        *(RunnerMode("frame graph", precision, "frame") for precision in smaller),
+        *(RunnerMode("frame graph, fused", precision, "frame", fused=True) for precision in smaller),
+        *(RunnerMode("frame graph, compiled", precision, "frame", compiled=True) for precision in smaller),
     ]
 
 
