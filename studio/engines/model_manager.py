@@ -254,6 +254,7 @@ class ModelManager:
         with self._changed:
             engine, self._engine = self._engine, None
             self._closed, self._asleep = True, False
+            self._changed.notify_all()
         if engine is not None:
             engine.close()
 
@@ -306,11 +307,9 @@ class ModelManager:
             return
         with self._changed:
             self._waking, self._wake_done, self._last_use = None, 0.0, self._clock()
-            if not self._closed:
-                self._engine = self._last = engine
-                self._asleep = False
+            used = self._use(engine)
             self._changed.notify_all()
-        if self._closed:
+        if not used:
             engine.close()
         waking.set_result(None)
 
@@ -337,12 +336,15 @@ class ModelManager:
         Waits for running speech to end. If the model cannot be loaded, the previous one is loaded again.
 
         Raises InvalidOption for a model that the host does not allow; ModelChanging while another is being loaded, or
-        when speech does not end in time; ReleaseError and whatever else `Engine.load` raises.
+        when speech does not end in time; EngineClosed when the manager is closed; ReleaseError and whatever else
+        `Engine.load` raises.
         """
         catalog = self._catalog
         if catalog is None or model not in catalog.notices:
             raise InvalidOption("engine.model_unknown", model=model)
         with self._changed:
+            if self._closed:
+                raise EngineClosed()
             if self._loading or self._waking:
                 raise ModelChanging("engine.model_loading")
             if self._engine is not None and self.name == model:
@@ -351,8 +353,14 @@ class ModelManager:
         try:
             catalog.fetch(model, self._report)
             before = self._close_engine(model)
-            self._engine = self._load(catalog, model, before)
-            self._last, self._model = self._engine, model
+            engine = self._load(catalog, model, before)
+            with self._changed:
+                used = self._use(engine)
+                if used:
+                    self._model = model
+            if not used:
+                engine.close()
+                raise EngineClosed()
             self.speed.reset()
         finally:
             with self._changed:
@@ -368,8 +376,12 @@ class ModelManager:
         """Close the engine once it is unused, refusing new callers meanwhile. Returns its name."""
         with self._changed:
             self._loading, self._closing = ModelLoading(model, waits=bool(self._users)), True
-            if not self._changed.wait_for(lambda: not (self._users or self._waking or self._unloading), self._patience):
+            if not self._changed.wait_for(
+                lambda: self._closed or not (self._users or self._waking or self._unloading), self._patience
+            ):
                 raise ModelChanging("engine.takes_running")
+            if self._closed:
+                raise EngineClosed()
             self._loading = ModelLoading(model)
             self._remember_engine()
             engine, self._engine = self._engine, None
@@ -383,16 +395,31 @@ class ModelManager:
         self._last = _EngineInfo(**{name: getattr(shown, name) for name in _EngineInfo.__dataclass_fields__})
 
     def _load(self, catalog: ModelCatalog, model: str, before: str) -> SpeechEngine:
+        """Load a model; if that fails, load the previous one again and raise the error."""
         try:
             return catalog.load(model, self._report)
         except Exception:
-            log.warning("the model %s could not be loaded; %s is loaded again", model, before)
-            try:
-                self._engine = catalog.load(before, self._report)
-                self._last = self._engine
-            except RepriseError as error:
-                log.error("the model %s cannot be loaded any more: %s", before, error)
+            if not self._closed:
+                self._load_again(catalog, model, before)
             raise
+
+    def _load_again(self, catalog: ModelCatalog, model: str, before: str) -> None:
+        log.warning("the model %s could not be loaded; %s is loaded again", model, before)
+        try:
+            engine = catalog.load(before, self._report)
+        except RepriseError as error:
+            log.error("the model %s cannot be loaded any more: %s", before, error)
+            return
+        if not self._use(engine):
+            engine.close()
+
+    def _use(self, engine: SpeechEngine) -> bool:
+        """Make a loaded engine the current one unless the manager was closed meanwhile; return whether it is in use."""
+        with self._changed:
+            if not self._closed:
+                self._engine = self._last = engine
+                self._asleep = False
+            return not self._closed
 
     @property
     def _shown(self) -> SpeechEngine | _EngineInfo:

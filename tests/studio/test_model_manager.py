@@ -12,6 +12,7 @@ from engine.errors import DoesNotFit, EngineBusy, EngineClosed, InvalidOption, R
 from engine.sentences import Sentence
 from studio.engines.model_manager import ModelCatalog, ModelLoading, ModelManager
 from tests.support.fake_engine import FakeEngine, Script, voice
+from tests.support.waiting import until
 
 NOTICES = {"small": Sentence("Free for all."), "large": Sentence("For research only.")}
 
@@ -216,3 +217,46 @@ def test_closing_closes_the_engine_of_the_moment(engines: ModelManager) -> None:
     engines.close()
     engines.close()
     assert closed == [True]
+
+
+@pytest.mark.parametrize("broken", [set(), {"large"}], ids=["loaded", "previous one loaded again"])
+def test_an_engine_loaded_after_closing_is_closed(engines: ModelManager, garage: Garage, broken: set[str]) -> None:
+    closed: list[str] = []
+    load = garage.load
+
+    def noted(model: str, report: Callable[[str, float], None]) -> FakeEngine:
+        engine = load(model, report)
+        if garage.loaded[-1] not in broken and len(garage.loaded) == len(broken) + 1:
+            engines.close()
+        engine.close = lambda: closed.append(model)  # type: ignore[method-assign]
+        return engine
+
+    garage.broken = broken
+    engines._catalog = ModelCatalog(NOTICES, garage.fetch, noted)  # type: ignore[arg-type]
+    with pytest.raises(DoesNotFit if broken else EngineClosed):
+        engines.switch("large")
+    assert closed == [garage.loaded[-1]]
+    assert engines._engine is None
+    with pytest.raises(EngineClosed):
+        engines.switch("large")
+    assert len(garage.loaded) == len(broken) + 1, "nothing is loaded any more"
+
+
+def test_closing_ends_the_wait_of_a_switch(engines: ModelManager, garage: Garage) -> None:
+    engines._patience = 60
+    speech = engines.speak("A long text. " * 5)
+    next(speech)
+    errors: list[Exception] = []
+
+    def switch() -> None:
+        try:
+            engines.switch("large")
+        except EngineClosed as error:
+            errors.append(error)
+
+    switching = threading.Thread(target=switch)
+    switching.start()
+    until(lambda: engines.loading == ModelLoading("large", waits=True))
+    engines.close()
+    switching.join(30)
+    assert (len(errors), garage.loaded) == (1, [])
