@@ -87,7 +87,8 @@ class ProofRunner:
         with self._lock:
             self._failures.pop((owner, script_id), None)
             run = self._runs.get((owner, script_id))
-            begins = run is None and bool(cards)
+            is_new = run is None
+            begins = is_new and bool(cards)
             if run is None:
                 run = _Run(owner, script_id)
             if begins:
@@ -98,7 +99,7 @@ class ProofRunner:
         if begins:
             work = copy_context().run  # as in studio/script/runner.py
             threading.Thread(target=work, args=(self._work, run), name="proof", daemon=True).start()
-        elif not cards and on_end and (owner, script_id) not in self._runs:
+        elif is_new and on_end:
             on_end()
         return len(cards)
 

@@ -130,14 +130,24 @@ class ScriptRunner:
 
     def _work(self, run: _Run) -> None:
         try:
-            while True:
-                with self._slots.slot(run.owner):
-                    card = self._next(run)
-                    if card is None:
-                        return
-                    self._speak(run, card)
+            while self._speak_next(run):
+                pass
         except Exception as error:
             self._give_up(run, error)
+        with self._lock:
+            callbacks: list[Callable[[], None]] = []
+            if not run.workers:
+                callbacks, run.on_end = run.on_end, callbacks
+        for on_end in callbacks:  # without the lock, since they may call the runner
+            on_end()
+
+    def _speak_next(self, run: _Run) -> bool:
+        """Speak the next card in a slot; return False if there is none."""
+        with self._slots.slot(run.owner):
+            card = self._next(run)
+            if card is not None:
+                self._speak(run, card)
+        return card is not None
 
     def _next(self, run: _Run) -> CardRecord | None:
         """Return the first queued card that no worker speaks yet; without one the worker leaves the run."""
@@ -154,14 +164,11 @@ class ScriptRunner:
         return next((card for card in cards if card.id not in run.speeches), None)
 
     def _leave(self, run: _Run) -> None:
+        """Count a worker out; the caller holds the lock."""
         run.workers -= 1
         key = (run.owner, run.script_id)
-        if run.workers:
-            return
-        if self._runs.get(key) is run:
+        if not run.workers and self._runs.get(key) is run:
             del self._runs[key]
-        for on_end in run.on_end:
-            on_end()
 
     def _give_up(self, run: _Run, error: Exception) -> None:
         """End a run because the engine, the database or the script is gone; queued cards stay queued."""

@@ -160,3 +160,39 @@ def test_a_hearing_belongs_to_a_take_of_its_card(studio: Studio) -> None:
     studio.storage.hearings.keep(studio.cards[1], studio.takes[1], hearing, owner=OWNER)
     studio.storage.history.delete(studio.takes[1], owner=OWNER)
     assert studio.storage.hearings.of_script(studio.id, owner=OWNER) == {}, "it goes with its take"
+
+
+def test_a_run_that_ends_during_start_calls_back_once(studio: Studio) -> None:
+    """The run ends when `start` releases the lock, before it returns."""
+    gate, ended = threading.Event(), threading.Event()
+    called: list[str] = []
+
+    class Lock:
+        def __init__(self) -> None:
+            self.lock = threading.Lock()
+
+        def __enter__(self) -> None:
+            self.lock.acquire()
+
+        def __exit__(self, *_: object) -> None:
+            self.lock.release()
+            if threading.current_thread() is threading.main_thread() and not gate.is_set():
+                gate.set()
+                ended.wait(30)
+
+    def hear(_sound: bytes) -> str:
+        gate.wait(30)
+        return TEXTS[0]
+
+    def note(name: str) -> None:
+        called.append(name)
+        if name == "second":
+            ended.set()
+
+    studio.recogniser.words = hear
+    studio.proofs.start(OWNER, studio.id, [studio.cards[0]], on_end=lambda: note("first"))
+    studio.proofs._lock = Lock()  # type: ignore[assignment]
+    assert studio.proofs.start(OWNER, studio.id, [], on_end=lambda: note("second")) == 0
+    assert called == ["first", "second"]
+    studio.proofs.start(OWNER, studio.id, [], on_end=lambda: note("third"))
+    assert called == ["first", "second", "third"], "without a run it is called at once"

@@ -357,3 +357,16 @@ def test_whoever_admitted_a_script_is_told_once_that_it_is_over(
     until(lambda: len(actor.said) > len(TEXTS))
     runner.stop(OWNER, script)
     until(lambda: over[2:] == ["stopped"])
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_callback_at_the_end_may_use_the_runner(
+    actor: Actor, runner: ScriptRunner, storage: Storage, script: str, fails: bool
+) -> None:
+    seen: list[object] = []
+    if fails:
+        actor.errors = {TEXTS[0]: [EngineClosed()], TEXTS[1]: [EngineClosed()]}
+    storage.scripts.queue(script, owner=OWNER)
+    runner.start(OWNER, script, lambda: seen.append(runner.speaking(OWNER, script)))
+    until(lambda: seen)
+    assert seen == [None]
