@@ -20,14 +20,16 @@ class FairSlots:
 
     @contextmanager
     def slot(self, owner: str = "") -> Iterator[None]:
-        """Wait for a slot and hold it within the block."""
+        """Wait for a slot and hold it within the block. Raises what `count` raises."""
         waiter = owner, object()
         with self._changed:
             self._queue.append(waiter)
-            self._changed.wait_for(lambda: self._held.total() < self._count() and self._next() is waiter)
-            self._queue.remove(waiter)
-            self._held[owner] += 1
-            self._changed.notify_all()
+            try:
+                self._changed.wait_for(lambda: self._held.total() < self._count() and self._next() is waiter)
+                self._held[owner] += 1
+            finally:
+                self._queue.remove(waiter)
+                self._changed.notify_all()
         try:
             yield
         finally:

@@ -3,6 +3,8 @@
 import threading
 from functools import partial
 
+import pytest
+
 from studio.script.fair_slots import FairSlots
 from tests.support.waiting import until
 
@@ -77,3 +79,21 @@ def test_who_holds_the_fewest_comes_next() -> None:
     for thread in threads:
         thread.join(30)
     assert not slots._held
+
+
+def test_a_waiter_whose_count_fails_keeps_no_place() -> None:
+    counts = iter([ConnectionError("no engine"), 1, 1])
+
+    def count() -> int:
+        found = next(counts)
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+    slots = FairSlots(count)
+    with pytest.raises(ConnectionError), slots.slot("ann"):
+        pass
+    with slots._changed:
+        assert slots._queue == []
+    with slots.slot("ben"):
+        assert list(slots._held) == ["ben"]
