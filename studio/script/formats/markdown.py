@@ -12,7 +12,7 @@ from studio.script.formats.markdown_blocks import MarkdownBlock, read_blocks
 
 CHAPTER_LEVELS = 2  # of headings that begin chapters
 _FRONT_MATTER = regex.compile(r"\s*---\n(?=\S+:).*?\n(?:---|\.\.\.)(?:\n|$)", regex.DOTALL)
-_SPEAKERS = regex.compile(r"(?m)^speakers:[^\S\n]*(.+)$")
+_SPEAKERS = regex.compile(r"(?m)^speakers:[^\S\n]*(.+)\n")
 
 # Syntax that does not occur in plain text by chance.
 _MARKDOWN = regex.compile(r"(?m)^ {0,3}#{1,6} \S|^ {0,3}(?:```|~~~)|\[[^\[\]\n]+\]\([^\s()]+[()]|\*\*\S[^*\n]*\*\*")
@@ -34,11 +34,12 @@ def read_markdown(text: str) -> Document:
     speakers: frozenset[str] = frozenset()
     if front := _FRONT_MATTER.match(text):
         text = text[front.end() :]
-        named = _SPEAKERS.search(front[0])
-        if named is None:
-            omitted.append(front[0].strip())
-        else:
+        rest = front[0]
+        if named := _SPEAKERS.search(rest):
             speakers = frozenset(filter(None, map(str.strip, named[1].split(";"))))
+            rest = rest[: named.start()] + rest[named.end() :]
+        if len(rest.strip().splitlines()) > 2:  # more than the delimiters
+            omitted.append(rest.strip())
     blocks = read_blocks(text, omitted)
     speakers |= find_speakers(line for block in blocks for line in (*block.lines, ""))
     paragraphs = [

@@ -217,6 +217,19 @@ def test_markdown_is_read_as_it_would_look() -> None:
         assert any(omitted in text for text in script.omitted), omitted
 
 
+@pytest.mark.parametrize(
+    ("lines", "omitted"),
+    [
+        ("title: Not read\nspeakers: Anna; Ben\ndate: today\n", ("---\ntitle: Not read\ndate: today\n---",)),
+        ("speakers: Anna; Ben\n", ()),
+    ],
+)
+def test_front_matter_that_names_speakers(lines: str, omitted: tuple[str, ...]) -> None:
+    script = parse(f"---\n{lines}---\n\nAnna: Hello.\n\nBen: Hi.\n", "play.md")
+    assert [(card.speaker, card.text) for card in script.cards] == [("Anna", "Hello."), ("Ben", "Hi.")]
+    assert script.omitted == omitted
+
+
 def test_headings_have_longer_pauses() -> None:
     before, heading, after = parse("One.\n\n## Two\n\nThree.", "a.md").cards
     assert before.pause == SECTION_PAUSE > heading.pause > after.pause == PARAGRAPH_PAUSE
