@@ -7,7 +7,7 @@ audio, are replaced together. A text with tags is replaced as a whole, since a t
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
@@ -116,11 +116,7 @@ def passages_of(text: str, words: Sequence[TimedWord], samples: Samples, rate: i
 
     words: the known word times.
     """
-    written = word_spans(text)
-    groups: list[tuple[int, int]] = []  # characters
-    for start, end in sentence_spans(text):
-        if own := [span for span in written if start <= span[0] < end]:
-            groups.append((own[0][0], own[-1][1]))
+    groups = _sentences(text)
     sound = _sound_of(samples, rate)
     if not groups or sound is None:
         return []
@@ -139,6 +135,16 @@ def passages_of(text: str, words: Sequence[TimedWord], samples: Samples, rate: i
         Passage(start, end, max(before[0], before[1] - margin), min(after[1], after[0] + margin))
         for (start, end), before, after in zip(joined, cuts[:-1], cuts[1:], strict=True)
     ]
+
+
+def _sentences(text: str) -> list[tuple[int, int]]:
+    """Return the characters [start, end) of each sentence with words, from its first word to its last."""
+    written = word_spans(text)
+    found: list[tuple[int, int]] = []
+    for start, end in sentence_spans(text):
+        if own := [span for span in written if start <= span[0] < end]:
+            found.append((own[0][0], own[-1][1]))
+    return found
 
 
 def _silence(
@@ -208,10 +214,18 @@ def _joined(take: GenerationRecord, samples: Samples, rate: int, exchanged: dict
         seed=take.seed,
         voice_name=take.voice_name,
         voice_id=take.voice_id,
-        settings={**take.settings, MENDED: len(exchanged)},
+        settings={**take.settings, MENDED: _mended_sentences(take, exchanged)},
         model=take.model,
         words=words,
     )
+
+
+def _mended_sentences(take: GenerationRecord, exchanged: Iterable[Passage]) -> int:
+    """Return the number of a take's sentences that were replaced by this mending and earlier ones, at most all."""
+    sentences = _sentences(take.text)
+    now = sum(passage.start <= start < passage.end for passage in exchanged for start, _ in sentences)
+    before = take.settings.get(MENDED)
+    return min(len(sentences), now + (before if isinstance(before, int) else 0))
 
 
 def _trimmed(sound: bytes, rate: int) -> tuple[Samples, int]:

@@ -2,7 +2,7 @@
 
 import io
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from itertools import pairwise
 
@@ -28,7 +28,7 @@ PAUSE = 0.2  # seconds between sentences
 TEXT = "One fox ran. Two dogs slept there. [pause:0.2] Six."
 # A tone says a sentence, or says it wrong.
 TONES = {200: "One fox ran", 300: "Two cats slept there", 350: "Two dogs crept there", 400: "Two dogs slept there",
-         500: "Six", 600: "Sick", 700: "no"}  # fmt: skip
+         500: "Six", 600: "Sick", 700: "no", 250: "One fox ran Six", 800: "One fox ran Sick"}  # fmt: skip
 RIGHT = {words: tone for tone, words in TONES.items()}
 
 
@@ -164,6 +164,21 @@ def test_each_wrong_sentence_gets_its_best_try() -> None:
     assert better[1].heard == "One fox ran Two cats slept there Six"
     assert better[0].settings[MENDED] == 2
     assert voice.said.count("One fox ran.") == 1
+
+
+@pytest.mark.parametrize(("before", "count"), [(None, 2), (1, 3), (3, 3)])
+def test_the_count_of_mended_sentences_includes_joined_ones_and_earlier_mendings(
+    before: int | None, count: int
+) -> None:
+    text = "One fox ran. Six. Two dogs slept there."
+    file = file_of(sound(800, 400, seconds=0.9))  # no silence between the first two sentences
+    take = take_of(file, text)
+    if before is not None:
+        take = replace(take, settings={**take.settings, MENDED: before})
+    voice = Voice({"One fox ran. Six.": [250]})
+    better, _ = mended(take, file, voice)
+    assert better is not None
+    assert better[0].settings[MENDED] == count
 
 
 def test_what_gets_no_better_stays() -> None:
