@@ -162,17 +162,17 @@ def test_long_texts_take_several_calls_of_bounded_length() -> None:
 def test_a_speech_keeps_its_result_when_it_is_closed(stops: bool) -> None:
     """The result is read behind `closing`; a speech that is stopped in its second call is cancelled."""
     segments = tuple([Segment("word " * 200)] * 2)
-    chunk = AudioChunk(np.zeros(8, np.float32), 0, 1, 0.0, 0, 2, "word")
 
     def work(call: zero_gpu.Call) -> Iterator[Any]:
-        yield chunk
+        at = len(call.spoken)
+        yield AudioChunk(np.zeros(8, np.float32), 8 * at, 1, 0.0, at, 2, "word")
         count = len(call.segments)
         done = [SegmentResult("word", "end", 1, 1)] * count
         yield SpokenSegment(done[-1], np.zeros((1, 1), np.int64))
         yield SpeechResult("end", count, 0.1, 0.1, 0.1, 7, tuple(done))
 
     call = zero_gpu.Call(segments, (), SpeakOptions(seed=7))
-    with closing(zero_gpu.ZeroGpuSpeech(work, call)) as speech:
+    with closing(zero_gpu.ZeroGpuSpeech(work, call, 80)) as speech:
         heard = 0
         for _ in speech:
             heard += 1
@@ -180,4 +180,6 @@ def test_a_speech_keeps_its_result_when_it_is_closed(stops: bool) -> None:
                 speech.cancel()
     assert heard == 2
     assert speech.result is not None
-    assert (speech.result.stop_reason, speech.result.frames) == (("cancelled", 1) if stops else ("end", 2))
+    assert (speech.result.stop_reason, speech.result.frames) == ("cancelled" if stops else "end", 2)
+    assert speech.result.seconds == (0.2 if stops else 0.1)
+    assert not stops or speech.result.elapsed >= (speech.result.first_audio or 0) > 0

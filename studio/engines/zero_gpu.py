@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import os
 import secrets
+import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
@@ -211,7 +213,7 @@ class ZeroGpuEngine:
         own = voice if isinstance(voice, OwnVoice) else None
         voices = (voice,) if isinstance(voice, Voice) else () if voice is None or own else tuple(voice)  # type: ignore[arg-type]
         segments = tuple(self._engine.segments(text, sum(len(each.references) for each in voices)))
-        return ZeroGpuSpeech(self._speak, Call(segments, voices, options, own_voice=own))
+        return ZeroGpuSpeech(self._speak, Call(segments, voices, options, own_voice=own), self.sample_rate)
 
     def growing_text(self) -> GrowingText:
         """Raise InvalidInput."""
@@ -236,7 +238,8 @@ class ZeroGpuEngine:
 class ZeroGpuSpeech:
     """The interface of `engine.request.Speech` over consecutive GPU calls."""
 
-    def __init__(self, speak: Callable[[Call], Iterator[Any]], call: Call) -> None:
+    def __init__(self, speak: Callable[[Call], Iterator[Any]], call: Call, sample_rate: int) -> None:
+        """sample_rate: Hz of the chunks."""
         assert call.options.seed is not None, "the engine has chosen one"
         self.seed, self.place = call.options.seed, None
         self.result: SpeechResult | None = None
@@ -246,7 +249,11 @@ class ZeroGpuSpeech:
         self._last: SpeechResult | None = None  # of all calls so far
         self._items: Iterator[Any] | None = None
         self._cancelled = False
-        self._samples = 0
+        self._sample_rate = sample_rate
+        self._requested_at = time.perf_counter()
+        self._first_audio: float | None = None  # seconds since the request
+        self._end_sample = 0  # end of the audio that has arrived, with pauses
+        self._frames: Counter[int] = Counter()  # frames that have arrived, by segment
 
     def __iter__(self) -> ZeroGpuSpeech:
         return self
@@ -265,6 +272,7 @@ class ZeroGpuSpeech:
             items = self._items
             item = _translated(lambda items=items: next(items, None))  # type: ignore[misc]
             if isinstance(item, AudioChunk):
+                self._count(item)
                 return replace(item, segments=len(self._call.segments))
             if isinstance(item, SpokenSegment):
                 self._spoken.append(item)
@@ -287,6 +295,14 @@ class ZeroGpuSpeech:
         self.cancel()
         self._end()
 
+    def _count(self, chunk: AudioChunk) -> None:
+        if self._first_audio is None:
+            self._first_audio = time.perf_counter() - self._requested_at
+        if chunk.start < self._end_sample:  # a segment is spoken again
+            self._frames = Counter({at: frames for at, frames in self._frames.items() if at < chunk.segment})
+        self._end_sample = chunk.start + len(chunk.samples)
+        self._frames[chunk.segment] += chunk.frames
+
     def _end(self) -> None:
         items, self._items = self._items, None
         if items is not None and hasattr(items, "close"):
@@ -294,9 +310,15 @@ class ZeroGpuSpeech:
         if self.result is None:
             from engine.request import SpeechResult
 
-            results = tuple(segment.result for segment in self._spoken)
-            frames = sum(segment.frames for segment in results)
-            self.result = SpeechResult("cancelled", frames, 0.0, 0.0, None, self.seed, results)
+            self.result = SpeechResult(
+                "cancelled",
+                self._frames.total(),
+                self._end_sample / self._sample_rate,
+                time.perf_counter() - self._requested_at,
+                self._first_audio,
+                self.seed,
+                tuple(segment.result for segment in self._spoken),
+            )
 
 
 def _translated(work: Callable[[], Result]) -> Result:
