@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from engine.engine import MAX_SEED, QUEUE, EncodedVoice, EngineStatus, SpeakOptions
 from engine.errors import EngineBusy, EngineClosed, EngineFailed, RepriseError
-from engine.families.family import Abilities
 from engine.files.bounded import MAX_CLIP_FILE_BYTES, read_regular
 from engine.request import AudioChunk, SpeechResult, SpokenSegment
 from engine.text import GrowingText, Segment
@@ -216,9 +215,12 @@ class ClusterEngine:
     def forget(self, voice: Voice) -> None:
         """Call `Engine.forget` on all replicas. Failures are logged."""
         try:
-            self._broadcast("forget", voice)
+            answers = self._broadcast("forget", voice)
         except Exception as error:
-            log.warning("A deleted voice may still be cached by a replica: %s", type(error).__name__)
+            answers = [error]
+        for answer in answers:
+            if isinstance(answer, Exception):  # raised here, or returned by a replica
+                log.warning("A deleted voice may still be cached by a replica: %s", type(answer).__name__)
 
     def close(self) -> None:
         """End all speeches, and call `on_close`."""
@@ -322,9 +324,7 @@ class ClusterSpeech:
         self.seed = request.options.seed
         self.replica_losses = 0
         self._items: queue.SimpleQueue[AudioChunk | SpeechResult | Exception] = queue.SimpleQueue()
-        self._began = time.perf_counter()
         self._ended = False
-        self._chunk_end = 0  # samples
         work = _Work(engine, request, growing, self._items, weakref.ref(self))
         self._work = work
         self._stop = engine.start(work.run())
@@ -339,7 +339,6 @@ class ClusterSpeech:
         item = self._items.get()
         self.place = None
         if isinstance(item, AudioChunk):
-            self._chunk_end = item.start + len(item.samples)
             return item
         self._ended = True
         if isinstance(item, Exception):
@@ -390,8 +389,6 @@ class _Work:
     async def run(self) -> None:
         try:
             await (self._speak() if self._growing is None else self._speak_growing(self._growing))
-        except asyncio.CancelledError:
-            raise
         except Exception as error:
             log.exception("A speech failed.")
             self._items.put(EngineFailed("cluster.no_replica") if not isinstance(error, RepriseError) else error)

@@ -228,6 +228,17 @@ def test_voices_are_made_encoded_again_and_decoded(engine: SpeechEngine, voices:
     engine.forget(made)
 
 
+def test_errors_of_replicas_that_cannot_forget_a_voice_are_logged(
+    voices: list[Voice], caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from studio.cluster.engine import ClusterEngine
+
+    engine = object.__new__(ClusterEngine)
+    monkeypatch.setattr(engine, "_broadcast", lambda *_: [None, EngineFailed("engine.failed"), None])
+    engine.forget(voices[0])
+    assert [record.args for record in caplog.records] == [("EngineFailed",)]
+
+
 # ---- what a cluster promises beyond that
 
 
