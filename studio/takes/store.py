@@ -25,6 +25,7 @@ log = logging.getLogger(__name__)
 MOST = 50  # takes of one owner
 MOST_BYTES = 256 << 20  # of all owners; about three hours
 HOURS = 6.0
+DELETION_HOURS = 24.0  # for which a deletion is remembered; no take is generated for longer
 
 
 @dataclass(frozen=True)
@@ -115,6 +116,7 @@ class TakeStore:
     ) -> None:
         self._history, self._clock = history, clock
         self._temporary = temporary or TemporaryTakes()
+        self._lock = threading.Lock()
         self._deleted: dict[str, float] = {}  # time of the last deletion by owner
 
     def begin(self) -> float:
@@ -178,12 +180,17 @@ class TakeStore:
 
         After the block, the owner's takes in memory are deleted; if it raises, they are kept.
         """
-        before = self._deleted.get(owner, -math.inf)
-        self._deleted[owner] = self._clock()
+        now = self._clock()
+        with self._lock:
+            recent = now - DELETION_HOURS * 3600
+            self._deleted = {key: time for key, time in self._deleted.items() if time >= recent}
+            before = self._deleted.get(owner, -math.inf)
+            self._deleted[owner] = now
         try:
             yield
         except BaseException:
-            self._deleted[owner] = before
+            with self._lock:
+                self._deleted[owner] = before
             raise
         self._temporary.delete_owner(owner)
 

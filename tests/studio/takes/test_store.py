@@ -5,7 +5,7 @@ import pytest
 from engine.errors import DatabaseUnavailable, GenerationNotFound
 from storage import Storage
 from storage.repositories.generations import GenerationRecord, Spoken
-from studio.takes.store import TakeStore, TemporaryTakes
+from studio.takes.store import DELETION_HOURS, TakeStore, TemporaryTakes
 from tests.support.clock import Clock
 
 ANNA, BEN = "browser:anna", "browser:ben"
@@ -87,6 +87,22 @@ def test_where_the_history_fails_the_take_is_still_there(storage: Storage, monke
         pass
     with pytest.raises(GenerationNotFound):
         takes.get(kept.id, owner=ANNA)
+
+
+def test_deletions_are_remembered_for_a_day(storage: Storage) -> None:
+    clock = Clock()
+    takes = TakeStore(storage.history, clock=clock)
+    started = takes.begin()
+    with takes.deleting_owner(ANNA):
+        pass
+    clock.now = DELETION_HOURS * 3600
+    with takes.deleting_owner(BEN):
+        pass
+    assert takes.save(spoken(), owner=ANNA, started=started) is None
+    clock.now += 1
+    with takes.deleting_owner(BEN):
+        pass
+    assert set(takes._deleted) == {BEN}
 
 
 @pytest.mark.parametrize("history", [True, False])
