@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from fastapi import APIRouter, Request
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
-from starlette.types import Receive
+from starlette.requests import ClientDisconnect
 
 from api.access import caller_of
 from api.context import ApiContext, context_of
@@ -79,11 +79,15 @@ async def create_batch(asked: BatchRequest, request: Request) -> BatchResponse:
             return await _result(context, caller, index, {**common, **without_nulls(item)})
 
     work = asyncio.gather(*(result(index, item) for index, item in enumerate(asked.items)))
-    watch = asyncio.create_task(_cancel_when_gone(work, request.receive))
+    gone = asyncio.create_task(disconnected(request.receive))
     try:
-        results = await work
+        await asyncio.wait((work, gone), return_when=asyncio.FIRST_COMPLETED)
+        if not work.done():
+            raise ClientDisconnect
+        results = work.result()
     finally:
-        watch.cancel()
+        work.cancel()
+        gone.cancel()
     good = sum(each.status == "success" for each in results)
     return BatchResponse(results=results, total=len(results), succeeded=good, failed=len(results) - good)
 
@@ -108,8 +112,3 @@ async def _result(context: ApiContext, caller: Caller, index: int, values: dict[
         words=words if asked.timestamp_granularities else None,
         usage=ItemUsage(characters=usage.characters, frames=usage.frames, seconds=round(usage.seconds, 3)),
     )
-
-
-async def _cancel_when_gone(work: asyncio.Future[Any], receive: Receive) -> None:
-    await disconnected(receive)
-    work.cancel()

@@ -38,9 +38,10 @@ def test_a_batch_has_bounds(client: httpx.Client) -> None:
         assert client.post("/v1/audio/speech/batch", json={"items": items}).status_code == 400
 
 
-def test_a_client_that_leaves_frees_all_slots(server: Server) -> None:
+def test_a_client_that_leaves_frees_all_slots(server: Server, client: httpx.Client) -> None:
     """Long before the texts would be spoken, which takes minutes; those that have not begun never do."""
     items = [{"input": LONG, "voice": "Clara"}] * 8
     with pytest.raises(httpx.ReadTimeout):
         httpx.post(f"{server.url}/v1/audio/speech/batch", json={"items": items}, timeout=httpx.Timeout(30, read=0.5))
     until(lambda: server.busy() == 0)
+    until(lambda: 'operation="create_batch",status="499"' in client.get("/metrics").text)
