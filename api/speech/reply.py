@@ -63,6 +63,7 @@ class Reply:
         await self._tell("interrupted", heard=heard.heard, unheard=heard.unheard, seconds=round(seconds, 3))
 
     async def _send(self) -> None:
+        gone = False
         try:
             async for part in self._stream.parts():
                 await self._send_part(part)
@@ -77,14 +78,14 @@ class Reply:
             }
             await self._tell("session.done", usage=told)
         except WebSocketDisconnect:
-            pass
+            gone = True
         except Exception as error:
             with suppress(RuntimeError, WebSocketDisconnect):
                 await self._tell("error", error=detail_of(error).model_dump())
         finally:
             self._stream.close()
             self._stream.usage.characters = len(self.text)
-            gone = self._task.cancelling() > 0
+            gone = gone or self._task.cancelling() > 0
             self._metrics.count(self._stream.usage, gone=gone, failed=self._stream.failed)
 
     async def _send_part(self, part: Part) -> None:

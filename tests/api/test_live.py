@@ -3,18 +3,22 @@
 import base64
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 import pytest
+from starlette.websockets import WebSocketDisconnect
 from websockets.exceptions import InvalidStatus
 from websockets.sync.client import ClientConnection, connect
 
 from api.speech import live
+from api.speech.reply import Reply
+from api.speech.stream import Part, Usage
 from tests.api.conftest import Server, bearer, decoded, same_sound
 from tests.paths import CLIP
+from tests.support.looping import run
 from tests.support.waiting import until
 from web.limits import connections
 
@@ -255,6 +259,34 @@ def test_a_client_that_vanishes_frees_its_slot(server: Server) -> None:
         assert server.busy() == 1
         session.socket.socket.close()
     until(lambda: server.busy() == 0)
+
+
+def test_a_disconnect_that_sending_notices_is_counted() -> None:
+    class Socket:
+        async def send_bytes(self, _data: bytes) -> None:
+            raise WebSocketDisconnect(1006)
+
+    class Stream:
+        usage, failed = Usage(0), False
+
+        async def parts(self) -> AsyncIterator[Part]:
+            yield Part(b"sound", None)
+
+        def close(self) -> None:
+            pass
+
+    class Metrics:
+        def count(self, _usage: Usage, *, gone: bool, failed: bool) -> None:
+            counted.append((gone, failed))
+
+    async def send() -> None:
+        given: Any = (Socket(), "A text.", Stream(), None, Metrics())
+        reply = Reply(*given)
+        await reply._task
+
+    counted: list[tuple[bool, bool]] = []
+    run(send)
+    assert counted == [(True, False)]
 
 
 def test_a_session_needs_a_key_from_elsewhere(server: Server) -> None:
