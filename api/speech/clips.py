@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import binascii
 from collections.abc import Iterable
@@ -12,7 +13,8 @@ import httpx
 from api.access import MOST_WITH_AUDIO
 from engine.errors import InvalidInput
 
-PATIENCE = 15.0  # seconds to connect, and between two parts of a clip
+FETCH_TIMEOUT = 60.0  # seconds for a whole clip
+READ_TIMEOUT = 15.0  # seconds to connect, and between two parts of a clip
 
 
 class ClipSource:
@@ -32,22 +34,23 @@ class ClipSource:
             allowed = f" or an https address at {', '.join(sorted(self._hosts))}" if self._hosts else ""
             raise InvalidInput(f"{field}: send the clip as a data URL (data:audio/wav;base64,…){allowed}.")
         try:
-            return await self._fetch(url, field)
-        except (httpx.HTTPError, httpx.InvalidURL) as error:
+            async with asyncio.timeout(FETCH_TIMEOUT):
+                return await self._fetch(url, field)
+        except (httpx.HTTPError, httpx.InvalidURL, TimeoutError) as error:
             raise InvalidInput(f"{field}: the clip cannot be fetched from {host}; send it itself.") from error
 
     async def _fetch(self, url: str, field: str) -> bytes:
-        client = self._client or httpx.AsyncClient(timeout=PATIENCE, trust_env=False)
-        parts: list[bytes] = []
+        client = self._client or httpx.AsyncClient(timeout=READ_TIMEOUT, trust_env=False)
+        clip = bytearray()
         # A redirect could lead to a host that is not allowed.
         async with client, client.stream("GET", url, follow_redirects=False) as response:
             if response.status_code != httpx.codes.OK:
                 raise InvalidInput(f"{field}: the clip's host answers with status {response.status_code}.")
             async for part in response.aiter_bytes():
-                parts.append(part)
-                if sum(map(len, parts)) > MOST_WITH_AUDIO:
+                clip += part
+                if len(clip) > MOST_WITH_AUDIO:
                     raise InvalidInput(f"{field}: the clip is larger than {MOST_WITH_AUDIO >> 20} MB.")
-        return b"".join(parts)
+        return bytes(clip)
 
 
 def _https_host(url: str) -> str:

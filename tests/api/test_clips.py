@@ -1,9 +1,13 @@
 """Clips at addresses: from hosts that are allowed by name, and from no others."""
 
+import asyncio
+from collections.abc import AsyncIterator
+
 import httpx
 import pytest
 
 from api.access import MOST_WITH_AUDIO
+from api.speech import clips
 from api.speech.clips import ClipSource
 from engine.errors import InvalidInput
 from tests.support.looping import run
@@ -51,6 +55,22 @@ def test_other_addresses_are_refused(url: str) -> None:
 def test_answers_without_a_clip_are_told(answer: ClipSource, says: str) -> None:
     with pytest.raises(InvalidInput, match=says):
         run(answer.read, "https://clips.example/a.wav")
+
+
+def test_a_clip_that_does_not_end_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its parts come without a pause that is long enough for the timeout between two of them."""
+
+    class Endless(httpx.AsyncByteStream):
+        async def __aiter__(self) -> AsyncIterator[bytes]:
+            while True:
+                await asyncio.sleep(0)
+                yield b"."
+
+    monkeypatch.setattr(clips, "FETCH_TIMEOUT", 0.05)
+    answer = httpx.MockTransport(lambda _request: httpx.Response(200, stream=Endless()))
+    endless = ClipSource(["clips.example"], client=httpx.AsyncClient(transport=answer))
+    with pytest.raises(InvalidInput, match=r"cannot be fetched from clips\.example"):
+        run(endless.read, "https://clips.example/a.wav")
 
 
 def test_a_host_that_is_not_there_is_told() -> None:
