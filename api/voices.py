@@ -120,11 +120,11 @@ async def delete_voice(voice_id: str, request: Request) -> VoiceDeleted:
 
 
 def _voice(record: ListedVoice, context: ApiContext) -> Voice:
-    own = isinstance(record, ModelVoice)
+    created = None if isinstance(record, ModelVoice) else record.created
     return Voice(
         id=record.id,
-        created_at=context.started if isinstance(record, ModelVoice) else int(record.created.timestamp()),
-        type="model" if own else "audio_sample",
+        created_at=context.started if created is None else int(created.timestamp()),
+        type="model" if created is None else "audio_sample",
         name=record.name,
         language=record.language,
         description=record.description,

@@ -354,8 +354,7 @@ def golden(out: Path) -> None:
             audio, _ = tts.generate_voice_clone(**inputs, **GREEDY)
             tensors[f"{name}.audio"] = torch.from_numpy(audio[0])
         del tts.model.generate
-        for each in ("forward",):
-            delattr(tts.model.talker, each), delattr(tts.model.talker.code_predictor, each)
+        del tts.model.talker.forward, tts.model.talker.code_predictor.forward
         for key, value in recorder.tensors(kept["codes"]).items():
             tensors[f"{name}.{key}"] = value
         tensors[f"{name}.input_ids"] = kept["input_ids"][0][0]
