@@ -164,19 +164,20 @@ class CommandContext:
     def _saved(self) -> Iterator[None]:
         """Restore the library's file from its snapshots, and save snapshots during the block and at its end.
 
-        Raises InvalidOption for a library that is not a file.
+        Raises InvalidOption for a library on a server, DatabaseUnavailable for an invalid URL.
         """
         folder = self.snapshots or _space_folder(self.database)
         if folder is None:
             yield
             return
+        from storage.database import library_file
         from storage.sqlite.snapshots import LibrarySnapshots
         from studio.periodic import every
 
-        place = self._place()
-        if "://" in str(place):
+        file = library_file(self._place())
+        if file is None:
             raise InvalidOption("Snapshots are of a library in a file; a server has its own backups.")
-        snapshots = LibrarySnapshots(place, folder)
+        snapshots = LibrarySnapshots(file, folder)
         snapshots.restore()
         try:
             with every(SNAPSHOT_SECONDS, snapshots.save):

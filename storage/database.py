@@ -241,6 +241,12 @@ class Database:
         return error
 
 
+def library_file(url_or_path: str | Path) -> Path | None:
+    """Return the file of a SQLite library; None for a server. Raises DatabaseUnavailable for a URL of neither."""
+    url = _url(url_or_path)
+    return Path(url.database or "") if url.get_backend_name() == "sqlite" else None
+
+
 def _url(url_or_path: str | Path) -> URL:
     if "://" not in str(url_or_path):
         return URL.create("sqlite", database=str(Path(url_or_path).expanduser()))

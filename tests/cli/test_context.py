@@ -50,6 +50,16 @@ def test_a_space_restores_its_library_and_saves_it_at_the_end(tmp_path: Path, mo
             assert [record.name for record in storage.voices.list()] == ["Ada"]
 
 
+@pytest.mark.parametrize("prefix", ["", "sqlite:///"])
+def test_snapshots_of_a_file_that_is_named_by_path_or_url(tmp_path: Path, prefix: str) -> None:
+    command = CommandContext("bundled", "cpu", f"{prefix}{tmp_path}/voices.db", snapshots=tmp_path / "kept")
+    with command._saved(), Storage.open(command._place()) as storage:
+        storage.voices.add(voice("Ada"))
+    (tmp_path / "voices.db").unlink()
+    with command._saved(), Storage.open(command._place()) as storage:
+        assert [record.name for record in storage.voices.list()] == ["Ada"]
+
+
 def test_snapshots_of_a_server_are_refused(tmp_path: Path) -> None:
     command = CommandContext("bundled", "cpu", database="postgresql://localhost/voices", snapshots=tmp_path)
     with pytest.raises(InvalidOption, match="a library in a file"), command._saved():
