@@ -105,6 +105,9 @@ class WyomingHandler(AsyncEventHandler):
         elif SynthesizeStart.is_type(event.type):
             start = SynthesizeStart.from_event(event)
             _check_format(start.text_format)
+            if self._feed is not None:  # the text before had no stop: it ends here
+                self._feed.finish()
+                self._feed = None
             self._voice, self._writing = start.voice, True
         elif SynthesizeChunk.is_type(event.type) and self._writing:
             await self._write(SynthesizeChunk.from_event(event).text)

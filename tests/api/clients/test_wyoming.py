@@ -125,6 +125,21 @@ def test_a_text_is_spoken_while_it_is_written(server: Server) -> None:
     with_client(server, visit)
 
 
+def test_a_second_start_ends_the_text_before(server: Server) -> None:
+    async def visit(client: Client) -> None:
+        await client.send(SynthesizeStart(CLARA), SynthesizeChunk("The rain has stopped at last. We"))
+        assert AudioStart.is_type((await client.next()).type)
+        await client.send(SynthesizeStart(SynthesizeVoice(name="Adam")), SynthesizeChunk(TEXT), SynthesizeStop())
+        while not AudioStop.is_type((await client.next()).type):
+            pass
+        assert SynthesizeStopped.is_type((await client.next()).type)
+        start, sound = await client.audio()
+        assert 0.5 < seconds(start, sound) < 5
+        assert SynthesizeStopped.is_type((await client.next()).type)
+
+    with_client(server, visit)
+
+
 def test_who_leaves_frees_the_slot(server: Server) -> None:
     async def visit(client: Client) -> None:
         await client.send(Synthesize(LONG, CLARA))
