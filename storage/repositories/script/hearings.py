@@ -10,9 +10,10 @@ from sqlalchemy.orm import Session
 
 from engine.errors import InvalidInput
 from engine.voice import check_text
+from storage.database_errors import damaged
 from storage.models import CardRow, CardTakeRow, TakeHearingRow
 from storage.repositories.script import cards, scripts
-from storage.validation import is_id
+from storage.validation import check_number, is_id
 
 _MAX_HEARD = 50_000  # characters
 _MAX_RECOGNISER = 200
@@ -20,8 +21,9 @@ _MAX_RECOGNISER = 200
 
 @dataclass(frozen=True)
 class Hearing:
-    """A recogniser's transcript of a take. word_error: differing words per word of the text; 0 if all are right.
+    """A recogniser's transcript of a take.
 
+    word_error: differing words per word of the text, finite; 0 if all are right.
     marks: the words of the text that differ, as character ranges [from, to). recogniser: its name. Raises
     InvalidInput.
     """
@@ -34,10 +36,13 @@ class Hearing:
     def __post_init__(self) -> None:
         check_text(self.heard, "text", _MAX_HEARD)
         check_text(self.recogniser, "model_name", _MAX_RECOGNISER)
+        check_number(self.word_error, "word_error", lowest=0)
 
 
 def of_script(*, session: Session, script_id: str, owner: str) -> dict[str, Hearing]:
-    """Return the hearings of a script's chosen takes, by take. Raises ScriptNotFound."""
+    """Return the hearings of a script's chosen takes, by take. Raises ScriptNotFound, and DatabaseUnavailable for
+    damaged ones.
+    """
     scripts.record(session=session, script_id=script_id, owner=owner)
     query = (
         select(TakeHearingRow)
@@ -70,5 +75,8 @@ def keep(*, session: Session, card_id: str, take_id: str, owner: str, hearing: H
 
 
 def _hearing(row: TakeHearingRow) -> Hearing:
-    marks = tuple((int(start), int(end)) for start, end in json.loads(row.marks))
-    return Hearing(row.heard, row.word_error, marks, row.recogniser)
+    try:
+        marks = tuple((int(start), int(end)) for start, end in json.loads(row.marks))
+        return Hearing(row.heard, row.word_error, marks, row.recogniser)
+    except (TypeError, ValueError, InvalidInput) as error:
+        raise damaged("a hearing whose marks, numbers or texts are not valid") from error

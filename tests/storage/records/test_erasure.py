@@ -13,18 +13,20 @@ from random import Random
 import pytest
 from sqlalchemy import Engine, event, text
 
-from engine.errors import DatabaseUnavailable, DiskFull
+from engine.errors import DatabaseUnavailable, DiskFull, InvalidInput
 from engine.voice import Voice
 from storage import Storage, VoiceLibrary
 from storage.database import Database
 from storage.models import LEAD_BYTES, Base
 from storage.repositories.library import voices
+from storage.repositories.script.hearings import Hearing
 from storage.sqlite.reserve import RESERVE_BYTES
 from tests.attack.storage import leftovers
 from tests.attack.storage.marked import Marker, left_over, living
 from tests.attack.storage.power import lay_out
 from tests.attack.storage.workloads import NAME, earlier, state_of
 from tests.storage.making import at_once
+from tests.storage.speaking import card, spoken
 
 NOW = datetime(2026, 11, 22, tzinfo=UTC)
 
@@ -232,6 +234,25 @@ def test_rows_that_hold_no_time_or_no_settings_are_told(storage: Storage, path: 
             direct.execute(f"UPDATE generations SET {column} = ?", (value,))
         with pytest.raises(DatabaseUnavailable, match="is damaged"):
             storage.history.page()
+
+
+def test_damaged_hearings_are_told(storage: Storage, path: Path) -> None:
+    script = storage.scripts.create("Play", [card("One.")]).id
+    (first,) = storage.scripts.cards(script)
+    take = storage.scripts.attach(first.id, spoken("One.")).take_id
+    assert take is not None
+    hearing = Hearing("one", 0.5, ((0, 3),), "fake")
+    storage.hearings.keep(first.id, take, hearing)
+    assert storage.hearings.of_script(script) == {take: hearing}
+    for column, value in (("marks", "[[1"), ("marks", "[1]"), ("marks", "[[0, 1, 2]]"), ("word_error", float("inf"))):
+        with closing(sqlite3.connect(path)) as direct, direct:
+            direct.execute(f"UPDATE take_hearings SET {column} = ?", (value,))
+        with pytest.raises(DatabaseUnavailable, match="is damaged"):
+            storage.hearings.of_script(script)
+        storage.hearings.keep(first.id, take, hearing)
+    for word_error in (-1.0, float("nan"), float("inf")):
+        with pytest.raises(InvalidInput, match="word error rate"):
+            Hearing("one", word_error, (), "fake")
 
 
 def test_errors_hold_nothing_that_people_typed(path: Path, mark: Marker) -> None:

@@ -73,7 +73,7 @@ def test_a_script_is_heard_back_and_what_differs_is_kept_with_the_takes(studio: 
     before = studio.storage.scripts.get(studio.id, owner=OWNER).updated
     assert studio.prove("the first card", "the second guard", "the third card") == 3
     assert [hearing and hearing.word_error for hearing in studio.heard] == [0, pytest.approx(1 / 3), 0]
-    assert studio.heard[1] == Hearing("the second guard", pytest.approx(1 / 3), ((11, 16),), "fake")
+    assert studio.heard[1] == Hearing("the second guard", 1 / 3, ((11, 16),), "fake")
     assert studio.recogniser.heard == ["en"] * 3
     assert studio.storage.scripts.get(studio.id, owner=OWNER).updated > before, "pages look for changes by this"
     assert studio.prove() == 0, "they are heard"
