@@ -19,7 +19,7 @@ from storage.sqlite.connection import SIDE_FILES
 
 log = logging.getLogger(__name__)
 
-PREFIX, SUFFIX = "library-", ".sqlite"
+PREFIX, SUFFIX, UNFINISHED = "library-", ".sqlite", ".new"
 
 
 class LibrarySnapshots:
@@ -58,12 +58,14 @@ class LibrarySnapshots:
         try:
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             before = self._found()
+            for leftover in self._folder.glob(f"{PREFIX}*{UNFINISHED}"):  # of a process that ended while copying
+                leftover.unlink(missing_ok=True)
             with tempfile.TemporaryDirectory() as local:
                 copy = Path(local, "copy")
                 self._back_up(copy)
                 target = self._folder / f"{PREFIX}{time.time_ns():020d}{SUFFIX}"
                 # A bucket has no atomic rename, so first copy to a name that is not a snapshot's.
-                unfinished = target.with_suffix(".new")
+                unfinished = target.with_suffix(UNFINISHED)
                 shutil.copyfile(copy, unfinished)
                 unfinished.replace(target)
             for path in before:
