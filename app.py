@@ -85,7 +85,7 @@ def serve(
         replica_gpus,
         idle_unload,
         watermarked,
-        attaches=bool(context.invoked_subcommand),
+        reuse_deployment=bool(context.invoked_subcommand),
     )
     prepare_zero_gpu()
     if context.invoked_subcommand:

@@ -17,9 +17,9 @@ from engine.errors import RepriseError
 from studio.access import Access, Caller, KeyRefused
 
 CALLER = "caller"  # key in a request's state
-MOST_JSON = 1 << 20  # bytes of a body
-MOST_WITH_AUDIO = 32 << 20  # a clip of 90 s, 48 kHz, two channels, as base64
-SILENCE = 30.0  # seconds without a byte of a body
+MAX_JSON = 1 << 20  # bytes of a body
+MAX_WITH_AUDIO = 32 << 20  # a clip of 90 s, 48 kHz, two channels, as base64
+BODY_TIMEOUT = 30.0  # seconds without a byte of a body
 _OPEN = ("/health", "/health/live", "/health/ready", "/v1/openapi.json")
 # Some clients list voices or models without a key. The list then contains only public entries.
 _LISTS = ("/v1/audio/voices", "/audio/voices", "/v1/audio/models")
@@ -53,7 +53,7 @@ class AccessMiddleware:
         except RepriseError as error:
             await _refuse(response_to(error), scope, receive, send)
             return
-        most = MOST_WITH_AUDIO if scope["path"].startswith(_WITH_AUDIO) else MOST_JSON
+        most = MAX_WITH_AUDIO if scope["path"].startswith(_WITH_AUDIO) else MAX_JSON
         declared = headers.get("content-length", "0")
         if not declared.isdigit() or int(declared) > most:
             await _refuse(_too_large(most), scope, receive, send)
@@ -95,7 +95,7 @@ def _bounded(receive: Receive, most: int) -> Receive:
         if complete:
             return await receive()
         try:
-            async with asyncio.timeout(SILENCE):
+            async with asyncio.timeout(BODY_TIMEOUT):
                 message = await receive()
         except TimeoutError as error:
             raise HTTPException(408, "The request stopped coming. Send it again.") from error

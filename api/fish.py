@@ -20,7 +20,7 @@ from starlette.responses import Response, StreamingResponse
 from api.access import caller_of
 from api.context import context_of
 from api.errors import documented
-from api.speech.delivery import BINARY, AudioOutput, open_stream, respond, told_of
+from api.speech.delivery import BINARY, AudioOutput, open_stream, respond, usage_headers
 from api.speech.request import inline_schema, read_body, validated
 from api.voices import ConsentField
 from engine.audio.merge import merge_clips, merge_transcripts
@@ -32,7 +32,7 @@ from studio.voices.consents import given_consent
 from studio.voices.voice_maker import make_voice
 
 FISH_PCM_RATE = 44_100  # Hz
-MOST_REFERENCES = 8  # clips of one speaker
+MAX_REFERENCES = 8  # clips of one speaker
 
 router = APIRouter(tags=["fish"])
 
@@ -74,7 +74,7 @@ class FishRequest(BaseModel):
 
     text: str = Field(min_length=1, max_length=MAX_CHARACTERS)
     reference_id: Annotated[str | None, BeforeValidator(_reference)] = Field(None, max_length=200)
-    references: list[FishReference] = Field(default=[], max_length=MOST_REFERENCES)
+    references: list[FishReference] = Field(default=[], max_length=MAX_REFERENCES)
     format: Literal["mp3", "wav", "pcm", "opus"] = "mp3"
     sample_rate: int | None = Field(None, ge=LOWEST_RATE, le=HIGHEST_RATE)
     temperature: float | None = Field(None, ge=0, le=2, allow_inf_nan=False)
@@ -155,7 +155,7 @@ async def fish_tts(request: Request) -> Response:
         temperature=asked.temperature,
         top_p=asked.top_p,
     )
-    headers = {"Cache-Control": "no-store", **told_of(stream)}
+    headers = {"Cache-Control": "no-store", **usage_headers(stream)}
     return await respond(context, stream, request, headers)
 
 

@@ -3,8 +3,8 @@
 Gradio serves them as a separate application without a page. Only the routes that its client uses respond. Audio is
 returned as a data URL, since every caller could read a file in Gradio's cache.
 
-Gradio does not notify an endpoint when its call is cancelled or its client disconnects, so `_Allowed` handles both: the
-call's speech ends within one frame, and its event then ends normally.
+Gradio does not notify an endpoint when its call is cancelled or its client disconnects, so `_EndpointFilter` handles
+both: the call's speech ends within one frame, and its event then ends normally.
 
 Imported at the first request, after Gradio itself: `web.serve` sets the folder of its files first.
 """
@@ -39,7 +39,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from api.access import caller_of
 from api.errors import invalid_detail
 from api.speech.create import begin_speech
-from api.speech.delivery import whole
+from api.speech.delivery import collect
 from api.speech.request import SpeechRequest
 from api.speech.stream import SpeechStream, disconnected
 from engine.errors import RepriseError
@@ -49,7 +49,7 @@ from studio.error_sentences import error_sentence
 if TYPE_CHECKING:
     from api.context import ApiContext
 
-MOST_WAITING = 100  # calls
+MAX_WAITING = 100  # calls
 SessionHash = Annotated[str, StringConstraints(pattern=r"^[0-9a-z-]{1,40}$")]
 EVENTS, CANCEL = "/gradio_api/queue/data", "/gradio_api/cancel"
 _ROUTES = re.compile(rf"GET /config|GET /gradio_api/info|GET {EVENTS}|POST /gradio_api/queue/join|POST {CANCEL}")
@@ -77,11 +77,11 @@ def create_endpoints(context: "ApiContext") -> ASGIApp:
             asked = SpeechRequest.model_validate({"input": text, **how})
             stream = await begin_speech(context, _caller(request), asked, None, complete=True)
             call.follow(stream)
-            audio = await whole(context, stream)
+            audio = await collect(context, stream)
         except ValidationError as error:
             raise gr.Error(invalid_detail(error.errors()).message, print_exception=False) from error
         except RepriseError as error:
-            raise _told(error) from error
+            raise _to_gradio_error(error) from error
         finally:
             calls.end(call)
         if call.stopped:
@@ -94,7 +94,7 @@ def create_endpoints(context: "ApiContext") -> ASGIApp:
         try:
             found = await run_in_threadpool(voices.list, owner=owner)
         except RepriseError as error:
-            raise _told(error) from error
+            raise _to_gradio_error(error) from error
         return [
             {
                 "id": record.id,
@@ -109,10 +109,10 @@ def create_endpoints(context: "ApiContext") -> ASGIApp:
         # The engine has its own queue.
         api(speak, api_name="speak", concurrency_limit=None)
         api(list_voices, api_name="list_voices", concurrency_limit=None)
-    endpoints.queue(max_size=MOST_WAITING)
+    endpoints.queue(max_size=MAX_WAITING)
     app = App.create_app(endpoints)
     endpoints.run_startup_events()
-    return _Allowed(app, [len(each.inputs) for each in endpoints.fns.values()], calls)
+    return _EndpointFilter(app, [len(each.inputs) for each in endpoints.fns.values()], calls)
 
 
 @dataclass(eq=False)
@@ -179,7 +179,7 @@ class _Cancelled(BaseModel):
     event_id: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{32}$")] | None
 
 
-class _Allowed:
+class _EndpointFilter:
     """ASGI filter for the requests that `gradio_client` sends. inputs: the number of inputs of each endpoint."""
 
     def __init__(self, app: ASGIApp, inputs: list[int], calls: _RunningCalls) -> None:
@@ -256,5 +256,5 @@ def _caller(request: gr.Request) -> Caller:
     return caller_of(request.request)
 
 
-def _told(error: RepriseError) -> Any:
+def _to_gradio_error(error: RepriseError) -> Any:
     return gr.Error(str(error_sentence(error)), print_exception=False)

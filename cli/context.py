@@ -38,7 +38,7 @@ SPACE_DATA = Path("/data")  # persistent storage or a mounted bucket of a Space
 class CommandContext:
     """The options shared by all commands, which open the library and the engine. None: the engine's default.
 
-    attaches: whether to use an engine already running on the cluster as it is. Only the page replaces it.
+    reuse_deployment: whether to use an engine already running on the cluster as it is. Only the page replaces it.
     """
 
     model: str
@@ -56,7 +56,7 @@ class CommandContext:
     replica_gpus: float | None = None
     idle_unload: float = 0.0  # minutes; 0: never
     watermarked: bool = False
-    attaches: bool = False
+    reuse_deployment: bool = False
 
     @contextmanager
     def storage(self) -> Iterator[Storage]:
@@ -211,7 +211,7 @@ class CommandContext:
 
         engine = EngineSettings(self.model, self.device, **given)
         settings = DeploymentSettings(engine, parse_replicas(self.replicas), self.replica_gpus)
-        return connect(address, settings, attach=self.attaches)
+        return connect(address, settings, attach=self.reuse_deployment)
 
 
 def parse_replicas(text: str) -> tuple[int, int]:

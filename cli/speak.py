@@ -70,7 +70,7 @@ def speak(
             speaker = _saved_or_own(command, engine, voice) if voice else _one_off_voice(engine, reference, transcript)
             name = engine.name
             take, result = _speak(engine, text, speaker.voice, replace(engine.default_options, **given), watermark)
-        finish(take, result, output, Origin.of(name, speaker.id, result.seed), lufs)
+        finish(take, result, output, Origin.from_take(name, speaker.id, result.seed), lufs)
 
 
 def finish(take: TakeBuffer, result: SpeechResult, output: Path, origin: Origin, lufs: float | None = None) -> None:

@@ -14,7 +14,7 @@ from storage.history import History
 from storage.pronunciations import Pronunciations
 from storage.repositories import api_keys, generations, owner_settings, pronunciations
 from storage.repositories.library import favourites, usage, voice_consents, voices
-from storage.repositories.library.usage import Holdings, StorageUse
+from storage.repositories.library.usage import OwnerCounts, StorageUse
 from storage.repositories.script import scripts
 from storage.scripts.hearings import Hearings
 from storage.scripts.script_library import ScriptLibrary
@@ -66,7 +66,7 @@ class Storage:
         with self._database.read() as session:
             return usage.storage_use(session=session, owner=checked_owner(owner))
 
-    def holdings(self, *, owner: str = LOCAL) -> Holdings:
+    def holdings(self, *, owner: str = LOCAL) -> OwnerCounts:
         """Return counts of the owner's data, which `forget` would delete."""
         with self._database.read() as session:
             return usage.holdings(session=session, owner=checked_owner(owner))

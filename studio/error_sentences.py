@@ -7,7 +7,7 @@ import re
 
 from engine.errors import DatabaseUnavailable, EngineError, ReleaseError, RepriseError, UnusableReference
 from engine.sentences import Sentence, Value
-from studio.traces import trace
+from studio.traces import format_traceback
 
 log = logging.getLogger(__name__)
 
@@ -15,13 +15,13 @@ OUR_FAULT = Sentence("engine.our_fault")
 _WITH_PATHS = (DatabaseUnavailable, EngineError, ReleaseError, UnusableReference)
 _PART = r"[^\s/\\“”\"']+(?: [^\s/\\“”\"'.:]+){0,3}"  # of a path; folder names may contain spaces
 _FOLDERS = re.compile(rf"(?<![\w.:/\\])(?:[A-Za-z]:)?[/\\](?:{_PART}[/\\])*(?=[^\s/\\])")
-_MOST = 300  # characters of a value
+_MAX_VALUE = 300  # characters of a value
 
 
 def error_sentence(error: Exception) -> Sentence:
     """Return the sentence for an error. Errors other than RepriseError are logged and give OUR_FAULT."""
     if not isinstance(error, RepriseError):
-        log.error("an unexpected error\n%s", trace(error))
+        log.error("an unexpected error\n%s", format_traceback(error))
         return OUR_FAULT
     return _cleaned(error.sentence) if isinstance(error, _WITH_PATHS) else error.sentence
 
@@ -40,4 +40,4 @@ def _cleaned(sentence: Sentence) -> Sentence:
 def _cleaned_value(value: Value) -> Value:
     if isinstance(value, Sentence):
         return _cleaned(value)
-    return without_paths(value)[:_MOST] if isinstance(value, str) else value
+    return without_paths(value)[:_MAX_VALUE] if isinstance(value, str) else value

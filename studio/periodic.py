@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from studio.traces import trace
+from studio.traces import format_traceback
 
 log = logging.getLogger(__name__)
 
@@ -25,7 +25,7 @@ def every(seconds: float, task: Callable[[], object]) -> Iterator[None]:
             try:
                 task()
             except Exception as error:  # of any kind: the next run may succeed
-                log.error("a recurring task failed\n%s", trace(error))
+                log.error("a recurring task failed\n%s", format_traceback(error))
             over.wait(seconds)
 
     thread = threading.Thread(target=work, name="reprise-every", daemon=True)

@@ -87,7 +87,7 @@ def _end(letter: str) -> str:
     return r"[\p{L}\p{M}\p{N}]" if regex.match(r"[\p{L}\p{N}]", letter) else ""
 
 
-def as_said(storage: Storage, text: str, language: str, *, owner: str, phones: bool) -> str:
+def respell_for_owner(storage: Storage, text: str, language: str, *, owner: str, phones: bool) -> str:
     """Respell a text with its owner's dictionary, for the engine. language, phones: as in `respelled`.
 
     Raises InvalidInput as `respelled` does, DatabaseUnavailable.
@@ -95,8 +95,8 @@ def as_said(storage: Storage, text: str, language: str, *, owner: str, phones: b
     return respelled(text, storage.pronunciations.list(owner=owner), language, phones=phones)
 
 
-def follow(storage: Storage, text: GrowingText, language: str, *, owner: str, phones: bool) -> None:
-    """Respell a growing text like `as_said`, as parts of it are taken. Raises DatabaseUnavailable."""
+def respell_growing(storage: Storage, text: GrowingText, language: str, *, owner: str, phones: bool) -> None:
+    """Respell a growing text like `respell_for_owner`, as parts of it are taken. Raises DatabaseUnavailable."""
     entries = storage.pronunciations.list(owner=owner)
     text.respell = partial(respelled, entries=entries, language=language, phones=phones)
 

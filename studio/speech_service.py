@@ -11,7 +11,7 @@ from engine.errors import InvalidInput, InvalidOption, VoiceNotFound, VoiceProte
 from engine.languages import language_tag
 from engine.voice import OwnVoice
 from storage.validation import is_id
-from studio.pronunciation import as_said, follow
+from studio.pronunciation import respell_for_owner, respell_growing
 from studio.voices.available_voices import OWN_VOICE, ModelVoice, ReadyVoice
 
 if TYPE_CHECKING:
@@ -99,9 +99,11 @@ class SpeechService:
         phones = engine.abilities.phones
         with self._access.spending(caller, len(text)):
             if isinstance(text, str):
-                said: str | GrowingText = style + as_said(storage, text, spoken, owner=caller.owner, phones=phones)
+                said: str | GrowingText = style + respell_for_owner(
+                    storage, text, spoken, owner=caller.owner, phones=phones
+                )
             else:
-                follow(storage, text, spoken, owner=caller.owner, phones=phones)
+                respell_growing(storage, text, spoken, owner=caller.owner, phones=phones)
                 text.append(style)
                 said = text
             speech = engine.speak(said, voice, options, owner=caller.owner)

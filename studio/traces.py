@@ -11,12 +11,14 @@ from engine.errors import DatabaseUnavailable, EngineError, ReleaseError
 _SAID = (RuntimeError, MemoryError, EngineError, ReleaseError, DatabaseUnavailable)
 
 
-def trace(error: BaseException) -> str:
+def format_traceback(error: BaseException) -> str:
     """Format the stack frames and types of an error and its causes."""
-    return "\n".join(f"{''.join(traceback.format_tb(each.__traceback__))}{reason(each)}" for each in _chain(error))
+    return "\n".join(
+        f"{''.join(traceback.format_tb(each.__traceback__))}{describe_error(each)}" for each in _chain(error)
+    )
 
 
-def reason(error: BaseException) -> str:
+def describe_error(error: BaseException) -> str:
     """Format the type of an error, with its message if that cannot contain user input."""
     name = type(error).__name__
     if isinstance(error, OSError):  # its message contains the file name, which may come from a visitor

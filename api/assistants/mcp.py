@@ -22,10 +22,10 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
 
-from api.access import MOST_WITH_AUDIO, caller_of
+from api.access import MAX_WITH_AUDIO, caller_of
 from api.speech.clips import data_url
 from api.speech.create import begin_speech
-from api.speech.delivery import whole
+from api.speech.delivery import collect
 from api.speech.request import SpeechRequest
 from engine.audio.output.stream import FASTEST, SLOWEST
 from engine.engine import MAX_SEED
@@ -72,7 +72,7 @@ class Tools:
 
     async def list_voices(self, call: Context) -> list[SavedVoice]:
         """List the voices that `speak` can use: the model's own, the user's, then the sample voices."""
-        async with _told():
+        async with _tool_errors():
             voices = self._context.app.voices
             return [_saved(record) for record in await run_in_threadpool(voices.list, owner=_caller(call).owner)]
 
@@ -89,7 +89,7 @@ class Tools:
         seed: Annotated[int | None, Field(ge=0, le=MAX_SEED, description="Equal seeds give equal speech.")] = None,
     ) -> list[AudioContent | TextContent]:
         """Speak a text in a voice and return the audio."""
-        async with _told():
+        async with _tool_errors():
             how = {
                 "voice": voice,
                 "response_format": format,
@@ -99,7 +99,7 @@ class Tools:
             }
             asked = SpeechRequest.model_validate({"input": text, **how})
             stream = await begin_speech(self._context, _caller(call), asked, None, complete=True)
-            audio = base64.b64encode(await whole(self._context, stream)).decode()
+            audio = base64.b64encode(await collect(self._context, stream)).decode()
         told = f"{stream.usage.seconds / speed:.1f} s of speech in the voice “{voice}”, seed {stream.seed}."
         return [
             AudioContent(type="audio", data=audio, mime_type=stream.media_type),
@@ -133,7 +133,7 @@ class Tools:
     ) -> SavedVoice:
         """Create and save a voice from a clip whose speaker has agreed. A name in use is an error."""
         app, owner = self._context.app, _caller(call).owner
-        async with _told():
+        async with _tool_errors():
             agreed = await run_in_threadpool(given_consent, app.storage, consent, owner=owner)
             sound = await run_in_threadpool(_clip, clip, local=_request(call) is None)
             record = await run_in_threadpool(
@@ -170,7 +170,7 @@ class McpResponse(Response):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Respond. Requests share no state, so each has its own session manager."""
         self._server.streamable_http_app(
-            stateless_http=True, max_request_body_size=MOST_WITH_AUDIO, transport_security=_CHECKED_BY_GATE
+            stateless_http=True, max_request_body_size=MAX_WITH_AUDIO, transport_security=_CHECKED_BY_GATE
         )
         manager = self._server.session_manager
         async with manager.run():
@@ -216,7 +216,7 @@ def _saved(record: ListedVoice) -> SavedVoice:
 
 
 @asynccontextmanager
-async def _told() -> AsyncIterator[None]:
+async def _tool_errors() -> AsyncIterator[None]:
     """Convert each RepriseError into a ToolError with its sentence."""
     try:
         yield

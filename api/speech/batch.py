@@ -14,12 +14,12 @@ from api.access import caller_of
 from api.context import ApiContext, context_of
 from api.errors import ErrorDetail, detail_of, documented, invalid_detail
 from api.speech.create import begin_speech, clip_of
-from api.speech.delivery import whole
+from api.speech.delivery import collect
 from api.speech.request import SpeechRequest, inline_schema, without_nulls
 from api.speech.stream import SpokenWord, disconnected
 from studio.access import Caller
 
-MOST = 32
+MAX_ITEMS = 32
 AT_ONCE = 4  # speeches of one batch
 
 router = APIRouter(tags=["speech"])
@@ -32,7 +32,7 @@ class BatchRequest(BaseModel):
 
     items: list[dict[str, Any]] = Field(
         min_length=1,
-        max_length=MOST,
+        max_length=MAX_ITEMS,
         description="Requests as for a single speech; `input` at least.",
         json_schema_extra={"items": inline_schema(SpeechRequest)},
     )
@@ -97,7 +97,7 @@ async def _result(context: ApiContext, caller: Caller, index: int, values: dict[
         asked = SpeechRequest.model_validate(values)
         stream = await begin_speech(context, caller, asked, await clip_of(context, asked), complete=True)
         words: list[SpokenWord] = []
-        data = await whole(context, stream, words)
+        data = await collect(context, stream, words)
     except ValidationError as error:
         return BatchResult(index=index, status="error", error=invalid_detail(error.errors()))
     except Exception as error:

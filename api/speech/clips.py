@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 import httpx
 
-from api.access import MOST_WITH_AUDIO
+from api.access import MAX_WITH_AUDIO
 from engine.errors import InvalidInput
 
 FETCH_TIMEOUT = 60.0  # seconds for a whole clip
@@ -48,8 +48,8 @@ class ClipSource:
                 raise InvalidInput(f"{field}: the clip's host answers with status {response.status_code}.")
             async for part in response.aiter_bytes():
                 clip += part
-                if len(clip) > MOST_WITH_AUDIO:
-                    raise InvalidInput(f"{field}: the clip is larger than {MOST_WITH_AUDIO >> 20} MB.")
+                if len(clip) > MAX_WITH_AUDIO:
+                    raise InvalidInput(f"{field}: the clip is larger than {MAX_WITH_AUDIO >> 20} MB.")
         return bytes(clip)
 
 

@@ -13,7 +13,7 @@ from starlette.responses import Response, StreamingResponse
 from api.access import caller_of
 from api.context import ApiContext, context_of
 from api.errors import CLIENT_GONE, detail_of, documented
-from api.speech.delivery import BINARY, left_before_audio, open_stream, respond, told_of, whole
+from api.speech.delivery import BINARY, collect, left_before_audio, open_stream, respond, usage_headers
 from api.speech.request import SpeechRequest, inline_schema, read_speech_request
 from api.speech.stream import SpeechStream
 from engine.errors import InvalidInput
@@ -58,7 +58,7 @@ async def create_speech(request: Request) -> Response:
     headers = {
         "Cache-Control": "no-store",
         "X-Accel-Buffering": "no",  # a proxy that buffers the response would defeat streaming
-        **told_of(stream),
+        **usage_headers(stream),
     }
     if asked.stream_format == "sse":
         return await respond(context, stream, request, headers, _events(stream), "text/event-stream")
@@ -66,7 +66,7 @@ async def create_speech(request: Request) -> Response:
         return await respond(context, stream, request, headers)
     if await left_before_audio(context, stream, request):
         return Response(status_code=CLIENT_GONE)
-    data = await whole(context, stream)
+    data = await collect(context, stream)
     usage = {"X-Usage-Seconds": f"{stream.usage.seconds:.3f}", "X-Usage-Frames": str(stream.usage.frames)}
     return Response(data, 200, {**headers, **usage}, stream.media_type)
 

@@ -2,7 +2,7 @@
 
 stream = await open_stream(context, caller, text, SpokenBy("Clara"), AudioOutput("mp3"))
 return await respond(context, stream, request, headers)   # while it is generated
-data = await whole(context, stream)                        # or all at once
+data = await collect(context, stream)                      # or all at once
 """
 
 from __future__ import annotations
@@ -67,8 +67,8 @@ async def open_stream(
 ) -> SpeechStream:
     """Start a speech of at most `max_frames` frames. The options are those of `SpeechService.speak`.
 
-    complete: the speech is read by `whole`. Only then can it have a loudness, and the watermark if the server adds one.
-    Raises what `SpeechService.speak` raises, and InvalidInput for a loudness without `complete`.
+    complete: the speech is read by `collect`. Only then can it have a loudness, and the watermark if the server adds
+    one. Raises what `SpeechService.speak` raises, and InvalidInput for a loudness without `complete`.
     """
     if output.lufs is not None and not complete:
         raise InvalidInput(NOT_WHOLE)
@@ -84,7 +84,7 @@ async def open_stream(
         language=language,
         word_times=word_times,
     )
-    tags = Origin.of(context.app.engine.name, speech.voice, speech.seed).tags()
+    tags = Origin.from_take(context.app.engine.name, speech.voice, speech.seed).tags()
     mark = context.app.watermark if complete else None
     encoder: Encoder
     if mark or output.lufs is not None:
@@ -125,7 +125,7 @@ class FinishedFile:
         return file.encode(samples) + file.finish()
 
 
-def told_of(stream: SpeechStream) -> dict[str, str]:
+def usage_headers(stream: SpeechStream) -> dict[str, str]:
     """Return the headers of every speech response: its characters and its seed."""
     return {"X-Usage-Characters": str(stream.usage.characters), "X-Seed": str(stream.seed)}
 
@@ -159,7 +159,7 @@ async def left_before_audio(context: ApiContext, stream: SpeechStream, request: 
     return stream.gone
 
 
-async def whole(context: ApiContext, stream: SpeechStream, words: list[SpokenWord] | None = None) -> bytes:
+async def collect(context: ApiContext, stream: SpeechStream, words: list[SpokenWord] | None = None) -> bytes:
     """Return all of a speech as one file. words: its words are appended here, if their times were requested."""
 
     async def audio() -> AsyncIterator[bytes]:

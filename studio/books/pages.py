@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-MOST_PART = 32 << 20  # bytes of one file in an archive
-MOST_ARCHIVE = 256 << 20  # bytes of all files that are read
-MOST_FILES = 20_000  # in an archive
-MOST_TEXT = 5_000_000  # characters
-MOST_TITLE = 200  # characters, of a book and of a chapter
+MAX_PART = 32 << 20  # bytes of one file in an archive
+MAX_ARCHIVE = 256 << 20  # bytes of all files that are read
+MAX_FILES = 20_000  # in an archive
+MAX_TEXT = 5_000_000  # characters
+MAX_TITLE = 200  # characters, of a book and of a chapter
 
 
 class Unreadable(Exception):
@@ -44,13 +44,13 @@ class BookText:
         if text:
             self.blocks.append(Block(text, shortened(chapter or "") or None))
             self.characters += len(text)
-            if self.characters > MOST_TEXT:
+            if self.characters > MAX_TEXT:
                 raise Unreadable("books.too_long")
 
 
 def shortened(title: str) -> str:
-    """Cut a title to MOST_TITLE characters and collapse its spaces."""
-    return " ".join(title[:MOST_TITLE].split())
+    """Cut a title to MAX_TITLE characters and collapse its spaces."""
+    return " ".join(title[:MAX_TITLE].split())
 
 
 class Archive:
@@ -63,8 +63,8 @@ class Archive:
         except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError) as error:
             raise Unreadable("books.damaged") from error
         self.names = set(self._zip.namelist())
-        self._left = MOST_ARCHIVE
-        if len(self._zip.infolist()) > MOST_FILES:
+        self._left = MAX_ARCHIVE
+        if len(self._zip.infolist()) > MAX_FILES:
             raise Unreadable("books.too_large")
 
     def read(self, name: str) -> bytes:
@@ -74,12 +74,12 @@ class Archive:
             if part.flag_bits & 1:
                 raise Unreadable("books.encrypted")
             with self._zip.open(part) as file:
-                data = file.read(min(MOST_PART, self._left) + 1)
+                data = file.read(min(MAX_PART, self._left) + 1)
         except Unreadable:
             raise
         except Exception as error:  # of zipfile, zlib and the other decompressors
             raise Unreadable("books.damaged") from error
-        if len(data) > min(MOST_PART, self._left):
+        if len(data) > min(MAX_PART, self._left):
             raise Unreadable("books.too_large")
         self._left -= len(data)
         return data
@@ -90,7 +90,7 @@ class Archive:
         Raises Unreadable, also for an encrypted file.
         """
         sizes = [part.file_size for part in self._zip.infolist() if part.filename.endswith((".xml", ".rels"))]
-        if any(size > MOST_PART for size in sizes) or sum(sizes) > MOST_ARCHIVE:
+        if any(size > MAX_PART for size in sizes) or sum(sizes) > MAX_ARCHIVE:
             raise Unreadable("books.too_large")
         if any(part.flag_bits & 1 for part in self._zip.infolist()):
             raise Unreadable("books.encrypted")

@@ -14,7 +14,7 @@ from pypdf.errors import PyPdfError
 
 from studio.books.pages import BookText, Unreadable, paragraphs_of
 
-MOST_PAGES = 5_000
+MAX_PAGES = 5_000
 _REPEATED = 0.3  # share of the pages: a line at the edges of that many is a running head
 _NUMBER = re.compile(r"[\W\d]*(?:page|seite|página|s\.|p\.)?[\W\d]*", re.IGNORECASE)
 
@@ -25,7 +25,7 @@ def read_pdf(path: Path) -> BookText:
         reader = PdfReader(str(path), strict=False)
         if reader.is_encrypted and not reader.decrypt(""):
             raise Unreadable("books.encrypted")
-        if len(reader.pages) > MOST_PAGES:
+        if len(reader.pages) > MAX_PAGES:
             raise Unreadable("books.too_large")
         title = (reader.metadata.title or "") if reader.metadata else ""
         chapters = _chapters(reader)

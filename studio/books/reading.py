@@ -19,8 +19,8 @@ BookKind = Literal["epub", "docx", "pdf"]
 SUFFIXES = (".epub", ".docx", ".pdf")
 SECONDS = 90.0  # until a reader is stopped
 HEADING_PAUSE = 0.8
-MOST_CHARACTERS = 400_000  # of a script
-MOST_PARAGRAPHS = 4_000
+MAX_CHARACTERS = 400_000  # of a script
+MAX_PARAGRAPHS = 4_000
 ROOT = Path(__file__).parents[2]
 
 
@@ -97,7 +97,7 @@ def _parts(paragraphs: list[Paragraph]) -> Iterator[list[Paragraph]]:
     part: list[Paragraph] = []
     size = 0
     for paragraph in paragraphs:
-        full = size + len(paragraph.text) > MOST_CHARACTERS or len(part) >= MOST_PARAGRAPHS
+        full = size + len(paragraph.text) > MAX_CHARACTERS or len(part) >= MAX_PARAGRAPHS
         if part and full:
             cut = next((at for at in range(len(part) - 1, len(part) // 2, -1) if part[at].chapter), len(part))
             cut = len(part) if paragraph.chapter else cut

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from storage.repositories.script.hearings import Hearing
     from studio.proof.listener import Listener
 
-TRIES = 4  # most attempts per sentence
+MAX_ATTEMPTS = 4  # most attempts per sentence
 _LEAST_SILENCE = 0.05  # seconds
 _REACH = 0.15  # seconds before the end of a word and after the start of the next that are searched for silence
 _MARGIN = 0.02  # seconds of silence kept at each end of a sentence
@@ -54,7 +54,7 @@ class Passage:
 def mend(
     take: GenerationRecord, sound: bytes, heard: Hearing, *, model: str, speak: SpeakAgain, listener: Listener
 ) -> Mending:
-    """Mend a take. Yields the number of each attempt before it begins, 1 to TRIES.
+    """Mend a take. Yields the number of each attempt before it begins, 1 to MAX_ATTEMPTS.
 
     sound: the take's audio, FLAC. heard: the take's hearing. model: the loaded model; a take of another one is spoken
     again as a whole. speak: speaks a text like the take, with another seed; None ends the attempts, as does EngineBusy
@@ -70,13 +70,13 @@ def mend(
     errors = {passage: _error(take.text, heard, passage) for passage in passages}
     better: dict[Passage, tuple[Spoken, Hearing]] = {}
     best: tuple[Spoken, Hearing] | None = None
-    for attempt in range(1, TRIES + 1):
+    for attempt in range(1, MAX_ATTEMPTS + 1):
         wrong = [passage for passage, error in errors.items() if error > 0]
         if not wrong:
             break
         yield attempt
         goes_on = _try(take.text, wrong, errors, better, speak, listener)
-        if better and (attempt == TRIES or not goes_on or not any(errors.values())):
+        if better and (attempt == MAX_ATTEMPTS or not goes_on or not any(errors.values())):
             made = better[whole] if passages == [whole] else _heard_joined(take, samples, rate, better, listener)
             if made[1].word_error < (best[1] if best else heard).word_error:
                 best = made

@@ -16,7 +16,7 @@ from engine.sentences import Sentence
 from studio.error_sentences import error_sentence
 from studio.proof.listener import Listener
 from studio.proof.mending import Mending, mend
-from studio.traces import reason
+from studio.traces import describe_error
 
 if TYPE_CHECKING:
     from storage import Storage
@@ -35,7 +35,7 @@ Key = tuple[str, str]  # owner, script
 class ProofProgress:
     """Progress of a run. cards: their number. done: finished ones. card: the current one, "" before the first.
 
-    attempt: number of the attempt to mend it, 1 to TRIES; 0 while its take is heard.
+    attempt: number of the attempt to mend it, 1 to MAX_ATTEMPTS; 0 while its take is heard.
     """
 
     cards: int
@@ -79,9 +79,9 @@ class ProofRunner:
         """Hear cards, in order; return their number. They are added to the script's current run if there is one.
 
         card_ids: None for all with a take that this recogniser has not heard yet and, with `mend`, those with wrong
-        words. mend: speak wrong sentences of unlocked cards again with other seeds, until all words are right or TRIES
-        times, and keep the take with the fewest wrong words. on_end: called when the run is over, also if there is
-        nothing to do. Raises ScriptNotFound.
+        words. mend: speak wrong sentences of unlocked cards again with other seeds, until all words are right or
+        MAX_ATTEMPTS times, and keep the take with the fewest wrong words. on_end: called when the run is over, also if
+        there is nothing to do. Raises ScriptNotFound.
         """
         cards = self._open(owner, script_id, mend) if card_ids is None else list(card_ids)
         with self._lock:
@@ -140,7 +140,7 @@ class ProofRunner:
                 with self._lock:
                     run.done += 1
         except Exception as error:
-            log.warning("a script is not heard back any further: %s", reason(error))
+            log.warning("a script is not heard back any further: %s", describe_error(error))
             with self._lock:
                 if not run.stopped.is_set():
                     self._failures[run.owner, run.script_id] = error_sentence(error)
@@ -177,7 +177,7 @@ class ProofRunner:
                 model = self._scripts.model
                 self._mend(run, card, mend(take, sound, hearing, model=model, speak=speak, listener=listener))
         except (ScriptNotFound, GenerationNotFound, VoiceNotFound, InvalidInput) as error:
-            log.info("a card was changed while it was heard: %s", reason(error))
+            log.info("a card was changed while it was heard: %s", describe_error(error))
 
     def _mend(self, run: _Run, card: CardRecord, tries: Mending) -> None:
         """Replace the take of a card by a better one, if there is one."""

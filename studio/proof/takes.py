@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from studio.voices.available_voices import AvailableVoices
 
 MAX_TEXT = 5_000  # characters; longer texts belong in a script
-MOST = 1_000  # hearings in memory
+MAX_HEARINGS = 1_000  # hearings in memory
 
 
 class TakeProofs:
@@ -118,6 +118,6 @@ class TakeProofs:
         with self._lock:
             self._hearings[owner, take_id] = hearing
             self._hearings.move_to_end((owner, take_id))
-            while len(self._hearings) > MOST:
+            while len(self._hearings) > MAX_HEARINGS:
                 self._hearings.popitem(last=False)
         return hearing

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from storage.repositories.generations import GenerationRecord
 
 ARTIST = "Synthetic speech (Reprise)"
-MOST = 16  # models, voices and seeds each, of a file joined from many takes
+MAX_VALUES = 16  # models, voices and seeds each, of a file joined from many takes
 _KIND, _MAKER = "synthetic speech", "made-by=Reprise"
 _LONGEST = 200  # characters of a name
 
@@ -46,7 +46,7 @@ class Origin:
     made: date | None = None
 
     @classmethod
-    def of(cls, model: str, voice: str | None, seed: int, made: datetime | None = None) -> Origin:
+    def from_take(cls, model: str, voice: str | None, seed: int, made: datetime | None = None) -> Origin:
         """Return the origin of one take. made: now by default."""
         name = public_name(model)
         return cls(
@@ -59,16 +59,16 @@ class Origin:
     @classmethod
     def of_record(cls, record: GenerationRecord) -> Origin:
         """Return the origin of a stored take."""
-        return cls.of(record.model, record.voice_id, record.seed, record.created)
+        return cls.from_take(record.model, record.voice_id, record.seed, record.created)
 
     @classmethod
     def joined(cls, origins: Iterable[Origin]) -> Origin:
         """Return the origin of a file joined from takes: each model, voice and seed once, and the last date."""
         parts = tuple(origins)
         return cls(
-            tuple(dict.fromkeys(name for each in parts for name in each.models))[:MOST],
-            tuple(dict.fromkeys(voice for each in parts for voice in each.voices))[:MOST],
-            tuple(dict.fromkeys(seed for each in parts for seed in each.seeds))[:MOST],
+            tuple(dict.fromkeys(name for each in parts for name in each.models))[:MAX_VALUES],
+            tuple(dict.fromkeys(voice for each in parts for voice in each.voices))[:MAX_VALUES],
+            tuple(dict.fromkeys(seed for each in parts for seed in each.seeds))[:MAX_VALUES],
             max((each.made for each in parts if each.made), default=None),
         )
 
@@ -93,7 +93,7 @@ class Origin:
         values = dict(part.partition("=")[::2] for part in fields)
 
         def several(name: str) -> tuple[str, ...]:
-            return tuple(unquote(each)[:_LONGEST] for each in values.get(name, "").split(",") if each)[:MOST]
+            return tuple(unquote(each)[:_LONGEST] for each in values.get(name, "").split(",") if each)[:MAX_VALUES]
 
         seeds = tuple(int(each) for each in several("seed") if each.isascii() and each.isdigit() and len(each) < 20)
         return cls(several("model"), several("voice"), seeds, _day(values.get("date", "")))

@@ -18,10 +18,10 @@ from engine.engine import SpeakOptions
 from engine.errors import DatabaseUnavailable, EngineBusy, EngineClosed, InvalidInput, RepriseError, ScriptNotFound
 from engine.sentences import Sentence
 from studio.error_sentences import error_sentence
-from studio.pronunciation import as_said
-from studio.script.fair_slots import FairSlots
+from studio.pronunciation import respell_for_owner
+from studio.script.fair_semaphore import FairSemaphore
 from studio.takes.buffer import SAMPLING_SETTINGS, TakeBuffer
-from studio.traces import reason
+from studio.traces import describe_error
 from studio.voices.available_voices import AvailableVoices
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ class ScriptRunner:
     def __init__(self, engine: ModelManager, storage: Storage, watermark: Watermark | None = None) -> None:
         """watermark: for the files of the takes."""
         self._engine, self._storage, self._watermark = engine, storage, watermark
-        self._slots = FairSlots(self._slots_now)
+        self._slots = FairSemaphore(self._slots_now)
         self._lock = threading.Lock()
         self._runs: dict[Key, _Run] = {}
         self._failures: dict[Key, Sentence] = {}
@@ -197,7 +197,9 @@ class ScriptRunner:
         engine = self._engine
         voice = self._voice(run, card)
         options = replace(options_of(card, engine.default_options), word_times=engine.abilities.word_times)
-        text = as_said(self._storage, card.text, voice.language, owner=run.owner, phones=engine.abilities.phones)
+        text = respell_for_owner(
+            self._storage, card.text, voice.language, owner=run.owner, phones=engine.abilities.phones
+        )
         with closing(engine.speak(text, voice.voice, options, owner=run.owner)) as speech:
             take = TakeBuffer(speech.sample_rate, self._watermark, text=card.text)
             self._began(run, card, speech)
@@ -243,7 +245,7 @@ class ScriptRunner:
         except DatabaseUnavailable:
             raise
         except RepriseError as error:
-            log.info("a card was deleted while it was spoken: %s", reason(error))
+            log.info("a card was deleted while it was spoken: %s", describe_error(error))
 
 
 def options_of(card: CardRecord, defaults: SpeakOptions) -> SpeakOptions:

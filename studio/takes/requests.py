@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from engine.engine import SpeakOptions
 from engine.errors import VoiceNotFound
 from engine.text import with_paragraph_pauses
-from studio.pronunciation import as_said
+from studio.pronunciation import respell_for_owner
 from studio.takes.buffer import LANGUAGE, PARAGRAPH_PAUSE, SAMPLING_SETTINGS, TakeBuffer
 from studio.voices.available_voices import AvailableVoices
 
@@ -83,7 +83,7 @@ class TakeSpeaker:
         voice = AvailableVoices(engine, self._storage.voices).ready(request.voice_id, owner=owner)
         text = with_paragraph_pauses(request.text, request.paragraph_pause)
         language = request.options.language or voice.language
-        text = as_said(self._storage, text, language, owner=owner, phones=engine.abilities.phones)
+        text = respell_for_owner(self._storage, text, language, owner=owner, phones=engine.abilities.phones)
         options = replace(request.options, word_times=engine.abilities.word_times)
         speech = engine.speak(text, voice.voice, options, owner=owner)
         return NewTake(request, voice.name, speech, TakeBuffer(engine.sample_rate, self._watermark, text=request.text))

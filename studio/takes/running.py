@@ -71,13 +71,13 @@ class RunningTakes:
         if speech is not None:
             speech.cancel()
 
-    def place(self, ticket: str) -> int | None:
+    def queue_position(self, ticket: str) -> int | None:
         """Return the number of turns before a take's next one; None when it does not wait."""
         with self._lock:
             take = self._takes.get(ticket)
         return take.speech.place if take and take.speech else None
 
-    def place_of_session(self, session: str) -> int | None:
+    def session_queue_position(self, session: str) -> int | None:
         """Return the lowest place of a session's takes; None when none of them waits."""
         with self._lock:
             speeches = [take.speech for take in self._takes.values() if take.session == session]

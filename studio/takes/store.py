@@ -15,15 +15,15 @@ from typing import TYPE_CHECKING
 from engine.errors import GenerationNotFound, RepriseError
 from storage.repositories.generations import GenerationRecord, Spoken
 from storage.validation import new_id
-from studio.traces import reason
+from studio.traces import describe_error
 
 if TYPE_CHECKING:
     from storage.history import History
 
 log = logging.getLogger(__name__)
 
-MOST = 50  # takes of one owner
-MOST_BYTES = 256 << 20  # of all owners; about three hours
+MAX_TAKES = 50  # takes of one owner
+MAX_BYTES = 256 << 20  # of all owners; about three hours
 HOURS = 6.0
 DELETION_HOURS = 24.0  # for which a deletion is remembered; no take is generated for longer
 
@@ -44,8 +44,8 @@ class TemporaryTakes:
     def __init__(
         self,
         *,
-        most: int = MOST,
-        most_bytes: int = MOST_BYTES,
+        most: int = MAX_TAKES,
+        most_bytes: int = MAX_BYTES,
         hours: float = HOURS,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -134,7 +134,7 @@ class TakeStore:
         try:
             kept = self._history.add(spoken, owner=owner)
         except RepriseError as error:
-            log.warning("a take could not be kept in the history: %s", reason(error))
+            log.warning("a take could not be kept in the history: %s", describe_error(error))
             kept = None
         kept = kept or self._temporary.add(spoken, owner=owner)
         if self._deleted_since(owner, started):  # deleted meanwhile

@@ -14,8 +14,8 @@ from engine.files.bounded import read_regular
 from engine.voice import MAX_PORTRAIT
 
 SIDE = 192  # pixels
-MOST_PIXELS = 50_000_000  # of a photograph
-MOST_BYTES = 20 << 20  # of its file
+MAX_PIXELS = 50_000_000  # of a photograph
+MAX_BYTES = 20 << 20  # of its file
 _FORMATS = ("JPEG", "PNG", "WEBP")
 _QUALITIES = (85, 60, 30)
 
@@ -26,11 +26,11 @@ def make_portrait(photograph: bytes | Path) -> bytes:
     Raises InvalidInput for a file that is not a JPEG, PNG or WebP, or is too large.
     """
     try:
-        data = photograph if isinstance(photograph, bytes) else read_regular(photograph, MOST_BYTES)
+        data = photograph if isinstance(photograph, bytes) else read_regular(photograph, MAX_BYTES)
     except UnreadableFile as error:
         raise InvalidInput(error.sentence.key, **error.sentence.values) from error
-    if len(data) > MOST_BYTES:
-        raise InvalidInput("portrait.large", most=MOST_PIXELS // 1_000_000)
+    if len(data) > MAX_BYTES:
+        raise InvalidInput("portrait.large", most=MAX_PIXELS // 1_000_000)
     square = _square(data)
     for quality in _QUALITIES:
         file = io.BytesIO()
@@ -50,8 +50,8 @@ def _square(data: bytes) -> Image.Image:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about large images; the size is checked below
             with Image.open(io.BytesIO(data), formats=_FORMATS) as picture:
-                if picture.width * picture.height > MOST_PIXELS:
-                    raise InvalidInput("portrait.large", most=MOST_PIXELS // 1_000_000)
+                if picture.width * picture.height > MAX_PIXELS:
+                    raise InvalidInput("portrait.large", most=MAX_PIXELS // 1_000_000)
                 picture.draft("RGB", (4 * SIDE, 4 * SIDE))
                 upright = ImageOps.exif_transpose(picture).convert("RGBA")
                 seen = Image.new("RGBA", upright.size, "white")

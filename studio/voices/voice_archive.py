@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from storage import VoiceLibrary, VoiceRecord
 
 LEFT_OUT = "Left out.txt"
-MOST_FILES = 500  # entries of an archive that is read; saving that many takes a few seconds
-MOST_BYTES = 256 << 20  # unpacked; voices hardly compress
-MOST_OF_ONE = min(MAX_FILE_BYTES, 64 << 20)  # bytes of one voice: more than can be uploaded unpacked
-MOST_NAME = 200  # characters of an entry's name that are shown
-MOST_LISTED = 1 << 20  # bytes of the central directory
+MAX_FILES = 500  # entries of an archive that is read; saving that many takes a few seconds
+MAX_BYTES = 256 << 20  # unpacked; voices hardly compress
+MAX_VOICE_BYTES = min(MAX_FILE_BYTES, 64 << 20)  # bytes of one voice: more than can be uploaded unpacked
+MAX_SHOWN_NAME = 200  # characters of an entry's name that are shown
+MAX_DIRECTORY_BYTES = 1 << 20  # bytes of the central directory
 _END = struct.Struct("<4s4xHHLLH")  # end of central directory
 _ZIP64_LOCATOR = b"PK\x06\x07"
 _LOCATOR_BYTES = 20
@@ -69,7 +69,7 @@ class VoiceArchive:
             try:
                 self._check_directory(file)
                 with ZipFile(file) as archive:
-                    left = MOST_BYTES
+                    left = MAX_BYTES
                     for entry in self._checked_entries(archive):
                         data = self._unpack(archive, entry, left) if _is_voice(entry) else b""
                         left -= len(data)
@@ -89,7 +89,7 @@ class VoiceArchive:
         magic, *_, listed, _, comment = _END.unpack(tail[-_END.size :])
         if magic != b"PK\x05\x06" or comment:
             raise BadZipFile
-        if listed > MOST_LISTED or tail.startswith(_ZIP64_LOCATOR):
+        if listed > MAX_DIRECTORY_BYTES or tail.startswith(_ZIP64_LOCATOR):
             raise self._too_many()
 
     def _checked_entries(self, archive: ZipFile) -> list[ZipInfo]:
@@ -97,10 +97,10 @@ class VoiceArchive:
         if any(_is_unsafe(entry) for entry in entries) or _overlap(entries):
             raise InvalidVoiceArchive("archive.odd", name=self._name)
         wanted = [entry for entry in entries if not _is_system_file(entry)]
-        if len(wanted) > MOST_FILES:
+        if len(wanted) > MAX_FILES:
             raise self._too_many()
         voices = [entry.file_size for entry in wanted if _is_voice(entry)]
-        if sum(voices) > MOST_BYTES or max(voices, default=0) > MOST_OF_ONE:
+        if sum(voices) > MAX_BYTES or max(voices, default=0) > MAX_VOICE_BYTES:
             raise self._too_large()
         return wanted
 
@@ -110,7 +110,7 @@ class VoiceArchive:
         Raises InvalidVoiceArchive for more than `most` bytes, or more than one voice can have.
         """
         blocks = []
-        room = min(most, MOST_OF_ONE)
+        room = min(most, MAX_VOICE_BYTES)
         with archive.open(entry) as file:
             while block := file.read(_BLOCK):
                 blocks.append(block)
@@ -123,10 +123,10 @@ class VoiceArchive:
         return data
 
     def _too_many(self) -> InvalidVoiceArchive:
-        return InvalidVoiceArchive("archive.many", name=self._name, most=MOST_FILES)
+        return InvalidVoiceArchive("archive.many", name=self._name, most=MAX_FILES)
 
     def _too_large(self) -> InvalidVoiceArchive:
-        return InvalidVoiceArchive("archive.large", name=self._name, most=MOST_BYTES >> 20)
+        return InvalidVoiceArchive("archive.large", name=self._name, most=MAX_BYTES >> 20)
 
 
 def write_voice_archive(file: BinaryIO, library: VoiceLibrary, voices: Sequence[VoiceRecord]) -> None:
@@ -182,4 +182,4 @@ def _is_voice(entry: ZipInfo) -> bool:
 def _display_name(path: str) -> str:
     name = path.rpartition("/")[2]
     shown = "".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in name)
-    return shown if len(shown) <= MOST_NAME else f"{shown[:MOST_NAME]}…"
+    return shown if len(shown) <= MAX_SHOWN_NAME else f"{shown[:MAX_SHOWN_NAME]}…"

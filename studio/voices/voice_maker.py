@@ -82,7 +82,7 @@ def make_voice(
         English.
     Raises NameTaken, UnusableReference, InvalidInput, EngineFailed.
     """
-    check_clones(app.engine)
+    require_cloning(app.engine)
     cleaned = _free_name(app, name, owner)
     language = voice_language(app.engine, language)
     if not transcript.strip():
@@ -112,7 +112,7 @@ def describe_voice(app: AppContext, name: str, description: str, *, owner: str, 
     return app.storage.voices.add(made.voice, owner=owner)
 
 
-def check_clones(engine: ModelManager) -> None:
+def require_cloning(engine: ModelManager) -> None:
     """Raise InvalidInput if the loaded model cannot clone voices."""
     able = engine.abilities
     if not able.clones:

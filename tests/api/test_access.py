@@ -92,7 +92,7 @@ def test_a_rate_and_a_quota_are_kept(client: httpx.Client, server: Server, speak
 def test_a_large_body_is_refused_before_it_is_read(server: Server) -> None:
     host = server.url.removeprefix("http://")
     with socket.create_connection(host.split(":"), 10) as connection:  # type: ignore[arg-type]
-        head = f"POST /v1/audio/speech HTTP/1.1\r\nHost: {host}\r\nContent-Length: {access.MOST_WITH_AUDIO + 1}\r\n\r\n"
+        head = f"POST /v1/audio/speech HTTP/1.1\r\nHost: {host}\r\nContent-Length: {access.MAX_WITH_AUDIO + 1}\r\n\r\n"
         connection.sendall(head.encode())
         assert connection.recv(100).startswith(b"HTTP/1.1 413")
 

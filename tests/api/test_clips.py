@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 import httpx
 import pytest
 
-from api.access import MOST_WITH_AUDIO
+from api.access import MAX_WITH_AUDIO
 from api.speech import clips
 from api.speech.clips import ClipSource
 from engine.errors import InvalidInput
@@ -49,7 +49,7 @@ def test_other_addresses_are_refused(url: str) -> None:
     [
         (source(302, location="https://evil.example/"), "status 302"),
         (source(404), "status 404"),
-        (source(content=bytes(MOST_WITH_AUDIO + 1)), "larger than 32 MB"),
+        (source(content=bytes(MAX_WITH_AUDIO + 1)), "larger than 32 MB"),
     ],
 )
 def test_answers_without_a_clip_are_told(answer: ClipSource, says: str) -> None:

@@ -11,7 +11,7 @@ from zipfile import ZIP_BZIP2, ZIP_DEFLATED, ZIP_LZMA, ZIP_STORED, ZipFile, ZipI
 
 from engine.errors import RepriseError
 from engine.voice import Voice
-from studio.voices.voice_archive import MOST_BYTES, MOST_FILES, VoiceArchive
+from studio.voices.voice_archive import MAX_BYTES, MAX_FILES, VoiceArchive
 from tests.attack.attack import Attack, Broken, randoms
 from tests.attack.mutations import spoiled
 from tests.storage.making import voice
@@ -52,7 +52,7 @@ def _read(data: bytes) -> None:
     read = entries = 0
     for _, content in VoiceArchive(path, "archive.zip").voice_files():
         read, entries = read + len(content), entries + 1
-        if read > MOST_BYTES or entries > MOST_FILES:
+        if read > MAX_BYTES or entries > MAX_FILES:
             raise Broken(f"An archive gave {entries} files of {read:,} bytes.")
         try:
             Voice.from_bytes(content)

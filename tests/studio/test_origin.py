@@ -12,12 +12,12 @@ from engine.errors import UnusableReference
 from engine.sentences import english
 from storage import Storage
 from studio.provenance import origin as origins
-from studio.provenance.origin import MOST, Checked, Origin, check_file, voice_names
+from studio.provenance.origin import MAX_VALUES, Checked, Origin, check_file, voice_names
 from tests.support.fake_engine import voice
 
 RATE = 22_050
 SAMPLES = (np.sin(np.arange(RATE) / 20) * 0.3).astype(np.float32)
-TAKE = Origin.of("/models/a; model=b, ü", "8" * 32, 7, datetime(2026, 1, 31, 23, 59, tzinfo=UTC))
+TAKE = Origin.from_take("/models/a; model=b, ü", "8" * 32, 7, datetime(2026, 1, 31, 23, 59, tzinfo=UTC))
 
 
 @pytest.fixture
@@ -36,8 +36,8 @@ def test_of_a_take() -> None:
 
 def test_of_many_takes() -> None:
     days = [datetime(2026, 1, day + 1, tzinfo=UTC) for day in range(31)]
-    many = Origin.joined(Origin.of("m", f"{number % 2:032}", number, day) for number, day in enumerate(days))
-    assert many == Origin(("m",), ("0" * 32, f"{1:032}"), tuple(range(MOST)), date(2026, 1, 31))
+    many = Origin.joined(Origin.from_take("m", f"{number % 2:032}", number, day) for number, day in enumerate(days))
+    assert many == Origin(("m",), ("0" * 32, f"{1:032}"), tuple(range(MAX_VALUES)), date(2026, 1, 31))
     assert Origin.read(many.tags()["comment"]) == many
     assert Origin.read(Origin.joined([]).tags()["comment"]) == Origin()
 
@@ -51,7 +51,7 @@ def test_other_comments_are_not_ours(comment: str) -> None:
 
 def test_spoiled_fields_are_left_out() -> None:
     spoiled = "synthetic speech; made-by=Reprise; model; seed=1,x,-2,³,9e9; date=tomorrow; voice=" + ",".join("v" * 99)
-    assert Origin.read(spoiled) == Origin((), ("v",) * MOST, (1,), None)
+    assert Origin.read(spoiled) == Origin((), ("v",) * MAX_VALUES, (1,), None)
 
 
 def test_names_of_voices(storage: Storage) -> None:

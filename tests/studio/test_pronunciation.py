@@ -7,7 +7,7 @@ from engine.text import GrowingText
 from engine.voice import OwnVoice
 from storage import Storage
 from storage.pronunciations import Pronunciation
-from studio.pronunciation import follow, from_csv, respelled, to_csv
+from studio.pronunciation import from_csv, respell_growing, respelled, to_csv
 from tests.support.fake_engine import voice
 
 ENTRIES = (
@@ -84,7 +84,7 @@ def test_owners_have_dictionaries_of_their_own_and_replace_entries(storage: Stor
     assert [entry.spoken for entry in words.list(owner="ann")] == ["sequel", "squel"]
     assert words.list(owner="ben") == []
     text = GrowingText()
-    follow(storage, text, "en", owner="ann", phones=False)
+    respell_growing(storage, text, "en", owner="ann", phones=False)
     for piece in ("Learn S", "QL today. It"):
         text.append(piece)
     assert [segment.text for segment in text.take()] == ["Learn sequel today."]

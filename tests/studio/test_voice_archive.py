@@ -82,13 +82,13 @@ def test_paths_out_passwords_and_rare_ways_of_packing_are_refused(path: Path, da
 
 def test_bombs_do_not_go_off(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     zeros = bytes(1 << 20)
-    monkeypatch.setattr(voice_archive, "MOST_BYTES", 4 << 20)
-    monkeypatch.setattr(voice_archive, "MOST_FILES", 10)
+    monkeypatch.setattr(voice_archive, "MAX_BYTES", 4 << 20)
+    monkeypatch.setattr(voice_archive, "MAX_FILES", 10)
     with pytest.raises(InvalidInput, match="more than 4 MB"):
         opened(path, archive(*((f"{number}.voice", zeros) for number in range(5))))
     with pytest.raises(InvalidInput, match="more than 10 files"):
         opened(path, archive(*((f"{number}.txt", b"") for number in range(11))))
-    monkeypatch.setattr(voice_archive, "MOST_OF_ONE", 1 << 19)
+    monkeypatch.setattr(voice_archive, "MAX_VOICE_BYTES", 1 << 19)
     with pytest.raises(InvalidInput, match="more than 4 MB"):
         opened(path, archive(("large.voice", zeros)))
     assert opened(path, archive(("large.txt", zeros))) == [("large.txt", b"")], "what is no voice is not even unpacked"
@@ -155,7 +155,7 @@ def test_spoiled_uploads_are_voices_or_a_sentence() -> None:
 
 def test_the_list_of_files_is_measured_before_it_is_read(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     data = archive(*((f"{number}.txt", b"") for number in range(100)))
-    monkeypatch.setattr(voice_archive, "MOST_LISTED", 1_000)
+    monkeypatch.setattr(voice_archive, "MAX_DIRECTORY_BYTES", 1_000)
     monkeypatch.setattr(zipfile.ZipFile, "__init__", lambda *_: pytest.fail("it was opened"))
     with pytest.raises(InvalidInput, match=r"files in “mine\.zip”"):
         opened(path, data)

@@ -45,7 +45,7 @@ class StorageUse:
 
 
 @dataclass(frozen=True)
-class Holdings:
+class OwnerCounts:
     """Counts of an owner's data. voices: without shared ones. history: entries; starred: those with a star.
 
     takes: of scripts, whether in the history or not.
@@ -101,7 +101,7 @@ def storage_use(*, session: Session, owner: str) -> StorageUse:
     return StorageUse(of_voices, session.scalar(sounds) or 0)
 
 
-def holdings(*, session: Session, owner: str) -> Holdings:
+def holdings(*, session: Session, owner: str) -> OwnerCounts:
     """Return counts of an owner's data, without the trash."""
     own = GenerationRow.owner == owner
     takes = (
@@ -116,7 +116,7 @@ def holdings(*, session: Session, owner: str) -> Holdings:
     )
     voices, history, starred, scripts, of_scripts = (session.scalar(query) or 0 for query in queries)
     storage = storage_use(session=session, owner=owner)
-    return Holdings(voices, history, starred, scripts, of_scripts, storage)
+    return OwnerCounts(voices, history, starred, scripts, of_scripts, storage)
 
 
 def remove_uses(*, session: Session, owner: str) -> None:

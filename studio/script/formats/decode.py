@@ -29,7 +29,7 @@ _DOCUMENTS = (
 _CONTROLS = regex.compile(r"[\x00-\x08\x0e-\x1a\x1c-\x1f\x7f]")
 _LETTERS = regex.compile(r"\p{L}")
 _FOREIGN = regex.compile(r"[^\x00-\x7f]")
-_MOST_FOREIGN = 0.4  # of the letters; no Western language has nearly as many accents
+_MAX_FOREIGN = 0.4  # of the letters; no Western language has nearly as many accents
 
 
 def decode_text(data: bytes) -> str:
@@ -91,6 +91,6 @@ def _sane(text: str) -> str:
 def _western(text: str) -> str:
     """Refuse text with too many accented letters: Russian or Japanese bytes also decode as Windows-1252."""
     letters = "".join(_LETTERS.findall(text))
-    if len(_FOREIGN.findall(letters)) > _MOST_FOREIGN * len(letters):
+    if len(_FOREIGN.findall(letters)) > _MAX_FOREIGN * len(letters):
         raise InvalidText("cards.encoding")
     return text

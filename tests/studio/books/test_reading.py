@@ -9,12 +9,12 @@ import pytest
 from engine.errors import InvalidText
 from studio.books import reading
 from studio.books.extract import READERS
-from studio.books.pages import MOST_PART, BookText, Unreadable
+from studio.books.pages import MAX_PART, BookText, Unreadable
 from studio.books.reading import Book, book_kind, read_book
 from studio.script.formats.document import PARAGRAPH_PAUSE, SECTION_PAUSE
 from tests.studio.books.making import CONTAINER, archive, epub, pdf, word
 
-BOMB = "<p>" + " " * (MOST_PART + 1) + "</p>"
+BOMB = "<p>" + " " * (MAX_PART + 1) + "</p>"
 ENTITIES = '<!DOCTYPE x [<!ENTITY a "' + "ha" * 500 + '"><!ENTITY b "' + "&a;" * 1000 + '">]>'
 ENCRYPTION = (
     '<encryption xmlns="urn:x"><EncryptedData><CipherData><CipherReference URI="OEBPS/part%200.xhtml"/></CipherData>'
@@ -127,7 +127,7 @@ def test_chapters_pause_longer_and_a_long_book_becomes_several_scripts(tmp_path:
         ("Chapter 0.", reading.HEADING_PAUSE, "C0"), ("Yes.", SECTION_PAUSE, None),
         ("Chapter 1.", reading.HEADING_PAUSE, "C1"),
     ]  # fmt: skip
-    with mock.patch.object(reading, "MOST_PARAGRAPHS", 4):
+    with mock.patch.object(reading, "MAX_PARAGRAPHS", 4):
         long = [part for block in blocks for part in (block, *[{"text": "More.", "chapter": None}] * 2)]
         scripts = extracted(tmp_path, title="B", blocks=long).scripts
     assert [script.cards[0].chapter for script in scripts] == ["C0", "C1", "C2"]

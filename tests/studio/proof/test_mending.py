@@ -20,7 +20,7 @@ from engine.text.marks import word_spans
 from storage.repositories.generations import GenerationRecord, Spoken, TimedWord
 from storage.repositories.script.hearings import Hearing
 from studio.proof.listener import Listener
-from studio.proof.mending import TRIES, Passage, mend, passages_of
+from studio.proof.mending import MAX_ATTEMPTS, Passage, mend, passages_of
 from studio.takes.buffer import MENDED
 
 RATE = 16_000
@@ -160,7 +160,7 @@ def test_each_wrong_sentence_gets_its_best_try() -> None:
     })  # fmt: skip
     better, attempts = mended(take_of(file), file, voice)
     assert better is not None
-    assert attempts == [1, 2, 3, 4][:TRIES]
+    assert attempts == [1, 2, 3, 4][:MAX_ATTEMPTS]
     assert better[1].heard == "One fox ran Two cats slept there Six"
     assert better[0].settings[MENDED] == 2
     assert voice.said.count("One fox ran.") == 1
@@ -237,7 +237,7 @@ def _busy() -> None:
 )
 def test_some_takes_are_spoken_again_as_a_whole(text: str, model: str, tones: tuple[int, ...]) -> None:
     file = file_of(sound(*tones))
-    voice = Voice({text: [400] * TRIES})
+    voice = Voice({text: [400] * MAX_ATTEMPTS})
     better, _ = mended(take_of(file, text), file, voice, model)
     assert set(voice.said) == {text}
     if len(tones) == 1:

@@ -10,7 +10,7 @@ from engine.errors import EngineFailed, InvalidInput
 from engine.sentences import Sentence
 from storage import Storage
 from storage.repositories.script.hearings import Hearing
-from studio.proof.mending import TRIES
+from studio.proof.mending import MAX_ATTEMPTS
 from studio.proof.runner import ProofProgress, ProofRunner
 from studio.script import Card
 from studio.script.runner import ScriptRunner
@@ -92,9 +92,9 @@ def test_wrong_words_are_spoken_again_until_they_are_right(studio: Studio) -> No
 
 
 def test_the_best_take_is_kept_after_the_last_try(studio: Studio) -> None:
-    wrong = ["no", "the second guard", *["the no"] * (TRIES - 1)]
+    wrong = ["no", "the second guard", *["the no"] * (MAX_ATTEMPTS - 1)]
     studio.prove(*wrong, cards=[studio.cards[1]], mend=True)
-    assert studio.words == [], "no more than TRIES"
+    assert studio.words == [], "no more than MAX_ATTEMPTS"
     hearing = studio.heard[1]
     assert hearing is not None
     assert (hearing.heard, hearing.word_error) == ("the second guard", pytest.approx(1 / 3))

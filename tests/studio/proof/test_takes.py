@@ -13,7 +13,7 @@ from storage.repositories.generations import GenerationRecord
 from studio.context import AppContext
 from studio.engines.model_manager import ModelManager
 from studio.proof import takes as proof_takes
-from studio.proof.mending import TRIES
+from studio.proof.mending import MAX_ATTEMPTS
 from studio.proof.takes import TakeProofs
 from studio.takes.requests import TakeRequest
 from tests.support.fake_engine import FakeEngine, voice
@@ -90,14 +90,14 @@ def test_the_best_of_the_tries_is_a_take_with_the_same_settings(studio: Studio) 
     assert hearing is not None
     assert hearing.heard == "the second guard"
     assert (made.text, made.settings["temperature"], made.settings["paragraph_pause"]) == (TEXT, 0.3, 1.5)
-    assert [options.seed for _, _, options in studio.engine.asked] == [5, *[None] * TRIES]
+    assert [options.seed for _, _, options in studio.engine.asked] == [5, *[None] * MAX_ATTEMPTS]
 
 
 def test_what_is_right_is_not_spoken_again_and_what_gets_no_better_stays(studio: Studio) -> None:
     assert studio.mend(TEXT) is None
     assert (studio.attempts, studio.words) == ([], [])
     studio.proofs.forget(OWNER)
-    assert studio.mend("the second guard", *["no"] * TRIES) is None
+    assert studio.mend("the second guard", *["no"] * MAX_ATTEMPTS) is None
     assert (studio.words, studio.kept) == ([], 1)
     assert studio.mend("no", TEXT) is not None, "what was heard before is known"
     assert studio.attempts == [1, 2]
@@ -119,7 +119,7 @@ def test_what_cannot_be_mended_is_refused(studio: Studio, monkeypatch: pytest.Mo
 
 
 def test_few_hearings_are_kept(studio: Studio, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(proof_takes, "MOST", 1)
+    monkeypatch.setattr(proof_takes, "MAX_HEARINGS", 1)
     voice_id = studio.app.takes.get(studio.take, owner=OWNER).voice_id or ""
     other = studio.spoken(TakeRequest(TEXT, voice_id, SpeakOptions()))
     studio.words = ["a", "b"]

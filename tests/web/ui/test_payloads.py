@@ -12,7 +12,7 @@ from pydantic import Field
 
 from engine.errors import DatabaseUnavailable, EngineFailed, InvalidCheckpoint, UnusableReference
 from storage import Storage
-from studio.traces import reason, trace
+from studio.traces import describe_error, format_traceback
 from tests.attack.events import forge_events
 from tests.support.fake_engine import FakeEngine, voice
 from tests.web.conftest import make_context
@@ -239,10 +239,10 @@ def test_a_trace_says_where_and_of_what_kind_and_not_what() -> None:
         except KeyError as error:
             raise RuntimeError("CUDA error") from error
     except RuntimeError as error:
-        told = trace(error)
+        told = format_traceback(error)
     assert "test_payloads.py" in told
     assert told.splitlines()[-1] == "RuntimeError: CUDA error"
     assert "KeyError" in told
     assert f"KeyError: {SECRET}" not in told
-    assert reason(OSError(2, "No such file", SECRET)) == "FileNotFoundError: No such file"
-    assert reason(UnusableReference(SECRET)) == "UnusableReference"
+    assert describe_error(OSError(2, "No such file", SECRET)) == "FileNotFoundError: No such file"
+    assert describe_error(UnusableReference(SECRET)) == "UnusableReference"

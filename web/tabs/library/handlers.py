@@ -23,7 +23,7 @@ from pydantic import ConfigDict, Field
 from engine.errors import InvalidInput, NameTaken
 from engine.voice import Voice
 from studio.voices.portraits import make_portrait
-from studio.voices.voice_archive import MOST_FILES, VoiceArchive
+from studio.voices.voice_archive import MAX_FILES, VoiceArchive
 from web.gradio_internals import event_value
 from web.tabs.library.views import library_view
 from web.ui.events import broadcast_change, skip_when_refused
@@ -89,7 +89,7 @@ class ImportedFiles(Payload):
 class Renames(Payload):
     """The voices of a file to import under new names. names: by position; None imports all under their own names."""
 
-    names: Annotated[dict[str, ShortText], Field(max_length=MOST_FILES)] | None = None
+    names: Annotated[dict[str, ShortText], Field(max_length=MAX_FILES)] | None = None
 
 
 @dataclass(frozen=True)

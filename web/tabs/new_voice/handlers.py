@@ -15,7 +15,7 @@ from engine.errors import InvalidInput, InvalidName, VoiceNotFound
 from engine.sentences import Sentence
 from engine.text import speaking_time
 from engine.voice import Consent, Voice, clean_name
-from studio.voices.voice_maker import SAMPLE_TEXTS, check_clones, describe_voice, sample_language
+from studio.voices.voice_maker import SAMPLE_TEXTS, describe_voice, require_cloning, sample_language
 from web.identity.addresses import client_address
 from web.limits.budgets import PoolFull
 from web.limits.worker_pool import WorkerPool
@@ -183,7 +183,7 @@ class NewVoiceHandlers:
     ) -> CheckedForm:
         """Check everything that does not need the engine. Raises RepriseError."""
         context, words = self._context, self._context.words(request)
-        check_clones(context.engine)
+        require_cloning(context.engine)
         owner = context.owner(token, request).key
         form = parse_payload(VoiceForm, name=name, speaker=speaker, agreed=agreed, language=language)
         chosen = chosen_clips(clips, context.folder)

@@ -32,7 +32,7 @@ from storage.repositories.generations import MAX_TEXT
 from studio.file_names import take_file_name
 from studio.provenance.origin import Origin, public_name
 from studio.takes.requests import NewTake, TakeRequest
-from studio.traces import reason
+from studio.traces import describe_error
 from web.downloads.sounds import sound_facts
 from web.tabs.speak.settings import NAMES
 from web.tabs.speak.views import voice_card_view, writing_hints
@@ -296,7 +296,7 @@ class SpeakHandlers:
         wav = {
             "name": take_file_name(pending.take.voice, pending.take.request.text) + ".wav",
             "url": None,
-            "tags": Origin.of(
+            "tags": Origin.from_take(
                 self._context.engine.name, pending.take.request.voice_id, pending.take.speech.seed
             ).tags(),
             "marked": self._context.watermark is not None,
@@ -305,7 +305,7 @@ class SpeakHandlers:
             spoken = pending.take.finish(self._context.engine.name, result, "error")
             kept = self._context.takes.save(spoken, owner=pending.owner.key, started=pending.started)
         except RepriseError as error:  # too large for history and memory; the page still has the audio
-            log.warning("a take could not be kept: %s", reason(error))
+            log.warning("a take could not be kept: %s", describe_error(error))
             return {"take": None, "wav": wav, "status": status + separator + words("speech.not_kept")}
         if kept is None:
             return {"take": None, "wav": wav, "status": status + separator + words("speech.forgotten")}

@@ -186,7 +186,7 @@ class _TakeStream:
         if not self._has_audio and (loading := self._engine.loading):
             status = words("speech.loading", done=round(loading.done * 100))
             return {"kind": "wait", "ticket": self._ticket, "status": status}
-        place, now = self._running.place(self._ticket), time.monotonic()
+        place, now = self._running.queue_position(self._ticket), time.monotonic()
         if place is None or (self._reported and self._reported[0] == place and now - self._reported[1] < REMIND):
             return None
         self._reported = place, now

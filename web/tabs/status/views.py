@@ -22,7 +22,7 @@ STATM = Path("/proc/self/statm")
 def status_view(context: WebContext, session: str, words: Words) -> dict[str, Any]:
     """Return the board's value for status/facts.js. place: the session's place in the queue."""
     engine = context.engine
-    status, place, loading = engine.status(), context.running.place_of_session(session), engine.loading
+    status, place, loading = engine.status(), context.running.session_queue_position(session), engine.loading
     return {
         "name": public_name(engine.name),
         "notice": words.write(engine.notice),

@@ -84,7 +84,7 @@ def test_another_model_is_loaded_and_named_everywhere(
 
         monkeypatch.setattr(origins, "watermark_installed", lambda: False)
         anna = storage.voices.find("Anna").id
-        file = encode_audio(buzz(0, SAMPLE_RATE, 120), SAMPLE_RATE, "mp3", Origin.of("large", anna, 7).tags())
+        file = encode_audio(buzz(0, SAMPLE_RATE, 120), SAMPLE_RATE, "mp3", Origin.from_take("large", anna, 7).tags())
         page.locator(".rp-checker input").set_input_files({"name": "it.mp3", "mimeType": "audio/mpeg", "buffer": file})
         found = page.locator(".rp-check-result")
         expect(found).to_contain_text("Made with Reprise")

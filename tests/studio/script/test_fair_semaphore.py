@@ -5,12 +5,12 @@ from functools import partial
 
 import pytest
 
-from studio.script.fair_slots import FairSlots
+from studio.script.fair_semaphore import FairSemaphore
 from tests.support.waiting import until
 
 
 def test_first_come_first_served_and_never_too_many() -> None:
-    slots = FairSlots(lambda: 2)
+    slots = FairSemaphore(lambda: 2)
     order: list[int] = []
     go = [threading.Event() for _ in range(5)]
 
@@ -34,7 +34,7 @@ def test_first_come_first_served_and_never_too_many() -> None:
 
 
 def test_a_slot_comes_back_from_whoever_fails() -> None:
-    slots = FairSlots(lambda: 1)
+    slots = FairSemaphore(lambda: 1)
     for _ in range(2):
         try:
             with slots.slot():
@@ -47,7 +47,7 @@ def test_a_slot_comes_back_from_whoever_fails() -> None:
 
 def test_there_may_be_more_places_later() -> None:
     count = 1
-    slots = FairSlots(lambda: count)
+    slots = FairSemaphore(lambda: count)
     with slots.slot():
         count = 2
         with slots.slot():
@@ -55,7 +55,7 @@ def test_there_may_be_more_places_later() -> None:
 
 
 def test_who_holds_the_fewest_comes_next() -> None:
-    slots = FairSlots(lambda: 2)
+    slots = FairSemaphore(lambda: 2)
     order: list[str] = []
     threads: list[threading.Thread] = []
     go = [threading.Event() for _ in range(6)]
@@ -90,7 +90,7 @@ def test_a_waiter_whose_count_fails_keeps_no_place() -> None:
             raise found
         return found
 
-    slots = FairSlots(count)
+    slots = FairSemaphore(count)
     with pytest.raises(ConnectionError), slots.slot("ann"):
         pass
     with slots._changed:

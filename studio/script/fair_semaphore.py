@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 
-class FairSlots:
+class FairSemaphore:
     """A variable number of slots. A free slot goes to the owner with the fewest, among equals to the longest wait."""
 
     def __init__(self, count: Callable[[], int]) -> None:
