@@ -1,4 +1,4 @@
-"""Libraries in real databases: a SQLite file, and if PostgreSQL is installed a cluster made for the run."""
+"""Libraries in real databases: a SQLite file and, where PostgreSQL is installed, a cluster of the test run."""
 
 import importlib.util
 import os
@@ -18,7 +18,7 @@ from storage.models import Base, ErasureRow
 
 @pytest.fixture(scope="session")
 def postgresql_server() -> Iterator[str]:
-    """The URL of a PostgreSQL database in a cluster of our own, reached by a socket in a private folder."""
+    """The URL of a PostgreSQL database in a temporary cluster that listens on a socket in a private folder."""
     found = shutil.which("initdb") or next(map(str, Path("/usr/lib/postgresql").glob("*/bin/initdb")), None)
     if found is None:
         pytest.skip("PostgreSQL's programs are not installed (Debian: apt-get install postgresql)")
@@ -36,7 +36,7 @@ def postgresql_server() -> Iterator[str]:
 
         def run(program: str, *arguments: str) -> None:
             command = [str(programs / program), "-D", str(data), *arguments]
-            # Not captured: the server would keep the pipe open, and the call would never end.
+            # The output is not captured: the server would keep the pipe open, and the call would never return.
             output = Path(folder, f"{program}.out")
             with output.open("ab") as log:
                 done = subprocess.run(command, stdout=log, stderr=log, user=user, cwd=folder, check=False)
@@ -56,7 +56,7 @@ def _with_driver(postgresql_server: str, database: str = "postgres") -> str:
 
 @pytest.fixture
 def empty_postgresql(postgresql_server: str) -> str:
-    """The URL of a PostgreSQL database without tables, with the driver named for SQLAlchemy."""
+    """The SQLAlchemy URL, with the driver, of a PostgreSQL database without tables."""
     url = _with_driver(postgresql_server)
     engine = create_engine(url)
     with engine.begin() as connection:
@@ -68,7 +68,7 @@ def empty_postgresql(postgresql_server: str) -> str:
 
 @pytest.fixture(scope="session")
 def migrated_postgresql(postgresql_server: str) -> Iterator[Engine]:
-    """A PostgreSQL database with the tables of head."""
+    """A PostgreSQL database with the tables of the head revision."""
     engine = create_engine(_with_driver(postgresql_server), isolation_level="AUTOCOMMIT", poolclass=NullPool)
     with engine.connect() as connection:
         connection.execute(text("CREATE DATABASE migrated"))
@@ -81,9 +81,9 @@ def migrated_postgresql(postgresql_server: str) -> Iterator[Engine]:
 
 @pytest.fixture
 def postgresql(migrated_postgresql: Engine) -> str:
-    """The URL of a PostgreSQL database with the tables of head and nothing in them.
+    """The URL of a PostgreSQL database with the empty tables of the head revision.
 
-    Emptying them takes a tenth of the time of migrating.
+    Emptying the tables takes a tenth of the time of a migration.
     """
     with migrated_postgresql.begin() as connection:
         for table in reversed(Base.metadata.sorted_tables):
@@ -94,7 +94,7 @@ def postgresql(migrated_postgresql: Engine) -> str:
 
 @pytest.fixture(scope="session")
 def migrated_sqlite(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A SQLite file with the tables of head."""
+    """A SQLite file with the tables of the head revision."""
     path = tmp_path_factory.mktemp("migrated") / "voices.sqlite"
     VoiceLibrary.open(path).close()
     return path
@@ -102,25 +102,25 @@ def migrated_sqlite(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def sqlite(migrated_sqlite: Path, tmp_path: Path) -> str:
-    """The URL of a SQLite file with the tables of head and nothing in them."""
+    """The URL of a SQLite file with the empty tables of the head revision."""
     return f"sqlite:///{shutil.copy(migrated_sqlite, tmp_path / 'voices.sqlite')}"
 
 
 @pytest.fixture
 def empty_sqlite(tmp_path: Path) -> str:
-    """The URL of a SQLite file that is not there yet."""
+    """The URL of a SQLite file that does not exist yet."""
     return f"sqlite:///{tmp_path / 'new.sqlite'}"
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
 def url(request: pytest.FixtureRequest) -> str:
-    """The URL of a library without content, in each kind of database in turn."""
+    """The URL of an empty library; parametrized over the kinds of database."""
     return str(request.getfixturevalue(request.param))
 
 
 @pytest.fixture(params=["empty_sqlite", "empty_postgresql"])
 def empty_url(request: pytest.FixtureRequest) -> str:
-    """The URL of a database without tables, of each kind in turn."""
+    """The URL of a database without tables; parametrized over the kinds of database."""
     return str(request.getfixturevalue(request.param))
 
 

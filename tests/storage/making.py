@@ -1,4 +1,4 @@
-"""Voices to store, calls at once, and what the database holds, seen without the library."""
+"""Voices to store, concurrent calls, and row counts read directly from the database."""
 
 import io
 import threading
@@ -40,7 +40,7 @@ def voice(name: str = "Ada", *, seed: int = 0, references: int = 2, fingerprint:
 
 
 def recoded(original: Voice, fingerprint: str, seed: int = 7) -> Voice:
-    """The voice as another codec would have made it: other codes of the same clips."""
+    """Return the voice with other codes of the same clips, as another codec would encode it."""
     kept = tuple(
         Reference(old.transcript, codes(seed + index), old.clip, old.sample_rate, old.duration)
         for index, old in enumerate(original.references)
@@ -48,8 +48,8 @@ def recoded(original: Voice, fingerprint: str, seed: int = 7) -> Voice:
     return Voice(original.name, kept, fingerprint)
 
 
-def at_once(calls: Sequence[Callable[[], Result]]) -> list[Result]:
-    """Call all of them from threads that start together; what any raises is raised."""
+def run_concurrently(calls: Sequence[Callable[[], Result]]) -> list[Result]:
+    """Call all of them from threads that start together; an exception of any call is raised."""
     gate = threading.Barrier(len(calls))
 
     def wait(call: Callable[[], Result]) -> Result:
@@ -60,7 +60,7 @@ def at_once(calls: Sequence[Callable[[], Result]]) -> list[Result]:
         return list(pool.map(wait, calls))
 
 
-def count(url: str, table: str) -> int:
+def count_rows(url: str, table: str) -> int:
     engine = create_engine(url)
     with engine.connect() as connection:
         rows = connection.scalar(text(f"SELECT count(*) FROM {table}"))

@@ -1,10 +1,10 @@
-"""Saving, recoding and deleting voices for the crash test, which asks what is left when that is broken off.
+"""Save, reencode and delete voices for the crash test, which checks the library after an interruption.
 
-`python -m tests.storage.saver PATH SEED` kills many children at it, one after the other, on one library.
-`left_at_statements` gives what a process would leave that was killed before any of its statements.
+`python -m tests.storage.saver PATH SEED` runs children on one library, one after the other, and kills each.
+`copies_before_each_statement` returns the files that a process killed before each statement would leave.
 
-Beside each library, a .said file tells what was begun and what was done. A voice's description is the digest of
-its references: whoever reads the library afterwards can tell a whole voice from a half.
+A .said file beside each library logs the operations that began and completed. A voice's description is the digest of
+its references, which distinguishes a whole voice from a partial one.
 """
 
 import hashlib
@@ -33,16 +33,16 @@ MOMENTS = ("before_cursor_execute", "commit")
 
 
 def digest(whole: Voice) -> str:
-    """Of the clips and transcripts: what stays when another codec makes the codes."""
+    """Return a digest of the clips and transcripts, which stay the same when another codec encodes the voice."""
     parts = [reference.clip + reference.transcript.encode() for reference in whole.references]
     return hashlib.sha256(b"".join(parts)).hexdigest()
 
 
-def live(path: Path, *, cycles: int) -> None:
+def run_cycles(path: Path, *, cycles: int) -> None:
     with path.with_suffix(".said").open("ab", buffering=0) as said, VoiceLibrary.open(path) as library:
 
         def say(*words: str) -> None:
-            said.write((" ".join(words) + "\n").encode())  # kept by the system, whatever becomes of this process
+            said.write((" ".join(words) + "\n").encode())  # survives a kill of this process
 
         for _ in range(cycles):
             made = voice(uuid.uuid4().hex, references=2)
@@ -58,8 +58,8 @@ def live(path: Path, *, cycles: int) -> None:
             say("deleted", other.id)
 
 
-def in_child(work: Callable[[], None]) -> int:
-    """Do it in a child of this process, which has imported everything already; returns the child's id."""
+def fork_child(work: Callable[[], None]) -> int:
+    """Run `work` in a fork of this process, which has already imported everything; returns the child's process id."""
     child = os.fork()
     if child:
         return child
@@ -71,31 +71,31 @@ def in_child(work: Callable[[], None]) -> int:
         os._exit(1)
 
 
-def ended(child: int) -> int:
+def wait_for_exit(child: int) -> int:
     """Wait for the child; returns minus the signal that killed it, or its exit code."""
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
-def killed_at_random(path: Path, seed: int) -> None:
-    """Each child is killed a moment after it has saved its first voice, however slow the machine is."""
+def kill_children_at_random(path: Path, seed: int) -> None:
+    """Kill each child shortly after it has saved its first voice, however slow the machine is."""
     chance = random.Random(seed)
     said = path.with_suffix(".said")
     said.touch()
     for _ in range(ROUNDS):
         before = said.stat().st_size
-        child = in_child(lambda: live(path, cycles=1_000_000))
+        child = fork_child(lambda: run_cycles(path, cycles=1_000_000))
         while said.stat().st_size == before:
             if os.waitpid(child, os.WNOHANG)[0]:
                 sys.exit("The child ended before it was killed.")
             time.sleep(0.001)
         time.sleep(chance.uniform(0.0, 0.1))
         os.kill(child, signal.SIGKILL)
-        if ended(child) != -signal.SIGKILL:
+        if wait_for_exit(child) != -signal.SIGKILL:
             sys.exit("The child ended before it was killed.")
 
 
-def until_statement(number: int, work: Callable[[], None]) -> None:
-    """Do it, and be killed before the n-th statement."""
+def run_until_statement(number: int, work: Callable[[], None]) -> None:
+    """Run `work` and kill this process before the statement with this number."""
     statements = count(1)
 
     def kill_at_last(*_: Any) -> None:
@@ -107,15 +107,15 @@ def until_statement(number: int, work: Callable[[], None]) -> None:
     work()
 
 
-def make(path: Path) -> None:
+def create_library(path: Path) -> None:
     path.with_suffix(".said").touch()
     VoiceLibrary.open(path).close()
 
 
-def left_at_statements(folder: Path) -> list[Path]:
-    """Make a library and use it; what a process killed before any statement of that, or at its end, would have left.
+def copies_before_each_statement(folder: Path) -> list[Path]:
+    """Create and use a library; copy its files before every statement and at the end.
 
-    A killed process leaves the files as they are at that moment: they are copied.
+    A killed process would leave the files exactly as they are in the copy.
     """
     copies: list[Path] = []
     library = folder / "library.used"
@@ -123,15 +123,15 @@ def left_at_statements(folder: Path) -> list[Path]:
     def copy(*_: Any) -> None:
         copies.append(folder / f"{len(copies)}.sqlite")
         for part in folder.glob(f"{library.stem}.*"):
-            if not part.name.endswith("-shm"):  # an index in memory, which whoever opens the library makes anew
+            if not part.name.endswith("-shm"):  # an index in memory, rebuilt when the library is opened
                 name = part.name.replace(library.name, copies[-1].name).replace(library.stem, copies[-1].stem)
                 shutil.copyfile(part, folder / name)
 
     for moment in MOMENTS:
         event.listen(Engine, moment, copy)
     try:
-        make(library)
-        live(library, cycles=1)
+        create_library(library)
+        run_cycles(library, cycles=1)
         copy()
     finally:
         for moment in MOMENTS:
@@ -140,4 +140,4 @@ def left_at_statements(folder: Path) -> list[Path]:
 
 
 if __name__ == "__main__":
-    killed_at_random(Path(sys.argv[1]), int(sys.argv[2]))
+    kill_children_at_random(Path(sys.argv[1]), int(sys.argv[2]))

@@ -1,4 +1,4 @@
-"""Folders for tests that sync often and do not care where."""
+"""Temporary folders for tests that sync often."""
 
 import tempfile
 from collections.abc import Iterator
@@ -10,6 +10,6 @@ from tests.paths import in_memory
 
 @contextmanager
 def scratch() -> Iterator[Path]:
-    """A folder that goes afterwards; in memory where the system has room for files there."""
+    """A temporary folder, in memory where the system has room there."""
     with tempfile.TemporaryDirectory(prefix="reprise-test-", dir=in_memory()) as name:
         yield Path(name)

@@ -1,4 +1,4 @@
-"""Takes and cards to store, and a clock that tests set."""
+"""Takes and cards to store, and a settable clock."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -11,7 +11,7 @@ FLAC = clip(seconds=0.01)
 
 
 class Clock:
-    """Gives the time that was set."""
+    """Returns the time that was set."""
 
     def __init__(self, now: datetime) -> None:
         self.now = now

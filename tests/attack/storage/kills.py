@@ -19,7 +19,7 @@ from tests.attack.storage.cuts import Recording, recording
 from tests.attack.storage.power import lay_out
 from tests.attack.storage.tally import Tally
 from tests.attack.storage.workloads import damage_in, open_storage, same_ids, state_of, workloads
-from tests.storage.saver import ended, in_child, until_statement
+from tests.storage.saver import fork_child, run_until_statement, wait_for_exit
 from tests.storage.scratch import scratch
 
 _ROOT = Path(__file__).parents[3]
@@ -45,11 +45,11 @@ def _kill(record: Recording, chance: random.Random, most_seconds: float) -> str 
         said = folder / "said"
         said.touch()
         statement = chance.randint(1, _MOST_STATEMENTS) if chance.random() < 0.5 else 0
-        child = in_child(lambda: until_statement(statement, lambda: _do(record, folder, said)))
+        child = fork_child(lambda: run_until_statement(statement, lambda: _do(record, folder, said)))
         if not statement:
             time.sleep(chance.uniform(0.0, most_seconds))
             os.kill(child, signal.SIGKILL)
-        if (code := ended(child)) not in (0, -signal.SIGKILL):
+        if (code := wait_for_exit(child)) not in (0, -signal.SIGKILL):
             return f"the child ended with {code}"
         done = said.stat().st_size
         open_storage(folder).close()

@@ -1,4 +1,4 @@
-"""Killed at any moment, a process loses no saved voice and leaves no half of one."""
+"""A process killed at any moment loses no saved voice and leaves no partial one."""
 
 import os
 import sqlite3
@@ -11,18 +11,18 @@ import pytest
 
 from storage import VoiceLibrary
 from tests.paths import ROOT
-from tests.storage.saver import ROUNDS, digest, left_at_statements
+from tests.storage.saver import ROUNDS, copies_before_each_statement, digest
 from tests.storage.scratch import scratch
 
 
-def saver(*arguments: str) -> None:
+def run_saver(*arguments: str) -> None:
     command = [sys.executable, "-m", "tests.storage.saver", *arguments]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
 
 
 def check(path: Path) -> int:
-    """Open what was left and compare it with what was said; returns how many voices are in it, all of them whole."""
+    """Open the remaining library, compare it with the log of the child, and return its number of voices."""
     lines = [line.split() for line in path.with_suffix(".said").read_text().splitlines()]
     said = {
         word: {voice_id for what, voice_id in lines if what == word}
@@ -42,7 +42,7 @@ def check(path: Path) -> int:
 
 
 def check_rows(path: Path, ids: set[str]) -> None:
-    """The file is sound, every voice has its two references, and of each codec's codes all or none."""
+    """Check that the file is sound, and that every voice has two references and, for each codec, all codes or none."""
     with closing(sqlite3.connect(path)) as connection:
         assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
         assert connection.execute("PRAGMA foreign_key_check").fetchall() == []
@@ -54,17 +54,17 @@ def check_rows(path: Path, ids: set[str]) -> None:
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
-def test_killed_at_random_moments() -> None:
+def test_library_survives_kills_at_random_moments() -> None:
     with scratch() as folder:
         path = folder / "voices.sqlite"
-        saver(str(path), "20")
+        run_saver(str(path), "20")
         assert check(path) >= ROUNDS
 
 
-def test_killed_before_every_statement() -> None:
-    """From an empty database on: while it is made, a voice saved, recoded, renamed, and another deleted."""
+def test_library_survives_a_kill_before_every_statement() -> None:
+    """While the database is created, one voice saved, reencoded and renamed, and another one deleted."""
     with scratch() as folder:
-        left = [check(path) for path in left_at_statements(folder)]
+        left = [check(path) for path in copies_before_each_statement(folder)]
     assert len(left) > 50
-    assert set(left) == {0, 1, 2}  # none yet, one, and one that was to be deleted
+    assert set(left) == {0, 1, 2}  # before the first, with the first, and before the second is deleted
     assert left[-1] == 1

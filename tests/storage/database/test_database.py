@@ -1,4 +1,4 @@
-"""Opening: what becomes of the file, and what is said of databases that cannot be used."""
+"""Opening a library: the file's permissions and settings, and the errors for unusable databases."""
 
 import os
 import sqlite3
@@ -21,8 +21,8 @@ MIGRATES = True  # with Alembic
 
 
 @contextmanager
-def nobody() -> Iterator[None]:
-    """Root may write anywhere, so as root these steps are taken as another user."""
+def unprivileged_user() -> Iterator[None]:
+    """Run as another user where the tests run as root, which ignores permissions."""
     root = os.geteuid() == 0
     if root:
         os.seteuid(65534)
@@ -36,7 +36,7 @@ def nobody() -> Iterator[None]:
 @pytest.fixture
 def shared(tmp_path: Path) -> Iterator[Path]:
     """A folder that another user can reach."""
-    for folder in (tmp_path, *tmp_path.parents):  # pytest keeps its own to whoever runs it
+    for folder in (tmp_path, *tmp_path.parents):  # pytest's folders are private to the user
         if not folder.stat().st_mode & 0o001:
             folder.chmod(folder.stat().st_mode | 0o011)
     folder = tmp_path / "shared"
@@ -51,10 +51,10 @@ def mode(path: Path) -> int:
     return stat.S_IMODE(path.stat().st_mode)
 
 
-def test_importing_opens_nothing_and_needs_no_torch(tmp_path: Path) -> None:
-    asks = "import sys, engine.voice, storage; sys.exit('torch' in sys.modules)"
+def test_import_opens_no_file_and_does_not_import_torch(tmp_path: Path) -> None:
+    program = "import sys, engine.voice, storage; sys.exit('torch' in sys.modules)"
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    subprocess.run([sys.executable, "-c", asks], check=True, cwd=tmp_path, env=environment)
+    subprocess.run([sys.executable, "-c", program], check=True, cwd=tmp_path, env=environment)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -72,7 +72,7 @@ def test_files_and_folders_are_private(tmp_path: Path) -> None:
     assert mode(path.parent) == 0o700
 
 
-def test_a_file_that_others_could_read_is_made_private(tmp_path: Path) -> None:
+def test_file_readable_by_others_becomes_private(tmp_path: Path) -> None:
     path = tmp_path / "voices.sqlite"
     VoiceLibrary.open(path).close()
     path.chmod(0o644)
@@ -80,7 +80,7 @@ def test_a_file_that_others_could_read_is_made_private(tmp_path: Path) -> None:
     assert mode(path) == 0o600
 
 
-def test_the_file_is_in_wal_mode_with_foreign_keys_and_patience(tmp_path: Path) -> None:
+def test_connections_use_wal_foreign_keys_and_busy_timeout(tmp_path: Path) -> None:
     pragmas = ("journal_mode", "foreign_keys", "busy_timeout", "synchronous", "secure_delete")
     database = Database.open(tmp_path / "v.sqlite", busy_timeout=2.5)
     with closing(database), database.read() as session:
@@ -90,7 +90,7 @@ def test_the_file_is_in_wal_mode_with_foreign_keys_and_patience(tmp_path: Path) 
 
 @pytest.mark.parametrize("kind", ["path", "string", "url"])
 def test_paths_and_urls_name_the_same_file(tmp_path: Path, kind: str) -> None:
-    # In a URL % has a meaning; in a path it has none.
+    # "%" is special in a URL but not in a path.
     path = tmp_path / ("with space and ü.sqlite" if kind == "url" else "with space, % and ü.sqlite")
     given = {"path": path, "string": str(path), "url": f"sqlite:///{path}"}[kind]
     with VoiceLibrary.open(given) as library:
@@ -99,7 +99,7 @@ def test_paths_and_urls_name_the_same_file(tmp_path: Path, kind: str) -> None:
         assert len(library.list()) == 1
 
 
-def test_a_relative_path_and_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_relative_and_home_paths_are_resolved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     VoiceLibrary.open("here.sqlite").close()
@@ -109,7 +109,7 @@ def test_a_relative_path_and_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.mark.parametrize("content", [b"RIFF....WAVEfmt ", b"x", b"SQLite format 3\0" + b"\xa5" * 4096])
-def test_a_file_of_another_kind_is_refused_and_left_alone(tmp_path: Path, content: bytes) -> None:
+def test_file_of_another_kind_is_rejected_unchanged(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "clip.wav"
     path.write_bytes(content)
     path.chmod(0o644)
@@ -121,7 +121,7 @@ def test_a_file_of_another_kind_is_refused_and_left_alone(tmp_path: Path, conten
     assert mode(path) == 0o644
 
 
-def test_the_database_of_another_program_is_refused_and_left_alone(tmp_path: Path) -> None:
+def test_database_of_another_program_is_rejected_unchanged(tmp_path: Path) -> None:
     path = tmp_path / "places.sqlite"
     with closing(sqlite3.connect(path)) as other:
         other.execute("CREATE TABLE bookmarks (title TEXT)")
@@ -131,7 +131,7 @@ def test_the_database_of_another_program_is_refused_and_left_alone(tmp_path: Pat
     assert path.read_bytes() == before
 
 
-def test_a_newer_database_is_refused_and_left_alone(tmp_path: Path) -> None:
+def test_newer_database_is_rejected_unchanged(tmp_path: Path) -> None:
     path = tmp_path / "voices.sqlite"
     VoiceLibrary.open(path).close()
     with closing(sqlite3.connect(path)) as newer:
@@ -143,26 +143,26 @@ def test_a_newer_database_is_refused_and_left_alone(tmp_path: Path) -> None:
         assert newer.execute("SELECT version_num FROM reprise_version").fetchall() == [("9999",)]
 
 
-def test_a_folder_is_no_database(tmp_path: Path) -> None:
+def test_folder_is_rejected(tmp_path: Path) -> None:
     with pytest.raises(DatabaseUnavailable, match=r"has to be a file\."):
         VoiceLibrary.open(tmp_path)
 
 
-def test_a_path_through_a_file_is_refused(tmp_path: Path) -> None:
+def test_path_below_a_file_is_rejected(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(DatabaseUnavailable, match="cannot be read and written"):
         VoiceLibrary.open(tmp_path / "file" / "voices.sqlite")
 
 
-def test_a_read_only_folder_is_refused(shared: Path) -> None:
+def test_read_only_folder_is_rejected(shared: Path) -> None:
     shared.chmod(0o555)
-    with nobody(), pytest.raises(DatabaseUnavailable, match=r"cannot be read and written\."):
+    with unprivileged_user(), pytest.raises(DatabaseUnavailable, match=r"cannot be read and written\."):
         VoiceLibrary.open(shared / "voices.sqlite")
 
 
-def test_a_read_only_file_is_refused(shared: Path) -> None:
+def test_read_only_file_is_rejected(shared: Path) -> None:
     path = shared / "voices.sqlite"
-    with nobody():
+    with unprivileged_user():
         VoiceLibrary.open(path).close()
         path.chmod(0o444)
         shared.chmod(0o555)
@@ -181,9 +181,7 @@ def test_a_read_only_file_is_refused(shared: Path) -> None:
         ("postgresql://localhost:port/voices", "cannot be read"),
     ],
 )
-def test_a_url_that_cannot_be_used_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, url: str, sentence: str
-) -> None:
+def test_unusable_url_is_rejected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, url: str, sentence: str) -> None:
     monkeypatch.chdir(tmp_path)
     with pytest.raises(DatabaseUnavailable, match=sentence):
         VoiceLibrary.open(url)
@@ -191,7 +189,7 @@ def test_a_url_that_cannot_be_used_is_refused(
 
 
 @pytest.mark.parametrize("scheme", ["postgresql", "postgres", "postgresql+psycopg"])
-def test_a_server_that_is_not_there_is_told_without_the_password(tmp_path: Path, scheme: str) -> None:
+def test_missing_server_error_does_not_contain_the_password(tmp_path: Path, scheme: str) -> None:
     pytest.importorskip("psycopg")
     with pytest.raises(DatabaseUnavailable, match="server does not answer") as caught:
         VoiceLibrary.open(f"{scheme}://ada:secret@/voices?host={tmp_path}")
@@ -200,7 +198,7 @@ def test_a_server_that_is_not_there_is_told_without_the_password(tmp_path: Path,
     assert str(tmp_path) in caught.value.detail
 
 
-def test_a_busy_database_is_waited_for_and_then_told(tmp_path: Path) -> None:
+def test_busy_database_raises_after_the_timeout(tmp_path: Path) -> None:
     path = tmp_path / "voices.sqlite"
     with VoiceLibrary.open(path, busy_timeout=0.05) as library, closing(sqlite3.connect(path)) as other:
         other.execute("BEGIN IMMEDIATE")
@@ -211,7 +209,7 @@ def test_a_busy_database_is_waited_for_and_then_told(tmp_path: Path) -> None:
         library.add(voice())
 
 
-def test_a_database_that_breaks_while_in_use_is_told(tmp_path: Path) -> None:
+def test_damage_found_while_reading_raises(tmp_path: Path) -> None:
     path = tmp_path / "voices.sqlite"
     with VoiceLibrary.open(path) as library:
         record = library.add(voice())
@@ -224,7 +222,7 @@ def test_a_database_that_breaks_while_in_use_is_told(tmp_path: Path) -> None:
         library.load(record.id)
 
 
-def test_what_is_deleted_is_in_no_file_any_more(tmp_path: Path) -> None:
+def test_deleted_voices_leave_no_bytes_in_the_files(tmp_path: Path) -> None:
     path = tmp_path / "voices.sqlite"
     kept, gone, also_gone = (voice(name, seed=seed) for seed, name in ((10, "Ada"), (20, "Bea"), (30, "Cleo")))
     marks = [

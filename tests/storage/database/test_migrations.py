@@ -1,4 +1,4 @@
-"""Migrations: from nothing to head they build exactly what the tables say."""
+"""Migrations: from an empty database to head they create exactly the tables of the models."""
 
 import shutil
 import sys
@@ -28,7 +28,7 @@ def engine(empty_url: str) -> Iterator[Engine]:
 
 
 def schema(connection: Connection) -> dict[str, object]:
-    """All that the database knows of our tables, in an order that does not depend on who made them."""
+    """Return the schema of Reprise's tables in an order that does not depend on how they were created."""
     inspector = inspect(connection)
     return {
         table: {
@@ -50,7 +50,7 @@ def schema(connection: Connection) -> dict[str, object]:
     }
 
 
-def test_from_nothing_to_head_gives_the_tables(engine: Engine) -> None:
+def test_migrations_from_empty_to_head_match_the_models(engine: Engine) -> None:
     with engine.begin() as connection:
         migrations.upgrade(connection)
     with engine.begin() as connection:
@@ -63,7 +63,7 @@ def test_from_nothing_to_head_gives_the_tables(engine: Engine) -> None:
         assert schema(connection) == migrated
 
 
-def test_at_head_there_is_nothing_to_do(engine: Engine) -> None:
+def test_upgrade_at_head_is_a_no_op(engine: Engine) -> None:
     for _ in range(2):
         with engine.begin() as connection:
             migrations.upgrade(connection)
@@ -72,8 +72,8 @@ def test_at_head_there_is_nothing_to_do(engine: Engine) -> None:
         assert context.get_current_heads() == tuple(ScriptDirectory.from_config(migrations.config()).get_heads())
 
 
-def test_who_opens_while_another_migrates_waits(empty_postgresql: str) -> None:
-    """SQLite's writers always take turns; in PostgreSQL those who migrate must."""
+def test_opening_waits_for_a_running_migration(empty_postgresql: str) -> None:
+    """SQLite serializes all writers; in PostgreSQL a lock serializes migrations."""
     waiting = text("SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'")
     engine = create_engine(empty_postgresql)
     with ThreadPoolExecutor(1) as pool, engine.connect() as observer:
@@ -83,20 +83,20 @@ def test_who_opens_while_another_migrates_waits(empty_postgresql: str) -> None:
             opening = pool.submit(VoiceLibrary.open, empty_postgresql)
             while not observer.scalar(waiting):
                 assert not opening.done()
-                observer.rollback()  # the activity is seen as it was when the transaction began
+                observer.rollback()  # pg_stat_activity does not change within a transaction
         with opening.result() as library:
             assert library.list() == []
     engine.dispose()
 
 
-def test_the_migrations_are_one_line() -> None:
+def test_migrations_form_one_numbered_line() -> None:
     scripts = list(ScriptDirectory.from_config(migrations.config()).walk_revisions())
     numbers = [script.revision for script in reversed(scripts)]
     assert numbers == [f"{number:04d}" for number in range(1, len(scripts) + 1)]
 
 
-def test_a_developer_can_write_the_next_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Run on a copy, with a column more than head has."""
+def test_migration_command_writes_the_next_revision(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Run on a copy of the migrations."""
     copy = tmp_path / "migrations"
     shutil.copytree(Path(migrations.__file__).parent, copy, ignore=shutil.ignore_patterns("__pycache__"))
     monkeypatch.setattr(migrations, "__file__", str(copy / "__init__.py"))

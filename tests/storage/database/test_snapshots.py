@@ -1,4 +1,4 @@
-"""Snapshots of a library on a machine whose disk is lost."""
+"""Library snapshots, for machines that lose their disk."""
 
 from pathlib import Path
 
@@ -15,7 +15,7 @@ def bucket(tmp_path: Path) -> Path:
     return tmp_path / "bucket"
 
 
-def test_a_library_comes_back_on_a_new_disk(tmp_path: Path, bucket: Path) -> None:
+def test_library_is_restored_on_a_new_disk(tmp_path: Path, bucket: Path) -> None:
     first, second = tmp_path / "one" / "voices.db", tmp_path / "two" / "voices.db"
     snapshots = LibrarySnapshots(first, bucket)
     assert not snapshots.restore()
@@ -28,13 +28,13 @@ def test_a_library_comes_back_on_a_new_disk(tmp_path: Path, bucket: Path) -> Non
     assert len(list(bucket.iterdir())) == 1
     later = LibrarySnapshots(second, bucket)
     assert later.restore()
-    assert not later.restore()  # the database that is there is newer
+    assert not later.restore()  # the existing database is newer
     with Storage.open(second) as storage:
         assert storage.voices.load(saved.id).references == voice().references
         assert storage.voices.get(saved.id).name == "Bea"
 
 
-def test_what_was_deleted_leaves_the_bucket(tmp_path: Path, bucket: Path) -> None:
+def test_deleted_voice_leaves_the_bucket(tmp_path: Path, bucket: Path) -> None:
     snapshots = LibrarySnapshots(tmp_path / "voices.db", bucket)
     with Storage.open(tmp_path / "voices.db") as storage:
         saved = storage.voices.add(voice())
@@ -47,7 +47,7 @@ def test_what_was_deleted_leaves_the_bucket(tmp_path: Path, bucket: Path) -> Non
     assert voice().references[0].clip[-64:] not in kept.read_bytes()
 
 
-def test_a_damaged_snapshot_is_passed_over_and_never_overwritten(tmp_path: Path, bucket: Path) -> None:
+def test_damaged_snapshot_is_skipped_and_never_overwritten(tmp_path: Path, bucket: Path) -> None:
     path = tmp_path / "voices.db"
     with Storage.open(path) as storage:
         storage.voices.add(voice())

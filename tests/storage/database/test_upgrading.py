@@ -1,4 +1,4 @@
-"""Libraries of all versions before, with voices in them, become libraries of head and lose nothing."""
+"""Libraries of all earlier versions are upgraded to head and keep their voices."""
 
 import pytest
 from alembic import command
@@ -21,7 +21,7 @@ BEFORE = VERSIONS[:-1]
 
 
 def write_voice(url: str, version: str) -> None:
-    """A library as that version left it: one voice with one reference and its codes."""
+    """Write a library of `version` that contains one voice with one reference and its codes."""
     engine = create_engine(url)
     with engine.begin() as connection:
         command.upgrade(migrations.config(connection), version)
@@ -51,7 +51,7 @@ def write_voice(url: str, version: str) -> None:
 
 
 @pytest.mark.parametrize("version", BEFORE)
-def test_a_library_of_a_version_before_keeps_its_voices(empty_url: str, version: str) -> None:
+def test_upgraded_library_keeps_its_voices(empty_url: str, version: str) -> None:
     url = empty_url
     write_voice(url, version)
     with Storage.open(url) as storage:

@@ -1,4 +1,4 @@
-"""A library whose clock the tests set."""
+"""A library with a settable clock."""
 
 from collections.abc import Iterator
 from datetime import UTC, datetime

@@ -1,4 +1,4 @@
-"""Keys of programs: shown once, found by their hash, limited, revoked."""
+"""API keys: stored as hashes, limited, expired and revoked."""
 
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
@@ -13,7 +13,7 @@ from storage.api_keys import Allowance, NewKey
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
 
-class Watch:
+class SettableClock:
     def __init__(self) -> None:
         self.now = NOW
 
@@ -22,17 +22,17 @@ class Watch:
 
 
 @pytest.fixture
-def watch() -> Watch:
-    return Watch()
+def clock() -> SettableClock:
+    return SettableClock()
 
 
 @pytest.fixture
-def storage(url: str, watch: Watch):
-    with Storage.open(url, clock=watch) as opened:
+def storage(url: str, clock: SettableClock):
+    with Storage.open(url, clock=clock) as opened:
         yield opened
 
 
-def test_a_key_is_found_by_itself_alone(storage: Storage) -> None:
+def test_only_the_whole_key_is_found(storage: Storage) -> None:
     assert not storage.keys.any_valid()
     record, key = storage.keys.create(NewKey("Home", "local", voices={"alloy": "Anna"}))
     assert key.startswith(record.hint)
@@ -44,15 +44,15 @@ def test_a_key_is_found_by_itself_alone(storage: Storage) -> None:
         assert storage.keys.find(other) is None
 
 
-def test_the_file_never_holds_a_key(tmp_path: Path) -> None:
+def test_file_never_contains_a_key(tmp_path: Path) -> None:
     with Storage.open(tmp_path / "voices.db") as storage:
         _, key = storage.keys.create(NewKey("Home", "local"))
     held = b"".join(path.read_bytes() for path in tmp_path.iterdir())
-    assert key[:8].encode() in held  # its beginning, to recognise it
+    assert key[:8].encode() in held  # the hint, by which the owner recognises the key
     assert key[8:].encode() not in held
 
 
-def test_a_revoked_key_is_gone_and_its_name_is_free(storage: Storage) -> None:
+def test_revoked_key_is_not_found_and_its_name_is_free(storage: Storage) -> None:
     _, key = storage.keys.create(NewKey("Home", "local"))
     with pytest.raises(NameTaken, match="There is a key “Home” already"):
         storage.keys.create(NewKey("Home", "user:ann"))
@@ -63,17 +63,17 @@ def test_a_revoked_key_is_gone_and_its_name_is_free(storage: Storage) -> None:
     storage.keys.create(NewKey("Home", "local"))
 
 
-def test_a_key_expires(storage: Storage, watch: Watch) -> None:
+def test_key_expires(storage: Storage, clock: SettableClock) -> None:
     _, key = storage.keys.create(NewKey("Guest", "local", expires=NOW + timedelta(days=1)))
-    watch.now += timedelta(hours=23)
+    clock.now += timedelta(hours=23)
     assert storage.keys.find(key)
-    watch.now += timedelta(hours=1)
+    clock.now += timedelta(hours=1)
     assert storage.keys.find(key) is None
     assert not storage.keys.any_valid()
     assert [each.name for each in storage.keys.list()] == ["Guest"]
 
 
-def test_a_quota_counts_within_its_period(storage: Storage, watch: Watch) -> None:
+def test_quota_resets_after_its_period(storage: Storage, clock: SettableClock) -> None:
     record, key = storage.keys.create(NewKey("Home", "local", quota=Allowance(100, 3600)))
     assert storage.keys.spend(record.id, 60)
     assert not storage.keys.spend(record.id, 41)
@@ -81,7 +81,7 @@ def test_a_quota_counts_within_its_period(storage: Storage, watch: Watch) -> Non
     found = storage.keys.find(key)
     assert found
     assert found.used == 100
-    watch.now += timedelta(hours=1)
+    clock.now += timedelta(hours=1)
     found = storage.keys.find(key)
     assert found
     assert found.used == 0
@@ -91,7 +91,7 @@ def test_a_quota_counts_within_its_period(storage: Storage, watch: Watch) -> Non
     assert not storage.keys.spend(record.id, 1)
 
 
-def test_threads_that_spend_at_once_never_exceed_a_quota(storage: Storage) -> None:
+def test_concurrent_spending_never_exceeds_the_quota(storage: Storage) -> None:
     record, _ = storage.keys.create(NewKey("Home", "local", quota=Allowance(30, 3600)))
     with ThreadPoolExecutor(4) as pool:
         done = list(pool.map(lambda _: storage.keys.spend(record.id, 7), range(12)))
@@ -108,7 +108,7 @@ def test_threads_that_spend_at_once_never_exceed_a_quota(storage: Storage) -> No
         NewKey("Home", "local", expires=NOW),
     ],
 )
-def test_a_key_that_makes_no_sense_is_refused(storage: Storage, new: NewKey) -> None:
+def test_invalid_key_is_rejected(storage: Storage, new: NewKey) -> None:
     with pytest.raises(InvalidInput):
         storage.keys.create(new)
     assert storage.keys.list() == []

@@ -1,4 +1,4 @@
-"""What is deleted or replaced is in no file any more, also where something was in the way at first."""
+"""Deleted and replaced data leaves no bytes in the files, also where the erasure is delayed at first."""
 
 import os
 import sqlite3
@@ -25,7 +25,7 @@ from tests.attack.storage import leftovers
 from tests.attack.storage.marked import Marker, left_over, living
 from tests.attack.storage.power import lay_out
 from tests.attack.storage.workloads import NAME, earlier, state_of
-from tests.storage.making import at_once
+from tests.storage.making import run_concurrently
 from tests.storage.speaking import card, spoken
 
 NOW = datetime(2026, 11, 22, tzinfo=UTC)
@@ -48,12 +48,12 @@ def storage(path: Path) -> Iterator[Storage]:
 
 
 @pytest.mark.parametrize("seed", [0, 22, 31])
-def test_rows_that_moved_between_pages_leave_nothing(seed: int) -> None:
-    """With these seeds they do where tables are not written anew."""
+def test_rows_moved_between_pages_leave_no_bytes(seed: int) -> None:
+    """With these seeds bytes remain unless tables are rewritten."""
     assert leftovers.crowded(seed).broken == []
 
 
-def test_a_new_name_takes_the_old_one_out_of_the_files(storage: Storage, path: Path, mark: Marker) -> None:
+def test_renaming_erases_the_old_name(storage: Storage, path: Path, mark: Marker) -> None:
     kept = [storage.voices.add(mark.voice()) for _ in range(20)]
     for record in kept:
         storage.voices.rename(record.id, mark.token())
@@ -61,20 +61,20 @@ def test_a_new_name_takes_the_old_one_out_of_the_files(storage: Storage, path: P
     assert left_over(path) == set()
 
 
-def test_a_reader_that_is_in_the_way_only_delays_it(storage: Storage, path: Path, mark: Marker) -> None:
+def test_open_reader_only_delays_erasure(storage: Storage, path: Path, mark: Marker) -> None:
     record = storage.voices.add(mark.voice())
     with closing(sqlite3.connect(path, isolation_level=None)) as reader:
         reader.execute("BEGIN")
         assert reader.execute("SELECT count(*) FROM voices").fetchone() == (1,)
         storage.voices.delete(record.id)
-        assert left_over(path) != set()  # in the log, which the reader still reads
+        assert left_over(path) != set()  # in the log, which the open transaction still reads
         storage.voices.purge_expired()
         assert left_over(path) != set()
     storage.voices.purge_expired()
     assert left_over(path) == set()
 
 
-def test_the_next_process_does_what_the_last_one_could_not(path: Path, mark: Marker) -> None:
+def test_next_process_completes_a_delayed_erasure(path: Path, mark: Marker) -> None:
     with closing(sqlite3.connect(path, isolation_level=None)) as reader:
         with Storage.open(path, busy_timeout=0.1) as storage:
             record = storage.voices.add(mark.voice())
@@ -88,7 +88,7 @@ def test_the_next_process_does_what_the_last_one_could_not(path: Path, mark: Mar
         assert left_over(path) == set()
 
 
-def test_many_readers_and_writers_delay_it_at_most(path: Path, mark: Marker) -> None:
+def test_concurrent_readers_and_writers_only_delay_erasure(path: Path, mark: Marker) -> None:
     made = [[mark.voice() for _ in range(4)] for _ in range(3)]
     over = threading.Event()
 
@@ -105,12 +105,12 @@ def test_many_readers_and_writers_delay_it_at_most(path: Path, mark: Marker) -> 
             while not over.is_set():
                 storage.voices.list()
 
-        at_once([*(lambda own=own: write(own) for own in made), read, read])
+        run_concurrently([*(lambda own=own: write(own) for own in made), read, read])
         storage.voices.purge_expired()
         assert living(path) == left_over(path) == set()
 
 
-def test_a_library_of_an_earlier_version_is_cleaned(path: Path) -> None:
+def test_library_of_an_earlier_version_is_erased(path: Path) -> None:
     lay_out(earlier("0005"), path.parent)
     with closing(sqlite3.connect(path)) as before, before:
         before.execute("PRAGMA secure_delete = ON")
@@ -123,7 +123,7 @@ def test_a_library_of_an_earlier_version_is_cleaned(path: Path) -> None:
         assert len(storage.voices.list()) == 3
 
 
-def test_a_deletion_in_spare_room_leaves_no_free_page_behind(path: Path, mark: Marker) -> None:
+def test_deletion_retried_on_a_full_disk_leaves_no_free_page(path: Path, mark: Marker) -> None:
     database = Database.open(path, busy_timeout=1.0)
     tried: list[str] = []
     with closing(database), Storage.open(path) as storage:
@@ -143,7 +143,7 @@ def test_a_deletion_in_spare_room_leaves_no_free_page_behind(path: Path, mark: M
     assert len(tried) == 2
 
 
-def test_sound_and_transcripts_lie_behind_a_page_of_zeros(storage: Storage, path: Path, mark: Marker) -> None:
+def test_audio_and_transcripts_follow_a_page_of_zeros(storage: Storage, path: Path, mark: Marker) -> None:
     led = {table.name: list(table.columns.keys()) for table in Base.metadata.tables.values() if "lead" in table.columns}
     assert {table: columns[columns.index("lead") + 1 :] for table, columns in led.items()} == {
         "voice_portraits": ["picture"],
@@ -159,7 +159,7 @@ def test_sound_and_transcripts_lie_behind_a_page_of_zeros(storage: Storage, path
         assert connection.execute("SELECT lead FROM voice_references").fetchall() == [(bytes(LEAD_BYTES),)]
 
 
-def test_who_is_not_forgotten_whole_keeps_everything(storage: Storage, path: Path, mark: Marker) -> None:
+def test_failed_forget_changes_nothing(storage: Storage, path: Path, mark: Marker) -> None:
     storage.voices.add(mark.voice(), owner="ann")
     storage.history.add(mark.spoken(), owner="ann")
     storage.scripts.create("Play", [mark.card()], owner="ann")
@@ -182,7 +182,7 @@ def test_who_is_not_forgotten_whole_keeps_everything(storage: Storage, path: Pat
     assert not any(state_of(path.parent).values())
 
 
-def test_sweeping_keeps_room_for_deleting(storage: Storage, path: Path) -> None:
+def test_purge_creates_the_reserve_file(storage: Storage, path: Path) -> None:
     reserve = path.with_name(f"{NAME}-reserve")
     assert not reserve.exists()
     storage.voices.purge_expired()
@@ -193,7 +193,7 @@ def test_sweeping_keeps_room_for_deleting(storage: Storage, path: Path) -> None:
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no pipes")
 @pytest.mark.parametrize("kind", ["pipe", "pipe as log", "folder", "device", "link to a device"])
-def test_what_is_no_file_is_refused_at_once(tmp_path: Path, kind: str) -> None:
+def test_special_files_are_rejected_at_once(tmp_path: Path, kind: str) -> None:
     path = tmp_path / NAME
     match kind:
         case "pipe":
@@ -215,7 +215,7 @@ def test_what_is_no_file_is_refused_at_once(tmp_path: Path, kind: str) -> None:
     assert sorted(each.name for each in tmp_path.iterdir()) == before
 
 
-def test_a_newer_library_stays_as_it_is_to_the_byte(path: Path) -> None:
+def test_newer_library_stays_identical(path: Path) -> None:
     VoiceLibrary.open(path).close()
     with closing(sqlite3.connect(path)) as newer:
         newer.execute("PRAGMA journal_mode = DELETE")
@@ -227,7 +227,7 @@ def test_a_newer_library_stays_as_it_is_to_the_byte(path: Path) -> None:
     assert path.read_bytes() == before
 
 
-def test_rows_that_hold_no_time_or_no_settings_are_told(storage: Storage, path: Path, mark: Marker) -> None:
+def test_invalid_time_or_settings_in_a_row_raise(storage: Storage, path: Path, mark: Marker) -> None:
     storage.history.add(mark.spoken())
     for column, value in (("settings", "{"), ("created", "yesterday")):
         with closing(sqlite3.connect(path)) as direct, direct:
@@ -236,7 +236,7 @@ def test_rows_that_hold_no_time_or_no_settings_are_told(storage: Storage, path: 
             storage.history.page()
 
 
-def test_damaged_hearings_are_told(storage: Storage, path: Path) -> None:
+def test_damaged_hearings_are_reported(storage: Storage, path: Path) -> None:
     script = storage.scripts.create("Play", [card("One.")]).id
     (first,) = storage.scripts.cards(script)
     take = storage.scripts.attach(first.id, spoken("One.")).take_id
@@ -255,7 +255,7 @@ def test_damaged_hearings_are_told(storage: Storage, path: Path) -> None:
             Hearing("one", word_error, (), "fake")
 
 
-def test_errors_hold_nothing_that_people_typed(path: Path, mark: Marker) -> None:
+def test_errors_contain_no_user_text(path: Path, mark: Marker) -> None:
     with VoiceLibrary.open(path) as library:
         record = library.add(mark.voice())
         database = Database.open(path, busy_timeout=1.0)

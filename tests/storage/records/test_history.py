@@ -1,4 +1,4 @@
-"""What was spoken is kept, found and deleted, and no list ever reads its sound."""
+"""History: generations are stored, found and deleted, and lists never read the audio."""
 
 import sqlite3
 from contextlib import closing
@@ -14,10 +14,10 @@ from storage.repositories.generations import GenerationRecord, Spoken, TimedWord
 from storage.repositories.library.usage import VoiceUse
 from storage.repositories.owner_settings import OwnerSettings
 from storage.storage import Storage
-from tests.storage.making import clip, count, voice
+from tests.storage.making import clip, count_rows, voice
 from tests.storage.speaking import FLAC, Clock, card, spoken
 
-NOBODY = "0" * 32
+UNKNOWN_ID = "0" * 32
 
 
 def add(storage: Storage, text: str = "Hello.", *, owner: str = "local", **how: object) -> GenerationRecord:
@@ -30,7 +30,7 @@ def texts(storage: Storage, **which: object) -> list[str]:
     return [record.text for record in storage.history.page(**which).records]  # type: ignore[arg-type]
 
 
-def test_a_generation_comes_back_as_it_was_after_reopening(url: str, clock: Clock) -> None:
+def test_generation_is_unchanged_after_reopening(url: str, clock: Clock) -> None:
     kept = Spoken(
         text="Grüße, שלום 👩‍🚀 [laugh]!",
         audio=clip(3),
@@ -70,7 +70,7 @@ def test_pages_are_newest_first(storage: Storage, clock: Clock) -> None:
             storage.history.page(**wrong)  # type: ignore[arg-type]
 
 
-def test_search_ignores_case_and_accents_and_looks_at_the_voice(storage: Storage) -> None:
+def test_search_ignores_case_and_accents_and_includes_voice_names(storage: Storage) -> None:
     add(storage, "Über den Wolken 100%", voice_name="José")
     add(storage, "Under the clouds", voice_name="Ann")
     for words in ("WOLKEN uber", "jose", "100%", "den josé"):
@@ -79,7 +79,7 @@ def test_search_ignores_case_and_accents_and_looks_at_the_voice(storage: Storage
     assert texts(storage, search="wolken ann") == []
 
 
-def test_only_starred_or_of_one_voice(storage: Storage) -> None:
+def test_filter_by_starred_and_voice(storage: Storage) -> None:
     first = add(storage, "First.", voice_id="a" * 32)
     add(storage, "Second.", voice_id="b" * 32)
     assert storage.history.star(first.id).starred
@@ -90,19 +90,19 @@ def test_only_starred_or_of_one_voice(storage: Storage) -> None:
     assert texts(storage, starred=True) == []
 
 
-def test_deleting(storage: Storage, url: str) -> None:
+def test_delete_removes_only_the_owners_generation(storage: Storage, url: str) -> None:
     first, second = add(storage, "First."), add(storage, "Second.", owner="other")
     storage.history.delete(first.id)
     with pytest.raises(GenerationNotFound):
         storage.history.get(first.id)
-    assert count(url, "generation_audio") == 1
+    assert count_rows(url, "generation_audio") == 1
     with pytest.raises(GenerationNotFound):
         storage.history.delete(second.id)
     storage.history.delete(second.id, owner="other")
-    assert count(url, "generation_audio") == 0
+    assert count_rows(url, "generation_audio") == 0
 
 
-def test_what_a_script_has_leaves_the_history_only(storage: Storage, url: str) -> None:
+def test_withdrawn_takes_stay_in_their_script(storage: Storage, url: str) -> None:
     script = storage.scripts.create("Play", [card("One."), card("Two.")])
     for each in storage.scripts.cards(script.id):
         storage.scripts.attach(each.id, spoken(each.text))
@@ -123,10 +123,10 @@ def test_what_a_script_has_leaves_the_history_only(storage: Storage, url: str) -
     assert texts(storage) == []
     assert texts(storage, owner="other") == ["Theirs."]
     assert storage.scripts.list()[0].done == 2
-    assert count(url, "generation_audio") == 3
+    assert count_rows(url, "generation_audio") == 3
 
 
-def test_the_voices_of_the_history_with_the_names_they_had_last(storage: Storage, clock: Clock) -> None:
+def test_history_voices_have_their_latest_names(storage: Storage, clock: Clock) -> None:
     for voice_id, name in (("a", "Ann"), ("b", "Ben"), ("a", "Anna"), ("c", "Gone"), ("b", "Ben")):
         add(storage, voice_id=voice_id * 32, voice_name=name)
         clock.pass_time(seconds=1)
@@ -139,7 +139,7 @@ def test_the_voices_of_the_history_with_the_names_they_had_last(storage: Storage
     ]
 
 
-def test_what_there_is_in_numbers(storage: Storage) -> None:
+def test_holdings_count_the_owners_content(storage: Storage) -> None:
     assert storage.holdings().empty
     script = storage.scripts.create("Play", [card("One.")])
     assert not storage.holdings().empty
@@ -157,8 +157,8 @@ def test_what_there_is_in_numbers(storage: Storage) -> None:
     assert storage.holdings().empty
 
 
-@pytest.mark.parametrize("generation_id", [NOBODY, "", "x", "a" * 33, "\0", "%"])
-def test_what_is_not_there(storage: Storage, generation_id: str) -> None:
+@pytest.mark.parametrize("generation_id", [UNKNOWN_ID, "", "x", "a" * 33, "\0", "%"])
+def test_unknown_generation_raises(storage: Storage, generation_id: str) -> None:
     for call in (
         storage.history.get,
         storage.history.audio,
@@ -175,14 +175,14 @@ def test_history_can_be_switched_off(storage: Storage, url: str) -> None:
     assert storage.history.change_settings(history=False) == OwnerSettings(False, 30)
     assert storage.history.add(spoken("Secret.")) is None
     assert storage.history.voice_uses()["e" * 32].times == 1
-    assert count(url, "generations") == count(url, "generation_audio") == 1
+    assert count_rows(url, "generations") == count_rows(url, "generation_audio") == 1
     assert storage.history.get(kept.id) == kept
     assert add(storage, "Theirs.", owner="other").listed
     storage.history.change_settings(history=True)
     assert add(storage, "Again.").text == "Again."
 
 
-def test_what_is_old_goes_and_what_is_starred_stays(storage: Storage, clock: Clock) -> None:
+def test_expire_deletes_old_generations_but_not_starred_ones(storage: Storage, clock: Clock) -> None:
     starred = add(storage, "Starred.")
     storage.history.star(starred.id)
     add(storage, "Old.")
@@ -191,7 +191,7 @@ def test_what_is_old_goes_and_what_is_starred_stays(storage: Storage, clock: Clo
     storage.history.change_settings(retention_days=60, owner="patient")
     storage.history.change_settings(retention_days=1, owner="hasty")
     clock.pass_time(days=1)
-    assert storage.history.expire() == 0, "exactly as old as it may be"
+    assert storage.history.expire() == 0, "exactly at the retention limit"
     clock.pass_time(seconds=1)
     assert storage.history.expire() == 1
     assert texts(storage, owner="hasty") == []
@@ -213,7 +213,7 @@ def test_retention_has_bounds(storage: Storage, days: int) -> None:
     assert storage.history.settings() == OwnerSettings(True, 30)
 
 
-def test_a_deleted_voice_leaves_its_history_readable(storage: Storage) -> None:
+def test_history_of_a_deleted_voice_stays_readable(storage: Storage) -> None:
     record = storage.voices.add(voice("Ada"))
     made = add(storage, voice_id=record.id, voice_name=record.name)
     storage.voices.delete(record.id)
@@ -221,7 +221,7 @@ def test_a_deleted_voice_leaves_its_history_readable(storage: Storage) -> None:
     assert storage.history.audio(made.id) == FLAC
 
 
-def test_uses_of_voices_are_counted_and_outlive_the_history(storage: Storage) -> None:
+def test_voice_uses_survive_clearing_the_history(storage: Storage) -> None:
     for duration in (1.0, 2.5):
         add(storage, voice_id="a" * 32, duration=duration)
     add(storage, voice_id=None)
@@ -230,7 +230,7 @@ def test_uses_of_voices_are_counted_and_outlive_the_history(storage: Storage) ->
     assert storage.history.voice_uses() == {"a" * 32: VoiceUse(2, 3.5)}
 
 
-def test_storage_is_told_in_bytes(storage: Storage) -> None:
+def test_storage_use_is_in_bytes(storage: Storage) -> None:
     assert storage.storage_use().total == 0
     add(storage)
     add(storage, owner="other")
@@ -241,7 +241,7 @@ def test_storage_is_told_in_bytes(storage: Storage) -> None:
     assert use.total == use.voices + use.generations
 
 
-def test_forgetting_an_owner_leaves_nothing_of_theirs_and_all_of_others(storage: Storage, url: str) -> None:
+def test_forget_deletes_all_of_one_owner_and_nothing_of_others(storage: Storage, url: str) -> None:
     for owner in ("gone", "stays"):
         add(storage, owner=owner)
         storage.voices.add(voice(), owner=owner)
@@ -254,11 +254,11 @@ def test_forgetting_an_owner_leaves_nothing_of_theirs_and_all_of_others(storage:
     assert storage.history.settings(owner="gone") == OwnerSettings()
     assert storage.history.voice_uses(owner="gone") == {}
     for table, rows in (("voices", 1), ("generations", 2), ("generation_audio", 2), ("scripts", 1), ("card_takes", 1)):
-        assert count(url, table) == rows, table
+        assert count_rows(url, table) == rows, table
     assert not storage.history.settings(owner="stays").history
 
 
-def test_a_deleted_sound_is_not_left_in_the_file(tmp_path: Path) -> None:
+def test_deleted_audio_is_not_left_in_the_file(tmp_path: Path) -> None:
     path = tmp_path / "voices.sqlite"
     secret = b"fLaC" + b"what-was-whispered" * 500
     with Storage.open(path) as storage:
@@ -286,21 +286,21 @@ def test_a_deleted_sound_is_not_left_in_the_file(tmp_path: Path) -> None:
         {"first_audio": -1.0},
     ],
 )
-def test_what_cannot_be_kept(wrong: dict[str, object]) -> None:
+def test_invalid_generation_is_rejected(wrong: dict[str, object]) -> None:
     with pytest.raises(InvalidInput) as refused:
         replace(spoken(), **wrong)  # type: ignore[arg-type]
     assert str(refused.value).endswith(".")
 
 
 @pytest.mark.parametrize("settings", [{"a": float("nan")}, {"a": object()}, {"a": "b" * 5_000}])
-def test_settings_that_cannot_be_kept(storage: Storage, settings: dict[str, object], url: str) -> None:
+def test_invalid_settings_are_rejected(storage: Storage, settings: dict[str, object], url: str) -> None:
     with pytest.raises(InvalidInput):
         add(storage, settings=settings)
-    assert count(url, "generations") == 0
+    assert count_rows(url, "generations") == 0
 
 
-def test_lists_never_touch_the_sound(sqlite: str) -> None:
-    """SQLite itself refuses to read the column while everything but the sound is asked for."""
+def test_lists_never_read_the_audio(sqlite: str) -> None:
+    """SQLite denies access to the audio column while everything else is read."""
     touched: list[tuple[str, str]] = []
 
     def authorize(action: int, table: str | None, column: str | None, *_: object) -> int:
@@ -335,7 +335,7 @@ def test_lists_never_touch_the_sound(sqlite: str) -> None:
         event.remove(Engine, "connect", watch)
 
 
-def test_expiring_uses_the_given_time_only(sqlite: str) -> None:
+def test_expire_uses_only_the_given_clock(sqlite: str) -> None:
     clock = Clock(datetime(1999, 12, 31, 23, 59, tzinfo=UTC))
     with Storage.open(sqlite, clock=clock) as storage:
         made = add(storage)

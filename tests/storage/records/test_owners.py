@@ -1,4 +1,4 @@
-"""Whatever owners do, in whatever order: each sees their own, as a plain dict would have it, and nothing else."""
+"""Isolation of owners: after any sequence of operations each owner sees exactly their own content."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -19,7 +19,7 @@ texts = st.sampled_from(["One.", "שלום.", "🎉 Two?", "Naïve three!"])
 
 
 class OwnerIsolation(RuleBasedStateMachine):
-    """The database beside a model of dicts and lists; an id is tried by all owners, and works for its own."""
+    """Compares the database with a model of dicts and lists. All owners try every id; it works only for its owner."""
 
     generations = Bundle("generations")
     scripts = Bundle("scripts")
@@ -41,7 +41,7 @@ class OwnerIsolation(RuleBasedStateMachine):
             self.folder.cleanup()
 
     def allowed(self, call: Callable[[], object], may: bool) -> bool:
-        """Whether it was done, which it must be exactly if it may."""
+        """Check that the call succeeds exactly if `may`, and return `may`."""
         if may:
             call()
         else:
@@ -71,7 +71,7 @@ class OwnerIsolation(RuleBasedStateMachine):
             self.kept[one] = (owner, text, listed or starred, starred, of)
 
     @rule(one=generations, owner=owners)
-    def hear(self, one: str, owner: str) -> None:
+    def read_audio(self, one: str, owner: str) -> None:
         may = one in self.kept and self.kept[one][0] == owner
         self.allowed(lambda: self.storage.history.audio(one, owner=owner), may)
 
@@ -79,9 +79,9 @@ class OwnerIsolation(RuleBasedStateMachine):
     def delete(self, one: str, owner: str) -> None:
         may = one in self.kept and self.kept[one][0] == owner
         if self.allowed(lambda: self.storage.history.delete(one, owner=owner), may):
-            self.lose(one)
+            self.forget_take(one)
 
-    def lose(self, one: str) -> None:
+    def forget_take(self, one: str) -> None:
         *_, of = self.kept.pop(one)
         if of is not None and self.chosen.get(of) == one:
             self.chosen[of] = None
@@ -143,7 +143,7 @@ class OwnerIsolation(RuleBasedStateMachine):
             self.release(one)
 
     def release(self, one: str) -> None:
-        """The takes of a card that is no more: the history's stay."""
+        """Release the takes of a deleted card: those listed in the history stay."""
         for made, (owner, text, listed, starred, of) in list(self.kept.items()):
             if of == one and listed:
                 self.kept[made] = (owner, text, listed, starred, None)
@@ -165,7 +165,7 @@ class OwnerIsolation(RuleBasedStateMachine):
         self.off.discard(owner)
 
     @invariant()
-    def everyone_sees_their_own(self) -> None:
+    def owners_see_their_own_content(self) -> None:
         for owner in OWNERS if hasattr(self, "storage") else ():
             seen = {
                 each.id: (each.text, each.starred) for each in self.storage.history.page(owner=owner, limit=500).records

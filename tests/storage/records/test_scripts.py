@@ -1,4 +1,4 @@
-"""Scripts: what their cards promise while they are edited, spoken, locked and moved."""
+"""Scripts: invariants of their cards while they are edited, spoken, locked and moved."""
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -12,29 +12,29 @@ from engine.sentences import Sentence
 from storage.repositories.script.cards import CardRecord
 from storage.storage import Storage
 from studio.script import cues, parse, progress
-from tests.storage.making import count, voice
+from tests.storage.making import count_rows, voice
 from tests.storage.speaking import FLAC, Clock, card, spoken
 
-NOBODY = "f" * 32
+UNKNOWN_ID = "f" * 32
 TEXT = "Anna: Good morning! שלום.\n\nBen: مرحبا. 👩‍🚀 Fine.\n\nAnna: Bye."
 
 
-def made(storage: Storage, *texts: str) -> list[CardRecord]:
+def create_cards(storage: Storage, *texts: str) -> list[CardRecord]:
     script = storage.scripts.create("Play", [card(text) for text in texts or ("One.", "Two.", "Three.")])
     return storage.scripts.cards(script.id)
 
 
-def said(storage: Storage, script_id: str) -> list[str]:
+def texts_in_order(storage: Storage, script_id: str) -> list[str]:
     cards = storage.scripts.cards(script_id)
     assert [each.position for each in cards] == list(range(len(cards)))
     return [each.text for each in cards]
 
 
-def take(storage: Storage, each: CardRecord) -> CardRecord:
+def attach_take(storage: Storage, each: CardRecord) -> CardRecord:
     return storage.scripts.attach(each.id, spoken(each.text))
 
 
-def test_paragraphs_pause_together_and_cards_alone(storage: Storage) -> None:
+def test_paragraph_pause_leaves_individual_pauses(storage: Storage) -> None:
     new = [card("One.", ends_paragraph=True, pause=0.6), card("Two."), card("Three.", ends_paragraph=True, pause=0.6)]
     script = storage.scripts.create("Play", new).id
     assert storage.scripts.get(script).paragraph_pause == 0.6
@@ -53,9 +53,9 @@ def test_paragraphs_pause_together_and_cards_alone(storage: Storage) -> None:
             storage.scripts.set_paragraph_pause(script, wrong)
 
 
-def test_a_speed_and_a_chapter_belong_to_the_card_and_leave_its_take(storage: Storage) -> None:
-    one, two, _ = made(storage)
-    take(storage, one)
+def test_speed_and_chapter_changes_keep_the_take(storage: Storage) -> None:
+    one, two, _ = create_cards(storage)
+    attach_take(storage, one)
     quick = storage.scripts.set_speed(one.id, 1.254)
     assert (quick.speed, quick.state, quick.duration, quick.seconds) == (1.25, "spoken", 1.5, 1.5 / 1.25)
     assert storage.scripts.get(one.script_id).spoken == pytest.approx(1.5 / 1.25)
@@ -70,12 +70,12 @@ def test_a_speed_and_a_chapter_belong_to_the_card_and_leave_its_take(storage: St
         storage.scripts.set_chapter(one.id, "x" * 201)
 
 
-def test_a_parsed_text_is_kept_and_outlives_reopening(url: str) -> None:
+def test_parsed_script_survives_reopening(url: str) -> None:
     parsed = parse(TEXT)
     with Storage.open(url) as storage:
         script = storage.scripts.create("  A\tplay 🎭 ", parsed.cards)
         first, *_ = storage.scripts.cards(script.id)
-        take(storage, first)
+        attach_take(storage, first)
         storage.scripts.queue(script.id)
     with Storage.open(url) as storage:
         cards = storage.scripts.cards(script.id)
@@ -92,7 +92,7 @@ def test_a_parsed_text_is_kept_and_outlives_reopening(url: str) -> None:
         assert [cue.lines for cue in cues(cards)] == [("Good morning! שלום.",)]
 
 
-def test_the_list_is_by_change_and_names_can_be_the_same(storage: Storage) -> None:
+def test_list_is_by_last_change_and_names_may_repeat(storage: Storage) -> None:
     first, second = (storage.scripts.create("Same", [card("One.")]) for _ in range(2))
     storage.scripts.edit(storage.scripts.cards(first.id)[0].id, "Changed.")
     assert [record.id for record in storage.scripts.list()] == [first.id, second.id]
@@ -104,18 +104,18 @@ def test_the_list_is_by_change_and_names_can_be_the_same(storage: Storage) -> No
     assert storage.scripts.create("Empty", []).cards == 0
 
 
-def test_moving_inserting_and_deleting_leave_no_gaps(storage: Storage) -> None:
-    one, two, three = made(storage)
+def test_move_insert_and_delete_leave_no_gaps(storage: Storage) -> None:
+    one, two, three = create_cards(storage)
     script_id = one.script_id
     storage.scripts.move(one.id, 2)
-    assert said(storage, script_id) == ["Two.", "Three.", "One."]
+    assert texts_in_order(storage, script_id) == ["Two.", "Three.", "One."]
     storage.scripts.move(one.id, 0)
     storage.scripts.move(two.id, 1)
-    assert said(storage, script_id) == ["One.", "Two.", "Three."]
+    assert texts_in_order(storage, script_id) == ["One.", "Two.", "Three."]
     storage.scripts.insert(script_id, 1, card("New.", "Ann"))
     storage.scripts.insert(script_id, 4, card("Last."))
     storage.scripts.delete_card(two.id)
-    assert said(storage, script_id) == ["One.", "New.", "Three.", "Last."]
+    assert texts_in_order(storage, script_id) == ["One.", "New.", "Three.", "Last."]
     for wrong in (-1, 4):
         with pytest.raises(InvalidInput, match="position"):
             storage.scripts.move(three.id, wrong)
@@ -123,10 +123,10 @@ def test_moving_inserting_and_deleting_leave_no_gaps(storage: Storage) -> None:
         storage.scripts.insert(script_id, 0, card(" \n"))
 
 
-def test_a_take_counts_while_the_card_says_the_same_in_the_same_voice(storage: Storage) -> None:
+def test_take_is_current_while_text_and_voice_are_unchanged(storage: Storage) -> None:
     ada = storage.voices.add(voice("Ada"))
-    each, *_ = made(storage)
-    each = take(storage, each)
+    each, *_ = create_cards(storage)
+    each = attach_take(storage, each)
     assert (each.state, each.duration) == ("spoken", 1.5)
     first = each.take_id
     assert storage.scripts.edit(each.id, " One. ").take_id == first, "nothing has changed"
@@ -139,9 +139,9 @@ def test_a_take_counts_while_the_card_says_the_same_in_the_same_voice(storage: S
     assert [record.id for record in storage.scripts.takes(each.id)] == [first]
 
 
-def test_a_take_that_comes_too_late_is_kept_and_does_not_count(storage: Storage) -> None:
+def test_late_take_is_kept_but_not_chosen(storage: Storage) -> None:
     ada = storage.voices.add(voice("Ada"))
-    one, two, _ = made(storage)
+    one, two, _ = create_cards(storage)
     storage.scripts.queue(one.script_id)
     storage.scripts.edit(one.id, "Other words.")
     late = storage.scripts.attach(one.id, spoken("One."))
@@ -152,25 +152,25 @@ def test_a_take_that_comes_too_late_is_kept_and_does_not_count(storage: Storage)
     assert len(storage.scripts.takes(two.id)) == 2
 
 
-def test_a_redone_card_keeps_both_takes(storage: Storage, clock: Clock) -> None:
-    one, *_ = made(storage)
-    first = take(storage, one).take_id
+def test_redone_card_keeps_both_takes(storage: Storage, clock: Clock) -> None:
+    one, *_ = create_cards(storage)
+    first = attach_take(storage, one).take_id
     clock.pass_time(seconds=1)
     assert storage.scripts.queue(one.script_id, [one.id]) == 1
     queued = storage.scripts.card(one.id)
     assert (queued.state, queued.take_id) == ("queued", first)
-    second = take(storage, one).take_id
+    second = attach_take(storage, one).take_id
     assert [record.id for record in storage.scripts.takes(one.id)] == [second, first]
     assert storage.scripts.choose(one.id, str(first)).take_id == first
     with pytest.raises(InvalidInput, match="not one of"):
-        storage.scripts.choose(one.id, NOBODY)
+        storage.scripts.choose(one.id, UNKNOWN_ID)
 
 
-def test_queueing_speaking_and_failing(storage: Storage) -> None:
-    one, two, three = made(storage)
+def test_card_states_through_queue_take_and_failure(storage: Storage) -> None:
+    one, two, three = create_cards(storage)
     storage.scripts.lock(three.id)
     assert storage.scripts.queue(one.script_id) == 2
-    take(storage, one)
+    attach_take(storage, one)
     why = Sentence("voicefile.unusable", {"why": Sentence("codes.range", {"most": 65535})})
     failed = storage.scripts.fail(two.id, why)
     assert (failed.state, failed.failure) == ("failed", why)
@@ -181,16 +181,16 @@ def test_queueing_speaking_and_failing(storage: Storage) -> None:
     assert [each.state for each in storage.scripts.cards(one.script_id)] == ["spoken", "new", "new"]
 
 
-def test_splitting_and_merging_keep_every_word(storage: Storage) -> None:
-    (whole,) = made(storage, "One two. Three four.")
-    take(storage, whole)
+def test_split_and_merge_keep_every_word(storage: Storage) -> None:
+    (whole,) = create_cards(storage, "One two. Three four.")
+    attach_take(storage, whole)
     storage.scripts.set_pause(whole.id, 3.0)
     first, second = storage.scripts.split(whole.id, 9, pause=0.5)
     assert (first.text, first.pause, first.take_id) == ("One two.", 0.5, None)
     assert (second.text, second.pause, second.state) == ("Three four.", 3.0, "new")
     merged = storage.scripts.merge(first.id)
     assert (merged.text, merged.pause) == ("One two. Three four.", 3.0)
-    assert said(storage, whole.script_id) == ["One two. Three four."]
+    assert texts_in_order(storage, whole.script_id) == ["One two. Three four."]
     for wrong in (0, -1, 20, 99):
         with pytest.raises(InvalidInput):
             storage.scripts.split(whole.id, wrong)
@@ -209,10 +209,10 @@ def test_splitting_and_merging_keep_every_word(storage: Storage) -> None:
         storage.scripts.merge(whole.id)
 
 
-def test_a_locked_card_keeps_its_words_and_its_take(storage: Storage) -> None:
+def test_locked_card_keeps_its_text_and_take(storage: Storage) -> None:
     ada = storage.voices.add(voice("Ada"))
-    one, *_ = made(storage)
-    kept = take(storage, one)
+    one, *_ = create_cards(storage)
+    kept = attach_take(storage, one)
     storage.scripts.lock(one.id)
     for change in (
         lambda: storage.scripts.edit(one.id, "Else."),
@@ -227,26 +227,26 @@ def test_a_locked_card_keeps_its_words_and_its_take(storage: Storage) -> None:
             change()
     assert storage.scripts.queue(one.script_id, [one.id]) == 0
     assert storage.scripts.cast(one.script_id, None, ada.id) == 2
-    assert take(storage, one).take_id == kept.take_id, "another take does not replace it"
+    assert attach_take(storage, one).take_id == kept.take_id, "another take does not replace it"
     moved = storage.scripts.move(storage.scripts.set_pause(one.id, 1.0).id, 2)
     assert (moved.take_id, moved.pause, moved.position) == (kept.take_id, 1.0, 2)
     assert storage.scripts.edit(storage.scripts.lock(one.id, False).id, "Else.").text == "Else."
 
 
-def test_speakers_are_cast(storage: Storage) -> None:
+def test_cast_sets_the_voice_of_a_speaker(storage: Storage) -> None:
     ada = storage.voices.add(voice("Ada"))
     script = storage.scripts.create("Play", parse(TEXT).cards)
     assert storage.scripts.cast(script.id, "Anna", ada.id) == 2
     assert [each.voice_id for each in storage.scripts.cards(script.id)] == [ada.id, None, ada.id]
     assert storage.scripts.cast(script.id, "Nobody", ada.id) == 0
-    for stranger in (NOBODY, "x", storage.voices.add(voice("Bob"), owner="other").id):
+    for stranger in (UNKNOWN_ID, "x", storage.voices.add(voice("Bob"), owner="other").id):
         with pytest.raises(VoiceNotFound):
             storage.scripts.cast(script.id, "Ben", stranger)
     storage.voices.delete(ada.id)
-    assert storage.scripts.cards(script.id)[0].voice_id == ada.id, "that it is gone must show"
+    assert storage.scripts.cards(script.id)[0].voice_id == ada.id, "a deleted voice must stay visible"
 
 
-def test_a_script_begins_in_one_voice_and_so_does_a_card(storage: Storage) -> None:
+def test_new_script_and_new_card_have_the_given_voice(storage: Storage) -> None:
     ada = storage.voices.add(voice("Ada"))
     script = storage.scripts.create("Play", parse(TEXT).cards, voice_id=ada.id)
     assert {each.voice_id for each in storage.scripts.cards(script.id)} == {ada.id}
@@ -259,18 +259,18 @@ def test_a_script_begins_in_one_voice_and_so_does_a_card(storage: Storage) -> No
     assert [record.name for record in storage.scripts.list()] == ["Play"]
 
 
-def test_a_card_tells_of_its_takes(storage: Storage) -> None:
-    one, *_ = made(storage)
+def test_card_has_take_count_and_stop_reason(storage: Storage) -> None:
+    one, *_ = create_cards(storage)
     assert (one.takes, one.stop_reason) == (0, None)
-    assert (take(storage, one).takes, take(storage, one).stop_reason) == (1, "end")
+    assert (attach_take(storage, one).takes, attach_take(storage, one).stop_reason) == (1, "end")
     cut = storage.scripts.attach(one.id, replace(spoken("One."), stop_reason="length"))
     assert (cut.takes, cut.stop_reason) == (3, "length")
     outdated = storage.scripts.edit(one.id, "Else.")
     assert (outdated.takes, outdated.stop_reason) == (3, None)
 
 
-def test_how_a_card_is_spoken(storage: Storage) -> None:
-    one, *_ = made(storage)
+def test_card_seed_settings_and_pause(storage: Storage) -> None:
+    one, *_ = create_cards(storage)
     told = storage.scripts.configure(one.id, seed=5, settings={"temperature": 0.5})
     assert (told.seed, told.settings) == (5, {"temperature": 0.5})
     told = storage.scripts.configure(one.id)
@@ -282,15 +282,15 @@ def test_how_a_card_is_spoken(storage: Storage) -> None:
             storage.scripts.set_pause(one.id, wrong)
 
 
-def test_takes_are_generations(storage: Storage, url: str, clock: Clock) -> None:
-    one, two, _ = made(storage)
-    first = take(storage, one)
+def test_takes_are_listed_in_the_history(storage: Storage, url: str, clock: Clock) -> None:
+    one, two, _ = create_cards(storage)
+    first = attach_take(storage, one)
     storage.history.change_settings(history=False)
-    second = take(storage, two)
+    second = attach_take(storage, two)
     (listed,) = storage.history.page().records
     assert (listed.id, listed.script_id) == (first.take_id, one.script_id)
     assert storage.history.get(str(second.take_id)).listed is False
-    assert count(url, "generation_audio") == 2
+    assert count_rows(url, "generation_audio") == 2
     assert [(each.id, sound) for each, sound in storage.scripts.sounds(one.script_id)] == [
         (one.id, FLAC),
         (two.id, FLAC),
@@ -301,24 +301,24 @@ def test_takes_are_generations(storage: Storage, url: str, clock: Clock) -> None
     assert storage.scripts.card(one.id).state == "new"
 
 
-def test_discarding_a_script_leaves_what_the_history_has(storage: Storage, url: str, clock: Clock) -> None:
-    one, two, three = made(storage)
-    listed = take(storage, one).take_id
+def test_discarded_script_leaves_listed_takes_in_the_history(storage: Storage, url: str, clock: Clock) -> None:
+    one, two, three = create_cards(storage)
+    listed = attach_take(storage, one).take_id
     storage.history.change_settings(history=False)
-    hidden, starred = take(storage, two).take_id, take(storage, three).take_id
+    hidden, starred = attach_take(storage, two).take_id, attach_take(storage, three).take_id
     storage.history.star(str(starred))
     storage.scripts.discard(one.script_id)
     assert {record.id for record in storage.history.page().records} == {listed, starred}
     with pytest.raises(GenerationNotFound):
         storage.history.get(str(hidden))
-    assert count(url, "script_cards") == count(url, "card_takes") == 0
+    assert count_rows(url, "script_cards") == count_rows(url, "card_takes") == 0
     clock.pass_time(days=31)
     assert storage.history.expire() == 1
     assert [record.id for record in storage.history.page().records] == [starred]
 
 
-@pytest.mark.parametrize("wrong", [NOBODY, "", "x", "\0", "A" * 32])
-def test_what_is_not_there(storage: Storage, wrong: str) -> None:
+@pytest.mark.parametrize("wrong", [UNKNOWN_ID, "", "x", "\0", "A" * 32])
+def test_unknown_script_or_card_raises(storage: Storage, wrong: str) -> None:
     scripts = storage.scripts
     for call in (
         lambda: scripts.get(wrong),
@@ -337,29 +337,29 @@ def test_what_is_not_there(storage: Storage, wrong: str) -> None:
             call()
 
 
-def test_threads_that_change_a_script_at_once(storage: Storage) -> None:
-    cards = made(storage, *(f"Card {number}." for number in range(8)))
+def test_concurrent_changes_to_a_script(storage: Storage) -> None:
+    cards = create_cards(storage, *(f"Card {number}." for number in range(8)))
     script_id = cards[0].script_id
 
     def work(number: int) -> None:
         for step in range(4):
             storage.scripts.move(cards[number].id, (number * 3 + step) % 8)
             extra = storage.scripts.insert(script_id, 0, card("Extra."))
-            take(storage, extra)
+            attach_take(storage, extra)
             storage.scripts.delete_card(extra.id)
-        take(storage, cards[number])
+        attach_take(storage, cards[number])
 
     with ThreadPoolExecutor(2) as pool:
         list(pool.map(work, range(2)))
-    assert sorted(said(storage, script_id)) == sorted(each.text for each in cards)
+    assert sorted(texts_in_order(storage, script_id)) == sorted(each.text for each in cards)
     assert storage.scripts.get(script_id).done == 2
     assert storage.history.page().total == 10
     assert storage.history.voice_uses()["e" * 32].times == 10
 
 
-def test_a_change_that_fails_in_the_middle_changes_nothing(storage: Storage, url: str) -> None:
-    one, two, _ = made(storage)
-    take(storage, one)
+def test_failed_change_is_rolled_back(storage: Storage, url: str) -> None:
+    one, two, _ = create_cards(storage)
+    attach_take(storage, one)
     with pytest.raises(InvalidInput):
         storage.scripts.split(one.id, 2, pause=-1.0)
     with pytest.raises(InvalidInput):
@@ -368,11 +368,11 @@ def test_a_change_that_fails_in_the_middle_changes_nothing(storage: Storage, url
     assert storage.scripts.card(one.id).state == "spoken"
     with pytest.raises(InvalidInput):
         storage.scripts.create("Play", [card("One."), card("")])
-    assert count(url, "scripts") == 1
+    assert count_rows(url, "scripts") == 1
 
 
 def interrupted(work: Callable[[], object], statement: int) -> bool:
-    """Do it, but have the n-th statement fail; False: there were fewer, and it is done."""
+    """Run `work` with the n-th statement failing; returns False if it completed with fewer statements."""
     left = statement
 
     def fail(*_: object) -> None:
@@ -392,15 +392,15 @@ def interrupted(work: Callable[[], object], statement: int) -> bool:
 
 
 @pytest.mark.parametrize("change", ["merge", "split", "move", "attach", "discard"])
-def test_a_change_happens_as_a_whole_wherever_it_is_interrupted(sqlite: str, change: str) -> None:
+def test_interrupted_change_is_atomic(sqlite: str, change: str) -> None:
     with Storage.open(sqlite) as storage:
-        one, two, three = (take(storage, each) for each in made(storage))
+        one, two, three = (attach_take(storage, each) for each in create_cards(storage))
         script_id = one.script_id
         work: Callable[[], object] = {
             "merge": lambda: storage.scripts.merge(one.id),
             "split": lambda: storage.scripts.split(two.id, 2),
             "move": lambda: storage.scripts.move(three.id, 0),
-            "attach": lambda: take(storage, two),
+            "attach": lambda: attach_take(storage, two),
             "discard": lambda: storage.scripts.discard(script_id),
         }[change]
 
@@ -413,7 +413,7 @@ def test_a_change_happens_as_a_whole_wherever_it_is_interrupted(sqlite: str, cha
         before, statement = state(), 1
         while interrupted(work, statement) and state() == before:
             statement += 1
-        # Once it is done, only the overwriting of what is gone can be interrupted.
+        # After the change is committed, only the overwriting of deleted bytes can be interrupted.
         assert state() == "discarded" or len(storage.scripts.cards(script_id)) == {"merge": 2, "split": 4}.get(
             change, 3
         )

@@ -1,11 +1,11 @@
-"""The server's own secrets: made once, the same for all who open the database."""
+"""Server secrets: created once and shared by all processes on the database."""
 
 from concurrent.futures import ThreadPoolExecutor
 
 from storage import VoiceLibrary
 
 
-def test_a_secret_is_made_once_and_stays(url: str) -> None:
+def test_secret_is_created_once_and_persists(url: str) -> None:
     with VoiceLibrary.open(url) as library:
         secret = library.secret("signing")
         assert len(secret) == 32
@@ -15,7 +15,7 @@ def test_a_secret_is_made_once_and_stays(url: str) -> None:
         assert again.secret("signing") == secret
 
 
-def test_processes_that_ask_at_once_get_the_same(url: str) -> None:
+def test_concurrent_libraries_get_the_same_secret(url: str) -> None:
     libraries = [VoiceLibrary.open(url) for _ in range(4)]
     with ThreadPoolExecutor(4) as pool:
         for name in ("first", "second", "third"):

@@ -1,4 +1,4 @@
-"""Recorded consents: each owner's own, renamed, deleted without a trace."""
+"""Recorded consents: isolated by owner, renamed, and deleted without remaining bytes."""
 
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -19,7 +19,7 @@ def storage(url: str):
         yield opened
 
 
-def test_owners_have_their_own(storage: Storage) -> None:
+def test_consents_are_isolated_by_owner(storage: Storage) -> None:
     first = storage.consents.add(" Anna  Gray ", "en-US", SOUND, owner="ann")
     second = storage.consents.add("Anna Gray", "de", SOUND, owner="ann")
     assert (first.name, first.language, first.created) == ("Anna Gray", "en-US", NOW)
@@ -38,7 +38,7 @@ def test_owners_have_their_own(storage: Storage) -> None:
             lost()
 
 
-def test_one_is_renamed_and_deleted(storage: Storage) -> None:
+def test_consent_is_renamed_and_deleted(storage: Storage) -> None:
     record = storage.consents.add("Anna", "en", SOUND)
     assert storage.consents.rename(record.id, "Anna Gray").name == storage.consents.get(record.id).name == "Anna Gray"
     assert storage.holdings().storage.voices == len(SOUND)
@@ -47,7 +47,7 @@ def test_one_is_renamed_and_deleted(storage: Storage) -> None:
     assert storage.holdings().empty
 
 
-def test_an_owner_who_is_forgotten_leaves_none(storage: Storage) -> None:
+def test_forget_deletes_the_owners_consents(storage: Storage) -> None:
     storage.consents.add("Anna", "en", SOUND, owner="ann")
     kept = storage.consents.add("Ben", "en", SOUND, owner="bob")
     assert not storage.holdings(owner="ann").empty
@@ -57,7 +57,7 @@ def test_an_owner_who_is_forgotten_leaves_none(storage: Storage) -> None:
     assert storage.consents.recording(kept.id, owner="bob") == SOUND
 
 
-def test_a_deleted_recording_leaves_no_bytes(tmp_path: Path) -> None:
+def test_deleted_recording_leaves_no_bytes(tmp_path: Path) -> None:
     with Storage.open(tmp_path / "voices.db") as storage:
         record = storage.consents.add("Anna Gray-Marker", "en", SOUND)
         held = b"".join(path.read_bytes() for path in tmp_path.iterdir())
@@ -69,7 +69,7 @@ def test_a_deleted_recording_leaves_no_bytes(tmp_path: Path) -> None:
         assert SOUND[:33] not in held
 
 
-def test_what_makes_no_sense_is_refused(storage: Storage) -> None:
+def test_invalid_consent_is_rejected(storage: Storage) -> None:
     with pytest.raises(InvalidName):
         storage.consents.add("", "en", SOUND)
     with pytest.raises(InvalidInput):

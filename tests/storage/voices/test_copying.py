@@ -1,4 +1,4 @@
-"""A library that moves between databases."""
+"""Copying a library between databases."""
 
 from pathlib import Path
 
@@ -10,12 +10,12 @@ from engine.errors import DatabaseUnavailable, LibraryError
 from storage import Storage, copying
 from storage.api_keys import NewKey
 from storage.voices.samples import install_samples
-from tests.storage.making import count, recoded, voice
+from tests.storage.making import count_rows, recoded, voice
 from tests.storage.speaking import card, spoken
 
 
 def fill(url: str, sounds: Path | None = None) -> None:
-    """A library with something in every table."""
+    """Fill a library so that every table has a row."""
     with Storage.open(url, sounds=sounds) as storage:
         install_samples(storage.voices)
         ada = storage.voices.add(voice("Ada 🎙 Ä"))
@@ -47,27 +47,27 @@ def content(url: str, sounds: Path | None = None) -> dict[str, object]:
         }
 
 
-def test_to_postgresql_and_back_by_the_command(sqlite: str, postgresql: str, tmp_path: Path) -> None:
+def test_copy_command_to_postgresql_and_back(sqlite: str, postgresql: str, tmp_path: Path) -> None:
     fill(sqlite)
     back, sounds = str(tmp_path / "back.sqlite"), tmp_path / "sounds"
     there = CliRunner().invoke(main, ["library", "copy", sqlite, postgresql, "--to-sounds", str(sounds)])
     assert there.exit_code == 0, there.output
     assert "every row is the same" in there.output
     assert content(postgresql, sounds) == content(sqlite)
-    assert count(postgresql, "stored_objects") == len([path for path in sounds.rglob("*") if path.is_file()])
+    assert count_rows(postgresql, "stored_objects") == len([path for path in sounds.rglob("*") if path.is_file()])
     home = CliRunner().invoke(main, ["library", "copy", postgresql, back, "--from-sounds", str(sounds)])
     assert home.exit_code == 0, home.output
     assert content(back) == content(sqlite)
 
 
-def test_a_library_with_content_is_not_overwritten(sqlite: str) -> None:
+def test_library_with_content_is_not_overwritten(sqlite: str) -> None:
     fill(sqlite)
     done = CliRunner().invoke(main, ["library", "copy", sqlite, sqlite])
     assert done.exit_code == 1
     assert "is not empty" in done.output
 
 
-def test_a_copy_that_breaks_off_or_differs_leaves_nothing(
+def test_failed_or_differing_copy_leaves_nothing(
     sqlite: str, postgresql: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fill(sqlite)
@@ -93,10 +93,10 @@ def test_a_copy_that_breaks_off_or_differs_leaves_nothing(
         with pytest.raises(LibraryError, match="differs from the library in generations, script_cards"):
             source.copy_to(target)
         assert files() == []
-    assert [count(postgresql, table) for table in ("voices", "generations", "stored_objects")] == [0, 0, 0]
+    assert [count_rows(postgresql, table) for table in ("voices", "generations", "stored_objects")] == [0, 0, 0]
 
 
-def test_every_table_with_a_sound_is_known() -> None:
-    """A table that gets a column `object` has to be copied with its sounds."""
+def test_all_tables_with_audio_objects_are_copied() -> None:
+    """A table with a column `object` must be copied with its audio objects."""
     tables = copying.Base.metadata.tables.values()
     assert {table.name for table in tables if "object" in table.columns} == copying.SOUNDS.keys()

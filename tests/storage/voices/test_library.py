@@ -1,4 +1,4 @@
-"""What the library promises, in SQLite and in PostgreSQL."""
+"""The voice library in SQLite and in PostgreSQL."""
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -18,16 +18,16 @@ from engine.errors import (
 )
 from engine.voice import Consent, Reference, Voice
 from storage import VoiceLibrary
-from tests.storage.making import CONSENT, count, recoded, voice
+from tests.storage.making import CONSENT, count_rows, recoded, voice
 
-NOBODY = "0" * 32
+UNKNOWN_ID = "0" * 32
 
 
 def names(library: VoiceLibrary, **which: str) -> list[str]:
     return [record.name for record in library.list(**which)]
 
 
-def test_a_saved_voice_comes_back_as_it_was_after_reopening(url: str) -> None:
+def test_saved_voice_is_unchanged_after_reopening(url: str) -> None:
     saved = voice("Ада Лавлейс")
     with VoiceLibrary.open(url) as library:
         record = library.add(saved)
@@ -36,7 +36,7 @@ def test_a_saved_voice_comes_back_as_it_was_after_reopening(url: str) -> None:
         assert library.get(record.id) == record
 
 
-def test_a_record_tells_what_is_stored(library: VoiceLibrary) -> None:
+def test_record_describes_the_stored_voice(library: VoiceLibrary) -> None:
     before = datetime.now(UTC)
     record = library.add(voice("  Ada\t Lovelace "), owner="someone")
     assert (record.owner, record.name, record.language, record.description) == (
@@ -52,7 +52,7 @@ def test_a_record_tells_what_is_stored(library: VoiceLibrary) -> None:
     assert (record.references, record.codec_fingerprint) == (2, "codec-a")
 
 
-def test_the_list_is_by_name_whatever_the_case(library: VoiceLibrary) -> None:
+def test_list_is_sorted_by_name_ignoring_case(library: VoiceLibrary) -> None:
     for name in ("beta", "Gamma", "Alpha", "ωmega", "Ψi"):
         library.add(voice(name))
     assert names(library) == ["Alpha", "beta", "Gamma", "Ψi", "ωmega"]
@@ -72,7 +72,7 @@ def test_the_list_is_by_name_whatever_the_case(library: VoiceLibrary) -> None:
         ("Ada  Lovelace", " ada lovelace "),
     ],
 )
-def test_names_are_one_whatever_case_and_encoding(library: VoiceLibrary, name: str, same: str) -> None:
+def test_names_are_equal_regardless_of_case_and_normalization(library: VoiceLibrary, name: str, same: str) -> None:
     record = library.add(voice(name))
     with pytest.raises(NameTaken, match="already a voice"):
         library.add(voice(same, seed=1))
@@ -81,18 +81,18 @@ def test_names_are_one_whatever_case_and_encoding(library: VoiceLibrary, name: s
 
 
 @pytest.mark.parametrize("other", ["Ad", "Áda", "Adá", "アダ", "Ada%", "A_a"])
-def test_other_names_are_others(library: VoiceLibrary, other: str) -> None:
+def test_similar_names_are_different(library: VoiceLibrary, other: str) -> None:
     library.add(voice("Ada"))
     record = library.add(voice(other))
     assert library.find(other) == record
 
 
-def test_a_refused_voice_leaves_nothing(library: VoiceLibrary, url: str) -> None:
+def test_rejected_voice_leaves_no_rows(library: VoiceLibrary, url: str) -> None:
     library.add(voice("Ada"))
     with pytest.raises(NameTaken):
         library.add(voice("ada"))
     tables = ("voices", "voice_references", "reference_codes")
-    assert [count(url, table) for table in tables] == [1, 2, 2]
+    assert [count_rows(url, table) for table in tables] == [1, 2, 2]
 
 
 @pytest.mark.parametrize(
@@ -114,7 +114,7 @@ def test_a_refused_voice_leaves_nothing(library: VoiceLibrary, url: str) -> None
         ("'; DROP TABLE voices; --", []),
     ],
 )
-def test_search_in_any_script(library: VoiceLibrary, search: str, found: list[str]) -> None:
+def test_search_works_in_any_script(library: VoiceLibrary, search: str, found: list[str]) -> None:
     for name, description in (
         ("Ада Лавлейс", "Warm, по-русски"),
         ("José", "cálido"),
@@ -126,17 +126,17 @@ def test_search_in_any_script(library: VoiceLibrary, search: str, found: list[st
 
 
 @pytest.mark.parametrize("search", ["a" * 201, "nul\0", "half \ud800"])
-def test_a_search_that_cannot_be_is_refused(library: VoiceLibrary, search: str) -> None:
+def test_invalid_search_is_rejected(library: VoiceLibrary, search: str) -> None:
     with pytest.raises(InvalidInput, match="search"):
         library.list(search=search)
 
 
-def test_the_longest_search_of_many_words_works(library: VoiceLibrary) -> None:
+def test_longest_search_of_many_words(library: VoiceLibrary) -> None:
     record = library.add(voice("a" * 80))
     assert library.list(search="a " * 100) == [record]
 
 
-def test_owners_do_not_see_each_other(library: VoiceLibrary) -> None:
+def test_owners_do_not_see_each_others_voices(library: VoiceLibrary) -> None:
     hers = library.add(voice("Ada"), owner="her")
     his = library.add(voice("Ada"), owner="him")
     assert library.list(owner="her") == [hers]
@@ -156,13 +156,13 @@ def test_owners_do_not_see_each_other(library: VoiceLibrary) -> None:
 
 
 @pytest.mark.parametrize("owner", ["", "x" * 201, "nul\0"])
-def test_an_owner_that_cannot_be_is_refused(library: VoiceLibrary, owner: str) -> None:
+def test_invalid_owner_is_rejected(library: VoiceLibrary, owner: str) -> None:
     with pytest.raises(InvalidInput, match="owner"):
         library.add(voice(), owner=owner)
 
 
-@pytest.mark.parametrize("voice_id", [NOBODY, "", "../x", "nul\0", "\ud800", "' OR 1=1 --"])
-def test_an_unknown_id_is_no_voice(library: VoiceLibrary, voice_id: str) -> None:
+@pytest.mark.parametrize("voice_id", [UNKNOWN_ID, "", "../x", "nul\0", "\ud800", "' OR 1=1 --"])
+def test_unknown_id_raises(library: VoiceLibrary, voice_id: str) -> None:
     library.add(voice())
     for act in (library.get, library.load, library.delete, library.export_voice):
         with pytest.raises(VoiceNotFound):
@@ -170,13 +170,13 @@ def test_an_unknown_id_is_no_voice(library: VoiceLibrary, voice_id: str) -> None
 
 
 @pytest.mark.parametrize("name", ["Nobody", "", "x" * 81, "nul\0"])
-def test_an_unknown_name_is_no_voice(library: VoiceLibrary, name: str) -> None:
+def test_unknown_name_raises(library: VoiceLibrary, name: str) -> None:
     library.add(voice())
     with pytest.raises(VoiceNotFound, match="no voice"):
         library.find(name)
 
 
-def test_rename_changes_the_name_alone(library: VoiceLibrary) -> None:
+def test_rename_changes_only_the_name(library: VoiceLibrary) -> None:
     record = library.add(voice("Ada"))
     renamed = library.rename(record.id, " Bea ")
     assert renamed == replace(record, name="Bea", updated=renamed.updated)
@@ -188,13 +188,13 @@ def test_rename_changes_the_name_alone(library: VoiceLibrary) -> None:
         library.find("Ada")
 
 
-def test_a_voice_may_change_the_case_of_its_own_name(library: VoiceLibrary) -> None:
+def test_rename_may_change_only_the_case(library: VoiceLibrary) -> None:
     record = library.add(voice("ada"))
     assert library.rename(record.id, "ADA").name == "ADA"
 
 
 @pytest.mark.parametrize(("name", "error"), [("bea", NameTaken), ("", InvalidName), ("x" * 81, InvalidName)])
-def test_a_refused_rename_changes_nothing(library: VoiceLibrary, name: str, error: type[Exception]) -> None:
+def test_rejected_rename_changes_nothing(library: VoiceLibrary, name: str, error: type[Exception]) -> None:
     record = library.add(voice("Ada"))
     library.add(voice("Bea"))
     with pytest.raises(error):
@@ -202,7 +202,7 @@ def test_a_refused_rename_changes_nothing(library: VoiceLibrary, name: str, erro
     assert library.get(record.id) == record
 
 
-def test_update_changes_what_is_given(library: VoiceLibrary) -> None:
+def test_update_changes_only_the_given_fields(library: VoiceLibrary) -> None:
     record = library.add(replace(voice("Ada"), consent=None))
     assert record.consent is None
     when = datetime(2026, 1, 2, 3, 4, 5, 678901, tzinfo=UTC).astimezone(tz=None)
@@ -216,7 +216,7 @@ def test_update_changes_what_is_given(library: VoiceLibrary) -> None:
 
 
 @pytest.mark.parametrize("field", ["language", "description"])
-def test_an_update_that_cannot_be_stored_is_refused(library: VoiceLibrary, field: str) -> None:
+def test_invalid_update_is_rejected(library: VoiceLibrary, field: str) -> None:
     record = library.add(voice())
     for value in ("x" * 2001, "nul\0", "\udfff"):
         with pytest.raises(InvalidInput, match=field):
@@ -224,27 +224,27 @@ def test_an_update_that_cannot_be_stored_is_refused(library: VoiceLibrary, field
     assert library.get(record.id) == record
 
 
-def test_delete_takes_all_of_a_voice(library: VoiceLibrary, url: str) -> None:
+def test_delete_removes_all_rows_of_a_voice(library: VoiceLibrary, url: str) -> None:
     record, kept = library.add(voice("Ada")), library.add(voice("Bea"))
     library.delete(record.id)
     assert library.list() == [kept]
     assert library.load(kept.id) == voice("Bea")
     tables = ("voices", "voice_references", "reference_codes")
-    assert [count(url, table) for table in tables] == [1, 2, 2]
+    assert [count_rows(url, table) for table in tables] == [1, 2, 2]
     with pytest.raises(VoiceNotFound):
         library.delete(record.id)
     assert library.add(voice("Ada")).id != record.id
 
 
-def test_delete_all_takes_all_of_an_owner(library: VoiceLibrary, url: str) -> None:
+def test_delete_all_removes_all_rows_of_an_owner(library: VoiceLibrary, url: str) -> None:
     for name in ("Ada", "Bea"):
         library.add(voice(name), owner="her")
     assert library.delete_all("nobody") == 0
     assert library.delete_all("her") == 2
-    assert [count(url, table) for table in ("voices", "voice_references", "reference_codes")] == [0, 0, 0]
+    assert [count_rows(url, table) for table in ("voices", "voice_references", "reference_codes")] == [0, 0, 0]
 
 
-def test_export_and_import_carry_the_whole_voice(library: VoiceLibrary) -> None:
+def test_export_and_import_preserve_the_whole_voice(library: VoiceLibrary) -> None:
     data = library.export_voice(library.add(voice("Ada")).id)
     record = library.import_voice(data, owner="friend")
     assert library.load(record.id, owner="friend") == voice("Ada")
@@ -259,39 +259,39 @@ def test_export_and_import_carry_the_whole_voice(library: VoiceLibrary) -> None:
 @pytest.mark.parametrize(
     "data", [b"", b"PK\x03\x04 a zip archive" * 10, voice().to_bytes()[:-1], voice().to_bytes() + b"\0"]
 )
-def test_a_damaged_file_is_not_imported(library: VoiceLibrary, data: bytes) -> None:
+def test_damaged_file_is_not_imported(library: VoiceLibrary, data: bytes) -> None:
     with pytest.raises(InvalidVoiceFile):
         library.import_voice(data)
     assert library.list() == []
 
 
-def test_codes_of_the_same_codec_are_used_as_they_are(library: VoiceLibrary) -> None:
+def test_codes_of_the_same_codec_are_not_reencoded(library: VoiceLibrary) -> None:
     record = library.add(voice())
     assert library.ready(record.id, "codec-a", pytest.fail) == voice()
 
 
-def test_codes_of_another_codec_are_made_once_and_kept(library: VoiceLibrary, url: str) -> None:
+def test_reencoded_codes_are_stored(library: VoiceLibrary, url: str) -> None:
     record = library.add(voice("Ada"))
-    asked: list[Voice] = []
+    originals: list[Voice] = []
 
     def reencode(original: Voice) -> Voice:
-        asked.append(original)
+        originals.append(original)
         return recoded(original, "codec-b")
 
     made = library.ready(record.id, "codec-b", reencode)
     assert made == replace(recoded(voice("Ada"), "codec-b"), description="Made from seed 0.", consent=CONSENT)
-    assert asked == [voice("Ada")]
+    assert originals == [voice("Ada")]
     with VoiceLibrary.open(url) as again:
         assert again.ready(record.id, "codec-b", pytest.fail) == made
         assert again.ready(record.id, "codec-a", pytest.fail) == voice("Ada")
         assert again.load(record.id) == voice("Ada")
         assert again.get(record.id) == record
-        assert count(url, "reference_codes") == 4
+        assert count_rows(url, "reference_codes") == 4
         again.delete(record.id)
-    assert count(url, "reference_codes") == 0
+    assert count_rows(url, "reference_codes") == 0
 
 
-def test_a_failed_reencoding_leaves_nothing_and_can_be_tried_again(library: VoiceLibrary) -> None:
+def test_failed_reencoding_can_be_repeated(library: VoiceLibrary) -> None:
     record = library.add(voice())
 
     def fail(original: Voice) -> Voice:
@@ -303,15 +303,15 @@ def test_a_failed_reencoding_leaves_nothing_and_can_be_tried_again(library: Voic
     assert made.codec_fingerprint == "codec-b"
 
 
-def test_a_reencoding_that_is_not_what_was_asked_for_is_refused(library: VoiceLibrary, url: str) -> None:
+def test_wrong_reencoding_is_rejected(library: VoiceLibrary, url: str) -> None:
     record = library.add(voice())
     for wrong in (recoded(voice(), "codec-c"), recoded(voice(references=1), "codec-b")):
         with pytest.raises(InvalidCodes, match="not with the codec"):
             library.ready(record.id, "codec-b", lambda _, wrong=wrong: wrong)
-    assert count(url, "reference_codes") == 2
+    assert count_rows(url, "reference_codes") == 2
 
 
-def test_without_a_clip_another_codec_cannot_be_served(library: VoiceLibrary) -> None:
+def test_voice_without_a_clip_cannot_be_reencoded(library: VoiceLibrary) -> None:
     kept = voice().references[0]
     bare = Reference(kept.transcript, kept.codes, b"", kept.sample_rate, kept.duration)
     record = library.add(Voice("Ada", (bare,), "codec-a"))
@@ -320,7 +320,7 @@ def test_without_a_clip_another_codec_cannot_be_served(library: VoiceLibrary) ->
         library.ready(record.id, "codec-b", pytest.fail)
 
 
-def test_a_voice_deleted_while_its_codes_are_made_is_gone(library: VoiceLibrary, url: str) -> None:
+def test_voice_deleted_during_reencoding_raises(library: VoiceLibrary, url: str) -> None:
     record = library.add(voice())
 
     def reencode(original: Voice) -> Voice:
@@ -329,10 +329,10 @@ def test_a_voice_deleted_while_its_codes_are_made_is_gone(library: VoiceLibrary,
 
     with pytest.raises(VoiceNotFound):
         library.ready(record.id, "codec-b", reencode)
-    assert count(url, "reference_codes") == 0
+    assert count_rows(url, "reference_codes") == 0
 
 
-def test_damaged_or_missing_codes_are_told(library: VoiceLibrary, url: str) -> None:
+def test_damaged_or_missing_codes_raise(library: VoiceLibrary, url: str) -> None:
     record = library.add(voice())
     engine = create_engine(url)
     for change in (
@@ -348,7 +348,7 @@ def test_damaged_or_missing_codes_are_told(library: VoiceLibrary, url: str) -> N
     library.delete(record.id)
 
 
-def test_a_closed_library_says_so(library: VoiceLibrary) -> None:
+def test_closed_library_raises(library: VoiceLibrary) -> None:
     library.close()
     library.close()
     with pytest.raises(DatabaseUnavailable, match="closed"):

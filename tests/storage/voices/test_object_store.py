@@ -1,4 +1,4 @@
-"""Sounds outside the database: in a folder, and in an S3-compatible store."""
+"""Audio objects outside the database: in a folder and in an S3-compatible store."""
 
 from collections.abc import Iterator
 from contextlib import closing
@@ -13,13 +13,13 @@ from storage import Storage
 from storage.database import Database
 from storage.object_store import ObjectStore
 from storage.repositories import stored_objects
-from tests.storage.making import clip, count, voice
+from tests.storage.making import clip, count_rows, voice
 from tests.storage.speaking import FLAC, card, spoken
 
 
 @pytest.fixture(scope="module")
 def s3() -> Iterator[str]:
-    """A bucket of moto's server."""
+    """A bucket on moto's server."""
     moto = pytest.importorskip("moto.server", reason="moto, which plays an S3-compatible store, is not installed")
     pytest.importorskip("s3fs")
     server = moto.ThreadedMotoServer(port=0, verbose=False)
@@ -55,7 +55,7 @@ def objects(place: str) -> list[bytes]:
     return [files.cat_file(name) for name in files.find(folder)] if files.exists(folder) else []
 
 
-def test_sounds_lie_in_the_store_and_come_back(url: str, place: str) -> None:
+def test_audio_is_written_to_and_read_from_the_store(url: str, place: str) -> None:
     with Storage.open(url, sounds=place) as storage:
         saved = storage.voices.add(voice())
         copy = storage.voices.duplicate(saved.id)
@@ -75,10 +75,10 @@ def test_sounds_lie_in_the_store_and_come_back(url: str, place: str) -> None:
         assert storage.storage_use().voices > 2 * len(clip(0) + clip(1)) + len(b"I agree.")
         storage.forget("local")
         assert objects(place) == []
-    assert count(url, "stored_objects") == 0
+    assert count_rows(url, "stored_objects") == 0
 
 
-def test_what_is_refused_or_deleted_leaves_the_store(url: str, tmp_path: Path) -> None:
+def test_rejected_or_deleted_voices_leave_no_objects(url: str, tmp_path: Path) -> None:
     place = str(tmp_path / "sounds")
     with Storage.open(url, sounds=place) as storage:
         kept = storage.voices.add(voice())
@@ -91,7 +91,7 @@ def test_what_is_refused_or_deleted_leaves_the_store(url: str, tmp_path: Path) -
     assert objects(place) == []
 
 
-def test_sounds_in_the_database_stay_readable_beside_those_in_a_store(url: str, tmp_path: Path) -> None:
+def test_audio_in_the_database_stays_readable_with_a_store(url: str, tmp_path: Path) -> None:
     with Storage.open(url) as storage:
         before = storage.voices.add(voice("Ada"))
     with Storage.open(url, sounds=tmp_path / "sounds") as storage:
@@ -101,7 +101,7 @@ def test_sounds_in_the_database_stay_readable_beside_those_in_a_store(url: str, 
         storage.voices.load(after.id)
 
 
-def test_a_crash_before_the_row_leaves_nothing_for_long(url: str, tmp_path: Path) -> None:
+def test_maintenance_deletes_objects_without_rows(url: str, tmp_path: Path) -> None:
     place = tmp_path / "sounds"
     database = Database.open(url, busy_timeout=1.0, sounds=place)
     with closing(database):
@@ -113,7 +113,7 @@ def test_a_crash_before_the_row_leaves_nothing_for_long(url: str, tmp_path: Path
     assert [path.name for path in place.rglob("*") if path.is_file()] == ["b" * 32]
 
 
-def test_a_store_that_fails_is_told_and_loses_nothing(url: str, tmp_path: Path) -> None:
+def test_failing_store_raises_and_loses_nothing(url: str, tmp_path: Path) -> None:
     place = tmp_path / "sounds"
     with Storage.open(url, sounds=place) as storage:
         kept = storage.voices.add(voice())
@@ -124,7 +124,7 @@ def test_a_store_that_fails_is_told_and_loses_nothing(url: str, tmp_path: Path) 
             storage.voices.add(voice("Bea"))
         assert str(place) in caught.value.detail
         assert [record.name for record in storage.voices.list()] == ["Ada"]
-        storage.voices.delete(kept.id)  # its objects go once the store is back
+        storage.voices.delete(kept.id)  # its objects are deleted once the store is back
         place.unlink()
         (tmp_path / "away").rename(place)
         storage.voices.purge_expired()
@@ -134,7 +134,7 @@ def test_a_store_that_fails_is_told_and_loses_nothing(url: str, tmp_path: Path) 
 @pytest.mark.parametrize(
     ("place", "sentence"), [("nothing://here", "folder or a URL"), ("adl://here/there", "one more package")]
 )
-def test_a_store_that_cannot_be_is_refused(tmp_path: Path, place: str, sentence: str) -> None:
+def test_invalid_store_is_rejected(tmp_path: Path, place: str, sentence: str) -> None:
     with pytest.raises(DatabaseUnavailable, match=sentence):
         Storage.open(tmp_path / "voices.db", sounds=place)
     assert not (tmp_path / "voices.db").exists()

@@ -1,4 +1,4 @@
-"""What the samples that come with the code are: short, small, distinct, and with words that can be spoken."""
+"""The bundled sample voices are short, small and distinct, and their texts can be spoken."""
 
 import io
 import json
@@ -20,33 +20,33 @@ def samples() -> list[Sample]:
     return read_samples()
 
 
-def test_there_are_six_and_they_are_small(samples: list[Sample]) -> None:
+def test_six_small_samples_exist(samples: list[Sample]) -> None:
     assert len({sample.voice.name for sample in samples}) == len(samples) == 6
     assert sum(path.stat().st_size for path in SAMPLES.iterdir()) < 1_500_000
     assert {path.name for path in SAMPLES.glob("*.voice")} == {
         entry["file"] for entry in json.loads((SAMPLES / INDEX).read_text("utf-8"))["voices"]
-    }, "a file that the index does not name"
+    }, "a file is missing from the index"
 
 
-def test_each_has_a_clip_of_good_length_with_its_words(samples: list[Sample]) -> None:
+def test_each_sample_has_a_clip_and_transcript_of_suitable_length(samples: list[Sample]) -> None:
     for sample in samples:
         (reference,) = sample.voice.references
         assert reference.sample_rate == 22_050
         assert 6 <= reference.duration <= 9
         assert len(reference.transcript.split()) >= 15
-        assert sample.voice.name in reference.transcript, "they say who they are"
+        assert sample.voice.name in reference.transcript, "the transcript contains the name"
         assert sample.voice.description
     assert len({sample.voice.codec_fingerprint for sample in samples}) == 1
 
 
-def test_the_bundled_model_can_pronounce_all_their_sentences(samples: list[Sample]) -> None:
+def test_bundled_model_can_pronounce_all_sentences(samples: list[Sample]) -> None:
     lexicon = Lexicon.load(BUNDLED / LEXICON_FILE)
     for sample in samples:
         assert lexicon.unspoken(f"{sample.demo} {sample.voice.references[0].transcript}") == []
     assert len({sample.demo for sample in samples}) == 6
 
 
-def test_their_pitches_are_far_apart(samples: list[Sample]) -> None:
+def test_sample_pitches_are_far_apart(samples: list[Sample]) -> None:
     pytest.importorskip("pyworld")
     heights = []
     for sample in samples:

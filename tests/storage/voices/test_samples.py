@@ -1,4 +1,4 @@
-"""The sample voices: there from the first start, everyone's to use and nobody's to change."""
+"""Sample voices: installed at the first start, usable by all owners, and read-only."""
 
 import json
 import logging
@@ -15,7 +15,7 @@ from engine.voice import VOICE_FILE_SUFFIX, Voice
 from storage import VoiceLibrary, VoiceRecord
 from storage.repositories.library.shared_voices import Sample
 from storage.voices.samples import INDEX, install_samples, read_samples
-from tests.storage.making import at_once, count, recoded, voice
+from tests.storage.making import count_rows, recoded, run_concurrently, voice
 
 SIX = ["Adam", "Ben", "Clara", "Daniel", "Emma", "Flora"]
 TABLES = ("voices", "voice_references", "reference_codes")
@@ -25,7 +25,7 @@ def names(library: VoiceLibrary, **which: str) -> list[str]:
     return [record.name for record in library.list(**which)]
 
 
-def test_the_first_start_brings_six_that_are_ready(library: VoiceLibrary) -> None:
+def test_first_start_installs_six_samples_with_codes(library: VoiceLibrary) -> None:
     install_samples(library)
     records = library.list()
     assert [record.name for record in records] == SIX
@@ -35,8 +35,8 @@ def test_the_first_start_brings_six_that_are_ready(library: VoiceLibrary) -> Non
         assert library.ready(record.id, sample.voice.codec_fingerprint, pytest.fail) == sample.voice
 
 
-def test_the_second_start_writes_nothing(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """It could not: another has the database to itself."""
+def test_second_start_writes_nothing(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Another connection locks the database, so a write would fail."""
     path = tmp_path / "voices.db"
     with VoiceLibrary.open(path) as library:
         install_samples(library)
@@ -51,7 +51,7 @@ def test_the_second_start_writes_nothing(tmp_path: Path, caplog: pytest.LogCaptu
     assert caplog.records == []
 
 
-def test_a_new_version_takes_the_place_of_the_old_one(library: VoiceLibrary, url: str) -> None:
+def test_new_version_replaces_the_old_one(library: VoiceLibrary, url: str) -> None:
     same, changed, gone = (Sample(voice(name), f"I am {name}.") for name in ("Same", "Changed", "Gone"))
     mine = library.add(voice("Changed", seed=5))
     assert library.share([same, changed, gone]) is True
@@ -68,17 +68,17 @@ def test_a_new_version_takes_the_place_of_the_old_one(library: VoiceLibrary, url
 
     assert library.share([]) is True
     assert library.list() == [mine]
-    assert [count(url, table) for table in TABLES] == [1, 2, 2]
+    assert [count_rows(url, table) for table in TABLES] == [1, 2, 2]
 
 
-def test_a_change_of_anything_is_a_new_version() -> None:
+def test_sample_id_depends_on_all_its_content() -> None:
     sample = Sample(voice(), "Hello.")
     others = [Sample(voice(seed=1), "Hello."), Sample(voice(fingerprint="codec-b"), "Hello."), Sample(voice(), "Ho.")]
     assert len({sample.id, *(other.id for other in others)}) == 4
     assert Sample(voice(), "Hello.").id == sample.id
 
 
-def test_a_set_that_cannot_be_leaves_the_old_one(library: VoiceLibrary) -> None:
+def test_invalid_set_leaves_the_old_one(library: VoiceLibrary) -> None:
     library.share([Sample(voice("Ada"), "")])
     before = library.list()
     with pytest.raises(NameTaken):
@@ -88,17 +88,17 @@ def test_a_set_that_cannot_be_leaves_the_old_one(library: VoiceLibrary) -> None:
         Sample(voice(), "x" * 2001)
 
 
-def test_many_that_start_at_once_install_them_once(url: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_concurrent_starts_install_samples_once(url: str, caplog: pytest.LogCaptureFixture) -> None:
     libraries = [VoiceLibrary.open(url) for _ in range(4)]
-    at_once([lambda library=library: install_samples(library) for library in libraries])
+    run_concurrently([lambda library=library: install_samples(library) for library in libraries])
     for library in libraries:
         assert names(library) == SIX
         library.close()
-    assert [count(url, table) for table in TABLES] == [6, 6, 6]
+    assert [count_rows(url, table) for table in TABLES] == [6, 6, 6]
     assert caplog.records == []
 
 
-def test_everyone_sees_the_samples_after_their_own(library: VoiceLibrary) -> None:
+def test_owners_see_samples_after_their_own_voices(library: VoiceLibrary) -> None:
     install_samples(library)
     hers, his = library.add(voice("Zoe"), owner="her"), library.add(voice("Max"), owner="him")
     assert names(library, owner="her") == ["Zoe", *SIX]
@@ -126,12 +126,12 @@ def delete(library: VoiceLibrary, record: VoiceRecord) -> None:
     library.delete(record.id, owner="her")
 
 
-def begin_to_change(library: VoiceLibrary, record: VoiceRecord) -> None:
+def own(library: VoiceLibrary, record: VoiceRecord) -> None:
     library.own(record.id, owner="her")
 
 
-@pytest.mark.parametrize("change", [rename, describe, delete, begin_to_change])
-def test_nobody_changes_a_sample(library: VoiceLibrary, change: Callable[[VoiceLibrary, VoiceRecord], None]) -> None:
+@pytest.mark.parametrize("change", [rename, describe, delete, own])
+def test_samples_cannot_be_changed(library: VoiceLibrary, change: Callable[[VoiceLibrary, VoiceRecord], None]) -> None:
     install_samples(library)
     before = library.list(owner="her")
     with pytest.raises(VoiceProtected, match=r"^“Adam” is a sample voice .* cannot be renamed, changed or deleted"):
@@ -139,7 +139,7 @@ def test_nobody_changes_a_sample(library: VoiceLibrary, change: Callable[[VoiceL
     assert library.list(owner="her") == before
 
 
-def test_nobody_is_everybody(library: VoiceLibrary) -> None:
+def test_empty_owner_is_rejected(library: VoiceLibrary) -> None:
     install_samples(library)
     for act in (
         lambda: library.add(voice(), owner=""),
@@ -151,7 +151,7 @@ def test_nobody_is_everybody(library: VoiceLibrary) -> None:
     assert names(library) == SIX
 
 
-def test_a_voice_of_ones_own_goes_before_the_sample_of_its_name(library: VoiceLibrary) -> None:
+def test_own_voice_takes_precedence_over_sample_of_same_name(library: VoiceLibrary) -> None:
     install_samples(library)
     sample = library.find("adam", owner="her")
     mine = library.import_voice(library.export_voice(sample.id, owner="her"), owner="her")
@@ -164,7 +164,7 @@ def test_a_voice_of_ones_own_goes_before_the_sample_of_its_name(library: VoiceLi
     assert library.find("Adam", owner="her") == sample
 
 
-def test_another_codec_makes_the_codes_of_a_sample_once_for_all(library: VoiceLibrary) -> None:
+def test_reencoded_sample_is_shared_by_all_owners(library: VoiceLibrary) -> None:
     install_samples(library)
     adam = library.find("Adam")
     made = library.ready(adam.id, "codec-b", lambda original: recoded(original, "codec-b"), owner="her")
@@ -172,8 +172,8 @@ def test_another_codec_makes_the_codes_of_a_sample_once_for_all(library: VoiceLi
     assert library.find("Adam") == adam
 
 
-def written(folder: Path, index: str) -> Path:
-    """A folder of one sample, with this index."""
+def write_samples(folder: Path, index: str) -> Path:
+    """Write a folder with one sample and the given index."""
     folder.mkdir()
     (folder / "ada").with_suffix(VOICE_FILE_SUFFIX).write_bytes(voice().to_bytes())
     (folder / INDEX).write_text(index, "utf-8")
@@ -187,26 +187,26 @@ def entry(file: object = "ada.voice", demo: object = "Hello.") -> str:
 @pytest.mark.parametrize(
     "index", ["", "[]", "{}", '{"voices": 3}', '{"voices": [{}]}', entry(file=1), entry(demo=None)]
 )
-def test_an_index_that_is_none_is_refused(tmp_path: Path, index: str) -> None:
+def test_invalid_index_is_rejected(tmp_path: Path, index: str) -> None:
     with pytest.raises(InvalidVoiceFile, match="no index of sample voices"):
-        read_samples(written(tmp_path / "samples", index))
+        read_samples(write_samples(tmp_path / "samples", index))
 
 
 @pytest.mark.parametrize("index", ["", entry("gone.voice"), entry(INDEX), entry(demo="x" * 2001)])
-def test_samples_that_cannot_be_had_are_a_warning(
+def test_unusable_samples_log_a_warning(
     library: VoiceLibrary, tmp_path: Path, index: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    install_samples(library, written(tmp_path / "samples", index))
+    install_samples(library, write_samples(tmp_path / "samples", index))
     assert [record.levelno for record in caplog.records] == [logging.WARNING]
     assert "could not be put into the library" in caplog.text
     assert library.list() == []
 
 
-def test_a_library_that_cannot_be_written_is_a_warning(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_locked_library_logs_a_warning(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     path = tmp_path / "voices.db"
     with VoiceLibrary.open(path, busy_timeout=0.01) as library, closing(sqlite3.connect(path)) as other:
         other.execute("BEGIN IMMEDIATE")
-        install_samples(library, written(tmp_path / "samples", entry()))
+        install_samples(library, write_samples(tmp_path / "samples", entry()))
         assert "locked" in caplog.text
         assert library.list() == []
         other.rollback()
@@ -214,6 +214,6 @@ def test_a_library_that_cannot_be_written_is_a_warning(tmp_path: Path, caplog: p
         assert names(library) == ["Ada"]
 
 
-def test_a_sample_comes_from_its_file(tmp_path: Path) -> None:
-    (sample,) = read_samples(written(tmp_path / "samples", entry(demo="Ho.")))
+def test_sample_is_read_from_its_file(tmp_path: Path) -> None:
+    (sample,) = read_samples(write_samples(tmp_path / "samples", entry(demo="Ho.")))
     assert sample == Sample(Voice.from_bytes((tmp_path / "samples" / "ada.voice").read_bytes()), "Ho.")

@@ -1,4 +1,4 @@
-"""Voices that are trashed, and restored: nothing is lost on the way, and in the end nothing is left."""
+"""The trash: restored voices lose nothing, and purged voices leave nothing."""
 
 import sqlite3
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ from engine.voice import MAX_NAME, Voice
 from storage import Storage, VoiceLibrary
 from storage.repositories.library.shared_voices import Sample
 from storage.voices.library import TRASH_RETENTION
-from tests.storage.making import count, recoded, voice
+from tests.storage.making import count_rows, recoded, voice
 from tests.storage.speaking import Clock
 
 TABLES = ("voices", "voice_references", "reference_codes")
@@ -41,7 +41,7 @@ def tagged(name: str = "Ada") -> Voice:
     return replace(voice(name), tags=("warm", "story"), description="Low.", language="fr")
 
 
-def test_a_restored_voice_is_as_it_was(library: VoiceLibrary) -> None:
+def test_restored_voice_is_unchanged(library: VoiceLibrary) -> None:
     record = library.add(tagged())
     codes = library.ready(record.id, "codec-b", lambda kept: replace(recoded(kept, "codec-b"), tags=kept.tags))
     gone = library.trash(record.id)
@@ -52,7 +52,7 @@ def test_a_restored_voice_is_as_it_was(library: VoiceLibrary) -> None:
     assert library.ready(record.id, "codec-b", pytest.fail).references == codes.references
 
 
-def test_a_voice_in_the_trash_is_nowhere_to_be_found(library: VoiceLibrary, storage: Storage) -> None:
+def test_trashed_voice_is_not_found(library: VoiceLibrary, storage: Storage) -> None:
     record = library.add(tagged())
     library.trash(record.id)
     assert library.list() == library.list(search="ada") == []
@@ -75,7 +75,7 @@ def test_a_voice_in_the_trash_is_nowhere_to_be_found(library: VoiceLibrary, stor
     assert replace(trashed, trashed=None) == record
 
 
-def test_its_name_is_free_and_undoing_finds_another(library: VoiceLibrary) -> None:
+def test_restored_voice_gets_a_free_name(library: VoiceLibrary) -> None:
     first = library.add(voice("Ada"))
     library.trash(first.id)
     second = library.add(voice("ADA", seed=1))
@@ -88,7 +88,7 @@ def test_its_name_is_free_and_undoing_finds_another(library: VoiceLibrary) -> No
     assert library.list(search="2") == [back]
 
 
-def test_only_the_owner_can_trash_and_restore(library: VoiceLibrary) -> None:
+def test_only_the_owner_can_trash_and_restore_a_voice(library: VoiceLibrary) -> None:
     record = library.add(voice(), owner="her")
     with pytest.raises(VoiceNotFound):
         library.trash(record.id, owner="him")
@@ -109,7 +109,7 @@ def test_samples_cannot_be_trashed(library: VoiceLibrary) -> None:
         library.trash(library.find("Ben").id)
 
 
-def test_after_ten_minutes_it_is_gone_for_good(library: VoiceLibrary, clock: Clock, url: str) -> None:
+def test_trashed_voice_is_purged_after_its_retention(library: VoiceLibrary, clock: Clock, url: str) -> None:
     early, late, kept = (library.add(voice(name)) for name in ("Early", "Late", "Kept"))
     library.trash(early.id)
     clock.now += timedelta(minutes=1)
@@ -119,15 +119,15 @@ def test_after_ten_minutes_it_is_gone_for_good(library: VoiceLibrary, clock: Clo
     assert [each.name for each in library.trashed()] == ["Late"]
     assert library.purge_expired() == 1
     assert library.purge_expired() == 0
-    assert [count(url, table) for table in TABLES] == [2, 4, 4]
+    assert [count_rows(url, table) for table in TABLES] == [2, 4, 4]
     with pytest.raises(VoiceNotFound):
         library.restore(early.id)
     assert library.empty_trash() == 1
-    assert [count(url, table) for table in TABLES] == [1, 2, 2]
+    assert [count_rows(url, table) for table in TABLES] == [1, 2, 2]
     assert library.list() == [kept]
 
 
-def test_who_opens_the_library_again_can_still_undo(url: str, clock: Clock) -> None:
+def test_trashed_voice_can_be_restored_after_reopening(url: str, clock: Clock) -> None:
     with Storage.open(url, clock=clock) as storage:
         record = storage.voices.add(voice())
         storage.voices.trash(record.id)
@@ -136,10 +136,10 @@ def test_who_opens_the_library_again_can_still_undo(url: str, clock: Clock) -> N
         assert storage.voices.restore(record.id) == record
 
 
-def test_forgetting_empties_the_trash_too(storage: Storage, url: str) -> None:
+def test_forget_empties_the_trash(storage: Storage, url: str) -> None:
     storage.voices.trash(storage.voices.add(voice(), owner="her").id, owner="her")
     storage.forget("her")
-    assert [count(url, table) for table in TABLES] == [0, 0, 0]
+    assert [count_rows(url, table) for table in TABLES] == [0, 0, 0]
 
 
 def test_purged_bytes_are_overwritten(tmp_path: Path, clock: Clock) -> None:
@@ -158,7 +158,7 @@ def test_purged_bytes_are_overwritten(tmp_path: Path, clock: Clock) -> None:
     assert clip[60:160] not in written
 
 
-def test_a_copy_is_a_voice_of_its_own(library: VoiceLibrary) -> None:
+def test_copy_is_independent_of_the_original(library: VoiceLibrary) -> None:
     record = library.add(tagged())
     copy = library.duplicate(record.id)
     assert (copy.name, copy.tags, copy.consent) == ("Ada 2", record.tags, record.consent)
@@ -169,7 +169,7 @@ def test_a_copy_is_a_voice_of_its_own(library: VoiceLibrary) -> None:
         library.duplicate(copy.id, owner="him")
 
 
-def test_a_copy_of_a_sample_is_ones_own(library: VoiceLibrary) -> None:
+def test_copy_of_a_sample_belongs_to_the_owner(library: VoiceLibrary) -> None:
     library.share([Sample(voice("Ben"), "I am Ben.")])
     sample = library.find("Ben")
     copy = library.duplicate(sample.id, owner="her")
@@ -180,7 +180,7 @@ def test_a_copy_of_a_sample_is_ones_own(library: VoiceLibrary) -> None:
 
 @settings(deadline=None, max_examples=12)
 @given(st.lists(st.sampled_from(["a" * MAX_NAME, "A" * MAX_NAME, "x", "X 2", "x  3"]), min_size=1, max_size=6))
-def test_copies_always_find_a_name(tmp_path_factory: pytest.TempPathFactory, names: list[str]) -> None:
+def test_copies_get_free_valid_names(tmp_path_factory: pytest.TempPathFactory, names: list[str]) -> None:
     with VoiceLibrary.open(tmp_path_factory.mktemp("names") / "voices.db") as library:
         for name in names:
             try:
@@ -196,7 +196,7 @@ def test_copies_always_find_a_name(tmp_path_factory: pytest.TempPathFactory, nam
 # --- tags
 
 
-def test_tags_are_kept_and_found(library: VoiceLibrary) -> None:
+def test_tags_are_stored_and_searched(library: VoiceLibrary) -> None:
     record = library.add(tagged())
     assert record.tags == ("warm", "story")
     changed = library.update(record.id, tags=[" #Grand   Père ", "grand père", "", "Story"])
