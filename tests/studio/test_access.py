@@ -1,4 +1,4 @@
-"""Who may call: by a key from anywhere, without one from this machine alone, and within the key's limits."""
+"""Admission of callers: with a key from anywhere, without one only from this machine, and within limits."""
 
 import pytest
 
@@ -7,7 +7,7 @@ from storage.api_keys import Allowance, NewKey
 from studio.access import Access, Caller, KeyRefused, LimitReached, describe_allowance
 
 
-def test_this_machine_may_call_until_there_is_a_key(storage: Storage) -> None:
+def test_local_calls_need_no_key_until_one_exists(storage: Storage) -> None:
     access = Access(storage.keys)
     assert access.admit(None, local=True) == access.admit("not-needed", local=True) == Caller()
     for key in (None, "not-needed"):
@@ -25,7 +25,7 @@ def test_this_machine_may_call_until_there_is_a_key(storage: Storage) -> None:
         access.admit(key, local=False)
 
 
-def test_requests_are_counted(storage: Storage) -> None:
+def test_request_rate_is_limited(storage: Storage) -> None:
     access = Access(storage.keys)
     _, key = storage.keys.create(NewKey("Home", "local", rate=Allowance(2, 3600)))
     caller = access.admit(key, local=False)
@@ -38,7 +38,7 @@ def test_requests_are_counted(storage: Storage) -> None:
         access.count_request(Caller())
 
 
-def test_characters_are_counted(storage: Storage) -> None:
+def test_character_quota_is_limited(storage: Storage) -> None:
     access = Access(storage.keys)
     _, key = storage.keys.create(NewKey("Home", "local", quota=Allowance(10, 86_400)))
     caller = access.admit(key, local=False)
@@ -50,6 +50,6 @@ def test_characters_are_counted(storage: Storage) -> None:
     access.spend(Caller(), 10**9)
 
 
-def test_allowances_are_told_in_the_largest_unit() -> None:
+def test_allowances_are_described_in_the_largest_unit() -> None:
     assert describe_allowance(Allowance(1, 60), "request") == "1 request in 1 minute"
     assert describe_allowance(Allowance(5000, 2_592_000), "character") == "5,000 characters in 30 days"

@@ -1,4 +1,4 @@
-"""What is deleted is nowhere: neither in the database's files, nor in memory, nor in the engine. And all or nothing."""
+"""Deletions remove data from the database's files, from memory and from the engine, or change nothing."""
 
 import random
 import sqlite3
@@ -26,7 +26,7 @@ OWNER = "ann"
 
 
 class ForgettingEngine(FakeEngine):
-    """Keeps the voices that it forgets."""
+    """Records the voices passed to `forget`."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -64,7 +64,7 @@ def mark() -> Marker:
 
 
 def add_voice(app: AppContext, mark: Marker) -> tuple[str, Voice]:
-    """A marked voice of another codec than the engine's, which has spoken: its id, and as the engine knows it."""
+    """Add a marked voice of another codec and reencode it; returns its id and the reencoded voice."""
     made = mark.voice()
     voice_id = app.storage.voices.add(made, owner=OWNER).id
     spoken = app.storage.voices.ready(voice_id, CODEC, lambda voice: recoded(voice, CODEC), owner=OWNER)
@@ -72,7 +72,7 @@ def add_voice(app: AppContext, mark: Marker) -> tuple[str, Voice]:
 
 
 def keep_take(app: AppContext, mark: Marker) -> GenerationRecord:
-    """A take in memory: the owner keeps no history."""
+    """Save a take in memory, with the owner's history switched off."""
     app.storage.history.change_settings(history=False, owner=OWNER)
     kept = app.takes.save(mark.spoken(), owner=OWNER, started=app.takes.begin())
     assert kept is not None
@@ -80,7 +80,7 @@ def keep_take(app: AppContext, mark: Marker) -> GenerationRecord:
 
 
 def cached(voice: Voice) -> list[tuple[str, bytes]]:
-    """What the engine looks its memory up by."""
+    """Return the keys under which the engine caches the voice."""
     return [(reference.transcript, reference.codes.tobytes()) for reference in voice.references]
 
 
@@ -97,7 +97,7 @@ def failing_deletions() -> Iterator[None]:
         event.remove(SqlEngine, "before_cursor_execute", fail)
 
 
-def test_everything_of_an_owner_goes_from_all_places(
+def test_delete_owner_removes_data_everywhere(
     app: AppContext, engine: ForgettingEngine, mark: Marker, path: Path
 ) -> None:
     app.storage.history.add(mark.spoken(), owner=OWNER)
@@ -105,7 +105,7 @@ def test_everything_of_an_owner_goes_from_all_places(
     (trashed, _), (_, voice) = add_voice(app, mark), add_voice(app, mark)
     app.trash_voice(trashed, owner=OWNER)
     take = keep_take(app, mark)
-    assert written(path), "the tokens are found while they are there"
+    assert written(path), "the tokens are found before the deletion"
     app.delete_owner(OWNER)
     assert written(path) == set()
     with pytest.raises(GenerationNotFound):
@@ -114,12 +114,12 @@ def test_everything_of_an_owner_goes_from_all_places(
     assert len(engine.dropped) == 2
 
 
-def test_a_voice_goes_from_the_engine_when_it_is_trashed_and_from_the_files_when_it_is_purged(
+def test_trash_removes_a_voice_from_the_engine_and_purge_from_the_files(
     app: AppContext, engine: ForgettingEngine, mark: Marker, path: Path
 ) -> None:
     voice_id, voice = add_voice(app, mark)
     app.trash_voice(voice_id, owner=OWNER)
-    assert [cached(each) for each in engine.dropped] == [cached(voice)], "with the codes that it spoke with"
+    assert [cached(each) for each in engine.dropped] == [cached(voice)], "the engine forgets the reencoded codes"
     assert written(path), "it can be restored"
     app.storage.voices.empty_trash(owner=OWNER)
     assert written(path) == set()
@@ -130,7 +130,7 @@ def test_a_voice_goes_from_the_engine_when_it_is_trashed_and_from_the_files_when
     [lambda app, _: app.delete_owner(OWNER), lambda app, voice_id: app.trash_voice(voice_id, owner=OWNER)],
     ids=["everything", "a voice"],
 )
-def test_nothing_is_gone_where_the_database_fails(
+def test_failed_deletion_removes_nothing(
     app: AppContext, engine: ForgettingEngine, mark: Marker, delete: Callable[[AppContext, str], None]
 ) -> None:
     voice_id, _ = add_voice(app, mark)
@@ -140,4 +140,4 @@ def test_nothing_is_gone_where_the_database_fails(
     assert engine.dropped == []
     assert app.takes.audio(take.id, owner=OWNER)
     assert [voice.id for voice in app.storage.voices.list(owner=OWNER)] == [voice_id]
-    assert app.takes.save(mark.spoken(), owner=OWNER, started=0.0), "takes under way are kept"
+    assert app.takes.save(mark.spoken(), owner=OWNER, started=0.0), "takes in progress are kept"

@@ -1,4 +1,4 @@
-"""The words that were heard by a moment."""
+"""Words heard up to a playback position."""
 
 from dataclasses import replace
 
@@ -12,7 +12,7 @@ RATE = 16_000
 
 
 def bursts(*seconds: float) -> np.ndarray:
-    """Sound and silence in turns, beginning with silence."""
+    """Return alternating silence and noise, beginning with silence."""
     noise = np.random.default_rng(0)
     parts = [
         (noise.uniform(-0.3, 0.3, round(length * RATE)) if number % 2 else np.zeros(round(length * RATE)))
@@ -25,8 +25,8 @@ def chunk(samples: np.ndarray, start: int, segment: int, text: str) -> AudioChun
     return AudioChunk(samples, start, 1, 0.0, segment, segment + 1, text)
 
 
-def test_words_are_placed_by_sound_and_not_by_pauses() -> None:
-    """Four words of one length: silence, then "Take, take" with a pause between, then the others."""
+def test_words_are_aligned_to_sound_not_pauses() -> None:
+    """Four words of equal length with pauses between them."""
     words = HeardWords(RATE)
     samples = bursts(1.0, 0.3, 2.0, 0.3, 0.1, 0.6, 1.0)
     for start in range(0, len(samples), 5_000):
@@ -41,7 +41,7 @@ def test_words_are_placed_by_sound_and_not_by_pauses() -> None:
     assert words.until(1.35) == Heard("Take,", "take take take.")
 
 
-def test_segments_are_exact() -> None:
+def test_segment_boundaries_are_exact() -> None:
     words = HeardWords(RATE, speed=2.0)
     assert words.add(chunk(bursts(0, 1.0), 0, 0, "First one."))
     assert not words.add(chunk(bursts(0, 1.0), RATE, 0, "First one."))
@@ -51,7 +51,7 @@ def test_segments_are_exact() -> None:
     assert words.until(0.0) == Heard("", "First one. Second one.")
 
 
-def test_a_segment_that_is_not_complete_is_compared_with_the_usual_pace() -> None:
+def test_incomplete_segment_is_estimated_at_the_usual_pace() -> None:
     words = HeardWords(RATE)
     words.add(chunk(bursts(0, 0.5), 0, 0, "This sentence takes much longer than half of a second to say."))
     heard = words.until(0.5).heard
@@ -59,7 +59,7 @@ def test_a_segment_that_is_not_complete_is_compared_with_the_usual_pace() -> Non
     assert len(heard.split()) < 4
 
 
-def test_a_segment_that_is_spoken_again_counts_once() -> None:
+def test_repeated_segment_counts_once() -> None:
     words = HeardWords(RATE)
     words.add(chunk(bursts(0, 2.0), 0, 0, "Only once."))
     assert words.add(chunk(bursts(0, 1.0), 0, 0, "Only once."))
@@ -69,8 +69,8 @@ def test_a_segment_that_is_spoken_again_counts_once() -> None:
     assert words.until(3.0) == Heard("Only once.", "")
 
 
-def test_a_model_that_tells_when_words_are_spoken_is_believed() -> None:
-    """Times are those of the take: the first attempt is no part of it. Those of a segment may come with another's."""
+def test_word_times_of_the_model_are_used() -> None:
+    """The times exclude a withdrawn attempt, and a chunk may contain the times of another segment's words."""
     words = HeardWords(RATE)
     times = (WordTime("First", 0.1, 0.5, 0, 0), WordTime("one.", 1.5, 1.9, 0, 6), WordTime("Last.", 2.2, 2.4, 1, 0))
     words.add(chunk(bursts(0, 1.0), 0, 0, "First one."))  # withdrawn

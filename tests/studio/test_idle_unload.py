@@ -1,4 +1,4 @@
-"""A model that nobody uses is unloaded, and whoever comes next waits for it: no call is lost."""
+"""An idle model is unloaded, and the next call loads it again; no call is lost."""
 
 import threading
 from collections.abc import Callable
@@ -20,8 +20,8 @@ from tests.support.waiting import until
 MINUTE = 60.0
 
 
-class Garage:
-    """Engines that come and go."""
+class EngineFactory:
+    """Creates engines and records which are loaded and closed."""
 
     def __init__(self) -> None:
         self.clock = Clock()
@@ -35,9 +35,9 @@ class Garage:
         self.loaded.append(model)
         report("Reading", 0.5)
         self.during()
-        return self.made()
+        return self.create()
 
-    def made(self) -> FakeEngine:
+    def create(self) -> FakeEngine:
         engine = FakeEngine()
 
         def close() -> None:
@@ -52,9 +52,9 @@ class Garage:
 
     def manager(self, catalog: ModelCatalog | None = None) -> ModelManager:
         idle = IdleUnload(10 * MINUTE, "small", self.load, self.release)  # type: ignore[arg-type]
-        return ModelManager(self.made(), catalog, idle=idle, patience=0.2, clock=self.clock)  # type: ignore[arg-type]
+        return ModelManager(self.create(), catalog, idle=idle, patience=0.2, clock=self.clock)  # type: ignore[arg-type]
 
-    def asleep(self, catalog: ModelCatalog | None = None) -> ModelManager:
+    def unloaded_manager(self, catalog: ModelCatalog | None = None) -> ModelManager:
         manager = self.manager(catalog)
         self.clock.now += 10 * MINUTE
         assert manager.unload_idle()
@@ -62,53 +62,53 @@ class Garage:
 
 
 @pytest.fixture
-def garage() -> Garage:
-    return Garage()
+def factory() -> EngineFactory:
+    return EngineFactory()
 
 
-def test_it_is_unloaded_after_minutes_without_use_and_loaded_by_the_next_call(garage: Garage) -> None:
-    manager = garage.manager()
+def test_idle_model_is_unloaded_and_loaded_by_the_next_call(factory: EngineFactory) -> None:
+    manager = factory.manager()
     assert manager.idle_seconds == 10 * MINUTE
-    garage.clock.now += 9 * MINUTE
+    factory.clock.now += 9 * MINUTE
     assert not manager.unload_idle()
     list(manager.speak("Hello."))
-    garage.clock.now += 9 * MINUTE
-    assert not manager.unload_idle(), "it was used nine minutes ago"
-    garage.clock.now += MINUTE
+    factory.clock.now += 9 * MINUTE
+    assert not manager.unload_idle(), "it was last used nine minutes ago"
+    factory.clock.now += MINUTE
     assert manager.unload_idle()
-    assert (manager.asleep, len(garage.closed), garage.released, garage.loaded) == (True, 1, 1, [])
+    assert (manager.asleep, len(factory.closed), factory.released, factory.loaded) == (True, 1, 1, [])
     assert not manager.unload_idle(), "there is nothing left to unload"
-    assert (manager.name, manager.slots, manager.status().speaking) == ("fake", 1, 0), "what it is, is still shown"
+    assert (manager.name, manager.slots, manager.status().speaking) == ("fake", 1, 0), "its properties stay available"
     manager.check_loaded()
     manager.forget(voice("Anna"))
-    assert garage.loaded == [], "looking does not load it"
+    assert factory.loaded == [], "reading properties does not load it"
     seen: list[ModelLoading | None] = []
-    garage.during = lambda: seen.append(manager.loading)
+    factory.during = lambda: seen.append(manager.loading)
     assert list(manager.speak("Hello again."))
-    assert (garage.loaded, seen) == (["small"], [ModelLoading("fake", 0.5)])
+    assert (factory.loaded, seen) == (["small"], [ModelLoading("fake", 0.5)])
     assert (manager.asleep, manager.loading) == (False, None)
     assert not manager.unload_idle(), "it was just used"
 
 
-def test_speech_under_way_keeps_it_loaded(garage: Garage) -> None:
-    manager = garage.manager()
+def test_speech_in_progress_prevents_unloading(factory: EngineFactory) -> None:
+    manager = factory.manager()
     speech = manager.speak("A long text. " * 5)
     next(speech)
-    garage.clock.now += 60 * MINUTE
+    factory.clock.now += 60 * MINUTE
     assert not manager.unload_idle()
     list(speech)
-    assert not manager.unload_idle(), "the time runs from its end"
-    garage.clock.now += 10 * MINUTE
+    assert not manager.unload_idle(), "the idle time begins at the end of the speech"
+    factory.clock.now += 10 * MINUTE
     assert manager.unload_idle()
 
 
-def test_all_who_come_while_it_is_unloaded_are_served_by_one_load(garage: Garage) -> None:
-    manager = garage.manager()
-    garage.clock.now += 10 * MINUTE
+def test_concurrent_calls_during_unloading_share_one_load(factory: EngineFactory) -> None:
+    manager = factory.manager()
+    factory.clock.now += 10 * MINUTE
     leaving, go_on = threading.Event(), threading.Event()
-    garage.closing = lambda: (leaving.set(), go_on.wait())
+    factory.closing = lambda: (leaving.set(), go_on.wait())
     order: list[str] = []
-    garage.during = lambda: order.append(f"loaded with {len(garage.closed)} closed")
+    factory.during = lambda: order.append(f"loaded with {len(factory.closed)} closed")
     with ThreadPoolExecutor(9) as threads:
         unloading = threads.submit(manager.unload_idle)
         leaving.wait()
@@ -117,11 +117,11 @@ def test_all_who_come_while_it_is_unloaded_are_served_by_one_load(garage: Garage
         go_on.set()
         assert unloading.result()
         assert all(call.result() for call in calls)
-    assert order == ["loaded with 1 closed"], "once, and only when the memory of the one before is free"
+    assert order == ["loaded with 1 closed"], "it is loaded once, after the previous engine is closed"
 
 
-def test_what_prevents_loading_is_told_to_all_who_wait_and_tried_again_by_the_next(garage: Garage) -> None:
-    manager = garage.asleep()
+def test_load_error_reaches_all_waiting_calls_and_is_retried(factory: EngineFactory) -> None:
+    manager = factory.unloaded_manager()
     begun, go_on = threading.Event(), threading.Event()
 
     def fail() -> None:
@@ -129,7 +129,7 @@ def test_what_prevents_loading_is_told_to_all_who_wait_and_tried_again_by_the_ne
         go_on.wait()
         raise DoesNotFit("It does not fit.")
 
-    garage.during = fail
+    factory.during = fail
     with ThreadPoolExecutor(2) as threads:
         first = threads.submit(manager.reencode, voice("Anna"))
         begun.wait()
@@ -141,52 +141,52 @@ def test_what_prevents_loading_is_told_to_all_who_wait_and_tried_again_by_the_ne
             with pytest.raises(DoesNotFit):
                 call.result()
     assert manager.asleep
-    garage.during = lambda: None
+    factory.during = lambda: None
     assert manager.reencode(voice("Anna")).codec_fingerprint == "fake-1"
 
 
-def test_another_model_is_loaded_in_place_of_one_that_sleeps(garage: Garage) -> None:
-    choice = ModelCatalog({"small": Sentence(""), "large": Sentence("")}, lambda *_: None, garage.load)  # type: ignore[arg-type]
-    manager = garage.asleep(choice)
+def test_switch_loads_another_model_instead_of_the_unloaded_one(factory: EngineFactory) -> None:
+    choice = ModelCatalog({"small": Sentence(""), "large": Sentence("")}, lambda *_: None, factory.load)  # type: ignore[arg-type]
+    manager = factory.unloaded_manager(choice)
     manager.switch("large")
-    assert (garage.loaded, manager.asleep) == (["large"], False)
-    garage.clock.now += 10 * MINUTE
+    assert (factory.loaded, manager.asleep) == (["large"], False)
+    factory.clock.now += 10 * MINUTE
     assert manager.unload_idle()
 
     def switch() -> None:
         with pytest.raises(EngineBusy):
             manager.switch("small")
 
-    garage.during = switch
+    factory.during = switch
     list(manager.speak("Hello."))
-    assert garage.loaded == ["large", "large"], "the one that was there comes back"
+    assert factory.loaded == ["large", "large"], "the same model is loaded again"
 
 
-def test_a_closed_manager_loads_nothing(garage: Garage) -> None:
-    manager = garage.asleep()
+def test_closed_manager_loads_nothing(factory: EngineFactory) -> None:
+    manager = factory.unloaded_manager()
     manager.close()
     with pytest.raises(EngineClosed):
         manager.speak("Hello.")
-    manager = garage.asleep()
-    garage.during = manager.close
+    manager = factory.unloaded_manager()
+    factory.during = manager.close
     with pytest.raises(EngineClosed):
         manager.speak("Hello.")
-    assert len(garage.closed) == 3, "also the one that came too late"
+    assert len(factory.closed) == 3, "an engine loaded after closing is closed too"
 
 
-def test_the_bundled_model_says_the_same_after_it_was_unloaded(
+def test_bundled_model_output_is_identical_after_reload(
     bundled_engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(bundled_engine, "close", lambda: None)  # other tests go on with it
+    monkeypatch.setattr(bundled_engine, "close", lambda: None)  # other tests share this engine
     clock = Clock()
     idle = IdleUnload(MINUTE, "bundled", lambda model, _: Engine.load(model, "cpu", slots=2), release_memory)
     manager = ModelManager(bundled_engine, idle=idle, clock=clock)
 
-    def said() -> np.ndarray:
+    def speak() -> np.ndarray:
         return np.concatenate([chunk.samples for chunk in manager.speak("Yes.", None, SpeakOptions(seed=3))])
 
-    before = said()
+    before = speak()
     clock.now += MINUTE
     assert manager.unload_idle()
-    assert np.array_equal(said(), before)
+    assert np.array_equal(speak(), before)
     manager.close()

@@ -1,4 +1,4 @@
-"""One engine at a time: what is begun goes on, and another model takes over for everyone."""
+"""The model manager: one engine at a time; takes in progress finish before another model is loaded."""
 
 import gc
 import threading
@@ -17,8 +17,8 @@ from tests.support.waiting import until
 NOTICES = {"small": Sentence("Free for all."), "large": Sentence("For research only.")}
 
 
-class Garage:
-    """Makes engines, and notes what was asked."""
+class EngineFactory:
+    """Creates engines and records the calls."""
 
     def __init__(self) -> None:
         self.fetched: list[str] = []
@@ -38,10 +38,10 @@ class Garage:
         self.during()
         if model in self.broken:
             raise DoesNotFit("It does not fit.")
-        return made(model)
+        return create_engine(model)
 
 
-def made(model: str, **script: float) -> FakeEngine:
+def create_engine(model: str, **script: float) -> FakeEngine:
     engine = FakeEngine(Script(**script))  # type: ignore[arg-type]
     engine.name, engine.codec_fingerprint = model, f"codec of {model}"
     engine.notice = NOTICES.get(model, Sentence(""))
@@ -49,18 +49,18 @@ def made(model: str, **script: float) -> FakeEngine:
 
 
 @pytest.fixture
-def garage() -> Garage:
-    return Garage()
+def factory() -> EngineFactory:
+    return EngineFactory()
 
 
 @pytest.fixture
-def engines(garage: Garage) -> ModelManager:
-    choice = ModelCatalog(NOTICES, garage.fetch, garage.load)  # type: ignore[arg-type]
-    return ModelManager(made("small"), choice, patience=0.2)  # type: ignore[arg-type]
+def engines(factory: EngineFactory) -> ModelManager:
+    choice = ModelCatalog(NOTICES, factory.fetch, factory.load)  # type: ignore[arg-type]
+    return ModelManager(create_engine("small"), choice, patience=0.2)  # type: ignore[arg-type]
 
 
-def test_it_is_the_engine_that_it_stands_for(engines: ModelManager) -> None:
-    engine = made("small")
+def test_manager_delegates_to_the_engine(engines: ModelManager) -> None:
+    engine = create_engine("small")
     for name in ("name", "device", "notice", "sample_rate", "frame_length", "frame_rate", "slots"):
         assert getattr(engines, name) == getattr(engine, name)
     assert engines.reencode(voice("Anna")).codec_fingerprint == "codec of small" == engines.codec_fingerprint
@@ -71,60 +71,60 @@ def test_it_is_the_engine_that_it_stands_for(engines: ModelManager) -> None:
     assert sum(len(chunk.samples) for chunk in chunks) == speech.result.frames * engine.frame_length
 
 
-def test_another_model_takes_over(engines: ModelManager, garage: Garage) -> None:
+def test_switch_loads_another_model(engines: ModelManager, factory: EngineFactory) -> None:
     seen: list[object] = []
-    garage.during = lambda: seen.append((engines.loading, engines.name, engines.status().speaking))
+    factory.during = lambda: seen.append((engines.loading, engines.name, engines.status().speaking))
     assert engines.models == NOTICES
     engines.switch("large")
     assert (engines.name, engines.notice, engines.codec_fingerprint) == ("large", NOTICES["large"], "codec of large")
-    assert seen == [(ModelLoading("large"), "small", 0)], "what was there is shown until the other is there"
+    assert seen == [(ModelLoading("large"), "small", 0)], "the old model is shown until the new one is loaded"
     assert engines.loading is None
     assert list(engines.speak("Hello."))
     engines.switch("large")
-    assert garage.loaded == ["large"], "it is there already"
+    assert factory.loaded == ["large"], "it is already loaded"
 
 
-def test_nothing_of_the_model_before_is_left_when_the_other_is_loaded(garage: Garage) -> None:
-    first = made("small")
+def test_old_engine_is_freed_before_the_next_is_loaded(factory: EngineFactory) -> None:
+    first = create_engine("small")
     gone = weakref.ref(first)
-    engines = ModelManager(first, ModelCatalog(NOTICES, garage.fetch, garage.load))  # type: ignore[arg-type]
+    engines = ModelManager(first, ModelCatalog(NOTICES, factory.fetch, factory.load))  # type: ignore[arg-type]
     del first
     list(engines.speak("Hello."))
     left: list[object] = []
-    garage.during = lambda: left.append((gc.collect(), gone())[1])
+    factory.during = lambda: left.append((gc.collect(), gone())[1])
     engines.switch("large")
     assert left == [None]
 
 
-def test_only_what_the_host_allows(engines: ModelManager, garage: Garage) -> None:
+def test_switch_accepts_only_models_of_the_catalog(engines: ModelManager, factory: EngineFactory) -> None:
     for model in ("other", "", "../small"):
         with pytest.raises(InvalidOption):
             engines.switch(model)
-    alone = ModelManager(made("small"))  # type: ignore[arg-type]
+    alone = ModelManager(create_engine("small"))  # type: ignore[arg-type]
     assert alone.models == {}
     with pytest.raises(InvalidOption):
         alone.switch("small")
-    assert garage.fetched == garage.loaded == []
+    assert factory.fetched == factory.loaded == []
 
 
-def test_takes_under_way_end_first_and_new_ones_are_refused(engines: ModelManager, garage: Garage) -> None:
+def test_switch_waits_for_takes_in_progress_and_rejects_new_ones(engines: ModelManager, factory: EngineFactory) -> None:
     engines._patience = 60
     speech = engines.speak("A long text. " * 5)
     next(speech)
     switching = threading.Thread(target=engines.switch, args=["large"])
     switching.start()
-    with pytest.raises(EngineBusy, match="being loaded"):  # as soon as the other thread has come that far
+    with pytest.raises(EngineBusy, match="being loaded"):  # as soon as the other thread begins to switch
         [engines.speak("Me too.").close() for _ in iter(int, 1)]
-    assert garage.loaded == []
+    assert factory.loaded == []
     assert engines.name == "small"
     assert engines.loading == ModelLoading("large", waits=True)
-    assert list(speech)[-1].segment == 4, "it is spoken to its end, by the model that it began with"
+    assert list(speech)[-1].segment == 4, "the first model speaks it to the end"
     switching.join()
     assert engines.name == "large"
 
 
 @pytest.mark.parametrize("leave", ["close", "drop", "end", "fail"])
-def test_a_take_that_is_over_keeps_nobody_waiting(engines: ModelManager, leave: str) -> None:
+def test_ended_take_does_not_delay_a_switch(engines: ModelManager, leave: str) -> None:
     assert engines._engine is not None
     engines._engine.script.fail_after, engines._engine.script.failure = (1, RuntimeError()) if leave == "fail" else (
         None, None
@@ -143,17 +143,17 @@ def test_a_take_that_is_over_keeps_nobody_waiting(engines: ModelManager, leave: 
     assert engines.speed._timings == set()
 
 
-def test_who_speaks_for_ever_keeps_the_model(engines: ModelManager, garage: Garage) -> None:
+def test_endless_take_prevents_a_switch(engines: ModelManager, factory: EngineFactory) -> None:
     speech = engines.speak("Hello.")
     with pytest.raises(EngineBusy, match="still being spoken"):
         engines.switch("large")
-    assert garage.loaded == []
+    assert factory.loaded == []
     assert engines.loading is None
     assert list(speech)
     assert list(engines.speak("Hello again."))
 
 
-def test_a_refused_text_counts_as_nobody_speaking(engines: ModelManager) -> None:
+def test_rejected_text_does_not_count_as_a_take(engines: ModelManager) -> None:
     def refuse(*_: object, **__: object) -> None:
         raise InvalidOption("No.")
 
@@ -164,7 +164,7 @@ def test_a_refused_text_counts_as_nobody_speaking(engines: ModelManager) -> None
     engines.switch("large")
 
 
-def test_one_at_a_time(engines: ModelManager, garage: Garage) -> None:
+def test_concurrent_calls_are_rejected_during_a_switch(engines: ModelManager, factory: EngineFactory) -> None:
     refused: list[str] = []
 
     def another() -> None:
@@ -173,43 +173,41 @@ def test_one_at_a_time(engines: ModelManager, garage: Garage) -> None:
                 call()
             refused.append(str(error.value))
 
-    garage.during = another
+    factory.during = another
     engines.switch("large")
     assert len(refused) == 3
 
 
-def test_a_model_that_cannot_be_had_changes_nothing(engines: ModelManager, garage: Garage) -> None:
-    garage.missing = {"large"}
+def test_failed_download_changes_nothing(engines: ModelManager, factory: EngineFactory) -> None:
+    factory.missing = {"large"}
     with pytest.raises(ReleaseIncomplete):
         engines.switch("large")
-    assert garage.loaded == []
-    assert list(engines.speak("Hello.")), "it spoke on while the other was looked for"
+    assert factory.loaded == []
+    assert list(engines.speak("Hello.")), "the old model still speaks"
 
 
-def test_a_model_that_cannot_be_loaded_brings_back_the_one_before(engines: ModelManager, garage: Garage) -> None:
-    garage.broken = {"large"}
+def test_failed_load_restores_the_previous_model(engines: ModelManager, factory: EngineFactory) -> None:
+    factory.broken = {"large"}
     with pytest.raises(DoesNotFit):
         engines.switch("large")
-    assert garage.loaded == ["large", "small"]
+    assert factory.loaded == ["large", "small"]
     assert engines.name == "small"
     assert list(engines.speak("Hello."))
 
 
-def test_when_neither_can_be_loaded_everyone_is_told_and_one_may_try_again(
-    engines: ModelManager, garage: Garage
-) -> None:
-    garage.broken = {"large", "small"}
+def test_switch_can_be_repeated_after_both_loads_fail(engines: ModelManager, factory: EngineFactory) -> None:
+    factory.broken = {"large", "small"}
     with pytest.raises(DoesNotFit):
         engines.switch("large")
-    assert engines.name == "small", "the page still has something to show"
+    assert engines.name == "small", "the page still shows a model"
     with pytest.raises(EngineClosed, match="no model"):
         engines.speak("Hello.")
-    garage.broken = set()
+    factory.broken = set()
     engines.switch("small")
     assert list(engines.speak("Hello."))
 
 
-def test_closing_closes_the_engine_of_the_moment(engines: ModelManager) -> None:
+def test_close_closes_the_current_engine_once(engines: ModelManager) -> None:
     engines.switch("large")
     closed: list[bool] = []
     assert engines._engine is not None
@@ -220,7 +218,7 @@ def test_closing_closes_the_engine_of_the_moment(engines: ModelManager) -> None:
 
 
 @pytest.mark.parametrize("broken", [set(), {"large"}], ids=["loaded", "previous one loaded again"])
-def test_an_engine_loaded_after_closing_is_closed(engines: ModelManager, garage: Garage, broken: set[str]) -> None:
+def test_an_engine_loaded_after_closing_is_closed(engines: ModelManager, garage: EngineFactory, broken: set[str]) -> None:
     closed: list[str] = []
     load = garage.load
 
@@ -242,7 +240,7 @@ def test_an_engine_loaded_after_closing_is_closed(engines: ModelManager, garage:
     assert len(garage.loaded) == len(broken) + 1, "nothing is loaded any more"
 
 
-def test_closing_ends_the_wait_of_a_switch(engines: ModelManager, garage: Garage) -> None:
+def test_closing_ends_the_wait_of_a_switch(engines: ModelManager, garage: EngineFactory) -> None:
     engines._patience = 60
     speech = engines.speak("A long text. " * 5)
     next(speech)

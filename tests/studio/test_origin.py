@@ -1,4 +1,4 @@
-"""Origins of files: what is written, and what is believed of what is read."""
+"""Origin tags of files: writing, reading, and checking of untrusted tags."""
 
 from datetime import UTC, date, datetime
 from pathlib import Path
@@ -21,20 +21,20 @@ TAKE = Origin.from_take("/models/a; model=b, ü", "8" * 32, 7, datetime(2026, 1,
 
 
 @pytest.fixture
-def unmarked(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As where the watermark's packages are not installed."""
+def no_watermark(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Simulate an installation without the watermark's packages."""
     monkeypatch.setattr(origins, "watermark_installed", lambda: False)
 
 
-def test_of_a_take() -> None:
-    assert Origin(("a; model=b, ü",), ("8" * 32,), (7,), date(2026, 1, 31)) == TAKE  # no folder of the server
+def test_origin_of_a_take_round_trips() -> None:
+    assert Origin(("a; model=b, ü",), ("8" * 32,), (7,), date(2026, 1, 31)) == TAKE  # without the server's folder
     comment = TAKE.tags()["comment"]
     assert comment.startswith("synthetic speech; made-by=Reprise; model=a%3B")
     assert comment.isascii()
     assert Origin.read(comment) == TAKE
 
 
-def test_of_many_takes() -> None:
+def test_joined_origin_is_bounded() -> None:
     days = [datetime(2026, 1, day + 1, tzinfo=UTC) for day in range(31)]
     many = Origin.joined(Origin.from_take("m", f"{number % 2:032}", number, day) for number, day in enumerate(days))
     assert many == Origin(("m",), ("0" * 32, f"{1:032}"), tuple(range(MAX_VALUES)), date(2026, 1, 31))
@@ -45,16 +45,16 @@ def test_of_many_takes() -> None:
 @pytest.mark.parametrize(
     "comment", ["", "synthetic speech", "made-by=Reprise", "Synthetic speech by Another", ";" * 999]
 )
-def test_other_comments_are_not_ours(comment: str) -> None:
+def test_foreign_comments_are_not_read(comment: str) -> None:
     assert Origin.read(comment) is None
 
 
-def test_spoiled_fields_are_left_out() -> None:
+def test_invalid_fields_are_omitted() -> None:
     spoiled = "synthetic speech; made-by=Reprise; model; seed=1,x,-2,³,9e9; date=tomorrow; voice=" + ",".join("v" * 99)
     assert Origin.read(spoiled) == Origin((), ("v",) * MAX_VALUES, (1,), None)
 
 
-def test_names_of_voices(storage: Storage) -> None:
+def test_voice_names_are_resolved_for_the_owner(storage: Storage) -> None:
     known = storage.voices.add(voice("Ada"), owner="ada").id
     of = Origin(voices=(known, "model:Vivian", "f" * 32))
     assert voice_names(of, storage.voices, "ada") == ("Ada", "Vivian", "f" * 32)
@@ -62,7 +62,7 @@ def test_names_of_voices(storage: Storage) -> None:
 
 
 @pytest.mark.parametrize("format", ["wav", "flac", "mp3", "opus"])
-def test_a_file_of_ours(format: Any, unmarked: None, tmp_path: Path) -> None:
+def test_tagged_file_is_recognised(format: Any, no_watermark: None, tmp_path: Path) -> None:
     file = tmp_path / "take"
     file.write_bytes(encode_audio(SAMPLES, RATE, format, TAKE.tags()))
     checked = check_file(file)
@@ -73,7 +73,7 @@ def test_a_file_of_ours(format: Any, unmarked: None, tmp_path: Path) -> None:
     assert english()["origin.watermark_unknown"] in told
 
 
-def test_a_file_that_is_not_ours(unmarked: None) -> None:
+def test_untagged_file_is_not_recognised(no_watermark: None) -> None:
     checked = check_file(encode_audio(SAMPLES, RATE, "mp3"))
     assert checked == Checked(None, "unknown")
     assert not checked.ours

@@ -1,4 +1,4 @@
-"""Something that is done at once, again, and no more when it is over."""
+"""Periodic work: begins at once, repeats, and ends with its context."""
 
 import logging
 import threading
@@ -8,7 +8,7 @@ import pytest
 from studio.periodic import every
 
 
-def test_it_is_done_at_once_and_over_and_over_until_the_end() -> None:
+def test_work_repeats_until_the_context_ends() -> None:
     done: list[int] = []
     thrice = threading.Event()
 
@@ -24,14 +24,14 @@ def test_it_is_done_at_once_and_over_and_over_until_the_end() -> None:
     assert len(done) == count
 
 
-def test_the_end_does_not_wait_for_the_day() -> None:
+def test_context_ends_without_waiting_for_the_interval() -> None:
     began = threading.Event()
     with every(3600, began.set):
         assert began.wait(60)
     assert "reprise-every" not in {thread.name for thread in threading.enumerate()}
 
 
-def test_a_failure_is_logged_and_it_is_tried_again(caplog: pytest.LogCaptureFixture) -> None:
+def test_failure_is_logged_and_work_is_repeated(caplog: pytest.LogCaptureFixture) -> None:
     again = threading.Event()
     tries: list[int] = []
 

@@ -1,4 +1,4 @@
-"""Pictures of voices: made small and plain, stored with the voice, and carried by its file."""
+"""Portraits of voices: reduced, stored with the voice, and included in its file."""
 
 import io
 
@@ -14,7 +14,7 @@ from tests.support.fake_engine import voice
 
 
 def photograph(format: str = "JPEG", size: tuple[int, int] = (900, 600)) -> bytes:
-    """Red, its left half blue, and to be turned to the right by its EXIF."""
+    """Return a picture with a blue left and a red right half, and an EXIF rotation to the right."""
     picture = Image.new("RGB", size, "red")
     picture.paste("blue", (0, 0, size[0] // 2, size[1]))
     exif = Image.Exif()
@@ -25,7 +25,7 @@ def photograph(format: str = "JPEG", size: tuple[int, int] = (900, 600)) -> byte
 
 
 @pytest.mark.parametrize("format", ["JPEG", "PNG", "WEBP"])
-def test_a_portrait_is_a_small_upright_square_without_exif(format: str) -> None:
+def test_portrait_is_a_small_upright_square_without_exif(format: str) -> None:
     made = make_portrait(photograph(format))
     with Image.open(io.BytesIO(made)) as picture:
         assert (picture.format, picture.size) == ("WEBP", (SIDE, SIDE))
@@ -37,7 +37,7 @@ def test_a_portrait_is_a_small_upright_square_without_exif(format: str) -> None:
     assert portrait_url(made).startswith("data:image/webp;base64,")
 
 
-def test_what_is_no_picture_is_refused() -> None:
+def test_invalid_picture_is_rejected() -> None:
     gif = io.BytesIO()
     Image.new("RGB", (9, 9)).save(gif, "GIF")
     for spoiled in (b"", b"no picture", photograph()[:200], gif.getvalue()):
@@ -51,7 +51,7 @@ def test_what_is_no_picture_is_refused() -> None:
         Voice("Ada", voice("Ada").references, "codec", portrait=b"RIFF1234WEBP" + bytes(MAX_PORTRAIT))
 
 
-def test_a_portrait_is_kept_with_its_voice(storage: Storage) -> None:
+def test_portrait_is_stored_exported_and_deleted_with_its_voice(storage: Storage) -> None:
     install_samples(storage.voices)
     ada, picture = storage.voices.add(voice("Ada"), owner="ada").id, make_portrait(photograph())
     storage.portraits.put(ada, make_portrait(photograph("PNG", (10, 10))), owner="ada")

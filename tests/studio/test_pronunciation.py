@@ -1,4 +1,4 @@
-"""How words are said: which are replaced, and dictionaries as CSV."""
+"""Pronunciations: replacement of words, and dictionaries as CSV."""
 
 import pytest
 
@@ -32,11 +32,11 @@ ENTRIES = (
         ("[york] <|speaker:0|> [pause:1] York", "[york] <|speaker:0|> [pause:1] yawk"),
     ],
 )
-def test_whole_words_are_replaced_and_tags_are_none(text: str, said: str) -> None:
+def test_whole_words_are_replaced_but_not_tags(text: str, said: str) -> None:
     assert respelled(text, ENTRIES, "en") == said
 
 
-def test_an_entry_may_have_phones_for_models_that_take_them() -> None:
+def test_entry_with_phones_needs_a_model_with_phones() -> None:
     entries = from_csv("tomato,/t ah0 m  EY1 t ow2/\nNguyen,/N W IH1 N/\netc,/usr/ or so\n")
     assert [entry.spoken for entry in entries] == ["/T AH0 M EY1 T OW2/", "/N W IH1 N/", "/usr/ or so"]
     assert from_csv(to_csv(entries)) == entries
@@ -49,7 +49,7 @@ def test_an_entry_may_have_phones_for_models_that_take_them() -> None:
         from_csv("word,/W ER1 TX/")
 
 
-def test_an_entry_is_for_the_language_of_the_voice() -> None:
+def test_entry_applies_to_the_language_of_the_voice() -> None:
     assert respelled("Le chat.", ENTRIES, "fr-CA") == "Le shah."
     both = [Pronunciation("data", "dayta"), Pronunciation("data", "dahta", language="de")]
     assert [respelled("data", both, language) for language in ("de", "en")] == ["dahta", "dayta"]
@@ -60,7 +60,7 @@ def test_an_entry_is_for_the_language_of_the_voice() -> None:
     ]
 
 
-def test_dictionaries_go_through_csv_unchanged() -> None:
+def test_dictionary_round_trips_through_csv() -> None:
     quoted = Pronunciation('a "b", c', "line; one", language="en")
     assert from_csv(to_csv([*ENTRIES, quoted])) == [*ENTRIES, quoted]
     assert from_csv("\ufeffGIF;jif\r\n\r\nSQL;sequel;yes;en\r\n") == [
@@ -72,12 +72,12 @@ def test_dictionaries_go_through_csv_unchanged() -> None:
 @pytest.mark.parametrize(
     "text", ["", "word\n", "word,\n", "one,two\n\0", "!,exclamation", f"{'x' * 81},y", "a,b\n" * 2001]
 )
-def test_other_files_are_refused(text: str) -> None:
+def test_invalid_csv_is_rejected(text: str) -> None:
     with pytest.raises(InvalidInput):
         from_csv(text)
 
 
-def test_owners_have_dictionaries_of_their_own_and_replace_entries(storage: Storage) -> None:
+def test_dictionaries_are_isolated_by_owner_and_entries_replaced(storage: Storage) -> None:
     words = storage.pronunciations
     words.put([Pronunciation("SQL", "S Q L")], owner="ann")
     words.put([Pronunciation("SQL", "sequel"), Pronunciation("SQL", "squel", language="de")], owner="ann")
@@ -93,7 +93,7 @@ def test_owners_have_dictionaries_of_their_own_and_replace_entries(storage: Stor
     assert words.list(owner="ann") == []
 
 
-def test_favourites_are_an_owner_s_and_go_with_the_voice(storage: Storage) -> None:
+def test_favourites_are_isolated_by_owner_and_deleted_with_the_voice(storage: Storage) -> None:
     ids = [storage.voices.add(voice(name), owner="ann").id for name in ("Anna", "Ben")]
     for voice_id in ids:
         storage.favourites.mark(voice_id, owner="ann")

@@ -1,4 +1,4 @@
-"""The recogniser is installed while the server runs, and says why where it is not."""
+"""Installation of the recogniser while the server runs, and its errors."""
 
 import sys
 import threading
@@ -17,7 +17,7 @@ PACKAGE = "faster-whisper>=1.1,<2"
 
 
 class Machine:
-    """Whether the package is there, and which models were loaded."""
+    """Simulates the installation of the package, and records loaded models."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.installed, self.loaded = False, list[str]()
@@ -49,7 +49,7 @@ def recognition(machine: Machine, storage: Storage) -> Recognition:
     return Recognition(storage.settings, machine.install)
 
 
-def test_it_is_installed_with_its_model_and_ready_at_once(
+def test_recogniser_and_model_are_installed_and_ready(
     recognition: Recognition, machine: Machine, storage: Storage
 ) -> None:
     machine.go_on.clear()
@@ -64,12 +64,10 @@ def test_it_is_installed_with_its_model_and_ready_at_once(
     until(lambda: recognition.installation.step is None)
     assert (recognition.ready, recognition.installation) == (True, Installation())
     assert machine.loaded == ["tiny"]
-    assert Recognition(storage.settings).name == recognition.name, "the choice outlives the process"
+    assert Recognition(storage.settings).name == recognition.name, "the choice is stored"
 
 
-def test_why_it_cannot_be_installed_is_told_and_it_can_be_tried_again(
-    recognition: Recognition, machine: Machine
-) -> None:
+def test_failed_installation_is_reported_and_can_be_repeated(recognition: Recognition, machine: Machine) -> None:
     machine.failure = EngineFailed("engine.recogniser_not_installed", why="no space left", package=PACKAGE)
     recognition.install("tiny")
     until(lambda: recognition.installation.step is None)
@@ -82,7 +80,7 @@ def test_why_it_cannot_be_installed_is_told_and_it_can_be_tried_again(
     assert machine.loaded == ["tiny"]
 
 
-def test_only_known_models_and_folders_with_a_model(recognition: Recognition, tmp_path: Path) -> None:
+def test_only_known_models_and_model_folders_are_accepted(recognition: Recognition, tmp_path: Path) -> None:
     for model in ("huge", "", "../tiny", str(tmp_path)):
         with pytest.raises(InvalidOption, match="There is no recogniser"):
             recognition.install(model)
@@ -91,17 +89,15 @@ def test_only_known_models_and_folders_with_a_model(recognition: Recognition, tm
     assert recognition.name == str(tmp_path)
 
 
-def test_pip_says_why_it_installs_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PIP_NO_INDEX", "1")  # as without a connection
+def test_pip_failure_contains_its_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PIP_NO_INDEX", "1")  # simulates a missing connection
     seen: list[str] = []
     with pytest.raises(EngineFailed, match="No matching distribution found for reprise-has-no-such-package"):
         pip_install("reprise-has-no-such-package", seen.append)
     assert seen == []
 
 
-def test_pip_is_told_what_to_leave_as_it_is_and_reports_packages(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_pip_gets_constraints_and_reports_packages(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     fake, told = tmp_path / "python", tmp_path / "told"
     fake.write_text(
         f"#!/bin/sh\necho Collecting 'ctranslate2<5,>=4.0'\nfor last; do :; done; echo $last > {told}\n"
@@ -117,7 +113,7 @@ def test_pip_is_told_what_to_leave_as_it_is_and_reports_packages(
     assert any(line.startswith("torch==") for line in installed), "torch is in use"
 
 
-def test_an_environment_of_somebody_else_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_read_only_environment_is_not_changed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("os.access", lambda *_given: True)
     assert can_install()
     monkeypatch.setattr("os.access", lambda *_given: False)

@@ -1,4 +1,4 @@
-"""A model of another family takes the place of the loaded one: the library stays, and its own voices have names."""
+"""Switching to a model of another family keeps the library and lists the model's own voices."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -42,7 +42,7 @@ def app(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[AppContext]
     storage.close()
 
 
-def test_a_deleted_voice_is_in_no_cache_of_a_model_that_embeds_clips(app: AppContext) -> None:
+def test_deleted_voice_leaves_the_cache_of_a_model_that_embeds_clips(app: AppContext) -> None:
     app.engine.switch("base")
     anna = app.storage.voices.add(app.engine.encode_voice("Anna", [(CLIP, "The words of the clip.")]).voice)
     before = app.engine.status().prefixes
@@ -53,7 +53,7 @@ def test_a_deleted_voice_is_in_no_cache_of_a_model_that_embeds_clips(app: AppCon
     until(lambda: app.engine.status().prefixes == before)
 
 
-def test_the_library_stays_and_own_voices_have_names(app: AppContext) -> None:
+def test_library_is_kept_and_own_voices_are_listed(app: AppContext) -> None:
     service, caller = SpeechService(app, Access(app.storage.keys)), Caller()
 
     def spoken(by: SpokenBy, **options: str) -> int:

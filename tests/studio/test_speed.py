@@ -1,11 +1,11 @@
-"""How long one waits, from takes that a test lets pass."""
+"""Estimates of waiting times, computed from takes on a settable clock."""
 
 import pytest
 
 from studio.speed import CHARACTERS_PER_SECOND, RECENT, SpeedEstimator, TakeTiming
 
 
-class Time:
+class SettableClock:
     def __init__(self) -> None:
         self.now = 0.0
 
@@ -14,19 +14,19 @@ class Time:
 
 
 @pytest.fixture
-def time() -> Time:
-    return Time()
+def clock() -> SettableClock:
+    return SettableClock()
 
 
 @pytest.fixture
-def estimator(time: Time) -> SpeedEstimator:
-    return SpeedEstimator(time)
+def estimator(clock: SettableClock) -> SpeedEstimator:
+    return SpeedEstimator(clock)
 
 
-def take(estimator: SpeedEstimator, time: Time, seconds: float, real_time_factor: float) -> None:
+def finish_take(estimator: SpeedEstimator, clock: SettableClock, seconds: float, real_time_factor: float) -> None:
     timing = begin(estimator, seconds)
     timing.spoken = seconds
-    time.now += seconds * real_time_factor
+    clock.now += seconds * real_time_factor
     estimator.end(timing)
 
 
@@ -34,66 +34,66 @@ def begin(estimator: SpeedEstimator, seconds: float) -> TakeTiming:
     return estimator.begin(round(seconds * CHARACTERS_PER_SECOND))
 
 
-def test_the_factor_is_the_usual_one_of_the_last_takes(estimator: SpeedEstimator, time: Time) -> None:
+def test_real_time_factor_is_typical_of_recent_takes(estimator: SpeedEstimator, clock: SettableClock) -> None:
     assert estimator.real_time_factor is None
     for real_time_factor in (0.5, 0.4, 9.0):
-        take(estimator, time, 10, real_time_factor)
-    assert estimator.real_time_factor == pytest.approx(0.5), "one that was slow says little"
+        finish_take(estimator, clock, 10, real_time_factor)
+    assert estimator.real_time_factor == pytest.approx(0.5), "the estimate is robust against one slow take"
     for _ in range(RECENT):
-        take(estimator, time, 10, 2)
+        finish_take(estimator, clock, 10, 2)
     assert estimator.real_time_factor == pytest.approx(2)
     estimator.reset()
     assert estimator.real_time_factor is None
 
 
-def test_takes_of_which_nothing_was_spoken_say_nothing(estimator: SpeedEstimator, time: Time) -> None:
+def test_takes_without_audio_are_ignored(estimator: SpeedEstimator, clock: SettableClock) -> None:
     timing = begin(estimator, 10)
-    time.now += 5
+    clock.now += 5
     estimator.end(timing)
     estimator.end(timing)
     assert estimator.real_time_factor is None
     assert estimator.wait_seconds(1) == 0
 
 
-def test_with_a_slot_free_nobody_waits(estimator: SpeedEstimator) -> None:
+def test_wait_is_zero_with_a_free_slot(estimator: SpeedEstimator) -> None:
     begin(estimator, 10)
     assert estimator.wait_seconds(2) == 0
 
 
-def test_nobody_knows_before_anything_was_spoken(estimator: SpeedEstimator) -> None:
+def test_wait_is_unknown_before_the_first_audio(estimator: SpeedEstimator) -> None:
     begin(estimator, 10)
     assert estimator.wait_seconds(1) is None
 
 
-def test_the_wait_is_what_is_left_of_the_take_that_ends_first(estimator: SpeedEstimator, time: Time) -> None:
+def test_wait_is_the_remainder_of_the_take_that_ends_first(estimator: SpeedEstimator, clock: SettableClock) -> None:
     slow, quick = begin(estimator, 20), begin(estimator, 10)
-    time.now, slow.spoken, quick.spoken = 8, 4, 8
-    assert estimator.wait_seconds(2) == pytest.approx(2), "two of its ten seconds are left, at real time"
+    clock.now, slow.spoken, quick.spoken = 8, 4, 8
+    assert estimator.wait_seconds(2) == pytest.approx(2), "two of its ten seconds remain, at real time"
     estimator.end(quick)
-    assert estimator.wait_seconds(1) == pytest.approx(32), "sixteen are left of the other, twice as slow"
+    assert estimator.wait_seconds(1) == pytest.approx(32), "sixteen seconds of the other remain, at half the speed"
 
 
-def test_who_waits_already_comes_first(estimator: SpeedEstimator, time: Time) -> None:
-    take(estimator, time, 10, 0.5)
+def test_waiting_takes_are_counted_first(estimator: SpeedEstimator, clock: SettableClock) -> None:
+    finish_take(estimator, clock, 10, 0.5)
     for seconds in (10, 20, 10):
-        time.now += 1e-9
+        clock.now += 1e-9
         begin(estimator, seconds)
     assert [estimator.wait_seconds(1, before) for before in range(3)] == pytest.approx([5, 15, 20])
     assert [estimator.wait_seconds(2, before) for before in range(2)] == pytest.approx([5, 10])
-    assert estimator.wait_seconds(1) == estimator.wait_seconds(1, 2), "who comes now comes after all of them"
+    assert estimator.wait_seconds(1) == estimator.wait_seconds(1, 2), "a new take comes after all waiting ones"
 
 
-def test_a_take_longer_than_expected_is_not_over_yet(estimator: SpeedEstimator, time: Time) -> None:
+def test_overdue_take_has_a_positive_wait(estimator: SpeedEstimator, clock: SettableClock) -> None:
     timing = begin(estimator, 10)
-    time.now = timing.spoken = 30
+    clock.now = timing.spoken = 30
     wait_seconds = estimator.wait_seconds(1)
     assert wait_seconds is not None
     assert 0 < wait_seconds < 10
 
 
-def test_more_takes_than_slots_wait_among_themselves(estimator: SpeedEstimator, time: Time) -> None:
-    """An engine's own queue: they have begun, and are not spoken yet."""
-    take(estimator, time, 10, 1)
+def test_takes_beyond_the_slots_are_added_to_the_wait(estimator: SpeedEstimator, clock: SettableClock) -> None:
+    """Takes in the engine's own queue have begun but have no audio yet."""
+    finish_take(estimator, clock, 10, 1)
     for _ in range(3):
         begin(estimator, 10)
     assert estimator.wait_seconds(1) == pytest.approx(30)

@@ -1,4 +1,4 @@
-"""Voices as one file: what goes out comes in again, and what is not harmless stays out."""
+"""Archives of voices: reading, bounds, and rejection of hostile archives."""
 
 import io
 import struct
@@ -28,7 +28,7 @@ def archive(*entries: tuple[str | ZipInfo, bytes], compression: int = ZIP_DEFLAT
     return made.getvalue()
 
 
-def opened(path: Path, data: bytes) -> list[tuple[str, bytes]]:
+def read_archive(path: Path, data: bytes) -> list[tuple[str, bytes]]:
     path.write_bytes(data)
     return list(VoiceArchive(path, "mine.zip").voice_files())
 
@@ -38,12 +38,12 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "upload"
 
 
-def test_a_single_file_is_itself(path: Path) -> None:
+def test_single_file_is_returned_unchanged(path: Path) -> None:
     for data in (FILE, b"", b"rubbish"):
-        assert opened(path, data) == [("mine.zip", data)]
+        assert read_archive(path, data) == [("mine.zip", data)]
 
 
-def test_folders_and_what_systems_add_are_no_trouble(path: Path) -> None:
+def test_folders_and_system_files_are_skipped(path: Path) -> None:
     data = archive(
         ("voices/", b""),
         ("voices/Anna.VOICE", FILE),
@@ -51,12 +51,12 @@ def test_folders_and_what_systems_add_are_no_trouble(path: Path) -> None:
         ("__MACOSX/voices/._Anna.voice", b"x"),
         ("notes.txt", b"not read"),
     )
-    assert opened(path, data) == [("Anna.VOICE", FILE), ("notes.txt", b"")]
-    assert opened(path, archive()) == []
+    assert read_archive(path, data) == [("Anna.VOICE", FILE), ("notes.txt", b"")]
+    assert read_archive(path, archive()) == []
 
 
 def with_password(data: bytes) -> bytes:
-    """Both headers of the first entry say that it is encrypted."""
+    """Set the encryption flag in both headers of the first entry."""
     marked = bytearray(data)
     marked[6] |= 1
     marked[data.index(b"PK\x01\x02") + 8] |= 1
@@ -75,35 +75,35 @@ def with_password(data: bytes) -> bytes:
         with_password(archive(("Anna.voice", FILE))),
     ],
 )
-def test_paths_out_passwords_and_rare_ways_of_packing_are_refused(path: Path, data: bytes) -> None:
+def test_unsafe_paths_passwords_and_rare_compression_are_rejected(path: Path, data: bytes) -> None:
     with pytest.raises(InvalidInput, match=r"“mine\.zip” contains paths or passwords"):
-        opened(path, data)
+        read_archive(path, data)
 
 
-def test_bombs_do_not_go_off(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_zip_bombs_are_rejected(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     zeros = bytes(1 << 20)
     monkeypatch.setattr(voice_archive, "MAX_BYTES", 4 << 20)
     monkeypatch.setattr(voice_archive, "MAX_FILES", 10)
     with pytest.raises(InvalidInput, match="more than 4 MB"):
-        opened(path, archive(*((f"{number}.voice", zeros) for number in range(5))))
+        read_archive(path, archive(*((f"{number}.voice", zeros) for number in range(5))))
     with pytest.raises(InvalidInput, match="more than 10 files"):
-        opened(path, archive(*((f"{number}.txt", b"") for number in range(11))))
+        read_archive(path, archive(*((f"{number}.txt", b"") for number in range(11))))
     monkeypatch.setattr(voice_archive, "MAX_VOICE_BYTES", 1 << 19)
     with pytest.raises(InvalidInput, match="more than 4 MB"):
-        opened(path, archive(("large.voice", zeros)))
-    assert opened(path, archive(("large.txt", zeros))) == [("large.txt", b"")], "what is no voice is not even unpacked"
+        read_archive(path, archive(("large.voice", zeros)))
+    assert read_archive(path, archive(("large.txt", zeros))) == [("large.txt", b"")], "other files are not unpacked"
 
 
-def test_a_size_that_is_a_lie_brings_no_more_than_it_says(path: Path) -> None:
+def test_false_size_is_damage(path: Path) -> None:
     data = bytearray(archive(("Anna.voice", bytes(1 << 20))))
     for place, at in ((0, 22), (data.index(b"PK\x01\x02"), 24)):
         struct.pack_into("<L", data, place + at, 100)
     with pytest.raises(InvalidInput, match="damaged"):
-        opened(path, bytes(data))
+        read_archive(path, bytes(data))
 
 
-def test_what_comes_out_is_counted_block_by_block(path: Path) -> None:
-    """Sizes that are a lie do not get the whole entry unpacked, as `ZipFile.read` does before it cuts it."""
+def test_unpacked_bytes_are_bounded_by_block(path: Path) -> None:
+    """An entry with a false size is not unpacked whole, unlike in `ZipFile.read`, which truncates afterwards."""
     path.write_bytes(voices.crafted()["a size that is a lie"]())
     tracemalloc.start()
     try:
@@ -114,31 +114,31 @@ def test_what_comes_out_is_counted_block_by_block(path: Path) -> None:
         tracemalloc.stop()
 
 
-def test_less_than_was_declared_is_damage_also_with_the_right_checksum(path: Path) -> None:
+def test_short_entry_with_valid_checksum_is_damage(path: Path) -> None:
     with pytest.raises(InvalidInput, match="damaged"):
-        opened(path, voices.lying(archive(("Anna.voice", b"123")), 5))
+        read_archive(path, voices.lying(archive(("Anna.voice", b"123")), 5))
 
 
 @pytest.mark.parametrize("times", [2, 900])
-def test_entries_that_are_the_same_bytes_are_refused(path: Path, times: int) -> None:
+def test_overlapping_entries_are_rejected(path: Path, times: int) -> None:
     with pytest.raises(InvalidInput, match="contains paths or passwords"):
-        opened(path, voices.listed_often(archive(("Anna.voice", FILE)), times))
+        read_archive(path, voices.listed_often(archive(("Anna.voice", FILE)), times))
 
 
-def test_names_are_cut_and_hold_nothing_that_cannot_be_shown(path: Path) -> None:
+def test_names_are_shortened_and_cleaned(path: Path) -> None:
     data = archive(("a/\x1b[2J\u202e.voice", b"x"), ("x" * 60_000 + ".voice", b"y"))
-    assert [name for name, _ in opened(path, data)] == [
+    assert [name for name, _ in read_archive(path, data)] == [
         "\N{REPLACEMENT CHARACTER}[2J\N{REPLACEMENT CHARACTER}.voice",
         "x" * 200 + "…",
     ]
 
 
-def test_a_single_file_is_not_read_beyond_what_a_voice_may_have(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_single_file_is_read_up_to_the_voice_limit(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(voice_archive, "MAX_FILE_BYTES", 10)
-    assert opened(path, b"x" * 100) == [("mine.zip", b"x" * 11)]
+    assert read_archive(path, b"x" * 100) == [("mine.zip", b"x" * 11)]
 
 
-def test_spoiled_uploads_are_voices_or_a_sentence() -> None:
+def test_corrupted_uploads_load_or_raise_an_error() -> None:
     bombs = (
         "nothing",
         "a size beyond all",
@@ -153,27 +153,27 @@ def test_spoiled_uploads_are_voices_or_a_sentence() -> None:
         voices.run(case)
 
 
-def test_the_list_of_files_is_measured_before_it_is_read(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_file_list_size_is_checked_before_reading(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     data = archive(*((f"{number}.txt", b"") for number in range(100)))
     monkeypatch.setattr(voice_archive, "MAX_DIRECTORY_BYTES", 1_000)
     monkeypatch.setattr(zipfile.ZipFile, "__init__", lambda *_: pytest.fail("it was opened"))
     with pytest.raises(InvalidInput, match=r"files in “mine\.zip”"):
-        opened(path, data)
+        read_archive(path, data)
     larger = data[:-22] + b"PK\x06\x07" + bytes(16) + data[-22:]
     with pytest.raises(InvalidInput, match=r"files in “mine\.zip”"):
-        opened(path, larger)
+        read_archive(path, larger)
 
 
 @settings(deadline=None, max_examples=150, suppress_health_check=list(HealthCheck))
 @given(st.data())
-def test_whatever_is_wrong_with_an_archive_is_a_sentence(tmp_path: Path, data: st.DataObject) -> None:
+def test_corrupted_archives_load_or_raise_an_error(tmp_path: Path, data: st.DataObject) -> None:
     whole = bytearray(archive(("Anna.voice", FILE[:300]), ("Zoë.voice", b"x")))
     for _ in range(data.draw(st.integers(1, 4))):
         whole[data.draw(st.integers(4, len(whole) - 1))] = data.draw(st.integers(0, 255))
     cut = bytes(whole[: data.draw(st.integers(4, len(whole)))])
     for damaged in (bytes(whole), cut, cut + bytes(whole)):
         try:
-            found = opened(tmp_path / "upload", damaged)
+            found = read_archive(tmp_path / "upload", damaged)
         except InvalidInput:
             continue
         assert sum(len(inner) for _, inner in found) <= 400

@@ -1,4 +1,4 @@
-"""The watermark, with the real packages: it is found in what carries it, also as mp3, and nowhere else."""
+"""The watermark with the real packages: found in marked audio, also as MP3, and not elsewhere."""
 
 from importlib.util import find_spec
 from typing import Any
@@ -17,23 +17,23 @@ from studio.provenance.origin import Checked, check_file
 from studio.provenance.watermark import Watermark, load_watermark
 from tests.paths import ROOT
 
-pytestmark = pytest.mark.filterwarnings("ignore")  # of the packages
+pytestmark = pytest.mark.filterwarnings("ignore")  # warnings of the packages
 
 
 @pytest.fixture(scope="module")
 def speech() -> tuple[Any, int]:
-    """Three seconds of a sample voice, and their rate."""
+    """Three seconds of a sample voice and the sampling rate."""
     voice = Voice.from_bytes((ROOT / "assets/samples/clara.voice").read_bytes())
     recording = decode(voice.references[0].clip)
     return recording.samples[: 3 * recording.sample_rate].numpy(), recording.sample_rate
 
 
 @pytest.mark.skipif(find_spec("perth") is None, reason="needs resemble-perth")
-def test_it_survives_mp3(speech: tuple[Any, int], capsys: pytest.CaptureFixture[str]) -> None:
+def test_watermark_survives_mp3(speech: tuple[Any, int], capsys: pytest.CaptureFixture[str]) -> None:
     samples, rate = speech
     mark = load_watermark()
     marked = mark.mark(samples, rate)
-    assert capsys.readouterr().out == ""  # standard output may belong to a protocol
+    assert capsys.readouterr().out == ""  # a protocol may use standard output
     assert marked.shape == samples.shape
     assert 0 < np.abs(marked - samples).max() < 0.2
     mp3 = _mp3(marked, rate, 128_000)
@@ -47,8 +47,8 @@ def test_it_survives_mp3(speech: tuple[Any, int], capsys: pytest.CaptureFixture[
     assert not mark.found(torch.zeros(99), rate)
 
 
-class Doubled(torch.nn.Module):
-    """Stands for Perth's network: adds to each magnitude a tenth of it."""
+class ScalingNetwork(torch.nn.Module):
+    """A replacement for Perth's network that scales each magnitude by 1.1."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -66,12 +66,12 @@ class Doubled(torch.nn.Module):
 
 
 @pytest.mark.parametrize("seconds", [0.3, 30.0, 30.4, 61.0])
-def test_long_sounds_are_marked_in_pieces_without_seams(seconds: float) -> None:
+def test_long_audio_is_marked_in_pieces_without_seams(seconds: float) -> None:
     samples = np.sin(np.arange(round(seconds * 32_000)) / 50).astype(np.float32) / 2
-    np.testing.assert_allclose(Watermark(Doubled()).mark(samples, 32_000), samples * 1.1, atol=1e-6)
+    np.testing.assert_allclose(Watermark(ScalingNetwork()).mark(samples, 32_000), samples * 1.1, atol=1e-6)
 
 
-def test_without_the_packages(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_packages_raise(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(watermarks, "find_spec", lambda _name: None)
     watermarks._load.cache_clear()
     with pytest.raises(InvalidOption, match=r"resemble-perth.*pip install"):

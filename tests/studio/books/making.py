@@ -1,4 +1,4 @@
-"""Books, as small as they can be."""
+"""Minimal books in each format."""
 
 import io
 import zipfile
@@ -22,7 +22,7 @@ def archive(files: Mapping[str, str | bytes]) -> bytes:
 
 
 def epub(documents: Sequence[str], titles: Sequence[str] = (), title: str = "A Book", **more: str | bytes) -> bytes:
-    """documents: bodies of XHTML, in order. titles: in the table of contents, of the first documents."""
+    """documents: XHTML bodies, in order. titles: entries of the table of contents for the first documents."""
     names = [f"part {number}.xhtml" for number in range(len(documents))]
     items = "".join(f'<item id="i{at}" href="part%20{at}.xhtml" media-type="x"/>' for at in range(len(names)))
     spine = "".join(f'<itemref idref="i{at}"/>' for at in range(len(names)))
@@ -44,7 +44,7 @@ def epub(documents: Sequence[str], titles: Sequence[str] = (), title: str = "A B
 
 
 def word(parts: Sequence[tuple[str, str]], title: str = "A Document") -> bytes:
-    """parts: style and text of each paragraph."""
+    """parts: (style, text) of each paragraph."""
     document = docx.Document()
     document.core_properties.title = title
     for style, text in parts:
@@ -57,7 +57,7 @@ def word(parts: Sequence[tuple[str, str]], title: str = "A Document") -> bytes:
 
 
 def pdf(pages: Sequence[Sequence[str]], outline: Mapping[str, int] | None = None, password: str = "") -> bytes:
-    """pages: their lines, in Latin-1. outline: pages by title."""
+    """pages: lines of each page, in Latin-1. outline: page numbers by title."""
     objects = ["<< /Type /Catalog /Pages 2 0 R >>"]
     kids = " ".join(f"{4 + 2 * at} 0 R" for at in range(len(pages)))
     objects += [f"<< /Type /Pages /Kids [{kids}] /Count {len(pages)} >>"]

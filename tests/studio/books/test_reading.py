@@ -1,4 +1,4 @@
-"""Books become scripts with chapters; hostile files one sentence, within bounds of memory and time."""
+"""Books are read as scripts with chapters; hostile files raise an error within bounds of memory and time."""
 
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,7 @@ ENCRYPTION = (
 
 
 def read(tmp_path: Path, data: bytes, name: str = "book") -> BookText:
-    """In this process: the one of its own is tested below."""
+    """Read the book in this process; the separate process is tested below."""
     path = tmp_path / name
     path.write_bytes(data)
     kind = book_kind(path)
@@ -35,7 +35,7 @@ def texts(book: BookText) -> list[tuple[str, str | None]]:
     return [(block.text, block.chapter) for block in book.blocks]
 
 
-def test_an_epub_has_the_chapters_of_its_contents(tmp_path: Path) -> None:
+def test_epub_chapters_follow_its_table_of_contents(tmp_path: Path) -> None:
     first = """<section><h2>1</h2><p>It was <em>so</em> quiet&nbsp;there,<sup epub:type="noteref">1</sup>
       caf&#233;.</p><!-- not this --><p>Line<br/>two.</p><script>no()</script></section>"""
     second = "<div>Loose <b>words</b><p>A &lt;p&gt;.</p>and more</div><ul><li>One</li><li>Two</li></ul>"
@@ -55,7 +55,7 @@ def test_an_epub_has_the_chapters_of_its_contents(tmp_path: Path) -> None:
     ]
 
 
-def test_a_word_document_has_those_of_its_headings(tmp_path: Path) -> None:
+def test_word_chapters_follow_its_headings(tmp_path: Path) -> None:
     parts = [
         ("Title", "My Life"),
         ("Normal", "Hello."),
@@ -71,7 +71,7 @@ def test_a_word_document_has_those_of_its_headings(tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
-def test_a_pdf_has_paragraphs_over_pages_and_neither_heads_nor_numbers(tmp_path: Path) -> None:
+def test_pdf_paragraphs_span_pages_without_headers_and_numbers(tmp_path: Path) -> None:
     pages = [
         ["A Running Head", "Chapter One", "", "It was a dark and stormy night, and the rain", "fell in tor-", "1"],
         ["A Running Head", "rents.", "Next paragraph of this book, which goes on over", "two lines here.", "2"],
@@ -102,13 +102,13 @@ def test_a_pdf_has_paragraphs_over_pages_and_neither_heads_nor_numbers(tmp_path:
         (archive({"word/document.xml": BOMB}), "too_large"),
     ],
 )
-def test_hostile_files_are_told_apart(tmp_path: Path, data: bytes, key: str) -> None:
+def test_hostile_files_raise_specific_errors(tmp_path: Path, data: bytes, key: str) -> None:
     with pytest.raises(Unreadable) as told:
         read(tmp_path, data, "book.epub")
     assert told.value.key == f"books.{key}"
 
 
-def test_too_long_and_deeply_nested_books(tmp_path: Path) -> None:
+def test_long_and_deeply_nested_books(tmp_path: Path) -> None:
     deep = read(tmp_path, epub(["<div>" * 5_000 + "Deep." + "</div>" * 5_000]))
     assert "Deep." in " ".join(block.text for block in deep.blocks) or deep.blocks == []
     with pytest.raises(Unreadable, match="too_long"):
@@ -120,7 +120,7 @@ def extracted(tmp_path: Path, **answer: Any) -> Book:
         return read_book(tmp_path, "pdf")
 
 
-def test_chapters_pause_longer_and_a_long_book_becomes_several_scripts(tmp_path: Path) -> None:
+def test_chapters_pause_longer_and_long_books_are_split(tmp_path: Path) -> None:
     blocks = [{"text": f"Chapter {number}.", "chapter": f"C{number}"} for number in range(3)]
     (script,) = extracted(tmp_path, title="B", blocks=[blocks[0], {"text": "Yes.", "chapter": None}, blocks[1]]).scripts
     assert [(card.text, card.pause, card.chapter) for card in script.cards] == [
@@ -137,7 +137,7 @@ def test_chapters_pause_longer_and_a_long_book_becomes_several_scripts(tmp_path:
         extracted(tmp_path, title="B", blocks=[])
 
 
-def test_it_is_read_in_a_process_with_bounds(tmp_path: Path) -> None:
+def test_book_is_read_in_a_bounded_process(tmp_path: Path) -> None:
     path = tmp_path / "book"
     path.write_bytes(epub(["<p>Hello.</p>"], ["One"]))
     book = read_book(path, "epub")

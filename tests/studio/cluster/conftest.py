@@ -1,4 +1,4 @@
-"""One cluster on this machine for all tests of it: two replicas of the bundled model, half a GPU for each."""
+"""One local cluster for all tests: two replicas of the bundled model with half a GPU each."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["migrated_postgresql", "postgresql", "postgresql_server"]
 
 
 def settings() -> DeploymentSettings:
-    """Two replicas that share a GPU, as Ray counts it: the bundled model speaks on the CPU."""
+    """Settings of two replicas that share one of Ray's logical GPUs; the bundled model runs on the CPU."""
     from studio.cluster.messages import DeploymentSettings, EngineSettings
 
     return DeploymentSettings(EngineSettings("bundled", "cpu", slots=2), (2, 2), gpus=0.5, cpus=0.5)

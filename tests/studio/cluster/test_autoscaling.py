@@ -1,4 +1,4 @@
-"""How many replicas the queue needs, and what is shown of them: without a cluster."""
+"""The number of replicas that a queue needs, and the metrics of the dashboard; without a cluster."""
 
 import re
 from types import SimpleNamespace
@@ -12,18 +12,18 @@ from tests.paths import ROOT
 @pytest.mark.parametrize(
     ("queued", "busy", "wanted"),
     [
-        ([0.0, 0.0], [0.0, 0.0], 1),  # nothing to do
+        ([0.0, 0.0], [0.0, 0.0], 1),  # idle
         ([0.0, 0.0], [0.5, 0.5], 2),
-        ([0.0, 0.0, 0.0], [0.2, 0.2, 0.2], 1),  # one could take it all
-        ([5.0, 0.0], [1.0, 1.0], 3),  # something waits
-        ([60.0, 60.0], [1.0, 1.0], 8),  # a minute for each
+        ([0.0, 0.0, 0.0], [0.2, 0.2, 0.2], 1),  # one replica is enough
+        ([5.0, 0.0], [1.0, 1.0], 3),  # audio is queued
+        ([60.0, 60.0], [1.0, 1.0], 8),  # a minute per replica
     ],
 )
-def test_replicas_follow_the_audio_that_waits(queued: list[float], busy: list[float], wanted: int) -> None:
+def test_replica_count_follows_the_queued_audio(queued: list[float], busy: list[float], wanted: int) -> None:
     assert replicas_for(queued, busy, len(queued)) == wanted
 
 
-def test_the_policy_stays_within_bounds_and_waits_for_reports() -> None:
+def test_policy_stays_within_bounds_and_waits_for_metrics() -> None:
     def wanted(**given: object) -> int:
         context = {"current_num_replicas": 2, "capacity_adjusted_min_replicas": 1, "capacity_adjusted_max_replicas": 4}
         return policy(SimpleNamespace(**{**context, "aggregated_metrics": None, **given}))[0]
@@ -33,8 +33,8 @@ def test_the_policy_stays_within_bounds_and_waits_for_reports() -> None:
     assert wanted(aggregated_metrics={"queued_seconds": {}, "busy": {"a": 0.0, "b": 0.0}}) == 1
 
 
-def test_the_dashboard_shows_metrics_that_replicas_have() -> None:
-    """Ray writes `ray_` before the names, and `_total` behind those of counters."""
+def test_dashboard_shows_existing_metrics() -> None:
+    """Ray adds the prefix `ray_` to names, and the suffix `_total` to those of counters."""
     source = (ROOT / "studio/cluster/replica.py").read_text()
     kinds = {name: kind for kind, name in re.findall(r'(Gauge|Counter|Histogram)\("(reprise_\w+)"', source)}
     ends = {"Gauge": "", "Counter": "_total", "Histogram": "_bucket"}

@@ -1,4 +1,4 @@
-"""Two replicas on this machine: streams at once, kills, a rolling update, and the library beside them."""
+"""Two local replicas: concurrent streams, kills, a rolling update, and a shared library."""
 
 from __future__ import annotations
 
@@ -43,18 +43,18 @@ def voices() -> list[Voice]:
     return [sample.voice for sample in read_samples()]
 
 
-def take(speech: Any, samples: np.ndarray | None = None) -> tuple[np.ndarray, SpeechResult]:
-    """The samples of a speech, after those that were taken before, with what is spoken again replaced; its result."""
+def read_speech(speech: Any, samples: np.ndarray | None = None) -> tuple[np.ndarray, SpeechResult]:
+    """Read a speech to its end. Returns its samples, appended to `samples`, and its result."""
     samples = np.zeros(0, np.float32) if samples is None else samples
     for chunk in speech:
         samples = np.concatenate([samples[: chunk.start], chunk.samples])
     return samples, speech.result
 
 
-def test_a_cluster_speaks_as_an_engine_here_does(
+def test_cluster_output_equals_the_local_engine(
     cluster: ClusterEngine, bundled_engine: Engine, voices: list[Voice]
 ) -> None:
-    here, there = ([take(engine.speak("The rain has stopped.", voice, SEEDED)) for voice in voices[:2]]
+    here, there = ([read_speech(engine.speak("The rain has stopped.", voice, SEEDED)) for voice in voices[:2]]
                    for engine in (bundled_engine, cluster))  # fmt: skip
     for (expected, result), (got, other) in zip(here, there, strict=True):
         np.testing.assert_allclose(got, expected, atol=1e-4)
@@ -62,32 +62,32 @@ def test_a_cluster_speaks_as_an_engine_here_does(
         assert other.segments == result.segments
 
 
-def test_requests_go_to_the_replica_that_has_read_the_voice(cluster: ClusterEngine, voices: list[Voice]) -> None:
+def test_requests_go_to_the_replica_that_caches_the_voice(cluster: ClusterEngine, voices: list[Voice]) -> None:
     from studio.cluster.messages import voice_key
 
     for _ in range(2):
         for voice in voices[2:6]:
-            take(cluster.speak("Hello there.", voice, SEEDED))
+            read_speech(cluster.speak("Hello there.", voice, SEEDED))
     held = [each.voices for each in cluster.replicas()]
     keys = [voice_key([cluster._with_own_codes(voice)]) for voice in voices[2:6]]
     assert [sum(key in voices_held for voices_held in held) for key in keys] == [1, 1, 1, 1]
 
 
 def test_replicas_share_a_gpu(cluster: ClusterEngine) -> None:
-    """One as Ray counts them: there need not be one."""
+    """The GPU is logical; the machine may have none."""
     assert [each.gpus for each in cluster.replicas()] == [("0",), ("0",)]
 
 
-def test_many_streams_at_once_use_both(cluster: ClusterEngine, voices: list[Voice]) -> None:
+def test_concurrent_streams_use_both_replicas(cluster: ClusterEngine, voices: list[Voice]) -> None:
     with ThreadPoolExecutor(6) as pool:
-        takes = list(pool.map(lambda voice: take(cluster.speak("The rain has stopped.", voice)), voices))
+        takes = list(pool.map(lambda voice: read_speech(cluster.speak("The rain has stopped.", voice)), voices))
     assert all(result.stop_reason in ("end", "short") for _, result in takes)
     assert len(cluster.replicas()) == 2
     assert cluster.status().slots == 4
 
 
-def test_a_killed_replica_is_a_pause_and_not_an_error(cluster: ClusterEngine, voices: list[Voice]) -> None:
-    expected, whole = take(cluster.speak(LONG, voices[0], SEEDED))
+def test_killed_replica_causes_a_pause_but_no_error(cluster: ClusterEngine, voices: list[Voice]) -> None:
+    expected, whole = read_speech(cluster.speak(LONG, voices[0], SEEDED))
     speech = cluster.speak(LONG, voices[0], SEEDED)
     samples, starts = np.zeros(0, np.float32), []
     killed = False
@@ -106,13 +106,13 @@ def test_a_killed_replica_is_a_pause_and_not_an_error(cluster: ClusterEngine, vo
     first = whole.segments[0].frames * cluster.frame_length
     assert len(samples) == len(expected)
     np.testing.assert_allclose(samples[:first], expected[:first], atol=1e-4)
-    assert min(starts[starts.index(first) :]) == first  # from the segment on that was under way
+    assert min(starts[starts.index(first) :]) == first  # from the interrupted segment on
 
 
-def test_a_replica_that_dies_behind_a_pause_loses_no_words(cluster: ClusterEngine, voices: list[Voice]) -> None:
-    """Silence is no sign that a segment has arrived."""
+def test_replica_killed_after_a_pause_loses_no_words(cluster: ClusterEngine, voices: list[Voice]) -> None:
+    """A pause does not count as an arrived segment."""
     text = f"The rain has stopped. [pause:5] {LONG}"
-    expected, whole = take(cluster.speak(text, voices[0], SEEDED))
+    expected, whole = read_speech(cluster.speak(text, voices[0], SEEDED))
     speech = cluster.speak(text, voices[0], SEEDED)
     samples, begun = np.zeros(0, np.float32), 0
     for chunk in speech:
@@ -126,10 +126,10 @@ def test_a_replica_that_dies_behind_a_pause_loses_no_words(cluster: ClusterEngin
     assert speech.result is not None
     assert speech.result.frames == whole.frames
     assert len(samples) == len(expected)
-    assert np.corrcoef(samples, expected)[0, 1] > 0.999  # the codec begins anew with the segment
+    assert np.corrcoef(samples, expected)[0, 1] > 0.999  # the codec state restarts with the segment
 
 
-def test_a_full_cluster_is_busy(cluster: ClusterEngine, voices: list[Voice], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_full_cluster_raises_busy(cluster: ClusterEngine, voices: list[Voice], monkeypatch: pytest.MonkeyPatch) -> None:
     from ray.serve.exceptions import BackPressureError
 
     def full(_request: SpeakRequest) -> None:
@@ -137,10 +137,10 @@ def test_a_full_cluster_is_busy(cluster: ClusterEngine, voices: list[Voice], mon
 
     monkeypatch.setattr(cluster, "stream", full)
     with pytest.raises(EngineBusy, match="All 64 places"):
-        take(cluster.speak("The rain has stopped.", voices[0]))
+        read_speech(cluster.speak("The rain has stopped.", voices[0]))
 
 
-def test_segments_have_arrived_with_their_own_frames(cluster: ClusterEngine) -> None:
+def test_segment_has_arrived_when_its_own_frames_have(cluster: ClusterEngine) -> None:
     work = _Work(cluster, SpeakRequest("", (), SEEDED, "owner"), None, queue.SimpleQueue(), lambda: None)  # type: ignore[arg-type]
     for at, frames in enumerate((4, 6)):
         work._spoken.append(SpokenSegment(SegmentResult("word", "end", frames, 1), np.zeros((1, frames), np.int64)))
@@ -150,11 +150,11 @@ def test_segments_have_arrived_with_their_own_frames(cluster: ClusterEngine) -> 
         work._chunk(replace(sound, start=work._end))
     assert work._arrived() == work._spoken[:1]
     assert work.cancelled_result().frames == 8
-    work._chunk(replace(sound, start=work._end - len(sound.samples)))  # the second is spoken again
+    work._chunk(replace(sound, start=work._end - len(sound.samples)))  # the second segment is repeated
     assert work.cancelled_result().frames == 8
 
 
-# ---- what both promise: an engine in this process, and one whose replicas are elsewhere
+# ---- the common interface: an engine in this process and a cluster
 
 
 @pytest.fixture(params=["here", "cluster"])
@@ -163,7 +163,7 @@ def engine(request: pytest.FixtureRequest) -> SpeechEngine:
     return made
 
 
-def test_a_text_that_grows_is_one_speech(engine: SpeechEngine, voices: list[Voice]) -> None:
+def test_growing_text_is_one_speech(engine: SpeechEngine, voices: list[Voice]) -> None:
     text = engine.growing_text()
     with pytest.raises(InvalidText):
         text.append("привет")
@@ -172,27 +172,27 @@ def test_a_text_that_grows_is_one_speech(engine: SpeechEngine, voices: list[Voic
     first = next(speech)
     text.append(" play in the garden.")
     text.finish()
-    samples, result = take(speech, first.samples)
+    samples, result = read_speech(speech, first.samples)
     assert first.start == 0
     assert [segment.text for segment in result.segments] == [
         "The rain has stopped.",
         "The children play in the garden.",
     ]
     assert result.frames == sum(segment.frames for segment in result.segments)
-    silence = round(0.25 * engine.sample_rate)  # the bundled model's, between two sentences
+    silence = round(0.25 * engine.sample_rate)  # the pause of the bundled model between two sentences
     assert len(samples) == result.frames * engine.frame_length + silence
 
 
-def test_what_cannot_be_spoken_is_told(engine: SpeechEngine, voices: list[Voice]) -> None:
+def test_invalid_text_and_clip_raise(engine: SpeechEngine, voices: list[Voice]) -> None:
     with pytest.raises(InvalidText, match="English"):
-        take(engine.speak("привет", voices[0]))
+        read_speech(engine.speak("привет", voices[0]))
     with pytest.raises(UnusableReference):
         engine.encode_voice("Ada", [(b"no clip", "Hello.")])
     with pytest.raises(InvalidInput):
         engine.encode_voice("Ada", [])
 
 
-def test_words_have_their_times_and_pauses_their_length(engine: SpeechEngine, voices: list[Voice]) -> None:
+def test_word_times_and_pause_lengths(engine: SpeechEngine, voices: list[Voice]) -> None:
     how = replace(SEEDED, word_times=True)
     chunks = list(engine.speak("The rain [pause:1.5] has stopped.", voices[0], how))
     words = [word for chunk in chunks for word in chunk.words]
@@ -202,13 +202,13 @@ def test_words_have_their_times_and_pauses_their_length(engine: SpeechEngine, vo
     assert words[2].start - words[1].end > 1.4
 
 
-def test_a_speech_that_is_cancelled_ends_and_leaves_the_slot(engine: SpeechEngine, voices: list[Voice]) -> None:
+def test_cancelled_speech_frees_its_slot(engine: SpeechEngine, voices: list[Voice]) -> None:
     for end in ("cancel", "close", "drop"):
         speech = engine.speak(LONG, voices[0], SEEDED)
         next(speech)
         if end == "cancel":
             speech.cancel()
-            _, result = take(speech)
+            _, result = read_speech(speech)
             assert result.stop_reason == "cancelled"
         elif end == "close":
             speech.close()
@@ -217,7 +217,7 @@ def test_a_speech_that_is_cancelled_ends_and_leaves_the_slot(engine: SpeechEngin
         until(lambda: not engine.status().speaking)
 
 
-def test_voices_are_made_encoded_again_and_decoded(engine: SpeechEngine, voices: list[Voice]) -> None:
+def test_voice_is_encoded_reencoded_and_reconstructed(engine: SpeechEngine, voices: list[Voice]) -> None:
     reference = voices[0].references[0]
     made = engine.encode_voice("Ada", [(reference.clip, reference.transcript)], language="en-GB").voice
     assert (made.name, made.language, made.codec_fingerprint) == ("Ada", "en-GB", engine.codec_fingerprint)
@@ -239,24 +239,24 @@ def test_errors_of_replicas_that_cannot_forget_a_voice_are_logged(
     assert [record.args for record in caplog.records] == [("EngineFailed",)]
 
 
-# ---- what a cluster promises beyond that
+# ---- clusters only
 
 
-def test_a_voice_saved_through_one_page_is_used_at_once_through_another(
-    cluster: ClusterEngine, postgresql: str
-) -> None:
-    """Two processes' services over one database and one cluster."""
+def test_voice_saved_by_one_server_is_usable_by_another(cluster: ClusterEngine, postgresql: str) -> None:
+    """Two services, as in two processes, share one database and one cluster."""
     clip = read_samples()[0].voice.references[0]
     with Storage.open(postgresql) as one, Storage.open(postgresql) as other:
         made = AppContext.create(ModelManager(cluster), one).engine.encode_voice("Ada", [(clip.clip, clip.transcript)])
         saved = one.voices.add(made.voice)
         voice = other.voices.ready(saved.id, cluster.codec_fingerprint, cluster.reencode)
-        _, result = take(AppContext.create(ModelManager(cluster), other).engine.speak("Hello there.", voice, SEEDED))
+        _, result = read_speech(
+            AppContext.create(ModelManager(cluster), other).engine.speak("Hello there.", voice, SEEDED)
+        )
         assert result.frames > 0
 
 
-def settled(cluster: ClusterEngine) -> set[int]:
-    """The processes of both replicas, once those of an earlier test are gone or back."""
+def wait_for_stable_replicas(cluster: ClusterEngine) -> set[int]:
+    """Wait until both replicas are stable; returns their process ids."""
     seen: list[set[int]] = [set()]
 
     def same() -> bool:
@@ -267,7 +267,7 @@ def settled(cluster: ClusterEngine) -> set[int]:
     return seen[-1]
 
 
-def test_the_api_speaks_with_a_cluster_as_with_an_engine_here(
+def test_api_output_of_a_cluster_equals_the_local_engine(
     cluster: ClusterEngine, bundled_engine: Engine, tmp_path: Path
 ) -> None:
     from fastapi.testclient import TestClient
@@ -293,35 +293,35 @@ def test_the_api_speaks_with_a_cluster_as_with_an_engine_here(
     assert np.abs(there - here).max() <= 4
 
 
-def test_a_rolling_update_lets_speeches_end(cluster: ClusterEngine, voices: list[Voice]) -> None:
-    """Another number of replicas: all are replaced while one speaks."""
+def test_rolling_update_lets_speeches_finish(cluster: ClusterEngine, voices: list[Voice]) -> None:
+    """All replicas are replaced while one speaks."""
     from ray import serve
 
     from studio.cluster.deployment import _deployed
 
-    before = settled(cluster)
+    before = wait_for_stable_replicas(cluster)
     others = replace(settings(), replicas=(2, 3))
     _deployed(serve, settings(), attach=False)
     _deployed(serve, others, attach=True)
-    assert {each.pid for each in cluster.replicas()} == before, "the settings are the same, or do not matter"
-    expected, _ = take(cluster.speak(LONG * 3, voices[0], SEEDED))
+    assert {each.pid for each in cluster.replicas()} == before, "unchanged settings do not restart replicas"
+    expected, _ = read_speech(cluster.speak(LONG * 3, voices[0], SEEDED))
     speech = cluster.speak(LONG * 3, voices[0], SEEDED)
     first = next(speech).samples
     with ThreadPoolExecutor(1) as pool:
         update = pool.submit(_deployed, serve, others, attach=False)
-        samples, result = take(speech, first)
+        samples, result = read_speech(speech, first)
         update.result()
     until(lambda: not before & {each.pid for each in cluster.replicas()})
     assert result is not None
     assert speech.replica_losses == 0
     np.testing.assert_allclose(samples, expected, atol=1e-4)
-    assert take(cluster.speak("Hello there.", voices[0]))[1].frames > 0
+    assert read_speech(cluster.speak("Hello there.", voices[0]))[1].frames > 0
 
 
-def test_a_head_that_is_gone_is_a_sentence_and_the_library_is_whole(
+def test_lost_head_node_raises_and_keeps_the_library(
     cluster: ClusterEngine, postgresql: str, voices: list[Voice]
 ) -> None:
-    """The last test: it kills the cluster's control store."""
+    """This test is last because it kills the cluster's control store."""
     from ray._private.worker import _global_node
 
     with Storage.open(postgresql) as storage:
@@ -331,10 +331,10 @@ def test_a_head_that_is_gone_is_a_sentence_and_the_library_is_whole(
         (control,) = _global_node.all_processes["gcs_server"]
         os.kill(control.process.pid, signal.SIGKILL)
         with pytest.raises(EngineFailed, match=r"does not answer any more\. Saved voices and takes are safe"):
-            take(speech)
+            read_speech(speech)
         with pytest.raises(EngineFailed, match="does not answer any more"):
             cluster.speak("Hello there.", voices[0])
         with pytest.raises(EngineFailed, match="does not answer any more"):
             cluster.reencode(voices[0])
-        assert cluster.status().slots >= 2  # the last one known
+        assert cluster.status().slots >= 2  # the last known status
         assert storage.voices.load(saved.id).references == voices[0].references

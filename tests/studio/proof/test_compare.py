@@ -1,4 +1,4 @@
-"""Words of a text and words that were heard."""
+"""Comparison of a text with its transcript."""
 
 import pytest
 from hypothesis import given, settings
@@ -26,7 +26,7 @@ def marked(text: str, heard: str) -> list[str]:
         ("…", ""),
     ],
 )
-def test_only_words_count(text: str, heard: str) -> None:
+def test_only_words_are_compared(text: str, heard: str) -> None:
     assert compare(text, heard).word_error == 0
     assert compare(text, heard).marks == ()
 
@@ -42,27 +42,27 @@ def test_only_words_count(text: str, heard: str) -> None:
         ("", ["The", "quick", "brown", "fox", "jumps."], 1.0),
     ],
 )
-def test_what_differs_is_marked_where_it_stands(heard: str, wrong: list[str], error: float) -> None:
+def test_differing_words_are_marked(heard: str, wrong: list[str], error: float) -> None:
     assert marked(TEXT, heard) == wrong
     assert compare(TEXT, heard).word_error == pytest.approx(error)
 
 
-def test_a_sign_of_a_script_without_spaces_is_marked_alone() -> None:
+def test_single_character_is_marked_in_scripts_without_spaces() -> None:
     assert marked("今日はいい天気です。", "昨日はいい天気です") == ["今"]
 
 
-def test_a_number_is_marked_as_a_whole_and_tags_keep_the_places() -> None:
+def test_number_is_marked_as_a_whole_despite_tags() -> None:
     assert marked("[sad] He owes 1,200 pounds.", "He owes one thousand three hundred pounds.") == ["1,200"]
 
 
-def test_words_that_are_no_text_are_all_wrong() -> None:
+def test_words_heard_for_a_text_without_words_are_errors() -> None:
     assert compare("[laugh]", "Ha ha.").word_error == 1
     assert compare("[laugh]", "").word_error == 0
 
 
 @settings(max_examples=30)
 @given(st.lists(st.sampled_from("a b c".split())), st.lists(st.sampled_from("a b c".split())))
-def test_the_error_is_that_of_the_shortest_way_at_most(said: list[str], heard: list[str]) -> None:
+def test_error_is_zero_only_for_equal_words(said: list[str], heard: list[str]) -> None:
     found = compare(" ".join(said), " ".join(heard))
     assert (found.word_error == 0) == ("".join(said) == "".join(heard))
     assert all(0 <= start < end <= len(" ".join(said)) for start, end in found.marks)

@@ -1,4 +1,4 @@
-"""Sentences are exchanged where their words are wrong; all other sound stays as it is."""
+"""Mending replaces sentences with wrong words and leaves all other audio unchanged."""
 
 import io
 from collections.abc import Callable, Iterator, Sequence
@@ -26,7 +26,7 @@ from studio.takes.buffer import MENDED
 RATE = 16_000
 PAUSE = 0.2  # seconds between sentences
 TEXT = "One fox ran. Two dogs slept there. [pause:0.2] Six."
-# A tone says a sentence, or says it wrong.
+# Each tone stands for a sentence, correct or wrong.
 TONES = {200: "One fox ran", 300: "Two cats slept there", 350: "Two dogs crept there", 400: "Two dogs slept there",
          500: "Six", 600: "Sick", 700: "no", 250: "One fox ran Six", 800: "One fox ran Sick"}  # fmt: skip
 RIGHT = {words: tone for tone, words in TONES.items()}
@@ -54,7 +54,7 @@ def samples_of(file: bytes) -> NDArray[np.float32]:
 
 
 def bursts(samples: NDArray[np.float32]) -> Iterator[tuple[int, float, float]]:
-    """Frequency, begin and end in seconds of each tone."""
+    """Yield the frequency, and the begin and end in seconds, of each tone."""
     loud = np.flatnonzero(np.abs(samples) > 0.003)
     for run in np.split(loud, np.flatnonzero(np.diff(loud) > 0.02 * RATE) + 1):
         part = samples[run[0] : run[-1] + 1]
@@ -63,7 +63,7 @@ def bursts(samples: NDArray[np.float32]) -> Iterator[tuple[int, float, float]]:
 
 
 class ToneRecogniser:
-    """Hears tones as their sentences."""
+    """Transcribes each tone as its sentence."""
 
     name, ready = "tones", True
 
@@ -96,8 +96,8 @@ def take_of(file: bytes, text: str = TEXT, *, words: bool = True) -> GenerationR
 
 
 @dataclass
-class Voice:
-    """Speaks a text as the tones that are listed for it, in order, with silence at both ends."""
+class ToneVoice:
+    """Speaks a text as the next of the tones listed for it, with silence at both ends."""
 
     tones: dict[str, list[int]]
     seconds: float = 0.4
@@ -112,7 +112,7 @@ class Voice:
         )
 
 
-def mended(
+def run_mend(
     take: GenerationRecord,
     file: bytes,
     speak: Callable[[str], Spoken | None],
@@ -129,10 +129,10 @@ def mended(
 
 
 @pytest.mark.parametrize("told", [True, False], ids=["times of the model", "times of the recogniser"])
-def test_the_wrong_sentence_is_exchanged_and_nothing_else_changes(told: bool) -> None:
+def test_only_the_wrong_sentence_is_replaced(told: bool) -> None:
     file = file_of(sound(200, 300, 500, before=0.1))
-    voice = Voice({"Two dogs slept there.": [300, 350, 400]}, seconds=0.9)
-    better, attempts = mended(take_of(file, words=told), file, voice)
+    voice = ToneVoice({"Two dogs slept there.": [300, 350, 400]}, seconds=0.9)
+    better, attempts = run_mend(take_of(file, words=told), file, voice)
     assert better is not None
     spoken, hearing = better
     assert (attempts, voice.said) == ([1, 2, 3], ["Two dogs slept there."] * 3)
@@ -144,7 +144,7 @@ def test_the_wrong_sentence_is_exchanged_and_nothing_else_changes(told: bool) ->
     np.testing.assert_array_equal(new[:first], old[:first])
     np.testing.assert_array_equal(new[-last:], old[-last:])
     pauses = [b[1] - a[2] for a, b in pairwise(bursts(new))]
-    assert pauses == pytest.approx([PAUSE, PAUSE], abs=0.02), "pauses are not longer than they were"
+    assert pauses == pytest.approx([PAUSE, PAUSE], abs=0.02), "pauses keep their length"
     if told:
         wanted = timed(TEXT, spoken.audio)
         assert [word[:2] for word in spoken.words] == [word[:2] for word in wanted]
@@ -153,12 +153,12 @@ def test_the_wrong_sentence_is_exchanged_and_nothing_else_changes(told: bool) ->
         assert spoken.words == []
 
 
-def test_each_wrong_sentence_gets_its_best_try() -> None:
+def test_each_wrong_sentence_is_replaced_by_its_best_try() -> None:
     file = file_of(sound(700, 300, 600))
-    voice = Voice({
+    voice = ToneVoice({
         "One fox ran.": [200], "Two dogs slept there.": [700, 700, 700, 700], "Six.": [600, 500],
     })  # fmt: skip
-    better, attempts = mended(take_of(file), file, voice)
+    better, attempts = run_mend(take_of(file), file, voice)
     assert better is not None
     assert attempts == [1, 2, 3, 4][:MAX_ATTEMPTS]
     assert better[1].heard == "One fox ran Two cats slept there Six"
@@ -175,21 +175,24 @@ def test_the_count_of_mended_sentences_includes_joined_ones_and_earlier_mendings
     take = take_of(file, text)
     if before is not None:
         take = replace(take, settings={**take.settings, MENDED: before})
-    voice = Voice({"One fox ran. Six.": [250]})
-    better, _ = mended(take, file, voice)
+    voice = ToneVoice({"One fox ran. Six.": [250]})
+    better, _ = run_mend(take, file, voice)
     assert better is not None
     assert better[0].settings[MENDED] == count
 
 
-def test_what_gets_no_better_stays() -> None:
+def test_take_without_improvement_is_kept() -> None:
     file = file_of(sound(200, 300, 500))
-    assert mended(take_of(file), file, Voice({"Two dogs slept there.": [300, 700, 300, 300]})) == (None, [1, 2, 3, 4])
+    assert run_mend(take_of(file), file, ToneVoice({"Two dogs slept there.": [300, 700, 300, 300]})) == (
+        None,
+        [1, 2, 3, 4],
+    )
     right = file_of(sound(200, 400, 500))
-    assert mended(take_of(right), right, Voice({})) == (None, [])
+    assert run_mend(take_of(right), right, ToneVoice({})) == (None, [])
 
 
-def test_what_is_right_alone_and_wrong_in_its_place_is_tried_again() -> None:
-    """A recogniser hears a word by those around it."""
+def test_sentence_wrong_only_in_context_is_tried_again() -> None:
+    """The recogniser's transcript of a word depends on its context."""
 
     class Contextual(ToneRecogniser):
         def hear(self, sound: bytes, language: str = "") -> str:
@@ -200,25 +203,25 @@ def test_what_is_right_alone_and_wrong_in_its_place_is_tried_again() -> None:
     takes = [0.3, 0.3, 1.0]  # seconds
 
     def speak(text: str) -> Spoken | None:
-        return Voice({text: [400]}, seconds=takes.pop(0))(text)
+        return ToneVoice({text: [400]}, seconds=takes.pop(0))(text)
 
-    better, attempts = mended(take_of(file), file, speak, listener=listener)
+    better, attempts = run_mend(take_of(file), file, speak, listener=listener)
     assert better is not None
     assert (better[1].word_error, attempts, takes) == (0, [1, 2, 3], [])
 
 
-def test_a_stop_keeps_what_is_better_already() -> None:
+def test_stop_keeps_improvements_so_far() -> None:
     file = file_of(sound(200, 300, 600))
-    voice = Voice({"Two dogs slept there.": [350, 400], "Six.": [600]})
+    voice = ToneVoice({"Two dogs slept there.": [350, 400], "Six.": [600]})
     for stopped in (lambda: None, _busy):
         voice.tones = {"Two dogs slept there.": [400]}
-        better, attempts = mended(
+        better, attempts = run_mend(
             take_of(file), file, lambda text, stopped=stopped: stopped() if text == "Six." else voice(text)
         )
         assert better is not None
         assert (attempts, better[1].heard) == ([1], "One fox ran Two dogs slept there Sick")
     with pytest.raises(EngineBusy):
-        mended(take_of(file), file, lambda _text: _busy())
+        run_mend(take_of(file), file, lambda _text: _busy())
 
 
 def _busy() -> None:
@@ -235,14 +238,14 @@ def _busy() -> None:
     ],
     ids=["of another model", "style", "speakers", "one sentence"],
 )
-def test_some_takes_are_spoken_again_as_a_whole(text: str, model: str, tones: tuple[int, ...]) -> None:
+def test_unsplittable_takes_are_repeated_whole(text: str, model: str, tones: tuple[int, ...]) -> None:
     file = file_of(sound(*tones))
-    voice = Voice({text: [400] * MAX_ATTEMPTS})
-    better, _ = mended(take_of(file, text), file, voice, model)
+    voice = ToneVoice({text: [400] * MAX_ATTEMPTS})
+    better, _ = run_mend(take_of(file, text), file, voice, model)
     assert set(voice.said) == {text}
     if len(tones) == 1:
         assert better is not None
-        assert (better[0].seed, better[1].word_error) == (9, 0), "it is a take of its own"
+        assert (better[0].seed, better[1].word_error) == (9, 0), "it is a new take"
 
 
 @given(
@@ -251,10 +254,10 @@ def test_some_takes_are_spoken_again_as_a_whole(text: str, model: str, tones: tu
     error=st.floats(-0.1, 0.1),
     known=st.lists(st.booleans(), min_size=4, max_size=4),
 )
-def test_passages_are_apart_and_cut_in_silence(
+def test_passages_are_disjoint_and_cut_in_silence(
     gaps: list[float], lengths: list[float], error: float, known: list[bool]
 ) -> None:
-    """Whatever the pauses, with word times that are wrong by a tenth of a second, or missing."""
+    """For all pauses, with word times that are inexact by a tenth of a second, or missing."""
     text = "First one. Second one. Third one. Fourth one."
     parts: list[NDArray[np.float32]] = []
     words, at = [], 0.0

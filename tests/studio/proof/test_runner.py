@@ -1,4 +1,4 @@
-"""Takes are heard back, and those with wrong words spoken again until they are right, or nearest to it."""
+"""Proofreading of scripts: takes are transcribed, and those with wrong words repeated until they improve."""
 
 import threading
 from collections.abc import Callable
@@ -24,12 +24,12 @@ OWNER = "browser:ann"
 TEXTS = ("The first card.", "The second card.", "The third card.")
 
 
-class Studio:
-    """A script of three cards that are spoken; `words` says what is heard, in order."""
+class ProofScript:
+    """A script of three spoken cards. `words` lists the recogniser's transcripts, in order."""
 
     def __init__(self, storage: Storage, folder: Path) -> None:
         self.actor, self.storage = Actor(), storage
-        self.actor.slots = 2  # in order
+        self.actor.slots = 2  # speaks the cards in order
         self.words: list[str] = []
         self.recogniser = FakeRecogniser(lambda _sound: self.words.pop(0))
         self.scripts = ScriptRunner(make_context(self.actor, storage, folder).engine, storage)
@@ -63,26 +63,26 @@ class Studio:
 
 
 @pytest.fixture
-def studio(storage: Storage, tmp_path: Path) -> Studio:
-    made = Studio(storage, tmp_path)
+def studio(storage: Storage, tmp_path: Path) -> ProofScript:
+    made = ProofScript(storage, tmp_path)
     made.speak()
     return made
 
 
-def test_a_script_is_heard_back_and_what_differs_is_kept_with_the_takes(studio: Studio) -> None:
+def test_script_is_proofread_and_hearings_are_stored(studio: ProofScript) -> None:
     before = studio.storage.scripts.get(studio.id, owner=OWNER).updated
     assert studio.prove("the first card", "the second guard", "the third card") == 3
     assert [hearing and hearing.word_error for hearing in studio.heard] == [0, pytest.approx(1 / 3), 0]
     assert studio.heard[1] == Hearing("the second guard", 1 / 3, ((11, 16),), "fake")
     assert studio.recogniser.heard == ["en"] * 3
-    assert studio.storage.scripts.get(studio.id, owner=OWNER).updated > before, "pages look for changes by this"
-    assert studio.prove() == 0, "they are heard"
+    assert studio.storage.scripts.get(studio.id, owner=OWNER).updated > before, "pages detect changes by this time"
+    assert studio.prove() == 0, "they are already proofread"
     studio.recogniser.name = "better"
-    assert studio.prove(*TEXTS) == 3, "by another one they are not"
+    assert studio.prove(*TEXTS) == 3, "another recogniser proofreads them again"
     assert len(studio.actor.said) == 3, "nothing is spoken"
 
 
-def test_wrong_words_are_spoken_again_until_they_are_right(studio: Studio) -> None:
+def test_wrong_cards_are_repeated_until_they_are_right(studio: ProofScript) -> None:
     takes = studio.takes
     assert studio.prove(TEXTS[0], "a second", "the second guard", TEXTS[1], TEXTS[2], mend=True) == 3
     assert studio.actor.said[3:] == [TEXTS[1], TEXTS[1]]
@@ -91,24 +91,24 @@ def test_wrong_words_are_spoken_again_until_they_are_right(studio: Studio) -> No
     assert studio.words == []
 
 
-def test_the_best_take_is_kept_after_the_last_try(studio: Studio) -> None:
+def test_best_take_is_kept_after_the_last_try(studio: ProofScript) -> None:
     wrong = ["no", "the second guard", *["the no"] * (MAX_ATTEMPTS - 1)]
     studio.prove(*wrong, cards=[studio.cards[1]], mend=True)
-    assert studio.words == [], "no more than MAX_ATTEMPTS"
+    assert studio.words == [], "at most MAX_ATTEMPTS"
     hearing = studio.heard[1]
     assert hearing is not None
     assert (hearing.heard, hearing.word_error) == ("the second guard", pytest.approx(1 / 3))
-    assert len(studio.storage.scripts.takes(studio.cards[1], owner=OWNER)) == 2, "worse ones are not kept"
+    assert len(studio.storage.scripts.takes(studio.cards[1], owner=OWNER)) == 2, "worse takes are not kept"
 
 
-def test_what_was_heard_before_is_mended_and_locked_cards_are_not(studio: Studio) -> None:
+def test_earlier_hearings_are_mended_but_not_locked_cards(studio: ProofScript) -> None:
     studio.prove("no", "no", TEXTS[2])
     studio.storage.scripts.lock(studio.cards[0], owner=OWNER)
     assert studio.prove("no", TEXTS[1], mend=True) == 1
     assert [hearing and hearing.word_error for hearing in studio.heard] == [1, 0, 0]
 
 
-def test_it_is_stopped_while_it_speaks(studio: Studio) -> None:
+def test_stop_during_a_repeated_take(studio: ProofScript) -> None:
     studio.actor.hold(TEXTS[0])
     studio.words = ["no"]
     over = threading.Event()
@@ -119,28 +119,28 @@ def test_it_is_stopped_while_it_speaks(studio: Studio) -> None:
     assert studio.proofs.progress(OWNER, studio.id) is None
     studio.actor.gates[TEXTS[0]].set()
     assert over.wait(60)
-    assert studio.words == [], "what was cut off is not heard"
-    assert studio.heard[0] is not None, "what was heard before stays"
+    assert studio.words == [], "the interrupted take is not transcribed"
+    assert studio.heard[0] is not None, "the earlier hearing stays"
 
 
-def test_a_card_that_is_changed_meanwhile_is_left_alone(studio: Studio) -> None:
+def test_card_changed_during_mending_is_left_alone(studio: ProofScript) -> None:
     change: list[Callable[[], object]] = [
         lambda: studio.storage.scripts.edit(studio.cards[0], "Other words.", owner=OWNER)
     ]
 
     def hear(_sound: bytes) -> str:
-        if change and len(studio.recogniser.heard) == 2:  # the take that is to replace the first
+        if change and len(studio.recogniser.heard) == 2:  # the replacement of the first take
             change.pop()()
         return "no" if len(studio.recogniser.heard) == 1 else TEXTS[0]
 
     studio.recogniser.words = hear
     studio.prove(cards=[studio.cards[0]], mend=True)
     assert (studio.takes[0], studio.heard[0]) == (None, None)
-    assert studio.prove(cards=["0" * 32, studio.cards[0]]) == 2, "one that is gone, and one without a take"
+    assert studio.prove(cards=["0" * 32, studio.cards[0]]) == 2, "an unknown card and one without a take"
     assert len(studio.recogniser.heard) == 2
 
 
-def test_why_it_failed_is_told(studio: Studio) -> None:
+def test_failure_is_reported_and_cleared(studio: ProofScript) -> None:
     def fail(_sound: bytes) -> str:
         raise EngineFailed("engine.no_transcriber")
 
@@ -151,7 +151,7 @@ def test_why_it_failed_is_told(studio: Studio) -> None:
     assert studio.proofs.failure(OWNER, studio.id) is None
 
 
-def test_a_hearing_belongs_to_a_take_of_its_card(studio: Studio) -> None:
+def test_hearing_belongs_to_a_take_of_its_card(studio: ProofScript) -> None:
     hearing = Hearing("no", 1.0, (), "fake")
     assert studio.takes[1] is not None
     for take in (studio.takes[1], "0" * 32, "../x"):
@@ -159,10 +159,10 @@ def test_a_hearing_belongs_to_a_take_of_its_card(studio: Studio) -> None:
             studio.storage.hearings.keep(studio.cards[0], take, hearing, owner=OWNER)
     studio.storage.hearings.keep(studio.cards[1], studio.takes[1], hearing, owner=OWNER)
     studio.storage.history.delete(studio.takes[1], owner=OWNER)
-    assert studio.storage.hearings.of_script(studio.id, owner=OWNER) == {}, "it goes with its take"
+    assert studio.storage.hearings.of_script(studio.id, owner=OWNER) == {}, "it is deleted with its take"
 
 
-def test_a_run_that_ends_during_start_calls_back_once(studio: Studio) -> None:
+def test_a_run_that_ends_during_start_calls_back_once(studio: ProofScript) -> None:
     """The run ends when `start` releases the lock, before it returns."""
     gate, ended = threading.Event(), threading.Event()
     called: list[str] = []

@@ -1,4 +1,4 @@
-"""A take of Speak is heard back, and spoken again until it is right or nearest to it."""
+"""Proofreading of single takes: transcribed, and repeated until they improve."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -23,8 +23,8 @@ OWNER = "browser:ann"
 TEXT = "The second card."
 
 
-class Studio:
-    """An owner's take of TEXT with seed 5; `words` says what is heard, in order."""
+class ProofTake:
+    """An owner's take of TEXT with seed 5. `words` lists the recogniser's transcripts, in order."""
 
     def __init__(self, storage: Storage) -> None:
         self.engine, self.storage = FakeEngine(), storage
@@ -62,11 +62,11 @@ class Studio:
 
 
 @pytest.fixture
-def studio(storage: Storage, tmp_path: Path) -> Studio:
-    return Studio(storage)
+def studio(storage: Storage, tmp_path: Path) -> ProofTake:
+    return ProofTake(storage)
 
 
-def test_a_take_is_heard_by_its_owner_alone_and_forgotten_with_it(studio: Studio) -> None:
+def test_hearing_is_isolated_by_owner_and_forgotten_with_the_take(studio: ProofTake) -> None:
     studio.words = ["the second guard"]
     hearing = studio.proofs.hear(studio.take, owner=OWNER)
     assert (hearing.word_error, hearing.marks) == (pytest.approx(1 / 3), ((11, 16),))
@@ -81,11 +81,11 @@ def test_a_take_is_heard_by_its_owner_alone_and_forgotten_with_it(studio: Studio
     assert studio.proofs.hearing(studio.take, owner=OWNER) is None
 
 
-def test_the_best_of_the_tries_is_a_take_with_the_same_settings(studio: Studio) -> None:
+def test_best_try_becomes_a_take_with_the_same_settings(studio: ProofTake) -> None:
     made = studio.mend("no", "nothing", "the second guard", "the no", "no")
     assert made is not None
     assert studio.attempts == [1, 2, 3, 4]
-    assert studio.kept == 2, "worse ones are not kept"
+    assert studio.kept == 2, "worse takes are not kept"
     hearing = studio.proofs.hearing(made.id, owner=OWNER)
     assert hearing is not None
     assert hearing.heard == "the second guard"
@@ -93,32 +93,32 @@ def test_the_best_of_the_tries_is_a_take_with_the_same_settings(studio: Studio) 
     assert [options.seed for _, _, options in studio.engine.asked] == [5, *[None] * MAX_ATTEMPTS]
 
 
-def test_what_is_right_is_not_spoken_again_and_what_gets_no_better_stays(studio: Studio) -> None:
+def test_correct_and_unimproved_takes_are_kept(studio: ProofTake) -> None:
     assert studio.mend(TEXT) is None
     assert (studio.attempts, studio.words) == ([], [])
     studio.proofs.forget(OWNER)
     assert studio.mend("the second guard", *["no"] * MAX_ATTEMPTS) is None
     assert (studio.words, studio.kept) == ([], 1)
-    assert studio.mend("no", TEXT) is not None, "what was heard before is known"
+    assert studio.mend("no", TEXT) is not None, "the earlier hearing is reused"
     assert studio.attempts == [1, 2]
 
 
-def test_a_stop_ends_the_tries(studio: Studio) -> None:
+def test_stop_ends_the_tries(studio: ProofTake) -> None:
     assert studio.mend("no", attach=lambda speech: speech.cancel()) is None
     assert (studio.attempts, studio.words, studio.kept) == ([1], [], 1)
 
 
-def test_what_cannot_be_mended_is_refused(studio: Studio, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_take_without_voice_or_too_long_is_rejected(studio: ProofTake, monkeypatch: pytest.MonkeyPatch) -> None:
     studio.storage.voices.trash(studio.app.takes.get(studio.take, owner=OWNER).voice_id or "", owner=OWNER)
     with pytest.raises(VoiceNotFound):
         studio.mend("no")
-    assert studio.recogniser.heard == [""], "without its voice it is heard all the same"
+    assert studio.recogniser.heard == [""], "it is transcribed even without its voice"
     monkeypatch.setattr(proof_takes, "MAX_TEXT", 5)
     with pytest.raises(InvalidInput, match="more than 5 characters"):
         studio.proofs.hear(studio.take, owner=OWNER)
 
 
-def test_few_hearings_are_kept(studio: Studio, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_number_of_hearings_is_bounded(studio: ProofTake, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(proof_takes, "MAX_HEARINGS", 1)
     voice_id = studio.app.takes.get(studio.take, owner=OWNER).voice_id or ""
     other = studio.spoken(TakeRequest(TEXT, voice_id, SpeakOptions()))

@@ -1,4 +1,4 @@
-"""Texts as people write them become cards, and no word is lost on the way."""
+"""Parsing of texts into cards without losing a word."""
 
 from itertools import pairwise
 
@@ -17,25 +17,25 @@ def texts(script: Script) -> list[str]:
     return [card.text for card in script.cards]
 
 
-def said(script: Script) -> list[str]:
+def spoken_words(script: Script) -> list[str]:
     return [word for card in script.cards for word in words(card.text)]
 
 
 @settings(deadline=None, max_examples=50)
 @given(plain_texts)
-def test_the_words_of_the_cards_are_those_of_the_text(text: str) -> None:
+def test_cards_keep_all_words_of_the_text(text: str) -> None:
     for name in ("a.txt", "a.md", ""):
         script = parse(text, name)
-        assert said(script) == words(text)
+        assert spoken_words(script) == words(text)
         assert script.omitted == ()
 
 
 @settings(deadline=None, max_examples=50)
 @given(plain_texts)
-def test_every_card_can_be_spoken_and_is_of_a_sensible_length(text: str) -> None:
+def test_every_card_can_be_spoken_and_has_a_bounded_length(text: str) -> None:
     for card in parse(text, "a.txt").cards:
         assert plan_segments(card.text)
-        assert len(card.text) <= 320, "a card's length, half as much for a long sentence, marks"
+        assert len(card.text) <= 320, "the length of a card, plus half for a long sentence, plus punctuation"
         assert "\n" not in card.text
         assert 0 <= card.pause <= SECTION_PAUSE
 
@@ -61,7 +61,7 @@ def test_scripts_without_spaces_are_measured_by_time() -> None:
     assert "".join(texts(script)) == "名前はまだ無い。どこで生れたか頓と見当がつかぬ。" * 8
 
 
-def test_paragraphs_and_scene_breaks_bring_longer_pauses() -> None:
+def test_paragraphs_and_scene_breaks_have_longer_pauses() -> None:
     script = parse("One. Two. Three. Four.\n\nFive.\n\n* * *\n\nSix.")
     assert [(card.text, card.pause) for card in script.cards] == [
         ("One. Two. Three.", SENTENCE_PAUSE),
@@ -76,18 +76,18 @@ def test_wrapped_lines_are_one_paragraph() -> None:
     assert texts(parse(wrapped, "letter.txt")) == [wrapped.replace("\n", " ")]
 
 
-def test_what_says_nothing_stays_with_a_neighbour() -> None:
+def test_paragraph_without_words_joins_a_neighbour() -> None:
     assert texts(parse("🎉🎉\n\nHello.\n\n🎉\n\n—")) == ["🎉🎉 Hello. 🎉 —"]
     with pytest.raises(InvalidText, match="no words"):
         parse("🎉\n\n***\n")
 
 
-def test_bidirectional_marks_and_joined_emoji_stay() -> None:
+def test_bidirectional_marks_and_joined_emoji_are_kept() -> None:
     text = "\u200fשלום \u2067עולם\u2069. 👩‍👩‍👧 नमस्ते\u200d."
     assert texts(parse(text)) == [text]
 
 
-def test_nothing_that_databases_refuse() -> None:
+def test_characters_that_databases_reject_are_removed() -> None:
     assert texts(parse("A\0b \ud800c\ufeff \x1bd.")) == ["Ab c d."]
 
 
@@ -113,7 +113,7 @@ def test_dialogue_lines_name_their_speakers() -> None:
     assert parse(DIALOGUE).speakers == ("Anna", "Ben", "ANNA B.", "李明")
 
 
-def test_other_ways_to_write_dialogue() -> None:
+def test_other_dialogue_styles() -> None:
     bracketed = parse("[Anna] Hello.\n\n[Ben]: [laughs] Hi.\n\n[whisper] Who is there?\n\n[Anna] Me.")
     assert [(card.speaker, card.text) for card in bracketed.cards] == [
         ("Anna", "Hello."),
@@ -148,10 +148,10 @@ def test_other_ways_to_write_dialogue() -> None:
         "[sigh] Well.\n[laugh] Yes.",
     ],
 )
-def test_what_is_no_dialogue_is_read_out(text: str) -> None:
+def test_text_that_resembles_dialogue_is_kept(text: str) -> None:
     script = parse(text)
     assert script.speakers == ()
-    assert said(script) == words(text)
+    assert spoken_words(script) == words(text)
 
 
 names = st.sampled_from(["Anna", "Ben", "Zoë K.", "Сергей", "李明", "Mary Ann Smith"])
@@ -160,7 +160,7 @@ turns = st.lists(st.tuples(names, plain_texts.filter(lambda text: "\n" not in te
 
 @settings(deadline=None, max_examples=50)
 @given(turns, st.sampled_from(["{}: {}", "[{}] {}"]))
-def test_no_word_of_a_dialogue_is_lost(lines: list[tuple[str, str]], style: str) -> None:
+def test_dialogue_keeps_all_words(lines: list[tuple[str, str]], style: str) -> None:
     lines = [(name, " ".join(text.split())) for name, text in lines]
     script = parse("\n\n".join(style.format(*line) for line in lines), "a.txt")
     spoken = {name: [] for name, _ in lines}
@@ -200,7 +200,7 @@ remark -->
 """
 
 
-def test_markdown_is_read_as_it_would_look() -> None:
+def test_markdown_is_read_as_rendered() -> None:
     script = parse(PAGE, "page.md")
     assert texts(script) == [
         "A tale of two cities",
@@ -253,16 +253,16 @@ markdown_lines = st.lists(
 
 @settings(deadline=None, max_examples=50)
 @given(markdown_lines)
-def test_no_word_of_markdown_is_lost(lines: list[tuple[str, list[tuple[str, str]]]]) -> None:
+def test_markdown_keeps_all_words(lines: list[tuple[str, list[tuple[str, str]]]]) -> None:
     page = "\n\n".join(start + " ".join(mark.format(word) for mark, word in line) for start, line in lines)
     script = parse(page, "a.md")
-    assert said(script) == [part for _, line in lines for _, word in line for part in words(word)]
+    assert spoken_words(script) == [part for _, line in lines for _, word in line for part in words(word)]
     assert set(script.omitted) <= {"http://a.b/c"}
 
 
 @settings(deadline=None, max_examples=50)
 @given(st.text(alphabet="xy *_`~[](){}<>#|-!\\&;:\n", max_size=200))
-def test_no_letter_of_any_markdown_is_lost(text: str) -> None:
+def test_arbitrary_markdown_keeps_all_letters(text: str) -> None:
     try:
         script = parse(f"x {text}", "a.md")
     except InvalidText:
@@ -276,19 +276,19 @@ def test_no_letter_of_any_markdown_is_lost(text: str) -> None:
 @pytest.mark.parametrize(
     "unit", ["<!-- ", "[", "![](", "`a ", "*a ", "_a ", "<a ", "| ", "> ", "a" * 99 + ": ", "  ", "\\", "&", "a b. "]
 )
-def test_no_text_takes_for_ever(unit: str) -> None:
+def test_pathological_texts_are_parsed_in_bounded_time(unit: str) -> None:
     text = "# a\n\n" + unit * (20_000 // len(unit)) + " a"
     assert parse(text, "a.md").cards
     assert parse(text, "a.txt").cards
 
 
-def test_too_long_and_too_many() -> None:
+def test_too_long_text_and_too_many_cards_are_rejected() -> None:
     with pytest.raises(InvalidText, match="too long"):
         parse("a " * 300_000)
     with pytest.raises(InvalidText, match="cards"):
         parse("Line.\n\n" * 10_001)
 
 
-def test_cards_are_values() -> None:
+def test_cards_compare_by_value() -> None:
     assert parse("Hello.").cards == (Card("Hello.", None, PARAGRAPH_PAUSE, ends_paragraph=True),)
     assert all(first.text != second.text for first, second in pairwise(parse("One.\n\nTwo.").cards))

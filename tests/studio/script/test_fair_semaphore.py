@@ -1,4 +1,4 @@
-"""Slots are handed out in the order in which they were asked for, fairly between owners."""
+"""Slots are granted in the order of requests, fairly between owners."""
 
 import threading
 from functools import partial
@@ -9,7 +9,7 @@ from studio.script.fair_semaphore import FairSemaphore
 from tests.support.waiting import until
 
 
-def test_first_come_first_served_and_never_too_many() -> None:
+def test_slots_are_granted_in_order_and_bounded() -> None:
     slots = FairSemaphore(lambda: 2)
     order: list[int] = []
     go = [threading.Event() for _ in range(5)]
@@ -33,7 +33,7 @@ def test_first_come_first_served_and_never_too_many() -> None:
         thread.join(30)
 
 
-def test_a_slot_comes_back_from_whoever_fails() -> None:
+def test_failed_holder_releases_its_slot() -> None:
     slots = FairSemaphore(lambda: 1)
     for _ in range(2):
         try:
@@ -42,10 +42,10 @@ def test_a_slot_comes_back_from_whoever_fails() -> None:
         except ValueError:
             continue
     with slots.slot():
-        assert True, "nobody holds it any more"
+        assert True, "the slot is free"
 
 
-def test_there_may_be_more_places_later() -> None:
+def test_number_of_slots_can_grow() -> None:
     count = 1
     slots = FairSemaphore(lambda: count)
     with slots.slot():
@@ -54,7 +54,7 @@ def test_there_may_be_more_places_later() -> None:
             assert slots._held.total() == 2
 
 
-def test_who_holds_the_fewest_comes_next() -> None:
+def test_owner_with_the_fewest_slots_is_next() -> None:
     slots = FairSemaphore(lambda: 2)
     order: list[str] = []
     threads: list[threading.Thread] = []

@@ -1,4 +1,4 @@
-"""The runner speaks what waits: in order, ahead of the listener, past failures, and until it is stopped."""
+"""The script runner speaks queued cards in order, continues after failures, and stops on request."""
 
 import threading
 from collections.abc import Callable
@@ -30,7 +30,7 @@ VISITOR = ContextVar("VISITOR", default="nobody")
 
 
 class HeldSpeech(FakeSpeech):
-    """Says nothing until it may."""
+    """Yields no audio until its gate opens."""
 
     def __init__(self, gate: threading.Event, *args: Any) -> None:
         super().__init__(*args)
@@ -43,7 +43,7 @@ class HeldSpeech(FakeSpeech):
 
 
 class SilentSpeech(FakeSpeech):
-    """Comes to its end without a sound."""
+    """Ends without audio."""
 
     def __next__(self) -> Any:
         for _ in self._chunks:
@@ -52,7 +52,7 @@ class SilentSpeech(FakeSpeech):
 
 
 class Actor(FakeEngine):
-    """Three places; holds the texts that it is told to, and raises what it is told to."""
+    """An engine with three slots that holds the given texts and raises the given errors."""
 
     slots = 3
 
@@ -61,7 +61,7 @@ class Actor(FakeEngine):
         self.gates: dict[str, threading.Event] = {}
         self.errors: dict[str, list[Exception]] = {}
         self.silent = False
-        self.visitors: list[str] = []  # by whom they were asked
+        self.visitors: list[str] = []  # context variable of each call
 
     def hold(self, *texts: str) -> None:
         self.gates |= {text: threading.Event() for text in texts}
@@ -114,17 +114,17 @@ def finished(runner: ScriptRunner, script: str, owner: str = OWNER) -> Callable[
     return lambda: runner.speaking(owner, script) is None
 
 
-def test_all_is_spoken_in_order_and_kept(
+def test_all_cards_are_spoken_in_order_and_stored(
     actor: Actor, runner: ScriptRunner, storage: Storage, script: str, cards: Callable[[], list[CardRecord]]
 ) -> None:
-    actor.slots = 2  # one for others and one for the script, whose order is then plain
+    actor.slots = 2  # one for others and one for the script, so that its order is deterministic
     before = runner.real_time_factor
     assert before is None
     VISITOR.set("Ann")
     begin(storage, runner, script)
     until(finished(runner, script))
     assert actor.said == list(TEXTS)
-    assert actor.visitors == ["Ann"] * 4, "the context is that of who started"
+    assert actor.visitors == ["Ann"] * 4, "cards are spoken in the context of the caller of `start`"
     assert [card.state for card in cards()] == ["spoken"] * 4
     assert runner.real_time_factor is not None
     (take,) = storage.scripts.takes(cards()[0].id, owner=OWNER)
@@ -134,7 +134,7 @@ def test_all_is_spoken_in_order_and_kept(
     assert cards()[0].duration == take.duration > 0
 
 
-def test_two_cards_at_once_and_the_third_when_one_is_done(
+def test_two_cards_are_spoken_concurrently(
     actor: Actor, runner: ScriptRunner, storage: Storage, script: str, cards: Callable[[], list[CardRecord]]
 ) -> None:
     actor.hold(*TEXTS[:2])
@@ -143,7 +143,7 @@ def test_two_cards_at_once_and_the_third_when_one_is_done(
     assert sorted(runner.speaking(OWNER, script) or ()) == sorted(card.id for card in cards()[:2])
     actor.gates[TEXTS[1]].set()
     until(lambda: cards()[3].state == "spoken")
-    assert set(actor.said[:2]) == set(TEXTS[:2]), "which of two threads comes first, is theirs"
+    assert set(actor.said[:2]) == set(TEXTS[:2]), "the order of the first two threads is undefined"
     assert actor.said[2:] == list(TEXTS[2:])
     assert [card.state for card in cards()] == ["queued", "spoken", "spoken", "spoken"]
     actor.gates[TEXTS[0]].set()
@@ -151,7 +151,7 @@ def test_two_cards_at_once_and_the_third_when_one_is_done(
     assert [card.state for card in cards()] == ["spoken"] * 4
 
 
-def test_an_engine_with_one_place_speaks_one_at_a_time(
+def test_engine_with_one_slot_speaks_one_card_at_a_time(
     actor: Actor, runner: ScriptRunner, storage: Storage, script: str
 ) -> None:
     actor.slots = 1
@@ -164,7 +164,7 @@ def test_an_engine_with_one_place_speaks_one_at_a_time(
     assert actor.said == list(TEXTS)
 
 
-def test_a_card_that_fails_says_why_and_the_next_is_spoken(
+def test_failed_card_has_a_reason_and_the_next_is_spoken(
     actor: Actor, runner: ScriptRunner, storage: Storage, script: str, cards: Callable[[], list[CardRecord]]
 ) -> None:
     actor.errors = {TEXTS[0]: [InvalidText("This cannot be said.")], TEXTS[2]: [ValueError("a mistake of ours")]}
@@ -176,10 +176,10 @@ def test_a_card_that_fails_says_why_and_the_next_is_spoken(
     assert "no fault of yours" in str(cards()[2].failure)
     begin(storage, runner, script)
     until(finished(runner, script))
-    assert [card.state for card in cards()] == ["spoken"] * 4, "what failed is spoken when it is asked for again"
+    assert [card.state for card in cards()] == ["spoken"] * 4, "failed cards are spoken when they are queued again"
 
 
-def test_a_word_in_phones_needs_a_model_that_takes_them(
+def test_word_in_phones_needs_a_model_with_phones(
     actor: Actor, runner: ScriptRunner, storage: Storage, script: str, cards: Callable[[], list[CardRecord]]
 ) -> None:
     first = cards()[0]
@@ -196,7 +196,7 @@ def test_a_word_in_phones_needs_a_model_that_takes_them(
     assert cards()[0].text == first.text
 
 
-def test_a_card_without_a_voice_or_with_one_that_is_gone_fails(
+def test_card_without_a_voice_or_with_a_deleted_one_fails(
     runner: ScriptRunner, storage: Storage, script: str, cards: Callable[[], list[CardRecord]]
 ) -> None:
     ben = storage.voices.add(voice("Ben"), owner=OWNER)
@@ -211,7 +211,7 @@ def test_a_card_without_a_voice_or_with_one_that_is_gone_fails(
     assert "no such voice" in str(cards()[1].failure)
 
 
-def test_silence_is_no_take(
+def test_silent_speech_fails_the_card(
     actor: Actor, runner: ScriptRunner, storage: Storage, script: str, cards: Callable[[], list[CardRecord]]
 ) -> None:
     actor.silent = True
@@ -220,7 +220,7 @@ def test_silence_is_no_take(
     assert [card.failure for card in cards()] == [Sentence("cards.nothing_spoken")] * len(cards())
 
 
-def test_stop_ends_what_is_spoken_and_keeps_what_was(
+def test_stop_ends_current_cards_and_keeps_finished_ones(
     actor: Actor, runner: ScriptRunner, storage: Storage, script: str, cards: Callable[[], list[CardRecord]]
 ) -> None:
     actor.hold(TEXTS[1], TEXTS[2])
@@ -238,7 +238,7 @@ def test_stop_ends_what_is_spoken_and_keeps_what_was(
     assert [card.state for card in cards()] == ["spoken"] * 4
 
 
-def test_stop_reaches_its_own_script_only(actor: Actor, runner: ScriptRunner, storage: Storage, script: str) -> None:
+def test_stop_affects_only_its_own_script(actor: Actor, runner: ScriptRunner, storage: Storage, script: str) -> None:
     other = "browser:ben"
     his = storage.voices.add(voice("Ben"), owner=other)
     theirs = storage.scripts.create("Other", [Card("His own words.")], voice_id=his.id, owner=other).id
@@ -256,7 +256,7 @@ def test_stop_reaches_its_own_script_only(actor: Actor, runner: ScriptRunner, st
     assert storage.scripts.get(theirs, owner=other).done == 1
 
 
-def test_words_that_change_while_they_are_spoken_are_spoken_again(
+def test_card_edited_while_spoken_is_spoken_again(
     actor: Actor, runner: ScriptRunner, storage: Storage, script: str, cards: Callable[[], list[CardRecord]]
 ) -> None:
     actor.hold(TEXTS[0])
@@ -270,7 +270,7 @@ def test_words_that_change_while_they_are_spoken_are_spoken_again(
     assert cards()[0].takes == 2
 
 
-def test_a_card_or_a_script_that_goes_meanwhile_stops_nobody(
+def test_deleted_card_or_script_does_not_stop_the_runner(
     actor: Actor, runner: ScriptRunner, storage: Storage, script: str, cards: Callable[[], list[CardRecord]]
 ) -> None:
     actor.hold(TEXTS[0], TEXTS[3])
@@ -285,7 +285,7 @@ def test_a_card_or_a_script_that_goes_meanwhile_stops_nobody(
     assert runner.failure(OWNER, script) is None
 
 
-def test_an_engine_that_is_full_is_asked_again(
+def test_busy_engine_is_retried(
     actor: Actor, runner: ScriptRunner, storage: Storage, script: str, cards: Callable[[], list[CardRecord]]
 ) -> None:
     actor.errors = {TEXTS[0]: [EngineBusy("Too many are waiting.")]}
@@ -294,7 +294,7 @@ def test_an_engine_that_is_full_is_asked_again(
     assert [card.state for card in cards()] == ["spoken"] * 4
 
 
-def test_when_the_engine_closes_what_waits_waits_on(
+def test_cards_stay_queued_when_the_engine_closes(
     actor: Actor, runner: ScriptRunner, storage: Storage, script: str, cards: Callable[[], list[CardRecord]]
 ) -> None:
     actor.slots = 1
@@ -310,7 +310,7 @@ def test_when_the_engine_closes_what_waits_waits_on(
     assert [card.state for card in cards()] == ["spoken"] * 4
 
 
-def test_what_is_queued_while_it_runs_is_spoken_too(
+def test_cards_queued_while_running_are_spoken(
     actor: Actor, runner: ScriptRunner, storage: Storage, script: str, cards: Callable[[], list[CardRecord]]
 ) -> None:
     last = cards()[3].id
@@ -326,7 +326,7 @@ def test_what_is_queued_while_it_runs_is_spoken_too(
     assert [card.state for card in cards()] == ["spoken", "new", "new", "spoken"]
 
 
-def test_a_card_is_spoken_with_its_own_settings(
+def test_card_is_spoken_with_its_own_settings(
     actor: Actor, runner: ScriptRunner, storage: Storage, script: str, cards: Callable[[], list[CardRecord]]
 ) -> None:
     first = cards()[0].id
@@ -337,9 +337,7 @@ def test_a_card_is_spoken_with_its_own_settings(
     assert actor.asked[0][2] == SpeakOptions(temperature=0.2, seed=5)
 
 
-def test_whoever_admitted_a_script_is_told_once_that_it_is_over(
-    actor: Actor, runner: ScriptRunner, storage: Storage, script: str
-) -> None:
+def test_each_end_callback_is_called_once(actor: Actor, runner: ScriptRunner, storage: Storage, script: str) -> None:
     over: list[str] = []
     actor.hold(TEXTS[0])
     storage.scripts.queue(script, owner=OWNER)
@@ -350,7 +348,7 @@ def test_whoever_admitted_a_script_is_told_once_that_it_is_over(
     actor.gates[TEXTS[0]].set()
     until(finished(runner, script))
     assert over == ["spoken", "asked again"]
-    assert set(actor.owners) == {OWNER}, "its turns are its owner's"
+    assert set(actor.owners) == {OWNER}, "all turns belong to the owner"
     actor.hold(TEXTS[0])
     storage.scripts.queue(script, [storage.scripts.cards(script, owner=OWNER)[0].id], owner=OWNER)
     runner.start(OWNER, script, lambda: over.append("stopped"))

@@ -1,4 +1,4 @@
-"""Spoiled files end in a script that can be kept, or in a sentence; HTML in them stays text."""
+"""Corrupted files are parsed into a valid script or raise `InvalidText`; HTML in them stays text."""
 
 import codecs
 
@@ -57,7 +57,7 @@ def spoiled(text: str, encoding: str, wanted: list[tuple[str, float, bytes]]) ->
 
 
 def check(script: Script) -> None:
-    """It can be kept, spoken, and subtitled."""
+    """Check that the script can be stored, spoken and subtitled."""
     assert script.cards
     for card in script.cards:
         assert card.text.strip()
@@ -71,7 +71,7 @@ def check(script: Script) -> None:
 
 @settings(deadline=None, max_examples=150)
 @given(st.sampled_from([SRT, VTT, PAGE]), encodings, st.lists(changes, min_size=1, max_size=6), st.sampled_from(NAMES))
-def test_spoiled_files_make_a_script_or_a_sentence(
+def test_corrupted_files_parse_or_raise_an_error(
     text: str, encoding: str, wanted: list[tuple[str, float, bytes]], name: str
 ) -> None:
     try:
@@ -93,7 +93,7 @@ def test_spoiled_files_make_a_script_or_a_sentence(
         b"Hello &#" + b"9" * 5000 + b"; <b>Bye.</b>\n\n<div>&#" + b"9" * 5000 + b";</div>",
     ],
 )
-def test_endless_numbers_are_no_times_and_no_characters(data: bytes) -> None:
+def test_endless_numbers_are_neither_times_nor_characters(data: bytes) -> None:
     for name in NAMES:
         try:
             check(parse_file(data, name))
@@ -111,7 +111,7 @@ odd_texts = st.text(st.characters(codec=None), max_size=80) | st.lists(
 @given(odd_texts, st.sampled_from(NAMES))
 @example("&#1;a &#xe000; &#xd800;b", "a.md")
 @example("\ud800" * 3, "a.txt")
-def test_odd_characters_make_a_script_or_a_sentence(text: str, name: str) -> None:
+def test_odd_characters_parse_or_raise_an_error(text: str, name: str) -> None:
     LEXICON.unspoken(text)
     LEXICON.phones(text)
     for read in (normalise, plan_segments, lambda text: check(parse(text, name))):
@@ -121,8 +121,8 @@ def test_odd_characters_make_a_script_or_a_sentence(text: str, name: str) -> Non
             assert str(error).endswith(".")  # noqa: PT017
 
 
-def test_what_the_parser_fails_at_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    class PanicException(BaseException):  # as the Rust library raises it
+def test_panic_of_the_parser_raises_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    class PanicException(BaseException):  # raised by the Rust library
         pass
 
     class Failing:
@@ -150,7 +150,7 @@ alert("never read")
 """
 
 
-def test_html_and_links_leave_nothing_but_their_words() -> None:
+def test_html_and_links_leave_only_their_words() -> None:
     script = parse(HTML, "a.md")
     assert [card.text for card in script.cards] == [
         "Title <script>alert(1)</script>",
@@ -161,7 +161,7 @@ def test_html_and_links_leave_nothing_but_their_words() -> None:
         assert any(omitted in text for text in script.omitted), omitted
 
 
-def test_markdown_keeps_what_is_indented_numbered_and_undefined() -> None:
+def test_markdown_keeps_indented_numbered_and_undefined_text() -> None:
     text = (
         "    An *indented* paragraph.\n\n1.\n2. - Nested\n\n"
         "> [quoted]: http://a.b\n> Words[^1] [here]\n\n[^1]: http://c.d\n[here]: x\n"
@@ -172,7 +172,7 @@ def test_markdown_keeps_what_is_indented_numbered_and_undefined() -> None:
         assert any(omitted in text for text in script.omitted), omitted
 
 
-def test_markers_beyond_the_deepest_are_text() -> None:
+def test_markers_beyond_the_deepest_level_are_text() -> None:
     script = parse("> " * 9 + "Quoted\n\n" + "1. " * 10 + "Numbered", "a.md")
     assert script.cards[0].text == "Quoted"
     assert " ".join(card.text for card in script.cards).count("1.") == 10

@@ -1,4 +1,4 @@
-"""The words of a text, and texts to take them from."""
+"""Words of a text, and strategies for texts."""
 
 import regex
 from hypothesis import strategies as st
@@ -16,5 +16,5 @@ plain_texts = st.lists(
 
 
 def words(text: str) -> list[str]:
-    """Letters and digits of any script with what belongs to them."""
+    """Return runs of letters, digits and combining marks of any script."""
     return regex.findall(r"[\p{L}\p{N}\p{M}]+", text)

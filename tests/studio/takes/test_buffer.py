@@ -20,7 +20,7 @@ def chunk(samples: np.ndarray, start: int) -> AudioChunk:
 
 @settings(deadline=None)
 @given(st.lists(st.tuples(st.floats(0, 1), st.integers(0, 30)), max_size=20))
-def test_a_chunk_that_starts_earlier_replaces_what_came_from_there(parts: list[tuple[float, int]]) -> None:
+def test_chunk_with_an_earlier_start_replaces_later_samples(parts: list[tuple[float, int]]) -> None:
     take, expected = TakeBuffer(8_000), np.zeros(0, np.float32)
     for number, (back, count) in enumerate(parts, 1):
         start = round(len(expected) * back)
@@ -31,17 +31,17 @@ def test_a_chunk_that_starts_earlier_replaces_what_came_from_there(parts: list[t
     np.testing.assert_array_equal(take.samples(), to_int16(expected))
 
 
-def test_the_file_holds_exactly_the_samples_that_were_sent() -> None:
+def test_file_contains_exactly_the_sent_samples() -> None:
     take = TakeBuffer(22_050)
     sent = [take.add(chunk(np.sin(np.arange(700) / 9 + i) * 0.9, i * 700)) for i in range(3)]
     samples, rate = soundfile.read(io.BytesIO(take.encode("wav")), dtype="int16")
     assert rate == 22_050
     np.testing.assert_array_equal(samples, np.concatenate(sent))
-    # The player reads the samples behind a header of 44 bytes.
+    # The player reads the samples after a header of 44 bytes.
     assert take.encode("wav")[44:] == np.concatenate(sent).astype("<i2").tobytes()
 
 
-def test_other_formats_and_none() -> None:
+def test_flac_and_unknown_formats() -> None:
     take = TakeBuffer(22_050)
     take.add(chunk(np.zeros(22_050), 0))
     assert take.encode("flac")[:4] == b"fLaC"
@@ -49,7 +49,7 @@ def test_other_formats_and_none() -> None:
         take.encode("aiff")  # type: ignore[arg-type]
 
 
-def test_a_take_is_kept_with_the_times_of_its_words() -> None:
+def test_finished_take_has_word_times() -> None:
     take = TakeBuffer(22_050, text="Learn SQL.")
     take.add(chunk(np.ones(22_050) / 2, 0))
     words = (WordTime("Learn", 0.1, 0.4, 0, 0), WordTime("sequel.", 0.4, 0.9, 0, 6))

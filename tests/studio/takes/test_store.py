@@ -1,4 +1,4 @@
-"""Where takes are kept, and that nobody finds another's."""
+"""Storage of takes, and isolation by owner."""
 
 import pytest
 
@@ -25,7 +25,7 @@ def held(temporary: TemporaryTakes, *records: GenerationRecord) -> list[bool]:
     return found
 
 
-def test_the_store_forgets_the_oldest_of_an_owner_and_of_all() -> None:
+def test_oldest_takes_are_dropped_by_owner_and_in_total() -> None:
     temporary = TemporaryTakes(most=2, most_bytes=35)
     bens = temporary.add(spoken(), owner=BEN)
     hers = [temporary.add(spoken(), owner=ANNA) for _ in range(3)]
@@ -33,10 +33,10 @@ def test_the_store_forgets_the_oldest_of_an_owner_and_of_all() -> None:
     large = temporary.add(spoken(size=30), owner=BEN)
     assert held(temporary, bens, *hers, large) == [False, False, False, False, True]
     larger = temporary.add(spoken(size=100), owner=BEN)
-    assert held(temporary, large, larger) == [False, True], "the one that was just spoken stays"
+    assert held(temporary, large, larger) == [False, True], "the newest take stays"
 
 
-def test_the_store_forgets_after_hours() -> None:
+def test_takes_expire_after_hours() -> None:
     clock = Clock()
     temporary = TemporaryTakes(hours=1, clock=clock)
     take = temporary.add(spoken(), owner=ANNA)
@@ -46,11 +46,11 @@ def test_the_store_forgets_after_hours() -> None:
     assert held(temporary, take) == [False]
     temporary.add(spoken(), owner=BEN)
     clock.now = 0
-    assert held(temporary, take) == [False], "its sound is gone, not only out of sight"
+    assert held(temporary, take) == [False], "its audio is deleted, not only hidden"
 
 
 @pytest.mark.parametrize("history", [True, False])
-def test_a_take_is_its_owners_alone_wherever_it_is(storage: Storage, history: bool) -> None:
+def test_takes_are_isolated_by_owner_in_history_and_memory(storage: Storage, history: bool) -> None:
     storage.history.change_settings(history=history, owner=ANNA)
     takes = TakeStore(storage.history)
     kept = takes.save(spoken(), owner=ANNA, started=takes.begin())
@@ -74,7 +74,7 @@ def test_a_take_is_its_owners_alone_wherever_it_is(storage: Storage, history: bo
         takes.get(kept.id, owner=ANNA)
 
 
-def test_where_the_history_fails_the_take_is_still_there(storage: Storage, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_take_is_kept_in_memory_when_the_history_fails(storage: Storage, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: object, **__: object) -> None:
         raise DatabaseUnavailable("The disk is full.")
 
@@ -106,7 +106,7 @@ def test_deletions_are_remembered_for_a_day(storage: Storage) -> None:
 
 
 @pytest.mark.parametrize("history", [True, False])
-def test_what_was_being_spoken_when_everything_was_forgotten_is_not_kept(
+def test_take_in_progress_during_forget_is_not_kept(
     storage: Storage, history: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     storage.history.change_settings(history=history, owner=ANNA)
@@ -119,26 +119,26 @@ def test_what_was_being_spoken_when_everything_was_forgotten_is_not_kept(
     assert takes.save(spoken(), owner=BEN, started=started) is not None
     clock.now = 1.0
     started = takes.begin()
-    assert takes.save(spoken(), owner=ANNA, started=started) is not None, "what began afterwards is wanted again"
+    assert takes.save(spoken(), owner=ANNA, started=started) is not None, "takes begun afterwards are kept"
 
     place, name = (storage.history, "add") if history else (temporary, "add")
     add = getattr(place, name)
     clock.now = 2.0
 
-    def forgotten_meanwhile(*given: object, **more: object) -> object:
+    def add_after_forget(*given: object, **more: object) -> object:
         with takes.deleting_owner(ANNA):
             storage.forget(ANNA)
         kept.append(add(*given, **more))
         return kept[-1]
 
     kept: list[GenerationRecord] = []
-    monkeypatch.setattr(place, name, forgotten_meanwhile)
+    monkeypatch.setattr(place, name, add_after_forget)
     assert takes.save(spoken(), owner=ANNA, started=started) is None
     with pytest.raises(GenerationNotFound):
         takes.get(kept[0].id, owner=ANNA)
 
 
-def test_nothing_is_forgotten_when_the_database_fails(storage: Storage) -> None:
+def test_failed_forget_keeps_takes(storage: Storage) -> None:
     takes = TakeStore(storage.history)
     storage.history.change_settings(history=False, owner=ANNA)
     started = takes.begin()
@@ -147,4 +147,4 @@ def test_nothing_is_forgotten_when_the_database_fails(storage: Storage) -> None:
     with pytest.raises(DatabaseUnavailable), takes.deleting_owner(ANNA):
         raise DatabaseUnavailable("The database is locked.")
     assert takes.get(kept.id, owner=ANNA) == kept
-    assert takes.save(spoken(), owner=ANNA, started=started) is not None, "what was being spoken is kept as well"
+    assert takes.save(spoken(), owner=ANNA, started=started) is not None, "takes in progress are kept too"

@@ -1,4 +1,4 @@
-"""Times of words as they are written, of those that were spoken."""
+"""Times of written words, derived from the spoken words."""
 
 from itertools import pairwise
 
@@ -10,8 +10,8 @@ from engine.request import WordTime
 from studio.takes.written_words import WrittenWords
 
 
-def told(text: str, *segments: str) -> list[tuple[str, float, float]]:
-    """The written words with their times, where each word of the segments takes a second."""
+def timed_words(text: str, *segments: str) -> list[tuple[str, float, float]]:
+    """Return the written words with their times; each word of the segments takes one second."""
     words, found, second = WrittenWords(text), [], 0
     for segment in segments:
         spoken = [WordTime(word, second + at, second + at + 1.0, 0, 0) for at, word in enumerate(segment.split())]
@@ -35,14 +35,14 @@ def told(text: str, *segments: str) -> list[tuple[str, float, float]]:
         ("", ["What?"], []),
     ],
 )  # fmt: skip
-def test_written_words_have_the_times_of_what_they_are_spoken_as(
+def test_written_words_get_the_times_of_their_spoken_forms(
     text: str, segments: list[str], expected: list[tuple[str, float, float]]
 ) -> None:
-    assert told(text, *segments) == expected
+    assert timed_words(text, *segments) == expected
 
 
 @given(st.text("ab .", max_size=40), st.lists(st.text("ab .", max_size=20), max_size=4))
-def test_whatever_is_spoken_times_rise_and_words_come_once(text: str, segments: list[str]) -> None:
+def test_times_increase_and_words_appear_once(text: str, segments: list[str]) -> None:
     words, second = WrittenWords(text), 0
     found = []
     for segment in segments:

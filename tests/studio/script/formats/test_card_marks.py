@@ -1,4 +1,4 @@
-"""Marks of cards in a text, and a script written as Markdown that reads back as it was."""
+"""Marks of cards in a text, and round trips of scripts through Markdown."""
 
 import pytest
 
@@ -7,7 +7,7 @@ from studio.script import Card, parse, to_markdown
 from studio.script.formats.document import PARAGRAPH_PAUSE, SECTION_PAUSE, SENTENCE_PAUSE
 
 
-def test_a_speed_is_that_of_its_paragraph() -> None:
+def test_speed_mark_applies_to_its_paragraph() -> None:
     slow, rest, quick, plain = parse("[speed:0.8] One. Two. Three. Four.\n\n[Speed: 1,5x] Five.\n\nSix.").cards
     assert (slow.text, slow.speed, slow.pause, slow.ends_paragraph) == ("One. Two. Three.", 0.8, SENTENCE_PAUSE, False)
     assert (rest.text, rest.speed, rest.pause, rest.ends_paragraph) == ("Four.", 0.8, PARAGRAPH_PAUSE, True)
@@ -15,7 +15,7 @@ def test_a_speed_is_that_of_its_paragraph() -> None:
     assert plain.speed == 1.0
 
 
-def test_a_pause_at_the_end_is_the_one_after_the_card() -> None:
+def test_final_pause_mark_sets_the_pause_of_the_card() -> None:
     first, second, third = parse("One. [pause:2.5]\n\nTwo [pause:1] and a half.\n\n[pause:3]Three.").cards
     assert (first.text, first.pause, first.ends_paragraph) == ("One.", 2.5, False)
     assert (second.text, second.pause) == ("Two [pause:1] and a half.", PARAGRAPH_PAUSE)
@@ -23,7 +23,7 @@ def test_a_pause_at_the_end_is_the_one_after_the_card() -> None:
 
 
 @pytest.mark.parametrize("wrong", ["[speed:0.4] One.", "[speed:2.5] One.", "One. [pause:61]"])
-def test_what_no_card_can_have_is_refused(wrong: str) -> None:
+def test_out_of_range_marks_are_rejected(wrong: str) -> None:
     with pytest.raises(InvalidText):
         parse(wrong)
 
@@ -45,8 +45,8 @@ CARDS = (
 )
 
 
-def test_markdown_reads_back_as_it_was_written() -> None:
+def test_markdown_round_trip() -> None:
     script = parse(to_markdown(CARDS), "a.md")
     assert script.cards == CARDS
     assert script.omitted == ()
-    assert parse(to_markdown(CARDS)).cards == CARDS, "it is recognised when it is pasted"
+    assert parse(to_markdown(CARDS)).cards == CARDS, "pasted Markdown is recognised"

@@ -1,4 +1,4 @@
-"""Uploaded bytes become text, or a sentence that says why not."""
+"""Decoding of uploaded bytes into text, and errors for other files."""
 
 import codecs
 
@@ -26,12 +26,12 @@ HEBREW = "שלום, עולם. مرحبا بالعالم. 👩‍🚀 says hello.
         (codecs.BOM_UTF32_BE, "utf-32-be"),
     ],
 )
-def test_unicode_encodings(text: str, mark: bytes, encoding: str) -> None:
+def test_unicode_encodings_with_byte_order_marks(text: str, mark: bytes, encoding: str) -> None:
     assert decode_text(mark + text.encode(encoding)) == text
 
 
 @pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
-def test_utf_16_without_its_mark(encoding: str) -> None:
+def test_utf_16_without_byte_order_mark(encoding: str) -> None:
     assert decode_text(GERMAN.encode(encoding)) == GERMAN
 
 
@@ -60,7 +60,7 @@ def test_windows_1252() -> None:
         (b"a" * (5 * MAX_CHARACTERS), "too long"),
     ],
 )
-def test_rubbish_is_refused_in_a_sentence(data: bytes, says: str) -> None:
+def test_invalid_files_are_rejected_with_a_sentence(data: bytes, says: str) -> None:
     with pytest.raises(InvalidText, match=says) as refused:
         decode_text(data)
     assert str(refused.value).endswith(".")
@@ -68,7 +68,7 @@ def test_rubbish_is_refused_in_a_sentence(data: bytes, says: str) -> None:
 
 @settings(deadline=None, max_examples=50)
 @given(st.binary(max_size=300), st.sampled_from(["a.txt", "a.md", "a.srt", "a.vtt", "", "a.docx"]))
-def test_any_bytes_make_cards_or_a_sentence(data: bytes, name: str) -> None:
+def test_arbitrary_bytes_parse_or_raise_an_error(data: bytes, name: str) -> None:
     try:
         script = parse_file(data, name)
     except InvalidText as error:

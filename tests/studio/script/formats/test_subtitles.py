@@ -1,4 +1,4 @@
-"""Subtitles in and out: timed by pauses, cut where a reader would, and the same words both ways."""
+"""Reading and writing of subtitles: pauses as timing, readable line breaks, and round trips of all words."""
 
 from dataclasses import dataclass
 from itertools import pairwise
@@ -61,22 +61,22 @@ class Spoken:
         return None if self.duration is None else self.duration / self.speed
 
 
-def test_a_card_is_shown_as_long_as_it_sounds_at_its_speed() -> None:
+def test_cue_lasts_as_long_as_its_card_at_its_speed() -> None:
     shown = cues([Spoken("One.", 0.5, 3.0, speed=1.5), Spoken("Two.", 0.0, 1.0, speed=0.5)])
     assert [(cue.start, cue.end) for cue in shown] == [(0.0, 2.0), (2.5, 4.5)]
 
 
-def test_cues_become_cards_and_gaps_pauses() -> None:
+def test_cues_become_cards_and_gaps_become_pauses() -> None:
     script = parse_file(SRT.encode(), "film.srt")
     assert script.cards == (
         Card("Hello there.", None, 2.75),
         Card("It was 1984 and cold.", None, 0.0),
         Card("1984", None, 0.0),
     )
-    assert parse(SRT.replace("\n", "\r\n")).cards == script.cards, "recognised when pasted"
+    assert parse(SRT.replace("\n", "\r\n")).cards == script.cards, "pasted subtitles are recognised"
 
 
-def test_webvtt_names_speakers_and_tells_what_it_leaves_out() -> None:
+def test_webvtt_speakers_and_omitted_blocks() -> None:
     script = parse(VTT, "film.vtt")
     assert [(card.speaker, card.text, card.pause) for card in script.cards] == [
         ("Anna Lee", "Hello & welcome all.", 1.5),
@@ -95,12 +95,12 @@ def test_dialogue_within_subtitles() -> None:
 
 
 @pytest.mark.parametrize("text", ["no cues here", "1\n00:00:01,000 --> 00:00:02,000\n♪\n"])
-def test_no_subtitles_are_refused(text: str) -> None:
+def test_files_without_cues_are_rejected(text: str) -> None:
     with pytest.raises(InvalidText, match="subtitles"):
         parse(text, "a.srt")
 
 
-def test_files_as_programs_wrote_them() -> None:
+def test_written_srt_and_vtt_files() -> None:
     assert to_srt([*cues([Spoken("Hello, Anna.", 0.5, 1.25), Spoken("Bye.", 1.0, 3600.0)])]) == (
         "1\n00:00:00,000 --> 00:00:01,250\nHello, Anna.\n\n2\n00:00:01,750 --> 01:00:01,750\nBye.\n\n"
     )
@@ -109,7 +109,7 @@ def test_files_as_programs_wrote_them() -> None:
     )
 
 
-def test_style_tags_are_not_shown_and_cards_without_takes_have_no_time() -> None:
+def test_style_tags_and_cards_without_takes_are_not_shown() -> None:
     shown = cues([Spoken("[whisper] Hello [laugh]  you."), Spoken("Missing.", 9.0, None), Spoken("[sigh]")])
     assert [(cue.lines, cue.start, cue.end) for cue in shown] == [
         (("Hello you.",), 0.0, 1.0),
@@ -117,7 +117,7 @@ def test_style_tags_are_not_shown_and_cards_without_takes_have_no_time() -> None
     ]
 
 
-def test_long_cards_are_cut_after_sentences_and_share_their_time() -> None:
+def test_long_cards_are_split_after_sentences_and_share_their_time() -> None:
     text = "The first sentence is about as long as this one here, more or less. " * 2
     first, second = cues([Spoken(text.strip(), duration=8.0)])
     assert " ".join(first.lines) == " ".join(second.lines) == text[: len(text) // 2].strip()
@@ -140,7 +140,7 @@ cards = st.lists(
 
 @settings(deadline=None, max_examples=50)
 @given(cards)
-def test_cues_are_readable_in_order_and_hold_every_word(spoken: list[Spoken]) -> None:
+def test_cues_are_readable_ordered_and_keep_every_word(spoken: list[Spoken]) -> None:
     shown = cues(spoken)
     for cue in shown:
         assert 1 <= len(cue.lines) <= 2
@@ -148,13 +148,13 @@ def test_cues_are_readable_in_order_and_hold_every_word(spoken: list[Spoken]) ->
         assert cue.start < cue.end
     assert all(first.end <= second.start + 1e-9 for first, second in pairwise(shown))
     expected = "".join(word for card in spoken if card.duration is not None for word in words(card.text))
-    # Without spaces, words of some scripts are cut.
+    # Words of scripts without spaces are split across lines.
     assert "".join(word for cue in shown for line in cue.lines for word in words(line)) == expected
 
 
 @settings(deadline=None, max_examples=50)
 @given(cards.filter(lambda spoken: any(card.duration for card in spoken)))
-def test_what_is_written_reads_back(spoken: list[Spoken]) -> None:
+def test_written_subtitles_round_trip(spoken: list[Spoken]) -> None:
     shown = cues(spoken)
     for written, name in ((to_srt(shown), "a.srt"), (to_vtt(shown), "a.vtt")):
         script = parse(written, name)
@@ -168,7 +168,7 @@ def test_what_is_written_reads_back(spoken: list[Spoken]) -> None:
         assert [card.pause for card in voiced.cards[:-1]] == pytest.approx(gaps, abs=2e-3)
 
 
-def test_progress_reckons_at_the_pace_so_far() -> None:
+def test_progress_estimates_from_the_pace_so_far() -> None:
     none = progress([Spoken("Hello there.", duration=None)] * 2, 0.5)
     assert (none.cards, none.done, none.spoken) == (2, 0, 0.0)
     assert none.wait == pytest.approx(none.left / 2)
