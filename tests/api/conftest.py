@@ -1,4 +1,4 @@
-"""One real server with the bundled model for all tests of the API, and clients of it."""
+"""One server with the bundled model for all tests of the API, and its clients."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ from web.http.hosts import is_local
 
 TEXT = "The rain has stopped."
 LONG = "The train was late, so we walked along the river. " * 190  # ten minutes
-MOST_OF_LONG = 5_000  # frames; of more than ten thousand
+MOST_OF_LONG = 5_000  # frames; the whole text has more than ten thousand
 
 
 @dataclass(frozen=True)
 class Server:
-    """A server. url: of its root, without a slash. app: its services."""
+    """A server. url: its root, without a final slash. app: its services."""
 
     url: str
     app: AppContext
@@ -43,7 +43,7 @@ class Server:
 
     @contextmanager
     def key(self, name: str = "Test", owner: str = "user:ann", **more: Any) -> Iterator[str]:
-        """A key for the block; meanwhile nobody may call without one."""
+        """Create a key for the block, during which all calls need one."""
         _, key = self.storage.keys.create(NewKey(name, owner, **more))
         try:
             yield key
@@ -51,11 +51,11 @@ class Server:
             self.storage.keys.revoke(name)
 
     def speaking(self) -> bool:
-        """Whether a speech has a slot."""
+        """Return whether any speech has a slot."""
         return self.engine.status().speaking > 0
 
     def busy(self) -> int:
-        """Speeches that are made or wait, also those between two segments."""
+        """Return the number of open speeches: running, queued, or between two segments."""
         return self.engine._pipeline.loop.scheduler.open
 
 
@@ -74,14 +74,14 @@ def server(bundled_engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> 
 
 @pytest.fixture(scope="session")
 def client(server: Server) -> Iterator[httpx.Client]:
-    """A program on this machine, without a key."""
+    """A local client without a key."""
     with httpx.Client(base_url=server.url, timeout=120) as opened:
         yield opened
 
 
 @pytest.fixture(scope="session")
 def speak(client: httpx.Client) -> Callable[..., httpx.Response]:
-    """Posts a speech; `voice` and `input` are given unless the test gives others."""
+    """A function that requests a speech, with defaults for all fields."""
 
     def post(headers: dict[str, str] | None = None, **asked: Any) -> httpx.Response:
         body = {"model": "tts-1", "input": TEXT, "voice": "Clara", "seed": 7, **asked}
@@ -90,8 +90,8 @@ def speak(client: httpx.Client) -> Callable[..., httpx.Response]:
     return post
 
 
-def decoded(data: bytes, format: str) -> tuple[np.ndarray, int]:
-    """Samples, on any scale, and the rate of audio in a format."""
+def decode_audio(data: bytes, format: str) -> tuple[np.ndarray, int]:
+    """Decode audio; returns samples, on the format's scale, and the sampling rate."""
     if format == "pcm":
         return np.frombuffer(data, "<i2"), 24_000
     with av.open(io.BytesIO(data)) as container:
@@ -100,11 +100,11 @@ def decoded(data: bytes, format: str) -> tuple[np.ndarray, int]:
 
 
 def same_sound(one: bytes, other: bytes, format: str = "pcm") -> bool:
-    """Whether two speeches are the same but for rounding, which depends on what is computed at the same time.
+    """Return whether two speeches are equal except for rounding, which depends on concurrent work.
 
-    A lossy encoder answers one rounding with another choice in a whole block; its noise stays far below the speech.
+    In a lossy format one rounding may change a whole block, but the difference stays far below the speech.
     """
-    (first, rate), (second, _) = decoded(one, format), decoded(other, format)
+    (first, rate), (second, _) = decode_audio(one, format), decode_audio(other, format)
     if len(first) != len(second) or rate <= 0:
         return False
     off = first.astype(float) - second

@@ -1,4 +1,4 @@
-"""Keys, hosts, origins and sizes: who is let in, and what is refused before it is read."""
+"""Access control of the API: keys, hosts, origins and body sizes."""
 
 import socket
 from collections.abc import Callable
@@ -13,7 +13,7 @@ from tests.api.conftest import Server, bearer
 from tests.support.waiting import until
 
 Speak = Callable[..., httpx.Response]
-ELSEWHERE = {"Host": "voices.example.org"}
+REMOTE = {"Host": "voices.example.org"}
 
 
 def error_of(response: httpx.Response) -> dict[str, str]:
@@ -24,7 +24,7 @@ def error_of(response: httpx.Response) -> dict[str, str]:
     return body["error"]
 
 
-def test_this_machine_may_call_while_there_is_no_key(client: httpx.Client) -> None:
+def test_local_client_needs_no_key_while_none_exists(client: httpx.Client) -> None:
     assert client.get("/v1/models").status_code == 200
     assert client.get("/v1/models", headers=bearer("not-needed")).status_code == 200
 
@@ -32,15 +32,17 @@ def test_this_machine_may_call_while_there_is_no_key(client: httpx.Client) -> No
 @pytest.mark.parametrize(
     "headers",
     [
-        ELSEWHERE,
+        REMOTE,
         {"X-Forwarded-For": "192.0.2.1"},
         {"Origin": "https://evil.example"},
         {"Sec-Fetch-Site": "cross-site"},
         {"Origin": "null"},
     ],
 )
-def test_others_need_a_key(client: httpx.Client, server: Server, headers: dict[str, str]) -> None:
-    """Other machines, proxies, names that were bound to this address, and pages of other sites."""
+def test_remote_and_cross_site_requests_need_a_key(
+    client: httpx.Client, server: Server, headers: dict[str, str]
+) -> None:
+    """Requests of other machines, proxies, rebound host names and pages of other sites."""
     for more in ({}, bearer("not-needed")):
         refused = client.get("/v1/models", headers=headers | more)
         assert refused.status_code == 401
@@ -50,16 +52,16 @@ def test_others_need_a_key(client: httpx.Client, server: Server, headers: dict[s
         assert client.get("/v1/models", headers=headers | bearer(key)).status_code == 200
 
 
-def test_once_there_is_a_key_everyone_needs_one(client: httpx.Client, server: Server, speak: Speak) -> None:
+def test_all_clients_need_a_key_once_one_exists(client: httpx.Client, server: Server, speak: Speak) -> None:
     with server.key() as key:
         assert client.get("/v1/models").status_code == 401
         assert client.get("/v1/models", headers=bearer(key + "x")).status_code == 401
         assert client.get("/v1/models", headers={"Authorization": f"Basic {key}"}).status_code == 401
         assert speak(bearer(key), response_format="pcm", max_new_tokens=2).status_code == 200
-    assert client.get("/v1/models", headers=ELSEWHERE | bearer(key)).status_code == 401
+    assert client.get("/v1/models", headers=REMOTE | bearer(key)).status_code == 401
 
 
-def test_a_key_reaches_its_owners_voices_alone(server: Server, speak: Speak) -> None:
+def test_key_gives_access_only_to_its_owners_voices(server: Server, speak: Speak) -> None:
     voices = server.storage.voices
     own = voices.duplicate(voices.find("Emma").id, owner="user:ann")
     voices.rename(own.id, "Mine", owner="user:ann")
@@ -75,7 +77,7 @@ def test_a_key_reaches_its_owners_voices_alone(server: Server, speak: Speak) -> 
         voices.find("Mine", owner="user:ann")
 
 
-def test_a_rate_and_a_quota_are_kept(client: httpx.Client, server: Server, speak: Speak) -> None:
+def test_rate_and_quota_are_enforced(client: httpx.Client, server: Server, speak: Speak) -> None:
     with server.key(rate=Allowance(2, 3600)) as key:
         assert [client.get("/v1/models", headers=bearer(key)).status_code for _ in range(3)] == [200, 200, 429]
         refused = client.get("/v1/models", headers=bearer(key))
@@ -83,13 +85,13 @@ def test_a_rate_and_a_quota_are_kept(client: httpx.Client, server: Server, speak
         assert 3000 < int(refused.headers["retry-after"]) <= 3601
     with server.key(quota=Allowance(25, 3600)) as key:
         refused = speak(bearer(key), input="Это не английский текст.")
-        assert refused.status_code == 400, "what is refused does not count"
+        assert refused.status_code == 400, "a rejected text does not count"
         assert speak(bearer(key), max_new_tokens=1).status_code == 200
         refused = speak(bearer(key), max_new_tokens=1)
         assert (refused.status_code, error_of(refused)["code"]) == (429, "insufficient_quota")
 
 
-def test_a_large_body_is_refused_before_it_is_read(server: Server) -> None:
+def test_large_body_is_rejected_before_it_is_read(server: Server) -> None:
     host = server.url.removeprefix("http://")
     with socket.create_connection(host.split(":"), 10) as connection:  # type: ignore[arg-type]
         head = f"POST /v1/audio/speech HTTP/1.1\r\nHost: {host}\r\nContent-Length: {access.MAX_WITH_AUDIO + 1}\r\n\r\n"
@@ -97,20 +99,20 @@ def test_a_large_body_is_refused_before_it_is_read(server: Server) -> None:
         assert connection.recv(100).startswith(b"HTTP/1.1 413")
 
 
-def test_a_body_without_a_length_is_cut_off(client: httpx.Client) -> None:
+def test_chunked_body_is_limited(client: httpx.Client) -> None:
     refused = client.post("/v1/audio/speech", content=(bytes(1 << 20) for _ in range(40)))
     assert refused.status_code == 413
     assert "larger than 32 MB" in error_of(refused)["message"]
 
 
-def test_a_stranger_is_refused_before_the_body_is_read(server: Server) -> None:
+def test_unauthorized_request_is_rejected_before_its_body_is_read(server: Server) -> None:
     host = server.url.removeprefix("http://")
     with server.key(), socket.create_connection(host.split(":"), 10) as connection:  # type: ignore[arg-type]
         connection.sendall(f"POST /v1/audio/speech HTTP/1.1\r\nHost: {host}\r\nContent-Length: 9\r\n\r\n".encode())
         assert connection.recv(100).startswith(b"HTTP/1.1 401")
 
 
-def test_a_client_that_leaves_within_its_body_is_no_error(
+def test_disconnect_within_a_body_is_not_logged_as_error(
     client: httpx.Client, server: Server, caplog: pytest.LogCaptureFixture
 ) -> None:
     host = server.url.removeprefix("http://")
@@ -120,18 +122,18 @@ def test_a_client_that_leaves_within_its_body_is_no_error(
     assert not [record for record in caplog.records if record.levelname == "ERROR"]
 
 
-def test_the_page_stays_behind_its_gate(client: httpx.Client, server: Server) -> None:
-    """A key opens the interface, not the page."""
+def test_api_key_does_not_open_the_page(client: httpx.Client, server: Server) -> None:
+    """A key gives access to the API but not to the page."""
     with server.key() as key:
-        assert client.get("/", headers=bearer(key)).status_code == 401  # without start-up token
-        assert client.get("/", headers=ELSEWHERE | bearer(key)).status_code == 421
+        assert client.get("/", headers=bearer(key)).status_code == 401  # without the start-up token
+        assert client.get("/", headers=REMOTE | bearer(key)).status_code == 421
         assert client.get("/gradio_api/info", headers=bearer(key)).status_code == 404
         assert client.post("/v1", headers=bearer(key)).status_code == 404
         for path in ("/v1/nothing", "/v1/../gradio_api/info", "/v1/audio/speech/nothing"):
             assert client.get(path, headers=bearer(key)).status_code == 404
 
 
-def test_responses_have_the_headers_of_the_page(client: httpx.Client) -> None:
+def test_responses_have_security_headers(client: httpx.Client) -> None:
     headers = client.get("/v1/models").headers
     assert headers["x-content-type-options"] == "nosniff"
     assert headers["content-security-policy"].startswith("default-src 'none'")

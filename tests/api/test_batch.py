@@ -1,15 +1,15 @@
-"""Several speeches in one response."""
+"""Batches: several speeches in one response."""
 
 import base64
 
 import httpx
 import pytest
 
-from tests.api.conftest import LONG, TEXT, Server, decoded, same_sound
+from tests.api.conftest import LONG, TEXT, Server, decode_audio, same_sound
 from tests.support.waiting import until
 
 
-def test_each_item_has_its_own_result(client: httpx.Client) -> None:
+def test_each_batch_item_has_its_own_result(client: httpx.Client) -> None:
     common = {"model": "tts-1", "voice": "Clara", "response_format": "pcm", "seed": 7}
     items = [
         {"input": TEXT, "timestamp_granularities": ["word"]},
@@ -30,16 +30,16 @@ def test_each_item_has_its_own_result(client: httpx.Client) -> None:
     assert first["usage"]["characters"] == len(TEXT)
     assert [word["word"] for word in first["words"]] == TEXT.split()
     assert told["results"][3]["words"] is None
-    assert len(decoded(alone, "pcm")[0]) / 24_000 == pytest.approx(first["usage"]["seconds"], abs=0.01)
+    assert len(decode_audio(alone, "pcm")[0]) / 24_000 == pytest.approx(first["usage"]["seconds"], abs=0.01)
 
 
-def test_a_batch_has_bounds(client: httpx.Client) -> None:
+def test_batch_size_is_bounded(client: httpx.Client) -> None:
     for items in ([], [{"input": "Hi."}] * 33, "Hi."):
         assert client.post("/v1/audio/speech/batch", json={"items": items}).status_code == 400
 
 
-def test_a_client_that_leaves_frees_all_slots(server: Server, client: httpx.Client) -> None:
-    """Long before the texts would be spoken, which takes minutes; those that have not begun never do."""
+def test_disconnected_client_frees_all_slots(server: Server, client: httpx.Client) -> None:
+    """The texts would take minutes; queued items are never begun."""
     items = [{"input": LONG, "voice": "Clara"}] * 8
     with pytest.raises(httpx.ReadTimeout):
         httpx.post(f"{server.url}/v1/audio/speech/batch", json={"items": items}, timeout=httpx.Timeout(30, read=0.5))

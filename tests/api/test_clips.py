@@ -1,4 +1,4 @@
-"""Clips at addresses: from hosts that are allowed by name, and from no others."""
+"""Clips at URLs: fetched only from allowed hosts."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -13,8 +13,8 @@ from engine.errors import InvalidInput
 from tests.support.looping import run
 
 
-def source(status: int = 200, content: bytes = b"sound", **headers: str) -> ClipSource:
-    """Clips of allowed hosts that answer like this."""
+def clip_source(status: int = 200, content: bytes = b"sound", **headers: str) -> ClipSource:
+    """Return a source whose allowed hosts give this response."""
     answer = httpx.MockTransport(lambda _request: httpx.Response(status, content=content, headers=headers))
     return ClipSource(["Clips.example", "other.example:8443"], client=httpx.AsyncClient(transport=answer))
 
@@ -22,8 +22,8 @@ def source(status: int = 200, content: bytes = b"sound", **headers: str) -> Clip
 @pytest.mark.parametrize(
     "url", ["https://clips.example/a.wav", "https://CLIPS.example/", "https://other.example:8443/a"]
 )
-def test_allowed_hosts_are_asked(url: str) -> None:
-    assert run(source().read, url) == b"sound"
+def test_clip_is_fetched_from_allowed_hosts(url: str) -> None:
+    assert run(clip_source().read, url) == b"sound"
 
 
 @pytest.mark.parametrize(
@@ -39,20 +39,20 @@ def test_allowed_hosts_are_asked(url: str) -> None:
         "",
     ],
 )
-def test_other_addresses_are_refused(url: str) -> None:
+def test_other_urls_are_rejected(url: str) -> None:
     with pytest.raises(InvalidInput, match=r"data URL.* or an https address at clips.example, other.example:8443"):
-        run(source().read, url)
+        run(clip_source().read, url)
 
 
 @pytest.mark.parametrize(
     ("answer", "says"),
     [
-        (source(302, location="https://evil.example/"), "status 302"),
-        (source(404), "status 404"),
-        (source(content=bytes(MAX_WITH_AUDIO + 1)), "larger than 32 MB"),
+        (clip_source(302, location="https://evil.example/"), "status 302"),
+        (clip_source(404), "status 404"),
+        (clip_source(content=bytes(MAX_WITH_AUDIO + 1)), "larger than 32 MB"),
     ],
 )
-def test_answers_without_a_clip_are_told(answer: ClipSource, says: str) -> None:
+def test_responses_without_a_clip_raise(answer: ClipSource, says: str) -> None:
     with pytest.raises(InvalidInput, match=says):
         run(answer.read, "https://clips.example/a.wav")
 
@@ -73,6 +73,6 @@ def test_a_clip_that_does_not_end_is_told(monkeypatch: pytest.MonkeyPatch) -> No
         run(endless.read, "https://clips.example/a.wav")
 
 
-def test_a_host_that_is_not_there_is_told() -> None:
+def test_unknown_host_raises() -> None:
     with pytest.raises(InvalidInput, match=r"cannot be fetched from clips.invalid; send it itself"):
         run(ClipSource(["clips.invalid"]).read, "https://clips.invalid/a.wav")

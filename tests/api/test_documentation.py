@@ -1,4 +1,4 @@
-"""The examples of docs/api.md, run as they stand."""
+"""The examples of docs/api.md run unchanged."""
 
 import os
 import re
@@ -8,26 +8,26 @@ from pathlib import Path
 
 import pytest
 
-from tests.api.conftest import Server, decoded
+from tests.api.conftest import Server, decode_audio
 from tests.paths import ROOT
 
 COMMANDS = {"sh": ["sh", "-e"], "python": [sys.executable], "js": ["node", "--input-type=module"]}
 EXAMPLES = re.findall(r"^```(\w+)\n(.*?)^```$", (ROOT / "docs" / "api.md").read_text("utf-8"), re.M | re.S)
 
 
-def test_there_is_an_example_in_each_language() -> None:
+def test_each_language_has_an_example() -> None:
     assert {language for language, _ in EXAMPLES} == set(COMMANDS)
 
 
 @pytest.mark.parametrize(("language", "code"), EXAMPLES)
-def test_an_example_runs(server: Server, tmp_path: Path, language: str, code: str) -> None:
+def test_example_runs(server: Server, tmp_path: Path, language: str, code: str) -> None:
     done = subprocess.run(
         COMMANDS[language], input=code, cwd=tmp_path, env={**os.environ, "REPRISE_URL": server.url},
         capture_output=True, text=True, timeout=120, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     if written := list(tmp_path.iterdir()):
-        samples, rate = decoded(written[0].read_bytes(), written[0].suffix[1:])
+        samples, rate = decode_audio(written[0].read_bytes(), written[0].suffix[1:])
         assert len(samples) / rate > 0.5
     else:
         assert float(done.stdout.removesuffix(" s\n")) > 0.5

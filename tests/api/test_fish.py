@@ -1,4 +1,4 @@
-"""Fish Audio's operations, as its clients send them."""
+"""Fish Audio's operations, with the requests of its clients."""
 
 import base64
 from collections.abc import Iterator
@@ -7,19 +7,19 @@ import httpx
 import msgpack
 import pytest
 
-from tests.api.conftest import TEXT, Server, decoded, same_sound
+from tests.api.conftest import TEXT, Server, decode_audio, same_sound
 from tests.paths import CLIP
 
 WORDS = "The train was late, so we walked along the river."
 
 
 @pytest.fixture(autouse=True)
-def clean(server: Server) -> Iterator[None]:
+def delete_voices(server: Server) -> Iterator[None]:
     yield
     server.storage.voices.delete_all("local")
 
 
-def test_speech_as_json_and_as_messagepack(client: httpx.Client) -> None:
+def test_json_and_messagepack_requests_give_the_same_speech(client: httpx.Client) -> None:
     asked = {
         "text": TEXT,
         "reference_id": "Clara",
@@ -40,10 +40,10 @@ def test_speech_as_json_and_as_messagepack(client: httpx.Client) -> None:
     assert client.post("/v1/tts", json={**asked, "reference_id": ""}).status_code == 200
     default = client.post("/v1/tts", json={"text": TEXT, "prosody": {"speed": 2, "volume": 0}, "temperature": 0.5})
     assert default.headers["content-type"] == "audio/mpeg"
-    assert len(decoded(default.content, "mp3")[0]) > 0
+    assert len(decode_audio(default.content, "mp3")[0]) > 0
 
 
-def test_a_clip_is_a_voice(client: httpx.Client) -> None:
+def test_reference_clips_are_used_as_the_voice(client: httpx.Client) -> None:
     asked = {"text": TEXT, "format": "wav", "seed": 3}
     packed = msgpack.packb({**asked, "references": [{"audio": CLIP.read_bytes(), "text": WORDS}]})
     clip = base64.b64encode(CLIP.read_bytes()).decode()
@@ -56,7 +56,7 @@ def test_a_clip_is_a_voice(client: httpx.Client) -> None:
     assert not same_sound(several.content, one.content, "wav")
 
 
-def test_references_are_added_listed_and_deleted(client: httpx.Client) -> None:
+def test_references_are_added_listed_renamed_and_deleted(client: httpx.Client) -> None:
     form = {"id": "anna", "text": WORDS}
     files = {"audio": ("clip.flac", CLIP.read_bytes(), "audio/flac")}
     refused = client.post("/v1/references/add", data=form, files=files)
@@ -88,7 +88,7 @@ def test_references_are_added_listed_and_deleted(client: httpx.Client) -> None:
         (b"Hi.", "text/plain", 415),
     ],
 )
-def test_what_cannot_be_spoken_is_refused(client: httpx.Client, content: bytes, kind: str, status: int) -> None:
+def test_invalid_requests_are_rejected(client: httpx.Client, content: bytes, kind: str, status: int) -> None:
     refused = client.post("/v1/tts", content=content, headers={"Content-Type": kind})
     assert refused.status_code == status
     assert refused.json()["error"]["message"]

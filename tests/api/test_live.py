@@ -1,4 +1,4 @@
-"""The web socket that speaks text while it is written, with the `websockets` client and the bundled model."""
+"""The WebSocket that speaks text while it is written, with the `websockets` client and the bundled model."""
 
 import base64
 import json
@@ -16,7 +16,7 @@ from websockets.sync.client import ClientConnection, connect
 from api.speech import live
 from api.speech.reply import Reply
 from api.speech.stream import Part, Usage
-from tests.api.conftest import Server, bearer, decoded, same_sound
+from tests.api.conftest import Server, bearer, decode_audio, same_sound
 from tests.paths import CLIP
 from tests.support.looping import run
 from tests.support.waiting import until
@@ -26,7 +26,7 @@ REPLY = "The rain has stopped at last. We can go out now, if you like. "
 
 
 class Session:
-    """A client. audio: binary messages of the present reply."""
+    """A client session. audio: binary messages of the current reply."""
 
     def __init__(self, socket: ClientConnection) -> None:
         self.socket, self.audio = socket, b""
@@ -35,7 +35,7 @@ class Session:
         self.socket.send(json.dumps({"type": kind, **content}))
 
     def next(self, *kinds: str) -> dict[str, Any]:
-        """The next message of one of these kinds."""
+        """Return the next message of one of these kinds, or of any kind."""
         while True:
             message = self.socket.recv(40)
             if isinstance(message, bytes):
@@ -67,7 +67,7 @@ def test_text_is_spoken_while_it_is_written(server: Server) -> None:
             "type": "audio.start", "sentence_index": 0, "sentence_text": "The rain has stopped at last.",
             "format": "pcm", "sample_rate": 24_000, "seconds": 0.0,
         }  # fmt: skip
-        until(lambda: server.app.engine.status().speaking == 0)  # nothing left to say, and the rest is not written
+        until(lambda: server.app.engine.status().speaking == 0)  # idle until more text is sent
         session.send("input.text", text=" can go out now.")
         session.send("input.done")
         first = session.next("audio.done")
@@ -84,18 +84,18 @@ def test_text_is_spoken_while_it_is_written(server: Server) -> None:
 
 
 @pytest.mark.parametrize("format", ["mp3", "opus", "wav"])
-def test_audio_has_the_format_that_was_asked_for(server: Server, format: str) -> None:
+def test_audio_has_the_requested_format(server: Server, format: str) -> None:
     with live_session(server) as session:
         session.configure(response_format=format, speed=1.5)
         session.send("input.text", text="The rain has stopped.")
         session.send("input.done")
         seconds = session.next("audio.done")["seconds"]
         session.next("session.done")
-        samples, rate = decoded(session.audio, format)
+        samples, rate = decode_audio(session.audio, format)
         assert len(samples) / rate == pytest.approx(seconds, abs=0.15)
 
 
-def test_one_reply_follows_another(server: Server) -> None:
+def test_session_speaks_several_replies(server: Server) -> None:
     with live_session(server) as session:
         sounds = []
         session.configure()
@@ -112,7 +112,7 @@ def test_one_reply_follows_another(server: Server) -> None:
             session.socket.recv(30)
 
 
-def test_an_interruption_tells_the_words_that_were_heard(server: Server) -> None:
+def test_interruption_reports_the_heard_words(server: Server) -> None:
     with live_session(server) as session:
         session.configure()
         session.send("input.text", text=REPLY * 12)
@@ -126,7 +126,7 @@ def test_an_interruption_tells_the_words_that_were_heard(server: Server) -> None
         assert words.startswith(told["heard"])
         assert 1 <= len(told["heard"].split()) < len(words.split())
         assert f"{told['heard']} {told['unheard']}".startswith(words)
-        until(lambda: server.busy() == 0)  # the rest is not spoken
+        until(lambda: server.busy() == 0)  # the rest of the reply is discarded
         session.send("input.text", text="Sorry, ")  # the next reply begins
         session.send("input.text", text="go on.")
         session.send("input.done")
@@ -134,8 +134,8 @@ def test_an_interruption_tells_the_words_that_were_heard(server: Server) -> None
         session.next("session.done")
 
 
-def test_an_interruption_by_the_clock(server: Server) -> None:
-    """Without a time, what has passed since the first audio was sent is taken as played."""
+def test_interruption_without_position_uses_the_clock(server: Server) -> None:
+    """Without a position, the time since the first audio counts as played."""
     with live_session(server) as session:
         session.configure()
         session.send("input.text", text=REPLY)
@@ -154,8 +154,8 @@ def test_an_interruption_by_the_clock(server: Server) -> None:
 
 
 @pytest.mark.parametrize("written", ["The rain has stopped. ", "The rain has stopped.\n", "One moment."])
-def test_a_whole_sentence_does_not_wait_for_the_next_word(server: Server, written: str) -> None:
-    """The writer, a language model that calls a tool, says nothing more for a while."""
+def test_complete_sentence_is_spoken_without_further_text(server: Server, written: str) -> None:
+    """A language model may pause after a sentence, as when it calls a tool."""
     with live_session(server) as session:
         session.configure()
         session.send("input.text", text=written)
@@ -167,7 +167,7 @@ def test_a_whole_sentence_does_not_wait_for_the_next_word(server: Server, writte
         assert session.next("session.done")["usage"]["sentences"] == 2
 
 
-def test_a_refused_piece_ends_its_reply(server: Server) -> None:
+def test_rejected_text_ends_its_reply(server: Server) -> None:
     with live_session(server) as session:
         session.configure()
         session.send("input.text", text="The rain has stopped. Th")
@@ -180,7 +180,7 @@ def test_a_refused_piece_ends_its_reply(server: Server) -> None:
         session.next("session.done")
 
 
-def test_a_configuration_changes_what_it_names(server: Server) -> None:
+def test_configuration_changes_only_the_given_fields(server: Server) -> None:
     url = "data:audio/flac;base64," + base64.b64encode(CLIP.read_bytes()).decode()
     with live_session(server) as session:
         session.send("session.config", speed=1.5)
@@ -197,8 +197,8 @@ def test_a_configuration_changes_what_it_names(server: Server) -> None:
         session.next("session.done")
 
 
-def test_a_session_is_not_idle_while_it_is_heard(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The client says nothing while the listener hears a reply of some seconds."""
+def test_session_is_not_idle_during_playback(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The client sends nothing while it plays a reply of some seconds."""
     monkeypatch.setattr(live, "IDLE_SECONDS", 0.5)
     with live_session(server) as session:
         session.configure()
@@ -211,7 +211,7 @@ def test_a_session_is_not_idle_while_it_is_heard(server: Server, monkeypatch: py
         assert time.monotonic() - begun > heard / 2
 
 
-def test_a_clip_is_a_voice(server: Server) -> None:
+def test_reference_clip_is_used_as_the_voice(server: Server) -> None:
     url = "data:audio/flac;base64," + base64.b64encode(CLIP.read_bytes()).decode()
     with live_session(server) as session:
         told = session.configure(
@@ -240,7 +240,7 @@ def test_a_clip_is_a_voice(server: Server) -> None:
         ([], "JSON objects"),
     ],
 )
-def test_wrong_messages_are_told_and_the_session_goes_on(server: Server, message: object, says: str) -> None:
+def test_invalid_messages_return_errors_and_keep_the_session(server: Server, message: object, says: str) -> None:
     with live_session(server) as session:
         session.socket.send(json.dumps(message))
         assert says in session.next("error")["error"]["message"]
@@ -251,7 +251,7 @@ def test_wrong_messages_are_told_and_the_session_goes_on(server: Server, message
     until(lambda: server.busy() == 0)
 
 
-def test_a_client_that_vanishes_frees_its_slot(server: Server) -> None:
+def test_lost_connection_frees_its_slot(server: Server) -> None:
     with live_session(server) as session:
         session.configure()
         session.send("input.text", text=REPLY * 12)
@@ -289,7 +289,7 @@ def test_a_disconnect_that_sending_notices_is_counted() -> None:
     assert counted == [(True, False)]
 
 
-def test_a_session_needs_a_key_from_elsewhere(server: Server) -> None:
+def test_remote_session_needs_a_key(server: Server) -> None:
     for headers in ({"Origin": "https://evil.example"}, {"X-Forwarded-For": "192.0.2.1"}):
         with pytest.raises(InvalidStatus) as refused, live_session(server, **headers):
             pass
@@ -300,7 +300,7 @@ def test_a_session_needs_a_key_from_elsewhere(server: Server) -> None:
         pass
 
 
-def test_a_session_outlives_the_timeout_of_headers_and_ends_when_idle(
+def test_session_outlives_the_header_timeout_and_ends_when_idle(
     server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(connections, "HEAD_SECONDS", 0.2)

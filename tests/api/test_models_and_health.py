@@ -1,11 +1,11 @@
-"""Models, health and counts."""
+"""Models, health and metrics."""
 
 import httpx
 
 from tests.api.conftest import Server
 
 
-def test_the_loaded_model_has_several_names(client: httpx.Client) -> None:
+def test_loaded_model_has_several_names(client: httpx.Client) -> None:
     models = client.get("/v1/models").json()
     assert models["object"] == "list"
     names = [model["id"] for model in models["data"]]
@@ -26,7 +26,7 @@ def test_health_needs_no_key(client: httpx.Client, server: Server) -> None:
             assert client.get(path, headers={"Host": "10.0.0.7"}).json() == {"status": "ok"}
 
 
-def test_a_model_that_cannot_be_loaded_is_not_ready(client: httpx.Client, server: Server) -> None:
+def test_server_without_a_model_is_not_ready(client: httpx.Client, server: Server) -> None:
     manager = server.app.engine
     engine, manager._engine = manager._engine, None
     try:
@@ -40,7 +40,7 @@ def test_a_model_that_cannot_be_loaded_is_not_ready(client: httpx.Client, server
     assert client.get("/health/ready").status_code == 200
 
 
-def test_metrics_tell_the_engines_state(client: httpx.Client, server: Server) -> None:
+def test_metrics_contain_the_engine_state(client: httpx.Client, server: Server) -> None:
     client.get("/v1/models")
     client.get("/v1/whatever")
     text = client.get("/metrics").text

@@ -14,7 +14,7 @@ from engine.audio.output.mastering import loudness_of
 from engine.audio.output.stream import STREAM_FORMATS, StreamEncoder, StreamFormat
 from engine.errors import EngineFailed
 from studio.provenance import origin as origins
-from tests.api.conftest import LONG, MOST_OF_LONG, TEXT, Server, bearer, decoded, same_sound
+from tests.api.conftest import LONG, MOST_OF_LONG, TEXT, Server, bearer, decode_audio, same_sound
 from tests.paths import CLIP
 from tests.support.waiting import until
 
@@ -30,10 +30,10 @@ TYPES = {
 }
 
 
-def heard(response: httpx.Response, format: str) -> tuple[float, int]:
-    """Seconds and sample rate of a response."""
+def length_and_rate(response: httpx.Response, format: str) -> tuple[float, int]:
+    """Return the duration in seconds and the sampling rate of a response."""
     assert response.status_code == 200, response.text
-    samples, rate = decoded(response.content, format)
+    samples, rate = decode_audio(response.content, format)
     return len(samples) / rate, rate
 
 
@@ -51,14 +51,14 @@ def whole(speak: Speak) -> httpx.Response:
 
 @pytest.mark.parametrize("format", STREAM_FORMATS)
 def test_every_format_streams_the_same_speech(speak: Speak, whole: httpx.Response, format: str) -> None:
-    """As audio, and as events that carry the same bytes and end with the usage."""
+    """As audio, and as events that contain the same bytes and end with the usage."""
     seconds = float(whole.headers["x-usage-seconds"])
     response = speak(response_format=format)
     assert response.headers["content-type"] == TYPES[format]
     assert response.headers["transfer-encoding"] == "chunked"
     assert response.headers["x-usage-characters"] == str(len(TEXT))
     assert response.headers["x-seed"] == "7"
-    assert heard(response, format)[0] == pytest.approx(seconds, abs=0.1)
+    assert length_and_rate(response, format)[0] == pytest.approx(seconds, abs=0.1)
     *deltas, done = events(speak(response_format=format, stream_format="sse"))
     assert {delta["type"] for delta in deltas} == {"speech.audio.delta"}
     data = b"".join(base64.b64decode(delta["audio"]) for delta in deltas)
@@ -70,8 +70,8 @@ def test_every_format_streams_the_same_speech(speak: Speak, whole: httpx.Respons
     assert usage["total_tokens"] == usage["input_tokens"] + usage["output_tokens"]
 
 
-def test_events_tell_when_words_are_spoken(speak: Speak) -> None:
-    """In the audio that is sent, which is half as fast."""
+def test_events_contain_word_times(speak: Speak) -> None:
+    """Times refer to the sent audio, at half the speed too."""
     asked = {"stream_format": "sse", "response_format": "pcm", "timestamp_granularities": ["word"]}
     spoken = {speed: list(events(speak(input=WORDS, speed=speed, **asked))) for speed in (1, 0.5)}
     words = {
@@ -83,7 +83,7 @@ def test_events_tell_when_words_are_spoken(speak: Speak) -> None:
     assert 0 < words[1][-1]["end"] <= spoken[1][-1]["usage"]["seconds"]
 
 
-def test_pauses_in_a_text_are_silence(speak: Speak, server: Server) -> None:
+def test_pause_tags_are_silence(speak: Speak, server: Server) -> None:
     rate = server.app.engine.sample_rate
     plain, paused = (
         len(speak(input=text, response_format="pcm", sample_rate=rate).content) // 2
@@ -92,8 +92,8 @@ def test_pauses_in_a_text_are_silence(speak: Speak, server: Server) -> None:
     assert paused - plain == round(0.5 * rate)
 
 
-def test_a_whole_response_tells_usage_and_lengths(whole: httpx.Response, server: Server) -> None:
-    seconds, rate = heard(whole, "wav")
+def test_whole_response_has_usage_and_correct_wav_header(whole: httpx.Response, server: Server) -> None:
+    seconds, rate = length_and_rate(whole, "wav")
     assert rate == server.app.engine.sample_rate
     assert float(whole.headers["x-usage-seconds"]) == pytest.approx(seconds, abs=0.001)
     assert int(whole.headers["x-usage-frames"]) == round(seconds * server.app.engine.frame_rate)
@@ -103,31 +103,31 @@ def test_a_whole_response_tells_usage_and_lengths(whole: httpx.Response, server:
 
 
 def levels(samples: np.ndarray, rate: int) -> np.ndarray:
-    """RMS of each 20 ms: a change of tempo may answer a rounding with joins elsewhere, at the same levels."""
+    """Return the RMS of each 20 ms. Rounding may move the joins of a tempo change, but not the levels."""
     frames = samples[: len(samples) // (rate // 50) * (rate // 50)].reshape(-1, rate // 50)
     return np.sqrt(np.square(frames.astype(float)).mean(1))
 
 
 @pytest.mark.parametrize("format", ["mp3", "pcm"])
-def test_a_whole_response_has_the_loudness_that_was_asked_for(
-    client: httpx.Client, speak: Speak, format: StreamFormat
-) -> None:
-    """At the speed and the rate that are asked for; batches too."""
+def test_whole_response_has_the_requested_loudness(client: httpx.Client, speak: Speak, format: StreamFormat) -> None:
+    """Also with another speed, and in batches."""
     asked = {"response_format": format, "speed": 0.8, "lufs": -23}
     one = speak(stream=False, **asked).content
     batch = client.post(
         "/v1/audio/speech/batch", json={"items": [{"input": TEXT, "voice": "Clara", "seed": 7}], **asked}
     )
     other = base64.b64decode(batch.json()["results"][0]["audio_data"])
-    samples, rate = decoded(one, format)
-    assert np.corrcoef(levels(samples, rate), levels(decoded(other, format)[0], rate))[0, 1] > 0.95
+    samples, rate = decode_audio(one, format)
+    assert np.corrcoef(levels(samples, rate), levels(decode_audio(other, format)[0], rate))[0, 1] > 0.95
     scale = 1 if format == "pcm" else 32768
-    lost = 0.5 if format == "pcm" else 1  # MP3 has silence around a take of a second and a half, and cuts its treble
+    lost = 0.5 if format == "pcm" else 1  # MP3 adds silence around the short take and cuts its treble
     assert loudness_of([np.rint(samples * scale).astype(np.int16)], rate) == pytest.approx(-23, abs=lost)
-    assert len(samples) / rate == pytest.approx(heard(speak(response_format=format, speed=0.8), format)[0], abs=0.1)
+    assert len(samples) / rate == pytest.approx(
+        length_and_rate(speak(response_format=format, speed=0.8), format)[0], abs=0.1
+    )
 
 
-def test_files_tell_where_they_come_from(
+def test_audio_check_reads_the_origin_of_a_file(
     whole: httpx.Response, client: httpx.Client, server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(origins, "watermark_installed", lambda: False)
@@ -142,55 +142,55 @@ def test_files_tell_where_they_come_from(
     assert "not audio" in refused.json()["error"]["message"]
 
 
-def test_audio_comes_while_it_is_made(client: httpx.Client, server: Server) -> None:
+def test_audio_is_streamed_during_generation(client: httpx.Client, server: Server) -> None:
     asked = {"input": f"{WORDS} " * 20, "voice": "Clara", "response_format": "pcm", "model": "tts-1"}
     with client.stream("POST", "/v1/audio/speech", json=asked) as response:
         assert response.status_code == 200, response.read()
-        parts = response.iter_raw()  # closes the connection when it is dropped
+        parts = response.iter_raw()  # closes the connection when the iterator is dropped
         assert len(next(parts)) > 0
-        assert server.busy() == 1  # and the engine is still speaking
+        assert server.busy() == 1  # the engine is still speaking
 
 
-def test_a_seed_repeats_a_speech(speak: Speak) -> None:
+def test_same_seed_repeats_a_speech(speak: Speak) -> None:
     first, same, other = (speak(seed=seed, response_format="pcm").content for seed in (1, 1, 2))
     assert same_sound(first, same)
     assert not same_sound(first, other)
     assert 0 <= int(speak(seed=None, max_new_tokens=1).headers["x-seed"]) < 2**31
 
 
-def test_speed_changes_the_length_and_not_the_pitch(speak: Speak) -> None:
+def test_speed_changes_the_length(speak: Speak) -> None:
     lengths = {speed: len(speak(response_format="pcm", speed=speed).content) for speed in (0.5, 1, 2)}
     assert lengths[0.5] == pytest.approx(2 * lengths[1], rel=0.05)
     assert lengths[2] == pytest.approx(lengths[1] / 2, rel=0.05)
 
 
-def test_a_limit_of_frames_ends_a_speech(speak: Speak, server: Server) -> None:
+def test_frame_limit_ends_a_speech(speak: Speak, server: Server) -> None:
     data = speak(response_format="pcm", max_new_tokens=5, sample_rate=server.app.engine.sample_rate).content
     assert len(data) == 2 * 5 * server.app.engine.frame_length
     whole = speak(response_format="pcm", sample_rate=server.app.engine.sample_rate).content
     assert same_sound(whole[: len(data)], data)
 
 
-def test_sample_rates_are_those_that_were_asked_for(speak: Speak) -> None:
-    assert heard(speak(response_format="wav", sample_rate=16_000, max_new_tokens=4), "wav")[1] == 16_000
+def test_audio_has_the_requested_sample_rate(speak: Speak) -> None:
+    assert length_and_rate(speak(response_format="wav", sample_rate=16_000, max_new_tokens=4), "wav")[1] == 16_000
     response = speak(response_format="pcm", sample_rate=8_000, max_new_tokens=4)
     assert response.headers["content-type"] == "audio/pcm;rate=8000;channels=1"
 
 
 @pytest.mark.parametrize("voice", ["adam", {"id": "Adam"}, "alloy", {"id": "alloy"}])
-def test_voices_have_several_names(speak: Speak, voice: object) -> None:
+def test_voice_is_found_by_several_names(speak: Speak, voice: object) -> None:
     named, adam = (speak(voice=each, response_format="pcm", max_new_tokens=6).content for each in (voice, "Adam"))
     assert same_sound(named, adam)
 
 
-def test_a_key_maps_openai_names_to_its_voices(speak: Speak, server: Server) -> None:
+def test_key_maps_openai_names_to_its_voices(speak: Speak, server: Server) -> None:
     emma = speak(voice="Emma", response_format="pcm", max_new_tokens=6).content
     with server.key(voices={"alloy": "Emma"}) as key:
         alloy = speak(bearer(key), voice="alloy", response_format="pcm", max_new_tokens=6).content
     assert same_sound(alloy, emma)
 
 
-def test_a_clip_is_a_voice(client: httpx.Client) -> None:
+def test_reference_clip_is_used_as_the_voice(client: httpx.Client) -> None:
     url = "data:audio/flac;base64," + base64.b64encode(CLIP.read_bytes()).decode()
     asked = {"model": "tts-1", "input": TEXT, "seed": "3", "ref_text": WORDS, "response_format": "pcm"}
     by_url = client.post("/v1/audio/speech", json=asked | {"seed": 3, "ref_audio": url})
@@ -225,14 +225,14 @@ def test_a_clip_is_a_voice(client: httpx.Client) -> None:
         ({"ref_audio": "data:audio/wav;base64,aGVsbG8="}, 400, "Type the words"),
     ],
 )
-def test_what_cannot_be_spoken_is_refused(speak: Speak, asked: dict[str, Any], status: int, says: str) -> None:
+def test_invalid_requests_are_rejected(speak: Speak, asked: dict[str, Any], status: int, says: str) -> None:
     refused = speak(**asked)
     assert refused.status_code == status
     assert says in refused.json()["error"]["message"]
 
 
-def test_fields_that_are_null_are_left_out(client: httpx.Client) -> None:
-    """Clients with typed requests send null for what they leave out."""
+def test_null_fields_count_as_omitted(client: httpx.Client) -> None:
+    """Typed clients send null for omitted fields."""
     names = ("model", "response_format", "speed", "instructions", "language", "ref_text", "stream_format", "seed")
     asked = {"input": TEXT, "voice": "Clara", "max_new_tokens": 1, **dict.fromkeys(names)}
     assert client.post("/v1/audio/speech", json=asked).status_code == 200
@@ -242,39 +242,41 @@ def test_fields_that_are_null_are_left_out(client: httpx.Client) -> None:
 
 
 @pytest.mark.parametrize("name", ["timestamp_granularities", "timestamp_granularities[]"])
-def test_a_form_asks_for_the_times_of_words(client: httpx.Client, name: str) -> None:
+def test_form_requests_word_times(client: httpx.Client, name: str) -> None:
     asked = {"input": TEXT, "stream_format": "sse", name: "word", "ref_text": WORDS}
     told = client.post("/v1/audio/speech", data=asked, files={"ref_audio": CLIP.read_bytes()})
     assert [word["word"] for event in events(told) for word in event.get("words", [])] == TEXT.split()
 
 
-def test_other_bodies_are_refused(client: httpx.Client) -> None:
+def test_other_bodies_are_rejected(client: httpx.Client) -> None:
     post = {"url": "/v1/audio/speech"}
     assert client.post(**post, content=b"{", headers={"Content-Type": "application/json"}).status_code == 400
     assert client.post(**post, content=b"[]", headers={"Content-Type": "application/json"}).status_code == 400
     assert client.post(**post, content=b"x", headers={"Content-Type": "text/plain"}).status_code == 415
 
 
-def test_languages_that_the_model_speaks_are_accepted(speak: Speak) -> None:
+def test_supported_languages_are_accepted(speak: Speak) -> None:
     for language in ("en", "en-GB", "English", "Auto", ""):
         assert speak(language=language, max_new_tokens=1).status_code == 200
 
 
 @pytest.mark.parametrize("asked", [{"stream": True}, {"stream": False}, {"stream_format": "sse"}])
-def test_a_client_that_leaves_frees_its_slot(client: httpx.Client, server: Server, asked: dict[str, Any]) -> None:
-    """Long before the text would be spoken, which takes minutes."""
-    before, frames = counted("cancelled", client), counted("frames", client)
+def test_disconnected_client_frees_its_slot(client: httpx.Client, server: Server, asked: dict[str, Any]) -> None:
+    """The whole text would take minutes."""
+    before, frames = metric("cancelled", client), metric("frames", client)
     until(lambda: server.busy() == 0)
-    ask = threading.Thread(target=_ask_and_leave, args=(server.url, {"input": LONG, "voice": "Clara", **asked}))
+    ask = threading.Thread(
+        target=_request_and_disconnect, args=(server.url, {"input": LONG, "voice": "Clara", **asked})
+    )
     ask.start()
     until(lambda: server.busy() == 1)
     ask.join()
     until(lambda: server.busy() == 0)
-    until(lambda: counted("cancelled", client) == before + 1)
-    assert counted("frames", client) - frames < MOST_OF_LONG, "it was not spoken to the end"
+    until(lambda: metric("cancelled", client) == before + 1)
+    assert metric("frames", client) - frames < MOST_OF_LONG, "it was not spoken to the end"
 
 
-def _ask_and_leave(url: str, asked: dict[str, Any]) -> None:
+def _request_and_disconnect(url: str, asked: dict[str, Any]) -> None:
     try:
         with httpx.stream("POST", f"{url}/v1/audio/speech", json=asked, timeout=httpx.Timeout(30, read=2)) as response:
             next(response.iter_raw())
@@ -282,9 +284,9 @@ def _ask_and_leave(url: str, asked: dict[str, Any]) -> None:
         pass
 
 
-def test_a_client_that_leaves_the_queue_frees_its_place(client: httpx.Client, server: Server) -> None:
+def test_disconnected_client_leaves_the_queue(client: httpx.Client, server: Server) -> None:
     asked = {"input": LONG, "voice": "Clara", "model": "tts-1"}
-    frames = counted("frames", client)
+    frames = metric("frames", client)
     slots = server.app.engine.slots
     speeches = [client.build_request("POST", "/v1/audio/speech", json=asked) for _ in range(slots)]
     opened = [client.send(request, stream=True) for request in speeches]
@@ -294,22 +296,22 @@ def test_a_client_that_leaves_the_queue_frees_its_place(client: httpx.Client, se
     for response in opened:
         response.close()
     until(lambda: server.busy() == 0)
-    assert counted("frames", client) - frames < MOST_OF_LONG
+    assert metric("frames", client) - frames < MOST_OF_LONG
 
 
-def counted(what: str, client: httpx.Client) -> float:
-    """How many speeches were cancelled, or failed; or how many frames were made."""
+def metric(what: str, client: httpx.Client) -> float:
+    """Return a count of the metrics: "cancelled" or "failed" speeches, or "frames"."""
     metrics, name = client.get("/metrics").text, "frames" if what == "frames" else f"speeches_{what}"
     (line,) = (line for line in metrics.splitlines() if line.startswith(f"reprise_{name}_total"))
     return float(line.split()[1])
 
 
 @pytest.mark.parametrize("after", [0, 1])
-def test_a_speech_that_fails_says_so(
+def test_failed_speech_is_reported(
     speak: Speak, client: httpx.Client, monkeypatch: pytest.MonkeyPatch, after: int
 ) -> None:
-    """As a status where nothing was sent, else as the last event; and in the counts."""
-    encode, calls, before = StreamEncoder.encode, [], counted("failed", client)
+    """As a status before the first audio, otherwise as the last event; and in the metrics."""
+    encode, calls, before = StreamEncoder.encode, [], metric("failed", client)
 
     def failing(encoder: StreamEncoder, samples: np.ndarray) -> bytes:
         calls.append(len(samples))
@@ -324,10 +326,10 @@ def test_a_speech_that_fails_says_so(
         assert (last["type"], "it is a test" in last["error"]["message"]) == ("error", True)
     else:
         assert (told.status_code, "it is a test" in told.json()["error"]["message"]) == (500, True)
-    assert counted("failed", client) == before + 1
+    assert metric("failed", client) == before + 1
 
 
-def test_speeches_of_many_clients_do_not_mix(speak: Speak) -> None:
+def test_concurrent_speeches_do_not_mix(speak: Speak) -> None:
     alone = {seed: speak(seed=seed, response_format="pcm").content for seed in range(3)}
     found: dict[int, bytes] = {}
     threads = [

@@ -1,4 +1,4 @@
-"""Voices over HTTP: listed, made from clips with consent, deleted."""
+"""Voices over HTTP: listing, cloning with consent, and deleting."""
 
 from collections.abc import Callable, Iterator
 
@@ -11,11 +11,11 @@ from tests.paths import CLIP
 
 WORDS = "The train was late, so we walked along the river."
 SAMPLES = ["Adam", "Ben", "Clara", "Daniel", "Emma", "Flora"]
-Make = Callable[..., httpx.Response]
+CreateVoice = Callable[..., httpx.Response]
 
 
 @pytest.fixture
-def make(client: httpx.Client, server: Server) -> Iterator[Make]:
+def create_voice(client: httpx.Client, server: Server) -> Iterator[CreateVoice]:
     def post(headers: dict[str, str] | None = None, clip: bytes = CLIP.read_bytes(), **form: str) -> httpx.Response:
         files = {"audio_sample": ("clip.flac", clip, "audio/flac")}
         fields = {"name": "Anna", "consent": "Anna Gray", "ref_text": WORDS, **form}
@@ -31,7 +31,7 @@ def message(response: httpx.Response) -> str:
     return text
 
 
-def test_lists_have_every_clients_form(client: httpx.Client) -> None:
+def test_voice_lists_have_the_forms_of_all_clients(client: httpx.Client) -> None:
     listed = client.get("/v1/audio/voices").json()
     assert client.get("/audio/voices").json() == listed
     assert [voice["name"] for voice in listed["data"]] == SAMPLES
@@ -43,8 +43,10 @@ def test_lists_have_every_clients_form(client: httpx.Client) -> None:
     assert client.get("/v1/audio/voices/adam").json() == first
 
 
-def test_without_a_key_strangers_see_the_samples_alone(client: httpx.Client, server: Server, make: Make) -> None:
-    assert make().status_code == 200
+def test_remote_clients_without_a_key_see_only_samples(
+    client: httpx.Client, server: Server, create_voice: CreateVoice
+) -> None:
+    assert create_voice().status_code == 200
     assert len(client.get("/v1/audio/voices").json()["data"]) == 7
     with server.key():
         for path in ("/v1/audio/voices", "/audio/voices"):
@@ -52,11 +54,13 @@ def test_without_a_key_strangers_see_the_samples_alone(client: httpx.Client, ser
             assert [voice["name"] for voice in listed.json()["voices"]] == SAMPLES
         assert client.get("/v1/audio/voices", headers=bearer("wrong")).status_code == 401
         assert client.get("/v1/audio/voices/Adam").status_code == 401
-        assert make().status_code == 401
+        assert create_voice().status_code == 401
 
 
-def test_a_voice_is_made_spoken_with_and_deleted(client: httpx.Client, server: Server, make: Make) -> None:
-    made = make(language="en", description="Reads news.")
+def test_voice_is_created_spoken_with_and_deleted(
+    client: httpx.Client, server: Server, create_voice: CreateVoice
+) -> None:
+    made = create_voice(language="en", description="Reads news.")
     assert made.status_code == 200, made.text
     voice = made.json()
     assert (voice["name"], voice["object"], voice["description"]) == ("Anna", "audio.voice", "Reads news.")
@@ -74,16 +78,16 @@ def test_a_voice_is_made_spoken_with_and_deleted(client: httpx.Client, server: S
     assert [each.id for each in server.storage.voices.trashed()] == [voice["id"]]
 
 
-def test_a_name_is_never_overwritten(make: Make) -> None:
-    assert make().status_code == 200
-    refused = make(name=" anna ")
+def test_existing_name_is_not_overwritten(create_voice: CreateVoice) -> None:
+    assert create_voice().status_code == 200
+    refused = create_voice(name=" anna ")
     assert refused.status_code == 409
     assert "already a voice called “anna”" in message(refused)
 
 
-def test_voices_belong_to_the_keys_owner(client: httpx.Client, server: Server, make: Make) -> None:
+def test_voices_belong_to_the_owner_of_the_key(client: httpx.Client, server: Server, create_voice: CreateVoice) -> None:
     with server.key("Ann") as ann, server.key("Bob", "user:bob") as bob:
-        voice = make(bearer(ann)).json()
+        voice = create_voice(bearer(ann)).json()
         path = f"/v1/audio/voices/{voice['id']}"
         assert client.get(path, headers=bearer(bob)).status_code == 404
         assert client.delete(path, headers=bearer(bob)).status_code == 404
@@ -100,22 +104,22 @@ def test_voices_belong_to_the_keys_owner(client: httpx.Client, server: Server, m
         ({"clip": b"no audio"}, "not audio that can be read"),
     ],
 )
-def test_a_voice_that_cannot_be_made_is_refused(
-    make: Make, client: httpx.Client, monkeypatch: pytest.MonkeyPatch, form: dict[str, str], says: str
+def test_invalid_voice_is_rejected(
+    create_voice: CreateVoice, client: httpx.Client, monkeypatch: pytest.MonkeyPatch, form: dict[str, str], says: str
 ) -> None:
     monkeypatch.setattr(recognition, "can_transcribe", lambda: False)
-    refused = make(**form)
+    refused = create_voice(**form)
     assert refused.status_code == 400
     assert says in message(refused)
     assert len(client.get("/v1/audio/voices").json()["data"]) == 6
 
 
-def test_words_are_written_down_where_that_is_possible(
-    make: Make, server: Server, monkeypatch: pytest.MonkeyPatch
+def test_missing_transcript_is_recognised_when_possible(
+    create_voice: CreateVoice, server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(recognition, "can_transcribe", lambda: True)
     monkeypatch.setattr(recognition, "transcribe", lambda _clip, _model, _language: WORDS)
-    made = make(ref_text="").json()
+    made = create_voice(ref_text="").json()
     assert server.storage.voices.load(made["id"]).references[0].transcript == WORDS
 
 
@@ -124,7 +128,7 @@ def test_sample_voices_cannot_be_deleted(client: httpx.Client) -> None:
     assert (refused.status_code, refused.json()["error"]["code"]) == (403, "voice_protected")
 
 
-def test_a_form_without_a_clip_is_refused(client: httpx.Client) -> None:
+def test_form_without_a_clip_is_rejected(client: httpx.Client) -> None:
     refused = client.post("/v1/audio/voices", data={"name": "Anna", "consent": "Anna"})
     assert refused.status_code == 400
     assert refused.json()["error"]["param"] == "audio_sample"

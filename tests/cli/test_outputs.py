@@ -1,4 +1,4 @@
-"""`-o`: a new file, or one in place of what it is itself."""
+"""The option `-o` writes new files and replaces only files of the same kind."""
 
 import os
 from pathlib import Path
@@ -24,21 +24,21 @@ def test_new_and_empty_files_are_written(tmp_path: Path, kind: Kind) -> None:
 
 
 @pytest.mark.parametrize("format", ["wav", "flac", "mp3", "opus"])
-def test_audio_is_replaced_whatever_its_name(tmp_path: Path, format: str) -> None:
+def test_audio_is_replaced_regardless_of_its_name(tmp_path: Path, format: str) -> None:
     for name in ("out.wav", "out.raw", "out"):
         (tmp_path / name).write_bytes(encode_audio(SAMPLES, 24_000, format))  # type: ignore[arg-type]
         write(tmp_path / name, b"new", AUDIO)
         assert (tmp_path / name).read_bytes() == b"new"
 
 
-def test_a_voice_is_replaced(tmp_path: Path) -> None:
+def test_voice_is_replaced(tmp_path: Path) -> None:
     path = tmp_path / "a.voice"
     path.write_bytes(voice("Anna").to_bytes())
     write(path, b"new", VOICE)
     assert path.read_bytes() == b"new"
 
 
-def _others(folder: Path) -> dict[str, bytes]:
+def _other_files(folder: Path) -> dict[str, bytes]:
     soundfile.write(folder / "x.aiff", SAMPLES, 24_000)
     flac = encode_audio(SAMPLES, 24_000, "flac")
     return {
@@ -52,8 +52,8 @@ def _others(folder: Path) -> dict[str, bytes]:
     }
 
 
-def test_what_is_something_else_is_left(tmp_path: Path) -> None:
-    for name, data in _others(tmp_path).items():
+def test_other_files_are_not_replaced(tmp_path: Path) -> None:
+    for name, data in _other_files(tmp_path).items():
         path = tmp_path / f"{name}.wav"
         path.write_bytes(data)
         for kind in (AUDIO, VOICE):
@@ -62,7 +62,7 @@ def test_what_is_something_else_is_left(tmp_path: Path) -> None:
             assert path.read_bytes() == data, name
 
 
-def test_audio_is_no_voice_and_a_voice_no_audio(tmp_path: Path) -> None:
+def test_audio_and_voices_do_not_replace_each_other(tmp_path: Path) -> None:
     path = tmp_path / "a"
     for data, kind in ((encode_audio(SAMPLES, 24_000, "wav"), VOICE), (voice("Anna").to_bytes(), AUDIO)):
         path.write_bytes(data)
@@ -73,7 +73,7 @@ def test_audio_is_no_voice_and_a_voice_no_audio(tmp_path: Path) -> None:
         check_output(path, VOICE)
 
 
-def test_links_are_kept_and_pipes_refused(tmp_path: Path) -> None:
+def test_links_are_kept_and_pipes_rejected(tmp_path: Path) -> None:
     file, link, pipe = tmp_path / "a.wav", tmp_path / "link.wav", tmp_path / "pipe.wav"
     file.write_bytes(encode_audio(SAMPLES, 24_000, "wav"))
     link.symlink_to(file)
@@ -85,9 +85,7 @@ def test_links_are_kept_and_pipes_refused(tmp_path: Path) -> None:
         write(pipe, b"new", AUDIO)
 
 
-def test_a_folder_that_cannot_be_written_to_is_told_in_a_sentence(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_failed_write_raises_and_leaves_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 

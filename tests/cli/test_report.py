@@ -41,18 +41,18 @@ def result(*reasons: str, frames: int = 20) -> SpeechResult:
         (result("end", frames=0), "Nothing was spoken."),
     ],
 )
-def test_an_ending_says_why(spoken: SpeechResult, says: str) -> None:
+def test_ending_describes_the_stop_reasons(spoken: SpeechResult, says: str) -> None:
     assert report.ending(spoken) == says
 
 
-def test_the_figures() -> None:
+def test_figures_of_a_result() -> None:
     assert report.figures(result("end")) == (
         "2.0 s in 0.9 s · first audio after 0.25 s · real-time factor 0.45 · seed 5"
     )
     assert "first audio" not in report.figures(replace(result("end"), first_audio=None))
 
 
-def test_progress_counts_segments_only_where_there_are_some() -> None:
+def test_progress_counts_segments_only_if_there_are_several() -> None:
     one = AudioChunk(None, 0, 3, 0.5, 0, 1, "a")  # type: ignore[arg-type]
     assert report.progress(one, 1.0) == "1.0 s spoken · 2.0 × real time"
     many = AudioChunk(None, 0, 3, 0.0, 1, 5, "a")  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""Clients that are installed apart from us, by `make test`: voice agents' services, and OpenAI's package for Node."""
+"""Clients in a separate environment, installed by `make test`: voice agents and OpenAI's package for Node."""
 
 import base64
 import json
@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.api.conftest import TEXT, Server, decoded
+from tests.api.conftest import TEXT, Server, decode_audio
 from tests.paths import ROOT
 
 CLIENTS = ROOT / ".venv" / "clients"
@@ -28,8 +28,8 @@ console.log(JSON.stringify({ bytes: bytes.toString("base64"), models: models.dat
 """
 
 
-def agent(server: Server, name: str) -> Any:
-    """What a voice agent's service tells of a text that it spoke."""
+def run_agent(server: Server, name: str) -> Any:
+    """Speak a text with a voice agent's service and return its report."""
     python = CLIENTS / "bin" / "python"
     if not python.exists():
         pytest.skip("The voice agents' services are not installed (make .venv/.clients).")
@@ -39,21 +39,21 @@ def agent(server: Server, name: str) -> Any:
     return json.loads(done.stdout)
 
 
-def test_pipecat_speaks(server: Server) -> None:
-    told = agent(server, "pipecat_agent")
+def test_pipecat_agent_speaks(server: Server) -> None:
+    told = run_agent(server, "pipecat_agent")
     assert not told["errors"]
     assert told["seconds"] > 0.5
     assert told["loudness"] > 0.01
 
 
-def test_livekit_speaks(server: Server) -> None:
-    """It asks for audio with one model, and for server-sent events with another."""
-    told = agent(server, "livekit_agent")
+def test_livekit_agent_speaks(server: Server) -> None:
+    """It requests audio from one model and server-sent events from the other."""
+    told = run_agent(server, "livekit_agent")
     assert set(told) == {"tts-1", "gpt-4o-mini-tts"}
     assert all(each["seconds"] > 0.5 and each["loudness"] > 0.01 for each in told.values())
 
 
-def test_node_speaks(server: Server, tmp_path: Path) -> None:
+def test_openai_node_client_speaks(server: Server, tmp_path: Path) -> None:
     modules = CLIENTS / "node_modules"
     if not shutil.which("node") or not (modules / "openai").is_dir():
         pytest.skip("Node's openai is not installed (make .venv/.clients).")
@@ -64,6 +64,6 @@ def test_node_speaks(server: Server, tmp_path: Path) -> None:
         ["node", "speak.mjs"], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120, check=True
     )
     told = json.loads(done.stdout)
-    samples, rate = decoded(base64.b64decode(told["bytes"]), "mp3")
+    samples, rate = decode_audio(base64.b64decode(told["bytes"]), "mp3")
     assert len(samples) / rate > 0.5
     assert (told["models"], told["refused"]) == (4, "404 voice_not_found")

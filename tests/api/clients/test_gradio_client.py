@@ -1,4 +1,4 @@
-"""Named endpoints, with `gradio_client`."""
+"""Gradio endpoints with `gradio_client`."""
 
 import base64
 
@@ -7,7 +7,7 @@ import pytest
 from gradio_client import Client
 from gradio_client.exceptions import AppError, AuthenticationError
 
-from tests.api.conftest import TEXT, Server, bearer, decoded
+from tests.api.conftest import TEXT, Server, bearer, decode_audio
 from tests.support.waiting import until
 
 PLACE = "/v1/gradio"
@@ -15,7 +15,7 @@ LONG = "The rain has stopped at last, and all the birds are singing. " * 160  # 
 SAMPLES = ["Adam", "Ben", "Clara", "Daniel", "Emma", "Flora"]
 
 
-def test_a_client_finds_endpoints_and_speaks(server: Server) -> None:
+def test_client_finds_endpoints_and_speaks(server: Server) -> None:
     client = Client(server.url + PLACE, verbose=False)
     endpoints = client.view_api(return_format="dict")["named_endpoints"]
     assert set(endpoints) == {"/speak", "/list_voices"}
@@ -27,7 +27,7 @@ def test_a_client_finds_endpoints_and_speaks(server: Server) -> None:
     assert [voice["name"] for voice in client.predict(api_name="/list_voices")] == SAMPLES
     head, _, data = client.predict(TEXT, voice="Clara", seed=7, api_name="/speak").partition(",")
     assert head == "data:audio/mpeg;base64"
-    samples, rate = decoded(base64.b64decode(data), "mp3")
+    samples, rate = decode_audio(base64.b64decode(data), "mp3")
     assert 0.5 < len(samples) / rate < 5
     with pytest.raises(AppError, match="no voice called “Nobody”"):
         client.predict(TEXT, voice="Nobody", api_name="/speak")
@@ -35,7 +35,7 @@ def test_a_client_finds_endpoints_and_speaks(server: Server) -> None:
         client.predict(TEXT, format="tape", api_name="/speak")
 
 
-def test_a_cancelled_call_ends_its_speech(server: Server) -> None:
+def test_cancelled_call_ends_its_speech(server: Server) -> None:
     client = Client(server.url + PLACE, verbose=False)
     job = client.submit(LONG, voice="Clara", api_name="/speak")
     until(lambda: server.speaking() and job.communicator.event_id)
@@ -44,7 +44,7 @@ def test_a_cancelled_call_ends_its_speech(server: Server) -> None:
     assert Client(server.url + PLACE, verbose=False).predict(api_name="/list_voices")
 
 
-def test_a_client_that_leaves_ends_its_speech(server: Server, client: httpx.Client) -> None:
+def test_disconnected_client_ends_its_speech(server: Server, client: httpx.Client) -> None:
     call = {"fn_index": 0, "data": [LONG, "Clara", "mp3", 1, 7], "session_hash": "abc"}
     assert client.post(f"{PLACE}/gradio_api/queue/join", json=call).status_code == 200
     with client.stream("GET", f"{PLACE}/gradio_api/queue/data", params={"session_hash": "abc"}) as events:
@@ -53,7 +53,7 @@ def test_a_client_that_leaves_ends_its_speech(server: Server, client: httpx.Clie
     until(lambda: server.busy() == 0)
 
 
-def test_endpoints_need_the_keys_of_the_interface(server: Server) -> None:
+def test_endpoints_need_an_api_key(server: Server) -> None:
     with server.key() as key:
         with pytest.raises(AuthenticationError):
             Client(server.url + PLACE, verbose=False)
@@ -64,7 +64,7 @@ def test_endpoints_need_the_keys_of_the_interface(server: Server) -> None:
 @pytest.mark.parametrize(
     "path", ["/", "/gradio_api/upload", "/gradio_api/file=/etc/hostname", "/gradio_api/api/speak", "/assets/x.js"]
 )
-def test_no_other_route_of_gradio_responds(client: httpx.Client, path: str) -> None:
+def test_other_gradio_routes_are_not_found(client: httpx.Client, path: str) -> None:
     for method in ("GET", "POST"):
         assert client.request(method, PLACE + path).status_code == 404
 
@@ -77,7 +77,7 @@ def test_no_other_route_of_gradio_responds(client: httpx.Client, path: str) -> N
         {"event_data": {"x": 1}}, {"trigger_id": 7}, {"batched": True},
     ],
 )  # fmt: skip
-def test_calls_of_no_client_are_refused(client: httpx.Client, changed: dict[str, object]) -> None:
+def test_malformed_calls_are_rejected(client: httpx.Client, changed: dict[str, object]) -> None:
     call = {"fn_index": 0, "data": ["Hi.", "Clara", "mp3", 1, 7], "session_hash": "abc", **changed}
     refused = client.post(f"{PLACE}/gradio_api/queue/join", json=call)
     assert (refused.status_code, refused.json()["error"]["type"]) == (400, "invalid_request_error")

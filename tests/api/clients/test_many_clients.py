@@ -1,4 +1,4 @@
-"""More clients at once than have places, of which half vanish."""
+"""More concurrent clients than places, half of which disconnect."""
 
 import asyncio
 import gc
@@ -11,12 +11,12 @@ from tests.api.conftest import Server
 from tests.support.looping import run
 from tests.support.waiting import until
 
-CLIENTS = 200  # three times as many as there are places
+CLIENTS = 200  # three times the number of places
 pytestmark = pytest.mark.slow
 
 
-async def one(client: httpx.AsyncClient, number: int) -> int:
-    """The status of a client's speech; 0 for one that vanishes, after headers or before."""
+async def request_speech(client: httpx.AsyncClient, number: int) -> int:
+    """Return the status of a client's speech, or 0 if the client disconnects, before or after the headers."""
     asked = {"model": "tts-1", "input": "Yes, of course.", "voice": "Clara", "max_new_tokens": 4}
     if number % 2:
         asked["input"] = "The rain has stopped at last. " * 20
@@ -28,33 +28,35 @@ async def one(client: httpx.AsyncClient, number: int) -> int:
                     return 0
             return response.status_code
     except httpx.ReadTimeout:
-        assert number % 2, "only those that vanish are impatient"
+        assert number % 2, "only disconnecting clients have a short timeout"
         return 0
 
 
-async def crowd(url: str, clients: int) -> list[int]:
+async def run_clients(url: str, clients: int) -> list[int]:
     limits = httpx.Limits(max_connections=None)
     patient, impatient = httpx.Timeout(240), httpx.Timeout(240, read=1.0)
     async with (
         httpx.AsyncClient(base_url=url, limits=limits, timeout=patient) as staying,
         httpx.AsyncClient(base_url=url, limits=limits, timeout=impatient) as leaving,
     ):
-        return await asyncio.gather(*(one(leaving if number % 2 else staying, number) for number in range(clients)))
+        return await asyncio.gather(
+            *(request_speech(leaving if number % 2 else staying, number) for number in range(clients))
+        )
 
 
 def memory(server: Server) -> float:
-    """Bytes of the process."""
+    """Return the resident memory of the process in bytes."""
     gc.collect()
     text = httpx.get(f"{server.url}/metrics").text
     return next(float(line.split()[1]) for line in text.splitlines() if line.startswith("process_resident_memory"))
 
 
-def test_every_slot_comes_back(server: Server) -> None:
-    """Those beyond the queue are told to come again; nobody waits for ever, and nothing is kept of those that left."""
-    run(crowd, server.url, CLIENTS // 3)  # fills all places once
+def test_all_slots_are_freed(server: Server) -> None:
+    """Clients beyond the queue get 503, no client waits for ever, and disconnected clients leave nothing."""
+    run(run_clients, server.url, CLIENTS // 3)  # uses all slots and queue places once
     until(lambda: server.busy() == 0)
     before = memory(server)
-    statuses = run(crowd, server.url, CLIENTS)
+    statuses = run(run_clients, server.url, CLIENTS)
     until(lambda: server.busy() == 0)
     assert len(statuses) == CLIENTS
     assert set(statuses) <= {0, 200, 503}

@@ -1,4 +1,4 @@
-"""Tools for language models, with the client of the `mcp` package: over HTTP, and over standard input and output."""
+"""MCP tools with the client of the `mcp` package, over HTTP and over standard input and output."""
 
 import asyncio
 import base64
@@ -14,7 +14,7 @@ from mcp import Client, StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
 from mcp.types import AudioContent, CallToolResult, TextContent
 
-from tests.api.conftest import TEXT, Server, bearer, decoded
+from tests.api.conftest import TEXT, Server, bearer, decode_audio
 from tests.paths import CLIP, ROOT
 from tests.support.looping import run
 from tests.support.waiting import until
@@ -26,7 +26,7 @@ MODES = ("auto", "legacy")
 
 
 def with_client(server: Server, visit: Callable[[Client], Awaitable[None]], mode: str = "auto", key: str = "") -> None:
-    """Let a client visit the server over HTTP. mode: of the handshake, which depends on the client's age."""
+    """Run `visit` with a client over HTTP. mode: the handshake, which depends on the client's version."""
 
     async def meet() -> None:
         async with (
@@ -38,20 +38,20 @@ def with_client(server: Server, visit: Callable[[Client], Awaitable[None]], mode
     run(meet)
 
 
-def told(result: CallToolResult) -> str:
+def text_of(result: CallToolResult) -> str:
     (content,) = result.content
     assert isinstance(content, TextContent)
     return content.text
 
 
-def names(result: CallToolResult) -> list[str]:
+def voice_names(result: CallToolResult) -> list[str]:
     assert not result.is_error, result
     assert result.structured_content
     return [voice["name"] for voice in result.structured_content["result"]]
 
 
-def sound(result: CallToolResult) -> tuple[bytes, str]:
-    """The audio of a result, and what is said of it."""
+def audio_of(result: CallToolResult) -> tuple[bytes, str]:
+    """Return the audio of a result and its description."""
     assert not result.is_error, result
     audio, text = result.content
     assert isinstance(audio, AudioContent)
@@ -60,31 +60,31 @@ def sound(result: CallToolResult) -> tuple[bytes, str]:
     return base64.b64decode(audio.data), text.text
 
 
-async def refused(client: Client, tool: str, **arguments: Any) -> str:
+async def error_of(client: Client, tool: str, **arguments: Any) -> str:
     result = await client.call_tool(tool, arguments)
     assert result.is_error
-    return told(result)
+    return text_of(result)
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_a_model_finds_tools_and_speaks(server: Server, mode: str) -> None:
+def test_client_lists_tools_and_speaks(server: Server, mode: str) -> None:
     async def visit(client: Client) -> None:
         tools = {tool.name: tool for tool in (await client.list_tools()).tools}
         assert set(tools) == {"speak", "list_voices", "clone_voice"}
         assert set(tools["clone_voice"].input_schema["required"]) == {"name", "clip", "consent"}
         assert "call" not in tools["speak"].input_schema["properties"]
-        assert names(await client.call_tool("list_voices", {})) == SAMPLES
-        data, text = sound(await client.call_tool("speak", {"text": TEXT, "voice": "Clara", "seed": 7}))
-        samples, rate = decoded(data, "mp3")
+        assert voice_names(await client.call_tool("list_voices", {})) == SAMPLES
+        data, text = audio_of(await client.call_tool("speak", {"text": TEXT, "voice": "Clara", "seed": 7}))
+        samples, rate = decode_audio(data, "mp3")
         assert 0.5 < len(samples) / rate < 5
         assert "in the voice “Clara”, seed 7" in text
-        assert "no voice called “Nobody”" in await refused(client, "speak", text=TEXT, voice="Nobody")
-        assert "speed" in await refused(client, "speak", text=TEXT, speed=9)
+        assert "no voice called “Nobody”" in await error_of(client, "speak", text=TEXT, voice="Nobody")
+        assert "speed" in await error_of(client, "speak", text=TEXT, speed=9)
 
     with_client(server, visit, mode)
 
 
-def test_a_voice_is_cloned_with_consent(server: Server) -> None:
+def test_voice_is_cloned_with_consent(server: Server) -> None:
     async def visit(client: Client) -> None:
         asked = {"name": "Anna", "clip": CLIP_URL, "transcript": WORDS, "consent": "Anna Gray"}
         made = await client.call_tool("clone_voice", asked)
@@ -93,8 +93,8 @@ def test_a_voice_is_cloned_with_consent(server: Server) -> None:
         kept = server.storage.voices.get(made.structured_content["id"], owner="user:ann")
         assert kept.consent
         assert (kept.name, kept.consent.who) == ("Anna", "Anna Gray")
-        sound(await client.call_tool("speak", {"text": "Hello.", "voice": "Anna"}))
-        assert names(await client.call_tool("list_voices", {})) == ["Anna", *SAMPLES]
+        audio_of(await client.call_tool("speak", {"text": "Hello.", "voice": "Anna"}))
+        assert voice_names(await client.call_tool("list_voices", {})) == ["Anna", *SAMPLES]
         for changed, says in (
             ({}, "already a voice called “Anna”"),
             ({"name": "Ben", "consent": " "}, "only when its speaker has agreed"),
@@ -102,14 +102,14 @@ def test_a_voice_is_cloned_with_consent(server: Server) -> None:
             ({"name": "Ben", "clip": "data:,%"}, "clip: the data URL does not hold base64"),
             ({"name": "Ben", "clip": "data:,aaaa"}, "not audio that can be read"),
         ):
-            assert says in await refused(client, "clone_voice", **{**asked, **changed})
+            assert says in await error_of(client, "clone_voice", **{**asked, **changed})
 
     with server.key() as key:
         with_client(server, visit, key=key)
     server.storage.voices.delete_all("user:ann")
 
 
-def test_http_needs_the_keys_of_the_interface(server: Server, client: httpx.Client) -> None:
+def test_http_needs_an_api_key(server: Server, client: httpx.Client) -> None:
     ping = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
     accepts = {"Accept": "application/json, text/event-stream"}
     assert client.post("/mcp", json=ping, headers=accepts).status_code == 200
@@ -122,7 +122,7 @@ def test_http_needs_the_keys_of_the_interface(server: Server, client: httpx.Clie
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_who_leaves_frees_the_slot(server: Server, mode: str) -> None:
+def test_cancelled_call_frees_its_slot(server: Server, mode: str) -> None:
     async def visit(client: Client) -> None:
         speaking = asyncio.create_task(client.call_tool("speak", {"text": f"{TEXT} " * 400, "voice": "Clara"}))
         await asyncio.to_thread(until, server.busy)
@@ -133,7 +133,7 @@ def test_who_leaves_frees_the_slot(server: Server, mode: str) -> None:
     until(lambda: not server.busy())
 
 
-def test_over_standard_input_and_output(tmp_path: Path) -> None:
+def test_server_over_standard_input_and_output(tmp_path: Path) -> None:
     async def meet() -> None:
         command = StdioServerParameters(
             command=sys.executable,
@@ -145,8 +145,8 @@ def test_over_standard_input_and_output(tmp_path: Path) -> None:
                 "clone_voice", {"name": "Anna", "clip": str(CLIP), "transcript": WORDS, "consent": "Anna Gray"}
             )
             assert not made.is_error, made
-            assert names(await client.call_tool("list_voices", {})) == ["Anna", *SAMPLES]
-            data, _ = sound(await client.call_tool("speak", {"text": "Hello.", "voice": "Anna"}))
-            assert len(decoded(data, "mp3")[0])
+            assert voice_names(await client.call_tool("list_voices", {})) == ["Anna", *SAMPLES]
+            data, _ = audio_of(await client.call_tool("speak", {"text": "Hello.", "voice": "Anna"}))
+            assert len(decode_audio(data, "mp3")[0])
 
     run(meet)

@@ -48,7 +48,7 @@ class Client(AsyncTcpClient):
         return event
 
     async def audio(self) -> tuple[AudioStart, bytes]:
-        """A speech, from its start to its stop."""
+        """Receive a speech, from its start to its stop event."""
         start, sound = AudioStart.from_event(await self.next()), b""
         while not AudioStop.is_type((event := await self.next()).type):
             chunk = AudioChunk.from_event(event)
@@ -58,7 +58,7 @@ class Client(AsyncTcpClient):
 
 
 def with_client(server: Server, visit: Callable[[Client], Awaitable[None]]) -> None:
-    """Let a client visit a Wyoming server over the services of the tests."""
+    """Run `visit` with a client of a Wyoming server that uses the services of the tests."""
 
     async def meet() -> None:
         async with wyoming_port(server) as port, Client("127.0.0.1", port, read_timeout=60) as client:
@@ -89,7 +89,7 @@ def seconds(start: AudioStart, sound: bytes) -> float:
     return len(sound) / (start.rate * start.width * start.channels)
 
 
-def test_a_home_finds_voices_and_speaks(server: Server) -> None:
+def test_client_lists_voices_and_speaks(server: Server) -> None:
     async def visit(client: Client) -> None:
         await client.send(Ping("here?"), Describe())
         assert Pong.from_event(await client.next()).text == "here?"
@@ -106,21 +106,23 @@ def test_a_home_finds_voices_and_speaks(server: Server) -> None:
     with_client(server, visit)
 
 
-def test_a_text_is_spoken_while_it_is_written(server: Server) -> None:
+def test_text_is_spoken_while_it_is_written(server: Server) -> None:
     async def visit(client: Client) -> None:
         for _ in range(2):
             await client.send(SynthesizeStart(CLARA), SynthesizeChunk("The rain has stopped at last. We"))
-            start = AudioStart.from_event(await client.next())  # the rest is not written yet
+            start = AudioStart.from_event(await client.next())  # before the rest is sent
             heard = AudioChunk.from_event(await client.next()).audio
             await client.send(SynthesizeChunk(" can go out now."))
-            await client.send(Synthesize("The rain has stopped at last. We can go out now."))  # for other servers
+            await client.send(
+                Synthesize("The rain has stopped at last. We can go out now.")
+            )  # sent for servers without streaming
             await client.send(SynthesizeStop())
             while not AudioStop.is_type((event := await client.next()).type):
                 heard += AudioChunk.from_event(event).audio
             assert 1.5 < seconds(start, heard) < 10
             assert SynthesizeStopped.is_type((await client.next()).type)
         await client.send(SynthesizeStart(), SynthesizeStop())
-        assert SynthesizeStopped.is_type((await client.next()).type), "nothing was said"
+        assert SynthesizeStopped.is_type((await client.next()).type), "an empty text has no audio"
 
     with_client(server, visit)
 
@@ -140,7 +142,7 @@ def test_a_second_start_ends_the_text_before(server: Server) -> None:
     with_client(server, visit)
 
 
-def test_who_leaves_frees_the_slot(server: Server) -> None:
+def test_disconnected_client_frees_its_slot(server: Server) -> None:
     async def visit(client: Client) -> None:
         await client.send(Synthesize(LONG, CLARA))
         assert AudioStart.is_type((await client.next()).type)
@@ -161,7 +163,7 @@ def test_who_leaves_frees_the_slot(server: Server) -> None:
         (SynthesizeStart(text_format="ssml"), "plain text instead of SSML"),
     ],
 )
-def test_an_error_is_told_and_ends_the_connection(server: Server, message: Eventable, says: str) -> None:
+def test_error_is_sent_and_ends_the_connection(server: Server, message: Eventable, says: str) -> None:
     async def visit(client: Client) -> None:
         await client.send(message)
         event = await client.next()
@@ -173,7 +175,7 @@ def test_an_error_is_told_and_ends_the_connection(server: Server, message: Event
     with_client(server, visit)
 
 
-def test_bytes_that_are_no_events_end_the_connection(server: Server) -> None:
+def test_malformed_events_end_the_connection(server: Server) -> None:
     async def meet() -> None:
         async with wyoming_port(server) as port:
             for line in (b"hello\n", b"{}\n", b'{"type": "synthesize"}\n', b'{"type": "x", "data_length": 9}\n{'):
@@ -187,7 +189,7 @@ def test_bytes_that_are_no_events_end_the_connection(server: Server) -> None:
     run(meet)
 
 
-def test_the_command_serves_until_its_input_ends(tmp_path: Path) -> None:
+def test_command_serves_until_its_input_ends(tmp_path: Path) -> None:
     asked = BytesIO()
     write_event(Describe().event(), asked)
     command = ["app.py", "--graphs", "off", "wyoming", "--uri", "stdio://", "--database", tmp_path / "voices.db"]
@@ -200,6 +202,6 @@ def test_the_command_serves_until_its_input_ends(tmp_path: Path) -> None:
     assert len(Info.from_event(told).tts[0].voices) == 6
 
 
-def test_an_address_that_is_none_is_refused() -> None:
+def test_invalid_address_is_rejected() -> None:
     with pytest.raises(InvalidOption, match="no address to serve at"):
         create_server("http://127.0.0.1:10200")

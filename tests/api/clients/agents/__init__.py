@@ -1,1 +1,1 @@
-"""Programs with the speech services of voice agents, for an environment of their own (requirements-clients.txt)."""
+"""Programs that use the speech services of voice agents, in a separate environment (requirements-clients.txt)."""

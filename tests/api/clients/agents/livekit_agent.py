@@ -1,4 +1,4 @@
-"""Speak a text by LiveKit's OpenAI plugin, as it ships. Prints seconds and loudness as JSON.
+"""Speak a text with LiveKit's unmodified OpenAI plugin. Prints seconds and loudness as JSON.
 
 livekit_agent.py BASE_URL TEXT
 """
@@ -15,7 +15,10 @@ from livekit.plugins import openai
 async def main(base_url: str, text: str) -> None:
     http_context._new_session_ctx()
     told = {}
-    for model in ("tts-1", "gpt-4o-mini-tts"):  # it asks the first for audio, the second for server-sent events
+    for model in (
+        "tts-1",
+        "gpt-4o-mini-tts",
+    ):  # the plugin requests audio from the first, server-sent events from the second
         service = openai.TTS(model=model, voice="alloy", base_url=base_url, api_key="not-needed")
         frames = [event.frame async for event in service.synthesize(text)]
         samples = np.concatenate([np.frombuffer(frame.data, np.int16) for frame in frames])

@@ -1,4 +1,4 @@
-"""Speak a text by Pipecat's OpenAI service, as it ships, in a pipeline. Prints seconds, loudness and errors as JSON.
+"""Speak a text with Pipecat's unmodified OpenAI service in a pipeline. Prints seconds, loudness and errors as JSON.
 
 pipecat_agent.py BASE_URL TEXT
 """
@@ -17,7 +17,7 @@ from pipecat.workers.runner import WorkerRunner
 
 
 class Listener(FrameProcessor):
-    """Keeps the audio that reaches the end of the pipeline, and the errors."""
+    """Records the audio and the errors that reach the end of the pipeline."""
 
     def __init__(self) -> None:
         super().__init__()
