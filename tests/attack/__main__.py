@@ -23,7 +23,7 @@ ROOT = Path(__file__).parents[2]
 _KEPT = ("PATH", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "VIRTUAL_ENV", "TERM", "PLAYWRIGHT_BROWSERS_PATH")
 
 
-def parsed(arguments: Sequence[str] | None = None) -> argparse.Namespace:
+def parse_options(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     """The options."""
     parser = argparse.ArgumentParser(prog="python -m tests.attack", description="Attack Reprise.")
     parser.add_argument("--only", action="append", default=[], help="an attack or a module; may be given several times")
@@ -57,7 +57,7 @@ def environment(folder: Path) -> dict[str, str]:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the suite. Returns the exit status."""
-    options = parsed(arguments)
+    options = parse_options(arguments)
     folder = Path(tempfile.mkdtemp(prefix="reprise-attack-")).resolve()
     before = guard.snapshot(ROOT)
     command = [
@@ -73,7 +73,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(f"The attack ended by itself with exit code {done.returncode}.")
             return 2
         tallies = [tally_of(values) for values in json.loads((folder / RESULTS).read_text("utf-8"))]
-        kept = _moved(folder)
+        kept = _move_findings(folder)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     report.print_report(tallies)
@@ -90,7 +90,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 1 if found else 0
 
 
-def _moved(folder: Path) -> Path | None:
+def _move_findings(folder: Path) -> Path | None:
     """Move the findings to a permanent folder; None when there are none."""
     if not (folder / FINDINGS).exists():
         return None

@@ -35,7 +35,7 @@ def _archives(seed: int, count: int) -> Iterator[bytes]:
             case 0:
                 yield _bomb()
             case 1:
-                yield _lying(whole, chance)
+                yield _false_directory(whole, chance)
             case 2:
                 count = chance.choice((1, 5, 1_200))
                 yield packed([(f"{number}{chance.choice(NAMES)}", chance.randbytes(50)) for number in range(count)])
@@ -72,7 +72,7 @@ def packed(files: list[tuple[str, bytes]], how: int = ZIP_STORED) -> bytes:
 def _bomb() -> bytes:
     """An entry that declares a small size and unpacks to a gigabyte of zeros."""
     deflate = zlib.compressobj(9, zlib.DEFLATED, -15)
-    block = deflate.compress(bytes(1 << 20)) + deflate.flush(zlib.Z_FULL_FLUSH)  # can be repeated
+    block = deflate.compress(bytes(1 << 20)) + deflate.flush(zlib.Z_FULL_FLUSH)  # a block that can be repeated
     packed = block * (BOMB >> 20) + deflate.flush()
     name, said = b"a.voice", 1_000
     head = struct.pack("<4sHHHHHLLLHH", b"PK\3\4", 20, 0, 8, 0, 33, 0, len(packed), said, len(name), 0) + name
@@ -83,8 +83,8 @@ def _bomb() -> bytes:
     return head + packed + listed + name + end
 
 
-def _lying(whole: bytes, chance: random.Random) -> bytes:
-    """Wrong values in the central directory: sizes, offsets, compression method."""
+def _false_directory(whole: bytes, chance: random.Random) -> bytes:
+    """Damage the central directory: sizes, offsets, compression method."""
     start = whole.rindex(b"PK\1\2") if chance.random() < 0.5 else whole.index(b"PK\1\2")
     return whole[:start] + spoiled(whole[start:], chance)
 

@@ -13,7 +13,7 @@ from typing import Any
 import tests.attack
 
 WHOLE = 2_000  # cases of an attack that is a module
-PORTIONS, PORTION = 15, 20  # of an attack that counts by itself
+PORTIONS, PORTION = 15, 20  # of an attack that counts its own tries
 
 
 class Broken(Exception):
@@ -29,11 +29,11 @@ class Attack:
     """Hostile cases, and the function that runs one.
 
     cases(seed, count): picklable values, the same for the same seed; the n-th must not depend on `count`.
-    run(case): returns when the case was served or refused as promised, as an int if it stands for that many tries.
-        Errors of `engine.errors` count as refused. Everything else that it raises is a finding, `Skipped` is none.
-    count: cases in a whole run. seconds, megabytes: limits of one case; None is no limit of memory. The seconds are the
-        processor's, so that a busy machine makes nothing slow; they are the clock's where an attack is `alone`.
-    alone: its cases run one after the other in one process while no other attack runs, as those that need a server.
+    run(case): returns if the case was served or refused as promised; an int is the number of tries in the case.
+        Errors of `engine.errors` count as refused. Any other error is a finding, except `Skipped`.
+    count: cases in a whole run. seconds, megabytes: limits of one case; no memory limit if None. The seconds are
+        processor time, independent of the machine's load, or wall-clock time where the attack is `alone`.
+    alone: run the cases sequentially in one process while no other attack runs, as for attacks that need a server.
     """
 
     name: str
@@ -53,11 +53,11 @@ def randoms(seed: int, count: int) -> Iterator[random.Random]:
 
 
 def once(seed: int, count: int) -> Iterator[int]:
-    """Case numbers for an attack that is the same each time."""
+    """Case numbers for an attack whose cases do not depend on the seed."""
     yield from range(count)
 
 
-def found() -> dict[str, Attack]:
+def all_attacks() -> dict[str, Attack]:
     """All attacks of this package by name, in the order of their modules. Raises ValueError for two of one name."""
     attacks: dict[str, Attack] = {}
     for module in _modules():

@@ -70,8 +70,8 @@ def run(case: bytes) -> None:
     with suppress(UnusableReference):
         recording = decode(case)
         samples = recording.samples.numpy()
-        assert len(samples) <= (LONGEST + 1) * recording.sample_rate, f"{len(samples)} samples came out"
-        assert np.isfinite(samples).all(), "samples are no numbers"
+        assert len(samples) <= (LONGEST + 1) * recording.sample_rate, f"decoding returned {len(samples)} samples"
+        assert np.isfinite(samples).all(), "samples are not finite"
 
 
 def sound() -> tuple[str, ...]:

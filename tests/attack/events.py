@@ -25,7 +25,7 @@ PATIENCE = 30.0  # seconds for one answer
 NO_ID = "f" * 32
 FILE = {"path": "/etc/passwd", "meta": {"_type": "gradio.FileData"}}
 FAR_FILE = {**FILE, "path": "http://127.0.0.1:9/x.wav", "url": "http://127.0.0.1:9/x.wav"}
-# As JSON text, because `json.dumps` cannot produce some of them.
+# JSON text, because `json.dumps` cannot produce some of the values.
 NASTY = (
     "null", "true", "0", "-1", "1e308", "-1e309", "NaN", "Infinity", "9" * 400, "9" * 5_000, "0.1e-9999", '""',
     r'"\u0000"', r'"\ud800"', r'"\udfff\ud800"', json.dumps("x" * 100_000), '"../../etc/passwd"', '"<img src=x>"',
@@ -35,7 +35,7 @@ NASTY = (
     '{"path":7,"meta":{"_type":"gradio.FileData"}}', '{"__type__":"update","visible":false}', '{"__proto__":{}}',
 )  # fmt: skip
 TICKET = "0123456789abcdef"
-# What is sent with an event besides its inputs, by the element that sends it and by the event's name.
+# Event data by element and event name.
 SENT: dict[tuple[str, str], dict[str, Any]] = {
     ("rp-player-block", "halt"): {"ticket": TICKET},
     ("rp-takes", "fresh"): {"ids": [NO_ID]},
@@ -81,9 +81,9 @@ INPUTS: dict[str, Any] = {
 
 @dataclass(frozen=True)
 class Forgery:
-    """One call. `said`: what is forged, for the report. `session`: set if the answer comes through the queue."""
+    """One call. `label`: what is forged, for the report. `session`: set if the answer comes through the queue."""
 
-    said: str
+    label: str
     path: str
     body: str
     session: str = ""
@@ -127,12 +127,12 @@ def _of_event(event: dict[str, Any], parts: dict[int, str]) -> Iterator[Forgery]
     asked = [{"asked": 1, "do": do, "script": "", "version": "", "values": VALUES} for do in ACTIONS]
     sent = asked if kind == "act" else [SENT.get((parts.get(target, ""), kind))]
 
-    def call(said: str, data: list[str], told: str, session: str = f'"{TICKET}"', more: str = "") -> Forgery:
+    def call(label: str, data: list[str], told: str, session: str = f'"{TICKET}"', more: str = "") -> Forgery:
         body = (
             f'{{"data":[{",".join(data)}],"fn_index":{event["id"]},"session_hash":{session},"event_data":{told}{more}}}'
         )
         path = "queue/join" if event["queue"] else "run/predict"
-        return Forgery(f"{name}: {said}", path, body, TICKET if event["queue"] else "")
+        return Forgery(f"{name}: {label}", path, body, TICKET if event["queue"] else "")
 
     told = json.dumps(sent[0])
     yield call("as it is", inputs, told)
@@ -172,9 +172,9 @@ def _spoiled(sent: dict[str, Any], nasty: str) -> Iterator[tuple[str, str]]:
 
 
 def _of_server_function(part: int, name: str) -> Iterator[Forgery]:
-    def call(said: str, data: str, part: str = str(part), fn: str = name, session: str = f'"{TICKET}"') -> Forgery:
+    def call(label: str, data: str, part: str = str(part), fn: str = name, session: str = f'"{TICKET}"') -> Forgery:
         body = f'{{"data":{data},"component_id":{part},"fn_name":{json.dumps(fn)},"session_hash":{session}}}'
-        return Forgery(f"{name}: {said}", "component_server", body)
+        return Forgery(f"{name}: {label}", "component_server", body)
 
     clip = json.dumps(CLIP)
     yield call("as it is", clip)
@@ -217,14 +217,14 @@ def _call(http: httpx.Client, forgery: Forgery, report: Report) -> None:
         answer = http.post(f"gradio_api/{forgery.path}", content=body, headers=JSON)
         report.statuses[answer.status_code] += 1
         if answer.status_code >= 500:
-            report.failures.append(f"{answer.status_code}: {forgery.said}: {answer.text[:200]}")
-        elif answer.status_code == 200 and forgery.session and (trouble := _trouble(http, forgery.session)):
-            report.failures.append(f"queue: {forgery.said}: {trouble}")
+            report.failures.append(f"{answer.status_code}: {forgery.label}: {answer.text[:200]}")
+        elif answer.status_code == 200 and forgery.session and (trouble := _queue_error(http, forgery.session)):
+            report.failures.append(f"queue: {forgery.label}: {trouble}")
     except httpx.HTTPError as error:
-        report.failures.append(f"{type(error).__name__}: {forgery.said}")
+        report.failures.append(f"{type(error).__name__}: {forgery.label}")
 
 
-def _trouble(http: httpx.Client, session: str) -> str:
+def _queue_error(http: httpx.Client, session: str) -> str:
     """The error with which a queued event ended; "" if it was answered."""
     with http.stream("GET", "gradio_api/queue/data", params={"session_hash": session}) as events:
         for line in events.iter_lines():

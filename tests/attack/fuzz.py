@@ -22,9 +22,9 @@ from tests.attack.attack import Attack, Broken, Skipped
 RUNS = 20_000  # inputs of one case, or as many as its time allows
 VALID_SECONDS = 45
 SLOWEST = 5  # seconds of one input
-MEGABYTES = 1_000  # of the whole process, most of it what it has imported
+MEGABYTES = 1_000  # of the whole process, mostly its imports
 LONGEST = 20_000  # bytes of one input
-OURS = ["engine", "web.identity", "web.tabs.library", "zipfile"]  # whose branches guide
+OURS = ["engine", "web.identity", "web.tabs.library", "zipfile"]  # packages instrumented for coverage
 
 Try = Callable[[bytes], object]
 
@@ -75,14 +75,14 @@ def _config() -> Try:
     def read(data: bytes) -> None:
         for name in ("reprise.json", "codec_config.json"):
             (folder / name).write_bytes(data)
-        _ours(Profile.load, folder)
-        _ours(CodecConfig.from_json, folder / "codec_config.json")
+        _accept_refusal(Profile.load, folder)
+        _accept_refusal(CodecConfig.from_json, folder / "codec_config.json")
         values = None
-        with suppress(ValueError, RecursionError):  # what is no JSON, the two before have refused
+        with suppress(ValueError, RecursionError):  # the two calls above refuse invalid JSON
             values = json.loads(data)
         for parse in (parse_omni, dual_ar):
             if isinstance(values, dict):
-                _ours(parse, values)
+                _accept_refusal(parse, values)
 
     return read
 
@@ -114,7 +114,7 @@ TARGETS: dict[str, Callable[[], Try]] = {
 }
 
 
-def whole(target: str) -> Iterator[bytes]:
+def seed_inputs(target: str) -> Iterator[bytes]:
     """Seed inputs of the fuzzer."""
     from engine.voice import codes_to_bytes
     from tests.attack import archives, scripts
@@ -138,7 +138,7 @@ def whole(target: str) -> Iterator[bytes]:
             yield from scripts.WHOLE
 
 
-def _ours(call: Callable[[Any], object], value: Any) -> None:
+def _accept_refusal(call: Callable[[Any], object], value: Any) -> None:
     from engine.errors import RepriseError
 
     try:
@@ -162,7 +162,7 @@ def _fuzz(case: tuple[str, int]) -> int:
     corpus, kept = Path("corpus"), Path("kept")
     for folder in (corpus, kept):
         folder.mkdir()
-    for number, data in enumerate(whole(target)):
+    for number, data in enumerate(seed_inputs(target)):
         (corpus / str(number)).write_bytes(data)
     limits = [f"-runs={RUNS}", f"-max_total_time={VALID_SECONDS}", f"-timeout={SLOWEST}", f"-rss_limit_mb={MEGABYTES}"]
     more = [f"-seed={seed + 1}", f"-max_len={LONGEST}", f"-artifact_prefix={kept}/", str(corpus)]
@@ -172,13 +172,13 @@ def _fuzz(case: tuple[str, int]) -> int:
     if done.returncode:
         inputs = [f"{path.name}: {path.read_bytes()!r}"[:8_000] for path in sorted(kept.iterdir())]
         raise Broken(
-            "\n".join([*inputs, done.stderr[-2_000:], done.stdout[-2_000:], f"{target}: {_first(done.stdout)}"])
+            "\n".join([*inputs, done.stderr[-2_000:], done.stdout[-2_000:], f"{target}: {_first_error(done.stdout)}"])
         )
     tried = re.search(r"Done (\d+) runs", done.stderr)
     return int(tried[1]) if tried else 1
 
 
-def _first(printed: str) -> str:
+def _first_error(printed: str) -> str:
     """The parser's error as printed by Atheris, else libFuzzer's message."""
     _, _, after = printed.partition("Uncaught Python exception: ===")
     return next((line for line in after.splitlines() if line.strip()), "too slow, too large or died")
@@ -197,7 +197,7 @@ def main() -> None:
         for name in ("studio.script", "engine.voice", "web.downloads.links", "studio.voices.voice_archive"):
             import_module(name)
         attempt = TARGETS[sys.argv[1]]()
-    atheris.Setup([sys.argv[0], *sys.argv[2:]], lambda data: _ours(attempt, data))
+    atheris.Setup([sys.argv[0], *sys.argv[2:]], lambda data: _accept_refusal(attempt, data))
     atheris.Fuzz()
 
 

@@ -43,7 +43,7 @@ TOKENS = (
 
 
 def hostile_text(chance: random.Random, most: int) -> str:
-    """A text of up to `most` characters: one token over and over, some of them in turn, nested, or a mixture."""
+    """Return a text of up to `most` characters: one token repeated, several in turn, nested, or a mixture."""
     size = chance.choice((most, most, most // 8, 4_000, 200, chance.randint(0, most)))
     some = chance.choices(TOKENS, k=chance.randint(1, 4))
     match chance.randrange(4):

@@ -42,7 +42,7 @@ def _client() -> TestClient:
 
 
 def _tokens(seed: int, count: int) -> Iterator[str]:
-    """Tampered links of one's own, links for another's things, links that another secret signed, and noise."""
+    """Yield tampered own links, links of another owner, links signed with another secret, and noise."""
     whole = _links().sign(MINE, "voice", "one").removeprefix(PATH_PREFIX)
     theirs = _links().sign(THEIRS, "voice", "one").removeprefix(PATH_PREFIX)
     for chance in randoms(seed, count):
@@ -74,12 +74,12 @@ def _forged(chance: random.Random) -> str:
 
 
 def _follow(token: str) -> None:
-    """A link that is not exactly the one that was signed hands out nothing."""
+    """Check that only the exact signed link returns the file."""
     if f"{PATH_PREFIX}{token}" == _links().sign(MINE, "voice", "one"):
         return
     answer = _client().get(_address(token), follow_redirects=False)
     if CONTENT in answer.content:
-        raise Broken("A link that was tampered with handed out a voice.")
+        raise Broken("A tampered link returned a voice.")
     if answer.status_code >= 500:
         raise Broken(f"A link was answered with status {answer.status_code}.")
 
@@ -103,7 +103,7 @@ def _present(key: str) -> None:
     except InvalidInput:
         return
     if owner.name != _SIGNED:
-        raise Broken(f"A key that was never given out made somebody {owner.key}.")
+        raise Broken(f"A forged key was accepted as {owner.key}.")
 
 
 def _ranges(seed: int, count: int) -> Iterator[tuple[str, int]]:

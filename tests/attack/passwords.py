@@ -39,23 +39,23 @@ def _content(chance: random.Random) -> bytes:
 def _open(case: tuple[str, bytes]) -> None:
     """Open the file: a refused file is unchanged; an accepted one keeps its kind, name and all non-account lines."""
     kind, content = case
-    path = _placed(kind, content)
+    path = _create_file(kind, content)
     before = _state(path)
     try:
         accounts = load_accounts([str(path)])
     except RepriseError:
         if _state(path) != before:
-            raise Broken(f"A file of accounts ({kind}) was refused, and changed all the same.") from None
+            raise Broken(f"A rejected account file ({kind}) was changed.") from None
         return
     if content in (SYSTEM, SHADOW) or accounts is None:
-        raise Broken("A system's password file was taken for one of ours.")
+        raise Broken("A system's password file was accepted as an account file.")
     if kind == "link" and not path.is_symlink():
-        raise Broken("A link to a file of accounts was replaced by a file.")
+        raise Broken("A link to an account file was replaced by a file.")
     if stat.S_IFMT(path.stat().st_mode) != before[0]:
-        raise Broken(f"A file of accounts ({kind}) is of another kind now.")
+        raise Broken(f"An account file ({kind}) changed its kind.")
 
 
-def _placed(kind: str, content: bytes) -> Path:
+def _create_file(kind: str, content: bytes) -> Path:
     """Create the file in the working folder of the case."""
     path, real = Path("accounts"), Path("real")
     match kind:

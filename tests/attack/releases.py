@@ -43,8 +43,8 @@ _TEXTS = (
 
 @dataclass(frozen=True)
 class Case:
-    """A release with one file changed. layout: "s2" or "s1". content: of the file; None where it is missing; text that
-    begins with "->" makes it a link."""
+    """A release with one changed file. layout: "s2" or "s1". content: of the file; None if it is missing; a string that
+    begins with "->" is the target of a link."""
 
     layout: str
     file: str
@@ -75,9 +75,9 @@ def run(case: Case) -> None:
             Engine.load(folder, "cpu", graphs="off", slots=1).close()
         except ReleaseError as error:
             said = str(error)
-        assert len(said) < 3_000, "a message is longer than anybody reads"
-        assert place not in said, "a message shows a folder"
-        assert not (folder.parent / "ran").exists(), "a file of the release was run"
+        assert len(said) < 3_000, "the message is too long"
+        assert place not in said, "the message contains a folder"
+        assert not (folder.parent / "ran").exists(), "a file of the release was executed"
 
 
 def _write(case: Case, folder: Path) -> None:
@@ -172,7 +172,7 @@ class _Runs:
 
 
 class _Calls:
-    """Pickles as a call that PyTorch allows, with arguments that exhaust memory."""
+    """Pickled as a call that PyTorch allows, with arguments that exhaust memory."""
 
     def __init__(self, what: Callable[..., Any], *given: Any) -> None:
         self.how = what, given

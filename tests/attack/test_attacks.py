@@ -6,17 +6,17 @@ from pathlib import Path
 
 import pytest
 
-from tests.attack.attack import Attack, found
+from tests.attack.attack import Attack, all_attacks
 from tests.attack.running import worker
 from tests.attack.running.outcome import WRONG
 
 SLICE = 8  # cases of each attack
-# Take longer; tests of the parsers, and tests/attack/storage/test_storage_attack.py, hold what these look for.
-SPARED = ("fuzz", "texts", "library")
+# These take longer; tests of the parsers and tests/attack/storage/test_storage_attack.py cover them.
+EXCLUDED = ("fuzz", "texts", "library")
 
 
 @pytest.fixture(autouse=True)
-def in_a_folder_of_its_own(tmp_path: Path) -> Iterator[None]:
+def temporary_working_folder(tmp_path: Path) -> Iterator[None]:
     before = Path.cwd()
     os.chdir(tmp_path)
     yield
@@ -25,10 +25,10 @@ def in_a_folder_of_its_own(tmp_path: Path) -> Iterator[None]:
 
 @pytest.mark.parametrize(
     "attack",
-    [each for each in found().values() if not each.alone and not each.name.startswith(SPARED)],
+    [each for each in all_attacks().values() if not each.alone and not each.name.startswith(EXCLUDED)],
     ids=lambda each: each.name,
 )
-def test_what_is_hostile_is_served_or_refused_in_a_sentence(attack: Attack, tmp_path: Path) -> None:
+def test_hostile_cases_are_served_or_rejected(attack: Attack, tmp_path: Path) -> None:
     for index, case in enumerate(attack.cases(1, SLICE)):
         place = tmp_path / str(index)
         place.mkdir()

@@ -1,6 +1,6 @@
 """Damaged voice files and archives: mutated, forged with a valid checksum, and bombs.
 
-Every case is the bytes of an upload. Taking it in must give voices that can be used, or a sentence for each file.
+Every case is the bytes of an upload. Importing it must return usable voices or an error for each file.
 """
 
 import hashlib
@@ -57,13 +57,13 @@ def run(case: bytes) -> None:
         path.write_bytes(case)
         with suppress(InvalidInput):
             for name, data in VoiceArchive(path, "mine.zip").voice_files():
-                assert name.isprintable(), "the name of a file cannot be shown"
+                assert name.isprintable(), "the file name is not printable"
                 with suppress(InvalidInput):
                     _use(Voice.from_bytes(data))
 
 
 def _use(voice: Voice) -> None:
-    assert Voice.from_bytes(voice.to_bytes()) == voice, "a voice is another after export and import"
+    assert Voice.from_bytes(voice.to_bytes()) == voice, "the voice changed in export and import"
     for reference in voice.references:
         if reference.clip:
             with suppress(InvalidInput):
@@ -79,53 +79,53 @@ def _words() -> Words:
 
 @cache
 def crafted() -> dict[str, Callable[[], bytes]]:
-    """Crafted uploads by purpose, as functions that make them."""
+    """Functions that create crafted uploads, by purpose."""
     return {
         "nothing": lambda: b"",
-        "a size that is a lie": lambda: lying(archive(("a.voice", bytes(100 << 20))), 100),
-        "a size beyond all": lambda: lying(archive(("a.voice", b"x")), 0xFFFFFFFE),
+        "a size that is a lie": lambda: with_false_size(archive(("a.voice", bytes(100 << 20))), 100),
+        "a size beyond all": lambda: with_false_size(archive(("a.voice", b"x")), 0xFFFFFFFE),
         "100 MB of zeros": lambda: archive(("a.voice", bytes(100 << 20))),
         "many times 40 MB": lambda: archive(*((f"{number}.voice", bytes(40 << 20)) for number in range(6))),
-        "one entry, listed 900 times": lambda: listed_often(archive(("a.voice", bytes(1 << 20))), 900),
+        "one entry, listed 900 times": lambda: with_repeated_entry(archive(("a.voice", bytes(1 << 20))), 900),
         "20,000 names": lambda: archive(*((f"{number}", b"") for number in range(20_000)), compression=ZIP_STORED),
         "an archive in itself": lambda: archive(("a.voice", archive(("a.voice", bytes(100 << 20))))),
         "a name of 60,000 letters": lambda: archive(("\x1b[2J" + "ä" * 30_000 + ".voice", b"x")),
         "packed by bzip2": lambda: archive(("a.voice", bytes(100 << 20)), compression=ZIP_BZIP2),
         "packed by lzma": lambda: archive(("a.voice", b"x"), compression=ZIP_LZMA),
         "a wrong checksum": lambda: _replaced(archive(("a.voice", b"x")), struct.pack("<L", zlib.crc32(b"x")), b"abcd"),
-        "paths out of the folder": lambda: archive(("../../a.voice", whole())),
+        "paths out of the folder": lambda: archive(("../../a.voice", valid_voice_file())),
         "as many codes as there can be": _all_codes,
         "archives of all codes": lambda: archive(
             *((f"{number}.voice", _all_codes(f"Anna {number}")) for number in range(4))
         ),
-        "a header of brackets": lambda: sealed(b"[" * (2 << 20), b""),
-        "a header of lists": lambda: sealed(b"[" + b"[]," * 690_000 + b"1]", b""),
+        "a header of brackets": lambda: with_checksum(b"[" * (2 << 20), b""),
+        "a header of lists": lambda: with_checksum(b"[" + b"[]," * 690_000 + b"1]", b""),
         "codes of no bits": lambda: _with_codes(bytes([0]) * 4, MAX_FRAMES, b""),
         "clips of hours": _hours,
     }
 
 
 def archive(*entries: tuple[str | ZipInfo, bytes], compression: int = ZIP_DEFLATED) -> bytes:
-    """A whole archive."""
+    """Return an archive with these entries."""
     made = io.BytesIO()
     with ZipFile(made, "w", compression) as file:
         for name, data in entries:
-            # The same bytes for the same case, whatever the time is.
+            # A fixed time stamp, for deterministic bytes.
             entry = name if isinstance(name, ZipInfo) else ZipInfo(name)
             file.writestr(entry, data, compression)
     return made.getvalue()
 
 
-def lying(data: bytes, size: int) -> bytes:
-    """An archive whose one entry says in both its headers that it unpacks to `size` bytes."""
+def with_false_size(data: bytes, size: int) -> bytes:
+    """Set the unpacked size of the archive's only entry, in both headers, to `size` bytes."""
     changed = bytearray(data)
     for place, at in ((0, 22), (data.rindex(b"PK\1\2"), 24)):
         struct.pack_into("<L", changed, place + at, size)
     return bytes(changed)
 
 
-def listed_often(data: bytes, times: int) -> bytes:
-    """An archive whose list names its one entry that many times."""
+def with_repeated_entry(data: bytes, times: int) -> bytes:
+    """Repeat the only entry of the archive's central directory."""
     start = data.rindex(b"PK\1\2")
     end = data.rindex(b"PK\5\6")
     entry = data[start:end] * times
@@ -137,7 +137,7 @@ def _replaced(data: bytes, old: bytes, new: bytes) -> bytes:
 
 
 @cache
-def whole() -> bytes:
+def valid_voice_file() -> bytes:
     """A valid voice file."""
     time = np.arange(_RATE) / _RATE
     clip = encode_flac((0.3 * np.sin(2 * np.pi * 200 * time)).astype(np.float32), _RATE)
@@ -146,21 +146,21 @@ def whole() -> bytes:
     return Voice("Anna", references, "fingerprint", tags=("calm",)).to_bytes()
 
 
-def sealed(header: bytes, blobs: bytes) -> bytes:
-    """A voice file of any content, with the right checksum."""
+def with_checksum(header: bytes, blobs: bytes) -> bytes:
+    """Return a voice file with any content and a valid checksum."""
     body = _HEAD.pack(b"\x89RPV\r\n\x1a\n", 1, len(header)) + header + blobs
     return body + hashlib.sha256(body).digest()
 
 
-def _opened() -> tuple[dict[str, Any], bytes]:
-    data = whole()
+def _header_and_blobs() -> tuple[dict[str, Any], bytes]:
+    data = valid_voice_file()
     end = _HEAD.size + _HEAD.unpack_from(data)[2]
     return json.loads(data[_HEAD.size : end]), data[end:-32]
 
 
 def _forged_voice(chance: random.Random) -> bytes:
-    """Values of the header are others, or the codes and clips behind it; the checksum is right."""
-    header, blobs = _opened()
+    """Change values of the header, or the codes and clips, and write a valid checksum."""
+    header, blobs = _header_and_blobs()
     inside = chance.choice([header, *header["references"]])
     for _ in range(chance.randint(0, 2)):
         inside[chance.choice([*inside, "extra"])] = deepcopy(chance.choice(_VALUES))
@@ -169,16 +169,18 @@ def _forged_voice(chance: random.Random) -> bytes:
         if chance.random() < 0.5:
             blobs = blobs[:198] + struct.pack("<I", zlib.crc32(blobs[:198])) + blobs[202:]
     text = json.dumps(header).encode()
-    return sealed(spoiled(text, chance) if chance.random() < 0.2 else text, blobs)
+    return with_checksum(spoiled(text, chance) if chance.random() < 0.2 else text, blobs)
 
 
 def _damaged_voice(chance: random.Random) -> bytes:
-    return spoiled(whole(), chance)
+    return spoiled(valid_voice_file(), chance)
 
 
 def _damaged_archive(chance: random.Random) -> bytes:
     ways = ZIP_STORED, ZIP_DEFLATED
-    return spoiled(archive(("Anna.voice", whole()), ("b/Zoë.voice", b"x"), compression=chance.choice(ways)), chance)
+    return spoiled(
+        archive(("Anna.voice", valid_voice_file()), ("b/Zoë.voice", b"x"), compression=chance.choice(ways)), chance
+    )
 
 
 def _archive_of_forged(chance: random.Random) -> bytes:
@@ -188,9 +190,9 @@ def _archive_of_forged(chance: random.Random) -> bytes:
 def _with_codes(widths: bytes, frames: int, packed: bytes, name: str = "Anna") -> bytes:
     body = struct.pack("<4sBBI", b"RPCD", 1, len(widths), frames) + widths + packed
     codes = body + struct.pack("<I", zlib.crc32(body))
-    header, _ = _opened()
+    header, _ = _header_and_blobs()
     entry = {**header["references"][0], "codes": len(codes), "clip": 0, "duration": 100.0}
-    return sealed(json.dumps({**header, "name": name, "references": [entry] * 16}).encode(), codes * 16)
+    return with_checksum(json.dumps({**header, "name": name, "references": [entry] * 16}).encode(), codes * 16)
 
 
 def _all_codes(name: str = "Anna") -> bytes:
@@ -198,12 +200,12 @@ def _all_codes(name: str = "Anna") -> bytes:
 
 
 def _hours() -> bytes:
-    """A clip of twenty minutes whose header says that it lasts a second."""
+    """A clip of twenty minutes whose header declares one second."""
     clip = bytearray(encode_flac(np.zeros(_RATE * 1_200, np.float32), _RATE))
     samples = int.from_bytes(clip[18:26], "big") >> 36 << 36 | _RATE
     clip[18:26] = samples.to_bytes(8, "big")
-    header, blobs = _opened()
+    header, blobs = _header_and_blobs()
     first = header["references"][0]
     codes = blobs[: first["codes"]]
     entry = {**first, "clip": len(clip)}
-    return sealed(json.dumps({**header, "references": [entry]}).encode(), codes + bytes(clip))
+    return with_checksum(json.dumps({**header, "references": [entry]}).encode(), codes + bytes(clip))

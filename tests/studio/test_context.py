@@ -17,7 +17,7 @@ from storage import Storage
 from storage.repositories.generations import GenerationRecord
 from studio.context import AppContext
 from studio.engines.model_manager import ModelManager
-from tests.attack.storage.marked import Marker, written
+from tests.attack.storage.marked import Marker, tokens_in_files
 from tests.storage.making import recoded
 from tests.support.fake_engine import FakeEngine
 
@@ -105,9 +105,9 @@ def test_delete_owner_removes_data_everywhere(
     (trashed, _), (_, voice) = add_voice(app, mark), add_voice(app, mark)
     app.trash_voice(trashed, owner=OWNER)
     take = keep_take(app, mark)
-    assert written(path), "the tokens are found before the deletion"
+    assert tokens_in_files(path), "the tokens are found before the deletion"
     app.delete_owner(OWNER)
-    assert written(path) == set()
+    assert tokens_in_files(path) == set()
     with pytest.raises(GenerationNotFound):
         app.takes.get(take.id, owner=OWNER)
     assert cached(engine.dropped[-1]) == cached(voice)
@@ -120,9 +120,9 @@ def test_trash_removes_a_voice_from_the_engine_and_purge_from_the_files(
     voice_id, voice = add_voice(app, mark)
     app.trash_voice(voice_id, owner=OWNER)
     assert [cached(each) for each in engine.dropped] == [cached(voice)], "the engine forgets the reencoded codes"
-    assert written(path), "it can be restored"
+    assert tokens_in_files(path), "it can be restored"
     app.storage.voices.empty_trash(owner=OWNER)
-    assert written(path) == set()
+    assert tokens_in_files(path) == set()
 
 
 @pytest.mark.parametrize(

@@ -116,13 +116,13 @@ def test_unpacked_bytes_are_bounded_by_block(path: Path) -> None:
 
 def test_short_entry_with_valid_checksum_is_damage(path: Path) -> None:
     with pytest.raises(InvalidInput, match="damaged"):
-        read_archive(path, voices.lying(archive(("Anna.voice", b"123")), 5))
+        read_archive(path, voices.with_false_size(archive(("Anna.voice", b"123")), 5))
 
 
 @pytest.mark.parametrize("times", [2, 900])
 def test_overlapping_entries_are_rejected(path: Path, times: int) -> None:
     with pytest.raises(InvalidInput, match="contains paths or passwords"):
-        read_archive(path, voices.listed_often(archive(("Anna.voice", FILE)), times))
+        read_archive(path, voices.with_repeated_entry(archive(("Anna.voice", FILE)), times))
 
 
 def test_names_are_shortened_and_cleaned(path: Path) -> None:

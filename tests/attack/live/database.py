@@ -66,18 +66,18 @@ SPOILS = {
 
 def at_the_start(name: str) -> None:
     """Start on the library: the app serves, or ends with a message and exit code 1."""
-    whole = Server().started()
+    whole = Server().wait_until_started()
     whole.stop()
     path = whole.database
     with closing(sqlite3.connect(path)) as connection:
-        connection.execute("PRAGMA journal_mode = DELETE")  # all of it in one file
+        connection.execute("PRAGMA journal_mode = DELETE")  # all data in one file
     SPOILS[name](path)
     server = Server(folder=whole.folder, database=path)
     try:
-        server.started()
+        server.wait_until_started()
     except Broken:
         if server.process.returncode != 1:
-            raise Broken(f"With a library that is {name} it ended with {server.process.returncode}.") from None
+            raise Broken(f"With the library {name}, the server ended with {server.process.returncode}.") from None
     finally:
         server.stop()
         path.parent.chmod(0o700)
@@ -86,7 +86,7 @@ def at_the_start(name: str) -> None:
 
 def while_serving(name: str) -> None:
     """Break the library while serving: events are answered with messages, and nothing else leaves the server."""
-    server = Server("--owners", "browser").started()
+    server = Server("--owners", "browser").wait_until_started()
     try:
         guest = Guest(server)
         guest.arrive()
@@ -95,7 +95,7 @@ def while_serving(name: str) -> None:
             _locked(server, guest)
         else:
             SPOILS[name](server.database)
-            _asked(guest)
+            _send_events(guest)
         server.check_log()
     finally:
         server.stop()
@@ -104,14 +104,14 @@ def while_serving(name: str) -> None:
 def _locked(server: Server, guest: Guest) -> None:
     with closing(sqlite3.connect(server.database, isolation_level=None)) as other:
         other.execute("BEGIN EXCLUSIVE")
-        _asked(guest)
+        _send_events(guest)
         other.execute("ROLLBACK")
     if guest.keep_voice("Ben") not in {voice["id"] for voice in guest.voices()}:
-        raise Broken("After a library was locked for a while nothing can be saved any more.")
+        raise Broken("Nothing can be saved after the library was locked for a while.")
 
 
-def _asked(guest: Guest) -> None:
-    """Send some of the page's events: no answer is a 500 or contains the library's path."""
+def _send_events(guest: Guest) -> None:
+    """Send some of the page's events, and check that no answer is a 5xx or contains the library's path."""
     for elem_id, kind in (("rp-library", "relist"), ("rp-library", "revise"), ("rp-history", "refresh")):
         function = guest._function(kind, elem_id, None)
         inputs = next(each["inputs"] for each in guest.config["dependencies"] if each["id"] == function)
@@ -122,7 +122,7 @@ def _asked(guest: Guest) -> None:
         if answer.status_code >= 500:
             raise Broken(f"{kind} of {elem_id} was answered with {answer.status_code}: {answer.text[:300]}")
         if str(guest.server.folder) in answer.text:
-            raise Broken(f"{kind} of {elem_id} told where the library lies: {answer.text[:300]}")
+            raise Broken(f"{kind} of {elem_id} returned the library's path: {answer.text[:300]}")
 
 
 SERVING = ("locked", "damaged_pages", "newer", "empty_of_tables", "read_only")

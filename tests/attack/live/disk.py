@@ -13,7 +13,7 @@ from tests.attack.live.guest import Guest, clip
 from tests.attack.live.server import Server, working_folder
 
 SIZE = 512  # MiB
-HELD = 0  # exit code of the child when the promises held
+HELD = 0  # exit code of the child if all checks passed
 
 
 def _run(_number: int) -> None:
@@ -33,20 +33,20 @@ def _run(_number: int) -> None:
 
 def full(place: Path) -> None:
     """Serve from the small disk, fill it, and check what still works."""
-    server = Server("--owners", "browser", folder=place).started()
+    server = Server("--owners", "browser", folder=place).wait_until_started()
     try:
         guest = Guest(server)
         guest.arrive()
         ids = [guest.keep_voice(f"Voice {number}") for number in range(4)]
         _fill(place / "filler")
         before = server.uploaded()
-        _refused_upload(guest)
+        _check_upload_is_rejected(guest)
         if server.uploaded() > before:
             raise Broken(f"An upload that failed left {server.uploaded() - before} bytes.")
-        _deleted(guest, ids[0])
+        _check_deletion(guest, ids[0])
         (place / "filler").unlink()
         if not {*ids[1:], guest.keep_voice("Voice 5")} <= {voice["id"] for voice in guest.voices()}:
-            raise Broken("After the disk was full, voices are missing.")
+            raise Broken("Voices are missing after the disk was full.")
         server.check_log()
     finally:
         server.stop()
@@ -62,15 +62,15 @@ def _fill(path: Path) -> None:
                 continue
 
 
-def _refused_upload(guest: Guest) -> None:
+def _check_upload_is_rejected(guest: Guest) -> None:
     answer = guest.http.post("gradio_api/upload", files={"files": ("a.wav", clip() * 40)})
     if answer.status_code == 200:
-        raise Broken("An upload was taken by a full disk.")
+        raise Broken("An upload was accepted on a full disk.")
     if answer.status_code == 500 or not answer.text.strip():
         raise Broken(f"An upload to a full disk was answered with {answer.status_code}: {answer.text[:300]}")
 
 
-def _deleted(guest: Guest, voice: str) -> None:
+def _check_deletion(guest: Guest, voice: str) -> None:
     guest.press("remove", id=voice)
     guest.press("let_go")
     if voice in {known["id"] for known in guest.voices()}:

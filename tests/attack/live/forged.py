@@ -2,7 +2,7 @@
 
 from tests.attack.attack import Attack, Broken, once
 from tests.attack.live.guest import Guest
-from tests.attack.live.server import shared
+from tests.attack.live.server import shared_server
 
 CALLS = 100  # of one case
 
@@ -10,7 +10,7 @@ CALLS = 100  # of one case
 def _forge(number: int) -> int:
     from tests.attack.events import forge_events
 
-    guest = Guest(shared("--owners", "browser"))
+    guest = Guest(shared_server("--owners", "browser"))
     report = forge_events(guest.server.url, count=CALLS, seed=number, headers={"Cookie": guest.cookies})
     if report.failures:
         raise Broken("\n".join(report.failures[:20]))

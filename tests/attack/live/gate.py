@@ -8,7 +8,7 @@ import httpx
 
 from tests.attack.attack import Attack, Broken
 from tests.attack.live.guest import Guest
-from tests.attack.live.server import shared
+from tests.attack.live.server import shared_server
 
 HOSTS = (
     *("evil.example", "evil.example:{port}", "x.localhost:{port}", "localhost.evil.example", "LOCALHOST.evil.example"),
@@ -51,62 +51,68 @@ UNUSED = (
 
 
 @dataclass(frozen=True)
-class Knock:
+class GateRequest:
     """A request and its expected answer."""
 
     method: str
     path: str
-    wanted: tuple[int, ...]
+    expected: tuple[int, ...]
     headers: dict[str, str] = field(default_factory=dict)
     body: bytes = b""
-    known: bool = True  # whether it is sent with a visitor's cookie
+    with_cookie: bool = True  # whether to send a visitor's cookie
 
 
-def _knocks(seed: int, count: int) -> Iterator[Knock]:
-    yield from list(_all())[:count]
+def _cases(seed: int, count: int) -> Iterator[GateRequest]:
+    yield from list(_requests())[:count]
 
 
-def _all() -> Iterator[Knock]:
+def _requests() -> Iterator[GateRequest]:
     for host in HOSTS:
         for method, path in (("GET", ""), ("GET", "gradio_api/queue/data"), ("POST", "gradio_api/run/predict")):
-            yield Knock(method, path, (421, 400) if " " in host else (421,), {"Host": host}, b"{}" * (method == "POST"))
+            yield GateRequest(
+                method, path, (421, 400) if " " in host else (421,), {"Host": host}, b"{}" * (method == "POST")
+            )
     for origin in ORIGINS:
-        yield Knock("GET", "", (200, 403), {"Origin": origin})  # other sites may link to the page, but not read it
+        yield GateRequest("GET", "", (200, 403), {"Origin": origin})  # other sites may link to the page but not read it
         for method, path in CALLS:
-            yield Knock(method, path, (403,), {"Origin": origin, **JSON}, b"{}" * (method == "POST"))
+            yield GateRequest(method, path, (403,), {"Origin": origin, **JSON}, b"{}" * (method == "POST"))
     for method, path in CALLS:
-        yield Knock(method, path, (403,), {"Sec-Fetch-Site": "cross-site", **JSON}, b"{}" * (method == "POST"))
-        yield Knock(method, path, (401, 403), JSON, b"{}" * (method == "POST"), known=False)
+        yield GateRequest(method, path, (403,), {"Sec-Fetch-Site": "cross-site", **JSON}, b"{}" * (method == "POST"))
+        yield GateRequest(method, path, (401, 403), JSON, b"{}" * (method == "POST"), with_cookie=False)
     for line in UNUSED:
         method, _, path = line.partition(" ")
-        yield Knock(method, path, (403, 404, 405))
+        yield GateRequest(method, path, (403, 404, 405))
     for path in ("gradio_api/run/predict", "gradio_api/queue/join", "gradio_api/component_server"):
-        yield Knock("POST", path, (413,), JSON, b'{"data": ["' + b"a" * (2 << 20) + b'"]}')
+        yield GateRequest("POST", path, (413,), JSON, b'{"data": ["' + b"a" * (2 << 20) + b'"]}')
         for body in (b"", b"{", b"[" * 100_000, b"null", b"\xff\xfe", b'{"data": NaN}', b'{"fn_index": "x"}'):
-            yield Knock("POST", path, (400, 403, 404, 413, 415, 422), JSON, body)
+            yield GateRequest("POST", path, (400, 403, 404, 413, 415, 422), JSON, body)
 
 
 @cache
 def _guest(*options: str) -> Guest:
-    return Guest(shared(*options))
+    return Guest(shared_server(*options))
 
 
-def _knock(knock: Knock) -> None:
-    # A page for this machine only requires the start-up token.
-    server = shared("--owners", "browser") if knock.known else shared()
-    headers = {name: value.replace("{port}", str(server.port)) for name, value in knock.headers.items()}
-    http = _guest("--owners", "browser").http if knock.known else httpx.Client(base_url=server.url, timeout=60)
-    with http.stream(knock.method, knock.path, headers=headers, content=knock.body, follow_redirects=False) as answer:
+def _send(request: GateRequest) -> None:
+    # A page in local mode requires the start-up token.
+    server = shared_server("--owners", "browser") if request.with_cookie else shared_server()
+    headers = {name: value.replace("{port}", str(server.port)) for name, value in request.headers.items()}
+    http = _guest("--owners", "browser").http if request.with_cookie else httpx.Client(base_url=server.url, timeout=60)
+    with http.stream(
+        request.method, request.path, headers=headers, content=request.body, follow_redirects=False
+    ) as answer:
         endless = answer.headers.get("Content-Type", "").startswith("text/event-stream")
         text = "" if endless else answer.read().decode("utf-8", "replace")
-    said = f"{knock.method} /{knock.path} {headers or ''} {'' if knock.known else 'without the cookie '}"
-    if answer.status_code not in knock.wanted:
-        raise Broken(f"{said}was answered with {answer.status_code} instead of {' or '.join(map(str, knock.wanted))}.")
+    said = f"{request.method} /{request.path} {headers or ''} {'' if request.with_cookie else 'without the cookie '}"
+    if answer.status_code not in request.expected:
+        raise Broken(
+            f"{said}was answered with {answer.status_code} instead of {' or '.join(map(str, request.expected))}."
+        )
     if headers.get("Origin") and answer.headers.get("Access-Control-Allow-Origin") in ("*", headers["Origin"]):
-        raise Broken(f"{said}: the answer may be read by that page.")
+        raise Broken(f"{said}: CORS allows that page to read the answer.")
     if "Traceback" in text or "root:x:" in text:
-        raise Broken(f"{said}gave away the server's insides: {text[:300]}")
+        raise Broken(f"{said}returned internals of the server: {text[:300]}")
 
 
 WHAT = "foreign origins and hosts, unused routes, large and spoiled bodies"
-GATE = Attack("gate", WHAT, _knocks, _knock, len(list(_all())), 120.0, None, alone=True)
+GATE = Attack("gate", WHAT, _cases, _send, len(list(_requests())), 120.0, None, alone=True)

@@ -17,10 +17,10 @@ _CONFIG = "window.gradio_config = "  # in the page's markup
 
 
 class Guest(Visitor):
-    """One open page, opened with the link that the server printed; its cookie is sent with all requests."""
+    """An open page, opened with the link that the server printed; its cookie is sent with all requests."""
 
     def __init__(self, server: Server, address: str = "", **headers: str) -> None:
-        """address: loopback address to connect from; by default the usual one."""
+        """address: loopback address to connect from; the default one if empty."""
         super().__init__(server.url, **headers)
         if address:
             self.http.close()
@@ -62,7 +62,7 @@ class Guest(Visitor):
         for known in self.voices():
             if known["name"] == name:
                 return str(known["id"])
-        raise Broken(f"A voice was imported and is not there: {name}.")
+        raise Broken(f"An imported voice is missing: {name}.")
 
     def voices(self) -> list[dict[str, Any]]:
         """The Library tab's list."""
@@ -73,7 +73,7 @@ class Guest(Visitor):
         return next(id for id, name in self.arrive()["voices"].items() if name.startswith(FIRST_VOICE))
 
     def connect(self) -> socket.socket:
-        """A bare connection."""
+        """Open a raw TCP connection."""
         return socket.create_connection(("127.0.0.1", self.server.port), timeout=30)
 
     def head(self, method: str, path: str, **headers: str) -> bytes:
@@ -93,7 +93,7 @@ class Guest(Visitor):
 
 
 def wait_for_sound(stream: httpx.Response) -> None:
-    """Read until the first chunk of a take. Raises Broken when there is none."""
+    """Read until the first chunk of a take. Raises Broken if there is none."""
     for line in stream.iter_lines():
         said = json.loads(line.removeprefix("data: ")) if line.startswith("data: ") else {}
         if '"chunk"' in json.dumps(said.get("output") or {}):

@@ -16,11 +16,11 @@ CLEAN = (0, 128 + signal.SIGTERM, -signal.SIGTERM)
 
 def told_to_stop() -> None:
     """SIGTERM during two takes: a clean exit, and an empty temporary folder."""
-    server = Server("--owners", "browser").started()
+    server = Server("--owners", "browser").wait_until_started()
     try:
         streams = [_speaking(server) for _ in range(2)]
         server.signal(signal.SIGTERM)
-        code = server.ended()
+        code = server.wait_for_exit()
         for stream in streams:
             with suppress(httpx.HTTPError):
                 stream.close()
@@ -28,14 +28,14 @@ def told_to_stop() -> None:
         server.stop()
     if code not in CLEAN:
         raise Broken(f"The server ended with exit code {code}:\n" + "\n".join(server.log[-10:]))
-    if server.left():
-        raise Broken(f"A server that was told to stop left {', '.join(server.left()[:5])}.")
+    if server.leftovers():
+        raise Broken(f"A stopped server left {', '.join(server.leftovers()[:5])}.")
     server.check_log(STORY[:40])
 
 
 def killed() -> None:
     """SIGKILL during a take: the next server deletes the leftovers, and all voices exist."""
-    server = Server("--owners", "browser").started()
+    server = Server("--owners", "browser").wait_until_started()
     guest = Guest(server)
     guest.arrive()
     voices = {guest.keep_voice(f"Voice {number}") for number in range(3)}
@@ -44,18 +44,18 @@ def killed() -> None:
     server.stop()
     with suppress(httpx.HTTPError):
         stream.close()
-    before = set(server.left())
+    before = set(server.leftovers())
     if not before:
-        raise Broken("A server that was killed left no folder: this attack looks in the wrong place.")
-    after = Server("--owners", "browser", folder=server.folder).started()
+        raise Broken("A killed server left no folder: this attack reads the wrong place.")
+    after = Server("--owners", "browser", folder=server.folder).wait_until_started()
     try:
-        kept = before & set(after.left())
+        kept = before & set(after.leftovers())
         if kept:
-            raise Broken(f"What a killed server left was not swept: {', '.join(sorted(kept)[:5])}.")
+            raise Broken(f"Leftovers of a killed server were not deleted: {', '.join(sorted(kept)[:5])}.")
         again = Guest(after)
         again.token = guest.token
         if not voices <= {voice["id"] for voice in again.voices()}:
-            raise Broken("A voice that was saved is gone after a kill.")
+            raise Broken("A saved voice is missing after a kill.")
         after.check_log()
     finally:
         after.stop()
@@ -63,16 +63,18 @@ def killed() -> None:
 
 def a_neighbour() -> None:
     """Two servers with one temporary folder: a starting server does not touch the other's files."""
-    first = Server("--owners", "browser").started()
+    first = Server("--owners", "browser").wait_until_started()
     try:
         guest = Guest(first)
         guest.arrive()
         guest.upload(clip())
-        before = set(first.left())
-        second = Server("--owners", "browser", folder=first.folder, database=first.folder / "second.db").started()
+        before = set(first.leftovers())
+        second = Server(
+            "--owners", "browser", folder=first.folder, database=first.folder / "second.db"
+        ).wait_until_started()
         second.stop()
-        if not before <= set(first.left()):
-            raise Broken("A server that started swept away what a running one works with.")
+        if not before <= set(first.leftovers()):
+            raise Broken("A starting server deleted files of a running one.")
     finally:
         first.stop()
 

@@ -7,15 +7,15 @@ from typing import Any
 
 from tests.attack.attack import Attack, Broken, randoms
 from tests.attack.live.guest import Guest
-from tests.attack.live.server import Server, shared
+from tests.attack.live.server import Server, shared_server
 
 CALLS = 40  # of one case
 SECRET = "Wilhelmina of the other owner"
 KEYS = ("id", "script", "card", "take", "voice", "token", "path")
-DOINGS = ("open", "poll", "takes", "listen", "save", "rename", "discard", "speak", "stop", "redo", "cast", "edit")
-DOINGS += ("speaker", "voice", "pause", "lock", "move", "insert", "split", "merge", "remove", "choose", "list")
-# Events on all data of an owner, which affect only the sender's data, and expensive ones.
-SPARED = ("rp-forget-sure", "rp-speak")
+ACTIONS = ("open", "poll", "takes", "listen", "save", "rename", "discard", "speak", "stop", "redo", "cast", "edit")
+ACTIONS += ("speaker", "voice", "pause", "lock", "move", "insert", "split", "merge", "remove", "choose", "list")
+# Excluded: events that delete all data of the sender, and expensive ones.
+EXCLUDED = ("rp-forget-sure", "rp-speak")
 
 
 class Victim:
@@ -55,12 +55,12 @@ class Victim:
 
 @cache
 def victim() -> Victim:
-    return Victim(shared("--owners", "browser"))
+    return Victim(shared_server("--owners", "browser"))
 
 
 @cache
 def intruder() -> Guest:
-    guest = Guest(shared("--owners", "browser"))
+    guest = Guest(shared_server("--owners", "browser"))
     guest.arrive()
     return guest
 
@@ -72,26 +72,26 @@ def _cases(seed: int, count: int) -> Iterator[str]:
 
 def _intrude(seeded: str) -> int:
     chance, theirs, guest = random.Random(seeded), victim(), intruder()
-    functions = [function for function in guest.config["dependencies"] if not _spared(function, guest.config)]
+    functions = [function for function in guest.config["dependencies"] if not _excluded(function, guest.config)]
     wrong: list[str] = []
     for _ in range(CALLS):
         function = chance.choice(functions)
         data, sent = _values(chance, function, theirs, guest), _sent(chance, theirs)
-        answer, name = guest.call(function["id"], data, sent), _named(function, guest.config)
+        answer, name = guest.call(function["id"], data, sent), _event_name(function, guest.config)
         if SECRET in answer.text:
-            wrong.append(f"{name} told of another's things: {answer.text[:500]}")
+            wrong.append(f"{name} returned another owner's data: {answer.text[:500]}")
         if answer.status_code >= 500:
             wrong.append(f"{name} gave {answer.status_code} for {data!r} and {sent!r}.")
-        wrong += _followed(guest, theirs, answer.text)
+        wrong += _leaks_of_links(guest, theirs, answer.text)
     if theirs.state() != theirs.before:
-        wrong.append("An intruder's calls changed another's things.")
+        wrong.append("An intruder's calls changed another owner's data.")
     if wrong:
         raise Broken("\n".join(wrong))
     return CALLS
 
 
-def _spared(function: dict[str, Any], config: dict[str, Any]) -> bool:
-    return function.get("queue") is True or any(name in SPARED for name, _ in _targets(function, config))
+def _excluded(function: dict[str, Any], config: dict[str, Any]) -> bool:
+    return function.get("queue") is True or any(name in EXCLUDED for name, _ in _targets(function, config))
 
 
 def _targets(function: dict[str, Any], config: dict[str, Any]) -> list[tuple[Any, str]]:
@@ -99,7 +99,7 @@ def _targets(function: dict[str, Any], config: dict[str, Any]) -> list[tuple[Any
     return [(ids.get(target[0]), target[1]) for target in function["targets"]]
 
 
-def _named(function: dict[str, Any], config: dict[str, Any]) -> str:
+def _event_name(function: dict[str, Any], config: dict[str, Any]) -> str:
     return "Event " + ", ".join(f"{kind} of {name}" for name, kind in _targets(function, config))
 
 
@@ -117,7 +117,14 @@ def _values(chance: random.Random, function: dict[str, Any], theirs: Victim, gue
 def _sent(chance: random.Random, theirs: Victim) -> dict[str, Any]:
     chosen = {key: chance.choice(theirs.ids) for key in KEYS if chance.random() < 0.7}
     values = {key: chance.choice([*theirs.ids, "mine now", 0, True, None]) for key in (*KEYS, "name", "text", "format")}
-    more = {"do": chance.choice(DOINGS), "asked": 1, "version": "", "values": values, "name": "mine now", "ticket": "t"}
+    more = {
+        "do": chance.choice(ACTIONS),
+        "asked": 1,
+        "version": "",
+        "values": values,
+        "name": "mine now",
+        "ticket": "t",
+    }
     return {
         **chosen,
         **more,
@@ -126,13 +133,13 @@ def _sent(chance: random.Random, theirs: Victim) -> dict[str, Any]:
     }
 
 
-def _followed(guest: Guest, theirs: Victim, text: str) -> Iterator[str]:
-    """Follow the links that an event signed for the intruder with the victim's id."""
+def _leaks_of_links(guest: Guest, theirs: Victim, text: str) -> Iterator[str]:
+    """Follow the links in an answer to the intruder; yields a sentence for each that returns the victim's data."""
     for part in text.split('"')[1::2]:
         if "/reprise/files/" in part:
             content = guest.http.get(part).content
             if SECRET.encode() in content or content in theirs.sounds:
-                yield f"A link handed another's things to an intruder: {part}"
+                yield f"A link returned another owner's data to an intruder: {part}"
 
 
 INTRUDER = Attack(

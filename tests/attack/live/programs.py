@@ -1,4 +1,4 @@
-"""Programs that lie to the API: speech, batches, voices, Fish Audio's operations and live sessions."""
+"""Hostile API clients: speech, batches, voices, Fish Audio's operations and live sessions."""
 
 import itertools
 import json
@@ -15,7 +15,7 @@ from websockets.sync.client import connect
 from tests.attack import clips
 from tests.attack.attack import Attack, Broken
 from tests.attack.events import NASTY
-from tests.attack.live.server import shared
+from tests.attack.live.server import shared_server
 
 PATIENCE = 60.0  # seconds for one answer
 JSON, MSGPACK = "application/json", "application/msgpack"
@@ -52,37 +52,37 @@ FRAMES: tuple[tuple[str | bytes, ...], ...] = (
 
 
 @dataclass(frozen=True)
-class Lie:
-    """What a program sends: a request, or the messages of a live session, which has no body."""
+class HostileCall:
+    """A request, or the messages of a live session, which has no body. label: for the report."""
 
-    said: str
+    label: str
     path: str = ""
     body: bytes = b""
     headers: dict[str, str] = field(default_factory=dict)
     messages: tuple[str | bytes, ...] = ()
 
 
-def _lies(seed: int, count: int) -> Iterator[Lie]:
-    """From each kind in turn, so that a few cases have some of all."""
+def _cases(seed: int, count: int) -> Iterator[HostileCall]:
+    """Yield calls of each kind in turn, so that a few cases cover all kinds."""
     kinds = [list(kind) for kind in (_speech(), _batches(), _voices(seed), _fish(seed), _sessions())]
     chance = random.Random(seed)
     for kind in kinds:
         chance.shuffle(kind)
-    mixed = (lie for turn in itertools.zip_longest(*kinds) for lie in turn if lie is not None)
+    mixed = (call for turn in itertools.zip_longest(*kinds) for call in turn if call is not None)
     yield from itertools.islice(mixed, count)
 
 
-def _json(said: str, path: str, body: str) -> Lie:
-    return Lie(said, path, body.encode("utf-8", "surrogatepass"), {"Content-Type": JSON})
+def _json(label: str, path: str, body: str) -> HostileCall:
+    return HostileCall(label, path, body.encode("utf-8", "surrogatepass"), {"Content-Type": JSON})
 
 
 def _with(values: dict[str, Any], key: str, nasty: str) -> str:
-    """An object as JSON with one value that is JSON text already."""
+    """Return an object as JSON with one value given as JSON text."""
     rest = json.dumps({name: value for name, value in values.items() if name != key})[1:-1]
     return f'{{{rest}{"," if rest else ""}"{key}":{nasty}}}'
 
 
-def _speech() -> Iterator[Lie]:
+def _speech() -> Iterator[HostileCall]:
     for nasty in NASTY:
         yield _json(f"a speech that is {nasty[:40]}", "v1/audio/speech", nasty)
         for key in SPEECH:
@@ -90,10 +90,10 @@ def _speech() -> Iterator[Lie]:
     for clip in CLIPS:
         yield _json(f"a clip {clip[:40]}", "v1/audio/speech", _with(SPEECH, "ref_audio", json.dumps(clip)))
     for kind in ("", "text/plain", "application/xml", "multipart/form-data", "application/json; charset=utf-7", "\t"):
-        yield Lie(f"a body of type {kind!r}", "v1/audio/speech", b'{"input": "Yes."}', {"Content-Type": kind})
+        yield HostileCall(f"a body of type {kind!r}", "v1/audio/speech", b'{"input": "Yes."}', {"Content-Type": kind})
 
 
-def _batches() -> Iterator[Lie]:
+def _batches() -> Iterator[HostileCall]:
     for nasty in NASTY:
         yield _json(f"items are {nasty[:40]}", "v1/audio/speech/batch", _with(SPEECH, "items", nasty))
         item = f'[{{"input": {nasty}}}]'
@@ -103,7 +103,7 @@ def _batches() -> Iterator[Lie]:
         yield _json(f"{len(items)} items", "v1/audio/speech/batch", _with(SPEECH, "items", json.dumps(items)))
 
 
-def _voices(seed: int) -> Iterator[Lie]:
+def _voices(seed: int) -> Iterator[HostileCall]:
     usual = {"name": "Bad", "consent": "Ann", "ref_text": "Yes."}
     for sound, name in zip(clips.cases(seed, 30), itertools.cycle(NAMES), strict=False):
         yield _form(f"a voice called {name!r:.40}", {**usual, "name": name}, sound)
@@ -114,33 +114,33 @@ def _voices(seed: int) -> Iterator[Lie]:
             yield _form(f"{key} is {text!r:.40}", {"name": "Bad", "consent": "Ann", key: text}, b"RIFF")
     head = f'--{BOUNDARY}\r\nContent-Disposition: form-data; name="name"\r\n\r\n'.encode()
     for body in (b"", b"--", head, head * 200, b"--" + b"-" * 90_000, head + b"\xff" * 5_000, head.replace(b"\r", b"")):
-        yield Lie(f"a form {body[:40]!r}", "v1/audio/voices", body, _form_type())
-    yield Lie("a form without boundary", "v1/audio/voices", head, {"Content-Type": "multipart/form-data"})
+        yield HostileCall(f"a form {body[:40]!r}", "v1/audio/voices", body, _form_type())
+    yield HostileCall("a form without boundary", "v1/audio/voices", head, {"Content-Type": "multipart/form-data"})
 
 
 def _form_type() -> dict[str, str]:
     return {"Content-Type": f"multipart/form-data; boundary={BOUNDARY}"}
 
 
-def _form(said: str, fields: dict[str, str], sound: bytes, file: str = "a.wav") -> Lie:
+def _form(label: str, fields: dict[str, str], sound: bytes, file: str = "a.wav") -> HostileCall:
     parts = [f'name="{name}"\r\n\r\n{text}'.encode("utf-8", "surrogatepass") for name, text in fields.items()]
     parts.append(f'name="audio_sample"; filename="{file}"\r\n\r\n'.encode() + sound)
     body = b"".join(f"--{BOUNDARY}\r\nContent-Disposition: form-data; ".encode() + part + b"\r\n" for part in parts)
-    return Lie(said, "v1/audio/voices", body + f"--{BOUNDARY}--\r\n".encode(), _form_type())
+    return HostileCall(label, "v1/audio/voices", body + f"--{BOUNDARY}--\r\n".encode(), _form_type())
 
 
-def _fish(seed: int) -> Iterator[Lie]:
+def _fish(seed: int) -> Iterator[HostileCall]:
     whole = msgpack.packb({**FISH, "references": [{"audio": b"RIFF", "text": "Yes."}]})
     damaged = (_damaged(whole, random.Random(f"{seed}:{index}")) for index in range(150))
     for body in (*PACKED, *(whole[:end] for end in range(len(whole))), *damaged):
-        yield Lie(f"MessagePack {body[:40]!r}", "v1/tts", body, {"Content-Type": MSGPACK})
+        yield HostileCall(f"MessagePack {body[:40]!r}", "v1/tts", body, {"Content-Type": MSGPACK})
     for nasty in NASTY:
         for key in FISH:
             yield _json(f"Fish's {key} is {nasty[:40]}", "v1/tts", _with(FISH, key, nasty))
 
 
 def _damaged(data: bytes, chance: random.Random) -> bytes:
-    """The bytes with a few of them changed, taken out or put in."""
+    """Return the bytes with a few changed, removed or inserted."""
     bytes_ = bytearray(data)
     for _ in range(chance.randint(1, 6)):
         at = chance.randrange(len(bytes_))
@@ -148,56 +148,56 @@ def _damaged(data: bytes, chance: random.Random) -> bytes:
     return bytes(bytes_)
 
 
-def _sessions() -> Iterator[Lie]:
+def _sessions() -> Iterator[HostileCall]:
     for messages in FRAMES:
         configured = ('{"type":"session.config","voice":"Clara","max_new_tokens":2}', *messages)
         for sent in (messages, configured):
-            yield Lie(f"a session with {sent[-1][:60]!r}", messages=sent)
+            yield HostileCall(f"a session with {sent[-1][:60]!r}", messages=sent)
 
 
-def _tell(lie: Lie) -> None:
-    server = shared("--owners", "browser")
-    if lie.path:
-        _post(server.url, lie)
+def _run(call: HostileCall) -> None:
+    server = shared_server("--owners", "browser")
+    if call.path:
+        _post(server.url, call)
     else:
-        _talk(server.url, lie)
+        _talk(server.url, call)
     server.check_log("root:x:")
 
 
-def _post(url: str, lie: Lie) -> None:
+def _post(url: str, call: HostileCall) -> None:
     with httpx.Client(base_url=url, timeout=PATIENCE) as http:
-        answer = http.post(lie.path, content=lie.body, headers=lie.headers)
+        answer = http.post(call.path, content=call.body, headers=call.headers)
     if answer.is_success:
         return
     if answer.status_code >= 500:
-        raise Broken(f"{lie.said}: {answer.status_code} {answer.text[:300]}")
+        raise Broken(f"{call.label}: {answer.status_code} {answer.text[:300]}")
     try:
         sentence = answer.json()["error"]["message"]
     except (ValueError, KeyError, TypeError):
-        raise Broken(f"{lie.said}: {answer.status_code} without a sentence: {answer.text[:300]}") from None
-    _check_sentence(lie, sentence)
+        raise Broken(f"{call.label}: {answer.status_code} without a sentence: {answer.text[:300]}") from None
+    _check_sentence(call, sentence)
 
 
-def _talk(url: str, lie: Lie) -> None:
+def _talk(url: str, call: HostileCall) -> None:
     with connect(url.replace("http", "ws", 1) + "v1/audio/speech/stream", open_timeout=PATIENCE) as socket:
         try:
-            for message in (*lie.messages, '{"type":"session.close"}'):
+            for message in (*call.messages, '{"type":"session.close"}'):
                 socket.send(message)
             while True:
                 told = socket.recv(timeout=PATIENCE)
                 if isinstance(told, str) and (content := json.loads(told))["type"] == "error":
-                    _check_sentence(lie, content["error"]["message"])
+                    _check_sentence(call, content["error"]["message"])
         except ConnectionClosed as closed:
             if closed.rcvd is None or closed.rcvd.code >= 1011:
-                raise Broken(f"{lie.said}: the session was closed with {closed}") from closed
+                raise Broken(f"{call.label}: the session was closed with {closed}") from closed
         except TimeoutError:
-            raise Broken(f"{lie.said}: the session did not end") from None
+            raise Broken(f"{call.label}: the session did not end") from None
 
 
-def _check_sentence(lie: Lie, sentence: object) -> None:
+def _check_sentence(call: HostileCall, sentence: object) -> None:
     if not isinstance(sentence, str) or not sentence or len(sentence) > 2_000 or "Traceback" in sentence:
-        raise Broken(f"{lie.said}: this is no sentence: {str(sentence)[:300]}")
+        raise Broken(f"{call.label}: this is no sentence: {str(sentence)[:300]}")
 
 
 WHAT = "hostile speech, batches, voices, MessagePack and live sessions for the API"
-PROGRAMS = Attack("programs", WHAT, _lies, _tell, 400, 60.0, None, alone=True)
+PROGRAMS = Attack("programs", WHAT, _cases, _run, 400, 60.0, None, alone=True)

@@ -19,7 +19,7 @@ from tests.attack.attack import Broken
 
 STARTING = 180.0  # seconds; generous, for busy machines
 _LINK = re.compile(r"https?://(?:localhost|127\.0\.0\.1)(?::\d+)?/?\S*")
-_AFTER = 1.0  # seconds in which the link with the token follows Gradio's own line
+_AFTER = 1.0  # seconds within which the link with the token follows Gradio's line
 
 
 def working_folder() -> Path:
@@ -28,22 +28,22 @@ def working_folder() -> Path:
 
 
 def obeys_permissions() -> bool:
-    """Whether the permissions of files apply to a server that is started here."""
+    """Return whether file permissions apply to servers started here."""
     return os.geteuid() != 0 or shutil.which("setpriv") is not None
 
 
-def _modest() -> list[str]:
-    """The prefix of a command that takes away root's right to open every file."""
+def _drop_privileges() -> list[str]:
+    """The command prefix that drops root's capability to open every file."""
     if os.geteuid() != 0 or not obeys_permissions():
         return []
     return ["setpriv", "--bounding-set=-dac_override,-dac_read_search", "--inh-caps=-all"]
 
 
 class Server:
-    """`app.py` on a free port of this machine, with `options` after its own.
+    """`app.py` on a free local port, with additional `options`.
 
-    folder: of its library and its temporary files; a fresh one if not given. link: what it printed to be opened.
-    url: the page's address without the token. log: all that it printed, line by line.
+    folder: for its library and temporary files; a fresh one by default. link: the printed link.
+    url: the page's address without the token. log: its output, line by line.
     """
 
     def __init__(self, *options: str, folder: Path | None = None, database: Path | None = None) -> None:
@@ -55,7 +55,15 @@ class Server:
         self.log: list[str] = []
         self.link = ""
         own = ["--port", str(self.port), "--database", str(self.database), "--device", "cpu"]
-        command = [*_modest(), sys.executable, "-m", "tests.attack.live.guarded", str(working_folder()), *own, *options]
+        command = [
+            *_drop_privileges(),
+            sys.executable,
+            "-m",
+            "tests.attack.live.guarded",
+            str(working_folder()),
+            *own,
+            *options,
+        ]
         self.process = subprocess.Popen(
             command,
             cwd=self.folder,
@@ -82,8 +90,8 @@ class Server:
         parts = urlsplit(self.link)
         return f"{parts.scheme}://{parts.netloc}/"
 
-    def started(self) -> "Server":
-        """Wait until the server has printed its link. Raises Broken when it exits or prints none."""
+    def wait_until_started(self) -> "Server":
+        """Wait until the server has printed its link. Raises Broken if it exits or prints none."""
         until = time.monotonic() + STARTING
         while not self._links():
             if self.process.poll() is not None or time.monotonic() > until:
@@ -97,13 +105,13 @@ class Server:
         self.link = next((link for link in self._links() if "token=" in link), self._links()[0])
         return self
 
-    def ended(self, patience: float = STARTING) -> int:
-        """Wait for the exit code. Raises Broken when the server does not exit."""
+    def wait_for_exit(self, patience: float = STARTING) -> int:
+        """Wait for the exit code. Raises Broken if the server does not exit."""
         try:
             code = self.process.wait(patience)
         except subprocess.TimeoutExpired:
             self.stop()
-            raise Broken(f"The server went on for {patience:g} s:\n" + "\n".join(self.log[-20:])) from None
+            raise Broken(f"The server did not exit within {patience:g} s:\n" + "\n".join(self.log[-20:])) from None
         self._reader.join(5.0)
         return code
 
@@ -120,7 +128,7 @@ class Server:
         text = Path(f"/proc/{self.process.pid}/status").read_text()
         return int(next(line.split()[1] for line in text.splitlines() if line.startswith("VmRSS:"))) * 1024
 
-    def left(self) -> list[str]:
+    def leftovers(self) -> list[str]:
         """Upload and take files and folders in its temporary folder."""
         return sorted(str(path.relative_to(self.temporary)) for path in self.temporary.rglob("reprise-*"))
 
@@ -129,7 +137,7 @@ class Server:
         return sum(path.stat().st_size for path in self.temporary.rglob("*") if path.is_file())
 
     def check_log(self, *secrets: str) -> None:
-        """Raises Broken for a traceback, or any of these texts, in its output."""
+        """Raise Broken for a traceback, or any of these texts, in its output."""
         text = "\n".join(line for line in self.log if "token=" not in line)
         if "Traceback (most recent call last)" in text:
             raise Broken("The server printed a traceback:\n" + text[text.index("Traceback") :][:2_000])
@@ -143,7 +151,7 @@ class Server:
         ]
 
     def _read(self) -> None:
-        assert self.process.stdout is not None, "it was asked for"
+        assert self.process.stdout is not None, "stdout is a pipe"
         for line in self.process.stdout:
             self.log.append(line.rstrip())
 
@@ -156,9 +164,9 @@ def free_port() -> int:
 
 
 @cache
-def shared(*options: str) -> Server:
+def shared_server(*options: str) -> Server:
     """A shared server for several attacks with these options; a dead one is not restarted."""
-    server = Server(*options).started()
+    server = Server(*options).wait_until_started()
     atexit.register(server.stop)
     return server
 

@@ -13,33 +13,33 @@ import httpx
 
 from tests.attack.attack import Attack, Broken, Skipped
 from tests.attack.live.guest import Guest, clip, status, wait_for_sound
-from tests.attack.live.server import Server, shared
+from tests.attack.live.server import Server, shared_server
 
 IDLE = 1_500
 SERVED = 10.0  # seconds until another client gets the page, on a busy machine
-ELSEWHERE = "127.0.0.2" if sys.platform == "linux" else ""  # other clients use another address than the attack
+OTHER_ADDRESS = "127.0.0.2" if sys.platform == "linux" else ""  # the address of the other clients
 FREED = 60.0  # seconds until the leftovers of a client are deleted
 STORY = "The rain has stopped, and the first birds are singing again. " * 40
 LONGEST_UPLOAD = 400 << 20
 
 
 def _server() -> Server:
-    return shared("--owners", "browser")
+    return shared_server("--owners", "browser")
 
 
-def _others_are_served(what: str) -> None:
+def _check_others_are_served(what: str) -> None:
     began = time.monotonic()
     try:
-        guest = Guest(_server(), ELSEWHERE)
+        guest = Guest(_server(), OTHER_ADDRESS)
         guest.http.timeout = httpx.Timeout(3 * SERVED)
         guest.arrive()
     except httpx.HTTPError as error:
-        raise Broken(f"During {what} nobody else was served: {error!r}.") from error
+        raise Broken(f"During {what} another client was not served: {error!r}.") from error
     if time.monotonic() - began > SERVED:
-        raise Broken(f"During {what} somebody else waited for {time.monotonic() - began:.1f} s.")
+        raise Broken(f"During {what} another client waited for {time.monotonic() - began:.1f} s.")
 
 
-def _until(what: str, holds: Callable[[], bool]) -> None:
+def _wait_until(what: str, holds: Callable[[], bool]) -> None:
     until = time.monotonic() + FREED
     while not holds():
         if time.monotonic() > until:
@@ -55,7 +55,7 @@ def idle_connections() -> None:
         except OSError as error:
             if "Too many open files" in str(error):
                 raise Skipped(f"{IDLE} connections need a higher limit of open files (ulimit -n).") from error
-        _others_are_served(f"{IDLE} idle connections")
+        _check_others_are_served(f"{IDLE} idle connections")
 
 
 def slow_heads() -> None:
@@ -69,7 +69,7 @@ def slow_heads() -> None:
                 with suppress(OSError):
                     connection.sendall(b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n"[number : number + 1])
             time.sleep(0.5)
-        _others_are_served("100 requests sent a byte at a time")
+        _check_others_are_served("100 requests sent a byte at a time")
 
 
 def slow_bodies() -> None:
@@ -84,7 +84,7 @@ def slow_bodies() -> None:
                 with suppress(OSError):
                     connection.sendall(b"[")
             time.sleep(0.5)
-        _others_are_served("50 bodies sent a byte at a time")
+        _check_others_are_served("50 bodies sent a byte at a time")
 
 
 def slow_readers() -> None:
@@ -96,8 +96,8 @@ def slow_readers() -> None:
             stream = guest.begin_take(STORY)
             stack.callback(stream.close)
         time.sleep(5)
-        _others_are_served("six takes that are hardly read")
-    _until("A take that nobody reads still has its slot", lambda: not status(guests[0])["speaking"])
+        _check_others_are_served("six takes that are hardly read")
+    _wait_until("A take that nobody reads still has its slot", lambda: not status(guests[0])["speaking"])
 
 
 def vanish_in_a_take() -> None:
@@ -111,7 +111,7 @@ def vanish_in_a_take() -> None:
         guest.http.close()
     watcher = Guest(_server())
     watcher.arrive()
-    _until("A take without a listener still has its slot", lambda: not status(watcher)["speaking"])
+    _wait_until("A take without a listener still has its slot", lambda: not status(watcher)["speaking"])
 
 
 def vanish_in_an_upload() -> None:
@@ -126,7 +126,7 @@ def vanish_in_an_upload() -> None:
         )
         with guest.connect() as connection:
             connection.sendall(head + body)
-    _until("Half uploads are still there", lambda: server.uploaded() <= before + len(body))
+    _wait_until("Half uploads are still there", lambda: server.uploaded() <= before + len(body))
 
 
 def endless_upload() -> None:
@@ -144,8 +144,8 @@ def endless_upload() -> None:
             connection.sendall(_chunk(block))
             sent += len(block)
     if sent >= LONGEST_UPLOAD:
-        raise Broken(f"An upload of {sent >> 20} MiB was taken without an objection.")
-    _until("An endless upload is still there", lambda: server.uploaded() <= before + (1 << 20))
+        raise Broken(f"An upload of {sent >> 20} MiB was accepted.")
+    _wait_until("An endless upload is still there", lambda: server.uploaded() <= before + (1 << 20))
 
 
 def many_uploads() -> None:

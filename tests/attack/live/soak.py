@@ -14,7 +14,7 @@ from tests.attack.live.server import Server
 MINUTES = float(os.environ.get("REPRISE_ATTACK_MINUTES", "5"))
 GROWTH = 0.10
 WARMING = 0.2  # of the time
-SAMPLES = 120  # at most one a minute, for long runs
+SAMPLES = 120  # memory samples in a whole run
 
 
 def _cases(seed: int, count: int) -> Iterator[int]:
@@ -23,7 +23,7 @@ def _cases(seed: int, count: int) -> Iterator[int]:
 
 def soak(seed: int) -> int:
     """Run visitors that speak, save, delete, send invalid events and leave. Returns their number."""
-    chance, server = random.Random(seed), Server("--owners", "browser").started()
+    chance, server = random.Random(seed), Server("--owners", "browser").wait_until_started()
     began, visits, sampled, memory = time.monotonic(), 0, 0.0, list[tuple[float, int]]()
     step = max(5.0, 60.0 * MINUTES / SAMPLES)
     try:
@@ -80,7 +80,7 @@ def _check(memory: list[tuple[float, int]]) -> None:
     """Check that the last quarter's median is at most 10 % above the first quarter's."""
     kept = [held for passed, held in memory if passed >= WARMING * 60 * MINUTES]
     if len(kept) < 4:
-        raise Broken(f"{MINUTES:g} minutes are too few to tell: {len(kept)} samples.")
+        raise Broken(f"{MINUTES:g} minutes are too short for a result: {len(kept)} samples.")
     quarter = max(1, len(kept) // 4)
     first, last = (sorted(part)[len(part) // 2] for part in (kept[:quarter], kept[-quarter:]))
     print(f"  soak: {first >> 20} MiB, at the end {last >> 20} MiB, at most {max(kept) >> 20} MiB", flush=True)

@@ -8,7 +8,7 @@ from typing import Any
 from tests.attack.attack import Attack
 from tests.attack.running.outcome import Outcome
 
-_SHOWN = 4_000  # characters of a case that is no bytes
+_SHOWN = 4_000  # characters of a case's representation
 MOST = 20  # findings saved per attack and kind
 
 
@@ -32,7 +32,7 @@ class Findings:
             "kind": outcome.kind,
             "seconds": round(outcome.seconds, 2),
             "megabytes": round(outcome.megabytes, 1),
-            "again": again(attack.name, self._seed, index),
+            "again": reproducing_command(attack.name, self._seed, index),
         }
         (place / "finding.json").write_text(json.dumps(said, indent=1) + "\n", "utf-8")
         (place / "detail.txt").write_text(outcome.detail, "utf-8", "replace")
@@ -40,7 +40,7 @@ class Findings:
         return place
 
 
-def again(name: str, seed: int, index: int) -> str:
+def reproducing_command(name: str, seed: int, index: int) -> str:
     """The command that reproduces a case."""
     return f"make attack ARGS=\"--only '{name}' --seed {seed} --case {index}\""
 

@@ -1,8 +1,8 @@
 """Confine an attack to its folder and to loopback.
 
 `install` adds an audit hook that refuses writes outside of the folder and connections to other machines, and logs each
-try in a file, so that caught errors are seen too. The hook does not see C libraries; `snapshot`, taken before and
-after, shows their changes in the most important places.
+attempt in a file, so that caught errors are found too. The hook does not cover C libraries; comparing two snapshots
+shows their changes in the most important places.
 """
 
 import os
@@ -17,7 +17,7 @@ from typing import Any
 ESCAPES = "escapes.txt"  # in the folder
 _WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 _HARMLESS = ("/dev/null", "/dev/tty", "/dev/shm/")
-# Events with the positions of the paths that they change, and of the descriptors that those are relative to.
+# Audit events, with the positions of the changed paths and of the directory descriptors they are relative to.
 _CHANGES = {
     "os.remove": ((0, 1),),
     "os.rmdir": ((0, 1),),
@@ -44,7 +44,7 @@ def install(folder: Path) -> None:
     notes = os.open(Path(root) / ESCAPES, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
 
     def watch(event: str, given: tuple[Any, ...]) -> None:
-        for what in _wrong(event, given, root):
+        for what in _violations(event, given, root):
             os.write(notes, f"{event}: {what}\n".encode(errors="replace"))
             raise Escape(f"{event} of {what} is outside of the attack's folder.")
 
@@ -52,12 +52,12 @@ def install(folder: Path) -> None:
 
 
 def escapes(folder: Path) -> list[str]:
-    """The tries of guarded processes, one line each."""
+    """The logged attempts of guarded processes, one per line."""
     path = folder / ESCAPES
     return path.read_text("utf-8").splitlines() if path.exists() else []
 
 
-def _wrong(event: str, given: tuple[Any, ...], root: str) -> Iterator[str]:
+def _violations(event: str, given: tuple[Any, ...], root: str) -> Iterator[str]:
     if event == "open":
         path, mode, flags = given
         writes = isinstance(flags, int) and flags & _WRITES
@@ -71,9 +71,9 @@ def _wrong(event: str, given: tuple[Any, ...], root: str) -> Iterator[str]:
         if given[0] not in (":memory:", b":memory:", ""):
             yield from _outside(str(given[0]).removeprefix("file:").partition("?")[0], None, root)
     elif event in ("socket.connect", "socket.sendto", "socket.bind"):
-        yield from _abroad(given[1])
+        yield from _remote_host(given[1])
     elif event == "socket.getaddrinfo":
-        yield from _abroad((given[0],))
+        yield from _remote_host((given[0],))
 
 
 def _outside(path: Any, descriptor: Any, root: str) -> Iterator[str]:
@@ -82,14 +82,14 @@ def _outside(path: Any, descriptor: Any, root: str) -> Iterator[str]:
     text = os.fsdecode(path)
     if isinstance(descriptor, int) and descriptor >= 0:
         text = os.path.join(Path(f"/proc/self/fd/{descriptor}").readlink(), text)  # noqa: PTH118
-    # The last part may be a link that is itself changed, so only its parents are resolved.
+    # The last part may itself be a link that is changed, so only its parents are resolved.
     parent, name = os.path.split(os.path.abspath(text))  # noqa: PTH100
     real = os.path.join(os.path.realpath(parent), name)  # noqa: PTH118
     if not (real == root or real.startswith((f"{root}{os.sep}", f"/proc/{os.getpid()}/", *_HARMLESS))):
         yield real
 
 
-def _abroad(address: Any) -> Iterator[str]:
+def _remote_host(address: Any) -> Iterator[str]:
     if not isinstance(address, tuple) or not address or address[0] in (None, "", b"", "localhost", b"localhost"):
         return
     host = os.fsdecode(address[0]) if isinstance(address[0], bytes) else str(address[0])
@@ -106,7 +106,7 @@ def snapshot(*trees: Path) -> dict[str, tuple[Any, ...]]:
     kept: dict[str, tuple[Any, ...]] = {}
     for tree in (Path("/etc"), *trees):
         for path in _files(tree):
-            with suppress(FileNotFoundError):  # deleted meanwhile, which shows as a change
+            with suppress(FileNotFoundError):  # deleted in the meantime, which counts as a change
                 state = path.lstat()
                 kept[str(path)] = (state.st_mode, state.st_uid, state.st_size, state.st_mtime_ns)
     for path in Path("/dev").glob("*"):

@@ -10,14 +10,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from tests.attack.attack import Attack, found
+from tests.attack.attack import Attack, all_attacks
 from tests.attack.running import guard
 from tests.attack.running.findings import Findings
 from tests.attack.running.outcome import WRONG, Outcome, Tally
 from tests.attack.running.runner import Job, Runner
 
 RESULTS, FINDINGS = "results.json", "findings"
-_HEARTBEAT = 10.0  # seconds between two lines about how far an attack is
+_HEARTBEAT = 10.0  # seconds between two progress lines
 
 
 class Session:
@@ -70,25 +70,25 @@ class Session:
             print(f"  … {attack.name}: {tally.tries}, {tally.wrong.total()} wrong", flush=True)
 
 
-def chosen(names: list[str]) -> list[Attack]:
+def select_attacks(names: list[str]) -> list[Attack]:
     """The attacks with these names or from modules with these names; all for none. Exits for unknown names."""
-    attacks = found()
+    attacks = all_attacks()
     if not names:
         return list(attacks.values())
-    picked = [attack for attack in attacks.values() if any(_named(attack, name) for name in names)]
+    picked = [attack for attack in attacks.values() if any(_matches(attack, name) for name in names)]
     if not picked:
         sys.exit(f"There is no attack called {', '.join(names)}. There are: {', '.join(attacks)}.")
     return picked
 
 
-def _named(attack: Attack, name: str) -> bool:
+def _matches(attack: Attack, name: str) -> bool:
     run = attack.run.args[0] if isinstance(attack.run, partial) else attack.run
     parts = run.__module__.split(".")
     return name in (attack.name, attack.name.partition(" ")[0], *parts)
 
 
 def _headline(outcome: Outcome) -> str:
-    """The last line of the error, or the place where a slow case was."""
+    """The last line of the error, or the stack frame of a slow case."""
     lines = outcome.detail.strip().splitlines() or [""]
     frames = [line for line in lines if line.lstrip().startswith("File ")]
     line = frames[0] if outcome.kind == "slow" and frames else lines[-1]
@@ -104,8 +104,8 @@ def main() -> None:
     os.environ["REPRISE_ATTACK_MINUTES"] = str(options.minutes)
     session = Session(folder, options)
     try:
-        session.attack(chosen(options.only))
+        session.attack(select_attacks(options.only))
     except KeyboardInterrupt:
-        print("stopped; what was done until now follows", flush=True)
+        print("stopped; the results so far follow", flush=True)
     results = [tally.values() for tally in session.tallies.values()]
     (folder / RESULTS).write_text(json.dumps(results), "utf-8")

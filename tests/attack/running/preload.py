@@ -1,5 +1,5 @@
 """Import all attacked modules once; workers are forked from the importing process."""
 
-from tests.attack.attack import found
+from tests.attack.attack import all_attacks
 
-found()
+all_attacks()

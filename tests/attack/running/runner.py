@@ -16,8 +16,8 @@ from tests.attack.running.outcome import Outcome
 from tests.attack.running.worker import PATIENCE, serve
 
 Report = Callable[[Attack, int, Any, Outcome], None]
-_WRITING = 1.0  # seconds for a process to write where it is
-_STARTING = 120.0  # seconds that a fresh worker may take to import what it attacks
+_WRITING = 1.0  # seconds for a process to write its stack
+_STARTING = 120.0  # seconds for a fresh worker's imports
 
 
 @dataclass(frozen=True)
@@ -30,9 +30,9 @@ class Job:
 
 
 class Runner:
-    """Worker processes, forked from one with all imports done. Close it, or use it in a `with` statement.
+    """Worker processes, forked from one with all imports done. Use it in a `with` statement.
 
-    folder: where they may write. attacks: instead of those of the package.
+    folder: the only folder that they may write to. attacks: replace those of the package.
     """
 
     def __init__(self, folder: Path, *, workers: int = 1, attacks: dict[str, Attack] | None = None) -> None:
@@ -60,7 +60,7 @@ class Runner:
                 if outcome is None:
                     continue
                 busy.remove(worker)
-                assert worker.job is not None, "it was busy"
+                assert worker.job is not None, "the worker was busy"
                 report(worker.job.attack, worker.job.index, worker.job.case, outcome)
                 if worker.alive:
                     self._idle.append(worker)
@@ -113,7 +113,7 @@ class _Worker:
             return None
         with suppress(ProcessLookupError):
             os.kill(self._process.pid or 0, signal.SIGUSR1)
-        self.connection.poll(_WRITING)  # it writes down where it is
+        self.connection.poll(_WRITING)  # it writes its stack
         self.end(patience=0.0)
         return Outcome("slow", f"It did not come back and was killed.\n{self._stacks()}", PATIENCE * self._seconds)
 

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from engine.errors import InvalidInput
-from tests.attack.attack import Attack, Broken, Skipped, found, once
+from tests.attack.attack import Attack, Broken, Skipped, all_attacks, once
 from tests.attack.running import guard, report
 from tests.attack.running.findings import MOST, Findings
 from tests.attack.running.outcome import Outcome, Tally, tally_of
@@ -60,7 +60,7 @@ def _die(_: Any) -> None:
 def _escape(_: Any) -> None:
     try:
         Path("/etc/reprise-attack").write_text("no")
-    except RuntimeError as error:  # as a handler of the page would catch it
+    except RuntimeError as error:  # a handler of the page would catch it too
         raise InvalidInput("That cannot be written.") from error
 
 
@@ -72,7 +72,7 @@ def attack(run: Any, **more: Any) -> Attack:
     return Attack(run.__name__, "made up", once, run, 1, **{"seconds": 0.5, "megabytes": 50.0, **more})
 
 
-def outcomes(folder: Path, *attacks: Attack, workers: int = 2) -> dict[str, list[Outcome]]:
+def run_attacks(folder: Path, *attacks: Attack, workers: int = 2) -> dict[str, list[Outcome]]:
     """Run each attack once, in real workers."""
     seen: dict[str, list[Outcome]] = defaultdict(list)
     with Runner(folder, workers=workers, attacks={each.name: each for each in attacks}) as runner:
@@ -81,9 +81,9 @@ def outcomes(folder: Path, *attacks: Attack, workers: int = 2) -> dict[str, list
     return seen
 
 
-def test_each_way_of_going_wrong_is_seen_and_the_others_go_on(tmp_path: Path) -> None:
+def test_each_kind_of_failure_is_detected_and_the_others_continue(tmp_path: Path) -> None:
     ways = (_refuse, _break, _trip, _skip, _dawdle, _grow, _die, _several)
-    seen = outcomes(tmp_path, *(attack(way, seconds=0.5 if way is _dawdle else 20.0) for way in ways))
+    seen = run_attacks(tmp_path, *(attack(way, seconds=0.5 if way is _dawdle else 20.0) for way in ways))
     kinds = {name: [outcome.kind for outcome in some] for name, some in seen.items()}
     assert kinds == {
         "_refuse": ["refused"],
@@ -96,19 +96,19 @@ def test_each_way_of_going_wrong_is_seen_and_the_others_go_on(tmp_path: Path) ->
         "_several": ["held"],
     }
     assert "IndexError" in seen["_trip"][0].detail
-    assert "in _dawdle" in seen["_dawdle"][0].detail, "where it was when its time was over"
+    assert "in _dawdle" in seen["_dawdle"][0].detail, "the stack at the time limit"
     assert seen["_several"][0].tries == 7
 
 
-def test_what_does_not_come_back_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_hanging_case_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tests.attack.running.runner._STARTING", 2.0)
-    [outcome] = outcomes(tmp_path, attack(_hang))["_hang"]
+    [outcome] = run_attacks(tmp_path, attack(_hang))["_hang"]
     assert outcome.kind == "slow"
     assert "in _hang" in outcome.detail
 
 
-def test_who_writes_outside_of_the_folder_is_stopped_and_noted(tmp_path: Path) -> None:
-    assert [outcome.kind for outcome in outcomes(tmp_path, attack(_escape))["_escape"]] == ["refused"]
+def test_write_outside_the_folder_is_refused_and_logged(tmp_path: Path) -> None:
+    assert [outcome.kind for outcome in run_attacks(tmp_path, attack(_escape))["_escape"]] == ["refused"]
     assert not Path("/etc/reprise-attack").exists()
     assert guard.escapes(tmp_path) == ["open: /etc/reprise-attack"]
 
@@ -135,12 +135,12 @@ def test_who_writes_outside_of_the_folder_is_stopped_and_noted(tmp_path: Path) -
         ("socket.socket().bind(('0.0.0.0', 0))", False),
     ],
 )
-def test_what_the_guard_lets_through(code: str, allowed: bool) -> None:
+def test_guard_allows_only_local_effects(code: str, allowed: bool) -> None:
     program = (
         "import os, pathlib, shutil, socket, sqlite3, sys; from tests.attack.running import guard\n"
         f"guard.install(pathlib.Path.cwd())\n{code}"
     )
-    with tempfile.TemporaryDirectory(dir="/var/tmp") as folder:  # files in memory are free to all
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as folder:  # the guard allows all files in memory
         done = subprocess.run(
             [sys.executable, "-c", program], cwd=folder, env={**os.environ, "PYTHONPATH": str(ROOT)},
             capture_output=True, text=True, check=False,
@@ -150,7 +150,7 @@ def test_what_the_guard_lets_through(code: str, allowed: bool) -> None:
     assert allowed or "guard.Escape" in done.stderr
 
 
-def test_a_changed_file_shows(tmp_path: Path) -> None:
+def test_snapshots_show_changed_files(tmp_path: Path) -> None:
     (tmp_path / "a").write_text("one")
     (tmp_path / "b").write_text("one")
     before = guard.snapshot(tmp_path)
@@ -161,7 +161,7 @@ def test_a_changed_file_shows(tmp_path: Path) -> None:
     assert changed == [str(tmp_path / name) for name in "abc"]
 
 
-def test_a_finding_is_kept_with_its_case_and_the_command_that_runs_it_again(tmp_path: Path) -> None:
+def test_finding_has_its_case_and_the_reproducing_command(tmp_path: Path) -> None:
     findings = Findings(tmp_path, seed=3)
     places = [
         findings.keep(attack(_trip), index, (b"bytes", "name"), Outcome("raised", "why")) for index in range(MOST + 1)
@@ -174,7 +174,7 @@ def test_a_finding_is_kept_with_its_case_and_the_command_that_runs_it_again(tmp_
     assert (places[0] / "detail.txt").read_text() == "why"
 
 
-def test_the_table_counts_tries_and_what_went_wrong(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_table_counts_tries_and_failures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tally, skipped = Tally("voices", "spoiled"), Tally("moon", "light")
     tally.add(Outcome("held", tries=1_000, seconds=0.25, megabytes=3))
     tally.add(Outcome("refused"))
@@ -197,7 +197,7 @@ def test_the_table_counts_tries_and_what_went_wrong(tmp_path: Path, monkeypatch:
     assert "old" not in text
 
 
-def test_a_part_of_the_attack_replaces_its_rows_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_partial_run_replaces_only_its_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(report._report, "RESULTS", tmp_path)
     voices, moon = Tally("voices", "spoiled", tries=9), Tally("moon", "light", tries=3)
     assert report.merged([moon]) == [moon]
@@ -206,12 +206,12 @@ def test_a_part_of_the_attack_replaces_its_rows_alone(tmp_path: Path, monkeypatc
     assert report.merged([new, again]) == [again, moon, new]
 
 
-def test_cases_are_the_same_for_a_seed_whatever_their_number() -> None:
-    for each in found().values():
+def test_cases_depend_on_the_seed_and_not_on_their_number() -> None:
+    for each in all_attacks().values():
         if not each.alone:
             few, more = list(each.cases(5, 3)), list(each.cases(5, 6))
             assert few == more[:3], each.name
 
 
-def test_a_whole_run_attacks_ten_thousand_times() -> None:
-    assert sum(each.count for each in found().values()) >= 10_000
+def test_whole_run_has_at_least_ten_thousand_cases() -> None:
+    assert sum(each.count for each in all_attacks().values()) >= 10_000

@@ -15,34 +15,34 @@ from pathlib import Path
 from typing import Any
 
 from engine.errors import RepriseError
-from tests.attack.attack import Attack, Skipped, found
+from tests.attack.attack import Attack, Skipped, all_attacks
 from tests.attack.running import guard
 from tests.attack.running.outcome import Outcome
 
 _MIB = 1 << 20
-_ADDRESSES = 2_048 * _MIB  # over the limit of a case: what is mapped is not yet used
+_ADDRESSES = 2_048 * _MIB  # added to the limit of a case, because mapped memory is not all used
 _LARGEST_FILE = 1_024 * _MIB
-PATIENCE = 6.0  # times its limit, by the clock on the wall, until a case that goes on is killed
+PATIENCE = 6.0  # factor of its limit, in wall-clock time, after which a case is killed
 
 
 def serve(connection: Connection, folder: Path, attacks: dict[str, Attack] | None = None) -> None:
-    """Answers (name, case) with an Outcome until the other end closes. attacks: those of the package if not given."""
+    """Answer (name, case) with an Outcome until the other end closes. attacks: those of the package by default."""
     guard.install(folder)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the runner's
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the runner handles Ctrl-C
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    logging.getLogger().addHandler(logging.NullHandler())  # what is attacked complains a lot
-    known = found() if attacks is None else attacks
+    logging.getLogger().addHandler(logging.NullHandler())  # the attacked code logs many warnings
+    known = all_attacks() if attacks is None else attacks
     stacks = (folder / f"stacks-{os.getpid()}.txt").open("w+")
-    # Written by the thread that a signal interrupts: a watchdog thread reads stacks while they change, and may crash.
+    # The interrupted thread writes its stack: a watchdog thread would read changing stacks and may crash.
     faulthandler.register(signal.SIGPROF, stacks, all_threads=False)
-    faulthandler.register(signal.SIGUSR1, stacks, all_threads=False)  # the runner's, before it kills
+    faulthandler.register(signal.SIGUSR1, stacks, all_threads=False)  # sent by the runner before a kill
     warm: set[str] = set()
     with suppress(EOFError, BrokenPipeError):
         while True:
             name, case = connection.recv()
             outcome = _measured(known[name], case, folder, stacks)
             if outcome.kind in ("slow", "large") and name not in warm and not known[name].alone:
-                outcome = _measured(known[name], case, folder, stacks)  # the first made imports and caches too
+                outcome = _measured(known[name], case, folder, stacks)  # the first run included imports and caches
             warm.add(name)
             connection.send(outcome)
 
@@ -71,7 +71,7 @@ def _measured(attack: Attack, case: Any, folder: Path, stacks: Any) -> Outcome:
 
 
 def run(attack: Attack, case: Any) -> Outcome:
-    """One case without limits."""
+    """Run one case without limits."""
     try:
         tries = attack.run(case)
     except RepriseError as error:
@@ -86,20 +86,20 @@ def run(attack: Attack, case: Any) -> Outcome:
 
 
 def _limit(attack: Attack) -> int:
-    """Sets the limits of a case and forgets the peak so far; bytes that the process has now."""
+    """Set the limits of a case and reset the peak; returns the current memory in bytes."""
     if attack.megabytes is None:
         return 0
     gc.collect()
     most = _status("VmSize") + int(attack.megabytes * _MIB) + _ADDRESSES
     resource.setrlimit(resource.RLIMIT_AS, (most, resource.RLIM_INFINITY))
     resource.setrlimit(resource.RLIMIT_FSIZE, (_LARGEST_FILE, resource.RLIM_INFINITY))
-    with suppress(OSError):  # where it is not allowed, only a peak above the highest so far shows
+    with suppress(OSError):  # where this is not allowed, only a new peak of the process is measured
         Path("/proc/self/clear_refs").write_text("5")
     return _status("VmRSS")
 
 
 def _status(field: str) -> int:
-    """Bytes, as Linux says them; elsewhere the peak, which is all that can be asked."""
+    """Return a field of /proc/self/status in bytes; on other systems only the peak is known."""
     try:
         text = Path("/proc/self/status").read_text()
     except OSError:

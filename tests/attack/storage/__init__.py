@@ -1,1 +1,1 @@
-"""Attacks on the library: each takes counts and seeds and returns a tally."""
+"""Attacks on the library: each takes a count and a seed and returns a tally."""

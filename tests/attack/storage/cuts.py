@@ -6,10 +6,18 @@ import random
 from dataclasses import dataclass
 from functools import cache
 
-from tests.attack.storage.power import Disk, lay_out
+from tests.attack.storage.power import Disk, write_files
 from tests.attack.storage.tally import Tally
 from tests.attack.storage.vfs import OK, Operation, shim
-from tests.attack.storage.workloads import State, Workload, damage_in, open_storage, same_ids, state_of, workloads
+from tests.attack.storage.workloads import (
+    State,
+    Workload,
+    damage_in,
+    deterministic_ids,
+    open_storage,
+    state_of,
+    workloads,
+)
 from tests.storage.scratch import scratch
 
 
@@ -36,8 +44,8 @@ def recording(workload_number: int) -> Recording:
 
     acknowledged, states = [], []
     with scratch() as folder:
-        lay_out(workload.before, folder)
-        with shim().watching(folder, watch), same_ids(), open_storage(folder) as storage:
+        write_files(workload.before, folder)
+        with shim().watching(folder, watch), deterministic_ids(), open_storage(folder) as storage:
             acknowledged.append(len(operations))
             states.append(state_of(folder))
             for step in workload.steps:
@@ -65,10 +73,10 @@ def _broken(record: Recording, at: int, chance: random.Random) -> str | None:
     """Cut at an operation and open the result. Returns the defect, or None."""
     files = Disk(record.workload.before).cut(record.operations[:at], chance)
     with scratch() as folder:
-        lay_out(files, folder)
+        write_files(files, folder)
         try:
             open_storage(folder).close()
-        except Exception as error:  # whatever it is: the library cannot be opened any more
+        except Exception as error:  # any error means that the library cannot be opened
             return f"the library cannot be opened: {error!r}"
         if damage := damage_in(folder):
             return f"it is damaged: {damage[:3]}"

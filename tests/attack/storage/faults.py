@@ -10,7 +10,7 @@ from engine.errors import DatabaseUnavailable
 from storage import Storage
 from tests.attack.storage.cuts import recording
 from tests.attack.storage.marked import Marker
-from tests.attack.storage.power import lay_out
+from tests.attack.storage.power import write_files
 from tests.attack.storage.tally import Tally
 from tests.attack.storage.vfs import (
     FULL,
@@ -22,7 +22,7 @@ from tests.attack.storage.vfs import (
     Operation,
     shim,
 )
-from tests.attack.storage.workloads import State, damage_in, open_storage, same_ids, state_of, workloads
+from tests.attack.storage.workloads import State, damage_in, deterministic_ids, open_storage, state_of, workloads
 from tests.storage.scratch import scratch
 
 _ERRORS = {"write": IOERR_WRITE, "sync": IOERR_FSYNC, "truncate": IOERR_TRUNCATE, "delete": IOERR_DELETE}
@@ -30,7 +30,7 @@ _ERRORS = {"write": IOERR_WRITE, "sync": IOERR_FSYNC, "truncate": IOERR_TRUNCATE
 
 @dataclass
 class Fault:
-    """Fails the operation with a number. full: like a full disk. lasting: and all later ones, until `mended`."""
+    """Fails one operation, by number. full: like a full disk. lasting: all later ones fail too, until `mended`."""
 
     number: int
     full: bool
@@ -73,8 +73,8 @@ def _broken(workload_number: int, fault: Fault) -> str | None:
     """Run the workload until it fails. Returns the defect of the remaining library, or None."""
     workload, states = workloads()[workload_number], recording(workload_number).states
     with scratch() as folder:
-        lay_out(workload.before, folder)
-        with shim().watching(folder, fault), same_ids():
+        write_files(workload.before, folder)
+        with shim().watching(folder, fault), deterministic_ids():
             try:
                 storage = open_storage(folder)
             except DatabaseUnavailable:
@@ -98,7 +98,7 @@ def _broken(workload_number: int, fault: Fault) -> str | None:
 
 
 def _works(storage: Storage) -> bool:
-    """Save something and take it away again."""
+    """Save a voice and delete it; returns whether that worked."""
     record = storage.voices.add(Marker(random.Random(1)).voice(), owner="after")
     storage.voices.purge_expired()
     storage.voices.delete(record.id, owner="after")

@@ -17,13 +17,13 @@ from pathlib import Path
 from engine.errors import DiskFull
 from storage import Storage
 from storage.sqlite.reserve import RESERVE_BYTES
-from tests.attack.storage.marked import Marker, left_over
+from tests.attack.storage.marked import Marker, leftover_tokens
 from tests.attack.storage.tally import Tally
 from tests.attack.storage.workloads import State, damage_in, open_storage, state_of
 
 _ROOT = Path(__file__).parents[3]
 _MEGABYTES = 40
-_OTHERS = 16 << 20  # bytes that are not the library's, from the beginning on
+_OTHERS = 16 << 20  # bytes of other files, from the beginning
 _MOUNT = f'mount -t tmpfs -o size={_MEGABYTES}m tmpfs "$1" && shift 1 && exec "$@"'
 
 
@@ -56,7 +56,7 @@ def _own_mounts(folder: str) -> list[str]:
     return ["unshare", "--mount", *user, "sh", "-c", _MOUNT, "sh", folder]
 
 
-class Full:
+class FullDisk:
     """A library on a disk without a free byte."""
 
     def __init__(self, folder: Path, seed: int) -> None:
@@ -65,8 +65,8 @@ class Full:
         self.filler = folder / "filler"
         self.storage = open_storage(folder)
 
-    def live(self) -> None:
-        self.storage.voices.purge_expired()  # which makes the reserve
+    def run_operations(self) -> None:
+        self.storage.voices.purge_expired()  # creates the reserve
         with self.filler.open("wb") as file:
             os.posix_fallocate(file.fileno(), 0, _OTHERS)
         self._save_until_full()
@@ -90,7 +90,7 @@ class Full:
         return state_of(self.folder)
 
     def _save_until_full(self) -> None:
-        for owner in ("local", "ann"):  # whatever is to be deleted later is there
+        for owner in ("local", "ann"):  # create everything that is deleted later
             for _ in range(3):
                 self.storage.voices.add(self.mark.voice(), owner=owner)
             self.storage.history.add(self.mark.spoken(), owner=owner)
@@ -125,12 +125,12 @@ class Full:
         try:
             delete()
         except DiskFull:
-            self._check(False, "the full disk keeps something from being deleted")
+            self._check(False, "deletion fails on the full disk")
         self._check(self._state() != before, "nothing was deleted")
         self._check(not damage_in(self.folder), "the library is damaged")
 
     def _refused(self) -> None:
-        """Saving succeeds or changes nothing."""
+        """Check that saving succeeds or changes nothing."""
         before = self._state()
         with suppress(DiskFull):
             self.storage.voices.add(self.mark.voice(), owner="bob")
@@ -165,14 +165,14 @@ class Full:
         self._delete_take()
 
     def _recovers(self) -> None:
-        """Once there is room again, the reserve is back, and nothing is left of what was deleted."""
+        """Check that with free space the reserve is restored, and nothing of the deleted data remains."""
         self.storage.voices.purge_expired()
         self._check((self.folder / "voices.db-reserve").stat().st_size == RESERVE_BYTES, "there is no reserve")
-        self._check(not left_over(self.folder / "voices.db"), "bytes of what was deleted are in the files")
+        self._check(not leftover_tokens(self.folder / "voices.db"), "bytes of deleted data are in the files")
         self.storage.voices.add(self.mark.voice())
 
 
 if __name__ == "__main__":
-    full = Full(Path(sys.argv[1]), int(sys.argv[2]))
-    full.live()
+    full = FullDisk(Path(sys.argv[1]), int(sys.argv[2]))
+    full.run_operations()
     print(json.dumps({"tried": full.tally.tried, "broken": full.tally.broken}))

@@ -1,7 +1,7 @@
 """Processes killed (SIGKILL) while they save, import, delete, forget and migrate; run as a program of its own, which
 forks.
 
-    python -m tests.attack.storage.kills COUNT SEED SECONDS     prints what came of it, as JSON
+    python -m tests.attack.storage.kills COUNT SEED SECONDS     prints the results as JSON
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ import time
 from pathlib import Path
 
 from tests.attack.storage.cuts import Recording, recording
-from tests.attack.storage.power import lay_out
+from tests.attack.storage.power import write_files
 from tests.attack.storage.tally import Tally
-from tests.attack.storage.workloads import damage_in, open_storage, same_ids, state_of, workloads
+from tests.attack.storage.workloads import damage_in, deterministic_ids, open_storage, state_of, workloads
 from tests.storage.saver import fork_child, run_until_statement, wait_for_exit
 from tests.storage.scratch import scratch
 
@@ -41,7 +41,7 @@ def run(count: int, seed: int = 0, *, most_seconds: float = 0.6) -> Tally:
 def _kill(record: Recording, chance: random.Random, most_seconds: float) -> str | None:
     """Run the workload in a child and kill it. Returns the defect of the remaining library, or None."""
     with scratch() as folder:
-        lay_out(record.workload.before, folder)
+        write_files(record.workload.before, folder)
         said = folder / "said"
         said.touch()
         statement = chance.randint(1, _MOST_STATEMENTS) if chance.random() < 0.5 else 0
@@ -61,8 +61,8 @@ def _kill(record: Recording, chance: random.Random, most_seconds: float) -> str 
 
 
 def _do(record: Recording, folder: Path, said: Path) -> None:
-    """One byte is said for each step that is done, the first when the library is open."""
-    with said.open("ab", buffering=0) as file, same_ids(), open_storage(folder) as storage:
+    """Write one byte to `said` when the library is open, and one after each step."""
+    with said.open("ab", buffering=0) as file, deterministic_ids(), open_storage(folder) as storage:
         file.write(b".")
         for step in record.workload.steps:
             step(storage)

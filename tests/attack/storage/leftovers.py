@@ -12,7 +12,7 @@ from engine.sentences import Sentence
 from engine.voice import Voice
 from storage import Storage
 from storage.voices.library import TRASH_RETENTION
-from tests.attack.storage.marked import Marker, left_over
+from tests.attack.storage.marked import Marker, leftover_tokens
 from tests.attack.storage.tally import Tally
 from tests.storage.scratch import scratch
 from tests.storage.speaking import Clock
@@ -20,7 +20,7 @@ from tests.storage.speaking import Clock
 OWNERS = ("local", "zqowner-ann", "zqowner-bob")
 
 
-class Life:
+class RandomLibrary:
     """A library and random operations on it."""
 
     def __init__(self, path: Path, seed: int) -> None:
@@ -42,7 +42,7 @@ class Life:
     def close(self) -> None:
         self.storage.close()
 
-    def live(self, steps: int) -> None:
+    def run_operations(self, steps: int) -> None:
         """Grow first, then change and delete more than is added."""
         for step in range(steps):
             ways = self.chance.choices([self.making, self.changing, self.deleting], self._weights(step / steps))[0]
@@ -130,39 +130,39 @@ def crowded(number: int, *, voices: int = 120) -> Tally:
     """A library of many small rows, in which rows move between pages as owners are deleted one by one."""
     tally = Tally("bytes of what was deleted or changed")
     with scratch() as folder:
-        life = Life(folder / "voices.db", number)
+        library = RandomLibrary(folder / "voices.db", number)
         try:
             for _ in range(voices):
-                name = " ".join([life.mark.token()] * life.chance.randint(1, 4))
-                life.storage.voices.add(
-                    Voice(name, (life.mark.reference(),), "codec-a"), owner=life.chance.choice(OWNERS)
+                name = " ".join([library.mark.token()] * library.chance.randint(1, 4))
+                library.storage.voices.add(
+                    Voice(name, (library.mark.reference(),), "codec-a"), owner=library.chance.choice(OWNERS)
                 )
             for owner in OWNERS:
-                _check(tally, life, number, f"crowded, {owner} left", partial(life.storage.forget, owner))
+                _check(tally, library, number, f"crowded, {owner} left", partial(library.storage.forget, owner))
         finally:
-            life.close()
+            library.close()
     return tally
 
 
 def run(count: int, seed: int = 0, *, steps: int = 120) -> Tally:
-    """So many libraries; of each the files are read after it was purged, after an owner left, and after all did."""
+    """Run `count` libraries; the files are read after a purge and after each owner is forgotten."""
     tally = Tally("bytes of what was deleted or changed")
     for number in range(seed, seed + count):
         tally.add(crowded(number))
         with scratch() as folder:
-            life = Life(folder / "voices.db", number)
+            library = RandomLibrary(folder / "voices.db", number)
             try:
-                life.live(steps)
-                _check(tally, life, number, "purged", life.storage.voices.purge_expired)
+                library.run_operations(steps)
+                _check(tally, library, number, "purged", library.storage.voices.purge_expired)
                 for owner in OWNERS:
-                    _check(tally, life, number, f"{owner} left", partial(life.storage.forget, owner))
+                    _check(tally, library, number, f"{owner} left", partial(library.storage.forget, owner))
             finally:
-                life.close()
+                library.close()
     return tally
 
 
-def _check(tally: Tally, life: Life, number: int, moment: str, act: Callable[[], object]) -> None:
+def _check(tally: Tally, library: RandomLibrary, number: int, moment: str, act: Callable[[], object]) -> None:
     act()
     tally.tried += 1
-    if left := left_over(life.path):
+    if left := leftover_tokens(library.path):
         tally.broken.append(f"library {number}, {moment}: {len(left)} fields are still in the files")

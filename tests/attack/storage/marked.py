@@ -1,7 +1,7 @@
 """Voices, takes and scripts whose bytes identify their field.
 
-Texts, codes and audio consist of 16-byte tokens, a new one for each field. Tokens in a file that are in no row are
-leftovers.
+Texts, codes and audio consist of 16-byte tokens, a new one for each field. A token in a file but in no row is a
+leftover.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _FLAC_HEAD = clip()[:42]
 
 
 class Marker:
-    """Makes marked objects; `chance` determines their lengths."""
+    """Creates marked objects; `chance` determines their lengths."""
 
     def __init__(self, chance: random.Random) -> None:
         self.chance = chance
@@ -52,7 +52,7 @@ class Marker:
         return Reference(self.text(400), codes, self.sound(40_000), SAMPLE_RATE, 0.1)
 
     def voice(self) -> Voice:
-        """A voice with one reference; two would need as many codebooks each."""
+        """A voice with one reference; two would need equal numbers of codebooks."""
         consent = Consent(self.text(60), datetime.now(UTC), self.text(100))
         tags = [self.token() for _ in range(self.chance.randint(0, 4))]
         return Voice(
@@ -77,7 +77,7 @@ class Marker:
         return card(self.text(self.chance.choice([100, 1_000])), speaker=self.token())
 
 
-def living(path: Path) -> set[bytes]:
+def tokens_in_rows(path: Path) -> set[bytes]:
     """The tokens in the rows of all tables."""
     found: set[bytes] = set()
     with closing(sqlite3.connect(path)) as connection:
@@ -92,15 +92,15 @@ def living(path: Path) -> set[bytes]:
     return found
 
 
-def written(path: Path) -> set[bytes]:
-    """The tokens in the bytes of the database's file and of all files beside it that have its name."""
+def tokens_in_files(path: Path) -> set[bytes]:
+    """The tokens in the bytes of the database file and of all files with its name as prefix."""
     found: set[bytes] = set()
     for file in path.parent.glob(f"{path.name}*"):
         found.update(TOKEN.findall(file.read_bytes()))
     return found
 
 
-def left_over(path: Path) -> set[bytes]:
-    """The tokens in the files that are in no row. Call it while nothing writes."""
-    in_files = written(path)  # first: reading the rows opens the database
-    return in_files - living(path)
+def leftover_tokens(path: Path) -> set[bytes]:
+    """The tokens in the files that are in no row. Call it only while nothing writes."""
+    in_files = tokens_in_files(path)  # read first, because reading the rows opens the database
+    return in_files - tokens_in_rows(path)

@@ -17,14 +17,14 @@ SECTOR = 512
 
 
 class Disk:
-    """The files of a folder as they would be after a cut."""
+    """The files of a folder after a power cut."""
 
     def __init__(self, before: dict[str, bytes]) -> None:
-        """before: what was durable when the recording began."""
+        """before: the durable files at the start of the recording."""
         self._files = {name: bytearray(data) for name, data in before.items()}
 
     def cut(self, operations: Sequence[Operation], chance: random.Random) -> dict[str, bytes]:
-        """The files when the power goes after these operations."""
+        """Return the files after a power cut that follows these operations."""
         durable = {each.name: index for index, each in enumerate(operations) if each.kind == "sync"}
         folder = max((index for index, each in enumerate(operations) if each.with_folder), default=-1)
         pending: dict[str, list[tuple[Operation, bool]]] = {}
@@ -38,7 +38,7 @@ class Disk:
         return {name: bytes(data) for name, data in self._files.items()}
 
     def _do_some(self, pending: Sequence[tuple[Operation, bool]], chance: random.Random) -> None:
-        """Apply operations of one file; each comes with whether its folder was synced since.
+        """Apply operations of one file, each with a flag: whether its folder was synced since.
 
         If a deletion or creation did not happen, later writes went to a file that is lost.
         """
@@ -79,7 +79,7 @@ class Disk:
 
 
 def _torn(operation: Operation, chance: random.Random) -> Operation:
-    """A write of which only some sectors reached the disk."""
+    """Return a write with only some of its sectors."""
     if operation.kind != "write" or len(operation.data) < 2:
         return operation
     first = SECTOR * chance.randint(0, len(operation.data) // SECTOR)
@@ -96,7 +96,7 @@ def contents(folder: Path) -> dict[str, bytes]:
     }
 
 
-def lay_out(files: dict[str, bytes], folder: Path) -> None:
+def write_files(files: dict[str, bytes], folder: Path) -> None:
     """Write the files into an empty folder."""
     for name, data in files.items():
         (folder / name).write_bytes(data)

@@ -11,9 +11,9 @@ from pathlib import Path
 from engine.errors import RepriseError
 from storage import Storage
 from tests.attack.storage.marked import Marker
-from tests.attack.storage.power import lay_out
+from tests.attack.storage.power import write_files
 from tests.attack.storage.tally import Tally
-from tests.attack.storage.workloads import NAME, filled, open_storage
+from tests.attack.storage.workloads import NAME, filled_library, open_storage
 from tests.storage.scratch import scratch
 
 PAGE = 4096
@@ -24,10 +24,10 @@ def run(count: int, seed: int = 0) -> Tally:
     tally = Tally("damaged databases")
     for number in range(seed, seed + count):
         chance = random.Random(number)
-        data = spoil(bytearray(filled()[NAME]), chance)
+        data = spoil(bytearray(filled_library()[NAME]), chance)
         tally.tried += 1
         with scratch() as folder:
-            lay_out({NAME: data}, folder)
+            write_files({NAME: data}, folder)
             for broken in _broken(folder, chance):
                 tally.broken.append(f"library {number}: {broken}")
     return tally
@@ -48,7 +48,7 @@ def spoil(data: bytearray, chance: random.Random) -> bytes:
             data[one : one + PAGE], data[other : other + PAGE] = data[other : other + PAGE], data[one : one + PAGE]
         case "cut":
             del data[chance.randrange(100, len(data)) :]
-        case "text":  # every page that holds rows
+        case "text":  # every page with rows
             for start in range(0, len(data), PAGE):
                 at = data.find(b"zq", start, start + PAGE)
                 if at > 0 and chance.random() < 0.5:
@@ -60,7 +60,7 @@ def _broken(folder: Path, chance: random.Random) -> Iterator[str]:
     try:
         storage = open_storage(folder, later=True)
     except RepriseError as error:
-        if found := _told(error, folder):
+        if found := _leaked_path(error, folder):
             yield found
         return
     except Exception:
@@ -70,15 +70,15 @@ def _broken(folder: Path, chance: random.Random) -> Iterator[str]:
         try:
             act()
         except RepriseError as error:
-            if found := _told(error, folder):
+            if found := _leaked_path(error, folder):
                 yield found
         except Exception:  # any other error
             yield traceback.format_exc(limit=-3)
     storage.close()
 
 
-def _told(error: RepriseError, folder: Path) -> str | None:
-    return f"the place is told: {error}" if str(folder) in str(error) else None
+def _leaked_path(error: RepriseError, folder: Path) -> str | None:
+    return f"the error contains the folder: {error}" if str(folder) in str(error) else None
 
 
 def _acts(storage: Storage, chance: random.Random) -> list[Callable[[], object]]:

@@ -1,4 +1,4 @@
-"""A sample of the attack on the library, and a check that it detects a broken library."""
+"""A sample of the attacks on the library, and checks that they detect a broken library."""
 
 import os
 
@@ -15,7 +15,7 @@ EACH = len(workloads())
 @pytest.mark.parametrize(
     ("attack", "count"), [(cuts.run, 2 * EACH), (faults.run, EACH), (leftovers.run, 1), (spoiled.run, 4)]
 )
-def test_nothing_breaks_the_library(attack: object, count: int) -> None:
+def test_library_withstands_cuts_faults_deletions_and_damage(attack: object, count: int) -> None:
     assert callable(attack)
     tally: Tally = attack(count)
     assert tally.tried >= count
@@ -23,17 +23,17 @@ def test_nothing_breaks_the_library(attack: object, count: int) -> None:
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
-def test_kills() -> None:
+def test_library_withstands_kills() -> None:
     assert kills.run(5, most_seconds=0.2).broken == []
 
 
-def test_a_full_disk() -> None:
+def test_library_withstands_a_full_disk() -> None:
     if reason := full_disk.missing():
         pytest.skip(f"A full disk cannot be tried: {reason}")
     assert full_disk.run(1).broken == []
 
 
-def test_a_library_that_does_not_sync_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_syncs_are_detected(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connection, "_PRAGMAS", ("synchronous = OFF",))
     cuts.recording.cache_clear()
     try:
@@ -42,6 +42,6 @@ def test_a_library_that_does_not_sync_is_seen(monkeypatch: pytest.MonkeyPatch) -
         cuts.recording.cache_clear()
 
 
-def test_bytes_that_are_left_are_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_leftover_bytes_are_detected(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connection, "_PRAGMAS", ("synchronous = OFF", "secure_delete = OFF"))
     assert leftovers.run(1, steps=40).broken

@@ -1,6 +1,6 @@
 """A SQLite VFS that observes every write, sync, truncation and deletion, and can make them fail.
 
-It is registered in the libsqlite3 of Python's `sqlite3`, in front of the system's VFS, and watches the files below one
+It is registered in the libsqlite3 of Python's `sqlite3`, before the system's VFS, and observes the files below one
 folder. Everything else is passed through.
 """
 
@@ -62,21 +62,21 @@ class Vfs(c.Structure):
 
 @dataclass(frozen=True)
 class Operation:
-    """An operation on a file. kind: create, write, truncate, sync, delete; or `mark`, made by the test."""
+    """An operation on a file. kind: create, write, truncate, sync, delete; or `mark`, added by a test."""
 
     kind: str
-    name: str  # of the file; for a mark, what it says
-    offset: int = 0  # of a truncation: the size
+    name: str  # of the file; the text of a mark
+    offset: int = 0  # for a truncation, the size
     data: bytes = b""
-    with_folder: bool = False  # of a sync or a deletion: the folder is synced, too
+    with_folder: bool = False  # for a sync or a deletion: whether the folder is synced too
 
 
 Watcher = Callable[[Operation], int]
-"""Called before an operation is done; anything but OK is what SQLite gets instead."""
+"""Called before each operation. A result other than OK is returned to SQLite instead of performing it."""
 
 
 def _library() -> c.CDLL:
-    """The libsqlite3 of Python's own module. Skips the test where its functions cannot be reached."""
+    """The libsqlite3 of Python's own module. Skips the test if its functions are not accessible."""
     library = c.CDLL(getattr(_sqlite3, "__file__", None))
     try:
         library.sqlite3_vfs_find.restype = c.POINTER(Vfs)
@@ -95,9 +95,9 @@ class Shim:
         self._system = self._library.sqlite3_vfs_find(None)
         self._vfs = Vfs.from_buffer_copy(self._system.contents)
         self._vfs.name, self._vfs.next = b"reprise-attack", None
-        self._methods: dict[int, tuple[Methods, list[Any]]] = {}  # by address of the system's
+        self._methods: dict[int, tuple[Methods, list[Any]]] = {}  # by address of the system's methods
         self._names: dict[int, str] = {}  # of open files, by address
-        self._new: set[int] = set()  # logs and journals that were not synced since they were opened
+        self._new: set[int] = set()  # logs and journals not synced since they were opened
         self._folder, self._watcher = "", None
         system = self._system.contents
         self._kept = [Open(self._open), Delete(self._delete)]
@@ -116,7 +116,7 @@ class Shim:
             self._library.sqlite3_vfs_unregister(c.byref(self._vfs))
             self._watcher = None
 
-    def _say(self, operation: Operation) -> int:
+    def _notify(self, operation: Operation) -> int:
         return self._watcher(operation) if self._watcher else OK
 
     def _open(self, vfs: Any, path: Any, file: Any, flags: int, out: Any) -> int:
@@ -125,7 +125,7 @@ class Shim:
         result = self._really_open(vfs, path, file, flags, out)
         if result == OK and name is not None and not name.endswith("-shm"):
             if new:
-                self._say(Operation("create", name))
+                self._notify(Operation("create", name))
             self._names[file] = name
             if flags & (MAIN_JOURNAL | WAL):
                 self._new.add(file)
@@ -137,7 +137,7 @@ class Shim:
         return os.path.relpath(text, self._folder) if text.startswith(self._folder + os.sep) else None
 
     def _exchange(self, file: int) -> None:
-        """Redirect the file's methods; SQLite's files begin with the address of their methods."""
+        """Replace the file's methods; a file of SQLite begins with the address of its methods."""
         place = c.cast(file, c.POINTER(c.c_void_p))
         address = place[0]
         assert address is not None
@@ -151,16 +151,16 @@ class Shim:
         really_sync, really_close = Sync(system.sync), Close(system.close)
 
         def write(file: int, data: int, size: int, offset: int) -> int:
-            said = self._say(Operation("write", self._names[file], offset, c.string_at(data, size)))
-            return said or really_write(file, data, size, offset)
+            code = self._notify(Operation("write", self._names[file], offset, c.string_at(data, size)))
+            return code or really_write(file, data, size, offset)
 
         def truncate(file: int, size: int) -> int:
-            return self._say(Operation("truncate", self._names[file], size)) or really_truncate(file, size)
+            return self._notify(Operation("truncate", self._names[file], size)) or really_truncate(file, size)
 
         def sync(file: int, flags: int) -> int:
             operation = Operation("sync", self._names[file], with_folder=file in self._new)
             self._new.discard(file)
-            return self._say(operation) or really_sync(file, flags)
+            return self._notify(operation) or really_sync(file, flags)
 
         def close(file: int) -> int:
             self._names.pop(file, None)
@@ -174,8 +174,8 @@ class Shim:
 
     def _delete(self, vfs: Any, path: bytes, sync: int) -> int:
         name = self._watched(path)
-        said = self._say(Operation("delete", name, with_folder=bool(sync))) if name is not None else OK
-        return said or self._really_delete(vfs, path, sync)
+        code = self._notify(Operation("delete", name, with_folder=bool(sync))) if name is not None else OK
+        return code or self._really_delete(vfs, path, sync)
 
 
 _shim: list[Shim] = []

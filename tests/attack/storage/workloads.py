@@ -1,4 +1,4 @@
-"""Workloads of attacked libraries: steps that are each one atomic call."""
+"""Workloads for the attacks on libraries. Each step is one atomic call."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ _UNCOMPARED_COLUMNS = {"created", "updated", "lead"}
 _SEED = 4711
 
 State = dict[str, list[str]]
-"""All rows by table, as far as they are the same whenever the same is done."""
+"""All rows by table, without columns that differ between equal runs."""
 
 Step = Callable[[Storage], object]
 
 
 @dataclass(frozen=True)
 class Workload:
-    """before: the files to begin with. steps: after the library was opened; the purge is the same as doing nothing."""
+    """before: the initial files. steps: run after the library is opened; a purge does not change the state."""
 
     name: str
     before: dict[str, bytes]
@@ -48,12 +48,12 @@ class Workload:
 
 
 def open_storage(folder: Path, *, later: bool = False) -> Storage:
-    """With a clock that stands still; later: after everything in the trash is gone for good."""
+    """Open the library with a constant clock. later: at a time after the trash has expired."""
     return Storage.open(folder / NAME, busy_timeout=0.2, clock=Clock(BEGIN + 2 * TRASH_RETENTION if later else BEGIN))
 
 
 @contextmanager
-def same_ids(first: int = 1_000_000) -> Iterator[None]:
+def deterministic_ids(first: int = 1_000_000) -> Iterator[None]:
     """Give new rows deterministic ids, from `first` on."""
     numbers = itertools.count(first)
     with mock.patch("uuid.uuid4", side_effect=lambda: uuid.UUID(int=(next(numbers) << 64) | 0xA7)):
@@ -61,7 +61,7 @@ def same_ids(first: int = 1_000_000) -> Iterator[None]:
 
 
 def state_of(folder: Path) -> State:
-    """The library's content, read without its code."""
+    """The library's content, read directly from the database."""
     state: State = {}
     with closing(sqlite3.connect(folder / NAME)) as connection:
         tables = [name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
@@ -89,7 +89,7 @@ def damage_in(folder: Path) -> list[str]:
 
 @cache
 def workloads() -> tuple[Workload, ...]:
-    """All of them, the same in every process."""
+    """All workloads, the same in every process."""
     return (_saves(), _imports(), _deletes(), _undo(), _forget(), *map(_migration, ("0001", "0002", "0003", "0005")))
 
 
@@ -117,7 +117,7 @@ def _imports() -> Workload:
     files = [mark.voice().to_bytes() for _ in range(3)]
     return Workload(
         "imports",
-        filled(),
+        filled_library(),
         (
             *(lambda storage, data=data: storage.voices.import_voice(data, name=f"New {len(data)}") for data in files),
             lambda storage: storage.voices.duplicate(_voices(storage)[0]),
@@ -128,7 +128,7 @@ def _imports() -> Workload:
 def _deletes() -> Workload:
     return Workload(
         "deletes",
-        filled(),
+        filled_library(),
         (
             lambda storage: storage.voices.delete(_voices(storage)[0]),
             lambda storage: storage.history.delete(storage.history.page().records[0].id),
@@ -143,7 +143,7 @@ def _deletes() -> Workload:
 def _undo() -> Workload:
     return Workload(
         "undo",
-        filled(),
+        filled_library(),
         (
             lambda storage: storage.voices.trash(_voices(storage)[0]),
             lambda storage: storage.voices.restore(storage.voices.trashed()[0].id),
@@ -158,7 +158,7 @@ def _undo() -> Workload:
 def _forget() -> Workload:
     return Workload(
         "forget",
-        filled(),
+        filled_library(),
         (
             lambda storage: storage.history.change_settings(retention_days=3, owner="ann"),
             lambda storage: storage.forget("ann"),
@@ -168,7 +168,9 @@ def _forget() -> Workload:
 
 
 def _migration(version: str) -> Workload:
-    return Workload(f"migration from {version}", earlier(version), (lambda storage: storage.voices.purge_expired(),))
+    return Workload(
+        f"migration from {version}", library_of_version(version), (lambda storage: storage.voices.purge_expired(),)
+    )
 
 
 def _voices(storage: Storage) -> list[str]:
@@ -180,11 +182,11 @@ def _cards(storage: Storage) -> list[str]:
 
 
 @cache
-def filled() -> dict[str, bytes]:
+def filled_library() -> dict[str, bytes]:
     """A library of two owners, each with voices, takes and a script."""
     mark = Marker(random.Random(_SEED + 2))
     with scratch() as folder:
-        with open_storage(folder) as storage, same_ids(first=1):
+        with open_storage(folder) as storage, deterministic_ids(first=1):
             for owner in ("local", "ann"):
                 for _ in range(3):
                     storage.voices.add(mark.voice(), owner=owner)
@@ -198,7 +200,7 @@ def filled() -> dict[str, bytes]:
 
 
 @cache
-def earlier(version: str) -> dict[str, bytes]:
+def library_of_version(version: str) -> dict[str, bytes]:
     """A library as written by an earlier version."""
     mark = Marker(random.Random(_SEED + 3))
     with scratch() as folder:

@@ -22,9 +22,9 @@ from storage.repositories.library import voices
 from storage.repositories.script.hearings import Hearing
 from storage.sqlite.reserve import RESERVE_BYTES
 from tests.attack.storage import leftovers
-from tests.attack.storage.marked import Marker, left_over, living
-from tests.attack.storage.power import lay_out
-from tests.attack.storage.workloads import NAME, earlier, state_of
+from tests.attack.storage.marked import Marker, leftover_tokens, tokens_in_rows
+from tests.attack.storage.power import write_files
+from tests.attack.storage.workloads import NAME, library_of_version, state_of
 from tests.storage.making import run_concurrently
 from tests.storage.speaking import card, spoken
 
@@ -58,7 +58,7 @@ def test_renaming_erases_the_old_name(storage: Storage, path: Path, mark: Marker
     for record in kept:
         storage.voices.rename(record.id, mark.token())
     storage.voices.purge_expired()
-    assert left_over(path) == set()
+    assert leftover_tokens(path) == set()
 
 
 def test_open_reader_only_delays_erasure(storage: Storage, path: Path, mark: Marker) -> None:
@@ -67,11 +67,11 @@ def test_open_reader_only_delays_erasure(storage: Storage, path: Path, mark: Mar
         reader.execute("BEGIN")
         assert reader.execute("SELECT count(*) FROM voices").fetchone() == (1,)
         storage.voices.delete(record.id)
-        assert left_over(path) != set()  # in the log, which the open transaction still reads
+        assert leftover_tokens(path) != set()  # in the log, which the open transaction still reads
         storage.voices.purge_expired()
-        assert left_over(path) != set()
+        assert leftover_tokens(path) != set()
     storage.voices.purge_expired()
-    assert left_over(path) == set()
+    assert leftover_tokens(path) == set()
 
 
 def test_next_process_completes_a_delayed_erasure(path: Path, mark: Marker) -> None:
@@ -81,11 +81,11 @@ def test_next_process_completes_a_delayed_erasure(path: Path, mark: Marker) -> N
             reader.execute("BEGIN")
             assert reader.execute("SELECT count(*) FROM voices").fetchone() == (1,)
             storage.voices.delete(record.id)
-        assert left_over(path) != set()
+        assert leftover_tokens(path) != set()
         reader.execute("ROLLBACK")
         with Storage.open(path) as storage:
             storage.voices.purge_expired()
-        assert left_over(path) == set()
+        assert leftover_tokens(path) == set()
 
 
 def test_concurrent_readers_and_writers_only_delay_erasure(path: Path, mark: Marker) -> None:
@@ -107,11 +107,11 @@ def test_concurrent_readers_and_writers_only_delay_erasure(path: Path, mark: Mar
 
         run_concurrently([*(lambda own=own: write(own) for own in made), read, read])
         storage.voices.purge_expired()
-        assert living(path) == left_over(path) == set()
+        assert tokens_in_rows(path) == leftover_tokens(path) == set()
 
 
 def test_library_of_an_earlier_version_is_erased(path: Path) -> None:
-    lay_out(earlier("0005"), path.parent)
+    write_files(library_of_version("0005"), path.parent)
     with closing(sqlite3.connect(path)) as before, before:
         before.execute("PRAGMA secure_delete = ON")
         before.execute("PRAGMA foreign_keys = ON")
@@ -119,7 +119,7 @@ def test_library_of_an_earlier_version_is_erased(path: Path) -> None:
         before.execute("DELETE FROM voices WHERE rowid % 2")
     with Storage.open(path) as storage:
         storage.voices.purge_expired()
-        assert left_over(path) == set()
+        assert leftover_tokens(path) == set()
         assert len(storage.voices.list()) == 3
 
 
@@ -137,7 +137,7 @@ def test_deletion_retried_on_a_full_disk_leaves_no_free_page(path: Path, mark: M
             session.execute(text("DELETE FROM generations"))  # type: ignore[attr-defined]
 
         database.delete(work)
-        assert left_over(path) == set()
+        assert leftover_tokens(path) == set()
         with database.read() as session:
             assert session.execute(text("SELECT requested - finished, free_pages FROM erasures")).one() == (0, False)
     assert len(tried) == 2
