@@ -46,14 +46,14 @@ Run = Callable[..., Result]
 
 @pytest.fixture
 def engine(bundled_engine: Engine, monkeypatch: pytest.MonkeyPatch) -> Engine:
-    """The bundled model, which stays open when a command closes it."""
+    """The bundled model, with `close` disabled."""
     monkeypatch.setattr(bundled_engine, "close", lambda: None)
     return bundled_engine
 
 
 @pytest.fixture
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Run:
-    """Runs a command in a folder of its own, with a library of its own, and the bundled model loaded once for all."""
+    """A function that runs a command in a temporary folder, with a temporary library and the shared bundled model."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("REPRISE_DATABASE", str(tmp_path / "voices.db"))
 
@@ -65,37 +65,37 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.Fixture
     return lambda *arguments, **options: CliRunner().invoke(app.main, list(map(str, arguments)), **options)
 
 
-def listed(result: Result, *, samples: bool = False) -> list[str]:
-    """Names in the list: of the samples, or of all others."""
+def listed_names(result: Result, *, samples: bool = False) -> list[str]:
+    """Return the listed names of the samples, or of all other voices."""
     assert result.exit_code == 0, result.stderr
     lines = [line.split("\t") for line in result.stdout.splitlines()]
     return [name for name, _, since in lines if (since == "sample") == samples]
 
 
-def refused(result: Result, says: str) -> None:
-    """One sentence on standard error, nothing else, and a status that says so."""
+def assert_rejected(result: Result, says: str) -> None:
+    """Check for exit code 1, a sentence on standard error and no other output."""
     assert result.exit_code == 1
     assert says in result.stderr
     assert "Traceback" not in result.stderr
     assert result.stdout == ""
 
 
-def test_a_database_that_cannot_be_used_is_named(run: Run, tmp_path: Path) -> None:
+def test_unusable_database_is_named_in_the_error(run: Run, tmp_path: Path) -> None:
     folder = tmp_path / "folder"
     folder.mkdir()
     result = run("voices", "list", "--database", folder)
-    refused(result, "has to be a file.")
+    assert_rejected(result, "has to be a file.")
     assert result.stderr.splitlines() == ["The voice library cannot be opened: it has to be a file.", str(folder)]
 
 
-def test_importing_the_app_is_light() -> None:
+def test_import_of_the_app_loads_no_heavy_packages() -> None:
     heavy = "{'torch', 'gradio', 'sqlalchemy', 'soundfile'}"
     code = f"import sys, app; sys.exit(sorted({heavy} & set(sys.modules)) or 0)"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
 
 
-def test_listing_voices_needs_no_torch(tmp_path: Path) -> None:
+def test_listing_voices_does_not_import_torch(tmp_path: Path) -> None:
     code = (
         "import sys, app\n"
         f"app.main(['voices', 'list', '--database', {str(tmp_path / 'v.db')!r}], standalone_mode=False)\n"
@@ -106,7 +106,7 @@ def test_listing_voices_needs_no_torch(tmp_path: Path) -> None:
     assert done.stdout.startswith("Adam\t")
 
 
-def test_speaking_like_a_clip(run: Run) -> None:
+def test_speak_with_a_reference_clip(run: Run) -> None:
     result = run("speak", "Good morning.", "--reference", CLIP, "--transcript", WORDS, "-o", "out.wav")
     assert result.exit_code == 0, result.stderr
     samples, _rate = soundfile.read("out.wav", dtype="int16")
@@ -114,10 +114,10 @@ def test_speaking_like_a_clip(run: Run) -> None:
     assert np.abs(samples.astype(int)).max() > 100
     assert "Spoken to the end" in result.stderr or "length limit" in result.stderr
     assert "Wrote out.wav." in result.stderr
-    assert [path.name for path in Path.cwd().iterdir()] == ["out.wav"], "nothing else is left, no voice is saved"
+    assert [path.name for path in Path.cwd().iterdir()] == ["out.wav"], "no other files are written"
 
 
-def test_a_saved_voice_speaks_and_its_seed_speaks_the_same_again(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_saved_voice_speaks_reproducibly_and_files_are_checked(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     added = run("voices", "add", "Anna", CLIP, "--transcript", WORDS, "--consent")
     assert added.exit_code == 0, added.stderr
     assert "Saved “Anna”." in added.stderr
@@ -135,12 +135,12 @@ def test_a_saved_voice_speaks_and_its_seed_speaks_the_same_again(run: Run, monke
     assert other.exit_code == 3
     assert "Nothing in the file says that Reprise made it." in other.stderr
     monkeypatch.setattr(watermark, "load_watermark", missing := Mock(side_effect=InvalidOption("watermark.missing")))
-    refused(run("--watermark", "speak", "Hello.", "--voice", "anna"), "needs the package resemble-perth")
+    assert_rejected(run("--watermark", "speak", "Hello.", "--voice", "anna"), "needs the package resemble-perth")
     missing.assert_called_once()
 
 
 @pytest.mark.parametrize("port", ["0", "-1", "65536", "99999999"])
-def test_a_port_that_cannot_be_is_refused(run: Run, port: str) -> None:
+def test_invalid_port_is_rejected(run: Run, port: str) -> None:
     result = run("--port", port)
     assert result.exit_code == 2
     assert "Invalid value for '--port'" in result.stderr
@@ -155,13 +155,15 @@ def test_a_port_that_cannot_be_is_refused(run: Run, port: str) -> None:
         ("voices", "import"),
     ],
 )
-def test_what_is_no_regular_file_is_refused_before_anything_is_loaded(run: Run, arguments: tuple[str, ...]) -> None:
+def test_special_and_large_files_are_rejected_before_loading(run: Run, arguments: tuple[str, ...]) -> None:
     os.mkfifo("pipe")
     Path("endless").symlink_to("/dev/zero")
     with Path("large").open("wb") as large:
         large.truncate(2 << 30)
     for name, says in (("pipe", "is a pipe"), ("endless", "is a device"), ("large", "too large")):
-        refused(run(*arguments, name, *(["--model", "nowhere/at/all"] if "import" not in arguments else [])), says)
+        assert_rejected(
+            run(*arguments, name, *(["--model", "nowhere/at/all"] if "import" not in arguments else [])), says
+        )
 
 
 @pytest.mark.parametrize(
@@ -179,26 +181,26 @@ def test_what_is_no_regular_file_is_refused_before_anything_is_loaded(run: Run, 
         (["--voice", "Adam", "--lufs", "3"], "The loudness is 3 LUFS; choose one from -31 to -14."),
     ],
 )
-def test_what_cannot_be_done_is_refused_in_a_sentence(run: Run, arguments: list[str], says: str) -> None:
+def test_invalid_speak_options_are_rejected_with_a_sentence(run: Run, arguments: list[str], says: str) -> None:
     before = wav_bytes(np.zeros(800), 16_000)
     Path("out.wav").write_bytes(before)
-    refused(run("speak", "Hello.", *arguments), says)
+    assert_rejected(run("speak", "Hello.", *arguments), says)
     assert Path("out.wav").read_bytes() == before
 
 
-def test_only_audio_is_replaced_by_speech_and_only_voices_by_voices(run: Run) -> None:
+def test_outputs_replace_only_files_of_the_same_kind(run: Run) -> None:
     Path("notes.wav").write_bytes(b"Dear diary")
     os.mkfifo("pipe.wav")
     Path("link.wav").symlink_to("notes.wav")
     for name, says in (("notes.wav", "is not audio"), ("link.wav", "is not audio"), ("pipe.wav", "is a pipe")):
-        refused(run("speak", "Hello.", "--voice", "Adam", "-o", name), says)
-    refused(run("voices", "export", "Adam", "-o", "notes.wav"), "is not a voice file")
-    refused(run("voices", "export", "Adam", "-o", "pipe.wav"), "is a pipe")
+        assert_rejected(run("speak", "Hello.", "--voice", "Adam", "-o", name), says)
+    assert_rejected(run("voices", "export", "Adam", "-o", "notes.wav"), "is not a voice file")
+    assert_rejected(run("voices", "export", "Adam", "-o", "pipe.wav"), "is a pipe")
     assert Path("notes.wav").read_bytes() == b"Dear diary"
     assert stat.S_ISFIFO(Path("pipe.wav").stat().st_mode)
     assert Path("link.wav").is_symlink()
     shutil.copy(CLIP, "clip.flac")
-    refused(
+    assert_rejected(
         run("speak", "Hello.", "--reference", "clip.flac", "--transcript", WORDS, "-o", "clip.flac"),
         "would replace the reference",
     )
@@ -206,42 +208,42 @@ def test_only_audio_is_replaced_by_speech_and_only_voices_by_voices(run: Run) ->
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can make devices")
-def test_a_device_is_not_replaced(run: Run) -> None:
+def test_device_is_not_replaced(run: Run) -> None:
     os.mknod("null.wav", 0o666 | stat.S_IFCHR, os.makedev(1, 3))
-    refused(run("voices", "export", "Adam", "-o", "null.wav"), "is a device")
-    refused(run("speak", "Hello.", "--voice", "Adam", "-o", "null.wav"), "is a device")
+    assert_rejected(run("voices", "export", "Adam", "-o", "null.wav"), "is a device")
+    assert_rejected(run("speak", "Hello.", "--voice", "Adam", "-o", "null.wav"), "is a device")
     assert stat.S_ISCHR(Path("null.wav").stat().st_mode)
 
 
-def test_a_clip_that_cannot_be_used_leaves_the_old_file(run: Run) -> None:
+def test_unusable_clip_leaves_the_old_file(run: Run) -> None:
     before = wav_bytes(np.zeros(800), 16_000)
     Path("out.wav").write_bytes(before)
     soundfile.write("silence.wav", np.zeros(48_000), 16_000)
-    refused(run("speak", "Hello.", "--reference", "silence.wav", "--transcript", WORDS), "silent")
+    assert_rejected(run("speak", "Hello.", "--reference", "silence.wav", "--transcript", WORDS), "silent")
     assert Path("out.wav").read_bytes() == before
 
 
-def test_a_model_of_several_languages_needs_no_words_of_a_clip(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_multilingual_model_needs_no_transcript(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     budget: Callable[[str, float], int] = request.frame_budget
     monkeypatch.setattr(request, "frame_budget", lambda text, rate: min(6, budget(text, rate)))
-    refused(run("voices", "add", "Anna", CLIP, "--consent"), "--transcript")
+    assert_rejected(run("voices", "add", "Anna", CLIP, "--consent"), "--transcript")
     added = run("voices", "add", "Anna", CLIP, "--consent", "--language", "de", "--model", str(QWEN), "--device", "cpu")
     assert added.exit_code == 0, added.stderr
     with CommandContext("bundled", "cpu", os.environ["REPRISE_DATABASE"]).library() as library:
         assert library.find("Anna").language == "de"
     speak = ("speak", "Guten Tag.", "--reference", CLIP, "--model", str(QWEN), "--device", "cpu")
-    refused(run(*speak, "--language", "nl"), "does not speak nl")
+    assert_rejected(run(*speak, "--language", "nl"), "does not speak nl")
     spoken = run(*speak, "--language", "de")
     assert spoken.exit_code == 0, spoken.stderr
     assert Path("out.wav").is_file()
 
 
-def test_voices_are_kept_renamed_moved_and_deleted(run: Run) -> None:
-    assert listed(run("voices", "list")) == []
-    refused(run("voices", "add", "Anna", CLIP, "--transcript", WORDS), "agreed")
+def test_voices_are_added_renamed_exported_deleted_and_imported(run: Run) -> None:
+    assert listed_names(run("voices", "list")) == []
+    assert_rejected(run("voices", "add", "Anna", CLIP, "--transcript", WORDS), "agreed")
     assert run("voices", "add", "Anna", CLIP, "--transcript", WORDS, "--consent", "--speaker", "A. B.").exit_code == 0
-    refused(run("voices", "add", "anna", CLIP, "--transcript", WORDS, "--consent"), "anna")
-    assert listed(run("voices", "list")) == ["Anna"]
+    assert_rejected(run("voices", "add", "anna", CLIP, "--transcript", WORDS, "--consent"), "anna")
+    assert listed_names(run("voices", "list")) == ["Anna"]
     assert run("voices", "rename", "Anna", "Zoë / 1").exit_code == 0
     assert run("voices", "list", "zoe").stdout.startswith("Zoë / 1\t")
     result = run("voices", "list", "nobody")
@@ -252,33 +254,33 @@ def test_voices_are_kept_renamed_moved_and_deleted(run: Run) -> None:
     voice = Voice.from_bytes(exported.read_bytes())
     assert voice.consent is not None
     assert voice.consent.who == "A. B."
-    refused(run("voices", "export", "Zoë / 1"), "already")
+    assert_rejected(run("voices", "export", "Zoë / 1"), "already")
 
     assert run("voices", "delete", "Zoë / 1", input="n\n").exit_code == 1
-    assert listed(run("voices", "list")) == ["Zoë / 1"]
+    assert listed_names(run("voices", "list")) == ["Zoë / 1"]
     assert run("voices", "delete", "Zoë / 1", "--yes").exit_code == 0
-    assert listed(run("voices", "list")) == []
+    assert listed_names(run("voices", "list")) == []
 
     assert run("voices", "import", exported).exit_code == 0
-    refused(
+    assert_rejected(
         run("voices", "import", exported), "already a voice called “Zoë / 1”. Import it under another name, such as"
     )
-    refused(run("voices", "import", exported), "--name 'Zoë / 1 2'")
+    assert_rejected(run("voices", "import", exported), "--name 'Zoë / 1 2'")
     assert run("voices", "import", exported, "--name", "Other").exit_code == 0
     exported.write_bytes(exported.read_bytes()[:-1])
-    refused(run("voices", "import", exported, "--name", "Third"), "damaged")
-    assert listed(run("voices", "list")) == ["Other", "Zoë / 1"]
+    assert_rejected(run("voices", "import", exported, "--name", "Third"), "damaged")
+    assert listed_names(run("voices", "list")) == ["Other", "Zoë / 1"]
 
 
-def test_a_sample_speaks_on_a_fresh_machine(run: Run) -> None:
+def test_sample_voice_speaks_with_a_new_library(run: Run) -> None:
     spoken = run("speak", "Good morning.", "--voice", "adam", "--seed", 5, "--lufs", "-23")
     assert spoken.exit_code == 0, spoken.stderr
     samples, rate = soundfile.read("out.wav", dtype="int16")
     assert loudness_of([samples], rate) == pytest.approx(-23, abs=0.2)
-    assert listed(run("voices", "list"), samples=True) == SAMPLES
+    assert listed_names(run("voices", "list"), samples=True) == SAMPLES
 
 
-def test_a_models_own_voices_are_listed_mapped_and_spoken(
+def test_own_voices_of_a_model_are_listed_mapped_and_spoken(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     budget = request.frame_budget
@@ -288,29 +290,33 @@ def test_a_models_own_voices_are_listed_mapped_and_spoken(
     assert found[:3] == ["Vivian\t\tmodel", "Dylan\t\tmodel", "Ryan\t\tmodel"]
     assert run("voices", "list", "VIV", "--model", model).stdout == "Vivian\t\tmodel\n"
     assert run("keys", "create", "Home", "--voice", "alloy=ryan", "--model", model).exit_code == 0
-    refused(run("keys", "create", "Other", "--voice", "alloy=Ryan"), "no voice called “Ryan”")
+    assert_rejected(run("keys", "create", "Other", "--voice", "alloy=Ryan"), "no voice called “Ryan”")
     asked: list[SpeakOptions] = []
     speak = Engine.speak
     monkeypatch.setattr(Engine, "speak", lambda self, *of: asked.append(of[-1]) or speak(self, *of))
     spoken = run("--graphs", "off", "speak", "Hello.", "--voice", "ryan", "--model", model, "--top-p", ".7")
     assert spoken.exit_code == 0, spoken.stderr
-    assert (asked[0].temperature, asked[0].top_p, asked[0].top_k) == (0.9, 0.7, 50)  # the model's own but for one
+    assert (asked[0].temperature, asked[0].top_p, asked[0].top_k) == (
+        0.9,
+        0.7,
+        50,
+    )  # the model's defaults except for one
     assert read_tags("out.wav")["comment"].count("voice=model:ryan") == 1
-    refused(run("speak", "Hello.", "--voice", "Clara", "--model", model), "does not clone")
-    refused(run("speak", "Hello.", "--voice", "Nobody", "--model", model), "no voice called “Nobody”")
+    assert_rejected(run("speak", "Hello.", "--voice", "Clara", "--model", model), "does not clone")
+    assert_rejected(run("speak", "Hello.", "--voice", "Nobody", "--model", model), "no voice called “Nobody”")
 
 
-def test_samples_are_nobodys_to_change(run: Run) -> None:
+def test_samples_cannot_be_changed(run: Run) -> None:
     for change in (["rename", "Adam", "Mine"], ["delete", "Adam"], ["delete", "Adam", "--yes"]):
-        refused(run("voices", *change), "“Adam” is a sample voice")
+        assert_rejected(run("voices", *change), "“Adam” is a sample voice")
     assert run("voices", "export", "Adam").exit_code == 0
     assert run("voices", "import", "Adam.voice").exit_code == 0
-    assert listed(run("voices", "list")) == ["Adam"]
-    assert run("voices", "rename", "Adam", "Mine").exit_code == 0, "one's own goes first"
-    assert listed(run("voices", "list"), samples=True) == SAMPLES
+    assert listed_names(run("voices", "list")) == ["Adam"]
+    assert run("voices", "rename", "Adam", "Mine").exit_code == 0, "the own voice takes precedence"
+    assert listed_names(run("voices", "list"), samples=True) == SAMPLES
 
 
-def test_two_first_starts_at_once_both_list_the_samples(tmp_path: Path) -> None:
+def test_concurrent_first_starts_list_the_samples(tmp_path: Path) -> None:
     command = [sys.executable, "app.py", "voices", "list", "--database", str(tmp_path / "v.db")]
     both = [
         subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for _ in range(2)
@@ -322,14 +328,14 @@ def test_two_first_starts_at_once_both_list_the_samples(tmp_path: Path) -> None:
             assert [line.split("\t")[0] for line in said.splitlines()] == SAMPLES
 
 
-def test_options_may_stand_before_or_after_the_command(run: Run, tmp_path: Path) -> None:
+def test_options_may_precede_or_follow_the_command(run: Run, tmp_path: Path) -> None:
     for arguments in (["--database", "one.db", "voices", "list"], ["voices", "list", "--database", "two.db"]):
         assert run(*arguments).exit_code == 0
     assert run("--database", "not-this.db", "voices", "list", "--database", "three.db").exit_code == 0
     assert {path.name for path in tmp_path.glob("*.db")} == {"one.db", "two.db", "three.db"}
 
 
-def test_the_models_to_choose_from_come_with_what_they_are_licensed_for() -> None:
+def test_model_choices_have_license_notices() -> None:
     assert model_notices("bundled", []) == {}
     notices = model_notices("bundled", ["fishaudio/s2-pro", "bundled"])
     assert list(notices) == ["bundled", "fishaudio/s2-pro"]
@@ -340,13 +346,13 @@ def test_the_models_to_choose_from_come_with_what_they_are_licensed_for() -> Non
         model_notices("bundled", ["nowhere/at/all"])
 
 
-def test_the_first_model_to_choose_is_loaded_unless_another_is_named(run: Run) -> None:
+def test_first_model_choice_is_loaded_by_default(run: Run) -> None:
     speak = ("speak", "Hello.", "--reference", CLIP, "--transcript", WORDS)
-    refused(run("--models", "first/of/all", "--models", "bundled", *speak), "first/of/all")
-    refused(run("--models", "bundled", "--model", "named/in/full", *speak), "named/in/full")
+    assert_rejected(run("--models", "first/of/all", "--models", "bundled", *speak), "first/of/all")
+    assert_rejected(run("--models", "bundled", "--model", "named/in/full", *speak), "named/in/full")
 
 
-def test_the_page_is_served_and_leaves_nothing_behind(tmp_path: Path) -> None:
+def test_page_is_served_and_leaves_no_files(tmp_path: Path) -> None:
     (temporary := tmp_path / "temporary").mkdir()
     environment = {
         **os.environ, "TMPDIR": str(temporary), "PYTHONUNBUFFERED": "1", "REPRISE_DATABASE": str(tmp_path / "v.db"),
@@ -362,28 +368,28 @@ def test_the_page_is_served_and_leaves_nothing_behind(tmp_path: Path) -> None:
         assert server.stdout is not None
         link = next(line.split()[-1] for line in server.stdout if "Reprise is at" in line)
         page = link.partition("?")[0]
-        assert httpx.get(page).status_code == 401, "the token of the link is needed"
+        assert httpx.get(page).status_code == 401, "the link's token is required"
         with httpx.Client(follow_redirects=True) as browser:
             assert "gradio_config" in browser.get(link).text
-            assert "gradio_config" in browser.get(page).text, "and then the browser is known"
+            assert "gradio_config" in browser.get(page).text, "the cookie replaces the token"
         (folder,) = temporary.glob("reprise-*")
         server.terminate()
         server.stdout.read()
-        assert server.wait(timeout=60) in (0, 130), "it was killed, or failed"
+        assert server.wait(timeout=60) in (0, 130), "the exit was not clean"
     assert not folder.exists()
-    assert list(temporary.iterdir()) == [], "Gradio's own folders were in it"
+    assert list(temporary.iterdir()) == [], "Gradio's folders were in it"
 
 
 @pytest.fixture
 def interruptible() -> Iterator[None]:
-    """A shell starts its background jobs with SIGINT ignored, and the tests may be such a job."""
+    """Enable SIGINT, which is ignored in background jobs of a shell."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)
 
 
 @pytest.mark.usefixtures("interruptible")
-def test_ctrl_c_stops_gently_once() -> None:
+def test_first_ctrl_c_stops_gracefully() -> None:
     stopped: list[bool] = []
     with terminal.on_ctrl_c(lambda: stopped.append(True)):
         os.kill(os.getpid(), signal.SIGINT)
@@ -393,7 +399,7 @@ def test_ctrl_c_stops_gently_once() -> None:
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
-def test_what_was_spoken_before_ctrl_c_is_kept_and_the_status_says_so(tmp_path: Path) -> None:
+def test_audio_before_ctrl_c_is_kept_with_exit_code_130(tmp_path: Path) -> None:
     take, result = TakeBuffer(8_000), SpeechResult("cancelled", 1, 0.1, 0.2, 0.1, 3, ())
     take.add(AudioChunk(np.ones(800, np.float32) / 2, 0, 1, 0.1, 0, 1, "text"))
     with pytest.raises(typer.Exit) as exit_:
@@ -428,5 +434,5 @@ def test_keys_are_created_listed_and_revoked(run: Run) -> None:
         (("revoke", "Home"), "There is no key “Home”."),
     ],
 )
-def test_keys_that_make_no_sense_are_refused(run: Run, arguments: tuple[str, ...], says: str) -> None:
-    refused(run("keys", *arguments), says)
+def test_invalid_keys_are_rejected(run: Run, arguments: tuple[str, ...], says: str) -> None:
+    assert_rejected(run("keys", *arguments), says)

@@ -1,4 +1,4 @@
-"""The engine, the page in all languages and the README recommend one length of clip."""
+"""The engine, the page in all languages and the README recommend the same clip length."""
 
 import re
 
@@ -18,12 +18,12 @@ BEST = LEAST | {
     "clip.best",
     "clip.invitation",
 }
-# Two numbers with what stands between them in a language: "8 to 15", "8–15", "8 bis 15", "8 à 15", "8〜15", "8 到 15".
+# A range of two numbers in each language: "8 to 15", "8–15", "8 bis 15", "8 à 15", "8〜15", "8 到 15".
 RANGE = re.compile(r"(\d+)(?: to | bis | a | à | 到 |[–〜])(\d+)")
 
 
 @pytest.mark.parametrize("language", sorted(LANGUAGES))
-def test_every_sentence_about_the_length_of_a_clip_says_the_same(language: str) -> None:
+def test_sentences_give_the_same_clip_length(language: str) -> None:
     texts = LANGUAGES[language]
     for key in BEST:
         assert RANGE.findall(texts[key]) == [(f"{BEST_FROM:g}", f"{BEST_TO:g}")], key
@@ -35,7 +35,7 @@ def test_every_sentence_about_the_length_of_a_clip_says_the_same(language: str) 
     assert {key for key, text in texts.items() if key.startswith(groups) and RANGE.search(text)} == BEST
 
 
-def test_the_documents_say_the_same() -> None:
+def test_documents_give_the_same_clip_length() -> None:
     readme = (ROOT / "README.md").read_text("utf-8")
     assert f"A good reference is {BEST_FROM:g} to {BEST_TO:g} seconds of one voice" in readme
     assert f"At most {LONGEST_USED:g} seconds of a reference are used" in readme

@@ -1,4 +1,4 @@
-"""The files that containers and Spaces are made of agree with the rest of the repository."""
+"""The files of containers and Spaces agree with the rest of the repository."""
 
 import os
 import re
@@ -19,17 +19,17 @@ from tests.paths import ROOT
 from tests.test_imports import RUN_TIME
 
 DOCKERFILE = (ROOT / "Dockerfile").read_text("utf-8")
-# Read by the libraries, or by the page where there is no option.
+# Read by libraries, or by the page without an option.
 OTHER_VARIABLES = {"HF_TOKEN", "HF_HOME", "PATH", "PYTHONUNBUFFERED", "FORWARDED_ALLOW_IPS", "REPRISE_AUTH"}
 DEPLOY = (ROOT / "docs" / "deploy.md").read_text("utf-8")
 
 
 def variables() -> set[str]:
-    """The environment variables that options are read from."""
+    """The environment variables of the options."""
     return {str(option.envvar) for option in get_command(main).params if getattr(option, "envvar", None)}
 
 
-def test_the_image_has_all_that_runs() -> None:
+def test_image_contains_all_run_time_packages() -> None:
     copied = set(re.findall(r"^COPY (?:\S+ )*?(\w+)/ /app/\w+/$", DOCKERFILE, re.M))
     assert copied == {*RUN_TIME, "assets"} - {"app"}
     ignored = (ROOT / ".dockerignore").read_text("utf-8").splitlines()
@@ -51,7 +51,7 @@ def test_variables_of_image_and_compose_are_options() -> None:
     assert compose["services"].keys() == {"app", "database"}
 
 
-def test_the_lock_has_a_fitting_version_of_each_requirement() -> None:
+def test_lock_file_satisfies_the_requirements() -> None:
     lines = (ROOT / "requirements-lock.txt").read_text("utf-8").splitlines()
     locked = dict(line.split("==") for line in lines if not line.startswith("#"))
     for line in (ROOT / "requirements.txt").read_text("utf-8").splitlines():
@@ -60,7 +60,7 @@ def test_the_lock_has_a_fitting_version_of_each_requirement() -> None:
             assert wanted.specifier.contains(Version(locked[canonicalize_name(wanted.name)])), text
 
 
-def test_systemd_accepts_the_unit(tmp_path: Path) -> None:
+def test_systemd_accepts_the_unit_file(tmp_path: Path) -> None:
     if not shutil.which("systemd-analyze"):
         pytest.skip("systemd-analyze is not installed (Debian: apt-get install systemd)")
     found = re.search(r"```ini\n(.*?)```", DEPLOY, re.S)
@@ -77,7 +77,7 @@ def test_systemd_accepts_the_unit(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["app_file", "sdk_version", "python_version", "hf_oauth"])
-def test_the_readme_is_the_front_matter_of_a_space(name: str) -> None:
+def test_readme_has_valid_front_matter_for_a_space(name: str) -> None:
     front = yaml.safe_load((ROOT / "README.md").read_text("utf-8").split("---")[1])
     assert front["sdk"] == "gradio"
     gradio = next(

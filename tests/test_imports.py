@@ -107,7 +107,7 @@ RULES = (
     Rule("engine.byte_lru", (), "a cache knows nothing of what it keeps"),
 )
 
-# What a module must not import of others' packages, and why.
+# Third-party packages that a module must not import, and why.
 FOREIGN = (
     ("engine.voice", ("torch", "torchaudio"), "a voice is data: numpy is enough"),
     ("engine.errors", ("torch", "numpy"), "the error tree is a leaf"),
@@ -123,17 +123,17 @@ FOREIGN = (
     ("storage", ("gradio", "fastapi", "torch", "typer"), "the library knows no page and computes nothing"),
 )
 
-# Imported only when it is asked for; where it is absent, a sentence says so.
+# Imported on demand; if one is missing, an error names it.
 OPTIONAL = {"faster_whisper", "mcp", "perth", "ray", "spaces", "torchao", "triton", "wyoming"}
-DISTRIBUTED_AS = {"perth": "resemble-perth"}  # under another name
+DISTRIBUTED_AS = {"perth": "resemble-perth"}  # name of the distribution, if it differs
 
-# Only the faces may import the engine as a whole: whatever it stands on must not know it.
+# Only the faces may import the engine as a whole; modules that it depends on must not.
 ENGINE_ITSELF = "engine.engine"
 
 
 @dataclass(frozen=True)
 class Import:
-    """One imported module: who asks for it, in which line, and its absolute dotted name."""
+    """One import: the importing module, the line, and the absolute name of the imported module."""
 
     importer: str
     line: int
@@ -153,7 +153,7 @@ def sources(root: Path, packages: tuple[str, ...] = OURS) -> Iterator[Path]:
 
 
 def imports_of(path: Path, root: Path) -> Iterator[Import]:
-    """All imports of a file: inside functions, for type checkers, by literal name through importlib too."""
+    """Yield all imports of a file, also those in functions, for type checkers, and with importlib by literal name."""
     name = module_name(path, root)
     package = name if path.name == "__init__.py" else name.rpartition(".")[0]
     for node in ast.walk(ast.parse(path.read_text("utf-8"), filename=str(path))):
@@ -194,14 +194,14 @@ def _under(name: str, tree: str) -> bool:
 
 
 def broken(found: Import) -> Iterator[str]:
-    """One sentence for each rule that this import breaks."""
+    """Yield a sentence for each rule that this import breaks."""
     where = f"{found.importer} (line {found.line}) imports {found.target}"
     if any(_under(found.target, ours) for ours in OURS):
         for rule in RULES:
             if _under(found.importer, rule.who) and not any(_under(found.target, may) for may in rule.may):
                 allowed = ", ".join(rule.may) or "nothing of ours"
                 yield f"{where}, but {rule.who} may import {allowed}: {rule.why}"
-        # `engine` alone is the public API, which brings the engine.
+        # `engine` itself is the public API, which imports the engine.
         whole = found.target == "engine" or _under(found.target, ENGINE_ITSELF)
         if whole and found.importer.startswith("engine."):
             yield f"{where}, but nothing inside the engine may import the engine itself"
@@ -214,13 +214,13 @@ def violations(root: Path) -> list[str]:
     return [sentence for path in sources(root) for found in imports_of(path, root) for sentence in broken(found)]
 
 
-def test_the_sources_keep_the_import_directions() -> None:
-    assert list(sources(ROOT, ("engine",))), "no sources found: the test would hold nothing"
+def test_sources_follow_the_import_rules() -> None:
+    assert list(sources(ROOT, ("engine",))), "no sources found: the test would check nothing"
     assert violations(ROOT) == []
 
 
 def _tree(root: Path, files: dict[str, str]) -> Path:
-    """A small tree of sources; packages on the way get their `__init__.py`."""
+    """Write a small source tree; parent packages get an `__init__.py`."""
     for name, text in files.items():
         path = root / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -247,7 +247,7 @@ ALLOWED = {
 }
 
 
-def test_a_tree_in_order_passes(tmp_path: Path) -> None:
+def test_valid_tree_passes(tmp_path: Path) -> None:
     assert violations(_tree(tmp_path, ALLOWED)) == []
 
 
@@ -281,7 +281,7 @@ def test_a_tree_in_order_passes(tmp_path: Path) -> None:
         ("engine/audio.py", "from tests import helpers", "engine may import"),
     ],
 )  # fmt: skip
-def test_each_violation_is_caught(tmp_path: Path, file: str, line: str, says: str) -> None:
+def test_each_violation_is_detected(tmp_path: Path, file: str, line: str, says: str) -> None:
     root = _tree(tmp_path, {**ALLOWED, "engine/audio.py": "", file: line})
     found = violations(root)
     assert found, f"not caught: {file}: {line}"
@@ -303,8 +303,8 @@ def _normal(name: str) -> str:
     return name.lower().replace("_", "-").replace(".", "-")
 
 
-def test_requirements_name_everything_the_run_time_imports() -> None:
-    """An import that is only there because some other package brought it is one release from failing."""
+def test_requirements_include_all_run_time_imports() -> None:
+    """An import must not rely on another package's dependencies, which may change with any release."""
     named = _distributions(ROOT / "requirements.txt")
     carried_by = metadata.packages_distributions()
     unnamed = set()

@@ -1,4 +1,4 @@
-"""Every error that can reach a page has its sentence in all languages, with the same placeholders."""
+"""Every error that can reach a page has a sentence in all languages, with the same placeholders."""
 
 import ast
 import string
@@ -15,7 +15,7 @@ from tests.paths import ROOT
 from web.ui.i18n import Translations
 
 TRANSLATIONS = Translations.load()
-# Read in a terminal or by programs only: these speak English.
+# Shown only in a terminal or to programs, in English.
 ENGLISH_ONLY = (
     "engine/audio/output/stream.py",
     "engine/files/replacement.py",
@@ -31,7 +31,7 @@ ENGLISH_ONLY = (
     "web/http/hosts.py",
     "web/identity/account",
 )
-# Written in English, for whoever made a release; a page quotes them.
+# Addressed to authors of a release, in English; a page quotes them.
 QUOTED = {"FaultyRelease", "InvalidConfig", "InvalidCheckpoint"}
 
 
@@ -56,7 +56,7 @@ ERRORS = error_classes()
 
 
 def keys_of(argument: ast.expr) -> list[str] | None:
-    """The keys that an argument can be; None for a variable or a call."""
+    """Return the possible keys of an argument, or None for a variable or a call."""
     match argument:
         case ast.Constant(value=str(key)):
             return [key]
@@ -65,8 +65,8 @@ def keys_of(argument: ast.expr) -> list[str] | None:
     return None
 
 
-def made_sentences() -> Iterator[tuple[str, list[str] | None, ast.Call]]:
-    """Where an error or a sentence is made, the keys that it can have, and the call."""
+def constructions() -> Iterator[tuple[str, list[str] | None, ast.Call]]:
+    """Yield the location of each construction of an error or sentence, its possible keys, and the call."""
     for path in sources():
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.args:
@@ -79,12 +79,12 @@ def placeholders(text: str) -> set[str]:
     return {name for _, name, _, _ in string.Formatter().parse(text) if name is not None}
 
 
-def test_each_error_is_made_with_a_known_key_and_the_values_of_its_sentence() -> None:
+def test_errors_use_known_keys_and_the_values_of_their_sentences() -> None:
     known = {**english(), **TRANSLATIONS.languages["en"]}
     found = 0
-    for where, keys, call in made_sentences():
+    for where, keys, call in constructions():
         if keys is None:
-            # A sentence that another error has, one of a group, or one already written in the reader's language.
+            # The sentence of another error, one of a group, or one already translated.
             how = ast.unparse(call.args[0])
             assert how.startswith(
                 (
@@ -110,22 +110,22 @@ def test_each_error_is_made_with_a_known_key_and_the_values_of_its_sentence() ->
     assert found > 150
 
 
-def test_each_sentence_is_used() -> None:
+def test_all_sentences_are_used() -> None:
     everything = "".join(path.read_text("utf-8") for path in sources())
     errors_own = (ROOT / "engine" / "errors.py").read_text("utf-8")
-    groups = ("doctor.", "field.", "model.notice_", "origin.", "sample.")  # by their names
+    groups = ("doctor.", "field.", "model.notice_", "origin.", "sample.")  # keys built from names
     unused = [key for key in english() if f'"{key}"' not in everything + errors_own and not key.startswith(groups)]
     assert unused == []
 
 
 @pytest.mark.parametrize("language", sorted(TRANSLATIONS.languages))
-def test_every_sentence_is_translated_with_the_same_placeholders(language: str) -> None:
+def test_translations_have_the_same_placeholders(language: str) -> None:
     texts = TRANSLATIONS.languages[language]
     for key, text in english().items():
         assert placeholders(texts[key]) == placeholders(text), key
 
 
-def test_a_sentence_is_english_as_text_and_survives_the_database() -> None:
+def test_sentence_is_english_as_text_and_round_trips_as_json() -> None:
     why = Sentence("codes.range", {"most": 65535})
     error = InvalidVoiceFile("voicefile.unusable", why=why)
     assert str(error) == "This voice file cannot be used. Codes are numbers from 0 to 65,535."
@@ -137,7 +137,7 @@ def test_a_sentence_is_english_as_text_and_survives_the_database() -> None:
         assert str(Sentence.from_json(odd)) == odd
 
 
-def test_numbers_are_written_as_the_reader_writes_them() -> None:
+def test_numbers_are_formatted_by_language() -> None:
     written = {each: TRANSLATIONS.words_for(each).number(44100.5) for each in TRANSLATIONS.languages}
     assert written == {
         "de": "44.100,5",
@@ -152,7 +152,7 @@ def test_numbers_are_written_as_the_reader_writes_them() -> None:
     assert (german(float("inf")), german(10**400)[:5]) == ("inf", "10,00")
 
 
-def test_a_page_sees_no_folders() -> None:
+def test_error_sentences_contain_no_folders() -> None:
     error = errors.ReleaseNotFound("release.none", model="/home/anna/my models/s2")
     said = error_sentences.error_sentence(error)
     assert "There is no folder s2;" in str(said)

@@ -1,4 +1,4 @@
-"""The app as a Space starts it: with the package `spaces`, a server that lends GPUs, and a folder that is kept."""
+"""The app as a Space starts it: with the package `spaces`, a GPU server, and a persistent folder."""
 
 from __future__ import annotations
 
@@ -30,20 +30,20 @@ from tests.paths import ROOT
 pytestmark = pytest.mark.slow
 
 
-class GpuLender(ThreadingHTTPServer):
-    """What `spaces` calls the device API. calls: what it was asked. refuses: whether visitors have no quota left."""
+class GpuServer(ThreadingHTTPServer):
+    """A fake of the device API of `spaces`. calls: received requests. refuses: whether visitors have no quota left."""
 
     def __init__(self) -> None:
         self.calls: list[tuple[str, dict[str, str]]] = []
         self.refuses = False
-        super().__init__(("127.0.0.1", 0), _Answer)
+        super().__init__(("127.0.0.1", 0), _Handler)
 
-    def asked(self, path: str) -> list[dict[str, str]]:
-        return [query for asked, query in self.calls if asked == path]
+    def requests(self, path: str) -> list[dict[str, str]]:
+        return [query for requested, query in self.calls if requested == path]
 
 
-class _Answer(BaseHTTPRequestHandler):
-    server: GpuLender
+class _Handler(BaseHTTPRequestHandler):
+    server: GpuServer
 
     def do_POST(self) -> None:
         url = urlsplit(self.path)
@@ -66,8 +66,8 @@ class _Answer(BaseHTTPRequestHandler):
 
 
 @pytest.fixture
-def lender() -> Iterator[GpuLender]:
-    server = GpuLender()
+def gpu_server() -> Iterator[GpuServer]:
+    server = GpuServer()
     threading.Thread(target=server.serve_forever, daemon=True).start()
     yield server
     server.shutdown()
@@ -81,20 +81,20 @@ def free_port() -> int:
 
 
 def packages_beside_gradio(folder: Path) -> Path:
-    """A Space installs `gradio[oauth,mcp]`, and with it a version of `mcp` that is older than ours."""
+    """Simulate the older version of `mcp` that a Space installs with `gradio[oauth,mcp]`."""
     for path, content in (("mcp/__init__.py", ""), ("mcp-1.27.0.dist-info/METADATA", "Name: mcp\nVersion: 1.27.0\n")):
         (folder / path).parent.mkdir(parents=True)
         (folder / path).write_text(content)
     return folder
 
 
-def test_a_space_speaks_and_tells_when_there_is_no_quota(lender: GpuLender, tmp_path: Path) -> None:
+def test_space_speaks_and_reports_a_missing_quota(gpu_server: GpuServer, tmp_path: Path) -> None:
     pytest.importorskip("spaces", reason="the package of Hugging Face Spaces is not installed (pip install spaces)")
     space = {
         "SPACE_ID": "ada/reprise",
         "SPACE_HOST": "ada-reprise.hf.space",
         "SPACES_ZERO_GPU": "true",
-        "SPACES_ZERO_DEVICE_API_URL": f"http://127.0.0.1:{lender.server_port}",
+        "SPACES_ZERO_DEVICE_API_URL": f"http://127.0.0.1:{gpu_server.server_port}",
         "HOME": str(tmp_path),
         "PYTHONPATH": str(packages_beside_gradio(tmp_path / "packages")),
     }
@@ -111,18 +111,18 @@ def test_a_space_speaks_and_tells_when_there_is_no_quota(lender: GpuLender, tmp_
     try:
         assert app.stdout is not None
         url = next(filter(None, (re.search(r"http://[^\s?]+", line) for line in app.stdout))).group().rstrip("/")
-        reader = threading.Thread(target=app.stdout.read, daemon=True)  # what `spaces` prints
+        reader = threading.Thread(target=app.stdout.read, daemon=True)  # discards the output of `spaces`
         reader.start()
-        assert lender.asked("/startup-report")
-        asked = {"model": "tts-1", "input": "The rain has stopped.", "voice": "Clara", "response_format": "wav"}
-        spoken = httpx.post(f"{url}/v1/audio/speech", json=asked, timeout=240)
+        assert gpu_server.requests("/startup-report")
+        body = {"model": "tts-1", "input": "The rain has stopped.", "voice": "Clara", "response_format": "wav"}
+        spoken = httpx.post(f"{url}/v1/audio/speech", json=body, timeout=240)
         assert (spoken.status_code, spoken.content[:4]) == (200, b"RIFF"), spoken.text
         assert len(spoken.content) > 22_050
-        (schedule,) = lender.asked("/schedule")
+        (schedule,) = gpu_server.requests("/schedule")
         assert 10 <= int(schedule["durationSeconds"]) <= 13
-        assert [len(lender.asked(path)) for path in ("/allow", "/release")] == [1, 1]
-        lender.refuses = True
-        refused = httpx.post(f"{url}/v1/audio/speech", json=asked, timeout=60)
+        assert [len(gpu_server.requests(path)) for path in ("/allow", "/release")] == [1, 1]
+        gpu_server.refuses = True
+        refused = httpx.post(f"{url}/v1/audio/speech", json=body, timeout=60)
         assert refused.status_code in (429, 503)
         assert "This Space lends no GPU now" in refused.text
     finally:
@@ -133,7 +133,7 @@ def test_a_space_speaks_and_tells_when_there_is_no_quota(lender: GpuLender, tmp_
     assert len(list(kept.glob("library-*.sqlite"))) == 1
 
 
-def test_a_refusal_with_html_is_told_as_text() -> None:
+def test_html_refusal_is_reported_as_text() -> None:
     class Html(str):
         def __str__(self) -> str:
             return "No GPU was available after 60s."
@@ -147,7 +147,7 @@ def test_a_refusal_with_html_is_told_as_text() -> None:
         zero_gpu._translated(refuse)
 
 
-def test_long_texts_take_several_calls_of_bounded_length() -> None:
+def test_long_texts_are_split_into_calls_of_bounded_length() -> None:
     segments = [Segment("word " * 20)] * 50
     ends = zero_gpu.parts(segments)
     assert ends[-1] == 50
@@ -159,8 +159,8 @@ def test_long_texts_take_several_calls_of_bounded_length() -> None:
 
 
 @pytest.mark.parametrize("stops", [False, True])
-def test_a_speech_keeps_its_result_when_it_is_closed(stops: bool) -> None:
-    """The result is read behind `closing`; a speech that is stopped in its second call is cancelled."""
+def test_closed_speech_keeps_its_result(stops: bool) -> None:
+    """The result is read after `closing`; a speech stopped in its second call is cancelled."""
     segments = tuple([Segment("word " * 200)] * 2)
 
     def work(call: zero_gpu.Call) -> Iterator[Any]:

@@ -1,1 +1,1 @@
-"""What tests stand on: fakes, clocks, texts, and measuring."""
+"""Test support: fakes, clocks, texts and measurements."""

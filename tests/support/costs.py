@@ -1,6 +1,6 @@
-"""What tests cost: processor time by file and by test, with that of the browsers and other processes they keep busy.
+"""Processor time by test file and by test, including browsers and other child processes.
 
-`make test ARGS="-p tests.support.costs"` prints the costliest at the end.
+`make test ARGS="-p tests.support.costs"` prints the costliest ones at the end.
 """
 
 import os
@@ -15,7 +15,7 @@ import pytest
 
 SHOWN = int(os.environ.get("REPRISE_COSTS_SHOWN", 40))
 REST = "imports and collection"
-_TICKS = os.sysconf("SC_CLK_TCK")  # a second
+_TICKS = os.sysconf("SC_CLK_TCK")  # per second
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -23,7 +23,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 class Costs:
-    """Counts seconds in each worker, and adds up those of all workers."""
+    """Counts seconds in each worker and sums those of all workers."""
 
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
@@ -31,11 +31,11 @@ class Costs:
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
-        self._seconds.setdefault(REST, round(used()))
-        before = used()
+        self._seconds.setdefault(REST, round(processor_time()))
+        before = processor_time()
         found = yield
-        # A process whose parent is killed is nobody's child any more, and takes its time with it.
-        self._seconds[item.nodeid] += max(0.0, used() - before)
+        # A process whose parent is killed leaves the process tree, and its time is no longer counted.
+        self._seconds[item.nodeid] += max(0.0, processor_time() - before)
         return found
 
     @pytest.hookimpl(optionalhook=True)
@@ -57,8 +57,8 @@ class Costs:
         terminalreporter.line(f"{self._seconds.total():8.1f}  in all")
 
 
-def used() -> float:
-    """Seconds of processor time of this process, of its children that ended, and of all that run."""
+def processor_time() -> float:
+    """Processor time in seconds of this process, its ended children, and its running process tree."""
     ended = resource.getrusage(resource.RUSAGE_CHILDREN)
     return time.process_time() + ended.ru_utime + ended.ru_stime + sum(map(_of_tree, _children(os.getpid())))
 
@@ -70,7 +70,7 @@ def _children(process: int) -> list[int]:
             for thread in Path(f"/proc/{process}/task").iterdir()
             for child in (thread / "children").read_text().split()
         ]
-    except OSError:  # it has ended, or this system has no such files
+    except OSError:  # the process has ended, or the system has no such files
         return []
 
 

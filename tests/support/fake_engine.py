@@ -1,4 +1,4 @@
-"""An engine that buzzes: the real one's face, with pace, retries and failures that a test chooses."""
+"""An engine that produces a buzz, with the real interface, and pace, retries and failures set by the test."""
 
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -24,11 +24,11 @@ CHUNK = 8  # frames
 
 @dataclass
 class Script:
-    """How the fake speaks. `pace`: seconds of waiting for one of speech; `retry_at`: a segment said twice.
+    """Settings of the fake's speech. `pace`: seconds of waiting per second of speech; `retry_at`: a segment to repeat.
 
-    `line`: whether a speech waits until fewer than `slots` of those before it are under way. `tells_words`: whether it
-    knows when words are spoken; the first of a segment takes three quarters of it, and the others share the rest.
-    `phones`: whether it takes phones.
+    `line`: whether a speech waits until fewer than `slots` earlier ones are running. `tells_words`: whether it gives
+    word times; the first word of a segment takes three quarters of it, and the others share the rest.
+    `phones`: whether it accepts phones.
     """
 
     pace: float = 0.0
@@ -44,7 +44,7 @@ class Script:
 
 
 class FakeSpeech:
-    """Chunks of a buzz, cut into segments at full stops."""
+    """Chunks of a buzz, with segments divided at full stops."""
 
     def __init__(
         self, text: str, options: SpeakOptions, script: Script, before: Callable[[], int | None] = lambda: None
@@ -121,7 +121,7 @@ class FakeSpeech:
 
 
 def words_of(text: str, segment: int, begin: float, seconds: float) -> tuple[WordTime, ...]:
-    """The words of a segment, of which the first takes three quarters."""
+    """The word times of a segment; the first word takes three quarters of it."""
     spans = word_spans(text)
     edges = np.cumsum([0.0, 0.75, *[0.25 / max(1, len(spans) - 1)] * (len(spans) - 1)]) * seconds + begin
     return tuple(
@@ -131,14 +131,14 @@ def words_of(text: str, segment: int, begin: float, seconds: float) -> tuple[Wor
 
 
 def buzz(start: int, count: int, pitch: float) -> np.ndarray:
-    """A tone with overtones whose loudness rises and falls like syllables; continuous from call to call."""
+    """A tone with overtones and syllable-like amplitude modulation; continuous across calls."""
     time_ = (start + np.arange(count)) / SAMPLE_RATE
     wave = sum(np.sin(2 * np.pi * pitch * k * time_) / k for k in (1, 2, 3, 5))
     return (0.25 * wave * (0.55 + 0.45 * np.sin(2 * np.pi * 3.3 * time_))).astype(np.float32)
 
 
 class FakeEngine:
-    """Voices are made by the real preparation of clips; only codes and speech are made up."""
+    """Prepares clips like the real engine; only codes and speech are fake."""
 
     name = "fake"
     device = "cpu"
@@ -207,7 +207,7 @@ class FakeEngine:
 
 
 def reference(transcript: str, samples: np.ndarray) -> Reference:
-    """A reference with made-up codes, one frame per 1,024 samples."""
+    """A reference with fake codes, one frame per 1,024 samples."""
     frames = max(1, len(samples) // FRAME)
     codes = (np.arange(10)[:, None] * 7 + np.arange(frames)) % 512
     clip = encode_audio(samples, SAMPLE_RATE, "flac")
@@ -215,5 +215,5 @@ def reference(transcript: str, samples: np.ndarray) -> Reference:
 
 
 def voice(name: str, seconds: float = 2.0) -> Voice:
-    """A voice that needs no clip to be prepared."""
+    """A voice without preparation of a clip."""
     return Voice(name, (reference("Hello there.", buzz(0, int(seconds * SAMPLE_RATE), 120)),), "fake-1")

@@ -1,4 +1,4 @@
-"""A recogniser that hears what a test tells it to."""
+"""A recogniser with transcripts set by the test."""
 
 from collections.abc import Callable, Sequence
 
@@ -6,7 +6,7 @@ from engine.audio.transcription import HeardWord
 
 
 class FakeRecogniser:
-    """Hears `words(sound)`. heard: the languages it was told, one for each sound."""
+    """Transcribes a sound as `words(sound)`. heard: the given languages, one per sound."""
 
     def __init__(self, words: Callable[[bytes], str], name: str = "fake") -> None:
         self.name, self.ready = name, True
@@ -18,5 +18,5 @@ class FakeRecogniser:
         return self.words(sound)
 
     def hear_words(self, sound: bytes, language: str = "") -> Sequence[HeardWord]:
-        """Hears no word at any time."""
+        """Return no words."""
         return []

@@ -19,12 +19,12 @@ _FAST = ("dim", "n_head", "n_local_heads", "head_dim", "intermediate_size")
 def flat_release(
     prefix: str = "", saved_buffers: Mapping[str, Tensor] | None = None, **config: Any
 ) -> dict[str, bytes]:
-    """The files by name.
+    """Return the files by name.
 
     Args:
-        prefix: of all names of tensors.
-        saved_buffers: more tensors of the file.
-        config: more entries of the config.
+        prefix: prefix of all tensor names.
+        saved_buffers: additional tensors.
+        config: additional config entries.
     """
     renamed = dict(saved_buffers or {})
     for shard in _SHARDS:

@@ -1,8 +1,8 @@
-"""Whether the time that a function takes grows with the length of what it is given, or faster.
+"""Check that the running time of a function is linear in the length of its input.
 
-Counted is the processor's time of this thread without garbage collections, whose time grows with what other tests have
-left; other programs on the machine matter little. What seems to grow too fast is measured again from the smallest size
-on before it counts: a ratio is also too large when the smaller time was a lucky one.
+Measured is the processor time of this thread, without garbage collections, whose time depends on the objects of other
+tests. Growth that seems too fast is measured again from the smallest size before it counts, because the ratio is also
+too large if the smaller time was low by chance.
 """
 
 import gc
@@ -12,13 +12,13 @@ from typing import TypeVar
 
 T = TypeVar("T")
 
-GROWTH = 3.0  # times as long for twice as much: 2 is linear, 4 quadratic
+GROWTH = 3.0  # factor for a doubled size: 2 is linear, 4 quadratic
 LEAST = 0.02  # seconds; less is noise
-_TIMES = 3  # a fault is one when each of so many measurements finds it
+_TIMES = 3  # measurements that must all find a fault
 
 
 def seconds(function: Callable[[T], object], given: T) -> float:
-    """The processor's time that one call takes."""
+    """Return the processor time of one call."""
     collecting = gc.isenabled()
     gc.disable()
     try:
@@ -39,14 +39,14 @@ def faults(
     growth: float = GROWTH,
     doublings: int = 2,
 ) -> list[str]:
-    """Why a function's time is not linear, or too long; no sentence where it is neither.
+    """Return sentences that describe nonlinear or too long running time; empty if there is neither.
 
     Args:
-        function: what is measured; what it raises is the caller's to catch.
-        make: what it is given, of a size.
-        largest: the largest accepted size; measured are also its half, and so on. The smaller come first, so that a
-            quadratic function is found out before it takes minutes.
-        limit: seconds for the largest.
+        function: the function to measure. Its exceptions are not caught.
+        make: returns an input of a given size.
+        largest: the largest accepted size. Its half, quarter and so on are measured first, so that a quadratic
+            function is found before it takes minutes.
+        limit: seconds for the largest size.
     """
     sizes = [largest >> step for step in range(doublings, -1, -1)]
     found: list[str] = []
@@ -73,11 +73,11 @@ def _faults(
 def assert_linear(
     function: Callable[[T], object], make: Callable[[int], T], largest: int, *, limit: float = 2.0
 ) -> None:
-    """Fails with a sentence when `faults` finds one."""
+    """Fail with the first sentence of `faults`, if any."""
     found = faults(function, make, largest, limit=limit)
     assert not found, found[0]
 
 
 def repeated(unit: str) -> Callable[[int], str]:
-    """Texts of any length that are one piece over and over."""
+    """Return a function that repeats `unit` to a given length."""
     return lambda size: (unit * (size // len(unit) + 1))[:size]

@@ -1,6 +1,6 @@
-"""Nasty long texts, and all that reads them: what takes time that grows faster than a text's length shows here.
+"""Hostile long texts and all their readers, to find superlinear running time.
 
-`python -m tests.support.long_texts` prints the slowest of them at the largest size that is accepted, for every reader.
+`python -m tests.support.long_texts` prints the slowest texts at the largest accepted size, for every reader.
 """
 
 import random
@@ -19,8 +19,8 @@ from tests.paths import BUNDLED
 from tests.support.linear import LEAST, repeated, seconds
 
 LARGEST = MAX_CHARACTERS  # storage.repositories.generations.MAX_TEXT is the same
-LIMIT = 2.0  # seconds for it
-_MEASURED = 6  # texts of each sort, at full length
+LIMIT = 2.0  # seconds for a text of the largest size
+_MEASURED = 6  # slowest texts measured at full length
 
 Read = Callable[[str], object]
 Make = Callable[[int], str]
@@ -28,7 +28,7 @@ Make = Callable[[int], str]
 LEXICON = Lexicon.load(BUNDLED / "lexicon.json.gz")
 CUE = "00:00:00,000 --> 00:00:01,000\n"
 
-# What a text repeats without end.
+# Units that a text repeats.
 UNITS = (
     *("[", "[SCENE", "(", "<", "&", "\\", "`", "*", "_", "#", ">", "~", "|", "!", "^", "]", ")"),
     *("a", "A", "a ", "Ab cd ", "a\n", "A\n", "a\n\n", "a \n", "xX", "A's ", "'", "a'", '"', "“", "”", "(a", "a.b"),
@@ -149,7 +149,7 @@ _CATEGORIES = sorted({unicodedata.category(chr(code)): chr(code) for code in ran
 
 
 def texts() -> Iterator[tuple[str, Make]]:
-    """Name and maker of every text."""
+    """Yield the name and the maker of every text."""
     for unit in dict.fromkeys((*UNITS, *_CATEGORIES)):
         yield repr(unit), repeated(unit)
     for seed in range(8):
@@ -200,7 +200,7 @@ READERS: Mapping[str, Read] = {
     "bytes": lambda text: parse_file(text.encode("utf-8", "surrogatepass"), ""),
     "speaking time": speaking_time,
 }
-# These are only given much shorter texts: a transcript, a segment, a card.
+# These readers get only much shorter texts: a transcript, a segment, a card.
 SHORT_READERS: Mapping[str, tuple[Read, int]] = {
     "transcript": (lambda text: cut_text(text, 0.5), 10_000),
     "phones": (LEXICON.phones, 10_000),
@@ -210,7 +210,7 @@ SHORT_READERS: Mapping[str, tuple[Read, int]] = {
 
 
 def accepting_refusals(read: Read) -> Read:
-    """The same for texts that a person would be told to change."""
+    """Return a reader that ignores `InvalidText`."""
 
     def tried(text: str) -> None:
         try:
@@ -222,7 +222,7 @@ def accepting_refusals(read: Read) -> Read:
 
 
 def slowest(read: Read, size: int) -> list[tuple[float, str]]:
-    """Seconds and names of the slowest texts: those that are slow at an eighth of the size, or grow too fast to it."""
+    """Return seconds and names of the slowest texts, preselected by time and growth at an eighth of the size."""
     read, known = accepting_refusals(read), dict(texts())
     small = {name: seconds(read, make(size // 8)) for name, make in known.items()}
     grown = {name: took / max(seconds(read, known[name](size // 32)), LEAST / 4) for name, took in small.items()}
@@ -232,7 +232,7 @@ def slowest(read: Read, size: int) -> list[tuple[float, str]]:
 
 
 def main(size: int) -> None:
-    """The slowest texts for every reader, at the largest accepted size."""
+    """Print the slowest texts for every reader at `size`."""
     slow = 0
     for name, read in READERS.items():
         took = slowest(read, size)

@@ -1,4 +1,4 @@
-"""Coroutines of tests, run where no event loop is: Playwright keeps one going in the tests' own thread."""
+"""Run coroutines in a thread without an event loop; Playwright keeps one running in the tests' main thread."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -9,7 +9,7 @@ T = TypeVar("T")
 
 
 def run(work: Callable[..., Awaitable[T]], *inputs: Any) -> T:
-    """What `work(*inputs)` returns or raises."""
+    """Return or raise the result of `work(*inputs)`."""
 
     async def main() -> T:
         return await work(*inputs)

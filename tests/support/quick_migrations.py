@@ -1,6 +1,6 @@
-"""Migrations without Alembic: what it once executed on an empty database is executed again on all others.
+"""Fast migrations: statements that Alembic executed once on an empty database are replayed on all others.
 
-Most of a test with a database of its own was Alembic otherwise.
+Otherwise Alembic would take most of the time of a test with its own database.
 """
 
 import threading
@@ -13,7 +13,7 @@ from sqlalchemy import Connection, event
 
 from storage import migrations
 
-Statement = tuple[str, Any]  # and its parameters
+Statement = tuple[str, Any]  # a statement and its parameters
 
 alembic = migrations.upgrade
 _executed: dict[str, list[Statement]] = {}  # by dialect
@@ -22,7 +22,7 @@ _recording = threading.Lock()
 
 @contextmanager
 def quick_migrations() -> Iterator[None]:
-    """New databases are made quickly; those that hold anything are upgraded as ever."""
+    """Create new databases quickly; existing ones are upgraded with Alembic."""
     with mock.patch.object(migrations, "upgrade", _upgrade):
         yield
 

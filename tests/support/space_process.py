@@ -1,8 +1,8 @@
-"""A process of the app as a ZeroGPU Space starts it, on a machine without a GPU.
+"""Start the app as a ZeroGPU Space does, on a machine without a GPU.
 
 python -m tests.support.space_process ARGUMENTS
 
-The package `spaces` is the real one. Left out is what needs a GPU: forked processes neither find it
+The package `spaces` is the real one. Only its use of the GPU is omitted: forked processes neither find one
 nor move the weights to it.
 """
 

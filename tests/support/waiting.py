@@ -1,14 +1,14 @@
-"""Waiting for what other threads do."""
+"""Waiting for other threads."""
 
 import time
 from collections.abc import Callable
 
-PATIENCE = 60.0  # seconds: a busy machine is slow, not wrong
+PATIENCE = 60.0  # seconds; generous, because the machine may be busy
 
 
 def until(condition: Callable[[], object]) -> None:
-    """Returns when it holds."""
+    """Return once the condition holds."""
     end = time.monotonic() + PATIENCE
     while not condition():
-        assert time.monotonic() < end, "waited in vain"
+        assert time.monotonic() < end, "the condition did not hold in time"
         time.sleep(0.01)
