@@ -296,11 +296,8 @@ def test_own_voices_of_a_model_are_listed_mapped_and_spoken(
     monkeypatch.setattr(Engine, "speak", lambda self, *of: asked.append(of[-1]) or speak(self, *of))
     spoken = run("--graphs", "off", "speak", "Hello.", "--voice", "ryan", "--model", model, "--top-p", ".7")
     assert spoken.exit_code == 0, spoken.stderr
-    assert (asked[0].temperature, asked[0].top_p, asked[0].top_k) == (
-        0.9,
-        0.7,
-        50,
-    )  # the model's defaults except for one
+    # The model's defaults, except for top_p.
+    assert (asked[0].temperature, asked[0].top_p, asked[0].top_k) == (0.9, 0.7, 50)
     assert read_tags("out.wav")["comment"].count("voice=model:ryan") == 1
     assert_rejected(run("speak", "Hello.", "--voice", "Clara", "--model", model), "does not clone")
     assert_rejected(run("speak", "Hello.", "--voice", "Nobody", "--model", model), "no voice called “Nobody”")

@@ -113,9 +113,8 @@ def test_text_is_spoken_while_it_is_written(server: Server) -> None:
             start = AudioStart.from_event(await client.next())  # before the rest is sent
             heard = AudioChunk.from_event(await client.next()).audio
             await client.send(SynthesizeChunk(" can go out now."))
-            await client.send(
-                Synthesize("The rain has stopped at last. We can go out now.")
-            )  # sent for servers without streaming
+            # Servers without streaming use only this event.
+            await client.send(Synthesize("The rain has stopped at last. We can go out now."))
             await client.send(SynthesizeStop())
             while not AudioStop.is_type((event := await client.next()).type):
                 heard += AudioChunk.from_event(event).audio
