@@ -1,1 +1,1 @@
-"""How attacks are run: a guarded process, workers, outcomes, findings, the report."""
+"""Running of attacks: a guarded process, workers, outcomes, findings and the report."""
