@@ -1,4 +1,4 @@
-// Late answers, what becomes of requests when the server is gone, and how that is noticed.
+// Late responses, requests while the server is gone, and detection of a lost server.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
@@ -19,14 +19,14 @@ const events = [
 ];
 const unchanged = { __type__: "update" };
 
-test("an answer that a later one has overtaken is dropped", () => {
+test("an answer overtaken by a later one is dropped", () => {
   const answers = new LatestAnswers(events);
   const [none, anna] = [answers.ask(1), answers.ask(1)];
   assert.deepEqual(answers.settle(anna, ["Anna", "hints"]), ["Anna", "hints"]);
   assert.deepEqual(answers.settle(none, [null, "no hints"]), [unchanged, unchanged]);
 });
 
-test("it is dropped too while the later one is on its way, for what both fill", () => {
+test("outputs shared with a pending later request are dropped", () => {
   const answers = new LatestAnswers(events);
   const [picked, fresh] = [answers.ask(1), answers.ask(2)];
   assert.deepEqual(answers.settle(picked, ["old", "hints"]), [unchanged, "hints"]);
@@ -34,14 +34,14 @@ test("it is dropped too while the later one is on its way, for what both fill", 
   assert.deepEqual(answers.settle(answers.ask(1), ["newer", "more"]), ["newer", "more"]);
 });
 
-test("a request that failed makes no other late", () => {
+test("a failed request does not make others late", () => {
   const answers = new LatestAnswers(events);
   const [first, second] = [answers.ask(1), answers.ask(1)];
   answers.failed(second);
   assert.deepEqual(answers.settle(first, ["Anna", "hints"]), ["Anna", "hints"]);
 });
 
-test("an action's answer always counts, and makes earlier ones late where it says something", () => {
+test("an action's answer always counts and makes earlier ones late for the outputs it sets", () => {
   const answers = new LatestAnswers(events);
   const [shown, voices, action, later] = [answers.ask(1), answers.ask(3), answers.ask(4), answers.ask(1)];
   assert.deepEqual(answers.settle(action, ["done", unchanged]), ["done", unchanged]);
@@ -50,7 +50,7 @@ test("an action's answer always counts, and makes earlier ones late where it say
   assert.deepEqual(answers.settle(voices, ["list"]), ["list"]);
 });
 
-test("what the user chose meanwhile stays; the rest of the answer counts", () => {
+test("a value chosen by the user meanwhile is kept; the rest of the answer counts", () => {
   const answers = new LatestAnswers(events);
   const [voices, action] = [answers.ask(3), answers.ask(4)];
   answers.chose(PICKER);
@@ -73,7 +73,7 @@ function transport(fetch) {
   return { told, made };
 }
 
-test("answers keep all but what is late", async () => {
+test("only late outputs of an answer are replaced", async () => {
   const waiting = [];
   const { made } = transport(() => new Promise((answer) => waiting.push(answer)));
   const answers = [made.send(CALL, body(1)), made.send(CALL, body(1))];
@@ -84,7 +84,7 @@ test("answers keep all but what is late", async () => {
   assert.deepEqual(await (await answers[0]).json(), { data: [unchanged, unchanged], duration: 1 });
 });
 
-test("events fail, and Gradio lives, when the server is gone", async () => {
+test("without a server, events fail and Gradio keeps working", async () => {
   const { told, made } = transport(refusing);
   const join = await made.send("http://here/gradio_api/queue/join", body(1));
   const call = await made.send(CALL, body(1));
@@ -94,7 +94,7 @@ test("events fail, and Gradio lives, when the server is gone", async () => {
   assert.equal(told.lost, 3);
 });
 
-test("a proxy without a server counts as no server, a refusal does not", async () => {
+test("a gateway error counts as a lost server, a refusal does not", async () => {
   let status = 502;
   const { told, made } = transport(async () => new Response("{}", { status }));
   await made.send(CALL, body(1));
@@ -106,7 +106,7 @@ test("a proxy without a server counts as no server, a refusal does not", async (
 
 const messages = (text) => text.split("\n\n").filter(Boolean).map((each) => JSON.parse(each.replace(/^data: /, "")).msg);
 
-test("a stream that breaks off, or is refused, ends the events that wait for it", async () => {
+test("a broken or refused stream ends the events that wait for it", async () => {
   const broken = new ReadableStream({
     start(controller) {
       controller.enqueue(new TextEncoder().encode('data: {"msg":"estimation"}\n\n'));
@@ -123,7 +123,7 @@ test("a stream that breaks off, or is refused, ends the events that wait for it"
   assert.deepEqual([told.lost, refused.told.lost], [1, 1]);
 });
 
-test("a request that the page itself ends says nothing about the server", async () => {
+test("a request aborted by the page does not count as a lost server", async () => {
   const ended = Object.assign(new Error("ended"), { name: "AbortError" });
   const { told, made } = transport(() => Promise.reject(ended));
   await assert.rejects(made.send(STREAM), { name: "AbortError" });
@@ -133,7 +133,7 @@ test("a request that the page itself ends says nothing about the server", async 
 
 // ---- the watch
 
-// A watch over answers that a test gives: a server, or an error. `told` is what it said.
+// A watch with answers from the test: a server or an error. `told` records its callbacks.
 function watching() {
   const told = [];
   const timers = [];
@@ -158,7 +158,7 @@ function watching() {
 const refusal = new TypeError("refused");
 const slow = Object.assign(new Error("slow"), { name: "TimeoutError" });
 
-test("a server that refuses is gone at once, and is asked more often until it is back", async () => {
+test("a refused request means that the server is gone; it is polled faster until it is back", async () => {
   const { told, timers, look } = watching();
   await look({ process: "a" });
   await look(refusal);
@@ -169,7 +169,7 @@ test("a server that refuses is gone at once, and is asked more often until it is
   assert.deepEqual(told, ["gone", "a is b"]);
 });
 
-test("a slow answer is not the end, two in a row are", async () => {
+test("one timeout is tolerated, two in a row mean that the server is gone", async () => {
   const { told, look } = watching();
   await look({ process: "a" });
   await look(slow);
@@ -180,14 +180,14 @@ test("a slow answer is not the end, two in a row are", async () => {
   assert.deepEqual(told, ["gone"]);
 });
 
-test("another process is noticed although none was missed", async () => {
+test("a new server process is noticed without an outage", async () => {
   const { told, look } = watching();
   await look({ process: "a" });
   await look({ process: "b" });
   assert.deepEqual(told, ["a is b"]);
 });
 
-test("a failed request is believed, and who waits goes on when the server is back", async () => {
+test("a failed request marks the server as gone; waiting requests continue when it is back", async () => {
   const { watch, told, look } = watching();
   await look({ process: "a" });
   await watch.present();

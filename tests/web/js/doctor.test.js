@@ -1,4 +1,4 @@
-// In which order the doctor's rows stand, and what is said of a clip's words.
+// The order of the doctor's rows, the verdict, and remarks on a clip's words.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
@@ -13,12 +13,12 @@ useWords(english("clip"));
 
 const row = (light, sentence) => ({ light, sentence });
 
-test("what is worst stands first, and what is fine is not among it", () => {
+test("the worst rows come first, and green rows are left out", () => {
   const rows = [row("green", "a"), row("amber", "b"), row("red", "c"), row("amber", "d")];
   assert.deepEqual(inOrder(rows).map(({ sentence }) => sentence), ["c", "b", "d"]);
 });
 
-test("a clip whose words are wrong is not called good, and the worse of the two is said", () => {
+test("wrong words lower the verdict, and the worse of the two is shown", () => {
   const found = (light) => ({ light, verdict: `${light} sound` });
   const [amber, red] = [row("amber", "too many"), row("red", "far too many")];
   assert.deepEqual(verdictOf(found("green"), []), { light: "green", sentence: "green sound" });
@@ -29,7 +29,7 @@ test("a clip whose words are wrong is not called good, and the worse of the two 
   assert.deepEqual(verdictOf({ problem: "No answer." }, [amber]), { light: "", sentence: "No answer." });
 });
 
-test("words are remarked on when they cannot be right", () => {
+test("implausible words get a remark", () => {
   const clip = new Clip({ path: "a", name: "a", seconds: 10, words: "Ten seconds of words." });
   clip.find({ part: clip.part, spoken: 9 });
   clip.wordsRow = row("green", "fits");
@@ -45,5 +45,5 @@ test("words are remarked on when they cannot be right", () => {
   clip.wordsRow = row("red", "far too few");
   assert.deepEqual(remarks(clip).map(({ sentence }) => sentence), ["far too few"]);
   clip.write("");
-  assert.deepEqual(remarks(clip), [], "an empty field says so by itself");
+  assert.deepEqual(remarks(clip), [], "an empty field gets no remark");
 });

@@ -1,4 +1,4 @@
-// What a page keeps across a reload.
+// Drafts that survive a reload of the page.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
@@ -12,7 +12,7 @@ function storage() {
   return () => ({ getItem: (key) => kept.get(key) ?? null, setItem: (key, value) => kept.set(key, value), kept });
 }
 
-test("a reload fills in what was entered, once, but not where somebody writes", () => {
+test("a reload restores entered values once, except in fields being edited", () => {
   const [session, local] = [storage(), storage()];
   const first = new Draft(session, local);
   first.opened("anna");
@@ -25,11 +25,11 @@ test("a reload fills in what was entered, once, but not where somebody writes", 
   again.keep({ text: "suggested by the page", seed: "8" });
   const filled = again.restore(["text", "seed", "other", "tab"], (name) => name === "seed");
   assert.deepEqual(filled, ["My words.", UNCHANGED, UNCHANGED, "script"]);
-  assert.deepEqual(again.values, { text: "My words.", seed: "8", tab: "script" }, "what the user changed before counts");
-  assert.deepEqual(again.restore(["text"]), [UNCHANGED], "the page has gone on since");
+  assert.deepEqual(again.values, { text: "My words.", seed: "8", tab: "script" }, "a value that the user changed before is kept");
+  assert.deepEqual(again.restore(["text"]), [UNCHANGED], "values are restored only once");
 });
 
-test("a voice is known before the server says whose page it is, and a new page begins with it", () => {
+test("the voice is known before the owner, and a new page starts with it", () => {
   const local = storage();
   const first = new Draft(storage(), local);
   assert.equal(first.voice, null);
@@ -41,7 +41,7 @@ test("a voice is known before the server says whose page it is, and a new page b
   assert.deepEqual([first.voice, other.voice], ["v1", "v2"], "each page has its own");
 });
 
-test("another user of the same browser finds nothing, and the first one all of it", () => {
+test("drafts are separate for each user of a browser", () => {
   const [session, local] = [storage(), storage()];
   const open = (owner) => {
     const draft = new Draft(session, local);
@@ -56,7 +56,7 @@ test("another user of the same browser finds nothing, and the first one all of i
   assert.deepEqual(open("anna").slice(0, 3), [true, "hers", "Hers."]);
 });
 
-test("a browser that keeps nothing, or rubbish, is no trouble", () => {
+test("missing and invalid storage is handled", () => {
   const refused = () => {
     throw new Error("no");
   };

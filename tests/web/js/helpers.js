@@ -1,10 +1,10 @@
-// What the tests of web/static share.
+// Helpers of the tests of web/static.
 
 import { readFileSync } from "node:fs";
 
 const LOCALE = new URL("../../../web/locales/en/", import.meta.url);
 
-// A ramp is easy to follow: each sample says where in the take it is.
+// A ramp: the value of each sample is its position in the take.
 const ramp = (start, count) => Int16Array.from({ length: count }, (_, i) => start + i);
 
 function heard(take, count, step = 1) {
@@ -21,7 +21,7 @@ function seeded(seed) {
   return () => (state = (Math.imul(state, 1664525) + 1013904223) >>> 0) / 2 ** 32;
 }
 
-// The texts of these groups of keys, in English, as `useWords` takes them.
+// English texts of these groups of keys, for `useWords`.
 function english(...groups) {
   return Object.assign({}, ...groups.map((group) => JSON.parse(readFileSync(new URL(`${group}.json`, LOCALE), "utf8"))));
 }

@@ -1,4 +1,4 @@
-// What an entry of the history says, and what the server is said to be doing.
+// Texts of history entries and of the server's status.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
@@ -8,7 +8,7 @@ import { detailsOf, emptiness, factsOf, firstWords } from "../../../web/static/h
 import { loadingOf, rowsOf, upFor, waitOf } from "../../../web/static/status/facts.js";
 import { useWords } from "../../../web/static/ui/words.js";
 
-// Each text is its key's name and its values.
+// Replaces each text by its key's name and its placeholders.
 const bare = ([key, text]) => [key, [key.split(".")[1], ...(text.match(/\{\w+\}/g) ?? [])].join(" ")];
 useWords(Object.fromEntries(Object.entries(english("history", "status")).map(bare)));
 
@@ -17,7 +17,7 @@ const ENTRY = {
   model: "", ending: "end", script: false,
 };
 
-test("an entry says when in the reader's own language and time, and only what is known", () => {
+test("an entry shows the local time in the reader's language, and only known facts", () => {
   const facts = factsOf(ENTRY, "de").split(" · ");
   const when = new Date(ENTRY.when).toLocaleString("de", { dateStyle: "medium", timeStyle: "short" });
   assert.equal(facts[0], when);
@@ -27,7 +27,7 @@ test("an entry says when in the reader's own language and time, and only what is
   assert.equal(detailsOf(ENTRY, "en"), "");
 });
 
-test("an entry says how it ended and how it was made", () => {
+test("an entry shows how it ended and its settings", () => {
   assert.match(factsOf({ ...ENTRY, ending: "cancelled", script: true }, "en"), / · seed 7 · stopped · of_script$/);
   assert.match(factsOf({ ...ENTRY, ending: "length" }, "en"), / · cut$/);
   assert.match(factsOf({ ...ENTRY, ending: "short" }, "en"), / · short$/);
@@ -35,13 +35,13 @@ test("an entry says how it ended and how it was made", () => {
   assert.equal(detailsOf(made, "de"), "s2-pro · temperature 0 · top_p 0,85 · top_k 30 · factor 0,46");
 });
 
-test("an empty list says why", () => {
+test("an empty list gives the reason", () => {
   assert.equal(emptiness({ found: true, kept: true }), "none");
   assert.equal(emptiness({ found: true, kept: false }), "none_kept");
   assert.equal(emptiness({ found: false, kept: true }), "no_match");
 });
 
-test("a long text is named by its first words", () => {
+test("a long text is shortened to its beginning", () => {
   assert.equal(firstWords("Short."), "Short.");
   assert.equal(firstWords("a".repeat(80)), `${"a".repeat(60)}…`);
 });
@@ -52,7 +52,7 @@ const STATE = {
 };
 const row = (state, name) => rowsOf({ ...STATE, ...state }, "en").find(([key]) => key === name)?.[1];
 
-test("the server's doing, in words", () => {
+test("status rows describe the server", () => {
   assert.equal(row({}, "speaking"), "of 1 4");
   assert.equal(row({}, "graphs"), "graphs_frame");
   assert.equal(row({ graphs: "off" }, "graphs"), "graphs_off");
@@ -64,14 +64,14 @@ test("the server's doing, in words", () => {
   assert.equal(row({ device_memory: 9.5e9 }, "device_memory"), "9,500 MB");
 });
 
-test("a model that is unloaded without use says so, and when", () => {
+test("status rows show that an idle model is unloaded, and after how long", () => {
   assert.equal(row({}, "idle"), undefined);
   assert.equal(row({ idle: 90 }, "idle"), "idle_after 1.5");
   assert.equal(row({}, "model"), "bundled");
   assert.equal(row({ asleep: true }, "model"), "asleep bundled");
 });
 
-test("only who waits has a place, and the wait is then their own", () => {
+test("only waiting visitors have a place and a wait of their own", () => {
   assert.equal(row({}, "place"), undefined);
   assert.equal(row({}, "wait"), "wait_none");
   assert.equal(row({ place: 2, wait: 12.4 }, "place"), "2");
@@ -79,13 +79,13 @@ test("only who waits has a place, and the wait is then their own", () => {
   assert.equal(row({ place: 2, wait: 12.4 }, "wait"), undefined);
 });
 
-test("times are as rough as they are long", () => {
+test("longer times are rounded more", () => {
   assert.deepEqual([1.2, 99, 150].map((wait) => waitOf({ wait })), ["about_seconds 1", "about_seconds 99", "about_minutes 3"]);
   assert.equal(waitOf({ wait: null }), "wait_unknown");
   assert.deepEqual([59, 3_600, 86_400, 200_000].map(upFor), ["minutes 0", "hours 1 0", "hours 24 0", "days 2 7"]);
 });
 
-test("a model on its way waits for takes first", () => {
+test("a loading model waits for takes first", () => {
   assert.equal(loadingOf({ name: "large", waits: true, done: 0 }), "loading_waits large");
   assert.equal(loadingOf({ name: "large", waits: false, done: 0.514 }), "loading large 51");
 });

@@ -1,4 +1,4 @@
-// The keyboard in what Gradio's own components lack.
+// Keyboard support that Gradio's components lack.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
@@ -8,5 +8,5 @@ import { moved } from "../../../web/static/ui/keyboard.js";
 test("arrow keys move between tabs and around their ends", () => {
   assert.deepEqual(["ArrowLeft", "ArrowRight", "Home", "End"].map((key) => moved(key, 0, 6)), [5, 1, 0, 5]);
   assert.equal(moved("ArrowRight", 5, 6), 0);
-  assert.equal(moved("ArrowDown", 2, 6), null, "which scrolls");
+  assert.equal(moved("ArrowDown", 2, 6), null, "this key scrolls the page");
 });

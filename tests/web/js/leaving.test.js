@@ -1,4 +1,4 @@
-// What is asked when a page is left outlives it, and waits for no answer.
+// Requests sent while the page unloads use keepalive and do not wait for an answer.
 
 import assert from "node:assert/strict";
 import { mock, test } from "node:test";
@@ -10,7 +10,7 @@ globalThis.window = { fetch: (asked, options) => fetched.push([asked, options]) 
 const { isLeaving, whenLeaving } = await import("../../../web/static/ui/leaving.js");
 const { RequestQueue } = await import("../../../web/static/script/request_queue.js");
 
-test("a request is sent at once although the former has no answer, and outlives the page", () => {
+test("on leaving, a request is sent at once with keepalive although another is pending", () => {
   mock.timers.enable({ apis: ["setTimeout"] });
   const queue = new RequestQueue(({ text }) => window.fetch("/act", { method: "POST", body: text }), { last: isLeaving });
   queue.ask(() => ({ text: "first" }));
@@ -20,7 +20,7 @@ test("a request is sent at once although the former has no answer, and outlives 
   assert.deepEqual(fetched, [["/act", { method: "POST", body: "typed", keepalive: true }]]);
   assert.equal(isLeaving(), true);
   mock.timers.tick(0);
-  assert.equal(isLeaving(), false, "a page that comes back");
+  assert.equal(isLeaving(), false, "the page was restored");
   window.fetch("/later", {});
   assert.deepEqual(fetched[1], ["/later", {}]);
   mock.timers.reset();

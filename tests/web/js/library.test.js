@@ -1,4 +1,4 @@
-// The Library tab: which voices are shown, in which order, and how their figures are written.
+// The Library tab: search, order, portraits, and formatting of figures.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
@@ -11,7 +11,7 @@ const voice = (name, more = {}) => ({
 });
 const named = (voices) => voices.map(({ name }) => name);
 
-test("a search is found in name, description, tags and language, whatever case and accents", () => {
+test("search ignores case and accents in name, description, tags and language", () => {
   const voices = [
     voice("José", { description: "Warm and low" }),
     voice("Ann", { tags: ["Grand-père"] }),
@@ -21,10 +21,10 @@ test("a search is found in name, description, tags and language, whatever case a
     "": 3, "  ": 3, jose: 1, "LOW josé": 1, pere: 1, german: 1, de: 1, "zoe deutsch": 0, "ann low": 0, "(": 0, "\\": 0,
   };
   for (const [search, count] of Object.entries(cases)) assert.equal(found(voices, search, "en").length, count, search);
-  assert.deepEqual(named(found(voices, "zoe deutsch", "de")), ["Zoë"], "the language as the page calls it");
+  assert.deepEqual(named(found(voices, "zoe deutsch", "de")), ["Zoë"], "the language's name in the language of the page");
 });
 
-test("every order has one place for each voice", () => {
+test("voices are sorted by each order", () => {
   const voices = [
     voice("beta", { seconds: 9, spoken: 8 }),
     voice("Alpha", { spoken: 3 }),
@@ -36,30 +36,30 @@ test("every order has one place for each voice", () => {
   assert.deepEqual(named(ordered(voices, "used", "en")), ["beta", "Alpha", "voice 9", "voice 10"]);
   assert.deepEqual(named(ordered(voices, "longest", "en")), ["beta", "Alpha", "voice 9", "voice 10"]);
   assert.deepEqual(named(ordered(voices, "no such order", "en")), ["Alpha", "beta", "voice 9", "voice 10"]);
-  assert.equal(voices[0].name, "beta", "the list that was given stays as it is");
+  assert.equal(voices[0].name, "beta", "the given list is unchanged");
 });
 
-test("tags are typed with commas of any script", () => {
+test("tags are separated by commas of any script", () => {
   assert.deepEqual(tagsOf(" warm, story ,,"), ["warm", "story"]);
   assert.deepEqual(tagsOf("温かい、物語，x"), ["温かい", "物語", "x"]);
   assert.deepEqual(tagsOf(""), []);
 });
 
-test("amounts are written for people", () => {
+test("byte counts are formatted with units", () => {
   const cases = { 0: "0 bytes", 1: "1 byte", 999: "999 bytes", 1000: "1 kB", 116400: "116 kB", 12_345_678: "12.3 MB", 3e12: "3 TB" };
   for (const [count, text] of Object.entries(cases)) assert.equal(bytesIn(Number(count), "en"), text);
   assert.equal(bytesIn(12_345_678, "de"), "12,3 MB");
 });
 
-test("portraits are well apart in colour, and keep theirs when others come", () => {
-  // All of them begin at the same angle, which is the worst that can be.
+test("portrait colours are well apart and stay the same when voices are added", () => {
+  // All start at the same angle, which is the worst case.
   const voices = Array.from({ length: 40 }, (_, i) => ({ id: "0".repeat(30) + (10 + i), made: `2026-11-${10 + i}` }));
   for (const count of [1, 2, 6, 12, 40]) {
     const given = hues(voices.slice(0, count).reverse());
     const before = hues(voices.slice(0, count - 1));
     for (const [voice, hue] of before) assert.equal(given.get(voice), hue);
     const fewer = hues(voices.slice(1, count), given);
-    for (const { id } of voices.slice(0, count)) assert.equal(fewer.get(id), given.get(id), "also when one is gone");
+    for (const { id } of voices.slice(0, count)) assert.equal(fewer.get(id), given.get(id), "also when a voice is removed");
     const angles = [...given.values()].sort((a, b) => a - b);
     assert.ok(angles.every((hue) => hue >= 0 && hue < 360));
     const gaps = angles.map((hue, i) => (i ? hue - angles[i - 1] : hue + 360 - angles.at(-1)));
@@ -67,20 +67,20 @@ test("portraits are well apart in colour, and keep theirs when others come", () 
   }
 });
 
-test("who speaks instead of a deleted voice is followed when that one is deleted too", () => {
+test("the replacement of a deleted voice is replaced when it is deleted as well", () => {
   const first = withInstead(new Map(), "zoe", "anna");
   const then = withInstead(first, "anna", "ben");
   assert.deepEqual([...then], [["zoe", "ben"], ["anna", "ben"]]);
   assert.deepEqual([...withInstead(then, "zoe", "carl")], [["zoe", "carl"], ["anna", "ben"]]);
-  assert.deepEqual([...first], [["zoe", "anna"]], "what was given stays as it is");
+  assert.deepEqual([...first], [["zoe", "anna"]], "the given map is unchanged");
 });
 
-test("names for voices of one file go with that file", () => {
+test("chosen names are grouped by file", () => {
   const chosen = [{ file: 1, voice: 0, name: "Zoe 2" }, { file: 0, voice: 0, name: "Ben 2" }, { file: 1, voice: 3, name: "Ida" }];
   assert.deepEqual(byFile(chosen), [{ file: 1, names: { 0: "Zoe 2", 3: "Ida" } }, { file: 0, names: { 0: "Ben 2" } }]);
 });
 
-test("what is no language tag is shown as it is", () => {
+test("an invalid language tag is shown unchanged", () => {
   assert.equal(languageName("pt-BR", "en"), "Brazilian Portuguese");
   assert.equal(languageName("old norse!", "en"), "old norse!");
   assert.equal(languageName("", "en"), "");

@@ -1,4 +1,4 @@
-// WAV files, peaks, the cache, the meter, recordings, the countdown, and what stands between a page and a microphone.
+// WAV files, peaks, the sound cache, the meter, recordings, the countdown, and errors of the microphone.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
@@ -16,12 +16,12 @@ useWords(english("clip"));
 
 const near = (a, b, by = 1e-6) => assert.ok(Math.abs(a - b) <= by, `${a} is not near ${b}`);
 
-test("a WAV that was written is read again, sample for sample", () => {
+test("an encoded WAV decodes to the same samples", () => {
   const samples = Int16Array.of(0, 1, -1, 32767, -32768);
   assert.deepEqual(decodeWav(encodeWav(samples, 22050)), { rate: 22050, samples });
 });
 
-test("a WAV with other parts in it is read, and what is no 16-bit mono WAV is refused", () => {
+test("a WAV with other chunks is read; anything but 16-bit mono WAV is rejected", () => {
   const plain = new Uint8Array(encodeWav(ramp(0, 3), 8000));
   const list = [...Buffer.from("LIST"), 3, 0, 0, 0, 1, 2, 3, 0];
   const longer = Uint8Array.from([...plain.slice(0, 36), ...list, ...plain.slice(36)]);
@@ -29,15 +29,15 @@ test("a WAV with other parts in it is read, and what is no 16-bit mono WAV is re
   const stereo = plain.slice();
   stereo[22] = 2;
   for (const bytes of [stereo, plain.slice(0, 20), new Uint8Array(200)]) assert.equal(decodeWav(bytes.buffer), null);
-  assert.deepEqual(decodeWav(plain.slice(0, 47).buffer).samples, Int16Array.of(0), "a file that was cut off");
+  assert.deepEqual(decodeWav(plain.slice(0, 47).buffer).samples, Int16Array.of(0), "a truncated file");
 });
 
-test("floats become 16 bits on the decoders' scale, and too loud ones stay in range", () => {
+test("floats are scaled to 16 bits as decoders do, and clamped", () => {
   const samples = toInt16(Float32Array.of(0, 0.5, -1, 1, 3, -3));
   assert.deepEqual(Array.from(samples), [0, 16384, -32768, 32767, 32767, -32768]);
 });
 
-test("peaks are the loudest of each moment, however the samples are cut", () => {
+test("peaks are the maximum of each interval, whatever the chunk sizes", () => {
   const random = seeded(3);
   const samples = Float32Array.from({ length: 5000 }, () => random() * 2 - 1);
   const whole = new Peaks(1000);
@@ -53,20 +53,20 @@ test("peaks are the loudest of each moment, however the samples are cut", () => 
   near(whole.values[7], Math.max(...samples.subarray(140, 160).map(Math.abs)));
 });
 
-test("peaks of a segment that is spoken anew replace those behind its start", () => {
+test("peaks of a repeated segment replace those after its start", () => {
   const peaks = new Peaks(1000);
   peaks.add(0, new Float32Array(200).fill(0.9));
   peaks.add(100, new Float32Array(50).fill(0.1));
   assert.deepEqual(peaks.values.map((value) => Math.round(value * 10)), [9, 9, 9, 9, 9, 1, 1, 1]);
 });
 
-test("bars show what came, and nothing where it has not", () => {
+test("bars are null where no samples have arrived", () => {
   assert.deepEqual(barsOf([0.1, 0.5, 0.2, 0.3], 8, 4), [0.5, 0.3, null, null]);
   assert.deepEqual(barsOf([0.1, 0.5], 2, 4), [0.1, 0.1, 0.5, 0.5]);
   assert.deepEqual(barsOf([], 0, 2), [null, null]);
 });
 
-test("a sound draws as long as it is expected to be, until it is complete", () => {
+test("a sound spans its expected length until it is complete", () => {
   const sound = new Sound("a", 1000, { expected: 5000 });
   sound.write(0, ramp(0, 1000));
   assert.deepEqual([sound.seconds, sound.span], [1, 5]);
@@ -76,7 +76,7 @@ test("a sound draws as long as it is expected to be, until it is complete", () =
   assert.equal(sound.peaks.values.length, 80);
 });
 
-test("the cache lets the oldest go, but never one that still arrives nor the latest", () => {
+test("the cache evicts the oldest sound, but never an incomplete or the latest one", () => {
   const bytes = Sound.whole("x", { rate: 1000, samples: ramp(0, 10) }).samples.byteLength;
   const cache = new SoundCache(bytes * 2);
   cache.put(new Sound("live", 1000));
@@ -87,7 +87,7 @@ test("the cache lets the oldest go, but never one that still arrives nor the lat
   assert.equal(small.put(Sound.whole("a", { rate: 1000, samples: ramp(0, 10) })), small.get("a"));
 });
 
-test("asking for a sound keeps it", () => {
+test("getting a sound protects it from eviction", () => {
   const bytes = new Sound("x", 1000).samples.byteLength;
   const cache = new SoundCache(bytes * 2);
   for (const id of ["a", "b"]) cache.put(Sound.whole(id, { rate: 1000, samples: ramp(0, 10) }));
@@ -109,7 +109,7 @@ test("the meter rises at once, falls slowly, and holds the peak", () => {
   assert.deepEqual([onMeter(-60), onMeter(-30), onMeter(0)], [0, 0.5, 1]);
 });
 
-test("the lamp is lit by a flattened sample, and goes out again", () => {
+test("a clipped sample lights the clipping lamp for a while", () => {
   const meter = new Meter();
   const quiet = new Float32Array(1000).fill(0.9);
   meter.hear(quiet, 10000);
@@ -129,7 +129,7 @@ test("a recording is never longer than its limit", () => {
   assert.ok(samples.length === 2000 && samples.every((value) => value === 8192));
 });
 
-test("the countdown says three, two, one, and begins", async () => {
+test("the countdown reports three, two, one, and completes", async () => {
   const said = [];
   const waits = [];
   const countdown = new Countdown(3, (left) => said.push(left), (done) => waits.push(done));
@@ -138,7 +138,7 @@ test("the countdown says three, two, one, and begins", async () => {
   assert.deepEqual(said, [3, 2, 1]);
 });
 
-test("a countdown that is cancelled says no more", async () => {
+test("a cancelled countdown reports nothing more", async () => {
   const said = [];
   const waits = [];
   const countdown = new Countdown(3, (left) => said.push(left), (done) => waits.push(done));
@@ -148,12 +148,12 @@ test("a countdown that is cancelled says no more", async () => {
   assert.deepEqual(said, [3]);
 });
 
-test("nothing is asked of the microphone but the truth", () => {
+test("the microphone is opened without processing", () => {
   const { echoCancellation, noiseSuppression, autoGainControl } = EXACT;
   assert.deepEqual([echoCancellation, noiseSuppression, autoGainControl], [false, false, false]);
 });
 
-test("why there is no microphone, and what to do", () => {
+test("a missing microphone is explained with a remedy", () => {
   const location = { port: "7860" };
   const page = { navigator: {}, location };
   assert.equal(obstacle({ ...page, navigator: { mediaDevices: { getUserMedia() {} } }, isSecureContext: true }), "");
@@ -162,7 +162,7 @@ test("why there is no microphone, and what to do", () => {
   assert.match(obstacle({ ...page, location: { port: "" }, isSecureContext: false }), /http:\/\/localhost on/);
 });
 
-test("one sentence or two for each refusal", () => {
+test("each error of the microphone has a message", () => {
   for (const name of ["NotAllowedError", "NotFoundError", "NotReadableError", "OverconstrainedError"]) {
     assert.match(refusal({ name, message: "?" }), /^The |^This |^No /);
     assert.doesNotMatch(refusal({ name, message: "?" }), /\?/);
@@ -170,14 +170,14 @@ test("one sentence or two for each refusal", () => {
   assert.match(refusal({ name: "AbortError", message: "it broke" }), /it broke/);
 });
 
-test("seconds are written in the reader's own way", () => {
+test("seconds are formatted in the reader's language", () => {
   const languages = ["en", "de", "es", "fr", "ja", "zh-CN"];
   const said = ["2.8 s", "2,8 s", "2,8 s", "2,8 s", "2.8 秒", "2.8 秒"];
   assert.deepEqual(languages.map((language) => secondsOf(2.84, language)), said);
   assert.equal(secondsOf(3, "en"), "3.0 s");
 });
 
-test("times", () => {
+test("clock times, lengths and the first-sound delay", () => {
   assert.deepEqual([0, 59.9, 61, 3599, 7384].map(clock), ["0:00", "0:59", "1:01", "59:59", "2:03:04"]);
   assert.deepEqual([0.44, 9.94, 9.96, 75].map((time) => lengthOf(time, "de")), ["0,4 s", "9,9 s", "0:09", "1:15"]);
   assert.equal(lengthOf(7, "en", 0), "7 s");

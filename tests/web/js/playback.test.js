@@ -1,4 +1,4 @@
-// What sounds: the playback over an output that a test plays by hand.
+// Playback over an output that is driven by the test.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
@@ -7,7 +7,7 @@ import { ramp } from "./helpers.js";
 import { Playback } from "../../../web/static/player/playback.js";
 import { Sound } from "../../../web/static/player/sound_cache.js";
 
-// A playback, the calls that its output got, and what it told. report(…): where the output says that playing stands.
+// A playback, the calls to its output, and its events. report(…): sends the output's report of its state.
 function setUp() {
   const calls = [];
   const told = [];
@@ -30,7 +30,7 @@ function setUp() {
 
 const whole = (id, count = 4000) => Sound.whole(id, { rate: 1000, samples: ramp(0, count) });
 
-test("a take that arrives is handed on as it comes", async () => {
+test("an arriving take is passed on in chunks", async () => {
   const { playback, calls, told, report } = setUp();
   const live = new Sound("live", 1000, { expected: 5000 });
   playback.load(live);
@@ -43,7 +43,7 @@ test("a take that arrives is handed on as it comes", async () => {
   assert.deepEqual(told, [["playing", "live"], ["stopped", "live", "ended"]]);
 });
 
-test("the audio hardware is given back at rest, and not when something was played meanwhile", async () => {
+test("the audio context is suspended when idle, but not if playback started meanwhile", async () => {
   const { playback, report, context, timers } = setUp();
   playback.load(whole("a"));
   await report({ position: 4000, ended: true, wanted: false });
@@ -62,7 +62,7 @@ test("the audio hardware is given back at rest, and not when something was playe
   assert.equal(context.state, "running");
 });
 
-test("a sound is put on without a sound, and played from there", async () => {
+test("a sound is loaded silently at a position and played from there", async () => {
   const { playback, calls, told, report } = setUp();
   playback.load(whole("a", 4000), 0.25, false);
   await report({ position: 1000, wanted: false });
@@ -73,7 +73,7 @@ test("a sound is put on without a sound, and played from there", async () => {
   assert.deepEqual(told, [["playing", "a"]]);
 });
 
-test("a take still arrives while another is heard, and is whole when it is put on", async () => {
+test("a take keeps arriving while another plays, and is complete when it is loaded", async () => {
   const { playback, calls } = setUp();
   const live = new Sound("live", 1000);
   playback.load(live);
@@ -88,7 +88,7 @@ test("a take still arrives while another is heard, and is whole when it is put o
   assert.equal(calls.filter(([method]) => method === "write").length, 3);
 });
 
-test("the other take goes on at the same share of its length", async () => {
+test("another take continues at the same share of its length", async () => {
   const { playback, calls, told, report } = setUp();
   playback.load(whole("a", 4000));
   await report({ position: 1000 });
@@ -99,7 +99,7 @@ test("the other take goes on at the same share of its length", async () => {
   assert.equal(playback.place, 0.25);
 });
 
-test("what the output said before it heard of a call is not believed", async () => {
+test("reports from before the output received a call are ignored", async () => {
   const { playback, told, report } = setUp();
   playback.load(whole("a"));
   await report({ position: 1000 });
@@ -109,7 +109,7 @@ test("what the output said before it heard of a call is not believed", async () 
   assert.deepEqual(told, [["playing", "a"], ["stopped", "a", "paused"]]);
 });
 
-test("seeking stays in what has arrived", async () => {
+test("seeking is limited to the samples that have arrived", async () => {
   const { playback, calls } = setUp();
   const live = new Sound("live", 1000, { expected: 9000 });
   playback.load(live);
@@ -121,7 +121,7 @@ test("seeking stays in what has arrived", async () => {
   assert.deepEqual(calls.filter(([method]) => method === "seek"), [["seek", 0], ["seek", 1500], ["seek", 2000]]);
 });
 
-test("stalls are counted for each take, over all the times that it was put on", async () => {
+test("stalls are counted per take, across several loads", async () => {
   const { playback, report } = setUp();
   const live = new Sound("live", 1000);
   playback.load(live);
@@ -135,7 +135,7 @@ test("stalls are counted for each take, over all the times that it was put on", 
   assert.deepEqual(playback.stalls, { times: 3, seconds: 1.75 });
 });
 
-test("play after the end begins again; toggle pauses and goes on", async () => {
+test("play after the end restarts; toggle pauses and resumes", async () => {
   const { playback, report } = setUp();
   playback.load(whole("a", 1000));
   await report({ position: 1000, ended: true, wanted: false });

@@ -1,4 +1,4 @@
-// The player's buffer, as the audio thread runs it.
+// The player's buffer, as run by the audio thread.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
@@ -8,7 +8,7 @@ import { PlayoutBuffer } from "../../../web/static/player/playout_buffer.js";
 
 const RATE = 1000;
 
-test("it starts with the first chunk and gives its samples", () => {
+test("playback starts with the first chunk and returns its samples", () => {
   const take = new PlayoutBuffer(RATE);
   take.write(0, ramp(1000, 100), 0);
   const out = whole(heard(take, 100));
@@ -23,14 +23,14 @@ test("a first chunk that is too short waits for the next", () => {
   assert.deepEqual([take.played, take.waiting, take.underruns], [0, true, 0]);
 });
 
-test("a take that is shorter than that sounds when it is complete", () => {
+test("a take shorter than the lead plays when it is complete", () => {
   const take = new PlayoutBuffer(RATE);
   take.write(0, ramp(1000, 20), 0);
   take.finish();
   assert.equal(whole(heard(take, 20))[19], 1019);
 });
 
-test("unheard samples are replaced when a segment is spoken anew", () => {
+test("unplayed samples are replaced when a segment is repeated", () => {
   const take = new PlayoutBuffer(RATE);
   take.write(0, ramp(1000, 100), 0);
   take.write(100, ramp(2000, 100), 0);
@@ -41,7 +41,7 @@ test("unheard samples are replaced when a segment is spoken anew", () => {
   assert.equal(take.length, 150);
 });
 
-test("a segment heard halfway is heard again from its start", () => {
+test("a repeated segment that was half played is played from its start", () => {
   const take = new PlayoutBuffer(RATE);
   take.write(0, ramp(1000, 200), 0);
   heard(take, 150);
@@ -51,7 +51,7 @@ test("a segment heard halfway is heard again from its start", () => {
   assert.equal(take.played, 230);
 });
 
-test("running dry is counted and waits for more than a little", () => {
+test("an underrun is counted, and playback waits for a larger lead", () => {
   const take = new PlayoutBuffer(RATE);
   const state = () => [take.underruns, take.waiting];
   take.write(0, ramp(1000, 100), 0);
@@ -59,14 +59,14 @@ test("running dry is counted and waits for more than a little", () => {
   assert.deepEqual(state(), [1, true]);
   take.write(100, ramp(1100, 100), 0.1);
   heard(take, 10);
-  assert.deepEqual(state(), [1, true], "a tenth of a second would only run dry again");
+  assert.deepEqual(state(), [1, true], "a tenth of a second would only underrun again");
   take.write(200, ramp(1200, 400), 0.2);
   heard(take, 10);
   assert.deepEqual(state(), [1, false]);
-  assert.equal(take.starved, 60, "what was silent between the two");
+  assert.equal(take.starved, 60, "the silence between the two");
 });
 
-test("running dry behind the last sample is no underrun, and a pause is no stall", () => {
+test("running out after the last sample is no underrun, and a pause is no stall", () => {
   const take = new PlayoutBuffer(RATE);
   take.write(0, ramp(1000, 100), 0);
   heard(take, 150);
@@ -81,7 +81,7 @@ test("running dry behind the last sample is no underrun, and a pause is no stall
   assert.deepEqual([paused.underruns, paused.starved], [1, 20]);
 });
 
-test("the end of a take is no underrun, its last sample is heard, and play begins again", () => {
+test("a take ends with its last sample and without an underrun, and play restarts it", () => {
   const take = new PlayoutBuffer(RATE);
   take.write(0, ramp(1000, 100), 0);
   take.finish();
@@ -92,7 +92,7 @@ test("the end of a take is no underrun, its last sample is heard, and play begin
   assert.equal(take.position, 10);
 });
 
-test("no edge clicks: pause, play, seek, another take, and the end fade", () => {
+test("pause, play, seek, a change of take and the end fade without clicks", () => {
   const loud = (count) => new Int16Array(count).fill(30000);
   const take = new PlayoutBuffer(RATE);
   take.write(0, loud(500), 0);
@@ -114,7 +114,7 @@ test("no edge clicks: pause, play, seek, another take, and the end fade", () => 
 });
 
 for (const pace of [0.5, 0.8]) {
-  test(`an engine known to make ${pace} s a second is given a head start and never runs dry`, () => {
+  test(`an engine that makes ${pace} s per second gets a head start and never underruns`, () => {
     const total = 6000;
     const take = new PlayoutBuffer(RATE, { expected: 6, pace });
     let made = 0;
@@ -135,7 +135,7 @@ for (const pace of [0.5, 0.8]) {
   });
 }
 
-test("a fast engine is not waited for", () => {
+test("a fast engine gets the minimum lead", () => {
   assert.ok(Math.abs(new PlayoutBuffer(RATE, { expected: 60, pace: 3 }).lead() - 40) < 1e-9);
 });
 
@@ -158,7 +158,7 @@ test("a lost chunk leaves silence and is counted", () => {
   assert.ok(take.samples.slice(100, 150).every((value) => value === 0));
 });
 
-test("however chunks are cut, what is heard is the take", () => {
+test("the take plays unchanged with any chunk sizes", () => {
   const random = seeded(5);
   for (let round = 0; round < 50; round++) {
     const total = 200 + Math.floor(random() * 2000);

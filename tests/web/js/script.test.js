@@ -1,4 +1,4 @@
-// A script as the page keeps it: questions in turn, patches, who speaks, and what sounds next.
+// The page's copy of a script: the request queue, patches, the cast, and continuous playback.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
@@ -14,7 +14,7 @@ const patch = (cards, { since = "", version = "1", order = cards.map(({ id }) =>
 });
 const soon = () => new Promise((resolve) => setTimeout(resolve, 0));
 
-test("a question is put when the one before is answered, as things are then", async () => {
+test("a request is built and sent when the previous one is answered", async () => {
   const put = [];
   const queue = new RequestQueue((question) => put.push(question));
   let version = 1;
@@ -35,7 +35,7 @@ test("a question is put when the one before is answered, as things are then", as
   assert.deepEqual(await second, { asked: 2 });
 });
 
-test("a question that nobody answers is given up, and the next one is put", async () => {
+test("an unanswered request times out, and the next one is sent", async () => {
   const put = [];
   const queue = new RequestQueue((question) => put.push(question), { patience: 5 });
   assert.equal(await queue.ask(() => ({ do: "a" })), null);
@@ -46,7 +46,7 @@ test("a question that nobody answers is given up, and the next one is put", asyn
   assert.deepEqual(await next, { asked: 2 });
 });
 
-test("on a page that is left nothing waits for an answer, and one that comes is taken", async () => {
+test("on leaving, requests do not wait for answers, and late answers are accepted", async () => {
   const put = [];
   let last = false;
   const queue = new RequestQueue((question) => put.push(question), { last: () => last });
@@ -61,7 +61,7 @@ test("on a page that is left nothing waits for an answer, and one that comes is 
   queue.hear({ asked: 1 });
 });
 
-test("a question waits for the server to be back, and is put again where no answer came", async () => {
+test("a request waits for the server, and is sent again if it got no answer", async () => {
   const put = [];
   let back;
   const present = () => new Promise((resolve) => (back = resolve));
@@ -71,7 +71,7 @@ test("a question waits for the server to be back, and is put again where no answ
   assert.deepEqual(put, [], "the server is gone");
   back();
   await soon();
-  queue.hold(); // it is gone again
+  queue.hold(); // the server is gone again
   await new Promise((resolve) => setTimeout(resolve, 10));
   queue.again();
   assert.deepEqual(put, [{ do: "edit", asked: 1 }, { do: "edit", asked: 1 }]);
@@ -79,10 +79,10 @@ test("a question waits for the server to be back, and is put again where no answ
   assert.deepEqual(await answer, { asked: 1 });
   queue.hold();
   queue.again();
-  assert.equal(put.length, 2, "nothing is open");
+  assert.equal(put.length, 2, "no request is pending");
 });
 
-test("patches in turn are the script, and what does not follow is refused", () => {
+test("patches apply in order, and one out of order is rejected", () => {
   const script = new Script("s");
   assert.deepEqual(script.apply(patch([card("a"), card("b")])), { changed: [card("a"), card("b")], moved: true });
   const changed = card("b", { text: "Other." });
@@ -97,7 +97,7 @@ test("patches in turn are the script, and what does not follow is refused", () =
   assert.deepEqual([script.list.length, script.version], [1, "9"]);
 });
 
-test("whatever happens to a script, patches keep up with it", () => {
+test("patches reproduce the script after random edits", () => {
   const random = seeded(7);
   const pick = (count) => Math.floor(random() * count);
   let truth = [card("0"), card("1"), card("2")];
@@ -119,7 +119,7 @@ test("whatever happens to a script, patches keep up with it", () => {
   }
 });
 
-test("the cast is everyone who speaks, as they begin", () => {
+test("the cast lists the speakers in order of appearance", () => {
   const cards = [card("a", { speaker: "Ann" }), card("b"), card("c", { speaker: "Ann", voice: "w" }), card("d", { voice: null })];
   assert.deepEqual(castOf(cards), [
     { speaker: "Ann", cards: 2, voices: ["v", "w"] },
@@ -128,7 +128,7 @@ test("the cast is everyone who speaks, as they begin", () => {
   assert.deepEqual(castOf([]), []);
 });
 
-test("what is to be heard next is waited for only while someone speaks it", () => {
+test("the next card is awaited only while the script is being spoken", () => {
   const cards = [card("a"), card("b", { state: "queued", take: null, sound: null }), card("c", { state: "failed", take: null, sound: null }), card("d")];
   assert.deepEqual(nextToHear(cards, 0, true), { card: cards[0] });
   assert.deepEqual(nextToHear(cards, 1, true), { wait: cards[1] });
@@ -138,7 +138,7 @@ test("what is to be heard next is waited for only while someone speaks it", () =
   assert.deepEqual([nextToHear(redone, 0, true), nextToHear(redone, 0, false)], [{ wait: redone[0] }, { card: redone[0] }]);
 });
 
-test("a card is parted at the cursor, else between its sentences", () => {
+test("a card is split at the cursor, or else between its sentences", () => {
   assert.equal(partingPlace("One. Two.", 5), 5);
   assert.equal(partingPlace("One. Two.", 0), 5);
   assert.equal(partingPlace("One! Two three. Four five six.", 30), 16);
@@ -166,14 +166,14 @@ function listening(cards, running = false) {
   return { script, heard, deleted, fetched, timers, listening: made, pass };
 }
 
-test("cards sound one after the other, each after its pause", () => {
+test("cards play in order, each after its pause", () => {
   const { listening: along, heard, fetched, timers, pass } = listening([card("a"), card("b", { pause: 2 }), card("c", { take: null, sound: null, state: "new" }), card("d")]);
   along.begin("a");
   assert.deepEqual(heard, ["a"]);
   along.stopped("take-a", "ended");
   assert.deepEqual([heard, fetched, timers[0].ms], [["a"], ["b"], 500]);
   along.look();
-  assert.deepEqual(heard, ["a"], "the pause is kept, whatever is told meanwhile");
+  assert.deepEqual(heard, ["a"], "updates do not shorten the pause");
   pass();
   along.stopped("take-b", "paused");
   assert.equal(timers.length, 0);
@@ -185,7 +185,7 @@ test("cards sound one after the other, each after its pause", () => {
   assert.deepEqual([timers.length, along.awaited], [0, null]);
 });
 
-test("a card whose deletion can still be undone is passed over", () => {
+test("a card with a pending deletion is skipped", () => {
   const { listening: along, heard, deleted, pass } = listening([card("a"), card("b"), card("c"), card("d")]);
   deleted.add("a").add("c");
   along.begin("a");
@@ -194,7 +194,7 @@ test("a card whose deletion can still be undone is passed over", () => {
   assert.deepEqual(heard, ["b", "d"]);
 });
 
-test("a card that is not there yet is waited for, and one that fails is passed over", () => {
+test("an unfinished card is awaited, and a failed card is skipped", () => {
   const coming = { state: "queued", take: null, sound: null };
   const { listening: along, script, heard, pass } = listening([card("a", coming), card("b", coming), card("c", coming)], true);
   const news = (cards, running = true) => {
@@ -203,7 +203,7 @@ test("a card that is not there yet is waited for, and one that fails is passed o
   };
   along.begin("a");
   news([card("b")]);
-  assert.deepEqual(heard, [], "in order, although the second is there first");
+  assert.deepEqual(heard, [], "cards play in order although the second is ready first");
   news([card("a")]);
   assert.deepEqual(heard, ["a"]);
   along.stopped("take-a", "ended");
@@ -214,7 +214,7 @@ test("a card that is not there yet is waited for, and one that fails is passed o
   assert.deepEqual(heard, ["a", "c"]);
 });
 
-test("who plays something else, or wants no more, is left alone", () => {
+test("playback does not continue after another sound, or when it is turned off", () => {
   const { listening: along, heard, timers } = listening([card("a"), card("b")]);
   along.begin("a");
   along.stopped("take-a", "replaced");
@@ -227,13 +227,13 @@ test("who plays something else, or wants no more, is left alone", () => {
   along.on = true;
   along.playing(card("a"));
   along.stopped("take-x", "ended");
-  assert.equal(timers.length, 0, "another tab's take");
+  assert.equal(timers.length, 0, "a take of another tab");
   along.stopped("take-a", "ended");
   along.rest();
   assert.equal(timers.length, 0);
 });
 
-test("when speaking ends, what never came is not waited for", () => {
+test("cards that were not spoken are no longer awaited when speaking ends", () => {
   const { listening: along, script, heard } = listening([card("a", { state: "queued", take: null, sound: null })], true);
   along.begin("a");
   script.apply({ ...patch([card("a", { state: "new", take: null, sound: null })], { since: "1", version: "2" }), order: null });

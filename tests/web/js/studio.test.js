@@ -1,4 +1,4 @@
-// The voices' rail and portraits, the words of the transport, and playback at another speed.
+// The voice rail, portraits, word timing, and playback speed.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
@@ -14,7 +14,7 @@ import { railOrder } from "../../../web/static/speak/voice_rail.js";
 import { initialsOf } from "../../../web/static/ui/portraits.js";
 import { useWords } from "../../../web/static/ui/words.js";
 
-test("favourites stand first, then the model's own voices, one's own, and samples; each by name", () => {
+test("favourites come first, then the model's voices, own voices and samples, each by name", () => {
   const voices = [
     { name: "Zoe", shared: false }, { name: "Adam", shared: true }, { name: "Ben", shared: true, favourite: true },
     { name: "Anna 10", shared: false }, { name: "Anna 9", shared: false }, { name: "Ryan", shared: true, own: true },
@@ -24,13 +24,13 @@ test("favourites stand first, then the model's own voices, one's own, and sample
   assert.deepEqual(names, ["Ben", "Vivian", "Ryan", "Anna 9", "Anna 10", "Zoe", "Adam"]);
 });
 
-test("takes that were asked for at once are a group until one is kept", () => {
+test("takes requested together form a group until one is kept", () => {
   const list = new TakeList({ getItem: () => null, setItem: () => {} });
   const known = (...ids) => list.answer({ takes: ids.map((id) => ({ id })), gone: [] });
   list.add("old");
   list.add("one", 200, null, "g");
   known("old", "one");
-  assert.deepEqual(list.group, [], "one alone is none");
+  assert.deepEqual(list.group, [], "one take is no group");
   list.add("two", null, null, "g");
   list.add("three", null, null, "g");
   known("two", "three");
@@ -40,26 +40,26 @@ test("takes that were asked for at once are a group until one is kept", () => {
   assert.deepEqual([list.group, list.ids], [[], ["two", "old"]]);
 });
 
-test("a card lands where the line stood", () => {
+test("a dragged card lands at the drop line", () => {
   assert.deepEqual([landing(0, 0), landing(0, 1), landing(0, 3), landing(3, 0), landing(2, 3)], [0, 0, 2, 0, 2]);
 });
 
-test("a selection is a word without the marks around it, or a few words", () => {
+test("a selection is a word without punctuation around it, or a few words", () => {
   const text = "We met (Dr. Nguyễn), who spoke at length of SQL;\nand more.";
   const of = (part) => wordOf(text, text.indexOf(part), text.indexOf(part) + part.length);
   assert.equal(of("(Dr. Nguyễn), "), "Dr. Nguyễn");
   assert.equal(of("SQL;"), "SQL");
-  assert.equal(of("; \n"), "", "marks alone");
+  assert.equal(of("; \n"), "", "only punctuation");
   assert.equal(of("SQL;\nand"), "", "not across lines");
   assert.equal(of("We met (Dr. Nguyễn), who spoke"), "", "not a sentence");
 });
 
-test("initials are those of the first and the last name, in any script", () => {
+test("initials are taken from the first and the last name, in any script", () => {
   const names = ["Anna", "anna maria van dam", "小林", "Élodie (copy)", " – ", "Ben 2"];
   assert.deepEqual(names.map(initialsOf), ["A", "AD", "小", "É(", "?", "B2"]);
 });
 
-test("words are placed by their share of the sound, and silence is nobody's", () => {
+test("words are timed by their share of the sound, without silences", () => {
   const { pieces } = piecesOf("[pause:2] Good morning, Anna.");
   const said = pieces.filter(({ start }) => start !== undefined).map(({ text }) => text);
   assert.deepEqual(said, ["Good", "morning", "Anna"]);
@@ -72,7 +72,7 @@ test("words are placed by their share of the sound, and silence is nobody's", ()
   assert.equal(new WordClock("one two six").at(0.9, peaks.slice(0, 50), 5), 0, "the rest is still to come");
 });
 
-test("words are where the model says, and behind its last word an estimate goes on", () => {
+test("words are timed by the model, and estimated after its last word", () => {
   const text = "😀 Well-known words, & more to come";
   const clock = new WordClock(text);
   const at = (part, begins, ends) => [[...text.slice(0, text.indexOf(part))].length, [...text.slice(0, text.indexOf(part) + part.length)].length, begins, ends];
@@ -83,11 +83,11 @@ test("words are where the model says, and behind its last word an estimate goes 
   const heard = [undefined, "Well", "known", "known", "words", "words", "more", "to", "come"];
   assert.deepEqual(times.map((time) => word(time)), heard);
   assert.deepEqual(times.toReversed().map((time) => word(time)), heard.toReversed(), "also backwards");
-  assert.equal(word(1, known.slice(0, 1)), "known", "as soon as they are told");
-  assert.equal(clock.at(1.6, peaks.slice(0, 75), 6, known.slice(0, 1)), clock.pieces.findIndex((p) => p.text === "known"), "not further than it is spoken");
+  assert.equal(word(1, known.slice(0, 1)), "known", "as soon as the times arrive");
+  assert.equal(clock.at(1.6, peaks.slice(0, 75), 6, known.slice(0, 1)), clock.pieces.findIndex((p) => p.text === "known"), "no further than the sound so far");
 });
 
-test("another speed changes the length, and neither the pitch nor the end", () => {
+test("speed changes the length but not the pitch", () => {
   const rate = 8000;
   const tone = Int16Array.from({ length: 2 * rate }, (_, i) => 12000 * Math.sin((2 * Math.PI * 200 * i) / rate));
   for (const speed of [0.5, 0.75, 1.25, 2]) {
@@ -104,7 +104,7 @@ test("another speed changes the length, and neither the pitch nor the end", () =
   }
 });
 
-test("a change of the speed goes on where it was", () => {
+test("a change of speed continues at the same position", () => {
   const buffer = new PlayoutBuffer(8000);
   buffer.write(0, new Int16Array(8000).fill(1000), 0);
   heard(buffer, 800);
@@ -116,7 +116,7 @@ test("a change of the speed goes on where it was", () => {
   assert.equal(buffer.position, 2500);
 });
 
-test("a WAV tells its origin behind its samples", async () => {
+test("a WAV has its origin tags after its samples", async () => {
   const { decodeWav, encodeWav } = await import("../../../web/static/ui/wav.js");
   const samples = Int16Array.from([1, -2, 3]);
   const tags = { comment: "synthetic speech", date: "2026-01-31", other: "left out" };
@@ -128,7 +128,7 @@ test("a WAV tells its origin behind its samples", async () => {
   assert.equal(encodeWav(samples, 22_050).byteLength, 50);
 });
 
-test("the recogniser's dialog says what it will install, and who may", () => {
+test("the recogniser's dialog describes the installation and checks the permission", () => {
   useWords(english("recogniser"), "en");
   const models = [{ name: "tiny", mb: 75 }, { name: "small", mb: 480 }];
   const state = { ready: false, allowed: true, step: null, part: "", model: "small", models, package_mb: 70 };

@@ -1,4 +1,4 @@
-// The take list's memory, fresh links, and the estimate under the text.
+// The stored take list, link refresh, and the estimate below the text.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
@@ -18,7 +18,7 @@ function storage(text = null) {
 
 const take = (id) => ({ id, text: id });
 
-test("the newest take comes first, and only what the server knows is shown", () => {
+test("the newest take comes first, and only takes known to the server are shown", () => {
   const list = new TakeList(storage());
   ["a", "b", "c"].forEach((id) => list.add(id, id === "a" ? 120 : null));
   assert.deepEqual(list.ids, ["c", "b", "a"]);
@@ -29,15 +29,15 @@ test("the newest take comes first, and only what the server knows is shown", () 
   assert.deepEqual(list.ids, ["a", "c", "b"]);
 });
 
-test("an answer on the way does not undo what came meanwhile", () => {
+test("a pending answer does not remove takes added meanwhile", () => {
   const list = new TakeList(storage());
   list.add("a");
-  list.add("b"); // the answer to come was asked for before
+  list.add("b"); // the next answer was requested before this
   list.answer({ takes: [take("a")], gone: [] });
   assert.deepEqual(list.ids, ["b", "a"]);
 });
 
-test("what is gone is no longer there, nor compared", () => {
+test("a deleted take leaves the list and the comparison", () => {
   const list = new TakeList(storage());
   ["a", "b"].forEach((id) => list.add(id));
   list.answer({ takes: [take("a"), take("b")], gone: [] });
@@ -47,7 +47,7 @@ test("what is gone is no longer there, nor compared", () => {
   assert.deepEqual([list.ids, list.chosen, list.rows.length], [["b"], ["b"], 1]);
 });
 
-test("two are compared: a third takes the place of the first, the same again lets go", () => {
+test("a third compared take replaces the first, and choosing one again deselects it", () => {
   const list = new TakeList(storage());
   assert.deepEqual(list.choose("a"), ["a"]);
   assert.deepEqual(list.choose("b"), ["a", "b"]);
@@ -55,7 +55,7 @@ test("two are compared: a third takes the place of the first, the same again let
   assert.deepEqual(list.choose("b"), ["c"]);
 });
 
-test("a sound that came late is noted once", () => {
+test("the first-sound delay is recorded once", () => {
   const list = new TakeList(storage());
   list.add("a");
   list.heard("a", 300);
@@ -66,7 +66,7 @@ test("a sound that came late is noted once", () => {
   assert.deepEqual(list.own, [{ id: "a", ms: 300, stalls: { times: 1, seconds: 0.5 } }]);
 });
 
-test("a reload finds the list again, and rubbish is no trouble", () => {
+test("a reload restores the list, and invalid storage is ignored", () => {
   const kept = storage();
   const list = new TakeList(kept);
   for (let i = 0; i < MOST_TAKES + 5; i++) list.add(`take ${i}`);
@@ -79,7 +79,7 @@ test("a reload finds the list again, and rubbish is no trouble", () => {
   assert.deepEqual(refusing.ids, ["a"]);
 });
 
-test("a take says what it is, and how fast it was made to whoever asks", () => {
+test("a take shows its facts, and its pace on request", () => {
   const spoken = { voice: "Ben", seconds: 2.84, ms: 311, first: 0.2, reason: "end", listed: true, factor: 0.456 };
   assert.deepEqual(factsOf(spoken, "de"), ["Ben", "2,8 s"]);
   const stopped = { ...spoken, ms: null, reason: "cancelled", listed: false };
@@ -92,7 +92,7 @@ test("a take says what it is, and how fast it was made to whoever asks", () => {
   assert.equal(paceOf({ factor: null, ms: null, first: null, stalls: { times: 0, seconds: 0 } }, "de"), "");
 });
 
-test("links are asked for once when they are old, and waited for", async () => {
+test("expired links are requested once and awaited", async () => {
   let now = 0;
   let asked = 0;
   const links = new LinkRefresh(() => (asked += 1), () => now);
@@ -109,8 +109,8 @@ test("links are asked for once when they are old, and waited for", async () => {
   assert.equal(asked, 2);
 });
 
-test("the estimate is near the server's", () => {
-  // What engine.text.speaking_time says.
+test("the estimate is close to the server's", () => {
+  // Values of engine.text.speaking_time.
   const near = [
     ["The rain has stopped, and the first birds are singing again.", 4.05],
     ["On 3 March 2027 it cost 19.50.", 5.98],
@@ -121,7 +121,7 @@ test("the estimate is near the server's", () => {
   assert.equal(speakingTime(""), 0);
 });
 
-test("what is shown is rounded as people say it", () => {
+test("the shown estimate is rounded", () => {
   assert.deepEqual(measured("  "), { count: 0, seconds: 0 });
   assert.equal(measured("a👍").count, 2);
   assert.equal(measured("Hello there.").seconds, 2);

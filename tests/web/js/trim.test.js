@@ -1,4 +1,4 @@
-// The ends of a clip, and the list of clips.
+// Trimming a clip, and the list of clips.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
@@ -9,14 +9,14 @@ import { keyStep, Trim } from "../../../web/static/new_voice/trim.js";
 
 const key = (name, shiftKey = false) => keyStep({ key: name, shiftKey });
 
-test("keys: ten milliseconds, a tenth with shift, a second a page", () => {
+test("key steps are 10 ms, 100 ms with shift, and 1 s with the page keys", () => {
   assert.deepEqual([key("ArrowRight"), key("ArrowLeft"), key("ArrowUp"), key("ArrowDown")], [0.01, -0.01, 0.01, -0.01]);
   assert.deepEqual([key("ArrowRight", true), key("ArrowLeft", true)], [0.1, -0.1]);
   assert.deepEqual([key("PageUp"), key("PageDown"), key("Home"), key("End")], [1, -1, -Infinity, Infinity]);
   assert.equal(key("a"), null);
 });
 
-test("an end moves, and stops at its bounds", () => {
+test("an end moves and stops at its bounds", () => {
   const trim = new Trim(5);
   assert.ok(trim.whole);
   trim.nudge("start", 0.01);
@@ -31,7 +31,7 @@ test("an end moves, and stops at its bounds", () => {
   assert.ok(trim.whole);
 });
 
-test("ends never cross nor leave the clip, whatever is done", () => {
+test("random moves never cross the ends or leave the clip", () => {
   const random = seeded(11);
   for (let round = 0; round < 200; round++) {
     const seconds = 0.02 + random() * 20;
@@ -45,12 +45,12 @@ test("ends never cross nor leave the clip, whatever is done", () => {
   }
 });
 
-test("a press takes the end that is closer", () => {
+test("a press takes the closer end", () => {
   const trim = new Trim(10, 2, 6);
   assert.deepEqual([0, 3.9, 4.1, 9].map((time) => trim.nearest(time)), ["start", "start", "end", "end"]);
 });
 
-test("the same ends, as near as a doctor rounds them", () => {
+test("ends are compared within the doctor's rounding", () => {
   const trim = new Trim(10, 2, 6);
   assert.ok(trim.is(2.004, 5.996));
   assert.ok(!trim.is(2, 6.02));
@@ -58,7 +58,7 @@ test("the same ends, as near as a doctor rounds them", () => {
 
 const clip = (path, seconds = 5) => new Clip({ path, name: path, seconds });
 
-test("the value says what is meant of each clip, and which is chosen", () => {
+test("the value has the selection of each clip and the chosen clip", () => {
   const clips = new Clips();
   assert.equal(clips.value(), null);
   clips.add(clip("a"));
@@ -74,7 +74,7 @@ test("the value says what is meant of each clip, and which is chosen", () => {
   });
 });
 
-test("the files of clips are theirs and those that were repaired", () => {
+test("paths include the files from before repairs", () => {
   const clips = new Clips();
   assert.deepEqual(clips.paths, []);
   const [raw, level, mended] = ["raw", "level", "mended"].map((name) => clip(name));
@@ -85,7 +85,7 @@ test("the files of clips are theirs and those that were repaired", () => {
   assert.deepEqual(clips.paths, ["mended", "level", "raw", "b"]);
 });
 
-test("a clip recorded again stands where the old one stood", () => {
+test("a clip recorded again replaces the old one in place", () => {
   const clips = new Clips();
   const [a, b, again] = ["a", "b", "again"].map((name) => clip(name));
   clips.add(a);
@@ -95,7 +95,7 @@ test("a clip recorded again stands where the old one stood", () => {
   assert.equal(clips.chosen, again);
 });
 
-test("when the chosen clip goes, its neighbour is chosen", () => {
+test("removing the chosen clip chooses its neighbour", () => {
   const clips = new Clips();
   const [a, b, c] = ["a", "b", "c"].map((name) => clip(name));
   [a, b, c].forEach((each) => clips.add(each));
@@ -108,7 +108,7 @@ test("when the chosen clip goes, its neighbour is chosen", () => {
   assert.deepEqual([clips.chosen, clips.value()], [null, null]);
 });
 
-test("the server may move ends, choose, and take clips away", () => {
+test("the server can move ends, choose a clip, and remove clips", () => {
   const clips = new Clips();
   const [a, b] = [clip("a"), clip("b")];
   clips.add(a);
@@ -124,7 +124,7 @@ test("the server may move ends, choose, and take clips away", () => {
   assert.deepEqual([clips.list, clips.chosen], [[], null]);
 });
 
-test("what fits into one voice goes into it, in order; the first clip always does", () => {
+test("clips that fit into a voice are used in order, the first one always", () => {
   const clips = new Clips(28);
   const [a, b, c, d] = [20, 9, 8, 0.5].map((seconds, i) => clip(`${i}`, seconds));
   [a, b, c, d].forEach((each) => clips.add(each));
@@ -141,26 +141,26 @@ test("what fits into one voice goes into it, in order; the first clip always doe
 
 const find = (each, spoken) => each.find({ part: each.part, spoken });
 
-test("words were written for so much speech; when the ends cut into it, they no longer match", () => {
+test("words no longer match when trimming changes the amount of speech", () => {
   const read = new Clip({ path: "a", name: "a", seconds: 12, words: "From the script." });
   find(read, 10);
   assert.ok(!read.moved);
   read.trim.move("end", 6);
-  assert.ok(!read.moved, "nobody has listened yet");
+  assert.ok(!read.moved, "the new selection is not examined yet");
   assert.equal(read.spoken, null);
   find(read, 5);
   assert.ok(read.moved);
   read.write("From the");
-  assert.ok(!read.moved, "they were looked at");
+  assert.ok(!read.moved, "edited words count as checked");
   read.trim.move("end", 6.1);
   find(read, 5.05);
-  assert.ok(!read.moved, "a breath more is no word");
+  assert.ok(!read.moved, "a small change is ignored");
   read.trim.set(0, 12);
   find(read, 10);
   assert.ok(read.moved);
 });
 
-test("words that come before the clip was examined belong to what is found then", () => {
+test("words written before the examination belong to its result", () => {
   const each = clip("a");
   each.write("Soon.");
   find(each, 3);
@@ -169,5 +169,5 @@ test("words that come before the clip was examined belong to what is found then"
   assert.equal(each.wordsSpoken, null);
   each.trim.move("end", 1);
   find(each, 1);
-  assert.ok(!each.moved, "there are no words that could be wrong");
+  assert.ok(!each.moved, "without words there is nothing to check");
 });

@@ -1,4 +1,4 @@
-// What is deleted can be brought back, and is deleted once.
+// Deletions can be undone, and run once.
 
 import assert from "node:assert/strict";
 import { mock, test } from "node:test";
@@ -8,7 +8,7 @@ import { useWords } from "../../../web/static/ui/words.js";
 
 useWords(english("takes", "library"));
 
-// As much of a document as lines and buttons need.
+// A minimal element, enough for rows and buttons.
 class Element {
   constructor() {
     Object.assign(this, { children: [], parent: null, marks: new Set(), pressed: () => {} });
@@ -75,7 +75,7 @@ const nextTurn = () => new Promise((resolve) => setImmediate(resolve));
 test.beforeEach(() => mock.timers.enable({ apis: ["setTimeout"] }));
 test.afterEach(() => mock.timers.reset());
 
-test("each is deleted once, in its own time, also when deleting one finishes others", () => {
+test("each item is deleted once at its time, also when one deletion finishes others", () => {
   const { list, nodes } = rows(3);
   const done = [];
   nodes.forEach((node, i) => {
@@ -94,7 +94,7 @@ test("each is deleted once, in its own time, also when deleting one finishes oth
   assert.equal(done.length, 3);
 });
 
-test("what is brought back stays, and others go", () => {
+test("an undone item stays, and other deletions are applied", () => {
   const { list, nodes } = rows(2);
   const done = [];
   nodes.forEach((node, i) => deleteWithUndo(node, () => done.push(i)));
@@ -106,7 +106,7 @@ test("what is brought back stays, and others go", () => {
   assert.deepEqual(done, [1]);
 });
 
-test("the focus of what goes moves to what stays", () => {
+test("focus moves from a deleted item to a remaining one", () => {
   const { nodes } = rows(3);
   deleteWithUndo(nodes[1], () => {});
   deleteWithUndo(nodes[2], () => {}); // it has the focus
@@ -114,7 +114,7 @@ test("the focus of what goes moves to what stays", () => {
   assert.equal(document.activeElement, nodes[0].children[0]);
 });
 
-test("what the server did not delete is there again", async () => {
+test("an item that the server did not delete reappears", async () => {
   const { nodes } = rows(2);
   deleteWithUndo(nodes[0], () => Promise.resolve(null));
   deleteWithUndo(nodes[1], () => Promise.resolve({}));
@@ -123,7 +123,7 @@ test("what the server did not delete is there again", async () => {
   assert.deepEqual(nodes.map(isDeleted), [false, true]);
 });
 
-test("a page that is left deletes all, also what is not shown any more", () => {
+test("leaving the page applies all deletions, also of items no longer shown", () => {
   const { nodes } = rows(2);
   const done = [];
   nodes.forEach((node, i) => deleteWithUndo(node, () => done.push(i)));
