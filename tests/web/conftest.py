@@ -1,4 +1,4 @@
-"""A library in a real file, the fake engine, the page served by real Gradio, and Chromium."""
+"""Fixtures: a library in a real file, the fake engine, the page served by Gradio, and Chromium."""
 
 import io
 import wave
@@ -32,15 +32,15 @@ from web.ui.i18n import Translations
 
 
 @pytest.fixture(scope="module", autouse=True)
-def nothing_transcribes() -> Iterator[None]:
-    """The page is that of a machine without faster-whisper, whether it is installed or not."""
+def no_transcription() -> Iterator[None]:
+    """Serve the page as on a machine without faster-whisper, whether or not it is installed."""
     with mock.patch("studio.recognition.can_transcribe", return_value=False):
         yield
 
 
 @pytest.fixture
 def context(engine: FakeEngine, storage: Storage, tmp_path: Path) -> WebContext:
-    """For events without a page; uploads lie in `uploads`."""
+    """Context of handlers that are called without a page; uploads are stored in `uploads`."""
     (tmp_path / "uploads").mkdir()
     return make_context(engine, storage, tmp_path / "uploads")
 
@@ -66,14 +66,14 @@ def engine() -> FakeEngine:
 
 @pytest.fixture
 def serve() -> Iterator[Callable[..., str]]:
-    """Serves a page over an engine and a studio, and gives its URL."""
+    """A function that serves a page over an engine and a storage and returns its URL."""
     with serving() as start:
         yield start
 
 
 @contextmanager
 def serving() -> Iterator[Callable[..., str]]:
-    """As the fixture `serve`, for those that live longer than a test."""
+    """Yield the same function as the fixture `serve`, for fixtures that live longer than a test."""
     with ExitStack() as stack:
 
         def start(
@@ -85,7 +85,7 @@ def serving() -> Iterator[Callable[..., str]]:
         ) -> str:
             folder = Path(stack.enter_context(private_folder()))
             context = make_context(engine, storage, folder, way, options.get("root_path") or "")
-            with interim_servers_spared():
+            with skip_interim_servers():
                 demo = create_app(context)
             place = read_deployment(
                 options.get("server_name"), share=False, root_path=options.get("root_path"),
@@ -101,14 +101,14 @@ def serving() -> Iterator[Callable[..., str]]:
         yield start
 
 
-def interim_servers_spared() -> AbstractContextManager[object]:
-    """Gradio makes a server, for a tenth of a second each, whenever a page is begun, ended or given a queue; `launch`
-    makes the one that is used."""
+def skip_interim_servers() -> AbstractContextManager[object]:
+    """Skip the servers that Gradio creates whenever a page is started, ended or given a queue, at a tenth of a second
+    each. `launch` creates the one that is used."""
     return mock.patch.object(gradio.blocks.App, "create_app")
 
 
 def microphone(path: Path) -> Path:
-    """A WAV as Chromium's fake microphone plays it: speech, at 48,000 Hz, with silence after it."""
+    """Write a WAV for Chromium's fake microphone: speech at 48,000 Hz, followed by silence."""
     samples, rate = soundfile.read(CLIP, dtype="float32")
     times = np.arange(int(len(samples) * 48_000 / rate)) * rate / 48_000
     heard = np.concatenate([np.interp(times, np.arange(len(samples)), samples), np.zeros(4_800)])

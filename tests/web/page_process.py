@@ -1,7 +1,7 @@
-"""A page in a process of its own, which a test can kill and start again at the same address.
+"""A page in a separate process, which a test can kill and restart at the same address.
 
-python -m tests.web.page_process PORT DATABASE PACE     serves it over the fake engine, for each line of its input
-                                                        until the process whose number it answers is killed
+python -m tests.web.page_process PORT DATABASE PACE     for each line of its input, forks a process that serves the
+                                                        page over the fake engine until it is killed; prints its id
 """
 
 import os
@@ -20,9 +20,9 @@ PATIENCE = 120.0  # seconds
 
 
 class PageProcess:
-    """Serves a library; `pace` as `tests.support.fake_engine.Script` has it.
+    """A process that serves a library. `pace`: as in `tests.support.fake_engine.Script`.
 
-    One process imports everything, which takes seconds, and is forked for each start.
+    A parent process imports everything, which takes seconds, and is forked for each start.
     """
 
     def __init__(self, database: Path, pace: float) -> None:
@@ -52,7 +52,7 @@ class PageProcess:
         raise RuntimeError("the page did not start")
 
     def kill(self) -> None:
-        """End the process without a word to anybody."""
+        """Kill the process without a clean shutdown."""
         if self._process is not None:
             os.kill(self._process, signal.SIGKILL)
             self._process = None
@@ -69,7 +69,7 @@ def main(port: str, database: str, pace: str) -> None:
     from tests.support.fake_engine import FakeEngine, Script
     from tests.web.conftest import serving
 
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for those that are killed
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # killed children need no wait()
     for _ in sys.stdin:
         if process := os.fork():
             print(process, flush=True)

@@ -1,4 +1,4 @@
-"""One component alone on a page of its own, served by real Gradio and seen by Chromium."""
+"""A page with a single component, serve_component by Gradio and open_page in Chromium."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -14,14 +14,14 @@ from web.http.routes import AllowedRoutes
 from web.http.upload_endpoint import UploadEndpoint
 from web.serve import launch, private_folder
 
-# Somewhere that is neither localhost nor https, as a computer in the same house is.
+# A host that is neither localhost nor https, like another computer in the local network.
 PLAIN_HTTP_HOST = "voices.example"
-PATIENCE = 60_000  # ms: a busy machine is slow, not wrong
+PATIENCE = 60_000  # ms: generous, since the machine may be busy
 
 
 @contextmanager
-def served(build: Callable[[str], None]) -> Iterator[str]:
-    """The URL of a page that `build` fills; it is given the folder of uploads."""
+def serve_component(build: Callable[[str], None]) -> Iterator[str]:
+    """Yield the URL of a page that `build` fills. `build` gets the folder of uploads."""
     with private_folder() as folder:
         with gr.Blocks(analytics_enabled=False) as demo:
             build(folder)
@@ -34,8 +34,8 @@ def served(build: Callable[[str], None]) -> Iterator[str]:
 
 
 @contextmanager
-def opened(chromium: Browser, url: str, **context: Any) -> Iterator[Page]:
-    """The page in a browser of its own. Fails when its scripts do."""
+def open_page(chromium: Browser, url: str, **context: Any) -> Iterator[Page]:
+    """Yield the page in a new browser context. Fails on errors of its scripts."""
     visitor = chromium.new_context(**context)
     visitor.set_default_timeout(PATIENCE)
     page = visitor.new_page()

@@ -1,4 +1,4 @@
-"""The page as a person uses it to speak: real Gradio, real Chromium."""
+"""Speaking on the page, with Gradio and Chromium."""
 
 from collections.abc import Callable
 from typing import Any
@@ -11,7 +11,7 @@ from storage import Storage, VoiceLibrary
 from storage.voices.samples import install_samples
 from tests.support.fake_engine import FakeEngine, Script, voice
 from tests.web.conftest import PLAIN_HTTP_HOST, read_wav
-from tests.web.visiting import answer_held, downloaded, pick, picker, player, speak, visit, wait_for
+from tests.web.visiting import downloaded, hold_response, pick, picker, player, speak, visit, wait_for
 from tests.web.visitor import Visitor
 from web.identity.owners import OwnerResolver
 
@@ -43,7 +43,7 @@ def test_pick_speak_hear_download_stop_reload(
         heard = player(page)
         assert heard["stopReason"] in ("end", "length"), heard["status"]
         assert heard["output"] == "worklet"
-        assert heard["playedAtFinish"] > 0, "nothing sounded before all was spoken"
+        assert heard["playedAtFinish"] > 0, "playback starts before the take is complete"
         assert heard["lost"] == 0
         assert heard["status"].startswith(("Spoken to the end", "Stopped at"))
         expect(page.locator(".rp-first")).to_contain_text("ms after the click")
@@ -73,10 +73,10 @@ def test_pick_speak_hear_download_stop_reload(
         expect(page.locator(".rp-take")).to_have_count(2)
         page.get_by_role("button", name="Play: We walked").click()
         wait_for(page, "player.position > 0")
-        assert player(page)["length"] == heard["length"], "fetched by its link"
+        assert player(page)["length"] == heard["length"], "the take is fetched by its link"
 
 
-def test_a_newcomer_hears_a_sample_say_its_sentence(
+def test_sample_voice_speaks_its_demo_text(
     chromium: Browser, serve: Serve, library: VoiceLibrary, storage: Storage
 ) -> None:
     install_samples(library)
@@ -97,7 +97,7 @@ def test_a_newcomer_hears_a_sample_say_its_sentence(
         expect(text).to_have_value("My own words.")
 
 
-def test_a_voices_sentence_that_arrives_late_is_not_put_where_somebody_types(
+def test_late_demo_text_does_not_replace_typed_text(
     chromium: Browser, serve: Serve, engine: FakeEngine, library: VoiceLibrary, storage: Storage
 ) -> None:
     install_samples(library)
@@ -105,7 +105,7 @@ def test_a_voices_sentence_that_arrives_late_is_not_put_where_somebody_types(
     with visit(chromium, serve(engine, storage)) as page:
         text = page.get_by_label("Text to speak")
         expect(text).to_have_value(adam.demo)
-        with answer_held(page, ben.demo, lambda: pick(page, "Ben (sample)")):
+        with hold_response(page, ben.demo, lambda: pick(page, "Ben (sample)")):
             text.focus()
             page.keyboard.press("Control+a")
         expect(page.locator(".rp-about")).to_have_text(ben.description)
@@ -113,16 +113,16 @@ def test_a_voices_sentence_that_arrives_late_is_not_put_where_somebody_types(
         expect(text).to_have_value("My own words.")
 
 
-def test_what_is_picked_while_the_list_is_on_its_way_stays_picked(
+def test_voice_picked_during_a_refresh_stays_picked(
     chromium: Browser, serve: Serve, engine: FakeEngine, library: VoiceLibrary, storage: Storage
 ) -> None:
     library.add(voice("Anna"))
     ben = library.add(voice("Ben"))
     with visit(chromium, serve(engine, storage), clock=True) as page:
         expect(picker(page)).to_have_value("Anna")
-        page.clock.fast_forward(2_500)  # before that, the page takes what it shows for fresh
+        page.clock.fast_forward(2_500)  # until then the page treats its list as fresh
         library.add(voice("Zoe"))
-        with answer_held(page, "rp-heading", lambda: page.evaluate("dispatchEvent(new Event('focus'))")):
+        with hold_response(page, "rp-heading", lambda: page.evaluate("dispatchEvent(new Event('focus'))")):
             pick(page, "Ben")
         picker(page).click()
         expect(page.get_by_role("option", name="Zoe")).to_be_visible()
@@ -133,9 +133,7 @@ def test_what_is_picked_while_the_list_is_on_its_way_stays_picked(
         assert engine.asked[0][:2] == ("In whose voice?", library.load(ben.id))
 
 
-def test_over_plain_http_it_sounds_all_the_same(
-    chromium: Browser, serve: Serve, library: VoiceLibrary, storage: Storage
-) -> None:
+def test_take_plays_over_plain_http(chromium: Browser, serve: Serve, library: VoiceLibrary, storage: Storage) -> None:
     name = "Anna `${alert(1)}` <b>{{x}}</b>"
     library.add(voice(name))
     url = serve(FakeEngine(Script(pace=0.3)), storage).replace("127.0.0.1", PLAIN_HTTP_HOST)
@@ -150,7 +148,7 @@ def test_over_plain_http_it_sounds_all_the_same(
         wait_for(page, "player.position > 0 && player.on.startsWith('voice:')")
 
 
-def test_whoever_waits_may_leave_and_whoever_leaves_frees_the_engine(
+def test_waiting_take_stops_and_closed_page_frees_the_engine(
     chromium: Browser, serve: Serve, library: VoiceLibrary, storage: Storage
 ) -> None:
     engine = FakeEngine(Script(pace=0.5, line=True))
@@ -172,13 +170,15 @@ def test_whoever_waits_may_leave_and_whoever_leaves_frees_the_engine(
         assert player(second)["stopReason"] == "end"
         assert engine.speeches[0].closed
     kept = storage.history.page().records
-    assert {record.stop_reason for record in kept} == {"end", "cancelled"}, "what nobody heard to its end is there too"
+    assert {record.stop_reason for record in kept} == {"end", "cancelled"}, (
+        "takes that were not played to the end are stored as well"
+    )
 
 
-def test_two_at_the_same_time_never_see_each_others_takes(
+def test_simultaneous_visitors_never_see_each_others_takes(
     chromium: Browser, serve: Serve, library: VoiceLibrary, storage: Storage
 ) -> None:
-    """Neither those that are kept in the history nor those that are not."""
+    """Covers takes with and without a history."""
     install_samples(library)
     url = serve(FakeEngine(Script(pace=0.2)), storage, "browser")
     with visit(chromium, url) as anna, visit(chromium, url) as ben:

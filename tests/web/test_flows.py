@@ -27,8 +27,8 @@ CHAPTERS = ["<h1>The River</h1><p>The boats come back.</p>", "<h1>The Harbour</h
 RIGHT = ["The River", "The boats come back", "The Harbour", "They went down there"]
 
 
-class Hand:
-    """Presses what it is given: with the Enter key, or with a finger."""
+class InputDevice:
+    """Activates controls with the Enter key or by touch."""
 
     def __init__(self, page: Page, *, touches: bool) -> None:
         self.page, self.touches = page, touches
@@ -52,7 +52,7 @@ class Hand:
 
 
 @pytest.mark.parametrize("touches", [False, True], ids=["keys", "phone"])
-def test_from_a_book_to_a_checked_file(
+def test_flow_from_book_to_checked_file(
     chromium: Browser, serve: Serve, storage: Storage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, touches: bool
 ) -> None:
     storage.voices.add(voice("Ann"))
@@ -61,87 +61,87 @@ def test_from_a_book_to_a_checked_file(
     monkeypatch.setattr(recognition, "can_transcribe", lambda: True)
     monkeypatch.setattr(recognition, "transcribe", lambda *_given: heard.pop(0))
     with visit(chromium, serve(engine, storage), reduced_motion="reduce", **(PHONE if touches else {})) as page:
-        hand = Hand(page, touches=touches)
+        device = InputDevice(page, touches=touches)
         expect(picker(page)).to_have_value("Ann")
-        take = a_text_with_a_pause_is_spoken_twice(page, hand, engine)
-        words_are_exchanged(page, hand, storage, tmp_path)
-        a_book_is_spoken_proofed_and_saved(page, hand, tmp_path)
+        take = speak_text_with_pause_twice(page, device, engine)
+        export_and_import_pronunciations(page, device, storage, tmp_path)
+        speak_proof_and_save_book(page, device, tmp_path)
         assert heard == []
-        a_file_is_checked(page, hand, tmp_path, take)
+        check_file(page, device, tmp_path, take)
 
 
-def a_text_with_a_pause_is_spoken_twice(page: Page, hand: Hand, engine: FakeEngine) -> bytes:
-    """Returns the take that is kept, as a WAV."""
+def speak_text_with_pause_twice(page: Page, device: InputDevice, engine: FakeEngine) -> bytes:
+    """Return the kept take as a WAV."""
     field = page.get_by_label("Text to speak")
     field.fill("We walked. ")
-    hand.press(page.locator(".rp-pauses summary"))
-    hand.button("0.5 s", page.locator(".rp-pauses"))
+    device.press(page.locator(".rp-pauses summary"))
+    device.button("0.5 s", page.locator(".rp-pauses"))
     expect(field).to_have_value("We walked. [pause:0.5] ")
     expect(field).to_be_focused()
     page.keyboard.type("And back.")
     page.locator(".rp-at-once").select_option("2")
-    hand.button("Speak")
+    device.button("Speak")
     expect(page.locator(".rp-group-take")).to_have_count(2)
     wait_for(page, "player.finished")
     assert {text for text, *_ in engine.asked} == {"We walked. [pause:0.5] And back."}
     for name, take in zip("AB", page.locator(".rp-group-take").all(), strict=True):
-        hand.button(f"Play take {name}")
+        device.button(f"Play take {name}")
         expect(take).to_have_attribute("aria-pressed", "true")
-    hand.button("Keep B, delete the others")
+    device.button("Keep B, delete the others")
     row = page.locator(".rp-take").first
     if row.locator(".rp-take-more").get_attribute("open") is None:
-        hand.press(row.locator(".rp-take-more > summary"))
-    hand.press(row.locator(".rp-menu summary"))
-    name, file = hand.save(row.get_by_role("button", name="Download WAV"))
+        device.press(row.locator(".rp-take-more > summary"))
+    device.press(row.locator(".rp-menu summary"))
+    name, file = device.save(row.get_by_role("button", name="Download WAV"))
     assert violations(page, "#rp-takes") == []
     assert name.endswith(".wav")
     return file
 
 
-def words_are_exchanged(page: Page, hand: Hand, storage: Storage, folder: Path) -> None:
-    hand.button("Pronunciation")
+def export_and_import_pronunciations(page: Page, device: InputDevice, storage: Storage, folder: Path) -> None:
+    device.button("Pronunciation")
     dialog = page.get_by_role("dialog", name="Pronunciation")
     page.get_by_label("Word", exact=True).fill("SQL")
     page.get_by_label("Say it like").fill("sequel")
-    hand.press(dialog.locator(".rp-dialog-save"))
+    device.press(dialog.locator(".rp-dialog-save"))
     expect(dialog.locator("tbody tr")).to_have_count(1)
-    name, file = hand.save(dialog.get_by_role("button", name="Export CSV"))
+    name, file = device.save(dialog.get_by_role("button", name="Export CSV"))
     assert name.endswith(".csv")
     lines = list(csv.reader(io.StringIO(file.decode("utf-8-sig"))))
     assert lines[1][:2] == ["SQL", "sequel"]
     more = folder / "words.csv"
     more.write_text("\n".join(",".join(line) for line in [lines[0], ["GIF", "jif", *lines[1][2:]]]), "utf-8")
-    hand.choose_file(dialog.get_by_role("button", name="Import CSV"), more)
+    device.choose_file(dialog.get_by_role("button", name="Import CSV"), more)
     expect(dialog.locator("tbody tr")).to_have_count(2)
     assert storage.pronunciations.list() == [Pronunciation("GIF", "jif"), Pronunciation("SQL", "sequel")]
     assert violations(page, ".rp-dictionary") == []
-    hand.press(dialog.locator(".rp-dialog-close"))
+    device.press(dialog.locator(".rp-dialog-close"))
     expect(dialog).to_be_hidden()
 
 
-def a_book_is_spoken_proofed_and_saved(page: Page, hand: Hand, folder: Path) -> None:
+def speak_proof_and_save_book(page: Page, device: InputDevice, folder: Path) -> None:
     book = folder / "book.epub"
     book.write_bytes(epub(CHAPTERS, ["The River", "The Harbour"], "Two Places"))
     open_tab(page, "Script")
     expect(page.get_by_text("No scripts yet.")).to_be_visible()
     assert violations(page, "#rp-tab-script") == []
-    hand.button("Try a dialogue")
+    device.button("Try a dialogue")
     assert page.get_by_label("Text of the new script").input_value().startswith("Clara: ")
-    hand.choose_file(page.locator("#rp-script-upload"), book)
+    device.choose_file(page.locator("#rp-script-upload"), book)
     expect(page.get_by_label("Name of the script")).to_have_value("Two Places")
     expect(page.get_by_role("heading", name="The Harbour")).to_be_visible()
     along = page.get_by_label("Listen along")
-    if hand.touches:
+    if device.touches:
         along.tap()
     else:
         along.press("Space")
-    hand.button("Speak all")
+    device.button("Speak all")
     expect(page.locator(".rp-script-told")).to_contain_text("4 of 4 cards spoken")
-    hand.button("Proof and mend")
+    device.button("Proof and mend")
     expect(page.get_by_text("Heard as it is written.")).to_have_count(4)
     assert violations(page, ".rp-scripts") == []
-    hand.press(page.get_by_text("Save as", exact=True))
-    name, file = hand.save(page.get_by_role("button", name="Cards as FLAC in a .zip"))
+    device.press(page.get_by_text("Save as", exact=True))
+    name, file = device.save(page.get_by_role("button", name="Cards as FLAC in a .zip"))
     assert name == "Two Places.flac.zip"
     with zipfile.ZipFile(io.BytesIO(file)) as cards:
         assert len(cards.namelist()) == 4
@@ -149,18 +149,18 @@ def a_book_is_spoken_proofed_and_saved(page: Page, hand: Hand, folder: Path) -> 
             assert soundfile.info(io.BytesIO(cards.read(each))).duration > 0.1
 
 
-def a_file_is_checked(page: Page, hand: Hand, folder: Path, file: bytes) -> None:
+def check_file(page: Page, device: InputDevice, folder: Path, file: bytes) -> None:
     ours = folder / "take.wav"
     ours.write_bytes(file)
     open_tab(page, "Status")
-    hand.choose_file(page.locator(".rp-check-choose"), ours)
+    device.choose_file(page.locator(".rp-check-choose"), ours)
     result = page.locator(".rp-check-result")
     expect(result).to_contain_text("Made with Reprise")
     expect(result).to_contain_text("Voice: Ann.")
     assert violations(page, ".rp-checker") == []
 
 
-def test_a_model_that_nobody_uses_is_shown_as_unloaded_and_comes_back(
+def test_idle_model_is_unloaded_and_loaded_again(
     chromium: Browser, serve: Serve, storage: Storage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     storage.voices.add(voice("Ann"))

@@ -1,4 +1,4 @@
-"""Folders of servers: each its own, and those of killed ones go."""
+"""Temporary folders of servers: each server has its own, and those of killed servers are deleted."""
 
 import os
 import signal
@@ -17,7 +17,7 @@ from tests.paths import ROOT
 from web import folders
 from web.folders import LOCK, private_folder, sweep
 
-# A server as far as its folder goes: an upload and a link in it, and the folder's name when all is there.
+# Stands in for a server: creates its folder with an upload and a link in it, then prints the folder's name.
 SERVER = """
 import os, sys, time
 from web.folders import private_folder
@@ -35,13 +35,13 @@ def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The folder for temporary files of this test and its processes."""
     (path := tmp_path / "temporary").mkdir()
     monkeypatch.setenv("TMPDIR", str(path))
-    monkeypatch.setattr(tempfile, "tempdir", str(path))  # this process remembers the one that it had
+    monkeypatch.setattr(tempfile, "tempdir", str(path))  # tempfile caches the folder in this process
     return path
 
 
 @contextmanager
 def servers(number: int, link: Path) -> Iterator[list[tuple[subprocess.Popen[str], Path]]]:
-    """That many, started at the same moment, with their folders; they end with their standard input."""
+    """Start `number` servers at once; yield them with their folders. They end when their standard input closes."""
     command = [sys.executable, "-c", SERVER, str(link)]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
     started = [subprocess.Popen(command, cwd=ROOT, **pipes) for _ in range(number)]  # type: ignore[call-overload]
@@ -52,7 +52,7 @@ def servers(number: int, link: Path) -> Iterator[list[tuple[subprocess.Popen[str
             server.communicate()
 
 
-def test_the_folder_is_private_and_goes_with_the_process(temporary: Path) -> None:
+def test_folder_is_private_and_deleted_on_exit(temporary: Path) -> None:
     before = os.environ.get("GRADIO_TEMP_DIR")
     with private_folder() as folder:
         assert os.environ["GRADIO_TEMP_DIR"] == folder
@@ -63,17 +63,15 @@ def test_the_folder_is_private_and_goes_with_the_process(temporary: Path) -> Non
     assert os.environ.get("GRADIO_TEMP_DIR") == before
 
 
-def test_folders_of_killed_servers_go_at_the_next_start_and_those_of_living_ones_stay(
-    temporary: Path, tmp_path: Path
-) -> None:
+def test_next_start_deletes_only_folders_of_killed_servers(temporary: Path, tmp_path: Path) -> None:
     (kept := tmp_path / "kept").mkdir()
     (kept / "voices.db").touch()
     with servers(6, kept) as running:
         for server, _folder in running[:4]:
             server.send_signal(signal.SIGKILL)
             server.wait()
-        assert len(list(temporary.iterdir())) == 6, "what is killed cannot clear up"
-        with servers(2, kept) as new:  # at once, so that each also sees the other's folder as it is made
+        assert len(list(temporary.iterdir())) == 6, "killed servers leave their folders"
+        with servers(2, kept) as new:  # both at once, so that each sees the other's folder while it is created
             left = {folder for _, folder in running[4:] + new}
             assert set(temporary.iterdir()) == left
             for folder in left:
@@ -82,8 +80,8 @@ def test_folders_of_killed_servers_go_at_the_next_start_and_those_of_living_ones
     assert (kept / "voices.db").exists(), "links are not followed"
 
 
-def _left(folder: Path, mode: int = 0o700) -> Path:
-    """A folder as a killed server leaves it."""
+def _leftover_folder(folder: Path, mode: int = 0o700) -> Path:
+    """Create a folder as a killed server leaves it."""
     folder.mkdir(mode)
     folder.chmod(mode)
     (folder / LOCK).touch(0o600)
@@ -91,21 +89,21 @@ def _left(folder: Path, mode: int = 0o700) -> Path:
     return folder
 
 
-def test_nothing_else_is_swept(temporary: Path, tmp_path: Path) -> None:
-    elsewhere = _left(tmp_path / "reprise-elsewher")
+def test_sweep_leaves_everything_else(temporary: Path, tmp_path: Path) -> None:
+    elsewhere = _leftover_folder(tmp_path / "reprise-elsewher")
     (temporary / "reprise-00000001").symlink_to(elsewhere)
     (temporary / "reprise-00000002").touch()
-    _left(temporary / "reprise-00000003", 0o750)
-    _left(temporary / "reprise-my-notes")
-    _left(temporary / "other-00000004")
-    (_left(temporary / "reprise-projects") / LOCK).unlink()
-    (_left(temporary / "reprise-00000005") / LOCK).unlink()
+    _leftover_folder(temporary / "reprise-00000003", 0o750)
+    _leftover_folder(temporary / "reprise-my-notes")
+    _leftover_folder(temporary / "other-00000004")
+    (_leftover_folder(temporary / "reprise-projects") / LOCK).unlink()
+    (_leftover_folder(temporary / "reprise-00000005") / LOCK).unlink()
     (temporary / "reprise-00000005" / LOCK).symlink_to(elsewhere / LOCK)
-    (_left(temporary / "reprise-00000006") / LOCK).unlink()
+    (_leftover_folder(temporary / "reprise-00000006") / LOCK).unlink()
     os.mkfifo(temporary / "reprise-00000006" / LOCK)
     before = sorted(temporary.rglob("*"))
-    gone = _left(temporary / "reprise-00000007")
-    (temporary / "reprise-00000008").mkdir(0o700)  # of one that was killed at once
+    gone = _leftover_folder(temporary / "reprise-00000007")
+    (temporary / "reprise-00000008").mkdir(0o700)  # of a server that was killed immediately
     sweep()
     assert not gone.exists()
     assert sorted(temporary.rglob("*")) == before
@@ -113,15 +111,15 @@ def test_nothing_else_is_swept(temporary: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
-def test_other_users_folders_are_not_swept(temporary: Path) -> None:
-    folder = _left(temporary / "reprise-00000001")
+def test_sweep_leaves_folders_of_other_users(temporary: Path) -> None:
+    folder = _leftover_folder(temporary / "reprise-00000001")
     os.chown(folder, 4321, 4321)
     sweep()
     assert (folder / "clip.wav").exists()
 
 
-def test_a_deletion_that_breaks_off_is_finished_next_time(temporary: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    folder = _left(temporary / "reprise-00000001")
+def test_interrupted_deletion_is_finished_by_the_next_sweep(temporary: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = _leftover_folder(temporary / "reprise-00000001")
     (folder / "deep").mkdir()
 
     def broken(*_: object) -> None:
@@ -135,7 +133,7 @@ def test_a_deletion_that_breaks_off_is_finished_next_time(temporary: Path, monke
     assert not folder.exists()
 
 
-def test_many_starts_and_sweeps_at_once_never_take_a_living_folder(temporary: Path) -> None:
+def test_concurrent_starts_and_sweeps_keep_live_folders(temporary: Path) -> None:
     def live(number: int) -> None:
         for _ in range(25):
             folder, lock = folders._locked_folder()
@@ -144,7 +142,7 @@ def test_many_starts_and_sweeps_at_once_never_take_a_living_folder(temporary: Pa
             assert (folder / "clip.wav").exists()
             if number % 2:
                 folders._delete(folder)
-            os.close(lock)  # half of them are killed
+            os.close(lock)  # half of them keep the folder, as if killed
 
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(live, range(8)))
@@ -153,7 +151,7 @@ def test_many_starts_and_sweeps_at_once_never_take_a_living_folder(temporary: Pa
 
 
 @pytest.mark.parametrize("before_file", [True, False])
-def test_a_sweep_in_the_midst_of_a_start_costs_only_a_new_folder(
+def test_sweep_during_a_start_only_causes_a_new_folder(
     temporary: Path, monkeypatch: pytest.MonkeyPatch, before_file: bool
 ) -> None:
     place = (os, "open") if before_file else (folders, "_lock")

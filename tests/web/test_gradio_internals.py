@@ -1,4 +1,4 @@
-"""What Gradio keeps for sessions that anyone can invent. What is private of Gradio breaks here first, by its name."""
+"""Bounds on the state that Gradio keeps per session, and checks of the private names of Gradio that are used."""
 
 import asyncio
 import inspect
@@ -33,8 +33,8 @@ def demo(context: WebContext) -> gr.Blocks:
     return create_app(context)
 
 
-def test_gradio_keeps_what_it_kept(demo: gr.Blocks) -> None:
-    """A name that is missing has moved in another version of Gradio: look where, and bound it there."""
+def test_private_session_state_of_gradio_is_unchanged(demo: gr.Blocks) -> None:
+    """A missing name has moved in another version of Gradio: find it and bound it there."""
     queue = demo._queue
     assert isinstance(queue, Queue)
     kept = ("pending_messages_per_session", "pending_event_ids_session", "ANALYTICS_MAX_EVENTS")
@@ -50,8 +50,8 @@ def test_gradio_keeps_what_it_kept(demo: gr.Blocks) -> None:
     assert isinstance(demo.app.state_holder, StateHolder)
 
 
-def test_the_other_private_names_are_there(demo: gr.Blocks) -> None:
-    """Of logins (`is_admitted`), events, the folder of uploads, and the started server (`connections`)."""
+def test_other_private_names_of_gradio_exist(demo: gr.Blocks) -> None:
+    """Names for logins (`is_admitted`), event data, the folder of uploads and raw inputs."""
     for name in ("auth", "tokens", "cookie_id"):
         assert hasattr(demo.app, name), name
     assert gradio_internals.event_value(gr.EventData(None, {"id": 1})) == {"id": 1}
@@ -62,7 +62,7 @@ def test_the_other_private_names_are_there(demo: gr.Blocks) -> None:
     assert isinstance(demo, gradio_internals.RawInputBlocks)
 
 
-def test_no_part_of_the_page_has_a_state_that_would_be_missed(demo: gr.Blocks) -> None:
+def test_no_component_is_stateful(demo: gr.Blocks) -> None:
     assert not [block for block in demo.blocks.values() if getattr(block, "stateful", False)]
 
 
@@ -71,7 +71,7 @@ def size(state: SessionState) -> int:
     return sum(map(sys.getsizeof, parts))
 
 
-def test_a_session_costs_little_and_keeps_no_values(demo: gr.Blocks) -> None:
+def test_slim_session_is_small_and_keeps_no_values(demo: gr.Blocks) -> None:
     state = SlimSessionState(demo)
     component = next(iter(demo.blocks))
     state[component] = demo.blocks[component]
@@ -81,7 +81,7 @@ def test_a_session_costs_little_and_keeps_no_values(demo: gr.Blocks) -> None:
     assert size(state) * 2 < size(SessionState(demo))
 
 
-def test_the_session_that_was_used_longest_ago_goes(demo: gr.Blocks) -> None:
+def test_least_recently_used_session_is_evicted(demo: gr.Blocks) -> None:
     states = SlimStateHolder()  # type: ignore[no-untyped-call]
     states.set_blocks(demo)
     states.capacity = 3
@@ -90,7 +90,7 @@ def test_the_session_that_was_used_longest_ago_goes(demo: gr.Blocks) -> None:
     assert list(states.session_data) == ["c", "a", "d"]
 
 
-def test_of_messages_those_go_first_that_nobody_works_for() -> None:
+def test_message_queues_without_running_events_are_evicted_first() -> None:
     events: dict[str, set[str]] = {}
     pending = BoundedMessages(3, events)
 
@@ -114,14 +114,14 @@ def test_of_messages_those_go_first_that_nobody_works_for() -> None:
     assert set(events) == set(pending)
 
 
-def test_cancelled_events_are_not_remembered_for_ever() -> None:
+def test_cancelled_event_ids_are_bounded() -> None:
     resets = BoundedEventIds()
     for number in range(SESSIONS + 5):
         resets.add(str(number))
     assert len(resets) == SESSIONS
 
 
-def test_invented_sessions_of_a_served_page_stay_few(
+def test_invented_sessions_of_a_served_page_are_bounded(
     serve: Callable[..., str],
     storage: Storage,
     library: VoiceLibrary,

@@ -1,4 +1,4 @@
-"""The page with models of another family, loaded by its picker: the library stays, and their own voices are there."""
+"""The page with models of another family: the library is kept, and the models' own voices appear."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -24,8 +24,8 @@ from tests.web.visiting import open_settings, open_tab, pick, picker, speak, vis
 KINDS = ("base", "custom_voice", "voice_design")
 
 
-class Spoken(TakeBuffer):
-    """Random weights make noise: a clip takes the place of what they speak."""
+class ClipTakeBuffer(TakeBuffer):
+    """A take buffer that returns a clip, because random weights produce noise."""
 
     def encode(self, format: AudioFormat = "wav") -> bytes:
         return CLIP.read_bytes()
@@ -33,7 +33,7 @@ class Spoken(TakeBuffer):
 
 @pytest.fixture
 def choice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModelCatalog:
-    """Miniatures of the family, whose turns end early."""
+    """Miniature models of the family, with short turns."""
     budget: Callable[[str, float], int] = request.frame_budget
     monkeypatch.setattr(request, "frame_budget", lambda text, rate: min(6, budget(text, rate)))
     folders = {kind: QWEN if kind == "base" else as_kind(tmp_path / kind, kind) for kind in KINDS}
@@ -52,8 +52,8 @@ def load(page: Page, model: str) -> None:
     expect(page.locator("#rp-status-notice")).to_have_text(f"{model} is ready.")
 
 
-def speak_in(page: Page, name: str, text: str) -> None:
-    """Speak, and hear something; a take of this voice is then the first of the list."""
+def speak_with(page: Page, name: str, text: str) -> None:
+    """Speak with the picked voice; check that the take has sound and is the first of the list."""
     open_tab(page, "Speak")
     expect(picker(page)).to_have_value(name)
     speak(page, text)
@@ -76,10 +76,10 @@ def test_saved_voices_speak_and_own_voices_appear(
         top_k.press("Tab")
         load(page, "base")
         open_tab(page, "Speak")
-        expect(top_k).not_to_have_value("7")  # it was the other model's
+        expect(top_k).not_to_have_value("7")  # a setting of the other model
         page.get_by_label("Language of the text").click()
         page.locator("#rp-language").get_by_role("option", name="Deutsch").click()
-        speak_in(page, "Anna", "The library is kept.")
+        speak_with(page, "Anna", "The library is kept.")
         assert storage.history.page().records[0].settings["language"] == "de"
         page.reload()
         open_settings(page)
@@ -94,7 +94,7 @@ def test_saved_voices_speak_and_own_voices_appear(
         page.get_by_role("button", name="Save voice").click()
         expect(page.locator("#rp-speak-notice")).to_contain_text("Saved “Ben”.")  # without the words of the clip
         assert storage.voices.find("Ben").language == "fr"
-        speak_in(page, "Ben", "Without words.")
+        speak_with(page, "Ben", "Without words.")
 
         load(page, "custom_voice")
         open_tab(page, "New voice")
@@ -103,16 +103,16 @@ def test_saved_voices_speak_and_own_voices_appear(
         open_tab(page, "Speak")
         expect(rail.locator(".rp-rail-name")).to_have_text(["Dylan", "Ryan", "Vivian", "Anna", "Ben"])
         expect(rail.first).to_contain_text("One of the model’s own voices")
-        expect(rail.first.get_by_role("button")).to_have_count(2)  # nothing to hear or to delete
+        expect(rail.first.get_by_role("button")).to_have_count(2)  # no buttons to play or delete it
         page.get_by_role("button", name="Favourite: Vivian").click()
         expect(rail.locator(".rp-rail-name")).to_have_text(["Vivian", "Dylan", "Ryan", "Anna", "Ben"])
         pick(page, "Ryan (of the model)")
-        speak_in(page, "Ryan (of the model)", "I am of the model.")
+        speak_with(page, "Ryan (of the model)", "I am of the model.")
         open_tab(page, "Library")
         expect(page.locator("#rp-library")).to_contain_text("Anna")
         expect(page.locator("#rp-library")).not_to_contain_text("Ryan")
 
-        monkeypatch.setattr(voice_maker, "TakeBuffer", Spoken)
+        monkeypatch.setattr(voice_maker, "TakeBuffer", ClipTakeBuffer)
         load(page, "voice_design")
         open_tab(page, "New voice")
         expect(page.locator("#rp-clip-block")).to_be_hidden()
@@ -120,4 +120,4 @@ def test_saved_voices_speak_and_own_voices_appear(
         page.get_by_label("Name of the voice").fill("Cleo")
         page.get_by_role("button", name="Save voice").click()
         expect(page.locator("#rp-speak-notice")).to_contain_text("Saved “Cleo”.")
-        speak_in(page, "Cleo", "I was described.")
+        speak_with(page, "Cleo", "I was described.")

@@ -1,4 +1,4 @@
-"""What the served page gives away, and what it does not."""
+"""Information that the served page reveals, and information that it does not."""
 
 import json
 import logging
@@ -35,24 +35,24 @@ def url(database: Path) -> Iterator[str]:
         yield serve(engine, storage)
 
 
-def test_nothing_is_recorded_and_nobody_is_told(url: str) -> None:
+def test_page_has_no_run_history_analytics_or_footer(url: str) -> None:
     config = page_config(httpx.get(url).text)
     assert config["run_history"] is False
     assert config["analytics_enabled"] is False
     assert config["footer_links"] == []
 
 
-def test_the_page_names_the_model_with_its_notice(url: str) -> None:
+def test_page_names_the_model_with_its_notice(url: str) -> None:
     page = json.dumps(page_config(httpx.get(url).text))
     assert "<strong>fake</strong> on cpu" in page
     assert "Cannot &lt;sing&gt;." in page
 
 
-def test_voices_are_not_in_what_everyone_gets(url: str) -> None:
+def test_voices_are_not_in_the_public_page(url: str) -> None:
     assert "Wilhelmina" not in httpx.get(url).text
 
 
-def test_no_event_is_a_public_call(url: str) -> None:
+def test_no_event_is_a_public_endpoint(url: str) -> None:
     start = (page := httpx.get(url).text).index("window.gradio_api_info = ") + len("window.gradio_api_info = ")
     info = json.JSONDecoder().raw_decode(page, start)[0]
     assert info["named_endpoints"] == {}
@@ -71,12 +71,12 @@ def test_files_of_library_and_code_are_not_served(url: str, database: Path) -> N
         assert httpx.get(f"{url}gradio_api/file={path}").status_code in (403, 404)
 
 
-def test_uploads_are_bounded(url: str) -> None:
+def test_upload_size_is_bounded(url: str) -> None:
     files = {"files": ("clip.wav", b"\0" * (51 * 2**20))}
     assert httpx.post(f"{url}gradio_api/upload", files=files, timeout=60).status_code == 413
 
 
-def test_what_is_old_goes_and_the_log_says_so_only_then(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_old_takes_expire_and_are_logged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     clock = Clock(datetime(2026, 11, 21, tzinfo=UTC))
     with Storage.open(tmp_path / "v.db", clock=clock) as storage, caplog.at_level(logging.INFO):
         storage.history.add(spoken())
@@ -88,9 +88,7 @@ def test_what_is_old_goes_and_the_log_says_so_only_then(tmp_path: Path, caplog: 
         assert storage.history.page().total == 0
 
 
-def test_a_shared_page_takes_no_script_from_elsewhere(
-    serve: Serve, storage: Storage, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_shared_page_loads_no_external_scripts(serve: Serve, storage: Storage, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gradio.networking.setup_tunnel", lambda **_: "https://a1b2.gradio.live")
     answer = httpx.get(serve(FakeEngine(), storage, share=True))
     sources = re.findall(r'<(?:script|link)[^>]* (?:src|href)="(https?://[^"]+)"', answer.text)
@@ -98,8 +96,8 @@ def test_a_shared_page_takes_no_script_from_elsewhere(
     assert 'src="./assets/' in answer.text
 
 
-def test_a_busy_machine_that_answers_late_serves_all_the_same(
+def test_failed_startup_check_does_not_stop_the_server(
     serve: Serve, engine: FakeEngine, storage: Storage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gradio.networking.url_ok", lambda _: False)  # as it says after three seconds without answer
+    monkeypatch.setattr("gradio.networking.url_ok", lambda _: False)  # its result after 3 s without a response
     assert httpx.get(serve(engine, storage)).status_code == 200

@@ -1,4 +1,4 @@
-"""The page in a browser, as a person finds it."""
+"""Helpers that use the page in a browser."""
 
 import json
 import os
@@ -11,7 +11,7 @@ from urllib.parse import urljoin, urlsplit
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import APIResponse, Browser, Locator, Page, Route, ViewportSize, expect
 
-# ms: a busy machine is slow, not wrong.
+# ms: generous, since the machine may be busy.
 PATIENCE = int(os.environ.get("REPRISE_TEST_PATIENCE", 120_000))
 expect.set_options(timeout=PATIENCE)
 
@@ -21,7 +21,7 @@ SERIOUS = ("serious", "critical")  # impacts, as axe names them
 
 SIZE = ViewportSize(width=1280, height=720)
 PHONE: dict[str, Any] = {"viewport": {"width": 390, "height": 844}, "has_touch": True, "is_mobile": True}
-# Pages that no visit uses, by browser.
+# Pages free for reuse, by browser.
 _idle: dict[Browser, list[Page]] = {}
 
 
@@ -29,10 +29,10 @@ _idle: dict[Browser, list[Page]] = {}
 def visit(
     chromium: Browser, url: str, *, clock: bool = False, viewport: ViewportSize = SIZE, **context: Any
 ) -> Iterator[Page]:
-    """A page of a new visitor; `context` as for Playwright's `new_context`. clock: to let its time pass quickly.
+    """Yield a page of a new visitor; `context` as for Playwright's `new_context`. clock: install a fake clock.
 
-    It may be the page of an earlier visit, of which nothing is left but scripts that the browser has read: to read them
-    takes half of a visit's processor time. Fails when its scripts do, or when it asks anyone but our server.
+    The page of an earlier visit is reset and reused where possible, because parsing its scripts takes half of a visit's
+    processor time. Fails on errors of the page's scripts and on requests to other servers.
     """
     idle, usual = _idle.setdefault(chromium, []), not clock and not context
     page = idle.pop() if idle and usual else _new_page(chromium, clock, context)
@@ -56,7 +56,7 @@ def visit(
     for event, listener in listeners.items():
         page.remove_listener(event, listener)
     if usual and not page.is_closed():
-        _leave(page)
+        _reset(page)
         idle.append(page)
     else:
         page.context.close()
@@ -70,8 +70,8 @@ def _new_page(chromium: Browser, clock: bool, context: dict[str, Any]) -> Page:
     return visitor.new_page()
 
 
-def _leave(page: Page) -> None:
-    """Leave nothing of a visitor. The page stays at its server, so that its process, with the scripts, is kept."""
+def _reset(page: Page) -> None:
+    """Clear a visitor's state. The page stays on its server, so that its process, with the parsed scripts, is kept."""
     for other in page.context.pages:
         if other != page:
             other.close()
@@ -91,8 +91,10 @@ def _foreign(asked: str, home: str) -> list[str]:
 def violations(
     page: Page, context: str | None = None, impacts: tuple[str, ...] | None = None, rules: tuple[str, ...] = ()
 ) -> list[str]:
-    """What axe finds, in `context` (a selector), of `impacts` and by `rules` (none: by all), after the last animation:
-    fading text is pale."""
+    """Return axe's violations in `context` (a selector), of `impacts`, by `rules` (default: all).
+
+    Waits for animations to end first, because fading text has too little contrast.
+    """
     page.wait_for_function(
         "document.getAnimations().every(a => a.playState !== 'running' || a.effect.getTiming().iterations === Infinity)"
     )
@@ -106,10 +108,10 @@ def violations(
 
 
 @contextmanager
-def answer_held(page: Page, containing: str, asking: Callable[[], object], *, every: bool = False) -> Iterator[None]:
-    """The server has answered what is asked here, with something containing this, but it arrives only afterwards.
+def hold_response(page: Page, containing: str, asking: Callable[[], object], *, every: bool = False) -> Iterator[None]:
+    """Call `asking` and hold back the first response that contains `containing` until the block ends.
 
-    every: so do the answers to whatever else is asked meanwhile.
+    every: hold back all responses that contain it.
     """
     held: list[tuple[Route, APIResponse]] = []
     answers = "**/gradio_api/run/**"
@@ -137,7 +139,7 @@ def player(page: Page) -> dict[str, Any]:
 
 
 def wait_for(page: Page, condition: str) -> None:
-    """Looks ten times a second, not with each frame."""
+    """Wait for a condition on `player`, polled ten times a second instead of on each frame."""
     given = f"(() => {{ const player = window.reprisePlayer.stats; return {condition}; }})()"
     page.wait_for_function(given, polling=100)
 
@@ -162,14 +164,14 @@ def open_tab(page: Page, name: str) -> None:
     tab = page.get_by_role("tab", name=name, exact=True)
     if tab.is_visible():
         tab.click()
-    else:  # on a phone, some are in a menu
+    else:  # on a phone, some tabs are in a menu
         page.get_by_role("button", name="More tabs").click()
         page.locator(".overflow-dropdown").get_by_text(name, exact=True).click()
     expect(tab).to_have_attribute("aria-selected", "true")
 
 
 def open_settings(page: Page) -> None:
-    """The settings in Speak, once they keep what is entered: just after Gradio has shown a part, it fills it again."""
+    """Open the settings of Speak; wait until they keep input, since Gradio refills components after showing them."""
     page.locator("#rp-advanced button").first.click()
     seed, entered = page.locator("#rp-seed input"), json.dumps('"rp-seed":"0"')[1:-1]
     while entered not in page.evaluate("JSON.stringify({ ...sessionStorage })"):
@@ -180,19 +182,19 @@ def open_settings(page: Page) -> None:
 
 
 def finish_deletions(page: Page) -> None:
-    """Let what was deleted go, as when the page is left, instead of waiting until it cannot be undone."""
+    """Apply pending deletions as on leaving the page, instead of waiting until undo expires."""
     page.evaluate("dispatchEvent(new Event('pagehide'))")
 
 
 def begin_recording(page: Page, tenths: int = 3, button: str = "Record") -> None:
-    """Record at least this long. The three seconds of the countdown pass at once: `page` is visited with a clock."""
+    """Record for at least `tenths` of a second, without the countdown. Requires a visit with a clock."""
     page.get_by_role("button", name=button, exact=True).click()
     skip_countdown(page)
-    recorded_for(page, tenths)
+    wait_for_recording(page, tenths)
 
 
 def skip_countdown(page: Page) -> None:
-    page.wait_for_function(  # on a busy machine it may be over when it is looked for
+    page.wait_for_function(  # on a busy machine it may already be over
         """() => document.querySelector(".rp-countdown").checkVisibility()
             || document.querySelector(".rp-say").textContent.startsWith("Recording ")"""
     )
@@ -200,7 +202,7 @@ def skip_countdown(page: Page) -> None:
         page.clock.fast_forward(1000)
 
 
-def recorded_for(page: Page, tenths: int) -> None:
+def wait_for_recording(page: Page, tenths: int) -> None:
     page.wait_for_function(
         """(least) => {
             const [, seconds] = /^Recording ([0-9.]+)/.exec(document.querySelector(".rp-say").textContent) ?? [0, -1];

@@ -1,4 +1,4 @@
-"""Someone who speaks HTTP to a served page as a browser does, and may lie about anything it sends."""
+"""An HTTP client of a served page that sends what a browser sends, or forged values."""
 
 from __future__ import annotations
 
@@ -11,47 +11,47 @@ import httpx
 
 
 def page_config(page: str) -> dict[str, Any]:
-    """What the page's own scripts find in its markup."""
+    """Return the configuration that the page's scripts read from its markup."""
     start = page.index("window.gradio_config = ") + len("window.gradio_config = ")
     config: dict[str, Any] = json.JSONDecoder().raw_decode(page, start)[0]
     return config
 
 
 class Visitor:
-    """One open page. `token`: what the browser keeps and sends with each event."""
+    """A client with one open page. `token`: stored by the browser and sent with each event."""
 
     def __init__(self, url: str, **headers: str) -> None:
         page, _, query = url.partition("?")
         self.http = httpx.Client(base_url=page, headers=headers, timeout=60)
-        if query:  # the link with the start-up token, which the browser then keeps
+        if query:  # a link with the start-up token, which the browser then stores
             self.http.get("", params=query)
-        weakref.finalize(self, self.http.close)  # a socket that nobody closed would fail whatever test runs by then
+        weakref.finalize(self, self.http.close)  # an unclosed socket would make a later test fail
         self.token: Any = None
         self._session = secrets.token_hex(8)
         self._config: dict[str, Any] | None = None
 
     def log_in(self, username: str, password: str) -> int:
-        """The status of the answer."""
+        """Log in; return the status of the response."""
         return self.http.post("login", data={"username": username, "password": password}).status_code
 
     def arrive(self) -> dict[str, Any]:
-        """Opens the page: the names of the voices it shows by id, and the notice."""
+        """Open the page; return the names of its voices by id, and the notice."""
         _, token, _, notice, picker, _ = self.event("load", None, [self.token, None], outputs=6)
         self.token = token
         return {"voices": {id: name for name, id in picker["choices"]}, "notice": notice}
 
     def click(self, elem_id: str, *values: Any) -> list[Any]:
-        """What a button's event answers to these inputs and the token."""
+        """Send a button's event with these inputs and the token; return its outputs."""
         return self.event("click", elem_id, [*values, self.token])
 
     def press(self, kind: str, **sent: Any) -> list[Any]:
-        """What an event of the Library's list answers, when this is sent with it."""
+        """Send an event of the Library's list with `sent` as its data; return its outputs."""
         return self.event(kind, "rp-library", [self.token], sent=sent)
 
     def event(
         self, kind: str, elem_id: str | None, data: list[Any], outputs: int | None = None, sent: Any = None
     ) -> list[Any]:
-        """Raises HTTPStatusError where the server refuses the request as a whole."""
+        """Send an event; return its outputs. Raises HTTPStatusError if the server refuses the request."""
         body = {"data": data, "fn_index": self._function(kind, elem_id, outputs), "session_hash": self._session}
         body |= {"event_data": sent} if sent is not None else {}
         answer = self.http.post("gradio_api/run/predict", json=body)
@@ -60,7 +60,7 @@ class Visitor:
         return values
 
     def speak(self, text: str, voice_id: str) -> dict[str, Any]:
-        """The last message of a take, which comes through the queue."""
+        """Speak through the queue; return the last message of the take."""
         data = [text, voice_id, "", 0.7, 0.8, 30, 0, "", "fake", self.token, "ticket"]
         body = {"data": data, "fn_index": self._function("click", "rp-speak", 1), "session_hash": self._session}
         self.http.post("gradio_api/queue/join", json=body).raise_for_status()
@@ -73,7 +73,7 @@ class Visitor:
 
     def _function(self, kind: str, elem_id: str | None, outputs: int | None) -> int:
         config = self._config or page_config(self.http.get("").text)
-        self._config = config if config["dependencies"] else None  # the page of who is not logged in has none
+        self._config = config if config["dependencies"] else None  # the login page has none
         ids = {part["props"].get("elem_id"): part["id"] for part in config["components"]}
         for function in config["dependencies"]:
             wanted = {(ids.get(elem_id), kind)} if elem_id else {(None, kind), (config.get("app_id"), kind)}

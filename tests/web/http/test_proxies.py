@@ -1,4 +1,4 @@
-"""The README's examples for nginx and Caddy, run as they stand but for ports and places; a sibling site attacks."""
+"""The README's nginx and Caddy examples, with only ports and paths changed, under attack from a sibling site."""
 
 import json
 import os
@@ -27,14 +27,14 @@ from studio.engines.model_manager import ModelManager
 from tests.paths import ROOT
 from tests.support.fake_engine import FakeEngine, voice
 from tests.web.conftest import serving
-from tests.web.http.test_strange_pages import CHECKS_OFF, SECRET, attacks, reloaded, seen_calls, strangers
+from tests.web.http.test_strange_pages import CHECKS_OFF, SECRET, foreign_site, record_calls, reload_page, run_attacks
 from web.http.hosts import is_local
 from web.identity.accounts import load_accounts
 
 README = (ROOT / "README.md").read_text("utf-8")
 NAME, SIBLING = "voices.example.org", "blog.example.org"
 PASSWORD = "a good password"
-PATIENCE = 60.0  # seconds: a busy machine is slow, not wrong
+PATIENCE = 60.0  # seconds: generous, since the machine may be busy
 
 Proxy = Callable[[Path, str, int, int], tuple[list[str], dict[str, str]]]
 
@@ -46,7 +46,7 @@ def example(language: str) -> str:
 
 
 def certificate(folder: Path) -> tuple[Path, Path]:
-    """One of our own for both names."""
+    """Create a self-signed certificate for both names."""
     cert, key = folder / "cert.pem", folder / "key.pem"
     names = f"subjectAltName=DNS:{NAME},DNS:{SIBLING}"
     command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=test"]
@@ -83,7 +83,7 @@ def caddy(folder: Path, upstream: str, port: int, strange: int) -> tuple[list[st
 
 @contextmanager
 def proxied(proxy: Proxy, folder: Path, upstream: str, strange: int) -> Iterator[str]:
-    """The address of the page behind the proxy."""
+    """Run the proxy; yield the URL of the page."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -102,7 +102,7 @@ def proxied(proxy: Proxy, folder: Path, upstream: str, strange: int) -> Iterator
 
 
 def live_session(page: str, key: str) -> dict[str, str]:
-    """What the API answers to a program that speaks with it by a web socket, through the proxy."""
+    """Open a speech session over a web socket through the proxy; return the API's first message."""
     trusting = ssl.create_default_context()
     trusting.check_hostname, trusting.verify_mode = False, ssl.CERT_NONE
     place = urlsplit(page)
@@ -125,13 +125,13 @@ def _listens(port: int) -> bool:
 
 
 @pytest.mark.parametrize("proxy", [nginx, caddy], ids=["nginx", "caddy"])
-def test_the_page_behind_https_and_a_sibling_that_attacks_it(proxy: Proxy, tmp_path: Path, chromium: Browser) -> None:
+def test_page_behind_https_proxy_resists_a_sibling_site(proxy: Proxy, tmp_path: Path, chromium: Browser) -> None:
     if not shutil.which(proxy.__name__) or not shutil.which("openssl"):
         pytest.skip(f"{proxy.__name__} is not installed (Debian: apt-get install nginx-light caddy openssl)")
     with ExitStack() as stack:
         storage = stack.enter_context(Storage.open(tmp_path / "voices.db"))
         serve = stack.enter_context(serving())
-        strange = stack.enter_context(strangers())
+        strange = stack.enter_context(foreign_site())
         kept = storage.voices.add(voice(SECRET), owner="user:anna")
         engine, accounts = FakeEngine(), load_accounts([f"anna:{PASSWORD}"])
         api = create_api(AppContext.create(ModelManager(engine), storage), is_local)
@@ -155,22 +155,22 @@ def test_the_page_behind_https_and_a_sibling_that_attacks_it(proxy: Proxy, tmp_p
         assert len(engine.speeches) == 1, "speech streams through the proxy"
         _, key = storage.keys.create(NewKey("Phone", "user:anna"))
         assert live_session(target, key)["type"] == "session.created"
-        # A take that is fetched by its link: the player has the sound of a new one itself.
+        # After a reload the take is fetched by its link; the player holds the sound of a new take itself.
         page.reload()
         page.get_by_role("button", name="Play:").first.click()
         page.wait_for_function("reprisePlayer.stats.position > 0")
-        calls = seen_calls(context, page, lambda: reloaded(page))
+        calls = record_calls(context, page, lambda: reload_page(page))
         assert calls
         deletions = [json.dumps({**json.loads(call), "event_data": {"id": kept.id}}) for call in calls]
         sibling = target.replace(NAME, SIBLING)
-        read = attacks(context, [sibling], target, [*calls, *deletions])
+        read = run_attacks(context, [sibling], target, [*calls, *deletions])
         assert read == []
         assert [each.name for each in storage.voices.list(owner="user:anna")] == [SECRET]
         assert len(engine.speeches) == 1
 
 
-def test_a_proxy_that_says_nothing_lets_nobody_in(tmp_path: Path) -> None:
-    """`proxy_pass` alone: every request seems to come from this machine, for this machine."""
+def test_proxy_without_forwarding_headers_admits_nobody(tmp_path: Path) -> None:
+    """With `proxy_pass` alone, every request seems to come from this machine and to be addressed to it."""
     if not shutil.which("nginx"):
         pytest.skip("nginx is not installed (Debian: apt-get install nginx-light)")
 
@@ -192,4 +192,4 @@ def test_a_proxy_that_says_nothing_lets_nobody_in(tmp_path: Path) -> None:
                 call = {"data": [], "fn_index": 0}
                 assert stranger.post(f"{through}gradio_api/run/predict", json=call).status_code == 401
                 known = stranger.get(through + "?" + link.partition("?")[2], follow_redirects=True)
-                assert known.status_code == 200, "who has the token gets in"
+                assert known.status_code == 200, "a request with the token is admitted"

@@ -1,6 +1,6 @@
-"""A page of somebody else, in the browser of who uses Reprise: it tries all that a page can, and gets nothing.
+"""Attacks by a foreign page in a browser that uses Reprise: it tries everything that a page can do and reads nothing.
 
-Chromium's own check of requests to local addresses is off: other browsers have none.
+Chromium's checks of requests to local addresses are off, since other browsers have none.
 """
 
 import json
@@ -26,7 +26,7 @@ from tests.web.visiting import visit
 SECRET = "Grandmother Wilhelmina"
 CHECKS_OFF = "LocalNetworkAccessChecks,PrivateNetworkAccessSendPreflights,BlockInsecurePrivateNetworkRequests"
 
-# Everything that a page may try. What it could read comes back, and what it could not is empty.
+# Tries everything that a page can do. Returns the texts that it could read, with how it got them.
 ATTACK = """async ({ target, calls }) => {
   const heard = [];
   const keep = (how, text) => { if (text) heard.push([how, String(text).slice(0, 2000)]); };
@@ -78,14 +78,14 @@ ATTACK = """async ({ target, calls }) => {
 }"""
 
 
-class Strangers(socketserver.ThreadingTCPServer):
-    """A site that is empty; its scripts come from the test."""
+class ForeignSite(socketserver.ThreadingTCPServer):
+    """A site with an empty page, in which the test runs scripts."""
 
     daemon_threads = True
     allow_reuse_address = True
 
 
-class Empty(BaseHTTPRequestHandler):
+class EmptyPage(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         self.send_response(200)
         self.send_header("Content-Type", "text/html")
@@ -93,12 +93,12 @@ class Empty(BaseHTTPRequestHandler):
         self.wfile.write(b"<!doctype html><title>Kittens</title><body>")
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Says nothing."""
+        """Suppress logging."""
 
 
 @contextmanager
-def strangers() -> Iterator[int]:
-    with Strangers(("127.0.0.1", 0), Empty) as server:
+def foreign_site() -> Iterator[int]:
+    with ForeignSite(("127.0.0.1", 0), EmptyPage) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         yield server.server_address[1]
         server.shutdown()
@@ -111,8 +111,8 @@ def open_browser(chromium: Browser) -> Iterator[Browser]:
         yield opened
 
 
-def seen_calls(context: BrowserContext, page: Any, act: Any) -> list[str]:
-    """The bodies that the real page sends while it is used: who attacks knows them as well."""
+def record_calls(context: BrowserContext, page: Any, act: Any) -> list[str]:
+    """Return the bodies that the real page sends during `act`. An attacker may know them."""
     bodies: list[str] = []
     page.on(
         "request", lambda asked: bodies.append(asked.post_data) if "predict" in asked.url and asked.post_data else 0
@@ -121,14 +121,14 @@ def seen_calls(context: BrowserContext, page: Any, act: Any) -> list[str]:
     return sorted(set(bodies))
 
 
-def reloaded(page: Page) -> None:
-    """The page, loaded anew, has asked for its voices."""
+def reload_page(page: Page) -> None:
+    """Reload the page and wait until it has its voices."""
     page.reload()
     expect(page.get_by_label("Speak with")).to_have_value(SECRET)
 
 
-def attacks(context: BrowserContext, origins: Sequence[str], target: str, calls: Sequence[str]) -> list[Any]:
-    """What the pages of these origins could read of the target."""
+def run_attacks(context: BrowserContext, origins: Sequence[str], target: str, calls: Sequence[str]) -> list[Any]:
+    """Run the attack on a page of each origin; return everything they could read of the target."""
     read = []
     for origin in origins:
         page = context.new_page()
@@ -138,20 +138,20 @@ def attacks(context: BrowserContext, origins: Sequence[str], target: str, calls:
     return read
 
 
-def test_a_strange_page_gets_nothing_of_this_machines_library(open_browser: Browser, tmp_path: Path) -> None:
-    with Storage.open(tmp_path / "voices.db") as storage, serving() as serve, strangers() as port:
+def test_foreign_page_reads_nothing_from_the_library(open_browser: Browser, tmp_path: Path) -> None:
+    with Storage.open(tmp_path / "voices.db") as storage, serving() as serve, foreign_site() as port:
         kept = storage.voices.add(voice(SECRET))
         engine = FakeEngine()
         link = serve(engine, storage, "machine")
         target = link.partition("?")[0]
         server = urlsplit(target).port
         with visit(open_browser, link) as page:
-            page.goto(target)  # the browser is known by now
-            calls = seen_calls(page.context, page, lambda: reloaded(page))
+            page.goto(target)  # the browser has the cookie by now
+            calls = record_calls(page.context, page, lambda: reload_page(page))
             assert any("session_hash" in call for call in calls)
             deletions = [json.dumps({**json.loads(call), "event_data": {"id": kept.id}}) for call in calls]
             origins = [f"http://{name}:{port}" for name in ("evil.example", "x.localhost", "localhost", "127.0.0.1")]
-            read = attacks(page.context, origins, target, [*calls, *deletions])
+            read = run_attacks(page.context, origins, target, [*calls, *deletions])
             rebound = page.context.new_page()
             for name in ("rebound.example", "x.localhost"):
                 answer = rebound.goto(f"http://{name}:{server}/")

@@ -1,4 +1,4 @@
-"""Late answers, and a server that is gone and comes back."""
+"""Late responses, and a server that stops and restarts."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -13,19 +13,19 @@ from tests.paths import CLIP
 from tests.storage.speaking import spoken
 from tests.support.fake_engine import FakeEngine, voice
 from tests.web.page_process import PageProcess
-from tests.web.visiting import PATIENCE, answer_held, open_tab, pick, picker, player, speak, visit, wait_for
+from tests.web.visiting import PATIENCE, hold_response, open_tab, pick, picker, player, speak, visit, wait_for
 
 Serve = Callable[..., str]
 pytestmark = pytest.mark.slow
 GONE = "The server does not answer."
 
 
-# ---- late answers
+# ---- late responses
 
 SETTLED = "new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"
 
 
-def test_the_answer_for_a_voice_that_is_no_longer_picked_is_dropped(
+def test_late_response_for_a_deselected_voice_is_dropped(
     chromium: Browser, serve: Serve, engine: FakeEngine, library: VoiceLibrary, storage: Storage
 ) -> None:
     install_samples(library)
@@ -33,7 +33,7 @@ def test_the_answer_for_a_voice_that_is_no_longer_picked_is_dropped(
     with visit(chromium, serve(engine, storage)) as page:
         about = page.locator(".rp-about")
         expect(page.get_by_role("button", name="Hear this voice")).to_be_visible()
-        with answer_held(page, ben.description, lambda: pick(page, "Ben (sample)")):
+        with hold_response(page, ben.description, lambda: pick(page, "Ben (sample)")):
             pick(page, "Clara (sample)")
             expect(about).to_have_text(clara.description)
         page.evaluate(SETTLED)
@@ -42,7 +42,7 @@ def test_the_answer_for_a_voice_that_is_no_longer_picked_is_dropped(
         wait_for(page, f"player.on === 'voice:{clara.id}'")
 
 
-def test_the_history_shows_what_was_searched_for_last(
+def test_history_shows_the_latest_search(
     chromium: Browser, serve: Serve, engine: FakeEngine, library: VoiceLibrary, storage: Storage
 ) -> None:
     for number in range(25):
@@ -52,8 +52,8 @@ def test_the_history_shows_what_was_searched_for_last(
         entries, starred = page.locator(".rp-entry"), page.get_by_label("Starred only")
         expect(entries).to_have_count(20)
         refresh = lambda: page.evaluate("dispatchEvent(new Event('focus'))")  # noqa: E731
-        page.clock.fast_forward(2_500)  # before that, the page takes what it shows for fresh
-        with answer_held(page, '"entries":', refresh):
+        page.clock.fast_forward(2_500)  # until then the page treats its list as fresh
+        with hold_response(page, '"entries":', refresh):
             starred.check()
             expect(entries).to_have_count(0)
         page.evaluate(SETTLED)
@@ -64,7 +64,7 @@ def test_the_history_shows_what_was_searched_for_last(
         expect(entries).to_have_count(25)
 
 
-# ---- a server that is gone
+# ---- server restart
 
 
 @pytest.fixture
@@ -77,7 +77,7 @@ def server(library: VoiceLibrary, tmp_path: Path) -> Iterator[PageProcess]:
     process.close()
 
 
-def test_the_page_outlives_its_server(chromium: Browser, server: PageProcess) -> None:
+def test_page_survives_a_server_restart(chromium: Browser, server: PageProcess) -> None:
     visitor = chromium.new_context()
     visitor.set_default_timeout(PATIENCE)
     page = visitor.new_page()

@@ -1,4 +1,4 @@
-"""Addresses open the page at a voice, a take or a script, of its owner alone; a reload then keeps what is shown."""
+"""Deep links open a voice, take or script for its owner only, and a reload keeps it open."""
 
 from collections.abc import Callable
 
@@ -13,11 +13,11 @@ Serve = Callable[..., str]
 NOBODY = "0" * 32
 
 
-def shown(page: Page, tab: str) -> None:
+def expect_tab(page: Page, tab: str) -> None:
     expect(page.get_by_role("tab", name=tab, exact=True)).to_have_attribute("aria-selected", "true")
 
 
-def test_links_open_what_they_name_and_tell_what_is_not_there(
+def test_deep_links_open_their_target_or_report_it_missing(
     chromium: Browser, serve: Serve, storage: Storage, engine: FakeEngine
 ) -> None:
     for name in ("Anna", "Ben"):
@@ -29,11 +29,11 @@ def test_links_open_what_they_name_and_tell_what_is_not_there(
     url = serve(engine, storage)
     with visit(chromium, f"{url}?voice={ben}") as page:
         expect(page.locator(".rp-card-name")).to_have_text("Ben")
-        shown(page, "Speak")
+        expect_tab(page, "Speak")
         assert "voice=" not in page.url
         page.goto(f"{url}?script={script}")
         expect(page.get_by_label("Name of the script")).to_have_value("A Play")
-        shown(page, "Script")
+        expect_tab(page, "Script")
         page.reload()
         expect(page.get_by_label("Name of the script")).to_have_value("A Play")
         page.get_by_role("button", name="All scripts").click()
@@ -43,7 +43,7 @@ def test_links_open_what_they_name_and_tell_what_is_not_there(
         )
         page.goto(f"{url}?take={take.id}")
         expect(page.locator(".rp-take-text")).to_have_text("A take that is kept.")
-        shown(page, "Speak")
+        expect_tab(page, "Speak")
         for kind in ("voice", "take", "script"):
             page.goto(f"{url}?{kind}={NOBODY}")
             expect(page.locator(".rp-link-notice")).to_contain_text(f"The {kind} of this link is not among yours")

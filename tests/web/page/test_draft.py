@@ -1,4 +1,4 @@
-"""What a page keeps across a reload, and for whom."""
+"""Drafts that survive a reload, separate for each owner."""
 
 from collections.abc import Callable
 
@@ -15,17 +15,17 @@ TEXT = "Text to speak"
 
 
 def stored(page: Page) -> str:
-    """All that the browser keeps for the page but the owner's key."""
+    """Return everything in the browser's storage except the owner's key."""
     text: str = page.evaluate("JSON.stringify([{ ...localStorage, 'reprise.owner': '' }, { ...sessionStorage }])")
     return text
 
 
-def settle(page: Page, value: str) -> None:
-    """The draft holds this."""
+def wait_for_draft(page: Page, value: str) -> None:
+    """Wait until the stored draft contains `value`."""
     page.wait_for_function("(value) => JSON.stringify({ ...sessionStorage }).includes(value)", arg=value)
 
 
-def test_a_reload_keeps_what_was_entered_until_everything_is_deleted(
+def test_draft_survives_reload_until_all_data_is_deleted(
     chromium: Browser, serve: Serve, engine: FakeEngine, library: VoiceLibrary, storage: Storage
 ) -> None:
     library.add(voice("Anna"))
@@ -39,13 +39,13 @@ def test_a_reload_keeps_what_was_entered_until_everything_is_deleted(
         page.locator("#rp-seed input").fill("12")
         page.locator("#rp-temperature input[type=number]").fill("0.55")
         page.locator("#rp-temperature input[type=number]").press("Tab")
-        settle(page, '\\"12\\"')
-        settle(page, "0.55")
+        wait_for_draft(page, '\\"12\\"')
+        wait_for_draft(page, "0.55")
         open_tab(page, "Script")
         page.locator("#rp-script-text textarea").fill("ANNA: A draft.")
-        settle(page, "A draft.")
+        wait_for_draft(page, "A draft.")
         open_tab(page, "Library")
-        settle(page, "library")
+        wait_for_draft(page, "library")
 
         other = page.context.new_page()
         other.goto(page.url)
@@ -69,7 +69,7 @@ def test_a_reload_keeps_what_was_entered_until_everything_is_deleted(
 
         open_tab(page, "Library")
         page.locator(".rp-lib-card").first.get_by_role("button", name="Use this voice").click()
-        settle(page, '\\"tab\\":\\"speak\\"')
+        wait_for_draft(page, '\\"tab\\":\\"speak\\"')
         open_tab(page, "History")
         page.locator("#rp-history-kept button").first.click()
         page.get_by_role("button", name="Delete all my data…").click()
@@ -82,20 +82,20 @@ def test_a_reload_keeps_what_was_entered_until_everything_is_deleted(
         expect(page.get_by_label(TEXT)).not_to_have_value("Not spoken yet.")
 
 
-def test_another_user_of_the_same_browser_finds_nothing(
+def test_drafts_are_separate_for_users_of_one_browser(
     chromium: Browser, serve: Serve, engine: FakeEngine, library: VoiceLibrary, storage: Storage
 ) -> None:
     with visit(chromium, serve(engine, storage, "browser")) as page:
         expect(page.get_by_label(TEXT)).not_to_have_value("")
         page.get_by_label(TEXT).fill("Hers alone.")
-        settle(page, "Hers alone.")
+        wait_for_draft(page, "Hers alone.")
         hers = page.evaluate("localStorage.getItem('reprise.owner')")
         page.evaluate("localStorage.removeItem('reprise.owner')")
         page.reload()
         page.wait_for_function("localStorage.getItem('reprise.owner') !== null && reprise.draft.restored")
         expect(page.get_by_label(TEXT)).not_to_have_value("Hers alone.")
         page.get_by_label(TEXT).fill("His alone.")
-        settle(page, "His alone.")
+        wait_for_draft(page, "His alone.")
         page.evaluate("(hers) => localStorage.setItem('reprise.owner', hers)", hers)
         page.reload()
         expect(page.get_by_label(TEXT)).to_have_value("Hers alone.")

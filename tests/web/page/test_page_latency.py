@@ -1,4 +1,4 @@
-"""The comparison of the ways to a browser's ear: its stream, its table, and one short run of each way."""
+"""The page latency benchmark: its stream, its table, and one short run of each method."""
 
 import shutil
 import time
@@ -13,17 +13,17 @@ from web.serve import launch, private_folder
 RATE = 22_050
 
 
-def test_the_stream_comes_whole_and_at_its_pace(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_stream_is_complete_and_paced(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(page_latency, "PACE", 0.2)
     samples = np.arange(RATE // 2, dtype=np.int16)
     began = time.perf_counter()
     chunks = list(page_latency.stream(samples, RATE, 0.2))
     assert np.array_equal(np.concatenate(chunks), samples)
     assert [len(chunk) for chunk in chunks] == [4410, 4410, 2205]
-    assert time.perf_counter() - began >= 0.1, "no chunk is there before it is made"
+    assert time.perf_counter() - began >= 0.1, "no chunk arrives before it is produced"
 
 
-def test_the_table_says_by_how_much_the_player_is_ahead() -> None:
+def test_table_reports_the_lead_of_the_player() -> None:
     runs = {
         "player": [{"first": 0.2, "waits": 0}, {"first": 0.3, "waits": 1}],
         "streamed": [{"first": 1.0, "waits": 0}],
@@ -36,7 +36,7 @@ def test_the_table_says_by_how_much_the_player_is_ahead() -> None:
     assert ahead[:2] == ["200 ms, ahead by", "750 ms"]
 
 
-def test_both_ways_are_heard(chromium: Browser, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_both_methods_play_sound(chromium: Browser, monkeypatch: pytest.MonkeyPatch) -> None:
     if not shutil.which("ffmpeg"):
         pytest.skip("ffmpeg is not installed: Gradio's own streaming needs it (Debian: apt-get install ffmpeg)")
     monkeypatch.setattr(page_latency, "SECONDS", 1.0)
@@ -47,5 +47,5 @@ def test_both_ways_are_heard(chromium: Browser, monkeypatch: pytest.MonkeyPatch)
         url = launch(demo, policy=page_latency.ANYTHING)
         for way in page_latency.WAYS:
             heard = page_latency.listen(chromium, url, way, 0.25)
-            assert heard["first"] >= 0.1, f"{way}: nothing can be heard before the first chunk is made"
+            assert heard["first"] >= 0.1, f"{way}: no sound plays before the first chunk is produced"
         demo.close(verbose=False)

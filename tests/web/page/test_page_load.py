@@ -1,4 +1,4 @@
-"""Who opens the page, and what they find."""
+"""Handlers that load and refresh the page."""
 
 from typing import Any
 
@@ -16,7 +16,7 @@ from web.page_load import PageLoadHandlers
 from web.tabs.speak.settings import SettingsHandlers
 from web.tabs.status.views import status_view
 
-NOBODY: Any = None
+NO_REQUEST: Any = None
 
 
 @pytest.fixture
@@ -34,82 +34,80 @@ def names(picker: gr.Dropdown) -> list[str]:
     return [label for label, _ in picker.choices]
 
 
-def test_a_newcomer_can_speak_at_once(
+def test_new_visitor_gets_samples_and_a_welcome(
     events: PageLoadHandlers, library: VoiceLibrary, storage: Storage, samples: list[VoiceRecord]
 ) -> None:
     ada, ben = samples
-    _, _, welcome, said, picker, bell = events.load_page(None, None, NOBODY)
+    _, _, welcome, said, picker, bell = events.load_page(None, None, NO_REQUEST)
     assert names(picker) == ["Ada (sample)", "Ben (sample)"]
     assert (picker.value, welcome["visible"], said) == (ada.id, True, "")
-    assert set(bell["what"].split()) >= {"voices", "history"}, "the tabs are to show what there is"
-    assert events.load_page(None, ben.id, NOBODY)[4].value == ben.id
+    assert set(bell["what"].split()) >= {"voices", "history"}, "all tabs are refreshed"
+    assert events.load_page(None, ben.id, NO_REQUEST)[4].value == ben.id
     storage.history.add(spoken())
-    assert not events.load_page(None, None, NOBODY)[2]["visible"], "who has heard one needs no telling"
+    assert not events.load_page(None, None, NO_REQUEST)[2]["visible"], "the welcome is hidden after the first take"
     mine = library.add(voice("Zoe"))
-    _, _, welcome, _, picker, _ = events.load_page(None, None, NOBODY)
+    _, _, welcome, _, picker, _ = events.load_page(None, None, NO_REQUEST)
     assert (picker.value, welcome["visible"]) == (mine.id, False)
     assert names(picker) == ["Zoe", "Ada (sample)", "Ben (sample)"]
 
 
-def test_the_picker_keeps_the_choice_and_forgets_what_is_gone(events: PageLoadHandlers, library: VoiceLibrary) -> None:
-    assert events.load_page(None, None, NOBODY)[4].value is None
+def test_picker_keeps_the_choice_until_the_voice_is_gone(events: PageLoadHandlers, library: VoiceLibrary) -> None:
+    assert events.load_page(None, None, NO_REQUEST)[4].value is None
     ben, anna = library.add(voice("Ben")), library.add(voice("Anna"))
-    picker = events.load_page(None, ben.id, NOBODY)[4]
+    picker = events.load_page(None, ben.id, NO_REQUEST)[4]
     assert (names(picker), picker.value) == (["Anna", "Ben"], ben.id)
     for gone in ("deleted-long-ago", 7, ["a"], {}):
-        assert events.load_page(None, gone, NOBODY)[4].value == anna.id
+        assert events.load_page(None, gone, NO_REQUEST)[4].value == anna.id
 
 
-def test_who_comes_back_finds_what_is_there_now(events: PageLoadHandlers, library: VoiceLibrary) -> None:
+def test_refresh_updates_heading_welcome_and_picker(events: PageLoadHandlers, library: VoiceLibrary) -> None:
     ben, anna = library.add(voice("Ben")), library.add(voice("Anna"))
     library.rename(ben.id, "Zoe")
-    heading, welcome, picker = events.refresh_page(ben.id, None, NOBODY)
+    heading, welcome, picker = events.refresh_page(ben.id, None, NO_REQUEST)
     assert (names(picker), welcome["visible"]) == (["Anna", "Zoe"], False)
-    assert "value" not in picker.constructor_args, "another may have been picked since"
+    assert "value" not in picker.constructor_args, "the user may have picked another voice since"
     assert "<strong>fake</strong>" in heading
     library.delete(ben.id)
-    picker = events.refresh_page(ben.id, None, NOBODY)[2]
+    picker = events.refresh_page(ben.id, None, NO_REQUEST)[2]
     assert (names(picker), picker.constructor_args["value"]) == (["Anna"], anna.id)
 
 
-def test_the_folder_of_a_model_is_not_told(context: WebContext, engine: FakeEngine) -> None:
-    """Visitors need not know where things lie on the server."""
+def test_model_folder_is_hidden(context: WebContext, engine: FakeEngine) -> None:
+    """The page shows no paths of the server."""
     engine.name = "/srv/models/my-model"
-    heading = PageLoadHandlers(context).load_page(None, None, NOBODY)[0]
+    heading = PageLoadHandlers(context).load_page(None, None, NO_REQUEST)[0]
     assert "<strong>my-model</strong>" in heading
     assert "/srv" not in heading
-    assert SettingsHandlers(context).follow_model("", "", NOBODY)[-1] == "my-model"
+    assert SettingsHandlers(context).follow_model("", "", NO_REQUEST)[-1] == "my-model"
     assert status_view(context, "", context.words(None))["name"] == "my-model"
 
 
-def test_the_heading_names_the_model_of_the_moment(
-    context: WebContext, events: PageLoadHandlers, engine: FakeEngine
-) -> None:
+def test_heading_names_the_current_model(context: WebContext, events: PageLoadHandlers, engine: FakeEngine) -> None:
     engine.notice = Sentence("Cannot <sing>.")
-    heading = events.load_page(None, None, NOBODY)[0]
+    heading = events.load_page(None, None, NO_REQUEST)[0]
     assert "<strong>fake</strong> on cpu" in heading
     assert "Cannot &lt;sing&gt;." in heading
     engine.name, engine.notice = "<other>", Sentence("")
-    heading = events.refresh_page(None, None, NOBODY)[0]
+    heading = events.refresh_page(None, None, NO_REQUEST)[0]
     assert "&lt;other&gt;" in heading
     assert "rp-model-notice" not in heading
 
 
-def test_a_browser_gets_a_key_once_and_another_for_a_forged_one(
+def test_browser_gets_one_key_and_a_new_one_for_a_forged_key(
     engine: FakeEngine, storage: Storage, context: WebContext
 ) -> None:
     events = PageLoadHandlers(make_context(engine, storage, context.folder, "browser"))
-    _, token, _, said, _, _ = events.load_page(None, None, NOBODY)
+    _, token, _, said, _, _ = events.load_page(None, None, NO_REQUEST)
     assert isinstance(token, str)
     assert said == ""
-    assert events.load_page(token, None, NOBODY)[1] == token
-    _, other, _, said, _, _ = events.load_page(token[:-1] + "?", None, NOBODY)
+    assert events.load_page(token, None, NO_REQUEST)[1] == token
+    _, other, _, said, _, _ = events.load_page(token[:-1] + "?", None, NO_REQUEST)
     assert other not in (token, None)
     assert "not from this server" in said
-    assert events.refresh_page(None, "forged", NOBODY) == (gr.skip(),) * 3
+    assert events.refresh_page(None, "forged", NO_REQUEST) == (gr.skip(),) * 3
 
 
-def test_voices_of_others_are_out_of_reach(events: PageLoadHandlers, library: VoiceLibrary) -> None:
+def test_voices_of_other_owners_are_unreachable(events: PageLoadHandlers, library: VoiceLibrary) -> None:
     secret = library.add(voice("Secret"), owner="somebody")
-    picker = events.load_page(None, secret.id, NOBODY)[4]
+    picker = events.load_page(None, secret.id, NO_REQUEST)[4]
     assert (names(picker), picker.value) == ([], None)

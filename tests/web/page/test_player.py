@@ -1,4 +1,4 @@
-"""The player alone on a page: what it renders, sample by sample, and how it is used."""
+"""The player alone on a page: its rendered samples and its controls."""
 
 import base64
 import json
@@ -13,7 +13,7 @@ from playwright.sync_api import Browser, Page, expect
 
 from engine.audio import wav_bytes
 from tests.web.conftest import read_wav
-from tests.web.stage import PATIENCE, opened, served
+from tests.web.stage import PATIENCE, open_page, serve_component
 from tests.web.visiting import downloaded
 from web.ui.components import player
 
@@ -23,7 +23,7 @@ expect.set_options(timeout=PATIENCE)
 
 
 def tone(seconds: float, pitch: float = 220.0) -> np.ndarray:
-    """A steady tone as 16-bit samples: any gap or click in it is plain."""
+    """Return a steady tone as 16-bit samples, in which every gap or click shows."""
     phase = 2 * np.pi * pitch * np.arange(int(seconds * RATE)) / RATE
     samples: np.ndarray = np.rint(16_000 * np.sin(phase + 0.5)).astype(np.int16)
     return samples
@@ -33,7 +33,7 @@ TAKE = tone(SECONDS)
 
 
 def messages(ticket: str) -> Iterator[dict[str, Any]]:
-    """A take as `web.tabs.speak.handlers` sends it, made twice as fast as it is heard."""
+    """Yield a take as `web.tabs.speak.handlers` sends it, at twice the speed of playback."""
     frame = {"ticket": ticket, "status": "Speaking."}
     yield {**frame, "number": 0, "kind": "start", "rate": RATE, "expected": SECONDS}
     piece = RATE // 4
@@ -45,8 +45,8 @@ def messages(ticket: str) -> Iterator[dict[str, Any]]:
     yield {**frame, "number": 1_000, "kind": "end", **end}
 
 
-def losing(ticket: str) -> Iterator[dict[str, Any]]:
-    """The same with a message lost on its way, and a link to the whole."""
+def lossy_messages(ticket: str) -> Iterator[dict[str, Any]]:
+    """Yield the same take with one message missing and a link to the whole file."""
     wav = base64.b64encode(wav_bytes(TAKE / np.float32(32768), RATE)).decode()
     for message in messages(ticket):
         if message["number"] != 4:
@@ -54,8 +54,8 @@ def losing(ticket: str) -> Iterator[dict[str, Any]]:
             yield {**message, **more} if message["kind"] == "end" else message
 
 
-def failing(ticket: str) -> Iterator[dict[str, Any]]:
-    """The engine had no place: it is known only after the start."""
+def failed_messages(ticket: str) -> Iterator[dict[str, Any]]:
+    """Yield a take that fails after its start because the engine is full."""
     frame = {"ticket": ticket, "stop_reason": None, "wav": None, "take": None}
     yield {**frame, "number": 0, "kind": "start", "status": "Getting ready.", "rate": RATE, "expected": SECONDS}
     yield {**frame, "number": 1, "kind": "end", "status": "No place is free.", "total": 0, "problem": True}
@@ -63,8 +63,8 @@ def failing(ticket: str) -> Iterator[dict[str, Any]]:
 
 def build(_folder: str) -> None:
     stage = player(RATE)
-    # The component's value is not its label: the event takes the ticket that the click makes.
-    for name, speak in (("Speak", messages), ("Lose", losing), ("Fail", failing)):
+    # The event's input is the ticket created by the click, not the component's value.
+    for name, speak in (("Speak", messages), ("Lose", lossy_messages), ("Fail", failed_messages)):
         gr.Button(name).click(
             speak, [stage], stage,
             js="() => [window.reprisePlayer.begin()]", preprocess=False, show_progress="hidden",
@@ -73,13 +73,13 @@ def build(_folder: str) -> None:
 
 @pytest.fixture(scope="module")
 def url() -> Iterator[str]:
-    with served(build) as address:
+    with serve_component(build) as address:
         yield address
 
 
-# ---- rendering, at a pace that a test chooses and in a time of its own
+# ---- offline rendering
 
-# The audio thread says when it has read what it was sent.
+# The audio thread replies once it has read the messages sent before.
 ECHO = """
 const register = registerProcessor;
 globalThis.registerProcessor = (name, Processor) => register(name, class extends Processor {
@@ -143,34 +143,36 @@ async function render(kind, rate, seconds, chunks) {
 
 
 @pytest.fixture(scope="module")
-def storage(chromium: Browser, url: str) -> Iterator[Page]:
-    """A page on a secure origin with the player's outputs as globals."""
-    with opened(chromium, url) as page:
+def offline_page(chromium: Browser, url: str) -> Iterator[Page]:
+    """A page on a secure origin with `render` as a global."""
+    with open_page(chromium, url) as page:
         page.evaluate(f"window.ECHO = {json.dumps(ECHO)};" + RENDER)
         yield page
 
 
-def rendered(storage: Page, kind: str, factor: float, chunk: float, seconds: float = 4.0) -> tuple[np.ndarray, Any]:
-    """What sounds of a take made at a real-time factor in chunks of so many seconds; and the last report."""
+def render_take(
+    offline_page: Page, kind: str, factor: float, chunk: float, seconds: float = 4.0
+) -> tuple[np.ndarray, Any]:
+    """Return the sound of a take made at real-time factor `factor` in `chunk`-second chunks, and the last report."""
     count, total = int(chunk * RATE), int(seconds * RATE)
     starts = range(0, total, count)
     chunks = [
         [factor * min(start + count, total) / RATE, start, min(count, total - start)] for start in starts
-    ]  # arrives when it is made
+    ]  # a chunk arrives when it is made
     length = seconds * max(1.0, factor) + chunk + 8.0
-    answer = storage.evaluate("(args) => render(...args)", [kind, RATE, int(length), chunks])
+    answer = offline_page.evaluate("(args) => render(...args)", [kind, RATE, int(length), chunks])
     return np.frombuffer(base64.b64decode(answer["rendered"]), np.float32), answer["at"]
 
 
 def gaps(sound: np.ndarray) -> list[tuple[int, int]]:
-    """Runs of silence of a millisecond or more between the first sound and the last."""
+    """Return (start, length) of each silence over a millisecond between the first sound and the last."""
     loud = np.flatnonzero(np.abs(sound) > 1e-4)
     steps = np.diff(loud)
     return [(int(loud[i]), int(steps[i])) for i in np.flatnonzero(steps > RATE // 1_000)]
 
 
 def click(sound: np.ndarray) -> float:
-    """The largest step from one sample to the next."""
+    """Return the largest step from one sample to the next."""
     return float(np.abs(np.diff(sound)).max())
 
 
@@ -182,9 +184,11 @@ FADE_STEP = 0.5 / (0.005 * RATE)  # of the loudest sample in 5 ms
 @pytest.mark.parametrize("kind", OUTPUTS)
 @pytest.mark.parametrize("chunk", [0.0465, 0.2, 1.0])
 @pytest.mark.parametrize("factor", [0.2, 0.9])
-def test_no_gap_up_to_nine_tenths_of_real_time(storage: Page, kind: str, factor: float, chunk: float) -> None:
+def test_playback_has_no_gaps_when_faster_than_real_time(
+    offline_page: Page, kind: str, factor: float, chunk: float
+) -> None:
     seconds = 3 * chunk if chunk >= 1 else 1.5
-    sound, at = rendered(storage, kind, factor, chunk, seconds)
+    sound, at = render_take(offline_page, kind, factor, chunk, seconds)
     take = tone(seconds) / 32768.0
     first = int(np.flatnonzero(np.abs(sound) > 1e-5)[0])
     assert gaps(sound) == []
@@ -193,13 +197,13 @@ def test_no_gap_up_to_nine_tenths_of_real_time(storage: Page, kind: str, factor:
     assert wait < 0.05, "it starts with the first chunk"
     best = min(range(first - 3, first + 4), key=lambda i: np.abs(sound[i : i + len(take)] - take).sum())
     off = np.abs(sound[best : best + len(take)] - take)
-    assert off[RATE // 100 :].max() < 1e-4, "sample for sample, to the last one"
+    assert off[RATE // 100 :].max() < 1e-4, "the sound equals the take to the last sample"
     assert at["ended"]
 
 
 @pytest.mark.parametrize("kind", OUTPUTS)
-def test_a_slower_engine_leaves_gaps_but_no_clicks_and_nothing_is_lost(storage: Page, kind: str) -> None:
-    sound, at = rendered(storage, kind, 1.6, 0.2)
+def test_slow_engine_causes_gaps_but_no_clicks_or_lost_samples(offline_page: Page, kind: str) -> None:
+    sound, at = render_take(offline_page, kind, 1.6, 0.2)
     found = gaps(sound)
     assert len(found) == at["underruns"] >= 1
     silent = sum(length for _, length in found)
@@ -212,7 +216,7 @@ def test_a_slower_engine_leaves_gaps_but_no_clicks_and_nothing_is_lost(storage: 
     tail = tone(4.0)[-RATE // 10 :] / 32768.0
     end = int(np.flatnonzero(np.abs(sound) > 1e-4)[-1])
     around = [np.abs(sound[i : i + len(tail)] - tail).max() for i in range(end - len(tail) - 200, end - len(tail) + 20)]
-    assert min(around) < 1e-4, "the last word is whole"
+    assert min(around) < 1e-4, "the end of the take is complete"
 
 
 # ---- the page
@@ -248,7 +252,7 @@ LISTEN = """async () => {
 
 @pytest.fixture
 def page(chromium: Browser, url: str) -> Iterator[Page]:
-    with opened(chromium, url) as opened_page:
+    with open_page(chromium, url) as opened_page:
         expect(opened_page.locator(".rp-play")).to_be_visible()
         opened_page.evaluate("""() => {
             window.told = [];
@@ -260,7 +264,7 @@ def page(chromium: Browser, url: str) -> Iterator[Page]:
         yield opened_page
 
 
-def test_a_take_is_heard_as_it_arrives_sample_for_sample(page: Page) -> None:
+def test_take_plays_sample_exactly_as_it_arrives(page: Page) -> None:
     page.evaluate("() => { window.reprisePlayer.play('silence', new Int16Array(2205)); }")
     page.evaluate(LISTEN)
     page.get_by_role("button", name="Speak").click()
@@ -270,7 +274,7 @@ def test_a_take_is_heard_as_it_arrives_sample_for_sample(page: Page) -> None:
     heard = stats(page)
     assert heard["output"] == "worklet"
     assert heard["played"] == len(TAKE)
-    # Equal, but for gaps that are over within a fade: on a busy machine, chunks come late.
+    # Equal except for gaps shorter than a fade: on a busy machine, chunks arrive late.
     assert len(gaps(sound)) <= page.evaluate("window.reprisePlayer.stalls.times")
     assert click(sound) < TONE_STEP + FADE_STEP
     assert np.count_nonzero(np.abs(sound) > 1e-4) >= len(TAKE) * 0.99
@@ -280,7 +284,7 @@ def test_a_take_is_heard_as_it_arrives_sample_for_sample(page: Page) -> None:
     )
 
 
-def test_seeking_pausing_and_playing_again_without_fetching(page: Page) -> None:
+def test_seek_pause_and_replay_without_fetching(page: Page) -> None:
     wave, button = page.locator(".rp-wave"), page.locator(".rp-play")
     expect(wave).to_have_attribute("aria-disabled", "true")
     expect(button).to_be_disabled()
@@ -328,7 +332,7 @@ def test_seeking_pausing_and_playing_again_without_fetching(page: Page) -> None:
     assert asked == []
 
 
-def test_what_was_lost_on_the_way_is_fetched_and_the_file_is_whole(page: Page) -> None:
+def test_lost_message_is_fetched_again_and_download_is_complete(page: Page) -> None:
     page.get_by_role("button", name="Lose").click()
     until(page, "stats.refilled && stats.length === 3 * 22050")
     name, wav = downloaded(page, page.get_by_role("button", name="Download WAV"))
@@ -337,7 +341,7 @@ def test_what_was_lost_on_the_way_is_fetched_and_the_file_is_whole(page: Page) -
     np.testing.assert_array_equal(samples, TAKE)
 
 
-def test_a_take_that_comes_to_nothing_gives_back_what_was_on(page: Page) -> None:
+def test_failed_take_restores_the_previous_one(page: Page) -> None:
     status, wave, first = page.locator(".rp-status"), page.locator(".rp-wave"), page.locator(".rp-first")
     page.get_by_role("button", name="Fail").click()
     expect(status).to_have_text("No place is free.")
@@ -372,10 +376,10 @@ def test_a_take_that_comes_to_nothing_gives_back_what_was_on(page: Page) -> None
     until(page, "player.playing === 'take-1' && stats.position > 1.1 * 22050")
     page.evaluate("window.reprisePlayer.begin(), window.reprisePlayer.forget('take-1'), window.reprisePlayer.stop()")
     expect(page.locator(".rp-play")).to_be_disabled()
-    assert stats(page)["on"] is None, "what was deleted meanwhile does not come back"
+    assert stats(page)["on"] is None, "a take that was deleted meanwhile is not restored"
 
 
-def test_the_take_list_plays_and_compares(page: Page) -> None:
+def test_takes_play_and_compare_at_the_same_position(page: Page) -> None:
     page.evaluate("""() => {
         const tone = (seconds) => new Int16Array(22050 * seconds).fill(9000);
         window.list = [["a", tone(4)], ["b", { rate: 11025, samples: tone(4) }]];
@@ -387,7 +391,7 @@ def test_the_take_list_plays_and_compares(page: Page) -> None:
     assert page.evaluate("window.reprisePlayer.compare(...window.list)") == "b"
     until(page, f"player.playing === 'b' && {share} > {before}")
     after = page.evaluate(f"(() => {{ const stats = window.reprisePlayer.stats; return {share}; }})()")
-    assert before < after < before + 0.5, "at the same place, not from the start"
+    assert before < after < before + 0.5, "playback continues at the same position"
     assert page.evaluate("window.reprisePlayer.compare('a', 'b')") == "a"
     assert page.evaluate("window.reprisePlayer.toggle('a')") is True
     until(page, "player.playing === null")
@@ -399,7 +403,7 @@ def test_the_take_list_plays_and_compares(page: Page) -> None:
     assert told[:3] == [["playing", "a", None], ["stopped", "a", "replaced"], ["playing", "b", None]]
 
 
-def test_light_and_dark_and_sharp_screens(chromium: Browser, url: str) -> None:
+def test_waveform_on_light_dark_and_high_density_screens(chromium: Browser, url: str) -> None:
     colours = """() => {
         const canvas = document.querySelector(".rp-wave canvas");
         const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
@@ -407,13 +411,13 @@ def test_light_and_dark_and_sharp_screens(chromium: Browser, url: str) -> None:
         for (let i = 0; i < data.length; i += 4) if (data[i + 3] === 255) found.add([...data.slice(i, i + 3)].join());
         return [...found];
     }"""
-    with opened(chromium, url, device_scale_factor=2, reduced_motion="reduce", color_scheme="light") as page:
+    with open_page(chromium, url, device_scale_factor=2, reduced_motion="reduce", color_scheme="light") as page:
         expect(page.locator(".rp-play")).to_be_visible()
         page.evaluate("window.reprisePlayer.play('a', new Int16Array(22050 * 1.5).fill(9000))")
         until(page, "stats.position > 22050 * 1.2")
         now = page.locator(".rp-wave").get_attribute("aria-valuenow")
         assert now is not None
-        assert float(now) % 1 == 0, "where motion is not wanted, the line goes second by second"
+        assert float(now) % 1 == 0, "with reduced motion, the cursor moves once a second"
         until(page, "stats.position >= stats.length - 1")
         page.wait_for_timeout(100)
         assert "15,118,110" in page.evaluate(colours)

@@ -1,4 +1,4 @@
-"""What fingers and keys reach: the page on a phone, and its tabs and lists with the keyboard."""
+"""Touch targets of the page on a phone, and keyboard use of its tabs and lists."""
 
 from collections.abc import Callable
 from typing import Any
@@ -15,8 +15,8 @@ from tests.web.visiting import PHONE, downloaded, open_tab, picker, speak, visit
 Serve = Callable[..., str]
 LEAST = 44  # px: WCAG 2.5.5, and Apple's guidelines
 NOTICE = english()["model.notice_bundled"]
-# What is pressed, and its size. A checkbox is pressed on its label; an input for files on the button beside it.
-SMALL = """least => {
+# Controls smaller than `least`. A checkbox is pressed on its label; a file input on the button beside it.
+SMALL_TARGETS = """least => {
   const pressed = "button, a[href], summary, select, textarea, input:not([type=file]), [role=slider], [role=tab]";
   const shown = (node) => !node.disabled && !node.closest("[aria-hidden=true], .rp-unseen")
     && node.checkVisibility({ visibilityProperty: true });
@@ -28,20 +28,22 @@ SMALL = """least => {
 }"""
 
 
-def small(page: Page) -> list[Any]:
-    found: list[Any] = page.evaluate(SMALL, LEAST)
+def small_targets(page: Page) -> list[Any]:
+    found: list[Any] = page.evaluate(SMALL_TARGETS, LEAST)
     return found
 
 
-def test_a_phone_reaches_everything(chromium: Browser, serve: Serve, library: VoiceLibrary, storage: Storage) -> None:
+def test_touch_targets_on_a_phone_are_large_enough(
+    chromium: Browser, serve: Serve, library: VoiceLibrary, storage: Storage
+) -> None:
     install_samples(library)
     library.add(voice("Anna"))
     with visit(chromium, serve(FakeEngine(Script(notice="model.notice_bundled")), storage), **PHONE) as page:
         notice = page.locator(".rp-model-notice summary")
         expect(notice).to_have_text(NOTICE)
-        assert notice.evaluate("node => node.scrollWidth > node.clientWidth"), "one line of it"
+        assert notice.evaluate("node => node.scrollWidth > node.clientWidth"), "one line of the notice is shown"
         notice.click()
-        assert notice.evaluate("node => node.scrollWidth <= node.clientWidth"), "all of it"
+        assert notice.evaluate("node => node.scrollWidth <= node.clientWidth"), "the whole notice is shown"
 
         expect(picker(page)).to_have_value("Anna")
         speak(page, "We walked along the river.")
@@ -50,7 +52,7 @@ def test_a_phone_reaches_everything(chromium: Browser, serve: Serve, library: Vo
         assert name.endswith("We walked along the river.wav")
         page.get_by_text("Advanced").click()
         expect(page.get_by_label("Temperature").first).to_be_visible()
-        assert small(page) == [], "Speak"
+        assert small_targets(page) == [], "Speak"
 
         offer = page.get_by_role("button", name="Make a script of it")
         expect(offer).to_be_hidden()
@@ -59,26 +61,26 @@ def test_a_phone_reaches_everything(chromium: Browser, serve: Serve, library: Vo
         offer.click()
         expect(page.get_by_role("tab", name="Script", exact=True)).to_have_attribute("aria-selected", "true")
         expect(page.get_by_role("button", name="Speak all")).to_be_visible()
-        assert small(page) == [], "Script, one that is open"
+        assert small_targets(page) == [], "Script, with a script open"
         page.get_by_role("button", name="All scripts").click()
         expect(page.get_by_text("0 of 90 cards spoken").first).to_be_visible()
-        assert small(page) == [], "Script"
+        assert small_targets(page) == [], "Script"
 
         open_tab(page, "New voice")
         page.locator(".rp-file").set_input_files(CLIP)
         expect(page.get_by_label("The words in this clip")).to_be_visible()
-        assert small(page) == [], "New voice"
+        assert small_targets(page) == [], "New voice"
         for tab in ("Library", "History", "Status"):
             open_tab(page, tab)
             page.wait_for_load_state("networkidle")
-            assert small(page) == [], tab
-        assert page.evaluate("document.scrollingElement.scrollWidth") == 390, "nothing is scrolled sideways"
+            assert small_targets(page) == [], tab
+        assert page.evaluate("document.scrollingElement.scrollWidth") == 390, "the page does not scroll sideways"
         open_tab(page, "Speak")
         expect(page.get_by_label("Text to speak")).to_have_value("")
     assert [script.cards for script in storage.scripts.list()] == [90]
 
 
-def test_keys_move_between_tabs_and_close_what_is_left(
+def test_keys_move_between_tabs_and_close_the_picker(
     chromium: Browser, serve: Serve, engine: FakeEngine, library: VoiceLibrary, storage: Storage
 ) -> None:
     library.add(voice("Anna"))

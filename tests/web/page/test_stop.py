@@ -1,4 +1,4 @@
-"""Stop in the dock and Escape, on any tab, whatever is spoken or played."""
+"""Stop in the dock and Escape end speech and playback on any tab."""
 
 from collections.abc import Callable
 
@@ -24,10 +24,10 @@ def press_escape(page: Page) -> None:
     page.keyboard.press("Escape")
 
 
-def test_all_that_sounds_is_stopped_from_another_tab(
+def test_stop_ends_all_sound_from_another_tab(
     chromium: Browser, serve: Serve, library: VoiceLibrary, storage: Storage
 ) -> None:
-    """By the button and by the key in turn."""
+    """Uses the button and the key in turn."""
     anna = library.add(voice("Anna", seconds=60))
     kept = storage.history.add(spoken("Kept."))
     assert kept is not None
@@ -75,7 +75,7 @@ def test_all_that_sounds_is_stopped_from_another_tab(
         expect(halt).to_be_disabled()
 
 
-def test_escape_first_closes_what_is_open(
+def test_escape_closes_open_menus_first(
     chromium: Browser, serve: Serve, library: VoiceLibrary, storage: Storage
 ) -> None:
     library.add(voice("Anna"))

@@ -1,4 +1,4 @@
-"""The History tab, as a person uses it."""
+"""The History tab in a browser."""
 
 import io
 from collections.abc import Callable
@@ -19,10 +19,10 @@ from tests.support.waiting import until
 from tests.web.visiting import downloaded, finish_deletions, open_tab, picker, player, speak, visit, wait_for
 
 Serve = Callable[..., str]
-LENGTH = 20 * SAMPLE_RATE  # of a take, so that it does not end while a slow machine looks for it
+LENGTH = 20 * SAMPLE_RATE  # of a take: too long to end while a slow machine checks for it
 
 
-def keep(storage: Storage, text: str, *, owner: str = "local", **how: Any) -> str:
+def add_take(storage: Storage, text: str, *, owner: str = "local", **how: Any) -> str:
     flac = encode_audio(buzz(0, LENGTH, 120), SAMPLE_RATE, "flac")
     made = storage.history.add(Spoken(text, flac, LENGTH / SAMPLE_RATE, 7, "Anna", **how), owner=owner)
     assert made is not None
@@ -40,14 +40,12 @@ def entry(page: Page, text: str) -> Locator:
 @pytest.fixture
 def url(serve: Serve, storage: Storage) -> str:
     anna = storage.voices.add(voice("Anna"))
-    keep(storage, "An older take.", voice_id=anna.id, settings={"temperature": 1.2}, model="fake")
-    keep(storage, "By someone who is gone. " * 20, voice_id="b" * 32)
+    add_take(storage, "An older take.", voice_id=anna.id, settings={"temperature": 1.2}, model="fake")
+    add_take(storage, "By someone who is gone. " * 20, voice_id="b" * 32)
     return serve(FakeEngine(Script(pace=0.05)), storage)
 
 
-def test_what_is_spoken_is_in_the_history_can_be_used_again_and_is_forgotten(
-    chromium: Browser, url: str, storage: Storage
-) -> None:
+def test_take_is_listed_reused_and_deleted_with_all_data(chromium: Browser, url: str, storage: Storage) -> None:
     with visit(chromium, url, locale="en-GB") as page:
         expect(picker(page)).to_have_value("Anna")
         speak(page, "A take of today.")
@@ -89,7 +87,7 @@ def test_what_is_spoken_is_in_the_history_can_be_used_again_and_is_forgotten(
     assert storage.history.settings().history
 
 
-def test_takes_play_are_starred_downloaded_and_deleted(chromium: Browser, url: str, storage: Storage) -> None:
+def test_takes_are_played_starred_downloaded_and_deleted(chromium: Browser, url: str, storage: Storage) -> None:
     with visit(chromium, url) as page:
         open_tab(page, "History")
         older = entry(page, "An older take.")
@@ -130,9 +128,9 @@ def test_takes_play_are_starred_downloaded_and_deleted(chromium: Browser, url: s
     assert storage.history.page().total == 1
 
 
-def test_deletions_in_quick_succession_all_happen(chromium: Browser, url: str, storage: Storage) -> None:
-    """One event of Gradio's is dropped while the same one is under way, unless it is told otherwise."""
-    keep(storage, "A third take.")
+def test_deletions_in_quick_succession_all_apply(chromium: Browser, url: str, storage: Storage) -> None:
+    """By default, Gradio drops an event while the same event is running."""
+    add_take(storage, "A third take.")
     with visit(chromium, url, clock=True) as page:
         open_tab(page, "History")
         expect(entries(page)).to_have_count(3)
@@ -143,7 +141,7 @@ def test_deletions_in_quick_succession_all_happen(chromium: Browser, url: str, s
     assert storage.history.page().total == 0
 
 
-def test_two_visitors_have_histories_of_their_own(chromium: Browser, serve: Serve, storage: Storage) -> None:
+def test_visitors_have_separate_histories(chromium: Browser, serve: Serve, storage: Storage) -> None:
     install_samples(storage.voices)
     url = serve(FakeEngine(), storage, way="browser")
     with visit(chromium, url) as mine, visit(chromium, url) as theirs:
@@ -157,9 +155,9 @@ def test_two_visitors_have_histories_of_their_own(chromium: Browser, serve: Serv
         expect(entries(theirs)).to_have_count(0)
 
 
-def test_a_long_history_is_shown_bit_by_bit(chromium: Browser, serve: Serve, storage: Storage) -> None:
+def test_long_history_is_shown_in_pages(chromium: Browser, serve: Serve, storage: Storage) -> None:
     for number in range(45):
-        keep(storage, f"Number {number}.")
+        add_take(storage, f"Number {number}.")
     with visit(chromium, serve(FakeEngine(), storage)) as page:
         open_tab(page, "History")
         expect(page.locator(".rp-history-count")).to_have_text("Takes: 45")

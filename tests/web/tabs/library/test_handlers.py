@@ -1,4 +1,4 @@
-"""The events of the Library tab, without a page: what is answered, what is kept, and what is nobody's to change."""
+"""Handlers of the Library tab, without a page: answers, changes, and access by owner."""
 
 import io
 from collections.abc import Callable
@@ -40,12 +40,12 @@ def samples(library: VoiceLibrary) -> list[VoiceRecord]:
 
 
 def press(event: Act, *selected: str, **data: Any) -> Any:
-    """What the event answers to a button that sends this. selected: the picker's value, where it is an input."""
+    """Call the handler with `data` as its event data. selected: the picker's value, where it is an input."""
     return event(gr.EventData(None, data), *selected, None, None)
 
 
 def answer(event: Act, *selected: str, **data: Any) -> tuple[str, str]:
-    """Kind and text of what the event says."""
+    """Return kind and text of the handler's answer."""
     listed, bell, *_ = press(event, *selected, **data)
     assert bell["what"] == "voices"
     return listed["answer"]["kind"], listed["answer"]["text"]
@@ -55,7 +55,7 @@ def names(library: VoiceLibrary, **which: str) -> list[str]:
     return [record.name for record in library.list(**which)]
 
 
-def test_a_voice_gets_a_picture(
+def test_voice_picture_is_set_and_removed(
     events: LibraryHandlers, library: VoiceLibrary, storage: Storage, context: WebContext
 ) -> None:
     ada = library.add(voice("Ada")).id
@@ -76,7 +76,7 @@ def test_a_voice_gets_a_picture(
 # --- the list
 
 
-def test_the_list_says_all_that_is_known_of_a_voice(
+def test_list_has_all_details_of_a_voice(
     events: LibraryHandlers, library: VoiceLibrary, storage: Storage, samples: list[VoiceRecord]
 ) -> None:
     mine = library.add(
@@ -106,11 +106,11 @@ def test_the_list_says_all_that_is_known_of_a_voice(
     assert all(each[link].startswith("/reprise/files/") for each in listed["voices"] for link in ("clip", "file"))
 
 
-def test_who_has_only_samples_has_nothing_to_export(events: LibraryHandlers, samples: list[VoiceRecord]) -> None:
+def test_samples_alone_offer_no_export(events: LibraryHandlers, samples: list[VoiceRecord]) -> None:
     assert events.list_voices(None, None)["all"] == ""
 
 
-def test_the_picker_keeps_the_choice_whatever_its_name_and_forgets_what_is_gone(
+def test_picker_keeps_a_renamed_voice_and_drops_a_deleted_one(
     context: WebContext, events: LibraryHandlers, library: VoiceLibrary
 ) -> None:
     ben, anna = library.add(voice("Ben")), library.add(voice("Anna"))
@@ -123,7 +123,7 @@ def test_the_picker_keeps_the_choice_whatever_its_name_and_forgets_what_is_gone(
     assert select_voice(context.storage.voices.list(), ben.id, words).value == anna.id
 
 
-def test_speaking_with_a_voice_picks_it_and_shows_the_tab(
+def test_speak_with_voice_picks_it_and_opens_the_tab(
     events: LibraryHandlers, library: VoiceLibrary, samples: list[VoiceRecord]
 ) -> None:
     library.add(voice("Zoe"))
@@ -137,7 +137,7 @@ def test_speaking_with_a_voice_picks_it_and_shows_the_tab(
 # --- changing
 
 
-def test_everything_that_describes_a_voice_can_be_changed(events: LibraryHandlers, library: VoiceLibrary) -> None:
+def test_voice_details_can_be_changed(events: LibraryHandlers, library: VoiceLibrary) -> None:
     ben = library.add(voice("Ben"))
     assert answer(events.update_voice, id=ben.id, name=" Zoe ") == ("good", "Renamed to “Zoe”.")
     said = answer(
@@ -174,7 +174,7 @@ def test_everything_that_describes_a_voice_can_be_changed(events: LibraryHandler
         ({"description": "nul\0"}, "no text"),
     ],
 )
-def test_what_cannot_be_is_refused_and_nothing_changes(
+def test_invalid_changes_are_rejected(
     events: LibraryHandlers, library: VoiceLibrary, changes: dict[str, Any], says: str
 ) -> None:
     library.add(voice("Anna"))
@@ -183,10 +183,10 @@ def test_what_cannot_be_is_refused_and_nothing_changes(
     assert (kind, library.get(ben.id)) == ("bad", ben)
     assert says in text
     listed, _ = press(events.update_voice, id=ben.id, **changes)
-    assert listed["answer"]["id"] == ben.id, "the form that it is about is told"
+    assert listed["answer"]["id"] == ben.id, "the answer names the form that it is for"
 
 
-def test_samples_are_copied_and_handed_out_and_otherwise_left_alone(
+def test_samples_can_be_copied_but_not_changed(
     events: LibraryHandlers, library: VoiceLibrary, samples: list[VoiceRecord]
 ) -> None:
     ada = samples[0]
@@ -202,21 +202,21 @@ def test_samples_are_copied_and_handed_out_and_otherwise_left_alone(
 # --- deleting
 
 
-def test_deleting_can_be_undone(events: LibraryHandlers, library: VoiceLibrary, engine: FakeEngine) -> None:
+def test_deletion_can_be_undone(events: LibraryHandlers, library: VoiceLibrary, engine: FakeEngine) -> None:
     ben = library.add(voice("Ben"))
     listed, bell, _ = press(events.delete_voice, "", id=ben.id)
-    assert engine.forgotten == ["Ben"], "the engine keeps nothing of it"
+    assert engine.forgotten == ["Ben"], "the engine drops the voice"
     assert (listed["voices"], listed["answer"]["text"], bell["what"]) == ([], "", "voices")
     (aside,) = listed["aside"]
     assert (aside["id"], aside["name"]) == (ben.id, "Ben")
     assert 590 < aside["left"] <= 600
-    assert events.list_voices(None, None)["aside"] != [], "whoever reloads the page is offered it as well"
+    assert events.list_voices(None, None)["aside"] != [], "undo is offered after a reload as well"
     assert answer(events.restore_voice, "", id=ben.id) == ("good", "“Ben” is restored.")
     assert library.list() == [ben]
-    assert answer(events.restore_voice, "", id=ben.id)[0] == "bad", "once"
+    assert answer(events.restore_voice, "", id=ben.id)[0] == "bad", "it is restored only once"
 
 
-def test_deleting_the_picked_voice_says_who_speaks_now_and_undoing_picks_it_again(
+def test_deleting_the_picked_voice_picks_another_and_undo_picks_it_again(
     events: LibraryHandlers, library: VoiceLibrary
 ) -> None:
     zoe, ben = library.add(voice("Zoe")), library.add(voice("Ben"))
@@ -228,16 +228,16 @@ def test_deleting_the_picked_voice_says_who_speaks_now_and_undoing_picks_it_agai
 
     for instead in (None, zoe.id, ben.id):
         listed, _, picker = press(events.delete_voice, zoe.id, id=ben.id)
-        assert (listed["answer"]["instead"], picker) == ("", gr.skip()), "the pick is left alone"
+        assert (listed["answer"]["instead"], picker) == ("", gr.skip()), "the picked voice is unchanged"
         listed, _, picker = press(events.restore_voice, "" if instead else zoe.id, id=ben.id, instead=instead)
-        assert (listed["answer"]["instead"], picker) == ("", gr.skip()), "another was picked since, or none"
+        assert (listed["answer"]["instead"], picker) == ("", gr.skip()), "another voice was picked since, or none"
     press(events.delete_voice, zoe.id, id=ben.id)
     listed, _, picker = press(events.delete_voice, zoe.id, id=zoe.id)
-    assert (listed["answer"]["text"], picker) == ("", gr.skip()), "nobody is left to speak"
+    assert (listed["answer"]["text"], picker) == ("", gr.skip()), "no voice is left"
     assert press(events.restore_voice, "nonsense", id="nonsense", instead="nonsense")[2] == gr.skip()
 
 
-def test_undoing_says_where_the_name_is_taken_by_now(events: LibraryHandlers, library: VoiceLibrary) -> None:
+def test_undo_renames_a_voice_whose_name_is_taken(events: LibraryHandlers, library: VoiceLibrary) -> None:
     ben = library.add(voice("Ben"))
     press(events.delete_voice, "", id=ben.id)
     library.add(voice("ben"))
@@ -245,7 +245,7 @@ def test_undoing_says_where_the_name_is_taken_by_now(events: LibraryHandlers, li
     assert (kind, text) == ("good", "“Ben” is restored as “Ben 2”, because another voice has its name now.")
 
 
-def test_deleting_for_good(events: LibraryHandlers, library: VoiceLibrary) -> None:
+def test_purge_deletes_for_good(events: LibraryHandlers, library: VoiceLibrary) -> None:
     ben = library.add(voice("Ben"))
     press(events.delete_voice, "", id=ben.id)
     listed, _ = events.purge_deleted(None, None)
@@ -253,19 +253,19 @@ def test_deleting_for_good(events: LibraryHandlers, library: VoiceLibrary) -> No
     assert answer(events.restore_voice, "", id=ben.id)[0] == "bad"
 
 
-# --- taking in
+# --- importing
 
 
 @pytest.fixture
 def upload(context: WebContext) -> Callable[[str, bytes], dict[str, str]]:
-    def lies(name: str, data: bytes) -> dict[str, str]:
+    def save_upload(name: str, data: bytes) -> dict[str, str]:
         (context.folder / name).write_bytes(data)
         return {"path": str(context.folder / name), "name": name}
 
-    return lies
+    return save_upload
 
 
-def test_files_and_archives_come_in_and_each_is_named(
+def test_import_of_files_and_archives_reports_each_voice(
     events: LibraryHandlers, library: VoiceLibrary, context: WebContext, upload: Act
 ) -> None:
     library.add(voice("Ben"))
@@ -305,10 +305,12 @@ def test_files_and_archives_come_in_and_each_is_named(
         again = [upload("mine.zip", packed.getvalue()) | {"names": odd}]
         assert "out of step" in press(events.import_voices, files=again)[0]["answer"]["lines"][0]
     assert names(library) == ["Anna", "Ben", "Benjamin", "Zoe", "Zoe 2"]
-    assert list(context.folder.iterdir()) == [], "nothing of the library lies where files are served from"
+    assert list(context.folder.iterdir()) == [], "no imported file is left in the served folder"
 
 
-def test_one_good_file_is_said_in_one_sentence(events: LibraryHandlers, upload: Act, library: VoiceLibrary) -> None:
+def test_import_of_one_file_is_reported_in_one_sentence(
+    events: LibraryHandlers, upload: Act, library: VoiceLibrary
+) -> None:
     file = upload("x.voice", replace(voice("Anna"), tags=("warm",)).to_bytes())
     listed, _ = press(events.import_voices, files=[file])
     assert (listed["answer"]["kind"], listed["answer"]["text"], listed["answer"]["lines"]) == (
@@ -320,13 +322,13 @@ def test_one_good_file_is_said_in_one_sentence(events: LibraryHandlers, upload: 
 
 
 @pytest.mark.parametrize("files", [None, [], "text", [{}] * 201])
-def test_no_files_are_no_import(events: LibraryHandlers, files: Any) -> None:
+def test_import_requires_one_to_200_files(events: LibraryHandlers, files: Any) -> None:
     kind, text = answer(events.import_voices, files=files)
     assert kind == "bad"
     assert "200" in text
 
 
-def test_only_what_was_uploaded_here_is_read(
+def test_import_reads_only_uploaded_files(
     events: LibraryHandlers, library: VoiceLibrary, context: WebContext, tmp_path: Path
 ) -> None:
     secret = tmp_path / "secret.voice"
@@ -341,10 +343,10 @@ def test_only_what_was_uploaded_here_is_read(
     assert library.list() == []
 
 
-# --- whose
+# --- owners
 
 
-def test_voices_of_others_are_out_of_reach(events: LibraryHandlers, library: VoiceLibrary) -> None:
+def test_voices_of_other_owners_are_unreachable(events: LibraryHandlers, library: VoiceLibrary) -> None:
     theirs, gone = library.add(voice("Secret"), owner="somebody"), library.add(voice("Gone"), owner="somebody")
     library.trash(gone.id, owner="somebody")
     assert events.list_voices(None, None)["voices"] == events.list_voices(None, None)["aside"] == []
@@ -358,7 +360,7 @@ def test_voices_of_others_are_out_of_reach(events: LibraryHandlers, library: Voi
     assert library.list() == []
 
 
-def test_a_page_without_a_key_changes_nothing(
+def test_page_without_a_key_changes_nothing(
     engine: FakeEngine, storage: Storage, library: VoiceLibrary, tmp_path: Path
 ) -> None:
     events = LibraryHandlers(make_context(engine, storage, tmp_path, "browser"))

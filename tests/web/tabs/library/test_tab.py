@@ -1,4 +1,4 @@
-"""The Library tab as a person uses it."""
+"""The Library tab in a browser."""
 
 import io
 import re
@@ -29,7 +29,7 @@ def card(page: Page, name: str) -> Locator:
     return page.get_by_role("article", name=name, exact=True)
 
 
-def shown(page: Page) -> list[str]:
+def shown_names(page: Page) -> list[str]:
     return page.locator(".rp-library h4").all_inner_texts()
 
 
@@ -45,7 +45,7 @@ def rename(page: Page, before: str, after: str) -> None:
     field.press("Enter")
 
 
-def test_describe_find_hear_and_speak_with(
+def test_voices_are_edited_searched_played_and_used(
     chromium: Browser, serve: Serve, engine: FakeEngine, library: VoiceLibrary, storage: Storage
 ) -> None:
     library.add(replace(voice("Anna", 2.0), language="de"))
@@ -84,12 +84,12 @@ def test_describe_find_hear_and_speak_with(
         search = page.get_by_role("searchbox", name="Search")
         for words, found in (("german", ["Anna"]), ("KITCHEN zoe", ["Zoe"]), ("story", ["Zoe"]), ("", ["Anna", "Zoe"])):
             search.fill(words)
-            assert shown(page) == found, words
+            assert shown_names(page) == found, words
         search.fill("nobody")
         expect(page.get_by_text("No voice matches “nobody”.")).to_be_visible()
         search.fill("")
         page.get_by_label("Sort by").select_option("longest")
-        assert shown(page) == ["Zoe", "Anna"]
+        assert shown_names(page) == ["Zoe", "Anna"]
 
         hear = zoe.get_by_role("button", name="Hear Zoe")
         hear.click()
@@ -138,10 +138,10 @@ def test_delete_undo_reload_and_delete_for_good(
     assert anna.id not in {record.id for record in library.trashed()}
 
 
-def test_undoing_the_deletion_of_the_picked_voice_picks_it_again_unless_another_was_picked(
+def test_undo_picks_the_deleted_voice_unless_another_was_picked(
     chromium: Browser, serve: Serve, engine: FakeEngine, library: VoiceLibrary, storage: Storage
 ) -> None:
-    """And a phone needs no scrolling sideways, however long what is written is."""
+    """Also checks that long texts cause no sideways scrolling on a phone."""
     library.add(replace(voice("W" * 80), description="x" * 300, tags=("y" * 40,)))
     for name in ("Anna", "Ben", "Zoe"):
         library.add(voice(name))
@@ -175,7 +175,7 @@ def test_undoing_the_deletion_of_the_picked_voice_picks_it_again_unless_another_
         assert page.evaluate("document.documentElement.scrollWidth") <= 390
 
 
-def test_voices_go_out_and_come_in(
+def test_voices_are_duplicated_exported_and_imported(
     chromium: Browser, serve: Serve, engine: FakeEngine, library: VoiceLibrary, storage: Storage, tmp_path: Path
 ) -> None:
     install_samples(library)
@@ -221,7 +221,7 @@ def test_voices_go_out_and_come_in(
     assert [record.name for record in library.list() if not record.shared] == ["Adam", "Adam 2", "Adamo", "Clara"]
 
 
-def test_two_pages_of_a_browser_stay_in_step_and_nothing_typed_is_lost(
+def test_two_pages_stay_in_sync_without_losing_typed_text(
     chromium: Browser, serve: Serve, engine: FakeEngine, library: VoiceLibrary, storage: Storage
 ) -> None:
     library.add(voice("Anna"))

@@ -1,4 +1,4 @@
-"""What the recorder is answered: drawing, the doctor, mending, hearing back, and forgetting."""
+"""The recorder's clip server: waveforms, the doctor, repairs, reconstruction and deletion."""
 
 import base64
 import inspect
@@ -44,10 +44,10 @@ def ask(context: WebContext) -> Any:
 
 
 @pytest.fixture
-def keep(context: WebContext) -> Any:
-    """Keeps samples or a file among the uploads, as a clip of the browser's."""
+def store_clip(context: WebContext) -> Any:
+    """A function that stores samples or a file among the uploads and returns the clip as the browser sends it."""
 
-    def kept(what: Any, name: str = "clip.wav", **more: Any) -> dict[str, Any]:
+    def store(what: Any, name: str = "clip.wav", **more: Any) -> dict[str, Any]:
         path = context.folder / "a1" / name
         path.parent.mkdir(exist_ok=True)
         if isinstance(what, np.ndarray):
@@ -56,7 +56,7 @@ def keep(context: WebContext) -> Any:
             path.write_bytes(what if isinstance(what, bytes) else what.read_bytes())
         return {"path": str(path), "name": name, "start": 0, "end": None, **more}
 
-    return kept
+    return store
 
 
 def samples_of(answer: dict[str, Any]) -> tuple[np.ndarray, int]:
@@ -73,15 +73,15 @@ def lights(answer: dict[str, Any]) -> list[str]:
     return [row["light"] for row in answer["rows"]]
 
 
-# --- drawing
+# --- waveforms
 
 
-def test_the_server_draws_and_judges_what_a_browser_cannot(ask: Any, keep: Any) -> None:
-    answer = ask("clip_peaks", keep(CLIP, "clip.flac"))
+def test_clip_peaks_decodes_files_and_reports_problems(ask: Any, store_clip: Any) -> None:
+    answer = ask("clip_peaks", store_clip(CLIP, "clip.flac"))
     assert answer["seconds"] == 3.125
     assert max(answer["peaks"]) == pytest.approx(decode(CLIP).samples.abs().max().item(), abs=1e-3)
-    assert "not audio that can be read" in ask("clip_peaks", keep(b"no sound at all", "song.mp3"))["problem"]
-    assert "no sound" in ask("clip_peaks", keep(b"", "empty.wav"))["problem"]
+    assert "not audio that can be read" in ask("clip_peaks", store_clip(b"no sound at all", "song.mp3"))["problem"]
+    assert "no sound" in ask("clip_peaks", store_clip(b"", "empty.wav"))["problem"]
     for path in ("/etc/passwd", None):
         assert "problem" in ask("clip_peaks", {"path": path})
 
@@ -92,8 +92,8 @@ FORMATS = {
 }  # fmt: skip
 
 
-def encoded(kind: str, container: str, codec: str, video: bool = False) -> bytes:
-    """The first sentence of the fixture in another format, with a picture where it is a video."""
+def encode_clip(kind: str, container: str, codec: str, video: bool = False) -> bytes:
+    """Return the fixture's clip in another format, with pictures if it is a video."""
     samples, rate = soundfile.read(CLIP, dtype="float32")
     times = np.arange(int(len(samples) * 48_000 / rate)) * rate / 48_000
     heard = np.interp(times, np.arange(len(samples)), samples).astype(np.float32)
@@ -122,27 +122,27 @@ def encoded(kind: str, container: str, codec: str, video: bool = False) -> bytes
 
 
 @pytest.mark.parametrize("kind", FORMATS)
-def test_every_format_is_drawn_and_examined(ask: Any, keep: Any, kind: str) -> None:
-    clip = keep(encoded(kind, *FORMATS[kind]), f"clip.{kind}")
+def test_every_format_gets_peaks_and_a_report(ask: Any, store_clip: Any, kind: str) -> None:
+    clip = store_clip(encode_clip(kind, *FORMATS[kind]), f"clip.{kind}")
     assert ask("clip_peaks", clip)["seconds"] == pytest.approx(3.125, abs=0.2)
     answer = ask("examine_clip", clip)
     assert answer["spoken"] == pytest.approx(2.8, abs=0.3)
 
 
-def test_ogg_vorbis_is_one_of_them(ask: Any, keep: Any) -> None:
-    file = io.BytesIO()  # by the one library here that writes it
+def test_ogg_vorbis_gets_a_report(ask: Any, store_clip: Any) -> None:
+    file = io.BytesIO()  # written by soundfile, the only library here that can
     soundfile.write(file, *soundfile.read(CLIP), format="OGG", subtype="VORBIS")
-    assert ask("examine_clip", keep(file.getvalue(), "clip.ogg"))["spoken"] == pytest.approx(2.8, abs=0.3)
+    assert ask("examine_clip", store_clip(file.getvalue(), "clip.ogg"))["spoken"] == pytest.approx(2.8, abs=0.3)
 
 
 @pytest.mark.parametrize(("container", "codec"), [("mp4", "aac"), ("webm", "libopus"), ("mov", "aac")])
-def test_of_a_video_the_sound_is_taken(ask: Any, keep: Any, container: str, codec: str) -> None:
-    clip = keep(encoded(container, container, codec, video=True), f"film.{container}")
+def test_sound_of_a_video_is_used(ask: Any, store_clip: Any, container: str, codec: str) -> None:
+    clip = store_clip(encode_clip(container, container, codec, video=True), f"film.{container}")
     assert ask("examine_clip", clip)["spoken"] == pytest.approx(2.8, abs=0.3)
 
 
-def test_two_hours_are_refused_without_being_read(ask: Any, keep: Any, context: WebContext) -> None:
-    clip = keep(b"", "long.flac")
+def test_long_file_is_rejected_without_decoding(ask: Any, store_clip: Any, context: WebContext) -> None:
+    clip = store_clip(b"", "long.flac")
     with soundfile.SoundFile(clip["path"], "w", 8_000, 1, format="FLAC") as file:
         for _ in range(120):
             file.write(np.zeros(8_000 * 60, np.int16))
@@ -153,8 +153,8 @@ def test_two_hours_are_refused_without_being_read(ask: Any, keep: Any, context: 
 # --- the doctor
 
 
-def test_a_good_clip_is_green_throughout(ask: Any, keep: Any) -> None:
-    answer = ask("examine_clip", keep(STORY, "story.flac"))
+def test_good_clip_passes_all_checks(ask: Any, store_clip: Any) -> None:
+    answer = ask("examine_clip", store_clip(STORY, "story.flac"))
     assert answer["light"] == "green"
     assert set(lights(answer)) == {"green"}
     assert answer["verdict"] == "This clip is good to use."
@@ -164,9 +164,11 @@ def test_a_good_clip_is_green_throughout(ask: Any, keep: Any) -> None:
     assert 8 <= end - start <= 15
 
 
-def test_the_part_is_examined_and_its_times_are_the_files(ask: Any, keep: Any) -> None:
+def test_selection_is_examined_with_times_of_the_file(ask: Any, store_clip: Any) -> None:
     silence = np.zeros(RATE * 4, np.float32)
-    clip = keep(np.concatenate([silence, silence, story()[: RATE * 8], silence]), start=4.0, end=19.0, seconds=20.0)
+    clip = store_clip(
+        np.concatenate([silence, silence, story()[: RATE * 8], silence]), start=4.0, end=19.0, seconds=20.0
+    )
     answer = ask("examine_clip", clip)
     (around,) = [row for row in answer["rows"] if row["fix"] == "trim"]
     assert around["light"] in ("amber", "red")
@@ -176,14 +178,14 @@ def test_the_part_is_examined_and_its_times_are_the_files(ask: Any, keep: Any) -
     assert answer["best"] == pytest.approx(around["part"], abs=0.3)
 
 
-def test_silence_is_a_finding_and_no_error(ask: Any, keep: Any) -> None:
-    answer = ask("examine_clip", keep(np.zeros(RATE * 6, np.float32)))
+def test_silence_is_a_finding_not_an_error(ask: Any, store_clip: Any) -> None:
+    answer = ask("examine_clip", store_clip(np.zeros(RATE * 6, np.float32)))
     assert (answer["light"], answer["best"], answer["spoken"]) == ("red", None, 0)
     assert "The clip is silent" in answer["rows"][1]["sentence"]
 
 
-def test_the_doctor_speaks_the_readers_language(ask: Any, keep: Any) -> None:
-    answer = ask("examine_clip", keep(story() * 0.002), GERMAN)
+def test_doctor_answers_in_the_readers_language(ask: Any, store_clip: Any) -> None:
+    answer = ask("examine_clip", store_clip(story() * 0.002), GERMAN)
     (quiet,) = [row for row in answer["rows"] if row["fix"] == "level"]
     assert "sehr leise" in quiet["sentence"]
     assert (quiet["label"], quiet["word"]) == ("Lautstärke angleichen", "Mangel")
@@ -195,14 +197,14 @@ def test_each_light_has_a_word_and_a_verdict() -> None:
         assert ENGLISH(f"doctor.verdict_{light}")
 
 
-def test_a_row_needs_nothing_that_only_a_report_has() -> None:
+def test_row_is_built_from_a_finding_alone() -> None:
     finding: Finding = findings.of_pauses(2.0)
     row = views._row(finding, ENGLISH, {})
     assert row["sentence"].startswith("There is a silence of 2 s")
     assert (row["fix"], row["label"], row["part"]) == ("pauses", "Shorten the pauses", None)
 
 
-# --- mending
+# --- repairs
 
 
 @pytest.mark.parametrize(
@@ -213,32 +215,32 @@ def test_a_row_needs_nothing_that_only_a_report_has() -> None:
         (Fix.PAUSES, lambda samples: np.concatenate([samples[: RATE * 5], np.zeros(RATE * 4), samples[RATE * 5 :]])),
     ],
 )
-def test_what_is_mended_is_found_no_more(ask: Any, keep: Any, fix: Fix, spoil: Any) -> None:
-    clip = keep(spoil(story()).astype(np.float32))
+def test_repaired_finding_disappears(ask: Any, store_clip: Any, fix: Fix, spoil: Any) -> None:
+    clip = store_clip(spoil(story()).astype(np.float32))
     before = ask("examine_clip", clip)
     assert fix.value in [row["fix"] for row in before["rows"]]
     samples, rate = samples_of(ask("mend_clip", {**clip, "fix": fix.value}))
     assert rate == RATE
-    after = ask("examine_clip", keep(samples, "mended.wav"))
+    after = ask("examine_clip", store_clip(samples, "mended.wav"))
     assert fix.value not in [row["fix"] for row in after["rows"]]
 
 
-def test_only_the_chosen_part_is_mended(ask: Any, keep: Any) -> None:
-    clip = keep(story() * 0.002, start=2.0, end=7.0, seconds=15.2)
+def test_repair_applies_to_the_selection_only(ask: Any, store_clip: Any) -> None:
+    clip = store_clip(story() * 0.002, start=2.0, end=7.0, seconds=15.2)
     samples, _ = samples_of(ask("mend_clip", {**clip, "fix": "level"}))
     assert len(samples) == RATE * 5
     assert np.abs(samples).max() > 0.1
 
 
 @pytest.mark.parametrize("fix", [None, "reverb", ["level"], {}])
-def test_other_remedies_are_refused(ask: Any, keep: Any, fix: Any) -> None:
-    assert "Reload it" in ask("mend_clip", {**keep(story()), "fix": fix})["problem"]
+def test_unknown_repairs_are_rejected(ask: Any, store_clip: Any, fix: Any) -> None:
+    assert "Reload it" in ask("mend_clip", {**store_clip(story()), "fix": fix})["problem"]
 
 
 # --- words
 
 
-def test_words_are_compared_with_the_length_of_the_speech(ask: Any) -> None:
+def test_word_count_is_checked_against_the_speech_length(ask: Any) -> None:
     said = "On Thursday my cousin Joyce brought fresh oranges, a jar of plum jam and a huge yellow kite to the beach."
     lights = [ask("check_words", {"words": words, "spoken": 6.5})["row"]["light"] for words in (said, "On", said * 4)]
     assert lights == ["green", "red", "red"]
@@ -246,12 +248,12 @@ def test_words_are_compared_with_the_length_of_the_speech(ask: Any) -> None:
         assert "problem" in ask("check_words", value)
 
 
-def test_words_are_written_down_where_there_is_somebody_to(
-    ask: Any, keep: Any, monkeypatch: pytest.MonkeyPatch
+def test_clip_is_transcribed_if_faster_whisper_is_installed(
+    ask: Any, store_clip: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as without:
         without.setattr(transcription, "can_transcribe", lambda: False)
-        assert "install faster-whisper" in ask("write_words", keep(CLIP))["problem"]
+        assert "install faster-whisper" in ask("write_words", store_clip(CLIP))["problem"]
     fake = ModuleType("faster_whisper")
     fake.__spec__ = ModuleSpec("faster_whisper", None)
     said = lambda heard, **_: ([SimpleNamespace(text=f" {len(heard)} samples.")], None)  # noqa: E731
@@ -259,52 +261,54 @@ def test_words_are_written_down_where_there_is_somebody_to(
     fake.WhisperModel = lambda *_given, **_options: model  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "faster_whisper", fake)
     transcription._model.cache_clear()
-    clip = keep(story(), start=1.0, end=3.0, seconds=15.2)
+    clip = store_clip(story(), start=1.0, end=3.0, seconds=15.2)
     assert ask("write_words", clip) == {"words": f"{2 * RATE} samples."}
     transcription._model.cache_clear()
 
 
-# --- hearing back
+# --- reconstruction
 
 
-def test_the_codec_gives_the_part_back(ask: Any, keep: Any) -> None:
-    samples, rate = samples_of(ask("hear_back", keep(story(), start=2.0, end=7.0, seconds=15.2)))
+def test_hear_back_reconstructs_the_selection(ask: Any, store_clip: Any) -> None:
+    samples, rate = samples_of(ask("hear_back", store_clip(story(), start=2.0, end=7.0, seconds=15.2)))
     assert rate == SAMPLE_RATE
     assert len(samples) / rate == pytest.approx(5, abs=0.6)
     assert len(samples) % FRAME == 0
-    assert "silent" in ask("hear_back", keep(np.zeros(RATE * 3, np.float32)))["problem"]
+    assert "silent" in ask("hear_back", store_clip(np.zeros(RATE * 3, np.float32)))["problem"]
 
 
-def test_a_real_engine_gives_it_back_as_well(keep: Any, context: WebContext) -> None:
+def test_hear_back_works_with_a_real_engine(store_clip: Any, context: WebContext) -> None:
     engine = Engine.load(MINIATURE, "cpu", graphs="off")
     try:
         real: Any = SimpleNamespace(engine=engine, folder=context.folder, words=context.words)
         ask = {function.__name__: function for function in ClipServer(real).functions()}["hear_back"]
-        samples, rate = samples_of(run(ask, keep(CLIP, "clip.flac"), None))
+        samples, rate = samples_of(run(ask, store_clip(CLIP, "clip.flac"), None))
     finally:
         engine.close()
     assert rate == engine.sample_rate
     assert len(samples) / rate == pytest.approx(3.1, abs=0.4)
 
 
-def test_an_engine_that_is_busy_says_so_in_the_readers_language(
-    ask: Any, keep: Any, engine: Any, monkeypatch: pytest.MonkeyPatch
+def test_busy_engine_is_reported_in_the_readers_language(
+    ask: Any, store_clip: Any, engine: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def busy(_voice: Any) -> Any:
         raise EngineBusy("engine.busy", limit=4)
 
     monkeypatch.setattr(engine, "reconstruct", busy)
-    assert ask("hear_back", keep(story()), GERMAN)["problem"] == Translations.load().words(GERMAN)(
+    assert ask("hear_back", store_clip(story()), GERMAN)["problem"] == Translations.load().words(GERMAN)(
         "engine.busy", limit=4
     )
 
 
-def test_clips_wait_in_a_line_of_their_own_which_ends(
-    context: WebContext, keep: Any, engine: Any, monkeypatch: pytest.MonkeyPatch
+def test_clip_calls_have_their_own_bounded_queue(
+    context: WebContext, store_clip: Any, engine: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     functions = {function.__name__: function for function in ClipServer(context).functions()}
-    assert all(map(inspect.iscoroutinefunction, functions.values())), "Gradio would give them its own threads"
-    go, clip, answers = threading.Event(), keep(story()), []
+    assert all(map(inspect.iscoroutinefunction, functions.values())), (
+        "Gradio would run plain functions on its own threads"
+    )
+    go, clip, answers = threading.Event(), store_clip(story()), []
     monkeypatch.setattr(engine, "reconstruct", lambda _: go.wait(30) and np.zeros(FRAME, np.float32))
 
     async def main() -> None:
@@ -325,11 +329,11 @@ def test_clips_wait_in_a_line_of_their_own_which_ends(
     assert [set(answer) for answer in answers[2:]] == [{"wav"}] * EACH
 
 
-# --- forgetting
+# --- deletion
 
 
-def test_a_clip_is_forgotten_and_nothing_else(ask: Any, keep: Any, context: WebContext, tmp_path: Path) -> None:
-    clip = keep(story())
+def test_forget_deletes_only_the_clip(ask: Any, store_clip: Any, context: WebContext, tmp_path: Path) -> None:
+    clip = store_clip(story())
     secret = tmp_path / "secret.wav"
     secret.write_bytes(b"not yours")
     assert "problem" in ask("forget_clip", {"path": str(secret)})
@@ -340,8 +344,8 @@ def test_a_clip_is_forgotten_and_nothing_else(ask: Any, keep: Any, context: WebC
     assert "no longer on the server" in ask("forget_clip", {"path": clip["path"]})["problem"]
 
 
-def test_a_clip_is_kept_longer_when_it_is_used_or_its_page_is_open(ask: Any, keep: Any) -> None:
-    path = Path(keep(story())["path"])
+def test_used_clips_and_clips_of_open_pages_are_kept_longer(ask: Any, store_clip: Any) -> None:
+    path = Path(store_clip(story())["path"])
     for name, value in (("clip_peaks", {"path": str(path)}), ("keep_clips", {"paths": ["/etc/hostname", str(path)]})):
         os.utime(path, (0, 0))
         assert "problem" not in ask(name, value)

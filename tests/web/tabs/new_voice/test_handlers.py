@@ -1,4 +1,4 @@
-"""Making a voice of clips: what the form may hold, what is saved of it, and what is said."""
+"""Handlers of the New voice tab: the form, the saved voice and the messages."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -40,11 +40,11 @@ def events(context: WebContext) -> NewVoiceHandlers:
 
 @pytest.fixture
 def clip(context: WebContext) -> dict[str, Any]:
-    return kept(context, CLIP)
+    return store_clip(context, CLIP)
 
 
-def kept(context: WebContext, file: Path, **more: Any) -> dict[str, Any]:
-    """A file among the uploads, in a folder of its own, as the page sends a clip."""
+def store_clip(context: WebContext, file: Path, **more: Any) -> dict[str, Any]:
+    """Store a file in a folder of its own among the uploads; return the clip as the page sends it."""
     folder = context.folder / f"upload-{len(list(context.folder.iterdir()))}"
     folder.mkdir()
     path = folder / file.name
@@ -68,7 +68,7 @@ def save(events: NewVoiceHandlers, *clips: dict[str, Any], request: Any = None, 
     return told[-1]
 
 
-def test_a_saved_voice_is_picked_and_its_upload_is_gone(
+def test_saved_voice_is_picked_and_its_upload_deleted(
     events: NewVoiceHandlers, library: VoiceLibrary, clip: dict[str, Any], context: WebContext
 ) -> None:
     trouble, clips, name, speaker, agreed, description, picker, said, tabs, bell = save(events, clip)
@@ -77,12 +77,12 @@ def test_a_saved_voice_is_picked_and_its_upload_is_gone(
     assert (picker.value, [label for label, _ in picker.choices]) == (record.id, ["Anna"])
     assert "Saved “Anna”. A note about the clip. Now write something to say." in said
     assert (tabs.selected, bell["what"]) == ("speak", "voices")
-    assert list(context.folder.iterdir()) == [], "nothing is left of the upload"
+    assert list(context.folder.iterdir()) == [], "the upload is deleted"
     assert library.load(record.id).references[0].transcript == "Hello there."
     assert record.references == 1
 
 
-def test_words_are_asked_for_only_where_the_model_needs_them(
+def test_words_are_required_only_if_the_model_needs_them(
     events: NewVoiceHandlers, library: VoiceLibrary, clip: dict[str, Any], context: WebContext, engine: FakeEngine
 ) -> None:
     assert "Type the words" in save(events, {**clip, "words": ""})[0]
@@ -90,28 +90,28 @@ def test_words_are_asked_for_only_where_the_model_needs_them(
     engine._prepare = lambda _clip, transcript: reference(transcript, buzz(0, 30_000, 120))
     assert save(events, {**clip, "words": ""})[0] == ""
     assert library.load(library.find("Anna").id).references[0].transcript == ""
-    save(events, kept(context, CLIP), kept(context, CLIP, words=""), name="Both")
-    assert library.load(library.find("Both").id).references[0].transcript == ""  # not the words of half of it
+    save(events, store_clip(context, CLIP), store_clip(context, CLIP, words=""), name="Both")
+    assert library.load(library.find("Both").id).references[0].transcript == ""  # one clip's words would not match both
 
 
-def test_a_voice_has_the_language_that_was_chosen(
+def test_voice_has_the_chosen_language(
     events: NewVoiceHandlers, library: VoiceLibrary, context: WebContext, engine: FakeEngine
 ) -> None:
-    """A model that speaks English only has English voices; else it is unknown unless somebody tells it."""
+    """With a model for English only, voices are English. Otherwise the language is as chosen, by default unknown."""
     for english, chosen, language in ((True, "", "en"), (True, "de", "en"), (False, "de", "de"), (False, "", "")):
         engine.english_only = english
         name = f"{english} {chosen}"
-        save(events, kept(context, CLIP), name=name, language=chosen)
+        save(events, store_clip(context, CLIP), name=name, language=chosen)
         assert library.find(name).language == language
 
 
-def test_a_described_voice_is_saved_with_a_sample(
+def test_described_voice_is_saved_with_a_sample(
     events: NewVoiceHandlers, library: VoiceLibrary, clip: dict[str, Any], context: WebContext, engine: FakeEngine
 ) -> None:
     engine.abilities = Abilities(clones=False, needs_words=False, describes=True)
     engine._prepare = lambda _clip, transcript: reference(transcript, buzz(0, 30_000, 120))
 
-    def described(request: Any = None, **form: str) -> tuple[Any, ...]:
+    def save_described(request: Any = None, **form: str) -> tuple[Any, ...]:
         async def steps() -> list[tuple[Any, ...]]:
             told = (form.get(name) for name in ("description", "language"))
             given: Any = (None, form.get("name"), "", False, *told, None, request)
@@ -120,10 +120,10 @@ def test_a_described_voice_is_saved_with_a_sample(
         *_, last = run(steps)
         return last
 
-    missing = described()[0]
+    missing = save_described()[0]
     assert "Describe the voice." in missing
     assert "Give the voice a name." in missing
-    trouble, *_, picker, said, _, _ = described(name="Ben", description=" A low voice. ")
+    trouble, *_, picker, said, _, _ = save_described(name="Ben", description=" A low voice. ")
     record = library.find("Ben")
     assert (trouble, picker.value, record.description, record.consent) == ("", record.id, "A low voice.", None)
     assert "Saved “Ben”." in said
@@ -134,7 +134,9 @@ def test_a_described_voice_is_saved_with_a_sample(
     assert "does not clone" in save(events, clip)[0]
     engine.abilities = replace(engine.abilities, languages=("english", "german", "chinese"))
     for request, wanted, language in ((GERMAN, "", "de"), (GERMAN, "zh", "zh"), (None, "ja", "en"), (None, "", "en")):
-        described(request, name=f"{wanted} {language} {request is None}", description="A low voice.", language=wanted)
+        save_described(
+            request, name=f"{wanted} {language} {request is None}", description="A low voice.", language=wanted
+        )
         text, _, options = engine.asked[-1]
         assert (text, options.language) == (SAMPLE_TEXTS[language], language)
     assert {each.language for each in library.list()} == {"de", "zh", "en"}
@@ -147,14 +149,16 @@ def test_each_step_is_shown(events: NewVoiceHandlers, clip: dict[str, Any]) -> N
     assert [each[0] for each in told] == [*(steps_html(step, ENGLISH) for step in STEPS), ""]
     assert 'data-step="done"' in told[1][0]
     assert 'role="status">Encoding the voice<' in told[1][0]
-    assert all(value == gr.skip() for each in told[:-1] for value in each[1:]), "the form stays until all is done"
+    assert all(value == gr.skip() for each in told[:-1] for value in each[1:]), (
+        "the form is unchanged until the last step"
+    )
     assert "Waiting" in events.show_waiting(None)  # type: ignore[arg-type]
 
 
 # --- consent
 
 
-def test_who_agreed_is_named_in_what_was_agreed_to(
+def test_consent_names_the_speaker(
     events: NewVoiceHandlers, library: VoiceLibrary, clip: dict[str, Any], context: WebContext
 ) -> None:
     save(events, clip, speaker=" Grandma \n Ada ")
@@ -162,14 +166,14 @@ def test_who_agreed_is_named_in_what_was_agreed_to(
     assert consent is not None
     assert (consent.who, consent.sentence) == ("Grandma Ada", consent_sentence("Grandma Ada", ENGLISH))
     assert consent.sentence.count("Grandma Ada") == 2
-    save(events, kept(context, CLIP), name="Emil", request=GERMAN)
+    save(events, store_clip(context, CLIP), name="Emil", request=GERMAN)
     consent = library.find("Emil").consent
     assert consent is not None
     assert consent.who == "Emil"
     assert consent.sentence.startswith("Ich bin Emil und willige ein")
 
 
-def test_the_sentence_follows_the_names(events: NewVoiceHandlers) -> None:
+def test_consent_sentence_follows_the_names(events: NewVoiceHandlers) -> None:
     assert (
         consenting_speaker("Anna", "")
         == consenting_speaker(" Anna ", None)
@@ -185,11 +189,11 @@ def test_the_sentence_follows_the_names(events: NewVoiceHandlers) -> None:
 # --- several clips
 
 
-def test_all_clips_become_one_reference_with_all_their_words(
+def test_clips_are_merged_into_one_reference(
     events: NewVoiceHandlers, library: VoiceLibrary, context: WebContext
 ) -> None:
-    """A prompt's references are its speakers: a second one would be somebody else."""
-    clips = [kept(context, CLIP, words="One"), kept(context, STORY, words="two three!", start=1.0, end=9.0)]
+    """Each reference of a prompt is a speaker, so a second reference would be another speaker."""
+    clips = [store_clip(context, CLIP, words="One"), store_clip(context, STORY, words="two three!", start=1.0, end=9.0)]
     *_, said, _, _ = save(events, *clips)
     (only,) = library.load(library.find("Anna").id).references
     assert only.transcript == "One. two three!"
@@ -198,13 +202,13 @@ def test_all_clips_become_one_reference_with_all_their_words(
     assert list(context.folder.iterdir()) == []
 
 
-def test_clips_that_do_not_fit_are_left_out_and_said(
+def test_clips_over_the_limit_are_left_out_and_reported(
     events: NewVoiceHandlers, library: VoiceLibrary, context: WebContext
 ) -> None:
     clips = [
-        kept(context, STORY, name="first"),
-        kept(context, STORY, name="second"),
-        kept(context, CLIP, words="Third."),
+        store_clip(context, STORY, name="first"),
+        store_clip(context, STORY, name="second"),
+        store_clip(context, CLIP, words="Third."),
     ]
     assert clips[0]["seconds"] * 2 > MAX_MERGED_SECONDS
     *_, said, _, _ = save(events, *clips)
@@ -214,12 +218,12 @@ def test_clips_that_do_not_fit_are_left_out_and_said(
     assert list(context.folder.iterdir()) == []
 
 
-def test_only_the_chosen_part_is_kept(events: NewVoiceHandlers, library: VoiceLibrary, context: WebContext) -> None:
-    save(events, kept(context, STORY, start=2.0, end=7.0))
+def test_only_the_selection_is_saved(events: NewVoiceHandlers, library: VoiceLibrary, context: WebContext) -> None:
+    save(events, store_clip(context, STORY, start=2.0, end=7.0))
     assert library.find("Anna").duration == pytest.approx(5.0, abs=0.5)
 
 
-# --- what is refused
+# --- rejected forms
 
 
 @pytest.mark.parametrize(
@@ -233,18 +237,18 @@ def test_only_the_chosen_part_is_kept(events: NewVoiceHandlers, library: VoiceLi
         ({"name": "x" * 81}, "80 characters"),
     ],
 )
-def test_a_form_that_is_not_right_is_refused_and_kept(
+def test_invalid_form_is_rejected_and_kept(
     events: NewVoiceHandlers, library: VoiceLibrary, clip: dict[str, Any], changes: dict[str, Any], says: str
 ) -> None:
     trouble, *others = save(events, clip, **changes)
     assert says in trouble
     assert 'role="alert"' in trouble
-    assert all(each == gr.skip() for each in others), "what was typed stays"
+    assert all(each == gr.skip() for each in others), "the typed values stay"
     assert library.list() == []
     assert Path(clip["path"]).exists()
 
 
-def test_all_that_is_missing_is_said_at_once_and_the_first_field_is_named(
+def test_all_missing_fields_are_reported_and_the_first_is_named(
     events: NewVoiceHandlers, clip: dict[str, Any], context: WebContext
 ) -> None:
     everything = save(events, name="", agreed=False)[0]
@@ -252,17 +256,17 @@ def test_all_that_is_missing_is_said_at_once_and_the_first_field_is_named(
     assert 'data-field=".rp-drop button:enabled"' in everything
     assert 'data-field="#rp-name ' in save(events, clip, name="", agreed=False)[0]
     assert 'data-field="#rp-consent input"' in save(events, clip, agreed=False)[0]
-    silent = kept(context, STORY, words="")
+    silent = store_clip(context, STORY, words="")
     assert 'data-field=".rp-clip-line:nth-child(2) .rp-clip-name"' in save(events, clip, silent)[0]
-    assert 'data-field=".rp-words"' in save(events, silent, clip)[0], "this one is chosen"
+    assert 'data-field=".rp-words"' in save(events, silent, clip)[0], "the selected clip has no words"
 
 
-def test_a_clip_without_words_is_named(events: NewVoiceHandlers, context: WebContext) -> None:
-    trouble, *_ = save(events, kept(context, CLIP), kept(context, STORY, words=" \n", name="<Second>"))
+def test_clip_without_words_is_named(events: NewVoiceHandlers, context: WebContext) -> None:
+    trouble, *_ = save(events, store_clip(context, CLIP), store_clip(context, STORY, words=" \n", name="<Second>"))
     assert "Type the words that are spoken in “&lt;Second&gt;”" in trouble
 
 
-def test_a_taken_name_is_said_before_the_engine_works(
+def test_taken_name_is_reported_before_encoding(
     events: NewVoiceHandlers, library: VoiceLibrary, clip: dict[str, Any], engine: FakeEngine
 ) -> None:
     def never(_clip: Any, _transcript: str) -> Any:
@@ -278,7 +282,7 @@ def test_a_taken_name_is_said_before_the_engine_works(
     assert "gibt es schon" in trouble
 
 
-def test_a_sample_may_share_its_name_with_ones_own(
+def test_own_voice_may_share_the_name_of_a_sample(
     events: NewVoiceHandlers, library: VoiceLibrary, clip: dict[str, Any]
 ) -> None:
     library.share([Sample(voice("Anna"), "I am Anna.")])
@@ -286,7 +290,7 @@ def test_a_sample_may_share_its_name_with_ones_own(
     assert [record.shared for record in library.list()] == [False, True]
 
 
-def test_no_clip_and_clips_that_were_not_uploaded_are_refused(
+def test_missing_clips_and_clips_not_uploaded_are_rejected(
     events: NewVoiceHandlers, library: VoiceLibrary, tmp_path: Path, context: WebContext, clip: dict[str, Any]
 ) -> None:
     secret = tmp_path / "secret.wav"
@@ -305,7 +309,7 @@ def test_no_clip_and_clips_that_were_not_uploaded_are_refused(
     assert library.list() == []
 
 
-def test_what_the_engine_refuses_is_said(
+def test_engine_errors_are_reported(
     events: NewVoiceHandlers, clip: dict[str, Any], engine: FakeEngine, library: VoiceLibrary
 ) -> None:
     def refuse(_clip: Any, _transcript: str) -> Any:
@@ -317,24 +321,24 @@ def test_what_the_engine_refuses_is_said(
     assert library.list() == []
 
 
-def test_silence_and_rubbish_are_one_sentence_each(
+def test_silent_and_unreadable_clips_are_reported(
     events: NewVoiceHandlers, context: WebContext, tmp_path: Path
 ) -> None:
     soundfile.write(tmp_path / "silence.wav", np.zeros(16_000 * 5, np.float32), 16_000)
-    assert "The clip is silent" in save(events, kept(context, tmp_path / "silence.wav"))[0]
-    rubbish = kept(context, CLIP)
+    assert "The clip is silent" in save(events, store_clip(context, tmp_path / "silence.wav"))[0]
+    rubbish = store_clip(context, CLIP)
     Path(rubbish["path"]).write_bytes(b"these are no sounds" * 100)
     assert "not audio that can be read" in save(events, rubbish)[0]
     Path(rubbish["path"]).write_bytes(b"")
     assert "holds no sound" in save(events, rubbish)[0]
 
 
-def test_the_voice_is_its_owners_alone(events: NewVoiceHandlers, library: VoiceLibrary, clip: dict[str, Any]) -> None:
+def test_voice_belongs_to_its_owner_only(events: NewVoiceHandlers, library: VoiceLibrary, clip: dict[str, Any]) -> None:
     save(events, clip)
     assert library.list(owner="somebody else") == []
 
 
-def test_what_is_said_is_text_whatever_it_holds(
+def test_messages_escape_html(
     context: WebContext, library: VoiceLibrary, clip: dict[str, Any], engine: FakeEngine
 ) -> None:
     engine._prepare = lambda _clip, transcript: reference(transcript, buzz(0, 30_000, 120))
@@ -342,9 +346,7 @@ def test_what_is_said_is_text_whatever_it_holds(
     assert "Saved “&lt;b&gt;{{x}}&lt;/b&gt; `${alert(1)}`”." in said
 
 
-def test_voices_are_made_on_threads_of_their_own_whose_line_ends(
-    events: NewVoiceHandlers, clip: dict[str, Any], library: VoiceLibrary
-) -> None:
+def test_saving_has_its_own_bounded_pool(events: NewVoiceHandlers, clip: dict[str, Any], library: VoiceLibrary) -> None:
     value = {"chosen": 0, "clips": [clip]}
 
     async def saved() -> list[tuple[Any, ...]]:

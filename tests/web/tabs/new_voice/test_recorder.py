@@ -1,4 +1,4 @@
-"""The recorder alone on a page: a microphone that plays a file, uploads, trim, doctor, words, hands and keys."""
+"""The recorder alone on a page: recording, uploads, trimming, the doctor, words, mouse and keyboard."""
 
 import json
 import re
@@ -15,8 +15,8 @@ from playwright.sync_api import Browser, Page, Route, expect
 
 from tests.paths import CLIP
 from tests.support.fake_engine import FakeEngine
-from tests.web.stage import PATIENCE, PLAIN_HTTP_HOST, opened, served
-from tests.web.visiting import begin_recording, recorded_for, skip_countdown
+from tests.web.stage import PATIENCE, PLAIN_HTTP_HOST, open_page, serve_component
+from tests.web.visiting import begin_recording, skip_countdown, wait_for_recording
 from web.tabs.new_voice.clip_server import ClipServer
 from web.tabs.new_voice.clips import chosen_clips
 from web.ui.components import clip_input
@@ -50,20 +50,20 @@ def build(folder: str) -> None:
 
 @pytest.fixture(scope="module")
 def url() -> Iterator[str]:
-    with served(build) as address:
+    with serve_component(build) as address:
         yield address
 
 
 @pytest.fixture(scope="module")
 def stage(chromium: Browser, url: str) -> Iterator[Page]:
-    with opened(chromium, url) as opened_page:
-        opened_page.clock.install()  # time passes as ever, and `begin_recording` skips the countdown
+    with open_page(chromium, url) as opened_page:
+        opened_page.clock.install()  # time passes normally; `begin_recording` skips the countdown
         yield opened_page
 
 
 @pytest.fixture
 def page(stage: Page) -> Page:
-    """One page for all tests, without clips. It is loaded anew only where a test left more than clips behind."""
+    """The page of all tests, emptied of clips. It is reloaded only if a test left more than clips."""
     stage.unroute_all()
     if stage.locator(".rp-clip-line").count():
         stage.get_by_role("button", name="Empty").click()
@@ -71,11 +71,11 @@ def page(stage: Page) -> Page:
     if INVITATION not in stage.locator(".rp-say").inner_text():
         stage.reload()
     expect(stage.locator(".rp-record")).to_be_enabled()
-    said(stage, INVITATION)
+    expect_message(stage, INVITATION)
     return stage
 
 
-def said(page: Page, text: str | re.Pattern[str]) -> None:
+def expect_message(page: Page, text: str | re.Pattern[str]) -> None:
     expect(page.locator(".rp-say")).to_contain_text(text)
 
 
@@ -84,7 +84,7 @@ def upload(page: Page, *files: Path | str) -> None:
 
 
 def value(page: Page, part: str) -> Any:
-    """The value as the server got it, once this is in it."""
+    """Wait until the component's value contains `part`; return the value as the server received it."""
     field = page.locator("#value textarea")
     expect(field).to_have_value(re.compile(re.escape(part)))
     return json.loads(field.input_value())
@@ -92,18 +92,18 @@ def value(page: Page, part: str) -> Any:
 
 def stop(page: Page) -> None:
     page.get_by_role("button", name="Stop", exact=True).click()
-    said(page, "Recorded ")
+    expect_message(page, "Recorded ")
 
 
 def loudness(samples: np.ndarray, rate: int) -> float:
-    """The level that speech reaches, in decibels: of the loudest twentieth of its 20 ms pieces."""
+    """Return the speech level in decibels: the mean power of the loudest twentieth of the 20 ms pieces."""
     size = rate // 50
     pieces = samples[: len(samples) // size * size].reshape(-1, size)
     power = np.sort((pieces.astype(np.float64) ** 2).mean(axis=1))
     return float(10 * np.log10(power[-max(1, len(power) // 20) :].mean()))
 
 
-def test_what_is_uploaded_is_what_the_microphone_gave(page: Page) -> None:
+def test_recording_matches_the_microphone_signal(page: Page) -> None:
     expect(page.locator(".rp-script-text")).to_have_text(SCRIPT)
     page.get_by_role("button", name="Record", exact=True).click()
     counted = []
@@ -112,7 +112,7 @@ def test_what_is_uploaded_is_what_the_microphone_gave(page: Page) -> None:
         counted.append(left)
     assert counted == [3, 2, 1]
     expect(page.get_by_role("meter")).to_be_visible()
-    recorded_for(page, 33)  # the whole clip, which the microphone repeats
+    wait_for_recording(page, 33)  # the whole clip, which the microphone repeats
     assert page.get_by_role("meter").get_attribute("aria-valuenow") != "-60"
     stop(page)
     made = value(page, "Recording 1")["clips"][0]
@@ -127,19 +127,19 @@ def test_what_is_uploaded_is_what_the_microphone_gave(page: Page) -> None:
     assert 20 * np.log10(np.abs(heard).max() / np.abs(played).max()) == pytest.approx(0, abs=1.0)
 
 
-def test_several_clips_recorded_again_listened_to_and_removed(page: Page) -> None:
+def test_clips_are_recorded_again_played_and_removed(page: Page) -> None:
     page.locator(".rp-script summary").click()
     begin_recording(page)
     stop(page)
     page.locator(".rp-script summary").click()
     upload(page, CLIP)
-    said(page, "flite_slt.flac is ready.")
+    expect_message(page, "flite_slt.flac is ready.")
     both = value(page, "flite_slt")
     names = [clip["name"] for clip in both["clips"]]
     assert re.fullmatch(r"Recording [0-9]+", names[0])
     assert names[1:] == ["flite_slt.flac"]
     assert both["chosen"] == 1
-    assert both["clips"][0]["words"] == "", "the script was closed"
+    assert both["clips"][0]["words"] == "", "a closed script gives no words"
 
     begin_recording(page, 10, f"Record again: {names[0]}")
     stop(page)
@@ -157,14 +157,14 @@ def test_several_clips_recorded_again_listened_to_and_removed(page: Page) -> Non
     assert [clip["name"] for clip in left["clips"]] == ["flite_slt.flac"]
     page.get_by_role("button", name="Remove flite_slt.flac").click()
     expect(page.locator("#value textarea")).to_have_value("null")
-    said(page, INVITATION)
+    expect_message(page, INVITATION)
 
 
-def test_a_countdown_may_be_cancelled(page: Page) -> None:
+def test_countdown_can_be_cancelled(page: Page) -> None:
     page.get_by_role("button", name="Record", exact=True).click()
     expect(page.locator(".rp-countdown")).to_have_text("3")
     page.get_by_role("button", name="Cancel").click()
-    said(page, INVITATION)
+    expect_message(page, INVITATION)
     expect(page.locator(".rp-clips")).to_be_hidden()
     page.get_by_role("button", name="Another one").click()
     expect(page.locator(".rp-script-text")).to_have_text(OTHER)
@@ -172,53 +172,53 @@ def test_a_countdown_may_be_cancelled(page: Page) -> None:
     expect(page.locator(".rp-script-text")).to_have_text(SCRIPT)
 
 
-ON_AIR = "html[data-rp-recording]"
+RECORDING_MARK = "html[data-rp-recording]"
 
 
-def test_while_the_microphone_is_open_the_document_says_so(page: Page) -> None:
-    assert page.locator(ON_AIR).count() == 0
+def test_document_is_marked_while_the_microphone_is_open(page: Page) -> None:
+    assert page.locator(RECORDING_MARK).count() == 0
     page.get_by_role("button", name="Record", exact=True).click()
     expect(page.locator(".rp-countdown")).to_have_text("3")
-    expect(page.locator(ON_AIR)).to_have_count(1)
+    expect(page.locator(RECORDING_MARK)).to_have_count(1)
     for needless in (".rp-choose", ".rp-or", ".rp-script-foot"):
         expect(page.locator(needless).first).to_be_hidden()
     skip_countdown(page)
-    recorded_for(page, 3)
-    expect(page.locator(ON_AIR)).to_have_count(1)
+    wait_for_recording(page, 3)
+    expect(page.locator(RECORDING_MARK)).to_have_count(1)
     with page.expect_event("dialog") as asked:
         page.close(run_before_unload=True)
-    assert asked.value.type == "beforeunload", "leaving the page while it records is asked about"
+    assert asked.value.type == "beforeunload", "leaving the page during a recording asks for confirmation"
     asked.value.dismiss()
     stop(page)
-    expect(page.locator(ON_AIR)).to_have_count(0)
+    expect(page.locator(RECORDING_MARK)).to_have_count(0)
     expect(page.get_by_role("button", name="Choose files")).to_be_enabled()
 
 
-def test_escape_is_the_same_as_the_button(page: Page) -> None:
+def test_escape_acts_like_the_button(page: Page) -> None:
     page.keyboard.press("Escape")
-    said(page, INVITATION)
+    expect_message(page, INVITATION)
     page.get_by_role("button", name="Record", exact=True).click()
     expect(page.locator(".rp-countdown")).to_have_text("3")
     page.keyboard.press("Escape")
-    said(page, INVITATION)
+    expect_message(page, INVITATION)
     expect(page.locator(".rp-clips")).to_be_hidden()
     begin_recording(page)
     page.keyboard.press("Escape")
-    said(page, re.compile(r"^Recorded [0-9]"))
+    expect_message(page, re.compile(r"^Recorded [0-9]"))
     expect(page.locator(".rp-clip-line")).to_have_count(1)
 
 
-def test_the_keyboard_stays_on_the_button_that_it_pressed(page: Page) -> None:
+def test_focus_stays_on_the_record_button(page: Page) -> None:
     page.get_by_role("button", name="Record", exact=True).press("Enter")
     skip_countdown(page)
-    recorded_for(page, 3)
+    wait_for_recording(page, 3)
     page.keyboard.press("Enter")
-    said(page, "Recorded ")
+    expect_message(page, "Recorded ")
 
 
-def test_what_else_goes_wrong_does_not_take_the_line_from_a_recording(page: Page) -> None:
+def test_other_errors_do_not_replace_the_recording_message(page: Page) -> None:
     upload(page, STORY)
-    verdict(page, "This clip is good to use.")
+    expect_verdict(page, "This clip is good to use.")
     held: list[Route] = []
     asking = re.compile("/component_server")
     page.route(asking, lambda route: held.append(route))
@@ -228,13 +228,13 @@ def test_what_else_goes_wrong_does_not_take_the_line_from_a_recording(page: Page
     with page.expect_event("requestfinished"):
         held[0].fulfill(json={"problem": "There is no hearing back."})
     before = float(page.locator(".rp-say").inner_text().split()[1])
-    recorded_for(page, int(10 * before) + 3)
-    expect(page.locator(ON_AIR)).to_have_count(1)
+    wait_for_recording(page, int(10 * before) + 3)
+    expect(page.locator(RECORDING_MARK)).to_have_count(1)
     page.unroute_all()
     stop(page)
 
 
-def test_nothing_is_recorded_again_while_something_is_uploaded(page: Page) -> None:
+def test_record_again_is_disabled_during_an_upload(page: Page) -> None:
     begin_recording(page)
     stop(page)
     again = page.get_by_role("button", name=re.compile("^Record again: Recording"))
@@ -244,15 +244,15 @@ def test_nothing_is_recorded_again_while_something_is_uploaded(page: Page) -> No
     page.route(sending, lambda route: held.append(route))
     with page.expect_request(sending):
         upload(page, CLIP)
-    said(page, "Uploading")
+    expect_message(page, "Uploading")
     expect(again).to_be_disabled()
     held[0].continue_()
-    said(page, "is ready.")
+    expect_message(page, "is ready.")
     expect(again).to_be_enabled()
     page.unroute_all()
 
 
-def test_trimming_by_keys_by_hand_and_by_the_server(page: Page) -> None:
+def test_trimming_by_keyboard_mouse_and_server(page: Page) -> None:
     upload(page, CLIP)
     start, end = page.get_by_role("slider", name="Start"), page.get_by_role("slider", name="End")
     expect(end).to_have_attribute("aria-valuenow", "3.13")
@@ -286,7 +286,7 @@ def test_trimming_by_keys_by_hand_and_by_the_server(page: Page) -> None:
     expect(page.locator(".rp-trim")).to_be_hidden()
 
 
-def drawn(page: Page) -> bool:
+def waveform_is_drawn(page: Page) -> bool:
     dots: bool = page.evaluate("""() => {
         const canvas = document.querySelector(".rp-trim-wave canvas");
         const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
@@ -295,29 +295,29 @@ def drawn(page: Page) -> bool:
     return dots
 
 
-def test_files_that_a_browser_does_not_know_are_drawn_by_the_server(page: Page, tmp_path: Path) -> None:
+def test_server_draws_files_the_browser_cannot_decode(page: Page, tmp_path: Path) -> None:
     samples, rate = soundfile.read(CLIP)
     soundfile.write(tmp_path / "tape.aiff", samples, rate)
     upload(page, tmp_path / "tape.aiff")
-    said(page, "tape.aiff is ready.")
+    expect_message(page, "tape.aiff is ready.")
     expect(page.get_by_role("slider", name="End")).to_have_attribute("aria-valuenow", "3.13")
     expect(page.get_by_role("button", name="Listen to tape.aiff")).to_be_disabled()
     expect(page.locator(".rp-trim-silent")).to_be_visible()
     page.wait_for_timeout(100)
-    assert drawn(page)
+    assert waveform_is_drawn(page)
     assert value(page, "tape.aiff")["clips"][0]["seconds"] == 3.125
 
 
-def test_rubbish_and_what_is_too_long_is_refused_with_a_sentence(page: Page, tmp_path: Path) -> None:
+def test_unreadable_long_and_large_files_are_rejected(page: Page, tmp_path: Path) -> None:
     (tmp_path / "song.mp3").write_bytes(b"these are no sounds" * 100)
     upload(page, tmp_path / "song.mp3")
-    said(page, "This file is not audio that can be read: use wav, flac")
+    expect_message(page, "This file is not audio that can be read: use wav, flac")
     soundfile.write(tmp_path / "long.wav", np.zeros(8_000 * 95, np.float32), 8_000)
     upload(page, tmp_path / "long.wav")
-    said(page, "long.wav is longer than 90 seconds")
+    expect_message(page, "long.wav is longer than 90 seconds")
     (tmp_path / "huge.wav").write_bytes(b"\0" * (51 * 2**20))
     upload(page, tmp_path / "huge.wav")
-    said(page, "huge.wav is larger than 50 MB")
+    expect_message(page, "huge.wav is larger than 50 MB")
     expect(page.locator(".rp-clips")).to_be_hidden()
 
 
@@ -326,7 +326,7 @@ REFUSE = """(name) => {
 }"""
 
 
-def test_a_microphone_that_is_refused_or_missing(page: Page) -> None:
+def test_denied_or_missing_microphone_is_explained(page: Page) -> None:
     for error, sentence in (
         ("NotAllowedError", "Allow it next to the address bar"),
         ("NotFoundError", "No microphone was found"),
@@ -334,11 +334,11 @@ def test_a_microphone_that_is_refused_or_missing(page: Page) -> None:
     ):
         page.evaluate(REFUSE, error)
         page.get_by_role("button", name="Record", exact=True).click()
-        said(page, sentence)
+        expect_message(page, sentence)
         expect(page.locator(".rp-record")).to_be_enabled()
 
 
-def test_a_microphone_that_is_unplugged_leaves_what_it_heard(page: Page) -> None:
+def test_unplugged_microphone_keeps_the_recording_so_far(page: Page) -> None:
     page.evaluate("""() => {
         const ask = navigator.mediaDevices.getUserMedia.bind(navigator.mediaDevices);
         navigator.mediaDevices.getUserMedia = async (wanted) => (window.stream = await ask(wanted));
@@ -347,24 +347,24 @@ def test_a_microphone_that_is_unplugged_leaves_what_it_heard(page: Page) -> None
     page.get_by_role("button", name="Record", exact=True).click()
     expect(page.locator(".rp-countdown")).to_have_text("3")
     page.evaluate("unplug()")
-    said(page, "The microphone was unplugged")
+    expect_message(page, "The microphone was unplugged")
     begin_recording(page, 5)
     page.evaluate("unplug()")
-    said(page, "Recorded ")
-    said(page, "The microphone was unplugged")
+    expect_message(page, "Recorded ")
+    expect_message(page, "The microphone was unplugged")
     assert value(page, "Recording ")["clips"][0]["seconds"] >= 0.4
     page.evaluate("delete navigator.mediaDevices.getUserMedia")
 
 
-def test_plain_http_says_why_there_is_no_microphone_and_takes_files_all_the_same(
+def test_plain_http_explains_the_missing_microphone_and_accepts_files(
     chromium: Browser, url: str, tmp_path: Path
 ) -> None:
-    with opened(chromium, url.replace("127.0.0.1", PLAIN_HTTP_HOST)) as page:
-        said(page, "Browsers allow the microphone only on secure pages")
-        said(page, "Open it as http://localhost:")
+    with open_page(chromium, url.replace("127.0.0.1", PLAIN_HTTP_HOST)) as page:
+        expect_message(page, "Browsers allow the microphone only on secure pages")
+        expect_message(page, "Open it as http://localhost:")
         expect(page.locator(".rp-record")).to_be_disabled()
         upload(page, CLIP)
-        said(page, "flite_slt.flac is ready.")
+        expect_message(page, "flite_slt.flac is ready.")
         page.get_by_role("slider", name="Start").press("PageUp")
         assert value(page, '"start": 1,')["clips"][0]["name"] == "flite_slt.flac"
         clip = value(page, '"start": 1,')
@@ -375,15 +375,15 @@ def test_plain_http_says_why_there_is_no_microphone_and_takes_files_all_the_same
         assert soundfile.info(tmp_path / "part.wav").duration == pytest.approx(2.125, abs=0.001)
 
 
-# --- the doctor, the words, and hearing back
+# --- the doctor, the words, and reconstruction
 
 
-def verdict(page: Page, text: str) -> None:
+def expect_verdict(page: Page, text: str) -> None:
     expect(page.locator(".rp-verdict")).to_contain_text(text)
 
 
-def gone(page: Page, path: Path) -> None:
-    """What is not wanted any more is forgotten, soon."""
+def wait_until_deleted(page: Page, path: Path) -> None:
+    """Wait until the server has deleted the file."""
     for _ in range(200):
         if not path.exists():
             return
@@ -391,25 +391,25 @@ def gone(page: Page, path: Path) -> None:
     raise AssertionError(f"{path} is still there")
 
 
-def test_a_page_that_is_left_leaves_no_clip_on_the_server(page: Page) -> None:
+def test_leaving_the_page_deletes_its_clips(page: Page) -> None:
     upload(page, STORY)
     path = Path(value(page, '"start": 0')["clips"][0]["path"])
     assert path.exists()
     page.reload()
-    gone(page, path)
+    wait_until_deleted(page, path)
 
 
-def spoiled(path: Path, gain: float = 1.0, silence: float = 0.0) -> Path:
-    """The story, quieter, between seconds of silence."""
+def write_story(path: Path, gain: float = 1.0, silence: float = 0.0) -> Path:
+    """Write the story at another gain, between two silences."""
     samples, rate = soundfile.read(STORY, dtype="float32")
     quiet = np.zeros(int(silence * rate), np.float32)
     soundfile.write(path, np.concatenate([quiet, samples * gain, quiet]), rate, subtype="FLOAT")
     return path
 
 
-def test_a_light_is_a_mark_a_word_and_a_sentence_and_one_click_mends_it(page: Page, tmp_path: Path) -> None:
-    upload(page, spoiled(tmp_path / "quiet.wav", gain=0.002, silence=8))
-    verdict(page, "A voice made from this clip would not sound good.")
+def test_finding_is_shown_with_a_one_click_repair(page: Page, tmp_path: Path) -> None:
+    upload(page, write_story(tmp_path / "quiet.wav", gain=0.002, silence=8))
+    expect_verdict(page, "A voice made from this clip would not sound good.")
     worst = page.locator(".rp-doctor > .rp-findings > li").first
     assert worst.get_attribute("data-light") == "red"
     expect(worst.locator(".rp-light")).to_have_text("✕")
@@ -423,21 +423,21 @@ def test_a_light_is_a_mark_a_word_and_a_sentence_and_one_click_mends_it(page: Pa
     trimmed = value(page, '"start": 8')["clips"][0]
 
     page.get_by_role("button", name="Level the loudness").click()
-    said(page, "quiet.wav is repaired.")
-    verdict(page, "This clip is good to use.")
+    expect_message(page, "quiet.wav is repaired.")
+    expect_verdict(page, "This clip is good to use.")
     mended = value(page, '"start": 0')["clips"][0]
     assert mended["path"] != trimmed["path"]
     assert mended["seconds"] == pytest.approx(trimmed["end"] - trimmed["start"], abs=0.01)
     expect(page.locator(".rp-clip-line")).to_have_count(1)
 
     page.get_by_role("button", name="Undo the repair of quiet.wav").click()
-    verdict(page, "would not sound good")
+    expect_verdict(page, "would not sound good")
     assert value(page, trimmed["path"])["clips"][0] == trimmed
-    gone(page, Path(mended["path"]))
+    wait_until_deleted(page, Path(mended["path"]))
 
 
-def test_the_best_part_is_chosen_and_the_words_must_follow(page: Page, tmp_path: Path) -> None:
-    upload(page, spoiled(tmp_path / "long.wav", silence=5))
+def test_best_part_is_chosen_and_words_are_checked_against_it(page: Page, tmp_path: Path) -> None:
+    upload(page, write_story(tmp_path / "long.wav", silence=5))
     field = page.get_by_label("The words in this clip")
     field.fill("On Thursday my cousin Joyce brought fresh oranges, a jar of plum jam and a huge yellow kite. " * 2)
     best = page.get_by_role("button", name="Choose the best 8–15 s for me")
@@ -462,19 +462,19 @@ def test_the_best_part_is_chosen_and_the_words_must_follow(page: Page, tmp_path:
     assert value(page, "word word")["clips"][0]["words"].startswith("word word")
 
 
-def test_a_clip_is_not_called_good_while_its_words_are_not(page: Page) -> None:
+def test_verdict_is_not_good_with_wrong_words(page: Page) -> None:
     upload(page, STORY)
-    verdict(page, "This clip is good to use.")
+    expect_verdict(page, "This clip is good to use.")
     field = page.get_by_label("The words in this clip")
     field.fill("word " * 90)
-    verdict(page, "The sound is good. Check the words.")
+    expect_verdict(page, "The sound is good. Check the words.")
     expect(page.locator(".rp-verdict .rp-light")).not_to_have_attribute("data-light", "green")
     expect(page.locator(".rp-fine summary")).to_have_text("9 of 9 checks passed")
     field.fill("")
-    verdict(page, "This clip is good to use.")
+    expect_verdict(page, "This clip is good to use.")
 
 
-def test_the_field_grows_with_the_words(page: Page) -> None:
+def test_words_field_grows_with_its_text(page: Page) -> None:
     upload(page, CLIP)
     field = page.get_by_label("The words in this clip")
     field.fill("\n".join("one two three four five six".split()))
@@ -488,7 +488,7 @@ def test_words_belong_to_their_clip(page: Page) -> None:
     field = page.get_by_label("The words in this clip")
     field.fill("The first.")
     upload(page, STORY)
-    said(page, "flite_slt_story.flac is ready.")
+    expect_message(page, "flite_slt_story.flac is ready.")
     expect(field).to_have_value("")
     field.fill("The second.")
     page.get_by_role("button", name=re.compile("^flite_slt.flac")).click()
@@ -499,9 +499,9 @@ def test_words_belong_to_their_clip(page: Page) -> None:
     expect(page.locator(".rp-together")).to_contain_text("a voice uses at most 28 s. Left out: “flite_slt_story.flac”.")
 
 
-def test_a_clip_is_heard_back_and_playing_something_else_ends_it(page: Page) -> None:
+def test_other_playback_stops_the_reconstruction(page: Page) -> None:
     upload(page, STORY)
-    said(page, "is ready.")
+    expect_message(page, "is ready.")
     page.get_by_role("button", name="Hear what the model hears").click()
     stop = page.get_by_role("button", name="Stop playing")
     expect(stop).to_be_visible()
@@ -515,15 +515,15 @@ def test_a_clip_is_heard_back_and_playing_something_else_ends_it(page: Page) -> 
     expect(page.get_by_role("button", name="Hear what the model hears")).to_be_enabled()
 
 
-def test_a_removed_clip_is_gone_from_the_server_and_the_same_file_of_others_is_not(page: Page) -> None:
+def test_removing_a_clip_deletes_only_its_own_upload(page: Page) -> None:
     upload(page, CLIP, CLIP)
     expect(page.locator(".rp-clip-line")).to_have_count(2)
     first, second = (Path(clip["path"]) for clip in value(page, '"chosen": 1')["clips"])
     assert first != second
     page.get_by_role("button", name="Remove flite_slt.flac").first.click()
     expect(page.locator(".rp-clip-line")).to_have_count(1)
-    gone(page, first)
+    wait_until_deleted(page, first)
     assert second.exists()
     page.get_by_role("button", name="Empty").click()
     expect(page.locator(".rp-clips")).to_be_hidden()
-    gone(page, second)
+    wait_until_deleted(page, second)

@@ -1,4 +1,4 @@
-"""New voice, as it is seen: what the other tabs show of a recording, what fits on a phone, and what Save answers."""
+"""New voice in a browser: the tab's recording mark, the layout on a phone, and the messages of Save."""
 
 import re
 from collections.abc import Callable
@@ -12,7 +12,7 @@ from playwright.sync_api import Browser, Page, Route, ViewportSize, expect
 from storage import Storage
 from tests.paths import CLIP
 from tests.support.fake_engine import FakeEngine
-from tests.web.visiting import begin_recording, open_tab, recorded_for, skip_countdown, visit
+from tests.web.visiting import begin_recording, open_tab, skip_countdown, visit, wait_for_recording
 
 Serve = Callable[..., str]
 STORY = CLIP.with_name("flite_slt_story.flac")
@@ -25,7 +25,7 @@ def upload(page: Page, *files: Path) -> None:
     expect(page.locator(".rp-say")).to_contain_text(f"{files[-1].name} is ready.")
 
 
-IN_SIGHT = """(selectors) => {
+IN_VIEW = """(selectors) => {
     const player = document.querySelector("#rp-dock").getBoundingClientRect();
     return selectors.every((selector) => {
         const { top, bottom, height } = document.querySelector(selector)?.getBoundingClientRect() ?? {};
@@ -34,12 +34,12 @@ IN_SIGHT = """(selectors) => {
 }"""
 
 
-def in_sight(page: Page, *selectors: str) -> None:
-    """All of these are in the window, and not under the player, soon."""
-    page.wait_for_function(IN_SIGHT, arg=selectors)
+def wait_until_in_view(page: Page, *selectors: str) -> None:
+    """Wait until all selectors are in the window and not under the player."""
+    page.wait_for_function(IN_VIEW, arg=selectors)
 
 
-def test_the_other_tabs_show_that_it_records_and_on_a_phone_all_that_this_needs_is_in_sight(
+def test_tab_shows_a_recording_and_a_phone_fits_its_controls(
     chromium: Browser, serve: Serve, storage: Storage, engine: FakeEngine
 ) -> None:
     needed = [".rp-script-text", ".rp-record", ".rp-levels", ".rp-say"]
@@ -50,10 +50,10 @@ def test_the_other_tabs_show_that_it_records_and_on_a_phone_all_that_this_needs_
         expect(page.get_by_role("tab", name="Recording: New voice")).to_be_visible()
         dot = page.locator("#rp-tab-new-button").evaluate("(tab) => getComputedStyle(tab, '::before').backgroundColor")
         assert dot == "rgb(200, 56, 42)"
-        page.keyboard.press("Escape")  # is for this tab
+        page.keyboard.press("Escape")  # acts on the current tab only
         page.get_by_role("tab", name="New voice").click()
         before = float(page.locator(".rp-say").inner_text().split()[1])
-        recorded_for(page, int(10 * before) + 3)
+        wait_for_recording(page, int(10 * before) + 3)
         page.get_by_role("button", name="Stop", exact=True).first.click()
         expect(page.locator(".rp-say")).to_contain_text("Recorded ")
         expect(page.get_by_role("tab", name="New voice", exact=True)).to_be_visible()
@@ -62,21 +62,21 @@ def test_the_other_tabs_show_that_it_records_and_on_a_phone_all_that_this_needs_
         page.set_viewport_size(PHONE)
         page.evaluate("scrollTo(0, 0)")
         begin_recording(page)
-        in_sight(page, *needed)
+        wait_until_in_view(page, *needed)
         page.get_by_role("button", name="Stop", exact=True).first.click()
         page.locator("#rp-save").scroll_into_view_if_needed()
         page.get_by_role("button", name="Record again").click()
         skip_countdown(page)
-        recorded_for(page, 0)
-        in_sight(page, *needed)
+        wait_for_recording(page, 0)
+        wait_until_in_view(page, *needed)
         page.get_by_role("button", name="Stop", exact=True).first.click()
 
 
 @pytest.mark.parametrize("size", [PHONE, DESKTOP], ids=["phone", "desktop"])
-def test_what_is_missing_is_seen_at_once_and_so_is_saving(
+def test_missing_fields_and_saving_progress_are_in_view(
     chromium: Browser, serve: Serve, storage: Storage, engine: FakeEngine, size: ViewportSize
 ) -> None:
-    """The keyboard is where what is missing begins, and at last where the text to speak is written."""
+    """Focus moves to the first missing field, and after saving to the text to speak."""
     allowed = Event()
     encode = engine.encode_voice
 
@@ -91,7 +91,7 @@ def test_what_is_missing_is_seen_at_once_and_so_is_saving(
         save.click()
         expect(notice.get_by_role("listitem")).to_have_count(3)
         expect(page.locator(".rp-record")).to_be_focused()
-        in_sight(page, "#rp-form-notice .rp-bad", "#rp-save")
+        wait_until_in_view(page, "#rp-form-notice .rp-bad", "#rp-save")
 
         upload(page, STORY, CLIP)
         expect(notice).to_be_hidden()
@@ -111,22 +111,22 @@ def test_what_is_missing_is_seen_at_once_and_so_is_saving(
             page.wait_for_timeout(20)
         save.click()
         expect(page.get_by_role("checkbox", name=re.compile("^I am Anna"))).to_be_focused()
-        in_sight(page, "#rp-form-notice .rp-bad")
+        wait_until_in_view(page, "#rp-form-notice .rp-bad")
         for route in held:
             route.continue_()
         page.unroute_all()
-        expect(page.get_by_text("too few words")).to_be_visible()  # which moves the notice
-        in_sight(page, "#rp-form-notice .rp-bad")
+        expect(page.get_by_text("too few words")).to_be_visible()  # this moves the notice
+        wait_until_in_view(page, "#rp-form-notice .rp-bad")
 
         page.get_by_role("checkbox", name=re.compile("^I am Anna")).check()
         save.click()
         expect(page.locator(".rp-steps [aria-current]")).to_have_text("Encoding the voice")
         try:
-            in_sight(page, ".rp-steps")
+            wait_until_in_view(page, ".rp-steps")
         finally:
             allowed.set()
         expect(page.locator("#rp-text textarea")).to_be_focused()
         said = page.locator("#rp-speak-notice")
         expect(said).to_contain_text("Saved")
         page.keyboard.type("Good morning.")
-        expect(said).to_be_hidden()  # it has been read
+        expect(said).to_be_hidden()  # typing hides the notice

@@ -1,4 +1,4 @@
-"""New voice as a person makes one: recorded or chosen, named, agreed to, saved, and heard."""
+"""The New voice tab in a browser: recording, uploads, consent, saving and the first take."""
 
 import base64
 import io
@@ -19,7 +19,7 @@ from tests.paths import CLIP
 from tests.support.fake_engine import FakeEngine, Script, voice
 from tests.support.waiting import until
 from tests.web.stage import PLAIN_HTTP_HOST
-from tests.web.tabs.new_voice.test_clip_server import FORMATS, encoded
+from tests.web.tabs.new_voice.test_clip_server import FORMATS, encode_clip
 from tests.web.visiting import SERIOUS, begin_recording, open_tab, picker, violations, visit, wait_for
 from web.folders import LOCK
 from web.tabs.new_voice.clips import MOST_CLIPS
@@ -40,7 +40,7 @@ def upload(page: Page, *files: Path) -> None:
     expect(page.locator(".rp-say")).to_contain_text(f"{files[-1].name} is ready.")
 
 
-def test_four_actions_after_the_recording_until_the_new_voice_is_heard(
+def test_new_voice_speaks_four_actions_after_its_recording(
     chromium: Browser, serve: Serve, library: VoiceLibrary, storage: Storage, engine: FakeEngine
 ) -> None:
     with visit(chromium, serve(engine, storage), clock=True) as page:
@@ -60,7 +60,7 @@ def test_four_actions_after_the_recording_until_the_new_voice_is_heard(
         wait_for(page, "player.played > 0")
 
         made = library.load(library.find("Anna").id)
-        assert made.references[0].transcript == READING_TEXTS[0], "the words that were read are known"
+        assert made.references[0].transcript == READING_TEXTS[0], "the transcript is the text that was read"
         assert made.consent is not None
         assert made.consent.sentence.startswith("I am Anna and agree")
         assert engine.asked[0][1] == made
@@ -71,7 +71,7 @@ def test_four_actions_after_the_recording_until_the_new_voice_is_heard(
         expect(page.get_by_role("checkbox", name=re.compile("^I am … and agree"))).not_to_be_checked()
 
 
-def test_several_clips_trimmed_and_named_after_somebody_else_become_one_voice(
+def test_trimmed_clips_of_another_speaker_become_one_voice(
     chromium: Browser, serve: Serve, library: VoiceLibrary, storage: Storage, engine: FakeEngine
 ) -> None:
     with visit(chromium, serve(engine, storage)) as page:
@@ -101,7 +101,7 @@ def test_several_clips_trimmed_and_named_after_somebody_else_become_one_voice(
         assert made.consent.who == "Grandma Ada"
 
 
-def test_a_taken_name_costs_nothing_but_another_name(
+def test_taken_name_keeps_the_form(
     chromium: Browser, serve: Serve, library: VoiceLibrary, storage: Storage, engine: FakeEngine
 ) -> None:
     library.add(voice("Anna"))
@@ -121,7 +121,7 @@ def test_a_taken_name_costs_nothing_but_another_name(
         assert library.find("Anna 2").duration > 2
 
 
-def test_by_keyboard_alone_in_german_over_plain_http(
+def test_voice_is_made_by_keyboard_in_german_over_plain_http(
     chromium: Browser, serve: Serve, library: VoiceLibrary, storage: Storage, engine: FakeEngine, tmp_path: Path
 ) -> None:
     samples, rate = soundfile.read(STORY, dtype="float32")
@@ -148,7 +148,7 @@ def test_by_keyboard_alone_in_german_over_plain_http(
         assert "__i18n__" not in page.locator("gradio-app").inner_html()
 
 
-def test_with_clips_nothing_sticks_out_and_axe_finds_nothing_serious(
+def test_clips_fit_the_window_without_accessibility_violations(
     chromium: Browser, serve: Serve, storage: Storage, engine: FakeEngine, tmp_path: Path
 ) -> None:
     samples, rate = soundfile.read(STORY, dtype="float32")
@@ -161,32 +161,32 @@ def test_with_clips_nothing_sticks_out_and_axe_finds_nothing_serious(
         expect(page.get_by_text("too few words for the speech")).to_be_visible()
         expect(page.locator(".rp-verdict")).to_contain_text("would not sound good")
         page.locator(".rp-fine summary").click()
-        for width in (390, 1920):  # and light
+        for width in (390, 1920):  # dark first, then light
             assert page.evaluate("document.documentElement.scrollWidth") <= width
             assert violations(page, "#rp-tab-new", SERIOUS) == []
             page.evaluate("document.body.classList.remove('dark')")
             page.set_viewport_size({"width": 1920, "height": 800})
 
 
-# --- files of every kind, and of none
+# --- file formats, and files that are not audio
 
-PROMISED = ("wav", "flac", "ogg", "opus", "mp3", "m4a", "webm")  # as README has it
+SUPPORTED = ("wav", "flac", "ogg", "opus", "mp3", "m4a", "webm")  # as listed in the README
 
 
-def in_format(path: Path) -> Path:
-    """The fixture's sentence in the format of the path's ending, as people have such files."""
+def write_clip(path: Path) -> Path:
+    """Write the fixture's clip in the format of the path's suffix; return the path."""
     kind = path.suffix[1:]
     if kind == "ogg":
         soundfile.write(path, *soundfile.read(CLIP), format="OGG", subtype="VORBIS")
     elif kind == "webm":
-        path.write_bytes(endless(encoded(kind, *FORMATS[kind])))
+        path.write_bytes(without_duration(encode_clip(kind, *FORMATS[kind])))
     else:
-        path.write_bytes(encoded(kind, *FORMATS[kind]))
+        path.write_bytes(encode_clip(kind, *FORMATS[kind]))
     return path
 
 
-def endless(webm: bytes) -> bytes:
-    """As a browser records it: it does not say how long it is, because nobody knew when it began."""
+def without_duration(webm: bytes) -> bytes:
+    """Remux a file as browsers record it: without a duration, which is unknown when the recording starts."""
     file = io.BytesIO()
     with av.open(io.BytesIO(webm)) as source, av.open(file, "w", format="webm", options={"live": "1"}) as out:
         sound = out.add_stream_from_template(source.streams.audio[0])
@@ -198,7 +198,7 @@ def endless(webm: bytes) -> bytes:
 
 
 def drop(page: Page, file: Path) -> None:
-    """From a folder's window onto the recorder."""
+    """Drop the file onto the recorder."""
     dropped = page.evaluate_handle(
         """([name, data]) => {
             const dropped = new DataTransfer();
@@ -212,7 +212,7 @@ def drop(page: Page, file: Path) -> None:
 
 
 def outline(page: Page) -> np.ndarray:
-    """How much of each column of the waveform is painted, 0 to 1; wiped, so that nobody takes it for the next one."""
+    """Return the painted share of each column of the waveform, 0 to 1, and clear it, so that it is not read twice."""
     columns: list[float] = page.evaluate("""async () => {
         await new Promise(requestAnimationFrame); // behind what is still to be drawn
         const canvas = document.querySelector(".rp-trim-wave canvas");
@@ -225,22 +225,22 @@ def outline(page: Page) -> np.ndarray:
     return np.array(columns)
 
 
-def test_each_promised_format_becomes_a_clip_that_is_drawn_and_judged_and_goes_into_a_voice(
+def test_each_supported_format_is_drawn_examined_and_saved(
     chromium: Browser, serve: Serve, library: VoiceLibrary, storage: Storage, engine: FakeEngine, tmp_path: Path
 ) -> None:
     outlines: dict[str, np.ndarray] = {}
     with visit(chromium, serve(engine, storage)) as page:
         lines = page.locator(".rp-clip-line")
         open_tab(page, "New voice")
-        for kind in PROMISED:
-            file = in_format(tmp_path / f"memo.{kind}")
+        for kind in SUPPORTED:
+            file = write_clip(tmp_path / f"memo.{kind}")
             if len(outlines) == MOST_CLIPS:
                 page.locator(".rp-file").set_input_files(file)
                 expect(page.locator(".rp-say")).to_have_text(
                     f"A voice can have at most {MOST_CLIPS} clips. Remove one first."
                 )
                 expect(lines).to_have_count(MOST_CLIPS)
-                page.get_by_role("button", name=f"Remove memo.{PROMISED[0]}").click()
+                page.get_by_role("button", name=f"Remove memo.{SUPPORTED[0]}").click()
             take = drop if kind == "mp3" else upload
             take(page, file)
             expect(lines.last).to_contain_text(re.compile(rf"^memo\.{kind} · 3\.[12] s"))
@@ -251,9 +251,9 @@ def test_each_promised_format_becomes_a_clip_that_is_drawn_and_judged_and_goes_i
             page.get_by_label("The words in this clip").fill(f"As {kind}.")
 
         loud = outlines["wav"]
-        assert loud.max() > 0.5, "it is no flat line"
+        assert loud.max() > 0.5, "the waveform is not flat"
         alike = {kind: np.corrcoef(drawn, loud)[0, 1] for kind, drawn in outlines.items()}
-        assert min(alike.values()) > 0.9, f"it is the same speech in each: {alike}"
+        assert min(alike.values()) > 0.9, f"the waveforms are alike: {alike}"
 
         expect(page.locator(".rp-together")).to_contain_text(f"{MOST_CLIPS} clips go into the voice")
         page.get_by_label("Name of the voice").fill("All of them")
@@ -262,14 +262,14 @@ def test_each_promised_format_becomes_a_clip_that_is_drawn_and_judged_and_goes_i
         expect(page.locator("#rp-speak-notice")).to_contain_text("Saved “All of them”.")
         expect(picker(page)).to_have_value("All of them")
     (made,) = library.load(library.find("All of them").id).references
-    assert made.transcript == " ".join(f"As {kind}." for kind in PROMISED[1:])
+    assert made.transcript == " ".join(f"As {kind}." for kind in SUPPORTED[1:])
     assert made.duration == pytest.approx(MOST_CLIPS * 3.1, abs=1.0)
 
 
 NOT_AUDIO = "This file is not audio that can be read: use wav, flac, ogg, opus, mp3, m4a or webm."
 NO_SOUND = "The file holds no sound: record the clip again, or choose another file."
-# What is in a file, and what is said of it: never twice the same in a row, or one could be taken for the next.
-RUBBISH: dict[str, tuple[Callable[[], bytes], str]] = {
+# Content of each file and its message. Neighbours differ, so that no message is mistaken for the next.
+INVALID_FILES: dict[str, tuple[Callable[[], bytes], str]] = {
     "diary.wav": (lambda: b"Dear diary, today nobody said a word. " * 50, NOT_AUDIO),
     "film.mp4": (silent_film, NO_SOUND),
     "huge.wav": (lambda: bytes(51 * 2**20), "huge.wav is larger than 50 MB. A minute of sound is plenty."),
@@ -277,41 +277,41 @@ RUBBISH: dict[str, tuple[Callable[[], bytes], str]] = {
 }
 
 
-def besides(page: Page) -> str:
-    """All that is to be read on the page but the recorder's own line."""
+def text_without_message(page: Page) -> str:
+    """Return the text of the page without the recorder's message."""
     return page.locator("body").inner_text().replace(page.locator(".rp-say").inner_text(), "", 1)
 
 
 def uploads() -> list[Path]:
-    """What lies on the server."""
+    """Return the uploaded files on the server."""
     return [path for path in Path(os.environ["GRADIO_TEMP_DIR"]).rglob("*") if path.is_file() and path.name != LOCK]
 
 
-def test_rubbish_is_one_sentence_and_costs_nothing_of_what_was_there(
+def test_invalid_files_are_reported_and_leave_the_form(
     chromium: Browser, serve: Serve, library: VoiceLibrary, storage: Storage, engine: FakeEngine, tmp_path: Path
 ) -> None:
     with visit(chromium, serve(engine, storage)) as page:
         open_tab(page, "New voice")
-        upload(page, in_format(tmp_path / "memo.m4a"))
+        upload(page, write_clip(tmp_path / "memo.m4a"))
         words, name = page.get_by_label("The words in this clip"), page.get_by_label("Name of the voice")
         words.fill("Hello.")
         name.fill("Anna")
         page.get_by_role("checkbox", name=re.compile("^I am Anna and agree")).check()
         expect(page.get_by_text("too few words for the speech")).to_be_visible()
-        before, lying = besides(page), uploads()
+        before, lying = text_without_message(page), uploads()
         assert len(lying) == 1
-        for rubbish, (data, sentence) in RUBBISH.items():
+        for rubbish, (data, sentence) in INVALID_FILES.items():
             (tmp_path / rubbish).write_bytes(data())
             page.locator(".rp-file").set_input_files(tmp_path / rubbish)
             expect(page.locator(".rp-say")).to_have_text(sentence)
-            assert besides(page) == before
+            assert text_without_message(page) == before
             expect(words).to_have_value("Hello.")
             expect(name).to_have_value("Anna")
             expect(page.get_by_role("button", name="Choose files")).to_be_enabled()
-            until(lambda: uploads() == lying)  # what is refused is not kept
-        page.locator(".rp-file").set_input_files([tmp_path / "diary.wav", in_format(tmp_path / "more.flac")])
+            until(lambda: uploads() == lying)  # rejected files are not kept
+        page.locator(".rp-file").set_input_files([tmp_path / "diary.wav", write_clip(tmp_path / "more.flac")])
         expect(page.locator(".rp-clip-name")).to_have_count(2)
-        expect(page.locator(".rp-say")).to_have_text(f"diary.wav: {NOT_AUDIO}")  # not only what became of the last
+        expect(page.locator(".rp-say")).to_have_text(f"diary.wav: {NOT_AUDIO}")  # not only the result of the last file
         page.get_by_role("button", name="Remove more.flac").click()
         page.get_by_role("button", name="Save voice").click()
         expect(page.locator("#rp-speak-notice")).to_contain_text("Saved “Anna”.")

@@ -1,4 +1,4 @@
-"""What the Script tab asks for, without a page: made of texts and files, changed, spoken, and told in patches."""
+"""Handlers of the Script tab, without a page: creation, edits, speech, and patches of the page's state."""
 
 from pathlib import Path
 from types import SimpleNamespace
@@ -26,7 +26,7 @@ PLAY = "Ann: Good morning!\nBen: Is it?\n\nAnn: It is."
 
 
 class Page:
-    """Someone with the tab open. `state`: the script as the page has it."""
+    """A client with the tab open. `state`: the script as the page has it."""
 
     def __init__(self, events: ScriptHandlers, token: Any = None) -> None:
         self.events, self.token = events, token
@@ -84,8 +84,8 @@ def page(events: ScriptHandlers, storage: Storage) -> Page:
     return Page(events)
 
 
-def test_a_command_that_is_sent_again_is_done_once(page: Page) -> None:
-    """The server was gone for a moment, and the page has had no answer. Another page's numbers are its own."""
+def test_repeated_command_runs_once(page: Page) -> None:
+    """After a lost response the page sends the command again. Each page numbers its own commands."""
     page.make("One thing.")
     command = {"asked": 5, "page": "a", "do": "insert", "script": page.script, "version": ""}
     counts, rung = [], []
@@ -98,7 +98,7 @@ def test_a_command_that_is_sent_again_is_done_once(page: Page) -> None:
     assert (counts, rung) == ([2, 2, 3], [True, False, True])
 
 
-def test_a_text_becomes_cards_in_the_picked_voice(page: Page, storage: Storage) -> None:
+def test_text_becomes_cards_in_the_picked_voice(page: Page, storage: Storage) -> None:
     ben = storage.voices.add(voice("Ben")).id
     page.make("One thing.\n\nAnother.", ben)
     assert [(card["speaker"], card["text"], card["voice"], card["state"]) for card in page.cards] == [
@@ -115,7 +115,7 @@ def test_a_text_becomes_cards_in_the_picked_voice(page: Page, storage: Storage) 
     assert listed["changed"] == storage.scripts.get(page.script).updated.isoformat()
 
 
-def test_a_dialogue_is_spoken_by_several(page: Page, storage: Storage) -> None:
+def test_dialogue_is_cast_with_several_voices(page: Page, storage: Storage) -> None:
     (ann,) = (record.id for record in storage.voices.list())
     ben = storage.voices.add(voice("Ben")).id
     page.make(PLAY, ben)
@@ -141,26 +141,24 @@ def test_a_dialogue_is_spoken_by_several(page: Page, storage: Storage) -> None:
         ([], "Ben", {}),
     ],
 )
-def test_who_speaks_first_with_which_voice(
-    speakers: list[str | None], picked: str, cast: dict[str | None, str]
-) -> None:
+def test_initial_cast(speakers: list[str | None], picked: str, cast: dict[str | None, str]) -> None:
     voices: Any = [SimpleNamespace(id=name, name=name) for name in ("Ann", "Ben", "José", "Zoe")]
     assert initial_cast(speakers, voices, picked) == cast
 
 
-def test_of_two_voices_of_a_name_ones_own_speaks() -> None:
+def test_initial_cast_prefers_own_voice_over_a_sample() -> None:
     voices: Any = [SimpleNamespace(id="mine", name="Ben"), SimpleNamespace(id="sample", name="Ben")]
     assert initial_cast(["Ben"], voices, "sample") == {"Ben": "mine"}
 
 
 @pytest.mark.parametrize("text", ["", " \n", None, 5, ["x"]])
-def test_what_is_no_text_is_refused_with_a_sentence(page: Page, text: Any) -> None:
+def test_invalid_text_is_rejected(page: Page, text: Any) -> None:
     trouble, *_ = page.events.create_script(text, None, None, REQUEST)
     assert 'role="alert"' in trouble
     assert page.ask("list")["scripts"] == []
 
 
-def test_files_become_scripts_of_their_name(page: Page, context: WebContext, tmp_path: Path) -> None:
+def test_files_become_scripts_with_their_name(page: Page, context: WebContext, tmp_path: Path) -> None:
     def bring(name: str, data: bytes) -> tuple[Any, ...]:
         path = context.folder / name
         path.write_bytes(data)
@@ -175,19 +173,19 @@ def test_files_become_scripts_of_their_name(page: Page, context: WebContext, tmp
     )
     page.open(desk["show"])
     assert [(card["text"], card["pause"]) for card in page.cards] == [("Hello.", 2.5), ("You.", 0.0)]
-    assert list(context.folder.iterdir()) == [], "uploads do not stay"
+    assert list(context.folder.iterdir()) == [], "uploads are deleted"
     trouble, *_ = bring("novel.pdf", b"%PDF-1.7")
     assert "This book is damaged" in trouble
     _, desk, _ = bring("novel.epub", epub(["<p>Hello.</p>", "<p>Bye.</p>"], ["One", "Two"], "A Novel"))
     page.open(desk["show"])
     assert (page.state["head"]["name"], [card["chapter"] for card in page.cards]) == ("A Novel", ["One", "Two"])
-    assert list(context.folder.iterdir()) == [], "uploads do not stay"
+    assert list(context.folder.iterdir()) == [], "uploads are deleted"
     (tmp_path / "secret.txt").write_text("not theirs")
     trouble, *_ = page.events.import_script({"path": str(tmp_path / "secret.txt")}, None, None, REQUEST)
     assert 'role="alert"' in trouble
 
 
-def test_only_what_changed_is_sent(page: Page) -> None:
+def test_patches_contain_only_changes(page: Page) -> None:
     page.make("\n\n".join(f"Card number {number}." for number in range(40)))
     assert page.ask("poll")["state"] is None
     answer = page.ask("edit", card=page.cards[7]["id"], text="Other words.")
@@ -200,7 +198,7 @@ def test_only_what_changed_is_sent(page: Page) -> None:
     assert page.ask("open")["state"] is None
 
 
-def test_two_pages_see_the_same_and_a_page_left_behind_is_sent_all(
+def test_pages_stay_in_sync_and_outdated_pages_get_everything(
     page: Page, context: WebContext, storage: Storage
 ) -> None:
     other = Page(page.events)
@@ -217,7 +215,7 @@ def test_two_pages_see_the_same_and_a_page_left_behind_is_sent_all(
     assert page.ask("poll")["gone"] is True
 
 
-def test_what_goes_behind_the_scripts_back_shows_when_looked_at(page: Page, storage: Storage) -> None:
+def test_take_deleted_elsewhere_is_gone_on_open(page: Page, storage: Storage) -> None:
     page.make("One.")
     page.ask("speak")
     page.spoken()
@@ -226,7 +224,7 @@ def test_what_goes_behind_the_scripts_back_shows_when_looked_at(page: Page, stor
     assert (page.cards[0]["take"], page.cards[0]["state"]) == (None, "new")
 
 
-def test_speaking_stopping_and_redoing(page: Page, engine: FakeEngine) -> None:
+def test_speak_stop_and_redo(page: Page, engine: FakeEngine) -> None:
     page.make(PLAY)
     assert page.ask("save", format="wav")["problem"].startswith("Nothing in this script")
     page.ask("speak", card=page.cards[1]["id"])
@@ -258,16 +256,16 @@ def test_speaking_stopping_and_redoing(page: Page, engine: FakeEngine) -> None:
     page.ask("redo", card=page.cards[1]["id"])
     page.ask("stop")
     assert not page.state["head"]["running"]
-    assert page.cards[1]["state"] == "spoken", "what was there is kept"
+    assert page.cards[1]["state"] == "spoken", "the earlier take is kept"
 
 
-def test_cards_are_edited_in_every_way(page: Page, storage: Storage) -> None:
+def test_cards_are_edited(page: Page, storage: Storage) -> None:
     ben = storage.voices.add(voice("Ben")).id
     page.make(PLAY)
     first, second, third = (card["id"] for card in page.cards)
     page.ask("cast", speaker="Ben", voice=ben)
     page.ask("speaker", card=third, speaker="Ben")
-    assert [card["voice"] == ben for card in page.cards] == [False, True, True], "who is named has that voice"
+    assert [card["voice"] == ben for card in page.cards] == [False, True, True], "cards have the voice of their speaker"
     page.ask("voice", card=first, voice=ben)
     page.ask("speaker", card=first, speaker="")
     assert (page.cards[0]["speaker"], page.cards[0]["voice"]) == (None, ben)
@@ -283,7 +281,7 @@ def test_cards_are_edited_in_every_way(page: Page, storage: Storage) -> None:
     assert page.state["head"]["name"] == "A morning"
     storage.voices.delete(ben)
     page.ask("insert", card=page.cards[1]["id"], text="With no voice.")
-    assert page.cards[2]["voice"] is None, "a voice that is gone is not passed on"
+    assert page.cards[2]["voice"] is None, "a deleted voice is not passed on"
     (line,) = page.ask("discard", id=page.script)["scripts"] or [None]
     assert line is None
 
@@ -303,7 +301,7 @@ def test_cards_are_edited_in_every_way(page: Page, storage: Storage) -> None:
         ("cast", {"speaker": "Ann", "voice": None}),
     ],
 )
-def test_what_no_page_sends_is_answered_with_a_sentence(page: Page, do: str, values: dict[str, Any]) -> None:
+def test_invalid_actions_are_answered_with_a_message(page: Page, do: str, values: dict[str, Any]) -> None:
     page.make(PLAY)
     before = page.state
     assert page.ask(do, **values)["problem"]
@@ -317,13 +315,13 @@ def test_what_no_page_sends_is_answered_with_a_sentence(page: Page, do: str, val
         st.none() | st.integers() | st.text(max_size=5) | st.dictionaries(st.sampled_from(["card", "id"]), st.text()),
     )
 )
-def test_no_question_breaks_anything(page: Page, question: dict[str, Any]) -> None:
+def test_arbitrary_actions_are_answered(page: Page, question: dict[str, Any]) -> None:
     answer, _ = page.events.run_action(None, REQUEST, gr.EventData(None, question))
     asked = question.get("asked")
     assert answer["asked"] == (asked if type(asked) is int and 0 <= asked <= 2**53 else None)
 
 
-def test_nobody_sees_or_changes_anothers(engine: FakeEngine, storage: Storage, tmp_path: Path) -> None:
+def test_scripts_of_other_owners_are_unreachable(engine: FakeEngine, storage: Storage, tmp_path: Path) -> None:
     context = make_context(engine, storage, tmp_path, "browser")
     events = ScriptHandlers(context)
     owners: OwnerResolver = context.owners
@@ -348,12 +346,12 @@ def test_nobody_sees_or_changes_anothers(engine: FakeEngine, storage: Storage, t
     assert stranger.events.run_action("made up", REQUEST, gr.EventData(None, {"asked": 1}))[0]["problem"]
 
 
-def test_a_name_from_the_text_is_short(page: Page) -> None:
+def test_name_from_the_text_is_shortened(page: Page) -> None:
     page.make("A sentence with so many words that no list of scripts would have room for all of them.")
     assert page.state["head"]["name"] == "A sentence with so many words that no list of…"
 
 
-def test_a_version_that_nobody_has_costs_a_whole_script(context: WebContext, page: Page, storage: Storage) -> None:
+def test_unknown_version_gets_the_whole_script(context: WebContext, page: Page, storage: Storage) -> None:
     views = ScriptPatcher(storage, ScriptRunner(context.engine, storage), context.proofs)
     script = page.make("One.")
     first = views.patch("local", script, "", context.words(None))

@@ -1,4 +1,4 @@
-"""Proof-listening in the Script tab: one button hears a script back and mends it; what differs survives a reload."""
+"""Proof-listening in the Script tab: a script is transcribed and repaired, and differences survive a reload."""
 
 from collections.abc import Callable
 
@@ -15,7 +15,7 @@ from tests.web.visiting import violations, visit
 PLAY = "The boats come back.\n\nThey went down to the harbour."
 
 
-def test_a_script_is_heard_back_mended_and_remembered(
+def test_script_is_proofed_repaired_and_remembered(
     chromium: Browser, serve: Callable[..., str], storage: Storage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ready = [False]

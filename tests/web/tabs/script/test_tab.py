@@ -1,4 +1,4 @@
-"""The Script tab as a person uses it: a dialogue from the paste to the file, with a reload in the middle."""
+"""The Script tab in a browser: a dialogue from the pasted text to the saved file, with a reload in between."""
 
 import io
 from collections.abc import Callable
@@ -29,7 +29,7 @@ They went down to the harbour. <b>Nobody</b> was there.
 Ann: The boats come back.
 Ben: So early?"""
 HELD = "They went down to the harbour. <b>Nobody</b> was there."
-# Keeps what sounded, in order.
+# Records the ids of played sounds, in order.
 HEARD = """
   window.heard = [];
   document.addEventListener("reprise:playing", ({ detail }) => window.heard.push(detail.id));
@@ -45,8 +45,8 @@ def actor(storage: Storage) -> Actor:
     return made
 
 
-def scripts(page: Page) -> None:
-    """The tab, on a page that was just loaded."""
+def open_scripts(page: Page) -> None:
+    """Open the tab on a page that was just loaded."""
     expect(page.get_by_role("button", name="Speak", exact=True)).to_be_visible()
     open_tab(page, "Script")
 
@@ -61,7 +61,7 @@ def card(page: Page, number: int) -> Locator:
     return page.get_by_role("listitem", name=f"Card {number}", exact=True)
 
 
-def state(page: Page, number: int, said: str) -> None:
+def expect_state(page: Page, number: int, said: str) -> None:
     expect(card(page, number).locator(".rp-script-card-state")).to_have_text(said)
 
 
@@ -74,7 +74,7 @@ def save(page: Page, format: str) -> tuple[str, bytes]:
     return downloaded(page, page.get_by_role("button", name=format, exact=True))
 
 
-def test_a_dialogue_is_cast_spoken_reloaded_redone_locked_moved_and_saved(
+def test_dialogue_from_casting_to_download(
     chromium: Browser, serve: Serve, storage: Storage, actor: Actor, tmp_path: Path
 ) -> None:
     actor.hold(HELD)
@@ -89,23 +89,23 @@ def test_a_dialogue_is_cast_spoken_reloaded_redone_locked_moved_and_saved(
         ids = [each.id for each in storage.scripts.cards(storage.scripts.list()[0].id)]
 
         page.get_by_role("button", name="Speak all").click()
-        state(page, 5, "spoken")
-        state(page, 3, "being spoken")
+        expect_state(page, 5, "spoken")
+        expect_state(page, 3, "being spoken")
         expect(page.get_by_text("4 of 5 cards spoken")).to_be_visible()
         assert [v.name for t, v, _ in actor.asked if v and t in (HELD, "Not at all.")] == ["Ben", "Ben"]
-        page.wait_for_function("window.heard.length === 2")  # and then it waits for the third
+        page.wait_for_function("window.heard.length === 2")  # playback then waits for the third
         page.reload()
-        state(page, 3, "being spoken")
-        state(page, 4, "spoken")
+        expect_state(page, 3, "being spoken")
+        expect_state(page, 4, "spoken")
         expect(page.get_by_role("button", name="Stop speaking")).to_be_visible()
         actor.gates[HELD].set()
-        state(page, 3, "spoken")
+        expect_state(page, 3, "spoken")
         expect(page.get_by_text("5 of 5 cards spoken")).to_be_visible()
         expect(page.get_by_role("progressbar", name="Cards that are spoken")).to_be_hidden()
 
         page.get_by_role("button", name="Speak card 2 again").click()
         until(lambda: len(storage.scripts.takes(ids[1])) == 2)
-        state(page, 2, "spoken")
+        expect_state(page, 2, "spoken")
         page.get_by_role("button", name="More for card 2", exact=True).click()
         expect(card(page, 2).get_by_text("Take 1 ·")).to_be_visible()
         card(page, 2).get_by_role("button", name="Use this one").click()
@@ -122,7 +122,7 @@ def test_a_dialogue_is_cast_spoken_reloaded_redone_locked_moved_and_saved(
         expect(text(page, 4)).to_have_value("So early?")
         fourth, fifth = text(page, 4).input_value(), text(page, 5).input_value()
         grip = card(page, 5).locator(".rp-script-card-grip")
-        grip.drag_to(card(page, 4), target_position=Position(x=30, y=2), force=True)  # it is seen on hover
+        grip.drag_to(card(page, 4), target_position=Position(x=30, y=2), force=True)  # it is visible on hover only
         expect(text(page, 4)).to_have_value(fifth)
         expect(text(page, 5)).to_have_value(fourth)
         text(page, 4).focus()
@@ -165,7 +165,7 @@ def test_a_dialogue_is_cast_spoken_reloaded_redone_locked_moved_and_saved(
         assert (name, book[4:12]) == ("Good morning! Did you sleep_.m4b", b"ftypM4B ")
         with av.open(io.BytesIO(book)) as read:
             cover = read.streams.video[0]
-            assert (cover.width, cover.height) == (1000, 600), "made small by the page"
+            assert (cover.width, cover.height) == (1000, 600), "the page scales the cover down"
         picture.write_text("no picture")
         page.get_by_text("Save as").click()
         page.get_by_label("Cover of the M4B").set_input_files(picture)
@@ -180,7 +180,7 @@ def test_a_dialogue_is_cast_spoken_reloaded_redone_locked_moved_and_saved(
         assert int(hours) * 3600 + int(minutes) * 60 + float(rest) == pytest.approx(seconds, abs=0.01)
 
 
-def test_cards_are_written_parted_joined_and_failures_are_told(
+def test_cards_are_added_split_joined_and_failures_are_shown(
     chromium: Browser, serve: Serve, storage: Storage, actor: Actor, tmp_path: Path
 ) -> None:
     file = tmp_path / "A film.srt"
@@ -206,8 +206,8 @@ def test_cards_are_written_parted_joined_and_failures_are_told(
         until(lambda: "Refuse this one." in [each.text for each in storage.scripts.cards(storage.scripts.list()[0].id)])
         actor.errors["Refuse this one."] = [ValueError("a mistake of ours")]
         page.get_by_role("button", name="Speak all").click()
-        state(page, 4, "spoken")
-        state(page, 2, "failed")
+        expect_state(page, 4, "spoken")
+        expect_state(page, 2, "failed")
         expect(card(page, 2)).to_contain_text("through no fault of yours")
         text(page, 2).fill(" ")
         text(page, 2).blur()
@@ -215,7 +215,7 @@ def test_cards_are_written_parted_joined_and_failures_are_told(
         text(page, 2).fill("Now it is better.")
         page.keyboard.press("Enter")
         page.get_by_role("button", name="Speak the rest").click()
-        state(page, 2, "spoken")
+        expect_state(page, 2, "spoken")
         expect(page.get_by_role("button", name="Stop speaking")).to_be_hidden()
         page.get_by_text("Save as").click()
         menu = page.locator(".rp-script-formats").bounding_box()
@@ -231,12 +231,12 @@ def test_cards_are_written_parted_joined_and_failures_are_told(
         card(page, 2).get_by_role("button", name="Undo").press("Enter")
         expect(text(page, 2)).to_have_value("Now it is better.")
         card(page, 2).get_by_role("button", name="Delete", exact=True).click()
-        page.get_by_role("button", name="Speak the rest").click()  # what is done next is done without it
+        page.get_by_role("button", name="Speak the rest").click()  # the next action no longer includes the deleted card
         expect(text(page, 2)).to_have_value("How are you? Fine.")
         expect(page.get_by_role("button", name="Stop speaking")).to_be_hidden()
         assert page.evaluate("document.documentElement.scrollWidth") == 390
 
-        # A selected word is said in another way.
+        # Change the pronunciation of a selected word.
         say = page.get_by_role("button", name="Say “Hello” like…")
         text(page, 1).evaluate("field => { field.focus(); field.setSelectionRange(0, 5); }")
         expect(card(page, 1).locator(say)).to_be_visible()
@@ -250,7 +250,7 @@ def test_cards_are_written_parted_joined_and_failures_are_told(
         page.keyboard.press("Escape")
         card(page, 1).get_by_role("button", name="Speak card 1 again").click()
         until(lambda: actor.said[-1] == "hullo there.")
-        state(page, 1, "spoken")
+        expect_state(page, 1, "spoken")
 
         page.get_by_label("Name of the script").fill("A better name")
         page.keyboard.press("Tab")
@@ -266,7 +266,7 @@ def test_cards_are_written_parted_joined_and_failures_are_told(
         assert storage.scripts.list() == []
 
 
-def test_cards_are_deleted_while_others_are_written(
+def test_cards_are_deleted_while_others_are_edited(
     chromium: Browser, serve: Serve, storage: Storage, actor: Actor
 ) -> None:
     def delete(number: int) -> None:
@@ -281,11 +281,11 @@ def test_cards_are_deleted_while_others_are_written(
         delete(3)
         delete(4)
         text(page, 1).fill("Good evening!")
-        card(page, 4).get_by_role("button", name="Undo").click()  # the text is sent, and nothing is deleted by that
+        card(page, 4).get_by_role("button", name="Undo").click()  # this sends the text and deletes nothing
         expect(text(page, 4)).to_be_visible()
         until(lambda: storage.scripts.cards(script.id)[0].text == "Good evening!")
         assert len(storage.scripts.cards(script.id)) == 5
-        page.get_by_role("button", name="Move card 5 up").click()  # past the fourth, and not the third
+        page.get_by_role("button", name="Move card 5 up").click()  # moves past the fourth card, not the third
         left = ["Good evening!", "So early?", "The boats come back."]
         until(lambda: [each.text for each in storage.scripts.cards(script.id)] == left)
         expect(text(page, 3)).to_have_value("The boats come back.")
@@ -299,7 +299,9 @@ def test_cards_are_deleted_while_others_are_written(
         expect(page.get_by_role("listitem", name="Card 2", exact=True)).to_have_count(0)
 
 
-def test_two_pages_of_one_owner_and_a_stranger(chromium: Browser, serve: Serve, storage: Storage, actor: Actor) -> None:
+def test_pages_of_one_owner_are_in_sync_and_other_owners_are_separate(
+    chromium: Browser, serve: Serve, storage: Storage, actor: Actor
+) -> None:
     actor.slots = 5
     actor.hold("One.", "Mine.")
     url = serve(actor, storage, "browser")
@@ -315,50 +317,48 @@ def test_two_pages_of_one_owner_and_a_stranger(chromium: Browser, serve: Serve, 
             (script,) = storage.scripts.list(owner=owner)
             storage.scripts.cast(script.id, None, theirs.id, owner=owner)
         page.get_by_role("button", name="Speak all").click()
-        state(page, 2, "spoken")
+        expect_state(page, 2, "spoken")
         stranger.get_by_role("button", name="Speak all").click()
-        state(stranger, 1, "being spoken")
+        expect_state(stranger, 1, "being spoken")
 
         second = page.context.new_page()
         second.goto(url)
-        scripts(second)
-        state(second, 1, "being spoken")
+        open_scripts(second)
+        expect_state(second, 1, "being spoken")
         expect(second.get_by_label("Text of card 1", exact=True)).to_have_value("One.")
         second.get_by_role("button", name="Stop speaking").click()
-        state(second, 1, "not spoken yet")
+        expect_state(second, 1, "not spoken yet")
         page.bring_to_front()
-        state(page, 1, "not spoken yet")
-        state(page, 2, "spoken")
-        state(stranger, 1, "being spoken")
+        expect_state(page, 1, "not spoken yet")
+        expect_state(page, 2, "spoken")
+        expect_state(stranger, 1, "being spoken")
         actor.gates["Mine."].set()
-        state(stranger, 1, "spoken")
+        expect_state(stranger, 1, "spoken")
         stranger.get_by_role("button", name="All scripts").click()
         expect(stranger.locator(".rp-script-list li")).to_have_count(1)
         second.close()
 
 
-def test_what_is_typed_into_a_card_outlasts_a_reload_and_is_taken_back(
-    chromium: Browser, serve: Serve, storage: Storage, actor: Actor
-) -> None:
-    """It is saved while it is typed, without a click elsewhere; and when the page is left at once."""
+def test_card_text_survives_reload_and_undo(chromium: Browser, serve: Serve, storage: Storage, actor: Actor) -> None:
+    """Text is saved while it is typed, before the field loses focus, and also when the page is left at once."""
     with visit(chromium, serve(actor, storage)) as page:
         make(page, "Ann: Good morning.\n\nBen: Good night.")
         field = card(page, 1).locator("textarea")
 
-        def kept() -> str:
+        def saved_text() -> str:
             return storage.scripts.cards(storage.scripts.list()[0].id)[0].text
 
         field.click()
         field.press_sequentially(" To you")
-        until(lambda: kept() == "Good morning. To you")
+        until(lambda: saved_text() == "Good morning. To you")
         field.press_sequentially(" all")
         page.reload()
         expect(card(page, 1).locator("textarea")).to_have_value("Good morning. To you all")
-        assert kept() == "Good morning. To you all"
+        assert saved_text() == "Good morning. To you all"
         field.click()
         field.press("End")
         field.press_sequentially("!")
-        until(lambda: kept() == "Good morning. To you all!")
+        until(lambda: saved_text() == "Good morning. To you all!")
         field.press("Escape")
-        until(lambda: kept() == "Good morning. To you all")
+        until(lambda: saved_text() == "Good morning. To you all")
         expect(field).to_have_value("Good morning. To you all")

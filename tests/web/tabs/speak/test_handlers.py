@@ -46,7 +46,7 @@ def messages(
 
 
 def received(sent: list[dict[str, Any]]) -> np.ndarray:
-    """What a player has in the end."""
+    """Return the samples that a player has in the end."""
     heard = np.zeros(0, np.int16)
     for message in sent:
         if message["kind"] == "chunk":
@@ -55,17 +55,17 @@ def received(sent: list[dict[str, Any]]) -> np.ndarray:
     return heard
 
 
-def again(speaking: SpeakHandlers, take: str, same: bool) -> list[dict[str, Any]]:
+def repeat_take(speaking: SpeakHandlers, take: str, same: bool) -> list[dict[str, Any]]:
     event = gr.EventData(None, {"id": take, "same": same, "ticket": "t"})
     return list(speaking.speak_again(None, None, event))  # type: ignore[arg-type]
 
 
-def kept(context: WebContext, end: dict[str, Any]) -> np.ndarray:
-    """The samples of what was kept."""
+def stored_samples(context: WebContext, end: dict[str, Any]) -> np.ndarray:
+    """Return the stored samples of the take."""
     return soundfile.read(io.BytesIO(context.takes.audio(end["take"], owner=LOCAL)), dtype="int16")[0]
 
 
-def test_a_take_starts_sends_chunks_and_ends_with_the_same_samples_kept(
+def test_take_streams_chunks_and_stores_the_same_samples(
     speaking: SpeakHandlers, context: WebContext, anna: str
 ) -> None:
     sent = list(messages(speaking, "Hello there. How are you?", anna))
@@ -77,13 +77,13 @@ def test_a_take_starts_sends_chunks_and_ends_with_the_same_samples_kept(
     assert end["stop_reason"] == "end"
     assert not end["problem"]
     assert end["total"] == len(received(sent)) > 0
-    np.testing.assert_array_equal(kept(context, end), received(sent))
+    np.testing.assert_array_equal(stored_samples(context, end), received(sent))
     assert end["wav"]["name"] == "Anna – Hello there. How are you.wav"
     assert end["wav"]["url"].startswith("/reprise/files/")
-    assert not list(context.folder.iterdir()), "nothing lies where files are served"
+    assert not list(context.folder.iterdir()), "the served folder is empty"
 
 
-def test_a_retried_segment_is_kept_once(
+def test_retried_segment_is_stored_once(
     speaking: SpeakHandlers, context: WebContext, engine: FakeEngine, anna: str
 ) -> None:
     text = "One sentence to say. Another one to say. The last."
@@ -91,12 +91,12 @@ def test_a_retried_segment_is_kept_once(
     engine.script.retry_at = 1
     sent = list(messages(speaking, text, anna))
     starts = [m["start"] for m in sent if m["kind"] == "chunk"]
-    assert starts != sorted(starts), "the fake did not go back"
+    assert starts != sorted(starts), "the fake engine did not go back"
     assert len(received(sent)) == len(plain)
-    np.testing.assert_array_equal(kept(context, sent[-1]), received(sent))
+    np.testing.assert_array_equal(stored_samples(context, sent[-1]), received(sent))
 
 
-def test_the_engine_gets_text_voice_and_settings(speaking: SpeakHandlers, engine: FakeEngine, anna: str) -> None:
+def test_engine_receives_text_voice_and_settings(speaking: SpeakHandlers, engine: FakeEngine, anna: str) -> None:
     list(messages(speaking, "Hello.", anna, settings=("42", 1, 0.5, 7, 0, "", "fake")))
     text, spoken_with, options = engine.asked[0]
     assert text == "Hello."
@@ -105,7 +105,7 @@ def test_the_engine_gets_text_voice_and_settings(speaking: SpeakHandlers, engine
     assert (options.seed, options.temperature, options.top_p, options.top_k) == (42, 1.0, 0.5, 7)
 
 
-def test_paragraphs_are_held_apart_also_in_the_next_take(
+def test_paragraph_pause_applies_to_repeated_takes(
     speaking: SpeakHandlers, context: WebContext, engine: FakeEngine, anna: str
 ) -> None:
     end = list(messages(speaking, "One.\n\nTwo.", anna, settings=("", 0.7, 0.8, 30, 1.5, "", "fake")))[-1]
@@ -115,7 +115,7 @@ def test_paragraphs_are_held_apart_also_in_the_next_take(
     assert [text for text, *_ in engine.asked] == ["One.\n[pause:1.5]\nTwo."] * 2
 
 
-def test_stop_ends_its_own_take_and_keeps_what_was_spoken(
+def test_stop_ends_only_its_take_and_keeps_the_spoken_part(
     speaking: SpeakHandlers, context: WebContext, anna: str
 ) -> None:
     mine, other = (
@@ -128,7 +128,7 @@ def test_stop_ends_its_own_take_and_keeps_what_was_spoken(
     sent += mine
     assert sent[-1]["stop_reason"] == "cancelled"
     assert sent[-1]["total"] == CHUNK * FRAME
-    np.testing.assert_array_equal(kept(context, sent[-1]), received(sent))
+    np.testing.assert_array_equal(stored_samples(context, sent[-1]), received(sent))
     assert list(other)[-1]["stop_reason"] == "end"
     record = context.takes.get(sent[-1]["take"], owner=LOCAL)
     assert (record.stop_reason, record.duration) == ("cancelled", pytest.approx(CHUNK * FRAME / 22_050))
@@ -142,7 +142,7 @@ def test_stop_before_the_first_chunk_keeps_nothing(speaking: SpeakHandlers, anna
     assert (end["stop_reason"], end["wav"], end["take"], end["total"]) == ("cancelled", None, None, 0)
 
 
-def test_a_page_that_leaves_ends_the_speech_and_what_was_spoken_is_kept(
+def test_leaving_the_page_ends_the_take_and_keeps_the_spoken_part(
     speaking: SpeakHandlers, engine: FakeEngine, storage: Storage, anna: str
 ) -> None:
     take = messages(speaking, "Long text. " * 20, anna)
@@ -155,9 +155,7 @@ def test_a_page_that_leaves_ends_the_speech_and_what_was_spoken_is_kept(
     assert left.duration == pytest.approx(CHUNK * FRAME / 22_050)
 
 
-def test_a_page_that_leaves_after_the_end_has_its_take_once(
-    speaking: SpeakHandlers, storage: Storage, anna: str
-) -> None:
+def test_leaving_after_the_end_stores_the_take_once(speaking: SpeakHandlers, storage: Storage, anna: str) -> None:
     take = messages(speaking, "Hi.", anna)
     while next(take)["kind"] != "end":
         pass
@@ -165,7 +163,7 @@ def test_a_page_that_leaves_after_the_end_has_its_take_once(
     assert storage.history.page().total == 1
 
 
-def test_a_take_under_way_when_everything_is_forgotten_is_not_kept(
+def test_running_take_is_not_stored_after_all_data_is_deleted(
     speaking: SpeakHandlers, context: WebContext, storage: Storage, anna: str
 ) -> None:
     take = messages(speaking, "Long text. " * 5, anna)
@@ -194,7 +192,7 @@ def test_a_take_under_way_when_everything_is_forgotten_is_not_kept(
         ("Hi.", "anna", ("", float("nan"), 0.8, 30, 0, "", "fake"), "temperature"),
     ],
 )
-def test_what_cannot_be_spoken_is_refused_with_a_sentence(
+def test_invalid_requests_are_rejected(
     speaking: SpeakHandlers, anna: str, text: Any, picked: Any, settings: Any, says: str
 ) -> None:
     sent = list(messages(speaking, text, anna if picked == "anna" else picked, settings=settings))
@@ -203,7 +201,7 @@ def test_what_cannot_be_spoken_is_refused_with_a_sentence(
     assert sent[-1]["wav"] is None
 
 
-def test_another_owners_voice_is_no_voice(speaking: SpeakHandlers, library: VoiceLibrary) -> None:
+def test_voice_of_another_owner_is_unknown(speaking: SpeakHandlers, library: VoiceLibrary) -> None:
     foreign = library.add(voice("Secret"), owner="somebody").id
     end = list(messages(speaking, "Hi.", foreign))[-1]
     assert end["problem"]
@@ -214,7 +212,7 @@ def test_another_owners_voice_is_no_voice(speaking: SpeakHandlers, library: Voic
     ("failure", "says"),
     [(EngineFailed("The model failed."), "The model failed."), (KeyError("x"), str(OUR_FAULT))],
 )
-def test_an_error_on_the_way_keeps_what_was_spoken(
+def test_error_during_speech_keeps_the_spoken_part(
     speaking: SpeakHandlers, context: WebContext, engine: FakeEngine, anna: str, failure: Exception, says: str
 ) -> None:
     engine.script.fail_after, engine.script.failure = 2, failure
@@ -224,24 +222,24 @@ def test_an_error_on_the_way_keeps_what_was_spoken(
     assert "What was spoken is kept" in end["status"]
     assert end["problem"]
     assert end["stop_reason"] is None
-    np.testing.assert_array_equal(kept(context, end), received(sent))
+    np.testing.assert_array_equal(stored_samples(context, end), received(sent))
     assert context.takes.get(end["take"], owner=LOCAL).stop_reason == "error"
     assert engine.speeches[0].closed
 
 
-def test_a_chosen_language_is_spoken_kept_and_asked_for_again(
+def test_chosen_language_is_spoken_stored_and_reused(
     speaking: SpeakHandlers, engine: FakeEngine, storage: Storage, anna: str
 ) -> None:
-    """It is also the one of the dictionary, whatever the voice's is."""
+    """It also selects the dictionary, regardless of the voice's language."""
     storage.pronunciations.put([Pronunciation("Gift", "poison", language="de")])
     end = list(messages(speaking, "A Gift.", anna, settings=("", 0.9, 0.5, 7, 0, "de", "fake")))[-1]
     (record,) = storage.history.page().records
     assert record.settings["language"] == "de"
-    again(speaking, end["take"], same=True)
+    repeat_take(speaking, end["take"], same=True)
     assert [(text, options.language) for text, _, options in engine.asked] == [("A poison.", "de")] * 2
 
 
-def test_settings_of_another_model_are_not_used(speaking: SpeakHandlers, engine: FakeEngine, anna: str) -> None:
+def test_settings_of_another_model_are_ignored(speaking: SpeakHandlers, engine: FakeEngine, anna: str) -> None:
     """The page was opened before the model was changed."""
     list(messages(speaking, "Hello.", anna, settings=("42", 0.3, 0.4, 5, 0, "de", "another")))
     options = engine.asked[0][2]
@@ -250,7 +248,7 @@ def test_settings_of_another_model_are_not_used(speaking: SpeakHandlers, engine:
     assert (options.seed, options.temperature, options.top_p, options.top_k, options.language) == expected
 
 
-def test_the_settings_follow_the_loaded_model(context: WebContext, engine: FakeEngine) -> None:
+def test_settings_follow_the_loaded_model(context: WebContext, engine: FakeEngine) -> None:
     events, asked = SettingsHandlers(context), SimpleNamespace(headers={"accept-language": "de"})
     defaults = engine.default_options
     *sampling, language, model = events.follow_model("", "fake", asked)  # type: ignore[arg-type]
@@ -260,12 +258,12 @@ def test_the_settings_follow_the_loaded_model(context: WebContext, engine: FakeE
     assert (sampling, model) == ([defaults.temperature, defaults.top_p, defaults.top_k], "fake")
     assert (language.value, language.visible) == ("de", True)
     assert language.choices == [("Vom Modell erkannt", ""), ("Deutsch", "de"), ("English", "en")]
-    assert events.follow_model("ja", "fake", asked)[3].value == "", "the model does not have it"  # type: ignore[arg-type]
+    assert events.follow_model("ja", "fake", asked)[3].value == "", "the model does not support it"  # type: ignore[arg-type]
     seed, *rest = events.defaults(asked)  # type: ignore[arg-type]
     assert (seed, rest[-1], len(rest) + 1) == ("", "fake", len(NAMES))
 
 
-def test_the_history_has_what_it_takes_to_say_it_again(speaking: SpeakHandlers, storage: Storage, anna: str) -> None:
+def test_history_records_everything_a_repeat_needs(speaking: SpeakHandlers, storage: Storage, anna: str) -> None:
     end = list(messages(speaking, "Hello there.", anna, settings=("", 0.9, 0.5, 7, 0, "", "fake")))[-1]
     (record,) = storage.history.page().records
     assert record.id == end["take"]
@@ -276,38 +274,38 @@ def test_the_history_has_what_it_takes_to_say_it_again(speaking: SpeakHandlers, 
     assert record.first_audio is not None
 
 
-def test_without_a_history_the_take_is_kept_for_its_page_alone(
+def test_take_without_history_is_kept_for_its_page(
     speaking: SpeakHandlers, context: WebContext, storage: Storage, anna: str
 ) -> None:
     storage.history.change_settings(history=False)
     sent = list(messages(speaking, "Hello there.", anna))
-    np.testing.assert_array_equal(kept(context, sent[-1]), received(sent))
+    np.testing.assert_array_equal(stored_samples(context, sent[-1]), received(sent))
     assert storage.history.page().total == 0
 
 
-def test_the_same_again_and_another_take(speaking: SpeakHandlers, engine: FakeEngine, anna: str) -> None:
+def test_repeat_with_the_same_and_a_new_seed(speaking: SpeakHandlers, engine: FakeEngine, anna: str) -> None:
     end = list(messages(speaking, "Hello there.", anna, settings=("42", 0.9, 0.5, 9, 0, "", "fake")))[-1]
-    assert again(speaking, end["take"], same=True)[-1]["stop_reason"] == "end"
-    assert again(speaking, end["take"], same=False)[-1]["stop_reason"] == "end"
+    assert repeat_take(speaking, end["take"], same=True)[-1]["stop_reason"] == "end"
+    assert repeat_take(speaking, end["take"], same=False)[-1]["stop_reason"] == "end"
     (text, _, first), (same_text, _, same), (_, _, another) = engine.asked
     assert (same_text, same) == (text, first)
     assert (another.seed, another.temperature, another.top_k) == (None, 0.9, 9)
 
 
-def test_what_cannot_be_said_again_is_said(
+def test_failed_repeats_are_reported(
     speaking: SpeakHandlers, context: WebContext, library: VoiceLibrary, anna: str
 ) -> None:
     end = list(messages(speaking, "Hello there.", anna))[-1]
     library.delete(anna)
-    gone = again(speaking, end["take"], same=True)[-1]
+    gone = repeat_take(speaking, end["take"], same=True)[-1]
     assert "no such voice" in gone["status"]
     assert gone["problem"]
     context.takes.delete(end["take"], owner=LOCAL)
-    assert "no such take" in again(speaking, end["take"], same=True)[-1]["status"]
-    assert again(speaking, "../../etc", same=True)[-1]["problem"]
+    assert "no such take" in repeat_take(speaking, end["take"], same=True)[-1]["status"]
+    assert repeat_take(speaking, "../../etc", same=True)[-1]["problem"]
 
 
-def test_a_seed_of_nothing_is_a_new_one_and_nought_is_nought() -> None:
+def test_empty_seed_is_random_and_zero_is_zero() -> None:
     assert parse_options(None, 0.7, 0.8, 30, WORDS).seed is None
     assert parse_options(" ", 0.7, 0.8, 30, WORDS).seed is None
     assert parse_options("0", 0.7, 0.8, 30, WORDS).seed == 0
@@ -316,7 +314,7 @@ def test_a_seed_of_nothing_is_a_new_one_and_nought_is_nought() -> None:
         parse_options("1.5", 0.7, 0.8, 30, WORDS)
 
 
-def test_stopping_while_a_speech_begins_is_not_lost() -> None:
+def test_stop_before_attach_cancels_the_speech() -> None:
     class Speech:
         cancelled = threading.Event()
 
@@ -328,4 +326,4 @@ def test_stopping_while_a_speech_begins_is_not_lost() -> None:
         running.stop("t")
         running.attach("t", speech)  # type: ignore[arg-type]
     assert speech.cancelled.is_set()
-    running.stop("t")  # a take that is over is nothing to stop
+    running.stop("t")  # stopping a finished take does nothing

@@ -1,4 +1,4 @@
-"""Takes over real HTTP, from clients that send much and read nothing, or read slowly."""
+"""Takes over HTTP, from clients that send much and read nothing or slowly."""
 
 import json
 import socket
@@ -27,14 +27,14 @@ LONG = "A text that is spoken for a while. " * 40
 
 
 @pytest.fixture
-def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A page may leave its messages for one second."""
+def short_unread_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A page may leave its messages unread for one second."""
     made = streaming.TakeStreams.__init__
     monkeypatch.setattr(streaming.TakeStreams, "__init__", lambda self, *given: made(self, *given, unread=1.0))
 
 
 @pytest.fixture(autouse=True)
-def talkative(monkeypatch: pytest.MonkeyPatch) -> None:
+def frequent_updates(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(streaming, "TELL", 0.1)
     monkeypatch.setattr(streaming, "REMIND", 0.3)
 
@@ -53,15 +53,15 @@ def join(visitor: Visitor, text: str, voice_id: str, ticket: str = "ticket", ses
 
 
 @contextmanager
-def listening(visitor: Visitor, session: str = "") -> Iterator[Iterator[dict[str, Any]]]:
-    """What the queue says to a session."""
+def queue_events(visitor: Visitor, session: str = "") -> Iterator[Iterator[dict[str, Any]]]:
+    """Yield the queue's events for a session."""
     asked = {"session_hash": session or visitor._session}
     with visitor.http.stream("GET", "gradio_api/queue/data", params=asked) as events:
         yield (json.loads(line[6:]) for line in events.iter_lines() if line.startswith("data: "))
 
 
 def messages(said: Iterator[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    """The messages of takes among them."""
+    """Yield the take messages among the events."""
     for each in said:
         if each["msg"] in ("process_generating", "process_completed") and each["output"].get("data"):
             message = each["output"]["data"][0]
@@ -71,8 +71,8 @@ def messages(said: Iterator[dict[str, Any]]) -> Iterator[dict[str, Any]]:
             return
 
 
-class Asking(FakeEngine):
-    """Keeps the sessions of the visitors who speak, as packages that are told nothing find them."""
+class SessionRecordingEngine(FakeEngine):
+    """Records the session of each take from Gradio's context, where packages without the request look for it."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -84,15 +84,15 @@ class Asking(FakeEngine):
         return super().speak(*given, **more)
 
 
-def test_who_speaks_is_known_in_the_threads_of_takes(serve: Serve, storage: Storage, anna: str) -> None:
-    engine = Asking()
+def test_session_is_known_in_the_threads_of_takes(serve: Serve, storage: Storage, anna: str) -> None:
+    engine = SessionRecordingEngine()
     visitor = Visitor(serve(engine, storage))
     assert visitor.speak("Hello.", anna)["stop_reason"] == "end"
     assert engine.sessions == [visitor._session]
 
 
-@pytest.mark.usefixtures("impatient")
-def test_a_take_that_no_page_fetches_is_ended_and_kept(
+@pytest.mark.usefixtures("short_unread_limit")
+def test_unread_take_is_ended_and_stored(
     serve: Serve, storage: Storage, anna: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pages: list[Any] = []
@@ -106,14 +106,14 @@ def test_a_take_that_no_page_fetches_is_ended_and_kept(
     (left,) = storage.history.page().records
     assert left.stop_reason == "cancelled"
     heard = int(left.duration * 22_050 / 8_192)
-    assert heard <= streaming.AHEAD, "no more was made than a page may be behind"
-    until(lambda: (unread(pages[0], visitor._session) or 0) <= 1)  # its sound is gone; that it is over may stay
-    assert Visitor(str(visitor.http.base_url)).speak("Hello.", anna)["stop_reason"] == "end", "its place is free"
+    assert heard <= streaming.AHEAD, "no more chunks are made than a page may leave unread"
+    until(lambda: (unread(pages[0], visitor._session) or 0) <= 1)  # its sound is dropped; the final message may stay
+    assert Visitor(str(visitor.http.base_url)).speak("Hello.", anna)["stop_reason"] == "end", "its slot is free"
 
 
-@pytest.mark.usefixtures("impatient")
-def test_a_connection_that_is_never_read_is_no_reader(serve: Serve, storage: Storage, anna: str) -> None:
-    """What fits into the buffers between is made, and nothing more."""
+@pytest.mark.usefixtures("short_unread_limit")
+def test_connection_that_is_never_read_ends_the_take(serve: Serve, storage: Storage, anna: str) -> None:
+    """Only as much is spoken as fits into the buffers in between."""
     engine = FakeEngine()
     visitor = Visitor(serve(engine, storage))
     text = LONG * 10
@@ -130,13 +130,13 @@ def test_a_connection_that_is_never_read_is_no_reader(serve: Serve, storage: Sto
     assert left.duration < 0.5 * len(text) * engine.script.seconds_per_character
 
 
-@pytest.mark.usefixtures("impatient")
-def test_a_slow_reader_hears_everything(serve: Serve, storage: Storage, anna: str) -> None:
+@pytest.mark.usefixtures("short_unread_limit")
+def test_slow_reader_receives_everything(serve: Serve, storage: Storage, anna: str) -> None:
     engine = FakeEngine()
     visitor = Visitor(serve(engine, storage))
     join(visitor, LONG, anna)
     chunks = []
-    with listening(visitor) as said:
+    with queue_events(visitor) as said:
         for message in messages(said):
             chunks.append(message)
             time.sleep(0.03)
@@ -144,22 +144,22 @@ def test_a_slow_reader_hears_everything(serve: Serve, storage: Storage, anna: st
     assert chunks[-1]["stop_reason"] == "end"
 
 
-def test_a_page_that_is_gone_leaves_the_line(serve: Serve, storage: Storage, anna: str) -> None:
+def test_closed_page_leaves_the_queue(serve: Serve, storage: Storage, anna: str) -> None:
     engine = FakeEngine(Script(pace=5, line=True))
     url = serve(engine, storage)
     first, second = Visitor(url), Visitor(url)
     join(first, LONG, anna)
     until(lambda: engine.speeches)
     join(second, "Me too.", anna, "second")
-    with listening(second) as said:
+    with queue_events(second) as said:
         assert next(messages(said))["kind"] == "start"
-        assert "Waiting: you are next." in json.dumps(next(said)), "what changes of a message is sent"
+        assert "Waiting: you are next." in json.dumps(next(said)), "only the changes of a message are sent"
     until(lambda: engine.speeches[1].closed)
     assert not engine.speeches[0].over
     engine.speeches[0].cancel()
 
 
-def test_a_page_is_told_that_the_model_is_loaded_again(
+def test_page_shows_that_the_model_is_loaded_again(
     serve: Serve, storage: Storage, anna: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     go_on, clock = threading.Event(), Clock()
@@ -180,7 +180,7 @@ def test_a_page_is_told_that_the_model_is_loaded_again(
     clock.now = 600
     assert managers[0].unload_idle()
     join(visitor, "Hello there.", anna)
-    with listening(visitor) as said:
+    with queue_events(visitor) as said:
         assert next(messages(said))["kind"] == "start"
         assert "The model is being loaded: 50 %" in json.dumps(next(said))
         go_on.set()
@@ -188,8 +188,8 @@ def test_a_page_is_told_that_the_model_is_loaded_again(
     assert not managers[0].asleep
 
 
-def test_many_posts_of_one_visitor_leave_room_for_another(serve: Serve, storage: Storage, anna: str) -> None:
-    """Browsers' owners: 24 sessions of one visitor, who reads none of them."""
+def test_many_requests_of_one_visitor_leave_room_for_another(serve: Serve, storage: Storage, anna: str) -> None:
+    """Owners are browsers: one visitor has 24 sessions and reads none of them."""
     engine = FakeEngine(Script(pace=0.01, line=True))
     engine.slots = 5
     url = serve(engine, storage, "browser")
@@ -199,10 +199,10 @@ def test_many_posts_of_one_visitor_leave_room_for_another(serve: Serve, storage:
     theirs = storage.voices.add(voice("Everyone's"), owner=f"browser:{greedy.token.rpartition('.')[0]}").id
     mine = storage.voices.add(voice("Mine"), owner=f"browser:{other.token.rpartition('.')[0]}").id
     statuses = [join(greedy, LONG, theirs, f"greedy{number}", f"greedy{number}") for number in range(24)]
-    assert statuses == [200] * 24, "none is kept from its sentence"
+    assert statuses == [200] * 24, "every request is accepted"
     assert other.speak("Only this.", mine)["stop_reason"] == "end"
     assert [text for text, _, _ in engine.asked].count(LONG) == 4
-    with listening(greedy, "greedy23") as said:
+    with queue_events(greedy, "greedy23") as said:
         refused = list(messages(said))[-1]
     assert "4 of your takes" in refused["status"]
 
@@ -213,7 +213,7 @@ def test_quick_events_do_not_wait_for_takes(serve: Serve, storage: Storage, anna
     visitor = Visitor(url)
     for number in range(60):
         join(visitor, "Hello. " * 9, anna, f"{number}", f"session{number}")
-    assert visitor.arrive()["voices"], "there are fewer threads for what is quick than takes that wait"
+    assert visitor.arrive()["voices"], "more takes wait than there are threads for quick events"
     for speech in list(engine.speeches):
         speech.cancel()
 

@@ -1,4 +1,4 @@
-"""The studio in a browser: voices to pick from, how words are said, several takes at once, light, dark, languages."""
+"""The studio in a browser: picking voices, pronunciations, several takes at once, themes and languages."""
 
 from playwright.sync_api import Browser, expect
 
@@ -10,7 +10,7 @@ from tests.web.tabs.speak.test_tab import Serve
 from tests.web.visiting import PHONE, finish_deletions, picker, speak, violations, visit, wait_for
 
 
-def test_a_studio_is_worked_in_with_the_keyboard(
+def test_studio_works_with_the_keyboard(
     chromium: Browser, serve: Serve, library: VoiceLibrary, storage: Storage
 ) -> None:
     install_samples(library)
@@ -39,7 +39,7 @@ def test_a_studio_is_worked_in_with_the_keyboard(
         expect(page.locator(".rp-card-name")).to_have_text("Ben")
         assert storage.favourites.ids() == {ben.id}
 
-        # A selected word is said in another way.
+        # Change the pronunciation of a selected word.
         text = page.get_by_label("Text to speak")
         text.fill("Learn SQL today, not GIF.")
         text.evaluate("field => { field.focus(); field.setSelectionRange(6, 9); }")
@@ -65,7 +65,7 @@ def test_a_studio_is_worked_in_with_the_keyboard(
         expect(page.get_by_role("dialog", name="Pronunciation")).to_be_hidden()
         assert storage.pronunciations.list() == [Pronunciation("GIF", "/JH IH1 F/"), Pronunciation("SQL", "sequel")]
 
-        # Three takes, of which one is kept.
+        # Three takes; one is kept.
         page.locator(".rp-at-once").select_option("3")
         page.get_by_role("button", name="Speak", exact=True).press("Enter")
         group = page.locator(".rp-group-take")
@@ -83,7 +83,7 @@ def test_a_studio_is_worked_in_with_the_keyboard(
         assert len(storage.history.page().records) == 1
         assert page.evaluate("localStorage.getItem('reprise.at_once')") == "3"
 
-        # Light and dark, and a language, outlast a reload; the first steps do not come again.
+        # Theme and language survive a reload; the first steps stay hidden.
         page.get_by_role("button", name="Dark").press("Enter")
         expect(page.locator("body")).to_have_class("dark")
         assert violations(page) == []
@@ -94,7 +94,7 @@ def test_a_studio_is_worked_in_with_the_keyboard(
         expect(page.get_by_text("Verstanden")).to_be_hidden()
 
 
-def test_on_a_phone_the_voices_are_a_sheet_and_speech_has_its_speed(
+def test_phone_shows_voices_in_a_sheet_and_changes_the_speed(
     chromium: Browser, serve: Serve, library: VoiceLibrary, storage: Storage
 ) -> None:
     library.add(voice("Anna"))
@@ -121,13 +121,13 @@ def test_on_a_phone_the_voices_are_a_sheet_and_speech_has_its_speed(
         wait_for(page, "player.position > 0 && player.position < player.length - 1")
         wait_for(page, "player.position >= player.length - 1")
         heard = page.evaluate("reprisePlayer.stats")
-        assert heard["played"] - once < 0.7 * heard["length"], "half of the samples' time"
+        assert heard["played"] - once < 0.7 * heard["length"], "double speed takes half as many samples"
         page.get_by_label("Details").click()
         expect(page.locator(".rp-detail-list")).to_contain_text("Ben")
         marked = page.locator(".rp-now-line [data-now]")
         expect(marked).to_have_text("river")
 
-        # The words are marked when they are spoken, wherever it is played from, also when the take is played again.
+        # Words are marked as they are spoken, from any position, also when the take is played again.
         for again in (False, True):
             if again:
                 page.reload()

@@ -1,4 +1,4 @@
-"""The Speak tab beyond its first button: keys, takes, examples, settings."""
+"""The Speak tab in a browser: keys, takes, examples and settings."""
 
 from collections.abc import Callable
 
@@ -13,9 +13,9 @@ from studio import recognition
 from tests.support.fake_engine import FakeEngine, Script, voice
 from tests.web.conftest import read_wav
 from tests.web.visiting import (
-    answer_held,
     downloaded,
     finish_deletions,
+    hold_response,
     open_settings,
     pick,
     picker,
@@ -37,10 +37,10 @@ def more(take: Locator) -> Locator:
     return take.locator(".rp-take-more > summary")
 
 
-def said(page: Page, text: str) -> str:
-    """Has a text spoken; returns the id of its take."""
+def speak_text(page: Page, text: str) -> str:
+    """Speak a text; return the id of its take."""
     page.get_by_label(TEXT).fill(text)
-    expect(page.locator(".rp-count")).to_contain_text(f"Characters: {len(text)}")  # the line moves the button
+    expect(page.locator(".rp-count")).to_contain_text(f"Characters: {len(text)}")  # this line moves the button
     page.get_by_role("button", name="Speak", exact=True).click()
     expect(page.locator(".rp-take-text").first).to_have_text(text)
     wait_for(page, "player.finished")
@@ -48,7 +48,7 @@ def said(page: Page, text: str) -> str:
     return take
 
 
-def test_what_would_be_refused_costs_nothing_and_keys_alone_speak_and_stop(
+def test_invalid_input_starts_no_take_and_keys_speak_and_stop(
     chromium: Browser, serve: Serve, library: VoiceLibrary, storage: Storage
 ) -> None:
     library.add(voice("Ben"))
@@ -56,7 +56,7 @@ def test_what_would_be_refused_costs_nothing_and_keys_alone_speak_and_stop(
     with visit(chromium, serve(engine, storage)) as page:
         expect(picker(page)).to_have_value("Ben")
         status, field = page.locator(".rp-status"), page.get_by_label(TEXT)
-        take = said(page, "A take that stays.")
+        take = speak_text(page, "A take that stays.")
         asked: list[str] = []
         page.on("request", lambda request: asked.append(request.url) if "queue/join" in request.url else None)
         field.fill("  ")
@@ -83,7 +83,7 @@ def test_what_would_be_refused_costs_nothing_and_keys_alone_speak_and_stop(
         page.keyboard.insert_text("It goes on and on. " * 40)
         page.keyboard.press("Control+Enter")
         wait_for(page, "player.played > 0 && !player.finished")
-        page.keyboard.press("Control+Enter")  # while it speaks this is nothing
+        page.keyboard.press("Control+Enter")  # no effect while it speaks
         page.keyboard.press("Escape")
         wait_for(page, "player.finished")
         assert player(page)["stopReason"] == "cancelled"
@@ -105,10 +105,10 @@ def test_what_would_be_refused_costs_nothing_and_keys_alone_speak_and_stop(
         page.get_by_role("tab", name="Status").click()
         page.keyboard.press("Control+Enter")
         page.wait_for_timeout(300)
-        assert len(engine.asked) == 3, "another tab's keys are its own"
+        assert len(engine.asked) == 3, "the shortcut does nothing on other tabs"
 
 
-def the_downloads_are_a_menu(page: Page, width: int) -> None:
+def check_download_menu(page: Page, width: int) -> None:
     menu, summary = row(page).locator(".rp-menu-list"), row(page).locator(".rp-menu summary")
     summary.focus()
     page.keyboard.press("Enter")
@@ -131,12 +131,15 @@ def test_takes_are_played_compared_starred_saved_and_deleted(
     library.add(voice("Ben"))
     with visit(chromium, serve(FakeEngine(), storage)) as page:
         expect(picker(page)).to_have_value("Ben")
-        first, second = said(page, "The first of two takes."), said(page, "The second take, a little longer.")
+        first, second = (
+            speak_text(page, "The first of two takes."),
+            speak_text(page, "The second take, a little longer."),
+        )
         expect(row(page).locator(".rp-take-facts")).to_contain_text("Ben · ")
         expect(row(page).get_by_role("button", name="Same again")).to_be_visible()
         expect(row(page, 1).get_by_role("button", name="Same again")).to_be_hidden()
         page.set_viewport_size({"width": 390, "height": 844})
-        the_downloads_are_a_menu(page, 390)
+        check_download_menu(page, 390)
         page.set_viewport_size({"width": 1280, "height": 720})
 
         page.get_by_role("button", name="Play: The first").click()
@@ -169,7 +172,7 @@ def test_takes_are_played_compared_starred_saved_and_deleted(
         page.keyboard.press("Enter")
         expect(row(page).locator(".rp-take-text")).to_be_visible()
         row(page).get_by_role("button", name="Delete").click()
-        assert len(storage.history.page().records) == 2, "it can be undone"
+        assert len(storage.history.page().records) == 2, "the deletion can still be undone"
         finish_deletions(page)
         expect(page.locator(".rp-take")).to_have_count(1)
         expect(row(page).get_by_role("button", name="Play: The first")).to_be_focused()
@@ -180,22 +183,22 @@ def test_takes_are_played_compared_starred_saved_and_deleted(
         expect(page.get_by_text("Each take appears here.")).to_be_visible()
 
 
-def test_speak_waits_for_the_voices_of_the_page(chromium: Browser, serve: Serve, storage: Storage) -> None:
+def test_speak_waits_until_the_voices_are_loaded(chromium: Browser, serve: Serve, storage: Storage) -> None:
     install_samples(storage.voices)
     engine = FakeEngine()
     url = serve(engine, storage, way="browser")
     with visit(chromium, url) as page:
         expect(picker(page)).not_to_have_value("")
-        with answer_held(page, "rp-heading", page.reload, every=True):
+        with hold_response(page, "rp-heading", page.reload, every=True):
             page.get_by_role("button", name="Speak", exact=True).click()
             expect(picker(page)).to_have_value("")
             assert engine.asked == []
         wait_for(page, "player.finished")
         expect(page.locator(".rp-take")).to_have_count(1)
         expect(page.locator("#rp-speak-notice")).to_be_empty()
-        with answer_held(page, "rp-heading", page.reload, every=True):
+        with hold_response(page, "rp-heading", page.reload, every=True):
             expect(picker(page)).to_have_value("")
-            for _ in range(2):  # the second press takes the place of the first, and Stop ends it
+            for _ in range(2):  # the second press replaces the first, and Stop cancels it
                 page.get_by_role("button", name="Speak", exact=True).click()
             page.get_by_role("button", name="Stop", exact=True).first.click()
         expect(picker(page)).not_to_have_value("")
@@ -205,7 +208,7 @@ def test_speak_waits_for_the_voices_of_the_page(chromium: Browser, serve: Serve,
         assert [text for text, *_ in engine.asked][1:] == ["Only this is spoken."]
 
 
-def test_the_same_again_another_take_keeping_a_seed_and_hearing_back(
+def test_takes_are_repeated_varied_proofed_and_repaired(
     chromium: Browser, serve: Serve, library: VoiceLibrary, storage: Storage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     library.add(voice("Ben"))
@@ -218,7 +221,7 @@ def test_the_same_again_another_take_keeping_a_seed_and_hearing_back(
         expect(picker(page)).to_have_value("Ben")
         open_settings(page)
         page.locator("#rp-seed input").fill("42")
-        said(page, "A take with its own seed.")
+        speak_text(page, "A take with its own seed.")
         expect(row(page).locator(".rp-take-facts")).to_contain_text("not in the history")
         page.get_by_role("button", name="Back to the default settings").click()
         expect(page.locator("#rp-seed input")).to_have_value("")
@@ -239,7 +242,7 @@ def test_the_same_again_another_take_keeping_a_seed_and_hearing_back(
         row(page, 2).get_by_role("button", name="Seed 42").click()
         expect(page.locator("#rp-seed input")).to_have_value("42")
 
-        # Heard back, and mended: the best of the tries comes to the list.
+        # Transcribed and repaired: the best try is added to the list.
         row(page).get_by_role("button", name="Hear back").click()
         dialog = page.get_by_role("dialog", name="Automatic transcripts")
         expect(dialog).to_contain_text("whoever runs this server enables them")
@@ -263,7 +266,9 @@ def test_the_same_again_another_take_keeping_a_seed_and_hearing_back(
         assert heard == []
 
 
-def test_what_helps_with_the_text(chromium: Browser, serve: Serve, library: VoiceLibrary, storage: Storage) -> None:
+def test_text_counter_examples_demos_and_style_tags(
+    chromium: Browser, serve: Serve, library: VoiceLibrary, storage: Storage
+) -> None:
     install_samples(library)
     adam, ben = library.list()[:2]
     engine = FakeEngine(Script(pace=0.1))
@@ -288,7 +293,7 @@ def test_what_helps_with_the_text(chromium: Browser, serve: Serve, library: Voic
         page.get_by_role("button", name="Demo of this voice").click()
         expect(field).to_have_value(ben.demo)
 
-        engine.style_tags, engine.english_only = True, False  # another model by now
+        engine.style_tags, engine.english_only = True, False  # as with another model
         pick(page, "Adam (sample)")
         expect(field).to_have_value(adam.demo)
         page.get_by_role("button", name="whisper").click()
@@ -298,7 +303,7 @@ def test_what_helps_with_the_text(chromium: Browser, serve: Serve, library: Voic
         assert "library" in field.input_value()
         page.get_by_role("button", name="Speak", exact=True).click()
         wait_for(page, "player.finished")
-        assert "library" in engine.asked[0][0], "what was put there is what is spoken"
+        assert "library" in engine.asked[0][0], "the inserted example is spoken"
 
         page.get_by_role("button", name="Hear this voice").click()
         expect(page.get_by_role("button", name="Pause the clip")).to_be_visible()

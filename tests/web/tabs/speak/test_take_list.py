@@ -1,4 +1,4 @@
-"""The take list and the voice's card, without a page."""
+"""Handlers of the take list and the voice card, without a page."""
 
 from typing import Any
 
@@ -35,7 +35,7 @@ def ben(context: WebContext) -> Any:
     return context.owners.resolve_or_issue(None, None)
 
 
-def keep(context: WebContext, arrival: Any, text: str = "Hello there.") -> str:
+def add_take(context: WebContext, arrival: Any, text: str = "Hello there.") -> str:
     spoken = Spoken(text, SOUND, 1.0, 7, "Anna", first_audio=0.2, real_time_factor=0.5)
     kept = context.takes.save(spoken, owner=arrival.owner.key, started=context.takes.begin())
     assert kept is not None
@@ -46,8 +46,8 @@ def event(**data: Any) -> Any:
     return gr.EventData(None, data)
 
 
-def test_the_list_says_what_takes_are_and_which_are_gone(context: WebContext, anna: Any) -> None:
-    ids = [keep(context, anna), keep(context, anna, "x" * 1000)]
+def test_list_describes_takes_and_names_missing_ones(context: WebContext, anna: Any) -> None:
+    ids = [add_take(context, anna), add_take(context, anna, "x" * 1000)]
     answer = TakeListHandlers(context).list_takes(anna.token, None, event(ids=[*ids, "f" * 32, 7, None]))  # type: ignore[arg-type]
     assert [take["id"] for take in answer["takes"]] == ids
     assert answer["gone"] == ["f" * 32]
@@ -60,18 +60,18 @@ def test_the_list_says_what_takes_are_and_which_are_gone(context: WebContext, an
 
 
 @pytest.mark.parametrize("ids", [None, "abc", {}, ["f" * 32] * 1000])
-def test_whatever_the_browser_sends_as_ids_is_no_trouble(context: WebContext, anna: Any, ids: Any) -> None:
+def test_invalid_ids_are_ignored(context: WebContext, anna: Any, ids: Any) -> None:
     answer = TakeListHandlers(context).list_takes(anna.token, None, event(ids=ids))  # type: ignore[arg-type]
     assert answer["takes"] == []
     assert len(answer["gone"]) <= MOST_TAKES
 
 
 @pytest.mark.parametrize("history", [True, False])
-def test_nobody_sees_stars_or_deletes_anothers_take(
+def test_takes_of_other_owners_are_unreachable(
     context: WebContext, storage: Storage, anna: Any, ben: Any, history: bool
 ) -> None:
     storage.history.change_settings(history=history, owner=anna.owner.key)
-    hers, events = keep(context, anna), TakeListHandlers(context)
+    hers, events = add_take(context, anna), TakeListHandlers(context)
     his_list = events.list_takes(ben.token, None, event(ids=[hers]))  # type: ignore[arg-type]
     assert (his_list["takes"], his_list["gone"]) == ([], [hers])
     for act in (events.star_take, events.delete_take):
@@ -83,9 +83,9 @@ def test_nobody_sees_stars_or_deletes_anothers_take(
 
 
 @pytest.mark.parametrize("history", [True, False])
-def test_a_star_and_deleting_reach_the_history(context: WebContext, storage: Storage, anna: Any, history: bool) -> None:
+def test_star_and_delete_update_the_history(context: WebContext, storage: Storage, anna: Any, history: bool) -> None:
     storage.history.change_settings(history=history, owner=anna.owner.key)
-    take, events = keep(context, anna), TakeListHandlers(context)
+    take, events = add_take(context, anna), TakeListHandlers(context)
     answer, said, rung = events.star_take(anna.token, None, event(ids=[take], id=take, starred=True))  # type: ignore[arg-type]
     assert answer["takes"][0]["starred"]
     assert (said, rung["what"]) == ("", "history")
@@ -95,7 +95,7 @@ def test_a_star_and_deleting_reach_the_history(context: WebContext, storage: Sto
     assert storage.history.page(owner=anna.owner.key).total == 0
 
 
-def test_the_card_shows_what_the_owner_may_see(
+def test_voice_card_is_shown_to_its_owner_only(
     context: WebContext, library: VoiceLibrary, engine: FakeEngine, anna: Any, ben: Any
 ) -> None:
     hers = library.add(voice("Anna"), owner=anna.owner.key).id

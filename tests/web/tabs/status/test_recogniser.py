@@ -1,4 +1,4 @@
-"""What writes down what is said: who may install it, and the one click from a clip to its words."""
+"""The speech recogniser: permission to install it, and one click from a clip to its transcript."""
 
 from collections.abc import Callable
 from types import SimpleNamespace
@@ -22,7 +22,7 @@ LOCAL: Any = SimpleNamespace(session_hash="mine", headers={}, client=None, state
 
 
 class Machine:
-    """Whether the package is there. failure: of the next installation."""
+    """A fake environment of the recogniser's package. failure: raised by the next installation."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.installed, self.failure = False, list[Exception]()
@@ -44,7 +44,7 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> Machine:
 
 
 @pytest.mark.parametrize("mode", ["local", "browser", "user", "hub"])
-def test_only_who_runs_the_server_installs_packages(
+def test_only_the_server_operator_installs_packages(
     mode: OwnerMode, machine: Machine, storage: Storage, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     context = make_context(FakeEngine(), storage, tmp_path, mode)
@@ -57,10 +57,10 @@ def test_only_who_runs_the_server_installs_packages(
     storage.settings.put("recogniser", "/srv/models/own")
     looked = handlers.look("", LOCAL)
     assert (looked["ready"], looked["model"]) == (True, "own")
-    assert "/srv" not in str(looked), "where its folders are"
+    assert "/srv" not in str(looked), "no paths of the server are shown"
 
 
-def test_one_click_installs_it_and_the_clip_is_written_down(
+def test_one_click_installs_the_recogniser_and_transcribes(
     chromium: Browser, serve: Callable[..., str], storage: Storage, machine: Machine
 ) -> None:
     machine.failure = [EngineFailed("engine.recogniser_not_installed", why="no connection", package="faster-whisper")]
@@ -90,7 +90,7 @@ def test_one_click_installs_it_and_the_clip_is_written_down(
         dialog.get_by_role("button", name="Close").click()
         expect(dialog).to_be_hidden()
 
-        # The other dialog of a form, by the mouse.
+        # The pronunciation dialog, with the mouse.
         open_tab(page, "Speak")
         page.get_by_role("button", name="Pronunciation").click()
         dictionary = page.get_by_role("dialog", name="Pronunciation")

@@ -1,4 +1,4 @@
-"""The Status tab, as a person looks at it."""
+"""The Status tab in a browser."""
 
 import re
 from collections.abc import Callable
@@ -25,9 +25,7 @@ def row(page: Page, name: str) -> Any:
     return page.locator(".rp-status-rows > div").filter(has=page.get_by_text(name, exact=True)).locator("dd")
 
 
-def test_what_the_server_does_is_seen_and_nobody_is_asked_while_nobody_looks(
-    chromium: Browser, serve: Serve, storage: Storage
-) -> None:
+def test_status_is_polled_only_while_the_tab_is_open(chromium: Browser, serve: Serve, storage: Storage) -> None:
     storage.voices.add(voice("Anna"))
     with visit(chromium, serve(FakeEngine(Script(pace=0.01)), storage), clock=True) as page:
         open_tab(page, "Status")
@@ -46,7 +44,7 @@ def test_what_the_server_does_is_seen_and_nobody_is_asked_while_nobody_looks(
         status = polled.value.post_data_json["fn_index"]
         open_tab(page, "Speak")
         page.clock.run_for(15_000)
-        page.wait_for_timeout(500)  # what was asked before has been sent
+        page.wait_for_timeout(500)  # earlier requests have been sent by now
         asked: list[str] = []
 
         def note(request: Request) -> None:
@@ -59,7 +57,7 @@ def test_what_the_server_does_is_seen_and_nobody_is_asked_while_nobody_looks(
         assert asked == []
 
 
-def test_another_model_is_loaded_and_named_everywhere(
+def test_model_is_loaded_and_named_everywhere(
     chromium: Browser, serve: Serve, storage: Storage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     storage.voices.add(voice("Anna"))
