@@ -1,4 +1,4 @@
-"""Signed links: rules by themselves, then followed over HTTP on a served page."""
+"""Signed links: their rules, and downloads over HTTP from a served page."""
 
 import threading
 from collections.abc import Callable, Iterator
@@ -63,9 +63,7 @@ def http(
         yield client
 
 
-def test_a_link_gives_its_file_to_whoever_has_it_until_it_expires(
-    http: httpx.Client, links: DownloadLinks, clock: Clock
-) -> None:
+def test_link_serves_its_file_until_it_expires(http: httpx.Client, links: DownloadLinks, clock: Clock) -> None:
     link = links.sign(ANNA, "take", "1", seconds=60)
     answer = http.get(link)
     assert (answer.status_code, answer.content) == (200, TAKE)
@@ -85,7 +83,7 @@ def test_a_link_gives_its_file_to_whoever_has_it_until_it_expires(
     assert refused.json() == {"detail": "This link is no longer good. Reload the page to get a new one."}
 
 
-def test_ranges_are_as_safari_asks_for_them(http: httpx.Client, links: DownloadLinks) -> None:
+def test_range_requests_work_as_safari_sends_them(http: httpx.Client, links: DownloadLinks) -> None:
     link = links.sign(ANNA, "take", "1")
     size = len(TAKE)
     for asked, part in {"bytes=0-1": TAKE[:2], "bytes=100-": TAKE[100:], "bytes=-5": TAKE[-5:]}.items():
@@ -104,9 +102,7 @@ def test_ranges_are_as_safari_asks_for_them(http: httpx.Client, links: DownloadL
     assert (http.get(empty).status_code, http.get(empty, headers={"range": "bytes=0-"}).status_code) == (200, 416)
 
 
-def test_forged_links_and_tokens_of_another_kind_are_refused(
-    http: httpx.Client, links: DownloadLinks, clock: Clock
-) -> None:
+def test_forged_links_and_other_tokens_are_refused(http: httpx.Client, links: DownloadLinks, clock: Clock) -> None:
     link = links.sign(BEN, "take", "1")
     head, _, token = link.rpartition("/")
     payload, _, signature = token.rpartition(".")
@@ -140,7 +136,7 @@ def test_forged_links_and_tokens_of_another_kind_are_refused(
     assert http.get(head + "/").status_code in (404, 404)
 
 
-def test_a_link_reaches_only_its_owners_things(http: httpx.Client, links: DownloadLinks, library: VoiceLibrary) -> None:
+def test_link_reaches_only_files_of_its_owner(http: httpx.Client, links: DownloadLinks, library: VoiceLibrary) -> None:
     assert http.get(links.sign(BEN, "take", "1")).json() == {"detail": "There is no such take."}
     hers = library.add(voice("Hers"), owner=ANNA.key).id
     found = http.get(links.sign(ANNA, "voice", hers))
@@ -151,10 +147,10 @@ def test_a_link_reaches_only_its_owners_things(http: httpx.Client, links: Downlo
         assert answer.status_code == 404
         assert list(answer.json()) == ["detail"]
     library.delete(hers, owner=ANNA.key)
-    assert http.get(links.sign(ANNA, "voice", hers)).status_code == 404, "what is deleted is gone at once"
+    assert http.get(links.sign(ANNA, "voice", hers)).status_code == 404, "a deleted voice is unavailable at once"
 
 
-def test_a_file_cannot_do_more_than_be_saved(http: httpx.Client, links: DownloadLinks) -> None:
+def test_download_headers_prevent_script_execution(http: httpx.Client, links: DownloadLinks) -> None:
     answer = http.get(links.sign(ANNA, "take", "named"))
     name = answer.headers["content-disposition"].partition("''")[2]
     assert unquote(name) == "_.._Zoë _1___X-Evil_ yes.html"
@@ -163,14 +159,14 @@ def test_a_file_cannot_do_more_than_be_saved(http: httpx.Client, links: Download
     assert "sandbox" in answer.headers["content-security-policy"]
 
 
-def test_our_own_failures_tell_nothing(http: httpx.Client, links: DownloadLinks) -> None:
+def test_internal_errors_reveal_no_details(http: httpx.Client, links: DownloadLinks) -> None:
     answer = http.get(links.sign(ANNA, "take", "broken"))
     assert answer.status_code == 500
     assert "went wrong on the server" in answer.json()["detail"]
     assert "secret" not in answer.text
 
 
-def test_links_work_where_a_proxy_serves_the_page(
+def test_links_work_under_a_proxy_path(
     serve: Serve, engine: FakeEngine, library: VoiceLibrary, storage: Storage, clock: Clock
 ) -> None:
     for root in ("/reprise", "https://voices.example/reprise/"):
@@ -179,12 +175,12 @@ def test_links_work_where_a_proxy_serves_the_page(
     links = DownloadLinks(SECRET, {"voice": voice_producer(library)}, root_path="/reprise", clock=clock)
     url = serve(engine, storage, "browser", routes=links.routes(), root_path="/reprise")
     link = links.sign(ANNA, "voice", library.add(voice("Hers"), owner=ANNA.key).id)
-    # Proxies pass the path on as it came, or without the place that they serve.
+    # A proxy passes the path on unchanged, or without the prefix that it serves.
     for passed_on in (link, link.removeprefix("/reprise")):
         assert httpx.get(url.rstrip("/") + passed_on, timeout=60).status_code == 200
 
 
-def test_what_cannot_be_linked_to_is_refused(links: DownloadLinks) -> None:
+def test_sign_rejects_unknown_kinds_invalid_durations_and_long_ids(links: DownloadLinks) -> None:
     for kind, seconds in (("nothing", VALID_SECONDS), ("take", 0), ("take", MAX_VALID_SECONDS + 1)):
         with pytest.raises(InvalidOption, match="There are no links"):
             links.sign(ANNA, kind, "1", seconds)
@@ -193,7 +189,7 @@ def test_what_cannot_be_linked_to_is_refused(links: DownloadLinks) -> None:
 
 
 @given(st.integers(0, 300), st.integers(0, 300), st.integers(0, 200))
-def test_a_span_is_what_slicing_gives(first: int, last: int, size: int) -> None:
+def test_parse_range_matches_slicing(first: int, last: int, size: int) -> None:
     data = bytes(size)
     both, rest, end = (
         parse_range(text, size) for text in (f"bytes={first}-{last}", f"bytes={first}-", f"bytes=-{last}")
@@ -210,13 +206,13 @@ def test_a_span_is_what_slicing_gives(first: int, last: int, size: int) -> None:
 
 
 @given(st.text())
-def test_a_range_that_cannot_be_read_is_no_range(text: str) -> None:
+def test_parse_range_ignores_malformed_ranges(text: str) -> None:
     for asked in (text, f"bytes={text}-x", "bytes=-", "bytes=1-2,4-5", "items=0-1", f"bytes={'9' * 30}-"):
         assert parse_range(asked, 100) is None
 
 
-def test_exports_have_a_line_of_their_own(serve: Serve, engine: FakeEngine, storage: Storage) -> None:
-    """Two of an owner that take long: a third is refused, and what is quick is not held up."""
+def test_exports_have_a_separate_limit(serve: Serve, engine: FakeEngine, storage: Storage) -> None:
+    """While two slow exports of an owner run, a third is refused and quick downloads still work."""
     go, begun = threading.Event(), []
 
     def script(_owner: str, id: str) -> DownloadFile:
@@ -259,5 +255,5 @@ def test_exports_have_a_line_of_their_own(serve: Serve, engine: FakeEngine, stor
         (False, "voice", "1"),
     ],
 )
-def test_what_takes_long_is_known(kind: str, id: str, slow: bool) -> None:
+def test_is_export_selects_slow_downloads(kind: str, id: str, slow: bool) -> None:
     assert is_export(kind, id) is slow

@@ -1,4 +1,4 @@
-"""Whole scripts as files: as long as their cards and pauses, of what is spoken, and nobody else's."""
+"""Whole scripts as files: durations, pauses, chapters, subtitles and access by owner."""
 
 import base64
 import io
@@ -46,14 +46,14 @@ def spoken(text: str, seconds: float) -> Spoken:
 def script(storage: Storage) -> str:
     """Three cards, the second without a take."""
     cards = [Card("One.", "Ann", 0.5), Card("Two.", "Ben", 0.25), Card("Three.", None, 9.0)]
-    made = storage.scripts.create("A play / in parts", cards, owner=OWNER).id
-    one, _, three = storage.scripts.cards(made, owner=OWNER)
+    script_id = storage.scripts.create("A play / in parts", cards, owner=OWNER).id
+    one, _, three = storage.scripts.cards(script_id, owner=OWNER)
     storage.scripts.attach(one.id, spoken("One.", 1.0), owner=OWNER)
     storage.scripts.attach(three.id, spoken("Three.", 2.0), owner=OWNER)
-    return made
+    return script_id
 
 
-def made(storage: Storage, script: str, format: str, owner: str = OWNER) -> tuple[str, bytes]:
+def export_script(storage: Storage, script: str, format: str, owner: str = OWNER) -> tuple[str, bytes]:
     file = script_producer(storage.scripts, CoverStore())(owner, f"{script}.{format}")
     if isinstance(file, DownloadFile):
         return file.name, file.data
@@ -62,8 +62,8 @@ def made(storage: Storage, script: str, format: str, owner: str = OWNER) -> tupl
 
 
 @pytest.mark.parametrize("format", ["wav", "flac", "mp3", "opus"])
-def test_sound_has_the_takes_and_the_pauses_between(storage: Storage, script: str, format: str) -> None:
-    name, data = made(storage, script, format)
+def test_sound_export_has_takes_and_pauses(storage: Storage, script: str, format: str) -> None:
+    name, data = export_script(storage, script, format)
     assert name == f"A play / in parts.{format}"
     origin = Origin.read(read_tags(data)["comment"])
     assert origin == Origin.joined(map(Origin.of_record, storage.scripts.chosen(script, owner=OWNER)))
@@ -74,38 +74,38 @@ def test_sound_has_the_takes_and_the_pauses_between(storage: Storage, script: st
     assert len(samples) / rate == pytest.approx(1.0 + 0.5 + 2.0, abs=0.1)
     loud = np.abs(samples) > 0.01
     assert loud[: round(0.9 * rate)].any()
-    assert not loud[round(1.1 * rate) : round(1.4 * rate)].any(), "a pause"
+    assert not loud[round(1.1 * rate) : round(1.4 * rate)].any(), "the pause is silent"
     assert loud[round(1.6 * rate) :].any()
 
 
-def test_a_cards_speed_is_exact_to_the_sample_in_sound_and_subtitles(storage: Storage, script: str) -> None:
+def test_card_speed_is_sample_exact_in_sound_and_subtitles(storage: Storage, script: str) -> None:
     one, _, three = storage.scripts.cards(script, owner=OWNER)
     storage.scripts.set_speed(one.id, 1.25, owner=OWNER)
     storage.scripts.set_speed(three.id, 0.65, owner=OWNER)
-    samples, rate = soundfile.read(io.BytesIO(made(storage, script, "wav")[1]), dtype="int16")
+    samples, rate = soundfile.read(io.BytesIO(export_script(storage, script, "wav")[1]), dtype="int16")
     first, pause = round(SAMPLE_RATE / 1.25), round(0.5 * SAMPLE_RATE)
     assert (rate, len(samples)) == (SAMPLE_RATE, first + pause + round(2 * SAMPLE_RATE / 0.65))
     assert not samples[first : first + pause].any()
     assert samples[first - 400 : first].any()
     assert samples[first + pause : first + pause + 400].any()
-    times = made(storage, script, "srt")[1].decode().splitlines()[1::4]
+    times = export_script(storage, script, "srt")[1].decode().splitlines()[1::4]
     assert times == ["00:00:00,000 --> 00:00:00,800", "00:00:01,300 --> 00:00:04,377"]
     assert storage.scripts.get(script, owner=OWNER).spoken == pytest.approx(1 / 1.25 + 2 / 0.65)
 
 
-def probed(data: bytes) -> dict[str, Any]:
-    """What ffprobe tells of a file."""
+def probe_file(data: bytes) -> dict[str, Any]:
+    """Return the chapters, streams and format that ffprobe reports."""
     command = ["ffprobe", "-v", "error", "-show_chapters", "-show_streams", "-show_format", "-of", "json", "-"]
     done = subprocess.run(command, input=data, capture_output=True, check=True)
     told: dict[str, Any] = json.loads(done.stdout)
     return told
 
 
-@pytest.mark.skipif(shutil.which("ffprobe") is None, reason="there is no ffprobe to judge")
-def test_an_audio_book_has_chapters_a_cover_and_its_loudness(storage: Storage, script: str) -> None:
+@pytest.mark.skipif(shutil.which("ffprobe") is None, reason="ffprobe is not installed")
+def test_audiobook_has_chapters_cover_and_target_loudness(storage: Storage, script: str) -> None:
     one, two, _ = storage.scripts.cards(script, owner=OWNER)
     storage.scripts.set_chapter(one.id, "The first", owner=OWNER)
-    storage.scripts.set_chapter(two.id, "The last: ü", owner=OWNER)  # it is not spoken: it begins with the third
+    storage.scripts.set_chapter(two.id, "The last: ü", owner=OWNER)  # no take: the chapter starts with the third card
     storage.scripts.set_speed(one.id, 1.25, owner=OWNER)
     picture, covers = io.BytesIO(), CoverStore()
     Image.new("RGB", (303, 401), "teal").save(picture, "PNG")
@@ -115,7 +115,7 @@ def test_an_audio_book_has_chapters_a_cover_and_its_loudness(storage: Storage, s
     assert (file.name, file.mime) == ("A play / in parts.m4b", "audio/mp4")
     with file.file:
         data = file.file.read()
-    told = probed(data)
+    told = probe_file(data)
     assert [
         (float(each["start_time"]), float(each["end_time"]), each["tags"]["title"]) for each in told["chapters"]
     ] == [
@@ -139,9 +139,9 @@ def test_an_audio_book_has_chapters_a_cover_and_its_loudness(storage: Storage, s
         covers.put("no base64")
 
 
-def test_cards_are_files_of_an_archive(storage: Storage, script: str) -> None:
+def test_archive_has_one_file_per_spoken_card(storage: Storage, script: str) -> None:
     storage.scripts.set_speed(storage.scripts.cards(script, owner=OWNER)[0].id, 1.25, owner=OWNER)
-    name, data = made(storage, script, "flac.zip")
+    name, data = export_script(storage, script, "flac.zip")
     assert name == "A play / in parts.flac.zip"
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
         assert archive.namelist() == ["0001 Ann – One.flac", "0003 Three.flac"]
@@ -150,17 +150,17 @@ def test_cards_are_files_of_an_archive(storage: Storage, script: str) -> None:
 
 
 @pytest.mark.parametrize("lufs", [-16, -23])
-def test_a_whole_script_has_its_loudness(storage: Storage, script: str, lufs: int) -> None:
-    samples, rate = soundfile.read(io.BytesIO(made(storage, script, f"wav~{-lufs}")[1]), dtype="float32")
+def test_script_export_reaches_target_loudness(storage: Storage, script: str, lufs: int) -> None:
+    samples, rate = soundfile.read(io.BytesIO(export_script(storage, script, f"wav~{-lufs}")[1]), dtype="float32")
     assert len(samples) == round(3.5 * rate)
     assert Meter(rate).integrated_loudness(samples) == pytest.approx(lufs, abs=0.5)
 
 
-def test_a_script_is_written_as_markdown_spoken_or_not(storage: Storage, script: str) -> None:
+def test_markdown_export_has_all_cards(storage: Storage, script: str) -> None:
     one, two, _ = storage.scripts.cards(script, owner=OWNER)
     storage.scripts.set_speed(two.id, 1.5, owner=OWNER)
     storage.scripts.set_chapter(one.id, "The first", owner=OWNER)
-    name, text = made(storage, script, "md")
+    name, text = export_script(storage, script, "md")
     assert name == "A play / in parts.md"
     read = parse(text.decode(), name).cards
     assert [(card.text, card.speaker, card.pause, card.speed, card.chapter) for card in read] == [
@@ -170,43 +170,47 @@ def test_a_script_is_written_as_markdown_spoken_or_not(storage: Storage, script:
     ]
 
 
-def test_subtitles_are_timed_by_the_same_takes(storage: Storage, script: str) -> None:
-    name, data = made(storage, script, "srt")
+def test_subtitles_follow_the_takes(storage: Storage, script: str) -> None:
+    name, data = export_script(storage, script, "srt")
     assert name.endswith(".srt")
     assert data.decode() == "1\n00:00:00,000 --> 00:00:01,000\nOne.\n\n2\n00:00:01,500 --> 00:00:03,500\nThree.\n\n"
-    assert made(storage, script, "vtt")[1].decode().startswith("WEBVTT\n\n00:00:00.000 --> 00:00:01.000\n<v Ann>One.")
+    assert (
+        export_script(storage, script, "vtt")[1]
+        .decode()
+        .startswith("WEBVTT\n\n00:00:00.000 --> 00:00:01.000\n<v Ann>One.")
+    )
     assert [card.text for card in parse(data.decode(), "a.srt").cards] == ["One.", "Three."]
 
 
 @pytest.mark.parametrize("format", SCRIPT_FORMATS)
-def test_nothing_spoken_nothing_strange_and_nobody_elses(storage: Storage, script: str, format: str) -> None:
+def test_empty_scripts_other_owners_and_unknown_formats_are_refused(storage: Storage, script: str, format: str) -> None:
     empty = storage.scripts.create("Empty", [Card("One.")], owner=OWNER).id
     if format != "md":
         with pytest.raises(InvalidInput, match="has been spoken yet"):
-            made(storage, empty, format)
+            export_script(storage, empty, format)
     with pytest.raises(LibraryError):
-        made(storage, script, format, owner="browser:ben")
+        export_script(storage, script, format, owner="browser:ben")
     for wrong in ("exe", "", f"{format}.{format}"):
         with pytest.raises(LibraryError):
-            made(storage, script, wrong)
+            export_script(storage, script, wrong)
 
 
-def test_a_damaged_take_leaves_no_file_open(storage: Storage, script: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_damaged_take_leaves_no_open_file(storage: Storage, script: str, monkeypatch: pytest.MonkeyPatch) -> None:
     two = storage.scripts.cards(script, owner=OWNER)[1]
     broken = Spoken(text="Two.", audio=b"fLaC and nothing", duration=1.0, seed=7, voice_name="Ann")
     storage.scripts.attach(two.id, broken, owner=OWNER)
     with tempfile.TemporaryFile() as file:
         monkeypatch.setattr(tempfile, "TemporaryFile", lambda: file)
         with pytest.raises(InvalidInput, match="damaged"):
-            made(storage, script, "wav")
+            export_script(storage, script, "wav")
         assert file.closed
 
 
-def test_a_link_sends_it_all_and_keeps_nothing(
+def test_link_sends_whole_file_and_leaves_no_temporary_file(
     serve: Serve, engine: FakeEngine, storage: Storage, script: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (temporary := tmp_path / "temporary").mkdir()
-    monkeypatch.setattr(tempfile, "tempdir", str(temporary))  # of this test alone: others run beside it
+    monkeypatch.setattr(tempfile, "tempdir", str(temporary))  # private to this test: others run in parallel
     context = make_context(engine, storage, tmp_path, "browser")
     url = serve(engine, storage, "browser").rstrip("/")
     produced = script_producer(storage.scripts, CoverStore())(OWNER, f"{script}.wav")

@@ -1,4 +1,4 @@
-"""Takes and clips as the files that links hand out."""
+"""Takes and clips as downloadable files."""
 
 import io
 from dataclasses import replace
@@ -37,7 +37,7 @@ def take(takes: TakeStore) -> GenerationRecord:
 
 
 @pytest.mark.parametrize("format", FORMATS)
-def test_a_take_comes_in_each_format(takes: TakeStore, take: GenerationRecord, format: str) -> None:
+def test_take_is_served_in_each_format(takes: TakeStore, take: GenerationRecord, format: str) -> None:
     file = take_producer(takes)("anna", f"{take.id}.{format}")
     assert file.name == f"Anna – The rain has stopped. Listen.{format}"
     samples, rate = soundfile.read(io.BytesIO(file.data))
@@ -46,7 +46,7 @@ def test_a_take_comes_in_each_format(takes: TakeStore, take: GenerationRecord, f
     assert file.mime == {"wav": "audio/wav", "flac": "audio/flac", "mp3": "audio/mpeg", "opus": "audio/ogg"}[format]
 
 
-def test_without_a_format_it_is_the_wav_that_the_player_reads(takes: TakeStore, take: GenerationRecord) -> None:
+def test_take_without_format_is_a_16_bit_wav(takes: TakeStore, take: GenerationRecord) -> None:
     file = take_producer(takes)("anna", take.id)
     assert file == take_producer(takes)("anna", f"{take.id}.wav")
     samples, rate = soundfile.read(io.BytesIO(file.data), dtype="int16")
@@ -55,14 +55,14 @@ def test_without_a_format_it_is_the_wav_that_the_player_reads(takes: TakeStore, 
 
 
 @pytest.mark.parametrize("asked", ["{id}.aiff", "{id}.wav.exe", "x", "", ".wav", "{id}/../{id}.wav"])
-def test_what_is_no_take_is_refused(takes: TakeStore, take: GenerationRecord, asked: str) -> None:
+def test_unknown_takes_and_formats_are_refused(takes: TakeStore, take: GenerationRecord, asked: str) -> None:
     with pytest.raises(GenerationNotFound):
         take_producer(takes)("anna", asked.replace("{id}", take.id))
     with pytest.raises(GenerationNotFound):
         take_producer(takes)("ben", f"{take.id}.wav")
 
 
-def test_a_voices_clip_is_a_wav_for_who_may_see_the_voice(library: VoiceLibrary) -> None:
+def test_voice_clip_is_a_wav_for_its_owner(library: VoiceLibrary) -> None:
     anna = library.add(voice("Anna", seconds=1.5), owner="anna").id
     file = clip_producer(library)("anna", anna)
     info = soundfile.info(io.BytesIO(file.data))
@@ -73,7 +73,7 @@ def test_a_voices_clip_is_a_wav_for_who_may_see_the_voice(library: VoiceLibrary)
             clip_producer(library)(owner, asked)
 
 
-def test_a_clip_that_a_model_spoke_tells_its_origin(library: VoiceLibrary) -> None:
+def test_synthetic_clip_is_tagged_with_its_origin(library: VoiceLibrary) -> None:
     described = library.add(replace(voice("Cleo"), description="A low voice."), owner="anna")
     recorded = library.add(replace(voice("Anna"), consent=Consent("Anna", datetime.now(UTC), "I agree.")), owner="anna")
     told = [read_tags(clip_producer(library)("anna", each.id).data) for each in (described, recorded)]
@@ -91,5 +91,5 @@ def test_a_clip_that_a_model_spoke_tells_its_origin(library: VoiceLibrary) -> No
         ("…", "Anna"),
     ],
 )
-def test_a_take_is_named_after_voice_and_first_words(text: str, name: str) -> None:
+def test_take_file_name_has_voice_and_first_words(text: str, name: str) -> None:
     assert take_file_name("Anna", text) == name

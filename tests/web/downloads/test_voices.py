@@ -1,4 +1,4 @@
-"""An owner's voices as one archive, which can be imported again."""
+"""Export of an owner's voices as one archive that can be imported again."""
 
 import io
 from pathlib import Path
@@ -15,7 +15,7 @@ from tests.support.fake_engine import voice
 from web.downloads.voices import ARCHIVE_NAME, archive_producer
 
 
-def opened(path: Path, data: bytes) -> list[tuple[str, bytes]]:
+def read_archive(path: Path, data: bytes) -> list[tuple[str, bytes]]:
     path.write_bytes(data)
     return list(VoiceArchive(path, "mine.zip").voice_files())
 
@@ -25,7 +25,7 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "upload"
 
 
-def test_all_voices_go_out_and_come_back(library: VoiceLibrary, path: Path) -> None:
+def test_archive_round_trips_all_voices(library: VoiceLibrary, path: Path) -> None:
     library.share([Sample(voice("Sample"), "I am one.")])
     library.add(voice("Another's"), owner="other")
     names = ["Anna", "a/b", "a:b", "ÄÖ " + "x" * 70, "…", "."]
@@ -40,11 +40,11 @@ def test_all_voices_go_out_and_come_back(library: VoiceLibrary, path: Path) -> N
         files = packed.namelist()
     assert len({name.casefold() for name in files}) == len(names)
     assert not any(set("/\\:") & set(name) for name in files)
-    back = [Voice.from_bytes(inner).name for _, inner in opened(path, data)]
+    back = [Voice.from_bytes(inner).name for _, inner in read_archive(path, data)]
     assert sorted(back) == sorted(names)
 
 
-def test_who_has_no_voice_gets_no_archive(library: VoiceLibrary) -> None:
+def test_archive_without_own_voices_is_refused(library: VoiceLibrary) -> None:
     library.share([Sample(voice("Sample"), "I am one.")])
     record = library.add(voice("Anna"), owner="other")
     for asked in ("all", record.id, ""):
@@ -54,9 +54,7 @@ def test_who_has_no_voice_gets_no_archive(library: VoiceLibrary) -> None:
         archive_producer(library)("other", record.id)
 
 
-def test_a_voice_that_cannot_be_read_is_named_in_the_archive(
-    library: VoiceLibrary, path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_archive_lists_unreadable_voices(library: VoiceLibrary, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     library.add(voice("Anna"))
     broken, gone = library.add(voice("Ben")), library.add(voice("Carl"))
     export = library.export_voice

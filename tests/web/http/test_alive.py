@@ -1,4 +1,4 @@
-"""How a page finds out what its server is."""
+"""The endpoint that identifies the server's process and page version."""
 
 from collections.abc import Callable
 
@@ -21,16 +21,16 @@ def answer(endpoint: AliveEndpoint) -> dict[str, object]:
     return found
 
 
-def test_another_process_is_told_from_another_page() -> None:
+def test_process_and_page_ids_change_independently() -> None:
     first, other = AliveEndpoint(CONFIG, "scripts"), AliveEndpoint(CONFIG, "scripts")
     assert answer(first) == answer(first)
     assert answer(first)["process"] != answer(other)["process"]
-    assert answer(first)["page"] == answer(other)["page"], "the same version: a page can go on with it"
+    assert answer(first)["page"] == answer(other)["page"], "an open page can continue with the same version"
     for changed in (AliveEndpoint(MORE, "scripts"), AliveEndpoint(CONFIG, "others")):
         assert answer(changed)["page"] != answer(first)["page"]
 
 
-def test_it_answers_without_a_token_and_is_never_kept(
+def test_alive_answers_without_token_and_is_not_cached(
     serve: Callable[..., str], engine: FakeEngine, storage: Storage
 ) -> None:
     found = httpx.get(serve(engine, storage, "machine").partition("?")[0] + PATH.lstrip("/"))

@@ -1,4 +1,4 @@
-"""The bodies that the page sends to Gradio's routes are let through, and no others."""
+"""Validation of request bodies for Gradio's routes: only bodies that the page sends are accepted."""
 
 import json
 from pathlib import Path
@@ -27,8 +27,8 @@ def calls(tmp_path: Path) -> CallValidator:
     return CallValidator({"dependencies": events, "components": [part, {"id": 6, "props": {}}]}, tmp_path)
 
 
-def refused(calls: CallValidator, call: str, body: bytes | str | dict[str, Any]) -> int:
-    """The status of the refusal; 0 where there is none."""
+def rejection_status(calls: CallValidator, call: str, body: bytes | str | dict[str, Any]) -> int:
+    """Return the status of the rejection; 0 if the call is accepted."""
     sent = body if isinstance(body, bytes) else (body if isinstance(body, str) else json.dumps(body)).encode()
     try:
         calls.check(f"/gradio_api/{call}", sent)
@@ -52,20 +52,20 @@ def server(**changes: Any) -> dict[str, Any]:
     return {"data": {}, "component_id": PART, "fn_name": "clip_peaks", "session_hash": SESSION, **changes}
 
 
-def test_what_the_page_sends_is_let_through(calls: CallValidator, tmp_path: Path) -> None:
-    assert refused(calls, "run/predict", quick()) == 0
-    assert refused(calls, "run/predict/", quick()) == 0
+def test_bodies_of_the_page_are_accepted(calls: CallValidator, tmp_path: Path) -> None:
+    assert rejection_status(calls, "run/predict", quick()) == 0
+    assert rejection_status(calls, "run/predict/", quick()) == 0
     calls.check("/proxied/gradio_api/run/predict", json.dumps(quick()).encode())
-    assert refused(calls, "run/predict", {"data": ["ü", 1.5], "fn_index": QUICK, "session_hash": SESSION}) == 0
+    assert rejection_status(calls, "run/predict", {"data": ["ü", 1.5], "fn_index": QUICK, "session_hash": SESSION}) == 0
     file = {"path": str(tmp_path / "ab12" / "clip 1.wav"), "meta": {"_type": "gradio.FileData"}}
-    assert refused(calls, "run/predict", quick(data=[file, None], event_data={"files": [file]})) == 0
-    assert refused(calls, "queue/join", quick(fn_index=QUEUED)) == 0
-    assert refused(calls, "queue/join", quick(fn_index=QUEUED, session_hash=None)) == 422
-    assert refused(calls, "component_server", server(data=file)) == 0
+    assert rejection_status(calls, "run/predict", quick(data=[file, None], event_data={"files": [file]})) == 0
+    assert rejection_status(calls, "queue/join", quick(fn_index=QUEUED)) == 0
+    assert rejection_status(calls, "queue/join", quick(fn_index=QUEUED, session_hash=None)) == 422
+    assert rejection_status(calls, "component_server", server(data=file)) == 0
     cancel = {"fn_index": QUEUED, "session_hash": SESSION, "event_id": "0" * 32}
-    assert refused(calls, "cancel", cancel) == 0
-    assert refused(calls, "cancel", {**cancel, "event_id": None}) == 0
-    assert refused(calls, "reset", {"event_id": "0" * 32}) == refused(calls, "reset", {}) == 0
+    assert rejection_status(calls, "cancel", cancel) == 0
+    assert rejection_status(calls, "cancel", {**cancel, "event_id": None}) == 0
+    assert rejection_status(calls, "reset", {"event_id": "0" * 32}) == rejection_status(calls, "reset", {}) == 0
 
 
 @pytest.mark.parametrize(
@@ -79,41 +79,41 @@ def test_what_the_page_sends_is_let_through(calls: CallValidator, tmp_path: Path
     + [{"event_data": wrong} for wrong in (2**53 + 2, 1e300, [[]] * (ITEMS + 1))]
     + [{wrong: None} for wrong in ("batched", "request", "simple_format", "event_id", "oauth_token", "__class__")],
 )  # fmt: skip
-def test_an_event_that_no_page_sends_is_refused(calls: CallValidator, changes: dict[str, Any]) -> None:
-    assert refused(calls, "run/predict", quick(**changes)) == 422
+def test_malformed_events_are_rejected(calls: CallValidator, changes: dict[str, Any]) -> None:
+    assert rejection_status(calls, "run/predict", quick(**changes)) == 422
 
 
 @pytest.mark.parametrize(
     "body",
     [b"", b"{", b"\xff\xfe\xfa", b"[" * 50_000, b"9" * 5_000, b"NaN", b'{"data":[1e999]}', b'{"data":[-Infinity]}'],
 )
-def test_what_is_no_json_is_refused(calls: CallValidator, body: bytes) -> None:
-    assert refused(calls, "run/predict", body) == 400
-    assert refused(calls, "component_server", body) == 400
+def test_invalid_json_is_rejected(calls: CallValidator, body: bytes) -> None:
+    assert rejection_status(calls, "run/predict", body) == 400
+    assert rejection_status(calls, "component_server", body) == 400
 
 
 @pytest.mark.parametrize("body", [b"[]", b"null", b"7", b'"x"', b"{}"])
-def test_what_is_no_body_is_refused(calls: CallValidator, body: bytes) -> None:
+def test_json_of_wrong_shape_is_rejected(calls: CallValidator, body: bytes) -> None:
     for call in ("run/predict", "queue/join", "component_server", "cancel"):
-        assert refused(calls, call, body) == 422
+        assert rejection_status(calls, call, body) == 422
 
 
-def test_depth_is_bounded(calls: CallValidator) -> None:
+def test_nesting_depth_is_bounded(calls: CallValidator) -> None:
     deep: Any = "x"
     for _ in range(14):
         deep = [deep]
-    assert refused(calls, "run/predict", quick(event_data=deep)) == 0
-    assert refused(calls, "run/predict", quick(event_data=[[deep]])) == 422
+    assert rejection_status(calls, "run/predict", quick(event_data=deep)) == 0
+    assert rejection_status(calls, "run/predict", quick(event_data=[[deep]])) == 422
 
 
 @pytest.mark.parametrize(
     "path", ["/etc/passwd", "http://127.0.0.1/x", "{folder}/../x", "{folder}", "\0", "", "x" * 9_999]
 )
-def test_a_file_of_elsewhere_is_refused_wherever_it_is(calls: CallValidator, tmp_path: Path, path: str) -> None:
+def test_paths_outside_uploads_are_rejected_at_any_depth(calls: CallValidator, tmp_path: Path, path: str) -> None:
     file = {"path": path.format(folder=tmp_path), "meta": {"_type": "gradio.FileData"}}
     for wrong in (quick(data=[file, None]), quick(data=[None, {"a": [file]}]), quick(event_data={"files": [file]})):
-        assert refused(calls, "run/predict", wrong) == 422
-    assert refused(calls, "component_server", server(data=file)) == 422
+        assert rejection_status(calls, "run/predict", wrong) == 422
+    assert rejection_status(calls, "component_server", server(data=file)) == 422
     with pytest.raises(CallRejected, match=NO_FILE):
         calls.check("/gradio_api/component_server", json.dumps(server(data=[file])).encode())
 
@@ -124,29 +124,31 @@ def test_a_file_of_elsewhere_is_refused_wherever_it_is(calls: CallValidator, tmp
     + [{"component_id": wrong} for wrong in (6, "5", 2**70)]
     + [{"session_hash": None}, {"more": 1}],
 )
-def test_a_function_that_no_part_has_is_refused(calls: CallValidator, changes: dict[str, Any]) -> None:
-    assert refused(calls, "component_server", server(**changes)) == 422
+def test_unknown_component_functions_are_rejected(calls: CallValidator, changes: dict[str, Any]) -> None:
+    assert rejection_status(calls, "component_server", server(**changes)) == 422
 
 
-def test_only_what_can_be_cancelled_is_cancelled(calls: CallValidator) -> None:
-    assert refused(calls, "cancel", {"fn_index": QUICK, "session_hash": SESSION, "event_id": "0" * 32}) == 422
-    assert refused(calls, "cancel", {"fn_index": QUEUED, "session_hash": SESSION, "event_id": "../x"}) == 422
+def test_cancel_and_reset_validate_their_fields(calls: CallValidator) -> None:
+    assert rejection_status(calls, "cancel", {"fn_index": QUICK, "session_hash": SESSION, "event_id": "0" * 32}) == 422
+    assert rejection_status(calls, "cancel", {"fn_index": QUEUED, "session_hash": SESSION, "event_id": "../x"}) == 422
     assert (
-        refused(calls, "reset", {"event_id": "x"}) == refused(calls, "reset", {"event_id": "0" * 32, "more": 1}) == 422
+        rejection_status(calls, "reset", {"event_id": "x"})
+        == rejection_status(calls, "reset", {"event_id": "0" * 32, "more": 1})
+        == 422
     )
 
 
 @pytest.mark.parametrize("call", ["call/speak", "call/v2/x", "api/predict", "run/speak", "process_recording", ""])
-def test_other_calls_are_not_there(calls: CallValidator, call: str) -> None:
-    assert refused(calls, call, quick()) == 404
+def test_unknown_calls_are_not_found(calls: CallValidator, call: str) -> None:
+    assert rejection_status(calls, call, quick()) == 404
 
 
-def test_the_real_page_is_known(engine: FakeEngine, storage: Storage, tmp_path: Path) -> None:
+def test_each_event_of_the_page_is_accepted_on_its_route(engine: FakeEngine, storage: Storage, tmp_path: Path) -> None:
     demo = create_app(make_context(engine, storage, tmp_path))
     calls = CallValidator(demo.config, tmp_path)
     for event in demo.config["dependencies"]:
         body = quick(fn_index=event["id"], data=[None] * len(event["inputs"]))
-        statuses = (refused(calls, "run/predict", body), refused(calls, "queue/join", body))
+        statuses = (rejection_status(calls, "run/predict", body), rejection_status(calls, "queue/join", body))
         expected = {(False, False): (422, 422), (True, False): (0, 422), (True, True): (422, 0)}
         assert statuses == expected[event["backend_fn"], bool(event["backend_fn"] and event["queue"])], event[
             "api_name"

@@ -1,4 +1,4 @@
-"""What passes the gate and what does not, asked over real HTTP of a served page."""
+"""The gate, tested over HTTP on a served page: hosts, origins, routes, bodies, headers and the start-up token."""
 
 import socket
 from collections.abc import Callable, Iterator
@@ -40,7 +40,7 @@ def predict(**more: Any) -> dict[str, Any]:
     return {"json": {"data": [], "fn_index": 0, "session_hash": "abc"}, **more}
 
 
-# --- names
+# --- host names
 
 
 @pytest.mark.parametrize(
@@ -48,7 +48,7 @@ def predict(**more: Any) -> dict[str, Any]:
     ["localhost", "LOCALHOST:7860", "127.0.0.1:1", "127.8.9.1", "[::1]:7860", "voices.example.org",
      "a.house.example:99", "localhost."],
 )  # fmt: skip
-def test_own_names_are_answered(ask: Ask, host: str) -> None:
+def test_allowed_hosts_are_answered(ask: Ask, host: str) -> None:
     assert ask("GET", "", headers={"host": host}).status_code == 200
 
 
@@ -58,19 +58,19 @@ def test_own_names_are_answered(ask: Ask, host: str) -> None:
      "house.example", "voices.example.org.evil.example", "evil-house.example", "[::2]", "127.0.0.1.evil.example",
      "localhost@evil.example", "[::1].evil.example", "[::1]evil", "[localhost]", "[::1"],
 )  # fmt: skip
-def test_other_names_are_misdirected(ask: Ask, host: str) -> None:
+def test_other_hosts_get_421(ask: Ask, host: str) -> None:
     for method, path in (("GET", ""), ("POST", "gradio_api/run/predict"), ("GET", "theme.css"), ("GET", "nowhere")):
         answer = ask(method, path, headers={"host": host})
         assert answer.status_code == 421
         assert "--allowed-host" in answer.text
 
 
-def test_a_name_that_a_proxy_forwards_counts_too(ask: Ask) -> None:
+def test_forwarded_host_is_checked(ask: Ask) -> None:
     assert ask("GET", "", headers={"x-forwarded-host": "evil.example"}).status_code == 421
     assert ask("GET", "", headers={"x-forwarded-host": "voices.example.org"}).status_code == 200
 
 
-def test_two_names_are_none(url: str) -> None:
+def test_duplicate_host_header_is_rejected(url: str) -> None:
     parts = urlsplit(url)
     assert parts.hostname is not None
     with socket.create_connection((parts.hostname, parts.port or 80), timeout=10) as plain:
@@ -79,7 +79,7 @@ def test_two_names_are_none(url: str) -> None:
     assert first.split()[1] in (b"400", b"421")
 
 
-def test_addresses_are_known_where_others_may_come() -> None:
+def test_ip_addresses_are_allowed_on_all_interfaces() -> None:
     everywhere, here = AllowedHosts("0.0.0.0"), AllowedHosts("127.0.0.1")
     for address in ("192.168.1.5:7860", "[fe80::1]", "8.8.8.8"):
         assert address in everywhere
@@ -89,7 +89,7 @@ def test_addresses_are_known_where_others_may_come() -> None:
     assert "mybox" in AllowedHosts("mybox")
 
 
-def test_what_is_no_name_cannot_be_allowed() -> None:
+def test_allowed_hosts_rejects_invalid_names() -> None:
     for name in ("", "https://a.example", "a.example:80", "a b", "*.example", ".", "a..b"):
         with pytest.raises(InvalidOption, match="no host name"):
             AllowedHosts("127.0.0.1", [name])
@@ -99,11 +99,11 @@ def test_what_is_no_name_cannot_be_allowed() -> None:
     ("host", "name"),
     [("a.example:80", "a.example"), ("[::1]:80", "::1"), ("::1", "::1"), ("A.Example.", "a.example"), ("a:b", "a:b")],
 )
-def test_a_name_is_read_from_a_host_header(host: str, name: str) -> None:
+def test_host_name_is_parsed_from_header(host: str, name: str) -> None:
     assert host_name(host) == name
 
 
-# --- pages of others
+# --- other origins
 
 
 FOREIGN = [
@@ -120,7 +120,7 @@ FOREIGN = [
 
 
 @pytest.mark.parametrize("headers", FOREIGN)
-def test_pages_of_others_get_nothing(ask: Ask, headers: dict[str, str]) -> None:
+def test_cross_origin_requests_are_forbidden(ask: Ask, headers: dict[str, str]) -> None:
     calls = ("run/predict", "queue/join", "component_server/", "upload", "cancel")
     posted = [("POST", f"gradio_api/{each}") for each in calls]
     for method, path in (("GET", ""), ("GET", "theme.css"), ("DELETE", "gradio_api/upload"), *posted):
@@ -129,14 +129,14 @@ def test_pages_of_others_get_nothing(ask: Ask, headers: dict[str, str]) -> None:
         assert not [name for name in answer.headers if name.startswith("access-control")]
 
 
-def test_a_preflight_is_not_answered(ask: Ask) -> None:
+def test_preflight_is_rejected(ask: Ask) -> None:
     headers = {"origin": EVIL, "access-control-request-method": "POST"}
     answer = ask("OPTIONS", "gradio_api/run/predict", headers=headers)
     assert answer.status_code in (403, 404)
     assert "access-control-allow-origin" not in answer.headers
 
 
-def test_the_page_itself_is_answered(ask: Ask, url: str) -> None:
+def test_same_origin_requests_are_answered(ask: Ask, url: str) -> None:
     own = {"origin": url.rstrip("/"), "sec-fetch-site": "same-origin"}
     answer = ask("POST", "gradio_api/run/predict", **predict(headers=own))
     assert answer.status_code == 200
@@ -145,7 +145,7 @@ def test_the_page_itself_is_answered(ask: Ask, url: str) -> None:
     assert ask("GET", "", headers=followed).status_code == 200, "a link to the page may be followed"
 
 
-def test_a_proxy_may_speak_https(ask: Ask) -> None:
+def test_https_origin_behind_a_proxy_is_allowed(ask: Ask) -> None:
     host = {"host": "voices.example.org", "sec-fetch-site": "same-origin"}
     secure, plain = ({**host, "origin": f"{scheme}://voices.example.org"} for scheme in ("https", "http"))
     assert ask("POST", "gradio_api/run/predict", **predict(headers=secure)).status_code == 200
@@ -154,7 +154,7 @@ def test_a_proxy_may_speak_https(ask: Ask) -> None:
     assert ask("POST", "gradio_api/run/predict", **predict(headers=between)).status_code == 403
 
 
-# --- the surface
+# --- routes
 
 
 UNUSED = [
@@ -173,18 +173,18 @@ UNUSED = [
 
 
 @pytest.mark.parametrize(("method", "path"), UNUSED)
-def test_what_the_page_does_not_use_is_not_there(ask: Ask, method: str, path: str) -> None:
+def test_unused_routes_are_not_found(ask: Ask, method: str, path: str) -> None:
     answer = ask(method, path)
     assert answer.status_code == 404
     assert answer.text == "" or answer.json()["detail"] == "There is nothing here."
 
 
-def test_gradios_start_is_for_this_machine(ask: Ask) -> None:
+def test_startup_events_are_local_only(ask: Ask) -> None:
     assert ask("GET", "gradio_api/startup-events").status_code == 200
     assert ask("GET", "gradio_api/startup-events", headers={"x-forwarded-for": "8.8.8.8"}).status_code == 404
 
 
-def test_a_proxys_place_may_be_in_the_path() -> None:
+def test_routes_match_under_root_path() -> None:
     surface = AllowedRoutes(root_path="/reprise")
     assert surface.kind("GET", "/reprise") == surface.kind("GET", "/") == "page"
     assert surface.kind("POST", "/reprise/gradio_api/upload") == "upload"
@@ -196,13 +196,13 @@ def test_a_proxys_place_may_be_in_the_path() -> None:
 
 
 @pytest.mark.parametrize("path", ["run/predict", "queue/join", "component_server/", "cancel"])
-def test_large_bodies_are_refused_before_they_are_read(ask: Ask, path: str) -> None:
+def test_large_bodies_are_rejected_before_reading(ask: Ask, path: str) -> None:
     answer = ask("POST", f"gradio_api/{path}", json={"data": ["x" * 1_100_000]})
     assert answer.status_code == 413
     assert "Send less" in answer.json()["detail"]
 
 
-def test_a_large_body_of_unknown_length_is_broken_off(ask: Ask) -> None:
+def test_large_body_of_unknown_length_is_aborted(ask: Ask) -> None:
     sent = 0
 
     def endless() -> Iterator[bytes]:
@@ -214,20 +214,20 @@ def test_a_large_body_of_unknown_length_is_broken_off(ask: Ask) -> None:
     try:
         answer = ask("POST", "gradio_api/run/predict", content=endless(), headers={"content-type": "application/json"})
         assert answer.status_code == 413
-    except httpx.WriteError:  # closed while it was sending
+    except httpx.WriteError:  # the server closed the connection during the upload
         pass
     assert sent < 30_000_000
 
 
-def test_calls_are_json(ask: Ask) -> None:
+def test_calls_require_json_content_type(ask: Ask) -> None:
     form = {"content-type": "text/plain"}
     assert ask("POST", "gradio_api/run/predict", content=b'{"data":[]}', headers=form).status_code == 415
 
 
-# --- answers
+# --- response headers
 
 
-def test_the_page_says_which_scripts_run_and_who_may_frame_it(ask: Ask) -> None:
+def test_page_csp_restricts_scripts_and_framing(ask: Ask) -> None:
     answer = ask("GET", "")
     policy = dict(part.strip().partition(" ")[::2] for part in answer.headers["content-security-policy"].split(";"))
     assert "'unsafe-inline'" not in policy["script-src"]
@@ -238,14 +238,14 @@ def test_the_page_says_which_scripts_run_and_who_may_frame_it(ask: Ask) -> None:
 
 
 @pytest.mark.parametrize("path", ["", "theme.css", "nowhere", "gradio_api/run/predict"])
-def test_every_answer_is_dressed(ask: Ask, path: str) -> None:
+def test_every_response_has_security_headers(ask: Ask, path: str) -> None:
     answer = ask("GET", path)
     assert answer.headers["x-content-type-options"] == "nosniff"
     assert answer.headers["referrer-policy"] == "same-origin"
     assert "frame-ancestors 'none'" in answer.headers["content-security-policy"]
 
 
-def test_cookies_stay_with_the_page(serve: Serve, engine: FakeEngine, storage: Storage) -> None:
+def test_cookies_are_lax_and_http_only(serve: Serve, engine: FakeEngine, storage: Storage) -> None:
     visitor = Visitor(serve(engine, storage, "user", accounts=load_accounts(["anna:a good password"])))
     answer = visitor.http.post("login", data={"username": "anna", "password": "a good password"})
     cookies = answer.headers.get_list("set-cookie")
@@ -266,7 +266,7 @@ def link(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield serve(FakeEngine(), storage, "machine")
 
 
-def test_without_the_token_the_machines_page_is_locked(link: str) -> None:
+def test_page_without_token_is_unauthorized(link: str) -> None:
     page = link.partition("?")[0]
     with httpx.Client(base_url=page) as stranger:
         for path in ("", "?token=", "?token=wrong", "?token=é"):
@@ -276,10 +276,10 @@ def test_without_the_token_the_machines_page_is_locked(link: str) -> None:
         for call in ("run/predict", "queue/join", "component_server/", "upload"):
             assert stranger.post(f"gradio_api/{call}", json={"data": []}).status_code == 401
         assert stranger.get("gradio_api/queue/data?session_hash=a").status_code == 401
-        assert stranger.get("theme.css").status_code == 200, "what is the same in every installation is open"
+        assert stranger.get("theme.css").status_code == 200, "static files are public"
 
 
-def test_with_the_token_the_browser_is_known_from_then_on(link: str) -> None:
+def test_token_link_sets_a_cookie(link: str) -> None:
     page, _, query = link.partition("?")
     with httpx.Client(base_url=page) as browser:
         answer = browser.get(f"?{query}&__theme=dark")
@@ -290,7 +290,7 @@ def test_with_the_token_the_browser_is_known_from_then_on(link: str) -> None:
     assert list(Visitor(link).arrive()["voices"].values()) == ["The machine's"]
 
 
-def test_the_cookie_outlives_the_server_and_is_no_other_servers(library: VoiceLibrary) -> None:
+def test_cookie_survives_restart_and_is_bound_to_server_and_port(library: VoiceLibrary) -> None:
     secret = library.secret(SIGNING)
     before, after = StartupToken(secret), StartupToken(secret)
     cookie = before.cookie(7860)
@@ -307,5 +307,5 @@ def test_the_cookie_outlives_the_server_and_is_no_other_servers(library: VoiceLi
     "headers",
     [{"x-forwarded-for": "203.0.113.7"}, {"via": "1.1 proxy"}, {"x-real-ip": "1.2.3.4"}, {"forwarded": "for=1.2.3.4"}],
 )
-def test_what_came_through_a_proxy_is_not_the_machines_owner(link: str, headers: dict[str, str]) -> None:
+def test_proxied_requests_do_not_act_as_machine_owner(link: str, headers: dict[str, str]) -> None:
     assert Visitor(link, **headers).arrive()["voices"] == {}

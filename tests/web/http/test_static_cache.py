@@ -1,4 +1,4 @@
-"""Static files are read and compressed once, and sent as they were."""
+"""Static files are read and compressed once, then sent from the cache."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ OURS = "/reprise/static/0123456789abcdef/main.js"
 
 
 class Files:
-    """Counts what is asked, and answers with the number and the encoding, in two parts."""
+    """ASGI application that answers with its request count and the accepted encoding, in two parts."""
 
     def __init__(self, status: int = 200, **headers: str) -> None:
         self.asked = 0
@@ -29,7 +29,7 @@ class Files:
 
 
 def ask(files: Files, path: str, *headers: dict[str, str], method: str = "GET", limit: int = 1_000) -> list[str]:
-    """The bodies of the answers, one for each of `headers`."""
+    """Return the bodies of the responses, one for each of `headers`."""
 
     async def asking() -> list[str]:
         transport = httpx.ASGITransport(StaticCache(files, ByteLRU(limit)))
@@ -44,13 +44,13 @@ def ask(files: Files, path: str, *headers: dict[str, str], method: str = "GET", 
 
 
 @pytest.mark.parametrize("path", [SCRIPT, OURS, "/voices" + SCRIPT])
-def test_a_file_is_read_once(path: str) -> None:
+def test_file_is_read_once(path: str) -> None:
     files = Files(etag='"a"')
     assert ask(files, path, {}, {}, {}) == ["1 "] * 3
     assert files.asked == 1
 
 
-def test_each_encoding_is_kept_for_those_who_accept_it() -> None:
+def test_each_encoding_is_cached_separately() -> None:
     files = Files()
     accepted = ("gzip, br", "br", "gzip", "", "gzip")
     assert ask(files, SCRIPT, *({"accept-encoding": each} for each in accepted)) == [
@@ -71,11 +71,11 @@ def test_each_encoding_is_kept_for_those_who_accept_it() -> None:
     ],
     ids=["missing", "cookie", "theme", "alive", "no hash", "HEAD", "too large"],
 )
-def test_nothing_else_is_kept(files: Files, path: str, how: dict[str, Any]) -> None:
+def test_other_responses_are_not_cached(files: Files, path: str, how: dict[str, Any]) -> None:
     ask(files, path, {}, {}, **how)
     assert files.asked == 2
 
 
-def test_parts_of_files_are_asked_for_each_time() -> None:
+def test_range_requests_bypass_the_cache() -> None:
     files = Files()
     assert ask(files, SCRIPT, {}, {"range": "bytes=0-1"}, {}) == ["1 ", "2 ", "1 "]

@@ -1,4 +1,4 @@
-"""Uploads over real HTTP: what is kept, what is counted, and what leaves nothing."""
+"""Uploads over HTTP: storage, limits, expiry and cleanup."""
 
 import os
 import socket
@@ -24,7 +24,7 @@ from web.identity.accounts import load_accounts
 from web.uploads import uploaded_path
 
 Send = Callable[..., httpx.Response]
-PASSES = 60.0  # seconds: more than a test takes
+MARGIN = 60.0  # seconds: more than a test takes
 
 
 @pytest.fixture
@@ -33,13 +33,13 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def taken(tmp_path: Path, clock: Clock) -> UploadEndpoint:
+def endpoint(tmp_path: Path, clock: Clock) -> UploadEndpoint:
     return UploadEndpoint(tmp_path, admitted=lambda _request: True, clock=clock)
 
 
 @pytest.fixture
-def send(taken: UploadEndpoint) -> Iterator[Send]:
-    client = TestClient(Starlette(routes=taken.routes()))
+def send(endpoint: UploadEndpoint) -> Iterator[Send]:
+    client = TestClient(Starlette(routes=endpoint.routes()))
 
     def sent(*files: tuple[str, bytes], field: str = "files") -> httpx.Response:
         return client.post(uploads.UPLOAD_PATH, files=[(field, file) for file in files])
@@ -48,9 +48,9 @@ def send(taken: UploadEndpoint) -> Iterator[Send]:
     client.close()
 
 
-def test_a_file_is_kept_where_nobody_guesses(send: Send, tmp_path: Path) -> None:
+def test_upload_is_stored_at_an_unguessable_path(send: Send, tmp_path: Path) -> None:
     paths = send(("clip.wav", b"sound"), ("clip.wav", b"sound")).json()
-    assert len(set(paths)) == 2, "the same file twice is two files"
+    assert len(set(paths)) == 2, "the same file sent twice is stored twice"
     for path in map(Path, paths):
         assert path.name == "clip.wav"
         assert path.read_bytes() == b"sound"
@@ -61,16 +61,16 @@ def test_a_file_is_kept_where_nobody_guesses(send: Send, tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("name", ["../../up.wav", "/etc/hostname", "..", ".", "a\nb", "\\", "x" * 400, "con:"])
-def test_names_stay_in_their_folder(send: Send, tmp_path: Path, name: str) -> None:
+def test_hostile_file_names_stay_in_the_folder(send: Send, tmp_path: Path, name: str) -> None:
     (path,) = send((name, b"x")).json()
     assert Path(path).parent.parent == tmp_path
     assert Path(path).is_file()
 
 
-def test_what_is_no_upload_is_refused(send: Send, taken: UploadEndpoint, tmp_path: Path) -> None:
+def test_malformed_uploads_are_rejected(send: Send, endpoint: UploadEndpoint, tmp_path: Path) -> None:
     assert send(("a", b""), field="others").status_code == 400
     assert send(*[("a", b"")] * (uploads.MOST_FILES + 1)).status_code == 400
-    client = TestClient(Starlette(routes=taken.routes()))
+    client = TestClient(Starlette(routes=endpoint.routes()))
     assert client.post(uploads.UPLOAD_PATH, content=b"x").status_code == 415
     broken = {"content-type": "multipart/form-data; boundary=x"}
     assert client.post(uploads.UPLOAD_PATH, content=b"--x\r\nnonsense", headers=broken).status_code == 400
@@ -81,15 +81,13 @@ def test_what_is_no_upload_is_refused(send: Send, taken: UploadEndpoint, tmp_pat
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_request_is_bounded_as_a_whole(send: Send, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_request_size_is_bounded(send: Send, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(uploads, "MOST_BYTES", 100_000)
     assert send(("a", b"x" * 60_000), ("b", b"x" * 60_000), ("c", b"x" * 60_000)).status_code == 413
     assert list(tmp_path.iterdir()) == []
 
 
-def test_an_endless_request_is_broken_off(
-    taken: UploadEndpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_endless_request_is_aborted(endpoint: UploadEndpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(uploads, "MOST_BYTES", 100_000)
 
     def endless() -> Iterator[bytes]:
@@ -97,23 +95,23 @@ def test_an_endless_request_is_broken_off(
         for _ in range(1_000):
             yield b"x" * 10_000
 
-    client = TestClient(Starlette(routes=taken.routes()))
+    client = TestClient(Starlette(routes=endpoint.routes()))
     kind = {"content-type": "multipart/form-data; boundary=x"}
     assert client.post(uploads.UPLOAD_PATH, content=endless(), headers=kind).status_code == 413
     assert list(tmp_path.iterdir()) == []
 
 
-def test_what_an_address_keeps_here_is_bounded(send: Send, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_stored_bytes_per_address_are_bounded(send: Send, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(store, "KEPT_OF_ONE", 1_000)
     first = send(("a", b"x" * 1_000)).json()
     refused = send(("b", b"x"))
     assert refused.status_code == 429
     assert int(refused.headers["retry-after"]) > 0
     Path(first[0]).unlink()
-    assert send(("b", b"x")).status_code == 200, "what was used counts no more"
+    assert send(("b", b"x")).status_code == 200, "a deleted upload no longer counts"
 
 
-def test_so_are_their_number_and_what_all_keep(send: Send, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_file_count_per_address_and_total_size_are_bounded(send: Send, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(store, "FILES_OF_ONE", 2)
     assert send(("a", b""), ("b", b"")).status_code == 200
     assert send(("c", b"")).status_code == 429
@@ -122,30 +120,30 @@ def test_so_are_their_number_and_what_all_keep(send: Send, monkeypatch: pytest.M
     assert "no room" in send(("c", b"")).json()["detail"]
 
 
-def test_the_disk_is_not_filled(send: Send, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_uploads_leave_spare_disk_space(send: Send, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(store, "SPARE", 1 << 60)
     assert "no room" in send(("c", b"")).json()["detail"]
 
 
-def test_what_nobody_uses_goes(send: Send, taken: UploadEndpoint, clock: Clock, tmp_path: Path) -> None:
+def test_unused_uploads_expire(send: Send, endpoint: UploadEndpoint, clock: Clock, tmp_path: Path) -> None:
     send(("a", b"x"))
-    clock.now += store.HOURS * 3600 - PASSES
-    taken.expire()
+    clock.now += store.HOURS * 3600 - MARGIN
+    endpoint.expire()
     assert len(list(tmp_path.iterdir())) == 1
-    clock.now += 2 * PASSES
-    taken.expire()
+    clock.now += 2 * MARGIN
+    endpoint.expire()
     assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("limit", ["KEPT_OF_ONE", "KEPT"])
-def test_what_an_open_page_does_not_need_makes_room_the_oldest_first(
+def test_idle_uploads_are_evicted_oldest_first(
     send: Send, clock: Clock, monkeypatch: pytest.MonkeyPatch, limit: str
 ) -> None:
     monkeypatch.setattr(store, limit, 1_000)
     oldest, needed, older, newest = (Path(send(("a", b"x" * 300)).json()[0]) for _ in range(4))
-    assert send(("b", b"x")).status_code == 429, "all may be of open pages"
-    clock.now += store.IDLE + PASSES
-    for path, unused in ((oldest, 3 * PASSES), (older, 2 * PASSES), (newest, PASSES)):
+    assert send(("b", b"x")).status_code == 429, "all files may belong to open pages"
+    clock.now += store.IDLE + MARGIN
+    for path, unused in ((oldest, 3 * MARGIN), (older, 2 * MARGIN), (newest, MARGIN)):
         os.utime(path, (clock.now - store.IDLE - unused,) * 2)
     os.utime(needed, (clock.now, clock.now))
     assert send(("b", b"x" * 300)).status_code == 200
@@ -155,10 +153,8 @@ def test_what_an_open_page_does_not_need_makes_room_the_oldest_first(
     assert [path.exists() for path in (older, newest, needed)] == [False, True, True]
 
 
-def test_a_page_that_is_closed_deletes_its_files_and_no_others(
-    send: Send, taken: UploadEndpoint, tmp_path: Path
-) -> None:
-    client = TestClient(Starlette(routes=taken.routes()))
+def test_closed_page_deletes_only_its_own_files(send: Send, endpoint: UploadEndpoint, tmp_path: Path) -> None:
+    client = TestClient(Starlette(routes=endpoint.routes()))
     mine, mine_too, theirs = (send(("a", b"x")).json()[0] for _ in range(3))
     outside = tmp_path.parent / "outside.wav"
     outside.write_bytes(b"x")
@@ -176,7 +172,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield serve(FakeEngine(), storage)
 
 
-def test_a_broken_off_upload_leaves_nothing_and_gives_its_place_back(served: str) -> None:
+def test_aborted_upload_leaves_no_file_and_frees_its_slot(served: str) -> None:
     parts = urlsplit(served)
     assert parts.hostname is not None
     head = b'--x\r\nContent-Disposition: form-data; name="files"; filename="a"\r\n\r\n' + b"x" * 2_000_000
@@ -187,13 +183,13 @@ def test_a_broken_off_upload_leaves_nothing_and_gives_its_place_back(served: str
                 b"Content-Type: multipart/form-data; boundary=x\r\n\r\n" + head
             )
     answer = httpx.post(f"{served}gradio_api/upload", files={"files": ("a", b"x")}, timeout=30)
-    while answer.status_code == 429:  # the server has not heard yet that they are gone
+    while answer.status_code == 429:  # the server has not noticed yet that the clients are gone
         answer = httpx.post(f"{served}gradio_api/upload", files={"files": ("a", b"x")}, timeout=30)
     (path,) = answer.json()
     assert [each.name for each in Path(path).parents[1].iterdir() if each.is_dir()] == [Path(path).parent.name]
 
 
-def test_who_is_not_logged_in_sends_nothing(served: str, tmp_path: Path) -> None:
+def test_upload_requires_login(served: str, tmp_path: Path) -> None:
     with Storage.open(tmp_path / "voices.db") as storage, serving() as serve:
         accounts = load_accounts(["anna:a good password"])
         anna, nobody = (Visitor(url) for url in [serve(FakeEngine(), storage, "user", accounts=accounts)] * 2)
