@@ -1,4 +1,4 @@
-"""Accounts: what is one, what a file of them may be replaced by, and who gets in."""
+"""Accounts: password hashes, logins and account files."""
 
 import asyncio
 import logging
@@ -21,7 +21,7 @@ from web.identity import account_file, accounts, passwords
 from web.identity.accounts import Accounts, auth_settings, load_accounts
 from web.identity.passwords import ScryptHasher, hash_password, is_hash, verify_password
 
-# Of “first password”, as the version before Argon2 wrote it.
+# Hash of “first password”, as written by the version before Argon2.
 OLD = "$scrypt$MDEyMzQ1Njc4OWFiY2RlZg==$LJ41yZi2zcp5EFZSwokB36bovIrWratgqBMWhWpp8ZI="
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away and make devices")
 
@@ -34,22 +34,22 @@ def _quick_hashes(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
-    """A file of accounts that its owner alone can read; nothing is in it yet."""
+    """An empty accounts file that only its owner can read."""
     path = tmp_path / "accounts"
     path.touch(0o600)
     return path
 
 
-def may(known: Accounts | None, user: str, password: str) -> bool:
+def accepts(known: Accounts | None, user: str, password: str) -> bool:
     assert known is not None
-    with ThreadPoolExecutor(1) as elsewhere:  # where a browser is at work, this thread has a loop already
+    with ThreadPoolExecutor(1) as elsewhere:  # with Playwright, this thread already runs an event loop
         return elsewhere.submit(asyncio.run, known.check(user, password)).result()
 
 
 # --- hashes
 
 
-def test_new_hashes_are_memory_hard_and_each_has_a_salt_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_new_hashes_are_memory_hard_and_salted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.undo()  # the real costs
     one, two = hash_password("same password"), hash_password("same password")
     assert one != two
@@ -59,11 +59,11 @@ def test_new_hashes_are_memory_hard_and_each_has_a_salt_of_its_own(monkeypatch: 
     assert not verify_password("Same password", one)
 
 
-def test_hashes_of_older_files_are_still_good() -> None:
+def test_old_scrypt_hashes_still_verify() -> None:
     assert is_hash(OLD)
     assert verify_password("first password", OLD)
     assert not verify_password("first passwort", OLD)
-    assert not verify_password(OLD, OLD), "a hash is no password"
+    assert not verify_password(OLD, OLD), "a hash is not a password"
 
 
 @pytest.mark.parametrize(
@@ -80,34 +80,34 @@ def test_hashes_of_older_files_are_still_good() -> None:
         "$argon2i$v=19$m=65536,t=3,p=4$Ht6QqT9nvQ8g5wZQItrZew$zh3gFSD9C6G3qWY0NKiYAyBBdEfUF7qIlYbrFanqCEY",
     ],
 )
-def test_what_is_no_hash_of_ours_is_none(text: str) -> None:
+def test_is_hash_rejects_other_text(text: str) -> None:
     assert not is_hash(text)
 
 
 @settings(max_examples=30, deadline=None)
 @given(st.text())
-def test_any_text_is_a_wrong_password(text: str) -> None:
+def test_verify_rejects_any_other_text(text: str) -> None:
     assert not verify_password(text, hash_password("first password"))
 
 
-# --- who gets in
+# --- logins
 
 
-def test_accounts_open_to_their_own_password_alone() -> None:
+def test_account_accepts_only_its_own_password() -> None:
     hash = hash_password("first password")
     known = load_accounts(["anna:a:b c d e", " ben :secret word", f"carl:{hash}"])
-    assert may(known, "anna", "a:b c d e")
-    assert may(known, "ben", "secret word")
-    assert may(known, "carl", "first password")
+    assert accepts(known, "anna", "a:b c d e")
+    assert accepts(known, "ben", "secret word")
+    assert accepts(known, "carl", "first password")
     wrong = [("anna", "secret word"), ("anna", ""), ("Anna", "a:b c d e"), ("dora", "secret word"), ("", "")]
     for user, password in (*wrong, ("carl", hash), ("\udcff", "\udcff"), ("anna", "a" * 9_000)):
-        assert not may(known, user, password)
+        assert not accepts(known, user, password)
     assert load_accounts([]) is None
 
 
-def test_accents_may_be_typed_either_way() -> None:
+def test_names_and_passwords_match_in_any_unicode_form() -> None:
     known = load_accounts(["Zo\u00eb:caf\u00e9 caf\u00e9"])
-    assert may(known, "Zoe\u0308", "cafe\u0301 cafe\u0301")
+    assert accepts(known, "Zoe\u0308", "cafe\u0301 cafe\u0301")
 
 
 def test_unknown_users_cost_the_same_hashes_as_wrong_passwords(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -121,11 +121,11 @@ def test_unknown_users_cost_the_same_hashes_as_wrong_passwords(monkeypatch: pyte
     monkeypatch.setattr(accounts, "verify_password", counted)
     for user in ("anna", "carl", "nobody"):
         seen.clear()
-        assert not may(known, user, "wrong password")
+        assert not accepts(known, user, "wrong password")
         assert sorted(seen) == ["argon2id", "scrypt"], user
 
 
-def test_few_passwords_are_hashed_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_concurrent_hashing_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     known = load_accounts(["anna:her password"])
     assert known is not None
     gate, most, now = threading.Semaphore(0), [0], [0]
@@ -166,7 +166,7 @@ def test_few_passwords_are_hashed_at_once(monkeypatch: pytest.MonkeyPatch) -> No
         (["anna:$6$salt$hash of another"], "hash of another program"),
     ],
 )
-def test_what_is_no_account_is_refused(given: list[str], says: str) -> None:
+def test_invalid_accounts_are_rejected(given: list[str], says: str) -> None:
     with pytest.raises(InvalidOption, match=says) as refused:
         load_accounts(given)
     assert not any(text.partition(":")[2] in str(refused.value) for text in given if text.partition(":")[2])
@@ -175,33 +175,33 @@ def test_what_is_no_account_is_refused(given: list[str], says: str) -> None:
 # --- files
 
 
-def test_a_file_holds_hashes_as_soon_as_it_was_read(file: Path) -> None:
+def test_plain_passwords_in_a_file_are_replaced_by_hashes(file: Path) -> None:
     file.write_text("# who may come\nanna:first one\n\nben:second:third\n")
-    assert may(load_accounts([str(file)]), "ben", "second:third")
+    assert accepts(load_accounts([str(file)]), "ben", "second:third")
     kept = file.read_text()
     assert kept.startswith("# who may come\nanna:$argon2id$")
     assert "first" not in kept
     assert "second" not in kept
     again = load_accounts([str(file), "carl:x y z x y z"])
     assert file.read_text() == kept, "hashes are not hashed again"
-    assert may(again, "anna", "first one")
-    assert not may(again, "anna", kept.splitlines()[1].partition(":")[2]), "a hash is no password"
+    assert accepts(again, "anna", "first one")
+    assert not accepts(again, "anna", kept.splitlines()[1].partition(":")[2]), "a hash is not a password"
     assert again is not None
     assert len(again) == 3
 
 
-def test_all_else_in_a_file_stays_byte_for_byte(file: Path) -> None:
+def test_rest_of_the_file_is_preserved_byte_for_byte(file: Path) -> None:
     file.write_bytes(f"# caf\u00e9\r\nZo\u00eb:a b  c d e f\r\n \t\r\ncarl:{OLD}\n  # end".encode())
     known = load_accounts([str(file)])
     head, hash, *rest = file.read_bytes().decode().split("\r\n")
     assert (head, rest) == ("# caf\u00e9", [" \t", f"carl:{OLD}\n  # end"])
     assert hash.startswith("Zo\u00eb:$argon2id$")
-    assert may(known, "Zo\u00eb", "a b  c d e f")
-    assert may(known, "carl", "first password")
+    assert accepts(known, "Zo\u00eb", "a b  c d e f")
+    assert accepts(known, "carl", "first password")
 
 
 @pytest.mark.parametrize("mode", [0o400, 0o600, 0o640])
-def test_the_mode_of_a_file_stays(file: Path, mode: int) -> None:
+def test_file_mode_is_preserved(file: Path, mode: int) -> None:
     file.write_text("anna:a password\n")
     file.chmod(mode)
     load_accounts([str(file)])
@@ -210,7 +210,7 @@ def test_the_mode_of_a_file_stays(file: Path, mode: int) -> None:
 
 
 @as_root
-def test_owner_and_group_of_a_file_stay_and_its_link_too(file: Path, tmp_path: Path) -> None:
+def test_file_owner_group_and_symlink_are_preserved(file: Path, tmp_path: Path) -> None:
     file.write_text("anna:a password\n")
     os.chown(file, 4321, 1234)
     link = tmp_path / "link"
@@ -222,7 +222,7 @@ def test_owner_and_group_of_a_file_stay_and_its_link_too(file: Path, tmp_path: P
     assert (status.st_uid, status.st_gid, stat.S_IMODE(status.st_mode)) == (4321, 1234, 0o600)
 
 
-OTHERS = {
+FOREIGN_FILES = {
     "shadow": "root:$6$saltsalt$x9f/abcdef:19000:0:99999:7:::\ndaemon:*:19000:0:99999:7:::\n",
     "shadow, yescrypt": "root:$y$j9T$salt$hash:19000:0:99999:7:::\n",
     "shadow, locked": "root:!$6$saltsalt$x9f/abcdef:19000:0:99999:7:::\n",
@@ -262,11 +262,11 @@ OTHERS = {
 }
 
 
-@pytest.mark.parametrize("name", OTHERS)
-def test_files_of_others_are_refused_and_stay_as_they_are(file: Path, name: str) -> None:
-    before = OTHERS[name].encode()
+@pytest.mark.parametrize("name", FOREIGN_FILES)
+def test_files_of_other_programs_are_rejected_and_unchanged(file: Path, name: str) -> None:
+    before = FOREIGN_FILES[name].encode()
     none = name in ("comments", "nothing")
-    for content in (before, b"" if none else b"good:good enough\n" + before):  # by itself, and after a right line
+    for content in (before, b"" if none else b"good:good enough\n" + before):  # alone, and after a valid line
         file.write_bytes(content)
         inode = file.stat().st_ino
         with pytest.raises(InvalidOption) as refused:
@@ -291,7 +291,7 @@ def test_files_of_others_are_refused_and_stay_as_they_are(file: Path, name: str)
         (b"anna:$6$salt$hash:19000:0:99999:7:::\n", "line 1: it looks like a hash of another program"),
     ],
 )
-def test_a_file_that_is_none_of_accounts_is_refused_in_a_sentence(file: Path, content: bytes, says: str) -> None:
+def test_invalid_file_is_rejected_with_a_reason(file: Path, content: bytes, says: str) -> None:
     file.write_bytes(content)
     with pytest.raises(InvalidOption, match=says):
         load_accounts([str(file)])
@@ -300,7 +300,7 @@ def test_a_file_that_is_none_of_accounts_is_refused_in_a_sentence(file: Path, co
 
 @settings(max_examples=60, deadline=None)
 @given(st.text(max_size=80) | st.text("abcdefghijk" * 3 + ":" * 3 + "#$ /\n19*!x", max_size=80))
-def test_whatever_is_refused_is_left_and_whatever_is_taken_is_kept(
+def test_rejected_files_are_unchanged_and_accepted_files_reload(
     tmp_path_factory: pytest.TempPathFactory, text: str
 ) -> None:
     path = tmp_path_factory.mktemp("any") / "accounts"
@@ -314,7 +314,7 @@ def test_whatever_is_refused_is_left_and_whatever_is_taken_is_kept(
         assert len(load_accounts([str(path)]) or []) == len(known)
 
 
-def test_wrong_accounts_elsewhere_leave_a_file_as_it_is(file: Path) -> None:
+def test_invalid_account_elsewhere_leaves_the_file_unchanged(file: Path) -> None:
     file.write_text("anna:a password\n")
     for other in ("anna:another one", "ben:short", "nowhere"):
         with pytest.raises(InvalidOption):
@@ -322,7 +322,7 @@ def test_wrong_accounts_elsewhere_leave_a_file_as_it_is(file: Path) -> None:
         assert file.read_text() == "anna:a password\n"
 
 
-def test_a_file_that_everyone_can_write_or_that_has_two_names_is_refused(file: Path, tmp_path: Path) -> None:
+def test_world_writable_and_hard_linked_files_are_rejected(file: Path, tmp_path: Path) -> None:
     file.write_text("anna:a password\n")
     file.chmod(0o606)
     with pytest.raises(InvalidOption, match="chmod o-w"):
@@ -334,17 +334,17 @@ def test_a_file_that_everyone_can_write_or_that_has_two_names_is_refused(file: P
     assert file.read_text() == "anna:a password\n"
 
 
-def test_a_file_that_everyone_can_read_is_told_of(file: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_world_readable_file_logs_a_warning(file: Path, caplog: pytest.LogCaptureFixture) -> None:
     file.write_text("anna:a password\n")
     file.chmod(0o644)
     load_accounts([str(file)])
     assert "chmod 600" in caplog.text
     assert "anna" not in caplog.text
     caplog.clear()
-    file.write_text(OTHERS["passwd"])
+    file.write_text(FOREIGN_FILES["passwd"])
     with pytest.raises(InvalidOption, match="looks like"):
         load_accounts([str(file)])
-    assert "chmod" not in caplog.text, "bad advice for a file of another program"
+    assert "chmod" not in caplog.text, "the advice does not apply to a file of another program"
 
 
 def _device(path: Path) -> None:
@@ -360,7 +360,7 @@ def _device(path: Path) -> None:
         pytest.param(_device, "a device", marks=as_root),
     ],
 )
-def test_what_is_no_file_is_refused_and_left(tmp_path: Path, make: Callable[[Path], None], says: str) -> None:
+def test_special_files_are_rejected_and_unchanged(tmp_path: Path, make: Callable[[Path], None], says: str) -> None:
     make(tmp_path / "accounts")
     before = (tmp_path / "accounts").lstat()
     with pytest.raises(InvalidOption, match=says):
@@ -369,7 +369,7 @@ def test_what_is_no_file_is_refused_and_left(tmp_path: Path, make: Callable[[Pat
     assert (before.st_ino, before.st_mode) == (after.st_ino, after.st_mode)
 
 
-def test_a_file_that_cannot_be_written_is_told_of_and_used(
+def test_read_only_file_is_used_with_a_warning(
     file: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def refuse(*_: object, **__: object) -> None:
@@ -379,12 +379,12 @@ def test_a_file_that_cannot_be_written_is_told_of_and_used(
     monkeypatch.setattr(replacement, "_replace", refuse)
     with caplog.at_level(logging.WARNING):
         known = load_accounts([str(file)])
-    assert may(known, "anna", "a password")
+    assert accepts(known, "anna", "a password")
     assert "cannot be written to hash them: Read-only file system." in caplog.text
     assert file.read_text() == "anna:a password\n"
 
 
-def test_what_an_editor_saves_meanwhile_is_not_lost(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_concurrent_edits_of_the_file_are_kept(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file.write_text("anna:a password\n")
     saved = []
 
@@ -396,21 +396,21 @@ def test_what_an_editor_saves_meanwhile_is_not_lost(file: Path, monkeypatch: pyt
 
     monkeypatch.setattr(accounts, "hash_password", save)
     known = load_accounts([str(file)])
-    assert may(known, "ben", "another one")
+    assert accepts(known, "ben", "another one")
     assert file.read_text().count("$argon2id$") == 2
 
 
-def test_servers_that_start_at_once_all_know_the_accounts(file: Path) -> None:
+def test_servers_starting_together_all_load_the_accounts(file: Path) -> None:
     file.write_text("anna:a password\nben:another one\n")
     with ThreadPoolExecutor(4) as pool:
         for known in pool.map(lambda _: load_accounts([str(file)]), range(4)):
-            assert may(known, "anna", "a password")
-            assert may(known, "ben", "another one")
+            assert accepts(known, "anna", "a password")
+            assert accepts(known, "ben", "another one")
     assert list(file.parent.iterdir()) == [file]
-    assert may(load_accounts([str(file)]), "anna", "a password")
+    assert accepts(load_accounts([str(file)]), "anna", "a password")
 
 
-def test_the_option_comes_before_the_environment() -> None:
+def test_option_overrides_environment() -> None:
     environ = {"REPRISE_AUTH": "anna:a, b\n\nben:c\n"}
     assert auth_settings([], environ) == ["anna:a, b", "ben:c"]
     assert auth_settings(["carl:d"], environ) == ["carl:d"]

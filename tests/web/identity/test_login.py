@@ -1,4 +1,4 @@
-"""The gate before the login: by itself, and before Gradio's."""
+"""The login middleware: alone, and in front of Gradio's login."""
 
 import asyncio
 import logging
@@ -27,8 +27,8 @@ RIGHT = "her password"
 Serve = Callable[..., str]
 
 
-class Behind:
-    """A login as Gradio's; counts what reaches it."""
+class FakeLogin:
+    """A login like Gradio's behind the middleware; records the forms that reach it."""
 
     def __init__(self) -> None:
         self.reached: list[tuple[str, str]] = []
@@ -59,69 +59,69 @@ class Behind:
 
 
 def form(password: str, user: str = "anna") -> dict[str, Any]:
-    """As Gradio's page sends it."""
+    """Return a login form as Gradio's page sends it."""
     return {"files": {"username": (None, user), "password": (None, password)}}
 
 
 @pytest.mark.parametrize("path", ["/login", "/login/", "/reprise/login"])
-def test_after_wrong_passwords_a_login_has_to_wait(path: str) -> None:
-    behind = Behind()
+def test_login_is_throttled_after_wrong_passwords(path: str) -> None:
+    site = FakeLogin()
     for _ in range(PAIR.free):
-        assert behind.post(path, **form("wrong")).status_code == 400
-    refused = behind.post(path, **form(RIGHT))
+        assert site.post(path, **form("wrong")).status_code == 400
+    refused = site.post(path, **form(RIGHT))
     assert refused.status_code == 429
     assert refused.headers["retry-after"] == "1"
     assert refused.json() == {"detail": "There were too many wrong tries. Log in again in 1 s."}
-    assert len(behind.reached) == PAIR.free, "no password is even looked at"
-    behind.clock.now += 1
-    assert behind.post(path, **form(RIGHT)).status_code == 200
-    assert behind.reached[-1] == ("anna", RIGHT), "all of the form goes on"
-    assert behind.post(path, **form("wrong")).status_code == 400, "it starts afresh"
+    assert len(site.reached) == PAIR.free, "a throttled form does not reach the login"
+    site.clock.now += 1
+    assert site.post(path, **form(RIGHT)).status_code == 200
+    assert site.reached[-1] == ("anna", RIGHT), "the whole form is passed on"
+    assert site.post(path, **form("wrong")).status_code == 400, "a successful login resets the count"
 
 
-def test_both_kinds_of_form_and_all_ways_to_write_a_name_count_as_one() -> None:
-    behind = Behind()
+def test_form_encodings_and_unicode_forms_of_a_name_share_a_count() -> None:
+    site = FakeLogin()
     for name in ("Zo\u00eb", "  Zoe\u0308 ", "Zoe\u0308"):
-        assert behind.post(**form("wrong", name)).status_code == 400
-    assert behind.post(data={"username": "Zo\u00eb", "password": RIGHT}).status_code == 429
-    assert behind.post(data={"username": "ben", "password": RIGHT}).status_code == 200
+        assert site.post(**form("wrong", name)).status_code == 400
+    assert site.post(data={"username": "Zo\u00eb", "password": RIGHT}).status_code == 429
+    assert site.post(data={"username": "ben", "password": RIGHT}).status_code == 200
 
 
-def test_addresses_are_told_apart_as_the_server_says() -> None:
-    behind = Behind()
+def test_client_addresses_are_counted_separately() -> None:
+    site = FakeLogin()
     for _ in range(PAIR.free):
-        behind.post()
-    assert behind.post().status_code == 429
-    assert behind.post(client=("192.0.2.2", 1)).status_code == 400
+        site.post()
+    assert site.post().status_code == 429
+    assert site.post(client=("192.0.2.2", 1)).status_code == 400
 
 
-def test_many_at_once_get_no_further_than_in_a_row() -> None:
-    behind = Behind()
+def test_concurrent_logins_get_no_extra_tries() -> None:
+    site = FakeLogin()
 
     async def burst() -> list[int]:
-        return [answer.status_code for answer in await asyncio.gather(*(behind.send() for _ in range(50)))]
+        return [answer.status_code for answer in await asyncio.gather(*(site.send() for _ in range(50)))]
 
     assert sorted(run(burst)).count(400) == PAIR.free
-    assert len(behind.reached) == PAIR.free
+    assert len(site.reached) == PAIR.free
 
 
-def test_few_logins_are_under_way_at_once() -> None:
-    behind = Behind()
+def test_concurrent_logins_are_bounded() -> None:
+    site = FakeLogin()
 
     async def crowd() -> list[int]:
-        behind.gate = asyncio.Event()
-        visitors = [asyncio.ensure_future(behind.send(client=(f"192.0.2.{number}", 1))) for number in range(20)]
+        site.gate = asyncio.Event()
+        visitors = [asyncio.ensure_future(site.send(client=(f"192.0.2.{number}", 1))) for number in range(20)]
         done, _ = await asyncio.wait(visitors, return_when=asyncio.FIRST_COMPLETED)
         assert {visitor.result().headers["retry-after"] for visitor in done} == {"2"}
-        while len(behind.reached) < AT_ONCE:
+        while len(site.reached) < AT_ONCE:
             await asyncio.sleep(0)
-        behind.gate.set()
+        site.gate.set()
         return [answer.status_code for answer in await asyncio.gather(*visitors)]
 
     statuses = run(crowd)
     assert (statuses.count(400), statuses.count(503)) == (AT_ONCE, 20 - AT_ONCE)
-    behind.gate = None
-    assert behind.post(data={"username": "anna", "password": RIGHT}).status_code == 200, "the places came back"
+    site.gate = None
+    assert site.post(data={"username": "anna", "password": RIGHT}).status_code == 200, "the slots are free again"
 
 
 @pytest.mark.parametrize(
@@ -136,25 +136,25 @@ def test_few_logins_are_under_way_at_once() -> None:
         b"&".join(b"f%d=1" % number for number in range(50)),
     ],
 )
-def test_what_is_no_form_of_a_login_goes_no_further(content: bytes) -> None:
-    behind = Behind()
-    refused = behind.post(content=content, headers={"content-type": "application/x-www-form-urlencoded"})
+def test_malformed_login_forms_are_rejected(content: bytes) -> None:
+    site = FakeLogin()
+    refused = site.post(content=content, headers={"content-type": "application/x-www-form-urlencoded"})
     assert (refused.status_code, refused.json()) == (400, {"detail": login.NO_FORM})
     for kind in ("multipart/form-data", "multipart/form-data; boundary=x", "application/json", "", "\xff"):
-        assert behind.post(content=content, headers={"content-type": kind.encode("latin-1")}).status_code == 400
-    assert behind.reached == []
+        assert site.post(content=content, headers={"content-type": kind.encode("latin-1")}).status_code == 400
+    assert site.reached == []
 
 
-def test_a_file_is_no_password() -> None:
-    behind = Behind()
+def test_file_as_password_is_rejected() -> None:
+    site = FakeLogin()
     files = {"username": (None, "anna"), "password": ("a.txt", b"wrong")}
-    assert behind.post(files=files).status_code == 400
-    assert behind.reached == []
+    assert site.post(files=files).status_code == 400
+    assert site.reached == []
 
 
 @pytest.mark.parametrize("chunked", [False, True])
-def test_a_large_body_is_refused_while_it_arrives(chunked: bool) -> None:
-    behind = Behind()
+def test_large_body_is_rejected_during_upload(chunked: bool) -> None:
+    site = FakeLogin()
     read = 0
 
     async def blocks() -> AsyncIterator[bytes]:
@@ -163,42 +163,42 @@ def test_a_large_body_is_refused_while_it_arrives(chunked: bool) -> None:
             read += 1_000
             yield b"a" * 1_000
 
-    refused = behind.post(content=blocks() if chunked else b"a" * (MAX_BODY + 1))
+    refused = site.post(content=blocks() if chunked else b"a" * (MAX_BODY + 1))
     assert (refused.status_code, refused.json()) == (413, {"detail": login.TOO_LARGE})
     assert read <= MAX_BODY + 1_000
-    assert behind.reached == []
+    assert site.reached == []
 
 
-def test_a_slow_body_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_slow_body_times_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(login, "MAX_SECONDS", 0.01)
-    behind = Behind()
+    site = FakeLogin()
 
     async def nothing() -> AsyncIterator[bytes]:
         yield b"username="
         await asyncio.sleep(60)
 
-    assert behind.post(content=nothing()).status_code == 408
-    assert behind.reached == []
+    assert site.post(content=nothing()).status_code == 408
+    assert site.reached == []
 
 
-def test_everything_else_passes() -> None:
-    behind = Behind()
+def test_other_paths_pass_through() -> None:
+    site = FakeLogin()
     for _ in range(30):
-        assert behind.post("/other", content=b"a" * (MAX_BODY + 1)).status_code == 400
-    assert len(behind.reached) == 30
+        assert site.post("/other", content=b"a" * (MAX_BODY + 1)).status_code == 400
+    assert len(site.reached) == 30
 
 
-# --- before Gradio
+# --- in front of Gradio
 
 
-def test_a_served_page_makes_wrong_passwords_wait_and_logs_nothing_of_them(
+def test_served_page_throttles_logins_and_logs_no_credentials(
     serve: Serve,
     engine: FakeEngine,
     storage: Storage,
     caplog: pytest.LogCaptureFixture,
     capfd: pytest.CaptureFixture[str],
 ) -> None:
-    logging.getLogger("web").setLevel(logging.INFO)  # as app.py has it
+    logging.getLogger("web").setLevel(logging.INFO)  # as in app.py
     url = serve(engine, storage, "user", accounts=load_accounts(["anna-canary:right-canary"]))
     with httpx.Client(base_url=url) as visitor:
         assert LOGIN_NOTE in visitor.get("").text

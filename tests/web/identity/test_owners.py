@@ -1,4 +1,4 @@
-"""Who is who: rules by themselves, then visitors of a served page who must not reach each other's voices."""
+"""Owners: the rules alone, then isolation between the visitors of a served page."""
 
 import json
 import re
@@ -30,13 +30,13 @@ from web.ui.components import STATIC
 from web.ui.i18n import Translations
 
 Serve = Callable[..., str]
-expect.set_options(timeout=120_000)  # ms: a busy machine is slow, not wrong
+expect.set_options(timeout=120_000)  # ms: generous, since the machine may be busy
 SECRET = b"a secret of this test's server...."
 NAMES = st.text(max_size=40)
 
 
 def request(**parts: Any) -> Any:
-    """What of a Gradio request the rules look at. `local`: as the gate has marked it."""
+    """Return the parts of a Gradio request that the rules read. `local`: the mark set by the gate."""
     scope = {"session": parts.pop("session")} if "session" in parts else {}
     scope |= {IS_LOCAL: parts.pop("local")} if "local" in parts else {}
     return SimpleNamespace(**{"username": None, "headers": {}, **parts}, request=SimpleNamespace(scope=scope))
@@ -61,18 +61,18 @@ def request(**parts: Any) -> Any:
         (Deployment("0.0.0.0", sign_in=True), "hub"),
     ],
 )
-def test_who_can_come_decides_how_owners_are_told_apart(served: Deployment, way: str) -> None:
+def test_owner_mode_follows_from_the_deployment(served: Deployment, way: str) -> None:
     assert owner_mode("auto", served) == way
     assert owner_mode("local", served) == "local"
     assert owner_mode("browser", served) == "browser"
 
 
-def test_an_unknown_way_is_refused() -> None:
+def test_unknown_owner_mode_is_rejected() -> None:
     with pytest.raises(InvalidOption, match="“everyone” is none of them"):
         owner_mode("everyone", Deployment("127.0.0.1"))
 
 
-def test_the_environment_of_a_space_is_heeded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_deployment_is_read_from_the_space_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     assert read_deployment(None, share=False, root_path=None, accounts=False) == Deployment("127.0.0.1")
     monkeypatch.setenv("GRADIO_SERVER_NAME", "0.0.0.0")
     monkeypatch.setenv("SPACE_ID", "someone/reprise")
@@ -80,13 +80,13 @@ def test_the_environment_of_a_space_is_heeded(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setenv("OAUTH_CLIENT_ID", "an id")
     place = read_deployment(None, share=False, root_path=None, accounts=False)
     assert place.sign_in
-    monkeypatch.setenv("SPACE_HOST", "someone-reprise.hf.space,voices.example.org")  # with a domain of its own
+    monkeypatch.setenv("SPACE_HOST", "someone-reprise.hf.space,voices.example.org")  # with a custom domain
     hosts = create_policy(place, "hub", SECRET, Translations.load()).hosts
     assert all(name in hosts for name in ("someone-reprise.hf.space", "voices.example.org"))
 
 
 @given(NAMES, NAMES)
-def test_owners_of_different_kinds_never_meet(one: str, other: str) -> None:
+def test_owner_keys_of_different_kinds_never_collide(one: str, other: str) -> None:
     kinds = ("user", "hub", "browser")
     keys = {Owner(kind, name).key for kind in kinds for name in (one, other)}
     assert len(keys) == len(kinds) * len({one, other})
@@ -94,17 +94,17 @@ def test_owners_of_different_kinds_never_meet(one: str, other: str) -> None:
     assert ":" not in LOCAL == Owner("local", one).key
 
 
-def test_a_browser_is_known_again_by_the_token_it_was_given() -> None:
+def test_token_resolves_to_the_same_browser_owner() -> None:
     owners = OwnerResolver("browser", SECRET)
     first, second = owners.resolve_or_issue(None, None), owners.resolve_or_issue(None, "")
     assert first.owner != second.owner
     assert (first.rejected, first.owner.kind, len(first.owner.name)) == (False, "browser", 32)
     assert owners.resolve(None, first.token) == first.owner
-    assert owners.resolve_or_issue(None, first.token) == first, "and keeps it"
+    assert owners.resolve_or_issue(None, first.token) == first, "the token is kept"
     assert OwnerResolver("browser", SECRET).resolve(None, first.token) == first.owner, "also after a restart"
 
 
-def test_a_browser_can_tell_owners_apart_and_knows_no_more() -> None:
+def test_owner_aliases_are_distinct_and_opaque() -> None:
     names = ("local", "user", "hub", "browser")
     here, elsewhere = OwnerResolver("user", b"secret"), OwnerResolver("user", b"another server")
     aliases = [here.alias(Owner(kind, name)) for kind in names for name in ("anna", "ben")]  # type: ignore[arg-type]
@@ -115,7 +115,7 @@ def test_a_browser_can_tell_owners_apart_and_knows_no_more() -> None:
 
 
 @given(st.one_of(st.none(), st.text(), st.integers(), st.lists(st.text()), st.binary()))
-def test_what_is_no_token_is_refused(token: object) -> None:
+def test_invalid_tokens_are_rejected(token: object) -> None:
     owners = OwnerResolver("browser", SECRET)
     with pytest.raises(InvalidInput, match="invalid"):
         owners.resolve(None, token)
@@ -137,7 +137,7 @@ def test_forged_and_foreign_tokens_are_refused() -> None:
         assert owners.resolve_or_issue(None, token).rejected
 
 
-def test_the_local_owner_is_for_those_who_come_straight() -> None:
+def test_local_owner_requires_a_direct_request() -> None:
     owners = OwnerResolver("machine", SECRET)
     assert owners.resolve(request(local=True), None).key == LOCAL
     assert owners.resolve_or_issue(request(local=True), "whatever").owner.key == LOCAL
@@ -145,10 +145,10 @@ def test_the_local_owner_is_for_those_who_come_straight() -> None:
         with pytest.raises(InvalidInput):
             owners.resolve(proxied, None)
         assert owners.resolve_or_issue(proxied, None).owner.kind == "browser"
-        assert OwnerResolver("local", SECRET).resolve(proxied, None).key == LOCAL, "where the host insists"
+        assert OwnerResolver("local", SECRET).resolve(proxied, None).key == LOCAL, "mode `local` has no other owner"
 
 
-def test_users_are_who_logged_in_however_their_accents_are_typed() -> None:
+def test_user_names_match_in_any_unicode_form() -> None:
     owners = OwnerResolver("user", SECRET)
     composed, decomposed = (owners.resolve(request(username=name), None) for name in ("Zo\u00eb", "Zoe\u0308"))
     assert composed == decomposed
@@ -163,7 +163,7 @@ def profile(sub: str, **more: Any) -> dict[str, Any]:
     return {"oauth_info": {"userinfo": {"sub": sub, "preferred_username": "anna"}, **more}}
 
 
-def test_on_the_hub_a_user_is_a_number_and_the_signed_out_are_browsers() -> None:
+def test_hub_users_are_keyed_by_id_and_signed_out_visitors_by_browser() -> None:
     owners = OwnerResolver("hub", SECRET)
     known = owners.resolve(request(session=profile("17", expires_at=time.time() + 60)), None)
     assert (known.key, known.shown) == ("hub:17", "anna")
@@ -175,10 +175,10 @@ def test_on_the_hub_a_user_is_a_number_and_the_signed_out_are_browsers() -> None
     assert owners.resolve_or_issue(request(), None).owner.kind == "browser", "no session at all"
 
 
-# --- served
+# --- a served page
 
 
-def test_browsers_do_not_see_nor_reach_each_others_voices(
+def test_browsers_cannot_reach_each_others_voices(
     serve: Serve, engine: FakeEngine, library: VoiceLibrary, storage: Storage
 ) -> None:
     url = serve(engine, storage, "browser")
@@ -207,16 +207,16 @@ def test_browsers_do_not_see_nor_reach_each_others_voices(
         assert arrived["voices"] == {}
         assert ("was given a new one" in arrived["notice"]) == (forged is not None)
         assert thief.token not in (forged, anna.token, ben.token)
-        assert thief.arrive() == {"voices": {}, "notice": ""}, "the new one is good"
+        assert thief.arrive() == {"voices": {}, "notice": ""}, "the new token is accepted"
 
 
-def test_users_log_in_and_keep_to_themselves(
+def test_logged_in_users_see_only_their_own_voices(
     serve: Serve, engine: FakeEngine, library: VoiceLibrary, storage: Storage
 ) -> None:
     url = serve(engine, storage, "user", accounts=load_accounts(["anna:one of hers", "ben:one of his"]))
     anna, ben, nobody = (Visitor(url) for _ in range(3))
     assert nobody.log_in("anna", "one of his") == 400
-    assert page_config(nobody.http.get("").text)["dependencies"] == [], "not even the page"
+    assert page_config(nobody.http.get("").text)["dependencies"] == [], "the page is hidden as well"
     assert nobody.http.post("gradio_api/run/predict", json={"data": [], "fn_index": 0}).status_code == 401
     assert anna.log_in("anna", "one of hers") == ben.log_in("ben", "one of his") == 200
     hers = library.add(voice("Hers"), owner="user:anna").id
@@ -230,7 +230,7 @@ def test_users_log_in_and_keep_to_themselves(
     assert ben.arrive()["voices"] == {}
 
 
-def test_signed_in_users_are_told_apart_from_browsers(
+def test_signed_in_users_are_distinguished_from_browsers(
     chromium: Browser,
     serve: Serve,
     engine: FakeEngine,
@@ -245,9 +245,9 @@ def test_signed_in_users_are_told_apart_from_browsers(
     library.add(voice("Hers"), owner="hub:17")
     visitor = Visitor(url)
     assert visitor.arrive()["voices"] == {}
-    assert visitor.token, "signed out, it is known by its browser"
+    assert visitor.token, "a signed-out visitor is identified by the browser"
     cookie = visitor.http.get("login/callback").headers["set-cookie"].partition(";")[0]
-    visitor.http.headers["cookie"] = cookie  # for https alone, and this is http
+    visitor.http.headers["cookie"] = cookie  # the cookie is for https only, and this is http
     assert list(visitor.arrive()["voices"].values()) == ["Hers"]
     assert visitor.token is None
     assert visitor.speak("Hello.", library.list(owner="hub:17")[0].id)["stop_reason"] == "end"
@@ -258,11 +258,11 @@ def test_signed_in_users_are_told_apart_from_browsers(
                 page.get_by_role("button", name="Sign in with Hugging Face"),
                 page.get_by_label("Language", exact=True),
             ):
-                control.click(trial=True)  # nothing lies over it
+                control.click(trial=True)  # no other element covers it
             page.get_by_role("tab", name="Speak", exact=True).click()
 
 
-def test_who_comes_through_a_proxy_is_not_the_machines_owner(
+def test_proxied_visitors_are_not_the_machine_owner(
     serve: Serve, engine: FakeEngine, library: VoiceLibrary, storage: Storage
 ) -> None:
     url = serve(engine, storage, "machine")
@@ -271,7 +271,7 @@ def test_who_comes_through_a_proxy_is_not_the_machines_owner(
     assert Visitor(url, **{"x-forwarded-for": "203.0.113.7"}).arrive()["voices"] == {}
 
 
-def test_a_browser_keeps_its_key_and_its_voices(
+def test_browser_keeps_its_key_and_voices(
     chromium: Browser, serve: Serve, engine: FakeEngine, library: VoiceLibrary, storage: Storage
 ) -> None:
     url = serve(engine, storage, "browser")
@@ -301,7 +301,7 @@ def test_a_browser_keeps_its_key_and_its_voices(
         assert page.evaluate("localStorage.getItem('reprise.owner')") != key
 
 
-def test_a_browser_that_keeps_nothing_is_told(
+def test_browser_without_storage_shows_a_warning(
     chromium: Browser, serve: Serve, engine: FakeEngine, library: VoiceLibrary, storage: Storage
 ) -> None:
     context = chromium.new_context()
@@ -334,9 +334,9 @@ console.log(JSON.stringify([props.value, kept.get("reprise.owner") ?? null]));
         ({"reprise.owner": "a"}, [], "a", "a"),
         ({}, [("answer", "a")], "a", "a"),
         ({"reprise.owner": "forged"}, [("answer", "a")], "a", "a"),
-        ({}, [("other", "b"), ("answer", "a")], "b", "b"),  # two pages opened at once: the first one's key counts
+        ({}, [("other", "b"), ("answer", "a")], "b", "b"),  # two pages opened at once: the key of the first is used
         ({}, [("answer", "a"), ("event", "b")], "b", "a"),
-        ({"reprise.owner": "a"}, [("answer", None)], None, "a"),  # logged in now; the key may be wanted again
+        ({"reprise.owner": "a"}, [("answer", None)], None, "a"),  # logged in now; the key is kept for later
     ],
 )
 def test_all_pages_of_a_browser_send_the_same_key(
@@ -358,7 +358,7 @@ def test_all_pages_of_a_browser_send_the_same_key(
     assert json.loads(done.stdout) == [sends, keeps]
 
 
-def test_the_servers_secret_stays_the_same(library: VoiceLibrary, tmp_path: Path) -> None:
+def test_server_secret_is_persistent_and_unique(library: VoiceLibrary, tmp_path: Path) -> None:
     secret = library.secret("signing")
     assert len(secret) == 32
     assert library.secret("another") != secret
@@ -368,10 +368,8 @@ def test_the_servers_secret_stays_the_same(library: VoiceLibrary, tmp_path: Path
         assert other.secret("signing") != secret
 
 
-def test_nothing_of_the_secret_is_served(
-    serve: Serve, engine: FakeEngine, library: VoiceLibrary, storage: Storage
-) -> None:
+def test_secret_is_not_in_the_page(serve: Serve, engine: FakeEngine, library: VoiceLibrary, storage: Storage) -> None:
     url = serve(engine, storage, "browser")
     page = httpx.get(url).text
     assert library.secret("signing").hex() not in page
-    assert "gradio_config" in page, "it is the page"
+    assert "gradio_config" in page, "the response is the page"

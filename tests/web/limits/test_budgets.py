@@ -1,4 +1,4 @@
-"""Budgets: what is refused, with which sentence, and what comes back when."""
+"""Budgets: the limits, their messages, and when spent budget returns."""
 
 from contextlib import ExitStack
 from dataclasses import replace
@@ -40,7 +40,7 @@ def speak(budgets: Budgets, owner: Owner, minutes: float) -> None:
         reservation.spoken = 60 * minutes
 
 
-def test_so_many_takes_at_once_of_one_owner(budgets: Budgets) -> None:
+def test_concurrent_takes_per_owner_are_bounded(budgets: Budgets) -> None:
     with ExitStack() as held:
         for _ in range(4):
             held.enter_context(budgets.reserve_take(browser("ann"), 1, WORDS))
@@ -50,7 +50,7 @@ def test_so_many_takes_at_once_of_one_owner(budgets: Budgets) -> None:
     speak(budgets, browser("ann"), 1)
 
 
-def test_invented_owners_have_one_address(budgets: Budgets) -> None:
+def test_invented_owners_share_the_limit_of_their_address(budgets: Budgets) -> None:
     with ExitStack() as held:
         for number in range(8):
             held.enter_context(budgets.reserve_take(browser(f"invented {number}"), 1, WORDS))
@@ -60,7 +60,7 @@ def test_invented_owners_have_one_address(budgets: Budgets) -> None:
         held.enter_context(budgets.reserve_take(Owner("user", "known", address="192.0.2.1"), 1, WORDS))
 
 
-def test_there_is_an_end_to_all(budgets: Budgets) -> None:
+def test_total_concurrent_takes_are_bounded(budgets: Budgets) -> None:
     with ExitStack() as held:
         for number in range(TAKES):
             held.enter_context(budgets.reserve_take(browser(f"{number}", f"192.0.2.{number}"), 1, WORDS))
@@ -69,13 +69,13 @@ def test_there_is_an_end_to_all(budgets: Budgets) -> None:
     speak(budgets, LOCAL, 1)
 
 
-def test_a_take_is_half_an_hour_at_most(budgets: Budgets) -> None:
+def test_take_length_is_bounded(budgets: Budgets) -> None:
     speak(budgets, browser("ann"), 30)
     with pytest.raises(BudgetExceeded, match="about 31 minutes of speech, and a take can have at most 30"):
         speak(budgets, browser("ben"), 30.5)
 
 
-def test_an_hour_has_an_hour_of_speech_and_then_there_is_room_again(budgets: Budgets, clock: Clock) -> None:
+def test_hourly_budget_returns_after_an_hour(budgets: Budgets, clock: Clock) -> None:
     speak(budgets, browser("ann"), 30)
     clock.now += 600
     speak(budgets, browser("ann"), 29)
@@ -90,7 +90,7 @@ def test_an_hour_has_an_hour_of_speech_and_then_there_is_room_again(budgets: Bud
     speak(budgets, browser("ann"), 1)
 
 
-def test_what_was_not_spoken_is_not_spent(budgets: Budgets) -> None:
+def test_unspoken_reservations_are_returned(budgets: Budgets) -> None:
     with ExitStack() as held:
         held.enter_context(budgets.reserve_take(browser("ann"), 30 * 60, WORDS))
         held.enter_context(budgets.reserve_take(browser("ann"), 30 * 60, WORDS))
@@ -99,13 +99,13 @@ def test_what_was_not_spoken_is_not_spent(budgets: Budgets) -> None:
     speak(budgets, browser("ann"), 30)
 
 
-def test_people_with_accounts_and_the_local_owner_have_no_hour(budgets: Budgets) -> None:
+def test_accounts_and_local_owner_have_no_hourly_limit(budgets: Budgets) -> None:
     for _ in range(10):
         speak(budgets, Owner("user", "ann", address="192.0.2.1"), 30)
         speak(budgets, LOCAL, 600)
 
 
-def test_scripts_are_counted_until_they_are_over(budgets: Budgets) -> None:
+def test_script_reservations_count_until_released(budgets: Budgets) -> None:
     ends = [budgets.reserve_script(browser("ann"), WORDS) for _ in range(2)]
     with pytest.raises(BudgetExceeded, match="2 of your scripts"):
         budgets.reserve_script(browser("ann"), WORDS)
@@ -120,7 +120,7 @@ def test_scripts_are_counted_until_they_are_over(budgets: Budgets) -> None:
         budgets.reserve_script(LOCAL, WORDS)
 
 
-def test_nothing_is_kept_of_visitors_who_have_nothing_here(budgets: Budgets, clock: Clock) -> None:
+def test_idle_visitors_are_forgotten(budgets: Budgets, clock: Clock) -> None:
     stays = budgets.reserve_take(browser("stays", ""), 1, WORDS)
     stays.__enter__()
     for number in range(50):
@@ -132,21 +132,21 @@ def test_nothing_is_kept_of_visitors_who_have_nothing_here(budgets: Budgets, clo
     stays.__exit__(None, None, None)
 
 
-def test_limits_make_sense() -> None:
-    """Nobody's share is all there is, and an address has room for more than one owner."""
+def test_limits_are_consistent() -> None:
+    """The limit of an owner is below that of an address, which is below the total."""
     assert BROWSER.takes is not None
     assert ADDRESS.takes is not None
     assert BROWSER.takes < ADDRESS.takes < TAKES
 
 
-# --- the events of Speak
+# --- handlers of Speak
 
 
 def messages(context: WebContext, text: str, voice_id: str, ticket: str) -> Any:
     return SpeakHandlers(context).speak(text, voice_id, "", 0.7, 0.8, 30, 0, "", "fake", None, ticket, None)  # type: ignore[arg-type]
 
 
-def test_a_refused_take_asks_nothing_of_the_engine(context: WebContext, engine: Any) -> None:
+def test_refused_take_does_not_reach_the_engine(context: WebContext, engine: Any) -> None:
     anna = context.storage.voices.add(voice("Anna")).id
     object.__setattr__(context, "budgets", Budgets({"local": BROWSER}))
     running = [messages(context, "Hello there.", anna, f"t{number}") for number in range(4)]
@@ -165,8 +165,8 @@ def test_a_refused_take_asks_nothing_of_the_engine(context: WebContext, engine: 
     assert len(engine.asked) == 5
 
 
-def test_a_ticket_is_good_for_one_take(context: WebContext) -> None:
-    """Or Stop would reach one of two, and a take that its page has left would go on."""
+def test_ticket_is_valid_for_one_take(context: WebContext) -> None:
+    """Otherwise Stop would reach only one of two takes, and a take would continue after its page is left."""
     anna = context.storage.voices.add(voice("Anna")).id
     first = messages(context, "Hello there.", anna, "same")
     next(first)
@@ -175,7 +175,7 @@ def test_a_ticket_is_good_for_one_take(context: WebContext) -> None:
     assert list(first)[-1]["stop_reason"] == "end"
 
 
-def test_a_script_too_many_is_not_even_queued(context: WebContext) -> None:
+def test_script_over_the_limit_is_not_queued(context: WebContext) -> None:
     anna, scripts = context.storage.voices.add(voice("Anna")).id, context.storage.scripts
     ids = [scripts.create("Play", [Card("One."), Card("Two.")], voice_id=anna).id for _ in range(2)]
     object.__setattr__(context, "budgets", Budgets({"local": Limits(scripts=1)}))
@@ -190,7 +190,7 @@ def test_a_script_too_many_is_not_even_queued(context: WebContext) -> None:
         asked: Any = SimpleNamespace(script=script, optional=lambda _: None)
         return actions.changing["speak"](LOCAL, asked, WORDS)
 
-    assert speak(ids[0]) == speak(ids[0]) == {}, "one that is being spoken is no other one"
+    assert speak(ids[0]) == speak(ids[0]) == {}, "a script that is already spoken is not counted twice"
     with pytest.raises(BudgetExceeded, match="1 of your scripts"):
         speak(ids[1])
     assert not scripts.waiting(ids[1], 9)

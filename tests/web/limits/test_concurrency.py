@@ -1,4 +1,4 @@
-"""Room for calls, and that slow ones do not take it from others."""
+"""Limits of concurrent calls; slow requests do not block others."""
 
 import asyncio
 import json
@@ -17,7 +17,7 @@ from web.limits.concurrency import ConcurrencyLimiter, TooManyCalls
 BODY = json.dumps({"data": []}).encode()
 
 
-def test_some_at_once_some_more_that_wait_and_no_more() -> None:
+def test_calls_of_an_address_run_wait_or_are_refused() -> None:
     lanes, inside, most = ConcurrencyLimiter(2, 4), 0, 0
 
     async def call(address: str) -> bool:
@@ -37,10 +37,10 @@ def test_some_at_once_some_more_that_wait_and_no_more() -> None:
 
     assert run(all_of_them) == [True] * 4 + [False] * 2 + [True]
     assert most <= 3
-    assert lanes._lanes == {}, "nothing is kept of addresses that are gone"
+    assert lanes._lanes == {}, "idle addresses are forgotten"
 
 
-def test_a_call_that_is_cancelled_gives_its_place_back() -> None:
+def test_cancelled_call_frees_its_slot() -> None:
     lanes = ConcurrencyLimiter(1, 1)
 
     async def cancelled() -> None:
@@ -77,11 +77,11 @@ async def status_of(app: Gate, receive: Receive) -> int:
     return statuses[0]
 
 
-async def whole() -> Message:
+async def receive_body() -> Message:
     return {"type": "http.request", "body": BODY, "more_body": False}
 
 
-async def never() -> Message:
+async def receive_nothing() -> Message:
     await asyncio.Event().wait()
     raise AssertionError
 
@@ -91,16 +91,16 @@ async def answer(scope: Scope, receive: Receive, send: Send) -> None:
     await send({"type": "http.response.body", "body": b""})
 
 
-def test_bodies_that_do_not_arrive_hold_up_nobody_and_are_not_many() -> None:
+def test_slow_bodies_do_not_block_others_and_are_bounded() -> None:
     app = Gate(answer, GatePolicy(AllowedHosts("127.0.0.1"), AllowedRoutes()))
 
     async def crowd() -> tuple[int, int]:
-        slow = [asyncio.create_task(status_of(app, never)) for _ in range(gate.ARRIVING - 1)]
+        slow = [asyncio.create_task(status_of(app, receive_nothing)) for _ in range(gate.ARRIVING - 1)]
         await asyncio.sleep(0)
-        quick = await status_of(app, whole)
-        slow.append(asyncio.create_task(status_of(app, never)))
+        quick = await status_of(app, receive_body)
+        slow.append(asyncio.create_task(status_of(app, receive_nothing)))
         await asyncio.sleep(0)
-        refused = await status_of(app, whole)
+        refused = await status_of(app, receive_body)
         for task in slow:
             task.cancel()
         await asyncio.gather(*slow, return_exceptions=True)
@@ -109,7 +109,7 @@ def test_bodies_that_do_not_arrive_hold_up_nobody_and_are_not_many() -> None:
     assert run(crowd) == (200, 429)
 
 
-def test_a_body_that_takes_too_long_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_slow_body_times_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("web.http.request_body.BODY_SECONDS", 0.01)
     app = Gate(answer, GatePolicy(AllowedHosts("127.0.0.1"), AllowedRoutes()))
-    assert run(status_of, app, never) == 408
+    assert run(status_of, app, receive_nothing) == 408

@@ -1,4 +1,4 @@
-"""Connections of real sockets to a served page."""
+"""Limits of socket connections to a served page."""
 
 import contextlib
 import json
@@ -15,7 +15,7 @@ from tests.support.fake_engine import FakeEngine
 from tests.web.conftest import serving
 from web.limits import connections
 
-PATIENCE = 20.0  # seconds: a busy machine is slow, not wrong
+PATIENCE = 20.0  # seconds: generous, since the machine may be busy
 
 
 @pytest.fixture(scope="module")
@@ -25,7 +25,7 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 @pytest.fixture
-def short(monkeypatch: pytest.MonkeyPatch) -> None:
+def short_timeouts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connections, "HEAD_SECONDS", 0.2)
     monkeypatch.setattr(connections, "STALLED_SECONDS", 0.2)
 
@@ -49,16 +49,16 @@ def is_closed(plain: socket.socket) -> bool:
         return True
 
 
-@pytest.mark.usefixtures("short")
+@pytest.mark.usefixtures("short_timeouts")
 @pytest.mark.parametrize("begun", [b"", b"GET / HTTP/1.1\r\nHost: loc", b"GET /"])
-def test_a_request_that_does_not_come_is_not_waited_for(url: str, begun: bytes) -> None:
+def test_incomplete_request_times_out(url: str, begun: bytes) -> None:
     with connected(url) as plain:
         plain.sendall(begun)
         assert is_closed(plain)
 
 
-@pytest.mark.usefixtures("short")
-def test_nor_is_the_second_one(url: str) -> None:
+@pytest.mark.usefixtures("short_timeouts")
+def test_incomplete_second_request_times_out(url: str) -> None:
     with connected(url) as plain:
         plain.sendall(b"GET /nothing HTTP/1.1\r\nHost: localhost\r\n\r\n")
         first = plain.makefile("rb")
@@ -71,22 +71,22 @@ def test_nor_is_the_second_one(url: str) -> None:
         assert is_closed(plain)
 
 
-@pytest.mark.usefixtures("short")
-def test_an_answer_that_nobody_takes_is_given_up(url: str) -> None:
+@pytest.mark.usefixtures("short_timeouts")
+def test_unread_response_is_aborted(url: str) -> None:
     with connected(url, SO_RCVBUF=4096) as plain:
         plain.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n" * 40)  # more than the system's buffers hold
         taken = 0
         with contextlib.suppress(ConnectionError):
             import time
 
-            time.sleep(1.5)  # it is the client that waits here
+            time.sleep(1.5)  # the client leaves the response unread
             while part := plain.recv(1 << 20):
                 taken += len(part)
         page = len(httpx.get(url, headers={"accept-encoding": "identity"}).content)
         assert taken < 40 * page
 
 
-def test_long_headers_are_refused(url: str) -> None:
+def test_long_headers_are_rejected(url: str) -> None:
     with connected(url) as plain:
         with contextlib.suppress(ConnectionError):
             plain.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\nX: " + b"x" * 100_000)
@@ -94,22 +94,22 @@ def test_long_headers_are_refused(url: str) -> None:
             assert plain.recv(12) in (b"HTTP/1.1 400", b"HTTP/1.1 431", b"")
 
 
-def test_idle_connections_make_room_for_others(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_idle_connections_are_closed_to_admit_new_ones(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connections, "MOST", 10)
     with contextlib.ExitStack() as stack:
         held = [stack.enter_context(connected(url)) for _ in range(30)]
         assert httpx.get(url, timeout=PATIENCE).status_code == 200
-        assert is_closed(held[0]), "the one that was idle longest"
+        assert is_closed(held[0]), "the connection that was idle longest is closed"
 
 
-def test_a_busy_connection_is_not_sacrificed(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_busy_connection_is_not_closed(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connections, "HEAD_SECONDS", PATIENCE)
     body = json.dumps({"data": [], "fn_index": 0, "session_hash": "abc"}).encode()
     head = b"POST /gradio_api/run/predict HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
     head += b"Connection: close\r\nExpect: 100-continue\r\nContent-Length: %d\r\n\r\n" % len(body)
     with connected(url) as busy, contextlib.ExitStack() as stack:
         busy.sendall(head)
-        assert busy.recv(1_000).startswith(b"HTTP/1.1 100"), "the server has begun with it"
+        assert busy.recv(1_000).startswith(b"HTTP/1.1 100"), "the server has started to read the request"
         busy.sendall(body[:5])
         monkeypatch.setattr(connections, "MOST", 5)
         for _ in range(20):

@@ -1,4 +1,4 @@
-"""The back-off of logins, on a clock of its own."""
+"""Back-off of logins, on a fake clock."""
 
 import pytest
 
@@ -19,7 +19,7 @@ def throttle(clock: Clock) -> LoginThrottle:
 
 
 def fail(throttle: LoginThrottle, clock: Clock, account: str, address: str, times: int) -> float:
-    """That many wrong tries, each as soon as it may be; returns how long they took."""
+    """Make `times` wrong tries, each as soon as it is allowed; return the time they took."""
     before = clock.now
     for _ in range(times):
         if wait := throttle.begin(account, address):
@@ -34,7 +34,7 @@ def test_delays_double_between_wrong_tries(throttle: LoginThrottle, clock: Clock
     assert waits == [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 900, 900]
 
 
-def test_a_try_that_has_to_wait_does_not_count(throttle: LoginThrottle, clock: Clock) -> None:
+def test_delayed_tries_do_not_count(throttle: LoginThrottle, clock: Clock) -> None:
     fail(throttle, clock, "anna", HOME, PAIR.free)
     assert {throttle.begin("anna", HOME) for _ in range(100)} == {1.0}
     clock.now += 0.75
@@ -43,33 +43,33 @@ def test_a_try_that_has_to_wait_does_not_count(throttle: LoginThrottle, clock: C
     assert throttle.begin("anna", HOME) == 0
 
 
-def test_tries_at_the_same_time_are_no_more_than_in_a_row(throttle: LoginThrottle) -> None:
+def test_concurrent_tries_are_limited_like_sequential_ones(throttle: LoginThrottle) -> None:
     begun = [throttle.begin("anna", HOME) == 0 for _ in range(100)]
     assert sum(begun) == PAIR.free
 
 
-def test_the_right_password_starts_the_pair_afresh(throttle: LoginThrottle, clock: Clock) -> None:
+def test_success_resets_the_pair(throttle: LoginThrottle, clock: Clock) -> None:
     fail(throttle, clock, "anna", HOME, PAIR.free + 4)
-    assert fail(throttle, clock, "anna", HOME, 1) == 16  # the last one is right
+    assert fail(throttle, clock, "anna", HOME, 1) == 16  # this try has the right password
     throttle.succeeded("anna", HOME)
     assert [throttle.begin("anna", HOME) for _ in range(3)] == [0, 0, 0]
 
 
-def test_an_address_cannot_try_many_accounts(throttle: LoginThrottle, clock: Clock) -> None:
+def test_tries_of_an_address_over_many_accounts_are_bounded(throttle: LoginThrottle, clock: Clock) -> None:
     for number in range(ADDRESS.free):
         assert throttle.begin(f"user {number}", HOME) == 0
     assert throttle.begin("another", HOME) == 1
     assert throttle.begin("another", ELSEWHERE) == 0
 
 
-def test_logging_in_oneself_buys_no_tries_at_others(throttle: LoginThrottle, clock: Clock) -> None:
+def test_own_login_does_not_reset_the_address(throttle: LoginThrottle, clock: Clock) -> None:
     for number in range(ADDRESS.free - 1):
         assert throttle.begin(f"user {number}", HOME) == 0
         assert throttle.begin("mine", HOME) == 0
         throttle.succeeded("mine", HOME)
     assert throttle.begin("one more", HOME) == 0
     assert throttle.begin("another", HOME) > 0
-    assert throttle.begin("mine", HOME) == 0, "who logged in here before still may"
+    assert throttle.begin("mine", HOME) == 0, "an account that logged in from here is not delayed"
 
 
 def attack(throttle: LoginThrottle, clock: Clock, account: str, tries: int = ATTACK) -> None:
@@ -77,7 +77,7 @@ def attack(throttle: LoginThrottle, clock: Clock, account: str, tries: int = ATT
         fail(throttle, clock, account, f"203.0.{number // 256}.{number % 256}", 1)
 
 
-def test_an_account_under_attack_lets_its_user_in(throttle: LoginThrottle, clock: Clock) -> None:
+def test_account_under_attack_still_admits_its_user(throttle: LoginThrottle, clock: Clock) -> None:
     assert throttle.begin("anna", HOME) == 0
     throttle.succeeded("anna", HOME)
     attack(throttle, clock, "anna", 1_000)
@@ -86,14 +86,14 @@ def test_an_account_under_attack_lets_its_user_in(throttle: LoginThrottle, clock
     assert [throttle.begin("anna", HOME) for _ in range(PAIR_THAT_LOGGED_IN.free)] == [0] * PAIR_THAT_LOGGED_IN.free
 
 
-def test_who_logged_in_before_waits_half_a_minute_at_most(throttle: LoginThrottle, clock: Clock) -> None:
+def test_known_pair_waits_at_most_thirty_seconds(throttle: LoginThrottle, clock: Clock) -> None:
     throttle.begin("anna", HOME)
     throttle.succeeded("anna", HOME)
     fail(throttle, clock, "anna", HOME, 40)
     assert throttle.begin("anna", HOME) == 30
 
 
-def test_counts_are_forgotten(throttle: LoginThrottle, clock: Clock) -> None:
+def test_counts_expire(throttle: LoginThrottle, clock: Clock) -> None:
     fail(throttle, clock, "anna", HOME, PAIR.free + 20)
     clock.now += FORGOTTEN
     assert fail(throttle, clock, "anna", HOME, PAIR.free) == 0
@@ -110,9 +110,7 @@ def test_counts_are_forgotten(throttle: LoginThrottle, clock: Clock) -> None:
         ("no address", "another", False),
     ],
 )
-def test_what_one_visitor_has_of_addresses_counts_as_one(
-    throttle: LoginThrottle, one: str, other: str, same: bool
-) -> None:
+def test_addresses_of_one_visitor_share_a_count(throttle: LoginThrottle, one: str, other: str, same: bool) -> None:
     for _ in range(PAIR.free):
         assert throttle.begin("anna", one) == 0
     assert (throttle.begin("anna", other) > 0) == same

@@ -1,4 +1,4 @@
-"""Pools: few threads, a bounded line, and nobody's work is lost."""
+"""Worker pools: few threads, a bounded queue, and no lost work."""
 
 import threading
 from collections.abc import Generator
@@ -14,7 +14,7 @@ from web.limits.worker_pool import WorkerPool
 
 
 class Work:
-    """Waits until it may go on; knows how many of its kind ran at once."""
+    """A job that blocks until `go` is set; counts how many of its calls run at once."""
 
     def __init__(self) -> None:
         self.go = threading.Event()
@@ -32,7 +32,7 @@ class Work:
         return "done"
 
 
-def test_two_at_once_and_a_line_that_ends() -> None:
+def test_pool_bounds_running_and_waiting_jobs() -> None:
     work, answers = Work(), []
 
     async def main() -> None:
@@ -56,7 +56,7 @@ def test_two_at_once_and_a_line_that_ends() -> None:
     assert (answers, work.most, work.done) == (["done"] * 5, 2, 6)
 
 
-def test_one_visitor_has_only_a_part_of_the_line() -> None:
+def test_visitor_is_limited_to_a_share_of_the_queue() -> None:
     work = Work()
 
     async def main() -> None:
@@ -75,7 +75,7 @@ def test_one_visitor_has_only_a_part_of_the_line() -> None:
     assert work.done == 3
 
 
-def test_a_failure_gives_its_place_back() -> None:
+def test_failed_job_frees_its_slot() -> None:
     async def main() -> None:
         pool = WorkerPool(1, 1, 1)
         for _ in range(3):
@@ -85,7 +85,7 @@ def test_a_failure_gives_its_place_back() -> None:
     run(main)
 
 
-def test_steps_come_in_order_and_a_generator_is_closed() -> None:
+def test_steps_run_in_order_and_close_the_generator() -> None:
     closed: list[str] = []
 
     def work(name: str) -> Generator[int, None, None]:
@@ -119,7 +119,7 @@ def test_steps_come_in_order_and_a_generator_is_closed() -> None:
         (None, ""),
     ],
 )
-def test_an_address_is_a_household(host: str | None, address: str) -> None:
+def test_client_address_groups_ipv6_by_network(host: str | None, address: str) -> None:
     class Client:
         def __init__(self) -> None:
             self.host = host
