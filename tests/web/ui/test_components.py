@@ -1,4 +1,4 @@
-"""What the server makes of the clips that the recorder sends."""
+"""Parsing and cutting of the clips that the recorder sends."""
 
 from pathlib import Path
 from typing import Any
@@ -27,12 +27,12 @@ def clip(tmp_path: Path) -> dict[str, Any]:
     return {"path": str(path), "name": "My clip", "seconds": 3.125, "start": 0, "end": 3.125, "words": " Hello. "}
 
 
-def test_no_value_is_no_clip(tmp_path: Path) -> None:
+def test_empty_values_have_no_clips(tmp_path: Path) -> None:
     for value in (None, {}, "", {"chosen": 0, "clips": []}):
         assert chosen_clips(value, tmp_path) == ()
 
 
-def test_clips_stay_in_their_order_each_with_its_words(clip: dict[str, Any], tmp_path: Path) -> None:
+def test_clips_keep_their_order_and_words(clip: dict[str, Any], tmp_path: Path) -> None:
     value = {"chosen": 1, "clips": [{**clip, "name": name, "words": name * 2} for name in "abc"]}
     assert [(made.name, made.words) for made in chosen_clips(value, tmp_path)] == [
         ("a", "aa"),
@@ -41,7 +41,7 @@ def test_clips_stay_in_their_order_each_with_its_words(clip: dict[str, Any], tmp
     ]
 
 
-def test_a_whole_clip_is_its_file_and_a_part_is_cut_to_the_sample(clip: dict[str, Any], tmp_path: Path) -> None:
+def test_whole_clip_is_its_file_and_a_part_is_cut_sample_exactly(clip: dict[str, Any], tmp_path: Path) -> None:
     (whole,) = chosen_clips({"chosen": 0, "clips": [clip]}, tmp_path)
     assert (whole.words, whole.end, whole.length, whole.audio()) == ("Hello.", None, 3.125, Path(clip["path"]))
     (part,) = chosen_clips({"chosen": 0, "clips": [{**clip, "start": 0.5, "end": 2.0}]}, tmp_path)
@@ -52,7 +52,7 @@ def test_a_whole_clip_is_its_file_and_a_part_is_cut_to_the_sample(clip: dict[str
     np.testing.assert_array_equal(cut.samples.numpy(), everything.samples.numpy()[8_000:32_000])
 
 
-def test_a_part_of_a_clip_beyond_full_scale_loses_nothing(tmp_path: Path) -> None:
+def test_part_of_a_clip_beyond_full_scale_is_not_clipped(tmp_path: Path) -> None:
     samples = np.sin(np.arange(16_000) / 9).astype(np.float32) * 7
     soundfile.write(tmp_path / "loud.wav", samples, 16_000, subtype="FLOAT")
     data = ChosenClip(tmp_path / "loud.wav", "loud", start=0.25).audio()
@@ -72,14 +72,12 @@ def test_a_part_of_a_clip_beyond_full_scale_loses_nothing(tmp_path: Path) -> Non
         {"end": float("nan")},
     ],
 )
-def test_clips_that_were_not_made_here_are_refused(
-    clip: dict[str, Any], tmp_path: Path, change: dict[str, Any]
-) -> None:
+def test_forged_clips_are_rejected(clip: dict[str, Any], tmp_path: Path, change: dict[str, Any]) -> None:
     with pytest.raises(InvalidInput):
         chosen_clips({"chosen": 0, "clips": [{**clip, **change}]}, tmp_path)
 
 
-def test_other_values_are_no_clips(clip: dict[str, Any], tmp_path: Path) -> None:
+def test_malformed_values_are_rejected(clip: dict[str, Any], tmp_path: Path) -> None:
     several: list[Any] = [[clip] * (MOST_CLIPS + 1), "clips", [None], [3]]
     for clips in several:
         with pytest.raises(InvalidInput):
@@ -89,12 +87,12 @@ def test_other_values_are_no_clips(clip: dict[str, Any], tmp_path: Path) -> None
             chosen_clips(value, tmp_path)
 
 
-def test_nothing_left_is_said(clip: dict[str, Any]) -> None:
+def test_empty_part_is_reported(clip: dict[str, Any]) -> None:
     with pytest.raises(InvalidInput, match="nothing_left"):
         ChosenClip(Path(clip["path"]), "clip", start=30.0, end=31.0).audio()
 
 
-def test_a_clip_that_is_forgotten_leaves_nothing_behind(clip: dict[str, Any], tmp_path: Path) -> None:
+def test_delete_upload_removes_the_file_and_its_empty_folder(clip: dict[str, Any], tmp_path: Path) -> None:
     (made,) = chosen_clips({"clips": [clip]}, tmp_path)
     beside = made.path.with_name("other.wav")
     beside.write_bytes(b"somebody else's")
@@ -106,11 +104,11 @@ def test_a_clip_that_is_forgotten_leaves_nothing_behind(clip: dict[str, Any], tm
     loose = tmp_path / "loose.wav"
     loose.write_bytes(b"")
     delete_upload(loose, tmp_path)
-    assert tmp_path.is_dir(), "the folder of all uploads stays"
+    assert tmp_path.is_dir(), "the root folder of uploads stays"
 
 
 @given(st.lists(st.one_of(st.none(), st.floats(0.1, 90)), max_size=6))
-def test_what_fits_goes_in_and_nothing_is_lost_on_the_way(lengths: list[float | None]) -> None:
+def test_split_by_length_uses_every_clip_that_fits(lengths: list[float | None]) -> None:
     clips = [ChosenClip(Path(str(i)), str(i), seconds=seconds) for i, seconds in enumerate(lengths)]
     used, left = split_by_length(clips)
     assert sorted(used + left, key=lambda clip: clip.name) == clips
@@ -121,7 +119,7 @@ def test_what_fits_goes_in_and_nothing_is_lost_on_the_way(lengths: list[float | 
 
 
 @given(st.integers(1, 4_000))
-def test_a_peak_for_every_fiftieth_of_a_second(count: int) -> None:
+def test_peaks_have_fifty_values_per_second(count: int) -> None:
     import torch
 
     samples = torch.sin(torch.arange(count) * 0.7) * 2
@@ -131,7 +129,7 @@ def test_a_peak_for_every_fiftieth_of_a_second(count: int) -> None:
     assert found.max() <= 1
 
 
-def test_limits_are_the_scripts_own() -> None:
+def test_limits_equal_those_of_the_scripts() -> None:
     assert f"const MOST_CLIPS = {MOST_CLIPS};" in (STATIC / "new_voice/clips.js").read_text("utf-8")
     assert f"const PEAKS_PER_SECOND = {PEAKS_PER_SECOND};" in (STATIC / "ui/peaks.js").read_text("utf-8")
     props = clip_input().props

@@ -1,4 +1,4 @@
-"""All languages say the same, nothing on the page is left out of them, and browsers show their own."""
+"""Translations: equal keys in all languages, no untranslated text on the page, and the choice of the language."""
 
 import ast
 import json
@@ -24,12 +24,12 @@ from web.tabs.speak.layout import FIRST_TEXT
 from web.ui.i18n import LOCALES, Translations
 
 Serve = Callable[..., str]
-expect.set_options(timeout=120_000)  # ms: a busy machine is slow, not wrong
+expect.set_options(timeout=120_000)  # ms: generous, since the machine may be busy
 WEB = ROOT / "web"
 TRANSLATIONS = Translations.load()
 LANGUAGES = sorted(TRANSLATIONS.languages)
 ENGLISH = TRANSLATIONS.languages["en"]
-# A text that is the same in another language: names, units and words that were borrowed as they are.
+# Keys whose text may equal the English one: names, units and loanwords.
 SAME = {
     "field.description",
     "field.pause",
@@ -58,7 +58,7 @@ def placeholders(text: str) -> set[str]:
 
 
 def files_of(*folders: Path) -> dict[str, list[str]]:
-    """The keys in each file, in order."""
+    """Return the keys of each file, in order."""
     files = (path for folder in folders for path in folder.glob("*.json"))
     return {path.name: list(json.loads(path.read_text("utf-8"))) for path in files}
 
@@ -67,11 +67,11 @@ def files_of(*folders: Path) -> dict[str, list[str]]:
 def test_every_language_has_the_same_keys_and_placeholders(language: str) -> None:
     sentences = ROOT / "engine" / "sentences"
     own = (LOCALES / language, sentences) if language == "en" else (LOCALES / language,)
-    assert files_of(*own) == files_of(LOCALES / "en", sentences), "in the same order, to be read side by side"
+    assert files_of(*own) == files_of(LOCALES / "en", sentences), "keys have the same order in all languages"
     for key, text in TRANSLATIONS.languages[language].items():
         assert placeholders(text) == placeholders(ENGLISH[key]), key
         assert text.strip() == text != "", key
-        assert "<" not in text, f"{key}: markup is the page's"
+        assert "<" not in text, f"{key}: a text has no markup"
 
 
 @pytest.mark.parametrize("language", [language for language in LANGUAGES if language != "en"])
@@ -80,16 +80,16 @@ def test_every_language_is_translated(language: str) -> None:
     assert {key for key, text in texts.items() if text == ENGLISH[key]} <= SAME
 
 
-def test_the_languages_are_the_promised_ones() -> None:
+def test_six_languages_are_supported() -> None:
     assert LANGUAGES == ["de", "en", "es", "fr", "ja", "zh-CN"]
 
 
-def test_keys_are_grouped_so_that_no_text_is_taken_for_one() -> None:
-    """Gradio also looks up plain values: one that equals a key would be replaced by its text."""
+def test_keys_have_group_prefixes() -> None:
+    """Gradio also looks up plain values: a value that equals a key would be replaced by its text."""
     assert all(re.fullmatch(r"[a-z]+\.[a-z_0-9]+", key) for key in ENGLISH)
 
 
-# --- what the page shows
+# --- texts of the page
 
 
 @pytest.fixture
@@ -97,8 +97,8 @@ def demo(context: WebContext) -> gr.Blocks:
     return create_app(context)
 
 
-def shown(demo: gr.Blocks) -> Iterator[tuple[str, str]]:
-    """Where each text of the page stands, and the text; of markup only what is between tags."""
+def page_texts(demo: gr.Blocks) -> Iterator[tuple[str, str]]:
+    """Yield the location and the text of each label or value on the page, without markup."""
     for part in demo.config["components"]:
         props = part["props"]
         for name in ("label", "info", "placeholder", "description", "title", "value"):
@@ -108,11 +108,11 @@ def shown(demo: gr.Blocks) -> Iterator[tuple[str, str]]:
                 yield f"{part['type']} {props.get('elem_id')} {name}", without
 
 
-def test_no_text_of_the_page_is_left_untranslated(demo: gr.Blocks) -> None:
-    """The heading is written by the server, for each visitor; the first text to speak is an example, not a label."""
-    found = {where: text for where, text in shown(demo) if re.search(r"[^\W\d_]", text) and text != FIRST_TEXT}
-    del found["textbox rp-settings-model value"]  # a model's name, and hidden
-    # Gradio names parts without a label after themselves, and shows none of that.
+def test_page_has_no_untranslated_text(demo: gr.Blocks) -> None:
+    """Except the heading, which the server writes for each visitor, and the first text to speak, an example."""
+    found = {where: text for where, text in page_texts(demo) if re.search(r"[^\W\d_]", text) and text != FIRST_TEXT}
+    del found["textbox rp-settings-model value"]  # hidden; the name of a model
+    # Gradio labels components without a label by their type, and does not show it.
     unlabelled = {where for where, text in found.items() if text in ("HTML", "html")}
     assert {where: text for where, text in found.items() if where not in unlabelled} == {}
 
@@ -128,11 +128,11 @@ def keys_in_python(path: Path) -> Iterator[str]:
             case ast.Call(
                 func=ast.Name(id="words" | "label") | ast.Attribute(attr="words" | "label"),
                 args=[ast.JoinedStr(values=[ast.Constant(value=str(group)), *_]), *_],
-            ):  # one of a group, by its name: "tab."
+            ):  # a group of keys, by its prefix: "tab."
                 yield from (key for key in ENGLISH if key.startswith(group))
             case ast.JoinedStr(values=[ast.FormattedValue(), ast.Constant(value=str(end))]):  # "_segments"
                 yield from (key for key in ENGLISH if key.endswith(end))
-            case ast.Constant(value=str(key)) if key in ENGLISH:  # of an error, or chosen from a table
+            case ast.Constant(value=str(key)) if key in ENGLISH:  # the key of an error, or one from a table
                 yield key
 
 
@@ -141,14 +141,14 @@ def keys_in_scripts(path: Path) -> Iterator[str]:
     yield from re.findall(rf"[\"'`]((?:{groups})\.[a-z_]+)", path.read_text("utf-8"))
 
 
-def test_every_key_that_is_asked_for_is_there_and_every_key_is_asked_for() -> None:
+def test_used_keys_exist_and_all_keys_are_used() -> None:
     python = {key for path in WEB.rglob("*.py") for key in keys_in_python(path)}
     static = {key for path in (WEB / "static").rglob("*.[hj]*") for key in keys_in_scripts(path)}
     assert python | static <= set(ENGLISH)
-    assert set(ENGLISH) - set(english()) <= python | static  # tests/test_sentences.py has those of the engine
+    assert set(ENGLISH) - set(english()) <= python | static  # tests/test_sentences.py checks those of the engine
 
 
-# --- which language
+# --- choice of the language
 
 
 @pytest.mark.parametrize(
@@ -166,12 +166,12 @@ def test_every_key_that_is_asked_for_is_there_and_every_key_is_asked_for() -> No
         ("\u00e9;;;,,", "en"),
     ],
 )
-def test_the_server_answers_in_the_browsers_first_language(accepted: str, language: str) -> None:
+def test_server_answers_in_the_browsers_first_language(accepted: str, language: str) -> None:
     request: Any = SimpleNamespace(headers={"accept-language": accepted})
     assert TRANSLATIONS.words(request).language == language
 
 
-def test_words_fill_their_placeholders_with_text_whatever_it_holds() -> None:
+def test_words_fill_placeholders_with_any_text() -> None:
     words = TRANSLATIONS.words(None)
     assert words("notice.saved", name="{0} {name} $&") == "Saved “{0} {name} $&”."
     with pytest.raises(KeyError):
@@ -182,7 +182,9 @@ def test_words_fill_their_placeholders_with_text_whatever_it_holds() -> None:
         TRANSLATIONS.label("unknown")
 
 
-def test_a_browser_shows_its_language(chromium: Browser, serve: Serve, engine: FakeEngine, storage: Storage) -> None:
+def test_page_is_shown_in_the_browsers_language(
+    chromium: Browser, serve: Serve, engine: FakeEngine, storage: Storage
+) -> None:
     url = serve(engine, storage)
     for locale, language in (("de-AT", "de"), ("zh-CN", "zh-CN")):
         texts: Mapping[str, str] = TRANSLATIONS.languages[language]

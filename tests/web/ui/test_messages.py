@@ -48,22 +48,22 @@ def result(*reasons: str, frames: int = 20, overall: str | None = None) -> Speec
         (result("end", frames=0), "Nothing was spoken."),
     ],
 )
-def test_an_ending_says_why(spoken: SpeechResult, says: str) -> None:
+def test_ending_states_the_reason(spoken: SpeechResult, says: str) -> None:
     assert messages.ending(spoken, WORDS) == says
 
 
-def test_progress_counts_segments_only_where_there_are_some() -> None:
+def test_progress_counts_segments_only_if_there_are_several() -> None:
     one = AudioChunk(None, 0, 3, 0.5, 0, 1, "a")  # type: ignore[arg-type]
     assert messages.progress(one, 1.0, WORDS) == "1.0 s spoken · 2.0 × real time"
     many = AudioChunk(None, 0, 3, 0.0, 1, 5, "a")  # type: ignore[arg-type]
     assert messages.progress(many, 1.0, WORDS) == "Segment 2 of 5 · 1.0 s spoken"
 
 
-def test_our_own_errors_speak_for_themselves() -> None:
+def test_own_errors_are_shown_unchanged() -> None:
     assert messages.error_message(InvalidText("There is nothing to say."), WORDS) == "There is nothing to say."
 
 
-def test_sentences_are_in_the_readers_language() -> None:
+def test_messages_are_in_the_readers_language() -> None:
     assert messages.ending(result("cancelled", frames=0), GERMAN) == "Gestoppt, bevor etwas gesprochen war."
     one = AudioChunk(None, 0, 3, 0.5, 0, 1, "a")  # type: ignore[arg-type]
     assert messages.progress(one, 1.0, GERMAN).startswith("1,0 s gesprochen")
@@ -72,20 +72,20 @@ def test_sentences_are_in_the_readers_language() -> None:
     assert messages.error_message(EngineBusy("engine.busy", limit=1200), WORDS).startswith("All 1,200 places are")
 
 
-def test_other_errors_go_to_the_log_and_not_to_the_page(caplog: pytest.LogCaptureFixture) -> None:
+def test_other_errors_are_logged_and_not_shown(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.ERROR):
         assert messages.error_message(RuntimeError("/secret/path"), WORDS) == WORDS("engine.our_fault")
     assert "/secret/path" in caplog.text
 
 
-def test_a_notice_is_text_whatever_it_holds() -> None:
+def test_notice_escapes_html() -> None:
     assert "<b>" not in messages.notice("<b>bold</b>")
     assert 'role="alert"' in messages.notice("No.", "bad")
     assert 'role="status"' in messages.notice("Yes.")
 
 
-def test_lengths_are_written_as_in_the_browser() -> None:
-    """As logic.test.js has them."""
+def test_lengths_are_formatted_as_in_the_browser() -> None:
+    """The same cases are in logic.test.js."""
     assert [GERMAN.length(seconds) for seconds in (0.44, 9.94, 9.96, 75, 7384)] == [
         "0,4 s",
         "9,9 s",

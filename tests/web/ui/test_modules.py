@@ -1,4 +1,4 @@
-"""The ES modules of the page: what they import, how they are served, and that a visitor gets one language."""
+"""The ES modules of the page: imports, serving, and one language for each visitor."""
 
 import json
 import re
@@ -23,7 +23,7 @@ EXPORT = re.compile(r"^export (?:async )?(?:const|function|class) (\w+)", re.MUL
 
 
 def imports(path: Path) -> set[tuple[Path, str]]:
-    """What a module imports by name: (file, name); the name is "" for all of a file."""
+    """Return the imports of a module as (file, name); the name is "" for a whole file."""
     found = IMPORT.findall(path.read_text("utf-8"))
     return {
         ((path.parent / file).resolve(), name.partition(" as ")[0].strip())
@@ -32,13 +32,13 @@ def imports(path: Path) -> set[tuple[Path, str]]:
     }
 
 
-def test_every_import_is_there_and_every_export_is_imported() -> None:
+def test_imports_exist_and_all_exports_are_imported() -> None:
     modules = sorted(STATIC.rglob("*.js"))
     used = {each for path in (*modules, *TESTS.glob("*.js")) for each in imports(path)}
     assert {file for file, _ in used if not file.is_file()} == set()
     exported = {(path, name) for path in modules for name in EXPORT.findall(path.read_text("utf-8"))}
     mounts = {(path, "mount") for path, name in used if name == ""}
-    # By the words of a language (web/ui/modules.py), and by a test in the browser.
+    # Used by the words of a language (web/ui/modules.py), and by a test in the browser.
     others = {
         ("ui/words.js", "translateGradio"),
         ("player/outputs.js", "BufferOutput"),
@@ -54,19 +54,19 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 def sources(url: str, language: str) -> list[str]:
-    """The addresses of the modules that the page in a language starts with, in their order."""
+    """Return the URLs of the module scripts of the page in a language, in order."""
     html = httpx.get(url, headers={"accept-language": language}).text
     return [urljoin(url, source) for source in re.findall(r'<script type="module"[^>]* src="([^"]+)"', html)]
 
 
-def test_our_modules_come_before_gradios_own(url: str) -> None:
+def test_own_modules_come_before_those_of_gradio(url: str) -> None:
     words, main, gradio = sources(url, "de-AT,de;q=0.9")
     assert words.endswith("/words/de.js")
     assert main.endswith("/main.js")
     assert "/assets/" in gradio
 
 
-def test_modules_are_kept_for_ever_and_nothing_else_is_served(url: str) -> None:
+def test_modules_are_immutable_and_nothing_else_is_served(url: str) -> None:
     main = sources(url, "en")[1]
     answer = httpx.get(main)
     assert (answer.status_code, answer.headers["content-type"]) == (200, "text/javascript; charset=utf-8")
@@ -82,7 +82,7 @@ def test_modules_are_kept_for_ever_and_nothing_else_is_served(url: str) -> None:
 
 
 @pytest.mark.parametrize("language", ["de", "en", "ja"])
-def test_a_visitor_is_sent_one_language(url: str, language: str) -> None:
+def test_visitor_is_sent_one_language(url: str, language: str) -> None:
     page = httpx.get(url, headers={"accept-language": language})
     assert page.headers["vary"].lower().count("accept-language") == 1
     assert page_config(page.text)["i18n_translations"] is None
@@ -92,11 +92,13 @@ def test_a_visitor_is_sent_one_language(url: str, language: str) -> None:
     for other in set(languages) - {language, "en"}:
         assert languages[other]["player.waiting"] not in sent, other
     assert json.dumps(languages[language]["player.waiting"], ensure_ascii=False) in words
-    assert json.dumps(languages[language]["speech.speak"], ensure_ascii=False) in words, "a label of Gradio's"
-    assert "locked.text" not in words, "what the server alone says"
+    assert json.dumps(languages[language]["speech.speak"], ensure_ascii=False) in words, (
+        "labels of Gradio's components are sent"
+    )
+    assert "locked.text" not in words, "texts that only the server uses are not sent"
 
 
-def test_the_page_is_compressed_for_browsers_that_take_it(url: str) -> None:
+def test_page_is_compressed_if_the_browser_accepts_it(url: str) -> None:
     sent = {coding: httpx.get(url, headers={"accept-encoding": coding}) for coding in ("gzip, br", "identity")}
     assert {coding: page.headers.get("content-encoding") for coding, page in sent.items()} == {
         "gzip, br": "gzip",
@@ -116,4 +118,4 @@ def test_paths_are_relative_to_the_page_behind_a_proxy(serve: Serve, engine: Fak
     assert set(re.findall(r'(?:href|src)="([^"]*/reprise/static/)', html)) == {"./reprise/static/"}
     main = sources(url, "en")[1]
     assert httpx.get(main).status_code == 200
-    assert httpx.get(main.replace("/reprise/", "/voices/reprise/")).status_code == 200, "a proxy that leaves its path"
+    assert httpx.get(main.replace("/reprise/", "/voices/reprise/")).status_code == 200, "a proxy may pass its path on"

@@ -1,4 +1,4 @@
-"""What the page's events do with values that no page sends, and what of visitors goes to the log."""
+"""Event payloads that no page sends, and private data in messages and in the log."""
 
 import logging
 from collections.abc import Callable
@@ -40,7 +40,7 @@ from web.ui.payloads import (
 
 Serve = Callable[..., str]
 NO_ID = "f" * 32
-NOBODY: Any = None
+NO_REQUEST: Any = None
 SECRET = "Quokka"  # in everything that a visitor writes or names
 
 
@@ -56,7 +56,7 @@ def example(**changes: Any) -> Example:
     return parse_payload(Example, gr.EventData(None, {"id": NO_ID, "picked": "", "ids": [], **changes}))
 
 
-def test_what_fits_is_taken_as_it_is() -> None:
+def test_valid_payload_is_parsed() -> None:
     made = example(picked=NO_ID, ids=[NO_ID], count=7, on=True)
     assert (made.id, made.picked, made.ids, made.count, made.on) == (NO_ID, NO_ID, [NO_ID], 7, True)
     assert parse_payload(Example, {"id": NO_ID, "picked": ""}, ids=[]).count == 3
@@ -70,26 +70,26 @@ def test_what_fits_is_taken_as_it_is() -> None:
     + [{"on": wrong} for wrong in (1, "true", None, [])]
     + [{"more": 1}, {"__class__": 1}],
 )  # fmt: skip
-def test_what_does_not_fit_is_out_of_step(changes: dict[str, Any]) -> None:
+def test_invalid_payload_is_out_of_step(changes: dict[str, Any]) -> None:
     with pytest.raises(UnexpectedPayload, match="out_of_step") as caught:
         example(**changes)
     assert caught.value.__cause__ is None
-    assert caught.value.__suppress_context__, "the cause would hold what was sent"
+    assert caught.value.__suppress_context__, "the cause would contain the payload"
 
 
 @pytest.mark.parametrize("sent", ["x", 7, ["id"], True, gr.EventData(None, "x"), gr.EventData(None, [1])])
-def test_what_is_no_object_is_out_of_step(sent: Any) -> None:
+def test_payload_that_is_no_object_is_rejected(sent: Any) -> None:
     with pytest.raises(UnexpectedPayload):
         parse_payload(Example, sent)
 
 
-def test_some_fields_take_nothing_for_what_does_not_fit() -> None:
+def test_lenient_fields_replace_invalid_values() -> None:
     made = example(picked=["x"], ids=[NO_ID, 7, None, "x"] + [NO_ID] * 99, count=10**400)
     assert (made.picked, made.count, len(made.ids)) == ("", 3, MOST_IDS)
     assert example(ids={"a": 1}).ids == []
 
 
-def test_a_ticket_is_a_word() -> None:
+def test_ticket_format_is_validated() -> None:
     class Own(Payload):
         ticket: Ticket
 
@@ -99,7 +99,7 @@ def test_a_ticket_is_a_word() -> None:
             parse_payload(Own, ticket=wrong)
 
 
-def test_out_of_step_is_said_in_the_readers_language() -> None:
+def test_out_of_step_message_is_in_the_readers_language() -> None:
     german: Any = gr.Request(headers={"accept-language": "de"})
     assert "Lade sie neu" in error_message(UnexpectedPayload(), Translations.load().words(german))
 
@@ -114,7 +114,7 @@ def test_forged_events_are_answered_without_a_traceback(
     storage.voices.add(voice("Anna"))
     with caplog.at_level(logging.INFO, "web"):
         url = serve(engine, storage)
-        refused(url + "gradio_api/")
+        check_refusals(url + "gradio_api/")
         report = forge_events(url, count=200, seed=10)
     assert report.failures == []
     assert report.statuses[200] > 30 < report.statuses[422], "both answered and refused"
@@ -122,8 +122,8 @@ def test_forged_events_are_answered_without_a_traceback(
     assert "Traceback" not in "".join(capfd.readouterr())
 
 
-def refused(url: str) -> None:
-    """What is refused before Gradio sees it has a sentence, which Gradio's client shows."""
+def check_refusals(url: str) -> None:
+    """Requests that are refused before they reach Gradio have a message, which Gradio's client shows."""
     answer = httpx.post(url + "run/predict", json={"data": [], "fn_index": 10_000, "session_hash": "x"})
     assert answer.status_code == 422
     assert answer.json()["error"] == answer.json()["detail"] == "The page is out of step with the server. Reload it."
@@ -152,7 +152,7 @@ FAILURES = [
 
 
 @pytest.mark.parametrize("failure", FAILURES, ids=lambda failure: type(failure).__name__)
-def test_no_door_shows_where_things_lie_on_the_server(
+def test_no_handler_reveals_paths_of_the_server(
     context: WebContext, engine: FakeEngine, failure: Exception, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     anna = context.storage.voices.add(voice("Anna"))
@@ -163,34 +163,34 @@ def test_no_door_shows_where_things_lie_on_the_server(
     def fail(*_args: Any, **_more: Any) -> Any:
         raise failure
 
-    told = [list(SpeakHandlers(context).speak("Hi.", anna.id, "", 0.7, 0.8, 30, 0, "", "fake", None, "t", NOBODY))]
+    told = [list(SpeakHandlers(context).speak("Hi.", anna.id, "", 0.7, 0.8, 30, 0, "", "fake", None, "t", NO_REQUEST))]
     for name in ("list", "get", "update", "trash", "duplicate", "trashed"):
         monkeypatch.setattr(context.storage.voices, name, fail)
     for name in ("star", "get", "page", "settings", "clear"):
         monkeypatch.setattr(context.storage.history, name, fail)
     event = gr.EventData(None, {"id": anna.id})
     told += [
-        LibraryHandlers(context).update_voice(gr.EventData(None, {"id": anna.id, "name": "Ben"}), None, NOBODY),
-        LibraryHandlers(context).delete_voice(event, anna.id, None, NOBODY),
-        LibraryHandlers(context).speak_with_voice(event, None, NOBODY),
-        HistoryHandlers(context).reuse_entry(None, event, NOBODY),
-        HistoryHandlers(context).clear_history(None, NOBODY),
-        TakeListHandlers(context).delete_take(None, NOBODY, gr.EventData(None, {"id": NO_ID, "ids": []})),
+        LibraryHandlers(context).update_voice(gr.EventData(None, {"id": anna.id, "name": "Ben"}), None, NO_REQUEST),
+        LibraryHandlers(context).delete_voice(event, anna.id, None, NO_REQUEST),
+        LibraryHandlers(context).speak_with_voice(event, None, NO_REQUEST),
+        HistoryHandlers(context).reuse_entry(None, event, NO_REQUEST),
+        HistoryHandlers(context).clear_history(None, NO_REQUEST),
+        TakeListHandlers(context).delete_take(None, NO_REQUEST, gr.EventData(None, {"id": NO_ID, "ids": []})),
     ]
     if isinstance(failure, DatabaseUnavailable):
         told += [
-            PageLoadHandlers(context).load_page(None, None, NOBODY),
-            PageLoadHandlers(context).refresh_page(None, None, NOBODY),
-            LibraryHandlers(context).list_voices(None, NOBODY),
-            SpeakHandlers(context).show_voice(anna.id, None, NOBODY),
-            HistoryHandlers(context).show_tab("", "", False, 20, None, NOBODY),
+            PageLoadHandlers(context).load_page(None, None, NO_REQUEST),
+            PageLoadHandlers(context).refresh_page(None, None, NO_REQUEST),
+            LibraryHandlers(context).list_voices(None, NO_REQUEST),
+            SpeakHandlers(context).show_voice(anna.id, None, NO_REQUEST),
+            HistoryHandlers(context).show_tab("", "", False, 20, None, NO_REQUEST),
         ]
     for said in [sent, *map(str, told)]:
         for place in ("/srv", "/tmp", "/usr", str(Path.home()), "my models"):
             assert place not in said, said
 
 
-def test_of_a_path_the_files_name_is_said() -> None:
+def test_messages_keep_only_the_file_name_of_a_path() -> None:
     words = Translations.load().words(None)
     assert error_message(FAILURES[0], words) == "The voice library voices.db cannot be used: disk I/O error."
     assert error_message(UnusableReference("At 16,000 Hz and/or 8 kHz, see https://a.example/b."), words) == (
@@ -201,7 +201,7 @@ def test_of_a_path_the_files_name_is_said() -> None:
 # --- the log
 
 
-def test_nothing_that_visitors_write_or_are_given_is_logged(
+def test_visitors_data_is_not_logged(
     serve: Serve,
     engine: FakeEngine,
     storage: Storage,
@@ -212,7 +212,7 @@ def test_nothing_that_visitors_write_or_are_given_is_logged(
     with caplog.at_level(logging.INFO, "web"):
         visitor = Visitor(url)
         visitor.arrive()
-        owner = make_context(engine, storage, Path(), "browser").owner(visitor.token, NOBODY)
+        owner = make_context(engine, storage, Path(), "browser").owner(visitor.token, NO_REQUEST)
         anna = storage.voices.add(voice(f"{SECRET} voice"), owner=owner.key)
         link = visitor.speak(f"{SECRET} speaks.", anna.id)["wav"]["url"]
         assert httpx.get(url.rstrip("/") + link).status_code == 200
@@ -227,12 +227,12 @@ def test_nothing_that_visitors_write_or_are_given_is_logged(
     logged = caplog.text + "".join(capfd.readouterr())
     assert "KeyError" in logged
     assert "disk full" in logged
-    assert "fake_engine.py" in logged, "where it came from"
+    assert "fake_engine.py" in logged, "the source of the error is logged"
     for marker in (SECRET, visitor.token, link, link.rpartition("/")[2], anna.id):
         assert marker not in logged
 
 
-def test_a_trace_says_where_and_of_what_kind_and_not_what() -> None:
+def test_trace_has_location_and_type_without_values() -> None:
     try:
         try:
             raise KeyError(SECRET)

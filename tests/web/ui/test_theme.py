@@ -1,4 +1,4 @@
-"""Every tab, on a phone and on a large screen, light and dark: nothing to scroll sideways, nothing axe objects to."""
+"""All tabs, on small and large screens, light and dark: no sideways scrolling and no accessibility violations."""
 
 from collections.abc import Callable
 
@@ -19,7 +19,7 @@ PHONE, TABLET, LAPTOP, DESKTOP = (
 )
 
 
-def a_hidden_tab_is_reached_by_keyboard(page: Page) -> None:
+def reach_hidden_tab_by_keyboard(page: Page) -> None:
     open_tab(page, "Speak")
     page.get_by_role("button", name="More tabs").press("Enter")
     page.keyboard.press("Tab")
@@ -28,8 +28,8 @@ def a_hidden_tab_is_reached_by_keyboard(page: Page) -> None:
     expect(page.get_by_role("tab", name="Script", exact=True)).to_have_attribute("aria-selected", "true")
 
 
-def look_at_every_tab(page: Page, sizes: tuple[ViewportSize, ...], axe: tuple[ViewportSize, ...], *rules: str) -> None:
-    """Each tab is opened once: in every size nothing is cut off, and in some of them axe finds nothing serious."""
+def check_every_tab(page: Page, sizes: tuple[ViewportSize, ...], axe: tuple[ViewportSize, ...], *rules: str) -> None:
+    """Open each tab once; check its width at each of `sizes`, and its accessibility at the sizes in `axe`."""
     for tab in TABS:
         open_tab(page, tab)
         for size in sizes:
@@ -40,7 +40,7 @@ def look_at_every_tab(page: Page, sizes: tuple[ViewportSize, ...], axe: tuple[Vi
                 assert violations(page, impacts=SERIOUS, rules=rules) == [], (tab, size["width"])
 
 
-def test_no_tab_scrolls_sideways_and_axe_finds_nothing_serious(
+def test_tabs_fit_the_screen_without_accessibility_violations(
     chromium: Browser, serve: Serve, engine: FakeEngine, storage: Storage
 ) -> None:
     install_samples(storage.voices)
@@ -48,8 +48,8 @@ def test_no_tab_scrolls_sideways_and_axe_finds_nothing_serious(
     url = serve(engine, storage)
     with visit(chromium, f"{url}?__theme=light", viewport=PHONE, color_scheme="light") as page:
         expect(picker(page)).not_to_have_value("")
-        a_hidden_tab_is_reached_by_keyboard(page)
-        look_at_every_tab(page, (TABLET, LAPTOP, DESKTOP, PHONE), (DESKTOP, PHONE))
+        reach_hidden_tab_by_keyboard(page)
+        check_every_tab(page, (TABLET, LAPTOP, DESKTOP, PHONE), (DESKTOP, PHONE))
     with visit(chromium, f"{url}?__theme=dark", viewport=DESKTOP, color_scheme="dark") as page:
         expect(picker(page)).not_to_have_value("")
-        look_at_every_tab(page, (PHONE, DESKTOP), (DESKTOP,), "color-contrast")  # all that a theme changes
+        check_every_tab(page, (PHONE, DESKTOP), (DESKTOP,), "color-contrast")  # a theme changes nothing else
