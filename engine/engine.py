@@ -494,12 +494,12 @@ class Engine:
     def segments(self, text: str, speakers: int) -> list[Segment]:
         """Split a text for `speakers` speakers into segments. Raises InvalidText."""
         segments = self.segmentation.plan(text)
-        self._check_speakers([segment.speaker for segment in segments], speakers)
+        self._check_speakers([speaker for segment in segments for speaker in segment.speakers], speakers)
         self.check_text(text)
         return segments
 
-    def _check_speakers(self, speakers: Sequence[int | None], known: int) -> None:
-        highest = max((s for s in speakers if s is not None), default=0)
+    def _check_speakers(self, speakers: Sequence[int], known: int) -> None:
+        highest = max(speakers, default=0)
         if known and highest >= known:
             last = known - 1
             raise (

@@ -7,7 +7,7 @@ from engine.config import check_flag, check_number, check_text, check_whole, lis
 from engine.errors import InvalidConfig
 from engine.files.bounded import read_object
 from engine.models.sampling import MAX_TOP_K, SamplingOptions
-from engine.text.turns import Segmentation
+from engine.text.turns import MAX_TURNS, Segmentation
 
 
 @dataclass(frozen=True)
@@ -17,6 +17,8 @@ class Profile:
     max_segment_bytes: longest text, in UTF-8 bytes, that the model speaks as one turn.
     max_segment_sentences: most sentences of a turn; None for as many as fit. A model that was trained on single
         sentences leaves out the words after the first.
+    max_segment_turns: most turns of a dialogue that the model speaks as one; 1 for a model that speaks each with one
+        voice.
     sentence_pause: seconds of silence between two turns where a sentence ends, besides what the model speaks itself.
     context_positions: positions of earlier turns that stay in context in a long text; 1024 are about 40 s of speech.
         A model trained on fewer turns drops words with more.
@@ -29,6 +31,7 @@ class Profile:
 
     max_segment_bytes: int = 300
     max_segment_sentences: int | None = None
+    max_segment_turns: int = MAX_TURNS
     sentence_pause: float = 0.0
     context_positions: int = 1024
     style_tags: bool = True
@@ -41,7 +44,9 @@ class Profile:
     @property
     def segmentation(self) -> Segmentation:
         """How texts are split into segments for this model."""
-        return Segmentation(self.max_segment_bytes, self.max_segment_sentences, self.sentence_pause)
+        return Segmentation(
+            self.max_segment_bytes, self.max_segment_sentences, self.sentence_pause, self.max_segment_turns
+        )
 
     @classmethod
     def load(cls, folder: Path, usual: "Profile | None" = None) -> "Profile":
@@ -59,6 +64,7 @@ class Profile:
         check_whole("reprise.json", "max_segment_bytes", self.max_segment_bytes, 8, 100_000)
         if self.max_segment_sentences is not None:
             check_whole("reprise.json", "max_segment_sentences", self.max_segment_sentences, 1, 1_000)
+        check_whole("reprise.json", "max_segment_turns", self.max_segment_turns, 1, 1_000)
         if self.sentence_pause != 0:
             check_number("reprise.json", "sentence_pause", self.sentence_pause, 0, 10)
         check_whole("reprise.json", "context_positions", self.context_positions, 0, 1 << 20)

@@ -22,32 +22,37 @@ class Segment:
     """A piece of text that is spoken as one turn.
 
     text: as in the prompt, with speaker tags if the whole text has any.
-    speaker: the first speaker; None if the text has no speaker tags.
     before, after: seconds of silence around it, in addition to that of the speech itself.
     """
 
     text: str
-    speaker: int | None = None
     before: float = 0.0
     after: float = 0.0
+
+    @property
+    def speakers(self) -> tuple[int, ...]:
+        """Numbers of all speaker tags in order; empty if the text has none."""
+        return tuple(int(tag[len("<|speaker:") : -len("|>")]) for tag in SPEAKER_TAG.findall(self.text))
 
 
 @dataclass(frozen=True)
 class Segmentation:
     """Segmentation settings of a model.
 
-    max_bytes, max_sentences: limits of a segment; see `plan_segments`. sentence_pause: seconds of silence between two
-    segments if the first ends a sentence, in addition to that of the speech itself. A pause in the text replaces it.
+    max_bytes, max_sentences, max_turns: limits of a segment; see `plan_segments`. sentence_pause: seconds of silence
+    between two segments if the first ends a sentence, in addition to that of the speech itself. A pause in the text
+    replaces it.
     """
 
     max_bytes: int = MAX_BYTES
     max_sentences: int | None = None
     sentence_pause: float = 0.0
+    max_turns: int = MAX_TURNS
 
     def plan(self, text: str, last: Segment | None = None) -> list[Segment]:
         """Return the segments of a text. last: the segment before them. Raises InvalidText as `plan_segments` does."""
         planned = []
-        for segment in plan_segments(text, self.max_bytes, max_sentences=self.max_sentences):
+        for segment in plan_segments(text, self.max_bytes, self.max_turns, self.max_sentences):
             if last and not last.after and not segment.before and ends_sentence(last.text):
                 segment = replace(segment, before=self.sentence_pause)
             planned.append(segment)
@@ -103,7 +108,7 @@ def _plan(text: str, max_bytes: int, max_turns: int, max_sentences: int | None) 
         text = f"<|speaker:0|>{text}"
     turns = [piece for turn in split_speaker_turns(text) for piece in _parts(turn, max_bytes, max_sentences)]
     batches = batch_turns(turns, max_turns, max_bytes) if max_sentences is None else turns
-    return [Segment(batch, _speaker(batch)) for batch in batches]
+    return [Segment(batch) for batch in batches]
 
 
 def split_speaker_turns(text: str) -> list[str]:
@@ -129,7 +134,3 @@ def _parts(turn: str, max_bytes: int, max_sentences: int | None) -> list[str]:
     if max_sentences is None and len(turn.encode()) <= max_bytes and "\n" not in words:
         return [f"{tag}{words}"] if words else []
     return [f"{tag}{piece}" for piece in split_segments(words, max(max_bytes - len(tag), 1), max_sentences)]
-
-
-def _speaker(batch: str) -> int:
-    return int(batch[len("<|speaker:") : batch.index("|>")])

@@ -254,6 +254,8 @@ def test_several_references_are_several_speakers(engine: Engine) -> None:
     assert len(samples)
     with pytest.raises(InvalidText, match="speaker 2"):
         engine.speak("<|speaker:2|>Hi.", pair)
+    with pytest.raises(InvalidText, match="speaker 2"):
+        engine.speak("<|speaker:0|>Hi.<|speaker:2|>Oh, hi!", pair)
 
 
 def test_the_encoder_view_loads_when_needed_and_can_be_released(engine: Engine, voice: Voice) -> None:

@@ -60,6 +60,7 @@ class Qwen3TTSRelease:
         _check(config, codec, tokenizer)
         options = self._defaults.talker
         usual = Profile(
+            max_segment_turns=1,
             style_tags=False,
             temperature=options.temperature,
             top_p=options.top_p,

@@ -84,6 +84,7 @@ def test_semantic_tokens_are_counted_up_to_a_bound(release: Path, size: object) 
     [
         *(("max_segment_bytes", value) for value in (None, "72", 0, -1, 1 << 40, True, [])),
         *(("max_segment_sentences", value) for value in ("1", 0, -1, 1 << 40, True, [])),
+        *(("max_segment_turns", value) for value in (None, "1", 0, 1 << 40, True, [])),
         *(("context_positions", value) for value in (None, "x", -1, 1 << 40, 1.5)),
         *(("style_tags", value) for value in (None, 0, "yes")),
         *(("temperature", value) for value in (None, "x", -1, 9, True, [])),

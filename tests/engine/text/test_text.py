@@ -352,15 +352,22 @@ def test_batches_keep_their_limits() -> None:
 
 
 def test_a_plan_without_speakers() -> None:
-    assert plan_segments("  Hello there.  How are you? ") == [Segment("Hello there. How are you?", None)]
+    assert plan_segments("  Hello there.  How are you? ") == [Segment("Hello there. How are you?")]
 
 
 def test_a_plan_with_speakers_drops_nothing() -> None:
     text = "Intro first. <|speaker:1|> Hi. <|speaker:0|>\nOh, hi!\n<|speaker:2|> <|speaker:1|>Bye"
     assert plan_segments(text, max_turns=2) == [
-        Segment("<|speaker:0|>Intro first.\n<|speaker:1|>Hi.", 0),
-        Segment("<|speaker:0|>Oh, hi!\n<|speaker:1|>Bye", 0),
+        Segment("<|speaker:0|>Intro first.\n<|speaker:1|>Hi."),
+        Segment("<|speaker:0|>Oh, hi!\n<|speaker:1|>Bye"),
     ]
+
+
+def test_a_model_that_speaks_one_voice_a_turn_gets_a_segment_for_each_turn() -> None:
+    text = "<|speaker:0|>Hi.<|speaker:1|>Oh, hi! And you?<|speaker:0|>Well.[pause:1]Bye.<|speaker:1|>Bye."
+    alone, batched = Segmentation(max_turns=1).plan(text), Segmentation().plan(text)
+    assert [segment.speakers for segment in alone] == [(0,), (1,), (0,), (0,), (1,)]
+    assert [segment.speakers for segment in batched] == [(0, 1, 0), (0, 1)]
 
 
 def test_long_turns_are_cut_and_every_part_is_tagged() -> None:
@@ -368,9 +375,9 @@ def test_long_turns_are_cut_and_every_part_is_tagged() -> None:
     segments = plan_segments(text, max_bytes=100)
     assert len(segments) == 5
     assert all(len(segment.text.encode()) <= 100 for segment in segments)
-    assert [segment.speaker for segment in segments[:4]] == [7] * 4
+    assert [segment.speakers for segment in segments[:4]] == [(7,)] * 4
     assert all(segment.text.startswith("<|speaker:7|>This") for segment in segments[:4])
-    assert segments[-1] == Segment("<|speaker:1|>Short.", 1)
+    assert segments[-1] == Segment("<|speaker:1|>Short.")
 
 
 @given(texts, st.integers(30, 300), st.integers(1, 5))
@@ -379,8 +386,8 @@ def test_a_plan_says_everything(text: str, max_bytes: int, max_turns: int) -> No
     segments = plan_segments("Say " + text, max_bytes, max_turns)
     assert solid(untagged.sub("", "".join(s.text for s in segments))) == solid(untagged.sub("", normalised(text)))
     tagged = "<|speaker:" in normalised(text)
-    assert all((segment.speaker is not None) == tagged for segment in segments)
-    assert all(not tagged or segment.text.startswith(f"<|speaker:{segment.speaker}|>") for segment in segments)
+    assert all(bool(segment.speakers) == tagged for segment in segments)
+    assert all(not tagged or segment.text.startswith(f"<|speaker:{segment.speakers[0]}|>") for segment in segments)
 
 
 @pytest.mark.parametrize(

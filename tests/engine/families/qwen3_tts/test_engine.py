@@ -18,7 +18,7 @@ from engine.errors import (
 )
 from storage.storage import Storage
 from tests.engine.families.qwen3_tts.conftest import as_kind
-from tests.paths import CLIP, MINIATURE, QWEN
+from tests.paths import CLIP, MINIATURE, QWEN, SPEECH
 
 WORDS = "The words of the clip."
 TEXT = "The quick brown fox says yes."
@@ -115,6 +115,20 @@ def test_a_clip_without_words_is_cloned_by_its_embedding(engine: Engine, voice: 
 def test_a_long_text_is_spoken_in_turns_of_their_own(engine: Engine, voice: Voice) -> None:
     speech = engine.speak(" ".join(f"This is the long sentence of number {i}." for i in range(14)), voice)
     assert {chunk.segment for chunk in speech} == {0, 1}
+
+
+def test_each_turn_of_a_dialogue_has_the_voice_of_its_speaker(engine: Engine, voice: Voice) -> None:
+    other = engine.encode_voice("Gb", [(SPEECH / "espeak_en_gb.flac", WORDS)]).voice
+
+    def codes(text: str, voices: list[Voice]) -> list[list[list[int]]]:
+        """The codes of each segment, which with the likeliest codes depend on its text and its voice alone."""
+        speech = engine.speak(text, voices, SpeakOptions(0))
+        list(speech)
+        return [segment.codes.tolist() for segment in speech.spoken]
+
+    first, second = codes("A fox.", [voice]), codes("A dog.", [other])
+    assert codes("<|speaker:0|>A fox.<|speaker:1|>A dog.", [voice, other]) == first + second
+    assert second != codes("A dog.", [voice])
 
 
 def test_a_language_changes_the_speech_and_others_are_refused(engine: Engine, voice: Voice) -> None:
