@@ -82,6 +82,7 @@ _CURRENCIES = {
     "¥": ("yen", "yen", "sen", "sen"),
     "₹": ("rupee", "rupees", "paisa", "paise"),
 }
+_AMOUNTS = {"k": "thousand", "m": "million", "bn": "billion", "b": "billion", "t": "trillion"}  # as in "$5M"
 _UNITS = {
     "km": "kilometers", "cm": "centimeters", "mm": "millimeters", "kg": "kilograms", "mg": "milligrams",
     "ml": "milliliters", "mph": "miles per hour", "km/h": "kilometers per hour", "lb": "pounds",
@@ -89,6 +90,7 @@ _UNITS = {
     "gb": "gigabytes", "°c": "degrees celsius", "°f": "degrees fahrenheit", "°": "degrees", "m": "meters",
     "g": "grams", "s": "seconds", "ms": "milliseconds", "min": "minutes", "hrs": "hours",
 }  # fmt: skip
+_CASE_SENSITIVE = ("ms", "m", "g", "s")  # in capitals these are other words: "5G", "10 M", "iPhone 5S"
 _ABBREVIATIONS = {
     "mr": "mister", "mrs": "missus", "ms": "miz", "prof": "professor", "jr": "junior", "sr": "senior",
     "vs": "versus", "etc": "et cetera", "approx": "approximately", "dept": "department", "gen": "general",
@@ -112,14 +114,19 @@ _LETTERS = str.maketrans({"ß": "ss", "æ": "ae", "Æ": "AE", "œ": "oe", "Œ": 
                           "ı": "i"})  # fmt: skip
 _SPELLED = {"US", "UK", "EU", "UN", "TV", "PC", "AI", "ID", "DJ", "CD", "FM", "AC", "DC", "HR", "PM", "ER"}
 
-_UNIT_NAMES = "|".join(sorted(map(re.escape, _UNITS), key=len, reverse=True))
+_AMOUNT = "|".join(_AMOUNTS)
+_CASED_UNITS = "|".join(_CASE_SENSITIVE)
+_UNCASED_UNITS = "|".join(sorted(map(re.escape, _UNITS.keys() - _CASE_SENSITIVE), key=len, reverse=True))
 _NUMBER = r"\d+(?:,\d{3})*(?:\.\d+)?"
-_MONTHS = r"(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)[a-z]*"
+_MONTHS = (
+    "Jan(?:uary)?|Feb(?:ruary)?|Mar(?:ch)?|Apr(?:il)?|May|June?|July?|Aug(?:ust)?|Sep(?:t(?:ember)?)?|Oct(?:ober)?"
+    "|Nov(?:ember)?|Dec(?:ember)?"
+)
 
 
 def _money(match: re.Match[str]) -> str:
     one, many, cent, cents = _CURRENCIES[match[1]]
-    amount, scale = match[2].replace(",", ""), match[3]
+    amount, scale = match[2].replace(",", ""), match[3] or _AMOUNTS.get((match[4] or "").lower())
     if scale:
         return f"{number(amount)} {scale} {many}"
     whole, _, fraction = amount.partition(".")
@@ -219,7 +226,7 @@ _RULES: tuple[_Rule, ...] = (
     (re.compile(r"\b(\d{1,2}):([0-5]\d)(?:\s*([ap]\.?m\b\.?))?", re.I), _time),
     (re.compile(r"\b(\d{1,2})\s*([ap]\.m\.|[ap]m\b)", re.I), _hour),
     (re.compile(r"\b(?:[A-Za-z]\.){2,}"), _dotted),
-    (re.compile(rf"([$£€¥₹])\s?({_NUMBER})(?:\s?(thousand|million|billion|trillion)\b)?"), _money),
+    (re.compile(rf"([$£€¥₹])\s?({_NUMBER})(?:\s?(thousand|million|billion|trillion)\b|(?i:({_AMOUNT}))\b)?"), _money),
     (re.compile(r"\b(\d+)(?:st|nd|rd|th)\b", re.I), lambda m: ordinal(int(m[1])) if len(m[1]) < 13 else m[0]),
     (re.compile(r"\b(\d{3}0)s\b"), lambda m: _plural(year(int(m[1])))),
     (re.compile(r"'?\b([1-9]0)s\b"), lambda m: _plural(cardinal(int(m[1])))),
@@ -228,7 +235,7 @@ _RULES: tuple[_Rule, ...] = (
         lambda match: f"{match[1]} {ordinal(int(match[2]))}",
     ),
     (re.compile(r"\b([1-9])/([2-9]|10)\b(?!/)"), _fraction),
-    (re.compile(rf"(?<![\w.,])({_NUMBER})\s?({_UNIT_NAMES})(?![\w/])", re.I), _measure),
+    (re.compile(rf"(?<![\w.,])({_NUMBER})\s?({_CASED_UNITS}|(?i:{_UNCASED_UNITS}))(?![\w/])"), _measure),
     (re.compile(r"(?<=\d)\s?[-–]\s?(?=\d)"), lambda _: " to "),
     (re.compile(r"(?<![\w)])[-−](?=\d)"), lambda _: " minus "),
     (re.compile(r"(?<!\d)\d++(?:\.\d++){2,}"), lambda match: match[0].replace(".", " point ")),
