@@ -26,7 +26,7 @@ _MOST_GAIN = 40.0  # dB
 _CEILING = -1.3  # dB, of true peaks; they stay below -1 after rounding
 _LOSSY_CEILING = -2.5  # dB; lossy decoders exceed the encoded samples
 _TOLERANCE = 0.1  # dB
-_ATTEMPTS = 4  # to make up for the loudness that the limiter removes
+_CORRECTIONS = 4  # of the gain, to make up for the loudness that the limiter removes
 _LOOKAHEAD = 0.005  # seconds
 _OVERSAMPLING = 4
 _MOST_OVERSHOOT = 2.0  # ratio of true peaks to samples
@@ -86,16 +86,17 @@ def loudness_of(blocks: Iterable[NDArray[np.int16]], sample_rate: int) -> float:
 
 
 def _gain(sound: soundfile.SoundFile, lufs: float, ceiling: float) -> tuple[float, float | None]:
-    """Return the gain in dB that gives the target loudness, and the measured loudness."""
+    """Return the gain in dB that gives the target loudness, and the loudness measured with it."""
     before = loudness_of(_limited(sound, 0.0, 0.0), sound.samplerate)
     if before < _SILENT:
         return 0.0, None
     gain = min(lufs - before, _MOST_GAIN)
-    for _ in range(_ATTEMPTS):
-        loudness = loudness_of(_limited(sound, gain, ceiling), sound.samplerate)
+    loudness = loudness_of(_limited(sound, gain, ceiling), sound.samplerate)
+    for _ in range(_CORRECTIONS):
         if abs(lufs - loudness) <= _TOLERANCE or gain >= _MOST_GAIN:
             break
         gain = min(gain + lufs - loudness, _MOST_GAIN)
+        loudness = loudness_of(_limited(sound, gain, ceiling), sound.samplerate)
     return gain, loudness
 
 

@@ -69,6 +69,19 @@ def test_files_have_their_loudness_and_no_higher_peaks(lufs: float, format: str,
     assert true_peak(heard, rate) < -1.0
 
 
+@pytest.mark.parametrize("corrections", [0, 1])
+def test_the_loudness_told_is_that_of_the_file(corrections: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where the corrections are used up before the target is reached."""
+    monkeypatch.setattr("engine.audio.output.mastering._CORRECTIONS", corrections)
+    samples, rate = clicking()
+    made = io.BytesIO()
+    told = normalise_loudness(wav(samples, rate), made, "wav", -14)
+    made.seek(0)
+    assert told == loudness_of([soundfile.read(made, dtype="int16")[0]], rate)
+    assert told is not None
+    assert told < -14.1
+
+
 def test_blocks_make_no_difference(monkeypatch: pytest.MonkeyPatch) -> None:
     samples, rate = clicking()
     whole, parts = io.BytesIO(), io.BytesIO()
