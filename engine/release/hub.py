@@ -39,7 +39,7 @@ def find_release(model: str | Path, progress: Progress | None = None) -> Path:
         return folder
     if folder.exists():
         raise ReleaseNotFound("release.is_file", folder=str(folder))
-    if isinstance(model, str) and _HUB_ID.fullmatch(model) and not model.startswith("."):
+    if isinstance(model, str) and _is_hub_id(model):
         return _download(model, progress)
     raise ReleaseNotFound("release.none", model=str(model))
 
@@ -49,7 +49,7 @@ def known_release(model: str) -> Path | None:
     folder = BUNDLED if model == "bundled" else Path(model).expanduser()
     if folder.is_dir():
         return folder
-    if not _HUB_ID.fullmatch(model):
+    if not _is_hub_id(model):
         return None
     from huggingface_hub import try_to_load_from_cache
 
@@ -63,13 +63,27 @@ def notice_of(model: str) -> Sentence:
     A Hub repository that is not downloaded yet has the default notice of its organization. Raises InvalidConfig, and
     ReleaseNotFound for a model that is neither a folder nor a Hub id.
     """
-    if str(model) == "bundled" or Path(model).expanduser().exists() or not _HUB_ID.fullmatch(model):
+    if str(model) == "bundled" or Path(model).expanduser().exists() or not _is_hub_id(model):
         return Sentence(Profile.load(find_release(model)).notice)
     from huggingface_hub import try_to_load_from_cache
 
     known = try_to_load_from_cache(model, "reprise.json")
     usual = Profile(notice=_NOTICES.get(model.partition("/")[0].lower(), Profile.notice))
     return Sentence(Profile.load(Path(known).parent, usual).notice if isinstance(known, str) else usual.notice)
+
+
+def _is_hub_id(model: str) -> bool:
+    """Return whether the Hub accepts a text as the id of a repository."""
+    if not _HUB_ID.fullmatch(model):
+        return False
+    from huggingface_hub.errors import HFValidationError
+    from huggingface_hub.utils import validate_repo_id
+
+    try:
+        validate_repo_id(model)
+    except HFValidationError:
+        return False
+    return True
 
 
 def _download(repo: str, progress: Progress | None) -> Path:

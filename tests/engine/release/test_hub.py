@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from engine.errors import ReleaseForbidden, ReleaseIncomplete, ReleaseNotFound
-from engine.release.hub import find_release
+from engine.release.hub import find_release, known_release, notice_of
 
 
 def test_folders_are_found_and_absences_told(tmp_path: Path) -> None:
@@ -15,6 +15,15 @@ def test_folders_are_found_and_absences_told(tmp_path: Path) -> None:
     for wrong in (tmp_path / "file", tmp_path / "none", "no folder at all"):
         with pytest.raises(ReleaseNotFound):
             find_release(wrong)
+
+
+@pytest.mark.parametrize("model", ["a--b/c", "../x", "a/..", "-a/b", "a/b.git", "a/" + "b" * 100])
+def test_ids_that_the_hub_refuses_are_no_releases(model: str) -> None:
+    assert known_release(model) is None
+    for find in (find_release, notice_of):
+        with pytest.raises(ReleaseNotFound) as caught:
+            find(model)
+        assert caught.value.sentence.key == "release.none"
 
 
 @pytest.mark.parametrize(
