@@ -81,6 +81,14 @@ class TalkerPrompts:
             codec_context=_codec_context(reference),
         )
 
+    def fits(self, reference: PromptReference | None, voice: PromptVoice, positions: int) -> bool:
+        """Return whether the part of a prompt that precedes its text leaves room for speech in `positions`."""
+        used, trailing = self._head(reference, voice).shape[1], 0
+        if reference is not None and reference.transcript:
+            columns, rest = self._beside(self._reference_ids(reference.transcript), self._codes(reference))
+            used, trailing = used + columns.shape[1], len(rest)
+        return used + MIN_TURN_FRAMES <= positions and trailing < TRAILING
+
     def _shared(self, reference: PromptReference | None, voice: PromptVoice) -> Tensor:
         """Return the columns that all prompts of a voice start with."""
         head = self._head(reference, voice)
@@ -161,8 +169,7 @@ class SeparateTurns:
 
     def __init__(self, prompts: TalkerPrompts, voice: PromptVoice, positions: int) -> None:
         self._prompts, self._voice, self._positions = prompts, voice, positions
-        longest = max((reference.codes.shape[1] for reference in voice.references), default=0)
-        if longest + MIN_TURN_FRAMES > positions:
+        if not all(prompts.fits(reference, voice, positions) for reference in voice.references or (None,)):
             raise InvalidInput("voices.too_long")
 
     def prompt_for(self, text: str, budget: int) -> tuple[Prompt, int]:

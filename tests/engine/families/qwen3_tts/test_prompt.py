@@ -1,0 +1,42 @@
+"""Prompts of Qwen3-TTS: a voice that leaves no room for speech is told apart from a text that is too long."""
+
+import pytest
+import torch
+
+from engine.errors import InvalidInput
+from engine.families.family import PromptReference, PromptVoice
+from engine.families.qwen3_tts.release import Qwen3TTSRelease
+from tests.engine.families.qwen3_tts.conftest import golden
+
+WORDS = "The words of it. "
+
+
+def cloned(transcript: str, frames: int) -> PromptVoice:
+    codes = torch.zeros(4, frames, dtype=torch.long)
+    return PromptVoice([PromptReference(transcript, codes, golden()["clip_embedding"])])
+
+
+@pytest.mark.parametrize(
+    "voice",
+    [
+        cloned(WORDS, 1000),
+        cloned(WORDS, 958),  # with the columns before the clip
+        cloned(WORDS * 200, 20),
+        PromptVoice(description=WORDS * 300),
+    ],
+    ids=["clip", "clip and head", "transcript", "description"],
+)
+def test_a_voice_that_is_too_long_is_told(release: Qwen3TTSRelease, voice: PromptVoice) -> None:
+    with pytest.raises(InvalidInput) as caught:
+        release.prompts.conversation(voice, 1024, 0).prompt_for("Hello.", 100)
+    assert caught.value.sentence.key == "voices.too_long"
+
+
+@pytest.mark.parametrize("voice", [cloned(WORDS, 900), cloned("", 2000), PromptVoice(description=WORDS)])
+def test_a_text_that_is_too_long_is_told(release: Qwen3TTSRelease, voice: PromptVoice) -> None:
+    """A clip without a transcript is not in the prompt, whatever its length."""
+    conversation = release.prompts.conversation(voice, 1024, 0)
+    assert conversation.prompt_for("Hello.", 20)[1] == 20
+    with pytest.raises(InvalidInput) as caught:
+        conversation.prompt_for(WORDS * 400, 20)
+    assert caught.value.sentence.key == "text.long_turn"
