@@ -258,8 +258,8 @@ class OwnVoice:
 
     @property
     def id(self) -> str:
-        """Id of the speaker, in the form of a saved voice's id; its 16 leading zeros mark it."""
-        return _OWN + hashlib.sha256(self.speaker.encode()).hexdigest()[: 32 - len(_OWN)]
+        """Id of the speaker, in the form of a saved voice's id; its 16 leading zeros mark it. Ignores case and spaces."""
+        return _OWN + hashlib.sha256(self.speaker.strip().lower().encode()).hexdigest()[: 32 - len(_OWN)]
 
 
 def is_own_voice(voice_id: str) -> bool:

@@ -26,6 +26,7 @@ from engine.voice import (
     MAX_FRAMES,
     MAX_REFERENCES,
     Consent,
+    OwnVoice,
     Reference,
     Voice,
     clean_name,
@@ -224,6 +225,10 @@ def test_a_voice_is_compared_by_value() -> None:
     assert again != replace(again, codes=CODES + 1)
     assert again != replace(again, codes=CODES.reshape(12, 10))
     assert again != "reference"
+
+
+def test_a_speaker_has_one_id_however_it_is_typed() -> None:
+    assert OwnVoice(" Uncle_Fu ").id == OwnVoice("uncle_fu", "You are calm.").id != OwnVoice("ryan").id
 
 
 def test_codes_of_a_reference_are_its_own() -> None:
