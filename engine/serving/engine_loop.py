@@ -104,7 +104,7 @@ class EngineLoop:
         self._inbox.close()
         for turn in (*self._turns.values(), *self._inbox.read()):
             # One error per reader: each is raised in its own thread, and its traceback keeps that thread's frames.
-            turn.events.put(type(reason)(str(reason)))
+            turn.events.put(type(reason)(reason.sentence.key, **reason.sentence.values))
 
     def _work(self) -> None:
         step: tuple[PendingFrames, list[Turn]] | None = None

@@ -18,8 +18,9 @@ from torch import Tensor
 
 from engine.codec.codec import CodecDecoder, DecoderState
 from engine.engine import Engine, SpeakOptions
-from engine.errors import EngineBusy, EngineClosed, EngineFailed
+from engine.errors import EngineBusy, EngineClosed, EngineFailed, RepriseError
 from engine.request import AudioChunk, Speech, noise_key
+from engine.sentences import english
 from engine.serving.runner.graphs import TorchScriptCapture
 from engine.serving.runner.model_runner import PendingFrames
 from engine.serving.runner.slots import PREFILL_CHUNK
@@ -91,9 +92,11 @@ class Reader(Work):
         return self.speech.result.stop_reason == reason
 
     def failed(self, kind: type[Exception]) -> str:
-        """Assert the type of the error. Returns its message."""
+        """Assert the type of the error, and that it can be translated. Returns its message."""
         self.join()
         assert type(self.error) is kind, (self.error, self.speech.result)
+        assert isinstance(self.error, RepriseError)
+        assert self.error.sentence.key in english()
         assert self.speech.result is None
         return str(self.error)
 
@@ -770,7 +773,7 @@ def test_closing_ends_all_who_speak_who_wait_and_whose_sound_is_still_made(
     decodable.release(99)
     closing.join()
     assert closing.error is None
-    assert all("closed" in reader.failed(EngineClosed) for reader in readers)
+    assert all("not running" in reader.failed(EngineClosed) for reader in readers)
     assert done.chunks
     assert one.begun() == [1, 2]
     with pytest.raises(EngineClosed):
