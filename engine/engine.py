@@ -183,7 +183,8 @@ class Engine:
         report("Ready", 1.0)
 
     def start(self) -> None:
-        """Start serving after `load(start=False)`, in this process or in one forked from it."""
+        """Start serving after `load(start=False)`, in this process or in one forked from it. Raises EngineClosed."""
+        self._check_open()
         if not self._started:
             device = torch.device(self.device)
             self._start(self._plan_memory(device, self._loaded()), device, lambda _stage, _done: None)
@@ -195,7 +196,7 @@ class Engine:
             report("Warming up", 0.75)
             measured = warm_up(self._model, decoder, codec.codebook_sizes[-1], plan.slots)
             plan = self._plan_memory(device, self._loaded(), measured)
-        self._started, self.slots = True, plan.slots
+        self.slots = plan.slots
         self._prefixes = PrefixCache(device, _prefix_bytes(device, plan, self._loaded()), HOST_PREFIX_BYTES)
         self._runner = ModelRunner(
             self._model,
@@ -225,6 +226,7 @@ class Engine:
         )
         if self.abilities.clones:
             self._pipeline.loop.idle_work.begin(self._encoder.warm_up())
+        self._started = True
 
     @classmethod
     def load(
@@ -257,7 +259,8 @@ class Engine:
             slots: most requests that speak at once, reduced to fit the memory; by default 4 on a CPU, 32 on a GPU.
             queue: most requests that wait; further ones raise EngineBusy.
             progress: called with a stage and its progress, 0 to 1.
-            start: False loads only the weights; call `start` to serve.
+            start: False loads only the weights; call `start` to serve. Until then `speak`, `reconstruct` and `status`
+                raise EngineClosed.
 
         Raises: ReleaseError or a subclass such as DoesNotFit; DeviceUnavailable; InvalidOption.
         """
@@ -347,6 +350,7 @@ class Engine:
         Raises InvalidCodes, UnusableReference as `reencode` does, EngineClosed, EngineFailed.
         """
         self._check_open()
+        self._check_started()
         codes = [self._codes(reference).numpy() for reference in self._with_own_codes(voice).references]
         return self._pipeline.codec_worker.decode(np.concatenate(codes, axis=1))
 
@@ -373,6 +377,7 @@ class Engine:
         Raises: InvalidInput or a subclass such as InvalidText; EngineClosed; EngineBusy when slots and queue are full.
         """
         self._check_open()
+        self._check_started()
         options = options or self.default_options
         if options.word_times and not self.abilities.word_times:
             raise InvalidOption("option.word_times")
@@ -402,17 +407,22 @@ class Engine:
             return
         if self.abilities.embeds and not all(reference.clip for reference in voice.references):
             return  # without its clips the voice cannot have been used
+        if self._started:
+            self._forget_prefixes(voice)
+        for reference in voice.references:
+            self._encoder.forget(reference.codes)
+            self._embeddings.forget(reference.clip)
+
+    def _forget_prefixes(self, voice: Voice) -> None:
         prompted = PromptVoice([self._prompt_reference(reference, voice.name) for reference in voice.references])
         for prefix in self._pipeline.prompts.prefixes(prompted):
             self._pipeline.loop.forget(prefix)
             if prefix.codec_context is not None:
                 self._pipeline.codec_worker.forget(prefix.codec_context.numpy())
-        for reference in voice.references:
-            self._encoder.forget(reference.codes)
-            self._embeddings.forget(reference.clip)
 
     def status(self) -> EngineStatus:
-        """Return the current state of the engine."""
+        """Return the current state of the engine. Raises EngineClosed before `start`."""
+        self._check_started()
         scheduler = self._pipeline.loop.scheduler
         graphs = (self._runner.graph_state, self._pipeline.codec_worker.graph_failure, *self._kernels[:1])
         return EngineStatus(
@@ -472,6 +482,10 @@ class Engine:
 
     def _check_open(self) -> None:
         if self._closed:
+            raise EngineClosed()
+
+    def _check_started(self) -> None:
+        if not self._started:
             raise EngineClosed()
 
     def _loaded(self) -> int:

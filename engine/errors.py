@@ -33,7 +33,7 @@ RepriseError
 └── EngineError              the engine cannot continue
     ├── EngineBusy           the limit of running and queued requests is reached
     ├── EngineFailed         a step of the model failed
-    ├── EngineClosed         used after close()
+    ├── EngineClosed         used after close() or before start()
     └── DeviceUnavailable    the requested device does not exist here
 """
 
@@ -183,7 +183,7 @@ class EngineFailed(EngineError):
 
 
 class EngineClosed(EngineError):
-    """The engine was used after close()."""
+    """The engine was used after close() or before start()."""
 
     def __init__(self, key: str = "engine.closed", /, **values: Value) -> None:
         super().__init__(key, **values)

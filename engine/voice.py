@@ -258,7 +258,7 @@ class OwnVoice:
 
     @property
     def id(self) -> str:
-        """Id of the speaker, in the form of a saved voice's id; its 16 leading zeros mark it. Ignores case and spaces."""
+        """Id of the speaker, whatever its case, in the form of a saved voice's id; its 16 leading zeros mark it."""
         return _OWN + hashlib.sha256(self.speaker.strip().lower().encode()).hexdigest()[: 32 - len(_OWN)]
 
 

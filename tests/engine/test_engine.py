@@ -349,6 +349,17 @@ def test_a_closed_engine_says_so_and_ends_what_it_was_saying() -> None:
         engine.speak("Hi.")
 
 
+def test_an_engine_that_was_not_started_says_so(voice: Voice) -> None:
+    engine = Engine.load(MINIATURE, "cpu", graphs="off", start=False)
+    for call in (lambda: engine.speak("Hi.", voice), lambda: engine.reconstruct(voice), engine.status):
+        with pytest.raises(EngineClosed, match="not running"):
+            call()
+    engine.forget(voice)
+    engine.close()
+    with pytest.raises(EngineClosed):
+        engine.start()
+
+
 SCRIPT = """
 import atexit, threading
 atexit.register(lambda: print(sorted(thread.name for thread in threading.enumerate())))
