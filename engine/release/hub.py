@@ -77,7 +77,7 @@ def _is_hub_id(model: str) -> bool:
     if not _HUB_ID.fullmatch(model):
         return False
     from huggingface_hub.errors import HFValidationError
-    from huggingface_hub.utils import validate_repo_id
+    from huggingface_hub.utils import validate_repo_id  # type: ignore[attr-defined]  # without `__all__`
 
     try:
         validate_repo_id(model)
