@@ -16,7 +16,6 @@ SIZE_LIMITS = {
     "intermediate_size": (1, 1 << 18),
     "max_seq_len": (1, 1 << 20),
 }
-_FLAGS = ("tie_word_embeddings", "attention_qkv_bias", "attention_o_bias", "attention_qk_norm", "rounded_rope")
 _WIDEST = 16  # most channels of all heads together, in multiples of `dim`
 _LARGEST_TABLE = 1 << 23  # most positions times head_dim of the rotary table
 MAX_VOCABULARY = SIZE_LIMITS["vocab_size"][1]
