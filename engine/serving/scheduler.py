@@ -94,12 +94,6 @@ class Scheduler:
         self._holders: list[Ticket | None] = [None] * slots
         self._lock = threading.Lock()
 
-    @property
-    def open(self) -> int:
-        """Requests that have entered and not left."""
-        with self._lock:
-            return len(_present(self._entered))
-
     def open_tickets(self) -> list[Ticket]:
         """The tickets of requests that have entered and not left."""
         with self._lock:

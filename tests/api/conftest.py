@@ -56,7 +56,7 @@ class Server:
 
     def busy(self) -> int:
         """Return the number of open speeches: running, queued, or between two segments."""
-        return self.engine._pipeline.loop.scheduler.open
+        return len(self.engine._pipeline.loop.scheduler.open_tickets())
 
 
 def bearer(key: str) -> dict[str, str]:

@@ -83,7 +83,7 @@ def test_a_speech_that_nobody_reads_leaves_the_engine(monkeypatch: pytest.Monkey
         unread = engine.speak("A sentence that is long enough for several pieces of sound.")
         next(unread)
         scheduler = engine._pipeline.loop.scheduler
-        until(lambda: scheduler.open == 0)
+        until(lambda: len(scheduler.open_tickets()) == 0)
         assert list(unread) == []
         assert unread.result is not None
         assert unread.result.stop_reason == "cancelled"
@@ -143,7 +143,7 @@ def test_a_text_is_spoken_while_it_grows_as_one_conversation(bundled_engine: Eng
         reader.start()
         for number, piece in enumerate([*pieces[1:], None]):
             until(lambda number=number: len(prompts) == number + 1 and len(speech._request._results) == number + 1)
-            assert scheduler.open == 1
+            assert len(scheduler.open_tickets()) == 1
             assert scheduler.speaking == 0
             if piece is None:
                 text.finish()
@@ -155,7 +155,7 @@ def test_a_text_is_spoken_while_it_grows_as_one_conversation(bundled_engine: Eng
     ]  # fmt: skip
     assert [chunk.start for chunk in spoken[1:]] == [chunk.start + len(chunk.samples) for chunk in spoken[:-1]]
     assert prompts[0] < prompts[1] < prompts[2]  # each has the turns before it
-    assert scheduler.open == 0
+    assert len(scheduler.open_tickets()) == 0
 
 
 def test_a_text_that_never_comes_ends_with_its_reader(bundled_engine: Engine) -> None:
@@ -166,7 +166,7 @@ def test_a_text_that_never_comes_ends_with_its_reader(bundled_engine: Engine) ->
     reader.join()
     assert speech.result
     assert (speech.result.stop_reason, speech.result.frames) == ("cancelled", 0)
-    assert bundled_engine._pipeline.loop.scheduler.open == 0
+    assert len(bundled_engine._pipeline.loop.scheduler.open_tickets()) == 0
 
 
 def test_a_growing_text_has_the_words_of_the_model(bundled_engine: Engine) -> None:

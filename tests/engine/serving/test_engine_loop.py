@@ -196,7 +196,7 @@ class WatchedEngine:
         until(
             lambda: not self.loop._turns and not self.codec_worker._streams and sorted(self.codec_worker._free) == rows
         )
-        assert (self.scheduler.open, self.scheduler.speaking, self.scheduler.waiting) == (0, 0, 0)
+        assert (len(self.scheduler.open_tickets()), self.scheduler.speaking, self.scheduler.waiting) == (0, 0, 0)
         assert (self.engine.status().speaking, self.engine.status().waiting) == (0, 0)
         assert within(lambda: list(self.say(99)))
 
@@ -458,7 +458,7 @@ def test_tickets_may_leave_at_any_line_of_the_scheduler() -> None:
             scheduler.enqueue(ticket)
         served = [scheduler.plan().prefill for _ in range(2)]
         scheduler.ready(staying[0])
-        places = scheduler.place(newcomer), scheduler.open, scheduler.waiting, scheduler.speaking
+        places = scheduler.place(newcomer), len(scheduler.open_tickets()), scheduler.waiting, scheduler.speaking
         scheduler.release(staying[0])
         sys.settrace(None)
         assert [prefill[0] for prefill in served] == [staying[0], staying[0]]
@@ -496,7 +496,7 @@ def test_tickets_that_the_collector_takes_away_hold_up_nobody() -> None:
     within(work)
     gc.collect()
     scheduler.plan()
-    assert (scheduler.open, scheduler.waiting, scheduler.speaking) == (0, 0, 0)
+    assert (len(scheduler.open_tickets()), scheduler.waiting, scheduler.speaking) == (0, 0, 0)
 
 
 # --- cancel --------------------------------------------------------------------------------------------------------
@@ -585,7 +585,7 @@ def test_readers_who_stop_hold_up_nobody(
     assert [some.read(seed).ended() for seed in (50, 51)] == [True, True]
     until(lambda: len(some.codec_worker._free) == 2 * slots)
     assert some.engine.status().speaking == 0
-    assert some.scheduler.open == len(stopped)
+    assert len(some.scheduler.open_tickets()) == len(stopped)
     for speech in stopped:  # and what they have not taken is still there
         within(lambda speech=speech: list(speech))  # type: ignore[misc]
         assert speech.result is not None
@@ -733,7 +733,7 @@ def test_when_the_loop_itself_fails_all_are_told(
         with pytest.raises(EngineClosed):
             within(lambda seed=seed: list(one.say(seed)))  # type: ignore[misc]
     assert not one.loop._thread.is_alive()
-    assert one.scheduler.open == 0
+    assert len(one.scheduler.open_tickets()) == 0
     within(one.engine.close)
     assert not one.codec_worker._thread.is_alive()
 
@@ -782,7 +782,7 @@ def test_closing_ends_all_who_speak_who_wait_and_whose_sound_is_still_made(
         one.say(6)
     assert ours() == []
     within(one.engine.close)
-    assert one.scheduler.open == 0
+    assert len(one.scheduler.open_tickets()) == 0
 
 
 def test_an_engine_that_did_nothing_closes_too() -> None:

@@ -150,7 +150,7 @@ class Watched:
             assert all(slot < other for other in left - known)
 
     def check(self) -> None:
-        assert self.scheduler.open == len(self.stages) <= self.limit
+        assert len(self.scheduler.open_tickets()) == len(self.stages) <= self.limit
         assert self.scheduler.waiting == len(self.tickets("waiting"))
         assert self.scheduler.speaking == len(self.tickets("speaking"))
         for place, ticket in enumerate(self.in_turn(len(self.stages))[0]):
@@ -344,7 +344,7 @@ def test_requests_may_enter_and_leave_from_any_thread() -> None:
             except EngineBusy:
                 continue
             inbox.append(ticket)
-            most_open[0] = max(most_open[0], scheduler.open)
+            most_open[0] = max(most_open[0], len(scheduler.open_tickets()))
             over.wait(chance.random() * 1e-3)
             scheduler.leave(ticket)
             scheduler.leave(ticket)
@@ -362,7 +362,7 @@ def test_requests_may_enter_and_leave_from_any_thread() -> None:
         over.wait(1e-4)
         assert [ticket.slot for ticket in plan.speaking] == slots == sorted(set(slots))
     scheduler.plan()
-    assert (scheduler.open, scheduler.waiting, scheduler.speaking) == (0, 0, 0)
+    assert (len(scheduler.open_tickets()), scheduler.waiting, scheduler.speaking) == (0, 0, 0)
     assert 0 < most_open[0] <= 6
     last = [scheduler.enter() for _ in range(6)]
     for ticket in last:
@@ -399,9 +399,9 @@ def test_one_turn_from_the_door_to_the_end() -> None:
     assert scheduler.plan() == Plan((), (ticket,))
     assert scheduler.speaking == 1
     scheduler.release(ticket)
-    assert (ticket.stage, ticket.slot, scheduler.open) == ("idle", None, 1)
+    assert (ticket.stage, ticket.slot, len(scheduler.open_tickets())) == ("idle", None, 1)
     scheduler.leave(ticket)
-    assert (ticket.gone, scheduler.open) == (True, 0)
+    assert (ticket.gone, len(scheduler.open_tickets())) == (True, 0)
 
 
 def test_a_full_engine_refuses_until_someone_leaves() -> None:
@@ -575,7 +575,7 @@ def test_leaving_keeps_the_slot_true_until_the_next_plan() -> None:
     scheduler.enqueue(second)
     scheduler.leave(first)
     assert [ticket.slot for ticket in plan.speaking] == [0]
-    assert (scheduler.speaking, scheduler.open, second.slot) == (0, 1, None)
+    assert (scheduler.speaking, len(scheduler.open_tickets()), second.slot) == (0, 1, None)
     assert scheduler.plan() == Plan((second,), ())
     assert (first.slot, second.slot) == (None, 0)
 
@@ -611,7 +611,7 @@ def test_out_of_turn_is_refused_and_too_late_is_not(stage: str, action: Callable
         with pytest.raises(ValueError, match=f"is {stage} and cannot"):
             action(scheduler, ticket)
         assert ticket.stage == stage
-    assert scheduler.open == (stage != "gone")
+    assert len(scheduler.open_tickets()) == (stage != "gone")
 
 
 @pytest.mark.parametrize(("slots", "queue"), [(0, 3), (-1, 0), (1, -1)])
