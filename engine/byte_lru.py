@@ -21,6 +21,7 @@ class ByteLRU(Generic[K, V]):
         self.limit = limit
         self._entries: OrderedDict[K, tuple[V, int]] = OrderedDict()  # least recently used first
         self._nbytes = 0
+        self._drops = 0
         self._lock = threading.Lock()
 
     @property
@@ -28,11 +29,10 @@ class ByteLRU(Generic[K, V]):
         """Bytes of all cached values."""
         return self._nbytes
 
-    def __len__(self) -> int:
-        return len(self._entries)
-
-    def __contains__(self, key: K) -> bool:
-        return key in self._entries
+    @property
+    def drops(self) -> int:
+        """How often values have been removed by `pop`, `drop_where`, `drop_keys` or `clear`."""
+        return self._drops
 
     def get(self, key: K) -> V | None:
         """Return the value of `key` and mark it as most recently used; None when not cached."""
@@ -42,8 +42,11 @@ class ByteLRU(Generic[K, V]):
             self._entries.move_to_end(key)
             return self._entries[key][0]
 
-    def put(self, key: K, value: V, nbytes: int) -> list[tuple[K, V]]:
+    def put(self, key: K, value: V, nbytes: int, *, drops: int | None = None) -> list[tuple[K, V]]:
         """Cache `value`, of `nbytes` bytes, replacing the previous value of `key`.
+
+        drops: `self.drops` before the value was computed. If it has changed since then, the value may be one of those
+        removed, and is not cached but returned.
 
         Returns: the evicted entries, least recently used first. A value above the limit is not cached but returned
         among them. The replaced value is not returned.
@@ -52,6 +55,8 @@ class ByteLRU(Generic[K, V]):
         if nbytes < 0:
             raise ValueError(f"A value cannot have {nbytes} bytes.")
         with self._lock:
+            if drops not in (None, self._drops):
+                return [(key, value)]
             self._drop(key)
             if nbytes > self.limit:
                 return [(key, value)]
@@ -67,23 +72,27 @@ class ByteLRU(Generic[K, V]):
     def pop(self, key: K) -> V | None:
         """Remove and return the value of `key`; None when not cached."""
         with self._lock:
+            self._drops += 1
             return self._drop(key)
 
     def drop_where(self, unwanted: Callable[[V], bool]) -> None:
         """Remove every value for which `unwanted` is true."""
         with self._lock:
+            self._drops += 1
             for key in [key for key, (value, _) in self._entries.items() if unwanted(value)]:
                 self._drop(key)
 
     def drop_keys(self, unwanted: Callable[[K], bool]) -> None:
         """Remove every entry for whose key `unwanted` is true."""
         with self._lock:
+            self._drops += 1
             for key in [key for key in self._entries if unwanted(key)]:
                 self._drop(key)
 
     def clear(self) -> None:
         """Remove every value."""
         with self._lock:
+            self._drops += 1
             self._entries.clear()
             self._nbytes = 0
 

@@ -437,16 +437,17 @@ class Engine:
         )
 
     def release_encoder(self) -> None:
-        """Free the encoder view; it is loaded again when a voice is next encoded."""
+        """Free the encoder view and the speaker encoder; they are loaded again on next use."""
         self._encoder.release()
+        self._embeddings.release()
 
     def close(self) -> None:
-        """End all requests and threads, and free the encoder. `speak` and the voice methods then raise EngineClosed."""
+        """End all requests and threads, and free the encoders. `speak` and voice methods then raise EngineClosed."""
         if not self._closed:
             self._closed = True
             if self._started:
                 self._pipeline.loop.close()
-            self._encoder.release()
+            self.release_encoder()
 
     def _prompted(self, voice: Voice | Sequence[Voice] | OwnVoice | None, language: str) -> PromptVoice:
         """Return the prompt inputs of a voice. Raises InvalidCodes, InvalidInput, InvalidOption, UnusableReference."""

@@ -81,11 +81,6 @@ class ClipEncoder:
         self._loading = threading.Lock()
         self._running = threading.Lock()  # one clip at a time: they share one device
 
-    @property
-    def loaded(self) -> bool:
-        """Whether the encoder view is in memory."""
-        return self._encoder is not None
-
     def encode(self, samples: Tensor, content: bytes) -> NDArray[np.uint16]:
         """Encode a clip.
 
@@ -103,7 +98,10 @@ class ClipEncoder:
         return self._flights.do(key, lambda: self._codes(key, samples))
 
     def forget(self, codes: NDArray[np.uint16]) -> None:
-        """Drop these codes `[K, T]` from the cache, whichever clip they belong to."""
+        """Drop these codes `[K, T]` from the cache, whichever clip they belong to.
+
+        Codes of clips that are being encoded are not cached.
+        """
         self._cache.drop_where(lambda kept: np.array_equal(kept, codes))
 
     def release(self) -> None:
@@ -135,10 +133,11 @@ class ClipEncoder:
         # Looked up here and not before the flight, because another flight may have ended in between.
         if (kept := self._cache.get(key)) is not None:
             return kept
+        drops = self._cache.drops
         with self._running:
             codes = self._run(self._view(), clip)
         codes.setflags(write=False)
-        self._cache.put(key, codes, codes.nbytes)
+        self._cache.put(key, codes, codes.nbytes, drops=drops)
         return codes
 
     def _view(self) -> EncoderView:

@@ -15,7 +15,8 @@ _CACHE_BYTES = 4 << 20
 class SpeakerEmbeddings:
     """Embeds clips, each once while it is cached. Thread-safe.
 
-    load: loads the speaker encoder, or returns None for a model without one; called on first use.
+    load: loads the speaker encoder, or returns None for a model without one; called on first use and
+        again after `release`.
     """
 
     def __init__(self, load: Callable[[], SpeakerEncoder | None]) -> None:
@@ -30,17 +31,23 @@ class SpeakerEmbeddings:
 
         decode: returns the file's samples `[n]`.
         """
-        key = hashlib.sha256(clip).digest()
+        key, drops = hashlib.sha256(clip).digest(), self._cache.drops
         with self._lock:
+            if (kept := self._cache.get(key)) is not None:
+                return kept
             if not self._loaded:
                 self._encoder, self._loaded = self._load(), True
             if self._encoder is None:
                 return None
-            if (kept := self._cache.get(key)) is None:
-                kept = self._encoder.embed(decode(clip)).float().cpu()
-                self._cache.put(key, kept, kept.nbytes)
-            return kept
+            embedding = self._encoder.embed(decode(clip)).float().cpu()
+            self._cache.put(key, embedding, embedding.nbytes, drops=drops)
+            return embedding
 
     def forget(self, clip: bytes) -> None:
-        """Drop the embedding of a clip's file."""
+        """Drop the embedding of a clip's file. Clips being embedded are not cached."""
         self._cache.pop(hashlib.sha256(clip).digest())
+
+    def release(self) -> None:
+        """Free the speaker encoder, after the clip being embedded if any. It is loaded again on next use."""
+        with self._lock:
+            self._encoder, self._loaded = None, False

@@ -28,6 +28,7 @@ from engine.errors import (
 from engine.families.family import AlignedWord
 from engine.families.s2.codec import codec_files, load_codec_decoder
 from engine.families.s2.prompt import Conversation
+from engine.families.s2.release import S2Release
 from engine.models.prompt import Prompt
 from engine.release.profile import Profile
 from engine.request import AudioChunk, Speech
@@ -258,17 +259,20 @@ def test_several_references_are_several_speakers(engine: Engine) -> None:
         engine.speak("<|speaker:0|>Hi.<|speaker:2|>Oh, hi!", pair)
 
 
-def test_the_encoder_view_loads_when_needed_and_can_be_released(engine: Engine, voice: Voice) -> None:
+def test_the_encoder_view_loads_when_needed_and_can_be_released(
+    engine: Engine, voice: Voice, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loads, load = [], S2Release.load_encoder
+    monkeypatch.setattr(S2Release, "load_encoder", lambda *given: loads.append(given) or load(*given))
     engine.release_encoder()
-    assert not engine._encoder.loaded
     assert list(islice(engine.speak("Hi.", voice), 1))
-    assert not engine._encoder.loaded  # a saved voice is never encoded again
+    assert not loads  # a saved voice is never encoded again
     shorter = engine.reencode(replace(voice, codec_fingerprint="another"))
     again = engine.encode_voice("Slt", [(CLIP, TRANSCRIPT)]).voice
     np.testing.assert_array_equal(shorter.references[0].codes, again.references[0].codes)
     fresh = engine.encode_voice("Other", [(OTHER_CLIP, TRANSCRIPT)]).voice
     assert fresh.references[0].codes.shape != again.references[0].codes.shape
-    assert engine._encoder.loaded
+    assert len(loads) == 1
     np.testing.assert_array_equal(again.references[0].codes, voice.references[0].codes)
 
 

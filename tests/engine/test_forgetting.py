@@ -57,13 +57,13 @@ def test_a_forgotten_voice_is_in_no_slot_and_no_cache(engine: Engine, voices: tu
     assert both > kept > 0
     slots = engine._runner._slots
     (used,) = (place for place, held in enumerate(slots._prompts) if held.filled)
-    assert len(engine._encoder._cache) == 2
+    assert engine._encoder._cache.nbytes == sum(each.references[0].codes.nbytes for each in voices)
     engine.forget(one)
     until(lambda: engine.status().prefixes[0] == both - kept)
     held = [slot.prompt.columns for slot in slots._prompts]
     system = engine._pipeline.prompts.system([engine._prompt_reference(one.references[0], one.name)])
     assert not any(torch.equal(columns[:, : system.shape[1]], system) for columns in held)
-    assert len(engine._encoder._cache) == 1
+    assert engine._encoder._cache.nbytes == other.references[0].codes.nbytes
     engine.forget(other)
     until(lambda: engine.status().prefixes[0] == 0)
     # Inactive rows write to the last position.

@@ -268,7 +268,6 @@ def test_a_failed_run_is_everyone_s_error_and_the_next_tries_anew() -> None:
     clips = ClipEncoder(load, "codec", CPU)
     with pytest.raises(OSError, match="no such file"):
         encoded(clips, clip(1))
-    assert not clips.loaded
     assert encoded(clips, clip(1)).tolist() == [[1, 1, 1], [1, 1, 1]]
     assert len(attempts) == 2
 
@@ -309,19 +308,32 @@ def test_release_during_use_lets_the_run_end_and_loads_again() -> None:
     thread = threading.Thread(target=lambda: results.append(encoded(clips, clip(1, frames=25))))
     thread.start()
     assert first.entered.wait(PATIENCE)
-    assert clips.loaded
     clips.release()  # does not wait for the run
-    assert not clips.loaded
     assert first.gate is not None
     first.gate.set()
     thread.join(PATIENCE)
     assert results[0][1].tolist() == [1] * 10 + [2] * 10 + [3] * 5
-    assert not clips.loaded
     encoded(clips, clip(1, frames=25))  # kept: needs no encoder
-    assert not clips.loaded
+    assert (first.clips, second.clips) == (1, 0)
     encoded(clips, clip(2))
-    assert clips.loaded
     assert (first.clips, second.clips) == (1, 1)
+
+
+def test_a_clip_that_is_forgotten_while_it_is_encoded_is_not_cached() -> None:
+    fake = FakeEncoder(gate=threading.Event())
+    clips = clip_encoder(fake)
+    results: list[np.ndarray] = []
+    thread = threading.Thread(target=lambda: results.append(encoded(clips, clip(1))))
+    thread.start()
+    assert fake.entered.wait(PATIENCE)
+    clips.forget(np.array([[1, 1, 1], [1, 1, 1]], np.uint16))
+    assert fake.gate is not None
+    fake.gate.set()
+    thread.join(PATIENCE)
+    assert results[0].tolist() == [[1, 1, 1], [1, 1, 1]]
+    for runs in (2, 2):
+        encoded(clips, clip(1))
+        assert fake.clips == runs
 
 
 def test_a_released_encoder_is_freed() -> None:
@@ -354,7 +366,7 @@ def test_a_warm_encoder_was_loaded_and_run_once() -> None:
     clips = ClipEncoder(lambda: loads.append(1) or cast(CodecEncoder, fake), "codec", CPU)  # type: ignore[func-returns-value]
     load, run = clips.warm_up()
     load()
-    assert (clips.loaded, fake.clips) == (True, 0)
+    assert (len(loads), fake.clips) == (1, 0)
     run()
     assert fake.clips == 1
     assert encoded(clips, clip(1)).tolist() == [[1, 1, 1], [1, 1, 1]]
@@ -364,14 +376,15 @@ def test_a_warm_encoder_was_loaded_and_run_once() -> None:
 @pytest.mark.parametrize("steps", [0, 1])
 def test_a_released_encoder_is_not_warmed(steps: int) -> None:
     fake = FakeEncoder()
-    clips = clip_encoder(fake)
+    loads: list[int] = []
+    clips = ClipEncoder(lambda: loads.append(1) or cast(CodecEncoder, fake), "codec", CPU)  # type: ignore[func-returns-value]
     work = clips.warm_up()
     for step in work[:steps]:
         step()
     clips.release()
     for step in work[steps:]:
         step()
-    assert (clips.loaded, fake.clips) == (False, 0)
+    assert (len(loads), fake.clips) == (steps, 0)
 
 
 # --- the real codec ------------------------------------------------------------------------------------------------

@@ -117,4 +117,4 @@ def test_an_engine_that_is_closed_at_once_leaves_no_thread(monkeypatch: pytest.M
     engine = Engine.load(MINIATURE, "cpu", slots=1, graphs="off")
     engine.close()
     assert not thread_of(engine._pipeline.loop.idle_work).is_alive()
-    assert not engine._encoder.loaded
+    assert engine._encoder._encoder is None
