@@ -69,10 +69,8 @@ def test_files_have_their_loudness_and_no_higher_peaks(lufs: float, format: str,
     assert true_peak(heard, rate) < -1.0
 
 
-@pytest.mark.parametrize("corrections", [0, 1])
-def test_the_loudness_told_is_that_of_the_file(corrections: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also where the corrections are used up before the target is reached."""
-    monkeypatch.setattr("engine.audio.output.mastering._CORRECTIONS", corrections)
+def test_the_loudness_told_is_that_of_a_file_that_misses_its_target(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("engine.audio.output.mastering._CORRECTIONS", 0)
     samples, rate = clicking()
     made = io.BytesIO()
     told = normalise_loudness(wav(samples, rate), made, "wav", -14)
