@@ -30,9 +30,9 @@ LONGEST = 90.0  # seconds
 _CODEC_PADDING = 0.2  # seconds that lossy encoders may add to a clip of maximum length
 LOWEST_RATE, HIGHEST_RATE = 8_000, 192_000  # Hz
 _BLOCK = 1 << 18  # values decoded at a time, over all channels
-_MOST_PACKETS = 20_000  # per file; 90 seconds of AAC at the highest rate are 16,900
+_MAX_PACKETS = 20_000  # per file; 90 seconds of AAC at the highest rate are 16,900
 
-_MOST_PLANES = 7  # PyAV counts planes up to an end mark, for which its list has no room after 8
+_MAX_PLANES = 7  # PyAV counts planes up to an end mark, for which its list has no room after 8
 
 # Magic bytes of the files that soundfile reads. libsndfile supports many more formats, old and little tested ones, and
 # tries them all on a file that it does not recognise.
@@ -76,15 +76,15 @@ def decode_audio(source: Source, sample_rate: int, *, device: torch.device | str
     return resample(recording.samples.to(device), recording.sample_rate, sample_rate)
 
 
-def decode(source: Source, *, start: float | None = None) -> Recording:
-    """Decode a file of at most 90 s, given as bytes or path; with `start`, the first `start` seconds of a file of any
-    length.
+def decode(source: Source, *, max_seconds: float | None = None) -> Recording:
+    """Decode a file of at most 90 s, given as bytes or path; with `max_seconds`, at most that much of the beginning of
+    a file of any length.
 
     Raises UnusableReference for a file that is missing, empty, not audio, too long, of an unsupported rate, or not
     finite.
     """
     readable = False
-    most = LONGEST if start is None else start
+    most = LONGEST if max_seconds is None else max_seconds
     with opened_audio(source) as file:
         beginning = file.read(16)
         if not beginning:
@@ -94,7 +94,7 @@ def decode(source: Source, *, start: float | None = None) -> Recording:
                 continue
             file.seek(0)
             try:
-                recording = decoder(file, most, start is not None)
+                recording = decoder(file, most, max_seconds is not None)
             except (soundfile.SoundFileError, av.FFmpegError):
                 continue
             if len(recording.samples):
@@ -154,7 +154,7 @@ def _read_with_av(file: BinaryIO, most: float, cut: bool) -> Recording:
 
 def _av_blocks(container: "av.container.InputContainer", stream: av.AudioStream) -> Iterator[NDArray[Any]]:
     for count, packet in enumerate(_packets(container, stream)):
-        if count > _MOST_PACKETS:
+        if count > _MAX_PACKETS:
             raise UnusableReference("reference.in_pieces")
         try:
             frames = packet.decode()
@@ -185,7 +185,7 @@ def _planes(frame: av.AudioFrame) -> NDArray[Any]:
 def _values(frame: av.AudioFrame) -> NDArray[Any]:
     """Like `frame.to_ndarray`, which lacks 64-bit samples and reads past the last of 8 or more planes."""
     planar, channels = frame.format.is_planar, frame.layout.nb_channels
-    if planar and channels > _MOST_PLANES:
+    if planar and channels > _MAX_PLANES:
         raise UnusableReference("reference.channels", channels=channels)
     if frame.format.name not in ("s64", "s64p"):
         values: NDArray[Any] = frame.to_ndarray()

@@ -135,7 +135,7 @@ def voice_names(origin: Origin, library: VoiceLibrary, owner: str = LOCAL) -> tu
 
 def check_file(source: bytes | str | Path) -> Checked:
     """Check the tags and the watermark of a file. Raises UnusableReference for one that is not audio."""
-    sound = decode(source, start=JUDGED)
+    sound = decode(source, max_seconds=JUDGED)
     origin = Origin.read(read_tags(source).get("comment", ""))
     if not watermark_installed():
         return Checked(origin, "unknown")

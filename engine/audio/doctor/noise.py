@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from engine.audio.doctor.spectrum import Spectra
 from engine.audio.vad import Span
 
-MOST_SNR = 60.0  # dB: higher values sound the same, and digital silence would be infinite
+MAX_SNR = 60.0  # dB: higher values sound the same, and digital silence would be infinite
 
 _LOWEST, _HIGHEST = 80.0, 7_900.0  # Hz: from above mains hum to just below the Nyquist frequency of 16 kHz
 _LEAST_PAUSE = 0.3  # total seconds of pauses that a measurement needs
@@ -45,7 +45,7 @@ def signal_to_noise(spectra: Spectra, spans: tuple[Span, ...]) -> float:
     total, quiet = float(power[speaking].mean(axis=0, dtype=np.float64).sum()), float(noise.sum())
     if total <= quiet:
         return 0.0
-    return min(max(10 * math.log10((total - quiet) / max(quiet, total * 1e-9)), 0.0), MOST_SNR)
+    return min(max(10 * math.log10((total - quiet) / max(quiet, total * 1e-9)), 0.0), MAX_SNR)
 
 
 def _in_pauses(power: NDArray[np.float32]) -> NDArray[np.float64]:

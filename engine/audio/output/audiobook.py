@@ -21,7 +21,7 @@ from engine.errors import InvalidInput
 
 BIT_RATE = 64_000  # bits per second, for mono speech
 COVER = 1_400  # maximum pixels of the longer side
-_MOST_PIXELS = 50_000_000
+_MAX_PIXELS = 50_000_000
 _BLOCK = 1 << 16  # samples
 
 
@@ -77,7 +77,7 @@ def _marks(chapters: Sequence[Chapter], end: float) -> list[av.container.Chapter
 def _picture(cover: bytes) -> Image.Image:
     try:
         with Image.open(io.BytesIO(cover)) as image:
-            if image.width * image.height > _MOST_PIXELS:
+            if image.width * image.height > _MAX_PIXELS:
                 raise InvalidInput("cards.bad_cover")
             picture = image.convert("RGB")
     except (UnidentifiedImageError, Image.DecompressionBombError, OSError, ValueError, SyntaxError) as error:

@@ -22,14 +22,14 @@ from engine.audio.output.tags import Tags, set_tags
 LOUDNESS = (-16.0, -23.0)  # LUFS: podcasts and audiobooks; broadcasting
 SOFTEST, LOUDEST = -31.0, -14.0  # LUFS: the range that platforms require and that the limiter does not degrade
 _SILENT = -60.0  # LUFS: nothing to measure below this
-_MOST_GAIN = 40.0  # dB
+_MAX_GAIN = 40.0  # dB
 _CEILING = -1.3  # dB, of true peaks; they stay below -1 after rounding
 _LOSSY_CEILING = -2.5  # dB; lossy decoders exceed the encoded samples
 _TOLERANCE = 0.1  # dB
 _CORRECTIONS = 4  # of the gain, to make up for the loudness that the limiter removes
 _LOOKAHEAD = 0.005  # seconds
 _OVERSAMPLING = 4
-_MOST_OVERSHOOT = 2.0  # ratio of true peaks to samples
+_MAX_OVERSHOOT = 2.0  # ratio of true peaks to samples
 _FILTER = 64  # samples around a block that the oversampling filter needs
 _BLOCK = 1 << 18  # samples
 
@@ -90,12 +90,12 @@ def _gain(sound: soundfile.SoundFile, lufs: float, ceiling: float) -> tuple[floa
     before = loudness_of(_limited(sound, 0.0, 0.0), sound.samplerate)
     if before < _SILENT:
         return 0.0, None
-    gain = min(lufs - before, _MOST_GAIN)
+    gain = min(lufs - before, _MAX_GAIN)
     loudness = loudness_of(_limited(sound, gain, ceiling), sound.samplerate)
     for _ in range(_CORRECTIONS):
-        if abs(lufs - loudness) <= _TOLERANCE or gain >= _MOST_GAIN:
+        if abs(lufs - loudness) <= _TOLERANCE or gain >= _MAX_GAIN:
             break
-        gain = min(gain + lufs - loudness, _MOST_GAIN)
+        gain = min(gain + lufs - loudness, _MAX_GAIN)
         loudness = loudness_of(_limited(sound, gain, ceiling), sound.samplerate)
     return gain, loudness
 
@@ -114,7 +114,7 @@ def _limited(sound: soundfile.SoundFile, gain: float, ceiling: float) -> Iterato
             yield samples[inside]
             continue
         floats = samples.astype(np.float64) / 32768 * factor
-        if np.abs(floats).max(initial=0.0) * _MOST_OVERSHOOT > most:
+        if np.abs(floats).max(initial=0.0) * _MAX_OVERSHOOT > most:
             floats *= _reduction(floats, most, reach)
         yield np.clip(np.rint(floats[inside] * 32768), -32768, 32767).astype(np.int16)
 
