@@ -22,7 +22,7 @@ MAX_VOCABULARY = SIZE_LIMITS["vocab_size"][1]
 MAX_CODEBOOKS = 64
 
 
-def check_whole(where: str, name: str, value: object, low: int, high: int) -> None:
+def check_int(where: str, name: str, value: object, low: int, high: int) -> None:
     """Raise InvalidConfig, naming the setting, unless `value` is a whole number from `low` to `high`."""
     if type(value) is not int or not low <= value <= high:
         raise InvalidConfig(f"{where} has {name} = {shown(value)}; it must be a whole number from {low:,} to {high:,}.")
@@ -86,7 +86,7 @@ class TransformerConfig:
 
     def __post_init__(self) -> None:
         for name, (low, high) in SIZE_LIMITS.items():
-            check_whole("The model's config", name, getattr(self, name), low, high)
+            check_int("The model's config", name, getattr(self, name), low, high)
         check_number("The model's config", "rope_base", self.rope_base, 1, 1e12)
         check_number("The model's config", "norm_eps", self.norm_eps, 0, 1)
         for name in (
@@ -128,9 +128,9 @@ class DualARConfig:
     scaled_codebook_embeddings: bool
 
     def __post_init__(self) -> None:
-        check_whole("The model's config", "num_codebooks", self.num_codebooks, 2, MAX_CODEBOOKS)
+        check_int("The model's config", "num_codebooks", self.num_codebooks, 2, MAX_CODEBOOKS)
         for name in ("semantic_start_id", "semantic_end_id"):
-            check_whole("The model's config", name, getattr(self, name), 0, MAX_VOCABULARY)
+            check_int("The model's config", name, getattr(self, name), 0, MAX_VOCABULARY)
         for name in ("normed_fast_input", "scaled_codebook_embeddings"):
             check_flag("The model's config", name, getattr(self, name))
         if self.fast.max_seq_len < self.num_codebooks:

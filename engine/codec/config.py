@@ -9,7 +9,7 @@ from math import prod
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
-from engine.config import MAX_CODEBOOKS, check_flag, check_number, check_whole, shown
+from engine.config import MAX_CODEBOOKS, check_flag, check_int, check_number, shown
 from engine.errors import InvalidConfig
 from engine.files.bounded import read_object
 
@@ -38,7 +38,7 @@ _LIMITS = {
     "decoder_dim": 1 << 14,
     "encoder_transformer_window": 4096,
 }
-_MOST_BLOCKS, _HIGHEST_RATE = 8, 64
+_MAX_BLOCKS, _HIGHEST_RATE = 8, 64
 _LONGEST_FRAME = 1 << 17  # samples
 _WHERE = "The codec's config"
 
@@ -277,14 +277,14 @@ def _build(cls: type[_Section], section: str, values: dict[str, Any]) -> _Sectio
 
 
 def _are_whole(values: object, low: int, high: int) -> bool:
-    if not isinstance(values, tuple) or not 1 <= len(values) <= _MOST_BLOCKS:
+    if not isinstance(values, tuple) or not 1 <= len(values) <= _MAX_BLOCKS:
         return False
     return all(type(value) is int and low <= value <= high for value in values)
 
 
 def _check_sizes(config: object, *names: str) -> None:
     for name in names:
-        check_whole(_WHERE, name, getattr(config, name), 1, _LIMITS[name])
+        check_int(_WHERE, name, getattr(config, name), 1, _LIMITS[name])
 
 
 def _check_rates(config: object, *names: str) -> None:
@@ -292,6 +292,6 @@ def _check_rates(config: object, *names: str) -> None:
         rates = getattr(config, name)
         if not _are_whole(rates, 1, _HIGHEST_RATE):
             raise InvalidConfig(
-                f"The codec's {name} = {shown(rates)} must be a list of 1 to {_MOST_BLOCKS} whole numbers, "
+                f"The codec's {name} = {shown(rates)} must be a list of 1 to {_MAX_BLOCKS} whole numbers, "
                 f"each 1 to {_HIGHEST_RATE}."
             )

@@ -18,7 +18,7 @@ from engine.models.quantization import Precision
 from engine.models.stacks import FastStack, SlowStack
 from engine.release.profile import Profile
 
-MIN_TURN_FRAMES = 64
+MIN_SPEECH_FRAMES = 64
 """Positions that every prompt must leave free for speech."""
 
 

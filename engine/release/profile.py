@@ -3,7 +3,7 @@
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
-from engine.config import check_flag, check_number, check_text, check_whole, listed, shown
+from engine.config import check_flag, check_int, check_number, check_text, listed, shown
 from engine.errors import InvalidConfig
 from engine.files.bounded import read_object
 from engine.models.sampling import MAX_TOP_K, SamplingOptions
@@ -61,18 +61,18 @@ class Profile:
         return replace(usual or cls(), **values)
 
     def __post_init__(self) -> None:
-        check_whole("reprise.json", "max_segment_bytes", self.max_segment_bytes, 8, 100_000)
+        check_int("reprise.json", "max_segment_bytes", self.max_segment_bytes, 8, 100_000)
         if self.max_segment_sentences is not None:
-            check_whole("reprise.json", "max_segment_sentences", self.max_segment_sentences, 1, 1_000)
-        check_whole("reprise.json", "max_segment_turns", self.max_segment_turns, 1, 1_000)
+            check_int("reprise.json", "max_segment_sentences", self.max_segment_sentences, 1, 1_000)
+        check_int("reprise.json", "max_segment_turns", self.max_segment_turns, 1, 1_000)
         if self.sentence_pause != 0:
             check_number("reprise.json", "sentence_pause", self.sentence_pause, 0, 10)
-        check_whole("reprise.json", "context_positions", self.context_positions, 0, 1 << 20)
+        check_int("reprise.json", "context_positions", self.context_positions, 0, 1 << 20)
         check_flag("reprise.json", "style_tags", self.style_tags)
         if self.temperature != 0:
             check_number("reprise.json", "temperature", self.temperature, 0, 2)
         check_number("reprise.json", "top_p", self.top_p, 0, 1)
-        check_whole("reprise.json", "top_k", self.top_k, 1, MAX_TOP_K)
+        check_int("reprise.json", "top_k", self.top_k, 1, MAX_TOP_K)
         if self.alignment_head is not None:
             _check_head(self.alignment_head)
             object.__setattr__(self, "alignment_head", tuple(self.alignment_head))
@@ -84,4 +84,4 @@ def _check_head(head: object) -> None:
     if not isinstance(head, list | tuple) or len(head) != 2:
         raise InvalidConfig(f"reprise.json has alignment_head = {shown(head)}; it must be a layer and a head.")
     for number in head:
-        check_whole("reprise.json", "alignment_head", number, 0, 1_000)
+        check_int("reprise.json", "alignment_head", number, 0, 1_000)

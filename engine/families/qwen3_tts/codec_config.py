@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from math import prod
 from pathlib import Path
 
-from engine.config import MAX_CODEBOOKS, check_number, check_whole, shown
+from engine.config import MAX_CODEBOOKS, check_int, check_number, shown
 from engine.errors import InvalidConfig
 from engine.families.qwen3_tts.sections import Section
 from engine.files.bounded import read_object
@@ -164,7 +164,7 @@ def read_codec_config(folder: Path) -> SpeechTokenizerConfig:
 
 def _whole(section: Section, name: str, most: int) -> int:
     found = section.take(name)
-    check_whole(f"The {section.where}", name, found, 1, most)
+    check_int(f"The {section.where}", name, found, 1, most)
     return int(found)
 
 
@@ -173,7 +173,7 @@ def _rates(section: Section, name: str) -> tuple[int, ...]:
     if not isinstance(found, list) or not 1 <= len(found) <= 8:
         raise InvalidConfig(f"The {section.where} has {name} = {shown(found)}; it must list 1 to 8 rates.")
     for rate in found:
-        check_whole(f"The {section.where}", name, rate, 1, 64)
+        check_int(f"The {section.where}", name, rate, 1, 64)
     return tuple(found)
 
 
@@ -181,7 +181,7 @@ def _transformer(section: Section, dim: int, window: int, eps: str) -> CodecTran
     heads = _whole(section, "num_attention_heads", 256)
     section.expect(num_key_value_heads=[heads])
     head_dim = section.take("head_dim", dim // heads)
-    check_whole(f"The {section.where}", "head_dim", head_dim, 2, 1024)
+    check_int(f"The {section.where}", "head_dim", head_dim, 2, 1024)
     base, norm_eps = section.take("rope_theta"), section.take(eps)
     check_number(f"The {section.where}", "rope_theta", base, 1, 1e12)
     check_number(f"The {section.where}", eps, norm_eps, 0, 1)

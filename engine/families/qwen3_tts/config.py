@@ -13,8 +13,8 @@ from engine.config import (
     MAX_VOCABULARY,
     TransformerConfig,
     check_flag,
+    check_int,
     check_number,
-    check_whole,
     shown,
 )
 from engine.errors import InvalidConfig
@@ -46,7 +46,7 @@ class SpeakerEncoderConfig:
 
 
 @dataclass(frozen=True)
-class Marks:
+class ControlTokens:
     """Ids of control tokens: first those of the text vocabulary, then those of the codec vocabulary."""
 
     text_pad: int
@@ -76,7 +76,7 @@ class TalkerConfig:
     semantic_codebook_size: int
     text_vocab_size: int
     text_dim: int
-    marks: Marks
+    control_tokens: ControlTokens
     languages: tuple[tuple[str, int], ...]
     speakers: tuple[tuple[str, int, str], ...]
     speaker_encoder: SpeakerEncoderConfig | None
@@ -106,7 +106,7 @@ def read_config(folder: Path) -> TalkerConfig:
     talker = root.section("talker_config")
     predictor = talker.section("code_predictor_config")
     codes = talker.take("num_code_groups")
-    check_whole(f"The {talker.where}", "num_code_groups", codes, 2, MAX_CODEBOOKS)
+    check_int(f"The {talker.where}", "num_code_groups", codes, 2, MAX_CODEBOOKS)
     predictor.expect(num_code_groups=[codes])
     slow, fast = _transformer(talker, mrope=True), _transformer(predictor)
     semantic = slow.vocab_size - SPECIAL_CODES
@@ -118,9 +118,9 @@ def read_config(folder: Path) -> TalkerConfig:
     if fast.max_seq_len < codes:
         raise InvalidConfig(f"The code predictor has {fast.max_seq_len} positions for {codes} codebooks.")
     text = talker.take("text_vocab_size")
-    check_whole(f"The {talker.where}", "text_vocab_size", text, 8, MAX_VOCABULARY)
+    check_int(f"The {talker.where}", "text_vocab_size", text, 8, MAX_VOCABULARY)
     text_dim = talker.take("text_hidden_size")
-    check_whole(f"The {talker.where}", "text_hidden_size", text_dim, 1, 1 << 16)
+    check_int(f"The {talker.where}", "text_hidden_size", text_dim, 1, 1 << 16)
     config = TalkerConfig(
         slow=slow,
         fast=fast,
@@ -128,7 +128,7 @@ def read_config(folder: Path) -> TalkerConfig:
         semantic_codebook_size=semantic,
         text_vocab_size=text,
         text_dim=text_dim,
-        marks=_marks(root, talker, text, slow.vocab_size),
+        control_tokens=_control_tokens(root, talker, text, slow.vocab_size),
         languages=_languages(talker, slow.vocab_size),
         speakers=_speakers(talker, slow.vocab_size),
         speaker_encoder=_speaker_encoder(root, slow.dim) if kind == "base" else None,
@@ -164,7 +164,7 @@ def _sampling(values: Mapping[str, Any], prefix: str, switch: str, most: int) ->
     temperature, top_p, top_k = (values.get(name, default) for name, default in zip(names, defaults, strict=True))
     check_number(_GENERATION, names[0], temperature, 0, 2)
     check_number(_GENERATION, names[1], top_p, 0, 1)
-    check_whole(_GENERATION, names[2], top_k, 1, most)
+    check_int(_GENERATION, names[2], top_k, 1, most)
     draws = values.get(switch, True)
     check_flag(_GENERATION, switch, draws)
     return SamplingOptions(temperature if draws else 0, top_p, top_k)
@@ -213,21 +213,21 @@ def _transformer(section: Section, *, mrope: bool = False) -> TransformerConfig:
     )
 
 
-def _marks(root: Section, talker: Section, text: int, codec: int) -> Marks:
+def _control_tokens(root: Section, talker: Section, text: int, codec: int) -> ControlTokens:
     def token(section: Section, name: str, most: int) -> int:
         found = section.take(name)
-        check_whole(f"The {section.where}", name, found, 0, most - 1)
+        check_int(f"The {section.where}", name, found, 0, most - 1)
         return int(found)
 
     of_text = [token(root, f"tts_{name}_token_id", text) for name in ("pad", "bos", "eos")]
     names = ("pad_id", "bos_id", "eos_token_id", "think_id", "nothink_id", "think_bos_id", "think_eos_id")
-    return Marks(*of_text, *(token(talker, f"codec_{name}", codec) for name in names))
+    return ControlTokens(*of_text, *(token(talker, f"codec_{name}", codec) for name in names))
 
 
 def _languages(talker: Section, size: int) -> tuple[tuple[str, int], ...]:
     found = names_to_ids(talker, "codec_language_id")
     for name, token in found.items():
-        check_whole(f"The {talker.where}'s codec_language_id", name, token, 0, size - 1)
+        check_int(f"The {talker.where}'s codec_language_id", name, token, 0, size - 1)
     return tuple((name, token) for name, token in found.items() if isinstance(token, int))
 
 
@@ -235,7 +235,7 @@ def _speakers(talker: Section, size: int) -> tuple[tuple[str, int, str], ...]:
     dialects, found = names_to_ids(talker, "spk_is_dialect"), []
     for name, token in names_to_ids(talker, "spk_id").items():
         token = token[0] if isinstance(token, list) and len(token) == 1 else token
-        check_whole(f"The {talker.where}'s spk_id", name, token, 0, size - 1)
+        check_int(f"The {talker.where}'s spk_id", name, token, 0, size - 1)
         dialect = dialects.get(name) or ""
         if not isinstance(dialect, str):
             raise InvalidConfig(f"The {talker.where} gives {name} the dialect {shown(dialect)}; it must be a name.")
@@ -248,7 +248,7 @@ def _speaker_encoder(root: Section, dim: int) -> SpeakerEncoderConfig:
 
     def whole(name: str, default: int) -> int:
         found = section.take(name, default)
-        check_whole(f"The {section.where}", name, found, 1, 1 << 16)
+        check_int(f"The {section.where}", name, found, 1, 1 << 16)
         return int(found)
 
     def several(name: str, default: tuple[int, ...]) -> tuple[int, ...]:
@@ -256,7 +256,7 @@ def _speaker_encoder(root: Section, dim: int) -> SpeakerEncoderConfig:
         if not isinstance(found, list) or not 3 <= len(found) <= 16:
             raise InvalidConfig(f"The {section.where} has {name} = {shown(found)}; it must list 3 to 16 sizes.")
         for each in found:
-            check_whole(f"The {section.where}", name, each, 1, 1 << 14)
+            check_int(f"The {section.where}", name, each, 1, 1 << 14)
         return tuple(found)
 
     config = SpeakerEncoderConfig(

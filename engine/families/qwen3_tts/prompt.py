@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from engine.errors import InvalidInput
-from engine.families.family import MIN_TURN_FRAMES, PromptReference, PromptVoice
+from engine.families.family import MIN_SPEECH_FRAMES, PromptReference, PromptVoice
 from engine.families.qwen3_tts.config import TalkerConfig
 from engine.families.qwen3_tts.talker import NOTHING, SPEAKER, TRAILING
 from engine.families.qwen3_tts.tokenizer import TextTokenizer
@@ -35,8 +35,8 @@ class TalkerPrompts:
         self._languages = dict(config.languages)
         self._speakers = {name: (token, dialect) for name, token, dialect in config.speakers}
 
-    def conversation(self, voice: PromptVoice, positions: int, history_positions: int) -> "SeparateTurns":
-        return SeparateTurns(self, voice, positions)
+    def conversation(self, voice: PromptVoice, positions: int, history_positions: int) -> "IndependentTurns":
+        return IndependentTurns(self, voice, positions)
 
     def prefixes(self, voice: PromptVoice) -> Sequence[Prompt]:
         found = []
@@ -58,25 +58,25 @@ class TalkerPrompts:
         reference: the reference to clone; None for one of the model's own voices.
         """
         ids = self._tokenizer.encode(f"<|im_start|>assistant\n{text}<|im_end|>\n<|im_start|>assistant\n")
-        said, marks = ids[_ROLE:-_NEXT_ROLE], self.config.marks
+        said, control = ids[_ROLE:-_NEXT_ROLE], self.config.control_tokens
         shared = self._shared(reference, voice)
         if reference is not None and reference.transcript:
-            tokens = [*self._reference_ids(reference.transcript), *said, marks.text_eos]
+            tokens = [*self._reference_ids(reference.transcript), *said, control.text_eos]
             columns, trailing = self._beside(tokens, self._codes(reference))
             columns = torch.cat((self._head(reference, voice), columns), dim=1)
         elif reference is not None:
-            columns = torch.cat((shared, self._column(said[0], marks.bos)), dim=1)
-            trailing = [*said[1:], marks.text_eos]
+            columns = torch.cat((shared, self._column(said[0], control.bos)), dim=1)
+            trailing = [*said[1:], control.text_eos]
         else:
-            tokens = [*said, marks.text_eos]
-            above = self._above(tokens, [marks.pad] * len(tokens))
-            columns, trailing = torch.cat((shared, above, self._column(marks.text_pad, marks.bos)), dim=1), []
+            tokens = [*said, control.text_eos]
+            above = self._above(tokens, [control.pad] * len(tokens))
+            columns, trailing = torch.cat((shared, above, self._column(control.text_pad, control.bos)), dim=1), []
         if len(trailing) >= TRAILING:
             raise InvalidInput("text.long_turn")
         return Prompt(
             columns,
             shared=shared.shape[1],
-            trailing=torch.tensor([*trailing, marks.text_pad]),
+            trailing=torch.tensor([*trailing, control.text_pad]),
             vector=None if reference is None else reference.embedding,
             codec_context=_codec_context(reference),
         )
@@ -87,7 +87,7 @@ class TalkerPrompts:
         if reference is not None and reference.transcript:
             columns, rest = self._beside(self._reference_ids(reference.transcript), self._codes(reference))
             used, trailing = used + columns.shape[1], len(rest)
-        return used + MIN_TURN_FRAMES <= positions and trailing < TRAILING
+        return used + MIN_SPEECH_FRAMES <= positions and trailing < TRAILING
 
     def _shared(self, reference: PromptReference | None, voice: PromptVoice) -> Tensor:
         """Return the columns that all prompts of a voice start with."""
@@ -102,19 +102,21 @@ class TalkerPrompts:
 
     def _head(self, reference: PromptReference | None, voice: PromptVoice) -> Tensor:
         """Return the columns of instruction, role, language and speaker."""
-        marks, speaker = self.config.marks, self._speakers.get(voice.speaker)
+        control, speaker = self.config.control_tokens, self._speakers.get(voice.speaker)
         instruction = f"<|im_start|>user\n{voice.description}<|im_end|>\n" if voice.description else ""
         role = self._tokenizer.encode("<|im_start|>assistant\n")
         text = [*self._tokenizer.encode(instruction), *role]
         language = self._language(voice.language, speaker[1] if speaker else "")
-        begin = [marks.nothink, marks.think_bos] if language is None else [marks.think, marks.think_bos, language]
-        tags = [self._above([marks.text_pad] * (len(begin) + 1), [*begin, marks.think_eos])]
+        begin = (
+            [control.nothink, control.think_bos] if language is None else [control.think, control.think_bos, language]
+        )
+        tags = [self._above([control.text_pad] * (len(begin) + 1), [*begin, control.think_eos])]
         if reference is not None and reference.embedding is not None:
             tags.append(self._speaker_column(reference.embedding))
         elif speaker is not None:
-            tags.append(self._column(marks.text_pad, speaker[0]))
+            tags.append(self._column(control.text_pad, speaker[0]))
         return torch.cat(
-            (self._above(text, [NOTHING] * len(text)), *tags, self._column(marks.text_bos, marks.pad)), dim=1
+            (self._above(text, [NOTHING] * len(text)), *tags, self._column(control.text_bos, control.pad)), dim=1
         )
 
     def _language(self, language: str, dialect: str) -> int | None:
@@ -128,13 +130,13 @@ class TalkerPrompts:
     def _codes(self, reference: PromptReference) -> Tensor:
         """Return the columns of a clip, without text: the start mark, then its frames."""
         frames = torch.cat((torch.full((1, reference.codes.shape[1]), NOTHING), reference.codes.long()), dim=0)
-        return torch.cat((self._column(NOTHING, self.config.marks.bos), frames), dim=1)
+        return torch.cat((self._column(NOTHING, self.config.control_tokens.bos), frames), dim=1)
 
     def _beside(self, tokens: list[int], codes: Tensor) -> tuple[Tensor, list[int]]:
         """Put text tokens above the columns of a clip. Return the columns and the remaining tokens."""
         room = codes.shape[1]
         columns = codes.clone()
-        columns[0] = torch.tensor([*tokens[:room], *[self.config.marks.text_pad] * (room - len(tokens))])
+        columns[0] = torch.tensor([*tokens[:room], *[self.config.control_tokens.text_pad] * (room - len(tokens))])
         return columns, tokens[room:]
 
     def _above(self, text: Sequence[int], codec: Sequence[int]) -> Tensor:
@@ -147,7 +149,7 @@ class TalkerPrompts:
         return self._above([text], [codec])
 
     def _speaker_column(self, embedding: Tensor) -> Tensor:
-        column = self._column(self.config.marks.text_pad, SPEAKER)
+        column = self._column(self.config.control_tokens.text_pad, SPEAKER)
         digest = hashlib.sha256(embedding.detach().to("cpu", torch.float32).numpy().tobytes()).digest()
         number = int.from_bytes(digest, "big")
         for row in range(2, len(column)):
@@ -161,7 +163,7 @@ def _codec_context(reference: PromptReference | None) -> Tensor | None:
     return reference.codes[:, -_CODEC_CONTEXT:].long() if reference is not None and reference.transcript else None
 
 
-class SeparateTurns:
+class IndependentTurns:
     """The context of one request with independent turns. Raises InvalidInput if the voice is too long.
 
     positions: maximum for a prompt and its speech together.
@@ -181,7 +183,7 @@ class SeparateTurns:
         reference = references[min(int(tag[1]), len(references) - 1) if tag else 0] if references else None
         prompt = self._prompts.prompt(reference, self._voice, _SPEAKER_TAG.sub("", text))
         room = self._positions - prompt.columns.shape[1]
-        if room < MIN_TURN_FRAMES:
+        if room < MIN_SPEECH_FRAMES:
             raise InvalidInput("text.long_turn")
         return prompt, min(budget, room)
 

@@ -182,7 +182,7 @@ def _named(tensors: StoredTensors, config: TalkerConfig) -> StoredTensors:
     if all(table is not None and len(table.shape) == 2 for table in tables):
         named["slow/residual_embeddings.weight"] = _stacked([table for table in tables if table is not None])
     if "slow/head.weight" in named:
-        rows = [*range(config.semantic_codebook_size), config.marks.end]
+        rows = [*range(config.semantic_codebook_size), config.control_tokens.end]
         named["slow/head.weight"] = _rows(named["slow/head.weight"], rows, config.slow.vocab_size)
     named = _blocks(named, "slow/", config.slow.head_dim)
     return _blocks(named, "fast/", config.fast.head_dim)

@@ -17,7 +17,7 @@ from engine.models.layers import TransformerBlock
 from engine.models.prompt import Prompt
 from engine.text.marks import word_spans
 
-MOST_SKIPPED = 4  # phones skipped within one 46 ms frame
+MAX_SKIPPED = 4  # phones skipped within one 46 ms frame
 _SKIP_COST = 2.0  # nats per skipped phone
 _LEAST = 1e-4  # floor of the attention, so that no path is impossible
 
@@ -74,7 +74,7 @@ def monotonic_path(scores: Tensor) -> Tensor:
     frames, tokens = scores.shape
     best = scores[0] - _SKIP_COST * torch.arange(tokens)
     steps = torch.zeros(frames, tokens, dtype=torch.long)
-    costs = torch.tensor([0.0, *(_SKIP_COST * skipped for skipped in range(1 + MOST_SKIPPED))])[:tokens]  # by step
+    costs = torch.tensor([0.0, *(_SKIP_COST * skipped for skipped in range(1 + MAX_SKIPPED))])[:tokens]  # by step
     for frame in range(1, frames):
         before = torch.cat((best.new_full((len(costs) - 1,), -math.inf), best))
         arrivals = torch.stack([before[len(costs) - 1 - step :][:tokens] - costs[step] for step in range(len(costs))])

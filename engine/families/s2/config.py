@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from engine.config import MAX_CODEBOOKS, SIZE_LIMITS, DualARConfig, TransformerConfig, check_whole, shown
+from engine.config import MAX_CODEBOOKS, SIZE_LIMITS, DualARConfig, TransformerConfig, check_int, shown
 from engine.errors import InvalidConfig
 
 # Settings that other programs keep in the same files. They do not affect the model's output.
@@ -102,7 +102,7 @@ def parse_dual_ar(config: dict[str, Any], semantic_start_id: int, semantic_end_i
     for name, value in config.items():
         if value is not None and (name in SIZE_LIMITS or _FLAT_FAST.get(name) in SIZE_LIMITS):
             low, high = SIZE_LIMITS[_FLAT_FAST.get(name, name)]
-            check_whole("The model's config.json", name, value, -1 if name == "n_local_heads" else low, high)
+            check_int("The model's config.json", name, value, -1 if name == "n_local_heads" else low, high)
     slow = dict(config)
     slow.setdefault("n_local_heads", slow.get("n_head"))
     if slow["n_local_heads"] == -1:  # in that release: as many as heads
@@ -112,7 +112,7 @@ def parse_dual_ar(config: dict[str, Any], semantic_start_id: int, semantic_end_i
     if slow.get("intermediate_size") is None and slow.get("dim"):
         slow["intermediate_size"] = -(-(2 * 4 * slow["dim"] // 3) // 256) * 256
     num_codebooks = _need("config.json", config, "num_codebooks")
-    check_whole("The model's config.json", "num_codebooks", num_codebooks, 2, MAX_CODEBOOKS)
+    check_int("The model's config.json", "num_codebooks", num_codebooks, 2, MAX_CODEBOOKS)
     fast = {name: slow.get(name) for name in _SIZE_NAMES if name in slow}
     fast.update(attention_qk_norm=False, attention_qkv_bias=False, attention_o_bias=False)
     fast.update({ours: config[theirs] for theirs, ours in _FLAT_FAST.items() if config.get(theirs) is not None})

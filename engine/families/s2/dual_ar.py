@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from engine.config import MAX_VOCABULARY, DualARConfig, check_whole, listed, shown
+from engine.config import MAX_VOCABULARY, DualARConfig, check_int, listed, shown
 from engine.errors import InvalidCheckpoint, InvalidConfig
 from engine.families.s2.config import parse_dual_ar, parse_omni
 from engine.families.s2.fast_ar import FastAR
@@ -32,7 +32,7 @@ from engine.release.weights import (
 )
 from engine.text.tokenizer import Tokenizer
 
-_MOST_PROBLEMS = 10  # per message
+_MAX_PROBLEMS = 10  # per message
 _SAVED_BUFFERS = ("freqs_cis", "fast_freqs_cis", "causal_mask")  # of S1-mini; ignored: these tables are computed
 
 
@@ -86,7 +86,7 @@ def _parse_config(raw: dict[str, Any], tokenizer: Tokenizer) -> DualARConfig:
     if kind == "fish_qwen3_omni":
         return parse_omni(raw)
     if kind == "dual_ar":
-        check_whole("The model's config.json", "codebook_size", raw.get("codebook_size"), 2, MAX_VOCABULARY)
+        check_int("The model's config.json", "codebook_size", raw.get("codebook_size"), 2, MAX_VOCABULARY)
         return parse_dual_ar(raw, tokenizer.semantic_start_id, tokenizer.semantic_end_id(raw["codebook_size"]))
     raise InvalidConfig(
         f"The model's config.json says model_type {shown(kind)}; Reprise reads fish_qwen3_omni (S2) and dual_ar (S1)."
@@ -141,7 +141,7 @@ def _refuse_mismatches(*found: Mismatch) -> None:
         for word, names in (("unexpected", mismatch.unexpected), ("missing", mismatch.missing)):
             if names:
                 problems.append(f"{word} {listed(sorted(names))}")
-        for each in mismatch.misshapen[: max(_MOST_PROBLEMS - len(problems), 0)]:
+        for each in mismatch.misshapen[: max(_MAX_PROBLEMS - len(problems), 0)]:
             problems.append(f"{each.name[:200]} is {list(each.shape)[:8]} instead of {list(each.expected)}")
     if problems:
         raise InvalidCheckpoint(f"The model's weights do not fit its config: {'; '.join(problems)}.")

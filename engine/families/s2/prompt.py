@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from engine.errors import InvalidInput
-from engine.families.family import MIN_TURN_FRAMES, PromptReference, PromptVoice
+from engine.families.family import MIN_SPEECH_FRAMES, PromptReference, PromptVoice
 from engine.models.prompt import Prompt
 from engine.text.tokenizer import IM_END, IM_START, VOICE, Tokenizer
 
@@ -131,7 +131,7 @@ class Conversation:
     ) -> None:
         self._prompts, self._positions, self._history_positions = prompts, positions, history_positions
         self._system = prompts.system(references)
-        if self._system.shape[1] + MIN_TURN_FRAMES > positions:
+        if self._system.shape[1] + MIN_SPEECH_FRAMES > positions:
             raise InvalidInput("voices.too_long")
         self._turns: list[_SpokenTurn] = []
         self._moved = 0  # how many of the first turns are no longer at the positions at which they were spoken
@@ -142,7 +142,7 @@ class Conversation:
         self._remove_old_turns(user.shape[1] + budget)
         columns = torch.cat((self._system, *(turn.columns for turn in self._turns), user), dim=1)
         room = self._positions - columns.shape[1]
-        if room < MIN_TURN_FRAMES:
+        if room < MIN_SPEECH_FRAMES:
             raise InvalidInput("text.long_turn")
         return Prompt(columns, shared=self._system.shape[1], spoken=self._spoken()), min(budget, room)
 

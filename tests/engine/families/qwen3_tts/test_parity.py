@@ -66,7 +66,7 @@ def test_a_prompt_is_that_of_the_package(case: dict[str, Any], releases: Release
 
 
 def _pad(releases: Releases) -> int:
-    return releases["base"].architecture.config.marks.text_pad
+    return releases["base"].architecture.config.control_tokens.text_pad
 
 
 @pytest.mark.parametrize("case", cases(), ids=lambda case: case["name"])
@@ -81,7 +81,7 @@ def test_logits_are_those_of_the_package(case: dict[str, Any], releases: Release
     normed = model.slow.norm(model.slow.run(model.slow.embed(torch.cat(columns, dim=1)[None], prompt.vector)))
     last = normed[0, prompt.columns.shape[1] - 1 :]
     wanted, config = tensors[f"{name}.logits"], releases["base"].architecture.config
-    heads = [*range(config.semantic_codebook_size), config.marks.end]
+    heads = [*range(config.semantic_codebook_size), config.control_tokens.end]
     close(model.slow.logits(last), wanted[:, heads])
     close(model.fast.logits(last, codes.T), tensors[f"{name}.residual"])
 

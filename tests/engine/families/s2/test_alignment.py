@@ -26,7 +26,7 @@ TEXT = "The rain has stopped, so we can go out. It costs $25 now!"
 def cost(scores: torch.Tensor, path: tuple[int, ...]) -> float:
     """The score of a path, which may skip few tokens on its way and any at both ends, at their cost."""
     steps = [later - earlier for earlier, later in itertools.pairwise(path)]
-    if any(not 0 <= step <= 1 + alignment.MOST_SKIPPED for step in steps):
+    if any(not 0 <= step <= 1 + alignment.MAX_SKIPPED for step in steps):
         return -math.inf
     skipped = path[0] + scores.shape[1] - 1 - path[-1] + sum(max(0, step - 1) for step in steps)
     return sum(float(scores[at, token]) for at, token in enumerate(path)) - alignment._SKIP_COST * skipped
