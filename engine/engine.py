@@ -158,7 +158,7 @@ class Engine:
         share_cores(device, small=is_small(architecture))
         self._kernels: list[str] = []  # why fused kernels are off on a device that supports them
         for stack in (model.slow, model.fast):
-            stack.arrange_for_rows()
+            stack.prepare_for_decoding()
             if compiled:
                 compile_blocks(stack)
             elif device.type == "cuda":

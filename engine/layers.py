@@ -65,29 +65,29 @@ class SelfAttention(nn.Module):
         self,
         dim: int,
         heads: int,
-        groups: int,
+        kv_heads: int,
         head_dim: int,
         *,
         linear: type[nn.Linear] = nn.Linear,
         qkv_bias: bool = False,
         output_bias: bool = False,
     ) -> None:
-        """groups: key/value heads."""
+        """kv_heads: heads of keys and values, of which `heads` is a multiple."""
         super().__init__()
-        self.heads, self.groups, self.head_dim = heads, groups, head_dim
-        self.wqkv = linear(dim, (heads + 2 * groups) * head_dim, bias=qkv_bias)
+        self.heads, self.kv_heads, self.head_dim = heads, kv_heads, head_dim
+        self.wqkv = linear(dim, (heads + 2 * kv_heads) * head_dim, bias=qkv_bias)
         self.wo = linear(heads * head_dim, dim, bias=output_bias)
         self.q_norm: RMSNorm | None = None
         self.k_norm: RMSNorm | None = None
 
     def project(self, x: Tensor, rope: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Project x `[B, T, D]` → queries `[B, H, T, d]`, keys and values `[B, H_kv, T, d]`, normed and rotated."""
-        fused = self.wqkv(x).unflatten(-1, (self.heads + 2 * self.groups, self.head_dim))
-        qk, v = torch.split(fused, [self.heads + self.groups, self.groups], dim=2)
+        fused = self.wqkv(x).unflatten(-1, (self.heads + 2 * self.kv_heads, self.head_dim))
+        qk, v = torch.split(fused, [self.heads + self.kv_heads, self.kv_heads], dim=2)
         if self.q_norm is not None and self.k_norm is not None:
-            q, k = torch.split(qk, [self.heads, self.groups], dim=2)
+            q, k = torch.split(qk, [self.heads, self.kv_heads], dim=2)
             qk = torch.cat((self.q_norm(q), self.k_norm(k)), dim=2)
-        q, k = torch.split(rotate(qk, rope).transpose(1, 2), [self.heads, self.groups], dim=1)
+        q, k = torch.split(rotate(qk, rope).transpose(1, 2), [self.heads, self.kv_heads], dim=1)
         return q, k, v.transpose(1, 2)
 
     def output(self, attended: Tensor) -> Tensor:

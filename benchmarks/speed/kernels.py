@@ -147,7 +147,7 @@ def count(
     quantize_block(fast, precision, stack="fast")
     for stack in (slow, fast):
         if merged:
-            stack.arrange_for_rows()
+            stack.prepare_for_decoding()
         if fused:
             stack.fused = FusedRun(stack)
     if sampling:

@@ -44,7 +44,7 @@ class PlainStack:
 
     def _attention(self, attention: CachedAttention, x: Tensor, places: Tensor, seen: Tensor, layer: int) -> Tensor:
         """Attend from x `[1, T, D]` at places `[T]`, with mask seen bool `[T, positions]`. Return `[1, T, D]`."""
-        heads, groups, width = attention.heads, attention.groups, attention.head_dim
+        heads, groups, width = attention.heads, attention.kv_heads, attention.head_dim
         fused = attention.wqkv(x).view(1, x.shape[1], heads + 2 * groups, width)
         q, k, v = fused.split((heads, groups, groups), dim=2)
         if attention.q_norm is not None and attention.k_norm is not None:

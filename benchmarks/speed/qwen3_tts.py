@@ -132,7 +132,7 @@ def reprise(folder: Path, size: str, frames: int, precision: "Precision | None")
     precision = precision or choose_precision(device, release.architecture)
     model = release.load_model(activation_dtype(precision, device), device, precision)
     for stack in (model.slow, model.fast):
-        stack.arrange_for_rows()
+        stack.prepare_for_decoding()
     capture: GraphCapture = (
         CudaGraphCapture(device) if device.type == "cuda" else TorchScriptCapture(model.slow, model.fast)
     )

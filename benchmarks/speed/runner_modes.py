@@ -84,8 +84,8 @@ def build(bench: Bench, precision: Precision) -> DualAR:
     slow, fast = random_dual_ar(bench.sizes.dual_ar, dtype, bench.device, seed=0)
     quantize_block(slow, precision, stack="slow")
     quantize_block(fast, precision, stack="fast")
-    slow.arrange_for_rows()
-    fast.arrange_for_rows()
+    slow.prepare_for_decoding()
+    fast.prepare_for_decoding()
     return DualAR(bench.sizes.dual_ar, None, slow, fast)  # type: ignore[arg-type]  # nothing here has words
 
 

@@ -38,7 +38,7 @@ class DecodeState:
     top_k: Tensor
 
     # Fields that a frame changes; the others are constant for a request.
-    MOVING = ("column", "position", "frame", "drawn")
+    MUTABLE_FIELDS = ("column", "position", "frame", "drawn")
 
     @classmethod
     def idle(cls, rows: int, slow: SlowStack, device: torch.device) -> "DecodeState":

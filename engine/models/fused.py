@@ -69,7 +69,7 @@ class FusedRun:
         return products[0] if merged else torch.cat(products, dim=1)
 
     def _product(self, x: Tensor, layer: nn.Linear) -> Tensor:
-        narrow = narrow_weight(layer.weight) if len(x) <= self._products.MOST_ROWS else None
+        narrow = narrow_weight(layer.weight) if len(x) <= self._products.MAX_ROWS else None
         if narrow is not None:
             return self._products.narrow_product(x, *narrow, layer.bias)
         return F.linear(x, layer.weight, layer.bias)

@@ -141,7 +141,7 @@ class TransformerBlock(nn.Module):
         self.attention_norm = UnfusedRMSNorm(config.dim, config.norm_eps)
         self.ffn_norm = UnfusedRMSNorm(config.dim, config.norm_eps)
 
-    def arrange_for_rows(self) -> None:
+    def prepare_for_decoding(self) -> None:
         """Merge w1 and w3 of the feed-forward into one product, unless they are quantized; in fp32 on a CPU, fold the
         norms into the layers that follow. In place and idempotent."""
         self.feed_forward.merge()
@@ -171,14 +171,14 @@ class Transformer(nn.Module):
         self.register_buffer("rope", table, persistent=False)
         self.fused: RowsRun | None = None  # set by `fuse` after its check
 
-    def arrange_for_rows(self) -> None:
+    def prepare_for_decoding(self) -> None:
         """Arrange weights for single positions, in place. Call it once.
 
-        See `TransformerBlock.arrange_for_rows` for the blocks. In fp32 on a CPU, linear weights `[E, D]` are stored by
-        columns, which halves the time and rounds differently.
+        See `TransformerBlock.prepare_for_decoding` for the blocks. In fp32 on a CPU, linear weights `[E, D]` are stored
+        by columns, which halves the time and rounds differently.
         """
         for module in self.layers:
-            cast(TransformerBlock, module).arrange_for_rows()
+            cast(TransformerBlock, module).prepare_for_decoding()
         for layer in self._linear_layers() if self.is_batch_invariant else ():
             layer.weight = nn.Parameter(layer.weight.t().contiguous().t(), requires_grad=False)
 

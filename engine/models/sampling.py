@@ -74,7 +74,7 @@ class RowOptions:
         sharpness = self.temperature.clamp(min=1e-5).reciprocal_().masked_fill_(self.temperature == 0, GREEDY)
         return RowFilter(most_mass, sharpness)
 
-    def freer(self) -> "RowOptions":
+    def redraw_options(self) -> "RowOptions":
         """Return the options for redrawing a repeated semantic token; a greedy row stays greedy."""
         return self._with(REPETITION_TEMPERATURE, REPETITION_TOP_P, self.top_k)
 
@@ -134,7 +134,7 @@ def sample_semantic(logits: Tensor, options: RowOptions, recent: Tensor, noise: 
     candidates = noise.shape[-1]
     ranked = Ranked.of(logits, candidates)
     first = ranked.draw(options.filter(candidates), noise[:, 0])
-    second = ranked.draw(options.freer().filter(candidates), noise[:, 1])
+    second = ranked.draw(options.redraw_options().filter(candidates), noise[:, 1])
     return torch.where((recent == first[:, None]).any(-1), second, first)
 
 

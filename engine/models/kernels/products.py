@@ -5,7 +5,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-MOST_ROWS = 64
+MAX_ROWS = 64
 # Up to this many rows are multiplied one by one, more of them together by matrix units.
 _SINGLE_ROWS = 8
 _OUTPUTS, _COLUMNS, _DOT_COLUMNS = 16, 256, 128
@@ -13,7 +13,7 @@ _LEAST_ROWS = 16  # of a product of matrices
 
 
 def narrow_product(x: Tensor, weight: Tensor, scale: Tensor, bias: Tensor | None = None) -> Tensor:
-    """Multiply x `[B, D]`, B at most `MOST_ROWS`, by a weight `[E, D]` in int8 or float8_e4m3fn → `[B, E]`.
+    """Multiply x `[B, D]`, B at most `MAX_ROWS`, by a weight `[E, D]` in int8 or float8_e4m3fn → `[B, E]`.
 
     scale: `[E, G]`, one for each D / G columns of a row; G is 1, or D / G a power of two, 16 or more. The sum is fp32
     and scaled before it is rounded. The twin is `F.linear(x, weight * scale)`. Up to eight rows, a row's result depends

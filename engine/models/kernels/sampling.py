@@ -8,7 +8,7 @@ from torch import Tensor
 from engine.models import sampling as plain
 from engine.models.sampling import RowOptions
 
-_MOST = tl.constexpr(plain.MAX_TOP_K)
+_MAX_TOP_K = tl.constexpr(plain.MAX_TOP_K)
 _GREEDY = tl.constexpr(plain.GREEDY)
 _GOLDEN, _MIX_1, _MIX_2 = tl.constexpr(plain.GOLDEN), tl.constexpr(plain.MIX_1), tl.constexpr(plain.MIX_2)
 _FREER_TEMPERATURE = tl.constexpr(plain.REPETITION_TEMPERATURE)
@@ -33,7 +33,7 @@ def _shifted(x, BITS: tl.constexpr):
 def _noise(keys, frames, out, DRAWS: tl.constexpr, CANDIDATES: tl.constexpr, BLOCK: tl.constexpr):
     row, draw = tl.program_id(0), tl.program_id(1)
     rank = tl.arange(0, BLOCK)
-    counter = tl.load(frames + row) * (DRAWS * _MOST) + (draw * _MOST + rank).to(tl.int64)
+    counter = tl.load(frames + row) * (DRAWS * _MAX_TOP_K) + (draw * _MAX_TOP_K + rank).to(tl.int64)
     x = tl.load(keys + row) + counter * _GOLDEN
     x = (x ^ _shifted(x, 30)) * _MIX_1
     x = (x ^ _shifted(x, 27)) * _MIX_2

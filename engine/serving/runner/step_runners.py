@@ -59,7 +59,7 @@ class EagerStepRunner:
         semantic, vector = self._frame.semantic(rows, ExactRowsView(self._slots.cache, slots, positions), noise)
         codes = self._codes(rows, vector, semantic, noise)
         moved = self._frame.next_state(rows, semantic, codes)
-        for name in DecodeState.MOVING:
+        for name in DecodeState.MUTABLE_FIELDS:
             getattr(self._slots.state, name)[index] = getattr(moved, name)
         return torch.cat((semantic[:, None], codes), dim=1), range(len(slots))
 
@@ -135,7 +135,7 @@ class TracedStepRunner:
         """Capture `key` if it is missing. Returns whether it tried."""
         missing = self._graphs.is_missing(key)
         if missing:
-            moving = [getattr(self._slots.state, name) for name in DecodeState.MOVING]
+            moving = [getattr(self._slots.state, name) for name in DecodeState.MUTABLE_FIELDS]
             before = [tensor.clone() for tensor in moving]
             state = (getattr(self._slots.state, field.name) for field in fields(DecodeState))
             self._graphs.capture(key, self._step, self._index[key[0]], self._slots.cache.buffer, *state)
@@ -150,7 +150,7 @@ class TracedStepRunner:
         semantic, vector = self._frame.semantic(rows, TracedRowsView(buffer, index, rows.position), noise)
         codes = self._frame.codes(rows.options, vector, semantic, noise)
         moved = self._frame.next_state(rows, semantic, codes)
-        for name in DecodeState.MOVING:
+        for name in DecodeState.MUTABLE_FIELDS:
             getattr(all_rows, name)[index] = getattr(moved, name)
         return torch.cat((semantic[:, None], codes), dim=1)
 
@@ -207,7 +207,7 @@ class StaticStepRunner:
         semantic, vector = self._frame.semantic(state, view, noise)
         codes = self._frame.codes(state.options, vector, semantic, noise)
         moved = self._frame.next_state(state, semantic, codes)
-        for name in DecodeState.MOVING:
+        for name in DecodeState.MUTABLE_FIELDS:
             before, after = getattr(state, name), getattr(moved, name)
             before.copy_(torch.where(active if before.dim() == 2 else active[:, 0], after, before))
         return torch.cat((semantic[:, None], codes), dim=1)

@@ -180,7 +180,7 @@ def test_the_repetition_window_begins_with_the_second_frame(miniature: DualAR) -
 def test_weights_arranged_for_rows_give_the_same_outputs(miniature: DualAR) -> None:
     slow, fast = copy.deepcopy(miniature.slow), copy.deepcopy(miniature.fast)
     for stack in (slow, fast):
-        stack.arrange_for_rows()
+        stack.prepare_for_decoding()
         assert all(layer.weight.t().is_contiguous() for layer in stack.modules() if isinstance(layer, nn.Linear))
     normed, vectors = slow(PROMPT)
     expected, expected_vectors = miniature.slow(PROMPT)
@@ -189,7 +189,7 @@ def test_weights_arranged_for_rows_give_the_same_outputs(miniature: DualAR) -> N
     codes = GOLDEN["greedy_frames"].long()[:1, 1:]
     assert relative(fast.logits(vectors[:, -1], codes), miniature.fast.logits(expected_vectors[:, -1], codes)) < 1e-5
     before = slow.layers[0].attention.wqkv.weight.clone()
-    slow.bfloat16().arrange_for_rows()  # does nothing in other dtypes
+    slow.bfloat16().prepare_for_decoding()  # does nothing in other dtypes
     assert torch.equal(slow.layers[0].attention.wqkv.weight, before.bfloat16())
 
 
