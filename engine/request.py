@@ -109,8 +109,8 @@ class SpeechResult:
 
     stop_reason: `end` (everything was spoken), `short` (a segment ended too soon, so some of its words are missing),
     `length` (a segment did not end within its budget and was cut there) or `cancelled`.
-    underruns, starved: how often, and for how many seconds in total, uninterrupted playback from the first chunk on
-    runs out of audio.
+    underruns, stall_seconds: how often, and for how many seconds in total, uninterrupted playback from the first chunk
+    on runs out of audio.
     """
 
     stop_reason: StopReason
@@ -121,7 +121,7 @@ class SpeechResult:
     seed: int
     segments: tuple[SegmentResult, ...]
     underruns: int = 0
-    starved: float = 0.0
+    stall_seconds: float = 0.0
     stages: FirstAudioTimings | None = None
 
     @property
@@ -170,27 +170,28 @@ class PauseSamples:
         known = self._segments[:count]
         self._begun.update(range(count))
         for place, segment in enumerate(known, 1):
-            self._give(segment.before)
+            self._give(segment.silence_before)
             if place < count:
-                self._give(segment.after)
+                self._give(segment.silence_after)
 
     def before(self, segment: int) -> int:
         """Return the samples of all pauses before a segment's audio, given or not."""
         earlier = sum(
-            round(each.before * self._rate) + round(each.after * self._rate) for each in self._segments[:segment]
+            round(each.silence_before * self._rate) + round(each.silence_after * self._rate)
+            for each in self._segments[:segment]
         )
-        return earlier + round(self._segments[segment].before * self._rate)
+        return earlier + round(self._segments[segment].silence_before * self._rate)
 
     def take_before(self, segment: int) -> int:
         """Return the pause before a segment whose audio is about to be yielded; 0 after the first call."""
         if segment in self._begun:
             return 0
         self._begun.add(segment)
-        return self._give(self._segments[segment].before)
+        return self._give(self._segments[segment].silence_before)
 
     def take_after(self, segment: int) -> int:
         """Return the pause after a segment whose audio is complete."""
-        return self._give(self._segments[segment].after) if segment < len(self._segments) else 0
+        return self._give(self._segments[segment].silence_after) if segment < len(self._segments) else 0
 
     def _give(self, seconds: float) -> int:
         samples = round(seconds * self._rate)
@@ -390,7 +391,7 @@ class Request:
 
     def _context_stream(self, prompt: Prompt) -> CodecStream | None:
         codes = prompt.codec_context
-        return None if codes is None else self._pipeline.codec_worker.stream_behind(codes.numpy())
+        return None if codes is None else self._pipeline.codec_worker.context_stream(codes.numpy())
 
     def _end_turn(self, turn: Turn) -> None:
         """Accept a turn and begin the next; or reject one that did not end properly and speak its segment again."""
@@ -506,6 +507,6 @@ class Request:
             seed=self.seed,
             segments=tuple(self._results),
             underruns=self._pacer.underruns,
-            starved=self._pacer.starved,
+            stall_seconds=self._pacer.stall_seconds,
             stages=timings,
         )

@@ -52,7 +52,7 @@ class Take:
     frames: int
     seconds: float
     underruns: int
-    starved: float
+    stall_seconds: float
 
     @property
     def real_time_factor(self) -> float:
@@ -83,7 +83,7 @@ def listen(engine: Engine, request: Request, together: threading.Barrier) -> Tak
     ended, result = time.perf_counter(), speech.result
     if result is None or not frames:
         raise RuntimeError("the engine said nothing")
-    return Take(began, ended, first, frames, frames / engine.frame_rate, result.underruns, result.starved)
+    return Take(began, ended, first, frames, frames / engine.frame_rate, result.underruns, result.stall_seconds)
 
 
 def at_once(engine: Engine, asked: Sequence[Request]) -> list[Take]:
@@ -119,7 +119,7 @@ def figures(runs: Sequence[Sequence[Take]], alone: Sequence[Take], codebooks: in
         "real_time_factor": tail(take.real_time_factor for take in takes),
         "first_audio_s": tail(take.first_audio for take in takes),
         "underruns": sum(take.underruns for take in takes),
-        "starved_s": sum(take.starved for take in takes),
+        "starved_s": sum(take.stall_seconds for take in takes),
         "requests": len(takes),
         "alone_frames_per_second": before,
         "to_alone": frames / before,

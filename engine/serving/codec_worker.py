@@ -154,7 +154,7 @@ class CodecWorker:
         finally:
             self.drop(stream)  # the remaining chunks, if one has failed
 
-    def stream_behind(self, codes: NDArray[np.int64]) -> CodecStream:
+    def context_stream(self, codes: NDArray[np.int64]) -> CodecStream:
         """Return an ended stream that decodes `codes` `[K, T]`, T ≥ 1, for other streams to continue from.
 
         Streams are cached by their codes.

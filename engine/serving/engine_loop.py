@@ -112,7 +112,7 @@ class EngineLoop:
             plan = self.scheduler.plan()
             started = self._start_step([self._turns[ticket] for ticket in plan.speaking])
             for slot in plan.displaced:
-                self._set_aside(slot)
+                self._stash(slot)
             self._prefill([self._turns[ticket] for ticket in plan.prefill])
             if self._runner.is_asynchronous:  # the device computes this step while the host handles the previous one
                 started, step = step, started
@@ -158,9 +158,9 @@ class EngineLoop:
             self._fail(turns, error)
             return None
 
-    def _set_aside(self, slot: int) -> None:
+    def _stash(self, slot: int) -> None:
         try:
-            self._runner.set_aside(slot)
+            self._runner.stash(slot)
         except Exception as error:  # such as out of memory: the request computes it again
             log.warning("What a request has spoken could not be kept for its next turn: %s", error)
 
@@ -172,7 +172,7 @@ class EngineLoop:
             assert slot is not None, "a ticket that is prefilling has a slot"
             if not self._begin(turn, slot):
                 continue
-            room -= self._runner.unread(slot)
+            room -= self._runner.prefill_cost(slot)
             if batch and room < 0:
                 break
             batch[slot] = turn

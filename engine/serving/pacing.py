@@ -25,7 +25,7 @@ class Pacer:
         self._buffered_until: float | None = None  # when playback reaches the end of the sent audio
         self._sent_last = 0.0
         self.underruns = 0
-        self.starved = 0.0  # seconds without audio after the first chunk
+        self.stall_seconds = 0.0  # seconds without audio after the first chunk
 
     def next_frames(self, now: float) -> int:
         """Return the number of frames that the next chunk should have."""
@@ -42,7 +42,7 @@ class Pacer:
             self._seconds_per_frame += 0.5 * ((now - self._sent_last) / frames - self._seconds_per_frame)
             if now > self._buffered_until:
                 self.underruns += 1
-                self.starved += now - self._buffered_until
+                self.stall_seconds += now - self._buffered_until
                 self._buffered_until = now
         self._sent_last = now
         self._buffered_until += frames * self._frame_seconds

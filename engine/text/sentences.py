@@ -19,10 +19,10 @@ _CLOSERS = r"[\p{Pe}\p{Pf}\"']*+"
 _TERMINATED = regex.compile(rf"(?P<mark>[\p{{SB=STerm}}\p{{SB=ATerm}}…]++){_CLOSERS}")
 # Inside a word these belong to a URL, a number or a name. Marks of other scripts need no space after them.
 _NEEDS_SPACE = ".!?…"
-_MOST_TAGS = 8  # skipped at a sentence end
+_MAX_TAGS = 8  # skipped at a sentence end
 # After a mark and its quotes and tags, a small letter or a comma shows that the sentence continues.
 _GOES_ON = regex.compile(
-    rf"\s*+(?:{_TAG}\s*+){{0,{_MOST_TAGS}}}+(?:[\p{{Pd}}\p{{Ps}}\p{{Pi}}\"']*+[\p{{Ll}}--\p{{Georgian}}]|[,;،、，])",
+    rf"\s*+(?:{_TAG}\s*+){{0,{_MAX_TAGS}}}+(?:[\p{{Pd}}\p{{Ps}}\p{{Pi}}\"']*+[\p{{Ll}}--\p{{Georgian}}]|[,;،、，])",
     regex.VERSION1,
 )
 _EXTENDS = regex.compile(r"[\p{M}\u200c\u200d]")

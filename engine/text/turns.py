@@ -22,12 +22,12 @@ class Segment:
     """A piece of text that is spoken as one turn.
 
     text: as in the prompt, with speaker tags if the whole text has any.
-    before, after: seconds of silence around it, in addition to that of the speech itself.
+    silence_before, silence_after: seconds of silence around it, in addition to that of the speech itself.
     """
 
     text: str
-    before: float = 0.0
-    after: float = 0.0
+    silence_before: float = 0.0
+    silence_after: float = 0.0
 
     @property
     def speakers(self) -> tuple[int, ...]:
@@ -53,8 +53,8 @@ class Segmentation:
         """Return the segments of a text. last: the segment before them. Raises InvalidText as `plan_segments` does."""
         planned = []
         for segment in plan_segments(text, self.max_bytes, self.max_turns, self.max_sentences):
-            if last and not last.after and not segment.before and ends_sentence(last.text):
-                segment = replace(segment, before=self.sentence_pause)
+            if last and not last.silence_after and not segment.silence_before and ends_sentence(last.text):
+                segment = replace(segment, silence_before=self.sentence_pause)
             planned.append(segment)
             last = segment
         return planned
@@ -82,10 +82,10 @@ def plan_segments(
         except InvalidText:  # nothing between two pauses
             planned = []
         if planned and not segments:
-            planned[0] = replace(planned[0], before=waiting)
+            planned[0] = replace(planned[0], silence_before=waiting)
         segments += planned
         if segments:
-            segments[-1] = replace(segments[-1], after=segments[-1].after + pause)
+            segments[-1] = replace(segments[-1], silence_after=segments[-1].silence_after + pause)
         else:
             waiting += pause
     if not segments:

@@ -17,7 +17,7 @@ def result(*reasons: str, frames: int = 20) -> SpeechResult:
     [
         (result("end", "end"), "Spoken to the end"),
         (
-            replace(result("end"), underruns=2, starved=0.75),
+            replace(result("end"), underruns=2, stall_seconds=0.75),
             "Spoken to the end",
         ),
         (result("length"), "Stopped at its length limit: the end may be missing or repeated"),

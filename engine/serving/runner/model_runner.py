@@ -145,7 +145,7 @@ class ModelRunner:
         """Whether each prompt is prefilled alone, because batching gains nothing or loses exactness."""
         return self._slots.alone
 
-    def unread(self, slot: int) -> int:
+    def prefill_cost(self, slot: int) -> int:
         """Return the budget that the next piece of the slot's prompt takes, in positions; 0 when it is complete."""
         piece = self._slots.next_piece(slot)
         return self.prefill_budget if piece.spoken else piece.length
@@ -161,9 +161,9 @@ class ModelRunner:
         self._slots.keep(slot, torch.from_numpy(codes))
 
     @torch.inference_mode()
-    def set_aside(self, slot: int) -> None:
+    def stash(self, slot: int) -> None:
         """Keep the spoken turns of an open request whose slot is given to another one."""
-        self._slots.set_aside(slot)
+        self._slots.stash(slot)
 
     @torch.inference_mode()
     def step(self, slots: Sequence[int]) -> PendingFrames:

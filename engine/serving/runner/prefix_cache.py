@@ -46,16 +46,16 @@ class PrefixCache:
         self._put_on_device(_key(columns), prefix)
 
     def drop(self, columns: Tensor) -> None:
-        """Drop the prefix `columns` `[rows, T]`, and spoken turns set aside with it."""
+        """Drop the prefix `columns` `[rows, T]`, and the spoken turns stashed with it."""
         key = _key(columns)
         for tier in (self._on_device, self._on_host):
             tier.drop_keys(lambda other: other.startswith(key))
 
-    def set_aside(self, prompt: Prompt, prefix: Tensor) -> None:
-        """Cache the keys and values of a prompt up to the end of its last spoken columns, until `take_aside`."""
+    def stash(self, prompt: Prompt, prefix: Tensor) -> None:
+        """Cache the keys and values of a prompt up to the end of its last spoken columns, until `unstash`."""
         self._put_on_device(_spoken_key(prompt), prefix)
 
-    def take_aside(self, prompt: Prompt) -> Tensor | None:
+    def unstash(self, prompt: Prompt) -> Tensor | None:
         """Remove and return the entry for the prompt's spoken columns, from either tier; None when not cached."""
         key = _spoken_key(prompt)
         found = self._on_device.pop(key)

@@ -127,11 +127,11 @@ class SlotPool:
         spoken = (*held.spoken, (held.columns.shape[1] - 1, columns.shape[1]))
         self._prompts[slot] = _SlotPrompt(replace(held, columns=columns, spoken=spoken), columns.shape[1])
 
-    def set_aside(self, slot: int) -> None:
+    def stash(self, slot: int) -> None:
         """Cache an open request's spoken turns before its slot goes to another one. Only if `exact`."""
         held = self._prompts[slot]
         if self._exact and held.prompt.spoken and (end := held.prompt.spoken[-1][1]) <= held.filled:
-            self._prefixes.set_aside(held.prompt, self.cache.copy_out(slot, end))
+            self._prefixes.stash(held.prompt, self.cache.copy_out(slot, end))
 
     def next_piece(self, slot: int) -> Piece:
         """Return the next positions of the slot's prompt to compute, at most `chunk`; none when it is complete."""
@@ -150,7 +150,7 @@ class SlotPool:
                 self._read(part)
         for piece in pieces:
             if piece.spoken:
-                self._speak_again(piece)
+                self._recompute_spoken(piece)
             held = self._prompts[piece.slot]
             held.filled = piece.end
             if piece.length and piece.end == held.prompt.shared:
@@ -173,7 +173,7 @@ class SlotPool:
         parts = [(piece.slot, piece.start, piece.length) for piece in pieces]
         self._slow.run(F.pad(x, (0, 0, 0, size - x.shape[1])), PackedView(self.cache, parts))
 
-    def _speak_again(self, piece: Piece) -> None:
+    def _recompute_spoken(self, piece: Piece) -> None:
         """Compute spoken columns as their frames did, each as a separate row."""
         columns = self._prompts[piece.slot].prompt.columns[:, piece.start : piece.end].T[:, :, None].to(self.device)
         # In one batch if rows do not affect each other: each row attends after earlier ones have written theirs.
@@ -200,7 +200,7 @@ class SlotPool:
         """Fill the slot with the cached beginning of the prompt, in whole pieces of its prefill. Returns its length."""
         shared, own = min(prompt.shared, prompt.columns.shape[1] - 1), self._own(slot, prompt)
         if self._exact and prompt.spoken and own < prompt.spoken[-1][1]:
-            aside = self._prefixes.take_aside(prompt)
+            aside = self._prefixes.unstash(prompt)
             if aside is not None:
                 self.cache.copy_in(slot, aside)
                 return prompt.spoken[-1][1]

@@ -21,7 +21,7 @@ _ONES = [
 ]  # fmt: skip
 _TENS = ["zero", "ten", "twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety"]
 _SCALES = ((10**12, "trillion"), (10**9, "billion"), (10**6, "million"), (1000, "thousand"), (100, "hundred"))
-_MOST_DIGITS = 15  # longer numbers are read digit by digit
+_MAX_DIGITS = 15  # longer numbers are read digit by digit
 _ORDINALS = {
     "one": "first", "two": "second", "three": "third", "five": "fifth",
     "eight": "eighth", "nine": "ninth", "twelve": "twelfth",
@@ -66,7 +66,7 @@ def digits(text: str) -> str:
 def number(text: str) -> str:
     """Spell out a number, with or without thousands separators and decimals."""
     whole, _, fraction = text.replace(",", "").partition(".")
-    by_digits = len(whole) > _MOST_DIGITS or (len(whole) > 1 and whole[0] == "0")
+    by_digits = len(whole) > _MAX_DIGITS or (len(whole) > 1 and whole[0] == "0")
     spoken_whole = digits(whole) if by_digits else cardinal(int(whole))
     return f"{spoken_whole} point {digits(fraction)}" if fraction else spoken_whole
 
@@ -244,7 +244,7 @@ _RULES: tuple[_Rule, ...] = (
 )
 
 _PAUSES = str.maketrans(dict.fromkeys(";:—–()[]{}", ",") | {"…": ".", "‽": "?", "¡": "", "¿": ""})
-_MOST_FOLDED = 6  # maximum characters that one character may decompose to
+_MAX_FOLDED = 6  # maximum characters that one character may decompose to
 _QUOTES = str.maketrans({**dict.fromkeys("’‘ʼ`", "'"), **dict.fromkeys(f'“”"™©®℠{_SPELL}')})
 _TOKEN = re.compile(rf"[A-Za-z]+{_SPELL}|[A-Za-z]+(?:'[A-Za-z]+)*'?|[,.!?]+")
 
@@ -252,7 +252,7 @@ _TOKEN = re.compile(rf"[A-Za-z]+{_SPELL}|[A-Za-z]+(?:'[A-Za-z]+)*'?|[,.!?]+")
 def _compatible(sign: str) -> str:
     """Return the compatibility form of a sign. Arabic ligatures of whole sentences stay, having no English reading."""
     folded = unicodedata.normalize("NFKC", sign)
-    return folded if len(folded) <= _MOST_FOLDED else sign
+    return folded if len(folded) <= _MAX_FOLDED else sign
 
 
 def fold(text: str) -> str:

@@ -199,8 +199,8 @@ def test_every_listener_asks_for_something_else() -> None:
 
 
 def test_speeds_are_of_the_whole_span_together_and_of_the_work_alone() -> None:
-    one = Take(began=10.0, ended=12.0, first_audio=0.5, frames=20, seconds=1.0, underruns=0, starved=0.0)
-    takes = [one, replace(one, began=11.0, ended=14.0, frames=60, underruns=2, starved=0.5)]
+    one = Take(began=10.0, ended=12.0, first_audio=0.5, frames=20, seconds=1.0, underruns=0, stall_seconds=0.0)
+    takes = [one, replace(one, began=11.0, ended=14.0, frames=60, underruns=2, stall_seconds=0.5)]
     assert one.real_time_factor == 2.0
     assert throughput.speed(takes) == 80 / 4
     assert throughput.speed_alone(takes) == 80 / 5

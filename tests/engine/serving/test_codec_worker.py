@@ -263,7 +263,7 @@ def test_takes_of_a_voice_continue_its_codes_which_are_decoded_once(watched: Wat
             """Speak in a voice. Returns the batches that its codes took."""
             watched.batches.clear()
             take = Take([5], seed=1)
-            take.stream = CodecStream(worker.stream_behind(contexts[voice]))
+            take.stream = CodecStream(worker.context_stream(contexts[voice]))
             take.say(worker)
             same(take.audio(), whole(watched, contexts[voice], take.codes)[20 * 2048 :])
             return len(watched.batches) - 1
@@ -282,10 +282,10 @@ def test_a_voice_whose_codes_failed_is_tried_anew(watched: Watched) -> None:
     first, second = Take([5]), Take([5])
     with running(watched) as worker:
         watched.failing[7] = RuntimeError("No memory.")
-        first.stream = CodecStream(worker.stream_behind(codes))
+        first.stream = CodecStream(worker.context_stream(codes))
         first.say(worker)
         assert isinstance(first.next(), RuntimeError)
-        second.stream = CodecStream(worker.stream_behind(codes))
+        second.stream = CodecStream(worker.context_stream(codes))
         second.say(worker)
         same(second.audio(), whole(watched, codes, second.codes)[7 * 2048 :])
 

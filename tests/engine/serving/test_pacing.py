@@ -27,7 +27,7 @@ class Listener:
         self.begun = False
         self.waiting = 0  # ticks of audio not yet heard
         self.silence = 0  # ticks since there was nothing left
-        self.underruns = self.starved = 0
+        self.underruns = self.stall_seconds = 0
 
     def listen(self, ticks: int) -> None:
         for _ in range(ticks if self.begun else 0):
@@ -39,7 +39,7 @@ class Listener:
     def sent(self, frames: int) -> None:
         self.begun = True
         self.underruns += self.silence > 0
-        self.starved += self.silence
+        self.stall_seconds += self.silence
         self.silence = 0
         self.waiting += frames * FRAME_TICKS
 
@@ -58,7 +58,7 @@ def agree(events: list[Event], start: int) -> None:
         else:
             pacer.withdrawn(frames, now * TICK)
             listener.withdrawn(frames)
-        assert (pacer.underruns, pacer.starved) == (listener.underruns, listener.starved * TICK)
+        assert (pacer.underruns, pacer.stall_seconds) == (listener.underruns, listener.stall_seconds * TICK)
 
 
 @given(events=st.lists(sent, max_size=30), start=st.integers(0, 2**20))
@@ -77,16 +77,16 @@ def test_the_wait_for_the_first_piece_and_the_end_are_no_underruns() -> None:
     pacer = Pacer(FRAME)
     pacer.sent(4, 100.0)
     pacer.withdrawn(0, 1000.0)
-    assert (pacer.underruns, pacer.starved) == (0, 0)
+    assert (pacer.underruns, pacer.stall_seconds) == (0, 0)
 
 
 def test_a_piece_in_the_last_moment_is_in_time_and_one_behind_it_is_late() -> None:
     pacer = Pacer(FRAME)
     pacer.sent(4, 0)
     pacer.sent(4, 4 * FRAME)
-    assert (pacer.underruns, pacer.starved) == (0, 0)
+    assert (pacer.underruns, pacer.stall_seconds) == (0, 0)
     pacer.sent(4, 8 * FRAME + TICK)
-    assert (pacer.underruns, pacer.starved) == (1, TICK)
+    assert (pacer.underruns, pacer.stall_seconds) == (1, TICK)
 
 
 def test_what_was_heard_of_withdrawn_frames_stays_heard() -> None:
@@ -98,7 +98,7 @@ def test_what_was_heard_of_withdrawn_frames_stays_heard() -> None:
     pacer.sent(4, 10 * FRAME)
     assert pacer.underruns == 0
     pacer.sent(1, 14 * FRAME + TICK)
-    assert (pacer.underruns, pacer.starved) == (1, TICK)
+    assert (pacer.underruns, pacer.stall_seconds) == (1, TICK)
 
 
 def test_what_is_not_withdrawn_is_still_to_be_heard() -> None:
@@ -180,7 +180,7 @@ def test_whoever_is_faster_than_real_time_never_leaves_a_gap(speed: float, codec
     production = Production(codec, anew=anew)
     production.run(600, speed)
     assert production.gaps() == []
-    assert (production.pacer.underruns, production.pacer.starved) == (0, 0)
+    assert (production.pacer.underruns, production.pacer.stall_seconds) == (0, 0)
     assert production.sizes[0] == CHUNK_FRAMES[0]
     assert production.sizes[-1] == CHUNK_FRAMES[-1]
 
@@ -229,4 +229,4 @@ def test_who_is_always_late_sends_small_pieces_and_is_counted() -> None:
     production.run(80, speed=1.5)
     assert set(production.sizes) == {CHUNK_FRAMES[0]}
     assert len(production.gaps()) == production.pacer.underruns == len(production.sizes) - 1
-    assert production.pacer.starved == pytest.approx(sum(production.gaps()))
+    assert production.pacer.stall_seconds == pytest.approx(sum(production.gaps()))

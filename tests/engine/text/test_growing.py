@@ -32,9 +32,9 @@ def test_a_sentence_is_taken_once_another_begins() -> None:
 def test_sentences_of_a_segment_are_counted() -> None:
     text = GrowingText(Segmentation(max_sentences=1, sentence_pause=0.25))
     text.append("One. Two. Three")
-    assert [(segment.text, segment.before) for segment in text.take()] == [("One.", 0), ("Two.", 0.25)]
+    assert [(segment.text, segment.silence_before) for segment in text.take()] == [("One.", 0), ("Two.", 0.25)]
     text.finish()
-    assert [(segment.text, segment.before) for segment in text.take()] == [("Three", 0.25)]
+    assert [(segment.text, segment.silence_before) for segment in text.take()] == [("Three", 0.25)]
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from engine.text import plan_segments, speaking_time, with_paragraph_pauses
 
 
 def plan(text: str) -> list[tuple[str, float, float]]:
-    return [(segment.text, segment.before, segment.after) for segment in plan_segments(text)]
+    return [(segment.text, segment.silence_before, segment.silence_after) for segment in plan_segments(text)]
 
 
 def test_a_pause_ends_a_segment_and_stands_after_it() -> None:

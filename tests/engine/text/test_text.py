@@ -235,11 +235,12 @@ def test_a_segment_has_as_many_sentences_as_the_model_speaks(max_sentences: int 
 
 def test_silence_between_sentences_gives_way_to_the_pauses_of_the_text() -> None:
     plan = Segmentation(max_bytes=40, max_sentences=1, sentence_pause=0.25).plan
-    assert [(s.text, s.before, s.after) for s in plan("[pause:1]One. (Two!) [pause:2] Three\nFour? Five.")] == [
+    paused = plan("[pause:1]One. (Two!) [pause:2] Three\nFour? Five.")
+    assert [(s.text, s.silence_before, s.silence_after) for s in paused] == [
         ("One.", 1, 0), ("(Two!)", 0.25, 2), ("Three", 0, 0), ("Four?", 0, 0), ("Five.", 0.25, 0)
     ]  # fmt: skip
     long = plan("A sentence of so many words that it is cut in its middle, and goes on. Another.")
-    assert [segment.before for segment in long] == [0, 0, 0.25]
+    assert [segment.silence_before for segment in long] == [0, 0, 0.25]
     assert Segmentation().plan("One. Two.") == [Segment("One. Two.")]
 
 

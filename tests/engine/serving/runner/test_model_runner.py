@@ -39,7 +39,7 @@ def bundled() -> DualAR:
 def int8() -> DualAR:
     model = load_dual_ar(MINIATURE, dtype=torch.float32, device="cpu", precision="int8")
     for stack in (model.slow, model.fast):
-        stack.arrange_for_rows()
+        stack.prepare_for_decoding()
     return model
 
 
@@ -321,7 +321,7 @@ def test_the_budget_counts_what_is_left_to_read(miniature: DualAR) -> None:
     run = runner(miniature)
     run.begin(0, prompt(miniature, 200, 1, shared=30), options(0), key=0)
     left = []
-    while unread := run.unread(0):
+    while unread := run.prefill_cost(0):
         left.append(unread)
         run.prefill([0])
     assert left == [30, PREFILL_CHUNK - 30, 199 - PREFILL_CHUNK]
@@ -390,14 +390,14 @@ def test_what_was_spoken_is_kept_while_another_has_the_slot(miniature: DualAR, s
     run = runner(miniature, prefixes=kept)
     spoken.speak(run, 0, spoken.codes.shape[1])
     voice = kept.nbytes[0]
-    run.set_aside(0)
+    run.stash(0)
     begin(run, 0, prompt(miniature, 60, 5), 0)
     assert kept.nbytes[0] > voice
     reused, drawn = spoken.go_on(run, 4)
     assert reused == spoken.reused
     assert kept.nbytes[0] == voice
     np.testing.assert_array_equal(drawn, fresh)
-    run.set_aside(4)
+    run.stash(4)
     run.forget(Prompt(spoken.first.columns[:, :30], 30), range(SLOTS))
     assert kept.nbytes[0] == 0  # also of what was said in that voice
 
@@ -410,7 +410,7 @@ def test_on_a_gpu_it_is_read_in_chunks_where_it_is_lost(miniature: DualAR, spoke
     end = spoken.second.columns.shape[1] - 1
     both = (each._slots.cache.buffer[:, :, 0, :, :end] for each in (run, fresh))
     torch.testing.assert_close(*both, rtol=1e-4, atol=1e-5)
-    run.set_aside(0)
+    run.stash(0)
     assert run._slots._prefixes.nbytes == (fresh._slots._prefixes.nbytes[0], 0)  # the voice alone
 
 
