@@ -465,7 +465,7 @@ def test_tickets_may_leave_at_any_line_of_the_scheduler() -> None:
         assert places == (0, 3, 1, 1)
 
     within(work)
-    assert {"enter", "enqueue", "plan", "ready", "release", "place", "open", "waiting", "speaking"} <= left
+    assert {"enter", "enqueue", "plan", "ready", "release", "place", "open_tickets", "waiting", "speaking"} <= left
 
 
 @pytest.mark.usefixtures("restless_collector")
