@@ -26,6 +26,7 @@ from engine.families.registry import read_release
 from engine.languages import language_name
 from engine.models.compiling import compile_blocks
 from engine.models.fused import fuse, fuse_sampling
+from engine.models.native.run import use_native
 from engine.models.quantization import Precision
 from engine.models.sampling import SamplingOptions
 from engine.release.hub import BUNDLED, Progress, find_release
@@ -158,6 +159,7 @@ class Engine:
         share_cores(device, small=is_small(architecture))
         self._kernels: list[str] = []  # why fused kernels are off on a device that supports them
         for stack in (model.slow, model.fast):
+            self._kernels += filter(None, [use_native(stack)])
             stack.prepare_for_decoding()
             if compiled:
                 compile_blocks(stack)

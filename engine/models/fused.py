@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from engine.errors import first_line
-from engine.models.kv_cache import KVCache, RowsView, StaticRowsView
+from engine.models.kv_cache import KVCache, KVView, RowsView, StaticRowsView
 from engine.models.layers import Transformer, TransformerBlock
 from engine.models.sampling import MAX_TOP_K, FusedSampling, RowOptions, gumbel_noise, sample, sample_semantic
 from engine.models.stacks import SlowStack
@@ -40,6 +40,9 @@ class FusedRun:
 
         self._attention, self._elementwise, self._products = attention, elementwise, products
         self._stack = stack
+
+    def accepts(self, view: KVView, new: int) -> bool:
+        return new == 1 and isinstance(view, RowsView)
 
     def __call__(self, x: Tensor, view: RowsView) -> Tensor:
         """Run x `[B, 1, D]` → `[B, 1, D]`, as `Transformer.run` does."""

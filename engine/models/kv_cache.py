@@ -13,6 +13,7 @@ width.
 """
 
 from collections.abc import Sequence
+from functools import cache
 from typing import Protocol, runtime_checkable
 
 import torch
@@ -37,6 +38,15 @@ class RowsView(KVView, Protocol):
     def next_rows(self) -> tuple[Tensor, Tensor, Tensor]:
         """Return the buffer `[layers, 2, N, H_kv, positions, d]`, in which row i has slot i, the new positions int64
         `[B]`, and how many positions each row attends to, int64 `[B]`. Called once for a run through all layers."""
+
+
+@runtime_checkable
+class SlotRowsView(KVView, Protocol):
+    """A view of single positions of any slots, which native code writes and reads itself."""
+
+    def slot_rows(self, new: int) -> tuple[Tensor, Tensor, Tensor]:
+        """Return the buffer `[layers, 2, N, H_kv, positions, d]`, and the slots and the positions of the new rows, both
+        int64 `[new · B]`, the first of each slot first. Called once for a run through all layers."""
 
 
 class KVCache:
@@ -142,8 +152,7 @@ class FrameView:
 
     def __init__(self, cache: KVCache) -> None:
         self._cache, self._length, self._start = cache, 0, 0
-        device, rows = cache.buffer.device, cache.buffer.shape[2]
-        self._counts = torch.arange(cache.positions + 1, device=device)[:, None].repeat(1, rows)
+        self._counts: Tensor | None = None
 
     def rope(self, table: Tensor, new: int) -> Tensor:
         self._start, self._length = self._length, self._length + new
@@ -152,9 +161,18 @@ class FrameView:
     def attend(self, layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         return ContiguousView(self._cache, self._start).attend(layer, q, k, v)
 
+    def slot_rows(self, new: int) -> tuple[Tensor, Tensor, Tensor]:
+        start, self._length = self._length, self._length + new
+        return self._cache.buffer, *_frame_rows(int(self._cache.buffer.shape[2]), start, new)
+
     def next_rows(self) -> tuple[Tensor, Tensor, Tensor]:
         position, self._length = self._length, self._length + 1
-        return self._cache.buffer, self._counts[position], self._counts[self._length]
+        buffer = self._cache.buffer
+        if self._counts is None:
+            self._counts = torch.arange(self._cache.positions + 1, device=buffer.device)[:, None].repeat(
+                1, buffer.shape[2]
+            )
+        return buffer, self._counts[position], self._counts[self._length]
 
 
 class ExactRowsView:
@@ -163,6 +181,10 @@ class ExactRowsView:
     def __init__(self, cache: KVCache, slots: Sequence[int], positions: Sequence[int]) -> None:
         self._cache, self._rows = cache, list(zip(slots, positions, strict=True))
         self._positions = torch.tensor(positions, device=cache.buffer.device)
+
+    def slot_rows(self, new: int) -> tuple[Tensor, Tensor, Tensor]:
+        assert new == 1
+        return self._cache.buffer, torch.tensor([slot for slot, _ in self._rows]), self._positions
 
     def rope(self, table: Tensor, new: int) -> Tensor:
         return rows_of(table, self._positions)
@@ -210,6 +232,15 @@ class StaticRowsView:
         keys[rows, :, self._positions] = k[:, :, 0]
         values[rows, :, self._positions] = v[:, :, 0]
         return attend(q, keys[:batch, :, : self._span], values[:batch, :, : self._span], added)
+
+
+@cache
+def _frame_rows(rows: int, start: int, new: int) -> tuple[Tensor, Tensor]:
+    """Return slots and positions of `new` positions of each row. Cached: in a trace they are constants."""
+    with torch.inference_mode():
+        slots = torch.arange(rows, device="cpu").repeat(new)
+        positions = torch.arange(start, start + new, device="cpu").repeat_interleave(rows)
+    return slots, positions
 
 
 def rows_of(table: Tensor, positions: Tensor) -> Tensor:

@@ -4,8 +4,7 @@ Pre-norm RMSNorm, grouped-query attention over interleaved rotary pairs, SwiGLU 
 S1 use it). Shapes: B batch, T new positions, S positions attended to, D width, H heads.
 """
 
-from collections.abc import Callable
-from typing import cast
+from typing import Any, Protocol, cast
 
 import torch
 import torch.nn.functional as F
@@ -13,10 +12,17 @@ from torch import Tensor, nn
 
 from engine.config import TransformerConfig
 from engine.layers import FeedForward, RMSNorm, SelfAttention, rotary_table
-from engine.models.kv_cache import KVCache, KVView, RowsView, attend
+from engine.models.kv_cache import KVCache, KVView, attend
 
-# A stack's blocks, run for one new position in each row, as `Transformer.run` does: x `[B, 1, D]` → `[B, 1, D]`.
-RowsRun = Callable[[Tensor, RowsView], Tensor]
+
+class RowsRun(Protocol):
+    """The blocks of a stack, run for single positions in code for one kind of device."""
+
+    def accepts(self, view: KVView, new: int) -> bool:
+        """Return whether it runs `new` positions of each row of a view."""
+
+    def __call__(self, x: Tensor, view: Any) -> Tensor:
+        """Run x `[B, T, D]` → `[B, T, D]`, as `Transformer.run` does."""
 
 
 class UnfusedRMSNorm(RMSNorm):
@@ -199,7 +205,7 @@ class Transformer(nn.Module):
 
     def run(self, x: Tensor, view: KVView | None = None) -> Tensor:
         """Run the blocks on x `[B, T, D]` after the positions of `view` → `[B, T, D]`, without the final norm."""
-        if self.fused is not None and x.shape[1] == 1 and isinstance(view, RowsView):
+        if self.fused is not None and view is not None and self.fused.accepts(view, x.shape[1]):
             return self.fused(x, view)
         return self.run_plain(x, view)
 

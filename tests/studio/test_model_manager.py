@@ -218,7 +218,9 @@ def test_close_closes_the_current_engine_once(engines: ModelManager) -> None:
 
 
 @pytest.mark.parametrize("broken", [set(), {"large"}], ids=["loaded", "previous one loaded again"])
-def test_an_engine_loaded_after_closing_is_closed(engines: ModelManager, garage: EngineFactory, broken: set[str]) -> None:
+def test_an_engine_loaded_after_closing_is_closed(
+    engines: ModelManager, garage: EngineFactory, broken: set[str]
+) -> None:
     closed: list[str] = []
     load = garage.load
 

@@ -180,6 +180,9 @@ class TracedRowsView:
     def rope(self, table: Tensor, new: int) -> Tensor:
         return rows_of(table, self._positions)
 
+    def slot_rows(self, new: int) -> tuple[Tensor, Tensor, Tensor]:
+        return self._buffer, self._slots, self._positions
+
     def attend(self, layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         out: Tensor = _scripted_attend()(self._buffer[layer], self._slots, self._positions, q, k, v)
         return out

@@ -1,0 +1,145 @@
+"""Runs the blocks of a stack in native code, for single positions.
+
+`use_native` gives a stack a `NativeRun` after checking it against the plain run on the stack's own weights. Without a C
+compiler, or if they differ, the plain run stays in use.
+"""
+
+import ctypes
+from collections.abc import Sequence
+from typing import cast
+
+import torch
+from torch import Tensor, nn
+
+from engine.models.int8_linear import Int8Linear
+from engine.models.kv_cache import ExactRowsView, KVView, SlotRowsView
+from engine.models.layers import Transformer, TransformerBlock
+from engine.models.native.build import NoNativeCode, library
+
+# Largest relative difference from the plain run, from rounding in another order.
+TOLERANCE = 1e-4
+# Stacks with more bytes of weights in fp32 run faster on several threads, which this run does not use.
+MAX_BYTES = 256 << 20
+_CHECKED_POSITIONS = (0, 1, 7, 8, 63, 200)
+
+
+class _Layer(ctypes.Structure):
+    _fields_ = [
+        (name, ctypes.c_void_p)
+        for name in (
+            *("wqkv", "wo", "w13", "w2"),
+            *("attention_norm", "ffn_norm", "q_norm", "k_norm", "qkv_bias", "o_bias"),
+        )
+    ]
+
+
+class _Stack(ctypes.Structure):
+    _fields_ = [
+        *((name, ctypes.c_int64) for name in ("layers", "dim", "heads", "kv_heads", "width", "hidden", "half")),
+        ("eps", ctypes.c_double),
+        ("rope", ctypes.c_void_p),
+        ("layer", ctypes.POINTER(_Layer)),
+    ]
+
+
+class NativeRun:
+    """The blocks of one fp32 stack, run for single positions, several of a slot in order.
+
+    Matrices are kept in fp16 if that holds their values exactly, so that a step reads half the bytes.
+    """
+
+    def __init__(self, stack: Transformer) -> None:
+        """stack: as loaded, before `Transformer.prepare_for_decoding`. Raises NoNativeCode."""
+        code, config = library(), stack.config
+        blocks = [cast(TransformerBlock, block) for block in stack.layers]
+        half = bool(code.reprise_has_half()) and all(map(_is_half, _matrices(blocks)))
+        self._kept: list[Tensor] = []  # what the structures point to
+        layers = (_Layer * len(blocks))(*(self._layer(block, half) for block in blocks))
+        self._stack = _Stack(
+            len(blocks), config.dim, config.n_head, config.n_local_heads, config.head_dim, config.intermediate_size,
+            half, config.norm_eps, self._address(torch.view_as_real(stack.rope)), layers,
+        )  # fmt: skip
+
+    def accepts(self, view: KVView, new: int) -> bool:
+        return isinstance(view, SlotRowsView)
+
+    def __call__(self, x: Tensor, view: SlotRowsView) -> Tensor:
+        """Run x `[B, T, D]` → `[B, T, D]`, as `Transformer.run` does."""
+        batch, new, dim = x.shape
+        cache, slots, positions = view.slot_rows(int(new))
+        rows = x.transpose(0, 1).reshape(-1, dim)
+        address = ctypes.addressof(self._stack)
+        out: Tensor = torch.ops.reprise.run_rows(rows, cache, slots, positions, address)
+        return out.view(new, batch, dim).transpose(0, 1)
+
+    def _layer(self, block: TransformerBlock, half: bool) -> _Layer:
+        attention, feed = block.attention, block.feed_forward
+        dtype = torch.float16 if half else torch.float32
+        matrices = (attention.wqkv.weight, attention.wo.weight, _gate_weight(feed), feed.w2.weight)
+        norms = (block.attention_norm, block.ffn_norm, attention.q_norm, attention.k_norm)
+        scales = (None if norm is None else norm.weight for norm in norms)
+        vectors = (*scales, attention.wqkv.bias, attention.wo.bias)
+        addresses = [self._address(matrix.to(dtype)) for matrix in matrices]
+        return _Layer(*addresses, *(None if vector is None else self._address(vector) for vector in vectors))
+
+    def _address(self, tensor: Tensor) -> int:
+        self._kept.append(tensor.detach().clone(memory_format=torch.contiguous_format))
+        return self._kept[-1].data_ptr()
+
+
+def use_native(stack: Transformer) -> str | None:
+    """Let a stack run single positions in native code, if it agrees with the plain run.
+
+    Call it before `Transformer.prepare_for_decoding`. Returns: a phrase that says why it does not, or None.
+    """
+    if not _is_plain(stack) or sum(weight.nbytes for weight in stack.layers.parameters()) > MAX_BYTES:
+        return None
+    try:
+        native = NativeRun(stack)
+    except NoNativeCode as error:
+        return f"native code: {error}"
+    difference = check(stack, native)
+    if not difference <= TOLERANCE:  # NaN too
+        return f"native code: it differs from the plain one by {difference:.2g}"
+    stack.fused = native
+    return None
+
+
+@torch.inference_mode()
+def check(stack: Transformer, native: NativeRun) -> float:
+    """Return the relative difference of one step of all layers, native and plain, at several positions of one slot."""
+    config, chance = stack.config, torch.Generator().manual_seed(0)
+    count = min(config.max_seq_len, max(_CHECKED_POSITIONS) + 1)
+    positions = sorted({min(position, count - 1) for position in _CHECKED_POSITIONS})
+    slots = [1] * len(positions)
+    caches = [stack.new_cache(2, count) for _ in range(2)]
+    caches[0].buffer.normal_(generator=chance)
+    caches[1].buffer.copy_(caches[0].buffer)
+    x = torch.randn(len(positions), 1, config.dim, generator=chance)
+    plain, other = (ExactRowsView(cache, slots, positions) for cache in caches)
+    return max(_difference(stack.run_plain(x, plain), native(x, other)), _difference(*(c.buffer for c in caches)))
+
+
+def _matrices(blocks: Sequence[TransformerBlock]) -> list[Tensor]:
+    return [layer.weight for block in blocks for layer in block.modules() if isinstance(layer, nn.Linear)]
+
+
+def _gate_weight(feed: nn.Module) -> Tensor:
+    """Return w1 and w3 stacked."""
+    if "w13" in feed._modules:
+        return cast(nn.Linear, feed.w13).weight
+    return torch.cat([cast(nn.Linear, layer).weight for layer in (feed.w1, feed.w3)])
+
+
+def _is_plain(stack: Transformer) -> bool:
+    """Return whether all matrices of the blocks are fp32 on a CPU, none of them quantized."""
+    layers = [layer for layer in stack.layers.modules() if isinstance(layer, nn.Linear | Int8Linear)]
+    return stack.is_batch_invariant and all(isinstance(layer, nn.Linear) for layer in layers)
+
+
+def _is_half(weight: Tensor) -> bool:
+    return torch.equal(weight.half().float(), weight)
+
+
+def _difference(expected: Tensor, found: Tensor) -> float:
+    return float((found - expected).norm() / expected.norm())

@@ -1,0 +1,75 @@
+"""The library is built once for a source, a compiler and a processor, and what prevents it is one phrase."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from engine.models.native import build
+from engine.models.native.build import NoNativeCode, library
+
+
+@pytest.fixture(autouse=True)
+def folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """An empty cache, and a library that is not loaded yet. The operator is defined once in a process."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.delenv("CC", raising=False)
+    monkeypatch.setattr(build, "library", library.__wrapped__)
+    return tmp_path / "cache" / "reprise" / "native"
+
+
+def compiler(monkeypatch: pytest.MonkeyPatch, path: Path, script: str) -> None:
+    path.write_text(f"#!/bin/sh\n{script}\n")
+    path.chmod(0o755)
+    monkeypatch.setenv("CC", str(path))
+
+
+@pytest.mark.skipif(shutil.which("cc") is None, reason="there is no C compiler")
+def test_it_is_built_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, folder: Path) -> None:
+    calls = tmp_path / "calls"
+    compiler(monkeypatch, tmp_path / "counting", f'echo "$1" >> {calls}; exec cc "$@"')
+    cc = str(tmp_path / "counting")
+    path = build._built(cc)
+    assert [each.name for each in folder.iterdir()] == [path.name]
+    assert build._built(cc) == path
+    assert calls.read_text().split() == ["--version", "-O3", "--version"]
+
+
+@pytest.mark.skipif(shutil.which("cc") is None, reason="there is no C compiler")
+def test_another_source_is_another_library(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    path = build._built("cc")
+    source = tmp_path / "rows.c"
+    source.write_text(build.SOURCE.read_text() + "\n")
+    monkeypatch.setattr(build, "SOURCE", source)
+    assert build._built("cc") != path
+
+
+def test_a_missing_compiler_is_a_phrase(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CC", "no-such-compiler")
+    with pytest.raises(NoNativeCode, match=r"^no C compiler$"):
+        build.library()
+
+
+def test_a_compiler_that_fails_is_a_phrase(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, folder: Path) -> None:
+    compiler(monkeypatch, tmp_path / "failing", '[ "$1" = --version ] && exit 0; echo "rows.c: no room" >&2; exit 1')
+    with pytest.raises(NoNativeCode, match=r"^the C compiler failed: rows.c: no room$"):
+        build.library()
+    assert list(folder.iterdir()) == [], "nothing half-built is left"
+
+
+def test_a_file_that_is_no_library_is_a_phrase(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    compiler(
+        monkeypatch,
+        tmp_path / "lying",
+        'for last; do :; done; while [ "$1" ]; do [ "$1" = -o ] && : > "$2"; shift; done',
+    )
+    with pytest.raises(NoNativeCode, match=r"too short|invalid"):
+        build.library()
+
+
+def test_a_cache_that_cannot_be_written_is_a_phrase(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    compiler(monkeypatch, tmp_path / "fine", "exit 0")
+    with pytest.raises(NoNativeCode):
+        build.library()
