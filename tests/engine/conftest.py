@@ -1,4 +1,4 @@
-"""The miniature release, loaded once, with the tensors that the public reference computed from it (see its README)."""
+"""The miniature release, loaded once, with the golden tensors of the public reference (see its README)."""
 
 import json
 from collections.abc import Callable
@@ -34,7 +34,7 @@ def _dual_ar() -> DualAR:
 
 @cache
 def _served() -> DualAR:
-    """The weights of engines, which arrange them for their products."""
+    """The weights that engines share. Engines rearrange them for their matrix products."""
     return load_dual_ar(MINIATURE, dtype=torch.float32, device="cpu")
 
 
@@ -50,9 +50,9 @@ def miniature() -> DualAR:
 
 @pytest.fixture
 def shared_weights(monkeypatch: pytest.MonkeyPatch) -> None:
-    """`Engine.load` gives the miniature's weights in fp32, whatever it is asked for, and reads them once for all tests.
+    """Make `Engine.load` always use the miniature's weights in fp32, read once for all tests.
 
-    An engine changes nothing more in them once they are arranged, unless it compiles them.
+    Engines do not change the weights after rearranging them, unless they compile them.
     """
     monkeypatch.setattr(release, "load_dual_ar", lambda *_, **__: _served())
     monkeypatch.setattr(release, "load_codec_decoder", lambda *_: _decoder())
@@ -60,6 +60,6 @@ def shared_weights(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def short_turns(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Random weights hardly ever draw the end: turns are cut after 24 frames, several chunks."""
+    """Limit turns to 24 frames, several chunks, since random weights rarely sample the end token."""
     budget: Callable[[str, float], int] = request.frame_budget
     monkeypatch.setattr(request, "frame_budget", lambda text, rate: min(24, budget(text, rate)))

@@ -16,7 +16,7 @@ from engine.serving.runner.graphs import Replay
 HOST_READS = {"aten::_local_scalar_dense", "aten::nonzero", "aten::is_nonzero", "aten::equal"}
 
 
-class _Notes(TorchDispatchMode):
+class _CallRecorder(TorchDispatchMode):
     def __init__(self) -> None:
         super().__init__()
         self.calls: list[tuple[Any, tuple[Any, ...], dict[str, Any], list[Any]]] = []
@@ -41,7 +41,7 @@ class FakeGraphCapture:
 
     def capture(self, function: Callable[..., Tensor], *inputs: Tensor) -> Replay:
         function(*inputs)  # the warm-up of a capture
-        with _Notes() as notes:
+        with _CallRecorder() as notes:
             result = function(*inputs)
         self.captured += 1
 

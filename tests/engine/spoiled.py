@@ -1,4 +1,4 @@
-"""Speech that is good to clone from, and ways to make it bad."""
+"""Good reference speech, and functions that degrade it."""
 
 import io
 
@@ -53,7 +53,7 @@ def noisy(samples: Samples, snr: float) -> Samples:
 
 
 def hiss(samples: Samples) -> Samples:
-    """A second of what a recorder that turns itself up makes of a pause: 8 dB under the clip."""
+    """Return one second of noise 8 dB below the clip, as a recorder with automatic gain makes in a pause."""
     return np.random.default_rng(1).normal(0, np.sqrt(np.mean(samples**2)) * 0.4, RATE).astype(np.float32)
 
 
@@ -76,7 +76,7 @@ def at_loudness(samples: Samples, lufs: float) -> Samples:
 
 
 def intoned(samples: Samples, factor: float) -> Samples:
-    """The same person at another pitch: the source is moved, the vocal tract stays (linear prediction)."""
+    """Change the pitch of a voice by linear prediction: resample the source, keep the vocal tract filter."""
     size, hop, order = 480, 120, 18
     window = np.hanning(size)
     quotient, out = np.zeros(len(samples)), np.zeros(int(len(samples) / factor) + size)
@@ -104,7 +104,7 @@ def found(report: Report, name: str) -> Finding:
 
 
 def silent_film() -> bytes:
-    """A picture without a sound."""
+    """Return a video file without an audio stream."""
     file = io.BytesIO()
     with av.open(file, "w", format="mp4") as film:
         picture = film.add_stream("mpeg4", rate=5)

@@ -1,4 +1,4 @@
-"""The cache against a simple model."""
+"""`ByteLRU` against a simple model of a cache."""
 
 import threading
 
@@ -56,7 +56,7 @@ class LRUMachine(RuleBasedStateMachine):
         self.model = []
 
     @invariant()
-    def holds_what_the_model_holds(self) -> None:
+    def cache_equals_model(self) -> None:
         assert self.cache.nbytes == sum(entry[2] for entry in self.model) <= self.cache.limit
 
 
@@ -64,7 +64,7 @@ LRUMachine.TestCase.settings = settings(max_examples=40, stateful_step_count=40)
 TestLRU = LRUMachine.TestCase
 
 
-def test_the_one_used_longest_ago_goes_first() -> None:
+def test_least_recently_used_entry_is_evicted_first() -> None:
     cache: ByteLRU[str, int] = ByteLRU(30)
     for number, key in enumerate("abc"):
         assert cache.put(key, number, 10) == []
@@ -90,7 +90,7 @@ def test_a_value_computed_before_others_were_removed_is_not_cached() -> None:
 
 
 @given(st.integers(0, 20), st.integers(1, 20))
-def test_a_value_above_the_limit_is_given_back_and_nothing_goes_for_it(limit: int, above: int) -> None:
+def test_value_above_the_limit_is_returned_without_eviction(limit: int, above: int) -> None:
     cache: ByteLRU[str, str] = ByteLRU(limit)
     cache.put("small", "kept", limit)
     assert cache.put("big", "refused", limit + above) == [("big", "refused")]
@@ -98,7 +98,7 @@ def test_a_value_above_the_limit_is_given_back_and_nothing_goes_for_it(limit: in
     assert cache.get("big") is None
 
 
-def test_what_a_key_had_before_is_never_found_again() -> None:
+def test_put_replaces_the_old_value_of_a_key() -> None:
     cache: ByteLRU[str, str] = ByteLRU(10)
     cache.put("key", "old", 4)
     assert cache.put("key", "new", 8) == []
@@ -107,27 +107,27 @@ def test_what_a_key_had_before_is_never_found_again() -> None:
     assert (cache.get("key"), cache.nbytes) == (None, 0)
 
 
-def test_sizes_must_make_sense() -> None:
+def test_negative_sizes_are_rejected() -> None:
     with pytest.raises(ValueError, match="negative"):
         ByteLRU(-1)
     with pytest.raises(ValueError, match="bytes"):
         ByteLRU[str, int](1).put("key", 1, -1)
 
 
-def test_threads_lose_nothing_and_count_right() -> None:
+def test_concurrent_use_loses_no_value_and_keeps_nbytes_right() -> None:
     """Each value is cached, was evicted, or was popped: exactly one of the three."""
     cache: ByteLRU[tuple[int, int], tuple[int, int]] = ByteLRU(500)
-    given_back: list[list[tuple[int, int]]] = [[] for _ in range(4)]
+    returned: list[list[tuple[int, int]]] = [[] for _ in range(4)]
     together = threading.Barrier(4)
 
     def work(mine: int) -> None:
         together.wait()
         for turn in range(500):
             key = (mine, turn)
-            given_back[mine] += [value for _, value in cache.put(key, key, 1 + turn % 40)]
+            returned[mine] += [value for _, value in cache.put(key, key, 1 + turn % 40)]
             cache.get(((mine + 1) % 4, turn))
             if turn % 3 == 0 and (popped := cache.pop((mine, turn - 1))) is not None:
-                given_back[mine].append(popped)
+                returned[mine].append(popped)
 
     threads = [threading.Thread(target=work, args=(mine,)) for mine in range(4)]
     for thread in threads:
@@ -136,5 +136,5 @@ def test_threads_lose_nothing_and_count_right() -> None:
         thread.join()
     everything = [(mine, turn) for mine in range(4) for turn in range(500)]
     inside = [key for key in everything if cache.get(key) is not None]
-    assert sorted(inside + [key for part in given_back for key in part]) == everything
+    assert sorted(inside + [key for part in returned for key in part]) == everything
     assert cache.nbytes == sum(1 + turn % 40 for _, turn in inside) <= 500

@@ -1,4 +1,4 @@
-"""A speech that goes on where another engine has stopped."""
+"""A speech continues from segments that another engine has spoken."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ from storage.voices.samples import read_samples
 TEXT = "The rain has stopped. The children play in the garden. The old dog sleeps near the door."
 
 
-def test_the_rest_of_a_speech_has_the_same_codes_as_in_the_whole(bundled_engine: Engine) -> None:
+def test_continued_speech_has_the_same_codes(bundled_engine: Engine) -> None:
     voice = read_samples()[0].voice
     heard = list(whole := bundled_engine.speak(TEXT, voice, SpeakOptions(seed=7)))
     assert [segment.result for segment in whole.spoken] == list(whole.result.segments)
@@ -30,8 +30,8 @@ def test_the_rest_of_a_speech_has_the_same_codes_as_in_the_whole(bundled_engine:
         np.testing.assert_array_equal(one.codes, other.codes)
 
 
-def test_a_following_segment_reads_its_own_words_alone(bundled_engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Everything before is in its slot: the voice, the words and frames of the segment before."""
+def test_following_segment_prefills_only_its_own_text(bundled_engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The slot already holds the voice, and the text and frames of the previous segment."""
     begun: list[tuple[Prompt, int]] = []
     usual = bundled_engine._runner.begin
 
@@ -50,7 +50,7 @@ def test_a_following_segment_reads_its_own_words_alone(bundled_engine: Engine, m
         assert reused == before.columns.shape[1] + segment.frames
 
 
-def test_a_speech_that_was_spoken_to_its_end_ends_at_once(bundled_engine: Engine) -> None:
+def test_continuing_a_finished_speech_ends_at_once(bundled_engine: Engine) -> None:
     whole = bundled_engine.speak("Hello there.", None, SpeakOptions(seed=7))
     for _ in whole:
         pass

@@ -1,4 +1,4 @@
-"""The whole engine on the miniature release: real files, real codec, real sampling, random weights."""
+"""The engine on the miniature release: real files, codec and sampling, with random weights."""
 
 import shutil
 import subprocess
@@ -58,7 +58,7 @@ def voice(engine: Engine) -> Voice:
 
 
 def take(chunks: list[AudioChunk]) -> np.ndarray:
-    """The take: a chunk that starts earlier replaces what came after its start."""
+    """Join chunks to a take: a chunk that starts earlier replaces the audio after its start."""
     out = np.zeros(0, np.float32)
     for chunk in chunks:
         assert chunk.start <= len(out)
@@ -66,21 +66,21 @@ def take(chunks: list[AudioChunk]) -> np.ndarray:
     return out
 
 
-def same_sound(one: np.ndarray, other: np.ndarray) -> None:
-    """Assert equal codes: chunk sizes depend on timing and change the last bits."""
+def assert_same_audio(one: np.ndarray, other: np.ndarray) -> None:
+    """Assert that two takes agree up to rounding: chunk sizes depend on timing and change the last bits."""
     np.testing.assert_allclose(one, other, atol=1e-5)
 
 
-def short(engine: Engine, voice: Voice | None, seed: int, text: str = "Hi.") -> tuple[np.ndarray, Speech]:
+def speak_short(engine: Engine, voice: Voice | None, seed: int, text: str = "Hi.") -> tuple[np.ndarray, Speech]:
     speech = engine.speak(text, voice, SpeakOptions(seed=seed))
     return take(list(speech)), speech
 
 
-def test_a_request_streams_says_how_it_went_and_repeats_by_its_seed(engine: Engine, voice: Voice) -> None:
-    first, speech = short(engine, voice, 7)
-    again, _ = short(engine, voice, 7)
-    other, _ = short(engine, voice, 8)
-    same_sound(first, again)
+def test_request_reports_its_result_and_repeats_with_its_seed(engine: Engine, voice: Voice) -> None:
+    first, speech = speak_short(engine, voice, 7)
+    again, _ = speak_short(engine, voice, 7)
+    other, _ = speak_short(engine, voice, 8)
+    assert_same_audio(first, again)
     assert len(first) != len(other) or np.abs(first - other).max() > 0.01
     result = speech.result
     assert result is not None
@@ -92,18 +92,18 @@ def test_a_request_streams_says_how_it_went_and_repeats_by_its_seed(engine: Engi
     assert result.segments[0].text == "Hi."
 
 
-def test_without_a_seed_every_take_is_another_and_can_be_repeated(engine: Engine) -> None:
-    first, speech = short(engine, None, 1)
+def test_random_seeds_differ_and_can_be_repeated(engine: Engine) -> None:
+    first, speech = speak_short(engine, None, 1)
     free = engine.speak("Hi.")
     samples = take(list(free))
-    repeated, _ = short(engine, None, free.seed)
-    same_sound(samples, repeated)
+    repeated, _ = speak_short(engine, None, free.seed)
+    assert_same_audio(samples, repeated)
     assert engine.speak("Hi.").seed != free.seed
     assert speech.seed == 1
     assert len(first)
 
 
-def test_chunks_start_small_and_come_in_few_sizes(engine: Engine) -> None:
+def test_chunks_start_small_and_have_few_sizes(engine: Engine) -> None:
     speech = engine.speak("A longer sentence to say.", None, SpeakOptions(seed=2))
     sizes = [chunk.frames for chunk in speech]
     ends = {i for i, chunk in enumerate(sizes) if chunk not in CHUNK_FRAMES}
@@ -111,7 +111,7 @@ def test_chunks_start_small_and_come_in_few_sizes(engine: Engine) -> None:
     assert len(ends) <= speech_module.ATTEMPTS  # the remainder at the end of a turn
 
 
-def test_chunks_are_one_decode_of_the_codes(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_chunks_equal_one_decode_of_all_codes(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     """For any chunk sizes, the stream equals the decode of all codes at once."""
     pieces: list[np.ndarray] = []
     submit = CodecWorker.submit
@@ -122,18 +122,16 @@ def test_chunks_are_one_decode_of_the_codes(engine: Engine, monkeypatch: pytest.
 
     monkeypatch.setattr(CodecWorker, "submit", recording)
     monkeypatch.setattr(speech_module, "ATTEMPTS", 1)
-    audio, speech = short(engine, None, 5, "One sentence. And another one behind it.")
+    audio, speech = speak_short(engine, None, 5, "One sentence. And another one behind it.")
     assert speech.result is not None
     decoder = load_codec_decoder(*codec_files(MINIATURE))
     whole = decoder.decode(torch.from_numpy(np.concatenate(pieces, axis=1))[None])[0, 0].numpy()
     np.testing.assert_allclose(audio, whole, atol=1e-5)
 
 
-def test_a_segment_that_does_not_end_is_spoken_anew_once_and_said(
-    engine: Engine, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_segment_without_end_is_retried_once_and_reported(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     push = Turn.push
-    monkeypatch.setattr(Turn, "push", lambda self, frame, _end: push(self, frame, end_index=-1))  # never the end
+    monkeypatch.setattr(Turn, "push", lambda self, frame, _end: push(self, frame, end_index=-1))  # never ends
     chunks = list(speech := engine.speak("Hi.", None, SpeakOptions(seed=3)))
     result = speech.result
     assert result is not None
@@ -145,7 +143,7 @@ def test_a_segment_that_does_not_end_is_spoken_anew_once_and_said(
 
 
 @pytest.mark.parametrize("short_attempts", [1, speech_module.ATTEMPTS])
-def test_a_segment_too_short_for_its_words_is_spoken_anew_and_said(
+def test_segment_too_short_for_its_words_is_retried_and_reported(
     engine: Engine, monkeypatch: pytest.MonkeyPatch, short_attempts: int
 ) -> None:
     push = Turn.push
@@ -159,18 +157,18 @@ def test_a_segment_too_short_for_its_words_is_spoken_anew_and_said(
     chunks = list(speech := engine.speak("Nine words that no reader can say so soon.", None, SpeakOptions(seed=3)))
     result = speech.result
     assert result is not None
-    stands = "short" if short_attempts == speech_module.ATTEMPTS else "end"
-    assert (result.stop_reason, result.segments[0].stop_reason) == (stands, stands)
+    expected_reason = "short" if short_attempts == speech_module.ATTEMPTS else "end"
+    assert (result.stop_reason, result.segments[0].stop_reason) == (expected_reason, expected_reason)
     assert result.segments[0].attempts == 2
     assert [i for i, chunk in enumerate(chunks) if i and chunk.start == 0], "the first attempt's audio is replaced"
     assert len(take(chunks)) == result.frames * engine.frame_length
 
 
 @pytest.mark.parametrize("lacking", [0, 1, speech_module.ATTEMPTS])
-def test_a_segment_without_its_last_word_is_spoken_anew_and_said(
+def test_segment_without_its_last_word_is_retried_and_reported(
     engine: Engine, monkeypatch: pytest.MonkeyPatch, lacking: int
 ) -> None:
-    """For a model that tells which words its frames speak."""
+    """This applies to models that align frames with words."""
 
     class Aligner:
         asked = 0
@@ -187,13 +185,13 @@ def test_a_segment_without_its_last_word_is_spoken_anew_and_said(
     monkeypatch.setattr("engine.serving.turn.is_looping", lambda _codes: False)
     chunks = list(speech := engine.speak("Two words.", None, SpeakOptions(seed=3)))
     assert speech.result is not None
-    stands = "short" if lacking == speech_module.ATTEMPTS else "end"
-    assert speech.result.stop_reason == stands
+    expected_reason = "short" if lacking == speech_module.ATTEMPTS else "end"
+    assert speech.result.stop_reason == expected_reason
     assert speech.result.segments[0].attempts == Aligner.asked == min(lacking + 1, speech_module.ATTEMPTS)
     assert len(take(chunks)) == speech.result.frames * engine.frame_length
 
 
-def test_cancel_ends_within_a_frame_and_keeps_what_was_spoken(engine: Engine, voice: Voice) -> None:
+def test_cancel_ends_speech_and_reports_spoken_frames(engine: Engine, voice: Voice) -> None:
     speech = engine.speak("One sentence here. And another one there.", voice, SpeakOptions(seed=1))
     kept = [next(speech), next(speech)]
     speech.cancel()
@@ -203,12 +201,12 @@ def test_cancel_ends_within_a_frame_and_keeps_what_was_spoken(engine: Engine, vo
     assert speech.result.frames == sum(chunk.frames for chunk in kept)
 
 
-def test_many_threads_speak_at_once_each_as_if_alone(engine: Engine, voice: Voice) -> None:
-    alone = {seed: short(engine, voice, seed)[0] for seed in (1, 2, 3)}
+def test_concurrent_speeches_equal_single_ones(engine: Engine, voice: Voice) -> None:
+    alone = {seed: speak_short(engine, voice, seed)[0] for seed in (1, 2, 3)}
     together: dict[int, np.ndarray] = {}
 
     def work(seed: int) -> None:
-        together[seed] = short(engine, voice, seed)[0]
+        together[seed] = speak_short(engine, voice, seed)[0]
 
     threads = [threading.Thread(target=work, args=(seed,)) for seed in alone]
     for thread in threads:
@@ -216,26 +214,28 @@ def test_many_threads_speak_at_once_each_as_if_alone(engine: Engine, voice: Voic
     for thread in threads:
         thread.join()
     for seed, samples in alone.items():
-        same_sound(together[seed], samples)
+        assert_same_audio(together[seed], samples)
 
 
-def test_long_text_is_spoken_whole_while_old_turns_leave(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
-    in_view: list[int] = []
+def test_long_text_drops_old_turns_from_the_context(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    prompt_lengths: list[int] = []
     push, opened = Turn.push, Conversation.prompt_for
 
-    def ending_soon(self: Turn, frame: np.ndarray, end_index: int) -> None:  # because random weights never draw the end
+    def push_with_early_end(
+        self: Turn, frame: np.ndarray, end_index: int
+    ) -> None:  # random weights never sample the end token
         push(self, np.full_like(frame, end_index) if self.frames >= 8 else frame, end_index)
 
-    def watched(self: Conversation, text: str, budget: int) -> tuple[Prompt, int]:
+    def recording_prompt_for(self: Conversation, text: str, budget: int) -> tuple[Prompt, int]:
         prompt, frames = opened(self, text, budget)
-        in_view.append(prompt.columns.shape[1])
+        prompt_lengths.append(prompt.columns.shape[1])
         return prompt, frames
 
     monkeypatch.setattr(engine, "_profile", Profile(max_segment_bytes=60))
     monkeypatch.setattr(engine, "_pipeline", replace(engine._pipeline, history_positions=200))
-    monkeypatch.setattr(Turn, "push", ending_soon)
+    monkeypatch.setattr(Turn, "push", push_with_early_end)
     monkeypatch.setattr(speech_module, "frame_minimum", lambda *_: 0)
-    monkeypatch.setattr(Conversation, "prompt_for", watched)
+    monkeypatch.setattr(Conversation, "prompt_for", recording_prompt_for)
     words = " ".join(f"This is the long sentence that has number {i}." for i in range(12))
     speech = engine.speak(words, None, SpeakOptions(seed=1))
     list(speech)
@@ -244,14 +244,14 @@ def test_long_text_is_spoken_whole_while_old_turns_leave(engine: Engine, monkeyp
     assert result.stop_reason == "end"
     assert "".join(s.text for s in result.segments).replace(" ", "") == words.replace(" ", "")
     assert len(result.segments) > 5
-    assert in_view[1] > in_view[0]  # the second segment has the first in its context
-    assert any(later < earlier for earlier, later in pairwise(in_view))  # the oldest turn was removed
-    assert max(in_view) < in_view[0] + 300
+    assert prompt_lengths[1] > prompt_lengths[0]  # the second segment has the first in its context
+    assert any(later < earlier for earlier, later in pairwise(prompt_lengths))  # the oldest turn was removed
+    assert max(prompt_lengths) < prompt_lengths[0] + 300
 
 
-def test_several_references_are_several_speakers(engine: Engine) -> None:
+def test_each_reference_is_one_speaker(engine: Engine) -> None:
     pair = engine.encode_voice("Two", [(CLIP, "First one."), (CLIP, "Second one.")]).voice
-    samples, _ = short(engine, pair, 1, "<|speaker:1|>Hi.")
+    samples, _ = speak_short(engine, pair, 1, "<|speaker:1|>Hi.")
     assert len(samples)
     with pytest.raises(InvalidText, match="speaker 2"):
         engine.speak("<|speaker:2|>Hi.", pair)
@@ -259,7 +259,7 @@ def test_several_references_are_several_speakers(engine: Engine) -> None:
         engine.speak("<|speaker:0|>Hi.<|speaker:2|>Oh, hi!", pair)
 
 
-def test_the_encoder_view_loads_when_needed_and_can_be_released(
+def test_encoder_is_loaded_on_demand_and_can_be_released(
     engine: Engine, voice: Voice, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     loads, load = [], S2Release.load_encoder
@@ -276,7 +276,7 @@ def test_the_encoder_view_loads_when_needed_and_can_be_released(
     np.testing.assert_array_equal(again.references[0].codes, voice.references[0].codes)
 
 
-def test_a_voice_of_another_codec_is_encoded_from_its_clip(engine: Engine, voice: Voice) -> None:
+def test_voice_of_another_codec_is_reencoded_from_its_clip(engine: Engine, voice: Voice) -> None:
     foreign = replace(
         voice,
         codec_fingerprint="another",
@@ -291,7 +291,7 @@ def test_a_voice_of_another_codec_is_encoded_from_its_clip(engine: Engine, voice
         engine.speak("Hi.", bare)
 
 
-def test_codes_that_do_not_fit_the_codec_are_refused(engine: Engine, voice: Voice) -> None:
+def test_codes_not_matching_the_codec_are_rejected(engine: Engine, voice: Voice) -> None:
     def with_codes(codes: np.ndarray) -> Voice:
         return replace(voice, references=(replace(voice.references[0], codes=codes),))
 
@@ -303,7 +303,7 @@ def test_codes_that_do_not_fit_the_codec_are_refused(engine: Engine, voice: Voic
         engine.speak("Hi.", with_codes(wild))
 
 
-def test_bad_requests_get_sentences(engine: Engine) -> None:
+def test_invalid_requests_are_rejected(engine: Engine) -> None:
     with pytest.raises(InvalidText):
         engine.speak("   ")
     with pytest.raises(InvalidInput, match="Type the words"):
@@ -326,7 +326,7 @@ STORY = SPEECH / "flite_slt_story.flac"
         (STORY, "Seven words for fifteen seconds of speech.", ("too few words for the speech, about 2", " s for 1")),
     ],
 )
-def test_a_transcript_that_cannot_belong_to_its_clip_is_told(
+def test_transcript_not_matching_its_clip_gives_a_note(
     engine: Engine, clip: Path, transcript: str, says: tuple[str, ...]
 ) -> None:
     notes = engine.encode_voice("Slt", [(clip, transcript)]).notes
@@ -336,12 +336,12 @@ def test_a_transcript_that_cannot_belong_to_its_clip_is_told(
 
 
 @pytest.mark.parametrize("device", ["warp", "cuda:99", "mps"])
-def test_a_device_that_is_not_there_is_named(device: str) -> None:
+def test_unavailable_device_is_rejected(device: str) -> None:
     with pytest.raises(DeviceUnavailable):
         Engine.load(MINIATURE, device)
 
 
-def test_a_closed_engine_says_so_and_ends_what_it_was_saying() -> None:
+def test_closed_engine_raises_and_ends_running_speech() -> None:
     engine = Engine.load(MINIATURE, "cpu", graphs="off")
     speech = engine.speak("A sentence to break off.")
     next(speech)
@@ -373,7 +373,7 @@ next(speech)
 """
 
 
-def test_a_script_that_forgets_to_close_ends_like_any_other() -> None:
+def test_script_without_close_exits_cleanly() -> None:
     command = [sys.executable, "-c", SCRIPT % str(MINIATURE)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (0, "['MainThread']\n", "")
@@ -391,11 +391,11 @@ def test_a_script_that_forgets_to_close_ends_like_any_other() -> None:
         (list(range(100)), False),
     ],
 )
-def test_loops_are_told_from_pauses(codes: list[int], loops: bool) -> None:
+def test_loops_are_distinguished_from_pauses(codes: list[int], loops: bool) -> None:
     assert is_looping(codes) is loops
 
 
-def test_a_release_says_how_it_usually_speaks(tmp_path: Path) -> None:
+def test_release_profile_sets_default_temperature(tmp_path: Path) -> None:
     folder = tmp_path / "release"
     shutil.copytree(MINIATURE, folder)
     (folder / "reprise.json").write_text('{"temperature": 0.3}')

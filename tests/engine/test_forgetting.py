@@ -36,23 +36,23 @@ def voices(engine: Engine) -> tuple[Voice, Voice]:
     return one, other
 
 
-def spoken(engine: Engine, voice: Voice) -> np.ndarray:
+def speak(engine: Engine, voice: Voice) -> np.ndarray:
     return joined(engine.speak("Hello.", voice, SpeakOptions(seed=1)))
 
 
 def joined(chunks: Iterable[AudioChunk]) -> np.ndarray:
-    """The take: a chunk that starts earlier replaces what came after its start."""
+    """Join chunks to a take: a chunk that starts earlier replaces the audio after its start."""
     take = np.zeros(0, np.float32)
     for chunk in chunks:
         take = np.concatenate((take[: chunk.start], chunk.samples))
     return take
 
 
-def test_a_forgotten_voice_is_in_no_slot_and_no_cache(engine: Engine, voices: tuple[Voice, Voice]) -> None:
+def test_forgotten_voice_is_removed_from_slots_and_caches(engine: Engine, voices: tuple[Voice, Voice]) -> None:
     one, other = voices
-    before = spoken(engine, one)
+    before = speak(engine, one)
     kept = engine.status().prefixes[0]
-    spoken(engine, other)
+    speak(engine, other)
     both = engine.status().prefixes[0]
     assert both > kept > 0
     slots = engine._runner._slots
@@ -68,15 +68,15 @@ def test_a_forgotten_voice_is_in_no_slot_and_no_cache(engine: Engine, voices: tu
     until(lambda: engine.status().prefixes[0] == 0)
     # Inactive rows write to the last position.
     until(lambda: not slots.cache.buffer[:, :, used, :, :-1].any())
-    np.testing.assert_allclose(spoken(engine, one), before, rtol=0, atol=1e-5)
+    np.testing.assert_allclose(speak(engine, one), before, rtol=0, atol=1e-5)
 
 
 @pytest.mark.parametrize("text", ["Hello.", "One sentence to say. And another one."])
-def test_speech_under_way_goes_on_and_leaves_nothing(
+def test_running_speech_of_a_forgotten_voice_finishes_uncached(
     engine: Engine, voices: tuple[Voice, Voice], monkeypatch: pytest.MonkeyPatch, text: str
 ) -> None:
     monkeypatch.setattr(engine, "_profile", Profile(max_segment_bytes=24))
-    monkeypatch.setattr("engine.request.frame_budget", lambda *_: 12)  # random weights never draw the end
+    monkeypatch.setattr("engine.request.frame_budget", lambda *_: 12)  # random weights never sample the end token
     monkeypatch.setattr("engine.request.ATTEMPTS", 1)
     whole = joined(engine.speak(text, voices[0], SpeakOptions(seed=1)))
     speech = engine.speak(text, voices[0], SpeakOptions(seed=1))
@@ -90,13 +90,13 @@ def test_speech_under_way_goes_on_and_leaves_nothing(
     assert not slots.cache.buffer[:, :, used, :, :-1].any()
 
 
-def test_voices_that_were_never_spoken_with_are_nothing_to_forget(engine: Engine, voices: tuple[Voice, Voice]) -> None:
+def test_forgetting_unused_voice_does_nothing(engine: Engine, voices: tuple[Voice, Voice]) -> None:
     engine.forget(voices[1])
     engine.forget(voices[1])
     engine.forget(replace(voices[1], codec_fingerprint="another"))
 
 
-def test_values_are_dropped_by_what_they_are() -> None:
+def test_drop_where_removes_matching_values() -> None:
     cache: ByteLRU[str, int] = ByteLRU(100)
     for number, name in enumerate("abc"):
         cache.put(name, number, 10)

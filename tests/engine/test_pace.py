@@ -1,4 +1,4 @@
-"""The pace of the bundled model's takes: right voices are never too fast, and wrong ones are not said to be right."""
+"""The pace of the bundled model: no sample voice is too fast, and takes too short for their words are reported."""
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -18,22 +18,22 @@ VOICES = [Voice.from_bytes(path.read_bytes()) for path in sorted((ROOT / "assets
 TEXTS = ("Yes.", "[whisper] It's 1,000,000!", "Twelve words make a sentence that a reader can say in time.")
 
 
-def results(engine: Engine, asked: list[tuple[Voice, str]]) -> list[SpeechResult]:
-    """Speak each text in its voice, several at once."""
+def results(engine: Engine, requests: list[tuple[Voice, str]]) -> list[SpeechResult]:
+    """Speak each text in its voice, several at a time."""
     options = SpeakOptions(temperature=engine.default_options.temperature, seed=1)
 
-    def speak(asked: tuple[Voice, str]) -> SpeechResult:
-        for _ in (speech := engine.speak(asked[1], asked[0], options)):
+    def speak(requests: tuple[Voice, str]) -> SpeechResult:
+        for _ in (speech := engine.speak(requests[1], requests[0], options)):
             pass
         assert speech.result is not None
         return speech.result
 
     with ThreadPoolExecutor(engine.slots) as pool:
-        return list(pool.map(speak, asked))
+        return list(pool.map(speak, requests))
 
 
-def test_no_sample_voice_is_too_fast(bundled_engine: Engine) -> None:
-    """Each says the shortest text, and one of the longer ones."""
+def test_sample_voices_are_not_too_fast(bundled_engine: Engine) -> None:
+    """Each voice speaks the shortest text and one of the longer ones."""
     spoken = results(
         bundled_engine, [(voice, text) for i, voice in enumerate(VOICES) for text in (TEXTS[0], TEXTS[1 + i % 2])]
     )
@@ -42,7 +42,7 @@ def test_no_sample_voice_is_too_fast(bundled_engine: Engine) -> None:
     assert {segment.attempts for result in spoken for segment in result.segments} == {1}
 
 
-def test_with_a_wrong_transcript_the_end_is_said_only_where_the_words_fit(bundled_engine: Engine) -> None:
+def test_wrong_transcript_ends_normally_only_with_enough_frames(bundled_engine: Engine) -> None:
     def transcribed(voice: Voice, transcript: str) -> Voice:
         return replace(voice, references=tuple(replace(each, transcript=transcript) for each in voice.references))
 

@@ -1,4 +1,4 @@
-"""The public API: `from engine import Engine`, without torch for those who need a voice or an error only."""
+"""The public API: lazy names of the package `engine`; voices and errors import without torch."""
 
 import subprocess
 import sys
@@ -9,12 +9,12 @@ import engine
 from tests.paths import ROOT
 
 
-def test_every_public_name_can_be_imported_from_the_package() -> None:
+def test_all_public_names_are_importable_and_sorted() -> None:
     assert [name for name in engine.__all__ if getattr(engine, name).__name__ != name] == []
     assert engine.__all__ == sorted(engine.__all__)
 
 
-def test_a_name_that_is_not_public_is_an_attribute_error() -> None:
+def test_unknown_name_raises_attribute_error() -> None:
     with pytest.raises(AttributeError, match="'engine' has no attribute 'Nothing'"):
         engine.Nothing  # noqa: B018
 
@@ -22,6 +22,6 @@ def test_a_name_that_is_not_public_is_an_attribute_error() -> None:
 @pytest.mark.parametrize(
     "light", ["import engine.errors", "import engine.voice", "from engine import Voice, EngineBusy"]
 )
-def test_voices_and_errors_need_no_torch(light: str) -> None:
+def test_voices_and_errors_do_not_import_torch(light: str) -> None:
     code = f"import sys; {light}; assert 'torch' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True)

@@ -1,4 +1,4 @@
-"""What the codec keeps of a voice's clips, on the miniature release."""
+"""Reconstruction of a voice's clips from their codes, on the miniature release."""
 
 import threading
 from collections.abc import Iterator
@@ -32,7 +32,7 @@ def voice(engine: Engine) -> Voice:
     return engine.encode_voice("Both", clips).voice
 
 
-def test_the_sound_is_one_decode_of_the_codes_of_all_clips(engine: Engine, voice: Voice) -> None:
+def test_reconstruction_is_one_decode_of_all_codes(engine: Engine, voice: Voice) -> None:
     codes = np.concatenate([reference.codes for reference in voice.references], axis=1).astype(np.int64)
     decoder = load_codec_decoder(*codec_files(MINIATURE))
     whole = decoder.decode(torch.from_numpy(codes)[None])[0, 0].detach().numpy()
@@ -42,7 +42,7 @@ def test_the_sound_is_one_decode_of_the_codes_of_all_clips(engine: Engine, voice
     np.testing.assert_allclose(engine.reconstruct(voice), heard, atol=1e-5)
 
 
-def test_a_take_that_is_spoken_meanwhile_is_the_same(
+def test_concurrent_reconstruction_does_not_change_speech(
     engine: Engine, voice: Voice, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(speech_module, "ATTEMPTS", 1)
@@ -61,7 +61,7 @@ def test_a_take_that_is_spoken_meanwhile_is_the_same(
         np.testing.assert_allclose(each, quiet, atol=1e-5)
 
 
-def test_codes_of_another_codec_are_made_again_where_the_clip_is_there(engine: Engine, voice: Voice) -> None:
+def test_codes_of_another_codec_are_reencoded_from_the_clip(engine: Engine, voice: Voice) -> None:
     other = replace(voice, codec_fingerprint="another")
     np.testing.assert_allclose(engine.reconstruct(other), engine.reconstruct(voice), atol=1e-5)
     gone = replace(other, references=tuple(replace(reference, clip=b"") for reference in voice.references))
@@ -69,7 +69,7 @@ def test_codes_of_another_codec_are_made_again_where_the_clip_is_there(engine: E
         engine.reconstruct(gone)
 
 
-class _Failing(torch.nn.Module):
+class _FailingDecoder(torch.nn.Module):
     """A decoder whose steps fail."""
 
     def __init__(self) -> None:
@@ -84,9 +84,9 @@ class _Failing(torch.nn.Module):
         raise RuntimeError("out of memory\nand more")
 
 
-def test_a_codec_that_fails_is_said_and_a_closed_one_too(voice: Voice) -> None:
+def test_failed_or_closed_codec_worker_raises(voice: Voice) -> None:
     codes = np.concatenate([voice.references[0].codes.astype(np.int64)] * 2, axis=1)
-    worker = CodecWorker(_Failing(), 1, torch.device("cpu"))  # type: ignore[arg-type]
+    worker = CodecWorker(_FailingDecoder(), 1, torch.device("cpu"))  # type: ignore[arg-type]
     with pytest.raises(EngineFailed, match=r"out of memory$"):
         worker.decode(codes)
     worker.close()

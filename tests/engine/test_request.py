@@ -1,4 +1,4 @@
-"""Requests and their readers: a speech that is not read is cancelled, and a slow reader gets all audio."""
+"""Requests and their readers: an unread speech is cancelled, and a slow reader gets all audio."""
 
 from functools import partial
 from threading import Thread
@@ -39,44 +39,44 @@ def events() -> tuple[EventStream, Ticket]:
     return EventStream(partial(scheduler.leave, ticket), READER_TIMEOUT), ticket
 
 
-def hear(told: EventStream) -> None:
-    told.put(AudioDecoded(0, np.zeros(4, np.float32), 1))
+def put_audio(stream: EventStream) -> None:
+    stream.put(AudioDecoded(0, np.zeros(4, np.float32), 1))
 
 
-def test_sound_that_nobody_takes_ends_the_request(clock: Clock) -> None:
-    told, ticket = events()
+def test_unread_audio_cancels_the_request(clock: Clock) -> None:
+    stream, ticket = events()
     clock.now += 10 * READER_TIMEOUT  # waiting for a slot does not count
-    hear(told)
+    put_audio(stream)
     clock.now += READER_TIMEOUT
-    hear(told)
+    put_audio(stream)
     assert not ticket.gone
     clock.now += 1
-    hear(told)
-    assert (told.timed_out, ticket.gone) == (True, True)
+    put_audio(stream)
+    assert (stream.timed_out, ticket.gone) == (True, True)
 
 
-def test_a_reader_may_be_slow(clock: Clock) -> None:
-    told, ticket = events()
+def test_slow_reader_does_not_time_out(clock: Clock) -> None:
+    stream, ticket = events()
     for _ in range(50):
-        hear(told)
-        hear(told)
+        put_audio(stream)
+        put_audio(stream)
         clock.now += READER_TIMEOUT
-        told.get()
-    assert not told.timed_out
+        stream.get()
+    assert not stream.timed_out
     assert not ticket.gone
 
 
-def test_a_reader_that_was_far_ahead_is_not_taken_for_gone(clock: Clock) -> None:
-    told, ticket = events()
-    hear(told)
-    told.get()
-    clock.now += 10 * READER_TIMEOUT  # nothing arrived meanwhile
-    told.put(TurnEnded(0))
-    hear(told)
+def test_reader_waiting_for_audio_does_not_time_out(clock: Clock) -> None:
+    stream, ticket = events()
+    put_audio(stream)
+    stream.get()
+    clock.now += 10 * READER_TIMEOUT  # no event arrived meanwhile
+    stream.put(TurnEnded(0))
+    put_audio(stream)
     assert not ticket.gone
 
 
-def test_a_speech_that_nobody_reads_leaves_the_engine(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unread_speech_leaves_the_engine(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(request, "READER_TIMEOUT", 0.0)
     engine = Engine.load(MINIATURE, "cpu", slots=1, graphs="off")
     try:
@@ -91,10 +91,10 @@ def test_a_speech_that_nobody_reads_leaves_the_engine(monkeypatch: pytest.Monkey
         engine.close()
 
 
-def test_a_speech_tells_its_place() -> None:
+def test_speech_reports_its_place_in_the_queue() -> None:
     engine = Engine.load(MINIATURE, "cpu", slots=1, graphs="off")
     speeches = [engine.speak("A sentence to say.", owner=name) for name in ("ann", "ben", "carl")]
-    assert [each.place for each in speeches] == [None] * 3, "they have not asked for a turn yet"
+    assert [each.place for each in speeches] == [None] * 3, "no turn has been requested yet"
     engine.close()  # the engine loop has ended
     for each in speeches[1:]:
         engine._pipeline.loop.scheduler.enqueue(each._request._ticket)
@@ -110,7 +110,7 @@ def growing(engine: Engine, *pieces: str) -> GrowingText:
     return text
 
 
-def test_a_text_that_is_complete_at_once_is_spoken_as_any_other(bundled_engine: Engine) -> None:
+def test_finished_growing_text_equals_fixed_text(bundled_engine: Engine) -> None:
     options = SpeakOptions(0.6, seed=3)
     text = growing(bundled_engine, "The rain has ", "stopped. We can go.")
     text.finish()
@@ -123,8 +123,8 @@ def test_a_text_that_is_complete_at_once_is_spoken_as_any_other(bundled_engine: 
     )
 
 
-def test_a_text_is_spoken_while_it_grows_as_one_conversation(bundled_engine: Engine) -> None:
-    """Each further piece is written when the speech has nothing left to say: it waits without a slot, and goes on."""
+def test_growing_text_is_spoken_as_one_conversation(bundled_engine: Engine) -> None:
+    """Each piece is appended when the speech has spoken all text so far and waits without a slot."""
     pieces = ["The rain has stopped. We", " can go now, I think. And", " then? So"]
     text = growing(bundled_engine, pieces[0])
     speech = bundled_engine.speak(text, options=SpeakOptions(0.6, seed=3))
@@ -154,11 +154,11 @@ def test_a_text_is_spoken_while_it_grows_as_one_conversation(bundled_engine: Eng
         "The rain has stopped.", "We can go now, I think.", "And then?", "So",
     ]  # fmt: skip
     assert [chunk.start for chunk in spoken[1:]] == [chunk.start + len(chunk.samples) for chunk in spoken[:-1]]
-    assert prompts[0] < prompts[1] < prompts[2]  # each has the turns before it
+    assert prompts[0] < prompts[1] < prompts[2]  # each prompt includes the turns before it
     assert len(scheduler.open_tickets()) == 0
 
 
-def test_a_text_that_never_comes_ends_with_its_reader(bundled_engine: Engine) -> None:
+def test_waiting_for_growing_text_can_be_cancelled(bundled_engine: Engine) -> None:
     speech = bundled_engine.speak(growing(bundled_engine, "Hel"))
     reader = Thread(target=lambda: list(speech))
     reader.start()
@@ -169,13 +169,13 @@ def test_a_text_that_never_comes_ends_with_its_reader(bundled_engine: Engine) ->
     assert len(bundled_engine._pipeline.loop.scheduler.open_tickets()) == 0
 
 
-def test_a_growing_text_has_the_words_of_the_model(bundled_engine: Engine) -> None:
+def test_growing_text_rejects_unpronounceable_words(bundled_engine: Engine) -> None:
     with pytest.raises(InvalidText, match="speaks English only"):
         growing(bundled_engine, "Привет")
 
 
-def test_pauses_are_silence_of_exactly_their_length(bundled_engine: Engine) -> None:
-    """Also before a segment that is spoken again, and around all of the text."""
+def test_pauses_are_silence_of_exact_length(bundled_engine: Engine) -> None:
+    """Pauses stand before, between and after segments, one of which may be retried."""
     rate = bundled_engine.sample_rate
     speech = bundled_engine.speak(
         "[pause:0.1]We can go. [pause:0.5]Now.[pause:0.25]", options=SpeakOptions(0.6, seed=3)
@@ -183,9 +183,9 @@ def test_pauses_are_silence_of_exactly_their_length(bundled_engine: Engine) -> N
     end = 0
     pauses = []
     for chunk in speech:
-        assert chunk.start <= end, "nothing is left open"
+        assert chunk.start <= end, "no gap between chunks"
         if not chunk.frames:
-            assert chunk.start == end, "a pause replaces nothing"
+            assert chunk.start == end, "a pause replaces no audio"
             assert not chunk.samples.any()
             pauses.append((len(chunk.samples), chunk.segment))
         end = chunk.start + len(chunk.samples)

@@ -1,4 +1,4 @@
-"""Many requests of every kind at once: each sounds as it does alone, and all are freed."""
+"""Soak test: concurrent requests of every kind give the same audio as alone, and all are freed."""
 
 import gc
 import os
@@ -24,18 +24,18 @@ from engine.request import AudioChunk, SegmentResult, Speech
 from engine.serving.codec_worker import CodecStream
 from engine.serving.turn import Turn
 from engine.voice import Voice
-from tests.engine.test_engine import CLIP, TRANSCRIPT, same_sound, take
+from tests.engine.test_engine import CLIP, TRANSCRIPT, assert_same_audio, take
 from tests.paths import MINIATURE
 
 WAIT = 240.0  # seconds until the test counts as hanging
 THREADS, REQUESTS = 8, 6  # requests of each thread
 SLOTS, QUEUE = 3, 3  # fewer places than threads
-MEMORY = 32 << 20  # bytes that the last two thirds may add to the first: the noise of an allocator
-# What a client does with a speech, and the weight of each.
+MEMORY = 32 << 20  # bytes that the last two thirds may add to the first third: allocator noise
+# Actions of a client with a speech, and their weights.
 WAYS = {
     "hear": 10,
     "cancel": 3,
-    "cancel from afar": 3,
+    "cancel from thread": 3,
     "close": 2,
     "drop": 3,
     "keep": 2,
@@ -52,8 +52,8 @@ TEXTS = (
 Samples = NDArray[np.float32]
 
 
-def ending_soon(self: Turn, frame: NDArray[np.int64], end_index: int) -> None:
-    """A turn's key says when it ends, and, now and then, that it has to be spoken anew."""
+def push_with_early_end(self: Turn, frame: NDArray[np.int64], end_index: int) -> None:
+    """End each turn after a number of frames given by its key; some turns stop as loops, so that they are retried."""
     if self.frames >= 3 + self.key % 11:
         frame = np.full_like(frame, end_index)
     PUSH(self, frame, end_index)
@@ -101,7 +101,7 @@ class Client(threading.Thread):
         self.random = random.Random(number)
         ways = self.random.choices(list(WAYS), list(WAYS.values()), k=REQUESTS)
         self.plan = [(way, self.random.choice(run_state.lines)) for way in ways]
-        self.kept: Speech | None = None  # begun, and not read on
+        self.kept: Speech | None = None  # started, but no longer read
         self.warm = threading.Event()
 
     def run(self) -> None:
@@ -109,14 +109,14 @@ class Client(threading.Thread):
             for i, (way, line) in enumerate(self.plan):
                 if i == REQUESTS // 3:
                     self.warm.set()
-                self.ask(way, line)
+                self.perform(way, line)
         except BaseException as error:
             self.run_state.errors.append(error)
         finally:
             self.kept = None
             self.warm.set()
 
-    def ask(self, way: str, line: Line) -> None:
+    def perform(self, way: str, line: Line) -> None:
         if way == "empty":
             with pytest.raises(InvalidText):
                 self.engine.speak("  ", line.voice)
@@ -124,10 +124,10 @@ class Client(threading.Thread):
             with pytest.raises(InvalidCodes):
                 self.engine.speak(line.text, self.run_state.wrong)
         else:
-            getattr(self, "do_" + way.replace(" ", "_"))(self.enter(line), line)
+            getattr(self, "do_" + way.replace(" ", "_"))(self.open_speech(line), line)
         self.run_state.note(way)
 
-    def enter(self, line: Line) -> Speech:
+    def open_speech(self, line: Line) -> Speech:
         """Open a request, retrying while the engine is busy."""
         deadline = time.monotonic() + WAIT
         while True:
@@ -136,28 +136,28 @@ class Client(threading.Thread):
                 self.run_state.requests.append(weakref.ref(speech._request))
                 return speech
             except EngineBusy:
-                self.kept = None  # or clients that retry might hold all places
+                self.kept = None  # otherwise retrying clients could hold all places
                 self.run_state.note("busy")
                 assert time.monotonic() < deadline
                 time.sleep(self.random.random() * 0.02)
 
-    def some(self, speech: Speech) -> list[AudioChunk]:
-        """Its first chunks."""
+    def read_some(self, speech: Speech) -> list[AudioChunk]:
+        """Read one to four chunks."""
         return list(islice(speech, self.random.randint(1, 4)))
 
     def do_hear(self, speech: Speech, line: Line) -> None:
-        same_sound(take(list(speech)), line.audio)
+        assert_same_audio(take(list(speech)), line.audio)
         assert speech.result is not None
         assert speech.result.segments == line.segments
 
     def do_cancel(self, speech: Speech, _: Line) -> None:
         if self.random.random() < 0.8:
-            self.some(speech)
+            self.read_some(speech)
         speech.cancel()
         assert list(speech) == []
         assert speech.result is not None
 
-    def do_cancel_from_afar(self, speech: Speech, line: Line) -> None:
+    def do_cancel_from_thread(self, speech: Speech, line: Line) -> None:
         timer = threading.Timer(self.random.random() * 0.5, speech.cancel)
         timer.start()
         chunks = list(speech)
@@ -165,16 +165,16 @@ class Client(threading.Thread):
         result = speech.result
         assert result is not None
         if result.stop_reason != "cancelled":
-            same_sound(take(chunks), line.audio)
+            assert_same_audio(take(chunks), line.audio)
         assert result.stop_reason == "cancelled" or result.segments == line.segments
 
     def do_close(self, speech: Speech, _: Line) -> None:
-        self.some(speech)
+        self.read_some(speech)
         speech.close()
         assert list(speech) == []
 
     def do_drop(self, speech: Speech, _: Line) -> None:
-        self.some(speech)
+        self.read_some(speech)
 
     def do_keep(self, speech: Speech, line: Line) -> None:
         if self.random.random() < 0.5 and self.kept is not None:
@@ -183,30 +183,30 @@ class Client(threading.Thread):
         next(speech)
 
     def do_forget(self, speech: Speech, _: Line) -> None:
-        pass  # it was never listened to
+        pass  # the speech is never read
 
 
 def memory() -> int:
-    """Bytes of this process in memory now; 0 where the system does not say it in this way."""
-    said = Path("/proc/self/statm")
-    return int(said.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") if said.exists() else 0
+    """Return the resident bytes of this process, or 0 on systems without /proc."""
+    statm = Path("/proc/self/statm")
+    return int(statm.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") if statm.exists() else 0
 
 
-def settle(engine: Engine, deadline: float) -> None:
-    """Wait until both threads are idle: CPython cannot finish a tuple that `gc.get_objects` returns half made."""
+def wait_until_idle(engine: Engine, deadline: float) -> None:
+    """Wait until both threads are idle: CPython cannot finish a tuple that `gc.get_objects` returns half built."""
     loop, worker = engine._pipeline.loop, engine._pipeline.codec_worker
     while loop._turns or worker._streams or len(worker._free) < 2 * SLOTS:
-        assert time.monotonic() < deadline, "it does not come to rest"
+        assert time.monotonic() < deadline, "the engine did not become idle"
         time.sleep(1e-3)
 
 
-def alive() -> int:
-    """Number of turns, codec streams and states that are still referenced."""
+def count_live_objects() -> int:
+    """Count the turns, codec streams and states that are still referenced."""
     gc.collect()
     return sum(type(each) in (Turn, CodecStream, DecoderState) for each in gc.get_objects())
 
 
-def alone(engine: Engine, text: str, voice: Voice | None, seed: int) -> Line:
+def speak_alone(engine: Engine, text: str, voice: Voice | None, seed: int) -> Line:
     chunks = list(speech := engine.speak(text, voice, SpeakOptions(seed=seed)))
     assert speech.result is not None
     return Line(text, voice, seed, take(chunks), speech.result.segments)
@@ -214,7 +214,7 @@ def alone(engine: Engine, text: str, voice: Voice | None, seed: int) -> Line:
 
 @pytest.fixture
 def run_state(monkeypatch: pytest.MonkeyPatch) -> Iterator[SoakRun]:
-    monkeypatch.setattr(Turn, "push", ending_soon)
+    monkeypatch.setattr(Turn, "push", push_with_early_end)
     monkeypatch.setattr("engine.request.frame_minimum", lambda *_: 0)
     engine = Engine.load(MINIATURE, "cpu", slots=SLOTS, queue=QUEUE)
     monkeypatch.setattr(engine, "_profile", Profile(max_segment_bytes=40))
@@ -223,20 +223,22 @@ def run_state(monkeypatch: pytest.MonkeyPatch) -> Iterator[SoakRun]:
     long_voice = replace(voice, references=(replace(reference, codes=np.tile(reference.codes, (1, 3))),))
     wrong = replace(voice, references=(replace(reference, codes=reference.codes[:4]),))
     voices = (None, voice, long_voice)
-    lines = [alone(engine, text, who, seed) for seed, (text, who) in enumerate((t, v) for t in TEXTS for v in voices)]
+    lines = [
+        speak_alone(engine, text, who, seed) for seed, (text, who) in enumerate((t, v) for t in TEXTS for v in voices)
+    ]
     yield SoakRun(engine, lines, wrong)
     engine.close()
 
 
 @pytest.mark.slow
-def test_many_requests_of_every_kind(run_state: SoakRun) -> None:
+def test_concurrent_requests_equal_single_ones_and_are_freed(run_state: SoakRun) -> None:
     engine, pipeline = run_state.engine, run_state.engine._pipeline
     attempts = {segment.attempts for line in run_state.lines for segment in line.segments}
     assert attempts == {1, 2}
     assert max(len(line.segments) for line in run_state.lines) == 3
     deadline = time.monotonic() + WAIT
-    settle(engine, deadline)
-    parts = alive()
+    wait_until_idle(engine, deadline)
+    parts = count_live_objects()
     clients = [Client(number, run_state) for number in range(1, THREADS + 1)]
     for client in clients:
         client.start()
@@ -245,20 +247,20 @@ def test_many_requests_of_every_kind(run_state: SoakRun) -> None:
     before = memory()
     for client in clients:
         client.join(deadline - time.monotonic())
-        assert not client.is_alive(), "it hangs"
+        assert not client.is_alive(), "the client hangs"
     assert run_state.errors == []
     assert set(run_state.done) == {*WAYS, "busy"}
     assert run_state.done.total() - run_state.done["busy"] == THREADS * REQUESTS
 
     loop, worker = pipeline.loop, pipeline.codec_worker
-    settle(engine, deadline)
+    wait_until_idle(engine, deadline)
     status = engine.status()
     assert (status.speaking, status.waiting, len(loop.scheduler.open_tickets()), loop._turns) == (0, 0, 0, {})
     assert (worker._streams, sorted(worker._free)) == ([], list(range(2 * SLOTS)))
     assert loop._thread.is_alive()
     assert worker._thread.is_alive()
-    assert alive() <= parts + 4  # the last one that either thread looked at may differ in its parts
+    assert count_live_objects() <= parts + 4  # local variables of the threads may keep the last ones
     assert [ref for ref in run_state.requests if ref() is not None] == []
     assert memory() - before < MEMORY
-    again = alone(engine, run_state.lines[-1].text, run_state.lines[-1].voice, run_state.lines[-1].seed)
-    same_sound(again.audio, run_state.lines[-1].audio)
+    again = speak_alone(engine, run_state.lines[-1].text, run_state.lines[-1].voice, run_state.lines[-1].seed)
+    assert_same_audio(again.audio, run_state.lines[-1].audio)

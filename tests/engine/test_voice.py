@@ -1,4 +1,4 @@
-"""Voices as values, as codes in bytes, and as files: what goes in comes out, and nothing else comes in."""
+"""Voices: packed codes, names, values and voice files survive round trips, and invalid ones are rejected."""
 
 import hashlib
 import io
@@ -37,7 +37,7 @@ from engine.voice import (
 
 SAMPLE_RATE = 22050
 
-# However slow the machine is just now, that is no failure.
+# A slow machine must not fail these tests.
 calm = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
@@ -57,14 +57,14 @@ FILE = VOICE.to_bytes()
 HEADER_START = 14
 
 
-def sealed(header: bytes, blobs: bytes = b"", version: int = 1) -> bytes:
-    """A voice file as the format says, with a right checksum, whatever is in it."""
+def sealed_file(header: bytes, blobs: bytes = b"", version: int = 1) -> bytes:
+    """Build a voice file with a valid checksum around any header and blobs."""
     body = b"\x89RPV\r\n\x1a\n" + struct.pack("<HI", version, len(header)) + header + blobs
     return body + hashlib.sha256(body).digest()
 
 
-def opened() -> tuple[dict[str, Any], bytes]:
-    """Header and blobs of FILE, as the format says."""
+def split_file() -> tuple[dict[str, Any], bytes]:
+    """Return the header and blobs of FILE."""
     (length,) = struct.unpack_from("<I", FILE, 10)
     return json.loads(FILE[HEADER_START : HEADER_START + length]), FILE[HEADER_START + length : -32]
 
@@ -87,22 +87,22 @@ def sealed_codes(widths: bytes, frames: int, packed: bytes, version: int = 1) ->
         )
     )
 )
-def test_codes_come_back(codes: np.ndarray) -> None:
+def test_codes_survive_packing(codes: np.ndarray) -> None:
     back = codes_from_bytes(codes_to_bytes(codes))
     assert back.dtype == np.uint16
     assert back.tolist() == codes.tolist()
     assert not back.flags.writeable
 
 
-def test_thirty_seconds_take_about_eight_kilobytes() -> None:
+def test_thirty_seconds_of_codes_take_about_eight_kilobytes() -> None:
     codes = np.random.default_rng(0).integers(0, 1024, (10, 646))
     codes[0] = np.random.default_rng(1).integers(0, 4096, 646)
     codes[:, 0] = [4095] + [1023] * 9
     assert len(codes_to_bytes(codes)) == 24 + 646 * (12 + 9 * 10) // 8 + 1
 
 
-def test_codes_in_bytes_are_as_described() -> None:
-    # 3 bits: 001 100; 1 bit: 0 1; 2 zeros up to a whole byte, then the rest of 16 bits
+def test_packed_codes_follow_the_format() -> None:
+    # 3 bits: 001 100; 1 bit: 0 1
     written = codes_to_bytes([[1, 4], [0, 1]])
     assert written == sealed_codes(bytes([3, 1]), 2, bytes([0b00110001]))
     assert codes_to_bytes([[0xFFFF]]) == sealed_codes(bytes([16]), 1, b"\xff\xff")
@@ -124,7 +124,7 @@ def test_codes_in_bytes_are_as_described() -> None:
         [["a"]],
     ],
 )
-def test_what_are_no_codes_is_refused(codes: Any) -> None:
+def test_invalid_codes_are_rejected(codes: Any) -> None:
     with pytest.raises(InvalidCodes):
         codes_to_bytes(codes)
     with pytest.raises(InvalidCodes):
@@ -133,7 +133,7 @@ def test_what_are_no_codes_is_refused(codes: Any) -> None:
 
 @calm
 @given(st.data())
-def test_no_flipped_bit_of_codes_gets_through(data: st.DataObject) -> None:
+def test_flipped_bits_in_packed_codes_are_detected(data: st.DataObject) -> None:
     damaged = bytearray(codes_to_bytes(CODES))
     damaged[data.draw(st.integers(0, len(damaged) - 1))] ^= data.draw(st.integers(1, 255))
     with pytest.raises(InvalidCodes):
@@ -142,14 +142,14 @@ def test_no_flipped_bit_of_codes_gets_through(data: st.DataObject) -> None:
 
 @calm
 @given(st.integers(0, len(codes_to_bytes(CODES)) - 1))
-def test_no_cut_codes_get_through(length: int) -> None:
+def test_truncated_packed_codes_are_detected(length: int) -> None:
     with pytest.raises(InvalidCodes):
         codes_from_bytes(codes_to_bytes(CODES)[:length])
 
 
 @calm
 @given(st.binary(max_size=80), st.integers(0, 2**32 - 1), st.binary(max_size=80), st.integers(0, 255))
-def test_forged_codes_are_codes_or_refused(widths: bytes, frames: int, packed: bytes, version: int) -> None:
+def test_forged_packed_codes_decode_or_raise(widths: bytes, frames: int, packed: bytes, version: int) -> None:
     try:
         codes = codes_from_bytes(sealed_codes(widths, frames, packed, version))
     except InvalidCodes:
@@ -169,7 +169,7 @@ def test_forged_codes_are_codes_or_refused(widths: bytes, frames: int, packed: b
         (sealed_codes(b"\x01" * 65, 8, bytes(65)), "65 codebooks"),
     ],
 )
-def test_codes_that_cannot_be_are_told(data: bytes, sentence: str) -> None:
+def test_invalid_packed_codes_are_rejected_with_reason(data: bytes, sentence: str) -> None:
     with pytest.raises(InvalidCodes, match=sentence):
         codes_from_bytes(data)
 
@@ -179,7 +179,7 @@ def test_codes_that_cannot_be_are_told(data: bytes, sentence: str) -> None:
 
 @calm
 @given(st.text())
-def test_a_clean_name_stays_as_it_is(name: str) -> None:
+def test_clean_name_is_idempotent(name: str) -> None:
     try:
         cleaned = clean_name(name)
     except InvalidName:
@@ -200,14 +200,14 @@ def test_a_clean_name_stays_as_it_is(name: str) -> None:
         ("e\N{COMBINING ACUTE ACCENT}" * 80, "é" * 80),
     ],
 )
-def test_names_of_any_script(name: str, cleaned: str) -> None:
+def test_names_of_any_script_are_cleaned(name: str, cleaned: str) -> None:
     assert clean_name(name) == cleaned
 
 
 @pytest.mark.parametrize(
     "name", ["", "  \n", "\u200b\u200d", "\N{COMBINING ACUTE ACCENT}", "x" * 81, "a\0b", "a\x07", "\ud800"]
 )
-def test_names_that_cannot_be(name: str) -> None:
+def test_invalid_names_are_rejected(name: str) -> None:
     with pytest.raises(InvalidName):
         clean_name(name)
     with pytest.raises(InvalidName):
@@ -217,7 +217,7 @@ def test_names_that_cannot_be(name: str) -> None:
 # Values
 
 
-def test_a_voice_is_compared_by_value() -> None:
+def test_voices_and_references_compare_by_value() -> None:
     again = Reference("Es war einmal …", CODES.astype(np.uint16), CLIP, SAMPLE_RATE, 0.1)
     assert again == REFERENCE
     assert hash(again) == hash(REFERENCE)
@@ -231,7 +231,7 @@ def test_a_speaker_has_one_id_however_it_is_typed() -> None:
     assert OwnVoice(" Uncle_Fu ").id == OwnVoice("uncle_fu", "You are calm.").id != OwnVoice("ryan").id
 
 
-def test_codes_of_a_reference_are_its_own() -> None:
+def test_reference_copies_its_codes() -> None:
     mine = CODES.astype(np.uint16)
     reference = replace(REFERENCE, codes=mine)
     mine[:] = 0
@@ -260,13 +260,13 @@ def test_codes_of_a_reference_are_its_own() -> None:
         ({"clip": CLIP + bytes(MAX_CLIP_BYTES)}, UnusableReference),
     ],
 )
-def test_references_that_cannot_be(changes: dict[str, Any], error: type[Exception]) -> None:
+def test_invalid_references_are_rejected(changes: dict[str, Any], error: type[Exception]) -> None:
     with pytest.raises(error):
         replace(REFERENCE, **changes)
 
 
 @pytest.mark.parametrize(("sample_rate", "seconds"), [(8000, 1.0), (44100, 30.0), (192000, 0.5)])
-def test_the_clip_says_how_long_it_is(sample_rate: int, seconds: float) -> None:
+def test_duration_must_match_the_clip(sample_rate: int, seconds: float) -> None:
     kept = clip(seconds, sample_rate=sample_rate)
     assert Reference("", CODES, kept, sample_rate, seconds).duration == seconds
     with pytest.raises(UnusableReference, match="does not last"):
@@ -286,12 +286,12 @@ def test_the_clip_says_how_long_it_is(sample_rate: int, seconds: float) -> None:
         ({"description": "\ud800"}, InvalidInput),
     ],
 )
-def test_voices_that_cannot_be(changes: dict[str, Any], error: type[Exception]) -> None:
+def test_invalid_voices_are_rejected(changes: dict[str, Any], error: type[Exception]) -> None:
     with pytest.raises(error):
         replace(VOICE, **changes)
 
 
-def test_consent_is_in_utc() -> None:
+def test_consent_time_is_converted_to_utc() -> None:
     east = timezone(timedelta(hours=5, minutes=30))
     assert (
         replace(CONSENT, when=datetime(2026, 11, 21, 14, 0, tzinfo=east)).when.isoformat()
@@ -328,14 +328,14 @@ voices = st.builds(
 
 @calm
 @given(voices)
-def test_a_voice_comes_back_from_its_file(voice: Voice) -> None:
+def test_voice_survives_its_file(voice: Voice) -> None:
     data = voice.to_bytes()
     assert Voice.from_bytes(data) == voice
     assert Voice.from_bytes(data).to_bytes() == data
 
 
-def test_a_file_is_as_described() -> None:
-    header, blobs = opened()
+def test_voice_file_follows_the_format() -> None:
+    header, blobs = split_file()
     codes = codes_to_bytes(CODES)
     assert blobs == codes + CLIP + codes
     assert header == {
@@ -359,12 +359,12 @@ def test_a_file_is_as_described() -> None:
             for length in (len(CLIP), 0)
         ],
     }
-    assert Voice.from_bytes(sealed(json.dumps(header).encode(), blobs)) == VOICE
+    assert Voice.from_bytes(sealed_file(json.dumps(header).encode(), blobs)) == VOICE
 
 
 @calm
 @given(st.integers(0, len(FILE) - 1), st.integers(1, 255))
-def test_no_flipped_bit_of_a_file_gets_through(position: int, flip: int) -> None:
+def test_flipped_bits_in_a_file_are_detected(position: int, flip: int) -> None:
     damaged = bytearray(FILE)
     damaged[position] ^= flip
     with pytest.raises(InvalidVoiceFile):
@@ -373,7 +373,7 @@ def test_no_flipped_bit_of_a_file_gets_through(position: int, flip: int) -> None
 
 @calm
 @given(st.integers(0, len(FILE) - 1), st.binary(max_size=4))
-def test_no_cut_or_spliced_file_gets_through(length: int, more: bytes) -> None:
+def test_truncated_or_spliced_files_are_detected(length: int, more: bytes) -> None:
     for damaged in (FILE[:length], FILE[:length] + more + b"!" + FILE[length:]):
         with pytest.raises(InvalidVoiceFile):
             Voice.from_bytes(damaged)
@@ -381,8 +381,8 @@ def test_no_cut_or_spliced_file_gets_through(length: int, more: bytes) -> None:
 
 @calm
 @given(st.binary(max_size=200))
-def test_bytes_of_no_kind_are_refused(data: bytes) -> None:
-    for given_ in (data, FILE[:HEADER_START] + data, sealed(data), sealed(b"{}", data)):
+def test_arbitrary_bytes_are_rejected(data: bytes) -> None:
+    for given_ in (data, FILE[:HEADER_START] + data, sealed_file(data), sealed_file(b"{}", data)):
         with pytest.raises(InvalidVoiceFile):
             Voice.from_bytes(given_)
 
@@ -396,12 +396,12 @@ jsons = st.recursive(
 
 @calm
 @given(st.data(), jsons)
-def test_a_forged_header_gives_a_voice_or_is_refused(data: st.DataObject, value: Any) -> None:
-    """One value anywhere in the header is replaced, and the file sealed again."""
-    header, blobs = opened()
+def test_forged_header_gives_a_voice_or_raises(data: st.DataObject, value: Any) -> None:
+    """Replace one value anywhere in the header and recompute the checksum."""
+    header, blobs = split_file()
     inside = data.draw(st.sampled_from([header, header["consent"], *header["references"]]))
     inside[data.draw(st.sampled_from(sorted(inside)))] = value
-    forged = sealed(json.dumps(header).encode(), blobs)
+    forged = sealed_file(json.dumps(header).encode(), blobs)
     try:
         voice = Voice.from_bytes(forged)
     except InvalidVoiceFile:
@@ -410,12 +410,12 @@ def test_a_forged_header_gives_a_voice_or_is_refused(data: st.DataObject, value:
 
 
 def forged(**changes: Any) -> bytes:
-    header, blobs = opened()
-    return sealed(json.dumps({**header, **changes}).encode(), blobs)
+    header, blobs = split_file()
+    return sealed_file(json.dumps({**header, **changes}).encode(), blobs)
 
 
 def forged_reference(**changes: Any) -> bytes:
-    header, _ = opened()
+    header, _ = split_file()
     first, second = header["references"]
     return forged(references=[{**first, **changes}, second])
 
@@ -424,12 +424,12 @@ def forged_reference(**changes: Any) -> bytes:
     ("data", "sentence"),
     [
         (b"", "not a voice file"),
-        (sealed(b"{}", version=2), "version 2"),
-        (b"\x89RPV\n\x1a\n" + FILE[8:], "not a voice file"),  # as a text-mode transfer leaves it
-        (sealed(b"[" * 100_000), "header"),
-        (sealed(b"1" * 5_000), "header"),
-        (sealed(b"\xff{}"), "header"),
-        (sealed(b" " * ((2 << 20) + 1)), "header"),
+        (sealed_file(b"{}", version=2), "version 2"),
+        (b"\x89RPV\n\x1a\n" + FILE[8:], "not a voice file"),  # as after a transfer in text mode
+        (sealed_file(b"[" * 100_000), "header"),
+        (sealed_file(b"1" * 5_000), "header"),
+        (sealed_file(b"\xff{}"), "header"),
+        (sealed_file(b" " * ((2 << 20) + 1)), "header"),
         (forged(extra=1), "header"),
         (forged(consent=False), "header"),
         (forged(name="\ud800"), "control characters"),
@@ -443,31 +443,31 @@ def forged_reference(**changes: Any) -> bytes:
         (forged_reference(codes=-1), "header"),
         (forged_reference(duration=float("nan")), "header"),
         (forged_reference(duration=1e300), "cannot last"),
-        (sealed(b"[" + b"[]," * 600_000 + b"1]"), "header"),
-        (sealed(b'{"name": "a", ' + FILE[HEADER_START + 1 :], FILE[:0]), "header"),
+        (sealed_file(b"[" + b"[]," * 600_000 + b"1]"), "header"),
+        (sealed_file(b'{"name": "a", ' + FILE[HEADER_START + 1 :], FILE[:0]), "header"),
         (forged_reference(sample_rate=10**400), "cannot have"),
         (forged_reference(sample_rate=True), "header"),
         (forged_reference(transcript="\0"), "transcript"),
-        (sealed(FILE[HEADER_START : -32 - 1]), "header"),
+        (sealed_file(FILE[HEADER_START : -32 - 1]), "header"),
     ],
 )
-def test_files_that_cannot_be_are_told(data: bytes, sentence: str) -> None:
+def test_invalid_files_are_rejected_with_reason(data: bytes, sentence: str) -> None:
     with pytest.raises(InvalidVoiceFile, match=sentence):
         Voice.from_bytes(data)
 
 
-def test_a_header_that_points_past_the_end_is_refused() -> None:
+def test_header_past_the_end_is_rejected() -> None:
     body = b"\x89RPV\r\n\x1a\n" + struct.pack("<HI", 1, 2**32 - 1) + b"{}"
     with pytest.raises(InvalidVoiceFile, match="header"):
         Voice.from_bytes(body + hashlib.sha256(body).digest())
 
 
-def test_a_file_too_large_is_refused_before_it_is_read() -> None:
+def test_oversized_file_is_rejected() -> None:
     with pytest.raises(InvalidVoiceFile, match="larger"):
         Voice.from_bytes(bytes(MAX_FILE_BYTES + 1))
 
 
-def test_archives_are_not_opened_and_pickles_not_run(tmp_path: Any) -> None:
+def test_archives_and_pickles_are_rejected_unopened(tmp_path: Any) -> None:
     class Trap:
         def __reduce__(self) -> Any:
             return open, (str(tmp_path / "sprung"), "w")
@@ -476,13 +476,13 @@ def test_archives_are_not_opened_and_pickles_not_run(tmp_path: Any) -> None:
     with zipfile.ZipFile(bomb, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("../../escape", bytes(10_000_000))
     for data in (bomb.getvalue(), pickle.dumps(Trap())):
-        for wrapped in (data, sealed(data), sealed(json.dumps(opened()[0]).encode(), data)):
+        for wrapped in (data, sealed_file(data), sealed_file(json.dumps(split_file()[0]).encode(), data)):
             with pytest.raises(InvalidVoiceFile):
                 Voice.from_bytes(wrapped)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_limits_of_a_file_follow_from_those_of_a_voice() -> None:
+def test_largest_voice_fits_the_file_limit() -> None:
     codes = np.full((64, MAX_FRAMES), 0xFFFF)
     largest = Reference("\x01" * 10_000, codes, CLIP, SAMPLE_RATE, 0.1)
     voice = Voice("x" * 80, (largest,), "f" * 128, description="\x01" * 2000)
@@ -506,7 +506,7 @@ def test_the_limits_of_a_file_follow_from_those_of_a_voice() -> None:
         ([f"{number}" for number in range(12)], tuple(f"{number}" for number in range(12))),
     ],
 )
-def test_tags_are_kept_once_and_clean(tags: Any, cleaned: tuple[str, ...]) -> None:
+def test_tags_are_cleaned_and_deduplicated(tags: Any, cleaned: tuple[str, ...]) -> None:
     assert clean_tags(tags) == cleaned
     assert replace(VOICE, tags=tags).tags == cleaned
 
@@ -521,12 +521,12 @@ def test_tags_are_kept_once_and_clean(tags: Any, cleaned: tuple[str, ...]) -> No
         (["\ud800"], "control"),
     ],
 )
-def test_tags_that_cannot_be(tags: list[str], sentence: str) -> None:
+def test_invalid_tags_are_rejected(tags: list[str], sentence: str) -> None:
     with pytest.raises(InvalidInput, match=sentence):
         replace(VOICE, tags=tags)
 
 
-def test_tags_travel_in_the_file_and_files_without_them_are_as_ever() -> None:
+def test_tags_are_stored_in_the_file_only_if_present() -> None:
     tagged = replace(VOICE, tags=("warm", "story"))
     assert Voice.from_bytes(tagged.to_bytes()) == tagged
     assert b'"tags"' not in FILE

@@ -1,4 +1,4 @@
-"""Reference clips in and takes out, with files that real encoders wrote from real (synthetic) speech."""
+"""Decoding and preparation of reference clips and encoding of takes, with files written by real encoders."""
 
 import contextlib
 import importlib.util
@@ -51,8 +51,8 @@ def read(path: Path = SLT) -> Samples:
     return np.asarray(samples, np.float32)
 
 
-def at(rate: int) -> Samples:
-    """The first clip at another rate."""
+def clip_at(rate: int) -> Samples:
+    """Return the first clip, resampled to `rate`."""
     return resample(torch.from_numpy(read()), RATE, rate).numpy()
 
 
@@ -62,8 +62,8 @@ def written(samples: Samples, rate: int = RATE, format: str = "WAV", subtype: st
     return file.getvalue()
 
 
-def written_by_av(samples: Samples, rate: int, container: str, codec: str, layout: str = "mono") -> bytes:
-    """`samples`: [n], or [n, 2] for stereo."""
+def encoded_by_av(samples: Samples, rate: int, container: str, codec: str, layout: str = "mono") -> bytes:
+    """Encode `samples`, [n] or [n, 2] for stereo, with PyAV."""
     file = io.BytesIO()
     with av.open(file, "w", format=container) as output:
         stream = output.add_stream(codec, rate=rate, layout=layout)
@@ -76,14 +76,14 @@ def written_by_av(samples: Samples, rate: int, container: str, codec: str, layou
 
 
 def conversation(sentences: int, pause: float = 0.4, then: float = 1.0) -> Samples:
-    """The same sentence again and again; every fourth pause is a longer one."""
+    """Repeat one sentence, with a longer pause of `then` seconds after every fourth."""
     sentence = read()[2_800:48_200]
     gaps = [np.zeros(int((then if i % 4 == 3 else pause) * RATE), np.float32) for i in range(sentences)]
     return np.concatenate([part for gap in gaps for part in (sentence, gap)])
 
 
-def likeness(clip: Clip, other: Clip) -> float:
-    """The best correlation of two clips over lags of up to 0.15 s: encoders delay what they encode."""
+def best_correlation(clip: Clip, other: Clip) -> float:
+    """Return the best correlation of two clips over lags of up to 0.15 s, since encoders delay the signal."""
     a, b = clip.samples.numpy(), other.samples.numpy()
     size = 1 << (len(a) + len(b)).bit_length()
     product = np.fft.irfft(np.fft.rfft(a, size) * np.conj(np.fft.rfft(b, size)))
@@ -92,7 +92,7 @@ def likeness(clip: Clip, other: Clip) -> float:
 
 
 @pytest.fixture(scope="module")
-def plain() -> Clip:
+def slt_clip() -> Clip:
     return prepare_reference(SLT, OUT)
 
 
@@ -116,63 +116,63 @@ AV_FILES = {
 
 
 @pytest.mark.parametrize("kind", FILES)
-def test_what_soundfile_reads(kind: str, plain: Clip) -> None:
+def test_formats_of_soundfile_are_read(kind: str, slt_clip: Clip) -> None:
     container, subtype = FILES[kind]
     clip = prepare_reference(written(read(), RATE, container, subtype), OUT)
-    assert clip.duration == pytest.approx(plain.duration, abs=0.12)
-    assert likeness(clip, plain) > 0.9
+    assert clip.duration == pytest.approx(slt_clip.duration, abs=0.12)
+    assert best_correlation(clip, slt_clip) > 0.9
     assert clip.notes == ()
 
 
 @pytest.mark.parametrize("kind", AV_FILES)
-def test_what_av_reads(kind: str, plain: Clip) -> None:
+def test_formats_of_av_are_read(kind: str, slt_clip: Clip) -> None:
     rate, container, codec = AV_FILES[kind]
-    clip = prepare_reference(written_by_av(at(rate), rate, container, codec), OUT)
-    assert clip.duration == pytest.approx(plain.duration, abs=0.12)
-    assert likeness(clip, plain) > 0.9
+    clip = prepare_reference(encoded_by_av(clip_at(rate), rate, container, codec), OUT)
+    assert clip.duration == pytest.approx(slt_clip.duration, abs=0.12)
+    assert best_correlation(clip, slt_clip) > 0.9
 
 
 @pytest.mark.parametrize(
     ("container", "codec"),
     [("mov", "pcm_s16le"), ("mov", "pcm_s24le"), ("mov", "pcm_f32le"), ("avi", "pcm_u8"), ("mp4", "aac")],
 )
-def test_stereo_of_any_layout_that_av_reads(container: str, codec: str, plain: Clip) -> None:
-    channels = at(22_050)[:, None] * np.array([0.9, 0.3], np.float32)
-    data = written_by_av(channels, 22_050, container, codec, "stereo")
-    assert float(decode_audio(data, OUT).abs().max()) == pytest.approx(0.6 * np.abs(at(22_050)).max(), rel=0.1)
+def test_stereo_of_any_sample_layout_is_mixed(container: str, codec: str, slt_clip: Clip) -> None:
+    channels = clip_at(22_050)[:, None] * np.array([0.9, 0.3], np.float32)
+    data = encoded_by_av(channels, 22_050, container, codec, "stereo")
+    assert float(decode_audio(data, OUT).abs().max()) == pytest.approx(0.6 * np.abs(clip_at(22_050)).max(), rel=0.1)
     clip = prepare_reference(data, OUT)
-    assert clip.duration == pytest.approx(plain.duration, abs=0.12)
-    assert likeness(clip, plain) > 0.95
+    assert clip.duration == pytest.approx(slt_clip.duration, abs=0.12)
+    assert best_correlation(clip, slt_clip) > 0.95
 
 
 @pytest.mark.parametrize("rate", [8_000, 11_025, 44_100, 44_101, 48_000, 96_000, 192_000])
-def test_sample_rates(rate: int, plain: Clip) -> None:
-    clip = prepare_reference(written(at(rate), rate, "WAV", "PCM_24"), OUT)
+def test_any_sample_rate_is_resampled(rate: int, slt_clip: Clip) -> None:
+    clip = prepare_reference(written(clip_at(rate), rate, "WAV", "PCM_24"), OUT)
     assert clip.sample_rate == OUT
-    assert clip.duration == pytest.approx(plain.duration, abs=0.12)
-    assert likeness(clip, plain) > 0.9
+    assert clip.duration == pytest.approx(slt_clip.duration, abs=0.12)
+    assert best_correlation(clip, slt_clip) > 0.9
 
 
 @pytest.mark.parametrize("weights", [(1, 1), (1, 0), (0.3, 0.2, 0, 0.5, 0.1, 0.4)])
-def test_channels_are_mixed(weights: tuple[float, ...], plain: Clip) -> None:
+def test_channels_are_mixed_to_mono(weights: tuple[float, ...], slt_clip: Clip) -> None:
     channels = read()[:, None] * np.asarray(weights, np.float32)
-    assert likeness(prepare_reference(written(channels), OUT), plain) > 0.99
+    assert best_correlation(prepare_reference(written(channels), OUT), slt_clip) > 0.99
 
 
-def test_channels_near_the_largest_float_are_mixed(plain: Clip) -> None:
+def test_channels_near_float_max_are_mixed(slt_clip: Clip) -> None:
     full = read()[:, None] / np.abs(read()).max()
     loud = np.repeat(full * np.float32(3e38), 2, axis=1)
-    assert likeness(prepare_reference(written(loud, subtype="FLOAT"), OUT), plain) > 0.99
+    assert best_correlation(prepare_reference(written(loud, subtype="FLOAT"), OUT), slt_clip) > 0.99
 
 
 @pytest.mark.parametrize("gain", [1e-3, 0.02, 3.0, 32_768.0, 1e30])
-def test_level_is_fixed_whatever_the_scale(gain: float, plain: Clip) -> None:
+def test_level_is_normalised_for_any_scale(gain: float, slt_clip: Clip) -> None:
     clip = prepare_reference(written((read() * gain).astype(np.float32), subtype="FLOAT"), OUT)
-    assert torch.allclose(clip.samples, plain.samples, atol=2e-4)
+    assert torch.allclose(clip.samples, slt_clip.samples, atol=2e-4)
 
 
 @pytest.mark.parametrize("path", [SLT, ESPEAK])
-def test_a_prepared_clip(path: Path) -> None:
+def test_prepared_clip_has_fixed_level_and_end_silence(path: Path) -> None:
     clip = prepare_reference(path, OUT)
     samples = clip.samples
     assert samples.dtype == torch.float32
@@ -190,7 +190,7 @@ def test_a_prepared_clip(path: Path) -> None:
 
 @pytest.mark.parametrize("noise", [0.0, 0.001, 0.005])
 @pytest.mark.parametrize("path", [SLT, ESPEAK])
-def test_silence_goes_and_every_word_stays(path: Path, noise: float) -> None:
+def test_silence_is_trimmed_without_cutting_words(path: Path, noise: float) -> None:
     rate = soundfile.info(path).samplerate
     speech = read(path)
     around = np.pad(speech, (2 * rate, 3 * rate // 2))
@@ -201,8 +201,8 @@ def test_silence_goes_and_every_word_stays(path: Path, noise: float) -> None:
     assert audible[-1] + 0.02 <= end < audible[-1] + 0.5
 
 
-def test_a_soft_beginning_and_end_stay() -> None:
-    """A hiss as of an s or f, 35 dB under the voice, that the detector alone does not take for speech."""
+def test_soft_beginning_and_end_are_kept() -> None:
+    """A fricative like s or f, 35 dB below the voice, is kept although the detector alone does not find it."""
     samples = np.pad(read()[3_400:47_400], 2 * RATE)
     hiss = np.random.default_rng(2).normal(0, 0.02 * np.abs(samples).max(), RATE // 4).astype(np.float32)
     first, last = 2 * RATE - len(hiss), len(samples) - 2 * RATE
@@ -213,16 +213,16 @@ def test_a_soft_beginning_and_end_stay() -> None:
     assert end >= (last + len(hiss)) / RATE
 
 
-def test_the_first_words_of_an_unusual_voice_are_heard() -> None:
-    """The detector alone misses the first second and a half of this one."""
+def test_first_words_of_a_very_deep_voice_are_detected() -> None:
+    """The detector alone misses the first 1.5 seconds of this voice."""
     giant = torch.from_numpy(read(SPEECH / "flite_rms_story.flac")[3_000:60_000])
     slow = resample(giant, 6, 10)
     start, _ = speech_spans(slow * (0.3 / slow.abs().quantile(0.99)))[0]
     assert start < 0.3
 
 
-def test_a_knock_hides_no_quiet_speech() -> None:
-    """Levels follow the voice, not the loudest sample: the words are all found, and the peak is not clipped."""
+def test_knock_does_not_hide_quiet_speech() -> None:
+    """Levels follow the voice, not the loudest sample: all words are found, and the peak is not clipped."""
     quiet = np.pad(read()[3_400:47_400] * 0.02, 2 * RATE)
     quiet[RATE] = quiet[2 * RATE + 20_000] = 0.9
     clip = prepare_reference(written(quiet, subtype="FLOAT"), OUT)
@@ -231,7 +231,7 @@ def test_a_knock_hides_no_quiet_speech() -> None:
     assert 0.9 < clip.samples.abs().max() <= 0.99
 
 
-def test_the_room_fades_in_and_out() -> None:
+def test_background_noise_fades_in_and_out() -> None:
     samples = np.pad(read(), RATE)
     samples += np.random.default_rng(4).normal(0, 0.02, len(samples)).astype(np.float32)
     clip = prepare_reference(written(samples), OUT).samples[: -int(END_SILENCE * OUT)].abs()
@@ -240,25 +240,25 @@ def test_the_room_fades_in_and_out() -> None:
     assert max(clip[:10].max(), clip[-10:].max()) < clip[1_000:1_500].max() / 3
 
 
-def test_pauses_inside_stay() -> None:
+def test_inner_pauses_are_kept() -> None:
     clip = prepare_reference(written(conversation(2, pause=4.0)), OUT)
     assert clip.duration > 2 * 2.7 + 4
     assert clip.speech_kept == 1
 
 
-def test_the_clip_survives_flac_exactly(plain: Clip) -> None:
-    flac = encode_flac(plain.samples.numpy(), OUT)
-    assert torch.equal(decode_audio(flac, OUT), plain.samples)
+def test_prepared_clip_survives_flac_exactly(slt_clip: Clip) -> None:
+    flac = encode_flac(slt_clip.samples.numpy(), OUT)
+    assert torch.equal(decode_audio(flac, OUT), slt_clip.samples)
 
 
-def test_paths_and_misleading_names(tmp_path: Path, plain: Clip) -> None:
+def test_format_is_detected_for_any_file_name(tmp_path: Path, slt_clip: Clip) -> None:
     for name in ("clip.raw", "clip.txt", "Aufnahme ü.mp3"):
         path = tmp_path / name
         path.write_bytes(SLT.read_bytes())
-        assert torch.equal(prepare_reference(str(path), OUT).samples, plain.samples)
+        assert torch.equal(prepare_reference(str(path), OUT).samples, slt_clip.samples)
 
 
-def test_thirty_seconds_of_a_long_clip_are_used_up_to_a_pause() -> None:
+def test_long_clip_is_cut_at_a_pause_before_thirty_seconds() -> None:
     samples = conversation(12)
     clip = prepare_reference(written(samples), OUT)
     assert 20 < clip.duration <= LONGEST_USED
@@ -275,7 +275,7 @@ def test_thirty_seconds_of_a_long_clip_are_used_up_to_a_pause() -> None:
     assert "along the river." in str(note)
 
 
-def test_somebody_who_never_pauses_is_cut_all_the_same() -> None:
+def test_long_clip_without_pauses_is_cut_at_a_quiet_place() -> None:
     samples = conversation(12, 0.0, 0.0)
     clip = prepare_reference(written(samples), OUT)
     assert 20 < clip.duration <= LONGEST_USED
@@ -283,7 +283,7 @@ def test_somebody_who_never_pauses_is_cut_all_the_same() -> None:
     assert np.abs(samples[end - 200 : end + 200]).max() < 0.2 * np.abs(samples).max()
 
 
-def test_the_transcript_stays_whole_when_only_silence_went() -> None:
+def test_transcript_is_kept_when_only_silence_is_trimmed() -> None:
     clip = prepare_reference(written(np.pad(read(), RATE)), OUT)
     assert transcript_for(clip, "  All of it.\n") == ("All of it.", None)
 
@@ -326,7 +326,7 @@ REFUSED = {
     "a playlist": (f"#EXTM3U\n#EXTINF:4,\nfile://{SLT}\n#EXT-X-ENDLIST\n".encode(), "not audio"),
     "a script of files": (f"ffconcat version 1.0\nfile '{SLT}'\n".encode(), "not audio"),
     "a stream that nothing decodes": (
-        written_by_av(read(), 48_000, "webm", "libopus").replace(b"A_OPUS", b"A_NONE"),
+        encoded_by_av(read(), 48_000, "webm", "libopus").replace(b"A_OPUS", b"A_NONE"),
         "not audio",
     ),
     "half a header": (SLT.read_bytes()[:30], "not audio"),
@@ -348,14 +348,14 @@ REFUSED = {
     "too high a rate": (written(read(), 384_000), "384,000 samples a second"),
     "91 seconds": (written(np.resize(read(), 91 * RATE), format="FLAC"), "longer than 90 seconds"),
     "91 seconds for av": (
-        written_by_av(np.resize(read(), 91 * RATE), RATE, "adts", "aac"),
+        encoded_by_av(np.resize(read(), 91 * RATE), RATE, "adts", "aac"),
         "longer than 90 seconds",
     ),
 }
 
 
 @pytest.mark.parametrize("kind", REFUSED)
-def test_refusals_say_what_is_wrong_in_one_sentence(kind: str) -> None:
+def test_unusable_clip_is_rejected_with_one_sentence(kind: str) -> None:
     source, says = REFUSED[kind]
     with pytest.raises(UnusableReference, match=says) as raised:
         prepare_reference(source, OUT)
@@ -364,7 +364,7 @@ def test_refusals_say_what_is_wrong_in_one_sentence(kind: str) -> None:
     assert ". " not in message
 
 
-def test_a_missing_file_is_named(tmp_path: Path) -> None:
+def test_missing_file_is_named_without_its_folder(tmp_path: Path) -> None:
     for path in (tmp_path / "nowhere.wav", tmp_path):
         with pytest.raises(UnusableReference, match=r"cannot be opened") as raised:
             prepare_reference(path, OUT)
@@ -372,18 +372,18 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
         assert str(path) not in str(raised.value)
 
 
-def test_ninety_seconds_are_read() -> None:
+def test_clip_of_ninety_seconds_is_accepted() -> None:
     clip = prepare_reference(written(np.resize(read(), 90 * RATE), format="MP3"), OUT)
     assert clip.duration <= LONGEST_USED
 
 
-def test_a_little_clipping_is_only_mentioned() -> None:
+def test_slight_clipping_gives_a_note() -> None:
     clip = prepare_reference(written(np.clip(read() * 3, -1, 1)), OUT)
     assert any("clipped in places" in str(note) for note in clip.notes)
 
 
 def test_decoding_stops_at_the_limit() -> None:
-    """Blocks without end: whatever the header says, no more than the limit is ever asked for."""
+    """The length limit applies to decoded blocks, not to the length in the header."""
     taken = 0
 
     def endless() -> Iterator[Samples]:
@@ -398,37 +398,37 @@ def test_decoding_stops_at_the_limit() -> None:
 
 
 @pytest.mark.parametrize("part", range(1, 10))
-def test_a_damaged_packet_anywhere_costs_only_itself(plain: Clip, part: int) -> None:
-    data = bytearray(written_by_av(at(44_100), 44_100, "ipod", "aac"))
+def test_damaged_packet_does_not_affect_the_rest(slt_clip: Clip, part: int) -> None:
+    data = bytearray(encoded_by_av(clip_at(44_100), 44_100, "ipod", "aac"))
     sound = data.index(b"moov") - 4
     place = sound * part // 10
     data[place : place + 60] = b"\xff" * 60
-    assert prepare_reference(bytes(data), OUT).duration == pytest.approx(plain.duration, abs=0.12)
+    assert prepare_reference(bytes(data), OUT).duration == pytest.approx(slt_clip.duration, abs=0.12)
 
 
 @given(st.binary(min_size=1, max_size=400), st.sampled_from([0, 4, 40, 200, 3_000]))
-def test_damaged_files_never_surprise(damage: bytes, place: int) -> None:
+def test_damaged_files_decode_or_raise_unusable_reference(damage: bytes, place: int) -> None:
     for whole in (DAMAGED_M4A, DAMAGED_WAV):
         data = whole[:place] + damage + whole[place + len(damage) :]
         with contextlib.suppress(UnusableReference):
             assert len(decode_audio(data, RATE)) > 0
 
 
-DAMAGED_M4A = written_by_av(read()[:RATE], RATE, "ipod", "aac")
+DAMAGED_M4A = encoded_by_av(read()[:RATE], RATE, "ipod", "aac")
 DAMAGED_WAV = written(read()[:RATE])
 
 
-def test_threads_share_the_detector(plain: Clip) -> None:
+def test_detector_is_thread_safe_and_keeps_thread_count(slt_clip: Clip) -> None:
     before = torch.get_num_threads()
     with ThreadPoolExecutor(4) as pool:
         clips = list(pool.map(lambda _: prepare_reference(SLT, OUT), range(8)))
-    assert all(torch.equal(clip.samples, plain.samples) for clip in clips)
+    assert all(torch.equal(clip.samples, slt_clip.samples) for clip in clips)
     assert torch.get_num_threads() == before
-    assert "silero_vad" not in sys.modules  # importing it would set the threads of the whole process to one
+    assert "silero_vad" not in sys.modules  # its import sets torch's thread count to 1 for the whole process
 
 
-def test_the_detector_computes_what_its_authors_do() -> None:
-    """With the weights of the scripted model in the same wheel, ours gives that model's probabilities."""
+def test_detector_matches_silero_jit_model() -> None:
+    """With the weights of the scripted model of the silero_vad wheel, our detector gives the same probabilities."""
     spec = importlib.util.find_spec("silero_vad")
     assert spec is not None
     assert spec.submodule_search_locations
@@ -452,7 +452,7 @@ def test_the_detector_computes_what_its_authors_do() -> None:
     assert torch.allclose(ours, expected, atol=1e-4)
 
 
-def test_the_detector_parts_sentences() -> None:
+def test_detector_separates_sentences() -> None:
     spans = speech_spans(torch.from_numpy(conversation(3, 0.6, 0.6)))
     assert len(spans) == 3
     assert all(b[0] - a[1] > 0.3 for a, b in itertools.pairwise(spans))
@@ -460,15 +460,15 @@ def test_the_detector_parts_sentences() -> None:
 
 @pytest.mark.parametrize("rate", [16_000, 22_050, 24_000, 44_100])
 @pytest.mark.parametrize("format", ["wav", "flac", "mp3", "opus"])
-def test_takes_go_out_and_come_back(format: str, rate: int) -> None:
-    samples = at(rate)
+def test_encoded_takes_decode_to_the_same_audio(format: str, rate: int) -> None:
+    samples = clip_at(rate)
     back = decode_audio(encode_audio(samples, rate, format), rate).numpy()  # type: ignore[arg-type]
     assert len(back) == pytest.approx(len(samples), abs=0.1 * rate)
     if format in ("wav", "flac"):
         assert np.abs(back - samples).max() <= 0.5 / 32768 + 1e-7
     else:
         assert (
-            likeness(
+            best_correlation(
                 Clip(torch.from_numpy(back), rate, (), (0, 0)),
                 Clip(torch.from_numpy(samples), rate, (), (0, 0)),
             )
@@ -477,20 +477,20 @@ def test_takes_go_out_and_come_back(format: str, rate: int) -> None:
 
 
 @given(arrays.arrays(np.int16, st.integers(1, 50)))
-def test_sixteen_bits_are_kept_exactly(values: NDArray[np.int16]) -> None:
+def test_int16_samples_survive_encoding_exactly(values: NDArray[np.int16]) -> None:
     samples = values.astype(np.float32) / 32768
     assert encode_audio(samples, OUT, "pcm") == values.astype("<i2").tobytes()
     assert np.array_equal(to_int16(decode_audio(wav_bytes(samples, OUT), OUT).numpy()), values)
 
 
 @pytest.mark.parametrize("format", ["wav", "flac", "mp3", "opus", "pcm"])
-def test_nothing_that_a_model_may_say_breaks_a_file(format: str) -> None:
+def test_non_finite_and_empty_samples_are_encoded(format: str) -> None:
     samples = np.tile(np.array([np.nan, np.inf, -np.inf, 7.0, -7.0, 0.5], np.float32), 4_000)
     assert len(encode_audio(samples, OUT, format)) > 100  # type: ignore[arg-type]
     encode_audio(np.zeros(0, np.float32), OUT, format)  # type: ignore[arg-type]
     assert to_int16(samples[:6]).tolist() == [0, 32767, -32768, 32767, -32768, 16384]
 
 
-def test_an_unknown_format_is_refused() -> None:
+def test_unknown_output_format_is_rejected() -> None:
     with pytest.raises(InvalidOption, match=r"“aiff”.*use wav"):
         encode_audio(np.zeros(10, np.float32), OUT, "aiff")  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""Takes joined to one file: sample by sample where nothing has to be converted."""
+"""Takes are concatenated into one file, sample-exactly where no conversion is needed."""
 
 import io
 import tracemalloc
@@ -20,7 +20,7 @@ def tone(seconds: float, rate: int = RATE, hertz: float = 440.0) -> np.ndarray:
 
 
 @pytest.mark.parametrize("format", ["wav", "flac"])
-def test_lossless_files_are_the_takes_and_silence(format: FileFormat, tmp_path: Path) -> None:
+def test_lossless_file_equals_takes_and_silence(format: FileFormat, tmp_path: Path) -> None:
     first, second = tone(0.5), tone(0.25, hertz=880.0)
     path = tmp_path / "script"
     takes = [TakeAudio(encode_flac(first, RATE), 0.1), TakeAudio(encode_flac(second, RATE), 9.0)]
@@ -32,7 +32,7 @@ def test_lossless_files_are_the_takes_and_silence(format: FileFormat, tmp_path: 
 
 
 @pytest.mark.parametrize(("format", "rate"), [("mp3", 44100), ("opus", 48000)])
-def test_lossy_files_have_the_length_of_the_whole(format: FileFormat, rate: int) -> None:
+def test_lossy_file_has_total_length_and_pause(format: FileFormat, rate: int) -> None:
     file = io.BytesIO()
     takes = [TakeAudio(encode_flac(tone(1.0, 44100), 44100), 0.5), TakeAudio(encode_flac(tone(1.0), RATE))]
     assert concatenate_takes(file, takes, format) == pytest.approx(2.5, abs=1e-3)
@@ -45,11 +45,11 @@ def test_lossy_files_have_the_length_of_the_whole(format: FileFormat, rate: int)
     assert np.abs(samples[round(1.7 * rate) : round(2.3 * rate)]).max() > 0.4
 
 
-def test_takes_are_asked_for_one_by_one_and_never_kept() -> None:
+def test_takes_are_consumed_one_by_one_in_constant_memory() -> None:
     flac = encode_flac(tone(10.0), RATE)
 
     class Sink(io.RawIOBase):
-        """Forgets what is written, but knows where it is, as a file on a disk."""
+        """A seekable file that discards written data and tracks only its position and size."""
 
         def __init__(self) -> None:
             self.place, self.end = 0, 0
@@ -80,7 +80,7 @@ def test_takes_are_asked_for_one_by_one_and_never_kept() -> None:
     assert peak < sink.end / 10
 
 
-def test_what_cannot_be_joined() -> None:
+def test_invalid_takes_and_formats_are_rejected() -> None:
     with pytest.raises(InvalidInput, match="Nothing"):
         concatenate_takes(io.BytesIO(), [], "wav")
     with pytest.raises(InvalidInput, match="damaged"):

@@ -1,4 +1,4 @@
-"""The reference doctor: one light for each way in which a clip is bad, on speech that was made bad in that way."""
+"""The reference doctor: each kind of degradation of a clip changes the light of its measure only."""
 
 import math
 from collections.abc import Callable
@@ -44,7 +44,7 @@ MEASURES = ("length", "speech", "pauses", "clipping", "loudness", "noise", "rumb
 
 @pytest.mark.parametrize("clip", [WOMAN, MAN], ids=["woman", "man"])
 @pytest.mark.parametrize("rate", [16_000, 44_100, 96_000])
-def test_a_good_clip_is_green_throughout(clip: Samples, rate: int) -> None:
+def test_good_clip_has_only_green_findings(clip: Samples, rate: int) -> None:
     report = examine(at_rate(clip, rate), rate)
     assert tuple(finding.measure for finding in report.findings) == MEASURES
     assert lights(report) == {}
@@ -74,11 +74,11 @@ BAD: dict[str, tuple[Callable[[Samples], Samples], str]] = {
 
 @pytest.mark.parametrize("clip", [WOMAN, MAN], ids=["woman", "man"])
 @pytest.mark.parametrize("kind", BAD)
-def test_each_badness_turns_its_own_light(kind: str, clip: Samples) -> None:
+def test_degradation_changes_only_its_own_light(kind: str, clip: Samples) -> None:
     spoil, name = BAD[kind]
     report = examine(spoil(clip).astype(np.float32), RATE)
-    others = {"length"} if name == "speech" else set()  # silence makes a clip long as well
-    light = "amber" if name == "voices" else "red"  # it may be wrong about voices
+    others = {"length"} if name == "speech" else set()  # silence also makes the clip too long
+    light = "amber" if name == "voices" else "red"  # the count of voices is uncertain
     assert lights(report).get(name) == light, report.findings
     assert set(lights(report)) - others == {name}, report.findings
     assert report.light == light
@@ -95,18 +95,18 @@ def test_each_badness_turns_its_own_light(kind: str, clip: Samples) -> None:
         (lambda clip: low_passed(clip, 5_500), "bandwidth"),
     ],
 )
-def test_what_is_half_bad_is_amber(spoil: Callable[[Samples], Samples], name: str) -> None:
+def test_moderate_degradation_is_amber(spoil: Callable[[Samples], Samples], name: str) -> None:
     assert lights(examine(spoil(WOMAN).astype(np.float32), RATE)) == {name: "amber"}
 
 
 @pytest.mark.parametrize("clip", [WOMAN, MAN], ids=["woman", "man"])
-def test_clipping_shows_after_lossy_coding(clip: Samples) -> None:
+def test_clipping_is_detected_after_lossy_coding(clip: Samples) -> None:
     for times in (3, 4, 8):
         assert "clipping" in lights(examine(written(clipped(clip, times), format="MP3", subtype=None)))
     assert "clipping" not in lights(examine(written(clip, format="MP3", subtype=None)))
 
 
-def test_numbers_mean_what_they_say() -> None:
+def test_finding_values_match_the_degradation() -> None:
     for snr in (5, 10, 15, 20):
         value = found(examine(noisy(WOMAN, snr), RATE), "noise").value
         assert value == pytest.approx(snr, abs=2)
@@ -118,8 +118,8 @@ def test_numbers_mean_what_they_say() -> None:
     assert found(examine(joined(pause(15), WOMAN), RATE), "speech").value == pytest.approx(50, abs=3)
 
 
-def test_one_person_with_a_changing_voice_is_one_person() -> None:
-    """Every two seconds another pitch, over 4 semitones."""
+def test_changing_pitch_or_level_is_one_voice() -> None:
+    """The pitch changes every two seconds, within 4 semitones; the level of the second clip alternates."""
     parts = [WOMAN[start : start + 2 * RATE] for start in range(0, 14 * RATE, 2 * RATE)]
     changing = joined(*(intoned(part, 2 ** (st / 12)) for part, st in zip(parts, (0, 2, -2, 1, -1, 2, 0), strict=True)))
     assert found(examine(changing, RATE), "voices").light == "green"
@@ -127,14 +127,14 @@ def test_one_person_with_a_changing_voice_is_one_person() -> None:
     assert found(moved, "voices").light == "green"
 
 
-def test_two_voices_over_a_hum_are_two_and_one_is_one() -> None:
+def test_hum_does_not_change_the_number_of_voices() -> None:
     both = found(examine(joined(WOMAN, GAP, MAN), RATE), "voices")
     assert found(examine(humming(joined(WOMAN, GAP, MAN)), RATE), "voices").value == pytest.approx(both.value, rel=0.15)
     assert found(examine(humming(MAN), RATE), "voices").light == "green"
 
 
 @pytest.mark.parametrize("first", [WOMAN, MAN], ids=["woman", "man"])
-def test_two_voices_in_turns_are_two_and_the_best_stretch_has_one(first: Samples) -> None:
+def test_alternating_voices_are_found_and_excerpt_has_one(first: Samples) -> None:
     second = MAN if first is WOMAN else WOMAN
     turns = joined(*(part for at in range(2) for part in (_turn(first, at), GAP, _turn(second, at), GAP)))
     report = examine(turns, RATE)
@@ -151,13 +151,13 @@ def _turn(clip: Samples, at: int) -> Samples:
 
 @settings(max_examples=6, deadline=None)
 @given(st.floats(-90, 90), st.sampled_from(["clean", "noise", "telephone", "two"]))
-def test_gain_changes_the_loudness_alone(decibels: float, kind: str) -> None:
+def test_gain_changes_only_the_loudness_finding(decibels: float, kind: str) -> None:
     clip = {"clean": WOMAN, "noise": noisy(MAN, 8), "telephone": low_passed(MAN, 3_400), "two": joined(MAN, WOMAN)}[
         kind
     ]
     gain = np.float32(10 ** (decibels / 20))
     peak = np.abs(clip).max() * gain
-    assume(not 0.9e-4 < peak < 1.1e-4)  # silence ends at 1e-4, after a filter that changes peaks
+    assume(not 0.9e-4 < peak < 1.1e-4)  # the silence threshold is 1e-4, after a filter that changes peaks
     plain, loud = examine(clip, RATE), examine(clip * gain, RATE)
     if peak < 1e-4:
         assert [finding.measure for finding in loud.findings] == ["length", "speech"]
@@ -171,7 +171,7 @@ def test_gain_changes_the_loudness_alone(decibels: float, kind: str) -> None:
             assert other.value == pytest.approx(one.value, rel=0.02, abs=0.05)
 
 
-def _anything(kind: str, count: int, seed: int) -> Samples:
+def _signal_of(kind: str, count: int, seed: int) -> Samples:
     rng = np.random.default_rng(seed)
     made = {
         "silence": lambda: np.zeros(count),
@@ -202,8 +202,10 @@ RATES = [8_000, 11_025, 16_000, 22_050, 48_000, 192_000]
     st.integers(0, 9),
     st.sets(st.sampled_from(list(Fix))),
 )
-def test_nothing_that_can_be_decoded_raises(kind: str, count: int, rate: int, seed: int, fixes: set[Fix]) -> None:
-    samples = _anything(kind, count, seed)
+def test_any_signal_is_examined_and_fixed_without_errors(
+    kind: str, count: int, rate: int, seed: int, fixes: set[Fix]
+) -> None:
+    samples = _signal_of(kind, count, seed)
     report = examine(samples, rate)
     assert report.duration == pytest.approx(count / rate)
     for finding in report.findings:
@@ -217,7 +219,7 @@ def test_nothing_that_can_be_decoded_raises(kind: str, count: int, rate: int, se
     assert np.isfinite(mended).all()
 
 
-def test_a_silent_clip_is_a_finding_and_rubbish_is_not() -> None:
+def test_silent_clip_gives_a_finding_and_invalid_input_raises() -> None:
     silent = examine(written(pause(6)))
     assert lights(silent) == {"speech": "red"}
     assert "silent" in str(found(silent, "speech").sentence)
@@ -231,14 +233,14 @@ def test_a_silent_clip_is_a_finding_and_rubbish_is_not() -> None:
 
 
 @pytest.mark.parametrize("format", ["WAV", "FLAC", "MP3", "OGG"])
-def test_files_are_examined_like_their_samples(format: str, tmp_path: Path) -> None:
+def test_files_of_any_format_are_examined(format: str, tmp_path: Path) -> None:
     path = tmp_path / "clip"
     path.write_bytes(written(MAN, format=format, subtype=None))
     for source in (path, str(path), path.read_bytes()):
         assert lights(examine(source)) == {}
 
 
-def test_the_transcript_fits_its_own_clip_and_no_other() -> None:
+def test_transcript_is_checked_against_spoken_seconds() -> None:
     spoken = examine(WOMAN, RATE).spoken
     assert check_transcript(STORY, spoken).light == "green"
     half = examine(WOMAN[: 6 * RATE], RATE).spoken
@@ -253,35 +255,35 @@ def test_the_transcript_fits_its_own_clip_and_no_other() -> None:
     assert check_transcript("今天早上面包师打开窗户，在门上挂了一盏蓝色的灯。", 6.0).light == "green"
 
 
-def test_every_finding_has_its_sentence_and_every_sentence_its_finding() -> None:
+def test_findings_and_sentences_correspond() -> None:
     levels = [*np.linspace(-110, 70, 361).tolist(), *np.geomspace(0.01, 30_000, 200).tolist(), 0.0]
-    of_one: tuple[Callable[[float], findings.Finding], ...] = (
+    single_value_findings: tuple[Callable[[float], findings.Finding], ...] = (
         *(findings.of_length, findings.of_pauses, findings.of_loudness, findings.of_noise, findings.of_rumble),
         *(findings.of_bandwidth, findings.of_voices, lambda level: findings.of_transcript(max(level, 0), 1.0)),
     )
-    told = [of(level) for of in of_one for level in levels]
-    told += [findings.of_voices(None), findings.of_silence()]
-    told += [findings.of_little_speech(spoken, 0.1) for spoken in (0.1, 0.9)]
-    told += [findings.of_speech(share, at_ends) for share in (0.1, 0.5, 0.9) for at_ends in (True, False)]
+    all_findings = [of(level) for of in single_value_findings for level in levels]
+    all_findings += [findings.of_voices(None), findings.of_silence()]
+    all_findings += [findings.of_little_speech(spoken, 0.1) for spoken in (0.1, 0.9)]
+    all_findings += [findings.of_speech(share, at_ends) for share in (0.1, 0.5, 0.9) for at_ends in (True, False)]
     crests = [(share, crest, 1.3) for share in (0, 0.005, 0.1) for crest in (1.5, 2.2, 4)]
-    told += [findings.of_clipping(*measured) for measured in crests]
+    all_findings += [findings.of_clipping(*measured) for measured in crests]
     lights = {f"doctor.{name}{light}" for name in ("", "verdict_") for light in ("green", "amber", "red")}
-    said = {finding.sentence.key for finding in told} | {fix.label.key for fix in Fix}
-    assert said == {key for key in english() if key.startswith("doctor.")} - lights
-    for finding in told:
-        text = str(finding.sentence)  # which has a value for each of its placeholders
+    used_keys = {finding.sentence.key for finding in all_findings} | {fix.label.key for fix in Fix}
+    assert used_keys == {key for key in english() if key.startswith("doctor.")} - lights
+    for finding in all_findings:
+        text = str(finding.sentence)  # fails if a placeholder has no value
         assert text.endswith((".", "?"))
         assert finding.light == "green" or ":" in text or finding.what == "some"
 
 
-def test_numbers_are_rounded_for_reading() -> None:
+def test_finding_numbers_are_rounded() -> None:
     assert str(findings.of_length(2.4567).sentence).startswith("The clip lasts only 2.5 s:")
     assert findings.of_noise(12.3456).sentence.values == {"value": 12}
     assert findings.of_noise(12.3456).unit == "dB"
     assert str(findings.of_bandwidth(3_375).sentence).startswith("The speech ends at 3.4 kHz")
 
 
-def test_a_recording_is_not_changed() -> None:
+def test_examine_does_not_modify_samples() -> None:
     samples = MAN.copy()
     examine(samples, RATE)
     assert np.array_equal(samples, MAN)

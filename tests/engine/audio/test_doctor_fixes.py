@@ -1,4 +1,4 @@
-"""What the reference doctor's fixes do, and which part of a clip it likes best."""
+"""The reference doctor's fixes, and its choice of the best part of a clip."""
 
 import numpy as np
 import pytest
@@ -26,7 +26,7 @@ from tests.engine.spoiled import (
 )
 
 
-def test_a_fix_is_offered_where_it_helps_and_then_the_light_is_green() -> None:
+def test_offered_fix_turns_the_light_green() -> None:
     cases = {
         Fix.LEVEL: (at_loudness(MAN, -50), "loudness"),
         Fix.RUMBLE: (humming(MAN), "rumble"),
@@ -51,7 +51,7 @@ SPOILED = {
 }
 
 
-# Each fix alone where it changes something, and all together.
+# Each fix alone on clips that it changes, and all fixes together.
 FIXED = [
     (Fix.RUMBLE, "hum"), (Fix.EXCERPT, "long"), (Fix.EXCERPT, "two voices"), (Fix.TRIM, "silence around"),
     (Fix.TRIM, "quiet and noisy"), (Fix.PAUSES, "silence inside"), (Fix.LEVEL, "quiet and noisy"),
@@ -65,11 +65,11 @@ def test_fixes_are_idempotent(fix: Fix | None, kind: str) -> None:
     once = apply(SPOILED[kind], RATE, fixes)
     twice = apply(once, RATE, fixes)
     assert len(twice) == len(once)
-    # The high-pass is no wall: what lies between 55 and 75 Hz is weakened once more.
+    # The high-pass has a gradual slope: it attenuates 55 to 75 Hz again.
     assert np.abs(twice - once).max() <= 0.05 * np.abs(once).max()
 
 
-def test_fixes_keep_their_order_and_what_they_were_given() -> None:
+def test_fix_order_is_fixed_and_input_is_not_modified() -> None:
     clip = joined(pause(2), humming(MAN), pause(2))
     kept = clip.copy()
     forwards, backwards = apply(clip, RATE, list(Fix)), apply(clip, RATE, reversed(list(Fix)))
@@ -79,7 +79,7 @@ def test_fixes_keep_their_order_and_what_they_were_given() -> None:
     assert str(Fix("trim").label) == "Trim the silence"
 
 
-def test_fixes_take_any_scale() -> None:
+def test_fixes_work_at_any_scale() -> None:
     clip = joined(pause(2), humming(MAN), pause(2))
     with np.errstate(all="raise", under="ignore"):
         for fix in Fix:
@@ -102,7 +102,7 @@ def test_fixes_keep_every_word() -> None:
 @given(
     st.lists(st.tuples(st.sampled_from(["woman", "man"]), st.floats(0.15, 1.2)), min_size=1, max_size=3), st.booleans()
 )
-def test_the_best_stretch_is_within_the_clip_and_long_enough(turns: list[tuple[str, float]], noise: bool) -> None:
+def test_best_stretch_is_within_the_clip_and_long_enough(turns: list[tuple[str, float]], noise: bool) -> None:
     clip = joined(*(part for who, gap in turns for part in ((WOMAN if who == "woman" else MAN), pause(gap))))
     report = examine(noisy(clip, 20) if noise else clip, RATE)
     assert report.best is not None
@@ -111,7 +111,7 @@ def test_the_best_stretch_is_within_the_clip_and_long_enough(turns: list[tuple[s
     assert 8 <= end - start <= 15
 
 
-def test_somebody_who_never_pauses_is_cut_at_a_quiet_place() -> None:
+def test_best_stretch_without_pauses_ends_at_quiet_places() -> None:
     breathless = joined(*[WOMAN[np.abs(signal.fftconvolve(np.abs(WOMAN), np.ones(800) / 800, "same")) > 0.01]] * 3)
     start, end = examine(breathless, RATE).best or (0, 0)
     assert 8 <= end - start <= 15
@@ -122,7 +122,7 @@ def test_somebody_who_never_pauses_is_cut_at_a_quiet_place() -> None:
 
 
 @pytest.mark.parametrize("at", [0, 1, 2])
-def test_the_cleanest_part_is_chosen(at: int) -> None:
+def test_best_stretch_is_the_cleanest_part(at: int) -> None:
     part = WOMAN[: int(9.5 * RATE)]
     for spoil in (lambda clip: clipped(clip, 6) * np.abs(clip).max(), lambda clip: noisy(clip, 8)):
         parts = [part if i == at else spoil(part).astype(np.float32) for i in range(3)]
@@ -134,7 +134,7 @@ def test_the_cleanest_part_is_chosen(at: int) -> None:
         assert end - start >= 8
 
 
-def test_a_fixed_clip_makes_a_voice() -> None:
+def test_fixed_clip_is_a_usable_reference() -> None:
     clip = mend(written(joined(pause(2), humming(MAN) * np.float32(0.01), pause(2))), [Fix.RUMBLE, Fix.TRIM, Fix.LEVEL])
     prepared = prepare_reference(clip, 22_050)
     assert prepared.notes == ()
@@ -148,7 +148,7 @@ def test_leveling_leaves_room_for_peaks() -> None:
     assert clip_loudness(apply(at_loudness(MAN, -40), RATE, [Fix.LEVEL]), RATE) == pytest.approx(-20, abs=0.05)
 
 
-def test_high_pass_takes_the_hum_and_leaves_the_voice() -> None:
+def test_high_pass_removes_hum_and_keeps_voice() -> None:
     cleaned = apply(humming(MAN), RATE, [Fix.RUMBLE])
     reference = apply(MAN, RATE, [Fix.RUMBLE])
     assert np.sqrt(np.mean((cleaned - reference)[RATE:-RATE] ** 2)) < 0.01 * np.sqrt(np.mean(MAN**2))

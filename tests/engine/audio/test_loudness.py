@@ -1,4 +1,4 @@
-"""The loudness meter against the recommendation's own test signals."""
+"""The loudness meter against the test signals of ITU-R BS.1770 and EBU Tech 3341."""
 
 import math
 
@@ -9,9 +9,9 @@ from engine.audio.doctor.loudness import clip_loudness, integrated_loudness
 from tests.engine.spoiled import RATE, Samples, pause
 
 
-def test_loudness_is_the_recommendations() -> None:
-    """A sine of 997 Hz at full scale has -3.01 LUFS in one channel; louder or quieter parts and silence are gated as
-    in EBU Tech 3341, cases 1 and 3 to 5 (there in two channels, 3.01 LU more)."""
+def test_integrated_loudness_matches_reference_signals() -> None:
+    """A full-scale sine of 997 Hz has -3.01 LUFS in one channel. Gating follows EBU Tech 3341, cases 1 and 3 to 5,
+    which use two channels and so measure 3.01 LU more."""
 
     def sine(*parts: tuple[float, float]) -> Samples:
         pieces = [

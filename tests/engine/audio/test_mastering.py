@@ -1,4 +1,4 @@
-"""The loudness of files, judged by pyloudnorm, and true peaks, judged by FFmpeg."""
+"""Loudness of mastered files as measured by pyloudnorm, and true peaks as measured by FFmpeg."""
 
 import io
 from fractions import Fraction
@@ -27,7 +27,7 @@ def wav(samples: NDArray[Any], rate: int) -> io.BytesIO:
 
 
 def true_peak(samples: NDArray[np.float32], rate: int) -> float:
-    """In dB, of FFmpeg's ebur128."""
+    """Return the true peak in dB by FFmpeg's ebur128 filter."""
     graph = av.filter.Graph()
     source = graph.add_abuffer(sample_rate=rate, format="flt", layout="mono", time_base=Fraction(1, rate))
     sink = graph.add("abuffersink")
@@ -45,8 +45,8 @@ def true_peak(samples: NDArray[np.float32], rate: int) -> float:
             return float(20 * np.log10(max(peak, 1e-9)))
 
 
-def clicking() -> tuple[NDArray[np.float32], int]:
-    """Speech with clicks, for which a gain alone would go beyond full scale."""
+def speech_with_clicks() -> tuple[NDArray[np.float32], int]:
+    """Return speech with clicks, which gain alone would push beyond full scale."""
     samples, rate = soundfile.read(SPEECH, dtype="float32")
     samples = 0.1 * samples / np.abs(samples).max()
     samples[4000::8000] = 0.9
@@ -56,22 +56,22 @@ def clicking() -> tuple[NDArray[np.float32], int]:
 @pytest.mark.parametrize("lufs", [-16.0, -23.0])
 @pytest.mark.parametrize("format", ["wav", "mp3"])
 @pytest.mark.parametrize("kind", ["speech", "clicks"])
-def test_files_have_their_loudness_and_no_higher_peaks(lufs: float, format: str, kind: str) -> None:
-    samples, rate = clicking() if kind == "clicks" else soundfile.read(SPEECH, dtype="float32")
+def test_normalised_files_have_target_loudness_and_peaks(lufs: float, format: str, kind: str) -> None:
+    samples, rate = speech_with_clicks() if kind == "clicks" else soundfile.read(SPEECH, dtype="float32")
     made = io.BytesIO()
-    told = normalise_loudness(wav(samples, rate), made, format, lufs, lossy=format == "mp3")
+    reported = normalise_loudness(wav(samples, rate), made, format, lufs, lossy=format == "mp3")
     made.seek(0)
     heard, heard_rate = soundfile.read(made, dtype="float32")
     assert heard_rate == rate
     assert format == "mp3" or len(heard) == len(samples)
-    assert told == pytest.approx(lufs, abs=0.2)
+    assert reported == pytest.approx(lufs, abs=0.2)
     assert Meter(rate).integrated_loudness(heard) == pytest.approx(lufs, abs=0.5)
     assert true_peak(heard, rate) < -1.0
 
 
 def test_the_loudness_told_is_that_of_a_file_that_misses_its_target(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("engine.audio.output.mastering._CORRECTIONS", 0)
-    samples, rate = clicking()
+    samples, rate = speech_with_clicks()
     made = io.BytesIO()
     told = normalise_loudness(wav(samples, rate), made, "wav", -14)
     made.seek(0)
@@ -80,8 +80,8 @@ def test_the_loudness_told_is_that_of_a_file_that_misses_its_target(monkeypatch:
     assert told < -14.1
 
 
-def test_blocks_make_no_difference(monkeypatch: pytest.MonkeyPatch) -> None:
-    samples, rate = clicking()
+def test_normalisation_does_not_depend_on_block_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    samples, rate = speech_with_clicks()
     whole, parts = io.BytesIO(), io.BytesIO()
     normalise_loudness(wav(samples, rate), whole, "wav", -16)
     monkeypatch.setattr("engine.audio.output.mastering._BLOCK", 3_001)
@@ -91,14 +91,14 @@ def test_blocks_make_no_difference(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("samples", [np.zeros(16_000), np.zeros(0), np.full(100, 0.1)])
-def test_what_cannot_be_measured_stays_as_it_is(samples: NDArray[np.float64]) -> None:
+def test_unmeasurable_audio_is_left_unchanged(samples: NDArray[np.float64]) -> None:
     made = io.BytesIO()
     assert normalise_loudness(wav(samples, 16_000), made, "wav", -16) is None
     made.seek(0)
     assert np.array_equal(soundfile.read(made)[0], soundfile.read(io.BytesIO(wav(samples, 16_000).getvalue()))[0])
 
 
-def test_the_measurement_is_that_of_others(tmp_path: Path) -> None:
+def test_loudness_matches_pyloudnorm(tmp_path: Path) -> None:
     samples, rate = soundfile.read(SPEECH, dtype="int16")
     measured = loudness_of([samples[:10_000], samples[10_000:]], rate)
     assert measured == pytest.approx(Meter(rate).integrated_loudness(samples / 32768), abs=0.3)

@@ -1,4 +1,4 @@
-"""Several clips of one speaker as one."""
+"""Several clips of one speaker are merged into one."""
 
 import io
 from pathlib import Path
@@ -22,7 +22,7 @@ def level(samples: np.ndarray) -> float:
     return float(10 * np.log10(powers[powers >= np.median(powers)].mean()))
 
 
-def test_clips_follow_each_other_trimmed_and_equally_loud(tmp_path: Path) -> None:
+def test_merged_clips_are_trimmed_and_equally_loud(tmp_path: Path) -> None:
     samples, rate = soundfile.read(CLIPS[1])
     quiet = tmp_path / "quiet.wav"
     soundfile.write(quiet, samples / 20, rate, subtype="FLOAT")
@@ -34,8 +34,8 @@ def test_clips_follow_each_other_trimmed_and_equally_loud(tmp_path: Path) -> Non
     np.testing.assert_array_equal(joined[: len(first)].astype(np.float32), first)
 
 
-def test_what_is_joined_to_its_limit_is_used_whole(tmp_path: Path) -> None:
-    """Preparing the joined clip once more removes nothing of it."""
+def test_merged_clip_of_maximum_length_is_used_whole(tmp_path: Path) -> None:
+    """Preparing the merged clip again removes nothing from it."""
     clips = [SPEECH / "flite_slt_story.flac", SPEECH / "flite_rms_story.flac"]
     assert sum(soundfile.info(str(clip)).duration for clip in clips) < MAX_MERGED_SECONDS
     joined = merge_clips(clips, RATE)
@@ -45,11 +45,11 @@ def test_what_is_joined_to_its_limit_is_used_whole(tmp_path: Path) -> None:
     assert prepared.duration == pytest.approx(soundfile.info(io.BytesIO(joined)).duration, abs=0.3)
 
 
-def test_a_clip_that_cannot_be_cloned_from_is_refused() -> None:
+def test_unusable_clip_cannot_be_merged() -> None:
     with pytest.raises(UnusableReference):
         merge_clips([CLIPS[0], b"no sound"], RATE)
 
 
-def test_a_sentence_ends_where_a_clip_does() -> None:
+def test_merged_transcripts_end_sentences_between_clips() -> None:
     assert merge_transcripts([" One two ", "Three!", "四。", "five?", "Six"]) == "One two. Three! 四。 five? Six."
     assert merge_transcripts(["Alone"]) == "Alone."

@@ -1,4 +1,4 @@
-"""Filter banks are computed once for each ratio, and kept within a bound."""
+"""Filter banks of the resampler are computed once per ratio, in a cache of bounded size."""
 
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -12,14 +12,14 @@ from engine.audio.resample import resample
 from engine.byte_lru import ByteLRU
 
 module = sys.modules["engine.audio.resample"]  # the package has a function of that name
-Made = list[tuple[int, int]]
+Ratios = list[tuple[int, int]]
 RATES = (8_000, 11_025, 16_000, 22_050, 44_100, 48_000)
 
 
 @pytest.fixture
-def ratios(monkeypatch: pytest.MonkeyPatch) -> Made:
-    """The ratios whose filter banks were computed, with an empty cache."""
-    computed: Made = []
+def ratios(monkeypatch: pytest.MonkeyPatch) -> Ratios:
+    """Record the ratios of computed filter banks, starting with an empty cache."""
+    computed: Ratios = []
 
     class Counted(torchaudio.transforms.Resample):
         def __init__(self, rate: int, new_rate: int, **quality: object) -> None:
@@ -31,7 +31,7 @@ def ratios(monkeypatch: pytest.MonkeyPatch) -> Made:
     return computed
 
 
-def test_a_ratio_is_computed_once(ratios: Made) -> None:
+def test_filter_bank_of_a_ratio_is_computed_once(ratios: Ratios) -> None:
     samples = torch.randn(4_800)
     first = resample(samples, 48_000, 44_100)
     assert torch.equal(resample(samples, 48_000, 44_100), first)
@@ -42,20 +42,20 @@ def test_a_ratio_is_computed_once(ratios: Made) -> None:
     assert ratios == [(160, 147)]
 
 
-def test_the_kept_banks_are_bounded(ratios: Made) -> None:
+def test_filter_bank_cache_is_bounded(ratios: Ratios) -> None:
     for rate, new_rate in product(RATES, RATES):
         resample(torch.randn(10), rate, new_rate)
     computed = len(ratios)
     assert 0 < module._filters.nbytes < module._CACHE_BYTES
     for rate, new_rate in product(RATES, RATES):
         resample(torch.randn(10), rate, new_rate)
-    assert len(ratios) == computed, "the usual rates all fit"
+    assert len(ratios) == computed, "the cache holds all usual rates"
     for rate in range(8_001, 8_100, 25):  # banks of many megabytes
         resample(torch.randn(10), rate, 44_100)
         assert module._filters.nbytes <= module._CACHE_BYTES
 
 
-def test_a_kept_bank_resamples_as_torchaudio_does(ratios: Made) -> None:
+def test_cached_filter_bank_matches_torchaudio(ratios: Ratios) -> None:
     samples = torch.randn(2, 4_800)
     for _ in range(2):
         plain = torchaudio.functional.resample(samples.double(), 480, 441, **module._QUALITY)

@@ -1,4 +1,4 @@
-"""Clips that are damaged, or were made to do harm: samples or one sentence, and no other file or address is touched."""
+"""Damaged and malicious clips decode or raise one sentence, and never open another file or address."""
 
 import os
 import socket
@@ -14,21 +14,21 @@ from engine.errors import UnusableReference
 from tests.attack import clips
 
 
-def test_mutations_of_every_format_are_samples_or_a_sentence(capfd: pytest.CaptureFixture[str]) -> None:
+def test_mutated_clips_decode_or_raise_one_sentence(capfd: pytest.CaptureFixture[str]) -> None:
     for case in clips.cases(seed=0, count=200):
         clips.run(case)
     assert "Traceback" not in capfd.readouterr().err
 
 
 @pytest.mark.parametrize("kind", ["wav s64", "wav GSM610", "mov alac", "caf alac", "w64"])
-def test_rare_formats_that_are_sound_are_read(kind: str) -> None:
+def test_rare_valid_formats_are_read(kind: str) -> None:
     recording = decode(clips.sound_file(kind))
     assert len(recording.samples) / recording.sample_rate == pytest.approx(2, abs=0.1)
     assert 0.1 < float(recording.samples.abs().max()) <= 1
 
 
 @pytest.mark.parametrize("kind", ["xi", "sds", "voc", "mat5", "paf"])
-def test_formats_of_old_samplers_are_refused(kind: str) -> None:
+def test_old_sampler_formats_are_rejected(kind: str) -> None:
     with pytest.raises(UnusableReference, match="not audio that can be read: use wav"):
         decode(clips.sound_file(kind))
 
@@ -43,17 +43,17 @@ def test_formats_of_old_samplers_are_refused(kind: str) -> None:
         ("a film of large pictures", "holds no sound"),
     ],
 )
-def test_what_was_made_to_do_harm_is_named(what: str, says: str) -> None:
+def test_malicious_clip_is_rejected_with_reason(what: str, says: str) -> None:
     with pytest.raises(UnusableReference, match=says):
         decode(clips.crafted()[what])
 
 
 @pytest.fixture
-def asked() -> Iterator[tuple[str, list[str]]]:
-    """The address of a server with a clip, and what was asked of it."""
+def clip_server() -> Iterator[tuple[str, list[str]]]:
+    """Serve a clip; yield its URL and the list of requested paths."""
     paths: list[str] = []
 
-    class Answer(BaseHTTPRequestHandler):
+    class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             paths.append(self.path)
             self.send_response(200)
@@ -63,7 +63,7 @@ def asked() -> Iterator[tuple[str, list[str]]]:
         def log_message(self, *_: object) -> None:
             pass
 
-    with HTTPServer(("127.0.0.1", 0), Answer) as server:
+    with HTTPServer(("127.0.0.1", 0), Handler) as server:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
         yield f"http://127.0.0.1:{server.server_port}/clip.wav", paths
@@ -72,8 +72,8 @@ def asked() -> Iterator[tuple[str, list[str]]]:
 
 
 @pytest.mark.parametrize("kind", clips.playlists(""))
-def test_a_playlist_opens_no_other_file_and_no_address(kind: str, asked: tuple[str, list[str]], tmp_path: Path) -> None:
-    address, paths = asked
+def test_playlist_opens_no_other_file_or_address(kind: str, clip_server: tuple[str, list[str]], tmp_path: Path) -> None:
+    address, paths = clip_server
     secret = tmp_path / "secret.wav"
     secret.write_bytes(clips.sound_file("wav PCM_16"))
     for target in (str(secret), secret.name, f"file:{secret}", f"concat:{secret}", f"subfile,,:{secret}", address):
@@ -86,8 +86,8 @@ def test_a_playlist_opens_no_other_file_and_no_address(kind: str, asked: tuple[s
     assert paths == []
 
 
-def test_a_path_is_a_path_and_no_address(asked: tuple[str, list[str]], tmp_path: Path) -> None:
-    address, paths = asked
+def test_path_is_not_interpreted_as_url_or_protocol(clip_server: tuple[str, list[str]], tmp_path: Path) -> None:
+    address, paths = clip_server
     secret = tmp_path / "secret.wav"
     secret.write_bytes(clips.sound_file("wav PCM_16"))
     for source in (address, f"file:{secret}", f"concat:{secret}", "pipe:0", "-"):
@@ -97,7 +97,7 @@ def test_a_path_is_a_path_and_no_address(asked: tuple[str, list[str]], tmp_path:
 
 
 @pytest.mark.parametrize("kind", ["a pipe", "a device", "a socket", "a folder"])
-def test_what_is_no_regular_file_is_not_opened(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_regular_files_are_opened(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "clip.wav"
     monkeypatch.chdir(tmp_path)  # a socket's path can have 107 bytes
     with socket.socket(socket.AF_UNIX) as listening:

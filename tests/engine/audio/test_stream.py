@@ -1,4 +1,4 @@
-"""Audio encoded while it is made is a file of its format, the same however its samples were divided."""
+"""Streamed encoding gives valid files of each format, independent of chunk sizes."""
 
 import io
 from itertools import accumulate, pairwise
@@ -48,7 +48,9 @@ def pitch(samples: np.ndarray, rate: int) -> float:
 
 @pytest.mark.parametrize("format", STREAM_FORMATS)
 @pytest.mark.parametrize(("sample_rate", "speed"), [(None, 1.0), (24_000, 1.0), (None, 1.5), (16_000, 0.3)])
-def test_the_bytes_do_not_depend_on_chunks(format: StreamFormat, sample_rate: int | None, speed: float) -> None:
+def test_encoded_bytes_do_not_depend_on_chunk_sizes(
+    format: StreamFormat, sample_rate: int | None, speed: float
+) -> None:
     samples = tone(0.7)
     whole, *others = [
         b"".join(encoded(samples, step, format, sample_rate=sample_rate, speed=speed))
@@ -63,8 +65,8 @@ def test_the_bytes_do_not_depend_on_chunks(format: StreamFormat, sample_rate: in
 
 
 @pytest.mark.parametrize("format", STREAM_FORMATS)
-def test_bytes_come_with_every_chunk(format: StreamFormat) -> None:
-    """A listener gets sound from each chunk of four frames of speech, and never more than 0.2 s late."""
+def test_every_chunk_yields_playable_bytes(format: StreamFormat) -> None:
+    """Each chunk of four speech frames yields bytes, and decodable audio lags by at most 0.2 s."""
     samples, step = tone(2.0), 4096
     parts = encoded(samples, step, format)
     assert all(parts[:-1])
@@ -75,14 +77,14 @@ def test_bytes_come_with_every_chunk(format: StreamFormat) -> None:
 
 
 @pytest.mark.parametrize("format", ["wav", "flac", "pcm"])
-def test_lossless_formats_hold_the_samples_of_a_whole_take(format: StreamFormat) -> None:
+def test_lossless_streams_equal_whole_take_encoding(format: StreamFormat) -> None:
     samples = tone(0.5) * 4  # clipped
     heard, _ = decoded(b"".join(encoded(samples, 1000, format)), format)
     whole = np.frombuffer(encode_audio(samples, RATE, "pcm"), "<i2") / 32768
     np.testing.assert_array_equal(heard, whole)
 
 
-def test_wav_begins_with_a_header_for_a_stream() -> None:
+def test_wav_stream_begins_with_a_streaming_header() -> None:
     data = b"".join(encoded(tone(0.1), 500, "wav"))
     assert data[:8] == b"RIFF\xff\xff\xff\xff"
     assert data[36:44] == b"data\xff\xff\xff\xff"
@@ -90,18 +92,18 @@ def test_wav_begins_with_a_header_for_a_stream() -> None:
 
 
 @pytest.mark.parametrize("format", STREAM_FORMATS)
-def test_no_samples_make_no_sound(format: StreamFormat) -> None:
+def test_stream_without_samples_is_nearly_empty(format: StreamFormat) -> None:
     encoder = StreamEncoder(format, RATE, speed=2.0)
     assert encoder.encode(np.zeros(0, np.float32)) == b""
     assert len(encoder.finish()) < 200
 
 
-def test_nan_becomes_silence() -> None:
+def test_nan_is_encoded_as_silence() -> None:
     samples = np.full(100, np.nan, np.float32)
     assert b"".join(encoded(samples, 100, "pcm")) == bytes(200)
 
 
-def test_faster_is_shorter() -> None:
+def test_higher_speed_gives_shorter_audio() -> None:
     lengths = [len(b"".join(encoded(tone(1.0), 4096, "pcm", speed=speed))) for speed in (0.25, 0.5, 1, 2, 4)]
     assert all(shorter < longer for longer, shorter in pairwise(lengths))
 
@@ -116,6 +118,6 @@ def test_faster_is_shorter() -> None:
         ({"sample_rate": 96_000}, "sample rate is 96000"),
     ],
 )
-def test_options_out_of_range_are_refused(options: dict[str, object], says: str) -> None:
+def test_invalid_stream_options_are_rejected(options: dict[str, object], says: str) -> None:
     with pytest.raises(InvalidOption, match=says):
         StreamEncoder(**{"format": "mp3", "source_rate": RATE, **options})  # type: ignore[arg-type]

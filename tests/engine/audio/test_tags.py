@@ -1,4 +1,4 @@
-"""Tags in every format, by both encoders, and read from files of any kind."""
+"""Tags written by both encoders in every format, and read from any file."""
 
 import io
 from typing import get_args
@@ -18,7 +18,7 @@ TAGS = {"artist": "Somebody", "comment": "a=1; b=%C3%A4", "date": "2026-01-31"}
 
 
 @pytest.mark.parametrize("format", get_args(FileFormat))
-def test_whole_files_have_tags(format: FileFormat) -> None:
+def test_encoded_and_concatenated_files_have_tags(format: FileFormat) -> None:
     joined = io.BytesIO()
     concatenate_takes(joined, [TakeAudio(encode_audio(SAMPLES, RATE, "flac"))], format, TAGS)
     for file in (encode_audio(SAMPLES, RATE, format, TAGS), joined.getvalue()):
@@ -40,7 +40,7 @@ def test_streams_begin_with_tags(format: StreamFormat) -> None:
         assert read_tags(streams[1]) == {}
 
 
-def test_tags_change_no_sample() -> None:
+def test_tags_do_not_change_samples() -> None:
     tagged, plain = (np.frombuffer(encode_audio(SAMPLES, RATE, "wav", tags), "<i2") for tags in (TAGS, None))
     assert tagged[-len(SAMPLES) :].tobytes() == plain[-len(SAMPLES) :].tobytes()
 
@@ -48,10 +48,10 @@ def test_tags_change_no_sample() -> None:
 @pytest.mark.parametrize(
     "data", [b"", b"no audio", b"fLaC" + bytes(60), b"ID3\x04\x00\x00\x7f\x7f\x7f\x7f" + bytes(99)]
 )
-def test_what_is_not_audio_has_no_tags(data: bytes) -> None:
+def test_invalid_audio_has_no_tags(data: bytes) -> None:
     assert read_tags(data) == {}
 
 
-def test_a_missing_file() -> None:
+def test_missing_file_is_rejected() -> None:
     with pytest.raises(UnusableReference):
         read_tags("nothing.wav")

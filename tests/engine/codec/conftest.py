@@ -1,4 +1,4 @@
-"""The miniature codec: random weights in the layout of the release, and what the reference computed."""
+"""The miniature codec: random weights in the layout of the release, and golden outputs of the reference."""
 
 import pytest
 import torch
@@ -40,6 +40,6 @@ def decoder(config: CodecConfig) -> CodecDecoder:
 
 @pytest.fixture
 def release() -> dict[str, Tensor]:
-    """The tensors of `codec.pth`, to be changed at will."""
+    """The tensors of `codec.pth`, loaded for each test so that it can modify them."""
     state: dict[str, Tensor] = torch.load(CHECKPOINT, weights_only=True)
     return state

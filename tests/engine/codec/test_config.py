@@ -1,4 +1,4 @@
-"""Sizes: strict, frozen, and checked against each other."""
+"""`CodecConfig` is frozen, and rejects unknown, missing, malformed and contradictory settings."""
 
 import dataclasses
 import json
@@ -18,7 +18,7 @@ def values() -> dict[str, Any]:
     return found
 
 
-def test_miniature(values: dict[str, Any]) -> None:
+def test_miniature_config_has_expected_sizes(values: dict[str, Any]) -> None:
     config = CodecConfig.from_dict(values)
     assert (config.hop_length, config.frame_length, config.num_codebooks) == (512, 2048, 10)
     assert config.codebook_sizes == (256, *[64] * 9)
@@ -27,7 +27,7 @@ def test_miniature(values: dict[str, Any]) -> None:
     assert config.quantizer.transformer.final_norm
 
 
-def test_s2_pro() -> None:
+def test_s2_pro_config_has_published_sizes() -> None:
     config = CodecConfig.s2_pro()
     assert (config.sample_rate, config.hop_length, config.frame_length) == (44_100, 512, 2048)
     assert config.frame_rate == pytest.approx(21.53, abs=0.01)
@@ -42,17 +42,17 @@ def test_s2_pro() -> None:
     )
 
 
-def test_round_trip() -> None:
+def test_config_survives_json_round_trip() -> None:
     config = CodecConfig.s2_pro()
     assert CodecConfig.from_dict(json.loads(json.dumps(dataclasses.asdict(config)))) == config
 
 
-def test_frozen() -> None:
+def test_config_is_frozen() -> None:
     with pytest.raises(dataclasses.FrozenInstanceError):
-        CodecConfig.s2_pro().sample_rate = 8000  # type: ignore[misc]  # that is the point
+        CodecConfig.s2_pro().sample_rate = 8000  # type: ignore[misc]  # assignment must fail
 
 
-def place(values: dict[str, Any], path: str) -> tuple[dict[str, Any], str]:
+def resolve_setting(values: dict[str, Any], path: str) -> tuple[dict[str, Any], str]:
     *sections, name = path.split(".")
     for section in sections:
         values = values[section]
@@ -60,8 +60,8 @@ def place(values: dict[str, Any], path: str) -> tuple[dict[str, Any], str]:
 
 
 @pytest.mark.parametrize("path", ["colour", "quantizer.colour", "quantizer.transformer.colour"])
-def test_unknown_settings_are_named(values: dict[str, Any], path: str) -> None:
-    section, name = place(values, path)
+def test_unknown_setting_is_named_in_error(values: dict[str, Any], path: str) -> None:
+    section, name = resolve_setting(values, path)
     section[name] = 1
     with pytest.raises(InvalidConfig, match="does not know: colour"):
         CodecConfig.from_dict(values)
@@ -77,8 +77,8 @@ def test_unknown_settings_are_named(values: dict[str, Any], path: str) -> None:
         "quantizer.transformer.dim",
     ],
 )
-def test_missing_settings_are_named(values: dict[str, Any], path: str) -> None:
-    section, name = place(values, path)
+def test_missing_setting_is_named_in_error(values: dict[str, Any], path: str) -> None:
+    section, name = resolve_setting(values, path)
     del section[name]
     with pytest.raises(InvalidConfig, match=f"lacks {name}"):
         CodecConfig.from_dict(values)
@@ -106,8 +106,10 @@ def test_missing_settings_are_named(values: dict[str, Any], path: str) -> None:
         ("quantizer.transformer.window_size", 0, "window_size = 0"),
     ],
 )
-def test_contradictions(values: dict[str, Any], path: str, value: object, message: str) -> None:
-    section, name = place(values, path)
+def test_invalid_or_contradictory_setting_is_rejected(
+    values: dict[str, Any], path: str, value: object, message: str
+) -> None:
+    section, name = resolve_setting(values, path)
     section[name] = value
     with pytest.raises(InvalidConfig, match=message):
         CodecConfig.from_dict(values)
@@ -123,8 +125,8 @@ TRANSFORMER = ("n_layer", "n_head", "head_dim", "dim", "intermediate_size", "win
     [*SIZES, *(f"quantizer.{name}" for name in INNER), *(f"quantizer.transformer.{name}" for name in TRANSFORMER)],
 )
 @pytest.mark.parametrize("value", [None, True, 1.0, "64", [], {}, -1, 0, 1 << 31, 10**400])
-def test_sizes_are_whole_numbers_within_bounds(values: dict[str, Any], path: str, value: object) -> None:
-    section, name = place(values, path)
+def test_size_must_be_an_integer_within_bounds(values: dict[str, Any], path: str, value: object) -> None:
+    section, name = resolve_setting(values, path)
     section[name] = value
     with pytest.raises(InvalidConfig, match=f"{name} = .*whole number from 1 to"):
         CodecConfig.from_dict(values)
@@ -132,8 +134,8 @@ def test_sizes_are_whole_numbers_within_bounds(values: dict[str, Any], path: str
 
 @pytest.mark.parametrize("path", ["encoder_rates", "decoder_rates", "quantizer.downsample_factor"])
 @pytest.mark.parametrize("value", [None, 8, "2", {}, [], [0], [65], [True], ["2"], [[2]], [2] * 9, [None]])
-def test_rates_are_a_short_list_of_small_numbers(values: dict[str, Any], path: str, value: object) -> None:
-    section, name = place(values, path)
+def test_rates_must_be_a_short_list_of_small_integers(values: dict[str, Any], path: str, value: object) -> None:
+    section, name = resolve_setting(values, path)
     section[name] = value
     with pytest.raises(InvalidConfig, match=name):
         CodecConfig.from_dict(values)
@@ -154,28 +156,28 @@ def test_rates_are_a_short_list_of_small_numbers(values: dict[str, Any], path: s
         ("hop_length", "512"),
     ],
 )
-def test_other_settings_are_of_their_kind(values: dict[str, Any], path: str, value: object) -> None:
-    section, name = place(values, path)
+def test_other_settings_must_have_valid_type_and_value(values: dict[str, Any], path: str, value: object) -> None:
+    section, name = resolve_setting(values, path)
     section[name] = value
     with pytest.raises(InvalidConfig, match=name):
         CodecConfig.from_dict(values)
 
 
-def test_frames_are_of_a_bounded_length(values: dict[str, Any]) -> None:
+def test_excessive_frame_length_is_rejected(values: dict[str, Any]) -> None:
     values["quantizer"]["downsample_factor"] = [64, 64]
     values.pop("frame_length", None)
     with pytest.raises(InvalidConfig, match="make frames of"):
         CodecConfig.from_dict(values)
 
 
-def test_odd_heads_cannot_be_turned(values: dict[str, Any]) -> None:
+def test_odd_head_dim_is_rejected(values: dict[str, Any]) -> None:
     values["quantizer"]["transformer"].update(n_head=64, head_dim=1)
     with pytest.raises(InvalidConfig, match="head_dim = 1"):
         CodecConfig.from_dict(values)
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{"])
-def test_files_that_hold_no_config(tmp_path: Path, text: str) -> None:
+def test_file_without_config_is_rejected(tmp_path: Path, text: str) -> None:
     path = tmp_path / "codec_config.json"
     path.write_text(text)
     with pytest.raises(InvalidConfig, match=r"codec_config\.json"):

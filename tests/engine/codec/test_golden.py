@@ -1,4 +1,4 @@
-"""Equal to the public reference: codes exactly, everything before and after them within fp32 rounding."""
+"""Golden tests against the public reference: codes are equal, latents and audio agree within fp32 rounding."""
 
 import pytest
 import torch
@@ -9,7 +9,9 @@ from engine.codec.config import CodecConfig
 
 
 @torch.inference_mode()
-def test_encoder_taps(whole: Codec, config: CodecConfig, golden: dict[str, Tensor]) -> None:
+def test_encoder_intermediate_latents_match_reference(
+    whole: Codec, config: CodecConfig, golden: dict[str, Tensor]
+) -> None:
     latents = whole.encoder(whole_frames(golden["wav"], config.frame_length))
     torch.testing.assert_close(latents, golden["tap_encoder"], rtol=0, atol=3e-5)
     latents = whole.quantizer.downsample(latents)
@@ -18,7 +20,7 @@ def test_encoder_taps(whole: Codec, config: CodecConfig, golden: dict[str, Tenso
     torch.testing.assert_close(latents, golden["tap_pre_module"], rtol=0, atol=3e-5)
 
 
-def test_codes(whole: Codec, golden: dict[str, Tensor]) -> None:
+def test_encoded_codes_equal_reference(whole: Codec, golden: dict[str, Tensor]) -> None:
     codes = whole.encode(golden["wav"])
     assert codes.dtype == torch.int64
     assert torch.equal(codes, golden["codes"].long())
@@ -26,11 +28,11 @@ def test_codes(whole: Codec, golden: dict[str, Tensor]) -> None:
 
 
 @torch.inference_mode()
-def test_quantizer_decode_tap(whole: Codec, golden: dict[str, Tensor]) -> None:
+def test_quantizer_decode_matches_reference(whole: Codec, golden: dict[str, Tensor]) -> None:
     latents = whole.quantizer.decode(golden["random_codes"].long())
     torch.testing.assert_close(latents, golden["tap_quantizer_decode"], rtol=0, atol=3e-6)
 
 
 @pytest.mark.parametrize(("codes", "audio"), [("codes", "audio"), ("random_codes", "random_audio")])
-def test_audio(whole: Codec, golden: dict[str, Tensor], codes: str, audio: str) -> None:
+def test_decoded_audio_matches_reference(whole: Codec, golden: dict[str, Tensor], codes: str, audio: str) -> None:
     torch.testing.assert_close(whole.decode(golden[codes].long()), golden[audio], rtol=0, atol=1.5e-6)

@@ -1,4 +1,4 @@
-"""Pieces equal the whole, for every way of cutting it, and the state neither grows nor wears out."""
+"""Streaming output equals offline output for any chunk sizes, and the state keeps its size and precision."""
 
 from collections.abc import Iterable
 
@@ -15,7 +15,7 @@ from engine.codec.transformer import TransformerState
 from tests.engine.codec.test_views import noise, random_codes
 
 FRAMES = 40
-HOUR = 80_000  # frames, a little more than an hour of S2-Pro's
+HOUR = 80_000  # frames, slightly more than an hour of S2-Pro
 
 
 @pytest.fixture(scope="module")
@@ -28,7 +28,7 @@ def audio(decoder: CodecDecoder, codes: Tensor) -> Tensor:
     return decoder.decode(codes)
 
 
-def decode_in(
+def decode_in_chunks(
     chunks: Iterable[int], decoder: CodecDecoder, codes: Tensor, state: StreamingState | None = None
 ) -> Tensor:
     state = decoder.init_state(codes.shape[0]) if state is None else state
@@ -43,7 +43,7 @@ def decode_in(
     return torch.cat(out, 2)
 
 
-def encode_in(chunks: Iterable[int], encoder: CodecEncoder, audio: Tensor) -> Tensor:
+def encode_in_chunks(chunks: Iterable[int], encoder: CodecEncoder, audio: Tensor) -> Tensor:
     state, frame = encoder.init_state(audio.shape[0]), encoder.config.frame_length
     out, start = [], 0
     for size in chunks:
@@ -58,40 +58,46 @@ def equal_chunks(size: int) -> list[int]:
 
 
 @st.composite
-def cuts(draw: st.DrawFn) -> list[int]:
-    """Sizes of at least 1 that make up all frames."""
+def chunk_sizes(draw: st.DrawFn) -> list[int]:
+    """Draw chunk sizes of at least 1 that add up to `FRAMES`."""
     at = sorted(draw(st.sets(st.integers(1, FRAMES - 1), max_size=FRAMES - 1)))
     return [b - a for a, b in zip([0, *at], [*at, FRAMES], strict=True)]
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 5, 7, 8, 9, 12, 16, FRAMES - 1, FRAMES])
-def test_decoder_in_equal_chunks(decoder: CodecDecoder, codes: Tensor, audio: Tensor, size: int) -> None:
-    pieces = decode_in(equal_chunks(size), decoder, codes)
+def test_decoder_in_equal_chunks_matches_offline(
+    decoder: CodecDecoder, codes: Tensor, audio: Tensor, size: int
+) -> None:
+    pieces = decode_in_chunks(equal_chunks(size), decoder, codes)
     torch.testing.assert_close(pieces, audio, rtol=0, atol=1e-6)
 
 
 @settings(max_examples=10, deadline=None)
-@given(chunks=cuts())
-def test_decoder_in_any_chunks(decoder: CodecDecoder, codes: Tensor, audio: Tensor, chunks: list[int]) -> None:
-    torch.testing.assert_close(decode_in(chunks, decoder, codes), audio, rtol=0, atol=1e-6)
+@given(chunks=chunk_sizes())
+def test_decoder_in_arbitrary_chunks_matches_offline(
+    decoder: CodecDecoder, codes: Tensor, audio: Tensor, chunks: list[int]
+) -> None:
+    torch.testing.assert_close(decode_in_chunks(chunks, decoder, codes), audio, rtol=0, atol=1e-6)
 
 
 @pytest.mark.parametrize("size", [1, 3, 8, 16, FRAMES])
-def test_encoder_in_equal_pieces(encoder: CodecEncoder, config: CodecConfig, size: int) -> None:
+def test_encoder_in_equal_chunks_matches_offline(encoder: CodecEncoder, config: CodecConfig, size: int) -> None:
     clip = noise(FRAMES, config)
-    assert torch.equal(encode_in(equal_chunks(size), encoder, clip), encoder.encode(clip))
+    assert torch.equal(encode_in_chunks(equal_chunks(size), encoder, clip), encoder.encode(clip))
 
 
 @settings(max_examples=5, deadline=None)
-@given(chunks=cuts())
-def test_encoder_in_any_pieces(encoder: CodecEncoder, config: CodecConfig, chunks: list[int]) -> None:
+@given(chunks=chunk_sizes())
+def test_encoder_in_arbitrary_chunks_matches_offline(
+    encoder: CodecEncoder, config: CodecConfig, chunks: list[int]
+) -> None:
     clip = noise(FRAMES, config)
-    assert torch.equal(encode_in(chunks, encoder, clip), encoder.encode(clip))
+    assert torch.equal(encode_in_chunks(chunks, encoder, clip), encoder.encode(clip))
 
 
 @torch.inference_mode()
-def test_encoder_latents_in_pieces(encoder: CodecEncoder, config: CodecConfig) -> None:
-    """What the codes are made from, so that rounding cannot hide behind the codebooks."""
+def test_encoder_latents_in_chunks_match_offline(encoder: CodecEncoder, config: CodecConfig) -> None:
+    """Latents before quantization are compared because the codebooks could hide rounding errors."""
     clip, state = noise(FRAMES, config), encoder.init_state()
     pieces = []
     for piece in clip.split(3 * config.frame_length, dim=2):
@@ -103,28 +109,28 @@ def test_encoder_latents_in_pieces(encoder: CodecEncoder, config: CodecConfig) -
 
 
 @pytest.mark.parametrize("samples", [0, 1, 2047, 3000])
-def test_encoder_refuses_broken_frames(encoder: CodecEncoder, config: CodecConfig, samples: int) -> None:
+def test_encoder_step_rejects_partial_frames(encoder: CodecEncoder, config: CodecConfig, samples: int) -> None:
     with pytest.raises(ValueError, match="whole frames of 2048"):
         encoder.encode_step(noise(2, config)[..., :samples], encoder.init_state())
 
 
-def test_rows_do_not_mix(decoder: CodecDecoder, config: CodecConfig) -> None:
+def test_batched_rows_equal_single_rows(decoder: CodecDecoder, config: CodecConfig) -> None:
     both = random_codes(12, config, batch=2)
-    together = decode_in([5, 4, 3], decoder, both)
+    together = decode_in_chunks([5, 4, 3], decoder, both)
     for row in range(2):
-        alone = decode_in([5, 4, 3], decoder, both[row : row + 1])
+        alone = decode_in_chunks([5, 4, 3], decoder, both[row : row + 1])
         torch.testing.assert_close(together[row : row + 1], alone, rtol=0, atol=1e-6)
 
 
-def test_reset_starts_over(decoder: CodecDecoder, codes: Tensor, audio: Tensor) -> None:
+def test_reset_state_decodes_like_a_new_one(decoder: CodecDecoder, codes: Tensor, audio: Tensor) -> None:
     state = decoder.init_state()
-    decode_in([11, FRAMES], decoder, codes, state)
+    decode_in_chunks([11, FRAMES], decoder, codes, state)
     state.reset()
-    again = decode_in(equal_chunks(8), decoder, codes, state)
+    again = decode_in_chunks(equal_chunks(8), decoder, codes, state)
     torch.testing.assert_close(again, audio, rtol=0, atol=1e-6)
 
 
-def test_reset_of_one_row_leaves_the_other(decoder: CodecDecoder, config: CodecConfig) -> None:
+def test_reset_of_one_row_keeps_the_other(decoder: CodecDecoder, config: CodecConfig) -> None:
     both = random_codes(24, config, batch=2)
     state = decoder.init_state(2)
     decoder.decode_step(both[:, :, :12], state)
@@ -135,7 +141,7 @@ def test_reset_of_one_row_leaves_the_other(decoder: CodecDecoder, config: CodecC
     torch.testing.assert_close(after, torch.cat((fresh, carried)), rtol=0, atol=1e-6)
 
 
-def test_clones_go_their_own_way(decoder: CodecDecoder, codes: Tensor) -> None:
+def test_cloned_state_is_independent(decoder: CodecDecoder, codes: Tensor) -> None:
     state = decoder.init_state()
     decoder.decode_step(codes[:, :, :10], state)
     twin = state.clone()
@@ -145,7 +151,7 @@ def test_clones_go_their_own_way(decoder: CodecDecoder, codes: Tensor) -> None:
     assert torch.equal(decoder.decode_step(codes[:, :, 10:20], twin), first)
 
 
-def test_state_never_grows(decoder: CodecDecoder, config: CodecConfig) -> None:
+def test_state_size_and_buffers_stay_constant(decoder: CodecDecoder, config: CodecConfig) -> None:
     state = decoder.init_state()
     buffers = [(buffer.data_ptr(), buffer.shape) for buffer in state.tensors()]
     size = state.nbytes()
@@ -155,19 +161,19 @@ def test_state_never_grows(decoder: CodecDecoder, config: CodecConfig) -> None:
     assert state.nbytes() == size == sum(buffer.nbytes for buffer in state.tensors())
 
 
-def transformers(state: StreamingState) -> Iterable[TransformerState]:
+def transformer_states(state: StreamingState) -> Iterable[TransformerState]:
     if isinstance(state, TransformerState):
         yield state
     for value in vars(state).values():
         for part in value if isinstance(value, tuple) else (value,):
             if isinstance(part, StreamingState):
-                yield from transformers(part)
+                yield from transformer_states(part)
 
 
-def aged(decoder: CodecDecoder, position: int) -> DecoderState:
-    """A state as if `position` frames had been decoded."""
+def aged_state(decoder: CodecDecoder, position: int) -> DecoderState:
+    """Return a decoder state positioned as if `position` frames had been decoded."""
     state = decoder.init_state()
-    found = list(transformers(state))
+    found = list(transformer_states(state))
     assert found
     for transformer in found:
         transformer.position.fill_(position)
@@ -175,22 +181,24 @@ def aged(decoder: CodecDecoder, position: int) -> DecoderState:
 
 
 @pytest.mark.parametrize("position", [HOUR, 100 * HOUR, 10**12])
-def test_chunks_far_out_are_still_exact(decoder: CodecDecoder, codes: Tensor, position: int) -> None:
-    at_once = decode_in([FRAMES], decoder, codes, aged(decoder, position))
-    one_by_one = decode_in([1] * FRAMES, decoder, codes, aged(decoder, position))
+def test_chunked_decoding_is_exact_at_large_positions(decoder: CodecDecoder, codes: Tensor, position: int) -> None:
+    at_once = decode_in_chunks([FRAMES], decoder, codes, aged_state(decoder, position))
+    one_by_one = decode_in_chunks([1] * FRAMES, decoder, codes, aged_state(decoder, position))
     torch.testing.assert_close(one_by_one, at_once, rtol=0, atol=1e-6)
 
 
 @pytest.mark.parametrize("position", [HOUR, 100 * HOUR])
-def test_audio_far_out_is_that_of_the_start(decoder: CodecDecoder, config: CodecConfig, position: int) -> None:
-    """Only distances count, so once the receptive field is full the hour before makes no difference.
+def test_audio_at_large_positions_matches_audio_at_start(
+    decoder: CodecDecoder, config: CodecConfig, position: int
+) -> None:
+    """Attention depends on relative positions, so earlier frames have no effect once the receptive field is full.
 
-    All that may differ is the rounding of the rotary table, which is part of the model.
+    Only the rounding of the rotary table, which is part of the model, may differ.
     """
     transformer = config.quantizer.transformer
     warm = transformer.n_layer * transformer.window_size + 8
     codes = random_codes(warm + 20, config)
-    late = decode_in([warm, 7, 13], decoder, codes, aged(decoder, position))
+    late = decode_in_chunks([warm, 7, 13], decoder, codes, aged_state(decoder, position))
     early = decoder.decode(codes)
     settled = slice(warm * config.frame_length, None)
     difference = (late - early)[..., settled].abs().max()

@@ -1,4 +1,4 @@
-"""Windows and rotary angles against plain, quadratic arithmetic."""
+"""Windowed attention and rotary angles against a plain quadratic implementation."""
 
 import math
 
@@ -12,20 +12,20 @@ from engine.codec.transformer import WindowedAttention, WindowedTransformer, rot
 from engine.layers import rotate
 
 
-def table_of_the_release(positions: int, head_dim: int, base: float) -> Tensor:
-    """As the public reference makes it: everything in fp32, rounded to bf16 at the end."""
+def reference_rotary_table(positions: int, head_dim: int, base: float) -> Tensor:
+    """Compute the rotary table as the public reference does: in fp32, rounded to bf16 at the end."""
     frequencies = 1.0 / base ** (torch.arange(0, head_dim, 2).float() / head_dim)
     angles = torch.outer(torch.arange(positions).float(), frequencies)
     return torch.stack((angles.cos(), angles.sin()), -1).bfloat16()
 
 
-def test_table_is_the_release_s_bit_by_bit() -> None:
+def test_rotary_table_equals_reference_bit_by_bit() -> None:
     ours = torch.view_as_real(rotary_factors(torch.zeros(1, dtype=torch.int64), 16_384, 64, 10_000.0))
-    assert torch.equal(ours[0, :, 0].bfloat16(), table_of_the_release(16_384, 64, 10_000.0))
+    assert torch.equal(ours[0, :, 0].bfloat16(), reference_rotary_table(16_384, 64, 10_000.0))
 
 
 @pytest.mark.parametrize("position", [16_380, 80_000, 10**9])
-def test_table_keeps_its_precision_far_out(position: int) -> None:
+def test_rotary_table_is_precise_at_large_positions(position: int) -> None:
     ours = torch.view_as_real(rotary_factors(torch.tensor([position]), 8, 16, 10_000.0))[0, :, 0]
     frequencies = 1.0 / 10_000.0 ** (torch.arange(0, 16, 2, dtype=torch.float32) / 16)
     for step in range(8):
@@ -35,25 +35,25 @@ def test_table_keeps_its_precision_far_out(position: int) -> None:
             assert ours[step, i, 1] == pytest.approx(math.sin(angle), abs=2**-8)
 
 
-def test_rotation_turns_neighbouring_pairs() -> None:
+def test_rotation_applies_to_adjacent_pairs() -> None:
     table = torch.tensor([[0.0, 1.0], [1.0, 0.0]]).view(1, 1, 1, 2, 2)  # a quarter turn, and none
     x = torch.tensor([1.0, 2.0, 3.0, 4.0]).view(1, 1, 1, 4)
     assert rotate(x, torch.view_as_complex(table)).flatten().tolist() == [-2.0, 1.0, 3.0, 4.0]
 
 
-def test_windows_hide_the_future_and_the_far_past() -> None:
+def test_windows_mask_future_and_distant_past() -> None:
     (window,) = windows(new=4, past=0, size=2, seen=torch.zeros(1, dtype=torch.int64))
     assert window.mask[0, 0].int().tolist() == [[1, 0, 0, 0], [1, 1, 0, 0], [0, 1, 1, 0], [0, 0, 1, 1]]
 
 
-def test_windows_hide_what_was_never_seen() -> None:
+def test_windows_mask_positions_before_start() -> None:
     (window,) = windows(new=1, past=3, size=4, seen=torch.tensor([0, 2, 9]))
     assert window.mask[:, 0, 0].int().tolist() == [[0, 0, 0, 1], [0, 1, 1, 1], [1, 1, 1, 1]]
 
 
 @torch.inference_mode()
-def test_blocks_of_queries_are_plain_windowed_attention(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also for signals longer than a block, whose last block is a short one."""
+def test_blockwise_attention_matches_plain_windowed_attention(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The signal is longer than a block, and its last block is short."""
     monkeypatch.setattr(transformer, "_BLOCK", 16)
     config = WindowedTransformerConfig(
         n_layer=1,
@@ -83,7 +83,7 @@ def test_blocks_of_queries_are_plain_windowed_attention(monkeypatch: pytest.Monk
 
 @torch.inference_mode()
 @pytest.mark.parametrize("window", [1, 2, 300])
-def test_any_window_streams(window: int) -> None:
+def test_transformer_streams_with_any_window_size(window: int) -> None:
     config = WindowedTransformerConfig(
         n_layer=2,
         n_head=2,

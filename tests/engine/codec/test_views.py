@@ -1,4 +1,4 @@
-"""The views: bit by bit what the whole codec computes, from fewer tensors."""
+"""Encoder and decoder views compute exactly what the whole codec computes, from fewer tensors."""
 
 from pathlib import Path
 
@@ -17,7 +17,7 @@ NOT_FOR_ENCODING = ("quantizer.post_module.", "quantizer.upsample.", "decoder.")
 NOT_FOR_DECODING = ("encoder.", "quantizer.downsample.", "quantizer.pre_module.")
 
 
-def needed_by(view: str, key: str) -> bool:
+def is_needed_by(view: str, key: str) -> bool:
     if view == "encoder":
         return not key.startswith(NOT_FOR_ENCODING)
     return not key.startswith(NOT_FOR_DECODING) and ".in_proj." not in key
@@ -34,18 +34,18 @@ def random_codes(frames: int, config: CodecConfig, batch: int = 1) -> Tensor:
     return torch.stack(rows, 1)
 
 
-def test_encoder_view_is_the_whole(encoder: CodecEncoder, whole: Codec, config: CodecConfig) -> None:
+def test_encoder_view_equals_whole_codec(encoder: CodecEncoder, whole: Codec, config: CodecConfig) -> None:
     audio = noise(7.3, config, batch=2)
     assert torch.equal(encoder.encode(audio), whole.encode(audio))
 
 
-def test_decoder_view_is_the_whole(decoder: CodecDecoder, whole: Codec, config: CodecConfig) -> None:
+def test_decoder_view_equals_whole_codec(decoder: CodecDecoder, whole: Codec, config: CodecConfig) -> None:
     codes = random_codes(9, config, batch=2)
     assert torch.equal(decoder.decode(codes), whole.decode(codes))
 
 
 @pytest.mark.parametrize("samples", [1, 2047, 2048, 2049])
-def test_audio_is_filled_to_whole_frames(encoder: CodecEncoder, config: CodecConfig, samples: int) -> None:
+def test_audio_is_padded_to_whole_frames(encoder: CodecEncoder, config: CodecConfig, samples: int) -> None:
     audio = noise(2, config)[..., :samples]
     codes = encoder.encode(audio)
     assert codes.shape == (1, config.num_codebooks, -(-samples // config.frame_length))
@@ -61,28 +61,30 @@ def test_codes_are_clamped_into_their_codebooks(decoder: CodecDecoder, config: C
     assert torch.equal(decoder.decode(codes), decoder.decode(clamped))
 
 
-def test_another_number_of_codebooks_is_refused(decoder: CodecDecoder, config: CodecConfig) -> None:
+def test_wrong_number_of_codebooks_is_rejected(decoder: CodecDecoder, config: CodecConfig) -> None:
     with pytest.raises(InvalidCodes, match="9 codebooks; the codec has 10"):
         decoder.decode(random_codes(3, config)[:, :9])
 
 
-def layer(key: str) -> str:
-    """The layer that a key of the release or of ours belongs to, whichever way its weight is normed."""
+def layer_of_key(key: str) -> str:
+    """Return the layer_of_key of a key, with or without weight normalization, in the release or in our modules."""
     return key.split(".parametrizations")[0].rpartition(".")[0] if ".conv." not in key else key.split(".conv.")[0]
 
 
 @pytest.mark.parametrize("view", ["encoder", "decoder"])
-def test_a_view_holds_only_what_it_needs(
+def test_view_holds_only_needed_layers(
     view: str, encoder: CodecEncoder, decoder: CodecDecoder, release: dict[str, Tensor]
 ) -> None:
     module = encoder if view == "encoder" else decoder
-    assert {layer(name) for name in module.state_dict()} == {layer(key) for key in release if needed_by(view, key)}
+    assert {layer_of_key(name) for name in module.state_dict()} == {
+        layer_of_key(key) for key in release if is_needed_by(view, key)
+    }
 
 
 @pytest.mark.parametrize("suffix", [".pth", ".safetensors"])
 @pytest.mark.parametrize("view", ["encoder", "decoder"])
 @pytest.mark.parametrize("rest", ["absent", "nan"])
-def test_a_view_reads_only_what_it_needs(
+def test_view_ignores_unneeded_tensors(
     view: str,
     rest: str,
     suffix: str,
@@ -92,7 +94,7 @@ def test_a_view_reads_only_what_it_needs(
     tmp_path: Path,
 ) -> None:
     for key in list(release):
-        if not needed_by(view, key):
+        if not is_needed_by(view, key):
             if rest == "nan":
                 release[key].fill_(torch.nan)
             else:
@@ -112,10 +114,10 @@ def test_a_view_reads_only_what_it_needs(
 
 
 @pytest.mark.parametrize("suffix", [".pth", ".safetensors"])
-def test_a_view_owns_just_its_weights(
+def test_view_owns_only_its_weights(
     suffix: str, config: CodecConfig, release: dict[str, Tensor], tmp_path: Path
 ) -> None:
-    """No storage is larger than its weight, and the file may go."""
+    """No storage is larger than its weight, and the view works after the file is overwritten."""
     path = tmp_path / f"codec{suffix}"
     if suffix == ".pth":
         torch.save(release, path)
@@ -130,8 +132,8 @@ def test_a_view_owns_just_its_weights(
     assert torch.equal(view.decode(codes), load_codec_decoder(CHECKPOINT, config).decode(codes))
 
 
-def test_sizes_of_the_release() -> None:
-    """Parameters in millions and the MiB of the views, as published for S2-Pro."""
+def test_s2_pro_views_have_published_sizes() -> None:
+    """Check parameters in millions and the sizes of the views in MiB against those published for S2-Pro."""
     config = CodecConfig.s2_pro()
     with torch.device("meta"):
         whole, encoder, decoder = Codec(config), CodecEncoder(config), CodecDecoder(config)

@@ -1,4 +1,4 @@
-"""Files that somebody named: regular ones of a bounded size, and JSON that is what it should be."""
+"""Bounded reading of files given by users: regular files of limited size, and strict JSON objects."""
 
 import json
 import os
@@ -10,7 +10,7 @@ from engine.errors import InvalidConfig, ReleaseIncomplete, UnreadableFile
 from engine.files.bounded import MAX_JSON_BYTES, MAX_JSON_DEPTH, open_regular, read_object, read_regular
 
 
-def test_a_regular_file_is_read_also_through_a_link(tmp_path: Path) -> None:
+def test_regular_file_is_read_directly_and_through_a_link(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"12345")
     (tmp_path / "link").symlink_to(tmp_path / "file")
     assert read_regular(tmp_path / "link", 5) == b"12345"
@@ -18,7 +18,7 @@ def test_a_regular_file_is_read_also_through_a_link(tmp_path: Path) -> None:
         assert file.read() == b"12345"
 
 
-def test_nothing_else_is_opened(tmp_path: Path) -> None:
+def test_unreadable_files_are_rejected_with_reason(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "zero").symlink_to("/dev/zero")
     (tmp_path / "loop").symlink_to(tmp_path / "loop")
@@ -35,11 +35,11 @@ def test_nothing_else_is_opened(tmp_path: Path) -> None:
     for name, why in says.items():
         with pytest.raises(UnreadableFile, match=why) as raised:
             read_regular(tmp_path / name, 1 << 20)
-        assert str(tmp_path) not in str(raised.value), "messages do not show folders"
+        assert str(tmp_path) not in str(raised.value), "the message must not show folders"
 
 
-def test_a_file_that_is_longer_than_it_says_is_not_read_on() -> None:
-    """As those under /proc are, which say that they are empty."""
+def test_file_larger_than_its_stated_size_is_rejected() -> None:
+    """Files under /proc state a size of 0."""
     with pytest.raises(UnreadableFile, match="is being written to"):
         read_regular("/proc/self/maps", 1 << 20)
 
@@ -65,14 +65,14 @@ def test_a_file_that_is_longer_than_it_says_is_not_read_on() -> None:
         (b" " * (MAX_JSON_BYTES + 1), "too large"),
     ],
 )
-def test_json_that_is_no_object_of_ours_is_refused(content: bytes, why: str, tmp_path: Path) -> None:
+def test_invalid_json_is_rejected(content: bytes, why: str, tmp_path: Path) -> None:
     (tmp_path / "config.json").write_bytes(content)
     with pytest.raises(InvalidConfig, match=why):
         read_object(tmp_path / "config.json")
 
 
-def test_json_is_read_and_its_absence_told(tmp_path: Path) -> None:
-    brackets = "[" * 5_000 + '"'  # in a text they are letters
+def test_json_object_is_read_and_missing_file_rejected(tmp_path: Path) -> None:
+    brackets = "[" * 5_000 + '"'  # brackets in a string do not count as depth
     value = {"a": [1, {"b": 2.5}], "c": brackets}
     (tmp_path / "config.json").write_text(json.dumps(value), encoding="utf-8")
     assert read_object(tmp_path / "config.json") == value

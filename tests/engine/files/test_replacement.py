@@ -1,4 +1,4 @@
-"""Replacing files: only what was read, and nothing of it lost on the way."""
+"""Atomic replacement of files: only the file that was opened is replaced, and failures leave it unchanged."""
 
 import os
 import socket
@@ -14,7 +14,7 @@ from engine.files.replacement import opened, read, replace, target_of
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away and make devices")
 
 
-def test_a_new_file_has_the_mode_that_files_have(tmp_path: Path) -> None:
+def test_new_file_has_the_default_mode(tmp_path: Path) -> None:
     (tmp_path / "other").touch()
     assert replace(target_of(tmp_path / "a"), b"first")
     assert (tmp_path / "a").read_bytes() == b"first"
@@ -23,7 +23,7 @@ def test_a_new_file_has_the_mode_that_files_have(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("mode", [0o400, 0o600, 0o640, 0o664])
-def test_the_mode_stays(tmp_path: Path, mode: int) -> None:
+def test_replacement_keeps_mode(tmp_path: Path, mode: int) -> None:
     path = tmp_path / "a"
     path.write_bytes(b"first")
     path.chmod(mode)
@@ -32,7 +32,7 @@ def test_the_mode_stays(tmp_path: Path, mode: int) -> None:
 
 
 @as_root
-def test_owner_and_group_stay(tmp_path: Path) -> None:
+def test_replacement_keeps_owner_and_group(tmp_path: Path) -> None:
     path = tmp_path / "a"
     path.write_bytes(b"first")
     os.chown(path, 4321, 1234)
@@ -43,7 +43,7 @@ def test_owner_and_group_stay(tmp_path: Path) -> None:
 
 
 @as_root
-def test_a_file_whose_owner_cannot_be_kept_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_file_is_not_replaced_if_owner_cannot_be_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "a"
     path.write_bytes(b"first")
     os.chown(path, 4321, 1234)
@@ -55,10 +55,10 @@ def test_a_file_whose_owner_cannot_be_kept_is_left(tmp_path: Path, monkeypatch: 
     with pytest.raises(PermissionError):
         replace(target_of(path), b"second")
     assert path.read_bytes() == b"first"
-    assert list(tmp_path.iterdir()) == [path], "nothing is left beside it"
+    assert list(tmp_path.iterdir()) == [path], "no temporary file is left"
 
 
-def test_links_stay_and_their_file_is_replaced(tmp_path: Path) -> None:
+def test_replacement_through_links_replaces_their_target(tmp_path: Path) -> None:
     (tmp_path / "real").mkdir()
     file, one, two = tmp_path / "real" / "a", tmp_path / "one", tmp_path / "two"
     file.write_bytes(b"first")
@@ -75,7 +75,7 @@ def test_links_stay_and_their_file_is_replaced(tmp_path: Path) -> None:
 def _socket(path: Path) -> None:
     with socket.socket(socket.AF_UNIX) as made:
         before = Path.cwd()
-        os.chdir(path.parent)  # a socket's path is short
+        os.chdir(path.parent)  # paths of sockets are limited to 107 bytes
         try:
             made.bind(path.name)
         finally:
@@ -105,7 +105,7 @@ def _device(path: Path) -> None:
         pytest.param(_device, "a device", marks=as_root),
     ],
 )
-def test_what_is_no_regular_file_is_refused_unopened(tmp_path: Path, make: Callable[[Path], None], says: str) -> None:
+def test_only_regular_files_can_be_replaced(tmp_path: Path, make: Callable[[Path], None], says: str) -> None:
     make(tmp_path / "a")
     (tmp_path / "link").symlink_to("a")
     before = (tmp_path / "a").lstat()
@@ -116,14 +116,14 @@ def test_what_is_no_regular_file_is_refused_unopened(tmp_path: Path, make: Calla
     assert stat.S_IFMT((tmp_path / "a").lstat().st_mode) == stat.S_IFMT(before.st_mode)
 
 
-def test_a_name_in_no_folder_is_refused(tmp_path: Path) -> None:
+def test_target_in_missing_folder_is_rejected(tmp_path: Path) -> None:
     (tmp_path / "a").touch()
     for path in (tmp_path / "nowhere" / "a", tmp_path / "a" / "b"):
         with pytest.raises(InvalidInput):
             target_of(path)
 
 
-def test_what_took_the_place_meanwhile_is_neither_read_nor_replaced(tmp_path: Path) -> None:
+def test_file_changed_meanwhile_is_neither_read_nor_replaced(tmp_path: Path) -> None:
     path = tmp_path / "a"
     path.write_bytes(b"first")
     target = target_of(path)
@@ -141,14 +141,14 @@ def test_what_took_the_place_meanwhile_is_neither_read_nor_replaced(tmp_path: Pa
     assert {found.name for found in tmp_path.iterdir()} == {"a", "b"}
 
 
-def test_reading_is_bounded(tmp_path: Path) -> None:
+def test_read_rejects_larger_files(tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(b"12345")
     assert read(target_of(tmp_path / "a"), 5) == b"12345"
     with pytest.raises(InvalidInput, match="larger than 4 bytes"):
         read(target_of(tmp_path / "a"), 4)
 
 
-def test_a_failed_write_leaves_what_was_there(tmp_path: Path) -> None:
+def test_failed_write_keeps_the_old_file(tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(b"first")
     with pytest.raises(TypeError):
         replace(target_of(tmp_path / "a"), "no bytes")  # type: ignore[arg-type]

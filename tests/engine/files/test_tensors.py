@@ -1,4 +1,4 @@
-"""Files of tensors: what lies about itself, runs something or is no plain tensor is refused, and soon."""
+"""Tensor files: false headers, executable pickles and anything but plain tensors are rejected early."""
 
 import json
 import os
@@ -39,14 +39,14 @@ def test_tensors_are_read_one_by_one(path: Path) -> None:
     assert all(torch.equal(file.read(name), tensor) for name, tensor in TENSORS.items())
 
 
-def test_a_state_dict_may_be_inside_and_its_tensors_parameters(tmp_path: Path) -> None:
+def test_nested_state_dict_and_parameters_are_read(tmp_path: Path) -> None:
     torch.save({"state_dict": torch.nn.Linear(2, 3).state_dict(), "epoch": 3}, tmp_path / "a.pth")
     assert open_tensors(tmp_path / "a.pth").shapes == {"weight": (3, 2), "bias": (3,)}
     torch.save(dict(torch.nn.Linear(2, 3).named_parameters()), tmp_path / "b.pth")
     assert open_tensors(tmp_path / "b.pth").shapes == {"weight": (3, 2), "bias": (3,)}
 
 
-def test_the_same_tensor_under_two_names_and_views_are_plain(tmp_path: Path) -> None:
+def test_shared_tensors_and_views_are_read(tmp_path: Path) -> None:
     weight = torch.arange(12.0).view(3, 4)
     torch.save({"a": weight, "b": weight, "c": weight.t(), "d": weight[1:]}, tmp_path / "a.pth")
     file = open_tensors(tmp_path / "a.pth")
@@ -54,7 +54,7 @@ def test_the_same_tensor_under_two_names_and_views_are_plain(tmp_path: Path) -> 
     assert torch.equal(file.read("d"), weight[1:])
 
 
-def test_missing_files_and_what_is_no_file(path: Path) -> None:
+def test_missing_and_irregular_files_are_rejected(path: Path) -> None:
     with pytest.raises(ReleaseIncomplete, match=f"has no {path.name}"):
         open_tensors(path)
     os.mkfifo(path)
@@ -67,7 +67,7 @@ def test_missing_files_and_what_is_no_file(path: Path) -> None:
 
 
 @pytest.mark.parametrize("keep", [0, 7, 8, 60, 500, -1])
-def test_files_cut_short(path: Path, keep: int) -> None:
+def test_truncated_file_is_rejected(path: Path, keep: int) -> None:
     write(path, {"a": torch.ones(1_000)})
     path.write_bytes(path.read_bytes()[:keep])
     with pytest.raises(ReleaseIncomplete, match="cut short or damaged"):
@@ -75,14 +75,14 @@ def test_files_cut_short(path: Path, keep: int) -> None:
 
 
 @pytest.mark.parametrize("length", [1 << 23, 1 << 31, (1 << 63) - 1, (1 << 64) - 1])
-def test_a_header_that_claims_too_much_is_not_read(length: int, tmp_path: Path) -> None:
+def test_oversized_safetensors_header_is_rejected(length: int, tmp_path: Path) -> None:
     path = tmp_path / "model.safetensors"
     path.write_bytes(struct.pack("<Q", length) + save(TENSORS)[8:])
     with pytest.raises(ReleaseIncomplete, match=f"header claims {length:,} bytes"):
         open_tensors(path)
 
 
-def test_numbers_of_other_kinds_are_refused_when_they_are_read(path: Path) -> None:
+def test_integer_and_bool_tensors_are_rejected_on_read(path: Path) -> None:
     write(path, {"a": torch.ones(2, dtype=torch.int64), "b": torch.ones(2, dtype=torch.bool)})
     file = open_tensors(path)
     for name, kind in (("a", "int64"), ("b", "bool")):
@@ -90,7 +90,7 @@ def test_numbers_of_other_kinds_are_refused_when_they_are_read(path: Path) -> No
             file.read(name)
 
 
-def test_too_many_tensors(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_many_tensors_are_rejected(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tensors, "MAX_TENSORS", 1)
     write(path, TENSORS)
     with pytest.raises(InvalidCheckpoint, match="has 2 tensors; 1 are the most"):
@@ -98,8 +98,8 @@ def test_too_many_tensors(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("index", range(len(releases.pickles())))
-def test_pickles_that_run_something_or_hold_other_things(index: int, tmp_path: Path) -> None:
-    """`bytearray(2 ** 33)`, which PyTorch would call, and keys that take for ever to hash, among them."""
+def test_malicious_pickles_are_not_executed(index: int, tmp_path: Path) -> None:
+    """Cases include `bytearray(2 ** 33)`, which PyTorch would call, and keys that take very long to hash."""
     path = tmp_path / "in" / "codec.pth"
     path.parent.mkdir()
     path.write_bytes(releases.pickles()[index])
@@ -107,23 +107,23 @@ def test_pickles_that_run_something_or_hold_other_things(index: int, tmp_path: P
         shapes = open_tensors(path).shapes
     except ReleaseError:
         shapes = {}
-    assert set(shapes) <= {"x"}, "what is a plain state dict may be read"
+    assert set(shapes) <= {"x"}, "only plain state dicts may be read"
     assert not (tmp_path / "ran").exists()
 
 
-def test_a_view_of_a_few_bytes_is_not_as_large_as_it_looks(tmp_path: Path) -> None:
+def test_expanded_tensor_larger_than_its_storage_is_rejected(tmp_path: Path) -> None:
     torch.save({"x": torch.zeros(1).expand(1 << 20, 1 << 20)}, tmp_path / "a.pth")
     with pytest.raises(InvalidCheckpoint, match="not a plain state dict"):
         open_tensors(tmp_path / "a.pth")
 
 
-def test_a_pickle_without_a_zip_is_refused(tmp_path: Path) -> None:
+def test_pickle_without_zip_is_rejected(tmp_path: Path) -> None:
     (tmp_path / "a.pth").write_bytes(pickle.dumps({"x": 1}))
     with pytest.raises(ReleaseIncomplete, match="its end is missing"):
         open_tensors(tmp_path / "a.pth")
 
 
-def test_a_directory_that_claims_too_much_is_not_read(tmp_path: Path) -> None:
+def test_oversized_zip_directory_is_rejected(tmp_path: Path) -> None:
     torch.save(TENSORS, tmp_path / "a.pth")
     data = bytearray((tmp_path / "a.pth").read_bytes())
     struct.pack_into("<L", data, len(data) - 10, 1 << 30)
@@ -135,7 +135,7 @@ def test_a_directory_that_claims_too_much_is_not_read(tmp_path: Path) -> None:
         open_tensors(tmp_path / "a.pth")
 
 
-def test_the_miniature_is_read_as_safetensors_say() -> None:
+def test_miniature_shards_match_their_index() -> None:
     index = json.loads((MINIATURE / "model.safetensors.index.json").read_text())["weight_map"]
     for shard in set(index.values()):
         assert set(open_tensors(MINIATURE / shard).shapes) == {name for name in index if index[name] == shard}

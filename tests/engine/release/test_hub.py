@@ -1,4 +1,4 @@
-"""Releases are found in folders and on the Hub; failures are told in sentences."""
+"""Releases are found in folders and on the Hub, and failures raise errors with readable messages."""
 
 from pathlib import Path
 
@@ -8,7 +8,7 @@ from engine.errors import ReleaseForbidden, ReleaseIncomplete, ReleaseNotFound
 from engine.release.hub import find_release, known_release, notice_of
 
 
-def test_folders_are_found_and_absences_told(tmp_path: Path) -> None:
+def test_release_folders_are_found_and_missing_ones_rejected(tmp_path: Path) -> None:
     assert find_release(tmp_path) == tmp_path
     assert find_release("bundled").name == "bundled"
     (tmp_path / "file").touch()
@@ -34,7 +34,7 @@ def test_ids_that_the_hub_refuses_are_no_releases(model: str) -> None:
         ("LocalEntryNotFoundError", ReleaseIncomplete, "network"),
     ],
 )
-def test_hub_failures_become_sentences(
+def test_hub_errors_become_release_errors(
     monkeypatch: pytest.MonkeyPatch, raised: str, ours: type[Exception], says: str
 ) -> None:
     import httpx

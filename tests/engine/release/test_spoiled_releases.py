@@ -1,4 +1,4 @@
-"""Folders of models that are damaged or were made to do harm: each is a model, or a ReleaseError in a sentence."""
+"""Damaged and malicious model folders either load or raise a ReleaseError with one sentence."""
 
 import gzip
 import json
@@ -23,11 +23,11 @@ def release(tmp_path: Path) -> Path:
     return Path(shutil.copytree(MINIATURE, tmp_path / "release"))
 
 
-def changed(path: Path, **changes: Any) -> None:
+def rewrite_json(path: Path, **changes: Any) -> None:
     path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
 
 
-def test_made_on_purpose() -> None:
+def test_crafted_releases_load_or_raise() -> None:
     for case in releases.crafted()[::8]:
         releases.run(case)
 
@@ -35,33 +35,33 @@ def test_made_on_purpose() -> None:
 @pytest.mark.filterwarnings(
     "ignore:invalid escape sequence:DeprecationWarning"
 )  # from the standard library's pickletools
-def test_made_by_chance() -> None:
+def test_random_mutations_load_or_raise() -> None:
     for case in releases.spoiled_releases(seed=0, count=30):
         releases.run(case)
 
 
 @pytest.mark.parametrize("place", ["../release/model-00001-of-00002.safetensors", "/etc/passwd", "..", "", 7, None, []])
-def test_an_index_names_files_of_its_own_folder_only(release: Path, place: object) -> None:
+def test_index_must_name_files_in_its_own_folder(release: Path, place: object) -> None:
     index = release / "model.safetensors.index.json"
     weights = json.loads(index.read_text())["weight_map"]
-    changed(index, weight_map={**weights, next(iter(weights)): place})
+    rewrite_json(index, weight_map={**weights, next(iter(weights)): place})
     with pytest.raises(InvalidConfig, match="which is no file of tensors in its folder"):
         load_dual_ar(release, dtype=releases.torch.float32, device="cpu")
 
 
 @pytest.mark.parametrize("weights", [None, [], 3, {}, "x"])
-def test_an_index_has_a_weight_map(release: Path, weights: object) -> None:
-    changed(release / "model.safetensors.index.json", weight_map=weights)
+def test_index_must_have_a_weight_map(release: Path, weights: object) -> None:
+    rewrite_json(release / "model.safetensors.index.json", weight_map=weights)
     with pytest.raises(InvalidConfig, match="no weight_map"):
         load_dual_ar(release, dtype=releases.torch.float32, device="cpu")
 
 
-def test_nothing_is_made_in_the_sizes_of_a_config_that_cannot_be(release: Path) -> None:
+def test_oversized_config_is_rejected_before_allocation(release: Path) -> None:
     config = json.loads((release / "config.json").read_text())
     tracemalloc.start()
     try:
         for name in ("n_layer", "vocab_size", "max_seq_len"):
-            changed(release / "config.json", text_config={**config["text_config"], name: 1 << 31})
+            rewrite_json(release / "config.json", text_config={**config["text_config"], name: 1 << 31})
             with pytest.raises(InvalidConfig, match=f"{name} = 2147483648"):
                 read_config(release)
         assert tracemalloc.get_traced_memory()[1] < 32 << 20
@@ -70,11 +70,11 @@ def test_nothing_is_made_in_the_sizes_of_a_config_that_cannot_be(release: Path) 
 
 
 @pytest.mark.parametrize("size", [None, 0, 1 << 31, "256", 1.5])
-def test_semantic_tokens_are_counted_up_to_a_bound(release: Path, size: object) -> None:
+def test_codebook_size_must_be_within_bounds(release: Path, size: object) -> None:
     for name, data in releases._release("s1").items():
         (release / name).write_bytes(data)
     (release / "tokenizer.json").unlink()
-    changed(release / "config.json", codebook_size=size)
+    rewrite_json(release / "config.json", codebook_size=size)
     with pytest.raises(InvalidConfig, match="codebook_size = "):
         read_config(release)
 
@@ -91,13 +91,13 @@ def test_semantic_tokens_are_counted_up_to_a_bound(release: Path, size: object) 
         *(("notice", value) for value in (None, 3, [], "x" * 2_001)),
     ],
 )
-def test_a_profile_is_of_its_kinds(tmp_path: Path, name: str, value: object) -> None:
+def test_profile_values_must_have_valid_type_and_range(tmp_path: Path, name: str, value: object) -> None:
     (tmp_path / "reprise.json").write_text(json.dumps({name: value}))
     with pytest.raises(InvalidConfig, match=f"reprise.json has {name} = "):
         Profile.load(tmp_path)
 
 
-def test_a_temperature_of_nothing_is_one(tmp_path: Path) -> None:
+def test_profile_temperature_may_be_zero(tmp_path: Path) -> None:
     (tmp_path / "reprise.json").write_text('{"temperature": 0}')
     assert Profile.load(tmp_path).temperature == 0
 
@@ -113,7 +113,7 @@ def test_a_temperature_of_nothing_is_one(tmp_path: Path) -> None:
         bytes(80 << 20),
     ],
 )
-def test_a_lexicon_is_what_it_should_be(tmp_path: Path, content: bytes) -> None:
+def test_malformed_lexicon_is_rejected(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "lexicon.json.gz").write_bytes(gzip.compress(content, 1))
     with pytest.raises(InvalidConfig, match=r"lexicon lexicon\.json\.gz"):
         Lexicon.load(tmp_path / "lexicon.json.gz")
@@ -136,7 +136,7 @@ def test_a_lexicon_is_what_it_should_be(tmp_path: Path, content: bytes) -> None:
         ("special_tokens.json", b'{"<|im_end|>": 3, "<|im_start|>": 3}'),
     ],
 )
-def test_a_list_of_tokens_is_one(tmp_path: Path, file: str, content: bytes) -> None:
+def test_malformed_token_list_is_rejected(tmp_path: Path, file: str, content: bytes) -> None:
     for name in ("tokenizer.tiktoken", "special_tokens.json"):
         (tmp_path / name).write_bytes(releases._release("s1")[name])
     (tmp_path / file).write_bytes(content)
@@ -144,24 +144,24 @@ def test_a_list_of_tokens_is_one(tmp_path: Path, file: str, content: bytes) -> N
         Tokenizer.load(tmp_path)
 
 
-def test_a_tokenizer_of_too_many_entries_is_not_parsed(tmp_path: Path) -> None:
+def test_tokenizer_with_too_many_entries_is_not_parsed(tmp_path: Path) -> None:
     (tmp_path / "tokenizer.json").write_bytes(b'{"model": [' + b"0," * 3_100_000 + b"0]}")
     with pytest.raises(InvalidCheckpoint, match="too many entries"):
         Tokenizer.load(tmp_path)
 
 
-def test_a_tokenizer_does_not_pad(release: Path) -> None:
+def test_tokenizer_padding_is_ignored(release: Path) -> None:
     padding = {"strategy": {"Fixed": 1 << 30}, "direction": "Right", "pad_to_multiple_of": None, "pad_id": 0}
-    changed(release / "tokenizer.json", padding={**padding, "pad_type_id": 0, "pad_token": "x"})
+    rewrite_json(release / "tokenizer.json", padding={**padding, "pad_type_id": 0, "pad_token": "x"})
     assert len(Tokenizer.load(release).encode("hi")) == 2
 
 
-def test_tokens_beyond_the_vocabulary_are_refused(release: Path) -> None:
+def test_tokens_beyond_the_vocabulary_are_rejected(release: Path) -> None:
     config = json.loads((release / "config.json").read_text())
-    changed(release / "config.json", text_config={**config["text_config"], "vocab_size": 656})
+    rewrite_json(release / "config.json", text_config={**config["text_config"], "vocab_size": 656})
     read = json.loads((release / "tokenizer.json").read_text())
     highest = max(token["id"] for token in read["added_tokens"])
     extra = {**read["added_tokens"][0], "id": highest + 1_000, "content": "<|more|>"}
-    changed(release / "tokenizer.json", added_tokens=[*read["added_tokens"], extra])
+    rewrite_json(release / "tokenizer.json", added_tokens=[*read["added_tokens"], extra])
     with pytest.raises(InvalidCheckpoint, match="vocabulary ends at 655"):
         read_config(release)

@@ -1,4 +1,4 @@
-"""Text that grows is cut at ends that more text has proved, and nothing of it is lost."""
+"""Growing text is cut at segment ends that following text confirms, and no text is lost."""
 
 import pytest
 from hypothesis import given
@@ -9,27 +9,27 @@ from engine.text import GrowingText, Segmentation
 from engine.text.growing import speakable_end
 
 
-def taken(text: GrowingText) -> list[str]:
+def take_texts(text: GrowingText) -> list[str]:
     return [segment.text for segment in text.take()]
 
 
-def test_a_sentence_is_taken_once_another_begins() -> None:
+def test_sentence_is_taken_when_the_next_begins() -> None:
     text = GrowingText()
     text.append("The rain has sto")
-    assert taken(text) == []
+    assert take_texts(text) == []
     text.append("pped.")
-    assert taken(text) == []  # it may go on: "stopped.com"
+    assert take_texts(text) == []  # it may continue: "stopped.com"
     text.append(" We")
-    assert taken(text) == ["The rain has stopped."]
+    assert take_texts(text) == ["The rain has stopped."]
     text.append(" can go.")
-    assert taken(text) == []
+    assert take_texts(text) == []
     text.finish()
-    assert taken(text) == ["We can go."]
+    assert take_texts(text) == ["We can go."]
     assert text.over
     assert len(text) == len("The rain has stopped. We can go.")
 
 
-def test_sentences_of_a_segment_are_counted() -> None:
+def test_segment_has_max_sentences_and_sentence_pauses() -> None:
     text = GrowingText(Segmentation(max_sentences=1, sentence_pause=0.25))
     text.append("One. Two. Three")
     assert [(segment.text, segment.silence_before) for segment in text.take()] == [("One.", 0), ("Two.", 0.25)]
@@ -45,7 +45,7 @@ def test_sentences_of_a_segment_are_counted() -> None:
         ("Ask Mr. Gray", ""),
         ("Really? Yes", "Really?"),
         ("One. Two. Thr", "One. Two."),
-        ("Well, yes", ""),  # too little for a breath
+        ("Well, yes", ""),  # too short to cut at a clause
         ("If it does not rain tomorrow, we", "If it does not rain tomorrow,"),
         ("If it does not rain tomorrow,", ""),
         ("It cost 1,000 euros and more than", ""),
@@ -60,7 +60,7 @@ def test_sentences_of_a_segment_are_counted() -> None:
         ("今日は。明日", "今日は。"),
     ],
 )
-def test_ends_are_proved_by_what_follows(written: str, ready: str) -> None:
+def test_speakable_end_depends_on_following_text(written: str, ready: str) -> None:
     assert written[: speakable_end(written, 300)] == ready
 
 
@@ -68,20 +68,20 @@ def test_ends_are_proved_by_what_follows(written: str, ready: str) -> None:
     ("written", "ready"),
     [("One moment.", "One moment."), ("It costs 3.", "It costs 3."), ("Ask Mr.", ""), ("Well…", ""), ("And so", "")],
 )
-def test_a_pause_ends_a_sentence_but_nothing_else(written: str, ready: str) -> None:
+def test_pause_ends_complete_sentences_only(written: str, ready: str) -> None:
     text = GrowingText()
     text.append(written)
-    assert taken(text) == []
+    assert take_texts(text) == []
     text.pause()
-    assert taken(text) == [ready][: bool(ready)]
+    assert take_texts(text) == [ready][: bool(ready)]
     text.append(" more")
     text.pause()
-    assert taken(text) == []
+    assert take_texts(text) == []
     text.finish()
-    assert taken(text) == [f"{written[len(ready) :]} more".strip()]
+    assert take_texts(text) == [f"{written[len(ready) :]} more".strip()]
 
 
-def test_a_long_text_without_marks_is_cut_between_words() -> None:
+def test_long_text_without_punctuation_is_cut_between_words() -> None:
     written = "word " * 70
     end = speakable_end(written, 300)
     assert 300 < end < len(written.rstrip())
@@ -89,14 +89,14 @@ def test_a_long_text_without_marks_is_cut_between_words() -> None:
 
 
 @given(st.lists(st.text("aB. ,!?\n…3", max_size=8), max_size=30))
-def test_however_it_is_written_nothing_is_lost(pieces: list[str]) -> None:
+def test_no_text_is_lost_for_any_pieces(pieces: list[str]) -> None:
     text = GrowingText(Segmentation(40))
     found: list[str] = []
     for piece in pieces:
         text.append(piece)
-        found += taken(text)
+        found += take_texts(text)
     text.finish()
-    found += taken(text)
+    found += take_texts(text)
     assert text.over
 
     def letters(parts: list[str]) -> str:
@@ -105,15 +105,15 @@ def test_however_it_is_written_nothing_is_lost(pieces: list[str]) -> None:
     assert letters(found) == letters(pieces)
 
 
-def test_marks_alone_are_no_segment() -> None:
+def test_punctuation_alone_makes_no_segment() -> None:
     text = GrowingText()
     text.append(" … ")
     text.finish()
-    assert taken(text) == []
+    assert take_texts(text) == []
     assert text.over
 
 
-def test_what_cannot_be_spoken_is_refused_and_not_added() -> None:
+def test_rejected_piece_is_not_added() -> None:
     def check(piece: str) -> None:
         if "☃" in piece:
             raise InvalidText("No snowmen.")

@@ -1,4 +1,4 @@
-"""No text takes time that grows faster than its length; `python -m tests.support.long_texts` looks at full length."""
+"""Text processing takes time linear in its length; `python -m tests.support.long_texts` measures full lengths."""
 
 import pytest
 from hypothesis import given, settings
@@ -19,35 +19,35 @@ from tests.support.long_texts import (
     texts,
 )
 
-SHORT = 4_000  # a quadratic reader that took a minute for the largest text shows here
-QUICK = ("plan", "pronounceable", "plain text", "WebVTT", "pasted")  # between them they run all code once
+SHORT = 4_000  # long enough to detect a quadratic reader that takes a minute for the largest text
+QUICK = ("plan", "pronounceable", "plain text", "WebVTT", "pasted")  # together they cover all code
 TEXTS = dict(texts())
 
 
-def slow(read: Read, make: Make) -> list[str]:
-    """Most are done in no time, and need no comparison."""
+def scaling_faults(read: Read, make: Make) -> list[str]:
+    """Compare times of two lengths, unless the shorter text is too fast to need a comparison."""
     read = accepting_refusals(read)
     return faults(read, make, SHORT, limit=LIMIT) if seconds(read, make(SHORT)) > LEAST else []
 
 
-def test_the_largest_text_is_the_largest_that_is_accepted() -> None:
+def test_largest_text_equals_storage_limit() -> None:
     assert LARGEST == MAX_TEXT
 
 
 @pytest.mark.parametrize("name", QUICK)
-def test_time_grows_with_length(name: str) -> None:
-    found = {unit: why for unit in UNITS if (why := slow(READERS[name], repeated(unit)))}
+def test_time_is_linear_in_length(name: str) -> None:
+    found = {unit: why for unit in UNITS if (why := scaling_faults(READERS[name], repeated(unit)))}
     assert found == {}
 
 
 @settings(deadline=None, max_examples=6)
 @given(st.lists(st.sampled_from(UNITS), min_size=1, max_size=6).map("".join))
-def test_time_grows_with_length_of_any_mixture(unit: str) -> None:
-    found = {name: why for name, read in READERS.items() if (why := slow(read, repeated(unit)))}
+def test_time_is_linear_for_mixed_units(unit: str) -> None:
+    found = {name: why for name, read in READERS.items() if (why := scaling_faults(read, repeated(unit)))}
     assert found == {}
 
 
-# Each of these once took from three seconds to minutes, by a fault of its own.
+# Each of these once took from three seconds to minutes, for different reasons.
 @pytest.mark.parametrize(
     ("name", "text"),
     [
@@ -60,17 +60,17 @@ def test_time_grows_with_length_of_any_mixture(unit: str) -> None:
         ("pronounceable", "marks in reverse order"),
     ],
 )
-def test_texts_that_took_minutes_take_time_that_grows_with_length(name: str, text: str) -> None:
-    """At a quarter of the largest length, where a time that grows with its square already shows."""
+def test_formerly_quadratic_texts_take_linear_time(name: str, text: str) -> None:
+    """Use a quarter of the largest length, where quadratic time is already measurable."""
     assert faults(accepting_refusals(READERS[name]), TEXTS[text], LARGEST // 4, limit=LIMIT, doublings=1) == []
 
 
-def test_a_flag_of_many_letters_is_read_in_time() -> None:
+def test_repeated_flag_emoji_take_linear_time() -> None:
     assert_linear(lambda text: plan_segments(f"Say {text}"), repeated("🇩🇪"), 50_000, limit=LIMIT)
 
 
 @pytest.mark.parametrize("name", SHORT_READERS)
-def test_the_largest_short_texts_are_read_in_time(name: str) -> None:
+def test_largest_short_texts_take_linear_time(name: str) -> None:
     read, largest = SHORT_READERS[name]
     for text in ("'A'", "'[a] '"):
         assert_linear(accepting_refusals(read), TEXTS[text], largest, limit=LIMIT)

@@ -1,4 +1,4 @@
-"""Pauses in a text: where they stand in its plan, and what is no pause."""
+"""Pause tags in a text: their place in the plan of segments, and invalid pauses."""
 
 import pytest
 
@@ -10,17 +10,17 @@ def plan(text: str) -> list[tuple[str, float, float]]:
     return [(segment.text, segment.silence_before, segment.silence_after) for segment in plan_segments(text)]
 
 
-def test_a_pause_ends_a_segment_and_stands_after_it() -> None:
+def test_pause_ends_a_segment_and_follows_it() -> None:
     assert plan("One. [pause:0.5] Two [PAUSE: 1,25 s] three.[pause:2]") == [
         ("One.", 0.0, 0.5),
         ("Two", 0.0, 1.25),
         ("three.", 0.0, 2.0),
     ]
     assert plan("[pause:1][pause:0.5]One.[pause:1] [pause:2]") == [("One.", 1.5, 3.0)]
-    assert plan("[pause] One [pause:long].") == [("[pause] One [pause:long].", 0.0, 0.0)], "those are style tags"
+    assert plan("[pause] One [pause:long].") == [("[pause] One [pause:long].", 0.0, 0.0)], "not pauses but style tags"
 
 
-def test_a_speaker_goes_on_after_a_pause() -> None:
+def test_speaker_continues_after_a_pause() -> None:
     text = "<|speaker:0|>One.<|speaker:1|>Two. [pause:1] Three.[pause:1]<|speaker:0|>Four."
     assert [segment.text for segment in plan_segments(text)] == [
         "<|speaker:0|>One.\n<|speaker:1|>Two.",
@@ -30,16 +30,16 @@ def test_a_speaker_goes_on_after_a_pause() -> None:
 
 
 @pytest.mark.parametrize("text", ["[pause:1]", " [pause:1] . [pause:2]", "One. [pause:61]"])
-def test_pauses_alone_and_endless_ones_are_refused(text: str) -> None:
+def test_text_of_pauses_and_overlong_pause_are_rejected(text: str) -> None:
     with pytest.raises(InvalidText):
         plan_segments(text)
 
 
-def test_pauses_count_in_the_time_of_a_text() -> None:
+def test_speaking_time_includes_pauses() -> None:
     assert speaking_time("One. [pause:3.5] Two.") == pytest.approx(speaking_time("One.   Two.") + 3.5, abs=0.1)
 
 
-def test_paragraphs_are_parted_by_pauses() -> None:
+def test_paragraphs_are_separated_by_pauses() -> None:
     text = "\nOne.\nStill one.\n\n  \nTwo.\r\n"
     assert with_paragraph_pauses(text, 0.75) == "\nOne.\nStill one.\n[pause:0.75]\nTwo.\r\n"
     assert with_paragraph_pauses(text, 0) == text

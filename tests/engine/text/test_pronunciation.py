@@ -1,4 +1,4 @@
-"""The text front end of the small English model, on the lexicon that ships."""
+"""The text front end of the small English model, with the bundled lexicon."""
 
 import gzip
 import itertools
@@ -48,7 +48,7 @@ def test_phones_of_plain_text(text: str, phones: str) -> None:
     assert LEXICON.phones(text) == phones
 
 
-def test_words_can_be_given_by_their_phones() -> None:
+def test_phone_marks_replace_words() -> None:
     mark = phone_mark(parse_arpabet("AE1 P ah0  l"))
     assert LEXICON.phones(f"Go, {mark}! Eat the {mark}, or {mark}'s core.") == LEXICON.phones(
         "Go, apple! Eat the apple, or apple's core."
@@ -56,18 +56,18 @@ def test_words_can_be_given_by_their_phones() -> None:
     assert LEXICON.count_phones(mark) == 4
     assert LEXICON.unspoken(f"{mark} 你好") == ["你好"]
     assert split_segments(f"{mark}. " * 80)[0].endswith(f"{mark}.")
-    assert LEXICON.phones("{{cat}}") == LEXICON.phones("cat"), "braces are no phones"
+    assert LEXICON.phones("{{cat}}") == LEXICON.phones("cat"), "words in braces are not phones"
     for wrong in ("AE1 Q", "AE3", "AH12", "ae_p"):
         with pytest.raises(InvalidInput, match="is no phone of ARPAbet"):
             parse_arpabet(wrong)
 
 
 @pytest.mark.parametrize("text", ["", "  ", "...", "[laughing]", "你好", "!?"])
-def test_nothing_to_say(text: str) -> None:
+def test_text_without_words_has_no_phones(text: str) -> None:
     assert LEXICON.phones(text) == ""
 
 
-def test_every_speaker_turn_is_ended_and_its_tag_kept() -> None:
+def test_speaker_turns_are_terminated_and_keep_their_tags() -> None:
     phones = LEXICON.phones("<|speaker:0|>hello[whisper]<|speaker:11|>Yes? <|speaker:0|>go,")
     assert phones == "<|speaker:0|> hh ax l ow . <|speaker:11|> y eh s ? <|speaker:0|> g ow ."
 
@@ -112,7 +112,7 @@ def test_every_speaker_turn_is_ended_and_its_tag_kept() -> None:
         ("‘It’s’ “fine” — really…", "it's' fine , really ."),
     ],
 )  # fmt: skip
-def test_text_is_written_out(text: str, expected: str) -> None:
+def test_numbers_and_abbreviations_are_spelled_out(text: str, expected: str) -> None:
     assert words(text) == expected
 
 
@@ -131,7 +131,7 @@ def test_inflected_and_spelled_words(word: str, phones: str) -> None:
     assert LEXICON.word(word) == phones
 
 
-def test_suffix_rules_on_a_word_that_only_they_know() -> None:
+def test_suffix_rules_derive_unlisted_words() -> None:
     small = Lexicon({"zib": "z ih b", "kosh": "k aa sh", "fot": "f aa t", "late": "l ey t"}, {})
     derived = {word: small.word(word) for word in ("zibs", "kosh's", "fotted", "fotting", "zibbed", "lating")}
     assert derived == {
@@ -159,12 +159,12 @@ def test_unknown_words_are_sounded_out() -> None:
         ("<|speaker:0|>fine [愉快]", []),
     ],
 )
-def test_words_of_other_scripts_are_named(text: str, lost: list[str]) -> None:
+def test_words_of_other_scripts_are_reported_as_unspoken(text: str, lost: list[str]) -> None:
     assert LEXICON.unspoken(text) == lost
 
 
 @given(st.text(max_size=60))
-def test_any_text_gives_known_tokens_in_good_order(text: str) -> None:
+def test_any_text_gives_known_tokens_in_valid_order(text: str) -> None:
     tokens = LEXICON.phones(text).split()
     assert all(token in TOKENS or re.fullmatch(r"<\|speaker:\d+\|>", token) for token in tokens)
     if tokens and tokens[-1] in TOKENS:
@@ -175,30 +175,30 @@ def test_any_text_gives_known_tokens_in_good_order(text: str) -> None:
 
 
 @given(st.text(alphabet="abcdefghijklmnopqrstuvwxyz", min_size=1, max_size=14))
-def test_any_letters_can_be_looked_up(word: str) -> None:
+def test_any_letters_give_known_phones(word: str) -> None:
     assert set(LEXICON.word(word).split()) <= set(PHONES)
 
 
 @given(st.integers(0, 10**15 - 1))
-def test_numbers_are_words(number: int) -> None:
+def test_cardinals_use_lexicon_words(number: int) -> None:
     assert all(word in LEXICON for word in normalization.cardinal(number).split())
     assert words(str(number) if number > 9999 else f"{number:,}")
 
 
-def test_a_number_of_any_length_is_read() -> None:
+def test_very_long_numbers_are_read() -> None:
     assert words("9" * 5000 + ".5") == "nine " * 5000 + "point five"
     assert words("$" + "9" * 5000).endswith("nine dollars")
 
 
 @pytest.mark.parametrize("content", [b"not gzip", gzip.compress(b"{]", mtime=0), gzip.compress(b"[]", mtime=0)])
-def test_a_damaged_lexicon_is_refused(tmp_path: Path, content: bytes) -> None:
+def test_damaged_lexicon_is_rejected(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "lexicon.json.gz"
     path.write_bytes(content)
     with pytest.raises(InvalidConfig, match="lexicon"):
         Lexicon.load(path)
 
 
-def test_a_lexicon_of_another_version_is_refused(tmp_path: Path) -> None:
+def test_lexicon_of_unknown_version_is_rejected(tmp_path: Path) -> None:
     path = tmp_path / "lexicon.json.gz"
     path.write_bytes(gzip.compress(json.dumps({"version": 99}).encode()))
     with pytest.raises(InvalidConfig, match="version"):

@@ -1,4 +1,4 @@
-"""Text is normalised, cut where a reader would pause, never dropped; turns are those of the S2 reference."""
+"""Text normalisation, segmentation without loss, speaker turns as in the S2 reference, and time estimates."""
 
 import json
 import math
@@ -31,7 +31,7 @@ from tests.paths import MINIATURE
 FIXTURES = MINIATURE
 GOLDEN = json.loads((FIXTURES / "turns_golden.json").read_text("utf-8"))
 
-# Pieces that text is made of, so that marks, tags and scripts meet each other often.
+# Pieces for generated texts, so that marks, tags and scripts often stand next to each other.
 PIECES = (
     *(
         "Hello",
@@ -105,12 +105,12 @@ PIECES = (
 texts = st.one_of(st.text(max_size=200), st.lists(st.sampled_from(PIECES), max_size=40).map("".join))
 
 
-def solid(text: str) -> str:
+def without_spaces(text: str) -> str:
     return "".join(text.split())
 
 
 def normalised(text: str) -> str:
-    """As `normalise`, with a word to say put in front."""
+    """Normalise `text` after prepending a word, so that it is never empty."""
     return normalise("Say " + text)
 
 
@@ -142,7 +142,7 @@ def test_normalise(text: str, expected: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "  \n\t", "…!?", "— * — *", "😀🎉", "\x00\u200b", "<|speaker:0|>", "<|im_end|>"])
-def test_nothing_to_say_is_refused(text: str) -> None:
+def test_text_without_words_is_rejected(text: str) -> None:
     with pytest.raises(InvalidText, match=r"no words to say: .+\.$"):
         normalise(text)
     with pytest.raises(InvalidText):
@@ -150,14 +150,14 @@ def test_nothing_to_say_is_refused(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["42", "%", "[sigh]", "語", "ok", "½", "€"])
-def test_whatever_has_a_sound_is_accepted(text: str) -> None:
+def test_any_pronounceable_text_is_accepted(text: str) -> None:
     assert normalise(text) == text
 
 
 @given(texts)
 @example("...…")
 @example(". \n. \n.")
-def test_normalise_is_stable_and_lets_no_control_token_through(text: str) -> None:
+def test_normalise_is_idempotent_and_removes_control_tokens(text: str) -> None:
     once = normalised(text)
     assert normalise(once) == once
     assert once == unicodedata.normalize("NFC", once)
@@ -166,7 +166,7 @@ def test_normalise_is_stable_and_lets_no_control_token_through(text: str) -> Non
     assert "  " not in once
 
 
-# Sentences parted by |.
+# Sentences separated by |.
 @pytest.mark.parametrize(
     "marked",
     [
@@ -192,7 +192,7 @@ def test_normalise_is_stable_and_lets_no_control_token_through(text: str) -> Non
         "Wait for it.| [laugh] It is funny.| [whisper] Do not tell them all.",
     ],
 )
-def test_sentence_ends(marked: str) -> None:
+def test_sentences_are_split_at_their_ends(marked: str) -> None:
     text = marked.replace("|", "")
     lines = [found.span() for found in regex.finditer(r".+", text)]
     found = [text[start:end].strip() for line in lines for start, end in sentences(text, line)]
@@ -202,17 +202,17 @@ def test_sentence_ends(marked: str) -> None:
 @given(texts, st.integers(1, 400), st.none() | st.integers(1, 3))
 @example("[whisper]\n* * *\n", 5, 1)
 @example("a" * 30 + "[b]" * 30, 7, None)
-def test_nothing_is_ever_dropped(text: str, max_bytes: int, max_sentences: int | None) -> None:
+def test_segments_keep_all_normalised_text(text: str, max_bytes: int, max_sentences: int | None) -> None:
     text = normalised(text)
     segments = split_segments(text, max_bytes, max_sentences)
-    assert solid("".join(segments)) == solid(text)
+    assert without_spaces("".join(segments)) == without_spaces(text)
     assert all(segment.strip() == segment != "" for segment in segments)
     assert "\n" not in "".join(segments)
 
 
 @given(st.text(max_size=300), st.integers(1, 50))
-def test_nothing_is_dropped_of_raw_text_either(text: str, max_bytes: int) -> None:
-    assert solid("".join(split_segments(text, max_bytes))) == solid(text)
+def test_segments_keep_all_raw_text(text: str, max_bytes: int) -> None:
+    assert without_spaces("".join(split_segments(text, max_bytes))) == without_spaces(text)
 
 
 @pytest.mark.parametrize(
@@ -223,7 +223,7 @@ def test_nothing_is_dropped_of_raw_text_either(text: str, max_bytes: int) -> Non
         (1, ["Is it mine?", "Yes, Mr. Gray!", "[low] Take it, please."]),
     ],
 )
-def test_a_segment_has_as_many_sentences_as_the_model_speaks(max_sentences: int | None, segments: list[str]) -> None:
+def test_segment_has_at_most_max_sentences(max_sentences: int | None, segments: list[str]) -> None:
     text = "Is it mine? Yes, Mr. Gray! [low] Take it, please."
     assert split_segments(text, 300, max_sentences) == segments
     long = "Is it mine, " * 8 + "or not? No."
@@ -233,7 +233,7 @@ def test_a_segment_has_as_many_sentences_as_the_model_speaks(max_sentences: int 
     assert (parts[-1] == "No.") == (max_sentences == 1)
 
 
-def test_silence_between_sentences_gives_way_to_the_pauses_of_the_text() -> None:
+def test_explicit_pauses_replace_sentence_pauses() -> None:
     plan = Segmentation(max_bytes=40, max_sentences=1, sentence_pause=0.25).plan
     paused = plan("[pause:1]One. (Two!) [pause:2] Three\nFour? Five.")
     assert [(s.text, s.silence_before, s.silence_after) for s in paused] == [
@@ -244,7 +244,7 @@ def test_silence_between_sentences_gives_way_to_the_pauses_of_the_text() -> None
     assert Segmentation().plan("One. Two.") == [Segment("One. Two.")]
 
 
-def test_speakers_take_turns_by_sentences_where_they_are_counted() -> None:
+def test_speaker_turns_are_split_by_max_sentences() -> None:
     text = "<|speaker:0|>Hi! How are you?<|speaker:1|>Fine."
     assert [segment.text for segment in plan_segments(text, max_sentences=1)] == [
         "<|speaker:0|>Hi!", "<|speaker:0|>How are you?", "<|speaker:1|>Fine."
@@ -271,7 +271,7 @@ WORDS = (
 
 
 @given(st.lists(st.sampled_from(WORDS), min_size=1, max_size=80), st.integers(20, 120))
-def test_words_and_tags_are_whole_and_segments_fit(words: list[str], max_bytes: int) -> None:
+def test_segments_keep_words_and_tags_whole_within_max_bytes(words: list[str], max_bytes: int) -> None:
     text = " ".join([*words, "end"])
     segments = split_segments(text, max_bytes)
     assert " ".join(segments) == text
@@ -292,22 +292,22 @@ def test_scripts_without_spaces_are_cut_between_graphemes(text: str, max_bytes: 
         assert all(segment[0] not in "。、」ー" for segment in segments[1:])
 
 
-def test_phrases_stay_whole_in_scripts_that_part_only_them() -> None:
+def test_thai_phrases_are_kept_whole() -> None:
     assert split_segments("สวัสดี ผมชื่อสมชาย", 40) == ["สวัสดี", "ผมชื่อสมชาย"]
 
 
-def test_what_closes_or_lengthens_stays_with_what_is_before_it() -> None:
+def test_closing_marks_stay_with_the_preceding_character() -> None:
     for pair in ("カー", "語」", "あ、"):
         segments = split_segments(pair * 12, 21)
         assert "".join(segments) == pair * 12
         assert all(segment[0] == pair[0] for segment in segments)
 
 
-def test_an_em_dash_parts_words() -> None:
+def test_text_is_cut_after_em_dashes() -> None:
     assert split_segments("over—under—over—under—", 15) == ["over—under—", "over—under—"]
 
 
-def test_one_endless_word_is_cut_between_graphemes() -> None:
+def test_overlong_word_is_cut_between_graphemes() -> None:
     word = "e\u0323\u0301" * 200
     segments = split_segments(word, 60)
     assert "".join(segments) == word
@@ -315,7 +315,7 @@ def test_one_endless_word_is_cut_between_graphemes() -> None:
     assert all(segment[0] == "e" for segment in segments)
 
 
-def test_long_sentences_are_cut_at_clauses_into_like_parts() -> None:
+def test_long_sentences_are_cut_at_clauses_into_similar_parts() -> None:
     text = "When the rain had stopped at last, we took the path down to the river, and we sat there for hours."
     assert split_segments(text, 60) == [
         "When the rain had stopped at last,",
@@ -327,24 +327,24 @@ def test_long_sentences_are_cut_at_clauses_into_like_parts() -> None:
     assert min(sizes) > 60
 
 
-def test_tags_stay_with_what_they_colour() -> None:
+def test_style_tags_stay_with_their_text() -> None:
     text = normalise("[whisper]\nHello there.\n[sad] It is over. [sigh]\nThe end.")
     assert split_segments(text, 22) == ["[whisper] Hello there.", "[sad] It is over.", "[sigh] The end."]
 
 
-def test_paragraphs_and_rows_of_stars() -> None:
+def test_rows_of_stars_join_the_paragraph_before() -> None:
     text = normalise("Chapter One\n\n* * *\n\nIt was late. It was dark.\nThe end.\n***")
     assert split_segments(text) == ["Chapter One * * *", "It was late. It was dark.", "The end. ***"]
 
 
 @pytest.mark.parametrize("case", GOLDEN, ids=range(len(GOLDEN)))
-def test_turns_are_those_of_the_reference(case: dict[str, object]) -> None:
+def test_speaker_turns_and_batches_equal_reference(case: dict[str, object]) -> None:
     turns = split_speaker_turns(str(case["text"]))
     assert turns == case["turns"]
     assert batch_turns(turns, max_turns=5, max_bytes=300) == case["batches_300_5"]
 
 
-def test_batches_keep_their_limits() -> None:
+def test_turn_batches_respect_limits() -> None:
     turns = [f"<|speaker:{i % 3}|>{'x' * 50}" for i in range(20)]
     for batch in batch_turns(turns, 3, 200):
         assert len(batch.encode()) <= 200
@@ -352,11 +352,11 @@ def test_batches_keep_their_limits() -> None:
     assert [batch.count("<|") for batch in batch_turns(turns, 2, 10_000)] == [2] * 10
 
 
-def test_a_plan_without_speakers() -> None:
+def test_plan_without_speakers_has_one_segment() -> None:
     assert plan_segments("  Hello there.  How are you? ") == [Segment("Hello there. How are you?")]
 
 
-def test_a_plan_with_speakers_drops_nothing() -> None:
+def test_plan_with_speakers_keeps_all_turns() -> None:
     text = "Intro first. <|speaker:1|> Hi. <|speaker:0|>\nOh, hi!\n<|speaker:2|> <|speaker:1|>Bye"
     assert plan_segments(text, max_turns=2) == [
         Segment("<|speaker:0|>Intro first.\n<|speaker:1|>Hi."),
@@ -371,7 +371,7 @@ def test_a_model_that_speaks_one_voice_a_turn_gets_a_segment_for_each_turn() -> 
     assert [segment.speakers for segment in batched] == [(0, 1, 0), (0, 1)]
 
 
-def test_long_turns_are_cut_and_every_part_is_tagged() -> None:
+def test_long_turns_are_cut_into_tagged_segments() -> None:
     text = "<|speaker:7|>" + "This is a sentence of some length. " * 8 + "<|speaker:1|>Short."
     segments = plan_segments(text, max_bytes=100)
     assert len(segments) == 5
@@ -382,17 +382,19 @@ def test_long_turns_are_cut_and_every_part_is_tagged() -> None:
 
 
 @given(texts, st.integers(30, 300), st.integers(1, 5))
-def test_a_plan_says_everything(text: str, max_bytes: int, max_turns: int) -> None:
+def test_plan_keeps_all_text_and_speakers(text: str, max_bytes: int, max_turns: int) -> None:
     untagged = regex.compile(r"<\|speaker:\d+\|>")
     segments = plan_segments("Say " + text, max_bytes, max_turns)
-    assert solid(untagged.sub("", "".join(s.text for s in segments))) == solid(untagged.sub("", normalised(text)))
+    assert without_spaces(untagged.sub("", "".join(s.text for s in segments))) == without_spaces(
+        untagged.sub("", normalised(text))
+    )
     tagged = "<|speaker:" in normalised(text)
     assert all(bool(segment.speakers) == tagged for segment in segments)
     assert all(not tagged or segment.text.startswith(f"<|speaker:{segment.speakers[0]}|>") for segment in segments)
 
 
 @pytest.mark.parametrize(
-    ("text", "seconds"),  # as people read it aloud at an ordinary pace
+    ("text", "seconds"),  # when read aloud at an ordinary pace
     [
         ("The morning train was late, so we walked along the river and talked.", 4.2),
         ("Call 555 0199 before 17:30.", 5.0),
@@ -406,7 +408,7 @@ def test_a_plan_says_everything(text: str, max_bytes: int, max_turns: int) -> No
         ("วันนี้อากาศดี เราไปเดินเล่นที่สวนกันเถอะ", 3.2),
     ],
 )
-def test_budgets_are_generous_and_not_endless(text: str, seconds: float) -> None:
+def test_frame_budget_is_two_to_five_times_the_speaking_time(text: str, seconds: float) -> None:
     frames = frame_budget(text, 20)
     assert 2 * seconds <= frames / 20 <= 5 * seconds
     assert frame_budget(text, 40) == pytest.approx(2 * frames, abs=1)
@@ -425,13 +427,13 @@ def test_budgets_are_generous_and_not_endless(text: str, seconds: float) -> None
         ("วันนี้อากาศดี เราไปเดินเล่นที่สวนกันเถอะ", 2.3),
     ],
 )
-def test_a_fast_reader_is_never_too_fast_and_a_third_of_the_time_is_too_little(text: str, fastest: float) -> None:
+def test_least_time_is_below_a_fast_reading_and_above_a_third_of_it(text: str, fastest: float) -> None:
     assert fastest / 3 < least_time(text) < 0.9 * fastest
     assert frame_minimum(text, 20) == math.ceil(20 * least_time(text))
 
 
 @pytest.mark.parametrize(
-    ("text", "fastest"),  # seconds: short words, numbers, and what is silent or drawled
+    ("text", "fastest"),  # seconds: short words, numbers, and silent or lengthened text
     [
         ("I", 0.1),
         ("Yes.", 0.2),
@@ -449,23 +451,23 @@ def test_a_fast_reader_is_never_too_fast_and_a_third_of_the_time_is_too_little(t
         ("네", 0.1),
     ],
 )
-def test_short_texts_numbers_and_tags_may_be_as_short_as_they_are(text: str, fastest: float) -> None:
+def test_least_time_is_small_for_short_texts_numbers_and_tags(text: str, fastest: float) -> None:
     assert least_time(text) <= fastest
 
 
-def test_known_phones_count_in_place_of_characters() -> None:
+def test_known_phone_count_replaces_characters_in_least_time() -> None:
     assert least_time("1,000,000", phones=100) == least_time("Any words.", phones=100) == pytest.approx(4.55, abs=0.01)
     assert frame_minimum("Any words.", 20, phones=0) == 0
 
 
 @given(texts)
-def test_the_least_time_of_any_text_is_half_of_the_usual_at_most(text: str) -> None:
+def test_least_time_is_at_most_half_of_speaking_time(text: str) -> None:
     text = normalised(text)
     assert 0 <= least_time(text) <= 0.5 * speaking_time(text)
 
 
 @given(texts, texts)
-def test_more_text_never_has_a_smaller_budget(text: str, more: str) -> None:
+def test_frame_budget_is_monotonic_in_text(text: str, more: str) -> None:
     text, both = normalised(text), f"{normalised(text)} {normalised(more)}"
     assert 1.5 * 21.5 <= frame_budget(text, 21.5) <= frame_budget(both, 21.5)
     budgets = [speaking_time(" ".join(both.split()[:words])) for words in range(len(both.split()))]
@@ -485,12 +487,12 @@ PROSE = "The morning train was late. We walked along the river. It was cold, and
         (0.0, "The"),
     ],
 )
-def test_cutting_a_transcript(share: float, kept: str) -> None:
+def test_transcript_is_cut_by_share(share: float, kept: str) -> None:
     assert cut_text(PROSE, share) == kept
 
 
 @given(texts, st.floats(0, 1))
-def test_a_cut_transcript_is_a_beginning(text: str, share: float) -> None:
+def test_cut_transcript_is_a_non_empty_prefix(text: str, share: float) -> None:
     text = normalised(text)
     kept = cut_text(text, share)
     assert kept
