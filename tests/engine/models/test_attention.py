@@ -1,4 +1,4 @@
-"""Attention with the kernels that GPUs choose: their shapes and strides, from the meta device."""
+"""Attention with the kernels of GPUs, whose shapes and strides come from the meta device."""
 
 from collections.abc import Callable
 from typing import Any
@@ -25,10 +25,10 @@ def meta(*shape: int) -> Tensor:
 
 @pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize(("batch", "heads", "groups"), [(1, 32, 8), (5, 32, 8), (4, 8, 8)])
-def test_a_frame_takes_the_strides_of_every_kernel(
+def test_decode_step_accepts_output_strides_of_any_kernel(
     kernel: str, batch: int, heads: int, groups: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Memory-efficient attention, which Ampere and Ada take for a mask, returns heads behind positions."""
+    """Memory-efficient attention, used with a mask on Ampere and Ada, returns heads after positions."""
 
     def on_gpu(q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> Tensor:
         out: Tensor = KERNELS[kernel](q, k, v, mask.expand(*q.shape[:3], k.shape[2]))[0]
@@ -41,22 +41,22 @@ def test_a_frame_takes_the_strides_of_every_kernel(
     assert out.transpose(1, 2).flatten(2).shape == (batch, 1, heads * 128)
 
 
-def test_a_prompt_on_a_gpu_needs_no_mask(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With a mask there is no flash attention."""
+def test_prefill_on_gpu_uses_causal_bias_without_mask(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Flash attention does not accept a mask."""
     given: list[Any] = []
 
-    def noted(q: Tensor, k: Tensor, v: Tensor, attn_mask: Any, enable_gqa: bool) -> Tensor:
+    def record_mask(q: Tensor, k: Tensor, v: Tensor, attn_mask: Any, enable_gqa: bool) -> Tensor:
         given.append(attn_mask)
         return torch.empty_like(q)
 
-    monkeypatch.setattr(F, "scaled_dot_product_attention", noted)
+    monkeypatch.setattr(F, "scaled_dot_product_attention", record_mask)
     attend(meta(1, 32, 64, 128), meta(1, 8, 192, 128), meta(1, 8, 192, 128))
     expected = torch.arange(192) <= torch.arange(128, 192)[:, None]
     assert not isinstance(given[0], Tensor) or type(given[0]) is not Tensor
     assert torch.equal(given[0]._materialize(torch.device("cpu")), expected)
 
 
-def test_a_causal_order_is_the_mask_that_a_cpu_takes() -> None:
+def test_causal_bias_equals_the_mask_of_the_cpu() -> None:
     chance = torch.Generator().manual_seed(0)
     q, k, v = (torch.randn(1, heads, length, 16, generator=chance) for heads, length in ((4, 5), (2, 9), (2, 9)))
     from torch.nn.attention.bias import causal_lower_right

@@ -1,4 +1,4 @@
-"""Fused kernels against their plain twins, in Triton's interpreter on a CPU and compiled on a GPU."""
+"""Fused kernels against the plain operations, in Triton's interpreter on a CPU and compiled on a GPU."""
 
 import math
 from dataclasses import replace
@@ -27,7 +27,7 @@ from engine.models.kernels.elementwise import add_norm, gate
 from engine.models.kernels.products import narrow_product
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
-# The interpreter has no products in bf16, and cuts instead of rounding to it.
+# The interpreter has no bf16 products, and truncates to bf16 instead of rounding.
 DTYPES = [torch.float32, torch.float16, *([torch.bfloat16] if DEVICE == "cuda" else [])]
 
 
@@ -35,7 +35,7 @@ def random(*shape: int, seed: int = 0, dtype: torch.dtype = torch.float32) -> Te
     return torch.randn(shape, generator=torch.Generator().manual_seed(seed)).to(DEVICE, dtype)
 
 
-def close(found: Tensor, expected: Tensor) -> None:
+def assert_close(found: Tensor, expected: Tensor) -> None:
     tolerance = 1e-5 if expected.dtype == torch.float32 else 0.02
     assert found.dtype == expected.dtype
     torch.testing.assert_close(found, expected, rtol=tolerance, atol=tolerance)
@@ -43,30 +43,32 @@ def close(found: Tensor, expected: Tensor) -> None:
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize(("rows", "width"), [(1, 64), (3, 100), (2, 257)])
-def test_the_norm_of_a_sum(rows: int, width: int, dtype: torch.dtype) -> None:
+def test_add_norm_equals_plain_norm_of_sum(rows: int, width: int, dtype: torch.dtype) -> None:
     x, added = random(rows, width, dtype=dtype), random(rows, width, seed=1, dtype=dtype)
     norm = RMSNorm(width, 1e-6).to(DEVICE, dtype)
     norm.weight.data.copy_(random(width, seed=2))
     total, normed = add_norm(x, added, norm.weight, 1e-6)
     assert torch.equal(total, x + added)
-    close(normed, norm(x + added))
+    assert_close(normed, norm(x + added))
     alone, normed = add_norm(x, None, norm.weight, 1e-6)
     assert alone is x
-    close(normed, norm(x))
+    assert_close(normed, norm(x))
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize(("rows", "hidden"), [(1, 96), (3, 1030)])
-def test_the_gate(rows: int, hidden: int, dtype: torch.dtype) -> None:
+def test_gate_equals_silu_times_second_half(rows: int, hidden: int, dtype: torch.dtype) -> None:
     both = random(rows, 2 * hidden, dtype=dtype)
     first, second = both.chunk(2, dim=1)
-    close(gate(both), F.silu(first) * second)
+    assert_close(gate(both), F.silu(first) * second)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize(("heads", "groups", "width", "norms"), [(4, 2, 16, True), (3, 3, 20, False)])
-def test_placing_a_position(heads: int, groups: int, width: int, norms: bool, dtype: torch.dtype) -> None:
-    """Into slots longer than the step, without touching other positions or slots."""
+def test_place_writes_keys_and_values_of_one_position(
+    heads: int, groups: int, width: int, norms: bool, dtype: torch.dtype
+) -> None:
+    """The slots are longer than the step; other positions and slots stay unchanged."""
     projections = SelfAttention(8, heads, groups, width)
     if norms:
         projections.q_norm, projections.k_norm = (QueryKeyNorm(width, 1e-6).to(DEVICE, dtype) for _ in range(2))
@@ -82,14 +84,16 @@ def test_placing_a_position(heads: int, groups: int, width: int, norms: bool, dt
     for row, position in enumerate(positions.tolist()):
         expected[0, row, :, position], expected[1, row, :, position] = k[row, :, 0], v[row, :, 0]
     q_norm, k_norm = (norm and norm.weight for norm in (projections.q_norm, projections.k_norm))
-    close(place(fused, cache, positions, table, heads, q_norm, k_norm, 1e-6), q[:, :, 0])
-    close(cache, expected)
+    assert_close(place(fused, cache, positions, table, heads, q_norm, k_norm, 1e-6), q[:, :, 0])
+    assert_close(cache, expected)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize(("heads", "groups", "width", "positions"), [(4, 2, 16, 300), (5, 1, 32, 11), (2, 2, 20, 256)])
-def test_attention_over_exact_lengths(heads: int, groups: int, width: int, positions: int, dtype: torch.dtype) -> None:
-    """What lies behind a row's end is not read: it is not a number."""
+def test_attend_rows_equals_plain_attention(
+    heads: int, groups: int, width: int, positions: int, dtype: torch.dtype
+) -> None:
+    """Positions past a row's end are NaN and must not be read."""
     lengths = [length for length in (1, 2, 11, 33, SPLIT, SPLIT + 1, 300) if length <= positions]
     cache = random(2, len(lengths) + 1, groups, positions, width, dtype=dtype)
     for row, length in enumerate(lengths):
@@ -98,7 +102,7 @@ def test_attention_over_exact_lengths(heads: int, groups: int, width: int, posit
     found = attend_rows(queries, cache, torch.tensor(lengths, device=DEVICE))
     for row, length in enumerate(lengths):
         keys, values = cache[:, row : row + 1, :, :length].unbind(0)
-        close(found[row : row + 1], attend(queries[row : row + 1, :, None], keys, values)[:, :, 0])
+        assert_close(found[row : row + 1], attend(queries[row : row + 1, :, None], keys, values)[:, :, 0])
 
 
 @pytest.mark.parametrize("biased", [False, True])
@@ -107,7 +111,9 @@ def test_attention_over_exact_lengths(heads: int, groups: int, width: int, posit
 @pytest.mark.parametrize(
     ("rows", "outputs", "columns"), [(1, 16, 384), (3, 37, 96), (8, 5, 48), (9, 19, 192), (40, 33, 48)]
 )
-def test_narrow_products(rows: int, outputs: int, columns: int, dtype: torch.dtype, groups: int, biased: bool) -> None:
+def test_narrow_product_equals_plain_product(
+    rows: int, outputs: int, columns: int, dtype: torch.dtype, groups: int, biased: bool
+) -> None:
     x = random(rows, columns, dtype=torch.float16)
     stored = random(outputs, columns, seed=3) * 60
     weight = stored.round().clamp(-128, 127).to(dtype) if dtype == torch.int8 else stored.to(dtype)
@@ -117,18 +123,18 @@ def test_narrow_products(rows: int, outputs: int, columns: int, dtype: torch.dty
     expected = F.linear(x.float(), wide, None if bias is None else bias.float())
     found = narrow_product(x, weight, scale, bias)
     torch.testing.assert_close(found.float(), expected, rtol=0.01, atol=0.02)
-    for row in range(rows if rows <= 8 else 0):  # in any company the same to the last bit
+    for row in range(rows if rows <= 8 else 0):  # bitwise equal in any batch
         assert torch.equal(narrow_product(x[row : row + 1], weight, scale, bias)[0], found[row])
 
 
-def test_a_narrow_product_of_one_odd_column() -> None:
+def test_narrow_product_of_a_single_column() -> None:
     x, weight = random(2, 1), torch.tensor([[3], [-128], [127]], dtype=torch.int8).to(DEVICE)
     found = narrow_product(x, weight, torch.ones(3, 1, device=DEVICE))
-    close(found, x @ weight.float().T)
+    assert_close(found, x @ weight.float().T)
 
 
-def test_every_value_of_fp8_is_widened_exactly() -> None:
-    """Both signs of zero, normal and subnormal numbers; 127 and 255 are no numbers, which no weight is."""
+def test_fp8_values_are_widened_exactly() -> None:
+    """All values but NaN (bits 127 and 255): both zeros, normal and subnormal numbers."""
     bits = torch.tensor([value for value in range(256) if value & 127 != 127], dtype=torch.uint8).to(DEVICE)
     weight = bits.view(torch.float8_e4m3fn)[:, None]
     found = narrow_product(torch.ones(1, 1, device=DEVICE), weight, torch.ones(len(bits), 1, device=DEVICE))
@@ -136,7 +142,7 @@ def test_every_value_of_fp8_is_widened_exactly() -> None:
 
 
 @pytest.mark.parametrize(("draws", "candidates"), [(11, 32), (3, 7), (1, 256)])
-def test_noise_is_that_of_the_counter(draws: int, candidates: int) -> None:
+def test_noise_kernel_equals_plain_noise(draws: int, candidates: int) -> None:
     keys = torch.tensor([0, -1, 2**63 - 1, -(2**63), 12345], device=DEVICE)
     frames = torch.tensor([0, 1, 7, 100_000, 2**31], device=DEVICE)
     found = kernel_sampling.gumbel_noise(keys, frames, draws, candidates)
@@ -146,10 +152,10 @@ def test_noise_is_that_of_the_counter(draws: int, candidates: int) -> None:
 
 @pytest.mark.parametrize("dtype", [torch.float32, DTYPES[-1]])
 @pytest.mark.parametrize(("values", "candidates"), [(65, 32), (1, 32), (20, 64), (300, 32)])
-def test_draws_in_one_kernel(values: int, candidates: int, dtype: torch.dtype) -> None:
-    """Ten rows of other options; two of them repeat a value and are drawn anew."""
+def test_draw_kernel_equals_plain_sampling(values: int, candidates: int, dtype: torch.dtype) -> None:
+    """Ten rows with different options; some repeat a recent value and are redrawn."""
     rows = 10
-    # In 16 bits without equal values, of which either may rank first.
+    # Values are distinct in 16 bits, since the order of equal ones is undefined.
     logits = torch.stack([torch.randperm(values) for _ in range(rows)]).to(DEVICE, dtype) * (6 / values)
     options = RowOptions(
         torch.tensor([0.7, 0.0, 1.3, 1.0, 2.0] * 2, device=DEVICE)[:, None],
@@ -166,24 +172,24 @@ def test_draws_in_one_kernel(values: int, candidates: int, dtype: torch.dtype) -
     assert torch.equal(kernel_sampling.draw(logits, options, noise[:, :2], recent), expected)
 
 
-def test_sampling_is_fused_where_it_agrees(own: DualAR, monkeypatch: pytest.MonkeyPatch) -> None:
-    sizes = own.slow.semantic_codebook_size + 1, 64
-    assert fuse_sampling(own.slow, sizes) is None
-    assert own.slow.fused_sampling is not None
-    own.slow.fused_sampling = None
+def test_sampling_is_fused_only_if_it_agrees(small_model: DualAR, monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes = small_model.slow.semantic_codebook_size + 1, 64
+    assert fuse_sampling(small_model.slow, sizes) is None
+    assert small_model.slow.fused_sampling is not None
+    small_model.slow.fused_sampling = None
     usual = kernel_sampling.draw
     with monkeypatch.context() as patch:
         patch.setattr(kernel_sampling, "draw", lambda *given: usual(*given) ^ 1)
-        assert fuse_sampling(own.slow, sizes) == "sampling kernels: they draw other values"
+        assert fuse_sampling(small_model.slow, sizes) == "sampling kernels: they draw other values"
     with monkeypatch.context() as patch:
         patch.setattr(kernel_sampling, "gumbel_noise", lambda *given: gumbel_noise(*given) + 0.5)
-        assert fuse_sampling(own.slow, sizes) == "sampling kernels: their noise differs by 0.5"
-    assert own.slow.fused_sampling is None
+        assert fuse_sampling(small_model.slow, sizes) == "sampling kernels: their noise differs by 0.5"
+    assert small_model.slow.fused_sampling is None
 
 
 @pytest.fixture
-def own(monkeypatch: pytest.MonkeyPatch) -> DualAR:
-    """A miniature that may be changed. The interpreter is slow: few layers and positions, and short splits."""
+def small_model(monkeypatch: pytest.MonkeyPatch) -> DualAR:
+    """A private, mutable miniature. Few layers and positions and short splits, since the interpreter is slow."""
     monkeypatch.setattr(attention, "SPLIT", 16)
     monkeypatch.setattr(attention, "_STEP", 16)
     monkeypatch.setattr(module, "_CHECKED_CACHE", 24)
@@ -197,26 +203,26 @@ def own(monkeypatch: pytest.MonkeyPatch) -> DualAR:
     return made
 
 
-def test_a_stack_is_fused_where_it_agrees(own: DualAR) -> None:
-    for stack in (own.slow, own.fast):
+def test_stacks_are_fused_if_kernels_agree(small_model: DualAR) -> None:
+    for stack in (small_model.slow, small_model.fast):
         assert fuse(stack) is None
         assert isinstance(stack.fused, FusedRun)
 
 
-def test_a_fused_frame_draws_the_same(own: DualAR) -> None:
-    """A frame of both stacks in three rows, from a cache that is longer than the rows."""
-    frame = FrameStep(own.slow, own.fast, 64)
+def test_fused_frame_draws_equal_codes(small_model: DualAR) -> None:
+    """A frame of three rows through both stacks, with a cache longer than the rows."""
+    frame = FrameStep(small_model.slow, small_model.fast, 64)
     drawn = []
     for _ in range(2):
-        cache = own.slow.new_cache(3, 40)
+        cache = small_model.slow.new_cache(3, 40)
         cache.buffer.copy_(random(*cache.buffer.shape))
-        state = replace(_state(own), position=torch.tensor([5, 39, 16], device=DEVICE))
+        state = replace(_state(small_model), position=torch.tensor([5, 39, 16], device=DEVICE))
         noise = frame.noise(state, 32)
         semantic, vector = frame.semantic(state, StaticRowsView(cache, state.position, 40), noise)
         drawn.append((semantic, frame.codes(state.options, vector, semantic, noise), vector))
-        for stack in (own.slow, own.fast):
+        for stack in (small_model.slow, small_model.fast):
             assert fuse(stack) is None
-        assert fuse_sampling(own.slow, (own.slow.semantic_codebook_size + 1, 64)) is None
+        assert fuse_sampling(small_model.slow, (small_model.slow.semantic_codebook_size + 1, 64)) is None
     (semantic, codes, vector), (fused_semantic, fused_codes, fused_vector) = drawn
     torch.testing.assert_close(fused_vector, vector, rtol=1e-4, atol=1e-4)
     assert torch.equal(fused_semantic, semantic)
@@ -230,7 +236,7 @@ def _state(model: DualAR) -> DecodeState:
     return state
 
 
-def test_int8_weights_are_multiplied_as_they_are(own: DualAR) -> None:
+def test_int8_weights_are_used_by_fused_kernels(small_model: DualAR) -> None:
     quantization = pytest.importorskip("torchao.quantization", reason="torchao is an optional package")
     fresh = load_dual_ar(MINIATURE, dtype=torch.float32, device=DEVICE).slow
     fresh.layers = fresh.layers[:1]
@@ -239,8 +245,8 @@ def test_int8_weights_are_multiplied_as_they_are(own: DualAR) -> None:
     assert fuse(fresh) is None
 
 
-def test_fp8_weights_are_multiplied_as_they_are(own: DualAR) -> None:
-    """As torchao stores them, which widens them where nothing is fused."""
+def test_fp8_weights_are_used_by_fused_kernels(small_model: DualAR) -> None:
+    """The weights are stored by torchao, which widens them in unfused products."""
     quantization = pytest.importorskip("torchao.quantization", reason="torchao is an optional package")
     fresh = load_dual_ar(MINIATURE, dtype=torch.float32, device=DEVICE).slow
     fresh.layers = fresh.layers[:1]
@@ -249,26 +255,26 @@ def test_fp8_weights_are_multiplied_as_they_are(own: DualAR) -> None:
     assert fuse(fresh) is None
 
 
-def test_kernels_that_differ_are_not_used(own: DualAR, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_differing_kernels_are_not_used(small_model: DualAR, monkeypatch: pytest.MonkeyPatch) -> None:
     usual = attention.attend_rows
     monkeypatch.setattr(attention, "attend_rows", lambda q, cache, lengths: usual(q, cache, (lengths - 1).clamp(min=1)))
-    why = fuse(own.slow)
+    why = fuse(small_model.slow)
     assert why is not None
     assert "differ" in why
-    assert own.slow.fused is None
+    assert small_model.slow.fused is None
 
 
-def test_kernels_that_fail_are_not_used(own: DualAR, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failing_kernels_are_not_used(small_model: DualAR, monkeypatch: pytest.MonkeyPatch) -> None:
     def fails(*_: object) -> None:
         raise RuntimeError("no ptxas found\nin any place")
 
     monkeypatch.setattr(module, "check", fails)
-    assert fuse(own.fast) == "kernels: no ptxas found"
-    assert own.fast.fused is None
+    assert fuse(small_model.fast) == "kernels: no ptxas found"
+    assert small_model.fast.fused is None
 
 
-def test_positions_of_a_frame_in_a_buffer_are_the_same(own: DualAR) -> None:
-    fast = own.fast
+def test_frame_view_equals_growing_view(small_model: DualAR) -> None:
+    fast = small_model.fast
     views = GrowingView(fast.config.n_layer), FrameView(fast.new_cache(2, fast.codebooks))
     for new in (2, 1, 1):
         x = random(2, new, fast.config.dim, seed=new)

@@ -1,4 +1,4 @@
-"""Int8 layers on a CPU: their error, their independence of the batch, both libraries, and traces."""
+"""Int8 layers on a CPU: error, batch invariance, traces and copies, with both libraries."""
 
 import copy
 
@@ -27,8 +27,8 @@ def linear(columns: int, rows: int, *, bias: bool = False) -> nn.Linear:
     return nn.Linear(columns, rows, bias=bias).requires_grad_(False)
 
 
-def rounded(layer: nn.Linear) -> Tensor:
-    """The weights as int8 holds them."""
+def dequantized(layer: nn.Linear) -> Tensor:
+    """Return the weights after a round trip through int8."""
     scales = layer.weight.abs().amax(dim=1, keepdim=True) / 127
     return (layer.weight / scales).round() * scales
 
@@ -39,11 +39,11 @@ def error(found: Tensor, expected: Tensor) -> float:
 
 @pytest.mark.parametrize(("columns", "rows"), [(1024, 3072), (37, 5), (64, 1), (2, 3), (513, 129)])
 @torch.inference_mode()
-def test_the_only_error_to_speak_of_is_that_of_the_weights(columns: int, rows: int) -> None:
+def test_error_is_that_of_weight_rounding(columns: int, rows: int) -> None:
     layer = linear(columns, rows, bias=True)
     x = torch.randn(7, 1, columns) * torch.logspace(-4, 4, 7)[:, None, None]
     x[3, 0, -1] = 40 * x[3].abs().max()  # one activation far above the others
-    found, exact = Int8Linear(layer)(x), x @ rounded(layer).T + layer.bias
+    found, exact = Int8Linear(layer)(x), x @ dequantized(layer).T + layer.bias
     assert found.shape == (7, 1, rows)
     for row in range(7):
         assert error(found[row], exact[row]) < 2e-3
@@ -51,19 +51,19 @@ def test_the_only_error_to_speak_of_is_that_of_the_weights(columns: int, rows: i
 
 
 @torch.inference_mode()
-def test_seven_bits_would_not_do() -> None:
-    """The second half of the activations is not there for show."""
+def test_error_is_far_below_that_of_seven_bit_activations() -> None:
+    """This requires the second, residual half of the activations."""
     layer = linear(1024, 64)
     x = torch.randn(1, 1024)
     whole = x / (x.abs().max() / 63)
-    coarse = whole.round() @ rounded(layer).T * (x.abs().max() / 63)
-    exact = x @ rounded(layer).T
+    coarse = whole.round() @ dequantized(layer).T * (x.abs().max() / 63)
+    exact = x @ dequantized(layer).T
     assert error(Int8Linear(layer)(x), exact) < 0.05 * error(coarse, exact)
 
 
 @settings(max_examples=20, deadline=None)
 @given(st.integers(1, 12), st.integers(2, 200), st.integers(1, 70), st.integers(0, 2**31))
-def test_a_row_has_the_same_result_in_any_batch(batch: int, columns: int, rows: int, seed: int) -> None:
+def test_rows_are_equal_in_any_batch(batch: int, columns: int, rows: int, seed: int) -> None:
     with torch.inference_mode():
         layer = Int8Linear(linear(columns, rows))
         x = torch.randn(batch, 1, columns, generator=torch.Generator().manual_seed(seed))
@@ -74,7 +74,7 @@ def test_a_row_has_the_same_result_in_any_batch(batch: int, columns: int, rows: 
 
 
 @torch.inference_mode()
-def test_zeros_stay_zeros_and_harm_nobody() -> None:
+def test_zero_row_gives_zeros_and_does_not_affect_others() -> None:
     layer = Int8Linear(linear(32, 8))
     x = torch.randn(3, 32)
     x[1] = 0
@@ -84,7 +84,7 @@ def test_zeros_stay_zeros_and_harm_nobody() -> None:
 
 
 @torch.inference_mode()
-def test_a_trace_multiplies_as_the_layer_does() -> None:
+def test_trace_equals_the_layer() -> None:
     layers = nn.Sequential(Int8Linear(linear(64, 64)), nn.SiLU(), Int8Linear(linear(64, 32, bias=True)))
     assert len(packed_weights(layers)) == 2
     x = torch.randn(2, 1, 64)
@@ -93,28 +93,28 @@ def test_a_trace_multiplies_as_the_layer_does() -> None:
         x.copy_(torch.randn(2, 1, 64))
         assert torch.equal(replay(), layers(x))
     with pytest.raises(RuntimeError):
-        TorchScriptCapture().capture(layers, x)  # it must be told of the packed weights
+        TorchScriptCapture().capture(layers, x)  # packed weights must be passed to the capture
 
 
 @torch.inference_mode()
-def test_a_copy_multiplies_alike(library: str) -> None:
+def test_copied_layer_gives_equal_outputs(library: str) -> None:
     chosen = torch.backends.quantized.engine
     layer = Int8Linear(linear(64, 16))
-    assert torch.backends.quantized.engine == chosen  # of the whole process
+    assert torch.backends.quantized.engine == chosen  # the setting of the process is unchanged
     x = torch.randn(4, 64)
     if library == chosen:
         assert torch.equal(copy.deepcopy(layer)(x), layer(x))
     assert layer.nbytes == 64 * 16 + 12 * 16
 
 
-def test_layers_run_without_warnings(recwarn: pytest.WarningsRecorder) -> None:
+def test_int8_layer_emits_no_warnings(recwarn: pytest.WarningsRecorder) -> None:
     with torch.inference_mode():
         Int8Linear(linear(16, 16))(torch.randn(2, 16))
     assert len(recwarn) == 0
 
 
-def test_a_library_that_is_listed_but_cannot_pack_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As PyTorch 2.11 is built for Arm."""
+def test_library_that_cannot_pack_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    """PyTorch 2.11 for Arm lists such a library."""
     pack = int8_linear._pack
 
     def refuse(weight: torch.Tensor, library: str) -> torch.ScriptObject:

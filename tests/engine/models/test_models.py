@@ -1,4 +1,4 @@
-"""The two transformers against the golden tensors, and against themselves: cached and not, padded and grown."""
+"""Both transformers against golden tensors, and cached, batched and chunked runs against plain ones."""
 
 import copy
 from itertools import pairwise
@@ -22,22 +22,22 @@ PROMPT = GOLDEN["prompt"].long()[None]
 STANDS_FOR_END = 5
 
 
-def relative(ours: Tensor, theirs: Tensor) -> float:
+def relative_error(ours: Tensor, theirs: Tensor) -> float:
     return float((ours - theirs).abs().max() / theirs.abs().max())
 
 
 @torch.inference_mode()
-def test_prefill_equals_the_reference(miniature: DualAR) -> None:
+def test_prefill_equals_reference(miniature: DualAR) -> None:
     normed, vectors = miniature.slow(PROMPT, ContiguousView(miniature.slow.new_cache(1, 64)))
     logits = miniature.slow.logits(normed)[0]
     start, end = miniature.config.semantic_start_id, miniature.config.semantic_end_id
-    assert relative(vectors[0], GOLDEN["prefill_hidden"]) < 1e-4
-    assert relative(logits[:, :-1], GOLDEN["prefill_logits"][:, start : end + 1]) < 1e-4
-    assert relative(logits[:, -1], GOLDEN["prefill_logits"][:, miniature.tokenizer.end_id]) < 1e-4
+    assert relative_error(vectors[0], GOLDEN["prefill_hidden"]) < 1e-4
+    assert relative_error(logits[:, :-1], GOLDEN["prefill_logits"][:, start : end + 1]) < 1e-4
+    assert relative_error(logits[:, -1], GOLDEN["prefill_logits"][:, miniature.tokenizer.end_id]) < 1e-4
 
 
 @torch.inference_mode()
-def test_greedy_frames_equal_the_reference(miniature: DualAR) -> None:
+def test_greedy_frames_equal_reference(miniature: DualAR) -> None:
     slow, fast = miniature.slow, miniature.fast
     cache = slow.new_cache(1, 64)
     normed, vectors = slow(PROMPT, ContiguousView(cache))
@@ -52,16 +52,17 @@ def test_greedy_frames_equal_the_reference(miniature: DualAR) -> None:
 
         codes = fast.generate(vectors[:, -1], frame[1:2], greedy)
         assert torch.equal(codes[0], frame[1:])
-        assert relative(torch.stack(seen), GOLDEN["fast_logits"][step]) < 1e-4
+        assert relative_error(torch.stack(seen), GOLDEN["fast_logits"][step]) < 1e-4
         normed, vectors = slow(frame[None, :, None], ContiguousView(cache, PROMPT.shape[2] + step))
         if step + 1 < len(GOLDEN["step_hidden"]):
             expected = GOLDEN["step_hidden"]
             assert (
-                relative(vectors[0, -1], expected[step + 1]) < 1e-4 or relative(vectors[0, -1], expected[step]) < 1e-4
+                relative_error(vectors[0, -1], expected[step + 1]) < 1e-4
+                or relative_error(vectors[0, -1], expected[step]) < 1e-4
             )
 
 
-def test_rotary_tables_equal_the_reference(miniature: DualAR) -> None:
+def test_rotary_tables_equal_reference(miniature: DualAR) -> None:
     assert torch.equal(torch.view_as_real(miniature.slow.rope)[: len(GOLDEN["rope"])], GOLDEN["rope"])
     assert torch.equal(torch.view_as_real(miniature.fast.rope)[: len(GOLDEN["fast_rope"])], GOLDEN["fast_rope"])
 
@@ -69,7 +70,7 @@ def test_rotary_tables_equal_the_reference(miniature: DualAR) -> None:
 @settings(deadline=None, max_examples=20)
 @given(cuts=st.lists(st.integers(1, PROMPT.shape[2] - 1), max_size=6, unique=True))
 @torch.inference_mode()
-def test_prefill_in_pieces_is_prefill(miniature: DualAR, cuts: list[int]) -> None:
+def test_prefill_in_chunks_equals_whole_prefill(miniature: DualAR, cuts: list[int]) -> None:
     whole, _ = miniature.slow(PROMPT)
     cache = miniature.slow.new_cache(1, PROMPT.shape[2])
     edges = [0, *sorted(cuts), PROMPT.shape[2]]
@@ -78,7 +79,7 @@ def test_prefill_in_pieces_is_prefill(miniature: DualAR, cuts: list[int]) -> Non
 
 
 @torch.inference_mode()
-def test_teacher_forced_logits_are_those_of_generation(miniature: DualAR) -> None:
+def test_teacher_forced_logits_equal_generation_logits(miniature: DualAR) -> None:
     fast = miniature.fast
     vectors = torch.randn(3, miniature.config.slow.dim, generator=torch.Generator().manual_seed(1))
     seen: list[Tensor] = []
@@ -94,7 +95,7 @@ def test_teacher_forced_logits_are_those_of_generation(miniature: DualAR) -> Non
 
 
 @torch.inference_mode()
-def test_codes_matter_only_under_semantic_tokens(miniature: DualAR) -> None:
+def test_embedding_ignores_codes_of_text_tokens(miniature: DualAR) -> None:
     text = torch.zeros(1, 11, 3, dtype=torch.long)
     text[0, 0] = torch.tensor([10, 11, 12])
     changed = text.clone()
@@ -114,8 +115,8 @@ def test_grouped_attention_equals_expanded_heads(new: int, seen: int) -> None:
 
 
 @torch.inference_mode()
-def test_rows_of_a_step_equal_their_own_stretches(miniature: DualAR) -> None:
-    """Three slots at different positions, by exact rows and by static ones."""
+def test_batched_step_rows_equal_single_rows(miniature: DualAR) -> None:
+    """Three slots at different positions, with an exact and with a static rows view."""
     slow = miniature.slow
     lengths = [3, 17, 9]
     prompts = [torch.cat((PROMPT, PROMPT), dim=2)[:, :, :n] for n in lengths]
@@ -137,23 +138,23 @@ def test_rows_of_a_step_equal_their_own_stretches(miniature: DualAR) -> None:
             )
 
 
-def test_a_cache_that_is_full_says_so(miniature: DualAR) -> None:
+def test_full_cache_raises(miniature: DualAR) -> None:
     with pytest.raises(ValueError, match="do not fit"):
         miniature.slow(PROMPT, ContiguousView(miniature.slow.new_cache(1, 4)))
 
 
 @pytest.mark.parametrize(("inputs", "outputs"), [(256, 704), (64, 96), (96, 33), (1024, 96)])
-def test_a_row_of_a_batch_is_multiplied_as_if_alone(inputs: int, outputs: int) -> None:
+def test_batch_invariant_linear_rows_equal_smaller_batches(inputs: int, outputs: int) -> None:
     layer = BatchInvariantLinear(inputs, outputs)
     x = torch.randn(7, 1, inputs)
     with torch.inference_mode():
         whole = layer(x)
         for rows in range(1, 8):
             assert torch.equal(layer(x[:rows]), whole[:rows])
-    torch.testing.assert_close(layer(x), whole, rtol=1e-4, atol=1e-5)  # outside inference: the usual product
+    torch.testing.assert_close(layer(x), whole, rtol=1e-4, atol=1e-5)  # outside inference mode: the plain product
 
 
-def test_queries_and_keys_are_scaled_before_they_are_rounded() -> None:
+def test_query_key_norm_scales_before_rounding() -> None:
     generator = torch.Generator().manual_seed(2)
     x = torch.randn(3, 5, 16, generator=generator).bfloat16()
     weight = torch.rand(16, generator=generator).bfloat16()
@@ -167,7 +168,7 @@ def test_queries_and_keys_are_scaled_before_they_are_rounded() -> None:
     assert not torch.equal((normed * weight.float()).bfloat16(), normed.bfloat16() * weight)
 
 
-def test_the_repetition_window_begins_with_the_second_frame(miniature: DualAR) -> None:
+def test_repetition_window_starts_with_the_second_frame(miniature: DualAR) -> None:
     step = FrameStep(miniature.slow, miniature.fast, 64)
     state = DecodeState.idle(1, miniature.slow, torch.device("cpu"))
     codes = torch.zeros(1, miniature.config.num_codebooks, dtype=torch.long)
@@ -177,17 +178,19 @@ def test_the_repetition_window_begins_with_the_second_frame(miniature: DualAR) -
 
 
 @torch.inference_mode()
-def test_weights_arranged_for_rows_give_the_same_outputs(miniature: DualAR) -> None:
+def test_arrange_for_rows_keeps_outputs(miniature: DualAR) -> None:
     slow, fast = copy.deepcopy(miniature.slow), copy.deepcopy(miniature.fast)
     for stack in (slow, fast):
         stack.prepare_for_decoding()
         assert all(layer.weight.t().is_contiguous() for layer in stack.modules() if isinstance(layer, nn.Linear))
     normed, vectors = slow(PROMPT)
     expected, expected_vectors = miniature.slow(PROMPT)
-    assert relative(normed, expected) < 1e-5
-    assert relative(vectors, expected_vectors) < 1e-5
+    assert relative_error(normed, expected) < 1e-5
+    assert relative_error(vectors, expected_vectors) < 1e-5
     codes = GOLDEN["greedy_frames"].long()[:1, 1:]
-    assert relative(fast.logits(vectors[:, -1], codes), miniature.fast.logits(expected_vectors[:, -1], codes)) < 1e-5
+    assert (
+        relative_error(fast.logits(vectors[:, -1], codes), miniature.fast.logits(expected_vectors[:, -1], codes)) < 1e-5
+    )
     before = slow.layers[0].attention.wqkv.weight.clone()
     slow.bfloat16().prepare_for_decoding()  # does nothing in other dtypes
     assert torch.equal(slow.layers[0].attention.wqkv.weight, before.bfloat16())
@@ -195,8 +198,8 @@ def test_weights_arranged_for_rows_give_the_same_outputs(miniature: DualAR) -> N
 
 @pytest.mark.parametrize("threads", [1, 2, 3, 4])
 @pytest.mark.parametrize("hidden", [1000, 3072, 9728])
-def test_the_gate_of_a_row_is_the_same_in_any_batch(threads: int, hidden: int) -> None:
-    """Also where PyTorch would share a batch between threads. Here as in a feed-forward, w1 above w3."""
+def test_silu_rows_are_equal_in_any_batch(threads: int, hidden: int) -> None:
+    """PyTorch may split a large batch between threads. The input is laid out as in a feed-forward, w1 before w3."""
     before = torch.get_num_threads()
     torch.set_num_threads(threads)
     try:

@@ -1,4 +1,4 @@
-"""Quantized weights: what is changed and what is left alone, how small it gets, and how well the codes hold."""
+"""Weight quantization: quantized layers, memory size, and accuracy of the greedy codes."""
 
 import copy
 import re
@@ -33,7 +33,7 @@ def kinds(found: dict[str, Layout]) -> set[str]:
     return {layout.kind for layout in found.values()}
 
 
-def test_only_the_blocks_are_quantized(s2_pro: tuple[SlowAR, FastAR]) -> None:
+def test_only_transformer_blocks_are_quantized(s2_pro: tuple[SlowAR, FastAR]) -> None:
     slow, fast = s2_pro
     found = layouts(slow, "int8", stack="slow", activations=torch.bfloat16)
     per_block = ("attention.wqkv", "attention.wo", "feed_forward.w1", "feed_forward.w2", "feed_forward.w3")
@@ -42,7 +42,7 @@ def test_only_the_blocks_are_quantized(s2_pro: tuple[SlowAR, FastAR]) -> None:
     assert set(heads) == {f"layers.{i}.{name}.weight" for i in range(4) for name in per_block}
 
 
-def test_the_fast_ar_stays_above_four_bits(s2_pro: tuple[SlowAR, FastAR]) -> None:
+def test_fast_ar_uses_int8_under_int4(s2_pro: tuple[SlowAR, FastAR]) -> None:
     slow, fast = s2_pro
     assert kinds(layouts(slow, "int4", stack="slow", activations=torch.bfloat16)) == {"int4"}
     assert kinds(layouts(fast, "int4", stack="fast", activations=torch.bfloat16)) == {"int8"}
@@ -52,32 +52,32 @@ def test_the_fast_ar_stays_above_four_bits(s2_pro: tuple[SlowAR, FastAR]) -> Non
     ("rows", "columns", "kind"),
     [
         (1024, 1024, "int4"),
-        (1024, 1024 + 32, "int8"),  # no whole groups
-        (1024 + 4, 1024, "int8"),  # no whole tiles
-        (1024, 256, "int8"),  # four times as wide once padded
+        (1024, 1024 + 32, "int8"),  # incomplete group
+        (1024 + 4, 1024, "int8"),  # incomplete tile
+        (1024, 256, "int8"),  # padding would make it four times as wide
         (1024, 640, "int4"),
     ],
 )
-def test_layers_that_int4_does_not_suit_stay_at_int8(rows: int, columns: int, kind: str) -> None:
+def test_layers_unsuitable_for_int4_use_int8(rows: int, columns: int, kind: str) -> None:
     layer = nn.Sequential(nn.Linear(columns, rows, device="meta"))
     assert kinds(layouts(layer, "int4", stack="slow", activations=torch.bfloat16)) == {kind}
 
 
-def test_fp16_sums_need_scaled_weights() -> None:
+def test_fp16_activations_need_grouped_scales() -> None:
     fits, ragged = (nn.Sequential(nn.Linear(columns, 8, device="meta")) for columns in (256, 200))
     assert layouts(fits, "int8", stack="slow", activations=torch.float16) == {"0.weight": Layout("int8", 128)}
     assert layouts(ragged, "int8", stack="slow", activations=torch.float16) == {}
 
 
 @pytest.mark.parametrize("precision", ["fp32", "fp16", "bf16"])
-def test_floating_precisions_change_nothing(miniature: DualAR, precision: Precision) -> None:
+def test_floating_point_precisions_leave_weights_unchanged(miniature: DualAR, precision: Precision) -> None:
     model = copy.deepcopy(miniature.slow)
     quantize_block(model, precision, stack="slow")
     assert held_bytes(model) == held_bytes(miniature.slow)
 
 
 @pytest.mark.parametrize("precision", ["int4", "fp8"])
-def test_what_needs_a_gpu_is_refused_on_the_cpu(miniature: DualAR, precision: Precision) -> None:
+def test_gpu_only_precisions_are_rejected_on_cpu(miniature: DualAR, precision: Precision) -> None:
     with pytest.raises(DeviceUnavailable, match="choose int8"):
         quantize_block(miniature.slow, precision, stack="slow")
 
@@ -93,7 +93,7 @@ def test_what_needs_a_gpu_is_refused_on_the_cpu(miniature: DualAR, precision: Pr
         ("int8", (7, 5), torch.float16, True),
     ],
 )
-def test_what_a_gpu_must_have(
+def test_precisions_require_gpu_capability(
     monkeypatch: pytest.MonkeyPatch,
     precision: Precision,
     capability: tuple[int, int],
@@ -109,19 +109,19 @@ def test_what_a_gpu_must_have(
             check_precision(precision, "cuda", dtype)
 
 
-def test_a_missing_torchao_is_told_in_a_sentence(monkeypatch: pytest.MonkeyPatch, miniature: DualAR) -> None:
+def test_missing_torchao_raises_with_install_hint(monkeypatch: pytest.MonkeyPatch, miniature: DualAR) -> None:
     monkeypatch.setitem(sys.modules, "torchao", None)
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda _device: (9, 0))
     with pytest.raises(InvalidOption, match="pip install torchao"):
         check_precision("int8", "cuda", torch.bfloat16)
     with pytest.raises(InvalidOption, match="pip install torchao"):
         quantize_block(copy.deepcopy(miniature.slow).bfloat16(), "int8", stack="slow")
-    quantize_block(copy.deepcopy(miniature.fast), "int8", stack="fast")  # a CPU has its own
+    quantize_block(copy.deepcopy(miniature.fast), "int8", stack="fast")  # the CPU has its own int8 layers
 
 
 @dataclass
 class Pair:
-    """The miniature, plain and with int8 weights: in layers of ours where activations are fp32, else in torchao's."""
+    """The miniature, plain and with int8 weights: in our layers for fp32 activations, else in torchao's."""
 
     plain: DualAR
     int8: DualAR
@@ -137,7 +137,7 @@ def pair(request: pytest.FixtureRequest) -> Pair:
     return found
 
 
-def test_int8_shrinks_the_blocks_and_nothing_else(pair: Pair) -> None:
+def test_int8_shrinks_only_the_blocks(pair: Pair) -> None:
     for plain, quantized in ((pair.plain.slow, pair.int8.slow), (pair.plain.fast, pair.int8.fast)):
         values = sum(weight.numel() for weight in plain.layers.parameters())
         assert held_bytes(quantized.layers) < 1.25 * values
@@ -152,19 +152,19 @@ def test_int8_shrinks_the_blocks_and_nothing_else(pair: Pair) -> None:
 
 
 @torch.inference_mode()
-def predicted(slow: SlowAR, fast: FastAR) -> Tensor:
-    """Greedy codes behind each frame's column, all codebooks."""
+def predict_greedy(slow: SlowAR, fast: FastAR) -> Tensor:
+    """Return the greedy codes of all codebooks after each column of the golden frames."""
     normed, vectors = slow(COLUMNS)
-    behind = GOLDEN["prompt"].shape[1] - 1
-    semantic = slow.logits(normed[0, behind:-1]).argmax(-1)
-    residual = fast.logits(vectors[0, behind:-1], GOLDEN["greedy_frames"].long()[:, 1:]).argmax(-1)
+    first = GOLDEN["prompt"].shape[1] - 1
+    semantic = slow.logits(normed[0, first:-1]).argmax(-1)
+    residual = fast.logits(vectors[0, first:-1], GOLDEN["greedy_frames"].long()[:, 1:]).argmax(-1)
     return torch.cat((semantic[:, None], residual), dim=1)
 
 
 def test_int8_keeps_most_greedy_codes(pair: Pair) -> None:
-    plain = predicted(pair.plain.slow, pair.plain.fast)
-    equal = (predicted(pair.int8.slow, pair.int8.fast) == plain).float().mean()
-    assert float(equal) >= 0.9  # the miniature's weights are random: its best guesses are close calls
+    plain = predict_greedy(pair.plain.slow, pair.plain.fast)
+    equal = (predict_greedy(pair.int8.slow, pair.int8.fast) == plain).float().mean()
+    assert float(equal) >= 0.9  # random weights: the best logits are close to each other
     assert len(plain) > 4
 
 
@@ -180,12 +180,12 @@ def test_fp16_products_stay_in_range() -> None:
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("precision", QUANTIZED)
-def test_precisions_on_the_gpu(precision: Precision) -> None:
+def test_quantized_layer_on_gpu_has_planned_size_and_small_error(precision: Precision) -> None:
     pytest.importorskip("torchao", reason="torchao is an optional package")
     try:
         check_precision(precision, "cuda", torch.bfloat16)
-    except DeviceUnavailable as told:
-        pytest.skip(str(told))
+    except DeviceUnavailable as unavailable:
+        pytest.skip(str(unavailable))
     torch.manual_seed(0)
     layer = nn.Sequential(nn.Linear(2560, 1024, bias=False, dtype=torch.bfloat16, device="cuda"))
     layer.requires_grad_(False)

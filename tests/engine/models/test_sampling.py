@@ -1,4 +1,4 @@
-"""Filtering against the golden probabilities, drawing against its own statistics, noise against chance."""
+"""Sampling: filtered probabilities against golden ones, draws and noise against their distributions."""
 
 from dataclasses import replace
 from typing import Any
@@ -38,12 +38,12 @@ def filters(*options: SamplingOptions, candidates: int = MAX_TOP_K) -> RowFilter
 
 
 def noise(count: int, key: int = 1, candidates: int = MAX_TOP_K) -> Tensor:
-    """`[count, candidates]`: the same request's, frame after frame."""
+    """Return noise `[count, candidates]` of consecutive frames of one request."""
     return gumbel_noise(torch.full((count,), key), torch.arange(count), 1, candidates)[:, 0]
 
 
 @pytest.mark.parametrize(("index", "case"), CASES)
-def test_probabilities_equal_the_reference(index: int, case: dict[str, Any]) -> None:
+def test_filtered_probabilities_equal_reference(index: int, case: dict[str, Any]) -> None:
     expected = GOLDEN[f"probs_{index}"]
     logits = GOLDEN[f"logits_{index}"][None]
     ranked = Ranked.of(logits, case["top_k"])
@@ -54,14 +54,14 @@ def test_probabilities_equal_the_reference(index: int, case: dict[str, Any]) -> 
 
 
 @pytest.mark.parametrize(("top_p", "kept"), [(0.5, 1), (0.75, 2), (1.0, 4)])
-def test_a_value_whose_mass_is_exactly_top_p_is_kept(top_p: float, kept: int) -> None:
+def test_value_with_mass_of_exactly_top_p_is_kept(top_p: float, kept: int) -> None:
     ranked = Ranked.of(torch.tensor([[0.5, 0.25, 0.125, 0.125]]).log(), 4)
     ranked = replace(ranked, mass=torch.tensor([[0.5, 0.75, 0.875, 1.0]]))
     assert int(ranked.filtered(rows(SamplingOptions(1, top_p)).filter(4)).isfinite().sum()) == kept
 
 
 @pytest.mark.parametrize(("index", "case"), CASES)
-def test_draws_follow_the_probabilities(index: int, case: dict[str, Any]) -> None:
+def test_draws_follow_reference_probabilities(index: int, case: dict[str, Any]) -> None:
     logits = GOLDEN[f"logits_{index}"]
     draws = sample(logits.expand(20_000, -1), filters(SamplingOptions(**case)), noise(20_000))
     counted = torch.bincount(draws, minlength=len(logits)) / 20_000
@@ -69,7 +69,7 @@ def test_draws_follow_the_probabilities(index: int, case: dict[str, Any]) -> Non
     assert not counted[GOLDEN[f"probs_{index}"] == 0].any()
 
 
-def test_each_row_has_its_own_options_and_its_company_does_not_matter() -> None:
+def test_rows_use_their_own_options_independent_of_the_batch() -> None:
     logits = torch.randn(4, 300, generator=torch.Generator().manual_seed(3))
     kinds = [SamplingOptions(0), SamplingOptions(0.7, 0.8, 30), SamplingOptions(1.5, 1, 200), SamplingOptions(1, 0.5)]
     drawn = sample(logits, filters(*kinds), noise(4))
@@ -79,7 +79,7 @@ def test_each_row_has_its_own_options_and_its_company_does_not_matter() -> None:
     assert int(drawn[0]) == int(logits[0].argmax())
 
 
-def test_noise_depends_on_key_frame_draw_and_rank_alone() -> None:
+def test_noise_depends_only_on_key_frame_draw_and_rank() -> None:
     keys, frames = torch.tensor([5, -7, 5]), torch.tensor([0, 3, 9])
     whole = gumbel_noise(keys, frames, 11, 40)
     assert torch.equal(gumbel_noise(keys[1:2], frames[1:2], 11, 7)[0], whole[1, :, :7])
@@ -93,14 +93,14 @@ def test_noise_is_never_infinite(bits: int) -> None:
     assert -4 < float(drawn.log().neg().log().neg()) < 20
 
 
-def test_the_largest_noise_value_draws_no_token_of_probability_zero() -> None:
+def test_extreme_noise_never_draws_a_filtered_token() -> None:
     ranked = Ranked.of(torch.tensor([[9.0, 1.0, 0.0]]), 3)
-    extremes = uniform(torch.tensor([[0, -1, -1]])).log().neg().log().neg()  # the best token is the most unlikely draw
+    extremes = uniform(torch.tensor([[0, -1, -1]])).log().neg().log().neg()  # smallest noise for the best token
     assert int(ranked.draw(filters(SamplingOptions(1, 0.5), candidates=3), extremes)) == 0
 
 
 @pytest.mark.parametrize("best", [0.0, 1e-3, 40.0])
-def test_no_noise_changes_a_greedy_draw(best: float) -> None:
+def test_noise_does_not_change_greedy_draws(best: float) -> None:
     logits = torch.tensor([[best - 1e-6, best, best, -torch.inf]])
     against = torch.tensor([[-4.0, 17.0, 17.0, 17.0]])
     assert int(sample(logits, filters(SamplingOptions(0), candidates=4), against)) == int(logits.topk(1).indices)
@@ -119,8 +119,8 @@ def test_noise_is_gumbel_distributed_and_uncorrelated() -> None:
         assert abs(float(neighbours.mean()) - 1) < 0.03
 
 
-def test_a_repeated_token_is_drawn_anew_more_freely() -> None:
-    # The strict draw (top-p 0.5) always gives 0; the freer second one (0.9) 0 or 1, never 2.
+def test_repeated_token_is_redrawn_with_looser_options() -> None:
+    # The strict draw (top-p 0.5) always gives 0; the looser redraw (0.9) gives 0 or 1, never 2.
     logits = torch.tensor([[1.0, 0.9, -0.3]]).expand(60, -1)
     strict = rows(*[SamplingOptions(0.7, 0.5)] * 60)
     two = gumbel_noise(torch.full((60,), 3), torch.arange(60), 2, 3)
@@ -135,6 +135,6 @@ def test_a_repeated_token_is_drawn_anew_more_freely() -> None:
 
 
 @pytest.mark.parametrize("wrong", [{"temperature": -1}, {"top_p": 0}, {"top_p": 1.5}, {"top_k": 0}, {"top_k": 257}])
-def test_options_out_of_range_are_refused(wrong: dict[str, float]) -> None:
+def test_options_out_of_range_are_rejected(wrong: dict[str, float]) -> None:
     with pytest.raises(InvalidOption, match="choose"):
         SamplingOptions(**wrong)  # type: ignore[arg-type]

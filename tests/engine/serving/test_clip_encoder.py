@@ -1,4 +1,4 @@
-"""Clips are encoded once, one at a time, and in parts that equal the encoding of the whole."""
+"""Clips are encoded once, one at a time, and in parts that equal the encoding of the whole clip."""
 
 import gc
 import threading
@@ -23,13 +23,13 @@ from tests.paths import MINIATURE
 CLIP = MINIATURE.parent / "speech" / "flite_slt.flac"
 V = TypeVar("V")
 CPU = torch.device("cpu")
-FRAME, PIECE = 4, 10  # samples a frame, frames a piece
-# A test that hangs should fail instead; nothing waits as long as this when all is well.
+FRAME, PIECE = 4, 10  # samples per frame, frames per piece
+# Seconds until a test counts as hanging.
 PATIENCE = 10.0
 
 
 class FakeEncoder:
-    """Encoder with two rows of codes: the first sample of each frame, and the number of the part. Counts its clips."""
+    """Fake encoder that counts its clips. Rows of codes: the first sample of each frame, and the number of the part."""
 
     def __init__(self, gate: threading.Event | None = None, linger: float = 0.0) -> None:
         self.config = SimpleNamespace(frame_length=FRAME, frame_rate=PIECE / ENCODE_SECONDS)
@@ -60,7 +60,7 @@ class FakeEncoder:
 
 
 def clip_encoder(*fakes: FakeEncoder, **options: Any) -> ClipEncoder:
-    """A clip encoder that loads the `fakes` one after the other."""
+    """Return a clip encoder that loads `fakes` one after the other."""
     waiting = iter(fakes)
     return ClipEncoder(lambda: cast(CodecEncoder, next(waiting)), "codec", CPU, **options)
 
@@ -69,12 +69,12 @@ def clip(number: int, frames: int = 3) -> Tensor:
     return torch.full((frames * FRAME,), float(number))
 
 
-def encoded(clips: ClipEncoder, samples: Tensor) -> np.ndarray:
+def encode(clips: ClipEncoder, samples: Tensor) -> np.ndarray:
     return clips.encode(samples, samples.numpy().tobytes())
 
 
-def at_once(count: int, work: Callable[[int], Any]) -> list[Any]:
-    """Run `work(0)` to `work(count - 1)`, each in a thread. Returns what they return or raise."""
+def run_concurrently(count: int, work: Callable[[int], Any]) -> list[Any]:
+    """Run `work(0)` to `work(count - 1)`, each in a thread. Return their results or exceptions."""
     results: list[Any] = [None] * count
 
     def run(i: int) -> None:
@@ -93,20 +93,20 @@ def at_once(count: int, work: Callable[[int], Any]) -> list[Any]:
     return results
 
 
-# --- one flight for all --------------------------------------------------------------------------------------------
+# --- single flight --------------------------------------------------------------------------------------------------
 
 
 class WatchedSingleFlight(SingleFlight[str, V]):
-    """Lets a test wait until a number of callers share the work."""
+    """A `SingleFlight` with which a test can wait until a number of callers share the work."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.aboard = threading.Semaphore(0)
-        self._flights = _Counting(self.aboard)
+        self.lookups = threading.Semaphore(0)
+        self._flights = _AnnouncingDict(self.lookups)
 
 
-class _Counting(dict[str, Any]):
-    """Flights by key that announce every look-up, which happens under the lock."""
+class _AnnouncingDict(dict[str, Any]):
+    """Flights by key. Each look-up, which happens under the lock, releases a semaphore."""
 
     def __init__(self, seen: threading.Semaphore) -> None:
         super().__init__()
@@ -117,29 +117,29 @@ class _Counting(dict[str, Any]):
         return super().get(key, default)
 
 
-def boarded(flights: WatchedSingleFlight[Any], callers: int) -> None:
+def wait_for_callers(flights: WatchedSingleFlight[Any], callers: int) -> None:
     for _ in range(callers):
-        assert flights.aboard.acquire(timeout=PATIENCE)
+        assert flights.lookups.acquire(timeout=PATIENCE)
 
 
 @pytest.mark.parametrize("error", [None, OSError("the disk is gone"), SystemExit("interrupted")])
-def test_all_who_come_during_the_work_share_what_comes_of_it(error: BaseException | None) -> None:
+def test_concurrent_callers_share_one_result_or_error(error: BaseException | None) -> None:
     flights: WatchedSingleFlight[int] = WatchedSingleFlight()
     runs: list[int] = []
 
     def work() -> int:
         runs.append(1)
-        boarded(flights, 8)
+        wait_for_callers(flights, 8)
         if error is not None:
             raise error
         return 42
 
-    results = at_once(8, lambda _: flights.do("key", work))
+    results = run_concurrently(8, lambda _: flights.do("key", work))
     assert len(runs) == 1
     assert results == [42 if error is None else error] * 8
 
 
-def test_nothing_is_remembered_and_nothing_stays_stuck() -> None:
+def test_results_and_errors_are_not_remembered() -> None:
     flights: SingleFlight[str, int] = SingleFlight()
     outcomes: Iterator[int | BaseException] = iter([ValueError("first"), 2, KeyboardInterrupt(), 4])
 
@@ -165,11 +165,11 @@ def test_different_keys_do_not_wait_for_each_other() -> None:
         together.wait()
         return 1
 
-    assert at_once(3, lambda i: flights.do(i, work)) == [1, 1, 1]
+    assert run_concurrently(3, lambda i: flights.do(i, work)) == [1, 1, 1]
 
 
-def test_what_failed_is_freed_at_once() -> None:
-    """A device that ran out of memory must not stay full until the garbage collector runs."""
+def test_failed_work_is_freed_immediately() -> None:
+    """After running out of device memory, the memory must be freed without the garbage collector."""
 
     class Held:
         pass
@@ -195,40 +195,40 @@ def test_what_failed_is_freed_at_once() -> None:
 # --- clips ---------------------------------------------------------------------------------------------------------
 
 
-def test_many_threads_with_the_same_clip_are_one_run() -> None:
+def test_concurrent_encodes_of_one_clip_run_once() -> None:
     flights: WatchedSingleFlight[Any] = WatchedSingleFlight()
 
     class Waiting(FakeEncoder):
         def encode_step(self, audio: Tensor, state: list[int]) -> Tensor:
-            boarded(flights, 8)
+            wait_for_callers(flights, 8)
             return super().encode_step(audio, state)
 
     fake = Waiting()
-    clips = clip_encoder(fake, cache_bytes=0)  # so that it is not the cache that saves the runs
+    clips = clip_encoder(fake, cache_bytes=0)  # results must not come from the cache
     clips._flights = flights
-    results = at_once(8, lambda _: encoded(clips, clip(5)))
+    results = run_concurrently(8, lambda _: encode(clips, clip(5)))
     assert fake.clips == 1
     for codes in results:
         assert codes.tolist() == [[5, 5, 5], [1, 1, 1]]
 
 
-def test_different_clips_queue_for_the_device() -> None:
-    fake = FakeEncoder(linger=0.02)  # long enough for others to come in, if they could
+def test_different_clips_are_encoded_one_at_a_time() -> None:
+    fake = FakeEncoder(linger=0.02)  # long enough for others to enter, if they could
     clips = clip_encoder(fake)
-    results = at_once(12, lambda i: encoded(clips, clip(i % 6)))
+    results = run_concurrently(12, lambda i: encode(clips, clip(i % 6)))
     assert [codes[0, 0] for codes in results] == [i % 6 for i in range(12)]
     assert (fake.clips, fake.most_inside) == (6, 1)
 
 
-def test_codes_are_read_only_and_small() -> None:
-    codes = encoded(clip_encoder(FakeEncoder()), clip(3))
+def test_codes_are_read_only_uint16() -> None:
+    codes = encode(clip_encoder(FakeEncoder()), clip(3))
     assert codes.dtype == np.uint16
     assert codes.shape == (2, 3)
     with pytest.raises(ValueError, match="read-only"):
         codes[0, 0] = 1
 
 
-def test_the_same_content_is_the_same_clip_whatever_holds_it() -> None:
+def test_clips_are_cached_by_content_and_codec() -> None:
     fake = FakeEncoder()
     clips = clip_encoder(fake)
     first = clips.encode(clip(3), b"three")
@@ -240,22 +240,22 @@ def test_the_same_content_is_the_same_clip_whatever_holds_it() -> None:
     assert fake.clips == 3
 
 
-def test_a_clip_on_a_device_stays_there() -> None:
-    """Samples on the device `meta` cannot be read: to hash or move them raises."""
+def test_clip_on_a_device_is_not_copied_to_the_host() -> None:
+    """Samples on the device `meta` cannot be read: hashing or moving them raises."""
 
-    class Elsewhere(FakeEncoder):
+    class MetaEncoder(FakeEncoder):
         def encode_step(self, audio: Tensor, state: list[int]) -> Tensor:
             assert audio.is_meta
             return super().encode_step(torch.zeros(audio.shape), state)
 
     meta = torch.device("meta")
-    clips = ClipEncoder(lambda: cast(CodecEncoder, Elsewhere()), "codec", meta)
+    clips = ClipEncoder(lambda: cast(CodecEncoder, MetaEncoder()), "codec", meta)
     codes = clips.encode(clip(3, frames=25).to(meta), b"file")
     assert codes[1].tolist() == [1] * 10 + [2] * 10 + [3] * 5
     assert clips.encode(clip(3, frames=25).to(meta), b"file") is codes
 
 
-def test_a_failed_run_is_everyone_s_error_and_the_next_tries_anew() -> None:
+def test_failed_load_raises_and_is_retried() -> None:
     attempts: list[int] = []
     fake = FakeEncoder()
 
@@ -267,12 +267,12 @@ def test_a_failed_run_is_everyone_s_error_and_the_next_tries_anew() -> None:
 
     clips = ClipEncoder(load, "codec", CPU)
     with pytest.raises(OSError, match="no such file"):
-        encoded(clips, clip(1))
-    assert encoded(clips, clip(1)).tolist() == [[1, 1, 1], [1, 1, 1]]
+        encode(clips, clip(1))
+    assert encode(clips, clip(1)).tolist() == [[1, 1, 1], [1, 1, 1]]
     assert len(attempts) == 2
 
 
-def test_an_encoder_that_fails_in_the_middle_leaves_nothing_behind() -> None:
+def test_failure_between_pieces_leaves_no_state() -> None:
     class Failing(FakeEncoder):
         def encode_step(self, audio: Tensor, state: list[int]) -> Tensor:
             codes = super().encode_step(audio, state)
@@ -284,38 +284,37 @@ def test_an_encoder_that_fails_in_the_middle_leaves_nothing_behind() -> None:
     clips = clip_encoder(fake)
     long = clip(2, frames=25)  # three pieces
     with pytest.raises(RuntimeError, match="out of memory"):
-        encoded(clips, long)
-    assert encoded(clips, long)[1].tolist() == [1] * 10 + [2] * 10 + [3] * 5
-    assert encoded(clips, clip(1))[0, 0] == 1
+        encode(clips, long)
+    assert encode(clips, long)[1].tolist() == [1] * 10 + [2] * 10 + [3] * 5
+    assert encode(clips, clip(1))[0, 0] == 1
 
 
-def test_what_was_used_longest_ago_is_encoded_again_and_nothing_above_the_bytes_is_kept() -> None:
+def test_code_cache_is_lru_and_bounded_in_bytes() -> None:
     fake = FakeEncoder()
     three_frames = 2 * 3 * 2
     clips = clip_encoder(fake, cache_bytes=2 * three_frames)
     for number, runs in [(1, 1), (2, 2), (1, 2), (3, 3), (1, 3), (2, 4)]:
-        encoded(clips, clip(number))
+        encode(clips, clip(number))
         assert fake.clips == runs
     for runs in (5, 6):
-        assert encoded(clips, clip(9, frames=7))[0].tolist() == [9] * 7
+        assert encode(clips, clip(9, frames=7))[0].tolist() == [9] * 7
         assert fake.clips == runs
 
 
-def test_release_during_use_lets_the_run_end_and_loads_again() -> None:
+def test_release_during_encoding_finishes_the_run_and_reloads() -> None:
     first, second = FakeEncoder(gate=threading.Event()), FakeEncoder()
     clips = clip_encoder(first, second)
     results: list[np.ndarray] = []
-    thread = threading.Thread(target=lambda: results.append(encoded(clips, clip(1, frames=25))))
+    thread = threading.Thread(target=lambda: results.append(encode(clips, clip(1, frames=25))))
     thread.start()
     assert first.entered.wait(PATIENCE)
-    clips.release()  # does not wait for the run
+    clips.release()  # does not wait for the running encoding
     assert first.gate is not None
     first.gate.set()
     thread.join(PATIENCE)
     assert results[0][1].tolist() == [1] * 10 + [2] * 10 + [3] * 5
-    encoded(clips, clip(1, frames=25))  # kept: needs no encoder
-    assert (first.clips, second.clips) == (1, 0)
-    encoded(clips, clip(2))
+    encode(clips, clip(1, frames=25))  # cached: needs no encoder
+    encode(clips, clip(2))
     assert (first.clips, second.clips) == (1, 1)
 
 
@@ -323,7 +322,7 @@ def test_a_clip_that_is_forgotten_while_it_is_encoded_is_not_cached() -> None:
     fake = FakeEncoder(gate=threading.Event())
     clips = clip_encoder(fake)
     results: list[np.ndarray] = []
-    thread = threading.Thread(target=lambda: results.append(encoded(clips, clip(1))))
+    thread = threading.Thread(target=lambda: results.append(encode(clips, clip(1))))
     thread.start()
     assert fake.entered.wait(PATIENCE)
     clips.forget(np.array([[1, 1, 1], [1, 1, 1]], np.uint16))
@@ -332,11 +331,11 @@ def test_a_clip_that_is_forgotten_while_it_is_encoded_is_not_cached() -> None:
     thread.join(PATIENCE)
     assert results[0].tolist() == [[1, 1, 1], [1, 1, 1]]
     for runs in (2, 2):
-        encoded(clips, clip(1))
+        encode(clips, clip(1))
         assert fake.clips == runs
 
 
-def test_a_released_encoder_is_freed() -> None:
+def test_released_encoder_is_freed() -> None:
     made: list[weakref.ref[FakeEncoder]] = []
 
     def load() -> CodecEncoder:
@@ -345,14 +344,14 @@ def test_a_released_encoder_is_freed() -> None:
         return cast(CodecEncoder, fake)
 
     clips = ClipEncoder(load, "codec", CPU)
-    encoded(clips, clip(1))
+    encode(clips, clip(1))
     assert made[0]() is not None
     clips.release()
     assert made[0]() is None
 
 
 @pytest.mark.parametrize("shape", [(0,), (1, 8), ()])
-def test_what_is_no_clip_is_refused(shape: tuple[int, ...]) -> None:
+def test_clip_must_be_one_row_of_samples(shape: tuple[int, ...]) -> None:
     with pytest.raises(ValueError, match="one row of samples"):
         clip_encoder(FakeEncoder()).encode(torch.zeros(shape), b"")
 
@@ -360,7 +359,7 @@ def test_what_is_no_clip_is_refused(shape: tuple[int, ...]) -> None:
 # --- warming up ----------------------------------------------------------------------------------------------------
 
 
-def test_a_warm_encoder_was_loaded_and_run_once() -> None:
+def test_warm_up_loads_and_runs_the_encoder_once() -> None:
     fake = FakeEncoder()
     loads: list[int] = []
     clips = ClipEncoder(lambda: loads.append(1) or cast(CodecEncoder, fake), "codec", CPU)  # type: ignore[func-returns-value]
@@ -369,12 +368,12 @@ def test_a_warm_encoder_was_loaded_and_run_once() -> None:
     assert (len(loads), fake.clips) == (1, 0)
     run()
     assert fake.clips == 1
-    assert encoded(clips, clip(1)).tolist() == [[1, 1, 1], [1, 1, 1]]
+    assert encode(clips, clip(1)).tolist() == [[1, 1, 1], [1, 1, 1]]
     assert len(loads) == 1
 
 
 @pytest.mark.parametrize("steps", [0, 1])
-def test_a_released_encoder_is_not_warmed(steps: int) -> None:
+def test_released_encoder_is_not_warmed_up(steps: int) -> None:
     fake = FakeEncoder()
     loads: list[int] = []
     clips = ClipEncoder(lambda: loads.append(1) or cast(CodecEncoder, fake), "codec", CPU)  # type: ignore[func-returns-value]
@@ -396,18 +395,20 @@ def encoder() -> CodecEncoder:
 
 
 @pytest.mark.parametrize("seconds", [ENCODE_SECONDS, 0.2, 0.01])
-def test_pieces_are_the_whole(encoder: CodecEncoder, monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
+def test_encoding_in_pieces_equals_whole_encoding(
+    encoder: CodecEncoder, monkeypatch: pytest.MonkeyPatch, seconds: float
+) -> None:
     monkeypatch.setattr(encoder_module, "ENCODE_SECONDS", seconds)
     clips = ClipEncoder(lambda: encoder, "codec", CPU)
     samples = prepare_reference(CLIP, encoder.config.sample_rate).samples
     for length in (1, encoder.config.frame_length, len(samples) // 2, len(samples)):
-        codes = encoded(clips, samples[:length])
+        codes = encode(clips, samples[:length])
         assert np.array_equal(codes, encoder.encode(samples[None, None, :length])[0].numpy())
 
 
-def test_a_clip_longer_than_a_piece_is_the_whole(encoder: CodecEncoder) -> None:
+def test_long_clip_equals_whole_encoding(encoder: CodecEncoder) -> None:
     generator = torch.Generator().manual_seed(3)
     length = int(1.3 * ENCODE_SECONDS * encoder.config.sample_rate)
     samples = 0.3 * torch.randn(length, generator=generator)
-    codes = encoded(ClipEncoder(lambda: encoder, "codec", CPU), samples)
+    codes = encode(ClipEncoder(lambda: encoder, "codec", CPU), samples)
     assert np.array_equal(codes, encoder.encode(samples[None, None])[0].numpy())

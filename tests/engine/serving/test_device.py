@@ -1,4 +1,4 @@
-"""The settings of torch are those that an engine needs, whatever they were before."""
+"""The engine sets torch's global settings regardless of their previous values."""
 
 from collections.abc import Iterator
 
@@ -13,7 +13,7 @@ CPU, CUDA = torch.device("cpu"), torch.device("cuda:0")
 
 @pytest.fixture
 def tf32() -> Iterator[None]:
-    """Settings that other code may have made."""
+    """Enable TF32, as other code may have done."""
     matmul, cudnn = torch.backends.cuda.matmul, torch.backends.cudnn
     before = matmul.allow_tf32, cudnn.allow_tf32, torch.backends.cuda.cudnn_sdp_enabled()
     matmul.allow_tf32 = cudnn.allow_tf32 = True
@@ -23,7 +23,7 @@ def tf32() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("tf32")
-def test_fp32_is_fp32_on_a_gpu_and_attention_makes_no_plans() -> None:
+def test_prepare_device_disables_tf32_and_cudnn_attention() -> None:
     prepare_device(CPU)
     assert torch.backends.cuda.matmul.allow_tf32
     prepare_device(CUDA)
@@ -35,7 +35,7 @@ def test_fp32_is_fp32_on_a_gpu_and_attention_makes_no_plans() -> None:
     assert torch.backends.cuda.mem_efficient_sdp_enabled()
 
 
-def test_each_model_gets_its_share_of_all_cores(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_share_cores_sets_threads_by_model_size(monkeypatch: pytest.MonkeyPatch) -> None:
     threads = [8]
     monkeypatch.setattr(torch, "get_num_threads", lambda: threads[-1])
     monkeypatch.setattr(torch, "set_num_threads", threads.append)
@@ -49,6 +49,6 @@ def test_each_model_gets_its_share_of_all_cores(monkeypatch: pytest.MonkeyPatch)
     assert threads == [8, 4, 1, 4, 4]
 
 
-def test_a_cpu_has_no_streams() -> None:
+def test_own_stream_is_none_on_cpu() -> None:
     with own_stream(CPU, urgent=True) as stream:
         assert stream is None

@@ -28,10 +28,10 @@ from engine.serving.runner.step_runners import GraphMode
 from engine.serving.scheduler import Scheduler, Ticket
 from engine.serving.turn import Turn
 from engine.voice import Voice
-from tests.engine.test_engine import CLIP, TRANSCRIPT, same_sound, take
+from tests.engine.test_engine import CLIP, TRANSCRIPT, assert_same_audio, take
 from tests.paths import MINIATURE
 
-WAIT = 120.0  # seconds until a test counts as hanging; nothing here takes a tenth of it
+WAIT = 120.0  # seconds until a test counts as hanging, ten times what any test needs
 T = TypeVar("T")
 Call = tuple[str, tuple[int, ...]]
 
@@ -39,19 +39,19 @@ Call = tuple[str, tuple[int, ...]]
 def until(condition: Callable[[], object]) -> None:
     deadline = time.monotonic() + WAIT
     while not condition():
-        assert time.monotonic() < deadline, "it does not come to pass"
+        assert time.monotonic() < deadline, "the condition did not become true"
         time.sleep(1e-3)
 
 
 @dataclass
-class Work:
-    """A function run in a thread, so that a hang is a failure and does not hang the tests."""
+class BackgroundCall:
+    """A function run in a thread, so that a hang fails the test instead of blocking it."""
 
     thread: threading.Thread = field(init=False)
     found: object = None
     error: Exception | None = None
 
-    def start(self, work: Callable[[], object]) -> "Work":
+    def start(self, work: Callable[[], object]) -> "BackgroundCall":
         def run() -> None:
             try:
                 self.found = work()
@@ -64,19 +64,19 @@ class Work:
 
     def join(self) -> None:
         self.thread.join(WAIT)
-        assert not self.thread.is_alive(), "it hangs"
+        assert not self.thread.is_alive(), "the thread hangs"
 
 
-def within(work: Callable[[], T]) -> T:
-    """Return or raise what `work` does; fail if it hangs."""
-    done = Work().start(work)
+def run_with_timeout(work: Callable[[], T]) -> T:
+    """Run `work`, return its result or raise its error, and fail if it hangs."""
+    done = BackgroundCall().start(work)
     done.join()
     if done.error is not None:
         raise done.error
     return done.found  # type: ignore[return-value]
 
 
-class Reader(Work):
+class Reader(BackgroundCall):
     """A thread that reads a speech to its end."""
 
     def __init__(self, speech: Speech) -> None:
@@ -102,14 +102,14 @@ class Reader(Work):
 
 
 class Gate:
-    """A gate that a thread passes repeatedly, and that can stop it."""
+    """A gate that a thread passes repeatedly, and that can block it."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
-        self._passes: int | None = None  # how many more may pass; None for all
+        self._passes: int | None = None  # remaining passes; None for no limit
         self.arrived = 0
 
-    def through(self) -> None:
+    def pass_through(self) -> None:
         with self._changed:
             self.arrived += self._passes == 0
             assert self._changed.wait_for(lambda: self._passes != 0, WAIT)
@@ -123,9 +123,9 @@ class Gate:
 
 
 class WatchedEngine:
-    """An engine whose model runner records its calls and can be stopped before any of them.
+    """An engine whose model runner records its calls and can be stopped before each.
 
-    calls: `begin`, `prefill` or `step`, with the seeds of its requests. failing: the error that a call raises.
+    calls: `begin`, `prefill` or `step`, with the seeds of its requests. failing: returns the error that a call raises.
     """
 
     def __init__(self, engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -142,7 +142,7 @@ class WatchedEngine:
 
     def _watched(self, name: str, function: Callable[..., T]) -> Callable[..., T]:
         def call(*args: Any) -> T:
-            self._gates[name].through()
+            self._gates[name].pass_through()
             if name == "begin":
                 self._in[args[0]] = self._seeds.get(args[3], -1)
             slots = args[0] if isinstance(args[0], Sequence) else [args[0]]
@@ -154,55 +154,55 @@ class WatchedEngine:
         return call
 
     def stop(self, name: str, begin: Callable[[], T]) -> T:
-        """Call `begin`, and return when the engine's thread has stopped at this gate."""
+        """Call `begin`, and return when the engine's thread has stopped at gate `name`."""
         gate = self._gates[name]
         arrived = gate.arrived
         gate.allow(0)
-        begun = begin()
+        result = begin()
         until(lambda: gate.arrived > arrived)
-        return begun
+        return result
 
     def pass_once(self, name: str) -> None:
-        """Let the thread pass once, and wait until it is back at the gate."""
+        """Let the thread pass once, and wait until it is at the gate again."""
         gate = self._gates[name]
         arrived = gate.arrived
         gate.allow(1)
         until(lambda: gate.arrived > arrived)
 
-    def go(self) -> None:
+    def open_gates(self) -> None:
         for gate in self._gates.values():
             gate.allow(None)
 
-    def say(self, seed: int, voice: Voice | None = None, text: str = "Hi.") -> Speech:
+    def speak_seed(self, seed: int, voice: Voice | None = None, text: str = "Hi.") -> Speech:
         self._seeds[noise_key(seed, 0, 1)] = seed
         return self.engine.speak(text, voice, SpeakOptions(seed=seed))
 
     def read(self, seed: int, voice: Voice | None = None) -> Reader:
-        return Reader(self.say(seed, voice))
+        return Reader(self.speak_seed(seed, voice))
 
-    def sent(self, speech: Speech) -> Reader:
-        """A reader whose turn is in the inbox of the engine's thread, which is stopped."""
+    def send(self, speech: Speech) -> Reader:
+        """Start a reader, and return when its turn is in the inbox of the stopped engine's thread."""
         before = self.loop._inbox._queue.qsize()
         reader = Reader(speech)
         until(lambda: self.loop._inbox._queue.qsize() > before)
         return reader
 
-    def begun(self) -> list[int]:
+    def begun_seeds(self) -> list[int]:
         return [seeds[0] for name, seeds in self.calls if name == "begin"]
 
-    def settles(self) -> None:
-        """Assert that no request is left, and that the engine still speaks."""
+    def assert_idle(self) -> None:
+        """Assert that no request is left and that the engine still works."""
         rows = list(range(2 * self.engine.slots))
         until(
             lambda: not self.loop._turns and not self.codec_worker._streams and sorted(self.codec_worker._free) == rows
         )
         assert (len(self.scheduler.open_tickets()), self.scheduler.speaking, self.scheduler.waiting) == (0, 0, 0)
         assert (self.engine.status().speaking, self.engine.status().waiting) == (0, 0)
-        assert within(lambda: list(self.say(99)))
+        assert run_with_timeout(lambda: list(self.speak_seed(99)))
 
 
 class Turns:
-    """Lengths of turns in frames, because random weights never draw the end. of: by the seed of a request."""
+    """Lengths of turns in frames, since random weights never sample the end. of: by the seed of a request."""
 
     def __init__(self) -> None:
         self.frames = 4  # a chunk
@@ -237,8 +237,8 @@ def watch(
 
     yield build
     for each in made:
-        each.go()
-        within(each.engine.close)
+        each.open_gates()
+        run_with_timeout(each.engine.close)
 
 
 @pytest.fixture(scope="module")
@@ -262,18 +262,18 @@ def long_voice(voice: Voice) -> Voice:
 
 
 @pytest.fixture
-def no_collector() -> Iterator[None]:
+def gc_disabled() -> Iterator[None]:
     gc.collect()
     gc.disable()
     yield
     gc.enable()
 
 
-def never_heard(_: list[Speech]) -> None:
+def unread(_: list[Speech]) -> None:
     pass
 
 
-def half_heard(speeches: list[Speech]) -> None:
+def partly_read(speeches: list[Speech]) -> None:
     next(speeches[0])
 
 
@@ -281,125 +281,123 @@ def cancelled(speeches: list[Speech]) -> None:
     speeches[0].cancel()
 
 
-def half_heard_and_cancelled(speeches: list[Speech]) -> None:
+def partly_read_and_cancelled(speeches: list[Speech]) -> None:
     next(speeches[0])
     speeches[0].cancel()
 
 
-def half_heard_and_closed(speeches: list[Speech]) -> None:
+def partly_read_and_closed(speeches: list[Speech]) -> None:
     next(speeches[0])
     speeches[0].close()
 
 
-def heard(speeches: list[Speech]) -> None:
+def fully_read(speeches: list[Speech]) -> None:
     assert list(speeches[0])
 
 
-WAYS = (never_heard, half_heard, cancelled, half_heard_and_cancelled, half_heard_and_closed, heard)
+WAYS = (unread, partly_read, cancelled, partly_read_and_cancelled, partly_read_and_closed, fully_read)
 
 
-@pytest.mark.usefixtures("no_collector")
+@pytest.mark.usefixtures("gc_disabled")
 @pytest.mark.parametrize("way", WAYS)
-def test_a_dropped_speech_gives_its_place_back_at_once(
+def test_dropped_speech_frees_its_place_immediately(
     watch: Callable[..., WatchedEngine], turns: Turns, way: Callable[[list[Speech]], None]
 ) -> None:
-    """Without the garbage collector: there are no references to it and no cycles."""
+    """Works without the garbage collector: no references and no cycles remain."""
     full, turns.frames = watch(1, 1), 12
-    speeches = [full.say(seed) for seed in (1, 2)]
+    speeches = [full.speak_seed(seed) for seed in (1, 2)]
     with pytest.raises(EngineBusy, match="All 2 places"):
-        full.say(3)
+        full.speak_seed(3)
     way(speeches)
     known: list[weakref.ref[Any]] = [weakref.ref(speeches[0]), weakref.ref(speeches[0]._request)]
     del speeches[0]
-    speeches.append(full.say(4))
+    speeches.append(full.speak_seed(4))
     with pytest.raises(EngineBusy):
-        full.say(5)
+        full.speak_seed(5)
     assert [ref() for ref in known] == [None, None]
     speeches.clear()
-    full.settles()
+    full.assert_idle()
 
 
-@pytest.mark.usefixtures("no_collector")
-@pytest.mark.parametrize("way", [cancelled, half_heard_and_cancelled, half_heard_and_closed, heard])
-def test_who_is_done_gives_its_place_back_though_it_is_still_held(
+@pytest.mark.usefixtures("gc_disabled")
+@pytest.mark.parametrize("way", [cancelled, partly_read_and_cancelled, partly_read_and_closed, fully_read])
+def test_finished_speech_frees_its_place_while_referenced(
     watch: Callable[..., WatchedEngine], turns: Turns, way: Callable[[list[Speech]], None]
 ) -> None:
     full, turns.frames = watch(1, 1), 12
-    speeches = [full.say(seed) for seed in (1, 2)]
+    speeches = [full.speak_seed(seed) for seed in (1, 2)]
     way(speeches)
-    speeches.append(full.say(4))
+    speeches.append(full.speak_seed(4))
     with pytest.raises(EngineBusy):
-        full.say(5)
+        full.speak_seed(5)
     assert list(speeches[0]) == []
     result = speeches[0].result
-    assert result is None if way is half_heard_and_closed else result is not None
+    assert result is None if way is partly_read_and_closed else result is not None
     speeches.clear()
-    full.settles()
+    full.assert_idle()
 
 
-@pytest.mark.usefixtures("no_collector")
-def test_what_failed_keeps_neither_its_place_nor_its_memory(watch: Callable[..., WatchedEngine]) -> None:
+@pytest.mark.usefixtures("gc_disabled")
+def test_failed_speech_frees_its_place_and_memory(watch: Callable[..., WatchedEngine]) -> None:
     full = watch(1, 0)
     full.failing = lambda call: RuntimeError("no") if call == ("step", (1,)) else None
-    speech = full.say(1)
+    speech = full.speak_seed(1)
     known: list[weakref.ref[Any]] = [weakref.ref(speech), weakref.ref(speech._request)]
     with pytest.raises(EngineFailed):
         list(speech)
-    assert list(full.say(2))
+    assert list(full.speak_seed(2))
     del speech
     assert [ref() for ref in known] == [None, None]
-    full.settles()
+    full.assert_idle()
 
 
 # --- finalizers ----------------------------------------------------------------------------------------------------
 
 
 class Garbage:
-    """Part of a reference cycle, so that only the garbage collector frees it and what it holds."""
+    """Part of a reference cycle, so that only the garbage collector frees it and its contents."""
 
     def __init__(self, held: object) -> None:
         self.itself, self.held = self, held
 
 
 @pytest.fixture
-def restless_collector() -> Iterator[None]:
+def frequent_gc() -> Iterator[None]:
     gc.collect()
-    gc.freeze()  # it is quick when it need not look at all that was there before
+    gc.freeze()  # collections are fast without the existing objects
     before = gc.get_threshold()
     gc.set_threshold(1)
     yield
     gc.set_threshold(*before)
 
 
-@pytest.mark.usefixtures("restless_collector")
-def test_speeches_that_the_collector_ends_hold_up_nobody(watch: Callable[..., WatchedEngine]) -> None:
+@pytest.mark.usefixtures("frequent_gc")
+def test_speeches_finalized_by_gc_do_not_block_others(watch: Callable[..., WatchedEngine]) -> None:
     many = watch(2, 200)
     collected: list[str] = []
 
     def talk(talker: int) -> None:
         for i in range(3):
             for j in range(3):
-                speech = many.say(100 * talker + 10 * i + j)
+                speech = many.speak_seed(100 * talker + 10 * i + j)
                 if j == 0:
                     next(speech)
                 Garbage(speech)
                 weakref.finalize(speech, lambda: collected.append(threading.current_thread().name))
             del speech
-            assert list(many.say(100 * talker + 10 * i + 9))
+            assert list(many.speak_seed(100 * talker + 10 * i + 9))
 
-    talkers = [Work().start(lambda talker=talker: talk(talker)) for talker in range(3)]  # type: ignore[misc]
+    talkers = [BackgroundCall().start(lambda talker=talker: talk(talker)) for talker in range(3)]  # type: ignore[misc]
     for talker in talkers:
         talker.join()
         assert talker.error is None
-    assert collected  # while the others spoke
+    assert collected  # while other speeches were running
     gc.collect()
     assert len(collected) == 3 * 3 * 3
-    many.settles()
+    many.assert_idle()
 
 
-def test_a_speech_may_be_finalized_at_any_line_of_the_engine_s_threads(
-    turns: Turns, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_speech_may_be_finalized_at_any_line_of_engine_threads(turns: Turns, monkeypatch: pytest.MonkeyPatch) -> None:
     """The garbage collector may run finalizers there, even while a thread holds locks."""
     files = tuple(f"serving/{name}.py" for name in ("scheduler", "inbox", "engine_loop", "codec_worker"))
     passed: dict[tuple[str, int], int] = {}
@@ -419,7 +417,7 @@ def test_a_speech_may_be_finalized_at_any_line_of_the_engine_s_threads(
             sys.settrace(interrupt)
         return interrupt
 
-    threading.settrace(interrupt)  # of threads that begin from now on
+    threading.settrace(interrupt)  # of threads started from now on
     try:
         engine = Engine.load(MINIATURE, "cpu", slots=2, queue=9, graphs="off")
     finally:
@@ -432,7 +430,7 @@ def test_a_speech_may_be_finalized_at_any_line_of_the_engine_s_threads(
     passed.clear()
     readers = [Reader(engine.speak("Hi.", None, SpeakOptions(seed=seed))) for seed in (2, 3, 4)]
     assert all(reader.ended() for reader in readers)
-    within(engine.close)
+    run_with_timeout(engine.close)
     assert {"plan", "enqueue", "release", "read", "_receive", "_push", "send", "_next_batch", "_finish"} <= functions
 
 
@@ -452,7 +450,7 @@ def test_tickets_may_leave_at_any_line_of_the_scheduler() -> None:
     staying = [scheduler.enter() for _ in range(2)]
 
     def work() -> None:
-        sys.settrace(interrupt)  # of this thread alone
+        sys.settrace(interrupt)  # of this thread only
         newcomer = scheduler.enter()
         for ticket in (newcomer, *staying):
             scheduler.enqueue(ticket)
@@ -464,12 +462,12 @@ def test_tickets_may_leave_at_any_line_of_the_scheduler() -> None:
         assert [prefill[0] for prefill in served] == [staying[0], staying[0]]
         assert places == (0, 3, 1, 1)
 
-    within(work)
+    run_with_timeout(work)
     assert {"enter", "enqueue", "plan", "ready", "release", "place", "open_tickets", "waiting", "speaking"} <= left
 
 
-@pytest.mark.usefixtures("restless_collector")
-def test_tickets_that_the_collector_takes_away_hold_up_nobody() -> None:
+@pytest.mark.usefixtures("frequent_gc")
+def test_tickets_finalized_by_gc_do_not_block_others() -> None:
     scheduler = Scheduler(2, 30)
 
     def abandon() -> None:
@@ -490,10 +488,10 @@ def test_tickets_that_the_collector_takes_away_hold_up_nobody() -> None:
         for _ in range(60):
             for _ in range(3):
                 abandon()
-            gc.collect()  # those before it in the queue
+            gc.collect()  # tickets before it in the queue
             serve(scheduler.enter())
 
-    within(work)
+    run_with_timeout(work)
     gc.collect()
     scheduler.plan()
     assert (len(scheduler.open_tickets()), scheduler.waiting, scheduler.speaking) == (0, 0, 0)
@@ -502,130 +500,128 @@ def test_tickets_that_the_collector_takes_away_hold_up_nobody() -> None:
 # --- cancel --------------------------------------------------------------------------------------------------------
 
 
-def test_cancelling_one_who_speaks_lets_the_next_one_in(watch: Callable[..., WatchedEngine], turns: Turns) -> None:
+def test_cancelled_speaking_request_frees_its_slot(watch: Callable[..., WatchedEngine], turns: Turns) -> None:
     one = watch(1, 2)
     turns.of[1] = 60
-    first = one.say(1, text="A sentence that is long enough to be spoken for quite a while.")
+    first = one.speak_seed(1, text="A sentence that is long enough to be spoken for quite a while.")
     chunk = next(first)
     one.stop("step", lambda: None)
-    second = one.sent(one.say(2))
+    second = one.send(one.speak_seed(2))
     one.pass_once("step")
     status = one.engine.status()
     assert (status.speaking, status.waiting, status.slots, status.device_memory) == (1, 1, 1, None)
     first.cancel()
     assert one.engine.status().speaking == 0
-    one.go()
+    one.open_gates()
     assert second.ended()
     assert list(first) == []
     assert first.result is not None
     assert (first.result.stop_reason, first.result.frames) == ("cancelled", chunk.frames)
     steps = [seeds for name, seeds in one.calls if name == "step"]
-    assert steps.index((2,)) < 60 - turns.frames  # it did not wait for the first one's end
+    assert steps.index((2,)) < 60 - turns.frames  # before the first would have ended
     assert (1,) not in steps[steps.index((2,)) :]
-    one.settles()
+    one.assert_idle()
 
 
-def test_one_who_waits_can_cancel_and_is_passed_over(watch: Callable[..., WatchedEngine], turns: Turns) -> None:
+def test_cancelled_waiting_request_is_skipped(watch: Callable[..., WatchedEngine], turns: Turns) -> None:
     one = watch(1, 3)
-    readers = [one.stop("step", lambda: one.read(1)), *(one.sent(one.say(seed)) for seed in (2, 3))]
+    readers = [one.stop("step", lambda: one.read(1)), *(one.send(one.speak_seed(seed)) for seed in (2, 3))]
     one.pass_once("step")
     assert one.engine.status().waiting == 2
     readers[1].speech.cancel()
     assert one.engine.status().waiting == 1
-    assert readers[1].ended("cancelled")  # while nobody moves
-    one.go()
+    assert readers[1].ended("cancelled")  # while the engine's thread is stopped
+    one.open_gates()
     assert readers[0].ended()
     assert readers[2].ended()
-    assert one.begun() == [1, 3]
-    one.settles()
+    assert one.begun_seeds() == [1, 3]
+    one.assert_idle()
 
 
-def test_a_prompt_that_is_not_wanted_any_more_is_read_no_further(
-    watch: Callable[..., WatchedEngine], long_voice: Voice
-) -> None:
+def test_cancelled_prefill_stops(watch: Callable[..., WatchedEngine], long_voice: Voice) -> None:
     one = watch(1, 3)
     first = one.stop("prefill", lambda: one.read(1, long_voice))
-    second = one.sent(one.say(2))
+    second = one.send(one.speak_seed(2))
     one.pass_once("prefill")
     assert (one.engine.status().speaking, one.engine.status().waiting) == (0, 1)
     first.speech.cancel()
     assert first.ended("cancelled")
-    one.go()
+    one.open_gates()
     assert second.ended()
-    assert one.calls.count(("prefill", (1,))) == 2  # the one behind the gate was on its way
+    assert one.calls.count(("prefill", (1,))) == 2  # one had passed the gate, one was waiting at it
     assert ("step", (1,)) not in one.calls
-    one.settles()
+    one.assert_idle()
 
 
-def test_cancelled_before_it_was_heard_it_is_never_begun(watch: Callable[..., WatchedEngine]) -> None:
+def test_request_cancelled_before_reading_never_begins(watch: Callable[..., WatchedEngine]) -> None:
     one = watch(1, 0)
-    speech = one.say(1)
+    speech = one.speak_seed(1)
     speech.cancel()
     speech.cancel()
     assert list(speech) == []
     assert speech.result is not None
     assert (speech.result.stop_reason, speech.result.frames, speech.result.segments) == ("cancelled", 0, ())
-    assert list(one.say(2))
-    assert one.begun() == [2]
-    one.settles()
+    assert list(one.speak_seed(2))
+    assert one.begun_seeds() == [2]
+    one.assert_idle()
 
 
-# --- readers that stop, and who comes first ------------------------------------------------------------------------
+# --- stalled readers and order --------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("slots", "graphs"), [(1, "off"), (2, "frame")])
-def test_readers_who_stop_hold_up_nobody(
+def test_stalled_readers_do_not_block_others(
     watch: Callable[..., WatchedEngine], turns: Turns, slots: int, graphs: GraphMode
 ) -> None:
     some = watch(slots, 20, graphs)
-    turns.frames = 11  # several pieces, of which these readers take the first
-    stopped = [some.say(seed) for seed in range(2 * slots + 3)]
+    turns.frames = 11  # several chunks, of which these readers take the first
+    stopped = [some.speak_seed(seed) for seed in range(2 * slots + 3)]
     for speech in stopped:
-        assert within(lambda speech=speech: next(speech)).start == 0  # type: ignore[misc]
+        assert run_with_timeout(lambda speech=speech: next(speech)).start == 0  # type: ignore[misc]
     assert [some.read(seed).ended() for seed in (50, 51)] == [True, True]
     until(lambda: len(some.codec_worker._free) == 2 * slots)
     assert some.engine.status().speaking == 0
     assert len(some.scheduler.open_tickets()) == len(stopped)
-    for speech in stopped:  # and what they have not taken is still there
-        within(lambda speech=speech: list(speech))  # type: ignore[misc]
+    for speech in stopped:  # the remaining chunks are still available
+        run_with_timeout(lambda speech=speech: list(speech))  # type: ignore[misc]
         assert speech.result is not None
         assert speech.result.frames == turns.frames
-    some.settles()
+    some.assert_idle()
 
 
-def test_first_come_first_served(watch: Callable[..., WatchedEngine]) -> None:
+def test_requests_are_served_in_order_of_arrival(watch: Callable[..., WatchedEngine]) -> None:
     one = watch(1, 9)
     readers = [one.stop("step", lambda: one.read(0))]
-    speeches = [one.say(seed) for seed in range(1, 7)]  # here they come
+    speeches = [one.speak_seed(seed) for seed in range(1, 7)]  # order of arrival
     random.Random(3).shuffle(speeches)
-    for speech in speeches:  # though they are heard in another order
-        readers.append(one.sent(speech))
+    for speech in speeches:  # read in another order
+        readers.append(one.send(speech))
         if len(readers) % 3 == 0:
             one.pass_once("step")
     assert one.engine.status().waiting >= 5
-    one.go()
+    one.open_gates()
     assert all(reader.ended() for reader in readers)
-    assert one.begun() == list(range(7))
-    one.settles()
+    assert one.begun_seeds() == list(range(7))
+    one.assert_idle()
 
 
-def test_a_long_prompt_is_read_between_the_frames_of_others(
+def test_long_prefill_alternates_with_frames_of_others(
     watch: Callable[..., WatchedEngine], turns: Turns, long_voice: Voice
 ) -> None:
     two = watch(2, 2)
     turns.frames = 16
-    first = two.say(1)
+    first = two.speak_seed(1)
     next(first)
     two.stop("step", lambda: None)
-    readers = [two.sent(two.say(2, long_voice)), Reader(first)]
-    two.go()
+    readers = [two.send(two.speak_seed(2, long_voice)), Reader(first)]
+    two.open_gates()
     assert all(reader.ended() for reader in readers)
     pieces = [i for i, call in enumerate(two.calls) if call == ("prefill", (2,))]
     assert len(pieces) > 3
     for one, other in pairwise(pieces):
         assert two.calls[one + 1 : other] == [("step", (1,))]
     assert ("step", (1, 2)) in two.calls
-    two.settles()
+    two.assert_idle()
 
 
 # --- failures ------------------------------------------------------------------------------------------------------
@@ -633,32 +629,32 @@ def test_a_long_prompt_is_read_between_the_frames_of_others(
 FAILURES = [RuntimeError("out of memory on the device\nand a page of advice"), ValueError("a prompt of 1 position")]
 
 
-def is_one_sentence(said: str, error: Exception) -> bool:
-    assert "\n" not in said
-    assert "Traceback" not in said
-    return said == f"The model failed while it was speaking ({str(error).splitlines()[0]}); try again."
+def is_failure_message(message: str, error: Exception) -> bool:
+    assert "\n" not in message
+    assert "Traceback" not in message
+    return message == f"The model failed while it was speaking ({str(error).splitlines()[0]}); try again."
 
 
 @pytest.mark.parametrize(("call", "error"), zip(["begin", "prefill"], FAILURES, strict=True))
-def test_a_prompt_that_fails_ends_its_request_and_no_other(
+def test_failed_prefill_ends_only_its_request(
     watch: Callable[..., WatchedEngine], turns: Turns, call: str, error: Exception
 ) -> None:
     two = watch(2, 2)
-    alone = take(within(lambda: list(two.say(1))))
+    alone = take(run_with_timeout(lambda: list(two.speak_seed(1))))
     two.failing = lambda made: error if made == (call, (2,)) else None
-    readers = [two.stop("begin", lambda: two.read(1)), *(two.sent(two.say(seed)) for seed in (2, 3))]
-    two.go()
-    assert is_one_sentence(readers[1].failed(EngineFailed), error)
+    readers = [two.stop("begin", lambda: two.read(1)), *(two.send(two.speak_seed(seed)) for seed in (2, 3))]
+    two.open_gates()
+    assert is_failure_message(readers[1].failed(EngineFailed), error)
     assert readers[0].ended()
     assert readers[2].ended()
-    same_sound(take(readers[0].chunks), alone)
+    assert_same_audio(take(readers[0].chunks), alone)
     assert two.read(4).ended()
     assert not any(2 in seeds for name, seeds in two.calls if name == "step")
-    two.settles()
+    two.assert_idle()
 
 
 @pytest.mark.parametrize(("when", "error"), zip(["started", "read"], FAILURES, strict=True))
-def test_a_frame_that_fails_ends_those_it_was_for(
+def test_failed_frame_ends_only_its_requests(
     watch: Callable[..., WatchedEngine], turns: Turns, monkeypatch: pytest.MonkeyPatch, when: str, error: Exception
 ) -> None:
     two = watch(2, 3)
@@ -680,16 +676,16 @@ def test_a_frame_that_fails_ends_those_it_was_for(
 
     monkeypatch.setattr(PendingFrames, "frames", frames)
     two.failing = once
-    readers = [two.stop("begin", lambda: two.read(1)), *(two.sent(two.say(seed)) for seed in (2, 3))]
-    two.go()
-    assert all(is_one_sentence(reader.failed(EngineFailed), error) for reader in readers[:2])
+    readers = [two.stop("begin", lambda: two.read(1)), *(two.send(two.speak_seed(seed)) for seed in (2, 3))]
+    two.open_gates()
+    assert all(is_failure_message(reader.failed(EngineFailed), error) for reader in readers[:2])
     assert readers[2].ended()
     assert two.read(4).ended()
     assert failed
-    two.settles()
+    two.assert_idle()
 
 
-def test_sound_that_fails_ends_its_request_and_no_other(
+def test_failed_decoding_ends_only_its_request(
     watch: Callable[..., WatchedEngine], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     one = watch(1, 2)
@@ -701,47 +697,47 @@ def test_sound_that_fails_ends_its_request_and_no_other(
         return decode_step(self, codes, state)
 
     monkeypatch.setattr(CodecDecoder, "decode_step", failing)
-    assert is_one_sentence(one.read(1).failed(EngineFailed), FAILURES[0])
+    assert is_failure_message(one.read(1).failed(EngineFailed), FAILURES[0])
     assert one.read(2).ended()
-    one.settles()
+    one.assert_idle()
 
 
 @pytest.mark.parametrize("error", FAILURES, ids=lambda error: type(error).__name__)
-def test_when_the_loop_itself_fails_all_are_told(
+def test_failed_loop_ends_all_requests(
     watch: Callable[..., WatchedEngine], monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
     one = watch(1, 5)
-    readers = [one.stop("step", lambda: one.read(1)), one.sent(one.say(2))]
+    readers = [one.stop("step", lambda: one.read(1)), one.send(one.speak_seed(2))]
     one.pass_once("step")
-    readers.append(one.sent(one.say(3)))
-    unheard, failing = one.say(5), Gate()
+    readers.append(one.send(one.speak_seed(3)))
+    unread_speech, failing = one.speak_seed(5), Gate()
 
     def plan() -> None:
-        failing.through()
+        failing.pass_through()
         raise error
 
     monkeypatch.setattr(one.scheduler, "plan", plan)
     failing.allow(0)
-    one.go()
+    one.open_gates()
     until(lambda: failing.arrived)
-    readers.append(one.sent(one.say(4)))  # not let in yet when it happens
+    readers.append(one.send(one.speak_seed(4)))  # not admitted yet when the loop fails
     failing.allow(1)
-    assert all(is_one_sentence(reader.failed(EngineFailed), error) for reader in readers)
+    assert all(is_failure_message(reader.failed(EngineFailed), error) for reader in readers)
     with pytest.raises(EngineClosed):
-        within(lambda: list(unheard))
+        run_with_timeout(lambda: list(unread_speech))
     for seed in (6, 7):
         with pytest.raises(EngineClosed):
-            within(lambda seed=seed: list(one.say(seed)))  # type: ignore[misc]
+            run_with_timeout(lambda seed=seed: list(one.speak_seed(seed)))  # type: ignore[misc]
     assert not one.loop._thread.is_alive()
     assert len(one.scheduler.open_tickets()) == 0
-    within(one.engine.close)
+    run_with_timeout(one.engine.close)
     assert not one.codec_worker._thread.is_alive()
 
 
 # --- the end -------------------------------------------------------------------------------------------------------
 
 
-def test_closing_ends_all_who_speak_who_wait_and_whose_sound_is_still_made(
+def test_close_ends_speaking_waiting_and_decoding_requests(
     watch: Callable[..., WatchedEngine], turns: Turns, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     others = set(threading.enumerate())
@@ -756,82 +752,82 @@ def test_closing_ends_all_who_speak_who_wait_and_whose_sound_is_still_made(
         return sorted(t.name for t in threading.enumerate() if t not in others and t.name.startswith("reprise-"))
 
     monkeypatch.setattr(CodecDecoder, "decode_step", waiting)
-    turns.frames = 13  # several pieces, of which the first is decoded, the second is under way and the others wait
+    turns.frames = 13  # several chunks: the first is decoded, the second is being decoded, the others wait
     done = one.read(1)
     until(lambda: done.chunks)
     until(lambda: not one.loop._turns)
-    readers = [done, one.stop("step", lambda: one.read(2)), one.sent(one.say(3))]
+    readers = [done, one.stop("step", lambda: one.read(2)), one.send(one.speak_seed(3))]
     one.pass_once("step")
-    readers.append(one.sent(one.say(4)))  # not let in yet
-    unheard = one.say(5)
+    readers.append(one.send(one.speak_seed(4)))  # not admitted yet
+    unread_speech = one.speak_seed(5)
     assert (one.engine.status().speaking, one.engine.status().waiting) == (1, 1)
     assert {"reprise-decoding", "reprise-engine"} <= set(ours())
-    closing = Work().start(one.engine.close)
+    closing = BackgroundCall().start(one.engine.close)
     until(lambda: one.loop._inbox.closed)
-    one.go()
+    one.open_gates()
     until(lambda: one.codec_worker._inbox.closed)
     decodable.release(99)
     closing.join()
     assert closing.error is None
     assert all("not running" in reader.failed(EngineClosed) for reader in readers)
     assert done.chunks
-    assert one.begun() == [1, 2]
+    assert one.begun_seeds() == [1, 2]
     with pytest.raises(EngineClosed):
-        within(lambda: list(unheard))
+        run_with_timeout(lambda: list(unread_speech))
     with pytest.raises(EngineClosed):
-        one.say(6)
+        one.speak_seed(6)
     assert ours() == []
-    within(one.engine.close)
+    run_with_timeout(one.engine.close)
     assert len(one.scheduler.open_tickets()) == 0
 
 
-def test_an_engine_that_did_nothing_closes_too() -> None:
+def test_unused_engine_can_be_closed() -> None:
     engine = Engine.load(MINIATURE, "cpu", slots=1, queue=0, graphs="off")
-    within(engine.close)
-    within(engine.close)
+    run_with_timeout(engine.close)
+    run_with_timeout(engine.close)
     assert not engine._pipeline.loop._thread.is_alive()
 
 
-# --- what it says --------------------------------------------------------------------------------------------------
+# --- status and timing ----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("graphs", ["frame", "fast", "off"])
-def test_status_says_what_is_recorded(watch: Callable[..., WatchedEngine], graphs: GraphMode) -> None:
+def test_status_reports_graph_mode(watch: Callable[..., WatchedEngine], graphs: GraphMode) -> None:
     one = watch(1, 1, graphs)
     assert one.engine.status().graphs == graphs
     assert one.read(1).ended()
     assert one.engine.status().graphs == graphs
 
 
-@pytest.mark.parametrize(("graphs", "said"), [("frame", "\nno tracer here:"), ("fast", "no tracer here:\nat all")])
-def test_steps_that_cannot_be_recorded_are_said_and_spoken(
-    watch: Callable[..., WatchedEngine], monkeypatch: pytest.MonkeyPatch, graphs: GraphMode, said: str
+@pytest.mark.parametrize(("graphs", "message"), [("frame", "\nno tracer here:"), ("fast", "no tracer here:\nat all")])
+def test_failed_capture_is_reported_and_speech_continues(
+    watch: Callable[..., WatchedEngine], monkeypatch: pytest.MonkeyPatch, graphs: GraphMode, message: str
 ) -> None:
     def capture(*_: object) -> None:
-        raise RuntimeError(said)  # those of PyTorch's tracer begin with an empty line
+        raise RuntimeError(message)  # errors of PyTorch's tracer begin with an empty line
 
-    alone = take(within(lambda: list(watch(1, 1).say(1))))
+    alone = take(run_with_timeout(lambda: list(watch(1, 1).speak_seed(1))))
     monkeypatch.setattr(TorchScriptCapture, "capture", capture)
     one = watch(1, 1, graphs)
     assert one.engine.status().graphs == "off: they could not be recorded (no tracer here:)"
     reader = one.read(1)
     assert reader.ended()
-    same_sound(take(reader.chunks), alone)
+    assert_same_audio(take(reader.chunks), alone)
 
 
-def test_status_counts_who_speaks_and_who_waits(watch: Callable[..., WatchedEngine]) -> None:
+def test_status_counts_speaking_and_waiting_requests(watch: Callable[..., WatchedEngine]) -> None:
     two = watch(2, 4)
     assert (two.engine.status().slots, two.engine.status().speaking, two.engine.status().waiting) == (2, 0, 0)
-    readers = [two.stop("step", lambda: two.read(1)), *(two.sent(two.say(seed)) for seed in (2, 3, 4))]
-    for speaking, waiting in ((1, 2), (2, 2)):  # the second one's prompt is read behind the first one's frame
+    readers = [two.stop("step", lambda: two.read(1)), *(two.send(two.speak_seed(seed)) for seed in (2, 3, 4))]
+    for speaking, waiting in ((1, 2), (2, 2)):  # the second prompt is read after the first one's frame
         two.pass_once("step")
         assert (two.engine.status().speaking, two.engine.status().waiting) == (speaking, waiting)
-    two.go()
+    two.open_gates()
     assert all(reader.ended() for reader in readers)
-    two.settles()
+    two.assert_idle()
 
 
-def test_the_stages_of_the_first_audio_add_up(watch: Callable[..., WatchedEngine], long_voice: Voice) -> None:
+def test_stage_times_sum_to_first_audio(watch: Callable[..., WatchedEngine], long_voice: Voice) -> None:
     two = watch(2, 4)
     takes = []
     for known in (False, True):
@@ -847,23 +843,23 @@ def test_the_stages_of_the_first_audio_add_up(watch: Callable[..., WatchedEngine
         assert sum(parts) == pytest.approx(result.first_audio)
         assert result.first_audio == reader.chunks[0].elapsed
         assert (3 * PREFILL_CHUNK < stages.reused < stages.positions) if known else stages.reused == 0
-    same_sound(*takes)
+    assert_same_audio(*takes)
 
 
 @pytest.mark.parametrize("other", [True, False])
-def test_a_known_voice_is_reused_in_any_slot(
+def test_cached_voice_is_reused_in_any_slot(
     watch: Callable[..., WatchedEngine], long_voice: Voice, other: bool
 ) -> None:
     two = watch(2, 4)
-    alone = take(within(lambda: list(two.say(1, long_voice))))
-    # The other has the slot in which the voice was.
+    alone = take(run_with_timeout(lambda: list(two.speak_seed(1, long_voice))))
+    # The other request takes the slot that held the voice.
     first = two.stop("step", lambda: two.read(2)) if other else None
-    second = two.sent(two.say(1, long_voice)) if other else two.read(1, long_voice)
-    two.go()
+    second = two.send(two.speak_seed(1, long_voice)) if other else two.read(1, long_voice)
+    two.open_gates()
     assert second.ended()
     assert first is None or first.ended()
     assert second.speech.result is not None
     assert second.speech.result.stages is not None
-    assert second.speech.result.stages.reused > 3 * PREFILL_CHUNK  # the voice to its last position
-    same_sound(take(second.chunks), alone)
-    two.settles()
+    assert second.speech.result.stages.reused > 3 * PREFILL_CHUNK  # the whole voice
+    assert_same_audio(take(second.chunks), alone)
+    two.assert_idle()

@@ -1,4 +1,4 @@
-"""Work ahead of time: only while the engine is idle, and ended with it."""
+"""Idle work runs only while the engine is idle, and ends when it closes."""
 
 import threading
 from collections.abc import Callable, Iterator
@@ -13,7 +13,7 @@ from tests.support.waiting import PATIENCE, until
 
 
 @pytest.fixture(autouse=True)
-def quiet(monkeypatch: pytest.MonkeyPatch) -> None:
+def no_quiet_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "QUIET", 0.0)
 
 
@@ -29,14 +29,14 @@ def thread_of(work: IdleWork) -> threading.Thread:
     return work._thread
 
 
-def test_a_step_waits_until_the_engine_is_idle_and_so_does_the_next(work: IdleWork) -> None:
+def test_each_step_waits_until_the_engine_is_idle(work: IdleWork) -> None:
     done: list[int] = []
     ran = threading.Semaphore(0)
 
     def step(number: int) -> Callable[[], None]:
         def run() -> None:
             done.append(number)
-            work.set_idle(False)  # a request comes during the step
+            work.set_idle(False)  # a request arrives during the step
             ran.release()
 
         return run
@@ -52,7 +52,7 @@ def test_a_step_waits_until_the_engine_is_idle_and_so_does_the_next(work: IdleWo
     assert done == [1, 2]
 
 
-def test_a_request_starts_the_quiet_time_anew(work: IdleWork, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_request_restarts_the_quiet_time(work: IdleWork, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "QUIET", PATIENCE)
     done: list[int] = []
     work.begin([lambda: done.append(1)])
@@ -63,7 +63,7 @@ def test_a_request_starts_the_quiet_time_anew(work: IdleWork, monkeypatch: pytes
     assert not thread_of(work).is_alive()
 
 
-def test_a_failure_is_logged_and_ends_it(work: IdleWork, caplog: pytest.LogCaptureFixture) -> None:
+def test_failed_step_is_logged_and_ends_the_work(work: IdleWork, caplog: pytest.LogCaptureFixture) -> None:
     done: list[int] = []
 
     def fail() -> None:
@@ -76,7 +76,7 @@ def test_a_failure_is_logged_and_ends_it(work: IdleWork, caplog: pytest.LogCaptu
     assert "none left" in caplog.text
 
 
-def test_closing_waits_for_the_step_and_nothing_begins_afterwards() -> None:
+def test_close_waits_for_the_step_and_prevents_further_ones() -> None:
     work, inside, gate = IdleWork(), threading.Event(), threading.Event()
     done: list[int] = []
 
@@ -99,7 +99,7 @@ def test_closing_waits_for_the_step_and_nothing_begins_afterwards() -> None:
     assert never._thread is None
 
 
-def test_an_idle_engine_warms_its_encoder() -> None:
+def test_idle_engine_loads_its_encoder() -> None:
     engine = Engine.load(MINIATURE, "cpu", slots=1, graphs="off")
     try:
         thread = thread_of(engine._pipeline.loop.idle_work)
@@ -107,12 +107,12 @@ def test_an_idle_engine_warms_its_encoder() -> None:
         encoder = engine._encoder._encoder
         assert encoder is not None
         engine.encode_voice("Slt", [(CLIP, "The words of the clip.")])
-        assert engine._encoder._encoder is encoder, "loaded once"
+        assert engine._encoder._encoder is encoder, "the encoder must be loaded once"
     finally:
         engine.close()
 
 
-def test_an_engine_that_is_closed_at_once_leaves_no_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_engine_closed_at_once_leaves_no_thread(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "QUIET", PATIENCE)
     engine = Engine.load(MINIATURE, "cpu", slots=1, graphs="off")
     engine.close()

@@ -1,4 +1,4 @@
-"""Messages arrive in order, none is lost, and no thread hangs, whenever the garbage collector runs."""
+"""Inbox: messages arrive in order, none is lost, and no thread hangs when the garbage collector runs."""
 
 import gc
 import sys
@@ -11,7 +11,7 @@ import pytest
 
 from engine.serving.inbox import Inbox
 
-WAIT = 30.0  # seconds until a test counts as hanging; nothing here takes a tenth of it
+WAIT = 30.0  # seconds until a test counts as hanging, ten times what any test needs
 
 
 class Garbage:
@@ -23,7 +23,7 @@ class Garbage:
 
 
 @pytest.fixture
-def restless_collector() -> Iterator[None]:
+def frequent_gc() -> Iterator[None]:
     before = gc.get_threshold()
     gc.set_threshold(1)
     yield
@@ -37,14 +37,14 @@ def finishes(work: Callable[[], object]) -> bool:
     return not thread.is_alive()
 
 
-def test_messages_come_in_the_order_in_which_they_were_sent() -> None:
+def test_messages_are_read_in_sending_order() -> None:
     inbox: Inbox[int] = Inbox()
     assert [inbox.send(i) for i in range(5)] == [True] * 5
     assert inbox.read() == [0, 1, 2, 3, 4]
     assert inbox.read() == []
 
 
-def test_wait_takes_all_that_is_there() -> None:
+def test_wait_returns_all_messages() -> None:
     inbox: Inbox[str] = Inbox()
     for message in ("a", "b", "c"):
         inbox.send(message)
@@ -52,7 +52,7 @@ def test_wait_takes_all_that_is_there() -> None:
     assert inbox.read() == []
 
 
-def test_messages_that_count_as_false_are_messages() -> None:
+def test_falsy_messages_are_delivered() -> None:
     inbox: Inbox[object] = Inbox()
     messages: list[object] = [0, "", (), False]
     for message in messages:
@@ -60,18 +60,18 @@ def test_messages_that_count_as_false_are_messages() -> None:
     assert inbox.wait() == messages
 
 
-def test_wait_waits_for_a_message() -> None:
+def test_wait_blocks_until_a_message() -> None:
     inbox: Inbox[int] = Inbox()
     got: list[list[int]] = []
     reader = threading.Thread(target=lambda: got.append(inbox.wait()), daemon=True)
     reader.start()
-    assert got == []  # nothing has come, so nothing can have been read
+    assert got == []  # no message has been sent yet
     inbox.send(7)
     reader.join(WAIT)
     assert got == [[7]]
 
 
-def test_a_wake_comes_without_a_message() -> None:
+def test_wake_returns_without_a_message() -> None:
     inbox: Inbox[int] = Inbox()
     got: list[list[int]] = []
     reader = threading.Thread(target=lambda: got.append(inbox.wait()), daemon=True)
@@ -81,7 +81,7 @@ def test_a_wake_comes_without_a_message() -> None:
     assert got == [[]]
 
 
-def test_wakes_among_messages_are_not_read() -> None:
+def test_wakes_between_messages_are_not_read() -> None:
     inbox: Inbox[int] = Inbox()
     inbox.send(1)
     inbox.wake()
@@ -92,7 +92,7 @@ def test_wakes_among_messages_are_not_read() -> None:
     assert inbox.read() == []
 
 
-def test_after_close_nothing_comes_in_and_what_is_in_can_be_read() -> None:
+def test_closed_inbox_rejects_messages_but_can_be_read() -> None:
     inbox: Inbox[int] = Inbox()
     assert inbox.send(1)
     assert not inbox.closed
@@ -108,11 +108,11 @@ def test_close_wakes_the_reader() -> None:
     inbox: Inbox[int] = Inbox()
     assert finishes(lambda: (inbox.close(), inbox.wait()))
     inbox.close()
-    inbox.wake()  # what finalizers do when all is over
+    inbox.wake()  # as finalizers do after the end
     assert inbox.closed
 
 
-def test_many_threads_lose_nothing_and_each_keeps_its_order() -> None:
+def test_concurrent_senders_lose_nothing_and_keep_order() -> None:
     inbox: Inbox[tuple[int, int]] = Inbox()
     start = threading.Barrier(8)
 
@@ -136,8 +136,8 @@ def test_many_threads_lose_nothing_and_each_keeps_its_order() -> None:
         assert [i for who, i in found if who == sender] == list(range(500))
 
 
-def test_whoever_was_told_that_it_will_be_read_is_read() -> None:
-    """Threads send while another closes: `send` is True for exactly the messages that the reader finds."""
+def test_accepted_messages_are_read_during_close() -> None:
+    """Threads send while another closes: `send` returns True for exactly the messages that are read."""
     for _ in range(30):
         inbox: Inbox[tuple[int, int]] = Inbox()
         accepted: list[tuple[int, int]] = []
@@ -164,8 +164,8 @@ def test_whoever_was_told_that_it_will_be_read_is_read() -> None:
         assert inbox.read() == []
 
 
-@pytest.mark.usefixtures("restless_collector")
-def test_finalizers_that_wake_while_somebody_sends_hold_up_nobody() -> None:
+@pytest.mark.usefixtures("frequent_gc")
+def test_wakes_from_finalizers_do_not_block_senders() -> None:
     inbox: Inbox[list[int]] = Inbox()
     finalized: list[int] = []
 
@@ -184,7 +184,7 @@ def test_finalizers_that_wake_while_somebody_sends_hold_up_nobody() -> None:
     assert inbox.read() == [[i] for i in range(300)]
 
 
-def test_a_wake_may_interrupt_a_sender_at_any_line() -> None:
+def test_wake_may_interrupt_send_at_any_line() -> None:
     """The garbage collector may run finalizers there, even while the sender holds locks."""
     inbox: Inbox[str] = Inbox()
     interrupted: list[str] = []
@@ -195,7 +195,7 @@ def test_a_wake_may_interrupt_a_sender_at_any_line() -> None:
         return interrupt
 
     def work() -> None:
-        sys.settrace(interrupt)  # of this thread alone
+        sys.settrace(interrupt)  # of this thread only
         inbox.send("a")
         inbox.close()
         inbox.send("b")

@@ -1,4 +1,4 @@
-"""Planned sizes against published sizes and loaded modules; plans fit and are no smaller than necessary."""
+"""Planned sizes against published sizes and loaded modules; plans fit and are not smaller than necessary."""
 
 from contextlib import nullcontext
 from pathlib import Path
@@ -68,20 +68,20 @@ def meta_stacks() -> tuple[SlowAR, FastAR]:
     return stacks
 
 
-def tables(module: nn.Module) -> int:
+def buffer_bytes(module: nn.Module) -> int:
     return sum(buffer.nbytes for buffer in module.buffers())
 
 
 def nbytes(module: nn.Module) -> int:
-    return sum(p.nbytes for p in module.parameters()) + tables(module)
+    return sum(p.nbytes for p in module.parameters()) + buffer_bytes(module)
 
 
-def test_s2_pro_is_as_large_as_published() -> None:
+def test_s2_pro_plan_matches_published_sizes() -> None:
     found = plan("bf16")
     block = 2560 * (32 + 16) * 128 + 32 * 128 * 2560 + 3 * 2560 * 9728
     slow = 36 * (block + 2 * 2560 + 2 * 128) + 2560 + (155_776 + 10 * 4096) * 2560
     fast = 4 * (block + 2 * 2560) + 2560 + 2 * 4096 * 2560
-    slow_tables, fast_tables = (tables(stack) for stack in meta_stacks())
+    slow_tables, fast_tables = (buffer_bytes(stack) for stack in meta_stacks())
     assert (found.slow - slow_tables, found.fast - fast_tables) == (2 * slow, 2 * fast)
     assert slow + fast == pytest.approx(4.56e9, rel=1e-3)
     assert found.encoder / 4 == pytest.approx(76.9e6 + 109.1e6 + 21.0e6 + 0.3e6, rel=2e-3)
@@ -89,7 +89,7 @@ def test_s2_pro_is_as_large_as_published() -> None:
     assert found.kv_per_position == 147_456
 
 
-def test_the_plan_is_what_the_modules_hold() -> None:
+def test_plan_equals_sizes_of_modules() -> None:
     with torch.device("meta"):
         views = CodecEncoder(CODEC), CodecDecoder(CODEC)
     found = plan("bf16")
@@ -97,16 +97,16 @@ def test_the_plan_is_what_the_modules_hold() -> None:
 
 
 @pytest.mark.parametrize(("precision", "gigabytes"), [("bf16", 12), ("int8", 8), ("fp8", 8), ("int4", 8)])
-def test_s2_pro_fits_with_a_cache_of_4096(precision: Precision, gigabytes: int) -> None:
+def test_s2_pro_fits_with_4096_positions(precision: Precision, gigabytes: int) -> None:
     found = plan(precision, gigabytes * GB)
     assert (found.slots, found.positions) == (1, 4096)
     assert found.total <= gigabytes * GB
-    assert found.workspace > 0.5 * GB  # beside the weights and the cache, not out of what is forgotten
+    assert found.workspace > 0.5 * GB  # memory besides weights and cache
 
 
 @pytest.mark.parametrize("folder", [MINIATURE, BUNDLED], ids=["miniature", "bundled"])
 @pytest.mark.parametrize(("precision", "dtype"), [("fp32", torch.float32), ("bf16", torch.bfloat16)])
-def test_loaded_releases_are_as_large_as_planned(folder: Path, precision: Precision, dtype: torch.dtype) -> None:
+def test_loaded_releases_have_planned_sizes(folder: Path, precision: Precision, dtype: torch.dtype) -> None:
     model = load_dual_ar(folder, dtype=dtype, device="cpu", precision=precision)
     path, codec = codec_files(folder) if folder == BUNDLED else (None, CODEC)
     found = plan_memory(S2Architecture(model.config, codec), precision, available=None, slots=2, positions=64)
@@ -119,7 +119,7 @@ def test_loaded_releases_are_as_large_as_planned(folder: Path, precision: Precis
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
-def test_quantized_releases_are_as_large_as_planned(dtype: torch.dtype) -> None:
+def test_quantized_releases_have_planned_sizes(dtype: torch.dtype) -> None:
     if dtype != torch.float32:
         pytest.importorskip("torchao", reason="torchao is an optional package")
     model = load_dual_ar(BUNDLED, dtype=dtype, device="cpu", precision="int8")
@@ -129,7 +129,7 @@ def test_quantized_releases_are_as_large_as_planned(dtype: torch.dtype) -> None:
     assert (found.slow, found.fast) == (held_bytes(model.slow), held_bytes(model.fast))
 
 
-def test_on_a_device_without_a_limit_the_wish_is_granted() -> None:
+def test_plan_without_memory_limit_keeps_requested_sizes() -> None:
     found = plan("fp32", None, slots=64, positions=100_000)
     assert (found.slots, found.positions) == (64, 32_768)
     assert found.total == found.slow + found.fast + found.encoder + found.decoder + found.kv + found.workspace
@@ -142,7 +142,7 @@ def test_on_a_device_without_a_limit_the_wish_is_granted() -> None:
     positions=st.integers(1, 40_000),
     precision=st.sampled_from(["bf16", "int8", "int4"]),
 )
-def test_plans_fit_and_are_no_smaller_than_they_must_be(
+def test_plans_fit_and_are_not_smaller_than_necessary(
     available: int, slots: int, positions: int, precision: Precision
 ) -> None:
     wished = min(positions, 32_768)
@@ -174,25 +174,25 @@ def test_plans_fit_and_are_no_smaller_than_they_must_be(
         ("int4", 4, "the CPU"),
     ],
 )
-def test_a_refusal_says_what_would_fit(precision: Precision, gigabytes: int, says: str) -> None:
+def test_does_not_fit_error_suggests_an_alternative(precision: Precision, gigabytes: int, says: str) -> None:
     with pytest.raises(DoesNotFit, match=says) as caught:
         plan(precision, gigabytes * GB)
     assert f" {gigabytes} GB are free" in str(caught.value)
     assert f"in {precision}" in str(caught.value)
 
 
-def test_int4_is_not_proposed_where_there_is_no_bf16() -> None:
+def test_int4_is_not_suggested_without_bf16() -> None:
     with pytest.raises(DoesNotFit, match="the CPU"):
         plan_memory(SIZES, "int8", available=7 * GB, slots=1, positions=4096, activations=torch.float16)
 
 
 @pytest.mark.parametrize(("slots", "positions"), [(0, 10), (1, 0), (-1, 10)])
-def test_no_slots_are_no_plan(slots: int, positions: int) -> None:
+def test_plan_needs_at_least_one_slot_and_position(slots: int, positions: int) -> None:
     with pytest.raises(InvalidOption, match="at least one"):
         plan(slots=slots, positions=positions)
 
 
-def test_a_cpu_computes_large_models_in_int8(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cpu_uses_int8_for_large_models(monkeypatch: pytest.MonkeyPatch) -> None:
     large, small = S2Architecture(S2_PRO, CODEC), S2Architecture(SMALL, CODEC)
     assert [choose_precision("cpu", each) for each in (large, small)] == ["int8", "fp32"]
     assert activation_dtype("int8", "cpu") == torch.float32
@@ -201,7 +201,7 @@ def test_a_cpu_computes_large_models_in_int8(monkeypatch: pytest.MonkeyPatch) ->
     assert activation_dtype("int8", "cpu") == torch.bfloat16
 
 
-def test_the_cpu_has_no_limit() -> None:
+def test_cpu_has_no_memory_limit() -> None:
     assert available_memory("cpu") is None
     assert reserved_memory("cpu") is None
     assert activation_dtype("fp32", "cpu") == torch.float32
@@ -216,7 +216,7 @@ def test_the_cpu_has_no_limit() -> None:
         ((8, 6), False, "fp16", torch.float16),
     ],
 )
-def test_gpus_compute_in_bf16_where_they_have_it(
+def test_gpus_use_bf16_if_supported(
     monkeypatch: pytest.MonkeyPatch,
     capability: tuple[int, int],
     bf16: bool,
@@ -230,7 +230,7 @@ def test_gpus_compute_in_bf16_where_they_have_it(
     assert activation_dtype("int8", "cuda") == activations
 
 
-def test_processes_that_share_a_gpu_plan_with_their_shares(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_available_memory_respects_the_process_share(monkeypatch: pytest.MonkeyPatch) -> None:
     shares = [1.0]
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda _device: (70 * GB, 80 * GB))
@@ -240,11 +240,11 @@ def test_processes_that_share_a_gpu_plan_with_their_shares(monkeypatch: pytest.M
     monkeypatch.setattr(torch.cuda, "set_per_process_memory_fraction", lambda share, index: shares.insert(index, share))
     assert available_memory("cuda") == 71 * GB
     share_memory(0.5)
-    assert available_memory("cuda") == 30 * GB  # 95 % of a half, of which 8 GB are taken
+    assert available_memory("cuda") == 30 * GB  # 95 % of a half, minus 8 GB in use
 
 
 @pytest.mark.gpu
-def test_memory_that_pytorch_keeps_is_still_available() -> None:
+def test_memory_cached_by_pytorch_is_available() -> None:
     before = available_memory("cuda")
     assert before is not None
     held = torch.empty(256 * 2**20, dtype=torch.uint8, device="cuda")
@@ -257,14 +257,14 @@ def test_memory_that_pytorch_keeps_is_still_available() -> None:
     assert freed - taken == pytest.approx(256 * 2**20, rel=0.05)
 
 
-def test_what_is_measured_takes_the_place_of_the_estimate() -> None:
+def test_measured_workspace_replaces_the_estimate() -> None:
     def plan(measured: int | None, available: int | None = None) -> MemoryPlan:
         return plan_memory(SIZES, "bf16", available=available, slots=8, positions=2048, measured=measured)
 
     estimated, small = plan(None), plan(100 << 20)
     assert plan(300 << 20).workspace - small.workspace == 200 << 20
     assert small.total - small.workspace == estimated.total - estimated.workspace
-    assert small.workspace > 100 << 20  # an encoder at work, states, graphs
+    assert small.workspace > 100 << 20  # plus encoder workspace, states and graphs
     assert plan(100 << 20, small.total).slots == 8
     assert plan(300 << 20, small.total).slots < 8
 
@@ -272,17 +272,15 @@ def test_what_is_measured_takes_the_place_of_the_estimate() -> None:
 @pytest.mark.parametrize(
     ("free", "kept"), [(30 << 30, 512 << 20), (1 << 30, 512 << 20), (300 << 20, 150 << 20), (0, 0)]
 )
-def test_the_prefix_cache_gets_half_of_what_the_plan_leaves(
-    free: int, kept: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The weights are in the plan and on the device already: they count once."""
+def test_prefix_cache_gets_half_of_unplanned_memory(free: int, kept: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Loaded weights are part of the plan and must not be counted twice."""
     plan = plan_memory(SIZES, "bf16", available=None, slots=8, positions=2048)
     loaded = plan.slow + plan.fast + plan.decoder
     monkeypatch.setattr("engine.engine.available_memory", lambda _device: plan.total - loaded + free)
     assert _prefix_bytes(torch.device("cuda"), plan, loaded) == kept
 
 
-def test_a_warm_up_runs_on_a_cpu_too(miniature: DualAR) -> None:
+def test_warm_up_runs_a_frame_of_all_slots_on_cpu(miniature: DualAR) -> None:
     ran: list[int] = []
     decoder = load_codec_decoder(*codec_files(MINIATURE))
     hook = miniature.slow.norm.register_forward_hook(lambda _module, given, _out: ran.append(len(given[0])))

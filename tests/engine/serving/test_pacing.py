@@ -1,4 +1,4 @@
-"""The pacer counts the underruns of a real listener, and chunks are as large as the buffer allows."""
+"""The pacer counts the underruns of a simulated listener and makes chunks as large as the buffer allows."""
 
 from collections import deque
 
@@ -8,12 +8,12 @@ from hypothesis import strategies as st
 
 from engine.serving.pacing import CHUNK_FRAMES, Pacer
 
-# Everything happens at multiples of a tick that floats hold exactly, so nothing here is "nearly".
+# All times are multiples of a tick that floats represent exactly, so comparisons need no tolerance.
 TICK = 1 / 32
 FRAME_TICKS = 3
 FRAME = FRAME_TICKS * TICK
 
-# What happened: ticks since the event before, frames, and whether they were sent (or else withdrawn).
+# An event: ticks since the previous event, frames, and whether they were sent or withdrawn.
 Event = tuple[int, int, bool]
 waits = st.integers(0, 60)
 sent = st.tuples(waits, st.integers(1, 16), st.just(True))
@@ -21,12 +21,12 @@ withdrawn = st.tuples(waits, st.integers(0, 40), st.just(False))
 
 
 class Listener:
-    """Simulated listener that hears one tick after the other: buffered audio, or silence."""
+    """Simulated listener that plays one tick at a time: buffered audio, or silence."""
 
     def __init__(self) -> None:
         self.begun = False
-        self.waiting = 0  # ticks of audio not yet heard
-        self.silence = 0  # ticks since there was nothing left
+        self.waiting = 0  # ticks of buffered audio
+        self.silence = 0  # ticks since the buffer ran empty
         self.underruns = self.stall_seconds = 0
 
     def listen(self, ticks: int) -> None:
@@ -47,7 +47,7 @@ class Listener:
         self.waiting = max(0, self.waiting - frames * FRAME_TICKS)
 
 
-def agree(events: list[Event], start: int) -> None:
+def assert_pacer_agrees(events: list[Event], start: int) -> None:
     pacer, listener, now = Pacer(FRAME), Listener(), start
     for wait, frames, is_sent in events:
         now += wait
@@ -62,25 +62,25 @@ def agree(events: list[Event], start: int) -> None:
 
 
 @given(events=st.lists(sent, max_size=30), start=st.integers(0, 2**20))
-def test_underruns_are_those_of_a_listener(events: list[Event], start: int) -> None:
-    agree(events, start)
+def test_underruns_match_a_simulated_listener(events: list[Event], start: int) -> None:
+    assert_pacer_agrees(events, start)
 
 
 @given(events=st.lists(st.one_of(sent, withdrawn), max_size=30), start=st.integers(0, 2**20))
-@example(events=[(0, 4, True), (20, 4, False), (1, 4, True)], start=0)  # withdrawn when there was silence already
+@example(events=[(0, 4, True), (20, 4, False), (1, 4, True)], start=0)  # withdrawn after the buffer ran empty
 @example(events=[(5, 4, False), (9, 4, True)], start=0)  # withdrawn before anything was sent
-def test_so_they_are_when_audio_is_replaced(events: list[Event], start: int) -> None:
-    agree(events, start)
+def test_underruns_match_when_audio_is_withdrawn(events: list[Event], start: int) -> None:
+    assert_pacer_agrees(events, start)
 
 
-def test_the_wait_for_the_first_piece_and_the_end_are_no_underruns() -> None:
+def test_start_and_end_are_not_underruns() -> None:
     pacer = Pacer(FRAME)
     pacer.sent(4, 100.0)
     pacer.withdrawn(0, 1000.0)
     assert (pacer.underruns, pacer.stall_seconds) == (0, 0)
 
 
-def test_a_piece_in_the_last_moment_is_in_time_and_one_behind_it_is_late() -> None:
+def test_chunk_is_late_only_after_the_buffer_ends() -> None:
     pacer = Pacer(FRAME)
     pacer.sent(4, 0)
     pacer.sent(4, 4 * FRAME)
@@ -89,8 +89,8 @@ def test_a_piece_in_the_last_moment_is_in_time_and_one_behind_it_is_late() -> No
     assert (pacer.underruns, pacer.stall_seconds) == (1, TICK)
 
 
-def test_what_was_heard_of_withdrawn_frames_stays_heard() -> None:
-    """6 of 16 frames are heard when all are withdrawn: the 4 that replace them are heard next."""
+def test_withdrawal_keeps_frames_already_played() -> None:
+    """All 16 frames are withdrawn after 6 have been played; the 4 replacing frames are played next."""
     pacer = Pacer(FRAME)
     pacer.sent(16, 0)
     pacer.withdrawn(16, 6 * FRAME)
@@ -101,7 +101,7 @@ def test_what_was_heard_of_withdrawn_frames_stays_heard() -> None:
     assert (pacer.underruns, pacer.stall_seconds) == (1, TICK)
 
 
-def test_what_is_not_withdrawn_is_still_to_be_heard() -> None:
+def test_partial_withdrawal_keeps_the_remaining_frames() -> None:
     pacer = Pacer(FRAME)
     pacer.sent(16, 0)
     pacer.withdrawn(4, FRAME)
@@ -112,7 +112,7 @@ def test_what_is_not_withdrawn_is_still_to_be_heard() -> None:
 
 
 @given(events=st.lists(st.one_of(sent, withdrawn), max_size=30))
-def test_sizes_are_of_the_few(events: list[Event]) -> None:
+def test_chunk_sizes_are_from_the_fixed_set(events: list[Event]) -> None:
     pacer, now = Pacer(FRAME), 0
     for wait, frames, is_sent in events:
         now += wait
@@ -120,34 +120,34 @@ def test_sizes_are_of_the_few(events: list[Event]) -> None:
         assert pacer.next_frames(now * TICK + 1e-6 * now) in CHUNK_FRAMES
 
 
-def test_the_first_piece_is_the_smallest_whenever_it_comes() -> None:
+def test_first_chunk_has_the_smallest_size() -> None:
     assert [Pacer(FRAME).next_frames(now) for now in (0.0, 7.5, 1e6)] == [CHUNK_FRAMES[0]] * 3
     assert list(CHUNK_FRAMES) == sorted(set(CHUNK_FRAMES))
 
 
 class Production:
-    """Simulated engine: frames one by one, and a codec that decodes one piece at a time.
+    """Simulated engine that generates frames one by one, with a codec that decodes one chunk at a time.
 
-    codec: the time for a frame's sound as a share of a frame. anew: whether it asks after every frame how many there
-    should be, or once for every piece.
+    codec: decoding time of a frame as a share of its duration. ask_each_frame: whether the chunk size is asked after
+    each frame, instead of once per chunk.
     """
 
-    def __init__(self, codec: float = 0, *, anew: bool = False) -> None:
+    def __init__(self, codec: float = 0, *, ask_each_frame: bool = False) -> None:
         self.pacer = Pacer(FRAME)
         self.sizes: list[int] = []
-        self._anew, self._wanted = anew, self.pacer.next_frames(0)
+        self._ask_each_frame, self._wanted = ask_each_frame, self.pacer.next_frames(0)
         self._now, self._unsent = 0.0, 0
         self._codec, self._codec_free = codec * FRAME, 0.0
         self._under_way: deque[tuple[float, int]] = deque()
-        self._pieces: list[tuple[float, int]] = []
+        self._chunks: list[tuple[float, int]] = []
 
     def run(self, frames: int, speed: float) -> None:
-        """speed: the time for a frame as a share of a frame."""
+        """Generate frames. speed: generation time of a frame as a share of its duration."""
         for _ in range(frames):
             self._now += speed * FRAME
             self._unsent += 1
             self._arrive()
-            if self._unsent >= (self.pacer.next_frames(self._now) if self._anew else self._wanted):
+            if self._unsent >= (self.pacer.next_frames(self._now) if self._ask_each_frame else self._wanted):
                 self._send()
 
     def _send(self) -> None:
@@ -161,23 +161,23 @@ class Production:
         while self._under_way and self._under_way[0][0] <= self._now:
             at, frames = self._under_way.popleft()
             self.pacer.sent(frames, at)
-            self._pieces.append((at, frames))
+            self._chunks.append((at, frames))
 
     def gaps(self) -> list[float]:
-        """Seconds of each silence between the pieces."""
+        """Return the seconds of each silence between chunks."""
         found, end = [], None
-        for at, frames in self._pieces:
+        for at, frames in self._chunks:
             if end is not None and at > end:
                 found.append(at - end)
             end = max(at, end or at) + frames * FRAME
         return found
 
 
-@pytest.mark.parametrize("anew", [False, True])
+@pytest.mark.parametrize("ask_each_frame", [False, True])
 @pytest.mark.parametrize("codec", [0, 0.1, 0.25])
 @pytest.mark.parametrize("speed", [0.02, 0.1, 0.3, 0.5, 0.7, 0.8])
-def test_whoever_is_faster_than_real_time_never_leaves_a_gap(speed: float, codec: float, anew: bool) -> None:
-    production = Production(codec, anew=anew)
+def test_no_gaps_if_faster_than_real_time(speed: float, codec: float, ask_each_frame: bool) -> None:
+    production = Production(codec, ask_each_frame=ask_each_frame)
     production.run(600, speed)
     assert production.gaps() == []
     assert (production.pacer.underruns, production.pacer.stall_seconds) == (0, 0)
@@ -186,7 +186,7 @@ def test_whoever_is_faster_than_real_time_never_leaves_a_gap(speed: float, codec
 
 
 @pytest.mark.parametrize("speed", [0.1, 0.3, 0.5, 0.7])
-def test_at_a_constant_speed_pieces_only_grow(speed: float) -> None:
+def test_chunks_only_grow_at_constant_speed(speed: float) -> None:
     production = Production()
     production.run(600, speed)
     assert production.sizes == sorted(production.sizes)
@@ -194,16 +194,16 @@ def test_at_a_constant_speed_pieces_only_grow(speed: float) -> None:
     assert (production.sizes[0], production.sizes[-1]) == (CHUNK_FRAMES[0], CHUNK_FRAMES[-1])
 
 
-@pytest.mark.parametrize("anew", [False, True])
-def test_hardly_faster_than_real_time_is_enough(anew: bool) -> None:
-    production = Production(anew=anew)
+@pytest.mark.parametrize("ask_each_frame", [False, True])
+def test_no_gaps_if_slightly_faster_than_real_time(ask_each_frame: bool) -> None:
+    production = Production(ask_each_frame=ask_each_frame)
     production.run(600, speed=0.95)
     assert production.gaps() == []
     assert production.pacer.underruns == 0
 
 
 @pytest.mark.parametrize(("speed", "size"), [(0.1, CHUNK_FRAMES[-1]), (0.9, CHUNK_FRAMES[0])])
-def test_the_faster_one_may_make_larger_pieces_with_as_much_to_hear(speed: float, size: int) -> None:
+def test_faster_production_allows_larger_chunks(speed: float, size: int) -> None:
     pacer, now, pieces = Pacer(FRAME), 0.0, 30
     for piece in range(pieces):
         now = piece * 4 * speed * FRAME
@@ -212,19 +212,19 @@ def test_the_faster_one_may_make_larger_pieces_with_as_much_to_hear(speed: float
     assert pacer.next_frames(now=(pieces * 4 - 10) * FRAME) == size  # ten frames before the end
 
 
-def test_pieces_shrink_before_a_slow_producer_runs_out() -> None:
-    production = Production(anew=True)
+def test_chunks_shrink_when_production_slows_down() -> None:
+    production = Production(ask_each_frame=True)
     production.run(300, speed=0.2)
     assert production.sizes[-1] == CHUNK_FRAMES[-1]
     grown = len(production.sizes)
     while not production.gaps():
         production.run(1, speed=3)
     slow = production.sizes[grown:]
-    assert slow[0] > slow[-2] == CHUNK_FRAMES[0]  # the last one was late
+    assert slow[0] > slow[-2] == CHUNK_FRAMES[0]  # the last chunk was late
     assert slow == sorted(slow, reverse=True)
 
 
-def test_who_is_always_late_sends_small_pieces_and_is_counted() -> None:
+def test_slower_than_real_time_sends_small_chunks_with_underruns() -> None:
     production = Production()
     production.run(80, speed=1.5)
     assert set(production.sizes) == {CHUNK_FRAMES[0]}

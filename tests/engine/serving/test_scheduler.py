@@ -1,4 +1,4 @@
-"""The scheduler alone: no slot is lost or used twice, and no ticket is passed over, for any sequence of events."""
+"""The scheduler: no slot is lost or used twice, and no ticket is passed over, for any sequence of events."""
 
 import random
 import threading
@@ -15,18 +15,18 @@ from engine.errors import EngineBusy
 from engine.serving.scheduler import Plan, Scheduler, Ticket
 
 
-class Watched:
-    """A scheduler, and a model of its tickets against which every result is checked."""
+class CheckedScheduler:
+    """A scheduler, and a model of its tickets that checks every result."""
 
     def __init__(self, slots: int, queue: int) -> None:
         self.scheduler = Scheduler(slots, queue)
         self.limit = slots + queue
         self.stages: dict[Ticket, str] = {}  # of open tickets, in order of arrival
-        self.slots: dict[Ticket, int] = {}  # of those that hold one
-        self.last: list[Ticket | None] = [None] * slots  # who had each slot last
+        self.slots: dict[Ticket, int] = {}  # of tickets that hold one
+        self.last: list[Ticket | None] = [None] * slots  # the last ticket of each slot
         self.owners: dict[Ticket, str] = {}
-        self.ring: list[str] = []  # owners with open tickets; who was served longest ago comes first
-        self.passed: dict[str, Counter[str]] = {}  # of an owner that waits without a slot: turns of others meanwhile
+        self.ring: list[str] = []  # owners with open tickets, least recently served first
+        self.passed: dict[str, Counter[str]] = {}  # turns of other owners while an owner waits without a slot
 
     def tickets(self, *stages: str) -> list[Ticket]:
         return [ticket for ticket, stage in self.stages.items() if stage in stages]
@@ -62,18 +62,18 @@ class Watched:
         if (owner := self.owners.pop(ticket)) not in self.owners.values():
             self.ring.remove(owner)
         if (slot := self.slots.pop(ticket, None)) is not None:
-            assert ticket.slot == slot  # until the next plan
+            assert ticket.slot == slot  # stays set until the next plan
 
     def plan(self) -> Plan:
         free = set(range(self.scheduler.slots)) - set(self.slots.values())
         known = {slot for slot in free if self.last[slot] in self.stages}
         waiting = self.tickets("waiting")
-        served, ring = self.in_turn(len(free))
+        served, ring = self.expected_order(len(free))
         without = [owner for owner in self.ring if not self.held()[owner] and self.waiting_of(owner)]
         plan = self.scheduler.plan()
         assert [ticket for ticket in waiting if ticket.stage == "prefilling"] == sorted(served, key=waiting.index)
         if len(self.ring) == 1:
-            assert served == waiting[: len(free)]  # nobody is passed over
+            assert served == waiting[: len(free)]  # in order of arrival
         self.ring = ring
         self.count_turns(without, served)
         for ticket in served:
@@ -81,7 +81,7 @@ class Watched:
         for ticket in served:
             assert ticket.slot is not None
             self.stages[ticket], self.slots[ticket], self.last[ticket.slot] = "prefilling", ticket.slot, ticket
-        assert len(set(self.slots.values())) == len(self.slots)  # none is used twice
+        assert len(set(self.slots.values())) == len(self.slots)  # no slot is used twice
         self.check_prefill(plan.prefill)
         assert list(plan.speaking) == sorted(self.tickets("speaking"), key=lambda ticket: self.slots[ticket])
         return plan
@@ -93,8 +93,8 @@ class Watched:
         """Slots by owner."""
         return Counter(self.owners[ticket] for ticket in self.slots)
 
-    def in_turn(self, count: int) -> tuple[list[Ticket], list[str]]:
-        """The next owner to be served, found one by one, and the ring after that."""
+    def expected_order(self, count: int) -> tuple[list[Ticket], list[str]]:
+        """Return the tickets to be served next, found one by one, and the ring after that."""
         held, ring, served = self.held(), list(self.ring), []
         left = {owner: self.waiting_of(owner) for owner in ring}
         for _ in range(count):
@@ -109,7 +109,7 @@ class Watched:
         return served, ring
 
     def count_turns(self, without: list[str], served: list[Ticket]) -> None:
-        """While an owner waits without a slot, every other owner gets one turn at most."""
+        """Assert that while an owner waits without a slot, every other owner gets at most one turn."""
         for owner in list(self.passed):
             if owner not in without:
                 del self.passed[owner]
@@ -123,7 +123,7 @@ class Watched:
             assert max(passed.values(), default=0) <= 1
 
     def check_prefill(self, prefill: tuple[Ticket, ...]) -> None:
-        """All prompts that are not read, each owner's by number, and every owner's first before any second."""
+        """Assert that all unread prompts are listed, by number within an owner, all owners' first ones first."""
         prefilling = self.tickets("prefilling")
         assert sorted(prefill, key=prefilling.index) == prefilling
         nth: Counter[str] = Counter()
@@ -153,13 +153,13 @@ class Watched:
         assert len(self.scheduler.open_tickets()) == len(self.stages) <= self.limit
         assert self.scheduler.waiting == len(self.tickets("waiting"))
         assert self.scheduler.speaking == len(self.tickets("speaking"))
-        for place, ticket in enumerate(self.in_turn(len(self.stages))[0]):
+        for place, ticket in enumerate(self.expected_order(len(self.stages))[0]):
             assert self.scheduler.place(ticket) == place
         for ticket, stage in self.stages.items():
             assert (ticket.stage, ticket.slot) == (stage, self.slots.get(ticket))
 
-    def emptied(self) -> None:
-        """After all have left, as many as there are slots can be served at once, each in its own slot."""
+    def assert_all_slots_usable(self) -> None:
+        """Assert that after all tickets have left, all slots can be filled at once."""
         assert not self.stages
         for _ in range(self.scheduler.slots):
             ticket = self.enter()
@@ -172,57 +172,57 @@ class Watched:
 class SchedulerMachine(RuleBasedStateMachine):
     @initialize(slots=st.integers(1, 4), queue=st.integers(0, 4), owners=st.integers(1, 4))
     def begin(self, slots: int, queue: int, owners: int) -> None:
-        self.watched, self.owners = Watched(slots, queue), owners
+        self.checked, self.owners = CheckedScheduler(slots, queue), owners
 
-    def some(self, *stages: str) -> bool:
-        return bool(self.watched.tickets(*stages))
+    def has_any(self, *stages: str) -> bool:
+        return bool(self.checked.tickets(*stages))
 
     def pick(self, data: st.DataObject, *stages: str) -> Ticket:
-        tickets = self.watched.tickets(*stages)
+        tickets = self.checked.tickets(*stages)
         return tickets[data.draw(st.integers(0, len(tickets) - 1))]
 
     @rule(owner=st.integers(0, 3))
     def enter(self, owner: int) -> None:
-        self.watched.enter(f"owner {owner % self.owners}")
+        self.checked.enter(f"owner {owner % self.owners}")
 
     @rule()
     def plan(self) -> None:
-        self.watched.plan()
+        self.checked.plan()
 
-    @precondition(lambda self: self.some("idle"))
+    @precondition(lambda self: self.has_any("idle"))
     @rule(data=st.data())
     def enqueue(self, data: st.DataObject) -> None:
-        self.watched.enqueue(self.pick(data, "idle"))
+        self.checked.enqueue(self.pick(data, "idle"))
 
-    @precondition(lambda self: self.some("prefilling"))
+    @precondition(lambda self: self.has_any("prefilling"))
     @rule(data=st.data())
     def ready(self, data: st.DataObject) -> None:
-        self.watched.ready(self.pick(data, "prefilling"))
+        self.checked.ready(self.pick(data, "prefilling"))
 
-    @precondition(lambda self: self.some("waiting", "prefilling", "speaking"))
+    @precondition(lambda self: self.has_any("waiting", "prefilling", "speaking"))
     @rule(data=st.data())
     def release(self, data: st.DataObject) -> None:
-        self.watched.release(self.pick(data, "waiting", "prefilling", "speaking"))
+        self.checked.release(self.pick(data, "waiting", "prefilling", "speaking"))
 
-    @precondition(lambda self: self.watched.stages)
+    @precondition(lambda self: self.checked.stages)
     @rule(data=st.data())
     def leave(self, data: st.DataObject) -> None:
-        self.watched.leave(self.pick(data, "idle", "waiting", "prefilling", "speaking"))
+        self.checked.leave(self.pick(data, "idle", "waiting", "prefilling", "speaking"))
 
     @invariant()
-    def agree(self) -> None:
-        self.watched.check()
+    def model_agrees(self) -> None:
+        self.checked.check()
 
     def teardown(self) -> None:
         if hasattr(self, "watched"):
-            for ticket in list(self.watched.stages):
-                self.watched.leave(ticket)
-            self.watched.check()
-            self.watched.emptied()
+            for ticket in list(self.checked.stages):
+                self.checked.leave(ticket)
+            self.checked.check()
+            self.checked.assert_all_slots_usable()
 
 
-TestAnyOrderOfThings = SchedulerMachine.TestCase
-TestAnyOrderOfThings.settings = settings(max_examples=60, stateful_step_count=60, deadline=None)
+TestSchedulerMachine = SchedulerMachine.TestCase
+TestSchedulerMachine.settings = settings(max_examples=60, stateful_step_count=60, deadline=None)
 
 
 # --- thousands of requests -----------------------------------------------------------------------------------------
@@ -230,12 +230,12 @@ TestAnyOrderOfThings.settings = settings(max_examples=60, stateful_step_count=60
 
 @dataclass
 class Request:
-    """A simulated request and its remaining turns; `asked` and `served` count its turns."""
+    """A simulated request and its remaining turns; `queued` and `served` count its turns."""
 
     turns: int
     pieces: int = 0
     frames: int = 0
-    asked: int = 0
+    queued: int = 0
     served: int = 0
     cancelled: bool = False
 
@@ -244,7 +244,7 @@ class Request:
 class Simulation:
     """Simulated requests that arrive at random, speak some turns, and sometimes leave in any stage."""
 
-    watched: Watched
+    checked: CheckedScheduler
     random: random.Random
     requests: dict[Ticket, Request] = field(default_factory=dict)
     finished: list[Request] = field(default_factory=list)
@@ -252,39 +252,39 @@ class Simulation:
     cancelled_in: Counter[str] = field(default_factory=Counter)
 
     def arrive(self) -> None:
-        ticket = self.watched.enter()
+        ticket = self.checked.enter()
         if ticket is None:
             self.refused += 1
         else:
             self.requests[ticket] = Request(turns=self.random.choice((1, 1, 1, 2, 5)))
 
     def enqueue(self) -> None:
-        for ticket in self.watched.tickets("idle"):
+        for ticket in self.checked.tickets("idle"):
             if self.random.random() < 0.7:
                 request = self.requests[ticket]
-                request.asked += 1
+                request.queued += 1
                 request.pieces, request.frames = self.random.randint(1, 3), self.random.randint(1, 12)
-                self.watched.enqueue(ticket)
+                self.checked.enqueue(ticket)
 
     def cancel(self) -> None:
         for ticket, request in list(self.requests.items()):
             if self.random.random() < 0.01:
                 self.cancelled_in[ticket.stage] += 1
                 if self.random.random() < 0.2 and ticket.stage != "idle":
-                    request.asked -= ticket.stage == "waiting"
-                    self.watched.release(ticket)  # this turn only
+                    request.queued -= ticket.stage == "waiting"
+                    self.checked.release(ticket)  # this turn only
                 else:
                     request.cancelled = True
                     self.leave(ticket)
 
     def leave(self, ticket: Ticket) -> None:
-        self.watched.leave(ticket)
+        self.checked.leave(ticket)
         self.finished.append(self.requests.pop(ticket))
 
     def step(self) -> None:
-        before = set(self.watched.slots)
-        plan = self.watched.plan()
-        for ticket in set(self.watched.slots) - before:
+        before = set(self.checked.slots)
+        plan = self.checked.plan()
+        for ticket in set(self.checked.slots) - before:
             self.requests[ticket].served += 1
         for ticket in plan.prefill[:1]:
             self.read_piece(ticket)
@@ -295,21 +295,21 @@ class Simulation:
         request = self.requests[ticket]
         request.pieces -= 1
         if not request.pieces:
-            self.watched.ready(ticket)
+            self.checked.ready(ticket)
 
     def make_frame(self, ticket: Ticket) -> None:
         request = self.requests[ticket]
         request.frames -= 1
         if not request.frames:
-            self.watched.release(ticket)
+            self.checked.release(ticket)
             request.turns -= 1
             if request.turns <= 0:
                 self.leave(ticket)
 
 
 @pytest.mark.parametrize(("slots", "queue", "arrivals"), [(4, 12, 0.5), (1, 3, 0.12), (16, 0, 0.6)])
-def test_thousands_of_requests_come_and_go(slots: int, queue: int, arrivals: float) -> None:
-    simulation = Simulation(Watched(slots, queue), random.Random(f"{slots} slots"))
+def test_thousands_of_simulated_requests(slots: int, queue: int, arrivals: float) -> None:
+    simulation = Simulation(CheckedScheduler(slots, queue), random.Random(f"{slots} slots"))
     count = 1500 if slots == 4 else 800
     while len(simulation.finished) + len(simulation.requests) + simulation.refused < count:
         if simulation.random.random() < arrivals:
@@ -317,23 +317,23 @@ def test_thousands_of_requests_come_and_go(slots: int, queue: int, arrivals: flo
         simulation.enqueue()
         simulation.cancel()
         simulation.step()
-        simulation.watched.check()
-    for _ in range(2000):  # nobody comes any more: all are served to the end
+        simulation.checked.check()
+    for _ in range(2000):  # no further arrivals: all are served to the end
         simulation.enqueue()
         simulation.step()
     assert not simulation.requests
     for request in simulation.finished:
         assert request.cancelled or request.turns <= 0
-        assert request.served == request.asked or (request.cancelled and request.served == request.asked - 1)
+        assert request.served == request.queued or (request.cancelled and request.served == request.queued - 1)
     assert simulation.refused
     assert set(simulation.cancelled_in) >= {"prefilling", "speaking"} | ({"waiting"} if queue else set())
     assert sum(not request.cancelled for request in simulation.finished) > count // 4
-    simulation.watched.emptied()
+    simulation.checked.assert_all_slots_usable()
 
 
-def test_requests_may_enter_and_leave_from_any_thread() -> None:
+def test_tickets_may_enter_and_leave_from_any_thread() -> None:
     scheduler = Scheduler(3, 3)
-    inbox: list[Ticket] = []  # the engine's own thread asks for them
+    inbox: list[Ticket] = []  # the engine's thread enqueues these
     most_open, over = [0], threading.Event()
 
     def listen(seed: int) -> None:
@@ -371,11 +371,11 @@ def test_requests_may_enter_and_leave_from_any_thread() -> None:
     assert sorted(ticket.slot for ticket in last[:3]) == [0, 1, 2]
 
 
-# --- one thing at a time -------------------------------------------------------------------------------------------
+# --- single rules ---------------------------------------------------------------------------------------------------
 
 
 def speaking(scheduler: Scheduler, count: int) -> list[Ticket]:
-    """New tickets that speak."""
+    """Return new tickets in stage speaking."""
     tickets = [scheduler.enter() for _ in range(count)]
     for ticket in tickets:
         scheduler.enqueue(ticket)
@@ -385,7 +385,7 @@ def speaking(scheduler: Scheduler, count: int) -> list[Ticket]:
     return tickets
 
 
-def test_one_turn_from_the_door_to_the_end() -> None:
+def test_stages_of_one_turn() -> None:
     scheduler = Scheduler(2, 0)
     ticket = scheduler.enter()
     assert (ticket.stage, ticket.slot) == ("idle", None)
@@ -393,7 +393,7 @@ def test_one_turn_from_the_door_to_the_end() -> None:
     scheduler.enqueue(ticket)
     assert (ticket.stage, scheduler.waiting, scheduler.place(ticket)) == ("waiting", 1, 0)
     assert scheduler.plan() == Plan((ticket,), ())
-    assert scheduler.plan() == Plan((ticket,), ())  # the next piece
+    assert scheduler.plan() == Plan((ticket,), ())  # the next prefill chunk
     assert (ticket.stage, ticket.slot, scheduler.speaking) == ("prefilling", 0, 0)
     scheduler.ready(ticket)
     assert scheduler.plan() == Plan((), (ticket,))
@@ -404,7 +404,7 @@ def test_one_turn_from_the_door_to_the_end() -> None:
     assert (ticket.gone, len(scheduler.open_tickets())) == (True, 0)
 
 
-def test_a_full_engine_refuses_until_someone_leaves() -> None:
+def test_full_scheduler_rejects_until_a_ticket_leaves() -> None:
     scheduler = Scheduler(1, 2)
     inside = [scheduler.enter() for _ in range(3)]
     with pytest.raises(EngineBusy, match="All 3 places are taken"):
@@ -416,7 +416,7 @@ def test_a_full_engine_refuses_until_someone_leaves() -> None:
         scheduler.enter()
 
 
-def test_one_prompt_at_a_time_while_all_who_can_speak_do() -> None:
+def test_prompts_are_prefilled_in_order_while_others_speak() -> None:
     scheduler = Scheduler(4, 0)
     first, second = speaking(scheduler, 2)
     third, fourth = scheduler.enter(), scheduler.enter()
@@ -430,7 +430,7 @@ def test_one_prompt_at_a_time_while_all_who_can_speak_do() -> None:
     assert scheduler.plan() == Plan((), (first, second, third, fourth))
 
 
-def test_a_request_under_way_goes_before_newcomers() -> None:
+def test_earlier_ticket_goes_before_newcomers() -> None:
     scheduler = Scheduler(1, 3)
     (first,) = speaking(scheduler, 1)
     others = [scheduler.enter() for _ in range(3)]
@@ -442,7 +442,7 @@ def test_a_request_under_way_goes_before_newcomers() -> None:
     assert [scheduler.place(ticket) for ticket in (first, *others)] == [0, 1, 2, 3]
     assert scheduler.plan().prefill == (first,)
     scheduler.leave(first)
-    scheduler.release(others[0])  # gives up waiting
+    scheduler.release(others[0])  # leaves the queue
     assert scheduler.plan().prefill == (others[1],)
     assert [scheduler.place(ticket) for ticket in others] == [0, 0, 0]
 
@@ -455,7 +455,7 @@ def turn(scheduler: Scheduler, *tickets: Ticket) -> list[int | None]:
     return [ticket.slot for ticket in tickets]
 
 
-def test_owners_take_turns_however_many_requests_they_have() -> None:
+def test_owners_take_turns_regardless_of_their_requests() -> None:
     scheduler = Scheduler(1, 30)
     greedy = [scheduler.enter("greedy") for _ in range(20)]
     modest, late = scheduler.enter("modest"), scheduler.enter("late")
@@ -471,10 +471,10 @@ def test_owners_take_turns_however_many_requests_they_have() -> None:
     assert order == ["greedy", "modest", "late"] * 2
 
 
-def test_an_owner_with_slots_waits_for_those_without() -> None:
+def test_owner_with_slots_waits_for_owners_without() -> None:
     scheduler = Scheduler(3, 9)
     tickets = [scheduler.enter("greedy") for _ in range(6)]
-    assert turn(scheduler, *tickets) == [0, 1, 2, None, None, None], "nobody else was there"
+    assert turn(scheduler, *tickets) == [0, 1, 2, None, None, None], "there is no other owner yet"
     modest = [scheduler.enter("modest") for _ in range(2)]
     assert turn(scheduler, *modest) == [None, None]
     scheduler.release(tickets[0])
@@ -482,10 +482,10 @@ def test_an_owner_with_slots_waits_for_those_without() -> None:
     assert modest[0].slot == 0
     scheduler.release(tickets[1])
     scheduler.plan()
-    assert (tickets[3].slot, modest[1].slot) == (1, None), "with one slot each, who was served longest ago comes next"
+    assert (tickets[3].slot, modest[1].slot) == (1, None), "with one slot each, the least recently served owner is next"
 
 
-def test_prompts_of_owners_are_read_in_turn() -> None:
+def test_prefill_alternates_between_owners() -> None:
     scheduler = Scheduler(4, 0)
     mine = [scheduler.enter("mine") for _ in range(3)]
     other = scheduler.enter("other")
@@ -498,8 +498,8 @@ def test_prompts_of_owners_are_read_in_turn() -> None:
     assert [scheduler.plan().prefill for _ in range(2)] == [(mine[1], other, mine[2]), (other, mine[1], mine[2])]
 
 
-def test_an_owner_that_comes_again_is_a_newcomer() -> None:
-    """Otherwise an owner who leaves and returns would get ahead of those who stay."""
+def test_returning_owner_counts_as_newcomer() -> None:
+    """Otherwise an owner that leaves and returns would get ahead of the others."""
     scheduler = Scheduler(1, 5)
     first, second, third = (scheduler.enter(name) for name in "abc")
     turn(scheduler, first, second, third)
@@ -510,7 +510,7 @@ def test_an_owner_that_comes_again_is_a_newcomer() -> None:
     assert [scheduler.place(third), scheduler.place(again)] == [0, 1]
 
 
-def test_a_ticket_gets_its_slot_back() -> None:
+def test_ticket_gets_its_previous_slot() -> None:
     scheduler = Scheduler(3, 0)
     tickets = speaking(scheduler, 3)
     for i in (2, 0, 1):
@@ -518,7 +518,7 @@ def test_a_ticket_gets_its_slot_back() -> None:
     assert turn(scheduler, *reversed(tickets)) == [2, 1, 0]
 
 
-def test_a_lower_number_does_not_take_the_slot_of_one_that_gets_its_turn_too() -> None:
+def test_ticket_does_not_take_the_slot_of_a_ticket_served_with_it() -> None:
     scheduler = Scheduler(2, 2)
     early, *two = (scheduler.enter() for _ in range(3))
     assert turn(scheduler, *two) == [0, 1]
@@ -527,33 +527,33 @@ def test_a_lower_number_does_not_take_the_slot_of_one_that_gets_its_turn_too() -
     assert turn(scheduler, early, two[0]) == [1, 0]
 
 
-def test_a_newcomer_spares_the_slots_that_others_will_want_back() -> None:
+def test_newcomer_avoids_slots_of_open_tickets() -> None:
     scheduler = Scheduler(3, 2)
     first, second, third = speaking(scheduler, 3)
     for ticket in (first, second, third):
         scheduler.release(ticket)
     scheduler.leave(third)
-    assert turn(scheduler, scheduler.enter()) == [2]  # the highest, but nobody's
-    assert turn(scheduler, scheduler.enter()) == [0]  # somebody's: the lowest
+    assert turn(scheduler, scheduler.enter()) == [2]  # the highest, but of no open ticket
+    assert turn(scheduler, scheduler.enter()) == [0]  # both belong to open tickets: the lowest
     assert turn(scheduler, second) == [1]
 
 
-def test_slots_that_an_open_request_had_last_are_told() -> None:
+def test_plan_lists_displaced_slots() -> None:
     scheduler = Scheduler(2, 2)
     first, second = speaking(scheduler, 2)
     scheduler.release(first)
     scheduler.enqueue(first)
-    assert scheduler.plan().displaced == ()  # its own again
+    assert scheduler.plan().displaced == ()  # it gets its own slot
     scheduler.release(first)
     scheduler.enqueue(scheduler.enter())
     assert scheduler.plan().displaced == (0,)
     scheduler.release(second)
     scheduler.leave(second)
     scheduler.enqueue(first)
-    assert scheduler.plan().displaced == ()  # nobody wants it back
+    assert scheduler.plan().displaced == ()  # its last ticket has left
 
 
-def test_what_another_has_overwritten_is_not_one_s_own_any_more() -> None:
+def test_overwritten_slot_belongs_to_its_last_ticket() -> None:
     scheduler = Scheduler(2, 2)
     first, second = speaking(scheduler, 2)
     scheduler.release(first)
@@ -562,12 +562,12 @@ def test_what_another_has_overwritten_is_not_one_s_own_any_more() -> None:
     scheduler.release(second)
     scheduler.release(third)
     scheduler.leave(second)
-    assert turn(scheduler, first) == [1]  # slot 0 now holds what the third will want back
+    assert turn(scheduler, first) == [1]  # slot 0 now belongs to the third
     assert turn(scheduler, third) == [0]
 
 
-def test_leaving_keeps_the_slot_true_until_the_next_plan() -> None:
-    """A frame may be under way: its row must still be known."""
+def test_leaving_ticket_keeps_its_slot_until_the_next_plan() -> None:
+    """A frame may be running, and its row must still be known."""
     scheduler = Scheduler(1, 1)
     (first,) = speaking(scheduler, 1)
     plan = scheduler.plan()
@@ -598,7 +598,9 @@ ALLOWED = {
 
 @pytest.mark.parametrize("stage", STAGES)
 @pytest.mark.parametrize("action", [Scheduler.enqueue, Scheduler.ready, Scheduler.release])
-def test_out_of_turn_is_refused_and_too_late_is_not(stage: str, action: Callable[[Scheduler, Ticket], object]) -> None:
+def test_wrong_stage_is_rejected_but_gone_tickets_are_ignored(
+    stage: str, action: Callable[[Scheduler, Ticket], object]
+) -> None:
     scheduler = Scheduler(1, 0)
     ticket = scheduler.enter()
     for step in STAGES[stage]:
@@ -615,6 +617,6 @@ def test_out_of_turn_is_refused_and_too_late_is_not(stage: str, action: Callable
 
 
 @pytest.mark.parametrize(("slots", "queue"), [(0, 3), (-1, 0), (1, -1)])
-def test_sizes_must_make_sense(slots: int, queue: int) -> None:
+def test_invalid_sizes_are_rejected(slots: int, queue: int) -> None:
     with pytest.raises(ValueError, match="negative queue"):
         Scheduler(slots, queue)

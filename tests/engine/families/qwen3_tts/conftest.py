@@ -1,4 +1,4 @@
-"""The miniature Qwen3-TTS release, and what the public package computed from it (`scripts/make_qwen3_tts.py`)."""
+"""The miniature Qwen3-TTS release, and golden outputs of the public package (`scripts/make_qwen3_tts.py`)."""
 
 import json
 import shutil
@@ -28,7 +28,7 @@ def cases() -> list[dict[str, Any]]:
 
 
 def as_kind(folder: Path, kind: str) -> Path:
-    """Make the release of another kind in a folder: the same weights without the speaker encoder, another config."""
+    """Write a release of another kind to `folder`: the same weights without speaker encoder, another config."""
     shutil.copytree(QWEN, folder, ignore=shutil.ignore_patterns("golden*", "cases*"), dirs_exist_ok=True)
     if kind != "base":
         shutil.copy(QWEN / f"{kind}.json", folder / "config.json")
@@ -50,7 +50,7 @@ def model(release: Qwen3TTSRelease) -> TalkerModel:
 
 @pytest.fixture(scope="session")
 def releases(tmp_path_factory: pytest.TempPathFactory, release: Qwen3TTSRelease) -> dict[str, Qwen3TTSRelease]:
-    """The release of each kind."""
+    """The releases by kind."""
     folder = tmp_path_factory.mktemp("qwen")
     others = {kind: Qwen3TTSRelease(as_kind(folder / kind, kind)) for kind in ("custom_voice", "voice_design")}
     return {"base": release, **others}

@@ -1,4 +1,4 @@
-"""The speech tokenizer's views: each bit-identical to the whole, without the other's weights, exact in any pieces."""
+"""Views of the speech tokenizer: bit-identical to the whole, without unneeded weights, exact in any pieces."""
 
 from collections.abc import Iterator
 
@@ -30,7 +30,7 @@ def encoder(release: Qwen3TTSRelease) -> SpeechEncoder:
 
 
 def pieces(whole: Tensor, lengths: list[int], unit: int = 1) -> Iterator[Tensor]:
-    """Cut a signal into pieces of these lengths, over and over."""
+    """Cut a signal into pieces, cycling through `lengths`."""
     start, i = 0, 0
     while start < whole.shape[-1]:
         yield whole[..., start : start + lengths[i % len(lengths)] * unit]
@@ -38,7 +38,7 @@ def pieces(whole: Tensor, lengths: list[int], unit: int = 1) -> Iterator[Tensor]
         i += 1
 
 
-def test_each_view_is_bit_identical_to_the_whole(
+def test_views_are_bit_identical_to_the_whole(
     release: Qwen3TTSRelease, encoder: SpeechEncoder, decoder: SpeechDecoder
 ) -> None:
     whole = load_speech_tokenizer(QWEN, release.architecture.codec, CPU)
@@ -46,12 +46,12 @@ def test_each_view_is_bit_identical_to_the_whole(
     assert torch.equal(encoder.encode(clip), whole.encoder.encode(clip))
     assert torch.equal(decoder.decode(codes), whole.decoder.decode(codes))
     held = [sum(weight.numel() for weight in module.parameters()) for module in (encoder, decoder, whole)]
-    assert held[0] + held[1] == held[2]  # neither holds what is the other's
+    assert held[0] + held[1] == held[2]  # the views share no weights
 
 
 @settings(deadline=None, max_examples=8)
 @given(lengths=st.lists(st.integers(1, 13), min_size=1, max_size=5))
-def test_a_take_decoded_in_any_pieces_is_the_whole(decoder: SpeechDecoder, lengths: list[int]) -> None:
+def test_decoding_in_any_pieces_equals_whole_decoding(decoder: SpeechDecoder, lengths: list[int]) -> None:
     codes = golden()["decoder_codes"][None, :, :FRAMES]
     state = decoder.init_state(1)
     audio = torch.cat([decoder.decode_step(piece, state) for piece in pieces(codes, lengths)], dim=-1)
@@ -60,18 +60,18 @@ def test_a_take_decoded_in_any_pieces_is_the_whole(decoder: SpeechDecoder, lengt
 
 @settings(deadline=None, max_examples=5)
 @given(lengths=st.lists(st.integers(1, 7), min_size=1, max_size=4))
-def test_a_clip_encoded_in_any_pieces_has_the_same_codes(encoder: SpeechEncoder, lengths: list[int]) -> None:
+def test_encoding_in_any_pieces_equals_whole_encoding(encoder: SpeechEncoder, lengths: list[int]) -> None:
     clip, state = golden()["clip"][None, None], encoder.init_state(1)
     found = [encoder.encode_step(piece, state) for piece in pieces(clip, lengths, encoder.config.frame_length)]
     assert torch.equal(torch.cat(found, dim=-1), encoder.encode(clip))
 
 
-def test_the_longest_clip_is_attended_to_as_a_whole(release: Qwen3TTSRelease) -> None:
+def test_encoder_window_covers_the_longest_clip(release: Qwen3TTSRelease) -> None:
     codec = release.architecture.codec
     assert 30 * 2 * codec.frame_rate < ENCODER_WINDOW == codec.encoder_transformer.window_size
 
 
-def test_rows_of_a_batch_start_over_by_themselves(encoder: SpeechEncoder) -> None:
+def test_batch_rows_reset_independently(encoder: SpeechEncoder) -> None:
     clip = golden()["clip"][None, None, : 3 * encoder.config.frame_length]
     state = encoder.init_state(2)
     encoder.encode_step(torch.cat((clip.flip(2), clip)), state)
@@ -80,7 +80,7 @@ def test_rows_of_a_batch_start_over_by_themselves(encoder: SpeechEncoder) -> Non
     assert torch.equal(again[:1], encoder.encode(clip))
 
 
-def test_other_codes_and_files_are_refused(release: Qwen3TTSRelease, decoder: SpeechDecoder) -> None:
+def test_invalid_codes_and_files_are_rejected(release: Qwen3TTSRelease, decoder: SpeechDecoder) -> None:
     with pytest.raises(InvalidCodes, match="3 codebooks"):
         decoder.decode(torch.zeros(1, 3, 2, dtype=torch.long))
     from dataclasses import replace

@@ -1,4 +1,4 @@
-"""The engine with a Qwen3-TTS release: cloning, speaking, named speakers, descriptions, and what it refuses."""
+"""The engine with a Qwen3-TTS release: cloning, speaking, named speakers, descriptions and rejected requests."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -26,7 +26,7 @@ TEXT = "The quick brown fox says yes."
 
 @pytest.fixture(scope="module", autouse=True)
 def short_turns() -> Iterator[None]:
-    """Random weights hardly ever draw the end: turns are cut after 14 frames."""
+    """Limit turns to 14 frames, since random weights rarely sample the end token."""
     with pytest.MonkeyPatch.context() as patch:
         budget: Callable[[str, float], int] = request.frame_budget
         patch.setattr(request, "frame_budget", lambda text, rate: min(14, budget(text, rate)))
@@ -45,30 +45,30 @@ def voice(engine: Engine) -> Voice:
     return engine.encode_voice("Slt", [(CLIP, WORDS)]).voice
 
 
-def alike(one: np.ndarray, other: np.ndarray) -> bool:
-    """Whether two takes are equal but for the rounding of other chunks."""
+def is_same_take(one: np.ndarray, other: np.ndarray) -> bool:
+    """Return whether two takes are equal up to rounding, which depends on chunk sizes."""
     return len(one) == len(other) and np.allclose(one, other, rtol=0, atol=1e-4)
 
 
-def assembled(speech: Speech) -> np.ndarray:
-    """The take: a chunk that starts earlier replaces what came after its start."""
+def assemble(speech: Speech) -> np.ndarray:
+    """Join chunks to a take: a chunk that starts earlier replaces the audio after its start."""
     audio = np.zeros(0, np.float32)
     for chunk in speech:
         audio = np.concatenate((audio[: chunk.start], chunk.samples))
     return audio
 
 
-def take(
+def speak(
     engine: Engine, voice: Voice | OwnVoice | None, text: str = TEXT, seed: int = 1, language: str = ""
 ) -> np.ndarray:
     speech = engine.speak(text, voice, SpeakOptions(0.9, 1.0, 50, seed=seed, language=language))
-    audio = assembled(speech)
+    audio = assemble(speech)
     assert speech.result is not None
     assert len(audio) == speech.result.frames * engine.frame_length > 0
     return audio
 
 
-def test_a_release_is_loaded_and_described(engine: Engine) -> None:
+def test_loaded_release_reports_its_properties(engine: Engine) -> None:
     status = engine.status()
     assert (engine.sample_rate, engine.frame_length, engine.frame_rate) == (24_000, 1920, 12.5)
     assert (status.precision, status.slots) == ("fp32", 3)
@@ -79,17 +79,17 @@ def test_a_release_is_loaded_and_described(engine: Engine) -> None:
     assert not engine.abilities.needs_words
 
 
-def test_a_cloned_voice_speaks_alike_alone_and_in_company(engine: Engine, voice: Voice) -> None:
-    alone = take(engine, voice)
+def test_batched_speech_equals_single_speech(engine: Engine, voice: Voice) -> None:
+    alone = speak(engine, voice)
     others = [engine.speak(TEXT, voice, SpeakOptions(0.9, 1.0, 50, seed=seed)) for seed in (1, 2)]
-    together = assembled(others[0])
-    assert alike(alone, together)
-    assert not alike(alone, take(engine, voice, seed=2))
+    together = assemble(others[0])
+    assert is_same_take(alone, together)
+    assert not is_same_take(alone, speak(engine, voice, seed=2))
     for other in others:
         other.close()
 
 
-def test_the_voice_of_a_second_request_is_not_computed_again(engine: Engine, voice: Voice) -> None:
+def test_voice_prefix_is_reused_by_a_second_request(engine: Engine, voice: Voice) -> None:
     first = engine.speak("The fox is lazy.", voice, SpeakOptions(0, seed=1))
     list(first)
     second = engine.speak("A dog jumps over it.", voice, SpeakOptions(0, seed=1))
@@ -101,10 +101,10 @@ def test_the_voice_of_a_second_request_is_not_computed_again(engine: Engine, voi
     assert engine.status().prefixes[0] > 0
 
 
-def test_a_clip_without_words_is_cloned_by_its_embedding(engine: Engine, voice: Voice) -> None:
+def test_clip_without_transcript_is_cloned_by_its_embedding(engine: Engine, voice: Voice) -> None:
     made = engine.encode_voice("Slt", [(CLIP, "")]).voice
     assert made.references[0].transcript == ""
-    assert not alike(take(engine, made), take(engine, voice))
+    assert not is_same_take(speak(engine, made), speak(engine, voice))
     speech = engine.speak(TEXT, made, SpeakOptions(0.9, 1.0, 50, seed=1))
     list(speech)
     assert speech.result is not None
@@ -112,7 +112,7 @@ def test_a_clip_without_words_is_cloned_by_its_embedding(engine: Engine, voice: 
     assert speech.result.stages.positions < 15  # the clip is not in the prompt
 
 
-def test_a_long_text_is_spoken_in_turns_of_their_own(engine: Engine, voice: Voice) -> None:
+def test_long_text_is_spoken_in_several_segments(engine: Engine, voice: Voice) -> None:
     speech = engine.speak(" ".join(f"This is the long sentence of number {i}." for i in range(14)), voice)
     assert {chunk.segment for chunk in speech} == {0, 1}
 
@@ -131,14 +131,14 @@ def test_each_turn_of_a_dialogue_has_the_voice_of_its_speaker(engine: Engine, vo
     assert second != codes("A dog.", [voice])
 
 
-def test_a_language_changes_the_speech_and_others_are_refused(engine: Engine, voice: Voice) -> None:
-    assert alike(take(engine, voice, language="de-AT"), take(engine, voice, language="German"))
-    assert not alike(take(engine, voice, language="de"), take(engine, voice))
+def test_language_changes_speech_and_unknown_ones_are_rejected(engine: Engine, voice: Voice) -> None:
+    assert is_same_take(speak(engine, voice, language="de-AT"), speak(engine, voice, language="German"))
+    assert not is_same_take(speak(engine, voice, language="de"), speak(engine, voice))
     with pytest.raises(InvalidOption, match="does not speak sv; it has english, german, chinese"):
         engine.speak(TEXT, voice, SpeakOptions(language="sv"))
 
 
-def test_a_saved_voice_keeps_its_codes_of_both_codecs(engine: Engine, shared_weights: None, tmp_path: Path) -> None:
+def test_saved_voice_keeps_codes_of_both_codecs(engine: Engine, shared_weights: None, tmp_path: Path) -> None:
     first = Engine.load(MINIATURE, "cpu", slots=1)
     storage = Storage.open(tmp_path / "library.db")
     record = storage.voices.add(first.encode_voice("Anna", [(CLIP, WORDS)]).voice)
@@ -154,19 +154,19 @@ def test_a_saved_voice_keeps_its_codes_of_both_codecs(engine: Engine, shared_wei
     assert made == [first.codec_fingerprint]  # once
     kept = storage.voices.ready(record.id, first.codec_fingerprint, reencode)
     assert kept.references[0].codes.shape[0] == 10
-    assert len(take(engine, again))
+    assert len(speak(engine, again))
     first.close()
     storage.close()
 
 
-def test_words_and_clips_are_asked_for_where_a_model_needs_them(engine: Engine, shared_weights: None) -> None:
-    wordless = engine.encode_voice("Slt", [(CLIP, "")]).voice
-    clipless = Voice("Slt", tuple(_without_clip(wordless)), engine.codec_fingerprint)
+def test_missing_transcript_or_clip_is_rejected_if_needed(engine: Engine, shared_weights: None) -> None:
+    without_transcript = engine.encode_voice("Slt", [(CLIP, "")]).voice
+    without_clip = Voice("Slt", tuple(_without_clip(without_transcript)), engine.codec_fingerprint)
     with pytest.raises(UnusableReference, match="no clip"):
-        engine.speak(TEXT, clipless)
+        engine.speak(TEXT, without_clip)
     first = Engine.load(MINIATURE, "cpu", slots=1)
     with pytest.raises(InvalidInput, match="Type the words"):
-        first.speak(TEXT, wordless)
+        first.speak(TEXT, without_transcript)
     first.close()
 
 
@@ -176,13 +176,13 @@ def _without_clip(voice: Voice) -> Iterator[object]:
     yield from (replace(reference, clip=b"") for reference in voice.references)
 
 
-def test_named_speakers_speak_and_do_not_clone(tmp_path: Path, voice: Voice) -> None:
+def test_custom_voice_model_has_speakers_and_does_not_clone(tmp_path: Path, voice: Voice) -> None:
     engine = Engine(str(tmp_path), as_kind(tmp_path, "custom_voice"), choose_device("cpu"), slots=1)
     assert engine.abilities.speakers == ("vivian", "dylan", "ryan")
-    ryan = take(engine, OwnVoice("Ryan"))
-    assert not alike(ryan, take(engine, OwnVoice("vivian")))
-    assert not alike(ryan, take(engine, OwnVoice("ryan", "You are calm.")))
-    assert alike(take(engine, None), take(engine, OwnVoice("vivian")))
+    ryan = speak(engine, OwnVoice("Ryan"))
+    assert not is_same_take(ryan, speak(engine, OwnVoice("vivian")))
+    assert not is_same_take(ryan, speak(engine, OwnVoice("ryan", "You are calm.")))
+    assert is_same_take(speak(engine, None), speak(engine, OwnVoice("vivian")))
     with pytest.raises(InvalidOption, match="no voice called Eve; it has: vivian, dylan, ryan"):
         engine.speak(TEXT, OwnVoice("Eve"))
     for refused in (lambda: engine.speak(TEXT, voice), lambda: engine.encode_voice("Slt", [(CLIP, WORDS)])):
@@ -191,14 +191,14 @@ def test_named_speakers_speak_and_do_not_clone(tmp_path: Path, voice: Voice) -> 
     engine.close()
 
 
-def test_a_described_voice_speaks(tmp_path: Path) -> None:
+def test_voice_design_follows_descriptions(tmp_path: Path) -> None:
     engine = Engine(str(tmp_path), as_kind(tmp_path, "voice_design"), choose_device("cpu"), slots=1)
-    low, high = (take(engine, OwnVoice(description=f"A {kind} voice.")) for kind in ("low", "young"))
-    assert not alike(low, high)
+    low, high = (speak(engine, OwnVoice(description=f"A {kind} voice.")) for kind in ("low", "young"))
+    assert not is_same_take(low, high)
     engine.close()
 
 
-def test_base_models_take_no_description(engine: Engine) -> None:
+def test_base_model_rejects_descriptions(engine: Engine) -> None:
     with pytest.raises(InvalidOption, match="description"):
         engine.speak(TEXT, OwnVoice(description="A low voice."))
 
@@ -223,7 +223,7 @@ def test_base_models_take_no_description(engine: Engine) -> None:
         ("merges.txt", None, None, ReleaseIncomplete, "merges.txt"),
     ],
 )
-def test_releases_that_cannot_be_used_say_why(
+def test_unusable_release_is_rejected_with_reason(
     tmp_path: Path, file: str, old: str | None, new: str | None, error: type[Exception], match: str
 ) -> None:
     path = as_kind(tmp_path, "base") / file

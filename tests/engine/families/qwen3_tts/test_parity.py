@@ -1,4 +1,4 @@
-"""Prompts, logits, greedy frames, codes, audio and speaker embeddings are those of the public package."""
+"""Prompts, logits, greedy frames, codes, audio and speaker embeddings equal those of the public package."""
 
 import io
 from contextlib import closing
@@ -44,25 +44,25 @@ def prompt_of(case: dict[str, Any], releases: Releases) -> Prompt:
     return conversation.prompt_for(case["text"], 100)[0]
 
 
-def close(found: Tensor, wanted: Tensor) -> None:
-    torch.testing.assert_close(found, wanted, rtol=1e-4, atol=1e-4)
+def assert_close(found: Tensor, expected: Tensor) -> None:
+    torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize("case", cases(), ids=lambda case: case["name"])
 @torch.inference_mode()
-def test_a_prompt_is_that_of_the_package(case: dict[str, Any], releases: Releases, model: TalkerModel) -> None:
+def test_prompt_matches_package(case: dict[str, Any], releases: Releases, model: TalkerModel) -> None:
     tensors, name = golden(), case["name"]
     ids = releases["base"].prompts._tokenizer.encode(
         f"<|im_start|>assistant\n{case['text']}<|im_end|>\n<|im_start|>assistant\n"
     )
     assert ids == tensors[f"{name}.input_ids"].tolist()
     prompt = prompt_of(case, releases)
-    close(model.slow.embed(prompt.columns[None], prompt.vector)[0], tensors[f"{name}.prompt"])
+    assert_close(model.slow.embed(prompt.columns[None], prompt.vector)[0], tensors[f"{name}.prompt"])
     assert prompt.trailing is not None
     text = model.slow.text_projection(model.slow.text_embeddings(prompt.trailing))
-    wanted = tensors[f"{name}.trailing"]
-    close(text[: len(wanted)], wanted)
-    close(text[-1], model.slow.text_projection(model.slow.text_embeddings(torch.tensor(_pad(releases)))))
+    expected = tensors[f"{name}.trailing"]
+    assert_close(text[: len(expected)], expected)
+    assert_close(text[-1], model.slow.text_projection(model.slow.text_embeddings(torch.tensor(_pad(releases)))))
 
 
 def _pad(releases: Releases) -> int:
@@ -71,8 +71,8 @@ def _pad(releases: Releases) -> int:
 
 @pytest.mark.parametrize("case", cases(), ids=lambda case: case["name"])
 @torch.inference_mode()
-def test_logits_are_those_of_the_package(case: dict[str, Any], releases: Releases, model: TalkerModel) -> None:
-    """Teacher forcing: the talker's logits of each frame, and the predictor's of each residual codebook."""
+def test_logits_match_package(case: dict[str, Any], releases: Releases, model: TalkerModel) -> None:
+    """Compare teacher-forced logits of the talker for each frame, and of the predictor for each residual codebook."""
     tensors, name = golden(), case["name"]
     codes, prompt = tensors[f"{name}.codes"], prompt_of(case, releases)
     assert prompt.trailing is not None
@@ -80,15 +80,15 @@ def test_logits_are_those_of_the_package(case: dict[str, Any], releases: Release
     columns = [prompt.columns, torch.cat((prompt.trailing[steps][None], codes[:, :-1]))]
     normed = model.slow.norm(model.slow.run(model.slow.embed(torch.cat(columns, dim=1)[None], prompt.vector)))
     last = normed[0, prompt.columns.shape[1] - 1 :]
-    wanted, config = tensors[f"{name}.logits"], releases["base"].architecture.config
+    expected, config = tensors[f"{name}.logits"], releases["base"].architecture.config
     heads = [*range(config.semantic_codebook_size), config.control_tokens.end]
-    close(model.slow.logits(last), wanted[:, heads])
-    close(model.fast.logits(last, codes.T), tensors[f"{name}.residual"])
+    assert_close(model.slow.logits(last), expected[:, heads])
+    assert_close(model.fast.logits(last, codes.T), tensors[f"{name}.residual"])
 
 
-@pytest.mark.parametrize("recorded", [False, True], ids=["eager", "recorded"])
-def test_greedy_frames_are_those_of_the_package(releases: Releases, model: TalkerModel, recorded: bool) -> None:
-    """All cases together, as requests of one batch: text that trails, penalties and residual codes are in the step."""
+@pytest.mark.parametrize("captured", [False, True], ids=["eager", "captured"])
+def test_greedy_frames_equal_package(releases: Releases, model: TalkerModel, captured: bool) -> None:
+    """All cases run in one batch; the step includes trailing text, penalties and residual codes."""
     tensors, spoken = golden(), cases()
     runner = ModelRunner(
         model,
@@ -96,12 +96,12 @@ def test_greedy_frames_are_those_of_the_package(releases: Releases, model: Talke
         slots=len(spoken),
         positions=256,
         prefixes=PrefixCache(CPU, 1 << 20, 0),
-        capture=TorchScriptCapture() if recorded else None,
-        mode="frame" if recorded else "off",
+        capture=TorchScriptCapture() if captured else None,
+        mode="frame" if captured else "off",
     )
-    while recorded and runner.capture_next():
+    while captured and runner.capture_next():
         pass
-    assert runner.graph_state.startswith("frame" if recorded else "off")
+    assert runner.graph_state.startswith("frame" if captured else "off")
     for slot, case in enumerate(spoken):
         runner.begin(slot, prompt_of(case, releases), SamplingOptions(temperature=0, top_k=50), key=slot)
         while not runner.prefill([slot]):
@@ -111,7 +111,7 @@ def test_greedy_frames_are_those_of_the_package(releases: Releases, model: Talke
         np.testing.assert_array_equal(frames[slot, 1:], tensors[f"{case['name']}.codes"].numpy(), case["name"])
 
 
-def test_codes_of_a_clip_are_those_of_the_package(release: Qwen3TTSRelease) -> None:
+def test_codes_of_a_clip_equal_package(release: Qwen3TTSRelease) -> None:
     clip, part = golden()["clip"], golden()["clip"][:22_000]
     assert len(clip) % release.architecture.codec.frame_length == 0
     assert len(part) % release.architecture.codec.frame_length > 0
@@ -120,15 +120,15 @@ def test_codes_of_a_clip_are_those_of_the_package(release: Qwen3TTSRelease) -> N
     assert torch.equal(encoder.encode(part[None, None])[0], golden()["part_codes"])
 
 
-def test_audio_of_codes_is_that_of_the_package(release: Qwen3TTSRelease) -> None:
+def test_audio_of_codes_matches_package(release: Qwen3TTSRelease) -> None:
     audio = release.load_decoder(CPU).decode(golden()["decoder_codes"][None])[0, 0]
-    close(audio, golden()["decoder_audio"])
+    assert_close(audio, golden()["decoder_audio"])
     assert audio.abs().max() > 0.05
 
 
 @pytest.mark.parametrize("name", ["clone", "clone_long", "embedding"])
-def test_a_spoken_clone_is_that_of_the_package(name: str) -> None:
-    """Greedy speech out of the engine, from its first sample: the codec goes on from the end of the clip."""
+def test_cloned_speech_matches_package(name: str) -> None:
+    """Greedy speech matches from its first sample, because the codec continues from the end of the clip."""
     case = next(case for case in cases() if case["name"] == name)
     clip = golden()["clip"].numpy()
     flac = io.BytesIO()
@@ -138,20 +138,20 @@ def test_a_spoken_clone_is_that_of_the_package(name: str) -> None:
     engine = Engine.load(QWEN, "cpu", slots=1)
     try:
         voice = Voice("Slt", (reference,), engine.codec_fingerprint)
-        wanted, heard = golden()[f"{name}.audio"], np.zeros(0, np.float32)
-        for _ in range(2):  # the second time, the codec's state is at hand
+        expected, heard = golden()[f"{name}.audio"], np.zeros(0, np.float32)
+        for _ in range(2):  # the second time, the codec's state is cached
             options = SpeakOptions(0, 1.0, 50, language=case.get("language", ""))
             with closing(engine.speak(case["text"], voice, options)) as speech:
                 for chunk in speech:
                     heard = np.concatenate((heard[: chunk.start], chunk.samples))
-                    if len(heard) >= len(wanted):
+                    if len(heard) >= len(expected):
                         break
-            close(torch.from_numpy(heard[: len(wanted)]), wanted)
+            assert_close(torch.from_numpy(heard[: len(expected)]), expected)
     finally:
         engine.close()
 
 
-def test_the_embedding_of_a_clip_is_that_of_the_package(release: Qwen3TTSRelease) -> None:
+def test_speaker_embedding_matches_package(release: Qwen3TTSRelease) -> None:
     encoder = release.load_speaker_encoder(CPU)
     assert encoder is not None
-    close(encoder.embed(golden()["clip"]), golden()["clip_embedding"])
+    assert_close(encoder.embed(golden()["clip"]), golden()["clip_embedding"])

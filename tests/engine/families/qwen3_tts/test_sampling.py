@@ -1,4 +1,4 @@
-"""The sampling rules of Qwen3-TTS: the code predictor's options are its own where a release says so."""
+"""Sampling rules of Qwen3-TTS: a release may set separate options for the code predictor."""
 
 import json
 from pathlib import Path
@@ -16,7 +16,7 @@ NUCLEUS = SamplingOptions(0.9, 1.0, 50)
 
 
 @pytest.mark.parametrize(
-    ("settings", "wanted"),
+    ("settings", "expected"),
     [
         ({}, GenerationDefaults(NUCLEUS, None, 1.05)),
         ({"temperature": 0.6, "subtalker_temperature": 0.6}, GenerationDefaults(SamplingOptions(0.6, 1.0, 50))),
@@ -28,15 +28,15 @@ NUCLEUS = SamplingOptions(0.9, 1.0, 50)
         ),
     ],
 )
-def test_the_options_of_a_release_are_read(
-    tmp_path: Path, settings: dict[str, Any], wanted: GenerationDefaults
+def test_generation_defaults_of_a_release_are_read(
+    tmp_path: Path, settings: dict[str, Any], expected: GenerationDefaults
 ) -> None:
     (tmp_path / "generation_config.json").write_text(json.dumps(settings))
-    assert read_generation(tmp_path) == wanted
+    assert read_generation(tmp_path) == expected
 
 
-def drawn(rules: RepetitionPenaltyRules, temperature: float) -> Tensor:
-    """A thousand rows of one distribution, drawn with noise of their own."""
+def draw(rules: RepetitionPenaltyRules, temperature: float) -> Tensor:
+    """Draw a thousand rows of one distribution with independent noise."""
     rows = 1000
     logits = torch.tensor([1.0, 2.0, 1.5, -1.0]).expand(rows, 4)
     generator = torch.Generator().manual_seed(0)
@@ -56,7 +56,7 @@ def drawn(rules: RepetitionPenaltyRules, temperature: float) -> Tensor:
         (SamplingOptions(1.0, 1.0, 50), 0.0, {1}),
     ],
 )
-def test_residual_codes_are_drawn_as_the_release_says(
+def test_residual_codes_use_the_predictor_options(
     predictor: SamplingOptions | None, temperature: float, values: set[int]
 ) -> None:
-    assert set(drawn(RepetitionPenaltyRules(64, 1.05, predictor), temperature).tolist()) == values
+    assert set(draw(RepetitionPenaltyRules(64, 1.05, predictor), temperature).tolist()) == values

@@ -22,6 +22,6 @@ def whole(config: CodecConfig) -> Codec:
 
 @pytest.fixture
 def release() -> dict[str, Tensor]:
-    """The tensors of `codec.pth`, to be changed at will."""
+    """The tensors of `codec.pth`, loaded for each test so that it can modify them."""
     state: dict[str, Tensor] = torch.load(CHECKPOINT, weights_only=True)
     return state

@@ -1,4 +1,4 @@
-"""When words are spoken: the best path, and the bundled model's times against a recogniser that hears the sound."""
+"""Word times: the best alignment path, and the bundled model's times against a recogniser."""
 
 import itertools
 import math
@@ -23,8 +23,8 @@ CLARA = Voice.from_bytes((ROOT / "assets" / "samples" / "clara.voice").read_byte
 TEXT = "The rain has stopped, so we can go out. It costs $25 now!"
 
 
-def cost(scores: torch.Tensor, path: tuple[int, ...]) -> float:
-    """The score of a path, which may skip few tokens on its way and any at both ends, at their cost."""
+def path_score(scores: torch.Tensor, path: tuple[int, ...]) -> float:
+    """Return the score of a path. It may skip a few tokens per step and any at both ends, each at a cost."""
     steps = [later - earlier for earlier, later in itertools.pairwise(path)]
     if any(not 0 <= step <= 1 + alignment.MAX_SKIPPED for step in steps):
         return -math.inf
@@ -33,19 +33,19 @@ def cost(scores: torch.Tensor, path: tuple[int, ...]) -> float:
 
 
 @given(st.integers(1, 4), st.integers(1, 8), st.integers(0, 1000))
-def test_the_path_is_the_best_of_all(frames: int, tokens: int, seed: int) -> None:
+def test_monotonic_path_has_the_best_score(frames: int, tokens: int, seed: int) -> None:
     scores = torch.rand(frames, tokens, generator=torch.Generator().manual_seed(seed)).mul(6).neg()
     found = tuple(monotonic_path(scores).tolist())
-    best = max(cost(scores, path) for path in itertools.product(range(tokens), repeat=frames))
-    assert cost(scores, found) == pytest.approx(best, abs=1e-4)
+    best = max(path_score(scores, path) for path in itertools.product(range(tokens), repeat=frames))
+    assert path_score(scores, found) == pytest.approx(best, abs=1e-4)
 
 
-def test_words_are_those_that_are_written() -> None:
+def test_word_spans_skip_speaker_and_style_tags() -> None:
     text = "<|speaker:1|>Well, [softly] the end — the end."
     assert [text[start:end] for start, end in word_spans(text)] == ["Well,", "the", "end", "—", "the", "end."]
 
 
-def test_words_are_where_a_recogniser_hears_them(bundled_engine: Engine) -> None:
+def test_word_times_agree_with_a_recogniser(bundled_engine: Engine) -> None:
     pytest.importorskip("pyworld")
     from benchmarks.quality.word_times import heard_words, spoken_words
     from engine.text.english.pronunciation import Lexicon
@@ -53,16 +53,16 @@ def test_words_are_where_a_recogniser_hears_them(bundled_engine: Engine) -> None
     from training.speech.synthesize import LEXICON
 
     text = "The rain has stopped, so we can go out for a walk along the river now."
-    take, said = spoken_words(bundled_engine, text, CLARA)
+    take, spoken = spoken_words(bundled_engine, text, CLARA)
     heard = heard_words(Aligner(), Lexicon.load(LEXICON), text, take, bundled_engine.sample_rate)
-    assert [word.text for word in said] == text.split()
-    assert len(heard) == len(said)
-    off = [abs(word.start - span[0]) for word, span in zip(said, heard, strict=True)]
-    assert np.median(off) < 0.06
-    assert max(off) < 0.3
+    assert [word.text for word in spoken] == text.split()
+    assert len(heard) == len(spoken)
+    errors = [abs(word.start - span[0]) for word, span in zip(spoken, heard, strict=True)]
+    assert np.median(errors) < 0.06
+    assert max(errors) < 0.3
 
 
-def test_every_word_of_a_long_text_has_its_time(bundled_engine: Engine) -> None:
+def test_all_words_of_a_long_text_have_times(bundled_engine: Engine) -> None:
     options = replace(bundled_engine.default_options, seed=3, word_times=True)
     chunks = list(bundled_engine.speak(TEXT, CLARA, options))
     words = [word for chunk in chunks for word in chunk.words]
@@ -79,6 +79,6 @@ def test_every_word_of_a_long_text_has_its_time(bundled_engine: Engine) -> None:
 
 
 @pytest.mark.parametrize("head", [[2], [2, -1], ["2", 0], 3, [2.0, 0]])
-def test_a_head_is_a_layer_and_a_number(head: object) -> None:
+def test_alignment_head_must_be_layer_and_head_numbers(head: object) -> None:
     with pytest.raises(InvalidConfig, match="alignment_head"):
         Profile(alignment_head=head)  # type: ignore[arg-type]

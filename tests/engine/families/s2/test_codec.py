@@ -1,4 +1,4 @@
-"""Strict reading: what is unexpected, missing, misshapen or broken is refused by name."""
+"""Strict codec reading: unexpected, missing, misshapen and broken tensors are rejected by name."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -18,13 +18,13 @@ from tests.engine.codec.conftest import CHECKPOINT, MINIATURE
 Release = dict[str, Tensor]
 
 
-def same_weights(a: torch.nn.Module, b: torch.nn.Module) -> bool:
+def have_equal_weights(a: torch.nn.Module, b: torch.nn.Module) -> bool:
     left, right = a.state_dict(), b.state_dict()
     return left.keys() == right.keys() and all(torch.equal(left[name], right[name]) for name in left)
 
 
-def renamed(release: Release) -> Release:
-    """With the older spelling of weight norm, and the newer one where the release has the older."""
+def swap_weight_norm_spelling(release: Release) -> Release:
+    """Swap the old and new key spellings of weight norm."""
     out = {}
     for key, value in release.items():
         for new, old in (
@@ -47,30 +47,32 @@ LAYOUTS: dict[str, Callable[[Release], Any]] = {
         "quantizer.pre_module.causal_mask": torch.ones(4, 4, dtype=torch.bool),
         "quantizer.pre_module.freqs_cis": torch.ones(4, 2, 2, dtype=torch.bfloat16),
     },
-    "renamed": renamed,
+    "renamed": swap_weight_norm_spelling,
 }
 
 
 @pytest.mark.parametrize("layout", sorted(LAYOUTS))
-def test_layouts_of_the_release(
+def test_all_layouts_of_the_release_are_read(
     layout: str, whole: Codec, config: CodecConfig, release: Release, tmp_path: Path
 ) -> None:
     path = tmp_path / "codec.pth"
     torch.save(LAYOUTS[layout](release), path)
-    assert same_weights(load_codec(path, config), whole)
+    assert have_equal_weights(load_codec(path, config), whole)
 
 
-def test_safetensors_of_the_same_names(whole: Codec, config: CodecConfig, release: Release, tmp_path: Path) -> None:
+def test_safetensors_with_release_names_are_read(
+    whole: Codec, config: CodecConfig, release: Release, tmp_path: Path
+) -> None:
     save_file(release, tmp_path / "codec.safetensors")
-    assert same_weights(load_codec(tmp_path / "codec.safetensors", config), whole)
+    assert have_equal_weights(load_codec(tmp_path / "codec.safetensors", config), whole)
 
 
-def test_folded_safetensors(whole: Codec, config: CodecConfig, tmp_path: Path) -> None:
+def test_safetensors_with_folded_weight_norm_are_read(whole: Codec, config: CodecConfig, tmp_path: Path) -> None:
     save_file(whole.state_dict(), tmp_path / "codec.safetensors")
-    assert same_weights(load_codec(tmp_path / "codec.safetensors", config), whole)
+    assert have_equal_weights(load_codec(tmp_path / "codec.safetensors", config), whole)
 
 
-def test_half_precision_files_become_fp32(whole: Codec, config: CodecConfig, tmp_path: Path) -> None:
+def test_half_precision_files_are_read_as_fp32(whole: Codec, config: CodecConfig, tmp_path: Path) -> None:
     save_file({name: w.half() for name, w in whole.state_dict().items()}, tmp_path / "codec.safetensors")
     loaded = load_codec_decoder(tmp_path / "codec.safetensors", config)
     for name, weight in loaded.state_dict().items():
@@ -79,7 +81,7 @@ def test_half_precision_files_become_fp32(whole: Codec, config: CodecConfig, tmp
 
 
 def test_weight_norm_is_folded(whole: Codec, release: Release) -> None:
-    """Against PyTorch's own, for a plain, a transposed and a 1x1 convolution."""
+    """Compare with PyTorch's folding for a plain, a transposed and a 1x1 convolution."""
     for name in ("encoder.block.0.conv", "decoder.model.1.block.1.conv"):
         norm = release[f"{name}.parametrizations.weight.original0"]
         direction = release[f"{name}.parametrizations.weight.original1"]
@@ -135,7 +137,7 @@ def spell_twice(release: Release) -> None:
     ],
 )
 @pytest.mark.parametrize("load", [load_codec_encoder, load_codec_decoder, load_codec])
-def test_faults_are_named_whatever_is_loaded(
+def test_faulty_tensors_are_named_by_every_loader(
     load: Callable[..., torch.nn.Module],
     change: Callable[[Release], None],
     message: str,
@@ -149,7 +151,7 @@ def test_faults_are_named_whatever_is_loaded(
         load(tmp_path / "codec.pth", config)
 
 
-def test_missing_weights_are_named_by_the_view_that_needs_them(
+def test_missing_weights_are_reported_by_views_that_need_them(
     config: CodecConfig, release: Release, tmp_path: Path
 ) -> None:
     del release[GAMMA]
@@ -159,7 +161,7 @@ def test_missing_weights_are_named_by_the_view_that_needs_them(
         load_codec_encoder(tmp_path / "codec.pth", config)
 
 
-def test_long_lists_are_cut(config: CodecConfig, tmp_path: Path) -> None:
+def test_long_lists_of_tensors_are_shortened(config: CodecConfig, tmp_path: Path) -> None:
     save_file({"a": torch.zeros(1)}, tmp_path / "codec.safetensors")
     with pytest.raises(InvalidCheckpoint, match="unexpected tensors: a"):
         load_codec(tmp_path / "codec.safetensors", config)
@@ -168,13 +170,13 @@ def test_long_lists_are_cut(config: CodecConfig, tmp_path: Path) -> None:
         load_codec(tmp_path / "codec.safetensors", config)
 
 
-def test_the_wrong_sizes_are_noticed() -> None:
+def test_config_of_other_sizes_is_rejected() -> None:
     with pytest.raises(InvalidCheckpoint, match=r"unexpected|misshapen"):
         load_codec_decoder(CHECKPOINT, CodecConfig.s2_pro())
 
 
 @pytest.mark.parametrize("name", ["codec.pth", "codec.safetensors"])
-def test_files_cut_short(name: str, config: CodecConfig, whole: Codec, tmp_path: Path) -> None:
+def test_truncated_file_is_rejected(name: str, config: CodecConfig, whole: Codec, tmp_path: Path) -> None:
     path = tmp_path / name
     if name.endswith(".pth"):
         path.write_bytes(CHECKPOINT.read_bytes()[:100_000])
@@ -186,13 +188,13 @@ def test_files_cut_short(name: str, config: CodecConfig, whole: Codec, tmp_path:
 
 
 class Harmful:
-    """Would be run by an unrestricted unpickler."""
+    """An object whose pickle runs code in an unrestricted unpickler."""
 
     def __reduce__(self) -> tuple[Callable[..., Any], tuple[str]]:
         return (Path.touch, ("harm",))
 
 
-def test_nothing_in_a_file_is_executed(config: CodecConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pickled_code_is_not_executed(config: CodecConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     torch.save({"state_dict": Harmful()}, tmp_path / "codec.pth")
     with pytest.raises(InvalidCheckpoint):
@@ -200,18 +202,18 @@ def test_nothing_in_a_file_is_executed(config: CodecConfig, tmp_path: Path, monk
     assert not (tmp_path / "harm").exists()
 
 
-def test_other_content_is_refused(config: CodecConfig, tmp_path: Path) -> None:
+def test_other_content_is_rejected(config: CodecConfig, tmp_path: Path) -> None:
     torch.save({"weights": [1, 2]}, tmp_path / "codec.pth")
     with pytest.raises(InvalidCheckpoint, match="not a plain state dict"):
         load_codec_decoder(tmp_path / "codec.pth", config)
 
 
-def test_a_missing_file(config: CodecConfig, tmp_path: Path) -> None:
+def test_missing_file_is_named(config: CodecConfig, tmp_path: Path) -> None:
     with pytest.raises(ReleaseNotFound, match=r"no codec\.pth"):
         load_codec_decoder(tmp_path / "codec.pth", config)
 
 
-def test_files_of_a_release(config: CodecConfig, tmp_path: Path) -> None:
+def test_codec_files_are_found_in_a_release(config: CodecConfig, tmp_path: Path) -> None:
     assert codec_files(MINIATURE) == (CHECKPOINT, config)
     with pytest.raises(ReleaseNotFound, match="holds no codec"):
         codec_files(tmp_path)

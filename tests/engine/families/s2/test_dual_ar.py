@@ -1,4 +1,4 @@
-"""Releases are read strictly, from both layouts, without a second copy of the weights."""
+"""Dual AR releases are read strictly, in both layouts, without a second copy of the weights."""
 
 import json
 import shutil
@@ -40,7 +40,7 @@ def load(folder: Path) -> DualAR:
 
 
 def rewrite(folder: Path, change) -> None:  # type: ignore[no-untyped-def]
-    """One file without an index, its tensors changed."""
+    """Merge the shards into one file without an index, after applying `change` to the tensors."""
     tensors = {k: v for shard in SHARDS for k, v in load_file(folder / shard).items()}
     change(tensors)
     for name in [*SHARDS, "model.safetensors.index.json"]:
@@ -48,14 +48,14 @@ def rewrite(folder: Path, change) -> None:  # type: ignore[no-untyped-def]
     save_file({k: v.contiguous() for k, v in tensors.items()}, folder / "model.safetensors")
 
 
-def same(a: DualAR, b: DualAR) -> bool:
+def have_equal_weights(a: DualAR, b: DualAR) -> bool:
     ours, theirs = a.slow.state_dict() | a.fast.state_dict(), b.slow.state_dict() | b.fast.state_dict()
     return ours.keys() == theirs.keys() and all(torch.equal(ours[k], theirs[k]) for k in ours)
 
 
-def test_a_single_file_without_index_is_the_same_release(release: Path, miniature: DualAR) -> None:
+def test_single_file_without_index_is_read(release: Path, miniature: DualAR) -> None:
     rewrite(release, lambda tensors: None)
-    assert same(load(release), miniature)
+    assert have_equal_weights(load(release), miniature)
 
 
 def test_separate_query_key_and_value_weights_are_joined(release: Path, miniature: DualAR) -> None:
@@ -65,10 +65,10 @@ def test_separate_query_key_and_value_weights_are_joined(release: Path, miniatur
             tensors[name.replace("wqkv", f"w{part}")] = rows
 
     rewrite(release, split)
-    assert same(load(release), miniature)
+    assert have_equal_weights(load(release), miniature)
 
 
-def written(folder: Path, prefix: str) -> Path:
+def write_flat_release(folder: Path, prefix: str) -> Path:
     folder.mkdir()
     buffers = {"freqs_cis": torch.zeros(1)}
     for name, data in flat_release(prefix, buffers, norm_fastlayer_input=True, scale_codebook_embeddings=True).items():
@@ -77,22 +77,22 @@ def written(folder: Path, prefix: str) -> Path:
 
 
 @pytest.mark.parametrize("prefix", ["", "model."])
-def test_the_flat_layout_is_the_same_model(tmp_path: Path, miniature: DualAR, prefix: str) -> None:
-    loaded = load(written(tmp_path / "flat", prefix))
-    assert same(loaded, miniature)
+def test_flat_layout_gives_the_same_model(tmp_path: Path, miniature: DualAR, prefix: str) -> None:
+    loaded = load(write_flat_release(tmp_path / "flat", prefix))
+    assert have_equal_weights(loaded, miniature)
     assert torch.equal(loaded.slow(COLUMNS)[1], miniature.slow(COLUMNS)[1])
     assert loaded.tokenizer.encode("hi<|im_end|>") == [104, 105, 375]
 
 
-def test_the_unnormed_vector_goes_to_the_fast_ar_in_s1(tmp_path: Path) -> None:
-    folder = written(tmp_path / "flat", "")
+def test_unnormed_vector_is_passed_to_the_fast_ar_in_s1(tmp_path: Path) -> None:
+    folder = write_flat_release(tmp_path / "flat", "")
     config = json.loads((folder / "config.json").read_text()) | {"norm_fastlayer_input": False}
     (folder / "config.json").write_text(json.dumps(config))
     normed, vectors = load(folder).slow(COLUMNS)
     assert not torch.equal(normed, vectors)
 
 
-def test_missing_unexpected_and_misshapen_tensors_are_named_together(release: Path) -> None:
+def test_all_faulty_tensors_are_named_in_one_error(release: Path) -> None:
     def spoil(tensors: dict[str, torch.Tensor]) -> None:
         del tensors["text_model.model.norm.weight"]
         tensors["audio_decoder.surprise"] = torch.zeros(1)
@@ -102,20 +102,20 @@ def test_missing_unexpected_and_misshapen_tensors_are_named_together(release: Pa
     rewrite(release, spoil)
     with pytest.raises(InvalidCheckpoint) as caught:
         load(release)
-    said = str(caught.value)
-    assert "missing norm.weight" in said
-    assert "surprise" in said
-    assert "vision.weight" in said
-    assert "norm.weight is [63] instead of [64]" in said
+    message = str(caught.value)
+    assert "missing norm.weight" in message
+    assert "surprise" in message
+    assert "vision.weight" in message
+    assert "norm.weight is [63] instead of [64]" in message
 
 
-def test_a_missing_shard_is_named(release: Path) -> None:
+def test_missing_shard_is_named(release: Path) -> None:
     (release / SHARDS[1]).unlink()
     with pytest.raises(ReleaseIncomplete, match=SHARDS[1]):
         load(release)
 
 
-def test_a_fast_ar_of_another_width_has_a_projection(release: Path, miniature: DualAR) -> None:
+def test_fast_ar_of_another_width_has_an_input_projection(release: Path, miniature: DualAR) -> None:
     config = json.loads((release / "config.json").read_text())
     config["audio_decoder_config"] |= {"dim": 48}
     (release / "config.json").write_text(json.dumps(config))
@@ -139,7 +139,7 @@ def test_a_fast_ar_of_another_width_has_a_projection(release: Path, miniature: D
     assert codes.shape == (1, loaded.config.num_codebooks)
 
 
-def test_an_index_and_its_shards_must_agree(release: Path) -> None:
+def test_index_and_shards_must_agree(release: Path) -> None:
     index = release / "model.safetensors.index.json"
     before = json.loads(index.read_text())
     name, shard = next(iter(before["weight_map"].items()))
@@ -155,26 +155,26 @@ def test_an_index_and_its_shards_must_agree(release: Path) -> None:
 
 
 @pytest.mark.parametrize("keep", [0, 100, 5000])
-def test_a_shard_cut_short_is_refused(release: Path, keep: int) -> None:
+def test_truncated_shard_is_rejected(release: Path, keep: int) -> None:
     path = release / SHARDS[0]
     path.write_bytes(path.read_bytes()[:keep])
     with pytest.raises(ReleaseIncomplete, match="cut short"):
         load(release)
 
 
-def test_a_pickle_that_runs_code_is_refused(tmp_path: Path) -> None:
+def test_pickle_with_code_is_rejected_unexecuted(tmp_path: Path) -> None:
     class Evil:
         def __reduce__(self) -> tuple[object, tuple[str]]:
             return (Path.touch, (str(tmp_path / "ran"),))
 
-    folder = written(tmp_path / "flat", "")
+    folder = write_flat_release(tmp_path / "flat", "")
     torch.save({"x": Evil()}, folder / "model.pth")
     with pytest.raises(InvalidCheckpoint, match="not a plain state dict"):
         load(folder)
     assert not (tmp_path / "ran").exists()
 
 
-def test_config_and_tokenizer_must_belong_together(release: Path) -> None:
+def test_config_and_tokenizer_must_match(release: Path) -> None:
     config = json.loads((release / "config.json").read_text())
     config["semantic_start_token_id"] += 1
     (release / "config.json").write_text(json.dumps(config))
@@ -183,14 +183,14 @@ def test_config_and_tokenizer_must_belong_together(release: Path) -> None:
 
 
 @pytest.mark.parametrize(("content", "error"), [("{", InvalidConfig), ('{"model_type": "bert"}', InvalidConfig)])
-def test_other_configs_are_refused(release: Path, content: str, error: type[Exception]) -> None:
+def test_invalid_config_file_is_rejected(release: Path, content: str, error: type[Exception]) -> None:
     (release / "config.json").write_text(content)
     with pytest.raises(error):
         load(release)
 
 
-def test_weights_on_the_cpu_stay_in_the_mapped_file(miniature: DualAR) -> None:
-    # A tensor that was copied would own a storage of its own size; a mapped one shares the file's.
+def test_weights_on_cpu_stay_memory_mapped(miniature: DualAR) -> None:
+    # A copied tensor owns its storage; mapped ones lie next to each other in the file.
     pointers = sorted(p.data_ptr() for p in miniature.slow.parameters())
     sizes = {p.data_ptr(): p.nbytes for p in miniature.slow.parameters()}
     apart = [b - a for a, b in pairwise(pointers)]
@@ -198,7 +198,7 @@ def test_weights_on_the_cpu_stay_in_the_mapped_file(miniature: DualAR) -> None:
     assert packed > len(apart) // 2
 
 
-def test_bf16_is_cast_on_the_way(miniature: DualAR) -> None:
+def test_weights_are_cast_to_bf16_on_loading(miniature: DualAR) -> None:
     half = load_dual_ar(MINIATURE, dtype=torch.bfloat16, device="cpu")
     weight = half.slow.embeddings.weight
     assert weight.dtype == torch.bfloat16
@@ -207,32 +207,32 @@ def test_bf16_is_cast_on_the_way(miniature: DualAR) -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_quantized_weights_arrive_block_by_block(
+def test_weights_are_quantized_block_by_block(
     release: Path, monkeypatch: pytest.MonkeyPatch, dtype: torch.dtype
 ) -> None:
     if dtype != torch.float32:
         pytest.importorskip("torchao", reason="torchao is an optional package")
     config, whole = load(release).config, []
 
-    def watch(block: torch.nn.Module, precision: Precision, *, stack: Stack) -> None:
+    def record_and_quantize(block: torch.nn.Module, precision: Precision, *, stack: Stack) -> None:
         linear = [m.weight for owner in built for m in owner.layers.modules() if isinstance(m, torch.nn.Linear)]
         whole.append(sum(type(weight) is torch.nn.Parameter and not weight.is_meta for weight in linear))
         quantize_block(block, precision, stack=stack)
 
     built: list[SlowAR | FastAR] = []
     for kind in (SlowAR, FastAR):
-        monkeypatch.setattr(reading, kind.__name__, partial(_noting, kind, built))
-    monkeypatch.setattr(reading, "quantize_block", watch)
+        monkeypatch.setattr(reading, kind.__name__, partial(_build_and_record, kind, built))
+    monkeypatch.setattr(reading, "quantize_block", record_and_quantize)
     load_dual_ar(release, dtype=dtype, device="cpu", precision="int8")
-    assert whole == [5] * (config.slow.n_layer + config.fast.n_layer)  # those of the block that has just arrived
+    assert whole == [5] * (config.slow.n_layer + config.fast.n_layer)  # only the weights of the block just loaded
 
 
-def _noting(kind: type[SlowAR | FastAR], built: list[SlowAR | FastAR], *sizes: object) -> SlowAR | FastAR:
+def _build_and_record(kind: type[SlowAR | FastAR], built: list[SlowAR | FastAR], *sizes: object) -> SlowAR | FastAR:
     built.append(kind(*sizes))  # type: ignore[arg-type]  # either's own
     return built[-1]
 
 
-def test_a_quantized_release_is_that_release(miniature: DualAR) -> None:
+def test_quantized_release_approximates_the_plain_one(miniature: DualAR) -> None:
     small = load_dual_ar(MINIATURE, dtype=torch.float32, device="cpu", precision="int8")
     assert held_bytes(small.slow.layers) < 0.31 * held_bytes(miniature.slow.layers)
     assert torch.equal(small.slow.embeddings.weight, miniature.slow.embeddings.weight)
@@ -241,7 +241,7 @@ def test_a_quantized_release_is_that_release(miniature: DualAR) -> None:
     assert float(close.min()) > 0.99
 
 
-def test_all_problems_are_told_before_anything_is_quantized(release: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_faulty_tensors_are_reported_before_quantization(release: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def spoil(tensors: dict[str, torch.Tensor]) -> None:
         tensors["vision.weight"] = torch.zeros(1)
         tensors["text_model.model.layers.1.ffn_norm.weight"] = torch.zeros(63)
@@ -256,6 +256,6 @@ def test_all_problems_are_told_before_anything_is_quantized(release: Path, monke
 
 
 @pytest.mark.parametrize("precision", ["int4", "fp8"])
-def test_a_precision_that_cannot_be_had_is_refused_before_reading(tmp_path: Path, precision: Precision) -> None:
+def test_unavailable_precision_is_rejected_before_reading(tmp_path: Path, precision: Precision) -> None:
     with pytest.raises(DeviceUnavailable, match="choose int8"):
         load_dual_ar(tmp_path / "nothing", dtype=torch.bfloat16, device="cpu", precision=precision)

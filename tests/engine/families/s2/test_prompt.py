@@ -1,4 +1,4 @@
-"""Prompts and turns, id for id as the reference builds them."""
+"""Prompts and turns have the same token ids as those of the reference."""
 
 from typing import Any
 
@@ -16,7 +16,7 @@ GOLDEN = golden("prompt")
 
 
 @pytest.mark.parametrize("case", cases("prompt"), ids=lambda case: case["name"])
-def test_prompt_equals_the_reference(miniature: DualAR, case: dict[str, Any]) -> None:
+def test_prompt_equals_reference(miniature: DualAR, case: dict[str, Any]) -> None:
     builder = PromptBuilder(miniature.tokenizer, miniature.config.num_codebooks)
     pieces = [builder.system([PromptReference(text, GOLDEN[codes]) for text, codes in case["references"]])]
     for text, codes in case["turns"]:
@@ -26,7 +26,7 @@ def test_prompt_equals_the_reference(miniature: DualAR, case: dict[str, Any]) ->
     assert torch.equal(torch.cat(pieces, dim=1).int(), GOLDEN[f"prompt_{case['name']}"])
 
 
-def test_a_transcript_with_a_speaker_tag_anywhere_gets_no_other(miniature: DualAR) -> None:
+def test_transcript_with_speaker_tag_gets_no_second_tag(miniature: DualAR) -> None:
     builder = PromptBuilder(miniature.tokenizer, miniature.config.num_codebooks)
     codes = torch.zeros(miniature.config.num_codebooks, 1, dtype=torch.long)
     for transcript, prefix in (("Yes. <|speaker:3|>No.", ""), ("<|speaker:3|>No.", ""), ("No.", "<|speaker:0|>")):
@@ -36,16 +36,16 @@ def test_a_transcript_with_a_speaker_tag_anywhere_gets_no_other(miniature: DualA
         assert any(ids[at : at + len(written)] == written for at in range(len(ids))), transcript
 
 
-def test_semantic_tokens_are_found_in_the_tokenizer(miniature: DualAR) -> None:
+def test_tokenizer_finds_semantic_tokens(miniature: DualAR) -> None:
     assert miniature.tokenizer.semantic_start_id == miniature.config.semantic_start_id
     assert miniature.tokenizer.semantic_end_id(10_000) == miniature.config.semantic_end_id
 
 
-def test_a_missing_special_token_is_named(miniature: DualAR) -> None:
+def test_missing_special_token_is_named(miniature: DualAR) -> None:
     with pytest.raises(InvalidCheckpoint, match="nowhere"):
         miniature.tokenizer.id("<|nowhere|>")
 
 
-def test_a_folder_without_tokenizer_is_refused(tmp_path) -> None:  # type: ignore[no-untyped-def]
+def test_folder_without_tokenizer_is_rejected(tmp_path) -> None:  # type: ignore[no-untyped-def]
     with pytest.raises(ReleaseIncomplete, match="no tokenizer"):
         Tokenizer.load(tmp_path)

@@ -1,4 +1,4 @@
-"""Batched requests draw the same frames as alone, with every step runner."""
+"""Batched requests draw the same frames as single ones, with every step runner."""
 
 import random
 from collections.abc import Sequence
@@ -26,7 +26,7 @@ from tests.paths import MINIATURE
 RESIDUAL = 64
 FRAMES = 6
 SLOTS = 5
-LENGTHS = (3, 130, 250, 290)  # of prompts: within a chunk of the prefill, across chunks, and across spans
+LENGTHS = (3, 130, 250, 290)  # prompts within a prefill chunk, across chunks, and across spans
 Codes = NDArray[np.int64]
 
 
@@ -45,8 +45,8 @@ def int8() -> DualAR:
 
 @pytest.fixture(scope="module")
 def exact(miniature: DualAR) -> list[Codes]:
-    """The frames of a request of each of the lengths, drawn eagerly and alone."""
-    return [alone(miniature, prompt(miniature, length, length), i) for i, length in enumerate(LENGTHS)]
+    """Frames of one request of each length, drawn eagerly and alone."""
+    return [run_alone(miniature, prompt(miniature, length, length), i) for i, length in enumerate(LENGTHS)]
 
 
 def runner(model: DualAR, **options: object) -> ModelRunner:
@@ -67,8 +67,8 @@ def options(index: int) -> SamplingOptions:
     return kinds[index % len(kinds)]
 
 
-def begin(run: ModelRunner, slot: int, asked: Prompt, index: int) -> int:
-    reused = run.begin(slot, asked, options(index), key=1000 + index)
+def begin(run: ModelRunner, slot: int, request_prompt: Prompt, index: int) -> int:
+    reused = run.begin(slot, request_prompt, options(index), key=1000 + index)
     while not run.prefill([slot]):
         pass
     return reused
@@ -79,21 +79,23 @@ def capture_all(run: ModelRunner) -> None:
         pass
 
 
-def alone(model: DualAR, asked: Prompt, index: int, frames: int = FRAMES, slot: int = 0, **made: object) -> Codes:
+def run_alone(
+    model: DualAR, request_prompt: Prompt, index: int, frames: int = FRAMES, slot: int = 0, **made: object
+) -> Codes:
     run = runner(model, **made)
-    begin(run, slot, asked, index)
+    begin(run, slot, request_prompt, index)
     return np.stack([run.step([slot]).frames()[0] for _ in range(frames)])
 
 
-def together(run: ModelRunner, asked: Sequence[Prompt], frames: int = FRAMES, seed: int = 0) -> list[Codes]:
-    """Run requests that begin one after the other, each step for a random subset."""
+def run_together(run: ModelRunner, prompts: Sequence[Prompt], frames: int = FRAMES, seed: int = 0) -> list[Codes]:
+    """Run requests that begin one after the other, where each step runs for a random subset."""
     chance = random.Random(seed)
-    slots = chance.sample(range(SLOTS), len(asked))
-    drawn: list[list[Codes]] = [[] for _ in asked]
+    slots = chance.sample(range(SLOTS), len(prompts))
+    drawn: list[list[Codes]] = [[] for _ in prompts]
     begun = 0
     while any(len(codes) < frames for codes in drawn):
-        if begun < len(asked) and (begun == 0 or chance.random() < 0.3):
-            begin(run, slots[begun], asked[begun], begun)
+        if begun < len(prompts) and (begun == 0 or chance.random() < 0.3):
+            begin(run, slots[begun], prompts[begun], begun)
             begun += 1
         unfinished = [i for i in range(begun) if len(drawn[i]) < frames]
         chosen = sorted(chance.sample(unfinished, chance.randint(0, len(unfinished))), key=slots.__getitem__)
@@ -105,30 +107,30 @@ def together(run: ModelRunner, asked: Sequence[Prompt], frames: int = FRAMES, se
 
 @settings(deadline=None, max_examples=4, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(lengths=st.lists(st.integers(2, 300), min_size=1, max_size=SLOTS), seed=st.integers(0, 2**16))
-def test_a_request_draws_the_same_in_any_company(miniature: DualAR, lengths: list[int], seed: int) -> None:
-    asked = [prompt(miniature, length, seed + i) for i, length in enumerate(lengths)]
-    for i, codes in enumerate(together(runner(miniature), asked, seed=seed)):
-        np.testing.assert_array_equal(codes, alone(miniature, asked[i], i))
+def test_batched_requests_equal_single_ones(miniature: DualAR, lengths: list[int], seed: int) -> None:
+    prompts = [prompt(miniature, length, seed + i) for i, length in enumerate(lengths)]
+    for i, codes in enumerate(run_together(runner(miniature), prompts, seed=seed)):
+        np.testing.assert_array_equal(codes, run_alone(miniature, prompts[i], i))
 
 
 @pytest.mark.parametrize("mode", ["off", "frame", "fast"])
-def test_so_it_does_with_int8_weights(int8: DualAR, mode: GraphMode) -> None:
-    asked = [prompt(int8, length, length) for length in LENGTHS]
+def test_batched_int8_requests_equal_single_ones(int8: DualAR, mode: GraphMode) -> None:
+    prompts = [prompt(int8, length, length) for length in LENGTHS]
     run = runner(int8, capture=None if mode == "off" else TorchScriptCapture(int8.slow, int8.fast), mode=mode)
     capture_all(run)
-    for i, codes in enumerate(together(run, asked)):
-        np.testing.assert_array_equal(codes, alone(int8, asked[i], i))
+    for i, codes in enumerate(run_together(run, prompts)):
+        np.testing.assert_array_equal(codes, run_alone(int8, prompts[i], i))
     assert run.graph_state == mode
 
 
 @pytest.mark.slow
-def test_so_it_does_with_the_bundled_model(bundled: DualAR) -> None:
-    asked = [prompt(bundled, 40 + 120 * i, i) for i in range(3)]
-    for i, codes in enumerate(together(runner(bundled), asked)):
-        np.testing.assert_array_equal(codes, alone(bundled, asked[i], i))
+def test_batched_requests_of_bundled_model_equal_single_ones(bundled: DualAR) -> None:
+    prompts = [prompt(bundled, 40 + 120 * i, i) for i in range(3)]
+    for i, codes in enumerate(run_together(runner(bundled), prompts)):
+        np.testing.assert_array_equal(codes, run_alone(bundled, prompts[i], i))
 
 
-def test_greedy_frames_equal_the_reference(miniature: DualAR) -> None:
+def test_greedy_frames_equal_reference(miniature: DualAR) -> None:
     tensors = golden("dual_ar")
     run = ModelRunner(
         miniature,
@@ -145,92 +147,92 @@ def test_greedy_frames_equal_the_reference(miniature: DualAR) -> None:
 
 
 @pytest.mark.parametrize("mode", ["frame", "fast"])
-def test_recorded_steps_draw_what_exact_ones_do(miniature: DualAR, exact: list[Codes], mode: GraphMode) -> None:
-    """Static shapes are masked and so another computation; the result is the same but for rounding."""
+def test_captured_steps_equal_exact_steps(miniature: DualAR, exact: list[Codes], mode: GraphMode) -> None:
+    """Captured steps use masked static shapes, so logits may differ by rounding, but the codes are equal."""
     graphs = FakeGraphCapture()
-    asked = [prompt(miniature, length, length) for length in LENGTHS]
+    prompts = [prompt(miniature, length, length) for length in LENGTHS]
     run = runner(miniature, capture=graphs, mode=mode)
     capture_all(run)
-    recorded = together(run, asked)
+    recorded = run_together(run, prompts)
     assert 0 < graphs.captured < graphs.replayed
     for codes, expected in zip(recorded, exact, strict=True):
         np.testing.assert_array_equal(codes, expected)
 
 
 @pytest.mark.parametrize("mode", ["frame", "fast"])
-def test_traced_steps_draw_what_exact_ones_do(miniature: DualAR, exact: list[Codes], mode: GraphMode) -> None:
-    """To the last bit, even when requests spoke while the steps were traced."""
-    asked = [prompt(miniature, length, length) for length in LENGTHS]
+def test_traced_steps_equal_exact_steps(miniature: DualAR, exact: list[Codes], mode: GraphMode) -> None:
+    """Codes are equal even if requests run while the steps are traced."""
+    prompts = [prompt(miniature, length, length) for length in LENGTHS]
     run = runner(miniature, capture=TorchScriptCapture(), mode=mode)
-    begin(run, 0, asked[0], 0)
+    begin(run, 0, prompts[0], 0)
     first = [run.step([0]).frames()[0] for _ in range(FRAMES // 2)]
     capture_all(run)
     second = [run.step([0]).frames()[0] for _ in range(FRAMES - FRAMES // 2)]
     np.testing.assert_array_equal(np.stack(first + second), exact[0])
-    for codes, expected in zip(together(run, asked), exact, strict=True):
+    for codes, expected in zip(run_together(run, prompts), exact, strict=True):
         np.testing.assert_array_equal(codes, expected)
     assert run.graph_state == mode
 
 
-def test_everything_is_recorded_beforehand(miniature: DualAR) -> None:
+def test_all_graphs_are_captured_in_advance(miniature: DualAR) -> None:
     graphs = FakeGraphCapture()
     run = runner(miniature, capture=graphs, mode="frame")
     capture_all(run)
     made = graphs.captured
-    asked = prompt(miniature, 200, 1)
-    begin(run, 3, asked, 0)
+    request_prompt = prompt(miniature, 200, 1)
+    begin(run, 3, request_prompt, 0)
     drawn = [run.step([3]).frames()[0] for _ in range(FRAMES)]
     assert graphs.captured == made > 0
     assert graphs.replayed >= FRAMES
-    np.testing.assert_array_equal(np.stack(drawn), alone(miniature, asked, 0))
+    np.testing.assert_array_equal(np.stack(drawn), run_alone(miniature, request_prompt, 0))
     assert run.graph_state == "frame"
 
 
 @pytest.mark.parametrize("mode", ["frame", "fast"])
-def test_a_failed_recording_is_said_once_and_stops_nobody(
+def test_failed_capture_is_logged_once_and_steps_run_eagerly(
     miniature: DualAR, mode: GraphMode, caplog: pytest.LogCaptureFixture
 ) -> None:
     run = runner(miniature, capture=FailingGraphCapture(), mode=mode)
-    asked = prompt(miniature, 150, 2)
+    request_prompt = prompt(miniature, 150, 2)
     capture_all(run)
-    begin(run, 1, asked, 0)
+    begin(run, 1, request_prompt, 0)
     drawn = np.stack([run.step([1]).frames()[0] for _ in range(FRAMES)])
-    np.testing.assert_array_equal(drawn, alone(miniature, asked, 0))
+    np.testing.assert_array_equal(drawn, run_alone(miniature, request_prompt, 0))
     assert len(caplog.records) == 1
     assert "not permitted" in run.graph_state
 
 
-def test_a_known_prompt_is_not_computed_again_and_draws_the_same(miniature: DualAR) -> None:
+def test_cached_prefix_is_reused_with_equal_frames(miniature: DualAR) -> None:
     voice = 2 * PREFILL_CHUNK + 17
-    asked = prompt(miniature, voice + 40, 5, shared=voice)
-    fresh = alone(miniature, asked, 0)
+    request_prompt = prompt(miniature, voice + 40, 5, shared=voice)
+    fresh = run_alone(miniature, request_prompt, 0)
     run = runner(miniature)
-    assert begin(run, 0, asked, 0) == 0
-    # From the cache of voices, in a slot that never had it:
-    assert begin(run, 4, asked, 0) == voice
+    assert begin(run, 0, request_prompt, 0) == 0
+    # Reused from the prefix cache, in a slot that never held it:
+    assert begin(run, 4, request_prompt, 0) == voice
     np.testing.assert_array_equal(np.stack([run.step([4]).frames()[0] for _ in range(FRAMES)]), fresh)
-    # From the slot itself, although it has spoken meanwhile: all but the first frame's input.
-    assert begin(run, 4, asked, 0) == voice + 39
+    # Reused from the slot itself, although it has generated frames: all but the last column.
+    assert begin(run, 4, request_prompt, 0) == voice + 39
     np.testing.assert_array_equal(np.stack([run.step([4]).frames()[0] for _ in range(FRAMES)]), fresh)
-    # Another text in the same voice reuses the voice alone; another voice nothing.
-    other = Prompt(torch.cat((asked.columns[:, :voice], prompt(miniature, 60, 6).columns), dim=1), voice)
+    # Another text in the same voice reuses only the voice; another voice reuses nothing.
+    other = Prompt(torch.cat((request_prompt.columns[:, :voice], prompt(miniature, 60, 6).columns), dim=1), voice)
     assert begin(run, 2, other, 1) == voice
     np.testing.assert_array_equal(
-        np.stack([run.step([2]).frames()[0] for _ in range(FRAMES)]), alone(miniature, other, 1)
+        np.stack([run.step([2]).frames()[0] for _ in range(FRAMES)]), run_alone(miniature, other, 1)
     )
     assert begin(run, 2, prompt(miniature, voice + 40, 7, shared=voice), 1) == 0
 
 
-def test_a_voice_changed_in_one_value_is_another_voice(miniature: DualAR) -> None:
-    asked = prompt(miniature, 300, 5, shared=290)
+def test_voice_with_one_changed_value_is_not_reused(miniature: DualAR) -> None:
+    request_prompt = prompt(miniature, 300, 5, shared=290)
     run = runner(miniature)
-    begin(run, 0, asked, 0)
-    changed = asked.columns.clone()
+    begin(run, 0, request_prompt, 0)
+    changed = request_prompt.columns.clone()
     changed[3, 20] += 1
     assert begin(run, 1, Prompt(changed, 290), 0) == 0
 
 
-def test_evicted_voices_move_on_and_come_back() -> None:
+def test_evicted_prefixes_move_to_host_memory_and_back() -> None:
     kept = PrefixCache(torch.device("cpu"), 100, 0)
     kept._on_host.limit = 1000  # as on a GPU
     voices = [torch.full((2, 3), i) for i in range(3)]
@@ -244,7 +246,7 @@ def test_evicted_voices_move_on_and_come_back() -> None:
     assert kept.get(torch.full((3, 2), 0)) is None  # the same values in another shape
 
 
-def test_prompts_that_no_slot_holds_are_refused(miniature: DualAR) -> None:
+def test_prompts_that_fit_no_slot_are_rejected(miniature: DualAR) -> None:
     run = runner(miniature, positions=100)
     with pytest.raises(ValueError, match="99"):
         run.begin(0, prompt(miniature, 100, 0), SamplingOptions(), 0)
@@ -254,32 +256,32 @@ def test_prompts_that_no_slot_holds_are_refused(miniature: DualAR) -> None:
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("mode", ["frame", "fast"])
-def test_cuda_graphs_draw_what_eager_steps_do(mode: GraphMode) -> None:
+def test_cuda_graph_steps_equal_eager_steps(mode: GraphMode) -> None:
     from engine.serving.runner.graphs import CudaGraphCapture
 
     device = torch.device("cuda:0")
     model = load_dual_ar(MINIATURE, dtype=torch.bfloat16, device=device)
-    asked = [prompt(model, length, length) for length in LENGTHS]
+    prompts = [prompt(model, length, length) for length in LENGTHS]
     drawn = {}
     for capture in (None, CudaGraphCapture(device)):
         run = runner(model, prefixes=PrefixCache(device, 1 << 26, 1 << 26), capture=capture, mode=mode)
         capture_all(run)
-        drawn[capture is None] = together(run, asked)
+        drawn[capture is None] = run_together(run, prompts)
         assert run.graph_state == ("off" if capture is None else mode)
     for eager, graph in zip(drawn[True], drawn[False], strict=True):
         np.testing.assert_array_equal(eager, graph)
 
 
 @pytest.mark.parametrize("length", [5, 17, 100, 129, 300, 510])
-def test_a_prompt_in_padded_chunks_is_the_same_prompt(miniature: DualAR, length: int) -> None:
-    """Also where the padding would not fit, and where the slot held a longer prompt."""
-    asked = prompt(miniature, length, length)
+def test_padded_prefill_equals_exact_prefill(miniature: DualAR, length: int) -> None:
+    """Includes lengths where the padding does not fit into the slot, which held other values before."""
+    request_prompt = prompt(miniature, length, length)
     caches = []
     for capture in (None, FakeGraphCapture()):
         run = runner(miniature, capture=capture, mode="off", positions=512)
         slots = run._slots
         slots.cache.buffer.fill_(3.0)
-        begin(run, 1, asked, 0)
+        begin(run, 1, request_prompt, 0)
         caches.append(slots.cache.buffer[:, :, 1, :, : length - 1])
         assert slots.cache.buffer[:, :, 0].eq(3).all()
         assert slots.cache.buffer[:, :, 2].eq(3).all()
@@ -296,28 +298,28 @@ def test_padded_chunks_have_few_sizes(miniature: DualAR, monkeypatch: pytest.Mon
     assert sizes == set(PADDED_SIZES)
 
 
-def test_prompts_read_together_are_those_read_alone(miniature: DualAR) -> None:
-    """Of several lengths, behind nothing, behind a known voice and behind all but the last position."""
+def test_batched_prefill_equals_single_prefill(miniature: DualAR) -> None:
+    """Prompts of several lengths, without reuse, after a cached voice, and with all but the last position reused."""
     voice = prompt(miniature, 40, 1, shared=40)
     known = Prompt(torch.cat((voice.columns, prompt(miniature, 9, 2).columns), dim=1), 40)
-    asked = [prompt(miniature, 70, 3), known, prompt(miniature, 300, 4), prompt(miniature, 2, 5)]
+    prompts = [prompt(miniature, 70, 3), known, prompt(miniature, 300, 4), prompt(miniature, 2, 5)]
     runs = [runner(miniature, capture=capture) for capture in (None, FakeGraphCapture())]
-    for run, together in zip(runs, (False, True), strict=True):
-        assert run.prefills_alone is not together
+    for run, batched in zip(runs, (False, True), strict=True):
+        assert run.prefills_alone is not batched
         begin(run, 0, known, 0)
-        for slot, each in enumerate(asked):
+        for slot, each in enumerate(prompts):
             run.begin(slot, each, options(slot), key=slot)
-        unread = list(range(len(asked)))
+        unread = list(range(len(prompts)))
         while unread:
-            for slots in [unread] if together else [[slot] for slot in unread]:
+            for slots in [unread] if batched else [[slot] for slot in unread]:
                 done = run.prefill(slots)
                 unread = [slot for slot in unread if slot not in done]
-    for slot, each in enumerate(asked):
+    for slot, each in enumerate(prompts):
         read = (run._slots.cache.buffer[:, :, slot, :, : each.columns.shape[1] - 1] for run in runs)
         torch.testing.assert_close(*read, rtol=1e-4, atol=1e-5)
 
 
-def test_the_budget_counts_what_is_left_to_read(miniature: DualAR) -> None:
+def test_unread_counts_remaining_positions_of_the_chunk(miniature: DualAR) -> None:
     run = runner(miniature)
     run.begin(0, prompt(miniature, 200, 1, shared=30), options(0), key=0)
     left = []
@@ -327,8 +329,8 @@ def test_the_budget_counts_what_is_left_to_read(miniature: DualAR) -> None:
     assert left == [30, PREFILL_CHUNK - 30, 199 - PREFILL_CHUNK]
 
 
-class Spoken:
-    """A request that speaks one turn and goes on with another."""
+class TwoTurns:
+    """A request that speaks one turn and continues with another."""
 
     def __init__(self, model: DualAR, frames: int = 40) -> None:
         self.first = prompt(model, 150, 7, shared=30)
@@ -345,27 +347,29 @@ class Spoken:
 
     def speak(self, run: ModelRunner, slot: int, frames: int, company: Sequence[int] = ()) -> Codes:
         begin(run, slot, self.first, 0)
-        drawn = [run.step([*company, slot]).frames()[-1, 1:] for _ in range(frames + 1)]  # the last is taken as the end
+        drawn = [
+            run.step([*company, slot]).frames()[-1, 1:] for _ in range(frames + 1)
+        ]  # the last frame stands for the end
         codes = np.stack(drawn[:-1], axis=1)
         run.keep(slot, codes)
         return codes
 
-    def go_on(self, run: ModelRunner, slot: int) -> tuple[int, Codes]:
+    def speak_second(self, run: ModelRunner, slot: int) -> tuple[int, Codes]:
         reused = begin(run, slot, self.second, 0)
         return reused, np.stack([run.step([slot]).frames()[0] for _ in range(FRAMES)])
 
 
 @pytest.fixture(scope="module")
-def spoken(miniature: DualAR) -> Spoken:
-    return Spoken(miniature)
+def spoken(miniature: DualAR) -> TwoTurns:
+    return TwoTurns(miniature)
 
 
-def test_what_was_spoken_is_not_read_again(miniature: DualAR, spoken: Spoken) -> None:
-    """And where it must be, because the slot is another's, it is the same to the last bit."""
-    reused, expected = spoken.go_on(spoken.run, 1)
+def test_spoken_frames_are_not_prefilled_again(miniature: DualAR, spoken: TwoTurns) -> None:
+    """In a slot that has not spoken them, the prefill gives bitwise equal results."""
+    reused, expected = spoken.speak_second(spoken.run, 1)
     assert reused == spoken.reused
     fresh = runner(miniature)
-    nothing, again = spoken.go_on(fresh, 3)
+    nothing, again = spoken.speak_second(fresh, 3)
     assert nothing == 0
     np.testing.assert_array_equal(again, expected)
     end = spoken.second.columns.shape[1] - 1
@@ -373,19 +377,19 @@ def test_what_was_spoken_is_not_read_again(miniature: DualAR, spoken: Spoken) ->
     assert torch.equal(one, other)
 
 
-def test_what_was_spoken_in_company_and_from_traces_is_the_same(miniature: DualAR, spoken: Spoken) -> None:
+def test_spoken_frames_are_reused_after_batched_traced_steps(miniature: DualAR, spoken: TwoTurns) -> None:
     run = runner(miniature, capture=TorchScriptCapture(), mode="frame")
     capture_all(run)
     begin(run, 0, prompt(miniature, 90, 9), 1)
     np.testing.assert_array_equal(spoken.speak(run, 2, spoken.codes.shape[1], company=[0]), spoken.codes)
-    fresh = spoken.go_on(runner(miniature), 0)[1]
-    reused, drawn = spoken.go_on(run, 2)
+    fresh = spoken.speak_second(runner(miniature), 0)[1]
+    reused, drawn = spoken.speak_second(run, 2)
     assert reused == spoken.reused
     np.testing.assert_array_equal(drawn, fresh)
 
 
-def test_what_was_spoken_is_kept_while_another_has_the_slot(miniature: DualAR, spoken: Spoken) -> None:
-    fresh = spoken.go_on(runner(miniature), 0)[1]
+def test_spoken_frames_are_set_aside_while_another_uses_the_slot(miniature: DualAR, spoken: TwoTurns) -> None:
+    fresh = spoken.speak_second(runner(miniature), 0)[1]
     kept = PrefixCache(torch.device("cpu"), 1 << 26, 0)
     run = runner(miniature, prefixes=kept)
     spoken.speak(run, 0, spoken.codes.shape[1])
@@ -393,16 +397,16 @@ def test_what_was_spoken_is_kept_while_another_has_the_slot(miniature: DualAR, s
     run.stash(0)
     begin(run, 0, prompt(miniature, 60, 5), 0)
     assert kept.nbytes[0] > voice
-    reused, drawn = spoken.go_on(run, 4)
+    reused, drawn = spoken.speak_second(run, 4)
     assert reused == spoken.reused
     assert kept.nbytes[0] == voice
     np.testing.assert_array_equal(drawn, fresh)
     run.stash(4)
     run.forget(Prompt(spoken.first.columns[:, :30], 30), range(SLOTS))
-    assert kept.nbytes[0] == 0  # also of what was said in that voice
+    assert kept.nbytes[0] == 0  # including what was spoken in that voice
 
 
-def test_on_a_gpu_it_is_read_in_chunks_where_it_is_lost(miniature: DualAR, spoken: Spoken) -> None:
+def test_spoken_frames_are_prefilled_again_with_static_shapes(miniature: DualAR, spoken: TwoTurns) -> None:
     run = runner(miniature, capture=FakeGraphCapture())
     begin(run, 0, spoken.second, 0)
     fresh = runner(miniature)
@@ -411,29 +415,29 @@ def test_on_a_gpu_it_is_read_in_chunks_where_it_is_lost(miniature: DualAR, spoke
     both = (each._slots.cache.buffer[:, :, 0, :, :end] for each in (run, fresh))
     torch.testing.assert_close(*both, rtol=1e-4, atol=1e-5)
     run.stash(0)
-    assert run._slots._prefixes.nbytes == (fresh._slots._prefixes.nbytes[0], 0)  # the voice alone
+    assert run._slots._prefixes.nbytes == (fresh._slots._prefixes.nbytes[0], 0)  # only the voice
 
 
 @pytest.mark.parametrize("mode", ["frame", "off"])
-def test_a_deterministic_step_computes_every_slot_alone(
+def test_deterministic_steps_run_each_slot_alone(
     miniature: DualAR, exact: list[Codes], mode: GraphMode, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """By construction the same shapes in any company, so the same codes on any device."""
+    """The shapes do not depend on other requests, so the codes are the same on any device."""
     rows: set[int] = set()
     for stack in (miniature.slow, miniature.fast):
         usual = stack.run
         monkeypatch.setattr(stack, "run", lambda x, view=None, usual=usual: rows.add(len(x)) or usual(x, view))
     run = runner(miniature, capture=TorchScriptCapture(), mode=mode, deterministic=True)
     capture_all(run)
-    asked = [prompt(miniature, length, length) for length in LENGTHS]
-    for drawn, expected in zip(together(run, asked), exact, strict=True):
+    prompts = [prompt(miniature, length, length) for length in LENGTHS]
+    for drawn, expected in zip(run_together(run, prompts), exact, strict=True):
         np.testing.assert_array_equal(drawn, expected)
     assert rows == {1}
     assert run.graph_state == ("off" if mode == "off" else "fast")
 
 
-def test_a_slot_keeps_what_was_computed_in_the_same_chunks(miniature: DualAR) -> None:
-    """Chunks end with the shared prefix: another length of it changes those behind."""
+def test_slot_reuses_only_equal_prefill_chunks(miniature: DualAR) -> None:
+    """Chunks are aligned to the shared prefix: another length of it changes the chunks after it."""
     columns = prompt(miniature, 400, 5).columns
     run = runner(miniature)
     for before, shared, reused in ((0, 0, 399), (200, 200, 399), (200, 150, 128), (0, 150, 128), (300, 200, 128)):
