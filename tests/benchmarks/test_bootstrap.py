@@ -1,4 +1,4 @@
-"""Confidence intervals of the benchmarks' figures."""
+"""Confidence intervals of benchmark results."""
 
 import numpy as np
 import pytest
@@ -6,7 +6,7 @@ import pytest
 from benchmarks.bootstrap import estimate, mean
 
 
-def test_the_interval_of_a_mean_is_the_textbook_s() -> None:
+def test_interval_of_a_mean_matches_normal_approximation() -> None:
     values = np.random.default_rng(1).normal(5.0, 2.0, 400).tolist()
     found = estimate(values, mean)
     half = 1.96 * np.std(values) / np.sqrt(len(values))
@@ -15,7 +15,7 @@ def test_the_interval_of_a_mean_is_the_textbook_s() -> None:
     assert found.value - found.low == pytest.approx(half, rel=0.15)
 
 
-def test_it_covers_the_truth_about_as_often_as_it_says() -> None:
+def test_interval_covers_the_true_mean_at_its_level() -> None:
     random = np.random.default_rng(2)
     covered = 0
     for _ in range(60):
@@ -24,8 +24,8 @@ def test_it_covers_the_truth_about_as_often_as_it_says() -> None:
     assert covered >= 51
 
 
-def test_whole_groups_are_drawn() -> None:
-    """Ten copies of each of four values say no more than the four values."""
+def test_bootstrap_resamples_whole_groups() -> None:
+    """Ten copies of each of four values give the same interval as the four values."""
     values = [0.0, 1.0, 2.0, 3.0]
     copies = [value for value in values for _ in range(10)]
     alone, grouped = estimate(values, mean), estimate(copies, mean, group=lambda value: value)
@@ -35,24 +35,24 @@ def test_whole_groups_are_drawn() -> None:
     assert naive.high - naive.low < (grouped.high - grouped.low) / 2
 
 
-def test_it_is_the_same_every_time() -> None:
+def test_estimate_is_deterministic() -> None:
     assert estimate([1.0, 2.0, 4.0], mean) == estimate([1.0, 2.0, 4.0], mean)
 
 
-def test_draws_without_a_figure_are_left_out() -> None:
-    def undefined_when_all_alike(items: list[float]) -> float:
+def test_undefined_resamples_are_ignored() -> None:
+    def undefined_if_constant(items: list[float]) -> float:
         return float("nan") if len(set(items)) == 1 else 1.0
 
-    found = estimate([1.0, 2.0], undefined_when_all_alike)
+    found = estimate([1.0, 2.0], undefined_if_constant)
     assert (found.value, found.low, found.high) == (1.0, 1.0, 1.0)
 
 
-def test_nothing_cannot_be_estimated() -> None:
+def test_empty_sample_is_rejected() -> None:
     with pytest.raises(ValueError, match="nothing"):
         estimate([], mean)
 
 
-def test_json_rounds_and_tells_on_what_it_stands() -> None:
+def test_json_has_rounded_values_and_sample_sizes() -> None:
     assert estimate([0.5, 0.5], mean).json() == {
         "value": 0.5,
         "interval_95": [0.5, 0.5],

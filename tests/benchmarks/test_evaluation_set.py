@@ -1,4 +1,4 @@
-"""The committed evaluation set: whole, held out indeed, and understood by the judge."""
+"""The committed evaluation set is complete, held out from training, and understood by the judge."""
 
 import numpy as np
 import pytest
@@ -22,7 +22,7 @@ def judge(data: EvaluationSet) -> SphinxRecogniser:
     return SphinxRecogniser.domain(data.domain, data.vocabulary())
 
 
-def test_there_are_voices_with_references_and_sentences(data: EvaluationSet) -> None:
+def test_set_has_twenty_voices_with_references_and_sentences(data: EvaluationSet) -> None:
     assert len(data.speakers) == len({speaker.name for speaker in data.speakers}) == 20
     assert len({speaker.teacher for speaker in data.speakers}) == 20
     for speaker in data.speakers:
@@ -32,47 +32,47 @@ def test_there_are_voices_with_references_and_sentences(data: EvaluationSet) -> 
         assert 4 <= len(samples) / rate <= 8
 
 
-def test_no_sentence_was_trained_on(data: EvaluationSet) -> None:
+def test_sentences_are_held_out_from_training(data: EvaluationSet) -> None:
     spoken = [clip.text for speaker in data.speakers for clip in speaker.sentences]
     assert all(is_held_out(text) for text in spoken)
     heard_in_training = {" ".join(words(text)) for text in data.domain}
     assert not heard_in_training & {" ".join(words(text)) for text in spoken}
 
 
-def test_no_voice_was_trained_on(data: EvaluationSet) -> None:
-    """The voices of the set are those that the lists of speakers hold out today, and no warp that is trained on."""
+def test_voices_are_held_out_from_training(data: EvaluationSet) -> None:
+    """The set has the speakers that are currently held out, and no training speaker has the warp of one of them."""
     pytest.importorskip("pyworld", reason="pyworld (requirements-lab.txt) makes the voices' warps")
     from benchmarks.make_evaluation_set import voices
 
-    today = voices()
-    assert [voice.name for voice in data.speakers] == [voice.name for voice in today]
-    assert [voice.teacher for voice in data.speakers] == [voice.teacher for voice in today]
-    assert all(voice.speaker.held_out for voice in today)
+    current = voices()
+    assert [voice.name for voice in data.speakers] == [voice.name for voice in current]
+    assert [voice.teacher for voice in data.speakers] == [voice.teacher for voice in current]
+    assert all(voice.speaker.held_out for voice in current)
     trained = {_warp(speaker) for speaker in speakers() if not speaker.held_out}
-    assert not trained & {_warp(voice.speaker) for voice in today}
+    assert not trained & {_warp(voice.speaker) for voice in current}
 
 
-def test_four_voices_have_a_teacher_that_no_training_has_heard(data: EvaluationSet) -> None:
+def test_four_voices_have_a_held_out_teacher(data: EvaluationSet) -> None:
     with_held_out_teacher = [speaker for speaker in data.speakers if speaker.teacher_held_out]
     assert all((HELD_OUT_TEACHER in speaker.teacher) == speaker.teacher_held_out for speaker in data.speakers)
     assert len(with_held_out_teacher) == 4
     assert any("pitch × 1.00, tract × 1.00" in speaker.teacher for speaker in with_held_out_teacher)
 
 
-def test_the_set_is_whole_and_small(data: EvaluationSet) -> None:
+def test_set_has_exactly_its_clips_and_is_small(data: EvaluationSet) -> None:
     clips = {clip.path.name for speaker in data.speakers for clip in (speaker.reference, *speaker.sentences)}
-    there = {path.name for path in FOLDER.glob("*.flac")}
-    assert clips == there
-    assert sum((FOLDER / name).stat().st_size for name in there) < 5_000_000
+    on_disk = {path.name for path in FOLDER.glob("*.flac")}
+    assert clips == on_disk
+    assert sum((FOLDER / name).stat().st_size for name in on_disk) < 5_000_000
 
 
-def test_some_voices_are_taken_from_all_over_the_set(data: EvaluationSet) -> None:
+def test_spread_picks_voices_across_the_set(data: EvaluationSet) -> None:
     assert data.spread(None) == data.spread(100) == data.speakers
     assert [data.speakers.index(speaker) for speaker in data.spread(4)] == [0, 5, 10, 15]
     assert data.spread(0) == ()
 
 
-def test_the_judge_knows_every_word(data: EvaluationSet, judge: SphinxRecogniser) -> None:
+def test_judge_knows_every_word(data: EvaluationSet, judge: SphinxRecogniser) -> None:
     unknown = {
         word
         for speaker in data.speakers
@@ -83,7 +83,7 @@ def test_the_judge_knows_every_word(data: EvaluationSet, judge: SphinxRecogniser
     assert unknown == set()
 
 
-def test_the_judge_hears_the_teachers_and_nothing_in_reverse(data: EvaluationSet, judge: SphinxRecogniser) -> None:
+def test_judge_understands_teachers_but_not_reversed_speech(data: EvaluationSet, judge: SphinxRecogniser) -> None:
     forwards, backwards = [], []
     for speaker in data.speakers[::3]:
         clip = speaker.sentences[0]
@@ -94,14 +94,14 @@ def test_the_judge_hears_the_teachers_and_nothing_in_reverse(data: EvaluationSet
     assert word_error_rate(backwards) >= 0.8
 
 
-def test_what_was_heard_before_does_not_matter(data: EvaluationSet, judge: SphinxRecogniser) -> None:
+def test_judge_keeps_no_state_between_clips(data: EvaluationSet, judge: SphinxRecogniser) -> None:
     one, other = (_first(speaker) for speaker in data.speakers[:2])
     before = judge.hear(*one)
     judge.hear(*other)
     assert judge.hear(*one) == before != ""
 
 
-def test_silence_says_nothing(data: EvaluationSet, judge: SphinxRecogniser) -> None:
+def test_judge_hears_no_words_in_silence(data: EvaluationSet, judge: SphinxRecogniser) -> None:
     samples, rate = _first(data.speakers[0])
     assert judge.hear(samples[:0], rate) == ""
     assert len(words(judge.hear(samples * 0, rate))) <= 1

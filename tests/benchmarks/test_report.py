@@ -1,4 +1,4 @@
-"""Tables and results: what is printed can be pasted, what is kept can be read."""
+"""Markdown tables and result files of the benchmarks."""
 
 import json
 from pathlib import Path
@@ -8,7 +8,7 @@ import pytest
 from benchmarks import _report
 
 
-def test_a_table_is_markdown_with_even_columns() -> None:
+def test_table_is_markdown_with_aligned_columns() -> None:
     lines = _report.table(["what", "value"], [["a", 0.12345], ["longer", None], ["n", 7]]).split("\n")
     assert lines == [
         "| what   | value |",
@@ -19,22 +19,22 @@ def test_a_table_is_markdown_with_even_columns() -> None:
     ]
 
 
-def test_a_row_that_does_not_fit_is_refused() -> None:
+def test_row_with_wrong_number_of_cells_is_rejected() -> None:
     with pytest.raises(ValueError, match="2 columns"):
         _report.table(["a", "b"], [["x"]])
 
 
-def test_results_hold_the_machine_and_the_figures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_saved_results_have_machine_and_values(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_report, "RESULTS", tmp_path / "results")
     path = _report.save("speed", {"factor": 0.4})
-    kept = json.loads(path.read_text("utf-8"))
-    assert kept["factor"] == 0.4
-    assert kept["machine"]["cores"] >= 1
-    assert kept["machine"]["packages"]["numpy"]
+    saved = json.loads(path.read_text("utf-8"))
+    assert saved["factor"] == 0.4
+    assert saved["machine"]["cores"] >= 1
+    assert saved["machine"]["packages"]["numpy"]
     assert list(path.parent.iterdir()) == [path]
 
 
-def test_the_machine_is_one_line() -> None:
+def test_machine_description_is_one_line() -> None:
     line = _report.describe(_report.machine())
     assert "Python 3." in line
     assert "\n" not in line

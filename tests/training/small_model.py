@@ -1,4 +1,4 @@
-"""A dual AR model of the bundled one's kind, a twentieth of its size."""
+"""A dual AR model like the bundled one, a twentieth of its size."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,7 +12,7 @@ from training.dual_ar import train
 
 @contextmanager
 def small_models() -> Iterator[None]:
-    """Training and export make small models."""
+    """Make training and export use small models."""
     with mock.patch.object(train, "bundled_config", _small), mock.patch.object(export, "bundled_config", _small):
         yield
 

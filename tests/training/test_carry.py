@@ -1,4 +1,4 @@
-"""Packed speech: small, in step, and complete where it is unpacked."""
+"""Packed speech is small, and complete with its timing when unpacked."""
 
 import json
 import shutil
@@ -14,7 +14,7 @@ SECONDS = 4
 
 
 def write_shard(work: Path, number: int) -> np.ndarray:
-    """A shard of one utterance: a tone that swells, with codes beside it."""
+    """Write a shard of one utterance, a swelling tone, with its codes."""
     time = np.arange(SECONDS * SAMPLE_RATE) / SAMPLE_RATE
     samples = (9000 * np.sin(2 * np.pi * (200 + 40 * number) * time) * np.sin(time)).astype(np.int16)
     (work / "data").mkdir(parents=True, exist_ok=True)
@@ -31,7 +31,7 @@ def write_shard(work: Path, number: int) -> np.ndarray:
     return samples
 
 
-def test_what_is_unpacked_is_what_was_packed(tmp_path: Path) -> None:
+def test_unpacked_speech_matches_packed_speech(tmp_path: Path) -> None:
     made = [write_shard(tmp_path / "here", number) for number in range(3)]
     assert pack(tmp_path / "here", tmp_path / "packed", 2**20) == ["000", "001", "002"]
     raw = sum(samples.nbytes for samples in made)
@@ -47,7 +47,7 @@ def test_what_is_unpacked_is_what_was_packed(tmp_path: Path) -> None:
         assert np.array_equal(np.load(codes)["codes"], np.load(tmp_path / "there" / "codes" / codes.name)["codes"])
 
 
-def test_as_many_whole_shards_as_fit(tmp_path: Path) -> None:
+def test_pack_includes_only_whole_shards_that_fit(tmp_path: Path) -> None:
     for number in range(3):
         write_shard(tmp_path / "here", number)
     pack(tmp_path / "here", tmp_path / "all", 2**20)
@@ -60,7 +60,7 @@ def test_as_many_whole_shards_as_fit(tmp_path: Path) -> None:
         pack(tmp_path / "here", tmp_path / "none", 100)
 
 
-def test_shards_that_are_there_stay_and_other_folders_are_refused(tmp_path: Path) -> None:
+def test_existing_shards_are_kept_and_invalid_folders_rejected(tmp_path: Path) -> None:
     write_shard(tmp_path / "here", 0)
     pack(tmp_path / "here", tmp_path / "packed", 2**20)
     mine = write_shard(tmp_path / "there", 0) * 0

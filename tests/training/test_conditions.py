@@ -1,4 +1,4 @@
-"""Recording conditions: as long, in step, audible as conditions, and the same for the same seed."""
+"""Recording conditions keep length and timing, have their spectral effect, and repeat with their seed."""
 
 from collections.abc import Callable
 
@@ -21,22 +21,22 @@ def power(wave: np.ndarray, low: float, high: float) -> float:
     return float(spectrum[(at >= low) & (at < high)].sum())
 
 
-def test_a_seed_is_a_recording_of_the_same_length() -> None:
+def test_recording_repeats_with_its_seed_and_keeps_length() -> None:
     wave = tone()
     made = [conditions.recorded(wave, RATE, np.random.default_rng(seed)) for seed in range(30)]
     for recording in made:
         assert recording.dtype == np.float32
         assert recording.shape == wave.shape
         assert np.isfinite(recording).all()
-        assert np.abs(recording).max() <= 1.2  # a codec's ripple at most
-        assert power(recording, 200, 240) > 0.5 * power(recording, 0, RATE / 2)  # still the tone
+        assert np.abs(recording).max() <= 1.2  # ripple of a codec
+        assert power(recording, 200, 240) > 0.5 * power(recording, 0, RATE / 2)  # the tone still dominates
     np.testing.assert_array_equal(made[3], conditions.recorded(wave, RATE, np.random.default_rng(3)))
     assert len({recording.tobytes() for recording in made}) > 25
 
 
 @pytest.mark.parametrize("condition", [conditions.in_a_room, conditions.coloured, conditions.band_limited])
-def test_speech_stays_in_step(condition: Callable[..., np.ndarray]) -> None:
-    """A click stays where it is: the frames' phones are those of the clean speech."""
+def test_conditions_keep_timing(condition: Callable[..., np.ndarray]) -> None:
+    """A click keeps its position, so frames keep the phones of the clean speech."""
     click = np.zeros(RATE)
     click[5000] = 1.0
     for seed in range(5):
@@ -45,7 +45,7 @@ def test_speech_stays_in_step(condition: Callable[..., np.ndarray]) -> None:
         assert heard[:5000].max() < 1e-9
 
 
-def test_a_room_rings_on() -> None:
+def test_room_has_decaying_reverberation() -> None:
     click = np.zeros(RATE)
     click[0] = 1.0
     heard = conditions.in_a_room(click, RATE, np.random.default_rng(0))
@@ -53,14 +53,14 @@ def test_a_room_rings_on() -> None:
     assert np.square(heard[500:2000]).sum() > np.square(heard[8000:9500]).sum() > 0
 
 
-def test_a_narrow_band_has_no_treble() -> None:
+def test_band_limit_removes_high_frequencies() -> None:
     noise = np.random.default_rng(0).standard_normal(RATE)
     heard = conditions.band_limited(noise, RATE, np.random.default_rng(1))
     assert power(heard, 10_000, 11_000) < 0.05 * power(noise, 10_000, 11_000)
     assert power(heard, 1000, 2000) == pytest.approx(power(noise, 1000, 2000), rel=0.2)
 
 
-def test_noise_lies_below_the_speech() -> None:
+def test_noise_level_is_below_speech() -> None:
     wave = tone().astype(np.float64)
     for seed in range(5):
         added = conditions.noisy(wave, np.random.default_rng(seed)) - wave
@@ -68,7 +68,7 @@ def test_noise_lies_below_the_speech() -> None:
         assert 11.9 < ratio < 45.1
 
 
-def test_compressed_speech_is_in_step_too() -> None:
+def test_compression_keeps_timing() -> None:
     wave = np.concatenate((np.zeros(6000), tone(440, 0.5), np.zeros(6000))).astype(np.float64)
     heard = conditions.compressed(wave, RATE, np.random.default_rng(0))
     assert heard.shape == wave.shape
@@ -76,7 +76,7 @@ def test_compressed_speech_is_in_step_too() -> None:
     assert abs(lag) < 60
 
 
-def test_a_telephone_has_its_band_and_keeps_step() -> None:
+def test_telephone_limits_band_and_keeps_timing() -> None:
     noise = 0.1 * np.random.default_rng(0).standard_normal(RATE)
     heard = conditions.telephoned(noise, RATE)
     assert heard.shape == noise.shape
@@ -87,7 +87,7 @@ def test_a_telephone_has_its_band_and_keeps_step() -> None:
     assert abs(lag) < 20  # under a millisecond
 
 
-def test_music_lies_below_the_speech_and_has_pitches() -> None:
+def test_music_is_below_speech_and_tonal() -> None:
     wave = tone().astype(np.float64)
     for seed in range(3):
         added = conditions.with_music(wave, RATE, np.random.default_rng(seed)) - wave

@@ -1,4 +1,4 @@
-"""The experiment's layout against the product's: all weights find their place, rotary pairs their partner."""
+"""Conversion of an experiment's codec: all weights are mapped, and rotary pairs are rearranged."""
 
 from collections.abc import Iterator
 from dataclasses import asdict
@@ -85,7 +85,7 @@ def experiment() -> dict[str, Tensor]:
     return {key: 0.1 * torch.randn(shape, generator=generator).half() for key, shape in shapes.items()}
 
 
-def test_every_weight_finds_its_place(experiment: dict[str, Tensor], tmp_path: Path) -> None:
+def test_all_weights_are_converted(experiment: dict[str, Tensor], tmp_path: Path) -> None:
     write_codec(tmp_path, convert(experiment), experiment_config())
     path, config = codec_files(tmp_path)
     assert asdict(config) == asdict(experiment_config())
@@ -107,14 +107,14 @@ def test_every_weight_finds_its_place(experiment: dict[str, Tensor], tmp_path: P
     )
 
 
-def test_gate_and_input_are_told_apart(experiment: dict[str, Tensor]) -> None:
+def test_fused_gate_and_input_weights_are_split(experiment: dict[str, Tensor]) -> None:
     weights = convert(experiment)
     fused = torch.cat([weights[f"quantizer.pre_module.layers.0.feed_forward.{w}.weight"] for w in ("w1", "w3")])
     assert torch.equal(fused, experiment["pre.l.0.w13.weight"].float())
 
 
-def test_attention_is_the_same_function(experiment: dict[str, Tensor]) -> None:
-    """Scores of the experiment's split rotary pairs are those of ours, and values are untouched."""
+def test_converted_attention_computes_equal_scores(experiment: dict[str, Tensor]) -> None:
+    """Scores with the experiment's split rotary pairs equal ours, and values are unchanged."""
     theirs = experiment["pre.l.0.qkv.weight"].float()
     ours = convert(experiment)["quantizer.pre_module.layers.0.attention.wqkv.weight"]
     x = torch.randn(5, WIDTH, generator=torch.Generator().manual_seed(1))

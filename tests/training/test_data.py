@@ -1,4 +1,4 @@
-"""Making and reading the training speech."""
+"""Synthesis and reading of the training speech."""
 
 import ctypes.util
 import itertools
@@ -37,7 +37,7 @@ MISSING = [
 needs_synthesizers = pytest.mark.skipif(bool(MISSING), reason=f"not installed: {', '.join(MISSING)}")
 
 
-def test_template_sentences_are_simple_and_the_same_for_a_seed() -> None:
+def test_template_sentences_are_pronounceable_and_seeded() -> None:
     made = list(itertools.islice(template_sentences(3), 400))
     assert made == list(itertools.islice(template_sentences(3), 400))
     assert made != list(itertools.islice(template_sentences(4), 400))
@@ -45,7 +45,7 @@ def test_template_sentences_are_simple_and_the_same_for_a_seed() -> None:
     assert not [sentence for sentence in made if not LEXICON.phones(sentence) or LEXICON.unspoken(sentence)]
 
 
-def test_held_out_sentences_never_train() -> None:
+def test_held_out_sentences_are_not_in_training_sentences() -> None:
     tests = held_out_sentences(LEXICON, templates=30, fortunes=20)
     assert len([text for text in tests if is_held_out(text)]) == len(tests) >= 30
     assert not set(tests) & set(itertools.islice(training_sentences(1, LEXICON), 5000))
@@ -62,11 +62,11 @@ def test_held_out_sentences_never_train() -> None:
         ("NASA is here.", False),
     ],
 )
-def test_simple_sentences(sentence: str, simple: bool) -> None:
+def test_is_simple_accepts_only_plain_sentences(sentence: str, simple: bool) -> None:
     assert is_simple(sentence, LEXICON) == simple
 
 
-def test_speakers_are_many_distinct_and_some_held_out() -> None:
+def test_speakers_are_distinct_and_some_are_held_out() -> None:
     everyone = speakers()
     assert everyone == speakers()
     assert [speaker.id for speaker in everyone] == list(range(len(everyone)))
@@ -86,7 +86,7 @@ def test_speakers_are_many_distinct_and_some_held_out() -> None:
     assert (espeak[-1].tract, espeak[-1].setting) == (1.0256, 84), "shards of a seed stay the same"
 
 
-def test_times_follow_the_teacher_and_fill_what_it_said_otherwise() -> None:
+def test_align_follows_the_teacher_and_fills_other_phones() -> None:
     tokens = "dh ax _ k ae t , g ow z .".split()
     segments = [("pau", 0.1), ("dh", 0.2), ("iy", 0.3), ("k", 0.4), ("ae", 0.5), ("t", 0.6), ("pau", 0.8),
                 ("g", 0.9), ("ow", 1.0), ("z", 1.1), ("pau", 1.3)]  # fmt: skip
@@ -94,7 +94,7 @@ def test_times_follow_the_teacher_and_fill_what_it_said_otherwise() -> None:
     assert times == pytest.approx([0.1, 0.2, 0.3, 0.3, 0.4, 0.5, 0.6, 0.8, 0.9, 1.0, 1.1])
 
 
-def test_times_rise_whatever_the_teacher_says() -> None:
+def test_aligned_times_are_monotonic_for_any_segments() -> None:
     rng = random.Random(1)
     tokens = LEXICON.phones("The apple, and the quick brown fox?").split()
     for _ in range(50):
@@ -106,7 +106,7 @@ def test_times_rise_whatever_the_teacher_says() -> None:
         assert times[-1] <= ends[-1]
 
 
-def test_trimming_leaves_a_little_silence() -> None:
+def test_trimming_keeps_a_little_silence() -> None:
     samples = np.zeros(3 * SAMPLE_RATE)
     samples[SAMPLE_RATE : 2 * SAMPLE_RATE] = 3000 * np.sin(np.arange(SAMPLE_RATE) / 10)
     short, cut = synthesize.trimmed(samples)
@@ -115,7 +115,7 @@ def test_trimming_leaves_a_little_silence() -> None:
     assert len(synthesize.trimmed(np.zeros(500))[0]) == 0
 
 
-def test_level_is_even_and_never_clips() -> None:
+def test_level_is_normalised_without_clipping() -> None:
     tone = np.sin(np.arange(SAMPLE_RATE) / 7)
     quiet, loud = synthesize.level(tone * 900), synthesize.level(tone * 20000)
     assert np.abs(quiet).max() == pytest.approx(np.abs(loud).max(), rel=0.1)
@@ -124,7 +124,7 @@ def test_level_is_even_and_never_clips() -> None:
     assert np.abs(synthesize.level(click)).max() <= 30000
 
 
-def test_letters_learn_to_speak() -> None:
+def test_letter_to_sound_rules_are_learned() -> None:
     spelled = {"b": "b", "d": "d", "g": "g", "k": "k", "s": "s", "t": "t", "a": "ae", "o": "aa", "i": "ih"}
     rng = random.Random(2)
     made = ["".join(rng.choice("bdgkst") + rng.choice("aoi") for _ in range(rng.randint(1, 3))) for _ in range(400)]
@@ -135,12 +135,12 @@ def test_letters_learn_to_speak() -> None:
     assert learned.word("gokitabo") == "g aa k ih t ae b aa"
 
 
-def test_more_phones_than_letters_can_hold_are_not_aligned() -> None:
+def test_too_many_phones_for_the_letters_are_not_aligned() -> None:
     assert lexicon_builder.align("a", ["b", "k", "s"], {}) is None
 
 
 @needs_synthesizers
-def test_the_shipped_lexicon_says_what_flite_says() -> None:
+def test_bundled_lexicon_agrees_with_flite() -> None:
     from training.speech.flite import Flite
 
     flite = Flite()
@@ -155,7 +155,7 @@ def test_the_shipped_lexicon_says_what_flite_says() -> None:
 
 
 @needs_synthesizers
-def test_every_teacher_renders_and_the_corpus_reads_it_back(tmp_path: Path) -> None:
+def test_every_teacher_renders_and_corpus_reads_it(tmp_path: Path) -> None:
     renderer = synthesize.CorpusRenderer()
     chosen = {speaker.engine: speaker for speaker in speakers() if speaker.held_out and speaker.engine != "kokoro"}
     jobs = [synthesize.Job("The teacher opened the window.", speaker, True) for speaker in chosen.values()]
@@ -176,7 +176,7 @@ def test_every_teacher_renders_and_the_corpus_reads_it_back(tmp_path: Path) -> N
 
 
 @needs_synthesizers
-def test_a_warp_moves_the_pitch() -> None:
+def test_warp_changes_the_pitch() -> None:
     import pyworld
 
     renderer = synthesize.CorpusRenderer()
@@ -190,6 +190,6 @@ def test_a_warp_moves_the_pitch() -> None:
     assert heard == pytest.approx([low.hertz, high.hertz], rel=0.1)
 
 
-def test_an_empty_folder_is_no_corpus(tmp_path: Path) -> None:
+def test_empty_folder_is_rejected(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match="No finished shard"):
         Corpus.load(tmp_path)

@@ -1,4 +1,4 @@
-"""The discriminators learn to tell copies from speech, and the decoder learns from them without touching codes."""
+"""Discriminators learn to distinguish copies from speech, and the decoder learns from them without changing codes."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -39,36 +39,36 @@ def waves(seed: int) -> Tensor:
     return 0.1 * torch.randn(2, 1, 6000, generator=torch.Generator().manual_seed(seed))
 
 
-def test_the_gradient_is_that_of_the_losses_told() -> None:
+def test_gradient_is_that_of_the_reported_losses() -> None:
     torch.manual_seed(0)
-    judges, wanted = Discriminators(), waves(0)
+    judges, real = Discriminators(), waves(0)
     made = 0.5 * waves(1)
-    gradient = judges.judge(made, wanted, adversarial=1.0, features=2.0).gradient
+    gradient = judges.judge(made, real, adversarial=1.0, features=2.0).gradient
     direction = torch.randn(made.shape, generator=torch.Generator().manual_seed(2))
 
     def loss(step: float) -> float:
-        losses = judges.double().judge((made + step * direction).double(), wanted.double(), adversarial=1, features=2)
+        losses = judges.double().judge((made + step * direction).double(), real.double(), adversarial=1, features=2)
         return float(losses.adversarial + 2 * losses.features)
 
     slope = (loss(1e-5) - loss(-1e-5)) / 2e-5
     assert float((gradient * direction).sum()) == pytest.approx(slope, rel=1e-2)
 
 
-def test_what_they_learn_from_does_not_pull_at_the_copies() -> None:
+def test_discriminator_loss_gives_no_gradient_to_copies() -> None:
     judges, made = Discriminators(), waves(1).requires_grad_()
     judges.judge(made, waves(0), adversarial=1.0, features=1.0).own.backward()
     assert made.grad is None
     assert all(p.grad is not None and p.grad.isfinite().all() for p in judges.parameters())
 
 
-def test_they_learn_to_tell_copies_from_speech() -> None:
+def test_discriminators_learn_to_distinguish_copies() -> None:
     torch.manual_seed(0)
     judges = Discriminators()
     optimiser = torch.optim.Adam(judges.parameters(), 2e-3)
     losses = []
     for seed in range(12):
-        wanted = waves(seed).cumsum(-1) * 0.1  # dull; the copies are white
-        own = judges.judge(waves(99 + seed), wanted, adversarial=1.0, features=1.0).own
+        real = waves(seed).cumsum(-1) * 0.1  # low-pass noise; the copies are white noise
+        own = judges.judge(waves(99 + seed), real, adversarial=1.0, features=1.0).own
         own.backward()
         optimiser.step()
         optimiser.zero_grad()
@@ -76,12 +76,12 @@ def test_they_learn_to_tell_copies_from_speech() -> None:
     assert losses[-1] < 0.8 * losses[0]
 
 
-def test_perfect_copies_have_nothing_to_match() -> None:
-    wanted = waves(0)
-    assert Discriminators().judge(wanted.clone(), wanted, adversarial=1.0, features=1.0).features == 0
+def test_feature_loss_of_perfect_copies_is_zero() -> None:
+    real = waves(0)
+    assert Discriminators().judge(real.clone(), real, adversarial=1.0, features=1.0).features == 0
 
 
-def test_the_decoder_learns_against_them_and_codes_stay(corpus: Corpus, tmp_path: Path, source: Path) -> None:
+def test_decoder_only_adversarial_training_keeps_codes(corpus: Corpus, tmp_path: Path, source: Path) -> None:
     run = adversarial(tmp_path, corpus, source)
     before = load_codec(*codec_files(source))
     finish(tmp_path, run)
@@ -93,8 +93,8 @@ def test_the_decoder_learns_against_them_and_codes_stay(corpus: Corpus, tmp_path
     assert set(load_codec(*codec_files(tmp_path / "codec")).state_dict()) == set(before.state_dict())
 
 
-def test_they_are_heard_only_after_their_lead(corpus: Corpus, tmp_path: Path, source: Path) -> None:
-    """In the first step the decoder does what it would do without them; later it does not."""
+def test_discriminators_affect_the_decoder_only_after_their_lead(corpus: Corpus, tmp_path: Path, source: Path) -> None:
+    """The first step of the decoder is the same as without discriminators; later steps differ."""
     alone = open_run(tmp_path / "alone", AGAINST, corpus, source=source, decoder_only=True)
     judged = adversarial(tmp_path / "judged", corpus, source)
     judged.trainer.recognition = None
@@ -106,7 +106,7 @@ def test_they_are_heard_only_after_their_lead(corpus: Corpus, tmp_path: Path, so
     assert not all(torch.equal(a, b) for a, b in zip(*(w.values() for w in weights), strict=True))
 
 
-def test_the_recogniser_listens_to_the_copies_of_the_decoder(corpus: Corpus, tmp_path: Path, source: Path) -> None:
+def test_recognition_loss_is_used_without_training_the_recogniser(corpus: Corpus, tmp_path: Path, source: Path) -> None:
     run = adversarial(tmp_path, corpus, source)
     assert run.trainer.recognition is not None
     before = [weight.clone() for weight in run.trainer.recognition.parameters()]
@@ -116,18 +116,18 @@ def test_the_recogniser_listens_to_the_copies_of_the_decoder(corpus: Corpus, tmp
     assert all(torch.equal(a, b) for a, b in zip(before, run.trainer.recognition.parameters(), strict=True))
 
 
-def test_a_stopped_run_goes_on_with_the_same_discriminators(corpus: Corpus, tmp_path: Path, source: Path) -> None:
+def test_resumed_adversarial_run_equals_an_uninterrupted_one(corpus: Corpus, tmp_path: Path, source: Path) -> None:
     unbroken = adversarial(tmp_path, corpus, source)
-    wanted = [unbroken.advance() for _ in range(4)]
+    expected = [unbroken.advance() for _ in range(4)]
     stopped = adversarial(tmp_path, corpus, source)
     before = [stopped.advance() for _ in range(2)]
     (tmp_path / "codec").mkdir()
     stopped.save(checkpoint_of(tmp_path, stopped))
     resumed = adversarial(tmp_path, corpus, source)
-    assert before + [resumed.advance() for _ in range(2)] == wanted
+    assert before + [resumed.advance() for _ in range(2)] == expected
 
 
-def test_a_whole_codec_learns_against_them_and_its_codes_change(corpus: Corpus, tmp_path: Path, source: Path) -> None:
+def test_full_adversarial_training_changes_codes(corpus: Corpus, tmp_path: Path, source: Path) -> None:
     run = open_run(tmp_path, AGAINST, corpus, source=source, adversarial=True)
     assert {"heard", "own", "phones", "pitch"} <= set(run.advance())
     finish(tmp_path, run)

@@ -1,4 +1,4 @@
-"""The teacher that sounds human: its voices, its symbols, and the times of its phones."""
+"""Kokoro as a teacher: its voices, its symbols, and the times of its phones."""
 
 import random
 
@@ -15,7 +15,7 @@ from training.speech.kokoro import symbols, weights_of
 from training.speech.speakers import KOKORO, speakers
 
 
-def test_a_voice_is_a_name_or_a_mixture() -> None:
+def test_voice_is_a_name_or_a_mixture() -> None:
     assert weights_of("jf_alpha") == {"jf_alpha": 1.0}
     assert weights_of("jf_alpha 0.70 + jm_kumo 0.30") == {"jf_alpha": 0.7, "jm_kumo": 0.3}
     with pytest.raises(ValueError, match="do not sum to one"):
@@ -27,12 +27,12 @@ def test_a_voice_is_a_name_or_a_mixture() -> None:
     assert {len(parts) for parts in of_corpus} == {1, 2}
 
 
-def test_symbols_are_of_its_own_alphabet() -> None:
+def test_symbols_use_the_alphabet_of_kokoro() -> None:
     assert symbols("tʃˈeɪndʒ ðə bˈɜːd") == "ʧˈAnʤ ðə bˈɜɹd"
 
 
 @needs_synthesizers
-def test_it_speaks_in_its_voice_and_its_phones_are_found() -> None:
+def test_kokoro_speaks_with_expected_pitch_and_aligned_phones() -> None:
     import pyworld
 
     renderer = synthesize.CorpusRenderer()
@@ -42,17 +42,21 @@ def test_it_speaks_in_its_voice_and_its_phones_are_found() -> None:
     f0, _ = pyworld.dio(item.samples.astype(np.float64), synthesize.SAMPLE_RATE, f0_floor=60.0)
     assert float(np.median(f0[f0 > 0])) == pytest.approx(speaker.hertz, rel=0.2)
     assert item.times == sorted(item.times)
-    # The sibilants of "silver", "box", "is" and "sea" are where the sound is.
-    loud = [_high(item.samples, item.times[at]) for at, token in enumerate(item.tokens) if token == "s"]
-    vowels = [_high(item.samples, item.times[at]) for at, token in enumerate(item.tokens) if token in ("ay", "iy")]
+    # The sibilants of "silver", "box", "is" and "sea" are found at loud high frequencies.
+    loud = [_high_frequency_share(item.samples, item.times[at]) for at, token in enumerate(item.tokens) if token == "s"]
+    vowels = [
+        _high_frequency_share(item.samples, item.times[at])
+        for at, token in enumerate(item.tokens)
+        if token in ("ay", "iy")
+    ]
     assert len(loud) == 3
     assert min(loud) > 3 * max(vowels)
     other = renderer._phones("Nothing of all that was in the sentence before.")
     assert Aligner().segments(item.samples.astype(np.float32) / 32768, synthesize.SAMPLE_RATE, other) == []
 
 
-def _high(samples: np.ndarray, start: float) -> float:
-    """The share of power above 4 kHz in 60 ms from `start` seconds on."""
+def _high_frequency_share(samples: np.ndarray, start: float) -> float:
+    """Return the share of power above 4 kHz in the 60 ms from `start` (seconds)."""
     first = int(start * synthesize.SAMPLE_RATE)
     part = samples[first : first + int(0.06 * synthesize.SAMPLE_RATE)].astype(np.float64)
     spectrum = np.abs(np.fft.rfft(part * np.hanning(len(part)))) ** 2

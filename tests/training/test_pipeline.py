@@ -1,4 +1,4 @@
-"""The pipeline from nothing, at its tiny setting: killed on the way, gone on with, and what it leaves."""
+"""The training pipeline at its tiny setting: killed, resumed, and its results."""
 
 import json
 import multiprocessing
@@ -37,60 +37,60 @@ from training.speech.sentences import is_held_out
 from training.speech.speakers import SHARES, speakers
 from training.speech.synthesize import SAMPLE_RATE
 
-# The first test makes everything; what a busy core needs for that is more than a test's usual share.
+# The first test runs the whole pipeline, which can exceed the usual timeout on a busy machine.
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 
-def stamps(folder: Path) -> dict[str, int]:
-    """When each file below was last written."""
+def modification_times(folder: Path) -> dict[str, int]:
+    """Return the modification time of each file below `folder`."""
     return {str(file): file.stat().st_mtime_ns for file in folder.rglob("*") if file.is_file()}
 
 
 def start_and_kill(work: Path, at: str) -> None:
-    """The command in a process of its own, killed outright as soon as it says `at`."""
+    """Run the command in another process and kill it as soon as it prints the line `at`."""
     command = [sys.executable, "-m", "training.pipeline", "--work", str(work), "--setting", "tiny"]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
-        said = ""
+        output = ""
         for line in process.stdout:
-            said += line
+            output += line
             if line.strip() == at:
                 process.kill()
-        assert process.wait() == -signal.SIGKILL, said
+        assert process.wait() == -signal.SIGKILL, output
 
 
 @pytest.fixture(scope="module")
 def work(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A whole run that was killed in the codec's first stage and started again."""
+    """The folder of a whole run that was killed in the codec's first stage and resumed."""
     work = tmp_path_factory.mktemp("pipeline")
     start_and_kill(work, "codec: begins")
     assert list(json.loads((work / "pipeline.json").read_text())["done"]) == ["speech"]
-    made = stamps(work / "data")
+    made = modification_times(work / "data")
     with small_models():
         done = run(work, TINY)
     assert list(done) == [stage.name for stage in STAGES]
-    assert stamps(work / "data") == made
+    assert modification_times(work / "data") == made
     return work
 
 
 @needs_synthesizers
-def test_the_release_loads_strictly_and_speaks(work: Path) -> None:
+def test_release_loads_strictly_and_speaks(work: Path) -> None:
     model = load_dual_ar(work / "release", dtype=torch.float32, device=torch.device("cpu"))
     assert model.config.num_codebooks == 1 + TINY.codec.quantizer.n_codebooks
     codec = load_codec(*codec_files(work / "release"))
     assert codec.config == TINY.codec
 
     samples, rate = soundfile.read(work / "first_words.wav")
-    said = json.loads((work / "pipeline.json").read_text())["done"]["first-words"]
+    output = json.loads((work / "pipeline.json").read_text())["done"]["first-words"]
     assert rate == codec.config.sample_rate
     assert len(samples) > 0
     assert np.isfinite(samples).all()
-    assert said["stop_reason"] in ("end", "short", "length")
-    assert is_held_out(said["text"])
+    assert output["stop_reason"] in ("end", "short", "length")
+    assert is_held_out(output["text"])
 
 
 @needs_synthesizers
-def test_another_speech_of_the_release_is_finite_and_whole_frames(work: Path) -> None:
+def test_release_speech_is_finite_and_in_whole_frames(work: Path) -> None:
     engine = Engine.load(work / "release", "cpu")
     try:
         speech = engine.speak("Good morning.", None)
@@ -104,36 +104,34 @@ def test_another_speech_of_the_release_is_finite_and_whole_frames(work: Path) ->
 
 
 @needs_synthesizers
-def test_started_again_it_does_nothing(work: Path) -> None:
-    before = stamps(work)
+def test_finished_pipeline_does_nothing_when_run_again(work: Path) -> None:
+    before = modification_times(work)
     run(work, TINY)
-    assert stamps(work) == before
+    assert modification_times(work) == before
 
 
 @needs_synthesizers
-def test_only_what_is_missing_is_made_again(work: Path) -> None:
+def test_only_missing_results_are_made_again(work: Path) -> None:
     target = work / "first_words.wav"
-    before, (words, _) = stamps(work), soundfile.read(target, dtype="int16")
+    before, (words, _) = modification_times(work), soundfile.read(target, dtype="int16")
     target.unlink()
     run(work, TINY)
-    changed = {name for name, moment in stamps(work).items() if before[name] != moment}
+    changed = {name for name, moment in modification_times(work).items() if before[name] != moment}
     assert changed == {str(target), str(work / "pipeline.json")}
     again, _ = soundfile.read(target, dtype="int16")
-    # The same codes; in chunks of other sizes, as the moment wants them, sound is rounded otherwise.
+    # The codes are equal, but chunk sizes depend on timing and change the rounding of the audio.
     np.testing.assert_allclose(again, words, rtol=0, atol=2)
 
 
 @needs_synthesizers
-def test_other_numbers_want_another_folder(work: Path) -> None:
+def test_other_settings_in_the_same_folder_are_rejected(work: Path) -> None:
     with pytest.raises(StageFailed, match=r"another setting \(gate\)"):
         run(work, replace(TINY, gate=0.5))
 
 
 @needs_synthesizers
-def test_a_shard_is_the_same_bytes_whatever_the_number_of_processes_and_of_shards_before_it(
-    work: Path, tmp_path: Path
-) -> None:
-    """The last shard, alone in a process: the run had more shards than processes, or one process for all."""
+def test_shard_bytes_do_not_depend_on_processes_or_other_shards(work: Path, tmp_path: Path) -> None:
+    """Write the last shard in its own process: in the run, processes wrote several shards each."""
     process = multiprocessing.get_context("forkserver").Process(
         target=synthesize.write_shard,
         args=(TINY.speech.shards,),
@@ -155,7 +153,7 @@ def test_held_out_speakers_and_sentences_never_train_the_codec(work: Path) -> No
     kept = {speaker.id for speaker in speakers() if speaker.held_out}
     for each in corpus.utterances:
         assert each.for_training == (each.speaker not in kept and not is_held_out(each.text))
-    # Kept speech is made loud and all other silent: a batch that drew any of it would not be silent.
+    # Held-out speech is made loud and all other silent, so a batch with held-out speech is not silent.
     marked = [
         replace(each, shard_audio=np.full_like(each.shard_audio, 0 if each.for_training else 9999))
         for each in corpus.utterances
@@ -179,7 +177,7 @@ def test_held_out_speakers_and_sentences_never_train_the_dual_ar(work: Path) -> 
 
 
 @needs_synthesizers
-def test_the_first_words_are_in_a_held_out_voice(work: Path) -> None:
+def test_first_words_use_a_held_out_voice_and_sentence(work: Path) -> None:
     reference, sentence = held_out_pair(Corpus.load(work / "data"))
     assert {each.speaker for each in reference} == {sentence.speaker}
     assert sentence.held_out_speaker
@@ -189,7 +187,7 @@ def test_the_first_words_are_in_a_held_out_voice(work: Path) -> None:
 
 
 @needs_synthesizers
-def test_the_table_counts_every_utterance_once(work: Path) -> None:
+def test_corpus_table_counts_every_utterance_once(work: Path) -> None:
     corpus = Corpus.load(work / "data")
     rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in table(corpus).splitlines()[2:]]
     totals = [int(row[2].replace(",", "")) for row in rows if row[0].startswith("**")]
@@ -197,7 +195,7 @@ def test_the_table_counts_every_utterance_once(work: Path) -> None:
     assert sum(totals) == sum(parts) == len(corpus.utterances)
 
 
-def test_a_codec_without_pitch_is_stopped_with_a_sentence(tmp_path: Path) -> None:
+def test_codec_with_low_pitch_correlation_fails_the_gate(tmp_path: Path) -> None:
     for pitch in (0.94, float("nan")):
         with pytest.raises(StageFailed, match=r"F0 correlation is .* learn on"):
             check_gate(pitch, FULL.gate, tmp_path)
@@ -205,24 +203,24 @@ def test_a_codec_without_pitch_is_stopped_with_a_sentence(tmp_path: Path) -> Non
     check_gate(float("nan"), TINY.gate, tmp_path)
 
 
-def test_the_large_codec_leaves_room_in_a_release_of_80_mb() -> None:
+def test_large_codec_fits_a_release_of_80_mb() -> None:
     with torch.device("meta"):
         large, bundled = Codec(LARGE.codec), Codec(FULL.codec)
     parts = (large, large.decoder, bundled.decoder)
     size, decoder, before = (sum(p.numel() for p in part.parameters()) for part in parts)
-    assert 2 * size < 60e6  # in fp16; the dual AR and the lexicon have 18 MB
+    assert 2 * size < 60e6  # in fp16; the dual AR and the lexicon take 18 MB
     assert 2 * before < decoder < 3 * before
     assert (large.config.frame_rate, large.config.sample_rate) == (bundled.config.frame_rate, SAMPLE_RATE)
 
 
-def test_a_setting_that_continues_from_a_release_trains_no_codec_of_its_own() -> None:
+def test_setting_with_a_source_release_trains_no_codec() -> None:
     names = [stage.name for stage in stages(SAMPLES)]
     assert names[:3] == ["speech", "source", "codes"]
     assert [stage.name for stage in stages(FULL)] == [stage.name for stage in STAGES]
     assert set(names) - {"source"} < {stage.name for stage in STAGES}
 
 
-def test_sample_voices_speak_their_share_of_the_sentences() -> None:
+def test_sample_voices_speak_their_share_of_sentences() -> None:
     lexicon = Lexicon.load(synthesize.LEXICON)
     jobs = list(islice(synthesize.training_jobs(1, SEED, lexicon, SAMPLES.speech), 2000))
     ours = Counter(job.speaker.id for job in jobs if job.speaker.id >= FIRST_ID)
@@ -233,6 +231,6 @@ def test_sample_voices_speak_their_share_of_the_sentences() -> None:
                 if job.speaker.id >= FIRST_ID]  # fmt: skip
 
 
-def test_the_full_extent_is_the_whole_cast() -> None:
+def test_full_extent_includes_all_speakers() -> None:
     whole = [each.id for engine in SHARES for held in (False, True) for each in FULL.speech.cast(engine, held_out=held)]
     assert sorted(whole) == [each.id for each in speakers()]

@@ -1,4 +1,4 @@
-"""Training the phone recogniser: who speaks, what is heard of it, and that a step teaches."""
+"""Training the phone recogniser: its speakers, its augmented features, and its learning."""
 
 import itertools
 import random
@@ -22,7 +22,7 @@ from training.speech.synthesize import LEXICON
 
 
 def utterance(phones: str, seed: int) -> Utterance:
-    """A tone of its own for every phone, 80 ms each, with a little noise."""
+    """Return an utterance with one tone of 80 ms for each phone, with a little noise."""
     numbers = [PHONES.index(phone) for phone in phones.split()]
     time = np.arange(int(0.08 * RATE)) / RATE
     tones = [np.sin(2 * np.pi * (300 + 150 * number) * time) for number in numbers]
@@ -34,20 +34,20 @@ def utterance(phones: str, seed: int) -> Utterance:
 SPEECH = [utterance(" ".join(random.Random(seed).choices(PHONES[:5], k=10)), seed) for seed in range(24)]
 
 
-def test_repeated_decisions_are_one_phone_and_blanks_part_two() -> None:
+def test_decode_merges_repeats_and_splits_at_blanks() -> None:
     best = [BLANK, 3, 3, BLANK, 3, 7, 7]
     logits = torch.nn.functional.one_hot(torch.tensor(best), BLANK + 1).float()
     assert decode(logits) == [PHONES[3], PHONES[3], PHONES[7]]
     assert decode(logits[:0]) == []
 
 
-def test_features_do_not_depend_on_level_or_a_shift_in_time() -> None:
+def test_features_do_not_depend_on_level() -> None:
     mel, wave = LogMel(), torch.from_numpy(SPEECH[0].samples)
     assert mel(wave).shape == (1 + len(wave) // 160, 64)
     assert torch.allclose(mel(wave), mel(0.05 * wave), atol=0.02)
 
 
-def test_weights_come_back(tmp_path: Path) -> None:
+def test_weights_survive_saving_and_loading(tmp_path: Path) -> None:
     model = Recogniser().half().float().eval()
     model.save(tmp_path / "weights.safetensors")
     features = torch.randn(1, 30, 64)
@@ -55,19 +55,19 @@ def test_weights_come_back(tmp_path: Path) -> None:
     assert model(features).shape == (1, 15, len(PHONES) + 1)
 
 
-def test_weights_of_other_phones_are_refused(tmp_path: Path) -> None:
+def test_weights_for_other_phones_are_rejected(tmp_path: Path) -> None:
     save_file(Recogniser().state_dict(), tmp_path / "weights.safetensors", metadata={"phones": "aa b"})
     with pytest.raises(ValueError, match="other phones"):
         Recogniser.load(tmp_path / "weights.safetensors")
 
 
-def test_every_frame_is_named_by_the_phone_that_sounds() -> None:
+def test_timed_phones_label_frames_with_the_spoken_phone() -> None:
     short = Utterance(np.zeros(RATE, np.float32), np.array([4, 9]), np.array([0.05, 0.15], np.float32))
     named = timed_phones(short, 20)
     assert named.tolist() == [-100] * 3 + [4] * 5 + [9] * 5 + [-100] * 7
 
 
-def test_steps_teach() -> None:
+def test_training_steps_reduce_loss() -> None:
     trainer, augmenter, rng = Trainer(steps=24), BatchAugmenter(), random.Random(0)
     before = error_rate(trainer.model, SPEECH[:6])
     losses = [trainer.step(batch) for _ in range(12) for batch in batches(SPEECH, augmenter, rng)]
@@ -75,7 +75,7 @@ def test_steps_teach() -> None:
     assert error_rate(trainer.model, SPEECH[:6]) <= before
 
 
-def test_what_is_heard_differs_from_time_to_time_but_not_from_run_to_run() -> None:
+def test_augmentation_varies_between_batches_but_not_runs() -> None:
     one, again = BatchAugmenter(1), BatchAugmenter(1)
     first, second = one.batch(SPEECH[:3]), one.batch(SPEECH[:3])
     assert torch.equal(first.features, again.batch(SPEECH[:3]).features)
@@ -84,7 +84,7 @@ def test_what_is_heard_differs_from_time_to_time_but_not_from_run_to_run() -> No
     assert (first.frames >= first.counts).all()
 
 
-def test_shards_come_back(tmp_path: Path) -> None:
+def test_shards_survive_saving_and_loading(tmp_path: Path) -> None:
     save(tmp_path / "speech-00.npz", SPEECH[:3])
     for before, after in zip(SPEECH, load(tmp_path / "speech-00.npz"), strict=False):
         assert np.abs(before.samples - after.samples).max() < 1e-4
@@ -92,14 +92,14 @@ def test_shards_come_back(tmp_path: Path) -> None:
         assert np.array_equal(before.starts, after.starts)
 
 
-def test_the_model_learned_from_none_of_the_speakers() -> None:
+def test_recogniser_cast_excludes_corpus_speakers() -> None:
     chosen = cast()
-    of_the_corpus = {(each.voice, each.pitch, each.tract, each.setting) for each in speakers()}
-    assert not [each for each in chosen if (each.voice, each.pitch, each.tract, each.setting) in of_the_corpus]
+    corpus_voices = {(each.voice, each.pitch, each.tract, each.setting) for each in speakers()}
+    assert not [each for each in chosen if (each.voice, each.pitch, each.tract, each.setting) in corpus_voices]
     assert any(each.voice == HELD_OUT_TEACHER for each in chosen)
 
 
-def test_a_shard_is_the_same_every_time() -> None:
+def test_lines_of_a_shard_are_deterministic() -> None:
     lexicon = Lexicon.load(LEXICON)
     first = list(itertools.islice(lines(0, lexicon), 60))
     assert first == list(itertools.islice(lines(0, lexicon), 60))
@@ -107,7 +107,7 @@ def test_a_shard_is_the_same_every_time() -> None:
     assert {speaker.engine for _, speaker in first} == set(recogniser_speech.SHARES)
 
 
-def test_every_teacher_is_rendered_with_its_phones() -> None:
+def test_every_teacher_renders_speech_with_phone_times() -> None:
     from tests.training.test_data import MISSING
 
     if MISSING:

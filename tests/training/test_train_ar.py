@@ -1,4 +1,4 @@
-"""The dual AR's trainer: examples are the engine's own prompts, training learns, resumes, and exports a release."""
+"""The dual AR's trainer: examples equal the engine's prompts; training learns, resumes, and exports a release."""
 
 import json
 import shutil
@@ -56,9 +56,7 @@ def builder(tokenizer: Tokenizer) -> ConversationBuilder:
     return ConversationBuilder(prompt, tokenizer.semantic_start_id, SEMANTIC, tokenizer.end_id)
 
 
-def test_an_example_is_the_prompt_that_the_engine_would_build(
-    tokenizer: Tokenizer, builder: ConversationBuilder
-) -> None:
+def test_example_equals_the_engine_prompt(tokenizer: Tokenizer, builder: ConversationBuilder) -> None:
     reference, turn = utterance(0, 0), utterance(0, 1)
     prompt = PromptBuilder(tokenizer, CODEBOOKS)
     expected = torch.cat(
@@ -73,9 +71,7 @@ def test_an_example_is_the_prompt_that_the_engine_would_build(
     assert torch.equal(builder.build([reference], [turn]).columns, expected)
 
 
-def test_targets_are_what_comes_next_and_the_guide_is_where_it_is_written(
-    tokenizer: Tokenizer, builder: ConversationBuilder
-) -> None:
+def test_targets_are_next_tokens_and_guide_points_to_phones(tokenizer: Tokenizer, builder: ConversationBuilder) -> None:
     spoken = [utterance(0, 0), utterance(0, 1), utterance(0, 2)]
     example = builder.build(spoken[:1], spoken[1:])
     frames = example.targets[(example.targets != IGNORED) & (example.targets < SEMANTIC)]
@@ -86,34 +82,32 @@ def test_targets_are_what_comes_next_and_the_guide_is_where_it_is_written(
         assert int(tokens[position + 1]) == tokenizer.end_id
     guided = torch.nonzero(example.guide >= 0).flatten()
     written = [int(tokens[i]) for i in example.guide[guided]]
-    said = [u.phones.split()[k] for u in spoken for k in u.spoken]
-    assert written == [tokenizer.id(phone) for phone in said]
+    phones = [u.phones.split()[k] for u in spoken for k in u.spoken]
+    assert written == [tokenizer.id(phone) for phone in phones]
     assert bool((example.guide[guided] < guided + 1).all())
 
 
-def test_batches_are_of_one_speaker_an_example_and_bounded(builder: ConversationBuilder) -> None:
+def test_batches_are_bounded_in_positions(builder: ConversationBuilder) -> None:
     speakers = [utterance(s, i) for s in range(3) for i in range(8)]
     batch = next(iter(ConversationSampler(speakers, builder, 400, 0)))
     assert batch.columns.shape[0] * batch.columns.shape[2] <= 400 + batch.columns.shape[2]
     assert batch.columns.shape[::2] == batch.targets.shape == batch.guide.shape
 
 
-def test_a_recorded_reference_is_read_and_never_a_target(builder: ConversationBuilder) -> None:
+def test_recorded_reference_is_input_but_not_a_target(builder: ConversationBuilder) -> None:
     clean, turn = utterance(0, 0), utterance(0, 1)
     noisy = replace(clean, recorded=(clean.codes + 1) % RESIDUAL)
     plain, recorded = (builder.build([noisy], [turn], as_recorded=choice) for choice in (False, True))
     bare = builder.build([replace(clean, codes=noisy.recorded)], [turn])
     assert torch.equal(recorded.columns, bare.columns)
     assert not torch.equal(recorded.columns, plain.columns)
-    spoken = turn.codes.shape[1] + 1  # and the end
+    spoken = turn.codes.shape[1] + 1  # plus the end
     assert int((recorded.targets != IGNORED).sum()) == spoken
     assert int((plain.targets != IGNORED).sum()) == spoken + clean.codes.shape[1] + 1
     assert torch.equal(recorded.targets[-spoken - 5 :], plain.targets[-spoken - 5 :])
 
 
-def test_a_wrong_transcript_is_read_and_its_speech_is_no_target(
-    tokenizer: Tokenizer, builder: ConversationBuilder
-) -> None:
+def test_reference_with_wrong_transcript_is_not_a_target(tokenizer: Tokenizer, builder: ConversationBuilder) -> None:
     reference, turn = utterance(0, 0), utterance(0, 1)
     for wrong in ("", "hh ax", f"{reference.phones} {turn.phones}"):
         example = builder.build([reference], [turn], transcript=wrong)
@@ -128,7 +122,7 @@ def test_a_wrong_transcript_is_read_and_its_speech_is_no_target(
         assert bool((example.guide[example.guide >= 0] >= length).all())
 
 
-def test_some_transcripts_are_wrong(builder: ConversationBuilder) -> None:
+def test_sampler_draws_some_wrong_transcripts(builder: ConversationBuilder) -> None:
     sampler = ConversationSampler([utterance(0, i) for i in range(12)], builder, 400, 0)
     examples = [sampler._draw() for _ in range(400)]
     unheard = [int((example.targets == SEMANTIC).sum()) for example in examples]
@@ -137,17 +131,17 @@ def test_some_transcripts_are_wrong(builder: ConversationBuilder) -> None:
     assert sum(unheard) < sum(int((right._draw().targets == SEMANTIC).sum()) for _ in range(400))
 
 
-def test_wrong_transcripts_are_short_long_or_missing() -> None:
+def test_damaged_transcripts_are_short_long_or_empty() -> None:
     rng = np.random.default_rng(0)
-    said, other = "dh ax _ k ae t _ s ae t _ d aw n .", "n ow !"
-    made = {damaged(said, other, rng) for _ in range(200)}
-    assert {"", f"{said} {other}", f"{other} {said}"} <= made
-    short = made - {"", f"{said} {other}", f"{other} {said}"}
+    phones, other = "dh ax _ k ae t _ s ae t _ d aw n .", "n ow !"
+    made = {damaged(phones, other, rng) for _ in range(200)}
+    assert {"", f"{phones} {other}", f"{other} {phones}"} <= made
+    short = made - {"", f"{phones} {other}", f"{other} {phones}"}
     assert "dh ax" in short
-    assert all(text in said and text != said for text in short)
+    assert all(text in phones and text != phones for text in short)
 
 
-def test_some_references_are_recorded(builder: ConversationBuilder) -> None:
+def test_sampler_draws_some_recorded_references(builder: ConversationBuilder) -> None:
     marked = [replace(u, recorded=np.full_like(u.codes, RESIDUAL - 1)) for u in (utterance(0, i) for i in range(8))]
     sampler = ConversationSampler(marked, builder, 400, 0)
     examples = [sampler._draw() for _ in range(300)]
@@ -155,10 +149,10 @@ def test_some_references_are_recorded(builder: ConversationBuilder) -> None:
     assert sum(heard) / len(heard) == pytest.approx(RECORDED_SHARE, abs=0.1)
 
 
-def test_turns_follow_each_other_as_in_a_long_text(builder: ConversationBuilder) -> None:
+def test_sampler_draws_conversations_of_several_turns(builder: ConversationBuilder) -> None:
     sampler = ConversationSampler([utterance(0, i) for i in range(12)], builder, 400, 0)
     examples = [sampler._draw() for _ in range(400)]
-    stretches = [int((example.targets == SEMANTIC).sum()) for example in examples]  # each ends, the reference too
+    stretches = [int((example.targets == SEMANTIC).sum()) for example in examples]  # ends, including the reference's
     assert max(stretches) == 1 + len(TURN_SHARES)
     assert np.mean([count >= 4 for count in stretches]) == pytest.approx(sum(TURN_SHARES[2:]), abs=0.07)
 
@@ -168,7 +162,7 @@ def test_few_utterances_make_short_conversations(builder: ConversationBuilder) -
     assert max(int((sampler._draw().targets == SEMANTIC).sum()) for _ in range(100)) <= 6
 
 
-def test_padding_changes_no_loss(tokenizer: Tokenizer, builder: ConversationBuilder) -> None:
+def test_padding_does_not_change_losses(tokenizer: Tokenizer, builder: ConversationBuilder) -> None:
     config = train_ar.bundled_config(SEMANTIC + 100, tokenizer.semantic_start_id, SEMANTIC, CODEBOOKS)
     torch.manual_seed(0)
     model = train_ar.DualAR(config, tokenizer.end_id, RESIDUAL, guide_layer=1).eval()
@@ -189,7 +183,7 @@ def small() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("small")
-def test_training_learns_resumes_and_exports(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_training_updates_resumes_and_exports(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     codes = tmp_path / "codes"
     codes.mkdir()
     made = [utterance(s, i) for s in range(3) for i in range(8)]
@@ -215,7 +209,7 @@ def test_training_learns_resumes_and_exports(tmp_path: Path, capsys: pytest.Capt
     assert second["step"] == 4
     assert not torch.equal(second["model"]["slow.embeddings.weight"], first["model"]["slow.embeddings.weight"])
     assert f"resuming at step {first['step']}" in capsys.readouterr().out
-    # A release made of it loads strictly and speaks the same numbers.
+    # The exported release loads strictly and has the trained weights.
     from safetensors.torch import save_file
 
     tokenizer = Tokenizer.load(tmp_path / "ar")
@@ -228,7 +222,7 @@ def test_training_learns_resumes_and_exports(tmp_path: Path, capsys: pytest.Capt
     name = "layers.0.attention.wqkv.weight"
     assert torch.equal(loaded.slow.state_dict()[name], second["model"][f"slow.{name}"].half().float())
 
-    # Another run begins with that release: at a rate of nothing it stays what it was.
+    # A new run starts from that release; with a learning rate of 0 its weights stay the same.
     still = train_ar.Recipe(minutes=60, steps=1, positions=400, learning_rate=0.0)
     shutil.copytree(codes, tmp_path / "on" / "codes")
     train_ar.train(tmp_path / "on", still, 1, source=tmp_path / "ar")
@@ -236,5 +230,5 @@ def test_training_learns_resumes_and_exports(tmp_path: Path, capsys: pytest.Capt
     assert all(torch.equal(begun[name], tensor.half().float()) for name, tensor in second["model"].items())
 
 
-def test_a_frame_belongs_to_the_phone_at_its_centre() -> None:
+def test_frame_gets_the_phone_at_its_centre() -> None:
     assert phone_of_frames([0.0, 0.1, 0.2], 6, 20.0).tolist() == [0, 0, 1, 1, 2, 2]

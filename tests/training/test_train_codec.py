@@ -1,4 +1,4 @@
-"""The codec's trainer: it learns, stops and goes on exactly, and leaves codes alone where it should."""
+"""The codec's trainer learns, resumes exactly, and keeps codes in decoder-only training."""
 
 import json
 import sys
@@ -63,14 +63,14 @@ QUICK = Recipe(steps=6, batch=2, crop_frames=8, learning_rate=3e-3, warmup_steps
 
 
 def tone(low: float, high: float, seconds: float) -> np.ndarray:
-    """A buzz that glides from one pitch to the other (Hz), in [-1, 1]."""
+    """Return a buzz in [-1, 1] that glides from one pitch to the other (Hz)."""
     f0 = np.geomspace(low, high, int(seconds * SAMPLE_RATE))
     phase = 2 * np.pi * np.cumsum(f0) / SAMPLE_RATE
     return np.asarray(0.2 * sum(np.sin(k * phase) / k for k in range(1, 12)))
 
 
 def write_corpus(folder: Path) -> Corpus:
-    """Eight buzzing utterances of a second, two of them kept from training."""
+    """Write eight buzzing utterances of one second, two of them kept from training."""
     folder.mkdir(parents=True, exist_ok=True)
     pieces, lines, offset = [], [], 0
     for i in range(8):
@@ -96,7 +96,7 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Corpus:
 
 @pytest.fixture(scope="module")
 def trained(corpus: Corpus, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a codec that a whole short run has made."""
+    """The folder of a codec from a complete short run."""
     work = tmp_path_factory.mktemp("trained")
     finish(work, open_run(work, QUICK, corpus, config=TINY))
     return work / "codec"
@@ -115,7 +115,7 @@ def advance(run: CodecRun, steps: int) -> list[dict[str, float]]:
     return [run.advance() for _ in range(steps)]
 
 
-def same(a: Codec, b: Codec) -> bool:
+def have_equal_weights(a: Codec, b: Codec) -> bool:
     pairs = zip(a.state_dict().items(), b.state_dict().items(), strict=True)
     return all(x == y and torch.equal(v, w) for (x, v), (y, w) in pairs)
 
@@ -124,14 +124,14 @@ def utterance(tokens: Iterable[str], times: list[float]) -> Utterance:
     return Utterance("", list(tokens), times, 0, 0, 0, 22050, False, False, np.zeros(22050, np.int16))
 
 
-def test_phones_are_those_spoken_at_the_moment() -> None:
-    said = utterance(["aa", "_", "r", ",", "m", "."], [0.1, 0.3, 0.3, 0.4, 0.6, 0.9])
-    classes = phones_at(said, np.array([0.0, 0.2, 0.35, 0.5, 0.7, 0.95]))
+def test_phones_at_gives_the_phone_spoken_at_each_time() -> None:
+    spoken = utterance(["aa", "_", "r", ",", "m", "."], [0.1, 0.3, 0.3, 0.4, 0.6, 0.9])
+    classes = phones_at(spoken, np.array([0.0, 0.2, 0.35, 0.5, 0.7, 0.95]))
     names = ["" if label == SILENCE else PHONES[label - 1] for label in classes]
     assert names == ["", "aa", "r", "", "m", ""]
 
 
-def test_crops_depend_on_their_seed_alone(corpus: Corpus) -> None:
+def test_crops_depend_only_on_their_seed(corpus: Corpus) -> None:
     sampler = CropSampler(corpus.utterances, TINY, 8)
     first, again, other = sampler.batch(4, 1, 2), sampler.batch(4, 1, 2), sampler.batch(4, 1, 3)
     assert first.audio.shape == (4, 1, 8 * TINY.frame_length)
@@ -141,18 +141,18 @@ def test_crops_depend_on_their_seed_alone(corpus: Corpus) -> None:
     assert not torch.equal(first.audio, other.audio)
 
 
-def test_speech_shorter_than_a_crop_is_refused(corpus: Corpus) -> None:
+def test_speech_shorter_than_a_crop_is_rejected(corpus: Corpus) -> None:
     with pytest.raises(ValueError, match="No utterance for training holds the 102400 samples"):
         CropSampler(corpus.utterances, TINY, 100)
 
 
 @pytest.mark.parametrize(("low", "high"), [(85, 85), (110, 160), (220, 180), (330, 370)])
-def test_pitch_of_a_glide(low: float, high: float) -> None:
+def test_pitch_of_a_glide_is_tracked(low: float, high: float) -> None:
     audio = torch.from_numpy(tone(low, high, 32 * 1024 / SAMPLE_RATE)).float()[None, None, : 32 * 1024]
     log_f0, voiced = pitch_of(torch.nn.functional.pad(audio, (0, -audio.shape[2] % 1024)), SAMPLE_RATE, 1024)
-    wanted = np.log2(np.geomspace(low, high, 65)[1::2])
+    expected = np.log2(np.geomspace(low, high, 65)[1::2])
     assert voiced[0, 1:-1].all()
-    assert np.abs(log_f0[0, 1:-1].numpy() - wanted[1:-1]).max() < 0.04  # octaves: 3 %
+    assert np.abs(log_f0[0, 1:-1].numpy() - expected[1:-1]).max() < 0.04  # octaves: 3 %
 
 
 def test_noise_and_silence_have_no_pitch() -> None:
@@ -161,7 +161,7 @@ def test_noise_and_silence_have_no_pitch() -> None:
     assert not pitch_of(torch.zeros(1, 1, 16 * 1024), SAMPLE_RATE, 1024)[1].any()
 
 
-def test_spectral_loss_knows_near_from_far(audio: Tensor) -> None:
+def test_spectral_loss_grows_with_noise(audio: Tensor) -> None:
     loss = SpectralLoss(SAMPLE_RATE)
     noise = torch.randn(audio.shape, generator=generator())
     same_mel, same_low = loss(audio, audio)
@@ -172,25 +172,25 @@ def test_spectral_loss_knows_near_from_far(audio: Tensor) -> None:
     assert 0 < near_low < far_low
 
 
-def test_spectral_loss_has_a_gradient_at_silence(audio: Tensor) -> None:
+def test_spectral_loss_has_a_finite_gradient_at_silence(audio: Tensor) -> None:
     silence = torch.zeros_like(audio).requires_grad_(True)
     sum(SpectralLoss(SAMPLE_RATE)(silence, audio)).backward()
     assert silence.grad is not None
     assert silence.grad.isfinite().all()
 
 
-def test_the_recogniser_knows_near_from_far() -> None:
-    """A copy that is spoken elsewhere or through noise is heard otherwise; one that is the same is not."""
+def test_recognition_loss_grows_with_noise() -> None:
+    """The loss is zero for an equal copy and grows with the noise of a copy."""
     samples, rate = soundfile.read(CLIP, dtype="float32")
     clip = torch.from_numpy(samples)[None, None, : 2 * rate]
     noise = torch.randn(clip.shape, generator=torch.Generator().manual_seed(0))
     loss = RecognitionLoss(rate, Recogniser.load(WEIGHTS))
-    same, near, far = (loss(made, clip) for made in (clip, clip + 0.003 * noise, clip + 0.1 * noise))
-    assert all(float(part) == pytest.approx(0, abs=1e-6) for part in same)
+    have_equal_weights, near, far = (loss(made, clip) for made in (clip, clip + 0.003 * noise, clip + 0.1 * noise))
+    assert all(float(part) == pytest.approx(0, abs=1e-6) for part in have_equal_weights)
     assert all(0 < float(a) < float(b) for a, b in zip(near, far, strict=True))
 
 
-def test_the_recogniser_has_a_gradient_at_silence_and_learns_nothing(audio: Tensor) -> None:
+def test_recognition_loss_has_a_gradient_but_trains_no_recogniser(audio: Tensor) -> None:
     silence = torch.zeros_like(audio).requires_grad_()
     recogniser = Recogniser.load(WEIGHTS)
     sum(RecognitionLoss(SAMPLE_RATE, recogniser)(silence, audio)).backward()
@@ -199,7 +199,7 @@ def test_the_recogniser_has_a_gradient_at_silence_and_learns_nothing(audio: Tens
     assert all(weight.grad is None for weight in recogniser.parameters())
 
 
-def test_training_quantizes_as_the_product_does(trained: Path, audio: Tensor) -> None:
+def test_training_quantizes_like_inference(trained: Path, audio: Tensor) -> None:
     codec = load_codec(*codec_files(trained))
     z = codec.quantizer.pre_module(codec.quantizer.downsample(codec.encoder(audio)))
     found = quantize(codec.quantizer, z, generator())
@@ -221,7 +221,7 @@ def test_gradients_pass_the_lookup_but_not_into_codebooks(corpus: Corpus, tmp_pa
         assert codebook.codebook.weight.grad is None
 
 
-def test_dropout_leaves_out_the_last_codebooks(trained: Path, audio: Tensor) -> None:
+def test_quantizer_dropout_omits_the_last_codebooks(trained: Path, audio: Tensor) -> None:
     quantizer = load_codec(*codec_files(trained)).quantizer
     z = torch.randn(64, TINY.latent_dim, 3, generator=generator())
     codes = torch.cat((*quantizer.semantic_quantizer(z)[:1], torch.zeros(64, 2, 3, dtype=torch.long)), 1)
@@ -231,10 +231,10 @@ def test_dropout_leaves_out_the_last_codebooks(trained: Path, audio: Tensor) -> 
     latents = quantize(quantizer, z, generator(), dropout=1.0).latents
     heard = (sums - latents).abs().amax((2, 3)) < 1e-4
     assert heard.any(0).all()
-    assert heard.any(1).all(), "every number of codebooks turns up"
+    assert heard.any(1).all(), "every number of codebooks occurs"
 
 
-def test_codebooks_are_laid_out_over_the_latents(corpus: Corpus, tmp_path: Path) -> None:
+def test_codebooks_are_initialised_from_latents(corpus: Corpus, tmp_path: Path) -> None:
     run = open_run(tmp_path, QUICK, corpus, config=TINY)
     quantizer = run.trainer.codec.quantizer
     centres = 3 * torch.randn(TINY.latent_dim, 12, generator=generator())
@@ -246,15 +246,15 @@ def test_codebooks_are_laid_out_over_the_latents(corpus: Corpus, tmp_path: Path)
         run.trainer.averages.begin(z[..., :5], generator())
 
 
-def test_entries_follow_what_is_looked_up_and_dead_ones_start_again() -> None:
+def test_entries_follow_lookups_and_dead_ones_restart() -> None:
     quantizer = Codec(TINY).quantizer.requires_grad_(False)
     averages = QuantizerTraining(quantizer)
-    wanted = torch.tensor([[5.0, 0, 0, 0], [0, 5.0, 0, 0]]).repeat(8, 1)
-    lookups = [Lookup(wanted, torch.tensor([0, 1]).repeat(8)) for _ in range(3)]
+    expected = torch.tensor([[5.0, 0, 0, 0], [0, 5.0, 0, 0]]).repeat(8, 1)
+    lookups = [Lookup(expected, torch.tensor([0, 1]).repeat(8)) for _ in range(3)]
     for _ in range(300):
         averages.follow(lookups)
     for codebook in codebooks_of(quantizer):
-        torch.testing.assert_close(codebook.codebook.weight[:2], wanted[:2], rtol=0, atol=0.05)
+        torch.testing.assert_close(codebook.codebook.weight[:2], expected[:2], rtol=0, atol=0.05)
     assert averages.used() == pytest.approx([2 / 12, 2 / 8, 2 / 8])
     averages.restart_dead(lookups, generator())
     for codebook in codebooks_of(quantizer):
@@ -262,7 +262,7 @@ def test_entries_follow_what_is_looked_up_and_dead_ones_start_again() -> None:
     assert averages.used() == [1.0, 1.0, 1.0]
 
 
-def test_a_fresh_codec_answers_speech_from_the_start(corpus: Corpus, tmp_path: Path, audio: Tensor) -> None:
+def test_fresh_codec_latents_vary_with_speech(corpus: Corpus, tmp_path: Path, audio: Tensor) -> None:
     with torch.no_grad():
         scaled = open_run(tmp_path, QUICK, corpus, config=TINY).trainer.encoded(audio)
         default = Codec(TINY)
@@ -270,7 +270,7 @@ def test_a_fresh_codec_answers_speech_from_the_start(corpus: Corpus, tmp_path: P
     assert scaled.std(2).mean() > 10 * idle.std(2).mean()
 
 
-def test_the_loss_falls(corpus: Corpus, tmp_path: Path) -> None:
+def test_training_reduces_losses(corpus: Corpus, tmp_path: Path) -> None:
     recipe = Recipe(steps=40, batch=2, crop_frames=8, learning_rate=5e-3, warmup_steps=4, ramp_steps=8)
     losses = advance(open_run(tmp_path, recipe, corpus, config=TINY), 40)
     for name, at_most in (("total", 0.7), ("mel", 0.7), ("harmonics", 0.7), ("phones", 0.98)):
@@ -278,11 +278,11 @@ def test_the_loss_falls(corpus: Corpus, tmp_path: Path) -> None:
         assert last < at_most * first, (name, first, last)
 
 
-def test_a_stopped_run_goes_on_as_if_it_had_not_been(corpus: Corpus, tmp_path: Path) -> None:
-    """Stopped before and after the codebooks come in, at a quarter of the run."""
+def test_resumed_run_equals_an_uninterrupted_one(corpus: Corpus, tmp_path: Path) -> None:
+    """The run stops before and after a quarter of it, where quantization starts."""
     recipe = Recipe(steps=8, batch=2, crop_frames=8, warmup_steps=4, ramp_steps=1)
     unbroken = open_run(tmp_path, recipe, corpus, config=TINY)
-    wanted = advance(unbroken, 8)
+    expected = advance(unbroken, 8)
     (tmp_path / "codec").mkdir()
     before: list[dict[str, float]] = []
     for stopped_at in (1, 6):
@@ -292,11 +292,11 @@ def test_a_stopped_run_goes_on_as_if_it_had_not_been(corpus: Corpus, tmp_path: P
         stopped.save(checkpoint_of(tmp_path, stopped))
     resumed = open_run(tmp_path, recipe, corpus, config=TINY)
     assert resumed.step == 6
-    assert before + advance(resumed, 2) == wanted
-    assert same(resumed.trainer.codec, unbroken.trainer.codec)
+    assert before + advance(resumed, 2) == expected
+    assert have_equal_weights(resumed.trainer.codec, unbroken.trainer.codec)
 
 
-def test_what_is_written_is_what_was_trained(corpus: Corpus, tmp_path: Path, audio: Tensor) -> None:
+def test_exported_codec_equals_the_trained_one(corpus: Corpus, tmp_path: Path, audio: Tensor) -> None:
     run = open_run(tmp_path, QUICK, corpus, config=TINY)
     finish(tmp_path, run)
     files = codec_files(tmp_path / "codec")
@@ -305,7 +305,7 @@ def test_what_is_written_is_what_was_trained(corpus: Corpus, tmp_path: Path, aud
     for weight in codec.parameters():
         if weight.requires_grad:  # all but the codebooks
             weight.data = weight.data.half().float()
-    assert same(load_codec(*files), codec)
+    assert have_equal_weights(load_codec(*files), codec)
     codes = load_codec_encoder(*files).encode(audio)
     assert torch.equal(codes, codec.encode(audio))
     torch.testing.assert_close(load_codec_decoder(*files).decode(codes), codec.decode(codes))
@@ -313,9 +313,7 @@ def test_what_is_written_is_what_was_trained(corpus: Corpus, tmp_path: Path, aud
     assert left == {"codec.safetensors", "codec_config.json", "checkpoint-fresh.pt"}
 
 
-def test_the_decoder_alone_leaves_codes_as_they_are(
-    corpus: Corpus, tmp_path: Path, trained: Path, audio: Tensor
-) -> None:
+def test_decoder_only_training_keeps_codes(corpus: Corpus, tmp_path: Path, trained: Path, audio: Tensor) -> None:
     run = open_run(tmp_path, QUICK, corpus, source=trained, decoder_only=True)
     finish(tmp_path, run)
     before, after = load_codec(*codec_files(trained)), load_codec(*codec_files(tmp_path / "codec"))
@@ -323,25 +321,27 @@ def test_the_decoder_alone_leaves_codes_as_they_are(
     codes = before.encode(audio)
     assert torch.equal(after.encode(audio), codes)
     assert not torch.equal(after.decode(codes), before.decode(codes))
-    learnt = {name for name, weight in after.state_dict().items() if not torch.equal(weight, before.state_dict()[name])}
+    changed = {
+        name for name, weight in after.state_dict().items() if not torch.equal(weight, before.state_dict()[name])
+    }
     kept = load_file(codec_files(tmp_path / "codec")[0])
-    assert {name for name, weight in kept.items() if weight.dtype == torch.float16} >= learnt
-    assert {".".join(name.split(".")[:2]) for name in learnt} == {
+    assert {name for name, weight in kept.items() if weight.dtype == torch.float16} >= changed
+    assert {".".join(name.split(".")[:2]) for name in changed} == {
         "decoder.model", "quantizer.post_module", "quantizer.upsample",
     }  # fmt: skip
 
 
-def test_learning_on_changes_everything(corpus: Corpus, tmp_path: Path, trained: Path) -> None:
+def test_continued_training_changes_all_weights(corpus: Corpus, tmp_path: Path, trained: Path) -> None:
     run = open_run(tmp_path, QUICK, corpus, source=trained)
     before = load_codec(*codec_files(trained))
-    assert same(run.trainer.codec, before)
+    assert have_equal_weights(run.trainer.codec, before)
     advance(run, 3)
     after = run.trainer.codec.state_dict()
     assert [name for name, weight in before.state_dict().items() if torch.equal(weight, after[name])] == []
     assert codec_fingerprint(run.trainer.codec) != codec_fingerprint(before)
 
 
-def test_a_checkpoint_is_not_taken_for_another_codec(corpus: Corpus, tmp_path: Path, trained: Path) -> None:
+def test_checkpoint_of_another_source_is_rejected(corpus: Corpus, tmp_path: Path, trained: Path) -> None:
     source = tmp_path / "source"
     export(source, load_codec(*codec_files(trained)))
     finish(tmp_path, open_run(tmp_path, QUICK, corpus, source=source, decoder_only=True))
@@ -353,9 +353,7 @@ def test_a_checkpoint_is_not_taken_for_another_codec(corpus: Corpus, tmp_path: P
         open_run(tmp_path, QUICK, corpus, source=source, decoder_only=True)
 
 
-def test_a_finished_run_writes_nothing_again(
-    corpus: Corpus, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_finished_run_writes_nothing_again(corpus: Corpus, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     finish(tmp_path, open_run(tmp_path, QUICK, corpus, config=TINY))
     (tmp_path / "codec" / "codec.safetensors").write_bytes(b"written by a later run")
     capsys.readouterr()
@@ -364,12 +362,12 @@ def test_a_finished_run_writes_nothing_again(
     assert (tmp_path / "codec" / "codec.safetensors").read_bytes() == b"written by a later run"
 
 
-def test_other_sample_rates_are_refused(corpus: Corpus, tmp_path: Path) -> None:
+def test_other_sample_rates_are_rejected(corpus: Corpus, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="The speech has 22050 Hz, the codec 16000"):
         open_run(tmp_path, QUICK, corpus, config=replace(TINY, sample_rate=16000))
 
 
-def test_quality_is_judged_on_speech_kept_from_training(corpus: Corpus, trained: Path) -> None:
+def test_quality_is_measured_on_held_out_speech(corpus: Corpus, trained: Path) -> None:
     kept = kept_from_training(corpus)
     assert [item.test_sentence for item in kept] == [True, True]
     quality = held_out_quality(load_codec(*codec_files(trained)), kept, SpectralLoss(SAMPLE_RATE))
@@ -377,7 +375,7 @@ def test_quality_is_judged_on_speech_kept_from_training(corpus: Corpus, trained:
     assert np.isnan(quality.pitch) or -1 <= quality.pitch <= 1
 
 
-def test_the_command(
+def test_command_trains_the_decoder_and_reports_quality(
     tmp_path: Path, trained: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     write_corpus(tmp_path / "data")
@@ -390,7 +388,7 @@ def test_the_command(
     )
 
 
-def test_a_decoder_needs_the_codec_that_it_belongs_to(
+def test_decoder_only_requires_a_source(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(sys, "argv", ["train_codec", "--work", str(tmp_path), "--decoder-only"])

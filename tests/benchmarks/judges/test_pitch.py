@@ -1,4 +1,4 @@
-"""Pitch of tones whose pitch is known, and what pairs of pitches have in common."""
+"""Pitch of tones with known pitch, and statistics of pairs of pitches."""
 
 import math
 
@@ -12,14 +12,14 @@ RATE = 22_050
 
 
 def buzz(f0: float, seconds: float = 0.6) -> NDArray[np.float32]:
-    """A sawtooth-like tone: ten harmonics, falling."""
+    """Return a sawtooth-like tone of ten falling harmonics."""
     time = np.arange(int(seconds * RATE)) / RATE
     wave = sum(np.sin(2 * np.pi * f0 * n * time) / n for n in range(1, 11))
     return (0.2 * np.asarray(wave)).astype(np.float32)
 
 
 @pytest.mark.parametrize("f0", [70.0, 110.0, 217.0, 390.0])
-def test_the_pitch_of_a_tone_is_found(f0: float) -> None:
+def test_pitch_of_a_tone_is_tracked(f0: float) -> None:
     pytest.importorskip("pyworld")
     assert pitch.median(pitch.track(buzz(f0), RATE)) == pytest.approx(f0, rel=0.01)
 
@@ -33,7 +33,7 @@ def test_silence_and_near_silence_have_no_pitch() -> None:
     assert math.isnan(pitch.median(pitch.track(np.zeros(RATE, dtype=np.float32), RATE)))
 
 
-def test_the_median_needs_fifty_milliseconds() -> None:
+def test_median_needs_fifty_milliseconds() -> None:
     assert math.isnan(pitch.median(np.array([100.0] * 9 + [0.0] * 50)))
     assert pitch.median(np.array([90.0, 100.0, 110.0] * 4 + [0.0])) == 100.0
 
@@ -45,19 +45,19 @@ def test_pitch_that_follows_the_reference_correlates() -> None:
     assert pitch.median_semitones_off(follows) == pytest.approx(12 * math.log2(1.5))
 
 
-def test_one_pitch_for_all_is_no_correlation() -> None:
+def test_correlation_of_constant_or_few_pitches_is_undefined() -> None:
     assert math.isnan(pitch.correlation([(80.0, 120.0), (120.0, 120.0), (200.0, 120.0)]))
     assert math.isnan(pitch.correlation([(80.0, 80.0), (120.0, 120.0)]))
 
 
-def test_utterances_without_pitch_are_left_out() -> None:
+def test_utterances_without_pitch_are_ignored() -> None:
     known = [(80.0, 82.0), (120.0, 125.0), (200.0, 190.0)]
     assert pitch.correlation([*known, (math.nan, 100.0), (0.0, 90.0)]) == pitch.correlation(known)
     assert pitch.median_semitones_off([(100.0, 200.0), (100.0, math.nan)]) == pytest.approx(12)
     assert math.isnan(pitch.median_semitones_off([]))
 
 
-def test_frames_are_compared_where_both_are_voiced() -> None:
+def test_gross_errors_compare_frames_voiced_in_both() -> None:
     original = np.array([0.0, 100.0, 110.0, 120.0, 0.0, 130.0])
     copy = np.array([90.0, 119.0, 0.0, 60.0, 90.0])
     assert pitch.gross_errors(original, copy) == 0.5

@@ -1,4 +1,4 @@
-"""The speaker encoder on sounds that are, and are not, of one source."""
+"""The speaker encoder on sounds of equal and different sources."""
 
 from importlib.util import find_spec
 
@@ -25,26 +25,26 @@ def sound(seed: int, f0: float) -> NDArray[np.float32]:
     return (0.1 * np.asarray(wave)).astype(np.float32)
 
 
-def test_a_voice_is_a_unit_vector(encoder: SpeakerEncoder) -> None:
+def test_embedding_is_a_unit_vector(encoder: SpeakerEncoder) -> None:
     vector = encoder.embed(sound(0, 120.0), RATE)
     assert vector.shape == (256,)
     assert vector.dtype == np.float32
     assert np.linalg.norm(vector) == pytest.approx(1, abs=1e-5)
 
 
-def test_like_sounds_are_nearer_than_unlike(encoder: SpeakerEncoder) -> None:
+def test_similar_sounds_have_closer_embeddings(encoder: SpeakerEncoder) -> None:
     low, also_low, high = (encoder.embed(sound(i, f0), RATE) for i, f0 in enumerate((100.0, 103.0, 240.0)))
     assert low @ also_low > low @ high
     assert own_is_nearest(also_low, 0, [low, high])
     assert not own_is_nearest(high, 0, [low, high])
 
 
-def test_loudness_and_pauses_do_not_make_another_voice(encoder: SpeakerEncoder) -> None:
+def test_embedding_is_robust_to_loudness_and_pauses(encoder: SpeakerEncoder) -> None:
     wave = sound(0, 120.0)
     paused = np.concatenate([np.zeros(RATE, np.float32), 0.2 * wave, np.zeros(RATE // 2, np.float32)])
     assert encoder.embed(wave, RATE) @ encoder.embed(paused, RATE) > 0.98
 
 
-def test_silence_has_no_voice(encoder: SpeakerEncoder) -> None:
+def test_silence_is_rejected(encoder: SpeakerEncoder) -> None:
     with pytest.raises(ValueError, match="silence"):
         encoder.embed(np.zeros(RATE, dtype=np.float32), RATE)

@@ -1,4 +1,4 @@
-"""Counting words that were heard wrong, and the bigram model that the judge listens with."""
+"""Word error counts, and the bigram language model of the judge."""
 
 import math
 from pathlib import Path
@@ -19,7 +19,7 @@ def test_words_are_lower_case_without_punctuation() -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "heard", "errors"),
+    ("spoken", "heard", "errors"),
     [
         ("a b c", "a b c", 0),
         ("a b c", "a c", 1),
@@ -31,12 +31,12 @@ def test_words_are_lower_case_without_punctuation() -> None:
         ("The dog.", "the DOG", 0),
     ],
 )
-def test_errors_are_the_fewest_edits(said: str, heard: str, errors: int) -> None:
-    assert word_errors(said, heard) == WordErrors(errors, len(said.split()))
+def test_word_errors_are_the_edit_distance(spoken: str, heard: str, errors: int) -> None:
+    assert word_errors(spoken, heard) == WordErrors(errors, len(spoken.split()))
 
 
 @given(some_words, some_words, some_words)
-def test_errors_are_a_distance(one: str, two: str, three: str) -> None:
+def test_word_errors_are_a_metric(one: str, two: str, three: str) -> None:
     def distance(a: str, b: str) -> int:
         return word_errors(a, b).errors
 
@@ -47,13 +47,13 @@ def test_errors_are_a_distance(one: str, two: str, three: str) -> None:
     assert abs(lengths[0] - lengths[1]) <= distance(one, two) <= max(lengths)
 
 
-def test_rate_weighs_utterances_by_their_words() -> None:
+def test_error_rate_weighs_utterances_by_their_words() -> None:
     assert word_error_rate([WordErrors(1, 1), WordErrors(0, 9)]) == pytest.approx(0.1)
     assert math.isnan(word_error_rate([]))
 
 
 class Arpa:
-    """Reads what was written, and backs off as a recogniser does."""
+    """A reader of ARPA files that backs off like a recogniser."""
 
     def __init__(self, path: Path) -> None:
         head, singles, pairs = path.read_text("utf-8").split("\\1-grams:")[0], {}, {}
@@ -83,11 +83,11 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Arpa:
     return Arpa(path)
 
 
-def test_the_counts_in_the_head_are_those_of_the_body(model: Arpa) -> None:
+def test_arpa_header_counts_match_the_body(model: Arpa) -> None:
     assert model.counts == {"1": str(len(model.singles)), "2": str(len(model.pairs))}
 
 
-def test_after_every_word_the_probabilities_sum_to_one(model: Arpa) -> None:
+def test_probabilities_after_each_word_sum_to_one(model: Arpa) -> None:
     following = [word for word in model.singles if word != START]
     assert END in following
     for first in model.singles:
@@ -96,15 +96,15 @@ def test_after_every_word_the_probabilities_sum_to_one(model: Arpa) -> None:
             assert total == pytest.approx(1, abs=2e-4), first
 
 
-def test_what_was_seen_more_is_likelier(model: Arpa) -> None:
+def test_more_frequent_bigrams_are_more_likely(model: Arpa) -> None:
     assert model.probability(START, "the") > model.probability(START, "a") > model.probability(START, "zebra")
     assert model.probability("dog", "ran") > model.probability("dog", "sat")
 
 
-def test_a_word_that_was_never_seen_can_be_heard(model: Arpa) -> None:
+def test_unseen_vocabulary_word_has_a_probability(model: Arpa) -> None:
     assert 0 < model.probability("the", "zebra") < model.probability("the", "dog")
 
 
-def test_a_word_outside_the_vocabulary_cannot(tmp_path: Path) -> None:
+def test_word_outside_the_vocabulary_is_not_in_the_model(tmp_path: Path) -> None:
     write_bigram_model(tmp_path / "lm.arpa", SENTENCES, ["the dog ran"])
     assert set(Arpa(tmp_path / "lm.arpa").singles) == {START, END, "the", "dog", "ran"}

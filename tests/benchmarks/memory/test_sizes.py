@@ -1,4 +1,4 @@
-"""Sizes against what is known of the releases, and the bytes of a frame against the sums done by hand."""
+"""Model sizes against the releases, and bytes per frame against sums computed by hand."""
 
 from functools import lru_cache
 
@@ -15,7 +15,7 @@ from engine.release.hub import BUNDLED
 
 
 @lru_cache
-def without_memory(sizes: Sizes) -> tuple[SlowAR, FastAR]:
+def meta_stacks(sizes: Sizes) -> tuple[SlowAR, FastAR]:
     return random_dual_ar(sizes.dual_ar, torch.bfloat16, "meta", seed=0)
 
 
@@ -23,8 +23,8 @@ def parameters(*modules: nn.Module) -> int:
     return sum(weight.numel() for module in modules for weight in module.parameters())
 
 
-def test_s2_pro_has_the_parameters_of_the_release() -> None:
-    slow, fast = without_memory(s2_pro())
+def test_s2_pro_has_published_parameter_counts() -> None:
+    slow, fast = meta_stacks(s2_pro())
     assert parameters(slow.layers) == pytest.approx(3.633e9, rel=1e-3)
     assert parameters(slow.embeddings) == pytest.approx(0.399e9, rel=1e-3)
     assert parameters(slow.codebook_embeddings) == pytest.approx(0.105e9, rel=2e-3)
@@ -32,15 +32,15 @@ def test_s2_pro_has_the_parameters_of_the_release() -> None:
     assert parameters(slow, fast) == pytest.approx(4.56e9, rel=1e-3)
 
 
-def test_the_blocks_of_half_a_billion_are_that() -> None:
-    slow, fast = without_memory(half_billion())
+def test_half_billion_model_has_half_a_billion_parameters() -> None:
+    slow, fast = meta_stacks(half_billion())
     assert parameters(slow.layers, fast.layers) == pytest.approx(0.5e9, rel=0.02)
     assert (slow.config.dim, slow.config.n_layer, fast.config.n_layer) == (1024, 28, 4)
 
 
-def test_a_frame_of_s2_pro_reads_what_was_worked_out_by_hand() -> None:
+def test_frame_bytes_of_s2_pro_match_hand_computed_sums() -> None:
     sizes = s2_pro()
-    slow, fast = without_memory(sizes)
+    slow, fast = meta_stacks(sizes)
     least = frame_bytes(slow, fast, sizes.residual_size, seen=0)
     assert least.slow == pytest.approx(7.27e9, rel=1e-3)
     assert least.semantic_head == 4097 * 2560 * 2
@@ -53,14 +53,14 @@ def test_a_frame_of_s2_pro_reads_what_was_worked_out_by_hand() -> None:
     assert naive.total == pytest.approx(16.3e9, rel=0.01)
 
 
-def test_positions_in_use_cost_their_keys_and_values() -> None:
+def test_frame_bytes_grow_by_keys_and_values_of_positions() -> None:
     sizes = s2_pro()
-    none, thousand = (frame_bytes(*without_memory(sizes), sizes.residual_size, seen) for seen in (0, 1000))
+    none, thousand = (frame_bytes(*meta_stacks(sizes), sizes.residual_size, seen) for seen in (0, 1000))
     assert thousand.kv == pytest.approx(147e6, rel=5e-3)
     assert thousand.total - none.total == thousand.kv
 
 
-def test_the_bundled_sizes_are_those_of_its_weights() -> None:
+def test_bundled_sizes_equal_those_of_its_weights() -> None:
     sizes = bundled()
     model = load_dual_ar(BUNDLED, dtype=torch.float32, device="cpu")
     drawn = random_dual_ar(sizes.dual_ar, torch.float32, "meta", seed=0)
@@ -73,7 +73,7 @@ def test_the_bundled_sizes_are_those_of_its_weights() -> None:
 
 
 @torch.inference_mode()
-def test_random_weights_repeat_by_their_seed_and_run() -> None:
+def test_random_weights_are_seeded_and_run() -> None:
     config = bundled().dual_ar
     (slow, fast), (again, _), (other, _) = (random_dual_ar(config, torch.float32, "cpu", seed) for seed in (1, 1, 2))
     assert torch.equal(slow.embeddings.weight, again.embeddings.weight)
@@ -87,7 +87,7 @@ def test_random_weights_repeat_by_their_seed_and_run() -> None:
     assert codes.shape == (1, config.num_codebooks)
 
 
-def test_rotary_tables_are_computed_not_drawn() -> None:
+def test_rotary_tables_are_computed_not_random() -> None:
     sizes = bundled()
     drawn, _ = random_dual_ar(sizes.dual_ar, torch.bfloat16, "cpu", seed=0)
     model = load_dual_ar(BUNDLED, dtype=torch.bfloat16, device="cpu")

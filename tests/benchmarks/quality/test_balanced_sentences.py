@@ -1,4 +1,4 @@
-"""The balanced sentences: foreign to all that was trained on, and with all phones."""
+"""The balanced sentences are not in any training text, and contain all phones."""
 
 import re
 from pathlib import Path
@@ -19,15 +19,15 @@ def lexicon() -> Lexicon:
     return Lexicon.load(BUNDLED / LEXICON_FILE)
 
 
-def test_no_template_makes_them() -> None:
-    """Templates consist of the words of their module, and each sentence has several that are not there."""
-    theirs = set(words(Path(trained.__file__).read_text("utf-8")))
-    assert set(words(next(trained.template_sentences(5)))) <= theirs
-    assert not [text for text in sentences() if len(set(words(text)) - theirs) < 2]
+def test_balanced_sentences_use_words_outside_the_templates() -> None:
+    """Templates use the words of their module; each balanced sentence has at least two other words."""
+    template_words = set(words(Path(trained.__file__).read_text("utf-8")))
+    assert set(words(next(trained.template_sentences(5)))) <= template_words
+    assert not [text for text in sentences() if len(set(words(text)) - template_words) < 2]
 
 
-def test_no_corpus_has_them(lexicon: Lexicon) -> None:
-    """Neither what the judge of the training's sentences was made from, nor quotations, nor the evaluation set."""
+def test_balanced_sentences_are_in_no_corpus(lexicon: Lexicon) -> None:
+    """The corpora are the judge's training sentences, the quotations, and the evaluation set."""
     data = EvaluationSet.load()
     spoken = [*data.domain, *trained.fortune_sentences(lexicon)]
     spoken += [clip.text for speaker in data.speakers for clip in (speaker.reference, *speaker.sentences)]
@@ -36,7 +36,7 @@ def test_no_corpus_has_them(lexicon: Lexicon) -> None:
     assert not [text for text in sentences() if " ".join(words(text)) in known]
 
 
-def test_each_twenty_have_all_phones_and_plain_words(lexicon: Lexicon) -> None:
+def test_each_group_of_twenty_has_all_phones_and_plain_words(lexicon: Lexicon) -> None:
     assert len(set(sentences())) == len(sentences()) == 60
     for number in range(3):
         chosen = sentences_of(number)

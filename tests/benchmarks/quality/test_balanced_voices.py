@@ -1,4 +1,4 @@
-"""The voices that say the balanced sentences."""
+"""The voices of the balanced sentences."""
 
 from pathlib import Path
 
@@ -14,7 +14,7 @@ from benchmarks.quality import balanced_voices
 from benchmarks.quality.balanced_voices import BalancedSet
 
 
-def test_groups_are_by_sex_and_pitch() -> None:
+def test_voices_are_grouped_by_sex_and_pitch() -> None:
     def maker(voice: str, hertz: float) -> Speaker:
         return Speaker(0, "flite", voice, 1.0, 1.0, 1.0, 1.0, 0.0, 0, hertz, True)
 

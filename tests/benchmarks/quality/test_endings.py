@@ -1,4 +1,4 @@
-"""Which sentences of a text were spoken, and which pairs of voice and sentence are tried."""
+"""Detection of missing sentences in a take, and the tested pairs of voice and sentence."""
 
 import numpy as np
 import pytest
@@ -12,8 +12,8 @@ from benchmarks.quality.takes import Run
 RUN = Run("anyone", "end", 1, 0.3, 0.2)
 
 
-class Phones(PhoneJudge):
-    """Hears what it is told."""
+class FakePhoneJudge(PhoneJudge):
+    """A judge that always hears the given text."""
 
     def __init__(self, heard: str) -> None:
         super().__init__()
@@ -23,27 +23,27 @@ class Phones(PhoneJudge):
         return self.spelled(self._heard)
 
 
-def test_the_text_is_long_enough() -> None:
+def test_text_has_two_hundred_words() -> None:
     assert len(words(TEXT)) == 200
     assert " ".join(sentences_of(TEXT)) == TEXT
 
 
-@pytest.mark.parametrize("gone", [0, 7, 20])
-def test_a_sentence_that_is_not_spoken_is_missing(gone: int) -> None:
-    spoken = [sentence for at, sentence in enumerate(sentences_of(TEXT)) if at != gone]
-    found = read(TEXT, np.zeros(16_000, dtype=np.float32), 16_000, RUN, (), Phones(" ".join(spoken)))
+@pytest.mark.parametrize("missing", [0, 7, 20])
+def test_unspoken_sentence_is_missing(missing: int) -> None:
+    spoken = [sentence for at, sentence in enumerate(sentences_of(TEXT)) if at != missing]
+    found = read(TEXT, np.zeros(16_000, dtype=np.float32), 16_000, RUN, (), FakePhoneJudge(" ".join(spoken)))
     assert found.missing == 1
-    assert found.sentences[gone] < 0.5
+    assert found.sentences[missing] < 0.5
     assert sum(share == 1.0 for share in found.sentences) >= len(spoken) - 2
 
 
-def test_what_is_spoken_whole_has_nothing_missing() -> None:
-    found = read(TEXT, np.zeros(16_000, dtype=np.float32), 16_000, RUN, (), Phones(TEXT))
+def test_complete_take_has_no_missing_sentences() -> None:
+    found = read(TEXT, np.zeros(16_000, dtype=np.float32), 16_000, RUN, (), FakePhoneJudge(TEXT))
     assert (found.missing, found.phone_error, found.seconds) == (0, 0.0, 1.0)
     assert PhoneJudge().errors(TEXT, PhoneJudge().spelled(TEXT)) == PhoneErrors(0, len(PhoneJudge().spelled(TEXT)))
 
 
-def test_no_pair_of_voice_and_sentence_is_tried_twice() -> None:
+def test_pairs_of_voice_and_sentence_are_unique() -> None:
     data = EvaluationSet.load()
     tried = [(speaker.name, clip.text) for speaker, clip in pairs(data, 200)]
     assert len(set(tried)) == len(tried) == 200

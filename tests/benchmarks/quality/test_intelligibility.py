@@ -18,7 +18,7 @@ def judge() -> Whisper:
     return Whisper()
 
 
-def test_a_teacher_is_understood_and_speech_backwards_is_not(judge: Whisper) -> None:
+def test_judge_understands_a_teacher_but_not_reversed_speech(judge: Whisper) -> None:
     everyone = EvaluationSet.load()
     speaker = next(each for each in everyone.speakers if each.name == "flite-rms-35")
     spoken = list(teachers(EvaluationSet((speaker,), ())))
@@ -31,12 +31,12 @@ def _count(spoken: list) -> int:  # type: ignore[type-arg]
     return sum(len(each.clip.text.split()) for each in spoken)
 
 
-def test_silence_has_no_words(judge: Whisper) -> None:
+def test_judge_hears_no_words_in_silence(judge: Whisper) -> None:
     assert judge.hear(np.zeros(16_000, dtype=np.float32), 16_000) == ""
     assert judge.hear(np.zeros(0, dtype=np.float32), 16_000) == ""
 
 
-def test_word_errors_are_by_group_with_intervals_over_voices_or_sentences() -> None:
+def test_word_errors_by_group_resample_voices_or_sentences() -> None:
     def heard(voice: str, errors: int) -> Heard:
         return Heard(voice, "a b c d", "", WordErrors(errors, 4))
 

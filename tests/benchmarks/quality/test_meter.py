@@ -1,4 +1,4 @@
-"""What figures are made of measured utterances."""
+"""Summaries of measured utterances."""
 
 import pytest
 
@@ -23,7 +23,7 @@ MODEL = [
 ]
 
 
-def test_every_figure_is_there() -> None:
+def test_summary_has_every_measure() -> None:
     found = {name: estimate.value for name, estimate in summary(MODEL).items()}
     assert found == {
         DOMAIN: pytest.approx(4 / 16),
@@ -36,17 +36,17 @@ def test_every_figure_is_there() -> None:
     }
 
 
-def test_intervals_are_over_voices() -> None:
+def test_intervals_resample_voices() -> None:
     found = summary(MODEL)[DOMAIN]
     assert (found.items, found.groups) == (4, 3)
     assert (found.low, found.high) == (pytest.approx(1 / 8), pytest.approx(1 / 2))
 
 
-def test_only_copies_have_wrong_frames() -> None:
+def test_gross_pitch_errors_ignore_undefined_values() -> None:
     copies = [measured("low", 0, (80.0, 81.0), gross_errors=share) for share in (0.1, 0.3, float("nan"))]
     assert summary(copies)["frames with F0 more than 20 % off"].value == pytest.approx(0.2)
 
 
-def test_a_figure_that_cannot_be_known_is_left_out() -> None:
+def test_undefined_measure_is_left_out() -> None:
     one_voice = [measured("low", 0, (80.0, 80.0)), measured("low", 0, (80.0, 82.0))]
     assert "F0 correlation" not in summary(one_voice)

@@ -1,4 +1,4 @@
-"""The page shows what a run measured and kept, can be played, and forgets what an earlier page showed."""
+"""The quality page shows the results and audio of a run, and replaces an earlier page."""
 
 import re
 from pathlib import Path
@@ -55,12 +55,12 @@ def results(data: EvaluationSet) -> dict[str, Any]:
     }
 
 
-def test_every_third_voice_can_be_seen_and_heard(tmp_path: Path, data: EvaluationSet, kept: Path) -> None:
+def test_page_shows_every_third_voice_with_audio(tmp_path: Path, data: EvaluationSet, kept: Path) -> None:
     page = tmp_path / "docs" / "index.html"
     write_page(kept, data, results(data), page)
     text = page.read_text("utf-8")
     files = re.findall(r'src="([^"]+)"', text)
-    assert len(files) == 2 * 2 * 4  # picture and sound, of two voices, of reference, teacher, codec and model
+    assert len(files) == 2 * 2 * 4  # picture and audio of two voices: reference, teacher, codec, model
     assert {path.name for path in page.parent.iterdir()} == {*files, "index.html"}
     sound, rate = soundfile.read(page.parent / "voice-3-cloned.mp3")
     spectrum = np.abs(np.fft.rfft(sound[:RATE]))
@@ -79,7 +79,7 @@ def test_every_third_voice_can_be_seen_and_heard(tmp_path: Path, data: Evaluatio
     assert text.count("none of this teacher") == 1
 
 
-def test_an_earlier_page_leaves_nothing_behind(tmp_path: Path, data: EvaluationSet, kept: Path) -> None:
+def test_new_page_removes_files_of_an_earlier_one(tmp_path: Path, data: EvaluationSet, kept: Path) -> None:
     page = tmp_path / "docs" / "index.html"
     write_page(kept, data, results(data), page)
     first = set(page.parent.iterdir())
@@ -88,6 +88,6 @@ def test_an_earlier_page_leaves_nothing_behind(tmp_path: Path, data: EvaluationS
     assert len(list(page.parent.glob("*.mp3"))) == 4
 
 
-def test_a_folder_of_another_run_is_refused(tmp_path: Path, data: EvaluationSet) -> None:
+def test_folder_without_kept_audio_is_rejected(tmp_path: Path, data: EvaluationSet) -> None:
     with pytest.raises(FileNotFoundError, match="run voice_quality --keep again"):
         write_page(tmp_path, data, results(data), tmp_path / "docs" / "index.html")

@@ -1,4 +1,4 @@
-"""The gate that a precision has to pass: what it counts, and what it refuses."""
+"""The quality gate of a precision: its measures and its bounds."""
 
 import math
 from dataclasses import replace
@@ -24,18 +24,18 @@ def turns(count: int) -> list[Turn]:
     return [Turn(golden("dual_ar")["prompt"].long(), "text", seed) for seed in range(count)]
 
 
-def test_a_model_equals_itself(model: DualAR, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_model_compared_with_itself_is_equal(model: DualAR, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("benchmarks.quality.quantization.MOST_FRAMES", 5)
     speech = Speech(model, 64)
-    found, said, own = compare(speech, speech, turns(2))
+    found, generated, own = compare(speech, speech, turns(2))
     assert (found.semantic, found.residual, found.codes) == (1.0, 1.0, 1.0)
     assert found.ends[0] == found.ends[1]
-    assert all(torch.equal(a.codes, b.codes) for a, b in zip(said, own, strict=True))
-    assert not torch.equal(said[0].codes, said[1].codes)  # another seed
-    assert int(said[0].codes[:, 1:].max()) < 64
+    assert all(torch.equal(a.codes, b.codes) for a, b in zip(generated, own, strict=True))
+    assert not torch.equal(generated[0].codes, generated[1].codes)  # another seed
+    assert int(generated[0].codes[:, 1:].max()) < 64
 
 
-def test_another_model_does_not(model: DualAR, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_different_model_has_lower_agreement(model: DualAR, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("benchmarks.quality.quantization.MOST_FRAMES", 5)
     other = load_dual_ar(MINIATURE, dtype=torch.float32, device="cpu")
     other.fast.output.weight.neg_()
@@ -44,14 +44,14 @@ def test_another_model_does_not(model: DualAR, monkeypatch: pytest.MonkeyPatch) 
     assert found.residual < 0.1
 
 
-def test_greedy_frames_of_the_reference_are_predicted(model: DualAR) -> None:
+def test_greedy_reference_frames_are_predicted(model: DualAR) -> None:
     frames = golden("dual_ar")["greedy_frames"].long()[:, 1:]
     semantic, residual = Speech(model, model.config.fast.vocab_size).predict(turns(1)[0], frames)
     assert torch.equal(residual, frames[:, 1:])
     assert len(semantic) == len(frames) + 1
 
 
-def test_seeds_mean_the_same_to_slightly_different_models() -> None:
+def test_equal_seeds_give_equal_draws_for_similar_logits() -> None:
     logits = torch.randn(1, 100, generator=torch.Generator().manual_seed(0))
     drawn = [
         [int(sample(values, generator)) for _ in range(20)]
@@ -70,13 +70,13 @@ def test_seeds_mean_the_same_to_slightly_different_models() -> None:
         ({"words": (0.4, 0.6)}, "Word error"),
     ],
 )
-def test_every_figure_is_held(precision: str, changes: dict[str, float], says: str) -> None:
-    [told] = failures(replace(GOOD, **changes), BOUNDS[precision])
-    assert says in told
+def test_each_bound_is_enforced(precision: str, changes: dict[str, float], says: str) -> None:
+    [failure] = failures(replace(GOOD, **changes), BOUNDS[precision])
+    assert says in failure
 
 
 @pytest.mark.parametrize("precision", QUANTIZED)
-def test_good_figures_pass(precision: str) -> None:
+def test_good_results_pass(precision: str) -> None:
     assert failures(GOOD, BOUNDS[precision]) == []
     assert failures(replace(GOOD, words=(math.nan, math.nan)), BOUNDS[precision]) == []
     assert failures(replace(GOOD, words=(0.6, 0.3)), BOUNDS[precision]) == []

@@ -1,4 +1,4 @@
-"""How the model's takes are put together, and what is said of its runs."""
+"""Collection of the model's takes, and statistics of its runs."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ RATE = 16_000
 
 @dataclass
 class Speech:
-    """Speaks `values` as chunks of ten equal samples; `starts` says where each chunk belongs in the take."""
+    """A fake speech: each of `values` is a chunk of ten equal samples, placed in the take at one of `starts`."""
 
     starts: tuple[int, ...]
     values: tuple[float, ...]
@@ -35,19 +35,19 @@ class Speech:
 
 
 class Engine:
-    """The seam that the benchmark speaks through, and what it was asked."""
+    """A fake engine that records the requests of the benchmark."""
 
     sample_rate = RATE
 
     def __init__(self, starts: tuple[int, ...]) -> None:
         self._starts = starts
-        self.asked: list[tuple[str, str, int | None]] = []
+        self.requests: list[tuple[str, str, int | None]] = []
 
     def encode_voice(self, name: str, references: list[tuple[Path, str]]) -> "Encoded":
         return Encoded(Named(f"{name}: {references[0][1]}"))
 
     def speak(self, text: str, voice: "Named", options: SpeakOptions) -> Speech:
-        self.asked.append((text, voice.name, options.seed))
+        self.requests.append((text, voice.name, options.seed))
         self.sampling = options.temperature, options.top_p, options.top_k
         return Speech(self._starts, tuple(0.1 * n for n in range(1, len(self._starts) + 1)))
 
@@ -75,21 +75,21 @@ def data(tmp_path: Path) -> EvaluationSet:
     return EvaluationSet((speaker("a"), speaker("b")), ())
 
 
-def test_every_sentence_is_spoken_in_its_cloned_voice_with_its_own_seed(data: EvaluationSet) -> None:
+def test_sentences_are_spoken_in_their_voices_with_own_seeds(data: EvaluationSet) -> None:
     engine = Engine((0, 10, 20))
     takes = list(speech(data, engine, SamplingOptions(0.5, 0.9, 7)))  # type: ignore[arg-type]
     assert engine.sampling == (0.5, 0.9, 7)
-    assert engine.asked == [
+    assert engine.requests == [
         ("a one", "a: a reference", 0),
         ("a two", "a: a reference", 1),
         ("b one", "b: b reference", 2),
         ("b two", "b: b reference", 3),
     ]
-    assert [take.clip.text for take in takes] == [text for text, _, _ in engine.asked]
+    assert [take.clip.text for take in takes] == [text for text, _, _ in engine.requests]
     assert takes[0].samples.tolist() == pytest.approx([0.1] * 10 + [0.2] * 10 + [0.3] * 10)
 
 
-def test_a_segment_spoken_anew_replaces_the_first_try(data: EvaluationSet) -> None:
+def test_retried_segment_replaces_the_first_attempt(data: EvaluationSet) -> None:
     take = next(iter(speech(data, Engine((0, 10, 10)), SamplingOptions())))  # type: ignore[arg-type]
     assert take.samples.tolist() == pytest.approx([0.1] * 10 + [0.3] * 10)
     assert take.run is not None
@@ -97,13 +97,13 @@ def test_a_segment_spoken_anew_replaces_the_first_try(data: EvaluationSet) -> No
     assert take.run.real_time_factor == pytest.approx(0.25)
 
 
-def test_backwards_is_the_recording_in_reverse(data: EvaluationSet) -> None:
+def test_backwards_reverses_the_recordings(data: EvaluationSet) -> None:
     for forward, reverse in zip(teachers(data), backwards(data), strict=True):
         assert np.array_equal(forward.samples, reverse.samples[::-1])
         assert forward.clip == reverse.clip
 
 
-def test_the_share_that_ends_properly_is_of_all_runs() -> None:
+def test_run_statistics_are_shares_of_all_runs() -> None:
     from tests.benchmarks.quality.test_meter import MODEL
 
     runs = [Run(voice, reason, attempts, 0.4, 0.2) for voice, reason, attempts in

@@ -1,4 +1,4 @@
-"""A fused frame launches fewer kernels than a plain one, and no frame moves less than the weights."""
+"""A fused frame launches fewer kernels than a plain one, and reads at least the weights."""
 
 import pytest
 import torch
@@ -8,17 +8,17 @@ pytest.importorskip("triton", reason="Triton comes with torch on Linux only")
 from benchmarks.memory.sizes import frame_bytes, random_dual_ar, s2_pro
 from benchmarks.speed.kernels import run, table
 
-# Of each: norm of a sum twice, four products, placing, attention, gate; the Slow AR's attention is joined.
-A_LAYER, SLOW, FAST, FAST_PASSES = 9, 36, 4, 8
+# Per layer: two norms of a sum, four products, place, attend and gate; the Slow AR's attention also has a join.
+KERNELS_PER_LAYER, SLOW, FAST, FAST_PASSES = 9, 36, 4, 8
 
 
-def test_kernels_of_a_frame() -> None:
+def test_kernel_counts_and_bytes_of_a_frame() -> None:
     found = run(512)
     before, merged, blocks, fused, narrow, narrow_fused = found["variants"].values()
     assert before["kernels"] > merged["kernels"] > blocks["kernels"] > fused["kernels"]
-    assert narrow["kernels"] > merged["kernels"]  # weights are widened by kernels of their own
+    assert narrow["kernels"] > merged["kernels"]  # separate kernels widen the weights
     assert narrow_fused["kernels"] < narrow["kernels"] / 2
-    in_layers = SLOW * (A_LAYER + 1) + FAST * FAST_PASSES * A_LAYER
+    in_layers = SLOW * (KERNELS_PER_LAYER + 1) + FAST * FAST_PASSES * KERNELS_PER_LAYER
     assert in_layers < fused["kernels"] < 850
     assert {name: fused["by_name"][name] for name in ("_add_norm", "_place", "_attend", "_gate", "_join")} == {
         "_add_norm": 2 * (SLOW + FAST * FAST_PASSES),
@@ -28,7 +28,7 @@ def test_kernels_of_a_frame() -> None:
         "_join": SLOW,
     }
     assert (fused["by_name"]["_noise"], fused["by_name"]["_draw"]) == (1, FAST_PASSES + 2)
-    # Quantized, w1 and w3 stay apart.
+    # Quantized w1 and w3 are separate products.
     assert narrow_fused["by_name"]["_row_product"] == 5 * (SLOW + FAST * FAST_PASSES)
     sizes = s2_pro()
     stacks = random_dual_ar(sizes.dual_ar, torch.bfloat16, "meta", seed=0)

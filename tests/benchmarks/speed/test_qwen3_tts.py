@@ -11,7 +11,7 @@ from engine.models.layers import TransformerBlock
 from tests.paths import QWEN
 
 
-def test_a_frame_reads_the_predictor_once_for_each_residual_codebook() -> None:
+def test_frame_bytes_count_the_predictor_per_residual_codebook() -> None:
     models = [
         Qwen3TTSRelease(QWEN).load_model(dtype, torch.device("cpu"), None) for dtype in (torch.float32, torch.bfloat16)
     ]
@@ -25,7 +25,7 @@ def test_a_frame_reads_the_predictor_once_for_each_residual_codebook() -> None:
     assert frame_bytes(model, 7) - whole == passes * sum(weight.nbytes for weight in layer.parameters())
 
 
-def test_the_tables_tell_ratios_and_the_share_of_the_floor() -> None:
+def test_speed_tables_have_ratios_and_share_of_floor() -> None:
     rates = {"package, fp32": 1.0, "package, bf16": 2.0, "Reprise, bf16": 3.0, "Reprise, int8": 4.0}
     on_gpu = {"package, fp32": 1.0, "package, bf16": 2.0, "Reprise, bf16": 3.0}
     more = {"floor": 8.0, "spoken": 2.5}

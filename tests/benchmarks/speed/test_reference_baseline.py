@@ -1,4 +1,4 @@
-"""The plain way is slow, not wrong: it says what the engine's modules say, and its chunks are one take."""
+"""The plain baseline is slow but correct: its codes equal the engine's, and its chunks form one take."""
 
 from dataclasses import dataclass, replace
 from types import SimpleNamespace
@@ -48,8 +48,8 @@ def prompt() -> Tensor:
 
 
 @torch.inference_mode()
-def engine_greedily(model: DualAR, prompt: Tensor, frames: int) -> list[list[int]]:
-    """The engine's modules over the same prompt."""
+def engine_greedy_codes(model: DualAR, prompt: Tensor, frames: int) -> list[list[int]]:
+    """Generate greedy codes with the engine's modules."""
     cache, start, columns, found = model.slow.new_cache(1, prompt.shape[1] + frames), 0, prompt[None], []
     while len(found) < frames:
         normed, vectors = model.slow(columns, ContiguousView(cache, start))
@@ -65,33 +65,35 @@ def engine_greedily(model: DualAR, prompt: Tensor, frames: int) -> list[list[int
     return found
 
 
-def plainly(model: DualAR, prompt: Tensor, frames: int, size: int, options: SamplingOptions, seed: int = 0) -> Any:
+def plain_codes(model: DualAR, prompt: Tensor, frames: int, size: int, options: SamplingOptions, seed: int = 0) -> Any:
     return list(PlainModel(model, size).frames(prompt, frames, options, torch.Generator().manual_seed(seed)))
 
 
-def test_greedy_codes_are_those_of_the_engine(miniature: DualAR, prompt: Tensor) -> None:
-    ours = plainly(miniature, prompt, 40, RESIDUAL_SIZE, GREEDY)
+def test_greedy_codes_equal_the_engine(miniature: DualAR, prompt: Tensor) -> None:
+    ours = plain_codes(miniature, prompt, 40, RESIDUAL_SIZE, GREEDY)
     assert len(ours) > 10
     assert len({tuple(frame) for frame in ours}) > 3
-    assert ours == engine_greedily(miniature, prompt, 40)
+    assert ours == engine_greedy_codes(miniature, prompt, 40)
 
 
-def test_greedy_codes_are_those_of_the_published_reference(miniature: DualAR, prompt: Tensor) -> None:
+def test_greedy_codes_equal_the_published_reference(miniature: DualAR, prompt: Tensor) -> None:
     expected = golden("dual_ar")["greedy_frames"]
-    ours = plainly(miniature, prompt, len(expected), miniature.config.fast.vocab_size, GREEDY)
+    ours = plain_codes(miniature, prompt, len(expected), miniature.config.fast.vocab_size, GREEDY)
     assert ours == expected[:, 1:].tolist()
 
 
-def test_the_end_of_a_turn_ends_it(miniature: DualAR, prompt: Tensor) -> None:
-    tokens = [column[0] + miniature.config.semantic_start_id for column in plainly(miniature, prompt, 9, 64, GREEDY)]
-    # The token drawn in the ninth place, when it means the end.
+def test_end_token_ends_the_turn(miniature: DualAR, prompt: Tensor) -> None:
+    tokens = [
+        column[0] + miniature.config.semantic_start_id for column in plain_codes(miniature, prompt, 9, 64, GREEDY)
+    ]
+    # Let the ninth token drawn be the end token.
     tokenizer = SimpleNamespace(end_id=tokens[8])
-    ending = plainly(replace(miniature, tokenizer=tokenizer), prompt, 9, 64, GREEDY)  # type: ignore[arg-type]
+    ending = plain_codes(replace(miniature, tokenizer=tokenizer), prompt, 9, 64, GREEDY)  # type: ignore[arg-type]
     assert len(ending) == tokens.index(tokens[8])
 
 
-def test_draws_are_sound_and_repeat_by_their_seed(miniature: DualAR, prompt: Tensor) -> None:
-    first, again, other = (plainly(miniature, prompt, 12, RESIDUAL_SIZE, SamplingOptions(), s) for s in (1, 1, 2))
+def test_draws_are_in_range_and_seeded(miniature: DualAR, prompt: Tensor) -> None:
+    first, again, other = (plain_codes(miniature, prompt, 12, RESIDUAL_SIZE, SamplingOptions(), s) for s in (1, 1, 2))
     assert first == again
     assert first != other
     codes = torch.tensor(first)
@@ -101,12 +103,12 @@ def test_draws_are_sound_and_repeat_by_their_seed(miniature: DualAR, prompt: Ten
 
 
 @pytest.mark.parametrize(("index", "case"), list(enumerate(cases("sampling"))))
-def test_probabilities_equal_the_reference(index: int, case: dict[str, Any]) -> None:
+def test_probabilities_equal_reference(index: int, case: dict[str, Any]) -> None:
     ours = plain_model.probabilities(SAMPLING[f"logits_{index}"], SamplingOptions(**case))
     torch.testing.assert_close(ours, SAMPLING[f"probs_{index}"], rtol=0, atol=1e-6)
 
 
-def test_a_semantic_token_said_lately_is_drawn_anew(
+def test_recently_repeated_semantic_token_is_redrawn(
     miniature: DualAR, prompt: Tensor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     start, seen = miniature.config.semantic_start_id, list[float]()
@@ -118,24 +120,24 @@ def test_a_semantic_token_said_lately_is_drawn_anew(
         return start + (options.top_p == plain_model.REPETITION_TOP_P)
 
     monkeypatch.setattr(plain_model, "draw", drawing)
-    ours = plainly(miniature, prompt, 3, RESIDUAL_SIZE, SamplingOptions(top_p=0.5))
+    ours = plain_codes(miniature, prompt, 3, RESIDUAL_SIZE, SamplingOptions(top_p=0.5))
     assert [frame[0] for frame in ours] == [0, 1, 1]
     assert seen == [0.5, 0.5, 0.9, 0.5, 0.9]
 
 
-def test_chunks_are_one_decode_of_the_take(baseline: ReferenceBaseline, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_chunks_equal_one_decode_of_the_take(baseline: ReferenceBaseline, monkeypatch: pytest.MonkeyPatch) -> None:
     decoded: list[Tensor] = []
     decoder = load_codec_decoder(*codec_files(MINIATURE))
 
-    def watching(codes: Tensor) -> Tensor:
+    def recording_decode(codes: Tensor) -> Tensor:
         decoded.append(codes)
         return decoder.decode(codes)
 
-    monkeypatch.setattr(baseline, "_decoder", SimpleNamespace(decode=watching))
+    monkeypatch.setattr(baseline, "_decoder", SimpleNamespace(decode=recording_decode))
     chunks = list(baseline.speak("A sentence to say.", REFERENCE, seed=1, max_frames=50))
     length = decoder.config.frame_length
     assert [len(chunk) for chunk in chunks] == [CHUNK_FRAMES * length, CHUNK_FRAMES * length, 10 * length]
-    assert [codes.shape[2] for codes in decoded] == [20, 40, 50]  # from the start every time
+    assert [codes.shape[2] for codes in decoded] == [20, 40, 50]  # all codes from the start each time
     whole = decoder.decode(decoded[-1])[0, 0].numpy()
     np.testing.assert_allclose(np.concatenate(chunks), whole, atol=1e-5)
     last = baseline.last
@@ -145,24 +147,26 @@ def test_chunks_are_one_decode_of_the_take(baseline: ReferenceBaseline, monkeypa
     assert 0 < last.encoding < last.first_audio < last.elapsed
 
 
-def test_every_segment_hears_those_before_it(baseline: ReferenceBaseline, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_segment_prompt_includes_previous_segments(
+    baseline: ReferenceBaseline, monkeypatch: pytest.MonkeyPatch
+) -> None:
     prompts: list[Tensor] = []
 
-    class Saying:
+    class FakeModel:
         device, positions = torch.device("cpu"), 512
 
         def frames(self, prompt: Tensor, budget: int, *_: object) -> Any:
             prompts.append(prompt)
             return iter([[len(prompts)] * 10] * min(budget, 7))
 
-    monkeypatch.setattr(baseline, "_model", Saying())
+    monkeypatch.setattr(baseline, "_model", FakeModel())
     monkeypatch.setattr(baseline, "_profile", Profile(max_segment_bytes=30))
     chunks = list(baseline.speak("This is the first of two. And this comes after.", REFERENCE, seed=1))
     first, second = prompts
     assert torch.equal(second[:, : first.shape[1]], first)
     assert second[1, first.shape[1] : first.shape[1] + 7].tolist() == [1] * 7
     assert sum(map(len, chunks)) == 14 * 2048
-    monkeypatch.setattr(Saying, "positions", first.shape[1])
+    monkeypatch.setattr(FakeModel, "positions", first.shape[1])
     with pytest.raises(ValueError, match="positions"):
         list(baseline.speak("This is the first of two.", REFERENCE, seed=1))
 
@@ -181,14 +185,14 @@ class FakeSpeech:
         self.result = SimpleNamespace(frames=8, seconds=0.4)
 
 
-def test_the_engine_is_timed_from_outside() -> None:
+def test_engine_timing_is_measured_from_its_chunks() -> None:
     engine = SimpleNamespace(speak=lambda *_: FakeSpeech())
     found = speak_with_engine(engine, "Hi.", None, None)
     assert (found.frames, found.first_frames, found.seconds) == (8, 3, 0.4)
     assert 0 < found.first_audio <= found.elapsed
 
 
-def test_ratios_say_how_many_times_the_engine_is_ahead() -> None:
+def test_ratios_compare_engine_with_baseline() -> None:
     slow = Figures(frames=120, seconds=6.0, first_frames=20, first_audio=2.0, elapsed=12.0, encoding=0.5)
     quick = Figures(frames=120, seconds=6.0, first_frames=3, first_audio=0.25, elapsed=3.0)
     assert slow.frames_per_second == pytest.approx(10)
@@ -203,7 +207,7 @@ def test_ratios_say_how_many_times_the_engine_is_ahead() -> None:
     }
 
 
-def test_ways_take_turns_with_the_same_seeds() -> None:
+def test_in_turn_alternates_with_equal_seeds() -> None:
     order: list[tuple[str, int]] = []
 
     def way(name: str) -> Any:

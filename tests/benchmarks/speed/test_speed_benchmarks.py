@@ -1,4 +1,4 @@
-"""The speed benchmarks on the miniature release: their figures fit together, and what is published is what is kept."""
+"""The speed benchmarks on the miniature release: their values are consistent, and the document matches the results."""
 
 import json
 from collections.abc import Iterator
@@ -30,7 +30,7 @@ SENTENCES = ["Hi.", "Oh.", "No.", "Yes."]
 
 @pytest.fixture(autouse=True)
 def brief(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
-    """Turns of a few frames, and results that nobody publishes."""
+    """Limit turns to a few frames, and save results to a temporary folder."""
     monkeypatch.setattr("engine.request.frame_budget", lambda *_: 12)
     monkeypatch.setattr(_report, "RESULTS", tmp_path)
     threads = torch.get_num_threads()
@@ -40,44 +40,44 @@ def brief(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
 
 @pytest.fixture
 def two_speakers(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The evaluation set's first speakers: every voice is encoded anew."""
+    """Reduce the evaluation set to its first two speakers, since each voice is encoded."""
     some = EvaluationSet.load()
     monkeypatch.setattr(EvaluationSet, "load", lambda: replace(some, speakers=some.speakers[:2]))
 
 
 @pytest.fixture
 def untraced(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Engines that trace nothing before they speak, for seconds; traces are tested in tests/engine/serving."""
+    """Disable tracing in advance, which takes seconds; traces are tested in tests/engine/serving."""
     monkeypatch.setattr(ModelRunner, "capture_next", lambda _: False)
 
 
-def kept(name: str, found: dict[str, Any]) -> dict[str, Any]:
-    """What is read back after saving. The table of both must be the same."""
+def saved(name: str, found: dict[str, Any]) -> dict[str, Any]:
+    """Save results, read them back, and assert that they are equal."""
     read: dict[str, Any] = json.loads(_shared.keep(name, found).read_text("utf-8"))
     assert read["machine"]["date"]
     assert {key: value for key, value in read.items() if key != "machine"} == json.loads(json.dumps(found))
     return read
 
 
-# The memory's floor
+# Memory bandwidth floor
 
 
 @pytest.mark.parametrize("device", DEVICES)
-def test_every_mode_is_measured_against_its_own_floor(device: str) -> None:
+def test_each_way_is_compared_with_its_own_floor(device: str) -> None:
     found = floor.run(torch.device(device), [SIZES], {"copy": 1e9, "product": 2e9}, frames=4, runs=1)
-    of = kept("floor", found)["sizes"]["miniature"]
-    assert [mode["mode"] for mode in of["modes"]] == [
+    model_results = saved("floor", found)["sizes"]["miniature"]
+    assert [mode["mode"] for mode in model_results["modes"]] == [
         mode.name for mode in runner_modes(torch.device(device), SIZES.architecture)
     ]
-    measured = [mode for mode in of["modes"] if "skipped" not in mode]
+    measured = [mode for mode in model_results["modes"] if "skipped" not in mode]
     assert measured[0]["to_eager"] == 1
     for mode in measured:
         assert mode["floor_frames_per_second"] == pytest.approx(2e9 / mode["frame_bytes"])
         assert mode["share_of_floor"] == pytest.approx(mode["frames_per_second"] / mode["floor_frames_per_second"])
         assert mode["real_time_factor"] == pytest.approx(SIZES.codec.frame_rate / mode["frames_per_second"])
         assert mode["to_eager"] == pytest.approx(mode["frames_per_second"] / measured[0]["frames_per_second"])
-    assert of["recording"]["slots"] >= 1
-    assert of["parameters"] == sum(weight.numel() for weight in _weights("fp32"))
+    assert model_results["recording"]["slots"] >= 1
+    assert model_results["parameters"] == sum(weight.numel() for weight in _weights("fp32"))
     table = floor.table(found)
     assert len(table.rows) == len(measured)
     assert all(len(row) == len(table.columns) for row in table.rows)
@@ -95,7 +95,7 @@ def test_smaller_weights_have_a_higher_floor() -> None:
     assert narrow["floor_frames_per_second"] == pytest.approx(2 * wide["floor_frames_per_second"])
 
 
-def test_a_mode_that_is_not_available_is_reported_and_the_others_are_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unavailable_way_is_skipped_with_a_note(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(floor, "has_compiler", lambda: False)
     bench = Bench(CPU, SIZES, frames=2, runs=1, bandwidths={"copy": 1e9})
     chosen = [
@@ -107,8 +107,8 @@ def test_a_mode_that_is_not_available_is_reported_and_the_others_are_measured(mo
     assert "Hopper" in no_fp8["skipped"]
     assert "compiler" in no_compiler["skipped"]
     assert eager["frames_per_second"] > 0
-    of = {"modes": [no_fp8, no_compiler, eager], "recording": {"skipped": "no room"}}
-    found = {"device": "cpu", "threads": 1, "bandwidth": {"copy": 1e9}, "sizes": {"miniature": of}}
+    model_results = {"modes": [no_fp8, no_compiler, eager], "recording": {"skipped": "no room"}}
+    found = {"device": "cpu", "threads": 1, "bandwidth": {"copy": 1e9}, "sizes": {"miniature": model_results}}
     table = floor.table(found)
     assert len(table.rows) == 1
     assert [("Hopper" in note, "compiler" in note, "no room" in note) for note in table.notes] == [
@@ -118,7 +118,7 @@ def test_a_mode_that_is_not_available_is_reported_and_the_others_are_measured(mo
     ]
 
 
-def test_recording_takes_its_time() -> None:
+def test_record_captures_graphs_and_measures_time() -> None:
     bench = Bench(CPU, SIZES, frames=1, runs=1, bandwidths={})
     runner = new_runner(bench, build(bench, "fp32"), "fast", slots=2)
     assert runner.graph_state == "fast"
@@ -126,7 +126,7 @@ def test_recording_takes_its_time() -> None:
     assert runner.graph_state == "fast"
 
 
-def test_a_bandwidth_for_every_precision_that_is_compared() -> None:
+def test_bandwidths_cover_all_compared_precisions() -> None:
     found = floor.bandwidths(CPU, size=1 << 20)
     assert list(found) == ["copy", "product in bfloat16", "product in float32"]
     assert all(rate > 0 for rate in found.values())
@@ -135,7 +135,7 @@ def test_a_bandwidth_for_every_precision_that_is_compared() -> None:
 # First audio
 
 
-def test_clips_have_the_length_and_about_the_words_asked_for() -> None:
+def test_reference_has_requested_length_and_proportional_words() -> None:
     clip = EvaluationSet.load().speakers[0].reference
     samples, rate = clip.read()
     for seconds in (3.0, 10.0, 30.0):
@@ -149,9 +149,9 @@ def test_clips_have_the_length_and_about_the_words_asked_for() -> None:
 
 @pytest.mark.usefixtures("two_speakers", "untraced")
 @pytest.mark.parametrize("device", DEVICES)
-def test_stages_add_up_and_each_case_knows_what_it_says(device: str) -> None:
+def test_stages_sum_to_first_audio_and_cases_differ(device: str) -> None:
     found = first_audio.measure(str(MINIATURE), device, runs=1, cold_runs=1, lengths=(4.0,))
-    rows = kept("first_audio", found)["rows"]
+    rows = saved("first_audio", found)["rows"]
     assert [row["case"] for row in rows] == list(first_audio.CASES)
     for row in rows:
         total = sum(row[stage]["median"] for stage in first_audio.STAGES)
@@ -163,18 +163,18 @@ def test_stages_add_up_and_each_case_knows_what_it_says(device: str) -> None:
     assert len(first_audio.table(found).rows) == 4
 
 
-# Many at once
+# Throughput
 
 
 @pytest.mark.usefixtures("two_speakers", "untraced")
 @pytest.mark.parametrize("device", DEVICES)
-def test_codes_are_frames_times_codebooks(device: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_codes_per_second_are_frames_times_codebooks(device: str, monkeypatch: pytest.MonkeyPatch) -> None:
     at_once, batches = throughput.at_once, list[int]()
     monkeypatch.setattr(throughput, "at_once", lambda of, asked: batches.append(len(asked)) or at_once(of, asked))
     found = throughput.measure(str(MINIATURE), device, most=3, runs=2, sentences=SENTENCES)
     warm_up, alone, measured = batches[:3], batches[3:6], batches[6:]
     assert (warm_up, alone, measured) == ([1, 2, 3], [1, 1, 1], [1, 1, 2, 2, 3, 3])
-    rows = kept("throughput", found)["rows"]
+    rows = saved("throughput", found)["rows"]
     assert [row["listeners"] for row in rows] == [1, 2, 3]
     assert [row["requests"] for row in rows] == [2, 4, 6]
     for row in rows:
@@ -185,20 +185,20 @@ def test_codes_are_frames_times_codebooks(device: str, monkeypatch: pytest.Monke
     assert len(throughput.table(found).rows) == 3
 
 
-def test_listeners_double_up_to_the_most() -> None:
+def test_listener_counts_double_up_to_the_maximum() -> None:
     assert throughput.counts(1) == [1]
     assert throughput.counts(8) == [1, 2, 4, 8]
     assert throughput.counts(11) == [1, 2, 4, 8, 11]
 
 
-def test_every_listener_asks_for_something_else() -> None:
+def test_requests_have_distinct_texts_and_seeds() -> None:
     sentences = [clip.text for speaker in EvaluationSet.load().speakers for clip in speaker.sentences]
-    asked = throughput.requests([None] * 3, sentences, 64)  # type: ignore[list-item]
-    assert len({request.text for request in asked}) == len({request.seed for request in asked}) == 64
-    assert asked == throughput.requests([None] * 3, sentences, 64)  # type: ignore[list-item]
+    requests = throughput.requests([None] * 3, sentences, 64)  # type: ignore[list-item]
+    assert len({request.text for request in requests}) == len({request.seed for request in requests}) == 64
+    assert requests == throughput.requests([None] * 3, sentences, 64)  # type: ignore[list-item]
 
 
-def test_speeds_are_of_the_whole_span_together_and_of_the_work_alone() -> None:
+def test_speed_uses_total_span_and_speed_alone_uses_work() -> None:
     one = Take(began=10.0, ended=12.0, first_audio=0.5, frames=20, seconds=1.0, underruns=0, stall_seconds=0.0)
     takes = [one, replace(one, began=11.0, ended=14.0, frames=60, underruns=2, stall_seconds=0.5)]
     assert one.real_time_factor == 2.0
@@ -209,7 +209,7 @@ def test_speeds_are_of_the_whole_span_together_and_of_the_work_alone() -> None:
     assert (found["underruns"], found["starved_s"]) == (2, 0.5)
 
 
-def test_of_a_hundred_the_99th_and_of_fewer_the_largest() -> None:
+def test_tail_is_p99_or_maximum_of_few() -> None:
     assert _shared.tail(range(1, 101)) == {"median": 50.5, "p99": 99}
     assert _shared.tail([3.0, 1.0, 2.0]) == {"median": 2.0, "p99": 3.0}
     assert _shared.spread([3.0, 1.0, 2.0]) == {"median": 2.0, "worst": 3.0}
@@ -221,15 +221,15 @@ def test_of_a_hundred_the_99th_and_of_fewer_the_largest() -> None:
 @pytest.mark.slow
 @pytest.mark.usefixtures("two_speakers", "untraced")
 @pytest.mark.parametrize("device", DEVICES)
-def test_parts_are_counted_and_speaking_is_watched(device: str) -> None:
+def test_memory_parts_are_counted_and_speaking_is_sampled(device: str) -> None:
     model = str(MINIATURE)
     load = memory.loading(model, device)
     talk = memory.speaking(model, device, minutes=0.01, listeners=2, every=0.2, texts=["Hi.", "Oh."])
-    found = kept("memory", {"model": "miniature", "device": load["device"], "loading": load, "speaking": talk})
+    found = saved("memory", {"model": "miniature", "device": load["device"], "loading": load, "speaking": talk})
     held = load["parts"]
     assert set(held) == set(memory.NAMES)
     assert held["kv"] == pytest.approx(held["kv_per_slot"] * load["slots"])
-    assert held["slow"] + held["fast"] == pytest.approx(_mib(load["precision"]), rel=0.05)  # and rotary tables
+    assert held["slow"] + held["fast"] == pytest.approx(_mib(load["precision"]), rel=0.05)  # includes rotary tables
     assert held["encoder"] > 0
     assert held["decoder"] > 0
     assert held["prefixes"] > 0
@@ -245,7 +245,7 @@ def _mib(precision: Any) -> float:
     return sum(weight.nbytes for weight in _weights(precision)) / memory.MIB
 
 
-def test_what_grows_is_not_flat() -> None:
+def test_growing_memory_is_not_flat() -> None:
     steady = memory.quarters([100.0, 101.0, 99.0, 100.0, 100.0, 101.0, 100.0, 100.0])
     growing = memory.quarters([100.0 + i for i in range(8)])
     assert steady["flat"]
@@ -257,7 +257,7 @@ def test_what_grows_is_not_flat() -> None:
 # The page
 
 
-def test_the_times_of_a_visit_stand_beside_those_of_another() -> None:
+def test_page_table_compares_first_and_second_visit() -> None:
     times = {name: {"median": 1.0, "worst": 2.0} for name in page_weight.TIMES}
     found = {"runs": 3, "bytes": {"fonts": 48_000.0, "ours": 112_200.0}, "first": times, "again": times}
     rows = page_weight.table(found).rows
@@ -269,12 +269,12 @@ def test_the_times_of_a_visit_stand_beside_those_of_another() -> None:
 # The document
 
 
-def test_the_document_is_what_the_results_say() -> None:
+def test_document_matches_the_results() -> None:
     results = Path(document.__file__).with_name("results")
     assert document.DOCUMENT.read_text("utf-8") == document.render(document.load(results))
 
 
-def test_results_of_a_gpu_stand_beside_those_of_the_cpu() -> None:
+def test_gpu_results_are_shown_next_to_cpu_results() -> None:
     results = Path(document.__file__).with_name("results")
     found = {"speaking": document.load(results)["speaking"]}
     without = document.render(found)
@@ -290,7 +290,7 @@ def test_results_of_a_gpu_stand_beside_those_of_the_cpu() -> None:
     assert document._gpu(gpus) == ""
 
 
-def test_results_of_a_gpu_are_kept_under_a_name_of_their_own(tmp_path: Path) -> None:
+def test_gpu_results_are_saved_under_a_separate_name(tmp_path: Path) -> None:
     _shared.keep("speed", {"device": "cuda:0"})
     _shared.keep("speed", {"device": "cpu"})
     assert sorted(path.name for path in tmp_path.iterdir()) == ["speed-cuda.json", "speed.json"]

@@ -59,7 +59,7 @@ class RecordingDecoder(CodecDecoder):
         return super().decode_step(codes, state)
 
     @contextmanager
-    def busy(self, worker: CodecWorker, take: "Take | None" = None, piece: int = 0) -> Iterator["Take"]:
+    def keep_busy(self, worker: CodecWorker, take: "Take | None" = None, piece: int = 0) -> Iterator["Take"]:
         """Keep the worker busy with a piece, by default of a new stream, so that later messages arrive together."""
         self.gate.clear()
         self.entered.clear()
@@ -327,7 +327,7 @@ def test_dropped_stream_delivers_nothing_and_frees_its_row(recording: RecordingD
     with running_worker(recording, rows=1) as worker:
         dropped.submit(worker, 0)
         dropped.next()
-        with recording.busy(worker, dropped, 1):
+        with recording.keep_busy(worker, dropped, 1):
             dropped.submit(worker, 2)
             waiting.submit_all(worker)
             worker.drop(dropped.stream)
@@ -349,7 +349,7 @@ def test_streams_are_dropped_in_any_state(recording: RecordingDecoder) -> None:
     with running_worker(recording, rows=1) as worker:
         idle.submit(worker)
         assert_decoded(idle, recording)
-        with recording.busy(worker, idle):
+        with recording.keep_busy(worker, idle):
             for take in (rowless, follower):
                 take.submit_all(worker)
             for take in (unknown, follower, rowless, idle):
@@ -368,7 +368,7 @@ def test_stream_continues_from_decoded_part_of_a_dropped_one(recording: Recordin
     follower = Take([3], seed=1, follows=dropped)
     with running_worker(recording) as worker:
         follower.submit_all(worker)
-        with recording.busy(worker):
+        with recording.keep_busy(worker):
             dropped.submit(worker, 0)
         dropped.next()
         worker.drop(dropped.stream)
@@ -378,7 +378,7 @@ def test_stream_continues_from_decoded_part_of_a_dropped_one(recording: Recordin
 def test_pieces_of_equal_length_are_batched(recording: RecordingDecoder) -> None:
     takes = [Take([frames], seed=frames + i) for frames in (4, 8, 2) for i in range(3)]
     with running_worker(recording, rows=9) as worker:
-        with recording.busy(worker):
+        with recording.keep_busy(worker):
             for take in takes:
                 take.submit_all(worker)
         for take in takes:
@@ -392,7 +392,7 @@ def test_batches_are_limited_in_frames(recording: RecordingDecoder, frames: int)
     most = max(1, FRAMES_AT_ONCE // frames)
     takes = [Take([frames], seed=i) for i in range(most + 2)]
     with running_worker(recording, rows=most + 2) as worker:
-        with recording.busy(worker):
+        with recording.keep_busy(worker):
             for take in takes:
                 take.submit_all(worker)
         for take in takes:
@@ -406,7 +406,7 @@ def test_parts_of_longer_pieces_are_batched(recording: RecordingDecoder) -> None
     """Graphs have a few lengths, and longer pieces are decoded in parts of these lengths."""
     takes = [Take([frames], seed=frames) for frames in (24, 16, 20)]
     with running_worker(recording, capture=FailingGraphCapture()) as worker:
-        with recording.busy(worker):
+        with recording.keep_busy(worker):
             for take in takes:
                 take.submit_all(worker)
         for take in takes:
@@ -418,7 +418,7 @@ def test_least_recently_served_stream_goes_first(recording: RecordingDecoder) ->
     journal: list[Take] = []
     takes = [Take([frames] * 4, seed=frames, journal=journal) for frames in (2, 8, 4)]
     with running_worker(recording) as worker:
-        with recording.busy(worker):
+        with recording.keep_busy(worker):
             for take in takes:
                 take.submit_all(worker)
         for take in takes:
@@ -432,7 +432,7 @@ def test_equal_streams_advance_evenly(recording: RecordingDecoder) -> None:
     most = FRAMES_AT_ONCE // 16
     takes = [Take([16] * 4, seed=i, journal=journal) for i in range(most + 2)]
     with running_worker(recording, rows=len(takes)) as worker:
-        with recording.busy(worker):
+        with recording.keep_busy(worker):
             for take in takes:
                 take.submit_all(worker)
         for take in takes:
@@ -446,7 +446,7 @@ def test_failed_batch_fails_only_its_pieces(recording: RecordingDecoder) -> None
     failing, other, late = [Take([4, 2], seed=i) for i in range(2)], Take([8, 2], seed=2), Take([4], seed=3)
     recording.failing[4] = error = RuntimeError("no memory")
     with running_worker(recording, rows=3) as worker:
-        with recording.busy(worker):
+        with recording.keep_busy(worker):
             for take in (*failing, other):
                 take.submit_all(worker)
         for take in failing:
@@ -480,7 +480,7 @@ def test_error_that_stops_the_thread_reaches_all_waiting_streams(recording: Reco
     with running_worker(recording, rows=2) as worker:
         begun.submit(worker, 0)
         first_samples = begun.next()
-        with recording.busy(worker, begun, 1):
+        with recording.keep_busy(worker, begun, 1):
             worker._next_batch = broken  # type: ignore[method-assign]
             for take in waiting:
                 take.submit_all(worker)
@@ -543,7 +543,7 @@ def test_failing_callback_does_not_block_other_streams(recording: RecordingDecod
 
     others = [Take([4, 4], seed=i) for i in range(3)] + [Take([8], seed=3)]
     with running_worker(recording, rows=5) as worker:
-        with recording.busy(worker):
+        with recording.keep_busy(worker):
             worker.submit(CodecStream(), others[0].pieces[0], broken)
             for take in others:
                 take.submit_all(worker)
@@ -557,7 +557,7 @@ def test_close_fails_all_waiting_streams(recording: RecordingDecoder) -> None:
     follower = Take([2], seed=2, follows=going)
     with running_worker(recording, rows=1) as worker:
         closing = threading.Thread(target=worker.close, daemon=True)
-        with recording.busy(worker, going):
+        with recording.keep_busy(worker, going):
             going.submit(worker, 1)
             for take in (rowless, follower):
                 take.submit_all(worker)
