@@ -147,3 +147,24 @@ test("play after the end restarts; toggle pauses and resumes", async () => {
   playback.clear();
   assert.deepEqual([playback.sound, playback.seconds, playback.stalls.times, playback.place], [null, 0, 0, 0]);
 });
+
+test("an output that could not be opened is opened again for the next sound", async () => {
+  const calls = [];
+  const told = [];
+  let broken = true;
+  const open = async () => {
+    if (broken) throw new Error("no worklet");
+    return { context: { resume: () => {} }, output: { call: (method) => calls.push(method) } };
+  };
+  const playback = new Playback(open, (...event) => event[0] !== "moved" && told.push(event));
+  playback.load(whole("a"));
+  await playback.opening;
+  assert.deepEqual(told, [["stopped", "a", "failed"], ["failed", "a", "no worklet"]]);
+  assert.deepEqual([playback.sound, playback.wanted], [null, false]);
+  broken = false;
+  playback.load(whole("a"));
+  await playback.opening;
+  await new Promise(setImmediate);
+  assert.deepEqual(calls, ["load", "pause", "write", "finish", "seek", "play"]);
+  assert.equal(playback.wanted, true);
+});

@@ -178,5 +178,10 @@ export async function openOutput(rate, report) {
   const kind = context.audioWorklet ? WorkletOutput : { open: (...args) => new BufferOutput(...args) };
   const volume = new GainNode(context); // tests record here too
   volume.connect(context.destination);
-  return { context, volume, output: await kind.open(context, volume, report) };
+  try {
+    return { context, volume, output: await kind.open(context, volume, report) };
+  } catch (error) {
+    context.close();
+    throw error;
+  }
 }

@@ -5,7 +5,8 @@ const SUSPEND_AFTER = 5000; // ms at rest. Running audio hardware uses a tenth o
 
 export class Playback {
   // open(rate, report): a promise of { context, output }. tell(event, id, reason): "playing"; "stopped" with the reason
-  // "ended", "paused" or "replaced"; or "moved" when the position changed. after(ms, done): a timer.
+  // "ended", "paused", "replaced" or "failed"; "failed" with a message when the output cannot be opened; or "moved" when
+  // the position changed. after(ms, done): a timer.
   constructor(open, tell, after = (ms, done) => setTimeout(done, ms)) {
     Object.assign(this, { open, tell, after, sound: null, pace: Infinity, speed: 1, at: AT_REST, sounding: false });
     this.speakers = null; // { context, output }, opened at the first gesture
@@ -13,17 +14,29 @@ export class Playback {
     this.sent = 0; // calls to the output
   }
 
-  // Call it in a user gesture: browsers start sound only then.
+  // Call it in a user gesture: browsers start sound only then. Resolves to null if the output cannot be opened.
   wake(rate) {
-    this.opening ??= this.open(rate, (at) => this.report(at)).then((speakers) => (this.speakers = speakers));
+    this.opening ??= this.open(rate, (at) => this.report(at)).then(
+      (speakers) => (this.speakers = speakers),
+      (error) => this.failed(error),
+    );
     this.resting = null;
-    this.opening.then(({ context }) => context.resume());
+    this.opening.then((speakers) => speakers?.context.resume());
     return this.opening;
+  }
+
+  // Unloads the sound, whose calls are lost. The next call opens the output again.
+  failed({ message }) {
+    const { sound } = this;
+    Object.assign(this, { opening: null, sound: null, at: AT_REST });
+    if (sound) this.tell("stopped", sound.id, "failed");
+    this.tell("failed", sound?.id, message);
+    return null;
   }
 
   call(...message) {
     this.sent += 1;
-    this.wake(this.sound.rate).then(({ output }) => output.call(...message));
+    this.wake(this.sound.rate).then((speakers) => speakers?.output.call(...message));
   }
 
   // Loads a sound at a share of its length, and plays it if wanted. The former sound continues to arrive.

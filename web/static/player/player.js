@@ -309,6 +309,10 @@ class Player {
   // ---- events of the playback
 
   onPlayback(event, id, reason) {
+    if (event === "failed") {
+      this.say(words("player.unplayable", { reason }), "problem");
+      return;
+    }
     if (event !== "moved") announce(event, { id, reason });
     if (this.live && this.playback.sound === this.live) this.measure(this.playback.at);
     this.view.refresh();
