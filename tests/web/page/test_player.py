@@ -334,11 +334,19 @@ def test_seek_pause_and_replay_without_fetching(page: Page) -> None:
 
 def test_lost_message_is_fetched_again_and_download_is_complete(page: Page) -> None:
     page.get_by_role("button", name="Lose").click()
-    until(page, "stats.refilled && stats.length === 3 * 22050")
+    until(page, "stats.refilled && stats.length === 3 * 22050 && stats.position >= stats.length - 1")
+    assert page.evaluate("window.told.at(-1)") == ["stopped", "take-1", "ended"], "it went on where it was"
     name, wav = downloaded(page, page.get_by_role("button", name="Download WAV"))
     samples, rate = read_wav(wav)
     assert (name, rate) == ("Anna – Hello.wav", RATE)
     np.testing.assert_array_equal(samples, TAKE)
+
+    page.evaluate("""() => {
+        const { fetch } = window;
+        window.fetch = (url, ...more) => url.startsWith?.("data:") ? Promise.reject(new Error()) : fetch(url, ...more);
+    }""")
+    page.get_by_role("button", name="Lose").click()
+    expect(page.locator(".rp-status")).to_have_text("The connection to the server broke off. What had arrived is here.")
 
 
 def test_failed_take_restores_the_previous_one(page: Page) -> None:

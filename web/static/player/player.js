@@ -210,14 +210,20 @@ class Player {
     this.cache.put(this.live);
   }
 
-  // Replaces the live sound by the WAV, which is complete even if a message was lost.
+  // Replaces the live sound by the WAV, which is complete even if a message was lost. Playback continues at its position.
   async refill(url) {
-    const { live } = this;
+    const { live, playback } = this;
     this.stats.refilled = true;
-    const sound = this.cache.put(Sound.whole(live.id, await fetchedWav(url)));
+    const wav = await fetchedWav(url).catch(() => null);
+    if (!wav) {
+      live.status = words("player.broken");
+      if (this.live === live) this.say(live.status, "problem");
+      return;
+    }
+    const sound = this.cache.put(Sound.whole(live.id, wav));
     Object.assign(sound, { wav: live.wav, status: live.status, facts: live.facts, ms: live.ms, stalls: live.stalls });
     if (this.live === live) this.live = sound;
-    if (this.playback.sound === live) this.playback.load(sound, 0, false);
+    if (playback.sound === live) playback.load(sound, Math.min(1, playback.at.position / sound.length), playback.wanted);
   }
 
   // ---- the take list
