@@ -25,8 +25,10 @@ test("the newest take comes first, and only takes known to the server are shown"
   assert.deepEqual(list.rows, []);
   list.answer({ takes: [take("a"), take("c")], gone: [] });
   assert.deepEqual(list.rows, [{ id: "c", text: "c", ms: null, stalls: null }, { id: "a", text: "a", ms: 120, stalls: null }]);
-  list.add("a", 80);
+  list.add("a", 80, { times: 1, seconds: 1 }, "g");
   assert.deepEqual(list.ids, ["a", "c", "b"]);
+  list.add("a"); // by its address
+  assert.deepEqual(list.own[0], { id: "a", ms: 80, stalls: { times: 1, seconds: 1 }, group: "g" });
 });
 
 test("a pending answer does not remove takes added meanwhile", () => {
@@ -95,7 +97,7 @@ test("a take shows its facts, and its pace on request", () => {
 test("expired links are requested once and awaited", async () => {
   let now = 0;
   let asked = 0;
-  const links = new LinkRefresh(() => (asked += 1), () => now);
+  const links = new LinkRefresh(() => (asked += 1), () => now, () => {});
   const got = [];
   links.ready().then(() => got.push(1));
   links.ready().then(() => got.push(2));
@@ -107,6 +109,19 @@ test("expired links are requested once and awaited", async () => {
   now = LINKS_LAST;
   links.ready();
   assert.equal(asked, 2);
+});
+
+test("links are asked for again when no answer came", async () => {
+  const timers = [];
+  let asked = 0;
+  const links = new LinkRefresh(() => (asked += 1), () => 0, (_ms, done) => timers.push(done));
+  const ready = links.ready();
+  timers.shift()();
+  assert.equal(asked, 2);
+  links.arrived();
+  await ready;
+  timers.shift()();
+  assert.deepEqual([asked, timers.length], [2, 0]);
 });
 
 test("the estimate is close to the server's", () => {

@@ -38,9 +38,13 @@ export class TakeList {
     return this.own.filter(({ id }) => this.known.has(id)).map(({ id, ...heard }) => ({ ...this.known.get(id), ...heard }));
   }
 
-  // group: the same for all takes of a text that were requested at once.
+  // Puts a take at the top. What is null stays as it is for a listed take. group: the same for all takes of a text that
+  // were requested at once.
   add(id, ms = null, stalls = null, group = null) {
-    this.own = [{ id, ms, stalls, ...(group && { group }) }, ...this.own.filter((take) => take.id !== id)].slice(0, MOST_TAKES);
+    const given = Object.entries({ ms, stalls, group }).filter(([, value]) => value !== null);
+    const listed = this.own.find((take) => take.id === id);
+    const take = { id, ms: null, stalls: null, ...listed, ...Object.fromEntries(given) };
+    this.own = [take, ...this.own.filter((other) => other !== listed)].slice(0, MOST_TAKES);
     this.keep();
   }
 
