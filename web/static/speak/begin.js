@@ -20,7 +20,8 @@ export async function beginSpeaking([text, voice, ...values]) {
   return [text, found, ...settings, key ?? opening()[0], ticket];
 }
 
-function voicePicked() {
+// Resolves to the picked voice; null if none is picked in time.
+export async function voicePicked() {
   if (picked) return picked;
   return new Promise((resolve) => {
     document.addEventListener("reprise:picked", ({ detail }) => detail && resolve(detail));

@@ -4,6 +4,7 @@
 
 import { server } from "../connection/server.js";
 import { answer, copyLink, named } from "../draft/deep_links.js";
+import { voicePicked } from "./begin.js";
 import { LinkRefresh } from "./link_refresh.js";
 import { TakeList } from "./take_list.js";
 import { TakeRow } from "./take_row.js";
@@ -88,8 +89,19 @@ class Takes {
     this.heardOf = ticket;
     const tickets = Array.from({ length: further }, (_, i) => `${ticket}-${i + 2}`);
     this.batches.set(ticket, tickets);
-    this.trigger("further", { tickets });
     this.tell();
+    this.requestFurther(ticket, tickets);
+  }
+
+  // Waits for a voice, as the take that Speak begins does, and sends nothing if that take is stopped meanwhile.
+  async requestFurther(ticket, tickets) {
+    await voicePicked();
+    if (window.reprisePlayer.stats.ticket === ticket) {
+      this.trigger("further", { tickets });
+    } else {
+      this.batches.delete(ticket);
+      this.tell();
+    }
   }
 
   // Tells the player whether there is anything to stop.
