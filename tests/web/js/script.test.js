@@ -7,6 +7,7 @@ import { seeded } from "./helpers.js";
 import { castOf, characters, nextToHear, partingPlace, Script } from "../../../web/static/script/cards.js";
 import { ContinuousPlayback } from "../../../web/static/script/continuous_playback.js";
 import { RequestQueue } from "../../../web/static/script/request_queue.js";
+import { TakePeaks } from "../../../web/static/script/take_peaks.js";
 
 const card = (id, more = {}) => ({ id, text: `Text ${id}.`, speaker: null, voice: "v", pause: 0.5, state: "spoken", take: `take-${id}`, sound: `take-${id}`, ...more });
 const patch = (cards, { since = "", version = "1", order = cards.map(({ id }) => id), running = false } = {}) => ({
@@ -239,4 +240,23 @@ test("cards that were not spoken are no longer awaited when speaking ends", () =
   script.apply({ ...patch([card("a", { state: "new", take: null, sound: null })], { since: "1", version: "2" }), order: null });
   along.look();
   assert.deepEqual([heard, along.awaited], [[], null]);
+});
+
+test("peaks are asked for together, and again when no answer came", async () => {
+  const [asked, timers] = [[], []];
+  let answer = null;
+  const request = async (takes) => {
+    asked.push(takes);
+    return answer;
+  };
+  const peaks = new TakePeaks(request, () => ["a", "b"].forEach((take) => peaks.of(take)), (_ms, done) => timers.push(done));
+  const next = () => timers.shift()();
+  assert.deepEqual([peaks.of(null), peaks.of("a"), peaks.of("b"), timers.length], [undefined, null, null, 1]);
+  await next();
+  assert.equal(timers.length, 1);
+  next(); // what is shown asks for its peaks again
+  answer = { a: [1, 2] };
+  await next();
+  assert.deepEqual(asked, [["a", "b"], ["a", "b"]]);
+  assert.deepEqual([peaks.of("a"), peaks.of("b"), timers.length], [[1, 2], null, 0]);
 });

@@ -5,7 +5,7 @@ import { button, create } from "../ui/elements.js";
 import { lengthOf } from "../ui/format.js";
 import { heardLines } from "../ui/heard.js";
 import { drawing, playAndPause } from "../ui/icons.js";
-import { portraitOf, voiceOf } from "../ui/portraits.js";
+import { portraitOf, showPortrait, voiceOf } from "../ui/portraits.js";
 import { deleteWithUndo } from "../ui/undo.js";
 import { pageLanguage, words } from "../ui/words.js";
 
@@ -52,7 +52,7 @@ export class CardView {
     parts.grip = create("span", { class: "rp-script-card-grip", draggable: "true", "aria-hidden": "true", title: words("script.drag") });
     parts.grip.append(drawing("grip"));
     parts.grip.ondragstart = (event) => editor.view.drag.begin(event, this);
-    parts.face = create("span", { class: "rp-script-card-face" });
+    parts.face = create("span", { class: "rp-script-card-face" }, portraitOf({}));
     parts.wave = create("span", { class: "rp-script-card-wave", "aria-hidden": "true" });
     parts.speaker = create("input", {
       class: "rp-script-card-speaker", list: "rp-script-speakers", maxlength: "80", placeholder: words("script.narrator"),
@@ -125,20 +125,16 @@ export class CardView {
     if (!parts.fold.hidden) this.fillFold();
   }
 
-  // Shows the portrait of the voice, if the voice has changed.
+  // Shows the portrait of the voice.
   fillFace() {
     const { card, parts } = this;
-    const voice = voiceOf({ id: card.voice ?? "" });
-    const told = JSON.stringify(voice);
-    if (told === this.faceTold) return;
-    this.faceTold = told;
-    parts.face.replaceChildren(portraitOf(voice ?? {}));
+    showPortrait(parts.face.firstChild, voiceOf({ id: card.voice ?? "" }) ?? {});
   }
 
   // Shows the waveform of the card's take. It is requested once, and its width grows with the length of the take.
   showWave() {
     const { card, parts, editor } = this;
-    const peaks = editor.view.peaksOf(card.take);
+    const peaks = editor.view.peaks.of(card.take);
     const told = peaks ? card.take : null;
     if (told === this.waveTold) return;
     this.waveTold = told;

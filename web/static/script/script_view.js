@@ -3,12 +3,12 @@
 import { CardView, fillVoices, show } from "./card_view.js";
 import { CardDrag } from "./card_drag.js";
 import { castOf } from "./cards.js";
+import { TakePeaks } from "./take_peaks.js";
 import { create } from "../ui/elements.js";
 import { lengthOf } from "../ui/format.js";
 import { isDeleted } from "../ui/undo.js";
 import { pageLanguage, words } from "../ui/words.js";
 
-const MOST_PEAKS = 40; // in one request, the server's limit
 const NEAR = "800px"; // cards this near to the viewport get their controls
 
 export class ScriptView {
@@ -23,27 +23,13 @@ export class ScriptView {
     this.watcher = new IntersectionObserver((seen) => this.dress(seen), { rootMargin: `${NEAR} 0px` });
     this.list.addEventListener("keydown", (event) => this.key(event));
     this.drag = new CardDrag(this.list, () => this.present, (card, position) => editor.act("move", card, { position }));
-    this.peaks = new Map(); // peaks of waveforms, by take; null while they are requested
-    this.wanted = new Set();
+    const request = async (takes) => (await editor.ask("peaks", { takes }, { quiet: true }))?.peaks ?? null;
+    this.peaks = new TakePeaks(request, () => this.showWaves());
     document.addEventListener("reprise:coloured", () => this.views.forEach((view) => view.parts && view.fillFace()));
   }
 
-  // The peaks of a take; null until they have arrived.
-  peaksOf(take) {
-    if (!take || this.peaks.has(take)) return this.peaks.get(take);
-    this.peaks.set(take, null);
-    this.wanted.add(take);
-    this.soon ??= setTimeout(() => this.fetchPeaks(), 150);
-    return null;
-  }
-
-  async fetchPeaks() {
-    const takes = [...this.wanted].slice(0, MOST_PEAKS);
-    takes.forEach((take) => this.wanted.delete(take));
-    const { peaks = {} } = (await this.editor.ask("peaks", { takes }, { quiet: true })) ?? {};
-    for (const [take, values] of Object.entries(peaks)) this.peaks.set(take, values);
+  showWaves() {
     for (const view of this.views.values()) if (view.parts) view.showWave();
-    this.soon = this.wanted.size ? setTimeout(() => this.fetchPeaks(), 150) : null;
   }
 
   clear() {
