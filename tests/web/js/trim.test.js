@@ -171,3 +171,20 @@ test("words written before the examination belong to its result", () => {
   find(each, 1);
   assert.ok(!each.moved, "without words there is nothing to check");
 });
+
+test("when the server has lost the files, all are sent again, whatever becomes of one", async () => {
+  const clips = new Clips();
+  const [a, before] = [clip("a"), clip("before")];
+  const [b, c] = [new Clip({ path: "b", name: "b", file: "b", seconds: 4, before }), clip("c")];
+  Object.assign(a, { file: "a" });
+  Object.assign(before, { file: "before" });
+  Object.assign(c, { file: "c" });
+  [a, b, c].forEach((each) => clips.add(each));
+  const refused = new Error("no room");
+  const errors = await clips.uploadAgain(async (file) => {
+    if (file === "b") throw refused;
+    return `new ${file}`;
+  });
+  assert.deepEqual(errors, [refused]);
+  assert.deepEqual(clips.paths, ["new a", "b", "new before", "new c"]);
+});

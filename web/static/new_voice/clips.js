@@ -104,11 +104,29 @@ export class Clips {
     });
   }
 
-  // The files on the server of the clips, and of the clips that they were repaired from.
+  // The clips, and those that they were repaired from.
+  get all() {
+    const all = [];
+    for (let clip of this.list) for (; clip; clip = clip.before) all.push(clip);
+    return all;
+  }
+
+  // Their files on the server.
   get paths() {
-    const paths = [];
-    for (let clip of this.list) for (; clip; clip = clip.before) paths.push(clip.path);
-    return paths;
+    return this.all.map(({ path }) => path);
+  }
+
+  // Uploads the files again. send(file): resolves to its path; rejects if it is refused. Returns the errors.
+  async uploadAgain(send) {
+    const errors = [];
+    for (const clip of this.all) {
+      try {
+        clip.path = await send(clip.file);
+      } catch (error) {
+        errors.push(error);
+      }
+    }
+    return errors;
   }
 
   // { chosen: index, clips: [{ path, name, seconds, start, end, words }] }; null when there is none.

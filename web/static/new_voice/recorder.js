@@ -289,10 +289,9 @@ class Recorder {
 
   // Called when the server is back. anew: it is a new process, which has none of the files, so they are uploaded again.
   async recover(anew) {
-    for (const clip of this.clips.list) {
-      if (clip.found?.problem) clip.found = null;
-      for (let each = clip; anew && each; each = each.before) each.path = await this.uploads.send(each.file);
-    }
+    for (const clip of this.clips.list) if (clip.found?.problem) clip.found = null;
+    const errors = anew ? await this.clips.uploadAgain((file) => this.uploads.send(file)) : [];
+    if (errors.length) this.refuse(words("clip.not_uploaded", { reason: errors[0].message ?? errors[0] }));
     if (this.clips.list.length) this.publish();
   }
 
