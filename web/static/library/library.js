@@ -169,7 +169,7 @@ class Library {
   }
 
   busy(card, on) {
-    card.toggleAttribute("aria-busy", on);
+    card.setAttribute("aria-busy", String(on));
     for (const button of card.querySelectorAll("[data-act=save]")) button.disabled = on;
   }
 
@@ -184,7 +184,7 @@ class Library {
   leave({ target }) {
     const form = target.closest(".rp-lib-card-rename");
     const card = form?.closest("[data-id]");
-    if (!card || this.open?.how !== "name" || card.hasAttribute("aria-busy") || !document.hasFocus()) return;
+    if (!card || this.open?.how !== "name" || card.getAttribute("aria-busy") === "true" || !document.hasFocus()) return;
     if (!card.querySelector(".rp-notice").hidden) return; // it was refused: wait for Enter or Escape
     const voice = this.voice(card.dataset.id);
     if (changes(form, voice).name) form.requestSubmit();
