@@ -136,7 +136,10 @@ class Takes {
     if (!ids.includes(this.picked)) [this.picked] = ids;
     this.find(".rp-group").hidden = !group.length;
     if (!group.length) return;
-    const turn = (id) => this.links.ready().then(() => window.reprisePlayer.turn(this.source(id), ids));
+    const turn = async (id) => {
+      await this.links.ready();
+      if (this.list.known.has(id)) window.reprisePlayer.turn(this.source(id), ids);
+    };
     const told = JSON.stringify([ids, this.picked, playing]);
     if (told === this.groupTold) return;
     this.groupTold = told;
@@ -214,7 +217,7 @@ class Takes {
 
   async play(id) {
     await this.links.ready();
-    await window.reprisePlayer.toggle(...this.source(id));
+    if (this.list.known.has(id)) await window.reprisePlayer.toggle(...this.source(id)); // else deleted meanwhile
   }
 
   source(id) {
@@ -236,13 +239,15 @@ class Takes {
 
   async compare() {
     await this.links.ready();
-    await window.reprisePlayer.compare(...this.list.chosen.map((id) => this.source(id)));
+    const { chosen } = this.list;
+    if (chosen.length === 2) await window.reprisePlayer.compare(...chosen.map((id) => this.source(id)));
     this.show();
   }
 
   async save(id, format) {
     await this.links.ready();
-    create("a", { href: atLoudness(this.list.known.get(id).links[format]), download: "" }).click(); // the server sets the file name
+    const take = this.list.known.get(id);
+    if (take) create("a", { href: atLoudness(take.links[format]), download: "" }).click(); // the server sets the file name
   }
 
   erase(id, options) {

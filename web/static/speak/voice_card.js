@@ -40,6 +40,7 @@ export function mount({ element, props, trigger, watch }) {
 
   find(".rp-hear").onclick = async () => {
     await links.ready();
+    if (!props.value) return; // deleted meanwhile
     const { id, name, url } = props.value;
     await window.reprisePlayer.toggle(sound(), url, { voice: { id, name }, status: words("card.clip_of", { name }) });
   };
