@@ -41,10 +41,9 @@ export class SpokenLine {
 
   show(sound) {
     const { text = "", voice } = factsOf(sound);
-    const told = JSON.stringify([text, voice, voiceOf(voice)]);
-    if (told === this.told) return;
-    this.told = told;
     showPortrait(this.portrait, voiceOf(voice) ?? {});
+    if (text === this.told) return;
+    this.told = text;
     this.clock = text ? new WordClock(text, pageLanguage()) : null;
     this.marked = -1;
     this.line.hidden = !text;

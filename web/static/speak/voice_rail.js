@@ -7,7 +7,7 @@ import { answer, named } from "../draft/deep_links.js";
 import { found, languageName } from "../library/voices.js";
 import { button, create } from "../ui/elements.js";
 import { draw, drawing } from "../ui/icons.js";
-import { learnColours, portraitOf } from "../ui/portraits.js";
+import { learnColours, portraitOf, showPortrait } from "../ui/portraits.js";
 import { pageLanguage, words } from "../ui/words.js";
 
 const WIDE = "(min-width: 1100px)"; // as in studio.css
@@ -77,7 +77,10 @@ class VoiceRail {
     const { id, name, description, language, favourite, own } = voice;
     const told = JSON.stringify([name, description, language, favourite]);
     const known = this.rows.get(id);
-    if (known?.dataset.told === told) return known;
+    if (known?.dataset.told === told) {
+      showPortrait(known.querySelector(".rp-portrait"), voice); // its picture may have changed
+      return known;
+    }
     const facts = [description, languageName(language, pageLanguage())].filter(Boolean);
     const choose = button(
       { class: "rp-rail-pick", onclick: () => this.pick(id), title: facts.join(" · ") },
@@ -132,7 +135,9 @@ class VoiceRail {
 
   async hear(id) {
     await this.links.ready();
-    const { url, name } = this.voices.find((voice) => voice.id === id);
+    const voice = this.voices.find((each) => each.id === id);
+    if (!voice) return; // deleted meanwhile
+    const { url, name } = voice;
     await window.reprisePlayer.toggle(`voice:${id}`, url, { voice: { id, name }, status: words("card.clip_of", { name }) });
   }
 

@@ -15,7 +15,7 @@ from engine.voice import Voice
 from storage import Storage, VoiceLibrary
 from storage.voices.samples import install_samples
 from tests.support.fake_engine import FakeEngine, Script, voice
-from tests.web.visiting import downloaded, open_tab, pick, picker, visit, wait_for
+from tests.web.visiting import answer_held, downloaded, open_tab, pick, picker, visit, wait_for
 
 Serve = Callable[..., str]
 
@@ -64,11 +64,15 @@ def test_voices_are_edited_searched_played_and_used(
         form.locator(".rp-lib-picture input").set_input_files(file)
         expect(page.get_by_text("Ben has a new picture.")).to_be_visible()
         expect(form.locator(".rp-portrait")).to_have_css("background-image", re.compile("^url"))
+        in_rail = page.locator(".rp-rail-row", has_text="Ben").locator(".rp-portrait")
+        expect(in_rail).to_have_css("background-image", re.compile("^url"))
         form.get_by_label("Name").fill("anna")
         form.get_by_label("Description").fill("Low, from the kitchen. <b>{{x}}</b>")
         form.get_by_label("Tags").fill("warm, Story,story")
         form.get_by_label("Language").select_option("fr")
-        form.get_by_role("button", name="Save").click()
+        with answer_held(page, "already a voice", form.get_by_role("button", name="Save").click):
+            expect(page.locator("[data-id][aria-busy=true]")).to_have_count(1)
+        expect(page.locator("[data-id][aria-busy=true]")).to_have_count(0)
         expect(form.get_by_role("alert")).to_have_text("There is already a voice called “anna”.")
         expect(form.get_by_label("Tags")).to_have_value("warm, Story,story")
         form.get_by_label("Name").fill("Zoe")
