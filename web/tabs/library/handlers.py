@@ -167,7 +167,7 @@ class LibraryHandlers:
             nonlocal picker
             voice = parse_payload(VoiceEvent, event).id
             self._context.trash_voice(voice, owner=owner.key)
-            others = self._library.list(owner=owner.key)
+            others = self._context.voices.list(owner=owner.key)
             if not others or voice != selected:
                 return _answer("", about=voice)
             picker = select_voice(others, None, words)
@@ -189,7 +189,7 @@ class LibraryHandlers:
             before = next((each.name for each in self._library.trashed(owner=owner.key) if each.id == voice.id), "")
             name = self._library.restore(voice.id, owner=owner.key).name
             if voice.instead and voice.instead == selected:
-                picker = select_voice(self._library.list(owner=owner.key), voice.id, words)
+                picker = select_voice(self._context.voices.list(owner=owner.key), voice.id, words)
             if before in ("", name):
                 return _answer(words("library.back", name=name), about=voice.id)
             return _answer(words("library.back_as", before=before, name=name), about=voice.id)
@@ -232,7 +232,7 @@ class LibraryHandlers:
         try:
             owner = self._context.owner(token, request)
             voice = self._library.get(parse_payload(VoiceEvent, event).id, owner=owner.key)
-            picker = select_voice(self._library.list(owner=owner.key), voice.id, words)
+            picker = select_voice(self._context.voices.list(owner=owner.key), voice.id, words)
             return picker, gr.Tabs(selected="speak"), gr.skip()
         except Exception as error:
             return gr.skip(), gr.skip(), {"answer": _answer(error_message(error, words), kind="bad")}

@@ -16,6 +16,7 @@ from PIL import Image
 from engine.voice import Consent
 from storage import Storage, VoiceLibrary, VoiceRecord
 from storage.repositories.library.shared_voices import Sample
+from studio.voices.available_voices import ModelVoice
 from studio.voices.portraits import portrait_url
 from tests.storage.speaking import spoken
 from tests.support.fake_engine import FakeEngine, voice
@@ -132,6 +133,19 @@ def test_speak_with_voice_picks_it_and_opens_the_tab(
     for wrong in ("gone", None, 7):
         picker, tabs, listed = press(events.speak_with_voice, id=wrong)
         assert (picker, tabs, listed["answer"]["kind"]) == (gr.skip(), gr.skip(), "bad")
+
+
+def test_the_picker_keeps_the_voices_of_the_model(
+    events: LibraryHandlers, library: VoiceLibrary, engine: FakeEngine
+) -> None:
+    engine.abilities = replace(engine.abilities, speakers=("ryan",))
+    ben = library.add(voice("Ben"))
+    own, mine = ("Ryan (of the model)", ModelVoice("ryan").id), ("Ben", ben.id)
+    assert press(events.speak_with_voice, id=ben.id)[0].choices == [own, mine]
+    listed, _, picker = press(events.delete_voice, ben.id, id=ben.id)
+    assert (picker.value, picker.choices, listed["answer"]["instead"]) == (own[1], [own], own[1])
+    _, _, picker = press(events.restore_voice, own[1], id=ben.id, instead=own[1])
+    assert (picker.value, picker.choices) == (ben.id, [own, mine])
 
 
 # --- changing
