@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import gradio as gr
 
+from engine.errors import VoiceNotFound
 from web.tabs.speak.views import rail_voice_view
 from web.ui.events import skip_when_refused
 from web.ui.payloads import Id, Payload, parse_payload
@@ -43,8 +45,9 @@ class RailHandlers:
 
     @skip_when_refused(1)
     def mark_voice(self, token: Any, request: gr.Request, event: gr.EventData) -> Any:
-        """Output: rail."""
+        """Output: rail, without the voice if it was deleted meanwhile."""
         owner, mark = self._context.owner(token, request), parse_payload(FavouriteMark, event)
-        voice = self._context.voices.get(mark.id, owner=owner.key)
-        self._context.storage.favourites.mark(voice.id, mark.marked, owner=owner.key)
+        with suppress(VoiceNotFound):
+            voice = self._context.voices.get(mark.id, owner=owner.key)
+            self._context.storage.favourites.mark(voice.id, mark.marked, owner=owner.key)
         return self.list_voices(token, request)

@@ -1,0 +1,21 @@
+"""The voice rail, without a page."""
+
+import gradio as gr
+
+from storage import Storage, VoiceLibrary
+from tests.support.fake_engine import voice
+from web.context import WebContext
+from web.tabs.speak.rail import RailHandlers
+
+
+def test_a_mark_of_a_voice_that_was_deleted_meanwhile_only_updates_the_rail(
+    context: WebContext, library: VoiceLibrary, storage: Storage
+) -> None:
+    ben, anna = library.add(voice("Ben")), library.add(voice("Anna"))
+    library.trash(ben.id)
+    events = RailHandlers(context)
+    for marked, favourites in ((ben.id, set()), (anna.id, {anna.id})):
+        rail = events.mark_voice(None, None, gr.EventData(None, {"id": marked, "marked": True}))  # type: ignore[arg-type]
+        assert [(each["name"], each["favourite"]) for each in rail["voices"]] == [("Anna", bool(favourites))]
+        assert storage.favourites.ids() == favourites
+    assert events.mark_voice(None, None, gr.EventData(None, {"id": "nonsense"})) == gr.skip()  # type: ignore[arg-type]
