@@ -61,7 +61,7 @@ class UploadEndpoint:
         """folder: the upload folder. admitted: whether a visitor may upload. clock: in the file system's time."""
         self._folder, self._admitted = folder, admitted
         self._store = UploadStore(folder, clock=clock)
-        self._coming: dict[str, int] = {}
+        self._coming: dict[str, list[int]] = {}  # bytes of the uploads under way, by address
 
     def routes(self) -> list[Route]:
         """Return the routes for `web.serve.launch`."""
@@ -107,11 +107,12 @@ class UploadEndpoint:
         declared = headers.get("content-length", "0")
         if not declared.isdigit() or int(declared) > MOST_BYTES + OVERHEAD:
             return error_response(413, LARGE, headers)
-        if sentence := await asyncio.to_thread(self._store.refusal, address, MOST_BYTES):
-            return retry_later_response(429, sentence, headers, 60)
-        if not self._begun(address):
+        size = int(declared) or MOST_BYTES + OVERHEAD
+        if not self._begun(address, size):
             return retry_later_response(429, BUSY, headers, 2)
         try:
+            if sentence := await asyncio.to_thread(self._store.refusal, address, *self._bytes_coming(address)):
+                return retry_later_response(429, sentence, headers, 60)
             return JSONResponse(await self._taken(request, address))
         except BodyRejected as error:
             return error_response(error.status, str(error), headers, {"Connection": "close"})
@@ -120,7 +121,7 @@ class UploadEndpoint:
         except ClientDisconnect:
             return Response(status_code=400)
         finally:
-            self._over(address)
+            self._over(address, size)
 
     async def _taken(self, request: Request, address: str) -> list[str]:
         counted = Request(request.scope, _counted(request.receive))
@@ -138,14 +139,17 @@ class UploadEndpoint:
                 raise BodyRejected(507, NO_ROOM) from error
             raise
 
-    def _begun(self, address: str) -> bool:
-        if sum(self._coming.values()) >= AT_ONCE or self._coming.get(address, 0) >= AT_ONCE_OF_ONE:
+    def _begun(self, address: str, size: int) -> bool:
+        if sum(map(len, self._coming.values())) >= AT_ONCE or len(self._coming.get(address, ())) >= AT_ONCE_OF_ONE:
             return False
-        self._coming[address] = self._coming.get(address, 0) + 1
+        self._coming.setdefault(address, []).append(size)
         return True
 
-    def _over(self, address: str) -> None:
-        self._coming[address] -= 1
+    def _bytes_coming(self, address: str) -> tuple[int, int]:
+        return sum(self._coming[address]), sum(map(sum, self._coming.values()))
+
+    def _over(self, address: str, size: int) -> None:
+        self._coming[address].remove(size)
         if not self._coming[address]:
             del self._coming[address]
 

@@ -54,14 +54,17 @@ class UploadStore:
             self._kept.setdefault(address, {})[path] = path.stat().st_size
         return path
 
-    def refusal(self, address: str, most: int) -> str:
-        """Return why an address may not upload `most` bytes, or "". Deletes idle uploads to make room."""
+    def refusal(self, address: str, coming: int, coming_in_all: int) -> str:
+        """Return why an upload of an address is refused, or "". Deletes idle uploads to make room.
+
+        coming, coming_in_all: bytes of the uploads that are under way, this one included: those of the address, and all.
+        """
         with self._lock:
             self._tidy()
             own = self._kept.get(address, {})
-            if not self._make_room(own, lambda: sum(own.values()) < KEPT_OF_ONE and len(own) < FILES_OF_ONE):
+            if not self._make_room(own, lambda: sum(own.values()) + coming <= KEPT_OF_ONE and len(own) < FILES_OF_ONE):
                 return FULL
-            return "" if self._make_room(self._all(), lambda: self._has_room(most)) else NO_ROOM
+            return "" if self._make_room(self._all(), lambda: self._has_room(coming_in_all)) else NO_ROOM
 
     def expire(self) -> None:
         """Delete files that have been unused for hours. Call it periodically."""
@@ -73,9 +76,9 @@ class UploadStore:
     def _all(self) -> list[Path]:
         return [path for own in self._kept.values() for path in own]
 
-    def _has_room(self, most: int) -> bool:
+    def _has_room(self, coming: int) -> bool:
         kept = sum(size for own in self._kept.values() for size in own.values())
-        return kept < KEPT and shutil.disk_usage(self._folder).free >= SPARE + most
+        return kept + coming <= KEPT and shutil.disk_usage(self._folder).free >= SPARE + coming
 
     def _make_room(self, files: Iterable[Path], enough: Callable[[], bool]) -> bool:
         """Delete idle files, oldest first, until there is enough room; return whether there is."""

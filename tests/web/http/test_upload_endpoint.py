@@ -102,13 +102,33 @@ def test_endless_request_is_aborted(endpoint: UploadEndpoint, tmp_path: Path, mo
 
 
 def test_stored_bytes_per_address_are_bounded(send: Send, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(store, "KEPT_OF_ONE", 1_000)
-    first = send(("a", b"x" * 1_000)).json()
-    refused = send(("b", b"x"))
+    monkeypatch.setattr(store, "KEPT_OF_ONE", 10_000)
+    assert send(("a", b"x" * 10_001)).status_code == 429, "its size is declared"
+    first = send(("a", b"x" * 9_000)).json()
+    refused = send(("b", b"x" * 1_000))
     assert refused.status_code == 429
     assert int(refused.headers["retry-after"]) > 0
     Path(first[0]).unlink()
-    assert send(("b", b"x")).status_code == 200, "a deleted upload no longer counts"
+    assert send(("b", b"x" * 1_000)).status_code == 200, "a deleted upload no longer counts"
+
+
+@pytest.mark.parametrize("limit", ["KEPT_OF_ONE", "KEPT"])
+def test_uploads_in_progress_count_towards_the_limits(taken: UploadEndpoint, monkeypatch: pytest.MonkeyPatch, limit: str) -> None:
+    monkeypatch.setattr(store, limit, 10_000)
+    client = TestClient(Starlette(routes=taken.routes()))
+    inside: list[int] = []
+
+    def slow() -> Iterator[bytes]:
+        file = b'--x\r\nContent-Disposition: form-data; name="files"; filename="a"\r\n\r\n'
+        yield file + b"x" * (6_000 - len(file))
+        for size in (6_000, 2_000):
+            second = client.post(uploads.UPLOAD_PATH, files=[("files", ("b", b"x" * size))])
+            inside.append(second.status_code)
+        yield b"\r\n--x--\r\n"
+
+    kind = {"content-type": "multipart/form-data; boundary=x", "content-length": "6009"}
+    assert client.post(uploads.UPLOAD_PATH, content=slow(), headers=kind).status_code == 200
+    assert inside == [429, 200]
 
 
 def test_file_count_per_address_and_total_size_are_bounded(send: Send, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -139,17 +159,17 @@ def test_unused_uploads_expire(send: Send, endpoint: UploadEndpoint, clock: Cloc
 def test_idle_uploads_are_evicted_oldest_first(
     send: Send, clock: Clock, monkeypatch: pytest.MonkeyPatch, limit: str
 ) -> None:
-    monkeypatch.setattr(store, limit, 1_000)
-    oldest, needed, older, newest = (Path(send(("a", b"x" * 300)).json()[0]) for _ in range(4))
-    assert send(("b", b"x")).status_code == 429, "all files may belong to open pages"
+    monkeypatch.setattr(store, limit, 13_000)
+    oldest, needed, older, newest = (Path(send(("a", b"x" * 3_000)).json()[0]) for _ in range(4))
+    assert send(("b", b"x" * 3_000)).status_code == 429, "all files may belong to open pages"
     clock.now += store.IDLE + MARGIN
     for path, unused in ((oldest, 3 * MARGIN), (older, 2 * MARGIN), (newest, MARGIN)):
         os.utime(path, (clock.now - store.IDLE - unused,) * 2)
     os.utime(needed, (clock.now, clock.now))
-    assert send(("b", b"x" * 300)).status_code == 200
+    assert send(("b", b"x" * 3_000)).status_code == 200
     assert [path.exists() for path in (oldest, older, newest, needed)] == [False, True, True, True]
     assert not oldest.parent.exists()
-    assert send(("c", b"x" * 300)).status_code == 200
+    assert send(("c", b"x" * 3_000)).status_code == 200
     assert [path.exists() for path in (older, newest, needed)] == [False, True, True]
 
 
