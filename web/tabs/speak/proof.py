@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Generator, Iterator
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import gradio as gr
@@ -15,8 +14,10 @@ from web.ui.messages import error_message
 from web.ui.payloads import Id, Ticket, UnexpectedPayload, parse_payload
 
 if TYPE_CHECKING:
+    from studio.engines.model_manager import MeasuredSpeech
     from web.context import WebContext
     from web.identity.owners import Owner
+    from web.limits.budgets import Reservation
 
 Value = dict[str, Any]
 
@@ -56,10 +57,10 @@ class TakeProofHandlers:
                 return
             session = getattr(request, "session_hash", None) or ""
             text = self._context.takes.get(asked.id, owner=owner.key).text
-            budget = self._context.budgets.reserve_take(owner, speaking_time(text), words)
+            expected = speaking_time(text) if asked.mend else 0.0  # of a first try; what is spoken is charged
+            budget = self._context.budgets.reserve_take(owner, expected, words)
             with budget as reservation, self._context.running.register(asked.ticket, session):
-                added = yield from self._steps(asked, owner)
-                reservation.spoken = speaking_time(text)
+                added = yield from self._steps(asked, owner, reservation)
             if asked.mend:
                 end |= {"added": added, "said": words("takes.mended" if added else "takes.not_mended")}
         except Exception as error:
@@ -67,7 +68,9 @@ class TakeProofHandlers:
         listed = list_value(self._context, owner, [*asked.ids, *([added] if added else [])]) if owner else {}
         yield {**listed, **_value(end)}
 
-    def _steps(self, asked: TakeProof, owner: Owner) -> Generator[Value, None, str | None]:
+    def _steps(
+        self, asked: TakeProof, owner: Owner, reservation: Reservation
+    ) -> Generator[Value, None, str | None]:
         """Yield the progress; return the id of a better take, or None."""
         proofs = self._context.take_proofs
         yield _value({"id": asked.id, "attempt": 0})
@@ -76,12 +79,20 @@ class TakeProofHandlers:
             proofs.hear(asked.id, owner=owner.key)
         if not asked.mend:
             return None
-        tries = proofs.mend(asked.id, owner=owner.key, attach=partial(self._context.running.attach, asked.ticket))
-        while True:
-            try:
+        speeches: list[MeasuredSpeech] = []
+
+        def attach(speech: MeasuredSpeech) -> None:
+            speeches.append(speech)
+            self._context.running.attach(asked.ticket, speech)
+
+        tries = proofs.mend(asked.id, owner=owner.key, attach=attach)
+        try:
+            while True:
                 yield _value({"id": asked.id, "attempt": next(tries)})
-            except StopIteration as over:
-                return over.value.id if over.value else None
+        except StopIteration as over:
+            return over.value.id if over.value else None
+        finally:
+            reservation.spoken = sum(speech.result.seconds for speech in speeches if speech.result)
 
 
 def _value(proof: Value) -> Value:
