@@ -52,7 +52,7 @@ class Words:
         """Format a duration as in web/static/ui/format.js: "1.8 s"; from ten seconds on "0:12", "1:02:05"."""
         if seconds < 9.95:
             return f"{self.number(seconds, 1)} {'秒' if self.language.startswith(('ja', 'zh')) else 's'}"
-        minutes, rest = divmod(int(seconds), 60)
+        minutes, rest = divmod(max(10, int(seconds)), 60)  # 9.95 seconds are "0:10"
         hours, minutes = divmod(minutes, 60)
         return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
 

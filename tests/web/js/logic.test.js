@@ -179,7 +179,7 @@ test("seconds are formatted in the reader's language", () => {
 
 test("clock times, lengths and the first-sound delay", () => {
   assert.deepEqual([0, 59.9, 61, 3599, 7384].map(clock), ["0:00", "0:59", "1:01", "59:59", "2:03:04"]);
-  assert.deepEqual([0.44, 9.94, 9.96, 75].map((time) => lengthOf(time, "de")), ["0,4 s", "9,9 s", "0:09", "1:15"]);
+  assert.deepEqual([0.44, 9.94, 9.96, 75].map((time) => lengthOf(time, "de")), ["0,4 s", "9,9 s", "0:10", "1:15"]);
   assert.equal(lengthOf(7, "en", 0), "7 s");
   assert.equal(firstSound({ clickedAt: 100, firstSoundAt: null }), null);
   assert.equal(firstSound({ clickedAt: 100, firstSoundAt: 312.4 }), 212);

@@ -89,7 +89,7 @@ def test_lengths_are_formatted_as_in_the_browser() -> None:
     assert [GERMAN.length(seconds) for seconds in (0.44, 9.94, 9.96, 75, 7384)] == [
         "0,4 s",
         "9,9 s",
-        "0:09",
+        "0:10",
         "1:15",
         "2:03:04",
     ]

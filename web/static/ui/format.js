@@ -21,7 +21,7 @@ export function secondsOf(value, language, digits = 1) {
 
 // A length of speech: under ten seconds "1.8 s", then "0:12". Clips of voices are always in seconds, as their limits are.
 export const lengthOf = (seconds, language, digits = 1) =>
-  seconds < 9.95 ? secondsOf(seconds, language, digits) : clock(seconds);
+  seconds < 9.95 ? secondsOf(seconds, language, digits) : clock(Math.max(10, seconds)); // 9.95 seconds are "0:10"
 
 // A date and time. iso: in ISO 8601.
 export const momentOf = (iso, language) =>
