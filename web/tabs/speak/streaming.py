@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+import threading
 import time
 from collections.abc import AsyncIterator, Callable, Generator, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -76,11 +77,12 @@ class TakeStreams:
         @wraps(speak)
         async def generate(*inputs: Any) -> AsyncIterator[dict[str, Any]]:
             added: list[str] = []
-            takes = speak(*inputs)
+            takes, cancelled = speak(*inputs), threading.Event()
             if not takes:
                 yield {"added": added, "tickets": [], "problem": "", "over": True, "once": secrets.token_hex(4)}
             ends = [
-                asyncio.wrap_future(self._threads.submit(copy_context().run, _last, messages)) for _, messages in takes
+                asyncio.wrap_future(self._threads.submit(copy_context().run, _last, messages, cancelled))
+                for _, messages in takes
             ]
             try:
                 for number, end in enumerate(asyncio.as_completed(ends), 1):
@@ -96,6 +98,7 @@ class TakeStreams:
                         "once": secrets.token_hex(4),
                     }
             finally:
+                cancelled.set()  # for takes that are not registered yet
                 for ticket, _ in takes:
                     self._context.running.stop(ticket)
 
@@ -145,9 +148,16 @@ def _close(values: Iterator[Message]) -> None:
         values.close()
 
 
-def _last(messages: Iterator[Message]) -> Message:
-    """Run a take to its end and return its last message."""
-    *_, last = messages
+def _last(messages: Iterator[Message], cancelled: threading.Event) -> Message:
+    """Run a take to its end and return its last message, or the first if it is cancelled before that.
+
+    The first message comes after the take is registered and before it is spoken.
+    """
+    last = next(messages)
+    if cancelled.is_set():
+        _close(messages)
+    for last in messages:
+        pass
     return last
 
 

@@ -1,5 +1,6 @@
 """Takes over HTTP, from clients that send much and read nothing or slowly."""
 
+import asyncio
 import json
 import socket
 import threading
@@ -7,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -14,6 +16,7 @@ from gradio.context import LocalContext
 
 from storage import Storage, VoiceLibrary
 from studio.engines.model_manager import IdleUnload, ModelManager
+from studio.takes.running import RunningTakes
 from tests.support.clock import Clock
 from tests.support.fake_engine import FakeEngine, FakeSpeech, Script, voice
 from tests.support.looping import run
@@ -233,3 +236,27 @@ def test_long_work_runs_in_the_context_of_its_event() -> None:
     first, second = run(told)
     assert first.pop("thread").startswith("reprise-speak")
     assert (first, second) == ({"visitor": "ann"}, {"visitor": "ann"})
+
+
+def test_further_takes_that_are_cancelled_before_they_are_registered_are_not_spoken() -> None:
+    begun, go_on, spoken = threading.Event(), threading.Event(), []
+
+    def take() -> Iterator[dict[str, Any]]:
+        begun.set()
+        assert go_on.wait(PATIENCE)
+        yield {"kind": "start"}
+        spoken.append(1)
+        yield {"kind": "end", "take": None, "problem": False}
+
+    async def cancel() -> None:
+        context = cast(Any, SimpleNamespace(running=RunningTakes()))
+        streams = streaming.TakeStreams(context, cast(Any, None))
+        ends = asyncio.ensure_future(anext(streams.gather(lambda: [("t", take())])()))
+        await asyncio.to_thread(begun.wait, PATIENCE)
+        ends.cancel()
+        await asyncio.wait([ends])
+        go_on.set()
+        streams._threads.shutdown()
+
+    run(cancel)
+    assert spoken == []
