@@ -96,19 +96,30 @@ def make_voice(
     return app.storage.voices.add(made.voice, owner=owner)
 
 
-def describe_voice(app: AppContext, name: str, description: str, *, owner: str, language: str = "en") -> VoiceRecord:
-    """Create a voice from a description and save it with a sample, from which other models clone it.
+def speak_sample(app: AppContext, name: str, description: str, *, owner: str, language: str = "en") -> TakeBuffer:
+    """Speak the sample of a described voice. The voice's name is checked first.
 
-    language: of the sample, a key of `SAMPLE_TEXTS`, as returned by `sample_language`.
-    Raises NameTaken, InvalidOption for a model that takes no description, InvalidInput, and what `speak` raises.
+    language: a key of `SAMPLE_TEXTS`, as returned by `sample_language`.
+    Raises NameTaken, InvalidOption for a model that takes no description, and what `speak` raises.
     """
-    engine, cleaned, described = app.engine, _free_name(app, name, owner), description.strip()
-    text, take = SAMPLE_TEXTS[language], TakeBuffer(engine.sample_rate)
-    how = replace(engine.default_options, language=language)
-    with closing(engine.speak(text, OwnVoice(description=described), how, owner=owner)) as speech:
+    _free_name(app, name, owner)
+    engine, described = app.engine, OwnVoice(description=description.strip())
+    how, take = replace(engine.default_options, language=language), TakeBuffer(engine.sample_rate)
+    with closing(engine.speak(SAMPLE_TEXTS[language], described, how, owner=owner)) as speech:
         for chunk in speech:
             take.add(chunk)
-    made = engine.encode_voice(cleaned, [(take.encode(), text)], language=language, description=described)
+    return take
+
+
+def save_described_voice(
+    app: AppContext, name: str, description: str, sample: TakeBuffer, *, owner: str, language: str = "en"
+) -> VoiceRecord:
+    """Save a described voice with its sample, from which other models clone it.
+
+    sample, language: as in `speak_sample`. Raises NameTaken, InvalidInput.
+    """
+    reference = sample.encode(), SAMPLE_TEXTS[language]
+    made = app.engine.encode_voice(clean_name(name), [reference], language=language, description=description.strip())
     return app.storage.voices.add(made.voice, owner=owner)
 
 

@@ -113,9 +113,9 @@ def test_stored_bytes_per_address_are_bounded(send: Send, monkeypatch: pytest.Mo
 
 
 @pytest.mark.parametrize("limit", ["KEPT_OF_ONE", "KEPT"])
-def test_uploads_in_progress_count_towards_the_limits(taken: UploadEndpoint, monkeypatch: pytest.MonkeyPatch, limit: str) -> None:
+def test_uploads_in_progress_count_towards_the_limits(endpoint: UploadEndpoint, monkeypatch: pytest.MonkeyPatch, limit: str) -> None:
     monkeypatch.setattr(store, limit, 10_000)
-    client = TestClient(Starlette(routes=taken.routes()))
+    client = TestClient(Starlette(routes=endpoint.routes()))
     inside: list[int] = []
 
     def slow() -> Iterator[bytes]:

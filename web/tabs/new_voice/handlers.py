@@ -15,7 +15,13 @@ from engine.errors import InvalidInput, InvalidName, VoiceNotFound
 from engine.sentences import Sentence
 from engine.text import speaking_time
 from engine.voice import Consent, Voice, clean_name
-from studio.voices.voice_maker import SAMPLE_TEXTS, describe_voice, require_cloning, sample_language
+from studio.voices.voice_maker import (
+    SAMPLE_TEXTS,
+    require_cloning,
+    sample_language,
+    save_described_voice,
+    speak_sample,
+)
 from web.identity.addresses import client_address
 from web.limits.budgets import PoolFull
 from web.limits.worker_pool import WorkerPool
@@ -152,8 +158,13 @@ class NewVoiceHandlers:
             form = self._check_description(name, description, language, owner.key, words)
             yield steps_html("speaking", words, DESCRIBED_STEPS), *unchanged
             spoken = sample_language(context.engine, form.language or words.language)
-            with context.budgets.reserve_take(owner, speaking_time(SAMPLE_TEXTS[spoken]), words):
-                record = describe_voice(context, form.name, form.description, owner=owner.key, language=spoken)
+            with context.budgets.reserve_take(owner, speaking_time(SAMPLE_TEXTS[spoken]), words) as reservation:
+                sample = speak_sample(context, form.name, form.description, owner=owner.key, language=spoken)
+                reservation.spoken = sample.seconds
+            yield steps_html("saving", words, DESCRIBED_STEPS), *unchanged
+            record = save_described_voice(
+                context, form.name, form.description, sample, owner=owner.key, language=spoken
+            )
         except IncompleteForm as error:
             yield errors_html(error.errors), *unchanged
             return

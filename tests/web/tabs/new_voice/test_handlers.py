@@ -21,9 +21,10 @@ from tests.paths import CLIP
 from tests.support.fake_engine import FakeEngine, buzz, reference, voice
 from tests.support.looping import run
 from web.context import WebContext
+from web.limits.budgets import Budgets, Limits
 from web.limits.worker_pool import WorkerPool
 from web.tabs.new_voice.handlers import NewVoiceHandlers, consent_sentence, consenting_speaker
-from web.tabs.new_voice.views import STEPS, steps_html
+from web.tabs.new_voice.views import DESCRIBED_STEPS, STEPS, steps_html
 from web.ui.i18n import Translations
 
 STORY = CLIP.with_name("flite_slt_story.flac")
@@ -153,6 +154,21 @@ def test_each_step_is_shown(events: NewVoiceHandlers, clip: dict[str, Any]) -> N
         "the form is unchanged until the last step"
     )
     assert "Waiting" in events.show_waiting(None)  # type: ignore[arg-type]
+
+
+def test_each_step_of_a_described_voice_is_shown_and_its_sample_charged(
+    events: NewVoiceHandlers, context: WebContext, engine: FakeEngine
+) -> None:
+    engine.abilities = Abilities(clones=False, needs_words=False, describes=True)
+    engine._prepare = lambda _clip, transcript: reference(transcript, buzz(0, 30_000, 120))
+    budgets = Budgets({"local": Limits(hourly=60)})
+    object.__setattr__(context, "budgets", budgets)
+    told = list(events.describe_steps("Ben", "A low voice.", "", None, None))  # type: ignore[arg-type]
+    assert [each[0] for each in told] == [*(steps_html(step, ENGLISH, DESCRIBED_STEPS) for step in DESCRIBED_STEPS), ""]
+    ((_, charged),) = budgets._ledgers["owner", "local"].spent
+    (result,) = (speech.result for speech in engine.speeches)
+    assert result is not None
+    assert charged == result.seconds
 
 
 # --- consent
