@@ -57,7 +57,7 @@ class UploadStore:
     def refusal(self, address: str, coming: int, coming_in_all: int) -> str:
         """Return why an upload of an address is refused, or "". Deletes idle uploads to make room.
 
-        coming, coming_in_all: bytes of the uploads that are under way, this one included: those of the address, and all.
+        coming, coming_in_all: bytes of the uploads under way, this one included: those of the address, and all.
         """
         with self._lock:
             self._tidy()

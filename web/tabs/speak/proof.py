@@ -68,9 +68,7 @@ class TakeProofHandlers:
         listed = list_value(self._context, owner, [*asked.ids, *([added] if added else [])]) if owner else {}
         yield {**listed, **_value(end)}
 
-    def _steps(
-        self, asked: TakeProof, owner: Owner, reservation: Reservation
-    ) -> Generator[Value, None, str | None]:
+    def _steps(self, asked: TakeProof, owner: Owner, reservation: Reservation) -> Generator[Value, None, str | None]:
         """Yield the progress; return the id of a better take, or None."""
         proofs = self._context.take_proofs
         yield _value({"id": asked.id, "attempt": 0})

@@ -153,11 +153,11 @@ def _last(messages: Iterator[Message], cancelled: threading.Event) -> Message:
 
     The first message comes after the take is registered and before it is spoken.
     """
-    last = next(messages)
+    first = next(messages)
     if cancelled.is_set():
         _close(messages)
-    for last in messages:
-        pass
+        return first
+    *_, last = first, *messages
     return last
 
 
