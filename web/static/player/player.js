@@ -379,7 +379,6 @@ export function mount(component) {
     compare: (first, second) => player.compare(first, second),
     turn: (take, ids) => player.turn(take, ids),
     pause: () => player.playback.pause(),
-    seek: (time) => player.playback.seek(time),
     forget: (id) => player.forget(id),
     get playing() {
       return player.playing;
