@@ -46,7 +46,8 @@ class Visitor:
 
     def press(self, kind: str, **sent: Any) -> list[Any]:
         """Send an event of the Library's list with `sent` as its data; return its outputs."""
-        return self.event(kind, "rp-library", [self.token], sent=sent)
+        picked = [""] if kind in ("remove", "restore") else []  # the picker's value
+        return self.event(kind, "rp-library", [*picked, self.token], sent=sent)
 
     def event(
         self, kind: str, elem_id: str | None, data: list[Any], outputs: int | None = None, sent: Any = None
