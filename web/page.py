@@ -63,14 +63,14 @@ def create_app(context: WebContext) -> gr.Blocks:
         _listen_to_dictionary(DictionaryHandlers(context), shared)
         with gr.Column(elem_id="rp-dock"):
             line = connection()
-            shared.stage.render()
+            shared.player.render()
         handlers = PageLoadHandlers(context)
         opened, contents = [token, shared.picker], [heading, token, welcome, shared.notice, shared.picker, changes]
         for event in (demo.load, changes.reopen):
             listen(event, handlers.load_page, opened, contents, js=OPENING)
         listen(line.back, handlers.load_page, opened, contents)
         keep_choices(shared.picker)
-        filled = keep_draft(changes, shared.drafted, tabs, each)
+        filled = keep_draft(changes, shared.persisted, tabs, each)
         keep_to_model(context, shared.settings, (filled.then, changes.voices))
         show(changes.voices, handlers.refresh_page, [shared.picker, token], [heading, welcome, shared.picker])
     demo.queue(max_size=QUEUE_SIZE, api_open=False)
@@ -105,8 +105,8 @@ def _shared_components(
     )
     hints = writing(FIRST_TEXT, render=False)
     message = gr.HTML("", elem_id="rp-speak-notice", elem_classes="rp-line", apply_default_css=False, render=False)
-    stage = player(context.engine.sample_rate, render=False)
     return SharedComponents(
         demo=demo, token=token, heading=heading, changes=changes, tabs=tabs,
-        picker=picker, text=text, hints=hints, notice=message, stage=stage,
+        picker=picker, text=text, hints=hints, notice=message,
+        player=player(context.engine.sample_rate, render=False),
     )  # fmt: skip

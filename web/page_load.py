@@ -10,7 +10,7 @@ import gradio as gr
 
 from engine.errors import DatabaseUnavailable, InvalidInput
 from studio.provenance.origin import public_name
-from web.ui.events import broadcast_change, skip_when_refused
+from web.ui.events import broadcast_change, skip_on_error
 from web.ui.messages import error_message, notice
 from web.ui.payloads import Payload, SelectedId, parse_payload
 from web.ui.voice_picker import select_voice, update_choices
@@ -55,7 +55,7 @@ class PageLoadHandlers:
         changes = {**broadcast_change("voices", "history"), "owner": context.owners.alias(issued.owner)}
         return heading_html(context, words), issued.token, welcome, message, picker, changes
 
-    @skip_when_refused(3)
+    @skip_on_error(3)
     def refresh_page(self, selected: Any, token: Any, request: gr.Request) -> Updates:
         """Outputs: heading, welcome, voice picker. The selection stays while its voice exists."""
         context, words = self._context, self._context.words(request)

@@ -157,7 +157,7 @@ def create_policy(deployment: Deployment, mode: OwnerMode, secret: bytes, transl
         routes=AllowedRoutes(
             accounts=deployment.accounts,
             hub=deployment.sign_in,
-            programs=True,
+            api=True,
             root_path=urlsplit(deployment.root_path).path,
         ),
         token=StartupToken(secret) if mode == "machine" else None,

@@ -55,9 +55,9 @@ SENT: dict[tuple[str, str], dict[str, Any]] = {
     ("rp-library", "revise"): {"id": NO_ID, "name": "A", "language": "en", "description": "", "tags": ["a"]},
     ("rp-library", "duplicate"): {"id": NO_ID},
     ("rp-library", "remove"): {"id": NO_ID},
-    ("rp-library", "put_back"): {"id": NO_ID, "instead": NO_ID},
+    ("rp-library", "restore"): {"id": NO_ID, "replacement": NO_ID},
     ("rp-library", "speak_with"): {"id": NO_ID},
-    ("rp-library", "take_in"): {"files": [{"path": "/tmp/none", "name": "a.voice"}]},
+    ("rp-library", "import_files"): {"files": [{"path": "/tmp/none", "name": "a.voice"}]},
 }
 ACTIONS = (
     "list", "open", "poll", "takes", "listen", "peaks", "save", "rename", "discard", "speak", "stop", "redo", "cast",

@@ -10,8 +10,8 @@ from collections import OrderedDict
 
 from engine.errors import InvalidInput
 
-MOST_BYTES = 700_000  # per cover; the page scales covers down before upload
-MOST = 32  # covers of all owners
+MAX_BYTES = 700_000  # per cover; the page scales covers down before upload
+MAX_COVERS = 32  # covers of all owners
 
 
 class CoverStore:
@@ -27,12 +27,12 @@ class CoverStore:
             cover = base64.b64decode(written, validate=True)
         except (binascii.Error, ValueError) as error:
             raise InvalidInput("cards.bad_cover") from error
-        if not 0 < len(cover) <= MOST_BYTES:
+        if not 0 < len(cover) <= MAX_BYTES:
             raise InvalidInput("cards.bad_cover")
         name = secrets.token_hex(8)
         with self._lock:
             self._covers[name] = cover
-            while len(self._covers) > MOST:
+            while len(self._covers) > MAX_COVERS:
                 self._covers.popitem(last=False)
         return name
 

@@ -14,7 +14,7 @@ from engine.errors import InvalidInput, ScriptNotFound
 from studio.script import Cue, cues, to_markdown, to_srt, to_vtt
 from studio.script.export import ScriptExport
 from web.downloads.links import DownloadFile, DownloadStream, FileProducer
-from web.downloads.sounds import FORMATS, MIMES, loudness_asked
+from web.downloads.sounds import FORMATS, MIMES, split_loudness
 
 if TYPE_CHECKING:
     from storage.scripts.script_library import ScriptLibrary
@@ -33,7 +33,7 @@ def script_producer(scripts: ScriptLibrary, covers: CoverStore) -> FileProducer:
     """Return a producer for an owner's scripts, in any of `SCRIPT_FORMATS`."""
 
     def produce(owner: str, asked: str) -> DownloadFile | DownloadStream:
-        item, lufs = loudness_asked(asked)
+        item, lufs = split_loudness(asked)
         script_id, _, format = item.partition(".")
         format, _, cover = format.partition("+")
         if format not in SCRIPT_FORMATS:

@@ -38,7 +38,7 @@ def take_producer(takes: TakeStore) -> FileProducer:
     """Return a producer for an owner's takes, named after the voice and the first words."""
 
     def produce(owner: str, asked: str) -> DownloadFile:
-        asked, lufs = loudness_asked(asked)
+        asked, lufs = split_loudness(asked)
         item, _, format = asked.partition(".")
         take_id, _, percent = item.partition("@")
         if (format or "wav") not in FORMATS:
@@ -103,7 +103,7 @@ def peaks_of(flac: bytes, count: int = 120) -> list[int]:
     return [int(part.max(initial=0)) * 100 // 32768 for part in parts]
 
 
-def loudness_asked(asked: str) -> tuple[str, float | None]:
+def split_loudness(asked: str) -> tuple[str, float | None]:
     """Split "<item>~16" into the item and the loudness in LUFS; None if it is missing or not supported."""
     item, _, number = asked.partition("~")
     return item, next((lufs for lufs in LOUDNESS if f"{-lufs:g}" == number), None)

@@ -32,7 +32,7 @@ _SESSION_NOT_FOUND = {
     "success": False,
 }
 NO_FILE = "That is not a file that was uploaded here."
-MOST_INPUTS = 32
+MAX_INPUTS = 32
 DEPTH, ITEMS = 16, 20_000  # limits of a body's nested values
 MAX_PATH = 4_096  # characters
 LARGEST = 2**53  # the largest integer that JavaScript represents exactly
@@ -86,7 +86,7 @@ class EventBody(CallBody):
 
     fn_index: Number
     session_hash: SessionId | None = None
-    data: Annotated[list[Any], Field(max_length=MOST_INPUTS), AfterValidator(_check_bounds)]
+    data: Annotated[list[Any], Field(max_length=MAX_INPUTS), AfterValidator(_check_bounds)]
     event_data: Value = None
     trigger_id: Number | None = None
 

@@ -107,7 +107,7 @@ class Gate:
         if scope["type"] == "lifespan":
             await self._app(scope, receive, send)
         elif scope["type"] == "http":
-            await self._answer(scope, receive, self._dressed(send, trusted=_is_trusted(scope)))
+            await self._answer(scope, receive, self._with_headers(send, trusted=_is_trusted(scope)))
         elif self._policy.routes.kind("GET", scope["path"]) == "api" and self._api:
             await self._pass_to_api(self._api, scope, receive, send)
         else:  # the page opens no websocket
@@ -188,14 +188,14 @@ class Gate:
             case _:
                 await self._app(scope, receive, send)
 
-    def _dressed(self, send: Send, *, trusted: bool) -> Send:
-        async def told(message: Message) -> None:
+    def _with_headers(self, send: Send, *, trusted: bool) -> Send:
+        async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
                 message.setdefault("headers", [])
                 self._headers.apply(MutableHeaders(scope=message), trusted=trusted)
             await send(message)
 
-        return told
+        return send_with_headers
 
 
 async def _json(headers: Headers, receive: Receive) -> bytes:

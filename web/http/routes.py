@@ -30,22 +30,22 @@ def _route(methods: tuple[str, ...], path: str, kind: RouteKind) -> _Route:
     return _Route(methods, re.compile(path), kind)
 
 
-_API = "/gradio_api"
+_GRADIO_API = "/gradio_api"
 _ROUTES = (
     _route(_GET, r"/", "page"),
     _route(_GET, r"/(assets|static)/(?!.*\.\.)[\w./-]{1,200}", "static"),
     _route(_GET, rf"{re.escape(modules.PLACE)}[0-9a-f]{{16}}/[\w/-]{{1,100}}\.(js|woff2)", "static"),
     _route(_GET, re.escape(alive.PATH), "static"),
     _route(_GET, r"/(theme\.css|favicon\.ico|robots\.txt)", "static"),
-    _route(("GET",), rf"{_API}/startup-events", "start"),
-    _route(("GET",), rf"{_API}/queue/data", "stream"),
-    _route(("GET",), rf"{_API}/heartbeat/[0-9a-zA-Z]{{1,64}}", "stream"),
-    _route(("POST",), rf"{_API}/(run/predict|queue/join|cancel|reset|component_server)/?", "call"),
-    _route(("POST", "DELETE"), rf"{_API}/upload", "upload"),
+    _route(("GET",), rf"{_GRADIO_API}/startup-events", "start"),
+    _route(("GET",), rf"{_GRADIO_API}/queue/data", "stream"),
+    _route(("GET",), rf"{_GRADIO_API}/heartbeat/[0-9a-zA-Z]{{1,64}}", "stream"),
+    _route(("POST",), rf"{_GRADIO_API}/(run/predict|queue/join|cancel|reset|component_server)/?", "call"),
+    _route(("POST", "DELETE"), rf"{_GRADIO_API}/upload", "upload"),
     _route(_GET, rf"{re.escape(PATH_PREFIX)}[\w.-]{{1,2000}}", "file"),
 )
 # The API's application does its own routing.
-_PROGRAMS = (
+_API_ROUTES = (
     _route(("GET", "HEAD", "POST", "DELETE"), r"/v1/.*|/audio/voices|/mcp|/health(/live|/ready)?|/metrics", "api"),
 )
 _ACCOUNTS = (
@@ -61,16 +61,12 @@ _HUB = (
 class AllowedRoutes:
     """The enabled routes of one server."""
 
-    def __init__(
-        self, *, accounts: bool = False, hub: bool = False, programs: bool = False, root_path: str = ""
-    ) -> None:
-        """accounts, hub: how visitors log in. programs: whether there is an API.
+    def __init__(self, *, accounts: bool = False, hub: bool = False, api: bool = False, root_path: str = "") -> None:
+        """accounts, hub: how visitors log in. api: whether there is an API.
 
         root_path: the proxy's prefix, which the proxy may or may not strip.
         """
-        self._routes = (
-            _ROUTES + (_ACCOUNTS if accounts else ()) + (_HUB if hub else ()) + (_PROGRAMS if programs else ())
-        )
+        self._routes = _ROUTES + (_ACCOUNTS if accounts else ()) + (_HUB if hub else ()) + (_API_ROUTES if api else ())
         self._root = root_path.rstrip("/")
 
     def kind(self, method: str, path: str) -> RouteKind | None:

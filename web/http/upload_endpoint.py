@@ -30,12 +30,12 @@ from web.identity.addresses import client_address
 from web.uploads import MAX_UPLOAD_MB, delete_upload, uploaded_path
 
 UPLOAD_PATH = "/gradio_api/upload"
-MOST_BYTES = MAX_UPLOAD_MB << 20  # per request
+MAX_BYTES = MAX_UPLOAD_MB << 20  # per request
 OVERHEAD = 64 << 10  # bytes of a request besides its files
-MOST_FILES = 8  # per request
+MAX_FILES = 8  # per request
 SILENCE = 30.0  # seconds without a byte
 AT_ONCE, AT_ONCE_OF_ONE = 12, 3  # concurrent uploads: in all, per address
-MOST_DISCARDED = 100  # files per DELETE request
+MAX_DISCARDED = 100  # files per DELETE request
 
 LARGE = f"The file is larger than {MAX_UPLOAD_MB} MB. Send a shorter or a compressed one."
 BUSY = "Other files are still on their way. Try again in a moment."
@@ -45,7 +45,7 @@ STRANGER = "You are not logged in any more. Reload the page and log in."
 SLOW = "The file stopped coming. Send it again."
 
 
-_Paths = TypeAdapter(Annotated[list[str], Field(max_length=MOST_DISCARDED)])
+_Paths = TypeAdapter(Annotated[list[str], Field(max_length=MAX_DISCARDED)])
 
 
 class UploadEndpoint:
@@ -105,9 +105,9 @@ class UploadEndpoint:
         if not headers.get("content-type", "").startswith("multipart/form-data"):
             return error_response(415, NO_FILE, headers)
         declared = headers.get("content-length", "0")
-        if not declared.isdigit() or int(declared) > MOST_BYTES + OVERHEAD:
+        if not declared.isdigit() or int(declared) > MAX_BYTES + OVERHEAD:
             return error_response(413, LARGE, headers)
-        size = int(declared) or MOST_BYTES + OVERHEAD
+        size = int(declared) or MAX_BYTES + OVERHEAD
         if not self._begun(address, size):
             return retry_later_response(429, BUSY, headers, 2)
         try:
@@ -126,7 +126,7 @@ class UploadEndpoint:
     async def _taken(self, request: Request, address: str) -> list[str]:
         counted = Request(request.scope, _counted(request.receive))
         try:
-            async with counted.form(max_files=MOST_FILES, max_fields=4, max_part_size=1_000) as form:
+            async with counted.form(max_files=MAX_FILES, max_fields=4, max_part_size=1_000) as form:
                 files = [file for file in form.getlist("files") if isinstance(file, UploadFile)]
                 if not files:
                     raise BodyRejected(400, NO_FILE)
@@ -166,7 +166,7 @@ def _counted(receive: Receive) -> Receive:
         except TimeoutError as error:
             raise BodyRejected(408, SLOW) from error
         size += len(message.get("body", b""))
-        if size > MOST_BYTES + OVERHEAD:
+        if size > MAX_BYTES + OVERHEAD:
             raise BodyRejected(413, LARGE)
         return message
 

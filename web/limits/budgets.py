@@ -73,12 +73,12 @@ class Reservation:
     """An admitted take. expected, spoken: seconds of speech. `expected` counts until the take ends, then `spoken`."""
 
     expected: float
-    sides: tuple[_Side, ...]
+    accounts: tuple[_Account, ...]
     spoken: float = 0.0
 
 
 @dataclass(frozen=True)
-class _Side:
+class _Account:
     """An owner or address that usage is charged to, with its limits."""
 
     key: tuple[str, str]
@@ -121,14 +121,14 @@ class Budgets:
     @contextmanager
     def reserve_take(self, owner: Owner, seconds: float, words: Words) -> Iterator[Reservation]:
         """Reserve a take for the duration of the block. seconds: expected speech. Raises BudgetExceeded."""
-        reservation = Reservation(max(LEAST, seconds), self._sides(owner))
+        reservation = Reservation(max(LEAST, seconds), self._accounts(owner))
         with self._lock:
             self._check_length(reservation, words)
             self._check_takes(reservation, words)
             self._check_hour(reservation, words)
             self._now["takes"] += 1
-            for side in reservation.sides:
-                self._ledger(side).takes.add(reservation)
+            for account in reservation.accounts:
+                self._ledger(account).takes.add(reservation)
         try:
             yield reservation
         finally:
@@ -136,59 +136,59 @@ class Budgets:
 
     def reserve_script(self, owner: Owner, words: Words) -> Callable[[], None]:
         """Reserve a script; return an idempotent function that releases it. Raises BudgetExceeded."""
-        sides = self._sides(owner)
+        accounts = self._accounts(owner)
         with self._lock:
-            for side in sides:
-                most = side.limits.scripts
-                if most is not None and self._ledger(side).scripts >= most:
+            for account in accounts:
+                most = account.limits.scripts
+                if most is not None and self._ledger(account).scripts >= most:
                     raise BudgetExceeded(words("budget.scripts", most=most))
             if self._now["scripts"] >= self._most["scripts"]:
                 raise BudgetExceeded(words("speech.busy"))
-            self._count_script(sides, 1)
+            self._count_script(accounts, 1)
         over = threading.Event()
 
         def end() -> None:
             with self._lock:
                 if not over.is_set():
                     over.set()
-                    self._count_script(sides, -1)
+                    self._count_script(accounts, -1)
 
         return end
 
-    def _sides(self, owner: Owner) -> tuple[_Side, ...]:
-        side = _Side(("owner", owner.key), self._owners[owner.kind])
+    def _accounts(self, owner: Owner) -> tuple[_Account, ...]:
+        account = _Account(("owner", owner.key), self._owners[owner.kind])
         if owner.kind != "browser" or not owner.address:
-            return (side,)
-        return side, _Side(("address", owner.address), self._address)
+            return (account,)
+        return account, _Account(("address", owner.address), self._address)
 
     def _check_length(self, reservation: Reservation, words: Words) -> None:
-        for side in reservation.sides:
-            most = side.limits.minutes
+        for account in reservation.accounts:
+            most = account.limits.minutes
             if most is not None and reservation.expected > 60 * most:
                 minutes = math.ceil(reservation.expected / 60)
                 raise BudgetExceeded(words("budget.minutes", minutes=minutes, most=most))
 
     def _check_takes(self, reservation: Reservation, words: Words) -> None:
-        for side in reservation.sides:
-            most = side.limits.takes
-            if most is not None and len(self._ledger(side).takes) >= most:
-                own = side.key[0] == "owner"
+        for account in reservation.accounts:
+            most = account.limits.takes
+            if most is not None and len(self._ledger(account).takes) >= most:
+                own = account.key[0] == "owner"
                 raise BudgetExceeded(words("budget.takes", most=most) if own else words("budget.network", most=most))
         if self._now["takes"] >= self._most["takes"]:
             raise BudgetExceeded(words("speech.busy"))
 
     def _check_hour(self, reservation: Reservation, words: Words) -> None:
-        wait = max(self._wait(side, reservation.expected) for side in reservation.sides)
+        wait = max(self._wait(account, reservation.expected) for account in reservation.accounts)
         if wait:
             raise BudgetExceeded(words("budget.hourly", minutes=math.ceil(wait / 60)), wait)
 
-    def _wait(self, side: _Side, seconds: float) -> float:
+    def _wait(self, account: _Account, seconds: float) -> float:
         """Return the wait in seconds until there is room for this many more seconds of speech."""
-        if side.limits.hourly is None:
+        if account.limits.hourly is None:
             return 0.0
-        now, ledger = self._clock(), self._ledger(side)
+        now, ledger = self._clock(), self._ledger(account)
         spends = [*ledger.spent, *((now, each.expected) for each in ledger.takes)]
-        over = sum(spent for _, spent in spends) + seconds - 60 * side.limits.hourly
+        over = sum(spent for _, spent in spends) + seconds - 60 * account.limits.hourly
         wait = 0.0
         for ended, spent in spends:
             if over <= 0:
@@ -201,23 +201,23 @@ class Budgets:
         with self._lock:
             now = self._clock()
             self._now["takes"] -= 1
-            for side in reservation.sides:
-                ledger = self._ledger(side)
+            for account in reservation.accounts:
+                ledger = self._ledger(account)
                 ledger.takes.discard(reservation)
-                if side.limits.hourly is not None:
+                if account.limits.hourly is not None:
                     ledger.spent.append((now, max(LEAST, reservation.spoken)))
 
-    def _count_script(self, sides: tuple[_Side, ...], count: int) -> None:
+    def _count_script(self, accounts: tuple[_Account, ...], count: int) -> None:
         self._now["scripts"] += count
-        for side in sides:
-            self._ledger(side).scripts += count
+        for account in accounts:
+            self._ledger(account).scripts += count
 
-    def _ledger(self, side: _Side) -> _Ledger:
-        """Return the ledger of a side. Also checks the two least recently used ledgers and drops empty ones."""
-        ledger = self._ledgers.setdefault(side.key, _Ledger())
+    def _ledger(self, account: _Account) -> _Ledger:
+        """Return the ledger of an account. Also checks the two least recently used ledgers and drops empty ones."""
+        ledger = self._ledgers.setdefault(account.key, _Ledger())
         for key in list(islice(self._ledgers, 2)):
             self._forget(self._ledgers[key])
-            if self._ledgers[key].is_empty and key != side.key:
+            if self._ledgers[key].is_empty and key != account.key:
                 del self._ledgers[key]
             else:
                 self._ledgers.move_to_end(key)

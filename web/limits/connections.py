@@ -19,14 +19,14 @@ from web.http.hosts import is_loopback
 
 HEAD_SECONDS = 10.0  # from the connection's start or a request's first byte to the end of its headers
 STALLED_SECONDS = 30.0  # without progress in sending a response
-MOST_HEAD = 32 << 10  # bytes of a request line and headers
-MOST, MOST_OF_A_PEER = 800, 100
+MAX_HEAD = 32 << 10  # bytes of a request line and headers
+MAX_CONNECTIONS, MAX_OF_A_PEER = 800, 100
 FILES = 8_192  # open files of the process, if the system allows it
 
 
 def limit_connections(server: uvicorn.Server) -> None:
     """Apply these limits to new connections of a running server."""
-    server.config.h11_max_incomplete_event_size = MOST_HEAD
+    server.config.h11_max_incomplete_event_size = MAX_HEAD
     server.config.http_protocol_class = BoundedConnection
     _allow_files()
 
@@ -54,9 +54,9 @@ class BoundedConnection(H11Protocol):
         others = [each for each in self.connections if isinstance(each, BoundedConnection) and each is not self]
         peer = self.client[0] if self.client else ""
         siblings = [] if is_loopback(peer) else [each for each in others if each.client and each.client[0] == peer]
-        if len(siblings) >= MOST_OF_A_PEER:
+        if len(siblings) >= MAX_OF_A_PEER:
             _make_room(siblings, self)
-        elif len(others) >= MOST:
+        elif len(others) >= MAX_CONNECTIONS:
             _make_room(others, self)
 
     def data_received(self, data: bytes) -> None:

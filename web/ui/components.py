@@ -82,7 +82,7 @@ def clip_input(functions: Sequence[Callable[..., Any]] = (), **more: Any) -> gr.
 
 def voice_list() -> gr.HTML:
     """Create the voices as cards. Value and events: see `web.tabs.library.handlers`."""
-    events = ("speak_with", "duplicate", "remove", "put_back", "let_go", "revise", "take_in", "relist", "picture")
+    events = ("speak_with", "duplicate", "remove", "restore", "purge", "revise", "import_files", "relist", "picture")
     return _component("library/library", "rp-library", events, max_mb=MAX_UPLOAD_MB)
 
 

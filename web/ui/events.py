@@ -42,7 +42,7 @@ def keep_choices(*components: Any) -> None:
         component.input(None, None, None, js=chose, queue=False, api_visibility="private")
 
 
-def skip_when_refused(outputs: int) -> Callable[[Callable[P, Any]], Callable[P, Any]]:
+def skip_on_error(outputs: int) -> Callable[[Callable[P, Any]], Callable[P, Any]]:
     """Decorate a handler without an output for error messages: on errors, its outputs stay unchanged.
 
     This covers InvalidInput (a missing or invalid token, an unexpected payload) and DatabaseUnavailable. Other handlers

@@ -47,7 +47,7 @@ class Modules:
         self._files = {
             path.relative_to(STATIC).as_posix(): path for path in sorted(STATIC.rglob("*")) if path.suffix in _TYPES
         }
-        self._words = {f"words/{language}.js": self._words_of(language) for language in translations.languages}
+        self._words = {f"words/{language}.js": self._words_module(language) for language in translations.languages}
         contents = [name.encode() + path.read_bytes() for name, path in self._files.items()]
         contents += [name.encode() + text.encode() for name, text in self._words.items()]
         self.version = hashlib.sha256(b"\0".join(contents)).hexdigest()[:16]
@@ -85,7 +85,7 @@ class Modules:
             return Response(self._words[name], media_type=_TYPES[".js"], headers=_FOR_EVER)
         return Response(status_code=404)
 
-    def _words_of(self, language: str) -> str:
+    def _words_module(self, language: str) -> str:
         texts = self._translations.texts(language, GROUPS)
         examples = self._translations.texts("en", ("examples",), labels=False)
         return (

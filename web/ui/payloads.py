@@ -20,7 +20,7 @@ from engine.errors import InvalidInput
 if TYPE_CHECKING:
     from pydantic import ValidatorFunctionWrapHandler
 
-MOST_IDS = 40  # as in takes.js
+MAX_IDS = 40  # as in takes.js
 _ID = re.compile(r"[0-9a-f]{32}")
 
 
@@ -67,7 +67,7 @@ def default_if_invalid(default: Any) -> WrapValidator:
 
 def _ids(value: Any) -> list[str]:
     ids = value if isinstance(value, list) else []
-    return [each for each in ids if isinstance(each, str) and _ID.fullmatch(each)][:MOST_IDS]
+    return [each for each in ids if isinstance(each, str) and _ID.fullmatch(each)][:MAX_IDS]
 
 
 Id = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{32}$")]

@@ -15,8 +15,8 @@ class SharedComponents:
     token: the browser's owner token, an input of every event. heading: the page's heading with the model's name.
     changes: accepts a `ChangeBroadcast`; its events `voices`, `history` and `scripts` fire in all pages of this
     browser. tabs: selects a tab by id. picker, text, hints, notice, settings: components of the Speak tab. It fills
-    `settings` in the order of `web.tabs.speak.settings.NAMES`, followed by their accordion. stage: the player.
-    drafted: components whose values survive a reload; tabs add to it.
+    `settings` in the order of `web.tabs.speak.settings.NAMES`, followed by their accordion. player: it
+    is shown below every tab. persisted: components whose values survive a reload; tabs add to it.
     """
 
     demo: gr.Blocks
@@ -28,9 +28,9 @@ class SharedComponents:
     text: gr.Textbox
     hints: gr.HTML
     notice: gr.HTML
-    stage: gr.HTML
+    player: gr.HTML
     settings: list[Any] = field(default_factory=list)
-    drafted: list[Any] = field(default_factory=list)
+    persisted: list[Any] = field(default_factory=list)
 
 
 def section_title(text: str) -> gr.HTML:

@@ -72,7 +72,7 @@ def _check_upload_is_rejected(guest: Guest) -> None:
 
 def _check_deletion(guest: Guest, voice: str) -> None:
     guest.press("remove", id=voice)
-    guest.press("let_go")
+    guest.press("purge")
     if voice in {known["id"] for known in guest.voices()}:
         raise Broken("A voice cannot be deleted on a full disk.")
 

@@ -58,7 +58,7 @@ class Guest(Visitor):
     def keep_voice(self, name: str) -> str:
         """Import a voice with this name. Returns its id."""
         path = self.upload(voice(name).to_bytes(), "a.voice")
-        self.press("take_in", files=[{"path": path, "name": "a.voice", "meta": {"_type": "gradio.FileData"}}])
+        self.press("import_files", files=[{"path": path, "name": "a.voice", "meta": {"_type": "gradio.FileData"}}])
         for known in self.voices():
             if known["name"] == name:
                 return str(known["id"])

@@ -128,7 +128,7 @@ def _sent(chance: random.Random, theirs: Victim) -> dict[str, Any]:
     return {
         **chosen,
         **more,
-        "instead": chance.choice(theirs.ids),
+        "replacement": chance.choice(theirs.ids),
         "files": [{"path": "/etc/passwd", "name": "a.voice"}],
     }
 

@@ -69,7 +69,7 @@ def test_hostile_file_names_stay_in_the_folder(send: Send, tmp_path: Path, name:
 
 def test_malformed_uploads_are_rejected(send: Send, endpoint: UploadEndpoint, tmp_path: Path) -> None:
     assert send(("a", b""), field="others").status_code == 400
-    assert send(*[("a", b"")] * (uploads.MOST_FILES + 1)).status_code == 400
+    assert send(*[("a", b"")] * (uploads.MAX_FILES + 1)).status_code == 400
     client = TestClient(Starlette(routes=endpoint.routes()))
     assert client.post(uploads.UPLOAD_PATH, content=b"x").status_code == 415
     broken = {"content-type": "multipart/form-data; boundary=x"}
@@ -82,13 +82,13 @@ def test_malformed_uploads_are_rejected(send: Send, endpoint: UploadEndpoint, tm
 
 
 def test_request_size_is_bounded(send: Send, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(uploads, "MOST_BYTES", 100_000)
+    monkeypatch.setattr(uploads, "MAX_BYTES", 100_000)
     assert send(("a", b"x" * 60_000), ("b", b"x" * 60_000), ("c", b"x" * 60_000)).status_code == 413
     assert list(tmp_path.iterdir()) == []
 
 
 def test_endless_request_is_aborted(endpoint: UploadEndpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(uploads, "MOST_BYTES", 100_000)
+    monkeypatch.setattr(uploads, "MAX_BYTES", 100_000)
 
     def endless() -> Iterator[bytes]:
         yield b'--x\r\nContent-Disposition: form-data; name="files"; filename="a"\r\n\r\n'
@@ -113,7 +113,9 @@ def test_stored_bytes_per_address_are_bounded(send: Send, monkeypatch: pytest.Mo
 
 
 @pytest.mark.parametrize("limit", ["KEPT_OF_ONE", "KEPT"])
-def test_uploads_in_progress_count_towards_the_limits(endpoint: UploadEndpoint, monkeypatch: pytest.MonkeyPatch, limit: str) -> None:
+def test_uploads_in_progress_count_towards_the_limits(
+    endpoint: UploadEndpoint, monkeypatch: pytest.MonkeyPatch, limit: str
+) -> None:
     monkeypatch.setattr(store, limit, 10_000)
     client = TestClient(Starlette(routes=endpoint.routes()))
     inside: list[int] = []

@@ -191,7 +191,7 @@ def test_browsers_cannot_reach_each_others_voices(
     assert list(anna.arrive()["voices"].values()) == ["Hers"]
     assert ben.arrive()["voices"] == {}
     assert ben.press("relist")[0]["voices"] == []
-    for event in ("revise", "duplicate", "remove", "put_back"):
+    for event in ("revise", "duplicate", "remove", "restore"):
         assert ben.press(event, id=hers, name="His")[0]["answer"]["kind"] == "bad"
     assert library.get(hers, owner=owner).name == "Hers"
     (shown,) = anna.press("relist")[0]["voices"]

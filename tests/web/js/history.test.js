@@ -36,9 +36,9 @@ test("an entry shows how it ended and its settings", () => {
 });
 
 test("an empty list gives the reason", () => {
-  assert.equal(emptiness({ found: true, kept: true }), "none");
-  assert.equal(emptiness({ found: true, kept: false }), "none_kept");
-  assert.equal(emptiness({ found: false, kept: true }), "no_match");
+  assert.equal(emptiness({ unfiltered: true, kept: true }), "none");
+  assert.equal(emptiness({ unfiltered: true, kept: false }), "none_kept");
+  assert.equal(emptiness({ unfiltered: false, kept: true }), "no_match");
 });
 
 test("a long text is shortened to its beginning", () => {

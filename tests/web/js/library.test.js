@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { byFile } from "../../../web/static/library/offers.js";
-import { bytesIn, folded, found, hues, languageName, ordered, tagsOf, withInstead } from "../../../web/static/library/voices.js";
+import { bytesIn, folded, found, hues, languageName, ordered, tagsOf, withReplacement } from "../../../web/static/library/voices.js";
 
 const voice = (name, more = {}) => ({
   name, description: "", tags: [], language: "en", made: "2026-11-21T08:00:00+00:00", seconds: 5, spoken: 0, ...more,
@@ -68,10 +68,10 @@ test("portrait colours are well apart and stay the same when voices are added", 
 });
 
 test("the replacement of a deleted voice is replaced when it is deleted as well", () => {
-  const first = withInstead(new Map(), "zoe", "anna");
-  const then = withInstead(first, "anna", "ben");
+  const first = withReplacement(new Map(), "zoe", "anna");
+  const then = withReplacement(first, "anna", "ben");
   assert.deepEqual([...then], [["zoe", "ben"], ["anna", "ben"]]);
-  assert.deepEqual([...withInstead(then, "zoe", "carl")], [["zoe", "carl"], ["anna", "ben"]]);
+  assert.deepEqual([...withReplacement(then, "zoe", "carl")], [["zoe", "carl"], ["anna", "ben"]]);
   assert.deepEqual([...first], [["zoe", "anna"]], "the given map is unchanged");
 });
 

@@ -6,7 +6,7 @@ import { test } from "node:test";
 import { english } from "./helpers.js";
 import { speakingTime, measured } from "../../../web/static/speak/estimate.js";
 import { LinkRefresh, LINKS_LAST } from "../../../web/static/speak/link_refresh.js";
-import { MOST_TAKES, TakeList } from "../../../web/static/speak/take_list.js";
+import { MAX_TAKES, TakeList } from "../../../web/static/speak/take_list.js";
 import { factsOf, paceOf } from "../../../web/static/speak/take_row.js";
 import { useWords } from "../../../web/static/ui/words.js";
 
@@ -71,10 +71,10 @@ test("the first-sound delay is recorded once", () => {
 test("a reload restores the list, and invalid storage is ignored", () => {
   const kept = storage();
   const list = new TakeList(kept);
-  for (let i = 0; i < MOST_TAKES + 5; i++) list.add(`take ${i}`);
+  for (let i = 0; i < MAX_TAKES + 5; i++) list.add(`take ${i}`);
   const again = new TakeList({ getItem: () => kept.text, setItem() {} });
-  assert.equal(again.ids.length, MOST_TAKES);
-  assert.equal(again.ids[0], `take ${MOST_TAKES + 4}`);
+  assert.equal(again.ids.length, MAX_TAKES);
+  assert.equal(again.ids[0], `take ${MAX_TAKES + 4}`);
   for (const rubbish of ["{", "7", '[{"id": 7}]', "null"]) assert.deepEqual(new TakeList(storage(rubbish)).ids, []);
   const refusing = new TakeList({ getItem() { throw new Error("no"); }, setItem() { throw new Error("no"); } });
   refusing.add("a");

@@ -95,7 +95,7 @@ def test_long_headers_are_rejected(url: str) -> None:
 
 
 def test_idle_connections_are_closed_to_admit_new_ones(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connections, "MOST", 10)
+    monkeypatch.setattr(connections, "MAX_CONNECTIONS", 10)
     with contextlib.ExitStack() as stack:
         held = [stack.enter_context(connected(url)) for _ in range(30)]
         assert httpx.get(url, timeout=PATIENCE).status_code == 200
@@ -111,7 +111,7 @@ def test_busy_connection_is_not_closed(url: str, monkeypatch: pytest.MonkeyPatch
         busy.sendall(head)
         assert busy.recv(1_000).startswith(b"HTTP/1.1 100"), "the server has started to read the request"
         busy.sendall(body[:5])
-        monkeypatch.setattr(connections, "MOST", 5)
+        monkeypatch.setattr(connections, "MAX_CONNECTIONS", 5)
         for _ in range(20):
             stack.enter_context(connected(url))
         assert httpx.get(url, timeout=PATIENCE).status_code == 200

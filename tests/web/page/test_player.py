@@ -355,7 +355,7 @@ def test_failed_take_restores_the_previous_one(page: Page) -> None:
     expect(status).to_have_text("No place is free.")
     expect(wave).to_have_attribute("aria-disabled", "true")
     expect(page.locator(".rp-play")).to_be_disabled()
-    page.evaluate("window.reprisePlayer.calm()")
+    page.evaluate("window.reprisePlayer.clearMessage()")
     expect(status).to_have_text("Your take will play here as it is generated.")
 
     page.get_by_role("button", name="Speak").click()
@@ -377,7 +377,7 @@ def test_failed_take_restores_the_previous_one(page: Page) -> None:
         expect(first).to_be_empty()
         expect(wave).to_have_attribute("aria-valuetext", "1.0 s of 3.0 s")
         assert page.evaluate("window.reprisePlayer.playing") is None
-        page.evaluate("window.reprisePlayer.calm()")
+        page.evaluate("window.reprisePlayer.clearMessage()")
         expect(status).to_have_text("Speaking.")
         expect(first).to_contain_text("ms after the click")
     page.locator(".rp-play").click()

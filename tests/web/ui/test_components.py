@@ -13,7 +13,7 @@ from engine.audio.decode import LONGEST, Recording, decode
 from engine.audio.merge import MAX_MERGED_SECONDS
 from engine.errors import InvalidInput
 from tests.paths import CLIP
-from web.tabs.new_voice.clips import MOST_CLIPS, PEAKS_PER_SECOND, ChosenClip, chosen_clips, peaks, split_by_length
+from web.tabs.new_voice.clips import MAX_CLIPS, PEAKS_PER_SECOND, ChosenClip, chosen_clips, peaks, split_by_length
 from web.ui.components import clip_input
 from web.ui.modules import STATIC
 from web.uploads import MAX_UPLOAD_MB, delete_upload
@@ -78,7 +78,7 @@ def test_forged_clips_are_rejected(clip: dict[str, Any], tmp_path: Path, change:
 
 
 def test_malformed_values_are_rejected(clip: dict[str, Any], tmp_path: Path) -> None:
-    several: list[Any] = [[clip] * (MOST_CLIPS + 1), "clips", [None], [3]]
+    several: list[Any] = [[clip] * (MAX_CLIPS + 1), "clips", [None], [3]]
     for clips in several:
         with pytest.raises(InvalidInput):
             chosen_clips({"chosen": 0, "clips": clips}, tmp_path)
@@ -130,7 +130,7 @@ def test_peaks_have_fifty_values_per_second(count: int) -> None:
 
 
 def test_limits_equal_those_of_the_scripts() -> None:
-    assert f"const MOST_CLIPS = {MOST_CLIPS};" in (STATIC / "new_voice/clips.js").read_text("utf-8")
+    assert f"const MAX_CLIPS = {MAX_CLIPS};" in (STATIC / "new_voice/clips.js").read_text("utf-8")
     assert f"const PEAKS_PER_SECOND = {PEAKS_PER_SECOND};" in (STATIC / "ui/peaks.js").read_text("utf-8")
     props = clip_input().props
     assert (props["max_mb"], props["longest"], props["together"]) == (MAX_UPLOAD_MB, LONGEST, MAX_MERGED_SECONDS)

@@ -27,7 +27,7 @@ from web.tabs.speak.take_list import TakeListHandlers
 from web.ui.i18n import Translations
 from web.ui.messages import error_message
 from web.ui.payloads import (
-    MOST_IDS,
+    MAX_IDS,
     Id,
     Ids,
     Payload,
@@ -85,7 +85,7 @@ def test_payload_that_is_no_object_is_rejected(sent: Any) -> None:
 
 def test_lenient_fields_replace_invalid_values() -> None:
     made = example(picked=["x"], ids=[NO_ID, 7, None, "x"] + [NO_ID] * 99, count=10**400)
-    assert (made.picked, made.count, len(made.ids)) == ("", 3, MOST_IDS)
+    assert (made.picked, made.count, len(made.ids)) == ("", 3, MAX_IDS)
     assert example(ids={"a": 1}).ids == []
 
 

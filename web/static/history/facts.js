@@ -35,8 +35,8 @@ export function detailsOf(entry, language) {
 }
 
 // The text for an empty list.
-export function emptiness({ found, kept }) {
-  if (!found) return words("history.no_match");
+export function emptiness({ unfiltered, kept }) {
+  if (!unfiltered) return words("history.no_match");
   return words(kept ? "history.none" : "history.none_kept");
 }
 

@@ -48,7 +48,7 @@ export function mount({ element, props, trigger, watch }) {
     signed = Date.now();
     count.tabIndex = -1;
     const none = Boolean(value) && !shown;
-    const first = none && value.found; // there is nothing to search in
+    const first = none && value.unfiltered; // there is nothing to search in
     if (none) count.replaceChildren(...emptyState("history", emptiness(value), first ? "speak" : "", words("tab.speak")));
     else count.textContent = value ? words("history.count", { count: value.total }) : "";
     count.classList.toggle("rp-empty", none);

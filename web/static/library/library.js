@@ -3,7 +3,7 @@
 
 import { act, changes, editedCard, renamedCard, shownCard } from "./card.js";
 import { offerForm } from "./offers.js";
-import { bytesIn, found, ordered, withInstead } from "./voices.js";
+import { bytesIn, found, ordered, withReplacement } from "./voices.js";
 import { create } from "../ui/elements.js";
 import { emptyState } from "../ui/empty.js";
 import { learnColours, showPortrait } from "../ui/portraits.js";
@@ -21,7 +21,7 @@ class Library {
     this.cards = new Map(); // by id: { node, shown }; shown: its state as text, to detect changes
     this.open = null; // { id, how: "edit" or "name" } while a card is edited
     this.handled = null; // `once` of the last answer that was shown
-    this.instead = new Map(); // the replacement of each voice that was deleted while picked
+    this.replacements = new Map(); // the replacement of each voice that was deleted while picked
     this.part = (selector) => element.querySelector(selector);
     this.search = this.part("input[type=search]");
     this.search.placeholder = words("library.search_hint");
@@ -84,7 +84,7 @@ class Library {
     const inForm = answer.kind === "bad" && this.open?.id === answer.id && this.cards.get(answer.id)?.node;
     if (inForm) this.complain(inForm, answer.text);
     else this.say(answer.text, answer.kind, answer.lines, answer.offers);
-    if (answer.instead) this.instead = withInstead(this.instead, answer.id, answer.instead);
+    if (answer.replacement) this.replacements = withReplacement(this.replacements, answer.id, answer.replacement);
     if (this.removing && this.removing === answer.id) this.focusUndo(answer.id);
     this.removing = null;
   }
@@ -124,15 +124,15 @@ class Library {
     if (what === "save" || what === "export") return undefined; // handled by the form and by the browser
     this.say("");
     if (what === "remove") this.removing = id;
-    if (what === "let_go") return this.trigger("let_go");
-    if (what === "put_back") return this.putBack(id);
+    if (what === "purge") return this.trigger("purge");
+    if (what === "restore") return this.restore(id);
     return this.trigger(what, { id });
   }
 
-  putBack(id) {
-    const instead = this.instead.get(id) ?? "";
-    this.instead.delete(id);
-    this.trigger("put_back", { id, instead });
+  restore(id) {
+    const replacement = this.replacements.get(id) ?? "";
+    this.replacements.delete(id);
+    this.trigger("restore", { id, replacement });
   }
 
   edit(id, how) {
@@ -218,7 +218,7 @@ class Library {
       } else refused.push(words(small ? "library.upload_failed" : "library.too_large", { name: file.name, mb: this.props.max_mb }));
     }
     this.say(refused.join(" "), "bad");
-    if (uploaded.length) this.trigger("take_in", { files: uploaded });
+    if (uploaded.length) this.trigger("import_files", { files: uploaded });
   }
 
   async picture(id, file) {
@@ -300,10 +300,10 @@ class Library {
       const until = new Date(Date.now() + this.remaining(voice));
       const time = new Intl.DateTimeFormat(pageLanguage(), { timeStyle: "short" }).format(until);
       const said = words("library.deleted", { name: voice.name, time });
-      const undo = act("put_back", words("library.undo"), { class: "rp-lib-main" });
+      const undo = act("restore", words("library.undo"), { class: "rp-lib-main" });
       return create("li", { "data-id": voice.id }, create("span", { text: said }), undo);
     });
-    const finish = act("let_go", words("library.let_go"));
+    const finish = act("purge", words("library.let_go"));
     this.part(".rp-lib-aside").replaceChildren(...(gone.length ? [create("ul", {}, ...lines), finish] : []));
   }
 

@@ -56,7 +56,7 @@ function inUnit(count, unit, language, digits, unitDisplay = "short") {
 const numbersOf = (id, count) => Array.from({ length: count }, (_, i) => parseInt(id.slice(3 * i, 3 * i + 3) || "0", 16) % 256);
 
 const GOLDEN_ANGLE = 137.508; // degrees; its multiples are spread evenly
-const MOST_COLOURS = 24; // more cannot be told apart
+const MAX_COLOURS = 24; // more cannot be told apart
 
 // The hues of all portraits in degrees, by the voices' ids. Each voice starts at a hue derived from its id and is moved
 // until it differs enough from all older ones, so a new voice changes no other's colour.
@@ -66,7 +66,7 @@ export function hues(voices, known = new Map()) {
   const fresh = voices.filter(({ id }) => !known.has(id));
   const oldest = fresh.sort((one, other) => one.made.localeCompare(other.made) || one.id.localeCompare(other.id));
   for (const { id } of oldest) {
-    const apart = given.size < MOST_COLOURS ? 180 / (given.size + 1) : 0; // there is always room for that
+    const apart = given.size < MAX_COLOURS ? 180 / (given.size + 1) : 0; // there is always room for that
     const near = (hue) => [...given.values()].some((other) => Math.abs(((hue - other + 540) % 360) - 180) < apart);
     let hue = (numbersOf(id, 10)[9] / 256) * 360;
     while (near(hue)) hue = (hue + GOLDEN_ANGLE) % 360;
@@ -76,7 +76,7 @@ export function hues(voices, known = new Map()) {
 }
 
 // Adds a deletion to `known`, which maps each voice deleted while picked to its replacement. All are ids.
-export function withInstead(known, gone, now) {
-  const still = [...known].map(([id, voice]) => [id, voice === gone ? now : voice]);
-  return new Map([...still, [gone, now]]);
+export function withReplacement(known, deleted, replacement) {
+  const still = [...known].map(([id, voice]) => [id, voice === deleted ? replacement : voice]);
+  return new Map([...still, [deleted, replacement]]);
 }

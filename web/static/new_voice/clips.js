@@ -2,7 +2,7 @@
 
 import { Trim } from "./trim.js";
 
-export const MOST_CLIPS = 6;
+export const MAX_CLIPS = 6;
 const SAME_SPEECH = 0.3; // seconds of speech: a smaller difference is less than a word
 
 export class Clip {
@@ -68,7 +68,7 @@ export class Clips {
   }
 
   get full() {
-    return this.list.length >= MOST_CLIPS;
+    return this.list.length >= MAX_CLIPS;
   }
 
   nextNumber() {

@@ -3,7 +3,7 @@
 // ends, another choice, or fewer clips.
 
 import { CodecPreview, looked, wavOf } from "./clip_playback.js";
-import { Clip, Clips, MOST_CLIPS } from "./clips.js";
+import { Clip, Clips, MAX_CLIPS } from "./clips.js";
 import { DoctorView } from "./doctor.js";
 import { Microphone, obstacle, refusal } from "./microphone.js";
 import { RecorderView } from "./recorder_view.js";
@@ -163,7 +163,7 @@ class Recorder {
 
   // Why no other clip can be added, "" if one can.
   noRoom(instead = null) {
-    return instead || !this.clips.full ? "" : this.refuse(words("clip.enough", { number: MOST_CLIPS }));
+    return instead || !this.clips.full ? "" : this.refuse(words("clip.enough", { number: MAX_CLIPS }));
   }
 
   // more: properties of the Clip. Resolves to the reason why the file was refused, else "".

@@ -83,7 +83,7 @@ class Player {
     } else {
       this.trigger("abandon");
       this.reset();
-      this.giveBack();
+      this.restorePrevious();
       this.say(words("player.stopped"), "stopped");
     }
   }
@@ -120,7 +120,7 @@ class Player {
       return;
     }
     this.reset();
-    this.giveBack();
+    this.restorePrevious();
     this.say(words(server.away ? "player.lost" : "player.full"), "problem");
   }
 
@@ -138,7 +138,7 @@ class Player {
   }
 
   // Called when a take has no sound: loads the former sound again, paused, unless another one is loaded.
-  giveBack() {
+  restorePrevious() {
     const { live, before } = this;
     Object.assign(this, { live: null, before: null });
     if (live) this.cache.forget(live.id);
@@ -148,7 +148,7 @@ class Player {
   }
 
   // Clears the message about a failed take. Called when its text is edited or another sound is loaded.
-  calm() {
+  clearMessage() {
     if (this.busy || (this.state !== "problem" && this.state !== "stopped")) return;
     const { sound } = this.playback;
     this.say(sound ? sound.status : words("player.empty"), sound ? "finished" : "empty");
@@ -191,7 +191,7 @@ class Player {
   finish({ wav, stop_reason: reason, total, problem, take, facts }) {
     Object.assign(this.stats, { finished: true, stopReason: reason, playedAtFinish: this.stats.played });
     if (!total) {
-      this.giveBack();
+      this.restorePrevious();
     } else if (this.live) {
       Object.assign(this.live, { wav: wav && { ...wav }, status: this.status });
       this.live.facts = { ...this.live.facts, ...facts };
@@ -233,11 +233,11 @@ class Player {
   // Resolves to false if the take cannot be loaded, or another one was requested meanwhile.
   async play(id, source, facts = {}) {
     this.playback.wake(this.rate); // in the user gesture, before anything is fetched
-    const sound = await this.had([[id, source, facts]]).then((sounds) => sounds?.[0]);
+    const sound = await this.loadAll([[id, source, facts]]).then((sounds) => sounds?.[0]);
     if (!sound) return false;
     if (this.playback.sound !== sound) this.playback.load(sound);
     else if (!this.playback.wanted) this.playback.play();
-    this.calm();
+    this.clearMessage();
     this.view.show();
     return true;
   }
@@ -253,32 +253,32 @@ class Player {
   // the id of the one that plays now, null if one cannot be loaded.
   async compare(...pair) {
     this.playback.wake(this.rate);
-    const sounds = await this.had(pair.map((take) => [take].flat()));
+    const sounds = await this.loadAll(pair.map((take) => [take].flat()));
     if (!sounds) return null;
     const on = sounds.indexOf(this.playback.sound);
     this.playback.load(sounds[on === 0 ? 1 : 0], on < 0 || this.playback.at.ended ? 0 : this.playback.place);
-    this.calm();
+    this.clearMessage();
     this.view.show();
     return this.playback.sound.id;
   }
 
   // Plays a take from the position of another take of the same text, or pauses it if it plays. ids: of all these takes.
-  async turn(take, ids) {
+  async switchTo(take, ids) {
     this.playback.wake(this.rate);
     if (this.playing === take[0]) return this.playback.pause();
-    const sound = (await this.had([take]))?.[0];
+    const sound = (await this.loadAll([take]))?.[0];
     if (!sound) return undefined;
     const same = ids.includes(this.playback.sound?.id) && !this.playback.at.ended;
     if (sound === this.playback.sound && same) this.playback.play();
     else this.playback.load(sound, same ? this.playback.place : 0);
-    this.calm();
+    this.clearMessage();
     return this.view.show();
   }
 
-  async had(takes) {
+  async loadAll(takes) {
     const wish = ++this.wishes;
     try {
-      const sounds = await Promise.all(takes.map((take) => this.fetched(...take)));
+      const sounds = await Promise.all(takes.map((take) => this.load(...take)));
       return wish === this.wishes ? sounds : null;
     } catch (error) {
       if (wish === this.wishes) this.say(words("player.unplayable", { reason: error.message }), "problem");
@@ -286,7 +286,7 @@ class Player {
     }
   }
 
-  async fetched(id, source, { status = "", ...facts } = {}) {
+  async load(id, source, { status = "", ...facts } = {}) {
     const known = this.cache.get(id);
     if (known) return Object.assign(known, { facts: { ...known.facts, ...facts } });
     if (!source) throw new Error(words("player.gone"));
@@ -373,11 +373,11 @@ export function mount(component) {
     activity: (name, stop) => player.activity(name, stop),
     refused: () => player.refused(),
     refuse: (reason) => player.refuse(reason),
-    calm: () => player.calm(),
+    clearMessage: () => player.clearMessage(),
     play: (...take) => player.play(...take),
     toggle: (...take) => player.toggle(...take),
     compare: (first, second) => player.compare(first, second),
-    turn: (take, ids) => player.turn(take, ids),
+    switchTo: (take, ids) => player.switchTo(take, ids),
     pause: () => player.playback.pause(),
     forget: (id) => player.forget(id),
     get playing() {

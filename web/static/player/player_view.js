@@ -105,7 +105,7 @@ export class PlayerView {
 
   toggle() {
     this.player.playback.toggle();
-    this.player.calm();
+    this.player.clearMessage();
   }
 
   grab(event) {

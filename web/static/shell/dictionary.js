@@ -7,13 +7,13 @@ import { button, create } from "../ui/elements.js";
 import { draw, drawing } from "../ui/icons.js";
 import { pageLanguage, words } from "../ui/words.js";
 
-const MOST = 80; // characters of a word
+const MAX_CHARACTERS = 80; // characters of a word
 const TEXTS = "#rp-text textarea, .rp-script-card-text";
 
 // The selected words without punctuation around them; "" for none, or if the selection is too long for an entry.
 export function wordOf(text, from, to) {
   const selected = text.slice(from, to).replace(/^[\s\p{P}]+|[\s\p{P}]+$/gu, "");
-  return selected.length <= MOST && !/\n/.test(selected) && selected.split(/\s+/).length <= 5 ? selected : "";
+  return selected.length <= MAX_CHARACTERS && !/\n/.test(selected) && selected.split(/\s+/).length <= 5 ? selected : "";
 }
 
 const selectedIn = (field) => (field?.matches?.(TEXTS) ? wordOf(field.value, field.selectionStart, field.selectionEnd) : "");

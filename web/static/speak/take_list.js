@@ -1,7 +1,7 @@
 // The takes of this page's session, newest first, and the two that are compared. The server describes the takes. The list
 // stores their ids and the data that only this browser has.
 
-export const MOST_TAKES = 40;
+export const MAX_TAKES = 40;
 const PLACE = "reprise.takes";
 
 export class TakeList {
@@ -16,7 +16,7 @@ export class TakeList {
   remembered() {
     try {
       const own = JSON.parse(this.storage.getItem(PLACE) ?? "[]");
-      return own.filter(({ id }) => typeof id === "string").slice(0, MOST_TAKES);
+      return own.filter(({ id }) => typeof id === "string").slice(0, MAX_TAKES);
     } catch {
       return [];
     }
@@ -44,7 +44,7 @@ export class TakeList {
     const given = Object.entries({ ms, stalls, group }).filter(([, value]) => value !== null);
     const listed = this.own.find((take) => take.id === id);
     const take = { id, ms: null, stalls: null, ...listed, ...Object.fromEntries(given) };
-    this.own = [take, ...this.own.filter((other) => other !== listed)].slice(0, MOST_TAKES);
+    this.own = [take, ...this.own.filter((other) => other !== listed)].slice(0, MAX_TAKES);
     this.keep();
   }
 

@@ -54,7 +54,7 @@ class Takes {
   }
 
   spoken({ id, ms, stalls }) {
-    this.list.add(id, ms, stalls, this.heardOf);
+    this.list.add(id, ms, stalls, this.playedGroup);
     this.refresh();
   }
 
@@ -84,9 +84,9 @@ class Takes {
   // Called when Speak begins a take: requests the further takes of its text.
   begun({ ticket }) {
     const further = Number(document.querySelector(".rp-at-once")?.value ?? 1) - 1;
-    this.heardOf = null; // the group of the take that is played while it is generated
+    this.playedGroup = null; // the group of the take that is played while it is generated
     if (further < 1 || this.repeating) return;
-    this.heardOf = ticket;
+    this.playedGroup = ticket;
     const tickets = Array.from({ length: further }, (_, i) => `${ticket}-${i + 2}`);
     this.batches.set(ticket, tickets);
     this.tell();
@@ -136,9 +136,9 @@ class Takes {
     if (!ids.includes(this.picked)) [this.picked] = ids;
     this.find(".rp-group").hidden = !group.length;
     if (!group.length) return;
-    const turn = async (id) => {
+    const switchTo = async (id) => {
       await this.links.ready();
-      if (this.list.known.has(id)) window.reprisePlayer.turn(this.source(id), ids);
+      if (this.list.known.has(id)) window.reprisePlayer.switchTo(this.source(id), ids);
     };
     const told = JSON.stringify([ids, this.picked, playing]);
     if (told === this.groupTold) return;
@@ -147,7 +147,7 @@ class Takes {
     const buttons = group.map(({ id, seconds }, i) => {
       const name = LETTERS[i];
       const label = words("takes.turn", { name });
-      const node = button({ class: "rp-group-take", "aria-pressed": id === this.picked, "aria-label": label, onclick: () => turn(id) });
+      const node = button({ class: "rp-group-take", "aria-pressed": id === this.picked, "aria-label": label, onclick: () => switchTo(id) });
       node.dataset.sounding = playing === id;
       node.append(create("strong", { text: name }), create("small", { text: lengthOf(seconds, pageLanguage()) }));
       return node;

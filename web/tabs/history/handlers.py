@@ -13,7 +13,7 @@ from storage.voices.library import MAX_SEARCH
 from studio.provenance.origin import public_name
 from studio.takes.buffer import LANGUAGE, PARAGRAPH_PAUSE, SAMPLING_SETTINGS
 from web.tabs.history.views import entry_view, megabytes, question_html, retention_choices, storage_use_html
-from web.ui.events import broadcast_change, skip_when_refused
+from web.ui.events import broadcast_change, skip_on_error
 from web.ui.messages import error_message, notice
 from web.ui.payloads import Id, Payload, SelectedId, default_if_invalid, parse_payload
 from web.ui.voice_picker import select_voice
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from web.ui.i18n import Words
 
 PAGE_SIZE = 20  # entries; "Show more" adds as many again
-MOST_SHOWN = 400  # entries
+MAX_SHOWN = 400  # entries
 
 Updates = tuple[Any, ...]
 
@@ -45,7 +45,7 @@ class HistoryQuery(Payload):
     @property
     def limit(self) -> int:
         """The number of entries."""
-        return int(max(PAGE_SIZE, min(MOST_SHOWN, self.shown)))
+        return int(max(PAGE_SIZE, min(MAX_SHOWN, self.shown)))
 
 
 class Entry(Payload):
@@ -79,7 +79,7 @@ class HistoryHandlers:
         self._context = context
         self._history = context.storage.history
 
-    @skip_when_refused(5)
+    @skip_on_error(5)
     def show_tab(self, search: Any, voice: Any, starred: Any, shown: Any, token: Any, request: gr.Request) -> Updates:
         """Outputs: list, voices to choose from, history switch, retention time, storage use."""
         words = self._context.words(request)
@@ -99,7 +99,7 @@ class HistoryHandlers:
             storage_use_html(self._context.storage.storage_use(owner=owner.key), words),
         )
 
-    @skip_when_refused(1)
+    @skip_on_error(1)
     def refresh_list(self, search: Any, voice: Any, starred: Any, shown: Any, token: Any, request: gr.Request) -> Any:
         """Output: list, with new links."""
         owner = self._context.owner(token, request)
@@ -207,12 +207,12 @@ class HistoryHandlers:
             self._context.delete_owner(self._context.owner(token, request).key)
         except Exception as error:
             return notice(error_message(error, words), "bad"), gr.skip(), gr.skip(), gr.skip()
-        emptied = {"entries": [], "total": 0, "found": True, "kept": True, "forget": True}
+        emptied = {"entries": [], "total": 0, "unfiltered": True, "kept": True, "forget": True}
         everywhere = broadcast_change("voices", "history", "scripts")
         return notice(words("history.forgotten")), everywhere, gr.Column(visible=False), emptied
 
     def _list(self, owner: Owner, query: HistoryQuery) -> dict[str, Any]:
-        """Return the list's value. found: whether it is the unfiltered history. kept: whether new takes are added."""
+        """Return the list's value. unfiltered: whether all entries are listed. kept: whether new takes are added."""
         page = self._history.page(
             owner=owner.key,
             search=query.search,
@@ -224,7 +224,7 @@ class HistoryHandlers:
         return {
             "entries": [entry_view(record, owner, self._context.links) for record in page.records],
             "total": page.total,
-            "found": not filtered,
+            "unfiltered": not filtered,
             "kept": self._history.settings(owner=owner.key).history,
         }
 

@@ -4,7 +4,7 @@ Most handlers return the list's value (`library_view`) with `answer`, the outcom
 
     kind    "good" or "bad"        text    a sentence, or ""        lines    further sentences
     id      id of the affected voice, or ""        once    different each time
-    instead id of the voice now selected in place of the affected one, or ""
+    replacement   id of the voice now selected in place of the affected one, or ""
     offers  for imports with taken names: `line`, a sentence; the positions `file` and `voice`; `free`, a free name
 """
 
@@ -26,7 +26,7 @@ from studio.voices.portraits import make_portrait
 from studio.voices.voice_archive import MAX_FILES, VoiceArchive
 from web.gradio_internals import event_value
 from web.tabs.library.views import library_view
-from web.ui.events import broadcast_change, skip_when_refused
+from web.ui.events import broadcast_change, skip_on_error
 from web.ui.messages import error_message
 from web.ui.payloads import Id, Payload, SelectedId, ShortText, default_if_invalid, parse_payload
 from web.ui.voice_picker import select_voice
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 Updates = tuple[Any, ...]
 Answer = dict[str, Any]
-MOST_UPLOADS = 200  # files per import
+MAX_UPLOADS = 200  # files per import
 _LANGUAGE = re.compile(r"[A-Za-z]{2,3}(-[A-Za-z0-9]{1,8})*")
 
 
@@ -56,9 +56,9 @@ class VoiceEvent(Payload):
 
 
 class RestoredVoice(VoiceEvent):
-    """A deleted voice. instead: the voice that was selected in its place when it was deleted, or ""."""
+    """A deleted voice. replacement: the voice that was selected in its place when it was deleted, or ""."""
 
-    instead: SelectedId = ""
+    replacement: SelectedId = ""
 
 
 class VoiceChanges(Payload):
@@ -83,7 +83,7 @@ class VoicePicture(Payload):
 class ImportedFiles(Payload):
     """Uploaded files: for each, the fields that `uploaded_path` parses, its name, and optionally those of `Renames`."""
 
-    files: Annotated[list[Any], Field(max_length=MOST_UPLOADS), default_if_invalid([])]
+    files: Annotated[list[Any], Field(max_length=MAX_UPLOADS), default_if_invalid([])]
 
 
 class Renames(Payload):
@@ -112,7 +112,7 @@ class LibraryHandlers:
         self._context = context
         self._library = context.storage.voices
 
-    @skip_when_refused(1)
+    @skip_on_error(1)
     def list_voices(self, token: Any, request: gr.Request) -> Any:
         """Output: list."""
         return library_view(self._context, self._context.owner(token, request), self._context.words(request))
@@ -171,7 +171,7 @@ class LibraryHandlers:
             if not others or voice != selected:
                 return _answer("", about=voice)
             picker = select_voice(others, None, words)
-            return _answer(words("library.speaks_now", name=others[0].name), about=voice, instead=others[0].id)
+            return _answer(words("library.speaks_now", name=others[0].name), about=voice, replacement=others[0].id)
 
         return *self._answer_action(delete, token, request, about=_voice_of(event)), picker
 
@@ -188,7 +188,7 @@ class LibraryHandlers:
             voice = parse_payload(RestoredVoice, event)
             before = next((each.name for each in self._library.trashed(owner=owner.key) if each.id == voice.id), "")
             name = self._library.restore(voice.id, owner=owner.key).name
-            if voice.instead and voice.instead == selected:
+            if voice.replacement and voice.replacement == selected:
                 picker = select_voice(self._context.voices.list(owner=owner.key), voice.id, words)
             if before in ("", name):
                 return _answer(words("library.back", name=name), about=voice.id)
@@ -297,10 +297,10 @@ class LibraryHandlers:
 
 
 def _answer(
-    text: str, *, kind: str = "good", lines: list[str] | None = None, about: str = "", instead: str = ""
+    text: str, *, kind: str = "good", lines: list[str] | None = None, about: str = "", replacement: str = ""
 ) -> Answer:
     once = secrets.token_hex(4)
-    return {"kind": kind, "text": text, "lines": lines or [], "id": about, "instead": instead, "once": once}
+    return {"kind": kind, "text": text, "lines": lines or [], "id": about, "replacement": replacement, "once": once}
 
 
 def _voice_of(event: gr.EventData) -> str:

@@ -26,11 +26,11 @@ def build(context: WebContext, shared: SharedComponents) -> None:
         (voices.revise, handlers.update_voice),
         (voices.picture, handlers.change_picture),
         (voices.duplicate, handlers.duplicate_voice),
-        (voices.let_go, handlers.purge_deleted),
-        (voices.take_in, handlers.import_voices),
+        (voices.purge, handlers.purge_deleted),
+        (voices.import_files, handlers.import_voices),
     ):
         listen(event, handler, token, [voices, shared.changes])
-    for event, select in ((voices.remove, handlers.delete_voice), (voices.put_back, handlers.restore_voice)):
+    for event, select in ((voices.remove, handlers.delete_voice), (voices.restore, handlers.restore_voice)):
         listen(event, select, [shared.picker, token], [voices, shared.changes, shared.picker])
     outputs = [shared.picker, shared.tabs, voices]
     listen(voices.speak_with, handlers.speak_with_voice, token, outputs).success(None, js=FOCUS_TEXT)

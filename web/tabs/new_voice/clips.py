@@ -18,7 +18,7 @@ from engine.errors import InvalidInput
 from web.ui.payloads import Payload, UnexpectedPayload, default_if_invalid, parse_payload
 from web.uploads import MAX_FILE_NAME, uploaded_path
 
-MOST_CLIPS = 6  # as in clips.js
+MAX_CLIPS = 6  # as in clips.js
 PEAKS_PER_SECOND = 50  # as in peaks.js
 MAX_WORDS = 10_000  # characters
 Seconds = Annotated[float, Field(ge=0, le=1e6, allow_inf_nan=False)]
@@ -27,7 +27,7 @@ Seconds = Annotated[float, Field(ge=0, le=1e6, allow_inf_nan=False)]
 class ClipListPayload(Payload):
     """The recorder's value. chosen: index of the selected clip."""
 
-    clips: Annotated[list[Any], Field(max_length=MOST_CLIPS)]
+    clips: Annotated[list[Any], Field(max_length=MAX_CLIPS)]
     chosen: Annotated[int | None, default_if_invalid(None)] = None
 
 

@@ -59,7 +59,7 @@ def build(context: WebContext, shared: SharedComponents) -> None:
         value=None,
         elem_id="rp-voice-language",
     )
-    shared.drafted.extend([name, speaker, description])
+    shared.persisted.extend([name, speaker, description])
     agreed = gr.Checkbox(label=label("new.consent_blank"), value=False, elem_id="rp-consent")
     trouble = notice_line("rp-form-notice")
     save = gr.Button(label("new.save"), variant="primary", elem_id="rp-save")

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 Updates = tuple[Any, ...]
 NAME_LENGTH = 50  # characters of a script's default name
 SHOWN = 60  # characters of omitted text to show
-MOST_PAGES, MOST_REMEMBERED = 1_000, 16  # pages, and commands per page, remembered to detect repeats
+MAX_PAGES, MAX_REMEMBERED = 1_000, 16  # pages, and commands per page, remembered to detect repeats
 
 
 class ScriptText(Payload):
@@ -119,8 +119,8 @@ class ScriptHandlers:
             return True
         with self._lock:
             run = self._run_by.pop((owner.key, command.page), ())
-            self._run_by[owner.key, command.page] = (*run, command.number)[-MOST_REMEMBERED:]
-            while len(self._run_by) > MOST_PAGES:
+            self._run_by[owner.key, command.page] = (*run, command.number)[-MAX_REMEMBERED:]
+            while len(self._run_by) > MAX_PAGES:
                 del self._run_by[next(iter(self._run_by))]
         return command.number not in run
 

@@ -40,7 +40,7 @@ def build(context: WebContext, shared: SharedComponents) -> None:
                 label("script.upload"), file_types=SUFFIXES, min_width=140, elem_id="rp-script-upload"
             )
         trouble = notice_line("rp-script-notice")
-    shared.drafted.append(text)
+    shared.persisted.append(text)
     desk = script_editor()
     made = [trouble, text, desk, shared.changes]
     listen(make.click, handlers.create_script, [text, shared.picker, token], made)

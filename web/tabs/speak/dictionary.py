@@ -11,7 +11,7 @@ import gradio as gr
 from engine.voice import MAX_LANGUAGE
 from storage.pronunciations import Pronunciation
 from studio.pronunciation import MAX_FILE, checked, from_csv, to_csv
-from web.ui.events import skip_when_refused
+from web.ui.events import skip_on_error
 from web.ui.messages import error_message
 from web.ui.payloads import Payload, ShortText, parse_payload
 
@@ -45,7 +45,7 @@ class DictionaryHandlers:
     def __init__(self, context: WebContext) -> None:
         self._context = context
 
-    @skip_when_refused(1)
+    @skip_on_error(1)
     def list_words(self, token: Any, request: gr.Request) -> Any:
         """Output: dictionary."""
         return self._value(self._context.owner(token, request).key)

@@ -37,7 +37,7 @@ from web.downloads.sounds import sound_facts
 from web.tabs.speak.settings import NAMES
 from web.tabs.speak.views import voice_card_view, writing_hints
 from web.ui import messages
-from web.ui.events import skip_when_refused
+from web.ui.events import skip_on_error
 from web.ui.payloads import (
     Id,
     Payload,
@@ -61,7 +61,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 Message = dict[str, Any]
-MOST_TAKES = 4  # takes of a text at once
+MAX_TAKES = 4  # takes of a text at once
 
 
 class SelectedVoice(Payload):
@@ -98,7 +98,7 @@ class RepeatedTake(Payload):
 class FurtherTakes(Payload):
     """The tickets of further takes of the same text."""
 
-    tickets: Annotated[list[Ticket], Field(min_length=1, max_length=MOST_TAKES - 1)]
+    tickets: Annotated[list[Ticket], Field(min_length=1, max_length=MAX_TAKES - 1)]
 
 
 class TakeTicket(Payload):
@@ -122,7 +122,7 @@ class SpeakHandlers:
     def __init__(self, context: WebContext) -> None:
         self._context = context
 
-    @skip_when_refused(2)
+    @skip_on_error(2)
     def show_voice(self, voice_id: Any, token: Any, request: gr.Request) -> tuple[Any, Any]:
         """Outputs: voice card (None if no voice is selected), hints below the text."""
         owner, voice = self._context.owner(token, request), None

@@ -49,7 +49,7 @@ def build(context: WebContext, shared: SharedComponents) -> None:
         with gr.Column(elem_id="rp-side"):
             takes = take_list()
     shared.settings[:] = [*settings, accordion]
-    shared.drafted.extend([shared.text, *settings])
+    shared.persisted.extend([shared.text, *settings])
     new.click(lambda: gr.Tabs(selected="new"), None, shared.tabs, queue=False, api_visibility="private")
     handlers = SpeakHandlers(context)
     _listen_to_voice(handlers, shared, card)
@@ -85,16 +85,16 @@ def _listen_to_speech(
     settings: list[Any],
     takes: gr.HTML,
 ) -> None:
-    stage, streams = shared.stage, TakeStreams(context, shared.demo)
+    player, streams = shared.player, TakeStreams(context, shared.demo)
     # Takes wait in the engine's fair queue; a single visitor could fill Gradio's.
     engine: dict[str, Any] = {"concurrency_id": "speech", "concurrency_limit": None}
     listeners: list[Any] = [
         event(
-            streams.stream(fn), inputs, stage, js=js,
+            streams.stream(fn), inputs, player, js=js,
             show_progress="minimal", preprocess=False, api_visibility="private", **engine,
         )
         for event, fn, inputs, js in (
-            (speak.click, handlers.speak, [shared.text, shared.picker, *settings, shared.token, stage], BEGIN),
+            (speak.click, handlers.speak, [shared.text, shared.picker, *settings, shared.token, player], BEGIN),
             (takes.again, handlers.speak_again, [shared.token], None),
         )
     ]  # fmt: skip
@@ -117,9 +117,9 @@ def _listen_to_speech(
         event(None, None, shared.notice, js="() => ''")
     stop.click(None, js="() => { window.reprisePlayer.stop(); }")
     for component in (shared.text, settings[0]):
-        component.change(None, js="() => { window.reprisePlayer?.calm(); }")
-    stage.halt(handlers.stop, None, None, queue=False, api_visibility="private")
-    stage.abandon(None, None, None, cancels=listeners)
+        component.change(None, js="() => { window.reprisePlayer?.clearMessage(); }")
+    player.halt(handlers.stop, None, None, queue=False, api_visibility="private")
+    player.abandon(None, None, None, cancels=listeners)
 
 
 def _listen_to_takes(

@@ -10,7 +10,7 @@ import gradio as gr
 
 from engine.errors import VoiceNotFound
 from web.tabs.speak.views import rail_voice_view
-from web.ui.events import skip_when_refused
+from web.ui.events import skip_on_error
 from web.ui.payloads import Id, Payload, parse_payload
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ class RailHandlers:
     def __init__(self, context: WebContext) -> None:
         self._context = context
 
-    @skip_when_refused(1)
+    @skip_on_error(1)
     def list_voices(self, token: Any, request: gr.Request) -> Any:
         """Output: rail, with new links."""
         owner, words = self._context.owner(token, request), self._context.words(request)
@@ -43,7 +43,7 @@ class RailHandlers:
         ]
         return {"voices": views, "at": time.time()}
 
-    @skip_when_refused(1)
+    @skip_on_error(1)
     def mark_voice(self, token: Any, request: gr.Request, event: gr.EventData) -> Any:
         """Output: rail, without the voice if it was deleted meanwhile."""
         owner, mark = self._context.owner(token, request), parse_payload(FavouriteMark, event)

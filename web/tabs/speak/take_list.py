@@ -11,7 +11,7 @@ from pydantic import Field
 from engine.engine import MAX_SEED
 from engine.errors import GenerationNotFound
 from web.tabs.speak.views import take_view
-from web.ui.events import broadcast_change, skip_when_refused
+from web.ui.events import broadcast_change, skip_on_error
 from web.ui.messages import error_message, notice
 from web.ui.payloads import Id, Ids, Payload, parse_payload
 
@@ -53,7 +53,7 @@ class TakeListHandlers:
     def __init__(self, context: WebContext) -> None:
         self._context = context
 
-    @skip_when_refused(1)
+    @skip_on_error(1)
     def list_takes(self, token: Any, request: gr.Request, event: gr.EventData) -> Any:
         """Output: list, with new links."""
         return self._list(self._context.owner(token, request), parse_payload(ShownTakes, event).ids)
@@ -77,7 +77,7 @@ class TakeListHandlers:
         except Exception as error:
             return self._failure(error, request)
 
-    @skip_when_refused(2)
+    @skip_on_error(2)
     def reuse_seed(self, event: gr.EventData) -> Updates:
         """Outputs: seed, settings accordion (opened)."""
         return str(parse_payload(TakeSeed, event).seed), gr.Accordion(open=True)

@@ -11,7 +11,7 @@ import gradio as gr
 from engine.audio.transcription import MODELS, PACKAGE_MB
 from engine.errors import InvalidInput
 from studio.recognition import can_install
-from web.ui.events import skip_when_refused
+from web.ui.events import skip_on_error
 from web.ui.messages import error_message
 from web.ui.payloads import Payload, ShortText, parse_payload
 
@@ -36,7 +36,7 @@ class RecogniserHandlers:
     def __init__(self, context: WebContext) -> None:
         self._context = context
 
-    @skip_when_refused(1)
+    @skip_on_error(1)
     def look(self, token: Any, request: gr.Request) -> Any:
         """Output: dialog."""
         return self._value(self._context.owner(token, request), request)

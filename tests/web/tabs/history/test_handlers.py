@@ -16,7 +16,7 @@ from tests.storage.speaking import card, spoken
 from tests.support.fake_engine import SAMPLE_RATE, FakeEngine, buzz, voice
 from tests.web.conftest import read_wav
 from web.context import WebContext
-from web.tabs.history.handlers import MOST_SHOWN, PAGE_SIZE, HistoryHandlers, HistoryQuery
+from web.tabs.history.handlers import MAX_SHOWN, PAGE_SIZE, HistoryHandlers, HistoryQuery
 from web.ui.payloads import parse_payload
 
 NO_REQUEST: Any = None  # a call without a request, as on a page with the local owner only
@@ -80,7 +80,7 @@ def test_entry_has_all_details_of_the_take(context: WebContext, events: HistoryH
         "name": "Anna – Say <this>.wav",
         "links": links,
     }
-    assert (entries["total"], entries["found"], entries["kept"]) == (1, True, True)
+    assert (entries["total"], entries["unfiltered"], entries["kept"]) == (1, True, True)
     assert (voices.choices, voices.value) == ([("All voices", ""), ("Anna", "a" * 32)], "")
     assert (on, days.value) == (True, 30)
     assert ("30 days", 30) in days.choices
@@ -96,7 +96,7 @@ def test_list_filters_by_search_voice_and_star(context: WebContext, events: Hist
     assert list_texts(events, voice="b" * 32) == ["The second."]
     assert list_texts(events, starred=True) == ["The first."]
     assert list_texts(events, search="nothing like it") == []
-    assert not events.refresh_list("x", "", False, PAGE_SIZE, None, NO_REQUEST)["found"], (
+    assert not events.refresh_list("x", "", False, PAGE_SIZE, None, NO_REQUEST)["unfiltered"], (
         "the page reports that nothing matches"
     )
 
@@ -115,7 +115,7 @@ def test_list_grows_by_pages_up_to_a_limit(context: WebContext, events: HistoryH
     assert len(events.show_tab("", "", False, PAGE_SIZE, None, NO_REQUEST)[0]["entries"]) == PAGE_SIZE
     found = events.refresh_list("", "", False, 2 * PAGE_SIZE, None, NO_REQUEST)
     assert (len(found["entries"]), found["total"]) == (PAGE_SIZE + 3, PAGE_SIZE + 3)
-    for wrong, limit in ((10**9, MOST_SHOWN), (float("nan"), PAGE_SIZE), (0, PAGE_SIZE)):
+    for wrong, limit in ((10**9, MAX_SHOWN), (float("nan"), PAGE_SIZE), (0, PAGE_SIZE)):
         assert parse_payload(HistoryQuery, search="", voice="", starred=False, shown=wrong).limit == limit
 
 

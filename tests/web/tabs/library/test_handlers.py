@@ -143,8 +143,8 @@ def test_the_picker_keeps_the_voices_of_the_model(
     own, mine = ("Ryan (of the model)", ModelVoice("ryan").id), ("Ben", ben.id)
     assert press(events.speak_with_voice, id=ben.id)[0].choices == [own, mine]
     listed, _, picker = press(events.delete_voice, ben.id, id=ben.id)
-    assert (picker.value, picker.choices, listed["answer"]["instead"]) == (own[1], [own], own[1])
-    _, _, picker = press(events.restore_voice, own[1], id=ben.id, instead=own[1])
+    assert (picker.value, picker.choices, listed["answer"]["replacement"]) == (own[1], [own], own[1])
+    _, _, picker = press(events.restore_voice, own[1], id=ben.id, replacement=own[1])
     assert (picker.value, picker.choices) == (ben.id, [own, mine])
 
 
@@ -236,19 +236,21 @@ def test_deleting_the_picked_voice_picks_another_and_undo_picks_it_again(
     zoe, ben = library.add(voice("Zoe")), library.add(voice("Ben"))
     listed, _, picker = press(events.delete_voice, zoe.id, id=zoe.id)
     assert (picker.value, picker.choices) == (ben.id, [("Ben", ben.id)])
-    assert (listed["answer"]["text"], listed["answer"]["instead"]) == ("The voice is now “Ben”.", ben.id)
-    _, _, picker = press(events.restore_voice, ben.id, id=zoe.id, instead=ben.id)
+    assert (listed["answer"]["text"], listed["answer"]["replacement"]) == ("The voice is now “Ben”.", ben.id)
+    _, _, picker = press(events.restore_voice, ben.id, id=zoe.id, replacement=ben.id)
     assert (picker.value, len(picker.choices)) == (zoe.id, 2)
 
-    for instead in (None, zoe.id, ben.id):
+    for replacement in (None, zoe.id, ben.id):
         listed, _, picker = press(events.delete_voice, zoe.id, id=ben.id)
-        assert (listed["answer"]["instead"], picker) == ("", gr.skip()), "the picked voice is unchanged"
-        listed, _, picker = press(events.restore_voice, "" if instead else zoe.id, id=ben.id, instead=instead)
-        assert (listed["answer"]["instead"], picker) == ("", gr.skip()), "another voice was picked since, or none"
+        assert (listed["answer"]["replacement"], picker) == ("", gr.skip()), "the picked voice is unchanged"
+        listed, _, picker = press(
+            events.restore_voice, "" if replacement else zoe.id, id=ben.id, replacement=replacement
+        )
+        assert (listed["answer"]["replacement"], picker) == ("", gr.skip()), "another voice was picked since, or none"
     press(events.delete_voice, zoe.id, id=ben.id)
     listed, _, picker = press(events.delete_voice, zoe.id, id=zoe.id)
     assert (listed["answer"]["text"], picker) == ("", gr.skip()), "no voice is left"
-    assert press(events.restore_voice, "nonsense", id="nonsense", instead="nonsense")[2] == gr.skip()
+    assert press(events.restore_voice, "nonsense", id="nonsense", replacement="nonsense")[2] == gr.skip()
 
 
 def test_undo_renames_a_voice_whose_name_is_taken(events: LibraryHandlers, library: VoiceLibrary) -> None:
@@ -367,7 +369,7 @@ def test_voices_of_other_owners_are_unreachable(events: LibraryHandlers, library
     for event in (events.update_voice, events.duplicate_voice, events.delete_voice, events.restore_voice):
         selected = (theirs.id,) if event in (events.delete_voice, events.restore_voice) else ()
         for wrong in (theirs.id, gone.id, "nonsense", None, 7, ["x"]):
-            assert answer(event, *selected, id=wrong, name="Mine", instead=theirs.id)[0] == "bad"
+            assert answer(event, *selected, id=wrong, name="Mine", replacement=theirs.id)[0] == "bad"
     events.purge_deleted(None, None)
     assert names(library, owner="somebody") == ["Secret"]
     assert [each.id for each in library.trashed(owner="somebody")] == [gone.id]

@@ -22,7 +22,7 @@ from tests.web.stage import PLAIN_HTTP_HOST
 from tests.web.tabs.new_voice.test_clip_server import FORMATS, encode_clip
 from tests.web.visiting import SERIOUS, begin_recording, open_tab, picker, violations, visit, wait_for
 from web.folders import LOCK
-from web.tabs.new_voice.clips import MOST_CLIPS
+from web.tabs.new_voice.clips import MAX_CLIPS
 from web.tabs.new_voice.reading_texts import READING_TEXTS
 from web.ui.i18n import Translations
 
@@ -234,12 +234,12 @@ def test_each_supported_format_is_drawn_examined_and_saved(
         open_tab(page, "New voice")
         for kind in SUPPORTED:
             file = write_clip(tmp_path / f"memo.{kind}")
-            if len(outlines) == MOST_CLIPS:
+            if len(outlines) == MAX_CLIPS:
                 page.locator(".rp-file").set_input_files(file)
                 expect(page.locator(".rp-say")).to_have_text(
-                    f"A voice can have at most {MOST_CLIPS} clips. Remove one first."
+                    f"A voice can have at most {MAX_CLIPS} clips. Remove one first."
                 )
-                expect(lines).to_have_count(MOST_CLIPS)
+                expect(lines).to_have_count(MAX_CLIPS)
                 page.get_by_role("button", name=f"Remove memo.{SUPPORTED[0]}").click()
             take = drop if kind == "mp3" else upload
             take(page, file)
@@ -255,7 +255,7 @@ def test_each_supported_format_is_drawn_examined_and_saved(
         alike = {kind: np.corrcoef(drawn, loud)[0, 1] for kind, drawn in outlines.items()}
         assert min(alike.values()) > 0.9, f"the waveforms are alike: {alike}"
 
-        expect(page.locator(".rp-together")).to_contain_text(f"{MOST_CLIPS} clips go into the voice")
+        expect(page.locator(".rp-together")).to_contain_text(f"{MAX_CLIPS} clips go into the voice")
         page.get_by_label("Name of the voice").fill("All of them")
         page.get_by_label("has agreed that I may clone it").check()
         page.get_by_role("button", name="Save voice").click()
@@ -263,7 +263,7 @@ def test_each_supported_format_is_drawn_examined_and_saved(
         expect(picker(page)).to_have_value("All of them")
     (made,) = library.load(library.find("All of them").id).references
     assert made.transcript == " ".join(f"As {kind}." for kind in SUPPORTED[1:])
-    assert made.duration == pytest.approx(MOST_CLIPS * 3.1, abs=1.0)
+    assert made.duration == pytest.approx(MAX_CLIPS * 3.1, abs=1.0)
 
 
 NOT_AUDIO = "This file is not audio that can be read: use wav, flac, ogg, opus, mp3, m4a or webm."

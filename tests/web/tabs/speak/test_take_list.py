@@ -15,7 +15,7 @@ from web.context import WebContext
 from web.tabs.speak.handlers import SpeakHandlers
 from web.tabs.speak.take_list import TakeListHandlers
 from web.tabs.speak.views import TEXT_SHOWN
-from web.ui.payloads import MOST_IDS as MOST_TAKES
+from web.ui.payloads import MAX_IDS as MAX_TAKES
 
 SOUND = encode_flac(buzz(0, SAMPLE_RATE, 120), SAMPLE_RATE)
 
@@ -63,7 +63,7 @@ def test_list_describes_takes_and_names_missing_ones(context: WebContext, anna: 
 def test_invalid_ids_are_ignored(context: WebContext, anna: Any, ids: Any) -> None:
     answer = TakeListHandlers(context).list_takes(anna.token, None, event(ids=ids))  # type: ignore[arg-type]
     assert answer["takes"] == []
-    assert len(answer["gone"]) <= MOST_TAKES
+    assert len(answer["gone"]) <= MAX_TAKES
 
 
 @pytest.mark.parametrize("history", [True, False])
