@@ -18,9 +18,10 @@ RUN python3 -m venv /opt/venv \
     && /opt/venv/bin/pip install --constraint /build/requirements-lock.txt -r /build/requirements.txt ${EXTRAS}
 
 FROM ${BASE}
-# libgomp is OpenMP, which PyTorch uses on CPUs.
+# libgomp is OpenMP, which PyTorch uses on CPUs. At its first start on a CPU the engine compiles its native code for the
+# processor, into /models.
 RUN apt-get update \
-    && apt-get install -y --no-install-recommends libgomp1=12.* \
+    && apt-get install -y --no-install-recommends libgomp1=12.* gcc=4:12.* libc6-dev=2.36-* \
     && rm -rf /var/lib/apt/lists/* \
     && groupadd --gid 10001 reprise \
     && useradd --uid 10001 --gid reprise --create-home --shell /usr/sbin/nologin reprise \
@@ -37,6 +38,7 @@ COPY cli/ /app/cli/
 ENV PATH=/opt/venv/bin:$PATH \
     PYTHONUNBUFFERED=1 \
     HF_HOME=/models \
+    XDG_CACHE_HOME=/models/cache \
     REPRISE_DATABASE=/data/voices.db \
     REPRISE_HOST=0.0.0.0 \
     REPRISE_PORT=7860

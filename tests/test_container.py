@@ -20,7 +20,7 @@ from tests.test_imports import RUN_TIME
 
 DOCKERFILE = (ROOT / "Dockerfile").read_text("utf-8")
 # Read by libraries, or by the page without an option.
-OTHER_VARIABLES = {"HF_TOKEN", "HF_HOME", "PATH", "PYTHONUNBUFFERED", "FORWARDED_ALLOW_IPS", "REPRISE_AUTH"}
+OTHER_VARIABLES = set("HF_TOKEN HF_HOME PATH PYTHONUNBUFFERED XDG_CACHE_HOME FORWARDED_ALLOW_IPS REPRISE_AUTH".split())
 DEPLOY = (ROOT / "docs" / "deploy.md").read_text("utf-8")
 
 

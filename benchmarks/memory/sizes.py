@@ -17,6 +17,7 @@ from engine.families.s2.fast_ar import FastAR
 from engine.families.s2.release import S2Architecture
 from engine.families.s2.slow_ar import SlowAR
 from engine.layers import RMSNorm
+from engine.models.native.run import NativeRun
 from engine.release.hub import BUNDLED
 from engine.serving.memory import held_bytes
 
@@ -81,6 +82,7 @@ def random_dual_ar(
 ) -> tuple[SlowAR, FastAR]:
     """Create both transformers with random weights of `dtype` directly on `device`, without a copy in host memory.
 
+    As in the releases, the values of fp32 weights have 16 bits.
     The token before the semantic ones is used as the end of a turn. On the meta device no weights are drawn.
     """
     with torch.device("meta"):
@@ -102,6 +104,8 @@ def _materialise(
                 weight.fill_(1.0)
             elif generator is not None:
                 weight.normal_(0.0, _SPREAD, generator=generator)
+                if dtype == torch.float32:
+                    weight.copy_(weight.half())
             setattr(owner, name, nn.Parameter(weight, requires_grad=False))
         # Buffers are rotary tables, already computed when the module was created.
         for name, buffer in list(owner.named_buffers(recurse=False)):
@@ -160,13 +164,18 @@ def _frame_bytes(slow: SlowAR, fast: FastAR, *, semantic: int, passes: int, resi
     looked_up = fast.codebooks * _row(slow.codebook_embeddings.weight)
     looked_up += (fast.codebooks - 1) * _row(fast.embeddings.weight)
     return FrameBytes(
-        slow=held_bytes(slow.layers) + held_bytes(slow.norm),
+        slow=_block_bytes(slow) + held_bytes(slow.norm),
         semantic_head=semantic * _row(head),
-        fast=passes * (held_bytes(fast.layers) + held_bytes(fast.norm)) + held_bytes(fast.fast_project_in),
+        fast=passes * (_block_bytes(fast) + held_bytes(fast.norm)) + held_bytes(fast.fast_project_in),
         residual_heads=passes * residual * _row(fast.output.weight),
         kv=seen * _position(slow),
         embeddings=_row(slow.embeddings.weight) + looked_up,
     )
+
+
+def _block_bytes(stack: SlowAR | FastAR) -> int:
+    """Return the bytes of a stack's blocks, in native code if they run in it."""
+    return stack.fused.nbytes if isinstance(stack.fused, NativeRun) else held_bytes(stack.layers)
 
 
 def _row(weight: Tensor) -> int:

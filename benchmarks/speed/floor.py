@@ -64,7 +64,7 @@ def measure(bench: Bench, mode: RunnerMode) -> dict[str, Any]:
     """Measure one mode. Raises RepriseError or RuntimeError if it is not available."""
     if mode.compiled and not has_compiler():
         raise RuntimeError("no C compiler was found (CC, cc, gcc or clang)")
-    model = build(bench, mode.precision)
+    model = build(bench, mode.precision, native=mode.native)
     if mode.fused and (why := fuse_model(model, bench.sizes)):
         raise RuntimeError(why)
     runner = new_runner(bench, model, mode.graphs, slots=1)

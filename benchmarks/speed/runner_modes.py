@@ -16,6 +16,7 @@ from engine.engine import POSITIONS
 from engine.families.family import Architecture
 from engine.families.s2.dual_ar import DualAR
 from engine.models.fused import fuse, fuse_sampling
+from engine.models.native.run import use_native
 from engine.models.prompt import Prompt
 from engine.models.quantization import Precision, quantize_block
 from engine.models.sampling import SamplingOptions
@@ -39,6 +40,7 @@ class RunnerMode:
     graphs: GraphMode = "off"
     compiled: bool = False
     fused: bool = False
+    native: bool = False
 
 
 @dataclass(frozen=True)
@@ -63,6 +65,7 @@ def runner_modes(device: torch.device, architecture: Architecture) -> list[Runne
             RunnerMode("eager", usual),
             RunnerMode("Fast AR recorded", usual, "fast"),
             RunnerMode("frame recorded", usual, "frame"),
+            *([RunnerMode("frame recorded, native", usual, "frame", native=True)] if usual == "fp32" else []),
             *(RunnerMode("frame recorded", other, "frame") for other in others if other != usual),
         ]
     smaller: tuple[Precision, ...] = ("int8", "int4", "fp8")
@@ -78,14 +81,19 @@ def runner_modes(device: torch.device, architecture: Architecture) -> list[Runne
     ]
 
 
-def build(bench: Bench, precision: Precision) -> DualAR:
-    """Build a model with random weights. Raises DeviceUnavailable or InvalidOption for an unavailable precision."""
+def build(bench: Bench, precision: Precision, *, native: bool = False) -> DualAR:
+    """Build a model with random weights.
+
+    Raises DeviceUnavailable or InvalidOption for an unavailable precision, and RuntimeError without native code.
+    """
     dtype = activation_dtype(precision, bench.device)
     slow, fast = random_dual_ar(bench.sizes.dual_ar, dtype, bench.device, seed=0)
     quantize_block(slow, precision, stack="slow")
     quantize_block(fast, precision, stack="fast")
-    slow.prepare_for_decoding()
-    fast.prepare_for_decoding()
+    for stack in (slow, fast):
+        if native and (why := use_native(stack)):
+            raise RuntimeError(why)
+        stack.prepare_for_decoding()
     return DualAR(bench.sizes.dual_ar, None, slow, fast)  # type: ignore[arg-type]  # nothing here has words
 
 

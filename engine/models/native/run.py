@@ -45,7 +45,9 @@ class _Stack(ctypes.Structure):
 class NativeRun:
     """The blocks of one fp32 stack, run for single positions, several of a slot in order.
 
-    Matrices are kept in fp16 if that holds their values exactly, so that a step reads half the bytes.
+    Matrices are stored in fp16 if that holds their values exactly, so that a step reads half the bytes.
+
+    nbytes: of the weights that a step reads.
     """
 
     def __init__(self, stack: Transformer) -> None:
@@ -55,6 +57,7 @@ class NativeRun:
         half = bool(code.reprise_has_half()) and all(map(_is_half, _matrices(blocks)))
         self._kept: list[Tensor] = []  # what the structures point to
         layers = (_Layer * len(blocks))(*(self._layer(block, half) for block in blocks))
+        self.nbytes = sum(weight.nbytes for weight in self._kept)
         self._stack = _Stack(
             len(blocks), config.dim, config.n_head, config.n_local_heads, config.head_dim, config.intermediate_size,
             half, config.norm_eps, self._address(torch.view_as_real(stack.rope)), layers,
