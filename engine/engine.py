@@ -26,7 +26,7 @@ from engine.families.registry import read_release
 from engine.languages import language_name
 from engine.models.compiling import compile_blocks
 from engine.models.fused import fuse, fuse_sampling
-from engine.models.native.run import use_native
+from engine.models.native.run import use_native, use_native_draws
 from engine.models.quantization import Precision
 from engine.models.sampling import SamplingOptions
 from engine.release.hub import BUNDLED, Progress, find_release
@@ -166,9 +166,9 @@ class Engine:
             elif device.type == "cuda":
                 self._kernels += filter(None, [fuse(stack)])
         codec = self._codec_config
-        if device.type == "cuda":
-            sizes = model.slow.semantic_codebook_size + 1, codec.codebook_sizes[-1]
-            self._kernels += filter(None, [fuse_sampling(model.slow, sizes)])
+        sizes = model.slow.semantic_codebook_size + 1, codec.codebook_sizes[-1]
+        fused_draws = fuse_sampling if device.type == "cuda" else use_native_draws
+        self._kernels += filter(None, [fused_draws(model.slow, sizes)])
         report("Loading the codec", 0.6)
         decoder = release.load_decoder(device)
         self.sample_rate, self.frame_length = codec.sample_rate, codec.frame_length

@@ -16,7 +16,7 @@ from engine.engine import POSITIONS
 from engine.families.family import Architecture
 from engine.families.s2.dual_ar import DualAR
 from engine.models.fused import fuse, fuse_sampling
-from engine.models.native.run import use_native
+from engine.models.native.run import use_native, use_native_draws
 from engine.models.prompt import Prompt
 from engine.models.quantization import Precision, quantize_block
 from engine.models.sampling import SamplingOptions
@@ -94,6 +94,8 @@ def build(bench: Bench, precision: Precision, *, native: bool = False) -> DualAR
         if native and (why := use_native(stack)):
             raise RuntimeError(why)
         stack.prepare_for_decoding()
+    if native and (why := use_native_draws(slow, (slow.semantic_codebook_size + 1, bench.sizes.residual_size))):
+        raise RuntimeError(why)
     return DualAR(bench.sizes.dual_ar, None, slow, fast)  # type: ignore[arg-type]  # nothing here has words
 
 

@@ -1,8 +1,8 @@
-// All blocks of a transformer for single positions, in fp32 on a CPU: RMSNorm, grouped-query attention over interleaved
-// rotary pairs, SwiGLU. Weights are fp16 or fp32 and are read once for up to four rows.
+// Single positions in fp32 on a CPU: all blocks of a transformer (RMSNorm, grouped-query attention over interleaved rotary
+// pairs, SwiGLU), and draws from logits. Weights are fp16 or fp32 and are read once for up to four rows.
 //
 // Every row is summed in the same order whatever the number of rows, so its result does not depend on its batch.
-// Compiled by engine/models/native/build.py. The operator is registered through PyTorch's stable C interface
+// Compiled by engine/models/native/build.py. The operators are registered through PyTorch's stable C interface
 // (torch/csrc/inductor/aoti_torch/c/shim.h), which needs neither its headers nor a C++ compiler.
 
 #include <math.h>
@@ -17,6 +17,8 @@
 #endif
 
 #define LANES 8
+#define REPETITION_TEMPERATURE 1.0f  // as in engine/models/sampling.py
+#define REPETITION_TOP_P 0.9f
 #define INLINE static inline __attribute__((always_inline))
 
 typedef float vec __attribute__((vector_size(4 * LANES)));
@@ -268,7 +270,69 @@ static void run(const struct stack *s, int64_t rows, float *x, float *cache, int
     free(normed);
 }
 
-// ---- the operator
+// ---- draws
+
+struct draw {
+    float sharpness, top_p, best;
+    int64_t value;
+};
+
+INLINE float largest(const float *p, int64_t n) {
+    vec most = (vec){} - INFINITY;
+    int64_t i = 0;
+    for (; i + LANES <= n; i += LANES) {
+        const vec v = load(p + i);
+        const ivec larger = v > most;
+        most = (vec)(((ivec)v & larger) | ((ivec)most & ~larger));
+    }
+    float found = -INFINITY;
+    for (int k = 0; k < LANES; k++) found = most[k] > found ? most[k] : found;
+    for (; i < n; i++) found = p[i] > found ? p[i] : found;
+    return found;
+}
+
+INLINE void consider(struct draw *d, int64_t rank, int64_t value, float log_prob, float mass, float noise) {
+    const float score = log_prob * d->sharpness + noise;
+    if ((rank == 0 || mass <= d->top_p) && score > d->best) d->best = score, d->value = value;
+}
+
+// Draw one of n logits, which are overwritten: the argmax of log p / temperature + noise over the likeliest values. Of
+// equal logits the one with the lower index ranks first. recent: values that are drawn again with freer options, from
+// the noise after `candidates`, or null. The twins are in engine/models/sampling.py.
+static int64_t draw(float *left, int64_t n, float temperature, float top_p, int64_t last, const float *noise,
+                    const float *other_noise, const int64_t *recent, int64_t window) {
+    const float greedy = 1e30f;
+    const float most = largest(left, n);
+    float mass = 0;
+    vec sums = {};
+    for (int64_t i = 0; i < n; i += LANES) {
+        const int64_t count = n - i < LANES ? n - i : LANES;
+        const vec shifted = some(left + i, count) - most;
+        vec mapped = exponential(shifted);
+        memcpy(left + i, &shifted, count * sizeof(float));
+        for (int64_t k = count; k < LANES; k++) mapped[k] = 0;
+        sums += mapped;
+    }
+    const float log_sum = logf(total(sums));
+    const float sharpness = temperature == 0 ? greedy : 1.0f / (temperature < 1e-5f ? 1e-5f : temperature);
+    struct draw first = {sharpness, top_p, -INFINITY, 0};
+    struct draw second = {temperature == 0 ? greedy : 1.0f / REPETITION_TEMPERATURE, REPETITION_TOP_P, -INFINITY, 0};
+    const float limit = recent && REPETITION_TOP_P > top_p ? REPETITION_TOP_P : top_p;
+    for (int64_t rank = 0; rank < last && rank < n && mass <= limit; rank++) {  // later values are not kept
+        const float highest = largest(left, n);
+        int64_t value = 0;
+        while (value < n - 1 && left[value] != highest) value++;
+        left[value] = -INFINITY;
+        mass += expf(highest - log_sum);
+        consider(&first, rank, value, highest - log_sum, mass, noise[rank]);
+        if (recent) consider(&second, rank, value, highest - log_sum, mass, other_noise[rank]);
+    }
+    for (int64_t i = 0; i < window; i++)
+        if (recent[i] == first.value) return second.value;
+    return first.value;
+}
+
+// ---- the operators
 
 typedef struct library *Library;
 typedef struct tensor *Tensor;
@@ -278,6 +342,7 @@ int32_t aoti_torch_library_def(Library, const char *);
 int32_t aoti_torch_library_impl(Library, const char *, void (*)(uint64_t *, uint64_t, uint64_t));
 int32_t aoti_torch_get_data_ptr(Tensor, void **);
 int32_t aoti_torch_get_size(Tensor, int64_t, int64_t *);
+int32_t aoti_torch_get_stride(Tensor, int64_t, int64_t *);
 int32_t aoti_torch_clone(Tensor, Tensor *);
 int32_t aoti_torch_delete_tensor_object(Tensor);
 
@@ -306,12 +371,47 @@ static void run_rows(uint64_t *arguments, uint64_t inputs, uint64_t results) {
     arguments[0] = (uint64_t)out;
 }
 
-// Register `reprise::run_rows`. Returns 0 if that succeeded. The libraries live as long as the process.
+static int64_t stride_of(uint64_t tensor, int64_t dimension) {
+    int64_t stride = 0;
+    aoti_torch_get_stride((Tensor)tensor, dimension, &stride);
+    return stride;
+}
+
+// arguments: logits [B, V], temperatures, top_p and top_k [B, 1], noise [B, C], or [B, 2, C] with recent values [B, W]. The
+// first is replaced by the values drawn [B, 1]. Owns the tensors.
+static void draw_rows(uint64_t *arguments, uint64_t inputs, uint64_t results) {
+    (void)inputs, (void)results;
+    const uint64_t logits = arguments[0], noise = arguments[4], recent = arguments[5];
+    const int64_t rows = size_of(logits, 0), n = size_of(logits, 1), window = size_of(recent, 1);
+    const float *temperature = data_of(arguments[1]), *top_p = data_of(arguments[2]), *noises = data_of(noise);
+    const int64_t *top_k = data_of(arguments[3]), *before = window ? data_of(recent) : NULL;
+    const int64_t row_stride = stride_of(noise, 0), other = window ? stride_of(noise, 1) : 0;
+    const int64_t candidates = size_of(noise, window ? 2 : 1);
+    Tensor out = NULL;
+    aoti_torch_clone((Tensor)arguments[3], &out);
+    int64_t *values = data_of((uint64_t)out);
+    float *left = malloc(sizeof(float) * n);
+    for (int64_t r = 0; r < rows; r++) {
+        memcpy(left, (const float *)data_of(logits) + r * n, n * sizeof(float));
+        const float *own = noises + r * row_stride;
+        const int64_t last = top_k[r] < candidates ? top_k[r] : candidates;
+        values[r] = draw(left, n, temperature[r], top_p[r], last, own, own + other, before ? before + r * window : NULL, window);
+    }
+    free(left);
+    for (int i = 0; i < 6; i++) aoti_torch_delete_tensor_object((Tensor)arguments[i]);
+    arguments[0] = (uint64_t)out;
+}
+
+// Register `reprise::run_rows` and `reprise::draw_rows`. Returns 0 if that succeeded. The libraries live as long as the
+// process.
 int reprise_register(void) {
     Library defined = NULL, implemented = NULL;
     return aoti_torch_library_init_def("reprise", "rows.c", 0, &defined) ||
            aoti_torch_library_def(
                defined, "run_rows(Tensor x, Tensor(a!) cache, Tensor slots, Tensor positions, int stack) -> Tensor") ||
+           aoti_torch_library_def(defined, "draw_rows(Tensor logits, Tensor temperature, Tensor top_p, Tensor top_k, "
+                                           "Tensor noise, Tensor recent) -> Tensor") ||
            aoti_torch_library_init_impl("reprise", "CPU", "rows.c", 0, &implemented) ||
-           aoti_torch_library_impl(implemented, "run_rows", run_rows);
+           aoti_torch_library_impl(implemented, "run_rows", run_rows) ||
+           aoti_torch_library_impl(implemented, "draw_rows", draw_rows);
 }

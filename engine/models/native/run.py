@@ -1,7 +1,7 @@
-"""Runs the blocks of a stack in native code, for single positions.
+"""Runs the blocks of a stack for single positions, and draws from logits, in native code.
 
-`use_native` gives a stack a `NativeRun` after checking it against the plain run on the stack's own weights. Without a C
-compiler, or if they differ, the plain run stays in use.
+`use_native` gives a stack a `NativeRun` after checking it against the plain run on the stack's own weights, and
+`use_native_draws` does the same for draws. Without a C compiler, or if they differ, the plain versions stay in use.
 """
 
 import ctypes
@@ -11,10 +11,13 @@ from typing import cast
 import torch
 from torch import Tensor, nn
 
+from engine.models.fused import check_sampling
 from engine.models.int8_linear import Int8Linear
 from engine.models.kv_cache import ExactRowsView, KVView, SlotRowsView
 from engine.models.layers import Transformer, TransformerBlock
 from engine.models.native.build import NoNativeCode, library
+from engine.models.sampling import FusedSampling, RowOptions, gumbel_noise
+from engine.models.stacks import SlowStack
 
 # Largest relative difference from the plain run, from rounding in another order.
 TOLERANCE = 1e-4
@@ -106,6 +109,38 @@ def use_native(stack: Transformer) -> str | None:
         return f"native code: it differs from the plain one by {difference:.2g}"
     stack.fused = native
     return None
+
+
+def use_native_draws(slow: SlowStack, sizes: Sequence[int]) -> str | None:
+    """Let a slow stack's rules draw in native code, if it draws the same values as the plain functions.
+
+    sizes: numbers of values to draw from in the check. Returns: as `use_native`.
+    """
+    if not _is_plain(slow):
+        return None
+    try:
+        library()
+    except NoNativeCode:
+        return None  # `use_native` has reported it
+    native = FusedSampling(gumbel_noise, draw)
+    why = check_sampling(native, sizes, slow.norm.weight.device)
+    if why is None:
+        slow.fused_sampling = native
+    return why and f"native draws: {why}"
+
+
+def draw(logits: Tensor, options: RowOptions, noise: Tensor, recent: Tensor | None = None) -> Tensor:
+    """Draw from logits `[B, V]` → values int64 `[B]`; of equal logits, the one with the lower index ranks first.
+
+    noise: `[B, C]`; with `recent` `[B, W]` it is `[B, 2, C]`, and a value among the recent ones is drawn again. The
+    twins are `sample` and `sample_semantic` of `engine.models.sampling`.
+    """
+    before = options.top_k[:, :0] if recent is None else recent.contiguous()
+    rows = (options.temperature, options.top_p, options.top_k)
+    out: Tensor = torch.ops.reprise.draw_rows(
+        logits.contiguous(), *(option.contiguous() for option in rows), noise, before
+    )
+    return out.squeeze(1)
 
 
 @torch.inference_mode()

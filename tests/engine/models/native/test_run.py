@@ -13,10 +13,19 @@ from engine.families.s2.dual_ar import DualAR, load_dual_ar
 from engine.models.kv_cache import ExactRowsView, FrameView, GrowingView, KVCache
 from engine.models.layers import Transformer
 from engine.models.native import run as module
-from engine.models.native.build import NoNativeCode
-from engine.models.native.run import NativeRun, use_native
+from engine.models.native.build import SOURCE, NoNativeCode
+from engine.models.native.run import NativeRun, draw, use_native, use_native_draws
 from engine.models.prompt import Prompt
-from engine.models.sampling import SamplingOptions
+from engine.models.sampling import (
+    GREEDY,
+    REPETITION_TEMPERATURE,
+    REPETITION_TOP_P,
+    RowOptions,
+    SamplingOptions,
+    gumbel_noise,
+    sample,
+    sample_semantic,
+)
 from engine.serving.runner.graphs import TorchScriptCapture
 from engine.serving.runner.model_runner import ModelRunner
 from engine.serving.runner.prefix_cache import PrefixCache
@@ -161,6 +170,44 @@ def frames(model: DualAR, capture: TorchScriptCapture | None, company: int) -> l
     return [runner.step(list(slots)).frames()[0].tolist() for _ in range(6)]
 
 
+@pytest.mark.parametrize("values", [1025, 64, 13, 5])
+def test_draws_equal_the_plain_ones(values: int) -> None:
+    chance = torch.Generator().manual_seed(values)
+    for _ in range(60):
+        logits = 3 * torch.randn(4, values, generator=chance)
+        options = RowOptions(
+            1.2 * torch.rand(4, 1, generator=chance).round(decimals=1),  # some of them greedy
+            0.01 + 0.99 * torch.rand(4, 1, generator=chance),
+            torch.randint(1, 33, (4, 1), generator=chance),
+        )
+        noise = gumbel_noise(torch.randint(2**60, (4,), generator=chance), torch.arange(4), 2, 32)
+        first = sample(logits, options.filter(32), noise[:, 0])
+        assert torch.equal(draw(logits, options, noise[:, 0]), first)
+        recent = torch.randint(values, (4, 10), generator=chance)
+        recent[:2, 3] = first[:2]
+        assert torch.equal(draw(logits, options, noise, recent), sample_semantic(logits, options, recent, noise))
+
+
+def test_the_lower_of_equal_logits_ranks_first() -> None:
+    options = RowOptions(torch.zeros(1, 1), torch.ones(1, 1), torch.full((1, 1), 4))
+    logits = torch.tensor([[0.0] * 9 + [2.0, 1.0, 2.0]])
+    assert draw(logits, options, torch.zeros(1, 32)).tolist() == [9]
+
+
+def test_constants_are_those_of_the_plain_functions() -> None:
+    source = SOURCE.read_text("utf-8")
+    assert f"#define REPETITION_TEMPERATURE {REPETITION_TEMPERATURE}f" in source
+    assert f"#define REPETITION_TOP_P {REPETITION_TOP_P}f" in source
+    assert f"greedy = {GREEDY:.0e}f".replace("e+", "e") in source
+
+
+def test_draws_that_differ_are_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    slow = load_dual_ar(MINIATURE, dtype=torch.float32, device="cpu").slow
+    monkeypatch.setattr(module, "draw", lambda logits, *_: logits.argmin(-1))
+    assert use_native_draws(slow, (65, 64)) == "native draws: they draw other values"
+    assert slow.fused_sampling is None
+
+
 def test_traced_and_eager_frames_draw_the_same_in_any_batch() -> None:
     model = load_dual_ar(MINIATURE, dtype=torch.float32, device="cpu")
     plain = frames(model, None, 0)
@@ -168,6 +215,8 @@ def test_traced_and_eager_frames_draw_the_same_in_any_batch() -> None:
         assert use_native(stack) is None
         assert isinstance(stack.fused, NativeRun)
         stack.prepare_for_decoding()
+    assert use_native_draws(model.slow, (65, 64)) is None
+    assert model.slow.fused_sampling is not None
     capture = TorchScriptCapture(model.slow, model.fast)
     for traced, company in ((None, 0), (None, 2), (capture, 0), (capture, 3)):
         assert frames(model, traced, company) == plain
@@ -191,6 +240,8 @@ def test_without_a_compiler_the_plain_run_stays(monkeypatch: pytest.MonkeyPatch)
     stack = stack_of(CONFIG)
     assert use_native(stack) == "native code: no C compiler"
     assert stack.fused is None
+    slow = load_dual_ar(MINIATURE, dtype=torch.float32, device="cpu").slow
+    assert (use_native_draws(slow, (65,)), slow.fused_sampling) == (None, None), "it is reported once"
 
 
 def test_other_weights_are_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -198,5 +249,6 @@ def test_other_weights_are_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (use_native(stack := stack_of(CONFIG).bfloat16()), stack.fused) == (None, None)
     int8 = load_dual_ar(MINIATURE, dtype=torch.float32, device="cpu", precision="int8")
     assert (use_native(int8.slow), int8.slow.fused) == (None, None)
+    assert (use_native_draws(int8.slow, (65,)), int8.slow.fused_sampling) == (None, None)
     monkeypatch.setattr(module, "MAX_BYTES", 1000)
     assert (use_native(stack := stack_of(CONFIG)), stack.fused) == (None, None)
