@@ -13,19 +13,16 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from engine.errors import first_line
+from engine.models.agreement import drawing_difference, relative_difference, step_difference
 from engine.models.kv_cache import KVCache, KVView, RowsView, StaticRowsView
 from engine.models.layers import Transformer, TransformerBlock
-from engine.models.sampling import MAX_TOP_K, FusedSampling, RowOptions, gumbel_noise, sample, sample_semantic
+from engine.models.sampling import FusedSampling
 from engine.models.stacks import SlowStack
 
 # Largest relative difference of fused and plain run, from rounding in another order. Wrong kernels differ by about 1.
 TOLERANCE = {torch.float32: 1e-4, torch.float16: 0.02, torch.bfloat16: 0.1}
-_NOISE_TOLERANCE = 1e-3  # error of a fast logarithm
-_CHECKED_POSITIONS = (0, 1, 255, 256, 300)  # one split and several, first and last of a split
-_CHECKED_CACHE = 512
 _MANY_ROWS = 20  # of a narrow product that uses matrix units
 _LEAST_GROUP = 16  # columns per scale
-_CHECKED_DRAWS = 64
 
 
 class FusedRun:
@@ -86,7 +83,7 @@ class FusedRun:
                 chance = torch.Generator(layer.weight.device).manual_seed(0)
                 x = torch.randn(rows, layer.in_features, generator=chance, device=layer.weight.device)
                 x = x.to(self._stack.norm.weight.dtype)
-                differences.append(_difference(F.linear(x, layer.weight, layer.bias), self._product(x, layer)))
+                differences.append(relative_difference(F.linear(x, layer.weight, layer.bias), self._product(x, layer)))
         return max(differences)
 
 
@@ -120,34 +117,13 @@ def fuse(stack: Transformer) -> str | None:
     try:
         fused, weight = FusedRun(stack), stack.norm.weight
         with torch.cuda.device(weight.device) if weight.device.type == "cuda" else nullcontext():
-            difference = max(check(stack, fused), fused.narrow_difference(_MANY_ROWS))
+            difference = max(step_difference(stack, fused, _rows_view), fused.narrow_difference(_MANY_ROWS))
     except Exception as error:  # compilers and drivers raise many types
         return f"kernels: {first_line(error)}"
     if not difference <= TOLERANCE[weight.dtype]:  # NaN too
         return f"kernels: they differ from the plain ones by {difference:.2g}"
     stack.fused = fused
     return None
-
-
-@torch.inference_mode()
-def check(stack: Transformer, fused: FusedRun) -> float:
-    """Return the relative difference of one step of all layers, fused and plain.
-
-    Rows are at edge positions of a cache with random keys and values, one of them at its end.
-    """
-    config, weight = stack.config, stack.norm.weight
-    chance = torch.Generator(weight.device).manual_seed(0)
-    count = min(_CHECKED_CACHE, config.max_seq_len)
-    known = sorted({min(position, count - 1) for position in (*_CHECKED_POSITIONS, count - 1)})
-    positions = torch.tensor(known, device=weight.device)
-    sizes = (config.n_layer, len(known), config.n_local_heads, config.head_dim, count)
-    caches = [KVCache(*sizes, dtype=weight.dtype, device=weight.device) for _ in range(2)]
-    caches[0].buffer.normal_(generator=chance)
-    caches[1].buffer.copy_(caches[0].buffer)
-    x = torch.randn(len(known), 1, config.dim, generator=chance, device=weight.device).to(weight.dtype)
-    views = [StaticRowsView(cache, positions, count) for cache in caches]
-    plain, other = stack.run_plain(x, views[0]), fused(x, views[1])
-    return max(_difference(plain, other), _difference(caches[0].buffer, caches[1].buffer))
 
 
 def fuse_sampling(slow: SlowStack, sizes: Sequence[int]) -> str | None:
@@ -159,7 +135,7 @@ def fuse_sampling(slow: SlowStack, sizes: Sequence[int]) -> str | None:
     try:
         with torch.cuda.device(device) if device.type == "cuda" else nullcontext():
             fused = sampling_kernels()
-            why = check_sampling(fused, sizes, device)
+            why = drawing_difference(fused, sizes, device)
     except Exception as error:  # compilers and drivers raise many types
         why = first_line(error)
     if why is None:
@@ -167,30 +143,5 @@ def fuse_sampling(slow: SlowStack, sizes: Sequence[int]) -> str | None:
     return why and f"sampling kernels: {why}"
 
 
-@torch.inference_mode()
-def check_sampling(fused: FusedSampling, sizes: Sequence[int], device: torch.device) -> str | None:
-    """Compare fused and plain noise and draws, greedy and free, with and without redraws. Returns how they differ."""
-    chance = torch.Generator(device).manual_seed(0)
-    keys = torch.randint(-(2**63), 2**63 - 1, (_CHECKED_DRAWS,), generator=chance, device=device)
-    frames = torch.arange(_CHECKED_DRAWS, device=device)
-    noise = gumbel_noise(keys, frames, 2, MAX_TOP_K)
-    furthest = float((fused.noise(keys, frames, 2, MAX_TOP_K) - noise).abs().max())
-    if not furthest <= _NOISE_TOLERANCE:
-        return f"their noise differs by {furthest:.2g}"
-    kinds = torch.tensor([[0.7, 0.8, 30], [0.0, 0.9, 30], [1.3, 1.0, 60], [1.0, 0.5, 4]], device=device)
-    temperature, top_p, top_k = kinds.repeat(_CHECKED_DRAWS // len(kinds), 1).unsqueeze(2).unbind(1)
-    options = RowOptions(temperature, top_p, top_k.long())
-    for size in sizes:
-        logits = 3 * torch.randn(_CHECKED_DRAWS, size, generator=chance, device=device)
-        first = sample(logits, options.filter(MAX_TOP_K), noise[:, 0])
-        recent = torch.where(frames % 3 == 0, first, -1)[:, None].repeat(1, 3)
-        again = sample_semantic(logits, options, recent, noise)
-        found = fused.draw(logits, options, noise[:, 0]), fused.draw(logits, options, noise, recent)
-        if not (torch.equal(found[0], first) and torch.equal(found[1], again)):
-            return "they draw other values"
-    return None
-
-
-def _difference(expected: Tensor, found: Tensor) -> float:
-    wide = expected.float()
-    return float((found.float() - wide).norm() / wide.norm())
+def _rows_view(cache: KVCache, positions: Sequence[int]) -> StaticRowsView:
+    return StaticRowsView(cache, torch.tensor(positions, device=cache.buffer.device), cache.positions)

@@ -175,7 +175,7 @@ class Transformer(nn.Module):
         positions = torch.arange(config.max_seq_len, device="cpu")  # the table has values even on the meta device
         table = rotary_table(positions, config.head_dim, config.rope_base, rounded=config.rounded_rope)
         self.register_buffer("rope", table, persistent=False)
-        self.fused: RowsRun | None = None  # set by `fuse` after its check
+        self.fused: RowsRun | None = None  # set by `fuse` or `use_native` after their check
 
     def prepare_for_decoding(self) -> None:
         """Arrange weights for single positions, in place. Call it once.

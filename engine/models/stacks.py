@@ -37,7 +37,7 @@ class SlowStack(Transformer, ABC):
         super().__init__(config)
         self.num_codebooks, self.semantic_codebook_size = num_codebooks, semantic_codebook_size
         self.normed_vectors, self.rules = normed_vectors, rules
-        self.fused_sampling: FusedSampling | None = None  # set by `fuse_sampling` after its check
+        self.fused_sampling: FusedSampling | None = None  # set by `fuse_sampling` or `use_native_draws`
 
     @property
     @abstractmethod

@@ -395,7 +395,8 @@ static void draw_rows(uint64_t *arguments, uint64_t inputs, uint64_t results) {
         memcpy(left, (const float *)data_of(logits) + r * n, n * sizeof(float));
         const float *own = noises + r * row_stride;
         const int64_t last = top_k[r] < candidates ? top_k[r] : candidates;
-        values[r] = draw(left, n, temperature[r], top_p[r], last, own, own + other, before ? before + r * window : NULL, window);
+        const int64_t *row = before ? before + r * window : NULL;
+        values[r] = draw(left, n, temperature[r], top_p[r], last, own, own + other, row, window);
     }
     free(left);
     for (int i = 0; i < 6; i++) aoti_torch_delete_tensor_object((Tensor)arguments[i]);

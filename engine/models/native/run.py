@@ -11,9 +11,9 @@ from typing import cast
 import torch
 from torch import Tensor, nn
 
-from engine.models.fused import check_sampling
+from engine.models.agreement import drawing_difference, step_difference
 from engine.models.int8_linear import Int8Linear
-from engine.models.kv_cache import ExactRowsView, KVView, SlotRowsView
+from engine.models.kv_cache import ExactRowsView, KVCache, KVView, SlotRowsView
 from engine.models.layers import Transformer, TransformerBlock
 from engine.models.native.build import NoNativeCode, library
 from engine.models.sampling import FusedSampling, RowOptions, gumbel_noise
@@ -23,7 +23,6 @@ from engine.models.stacks import SlowStack
 TOLERANCE = 1e-4
 # Stacks with more bytes of weights in fp32 run faster on several threads, which this run does not use.
 MAX_BYTES = 256 << 20
-_CHECKED_POSITIONS = (0, 1, 7, 8, 63, 200)
 
 
 class _Layer(ctypes.Structure):
@@ -104,7 +103,7 @@ def use_native(stack: Transformer) -> str | None:
         native = NativeRun(stack)
     except NoNativeCode as error:
         return f"native code: {error}"
-    difference = check(stack, native)
+    difference = step_difference(stack, native, _rows_view)
     if not difference <= TOLERANCE:  # NaN too
         return f"native code: it differs from the plain one by {difference:.2g}"
     stack.fused = native
@@ -123,7 +122,7 @@ def use_native_draws(slow: SlowStack, sizes: Sequence[int]) -> str | None:
     except NoNativeCode:
         return None  # `use_native` has reported it
     native = FusedSampling(gumbel_noise, draw)
-    why = check_sampling(native, sizes, slow.norm.weight.device)
+    why = drawing_difference(native, sizes, slow.norm.weight.device)
     if why is None:
         slow.fused_sampling = native
     return why and f"native draws: {why}"
@@ -143,19 +142,8 @@ def draw(logits: Tensor, options: RowOptions, noise: Tensor, recent: Tensor | No
     return out.squeeze(1)
 
 
-@torch.inference_mode()
-def check(stack: Transformer, native: NativeRun) -> float:
-    """Return the relative difference of one step of all layers, native and plain, at several positions of one slot."""
-    config, chance = stack.config, torch.Generator().manual_seed(0)
-    count = min(config.max_seq_len, max(_CHECKED_POSITIONS) + 1)
-    positions = sorted({min(position, count - 1) for position in _CHECKED_POSITIONS})
-    slots = [1] * len(positions)
-    caches = [stack.new_cache(2, count) for _ in range(2)]
-    caches[0].buffer.normal_(generator=chance)
-    caches[1].buffer.copy_(caches[0].buffer)
-    x = torch.randn(len(positions), 1, config.dim, generator=chance)
-    plain, other = (ExactRowsView(cache, slots, positions) for cache in caches)
-    return max(_difference(stack.run_plain(x, plain), native(x, other)), _difference(*(c.buffer for c in caches)))
+def _rows_view(cache: KVCache, positions: Sequence[int]) -> ExactRowsView:
+    return ExactRowsView(cache, range(len(positions)), positions)
 
 
 def _matrices(blocks: Sequence[TransformerBlock]) -> list[Tensor]:
@@ -177,7 +165,3 @@ def _is_plain(stack: Transformer) -> bool:
 
 def _is_half(weight: Tensor) -> bool:
     return torch.equal(weight.half().float(), weight)
-
-
-def _difference(expected: Tensor, found: Tensor) -> float:
-    return float((found - expected).norm() / expected.norm())

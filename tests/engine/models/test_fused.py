@@ -10,6 +10,7 @@ from torch import Tensor
 
 from engine.families.s2.dual_ar import DualAR, load_dual_ar
 from engine.layers import RMSNorm, SelfAttention, rotary_table
+from engine.models import agreement
 from engine.models import fused as module
 from engine.models.frame_step import DecodeState, FrameStep
 from engine.models.fused import FusedRun, fuse, fuse_sampling, narrow_weight
@@ -192,8 +193,8 @@ def small_model(monkeypatch: pytest.MonkeyPatch) -> DualAR:
     """A private, mutable miniature. Few layers and positions and short splits, since the interpreter is slow."""
     monkeypatch.setattr(attention, "SPLIT", 16)
     monkeypatch.setattr(attention, "_STEP", 16)
-    monkeypatch.setattr(module, "_CHECKED_CACHE", 24)
-    monkeypatch.setattr(module, "_CHECKED_DRAWS", 8)
+    monkeypatch.setattr(agreement, "_CACHE", 24)
+    monkeypatch.setattr(agreement, "_DRAWS", 8)
     made = load_dual_ar(MINIATURE, dtype=torch.float32, device=DEVICE)
     for stack in (made.slow, made.fast):
         stack.layers = stack.layers[:1]
@@ -268,7 +269,7 @@ def test_failing_kernels_are_not_used(small_model: DualAR, monkeypatch: pytest.M
     def fails(*_: object) -> None:
         raise RuntimeError("no ptxas found\nin any place")
 
-    monkeypatch.setattr(module, "check", fails)
+    monkeypatch.setattr(module, "step_difference", fails)
     assert fuse(small_model.fast) == "kernels: no ptxas found"
     assert small_model.fast.fused is None
 

@@ -1,0 +1,65 @@
+"""Compare a stack's plain run with faster code for a device, on the model's own weights and at edge positions."""
+
+from collections.abc import Callable, Sequence
+
+import torch
+from torch import Tensor
+
+from engine.models.kv_cache import KVCache, KVView
+from engine.models.layers import RowsRun, Transformer
+from engine.models.sampling import MAX_TOP_K, FusedSampling, RowOptions, gumbel_noise, sample, sample_semantic
+
+_POSITIONS = (0, 1, 7, 8, 255, 256, 300)  # first and last of a vector and of a split of the attention
+_CACHE = 512
+_DRAWS = 64
+_NOISE_TOLERANCE = 1e-3  # error of a fast logarithm
+
+
+@torch.inference_mode()
+def step_difference(stack: Transformer, run: RowsRun, view: Callable[[KVCache, Sequence[int]], KVView]) -> float:
+    """Return the relative difference of one step of all layers, plain and by `run`.
+
+    Rows are at edge positions of a cache with random keys and values, one of them at its end.
+
+    view: makes a view of these positions, of slot 0, 1, ….
+    """
+    config, weight = stack.config, stack.norm.weight
+    chance = torch.Generator(weight.device).manual_seed(0)
+    count = min(_CACHE, config.max_seq_len)
+    positions = sorted({min(position, count - 1) for position in (*_POSITIONS, count - 1)})
+    caches = [stack.new_cache(len(positions), count) for _ in range(2)]
+    caches[0].buffer.normal_(generator=chance)
+    caches[1].buffer.copy_(caches[0].buffer)
+    x = torch.randn(len(positions), 1, config.dim, generator=chance, device=weight.device).to(weight.dtype)
+    plain, other = stack.run_plain(x, view(caches[0], positions)), run(x, view(caches[1], positions))
+    return max(relative_difference(plain, other), relative_difference(caches[0].buffer, caches[1].buffer))
+
+
+@torch.inference_mode()
+def drawing_difference(fused: FusedSampling, sizes: Sequence[int], device: torch.device) -> str | None:
+    """Compare fused and plain noise and draws, greedy and free, with and without redraws. Returns how they differ."""
+    chance = torch.Generator(device).manual_seed(0)
+    keys = torch.randint(-(2**63), 2**63 - 1, (_DRAWS,), generator=chance, device=device)
+    frames = torch.arange(_DRAWS, device=device)
+    noise = gumbel_noise(keys, frames, 2, MAX_TOP_K)
+    furthest = float((fused.noise(keys, frames, 2, MAX_TOP_K) - noise).abs().max())
+    if not furthest <= _NOISE_TOLERANCE:
+        return f"their noise differs by {furthest:.2g}"
+    kinds = torch.tensor([[0.7, 0.8, 30], [0.0, 0.9, 30], [1.3, 1.0, 60], [1.0, 0.5, 4]], device=device)
+    temperature, top_p, top_k = kinds.repeat(_DRAWS // len(kinds), 1).unsqueeze(2).unbind(1)
+    options = RowOptions(temperature, top_p, top_k.long())
+    for size in sizes:
+        logits = 3 * torch.randn(_DRAWS, size, generator=chance, device=device)
+        first = sample(logits, options.filter(MAX_TOP_K), noise[:, 0])
+        recent = torch.where(frames % 3 == 0, first, -1)[:, None].repeat(1, 3)
+        again = sample_semantic(logits, options, recent, noise)
+        found = fused.draw(logits, options, noise[:, 0]), fused.draw(logits, options, noise, recent)
+        if not (torch.equal(found[0], first) and torch.equal(found[1], again)):
+            return "they draw other values"
+    return None
+
+
+def relative_difference(expected: Tensor, found: Tensor) -> float:
+    """Return the norm of the difference by that of the expected values."""
+    wide = expected.float()
+    return float((found.float() - wide).norm() / wide.norm())
