@@ -22,10 +22,10 @@ import { begin } from "./shell/switches.js";
 import * as voiceRail from "./speak/voice_rail.js";
 import * as checker from "./status/checker.js";
 import * as status from "./status/status.js";
-import * as changeBroadcast from "./ui/change_broadcast.js";
+import * as changeBroadcast from "./connection/change_broadcast.js";
 import { listen } from "./ui/keyboard.js";
 import { closeFromOutside } from "./ui/menus.js";
-import * as owner from "./ui/owner.js";
+import * as owner from "./connection/owner.js";
 import { translate } from "./ui/words.js";
 
 // By the path of their markup, or of their module if there is no markup.

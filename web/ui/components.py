@@ -108,13 +108,13 @@ def file_checker() -> gr.HTML:
 
 def owner_key() -> gr.HTML:
     """Create the store of the browser's owner token (owners.py). Value: the token, an input of all events."""
-    return _component("ui/owner", "rp-owner")
+    return _component("connection/owner", "rp-owner")
 
 
 def change_broadcast() -> gr.HTML:
     """Create the broadcast of changes to all tabs and to this browser's other pages. Value: see `broadcast_change`."""
     events = ("voices", "history", "scripts", "opened", "reopen")
-    return _component("ui/change_broadcast", "rp-change-broadcast", events)
+    return _component("connection/change_broadcast", "rp-change-broadcast", events)
 
 
 def connection() -> gr.HTML:

@@ -351,7 +351,7 @@ def test_all_pages_of_a_browser_send_the_same_key(
         "-e",
         KEEPER,
         json.dumps(before),
-        str(STATIC / "ui/owner.js"),
+        str(STATIC / "connection/owner.js"),
         json.dumps(steps),
     ]
     done = subprocess.run(command, capture_output=True, text=True, check=True)

@@ -8,8 +8,8 @@ import { EXACT, obstacle, refusal } from "../../../web/static/new_voice/micropho
 import { Countdown, Meter, onMeter, Recording } from "../../../web/static/new_voice/recording.js";
 import { Sound, SoundCache } from "../../../web/static/player/sound_cache.js";
 import { clock, firstSound, lengthOf, secondsOf } from "../../../web/static/ui/format.js";
-import { barsOf, Peaks } from "../../../web/static/ui/peaks.js";
-import { decodeWav, encodeWav, toInt16 } from "../../../web/static/ui/wav.js";
+import { barsOf, Peaks } from "../../../web/static/sound/peaks.js";
+import { decodeWav, encodeWav, toInt16 } from "../../../web/static/sound/wav.js";
 import { useWords } from "../../../web/static/ui/words.js";
 
 useWords(english("clip"));

@@ -117,7 +117,7 @@ test("a change of speed continues at the same position", () => {
 });
 
 test("a WAV has its origin tags after its samples", async () => {
-  const { decodeWav, encodeWav } = await import("../../../web/static/ui/wav.js");
+  const { decodeWav, encodeWav } = await import("../../../web/static/sound/wav.js");
   const samples = Int16Array.from([1, -2, 3]);
   const tags = { comment: "synthetic speech", date: "2026-01-31", other: "left out" };
   const file = encodeWav(samples, 22_050, tags);

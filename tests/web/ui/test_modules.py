@@ -75,7 +75,7 @@ def test_modules_are_immutable_and_nothing_else_is_served(url: str) -> None:
     version = base.rstrip("/").rpartition("/")[2]
     others = [
         base + name
-        for name in ("words/it.js", "ui/owner.html", "styles/page.css", "ui", "", "../main.js", "nothing.js")
+        for name in ("words/it.js", "connection/owner.html", "styles/page.css", "ui", "", "../main.js", "nothing.js")
     ]
     for other in [*others, main.replace(version, "0" * 16), base + "..%2f..%2fserve.py", base + "%2fetc%2fpasswd.js"]:
         assert httpx.get(other).status_code == 404, other

@@ -1,6 +1,6 @@
 // This page's draft, in the browser's storages. Components are named by their element ids.
 
-import { KEY as OWNER } from "../ui/owner.js"; // not cleared: the owner stays the same
+import { KEY as OWNER } from "../connection/owner.js"; // not cleared: the owner stays the same
 import { named, takeTab } from "./deep_links.js";
 import { Draft } from "./draft.js";
 

@@ -3,7 +3,7 @@
 import { detailsOf, factsOf, firstWords, FORMATS } from "./facts.js";
 import { button, create } from "../ui/elements.js";
 import { drawing, playAndPause } from "../ui/icons.js";
-import { atLoudness, loudnessChoice } from "../ui/loudness.js";
+import { atLoudness, loudnessChoice } from "../sound/loudness.js";
 import { deleteWithUndo } from "../ui/undo.js";
 import { pageLanguage, words } from "../ui/words.js";
 

@@ -1,6 +1,6 @@
 // Reads sound files as far as the browser can, plays a part of one, and previews it after a codec round trip.
 
-import { Peaks } from "../ui/peaks.js";
+import { Peaks } from "../sound/peaks.js";
 import { words } from "../ui/words.js";
 
 const DECODED_RATE = 48_000; // Hz

@@ -3,8 +3,8 @@
 import { ClipPlayer } from "./clip_playback.js";
 import { keyStep } from "./trim.js";
 import { decimals, secondsOf } from "../ui/format.js";
-import { barsOf } from "../ui/peaks.js";
-import { barCount, paintBars, paintLine, Waveform } from "../ui/waveform.js";
+import { barsOf } from "../sound/peaks.js";
+import { barCount, paintBars, paintLine, Waveform } from "../sound/waveform.js";
 import { pageLanguage, words } from "../ui/words.js";
 
 export class TrimView {

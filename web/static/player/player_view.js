@@ -5,11 +5,11 @@ import { seconds } from "./playback.js";
 import { button, create } from "../ui/elements.js";
 import { clock, secondsOf, stallsOf } from "../ui/format.js";
 import { draw } from "../ui/icons.js";
-import { atLoudness, isLoud, loudnessChoice } from "../ui/loudness.js";
-import { barsOf, PEAKS_PER_SECOND } from "../ui/peaks.js";
+import { atLoudness, isLoud, loudnessChoice } from "../sound/loudness.js";
+import { barsOf, PEAKS_PER_SECOND } from "../sound/peaks.js";
 import { remember, remembered } from "../ui/remember.js";
-import { encodeWav } from "../ui/wav.js";
-import { barCount, paintBars, paintLine, Waveform } from "../ui/waveform.js";
+import { encodeWav } from "../sound/wav.js";
+import { barCount, paintBars, paintLine, Waveform } from "../sound/waveform.js";
 import { pageLanguage, words } from "../ui/words.js";
 
 const STEPS = { ArrowLeft: -2, ArrowDown: -2, ArrowRight: 2, ArrowUp: 2, PageDown: -10, PageUp: 10 }; // seconds

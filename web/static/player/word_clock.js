@@ -2,7 +2,7 @@
 // are placed by their share of the sound: silence does not count, and a word takes time in proportion to its spoken
 // length, as in studio/heard.py.
 
-import { PEAKS_PER_SECOND } from "../ui/peaks.js";
+import { PEAKS_PER_SECOND } from "../sound/peaks.js";
 
 const SILENT = 0.02; // of full scale
 const MARKS = /\[[^\][]*\]|<\|[^|]*\|>/g; // pauses, styles and speakers, which are not spoken

@@ -2,7 +2,7 @@
 // after a while, when the page unloads, or before an action whose result depends on it.
 
 import { button, create } from "./elements.js";
-import { whenLeaving } from "./leaving.js";
+import { whenLeaving } from "../connection/leaving.js";
 import { words } from "./words.js";
 
 const UNDO_FOR = 10_000; // ms

@@ -1,8 +1,8 @@
 // Stores the key that identifies this browser, and sends it with every event as this component's value. A Space shows the
 // page in a frame, where cookies are restricted; local storage is at most partitioned by site.
 
-import { remember, remembered } from "./remember.js";
-import { words } from "./words.js";
+import { remember, remembered } from "../ui/remember.js";
+import { words } from "../ui/words.js";
 
 export const KEY = "reprise.owner";
 

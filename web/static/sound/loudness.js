@@ -1,8 +1,8 @@
 // The loudness of downloads: a choice stored in this browser, for all download menus.
 
-import { create } from "./elements.js";
-import { remember, remembered } from "./remember.js";
-import { words } from "./words.js";
+import { create } from "../ui/elements.js";
+import { remember, remembered } from "../ui/remember.js";
+import { words } from "../ui/words.js";
 
 const KEY = "reprise.loudness";
 const CHOICES = { "": "player.loudness_own", 16: "player.loudness_podcast", 23: "player.loudness_broadcast" };
