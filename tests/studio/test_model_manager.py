@@ -219,30 +219,30 @@ def test_close_closes_the_current_engine_once(engines: ModelManager) -> None:
 
 @pytest.mark.parametrize("broken", [set(), {"large"}], ids=["loaded", "previous one loaded again"])
 def test_an_engine_loaded_after_closing_is_closed(
-    engines: ModelManager, garage: EngineFactory, broken: set[str]
+    engines: ModelManager, factory: EngineFactory, broken: set[str]
 ) -> None:
     closed: list[str] = []
-    load = garage.load
+    load = factory.load
 
     def noted(model: str, report: Callable[[str, float], None]) -> FakeEngine:
         engine = load(model, report)
-        if garage.loaded[-1] not in broken and len(garage.loaded) == len(broken) + 1:
+        if factory.loaded[-1] not in broken and len(factory.loaded) == len(broken) + 1:
             engines.close()
         engine.close = lambda: closed.append(model)  # type: ignore[method-assign]
         return engine
 
-    garage.broken = broken
-    engines._catalog = ModelCatalog(NOTICES, garage.fetch, noted)  # type: ignore[arg-type]
+    factory.broken = broken
+    engines._catalog = ModelCatalog(NOTICES, factory.fetch, noted)  # type: ignore[arg-type]
     with pytest.raises(DoesNotFit if broken else EngineClosed):
         engines.switch("large")
-    assert closed == [garage.loaded[-1]]
+    assert closed == [factory.loaded[-1]]
     assert engines._engine is None
     with pytest.raises(EngineClosed):
         engines.switch("large")
-    assert len(garage.loaded) == len(broken) + 1, "nothing is loaded any more"
+    assert len(factory.loaded) == len(broken) + 1, "nothing is loaded any more"
 
 
-def test_closing_ends_the_wait_of_a_switch(engines: ModelManager, garage: EngineFactory) -> None:
+def test_closing_ends_the_wait_of_a_switch(engines: ModelManager, factory: EngineFactory) -> None:
     engines._patience = 60
     speech = engines.speak("A long text. " * 5)
     next(speech)
@@ -259,4 +259,4 @@ def test_closing_ends_the_wait_of_a_switch(engines: ModelManager, garage: Engine
     until(lambda: engines.loading == ModelLoading("large", waits=True))
     engines.close()
     switching.join(30)
-    assert (len(errors), garage.loaded) == (1, [])
+    assert (len(errors), factory.loaded) == (1, [])

@@ -1,7 +1,9 @@
 // Mounts the page's components. The page loads this module before Gradio's own script (web/ui/modules.py), so that
 // `window.reprise` is there when Gradio runs the components' `js_on_load` (web/ui/components.py).
 
+import * as changeBroadcast from "./connection/change_broadcast.js";
 import * as connection from "./connection/connection.js";
+import * as owner from "./connection/owner.js";
 import { answers, connect } from "./connection/server.js";
 import { arrive } from "./draft/deep_links.js";
 import { draft, fillIn, keepDraft, opening } from "./draft/page_draft.js";
@@ -22,15 +24,15 @@ import { begin } from "./shell/switches.js";
 import * as voiceRail from "./speak/voice_rail.js";
 import * as checker from "./status/checker.js";
 import * as status from "./status/status.js";
-import * as changeBroadcast from "./connection/change_broadcast.js";
 import { listen } from "./ui/keyboard.js";
 import { closeFromOutside } from "./ui/menus.js";
-import * as owner from "./connection/owner.js";
 import { translate } from "./ui/words.js";
 
 // By the path of their markup, or of their module if there is no markup.
 const COMPONENTS = {
+  "connection/change_broadcast": changeBroadcast,
   "connection/connection": connection,
+  "connection/owner": owner,
   "history/history": historyList,
   "library/library": library,
   "new_voice/recorder": recorder,
@@ -45,8 +47,6 @@ const COMPONENTS = {
   "speak/writing": writing,
   "status/checker": checker,
   "status/status": status,
-  "ui/change_broadcast": changeBroadcast,
-  "ui/owner": owner,
 };
 
 listen();

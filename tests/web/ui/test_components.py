@@ -1,5 +1,6 @@
-"""Parsing and cutting of the clips that the recorder sends."""
+"""Custom components and their modules; parsing and cutting of the clips that the recorder sends."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from engine.audio.merge import MAX_MERGED_SECONDS
 from engine.errors import InvalidInput
 from tests.paths import CLIP
 from web.tabs.new_voice.clips import MAX_CLIPS, PEAKS_PER_SECOND, ChosenClip, chosen_clips, peaks, split_by_length
+from web.ui import components
 from web.ui.components import clip_input
 from web.ui.modules import STATIC
 from web.uploads import MAX_UPLOAD_MB, delete_upload
@@ -134,3 +136,9 @@ def test_limits_equal_those_of_the_scripts() -> None:
     assert f"const PEAKS_PER_SECOND = {PEAKS_PER_SECOND};" in (STATIC / "sound/peaks.js").read_text("utf-8")
     props = clip_input().props
     assert (props["max_mb"], props["longest"], props["together"]) == (MAX_UPLOAD_MB, LONGEST, MAX_MERGED_SECONDS)
+
+
+def test_every_component_has_its_module() -> None:
+    used = re.findall(r'_component\(\s*"([\w/]+)"', Path(components.__file__).read_text("utf-8"))
+    listed = re.findall(r'^  "([\w/]+)": \w+,$', (STATIC / "main.js").read_text("utf-8"), re.MULTILINE)
+    assert sorted(used) == sorted(listed)

@@ -15,7 +15,7 @@ from engine.voice import Voice
 from storage import Storage, VoiceLibrary
 from storage.voices.samples import install_samples
 from tests.support.fake_engine import FakeEngine, Script, voice
-from tests.web.visiting import answer_held, downloaded, open_tab, pick, picker, visit, wait_for
+from tests.web.visiting import downloaded, hold_response, open_tab, pick, picker, visit, wait_for
 
 Serve = Callable[..., str]
 
@@ -70,7 +70,7 @@ def test_voices_are_edited_searched_played_and_used(
         form.get_by_label("Description").fill("Low, from the kitchen. <b>{{x}}</b>")
         form.get_by_label("Tags").fill("warm, Story,story")
         form.get_by_label("Language").select_option("fr")
-        with answer_held(page, "already a voice", form.get_by_role("button", name="Save").click):
+        with hold_response(page, "already a voice", form.get_by_role("button", name="Save").click):
             expect(page.locator("[data-id][aria-busy=true]")).to_have_count(1)
         expect(page.locator("[data-id][aria-busy=true]")).to_have_count(0)
         expect(form.get_by_role("alert")).to_have_text("There is already a voice called “anna”.")
