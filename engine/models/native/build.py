@@ -7,6 +7,7 @@ import platform
 import shutil
 import subprocess
 import tempfile
+import threading
 from functools import cache
 from pathlib import Path
 
@@ -19,14 +20,21 @@ _FLAGS = ("-O3", "-march=native", "-fno-math-errno", "-ffp-contract=off", "-shar
 _TORCH = Path(torch.__file__).parent / "lib"
 _PATIENCE = 120  # seconds for the compiler
 
+_lock = threading.Lock()  # operators are registered once in a process
+
 
 class NoNativeCode(Exception):
     """The library cannot be built or loaded here. Its message is a phrase that says why."""
 
 
-@cache
 def library() -> ctypes.CDLL:
-    """Return the library, built if necessary, with its operator registered. Raises NoNativeCode."""
+    """Return the library, built if necessary, with its operators registered. Raises NoNativeCode."""
+    with _lock:
+        return _loaded()
+
+
+@cache
+def _loaded() -> ctypes.CDLL:
     compiler = shutil.which(os.environ.get("CC", "cc"))
     if compiler is None:
         raise NoNativeCode("no C compiler")
@@ -35,7 +43,7 @@ def library() -> ctypes.CDLL:
     except (OSError, subprocess.SubprocessError) as error:
         raise NoNativeCode(first_line(error)) from error
     if loaded.reprise_register():
-        raise NoNativeCode("PyTorch does not take the operator")
+        raise NoNativeCode("PyTorch does not take the operators")
     return loaded
 
 

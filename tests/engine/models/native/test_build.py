@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from engine.models.native import build
-from engine.models.native.build import NoNativeCode, library
+from engine.models.native.build import NoNativeCode
 
 
 @pytest.fixture(autouse=True)
@@ -14,7 +14,7 @@ def folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     """An empty cache, and a library that is not loaded yet. The operator is defined once in a process."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.delenv("CC", raising=False)
-    monkeypatch.setattr(build, "library", library.__wrapped__)
+    monkeypatch.setattr(build, "_loaded", build._loaded.__wrapped__)
     return tmp_path / "cache" / "reprise" / "native"
 
 
