@@ -114,7 +114,7 @@ def live_session(page: str, key: str) -> dict[str, str]:
         additional_headers={"Authorization": f"Bearer {key}"},
     ) as socket:
         socket.send(json.dumps({"type": "session.config", "voice": SECRET}))
-        answer: dict[str, str] = json.loads(socket.recv())
+        answer: dict[str, str] = json.loads(socket.recv(timeout=PATIENCE))
         return answer
 
 

@@ -26,6 +26,8 @@ from tests.web.visiting import visit
 SECRET = "Grandmother Wilhelmina"
 CHECKS_OFF = "LocalNetworkAccessChecks,PrivateNetworkAccessSendPreflights,BlockInsecurePrivateNetworkRequests"
 
+ATTACK_PATIENCE = 60_000  # ms
+
 # Tries everything that a page can do. Returns the texts that it could read, with how it got them.
 ATTACK = """async ({ target, calls }) => {
   const heard = [];
@@ -76,6 +78,13 @@ ATTACK = """async ({ target, calls }) => {
   });
   return heard;
 }"""
+
+
+# `page.evaluate` has no timeout of its own.
+BOUNDED_ATTACK = f"""(given) => Promise.race([
+  ({ATTACK})(given),
+  new Promise((_, fail) => setTimeout(() => fail(new Error("the attack does not end")), {ATTACK_PATIENCE})),
+])"""
 
 
 class ForeignSite(socketserver.ThreadingTCPServer):
@@ -133,7 +142,7 @@ def run_attacks(context: BrowserContext, origins: Sequence[str], target: str, ca
     for origin in origins:
         page = context.new_page()
         page.goto(origin)
-        read += page.evaluate(ATTACK, {"target": target, "calls": list(calls)})
+        read += page.evaluate(BOUNDED_ATTACK, {"target": target, "calls": list(calls)})
         page.close()
     return read
 
