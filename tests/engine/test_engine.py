@@ -160,7 +160,8 @@ def test_segment_too_short_for_its_words_is_retried_and_reported(
     expected_reason = "short" if short_attempts == speech_module.ATTEMPTS else "end"
     assert (result.stop_reason, result.segments[0].stop_reason) == (expected_reason, expected_reason)
     assert result.segments[0].attempts == 2
-    assert [i for i, chunk in enumerate(chunks) if i and chunk.start == 0], "the first attempt's audio is replaced"
+    # A fast attempt may end before any of its audio was passed on; otherwise that is replaced, once.
+    assert sum(chunk.start == 0 for chunk in chunks) in (1, 2)
     assert len(take(chunks)) == result.frames * engine.frame_length
 
 
@@ -198,7 +199,7 @@ def test_cancel_ends_speech_and_reports_spoken_frames(engine: Engine, voice: Voi
     assert list(speech) == []
     assert speech.result is not None
     assert speech.result.stop_reason == "cancelled"
-    assert speech.result.frames == sum(chunk.frames for chunk in kept)
+    assert speech.result.frames * engine.frame_length == len(take(kept))
 
 
 def test_concurrent_speeches_equal_single_ones(engine: Engine, voice: Voice) -> None:
