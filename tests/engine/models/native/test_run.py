@@ -1,5 +1,6 @@
 """Native code against the plain run of the same blocks, and a row alone against the same row in a batch."""
 
+import os
 import shutil
 from collections.abc import Sequence
 from dataclasses import replace
@@ -32,7 +33,7 @@ from engine.serving.runner.prefix_cache import PrefixCache
 from tests.paths import MINIATURE
 
 pytestmark = [
-    pytest.mark.skipif(shutil.which("cc") is None, reason="there is no C compiler"),
+    pytest.mark.skipif(shutil.which(os.environ.get("CC", "cc")) is None, reason="there is no C compiler"),
     pytest.mark.usefixtures("inference"),
 ]
 
