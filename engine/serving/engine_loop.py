@@ -57,6 +57,7 @@ class EngineLoop:
         self.scheduler = Scheduler(runner.slots, queue)
         self._inbox: Inbox[Turn] = Inbox()
         self._turns: dict[Ticket, Turn] = {}
+        self._stashed: dict[Ticket, bytes | None] = {}  # keys of `ModelRunner.stash`
         self._to_forget: SimpleQueue[_ForgottenPrefix] = SimpleQueue()
         self._forgetting: list[_ForgottenPrefix] = []
         self.idle_work = IdleWork()
@@ -111,8 +112,8 @@ class EngineLoop:
         while self._receive(idle=step is None and not self._turns):
             plan = self.scheduler.plan()
             started = self._start_step([self._turns[ticket] for ticket in plan.speaking])
-            for slot in plan.displaced:
-                self._stash(slot)
+            for slot, ticket in plan.displaced.items():
+                self._stash(slot, ticket)
             self._prefill([self._turns[ticket] for ticket in plan.prefill])
             if self._runner.is_asynchronous:  # the device computes this step while the host handles the previous one
                 started, step = step, started
@@ -126,6 +127,8 @@ class EngineLoop:
             self.scheduler.enqueue(turn.ticket)
         for ticket in [ticket for ticket in self._turns if ticket.gone]:
             self._codec_worker.drop(self._turns.pop(ticket).stream)
+        for ticket in [ticket for ticket in self._stashed if ticket.gone]:
+            self._runner.drop_stash(self._stashed.pop(ticket))
         self._forget_prefixes()
         return not self._inbox.closed
 
@@ -158,9 +161,10 @@ class EngineLoop:
             self._fail(turns, error)
             return None
 
-    def _stash(self, slot: int) -> None:
+    def _stash(self, slot: int, ticket: Ticket) -> None:
+        """Keep what an open request has spoken in a slot that it no longer has."""
         try:
-            self._runner.stash(slot)
+            self._stashed[ticket] = self._runner.stash(slot)
         except Exception as error:  # such as out of memory: the request computes it again
             log.warning("What a request has spoken could not be kept for its next turn: %s", error)
 

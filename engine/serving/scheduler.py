@@ -14,7 +14,8 @@ ticket gets a frame, so that long prompts never interrupt the others. This modul
 import threading
 from bisect import insort
 from collections import Counter
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from itertools import count
 from typing import Literal
 
@@ -61,12 +62,12 @@ class Plan:
 
     prefill: tickets to prefill: a chunk for the first, and for others as far as the budget allows.
     speaking: tickets that get a frame, by slot.
-    displaced: slots last held by an open request and now assigned to another one.
+    displaced: the open requests whose last slots are now assigned to others, by slot.
     """
 
     prefill: tuple[Ticket, ...]
     speaking: tuple[Ticket, ...]
-    displaced: tuple[int, ...] = ()
+    displaced: Mapping[int, Ticket] = field(default_factory=dict)
 
 
 class Scheduler:
@@ -218,11 +219,11 @@ class Scheduler:
                     self._free.add(slot)
                     holder.slot = None
 
-    def _assign_slots(self) -> tuple[int, ...]:
-        """Assign free slots. Returns those last held by another open request."""
+    def _assign_slots(self) -> dict[int, Ticket]:
+        """Assign free slots. Returns the other open requests that held them last, by slot."""
         if not (self._free and self._waiting):
-            return ()
-        displaced = []
+            return {}
+        displaced = {}
         served = self._queue_order()[: len(self._free)]
         self._waiting = [ticket for ticket in self._waiting if ticket not in served]
         for ticket in served:
@@ -231,11 +232,12 @@ class Scheduler:
         for ticket in sorted(served, key=lambda ticket: ticket not in known):  # first those with a slot to return to
             slot = self._choose_slot(ticket)
             self._free.remove(slot)
-            if self._holders[slot] not in (None, ticket):
-                displaced.append(slot)
+            last = self._holders[slot]
+            if last is not None and last is not ticket:
+                displaced[slot] = last
             self._holders[slot] = ticket
             ticket.slot, ticket.stage = slot, "prefilling"
-        return tuple(displaced)
+        return displaced
 
     def _choose_slot(self, ticket: Ticket) -> int:
         """Return the ticket's last slot, else one without a holder, else any; lowest first, as fewer rows cost less."""

@@ -158,6 +158,30 @@ def test_growing_text_is_spoken_as_one_conversation(bundled_engine: Engine) -> N
     assert len(scheduler.open_tickets()) == 0
 
 
+def test_cancelled_speech_leaves_nothing_in_the_prefix_cache(bundled_engine: Engine) -> None:
+    """What an open request has spoken is cached when its slot goes to another one, until the request ends."""
+    options = SpeakOptions(0.6, seed=3)
+    for _ in bundled_engine.speak("Yes.", options=options):
+        pass  # the voice is cached
+    before = bundled_engine.status().prefixes
+    waiting = bundled_engine.speak(growing(bundled_engine, "The rain has stopped. We"), options=options)
+    reader = Thread(target=lambda: list(waiting))
+    reader.start()
+    until(lambda: len(waiting._request._results) == 1)
+    others = [
+        Thread(target=lambda owner=owner: list(bundled_engine.speak("Now we can go.", options=options, owner=owner)))
+        for owner in ("ann", "ben")  # as many as slots
+    ]
+    for other in others:
+        other.start()
+    until(lambda: bundled_engine.status().prefixes > before)
+    for other in others:
+        other.join()
+    waiting.cancel()
+    reader.join()
+    until(lambda: bundled_engine.status().prefixes == before)
+
+
 def test_waiting_for_growing_text_can_be_cancelled(bundled_engine: Engine) -> None:
     speech = bundled_engine.speak(growing(bundled_engine, "Hel"))
     reader = Thread(target=lambda: list(speech))

@@ -161,9 +161,17 @@ class ModelRunner:
         self._slots.keep(slot, torch.from_numpy(codes))
 
     @torch.inference_mode()
-    def stash(self, slot: int) -> None:
-        """Keep the spoken turns of an open request whose slot is given to another one."""
-        self._slots.stash(slot)
+    def stash(self, slot: int) -> bytes | None:
+        """Keep the spoken turns of an open request whose slot is given to another one.
+
+        Returns: the key for `drop_stash`; None when nothing was kept.
+        """
+        return self._slots.stash(slot)
+
+    def drop_stash(self, key: bytes | None) -> None:
+        """Drop what `stash` has kept, if it is still there: the request has left."""
+        if key is not None:
+            self._slots.drop_stash(key)
 
     @torch.inference_mode()
     def step(self, slots: Sequence[int]) -> PendingFrames:

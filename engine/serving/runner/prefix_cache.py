@@ -51,9 +51,19 @@ class PrefixCache:
         for tier in (self._on_device, self._on_host):
             tier.drop_keys(lambda other: other.startswith(key))
 
-    def stash(self, prompt: Prompt, prefix: Tensor) -> None:
-        """Cache the keys and values of a prompt up to the end of its last spoken columns, until `unstash`."""
-        self._put_on_device(_spoken_key(prompt), prefix)
+    def stash(self, prompt: Prompt, prefix: Tensor) -> bytes:
+        """Cache the keys and values of a prompt up to the end of its last spoken columns.
+
+        They stay until `unstash`, or `drop_stash` of the returned key.
+        """
+        key = _spoken_key(prompt)
+        self._put_on_device(key, prefix)
+        return key
+
+    def drop_stash(self, key: bytes) -> None:
+        """Drop the entry that `stash` has made, from either tier."""
+        self._on_device.pop(key)
+        self._on_host.pop(key)
 
     def unstash(self, prompt: Prompt) -> Tensor | None:
         """Remove and return the entry for the prompt's spoken columns, from either tier; None when not cached."""

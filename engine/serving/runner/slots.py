@@ -127,11 +127,19 @@ class SlotPool:
         spoken = (*held.spoken, (held.columns.shape[1] - 1, columns.shape[1]))
         self._prompts[slot] = _SlotPrompt(replace(held, columns=columns, spoken=spoken), columns.shape[1])
 
-    def stash(self, slot: int) -> None:
-        """Cache an open request's spoken turns before its slot goes to another one. Only if `exact`."""
+    def stash(self, slot: int) -> bytes | None:
+        """Cache an open request's spoken turns before its slot goes to another one. Only if `exact`.
+
+        Returns: the key for `drop_stash`; None when nothing was cached.
+        """
         held = self._prompts[slot]
         if self._exact and held.prompt.spoken and (end := held.prompt.spoken[-1][1]) <= held.filled:
-            self._prefixes.stash(held.prompt, self.cache.copy_out(slot, end))
+            return self._prefixes.stash(held.prompt, self.cache.copy_out(slot, end))
+        return None
+
+    def drop_stash(self, key: bytes) -> None:
+        """Drop spoken turns that `stash` has cached."""
+        self._prefixes.drop_stash(key)
 
     def next_piece(self, slot: int) -> Piece:
         """Return the next positions of the slot's prompt to compute, at most `chunk`; none when it is complete."""

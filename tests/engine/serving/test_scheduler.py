@@ -538,19 +538,19 @@ def test_newcomer_avoids_slots_of_open_tickets() -> None:
     assert turn(scheduler, second) == [1]
 
 
-def test_plan_lists_displaced_slots() -> None:
+def test_plan_lists_displaced_tickets() -> None:
     scheduler = Scheduler(2, 2)
     first, second = speaking(scheduler, 2)
     scheduler.release(first)
     scheduler.enqueue(first)
-    assert scheduler.plan().displaced == ()  # it gets its own slot
+    assert scheduler.plan().displaced == {}  # it gets its own slot
     scheduler.release(first)
     scheduler.enqueue(scheduler.enter())
-    assert scheduler.plan().displaced == (0,)
+    assert scheduler.plan().displaced == {0: first}
     scheduler.release(second)
     scheduler.leave(second)
     scheduler.enqueue(first)
-    assert scheduler.plan().displaced == ()  # its last ticket has left
+    assert scheduler.plan().displaced == {}  # its last ticket has left
 
 
 def test_overwritten_slot_belongs_to_its_last_ticket() -> None:
