@@ -1,6 +1,7 @@
 // One card of a script. Far from the viewport it is only its text, since a long script has thousands of cards.
 
 import { isComing } from "./cards.js";
+import { isLeaving } from "../connection/leaving.js";
 import { button, create } from "../ui/elements.js";
 import { lengthOf } from "../ui/format.js";
 import { heardLines } from "../ui/heard.js";
@@ -202,7 +203,13 @@ export class CardView {
 
   write() {
     clearTimeout(this.saving);
-    if (this.parts.text.value !== this.card.text) this.editor.act("edit", this.card, { text: this.parts.text.value });
+    const text = this.parts.text.value;
+    // `asked`: the text of the last request, until it is answered. When the page unloads it may not have been sent yet.
+    if (text === (isLeaving() ? this.card.text : (this.asked ?? this.card.text))) return;
+    this.asked = text;
+    this.editor.act("edit", this.card, { text }).then(() => {
+      if (this.asked === text) this.asked = null;
+    });
   }
 
   grow() {

@@ -17,7 +17,7 @@ from tests.studio.script.test_runner import Actor
 from tests.support.fake_engine import SAMPLE_RATE, voice
 from tests.support.waiting import until
 from tests.web.conftest import read_wav
-from tests.web.visiting import downloaded, finish_deletions, open_tab, visit
+from tests.web.visiting import downloaded, finish_deletions, hold_response, open_tab, visit
 from web.downloads.sounds import sound_id
 
 Serve = Callable[..., str]
@@ -357,8 +357,8 @@ def test_card_text_survives_reload_and_undo(chromium: Browser, serve: Serve, sto
         assert saved_text() == "Good morning. To you all"
         field.click()
         field.press("End")
-        field.press_sequentially("!")
-        until(lambda: saved_text() == "Good morning. To you all!")
-        field.press("Escape")
+        with hold_response(page, "Good morning. To you all!", lambda: field.press_sequentially("!")):
+            assert saved_text() == "Good morning. To you all!"
+            field.press("Escape")  # the page does not know yet that the text was saved
         until(lambda: saved_text() == "Good morning. To you all")
         expect(field).to_have_value("Good morning. To you all")
