@@ -32,6 +32,7 @@ SENTENCES = ["Hi.", "Oh.", "No.", "Yes."]
 def brief(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
     """Limit turns to a few frames, and save results to a temporary folder."""
     monkeypatch.setattr("engine.request.frame_budget", lambda *_: 12)
+    monkeypatch.setattr("engine.request.ATTEMPTS", 1)  # a fast turn of random weights would be spoken again
     monkeypatch.setattr(_report, "RESULTS", tmp_path)
     threads = torch.get_num_threads()
     yield
