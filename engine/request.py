@@ -11,6 +11,7 @@ from typing import Literal
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from engine.families.family import Aligner, Prompts, PromptVoice
 from engine.models.prompt import Prompt
@@ -289,6 +290,7 @@ class Request:
         self._turns: list[Turn] = []  # not yet delivered
         self._turns_begun = 0
         self._stream: CodecStream | None = None  # of the last accepted turn
+        self._codec_context: Tensor | None = None  # of its prompt
         self._first_audio: tuple[float, FirstAudioTimings] | None = None
         self._frames = 0  # in the take so far
         self._accepted_frames = 0  # of the accepted turns
@@ -381,7 +383,7 @@ class Request:
             options=self._options,
             key=noise_key(self.seed, segment, attempt),
             ticket=self._ticket,
-            stream=CodecStream(self._stream or self._context_stream(prompt)),
+            stream=CodecStream(self._previous_stream(prompt)),
             pacer=self._pacer,
             events=self._events,
         )
@@ -389,8 +391,12 @@ class Request:
         self._turns.append(turn)
         self._pipeline.loop.submit(turn)
 
-    def _context_stream(self, prompt: Prompt) -> CodecStream | None:
-        codes = prompt.codec_context
+    def _previous_stream(self, prompt: Prompt) -> CodecStream | None:
+        """Return the stream that a turn continues: the last turn's, if both are decoded after the same reference."""
+        last, codes = self._codec_context, prompt.codec_context
+        is_same = last is codes or (last is not None and codes is not None and torch.equal(last, codes))
+        if self._stream is not None and is_same:
+            return self._stream
         return None if codes is None else self._pipeline.codec_worker.context_stream(codes.numpy())
 
     def _end_turn(self, turn: Turn) -> None:
@@ -404,7 +410,7 @@ class Request:
             self._begin_turn(segment=turn.segment, attempt=turn.attempt + 1, start=turn.start)
             return
         turn.accepted = True
-        self._stream = turn.stream
+        self._stream, self._codec_context = turn.stream, turn.prompt.codec_context
         text = self._segments[turn.segment].text
         stop_reason: StopReason = "length" if turn.stop is None or turn.stop == "loop" else turn.stop
         codes = np.stack(turn.codes, axis=1) if turn.codes else np.zeros((0, 0), np.int64)

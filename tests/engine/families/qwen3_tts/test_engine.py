@@ -131,6 +131,16 @@ def test_each_turn_of_a_dialogue_has_the_voice_of_its_speaker(engine: Engine, vo
     assert second != codes("A dog.", [voice])
 
 
+def test_turns_of_a_dialogue_sound_like_single_ones(engine: Engine, voice: Voice) -> None:
+    """The codec decodes each speaker's turn after the speaker's clip, not after the other speaker's turn."""
+    other = engine.encode_voice("Gb", [(SPEECH / "espeak_en_gb.flac", WORDS)]).voice
+    greedy = SpeakOptions(0)
+    dialogue = assemble(engine.speak("<|speaker:0|>A fox.<|speaker:1|>A dog.", [voice, other], greedy))
+    first, second = (assemble(engine.speak(*turn, greedy)) for turn in (("A fox.", voice), ("A dog.", other)))
+    assert is_same_take(dialogue[: len(first)], first)
+    assert is_same_take(dialogue[-len(second) :], second)
+
+
 def test_language_changes_speech_and_unknown_ones_are_rejected(engine: Engine, voice: Voice) -> None:
     assert is_same_take(speak(engine, voice, language="de-AT"), speak(engine, voice, language="German"))
     assert not is_same_take(speak(engine, voice, language="de"), speak(engine, voice))
