@@ -52,7 +52,7 @@ from engine.serving.runner.prefix_cache import PrefixCache
 from engine.serving.runner.step_runners import GraphMode
 from engine.serving.speaker_embeddings import SpeakerEmbeddings
 from engine.serving.warm_up import warm_up
-from engine.text import GrowingText, Segment, Segmentation, normalise
+from engine.text import GrowingText, Segment, Segmentation, check_speakers, normalise
 from engine.voice import Consent, OwnVoice, Reference, Voice
 
 MAX_SEED = 2**31 - 1
@@ -511,19 +511,9 @@ class Engine:
     def segments(self, text: str, speakers: int) -> list[Segment]:
         """Split a text for `speakers` speakers into segments. Raises InvalidText."""
         segments = self.segmentation.plan(text)
-        self._check_speakers([speaker for segment in segments for speaker in segment.speakers], speakers)
+        check_speakers(segments, speakers)
         self.check_text(text)
         return segments
-
-    def _check_speakers(self, speakers: Sequence[int], known: int) -> None:
-        highest = max(speakers, default=0)
-        if known and highest >= known:
-            last = known - 1
-            raise (
-                InvalidText("text.few_speakers", speaker=str(highest), last=str(last))
-                if last
-                else InvalidText("text.no_speaker", speaker=str(highest))
-            )
 
     def check_text(self, text: str) -> None:
         """Raise InvalidText for words that the model cannot speak."""

@@ -20,7 +20,7 @@ from engine.serving.codec_worker import CodecStream, CodecWorker
 from engine.serving.engine_loop import EngineLoop
 from engine.serving.pacing import Pacer
 from engine.serving.turn import AudioDecoded, EventStream, TextChanged, Turn, TurnEnded
-from engine.text import GrowingText, Segment, frame_budget, frame_minimum
+from engine.text import GrowingText, Segment, check_speakers, frame_budget, frame_minimum
 
 StopReason = Literal["end", "short", "length", "cancelled"]
 
@@ -283,6 +283,7 @@ class Request:
         self._pipeline, self._options = pipeline, options
         self._growing = text if isinstance(text, GrowingText) else None
         self._segments = [] if isinstance(text, GrowingText) else list(text)
+        self._speakers = len(voice.references)
         self._conversation = pipeline.prompts.conversation(voice, pipeline.positions, pipeline.history_positions)
         self._requested_at = time.perf_counter()
         self._pacer = Pacer(1 / pipeline.frame_rate)
@@ -364,7 +365,9 @@ class Request:
         if any(not turn.accepted for turn in self._turns):
             return
         if self._growing is not None and len(self._results) == len(self._segments):
-            self._segments += self._growing.take()
+            taken = self._growing.take()
+            check_speakers(taken, self._speakers)
+            self._segments += taken
         if len(self._results) < len(self._segments):
             self._begin_turn(segment=len(self._results), attempt=1, start=self._accepted_frames)
 

@@ -5,7 +5,14 @@ from engine.text.growing import GrowingText
 from engine.text.pauses import MAX_PAUSE, with_paragraph_pauses, without_pauses
 from engine.text.segments import cut_text, split_segments
 from engine.text.timing import frame_budget, frame_minimum, speaking_time
-from engine.text.turns import Segment, Segmentation, batch_turns, plan_segments, split_speaker_turns
+from engine.text.turns import (
+    Segment,
+    Segmentation,
+    batch_turns,
+    check_speakers,
+    plan_segments,
+    split_speaker_turns,
+)
 
 __all__ = [
     "MAX_PAUSE",
@@ -13,6 +20,7 @@ __all__ = [
     "Segment",
     "Segmentation",
     "batch_turns",
+    "check_speakers",
     "cut_text",
     "frame_budget",
     "frame_minimum",

@@ -60,6 +60,15 @@ class Segmentation:
         return planned
 
 
+def check_speakers(segments: Iterable[Segment], known: int) -> None:
+    """Raise InvalidText for a speaker that a voice of `known` speakers does not have; 0 means that any is allowed."""
+    highest = max((speaker for segment in segments for speaker in segment.speakers), default=0)
+    if known > 1 and highest >= known:
+        raise InvalidText("text.few_speakers", speaker=str(highest), last=str(known - 1))
+    if known == 1 and highest:
+        raise InvalidText("text.no_speaker", speaker=str(highest))
+
+
 def plan_segments(
     text: str, max_bytes: int = MAX_BYTES, max_turns: int = MAX_TURNS, max_sentences: int | None = None
 ) -> list[Segment]:

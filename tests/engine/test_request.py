@@ -15,6 +15,7 @@ from engine.serving.engine_loop import EngineLoop
 from engine.serving.scheduler import Scheduler, Ticket
 from engine.serving.turn import AudioDecoded, EventStream, Turn, TurnEnded
 from engine.text import GrowingText
+from storage.voices.samples import read_samples
 from tests.paths import MINIATURE
 from tests.support.waiting import until
 
@@ -190,6 +191,15 @@ def test_waiting_for_growing_text_can_be_cancelled(bundled_engine: Engine) -> No
     reader.join()
     assert speech.result
     assert (speech.result.stop_reason, speech.result.frames) == ("cancelled", 0)
+    assert len(bundled_engine._pipeline.loop.scheduler.open_tickets()) == 0
+
+
+def test_growing_text_ends_at_an_unknown_speaker(bundled_engine: Engine) -> None:
+    text = growing(bundled_engine, "<|speaker:0|>The rain has stopped. ", "<|speak", "er:1|>We can go now. And then?")
+    text.finish()
+    speech = bundled_engine.speak(text, read_samples()[0].voice, SpeakOptions(0.6, seed=3))
+    with pytest.raises(InvalidText, match="speaker 1, but the voice has only speaker 0"):
+        list(speech)
     assert len(bundled_engine._pipeline.loop.scheduler.open_tickets()) == 0
 
 
