@@ -1,5 +1,6 @@
-"""Processes killed (SIGKILL) while they save, import, delete, forget and migrate; run as a program of its own, which
-forks.
+"""Processes killed (SIGKILL) while they save, import, delete, forget and migrate.
+
+It forks, so it is run as a program of its own:
 
     python -m tests.attack.storage.kills COUNT SEED SECONDS     prints the results as JSON
 """
