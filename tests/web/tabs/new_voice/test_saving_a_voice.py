@@ -1,4 +1,4 @@
-"""New voice in a browser: the tab's recording mark, the layout on a phone, and the messages of Save."""
+"""New voice in a browser: the way from a recording to its voice, the layout on a phone, and the messages of Save."""
 
 import re
 from collections.abc import Callable
@@ -6,16 +6,15 @@ from pathlib import Path
 from threading import Event
 from typing import Any
 
-import pytest
 from playwright.sync_api import Browser, Page, Route, ViewportSize, expect
 
-from storage import Storage
+from storage import Storage, VoiceLibrary
 from tests.paths import CLIP
 from tests.support.fake_engine import FakeEngine
-from tests.web.visiting import begin_recording, open_tab, skip_countdown, visit, wait_for_recording
+from tests.web.visiting import begin_recording, open_tab, picker, skip_countdown, visit, wait_for, wait_for_recording
+from web.tabs.new_voice.reading_texts import READING_TEXTS
 
 Serve = Callable[..., str]
-STORY = CLIP.with_name("flite_slt_story.flac")
 PHONE = ViewportSize(width=390, height=844)
 DESKTOP = ViewportSize(width=1280, height=800)
 
@@ -39,42 +38,60 @@ def wait_until_in_view(page: Page, *selectors: str) -> None:
     page.wait_for_function(IN_VIEW, arg=selectors)
 
 
-def test_tab_shows_a_recording_and_a_phone_fits_its_controls(
-    chromium: Browser, serve: Serve, storage: Storage, engine: FakeEngine
+def test_recording_becomes_a_voice_that_speaks(
+    chromium: Browser, serve: Serve, library: VoiceLibrary, storage: Storage, engine: FakeEngine
 ) -> None:
+    """A phone fits the controls of a recording, its tab is marked, and four actions later its voice speaks."""
     needed = [".rp-script-text", ".rp-record", ".rp-levels", ".rp-say"]
-    with visit(chromium, serve(engine, storage), clock=True, viewport=DESKTOP) as page:
+    with visit(chromium, serve(engine, storage), clock=True, viewport=PHONE) as page:
+        stop, said = page.get_by_role("button", name="Stop", exact=True).first, page.locator(".rp-say")
         open_tab(page, "New voice")
+        expect(page.locator(".rp-script-text")).to_have_text(READING_TEXTS[0])
         begin_recording(page)
+        wait_until_in_view(page, *needed)
+        stop.click()
+        page.locator("#rp-save").scroll_into_view_if_needed()
+        page.get_by_role("button", name="Record again").click()
+        skip_countdown(page)
+        wait_for_recording(page, 0)
+        wait_until_in_view(page, *needed)
+
+        page.set_viewport_size(DESKTOP)
         page.get_by_role("tab", name="Speak", exact=True).click()
         expect(page.get_by_role("tab", name="Recording: New voice")).to_be_visible()
         dot = page.locator("#rp-tab-new-button").evaluate("(tab) => getComputedStyle(tab, '::before').backgroundColor")
         assert dot == "rgb(200, 56, 42)"
         page.keyboard.press("Escape")  # acts on the current tab only
         page.get_by_role("tab", name="New voice").click()
-        before = float(page.locator(".rp-say").inner_text().split()[1])
-        wait_for_recording(page, int(10 * before) + 3)
-        page.get_by_role("button", name="Stop", exact=True).first.click()
-        expect(page.locator(".rp-say")).to_contain_text("Recorded ")
+        before = float(said.inner_text().split()[1])
+        wait_for_recording(page, max(20, int(10 * before) + 3))
+        stop.click()
+        expect(said).to_contain_text("Recorded ")
         expect(page.get_by_role("tab", name="New voice", exact=True)).to_be_visible()
 
-        page.get_by_role("button", name=re.compile("^Remove")).click()
-        page.set_viewport_size(PHONE)
-        page.evaluate("scrollTo(0, 0)")
-        begin_recording(page)
-        wait_until_in_view(page, *needed)
-        page.get_by_role("button", name="Stop", exact=True).first.click()
-        page.locator("#rp-save").scroll_into_view_if_needed()
-        page.get_by_role("button", name="Record again").click()
-        skip_countdown(page)
-        wait_for_recording(page, 0)
-        wait_until_in_view(page, *needed)
-        page.get_by_role("button", name="Stop", exact=True).first.click()
+        page.get_by_label("Name of the voice").fill("Anna")  # 1
+        page.get_by_role("checkbox", name=re.compile("^I am Anna and agree")).check()  # 2
+        page.get_by_role("button", name="Save voice").click()  # 3
+        expect(page.get_by_role("tab", name="Speak")).to_have_attribute("aria-selected", "true")
+        expect(page.locator("#rp-speak-notice")).to_contain_text("Saved “Anna”.")
+        expect(picker(page)).to_have_value("Anna")
+        page.get_by_role("button", name="Speak", exact=True).click()  # 4
+        wait_for(page, "player.played > 0")
+
+        made = library.load(library.find("Anna").id)
+        assert made.references[0].transcript == READING_TEXTS[0], "the transcript is the text that was read"
+        assert made.consent is not None
+        assert made.consent.sentence.startswith("I am Anna and agree")
+        assert engine.asked[0][1] == made
+
+        open_tab(page, "New voice")
+        expect(page.locator(".rp-clips")).to_be_hidden()
+        expect(page.get_by_label("Name of the voice")).to_have_value("")
+        expect(page.get_by_role("checkbox", name=re.compile("^I am … and agree"))).not_to_be_checked()
 
 
-@pytest.mark.parametrize("size", [PHONE, DESKTOP], ids=["phone", "desktop"])
-def test_missing_fields_and_saving_progress_are_in_view(
-    chromium: Browser, serve: Serve, storage: Storage, engine: FakeEngine, size: ViewportSize
+def test_missing_fields_taken_names_and_saving_progress_are_in_view(
+    chromium: Browser, serve: Serve, library: VoiceLibrary, storage: Storage, engine: FakeEngine, tmp_path: Path
 ) -> None:
     """Focus moves to the first missing field, and after saving to the text to speak."""
     allowed = Event()
@@ -85,48 +102,74 @@ def test_missing_fields_and_saving_progress_are_in_view(
         return encode(*given, **more)
 
     engine.encode_voice = waiting  # type: ignore[method-assign]
-    with visit(chromium, serve(engine, storage), viewport=size) as page:
-        open_tab(page, "New voice")
+    other = tmp_path / "other.flac"
+    other.write_bytes(CLIP.read_bytes())
+    with visit(chromium, serve(engine, storage), viewport=PHONE) as page:
         save, notice = page.locator("#rp-save"), page.locator("#rp-form-notice .rp-bad")
-        save.click()
-        expect(notice.get_by_role("listitem")).to_have_count(3)
-        expect(page.locator(".rp-record")).to_be_focused()
-        wait_until_in_view(page, "#rp-form-notice .rp-bad", "#rp-save")
+        words, name = page.get_by_label("The words in this clip"), page.get_by_label("Name of the voice")
+        agreed = page.get_by_role("checkbox", name=re.compile("^I am Anna"))
 
-        upload(page, STORY, CLIP)
+        def save_nothing() -> None:
+            save.click()
+            expect(notice.get_by_role("listitem")).to_have_count(3)
+            expect(page.locator(".rp-record")).to_be_focused()
+            wait_until_in_view(page, "#rp-form-notice .rp-bad", "#rp-save")
+
+        def save_all() -> None:
+            allowed.clear()
+            save.click()
+            expect(page.locator(".rp-steps [aria-current]")).to_have_text("Encoding the voice")
+            try:
+                wait_until_in_view(page, ".rp-steps")
+            finally:
+                allowed.set()
+            expect(page.locator("#rp-text textarea")).to_be_focused()
+
+        open_tab(page, "New voice")
+        save_nothing()
+        upload(page, other, CLIP)
         expect(notice).to_be_hidden()
-        page.get_by_label("The words in this clip").fill("The short one.")
-        page.get_by_label("Name of the voice").fill("Anna")
+        words.fill("The second one.")
+        name.fill("Anna")
         save.click()
-        expect(notice).to_contain_text("“flite_slt_story.flac”")
-        first = page.get_by_role("button", name=re.compile("^flite_slt_story.flac"))
+        expect(notice).to_contain_text("“other.flac”")
+        first = page.get_by_role("button", name=re.compile("^other.flac"))
         expect(first).to_be_focused()
         first.press("Enter")
         save.click()
-        expect(page.get_by_label("The words in this clip")).to_be_focused()
+        expect(words).to_be_focused()
         held: list[Route] = []
         page.route("**/component_server/**", lambda route: held.append(route))
-        page.keyboard.insert_text("The long one.")
+        page.keyboard.insert_text("One.")
         while not held:
             page.wait_for_timeout(20)
         save.click()
-        expect(page.get_by_role("checkbox", name=re.compile("^I am Anna"))).to_be_focused()
+        expect(agreed).to_be_focused()
         wait_until_in_view(page, "#rp-form-notice .rp-bad")
         for route in held:
             route.continue_()
         page.unroute_all()
         expect(page.get_by_text("too few words")).to_be_visible()  # this moves the notice
         wait_until_in_view(page, "#rp-form-notice .rp-bad")
-
-        page.get_by_role("checkbox", name=re.compile("^I am Anna")).check()
-        save.click()
-        expect(page.locator(".rp-steps [aria-current]")).to_have_text("Encoding the voice")
-        try:
-            wait_until_in_view(page, ".rp-steps")
-        finally:
-            allowed.set()
-        expect(page.locator("#rp-text textarea")).to_be_focused()
+        agreed.check()
+        save_all()
         said = page.locator("#rp-speak-notice")
-        expect(said).to_contain_text("Saved")
+        expect(said).to_contain_text("Saved “Anna”.")
         page.keyboard.type("Good morning.")
         expect(said).to_be_hidden()  # typing hides the notice
+
+        page.set_viewport_size(DESKTOP)
+        open_tab(page, "New voice")
+        save_nothing()
+        upload(page, CLIP)
+        words.fill("Hello there.")
+        name.fill("anna")
+        page.get_by_label("has agreed that I may clone it").check()
+        save.click()
+        expect(page.locator("#rp-form-notice")).to_contain_text("There is already a voice called “Anna”.")
+        expect(words).to_have_value("Hello there.")
+        expect(page.locator(".rp-clip-line")).to_have_count(1)
+        name.fill("Anna 2")
+        save_all()
+        expect(said).to_contain_text("Saved “Anna 2”.")
+    assert library.find("Anna 2").duration > 2
