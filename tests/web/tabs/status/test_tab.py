@@ -25,52 +25,24 @@ def row(page: Page, name: str) -> Any:
     return page.locator(".rp-status-rows > div").filter(has=page.get_by_text(name, exact=True)).locator("dd")
 
 
-def test_status_is_polled_only_while_the_tab_is_open(chromium: Browser, serve: Serve, storage: Storage) -> None:
-    storage.voices.add(voice("Anna"))
-    with visit(chromium, serve(FakeEngine(Script(pace=0.01)), storage), clock=True) as page:
-        open_tab(page, "Status")
-        expect(row(page, "Model")).to_have_text("fake")
-        expect(row(page, "Speaking now")).to_have_text("0 of 1")
-        expect(row(page, "Real-time factor of the last takes")).to_have_text("nothing has been spoken yet")
-        open_tab(page, "Speak")
-        expect(picker(page)).to_have_value("Anna")
-        speak(page, "Hello there.")
-        wait_for(page, "player.finished")
-        open_tab(page, "Status")
-        expect(row(page, "Real-time factor of the last takes")).to_contain_text("as fast as real time")
-
-        with page.expect_request(re.compile("/run/predict")) as polled:
-            page.clock.run_for(15_000)
-        status = polled.value.post_data_json["fn_index"]
-        open_tab(page, "Speak")
-        page.clock.run_for(15_000)
-        page.wait_for_timeout(500)  # earlier requests have been sent by now
-        asked: list[str] = []
-
-        def note(request: Request) -> None:
-            if "/run/predict" in request.url and request.post_data_json["fn_index"] == status:
-                asked.append(request.url)
-
-        page.on("request", note)
-        page.clock.run_for(60_000)
-        page.wait_for_timeout(500)
-        assert asked == []
-
-
-def test_model_is_loaded_and_named_everywhere(
+def test_model_is_loaded_and_named_and_status_is_polled_while_open(
     chromium: Browser, serve: Serve, storage: Storage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """The checker of files works beside them."""
     storage.voices.add(voice("Anna"))
 
     def load(model: str, _report: object) -> FakeEngine:
-        made = FakeEngine(Script(notice=str(NOTICES[model])))
+        made = FakeEngine(Script(pace=0.01, notice=str(NOTICES[model])))
         made.name, made.codec_fingerprint = model, f"codec of {model}"
         return made
 
     choice = ModelCatalog(NOTICES, lambda *_: None, load)  # type: ignore[arg-type]
     monkeypatch.setattr(conftest, "ModelManager", lambda engine: ModelManager(engine, choice))
-    with visit(chromium, serve(load("fake", None), storage)) as page:
+    with visit(chromium, serve(load("fake", None), storage), clock=True) as page:
         open_tab(page, "Status")
+        expect(row(page, "Model")).to_have_text("fake")
+        expect(row(page, "Speaking now")).to_have_text("0 of 1")
+        expect(row(page, "Real-time factor of the last takes")).to_have_text("nothing has been spoken yet")
         page.get_by_label("Another model").click()
         page.get_by_role("option", name="large").click()
         expect(page.locator("#rp-model-licence")).to_have_text("Free for research only.")
@@ -92,7 +64,27 @@ def test_model_is_loaded_and_named_everywhere(
         expect(found).to_contain_text("No sign of Reprise")
         page.locator(".rp-checker input").set_input_files({"name": "x.txt", "mimeType": "text/plain", "buffer": b"no"})
         expect(found).to_contain_text("is not audio")
+
         open_tab(page, "Speak")
         expect(picker(page)).to_have_value("Anna")
         speak(page, "Hello there.")
         wait_for(page, "player.finished && player.length > 0")
+        open_tab(page, "Status")
+        expect(row(page, "Real-time factor of the last takes")).to_contain_text("as fast as real time")
+
+        with page.expect_request(re.compile("/run/predict")) as polled:
+            page.clock.fast_forward(15_000)
+        status = polled.value.post_data_json["fn_index"]
+        open_tab(page, "Speak")
+        page.clock.fast_forward(15_000)
+        page.wait_for_timeout(500)  # earlier requests have been sent by now
+        asked: list[str] = []
+
+        def note(request: Request) -> None:
+            if "/run/predict" in request.url and request.post_data_json["fn_index"] == status:
+                asked.append(request.url)
+
+        page.on("request", note)
+        page.clock.fast_forward(60_000)
+        page.wait_for_timeout(500)
+        assert asked == []
