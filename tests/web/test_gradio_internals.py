@@ -3,7 +3,7 @@
 import asyncio
 import inspect
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import gradio as gr
@@ -13,9 +13,9 @@ from gradio.state_holder import SessionState, StateHolder
 
 from storage import Storage, VoiceLibrary
 from tests.support.fake_engine import FakeEngine, voice
+from tests.web.conftest import make_context
 from tests.web.visitor import Visitor
 from web import gradio_internals
-from web.context import WebContext
 from web.gradio_internals import (
     SESSIONS,
     BoundedEventIds,
@@ -28,9 +28,12 @@ from web.gradio_internals import (
 from web.page import create_app
 
 
-@pytest.fixture
-def demo(context: WebContext) -> gr.Blocks:
-    return create_app(context)
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[gr.Blocks]:
+    """A page that is not served."""
+    folder = tmp_path_factory.mktemp("page")
+    with Storage.open(folder / "voices.db") as storage:
+        yield create_app(make_context(FakeEngine(), storage, folder))
 
 
 def test_private_session_state_of_gradio_is_unchanged(demo: gr.Blocks) -> None:
