@@ -10,10 +10,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from sqlalchemy import Engine, NullPool, create_engine, text
+from sqlalchemy import Connection, Engine, NullPool, create_engine, text
 
 from storage import VoiceLibrary, migrations
+from storage.database import Database
 from storage.models import Base, ErasureRow
+
+BUSY_TIMEOUT = 10.0  # seconds
 
 
 @pytest.fixture(scope="session")
@@ -79,6 +82,13 @@ def migrated_postgresql(postgresql_server: str) -> Iterator[Engine]:
     migrated.dispose()
 
 
+def empty_tables(connection: Connection) -> None:
+    """Delete all rows but the one that every library has."""
+    for table in reversed(Base.metadata.sorted_tables):
+        if table.name != ErasureRow.__tablename__:
+            connection.exec_driver_sql(f"DELETE FROM {table.name}")
+
+
 @pytest.fixture
 def postgresql(migrated_postgresql: Engine) -> str:
     """The URL of a PostgreSQL database with the empty tables of the head revision.
@@ -86,24 +96,33 @@ def postgresql(migrated_postgresql: Engine) -> str:
     Emptying the tables takes a tenth of the time of a migration.
     """
     with migrated_postgresql.begin() as connection:
-        for table in reversed(Base.metadata.sorted_tables):
-            if table.name != ErasureRow.__tablename__:
-                connection.execute(table.delete())
+        empty_tables(connection)
     return migrated_postgresql.url.render_as_string(hide_password=False)
 
 
 @pytest.fixture(scope="session")
-def migrated_sqlite(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A SQLite file with the tables of the head revision."""
-    path = tmp_path_factory.mktemp("migrated") / "voices.sqlite"
-    VoiceLibrary.open(path).close()
-    return path
+def sqlite_database(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Database]:
+    """A SQLite file with the tables of the head revision, opened once: each opened database compiles its queries."""
+    database = Database.open(tmp_path_factory.mktemp("migrated") / "voices.sqlite", busy_timeout=BUSY_TIMEOUT)
+    yield database
+    database.close()
+
+
+@pytest.fixture(scope="session")
+def postgresql_database(migrated_postgresql: Engine) -> Iterator[Database]:
+    """The PostgreSQL database with the tables of the head revision, opened once."""
+    url = migrated_postgresql.url.render_as_string(hide_password=False)
+    database = Database.open(url, busy_timeout=BUSY_TIMEOUT)
+    yield database
+    database.close()
 
 
 @pytest.fixture
-def sqlite(migrated_sqlite: Path, tmp_path: Path) -> str:
+def sqlite(sqlite_database: Database) -> str:
     """The URL of a SQLite file with the empty tables of the head revision."""
-    return f"sqlite:///{shutil.copy(migrated_sqlite, tmp_path / 'voices.sqlite')}"
+    with sqlite_database.write() as session:
+        empty_tables(session.connection())
+    return f"sqlite:///{sqlite_database._location}"
 
 
 @pytest.fixture
@@ -125,6 +144,13 @@ def empty_url(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-def library(url: str) -> Iterator[VoiceLibrary]:
-    with VoiceLibrary.open(url) as opened:
-        yield opened
+def database(url: str, request: pytest.FixtureRequest) -> Database:
+    """The empty library at `url`, which tests must not close."""
+    opened = request.getfixturevalue("sqlite_database" if url.startswith("sqlite") else "postgresql_database")
+    assert isinstance(opened, Database)
+    return opened
+
+
+@pytest.fixture
+def library(database: Database) -> VoiceLibrary:
+    return VoiceLibrary(database)

@@ -21,6 +21,12 @@ def run_saver(*arguments: str) -> None:
     assert done.returncode == 0, done.stderr
 
 
+def content_of(path: Path) -> tuple[tuple[str, bytes], ...]:
+    """Return the names and the content of a library's files."""
+    files = sorted(path.parent.glob(f"{path.stem}.*"))
+    return tuple((file.name.removeprefix(path.stem), file.read_bytes()) for file in files)
+
+
 def check(path: Path) -> int:
     """Open the remaining library, compare it with the log of the child, and return its number of voices."""
     lines = [line.split() for line in path.with_suffix(".said").read_text().splitlines()]
@@ -62,9 +68,15 @@ def test_library_survives_kills_at_random_moments() -> None:
 
 
 def test_library_survives_a_kill_before_every_statement() -> None:
-    """While the database is created, one voice saved, reencoded and renamed, and another one deleted."""
+    """While the database is created, one voice saved, reencoded and renamed, and another one deleted.
+
+    Statements within a transaction change no file, so that many copies are equal; one of them is checked.
+    """
     with scratch() as folder:
-        left = [check(path) for path in copies_before_each_statement(folder)]
-    assert len(left) > 50
+        copies = copies_before_each_statement(folder)
+        distinct = {content_of(path): path for path in copies}
+        left = [check(path) for path in distinct.values()]
+    assert len(copies) > 50
+    assert len(left) > 5
     assert set(left) == {0, 1, 2}  # before the first, with the first, and before the second is deleted
     assert left[-1] == 1

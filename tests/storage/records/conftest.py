@@ -1,10 +1,10 @@
 """A library with a settable clock."""
 
-from collections.abc import Iterator
 from datetime import UTC, datetime
 
 import pytest
 
+from storage.database import Database
 from storage.storage import Storage
 from tests.storage.speaking import Clock
 
@@ -15,6 +15,5 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def storage(url: str, clock: Clock) -> Iterator[Storage]:
-    with Storage.open(url, clock=clock) as opened:
-        yield opened
+def storage(database: Database, clock: Clock) -> Storage:
+    return Storage(database, clock)

@@ -9,6 +9,7 @@ import pytest
 from engine.errors import InvalidInput, KeyNotFound, NameTaken
 from storage import Storage
 from storage.api_keys import Allowance, NewKey
+from storage.database import Database
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
@@ -27,9 +28,8 @@ def clock() -> SettableClock:
 
 
 @pytest.fixture
-def storage(url: str, clock: SettableClock):
-    with Storage.open(url, clock=clock) as opened:
-        yield opened
+def storage(database: Database, clock: SettableClock) -> Storage:
+    return Storage(database, clock)
 
 
 def test_only_the_whole_key_is_found(storage: Storage) -> None:

@@ -7,16 +7,16 @@ import pytest
 
 from engine.errors import ConsentNotFound, InvalidInput, InvalidName
 from storage import Storage
+from storage.database import Database
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 SOUND = b"a recording of someone who agrees" * 300
 
 
 @pytest.fixture
-def storage(url: str):
+def storage(database: Database) -> Storage:
     times = (NOW + timedelta(seconds=step) for step in range(1_000))
-    with Storage.open(url, clock=lambda: next(times)) as opened:
-        yield opened
+    return Storage(database, lambda: next(times))
 
 
 def test_consents_are_isolated_by_owner(storage: Storage) -> None:

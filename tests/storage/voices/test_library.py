@@ -348,7 +348,8 @@ def test_damaged_or_missing_codes_raise(library: VoiceLibrary, url: str) -> None
     library.delete(record.id)
 
 
-def test_closed_library_raises(library: VoiceLibrary) -> None:
+def test_closed_library_raises(url: str) -> None:
+    library = VoiceLibrary.open(url)
     library.close()
     library.close()
     with pytest.raises(DatabaseUnavailable, match="closed"):

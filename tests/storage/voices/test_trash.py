@@ -1,7 +1,6 @@
 """The trash: restored voices lose nothing, and purged voices leave nothing."""
 
 import sqlite3
-from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -13,6 +12,7 @@ from hypothesis import strategies as st
 from engine.errors import NameTaken, VoiceNotFound, VoiceProtected
 from engine.voice import MAX_NAME, Voice
 from storage import Storage, VoiceLibrary
+from storage.database import Database
 from storage.repositories.library.shared_voices import Sample
 from storage.voices.library import TRASH_RETENTION
 from tests.storage.making import count_rows, recoded, voice
@@ -27,9 +27,8 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def storage(url: str, clock: Clock) -> Iterator[Storage]:
-    with Storage.open(url, clock=clock) as opened:
-        yield opened
+def storage(database: Database, clock: Clock) -> Storage:
+    return Storage(database, clock)
 
 
 @pytest.fixture
