@@ -40,6 +40,7 @@ _HOP = 160  # samples, 10 ms
 _WINDOW = 512  # samples, for the spectrum
 _LONG_WINDOW = 1_024  # samples, for pitch: three periods of the lowest voice
 _SHORTEST_PERIOD, _LONGEST_PERIOD = 36, 250  # samples: 444 to 64 Hz
+_PADDED = 1_280  # samples: the window and the longest lag
 _VOICED = 0.6  # autocorrelation at the period, relative to lag 0
 _AS_GOOD = 0.92  # of the best period's autocorrelation
 _SOFTEST = 1e-3  # of the power of loud speech; fainter sounds are background
@@ -129,8 +130,9 @@ def _pitch(windows: NDArray[np.float32]) -> NDArray[np.float64]:
 def _autocorrelation(windows: NDArray[np.float32]) -> NDArray[np.float32]:
     """Autocorrelate [frames, n] → [frames, lags up to the longest period]."""
     # Torch's transform takes half the time of NumPy's.
-    spectrum = torch.fft.rfft(torch.from_numpy(windows), 2 * _LONG_WINDOW)
-    correlation: NDArray[np.float32] = torch.fft.irfft(spectrum.abs().square())[:, :_LONGEST_PERIOD].numpy()
+    spectrum = torch.fft.rfft(torch.from_numpy(windows), _PADDED)
+    power = spectrum.real.square() + spectrum.imag.square()
+    correlation: NDArray[np.float32] = torch.fft.irfft(power, _PADDED)[:, :_LONGEST_PERIOD].numpy()
     return correlation
 
 
