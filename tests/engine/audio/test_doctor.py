@@ -2,14 +2,16 @@
 
 import math
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from engine.audio.doctor import Fix, apply, check_transcript, examine, findings
+from engine.audio.doctor import Fix, Report, apply, check_transcript, examine, findings
 from engine.errors import UnusableReference
 from engine.sentences import english
 from tests.engine.spoiled import (
@@ -42,8 +44,11 @@ STORY = (
 MEASURES = ("length", "speech", "pauses", "clipping", "loudness", "noise", "rumble", "bandwidth", "voices")
 
 
-@pytest.mark.parametrize("clip", [WOMAN, MAN], ids=["woman", "man"])
-@pytest.mark.parametrize("rate", [16_000, 44_100, 96_000])
+@pytest.mark.parametrize(
+    ("clip", "rate"),
+    [(WOMAN, 16_000), (MAN, 44_100), (WOMAN, 96_000)],
+    ids=["woman at 16 kHz", "man at 44 kHz", "woman at 96 kHz"],
+)
 def test_good_clip_has_only_green_findings(clip: Samples, rate: int) -> None:
     report = examine(at_rate(clip, rate), rate)
     assert tuple(finding.measure for finding in report.findings) == MEASURES
@@ -54,7 +59,7 @@ def test_good_clip_has_only_green_findings(clip: Samples, rate: int) -> None:
 
 BAD: dict[str, tuple[Callable[[Samples], Samples], str]] = {
     "short": (lambda clip: clip[: int(2.5 * RATE)], "length"),
-    "mostly silence": (lambda clip: joined(pause(14), clip, pause(18)), "speech"),
+    "mostly silence": (lambda clip: joined(pause(7), clip[: 8 * RATE], pause(10)), "speech"),
     "a long silence inside": (lambda clip: joined(clip, pause(3.5), clip[: 5 * RATE]), "pauses"),
     "clipped": (lambda clip: clipped(clip, 2.8), "clipping"),
     "clipped beyond use": (lambda clip: clipped(clip, 5) * np.float32(0.3), "clipping"),
@@ -72,9 +77,22 @@ BAD: dict[str, tuple[Callable[[Samples], Samples], str]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("clip", [WOMAN, MAN], ids=["woman", "man"])
-@pytest.mark.parametrize("kind", BAD)
-def test_degradation_changes_only_its_own_light(kind: str, clip: Samples) -> None:
+# Degradations whose measure hardly depends on the voice.
+OF_ANY_VOICE = {
+    "woman": ("short", "a long silence inside", "quiet", "noise, not in the pauses"),
+    "man": ("mostly silence", "clipped beyond use", "noise at 5 dB, quiet", "telephone, then a little noise"),
+}
+DEGRADED = [
+    (kind, voice)
+    for voice, other in (("woman", "man"), ("man", "woman"))
+    for kind in BAD
+    if kind not in OF_ANY_VOICE[other]
+]
+
+
+@pytest.mark.parametrize(("kind", "voice"), DEGRADED)
+def test_degradation_changes_only_its_own_light(kind: str, voice: str) -> None:
+    clip = WOMAN if voice == "woman" else MAN
     spoil, name = BAD[kind]
     report = examine(spoil(clip).astype(np.float32), RATE)
     others = {"length"} if name == "speech" else set()  # silence also makes the clip too long
@@ -101,20 +119,22 @@ def test_moderate_degradation_is_amber(spoil: Callable[[Samples], Samples], name
 
 @pytest.mark.parametrize("clip", [WOMAN, MAN], ids=["woman", "man"])
 def test_clipping_is_detected_after_lossy_coding(clip: Samples) -> None:
-    for times in (3, 4, 8):
+    for times in (3, 8):
         assert "clipping" in lights(examine(written(clipped(clip, times), format="MP3", subtype=None)))
     assert "clipping" not in lights(examine(written(clip, format="MP3", subtype=None)))
 
 
 def test_finding_values_match_the_degradation() -> None:
-    for snr in (5, 10, 15, 20):
+    for snr in (5, 12, 20):
         value = found(examine(noisy(WOMAN, snr), RATE), "noise").value
         assert value == pytest.approx(snr, abs=2)
-    for hertz in (3_400, 4_500, 5_500):
+    for hertz in (3_400, 5_500):
         value = found(examine(low_passed(WOMAN, hertz), RATE), "bandwidth").value
         assert value == pytest.approx(hertz / 1_000, abs=0.3)
     assert found(examine(at_loudness(WOMAN, -31), RATE), "loudness").value == pytest.approx(-31, abs=0.1)
-    assert found(examine(joined(WOMAN, pause(2), WOMAN), RATE), "pauses").value == pytest.approx(2.3, abs=0.3)
+    assert found(examine(joined(WOMAN, pause(2), WOMAN[: 4 * RATE]), RATE), "pauses").value == pytest.approx(
+        2.3, abs=0.3
+    )
     assert found(examine(joined(pause(15), WOMAN), RATE), "speech").value == pytest.approx(50, abs=3)
 
 
@@ -149,16 +169,26 @@ def _turn(clip: Samples, at: int) -> Samples:
     return clip[at * 5 * RATE : (at + 1) * 5 * RATE]
 
 
-@settings(max_examples=6, deadline=None)
+@cache
+def _clip_and_report(kind: str) -> tuple[Samples, Report]:
+    makers = {
+        "clean": lambda: WOMAN,
+        "noise": lambda: noisy(MAN, 8),
+        "telephone": lambda: low_passed(MAN, 3_400),
+        "two": lambda: joined(MAN[: 8 * RATE], WOMAN[: 8 * RATE]),
+    }
+    clip = makers[kind]()
+    return clip, examine(clip, RATE)
+
+
+@settings(max_examples=5, deadline=None)
 @given(st.floats(-90, 90), st.sampled_from(["clean", "noise", "telephone", "two"]))
 def test_gain_changes_only_the_loudness_finding(decibels: float, kind: str) -> None:
-    clip = {"clean": WOMAN, "noise": noisy(MAN, 8), "telephone": low_passed(MAN, 3_400), "two": joined(MAN, WOMAN)}[
-        kind
-    ]
+    clip, plain = _clip_and_report(kind)
     gain = np.float32(10 ** (decibels / 20))
     peak = np.abs(clip).max() * gain
     assume(not 0.9e-4 < peak < 1.1e-4)  # the silence threshold is 1e-4, after a filter that changes peaks
-    plain, loud = examine(clip, RATE), examine(clip * gain, RATE)
+    loud = examine(clip * gain, RATE)
     if peak < 1e-4:
         assert [finding.measure for finding in loud.findings] == ["length", "speech"]
         return
@@ -232,12 +262,13 @@ def test_silent_clip_gives_a_finding_and_invalid_input_raises() -> None:
         examine(WOMAN)
 
 
-@pytest.mark.parametrize("format", ["WAV", "FLAC", "MP3", "OGG"])
-def test_files_of_any_format_are_examined(format: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("format", "source_of"), [("WAV", Path), ("FLAC", str), ("MP3", Path.read_bytes), ("OGG", Path.read_bytes)]
+)
+def test_files_of_any_format_are_examined(format: str, source_of: Callable[[Path], Any], tmp_path: Path) -> None:
     path = tmp_path / "clip"
     path.write_bytes(written(MAN, format=format, subtype=None))
-    for source in (path, str(path), path.read_bytes()):
-        assert lights(examine(source)) == {}
+    assert lights(examine(source_of(path))) == {}
 
 
 def test_transcript_is_checked_against_spoken_seconds() -> None:

@@ -32,7 +32,7 @@ def test_offered_fix_turns_the_light_green() -> None:
         Fix.RUMBLE: (humming(MAN), "rumble"),
         Fix.TRIM: (joined(pause(14), MAN, pause(4)), "speech"),
         Fix.PAUSES: (joined(MAN, pause(5), MAN), "pauses"),
-        Fix.EXCERPT: (joined(WOMAN, GAP, WOMAN, GAP, WOMAN), "length"),
+        Fix.EXCERPT: (joined(WOMAN, GAP, WOMAN), "length"),
     }
     for fix, (clip, name) in cases.items():
         before = examine(clip, RATE)
@@ -43,7 +43,7 @@ def test_offered_fix_turns_the_light_green() -> None:
 SPOILED = {
     "as it is": WOMAN,
     "silence around": joined(pause(3), MAN, pause(2)),
-    "silence inside": joined(MAN, pause(3), MAN, pause(2), MAN),
+    "silence inside": joined(MAN, pause(3), MAN[: 5 * RATE], pause(2), MAN[: 5 * RATE]),
     "hum": humming(MAN),
     "long": joined(WOMAN, GAP, WOMAN),
     "two voices": joined(WOMAN, GAP, MAN),
@@ -98,12 +98,13 @@ def test_fixes_keep_every_word() -> None:
     assert len(mended) / RATE == pytest.approx(2 * len(MAN) / RATE + 0.6, abs=0.7)
 
 
-@settings(max_examples=6, deadline=None)
+@settings(max_examples=5, deadline=None)
 @given(
     st.lists(st.tuples(st.sampled_from(["woman", "man"]), st.floats(0.15, 1.2)), min_size=1, max_size=3), st.booleans()
 )
 def test_best_stretch_is_within_the_clip_and_long_enough(turns: list[tuple[str, float]], noise: bool) -> None:
-    clip = joined(*(part for who, gap in turns for part in ((WOMAN if who == "woman" else MAN), pause(gap))))
+    said = {"woman": WOMAN[: 9 * RATE], "man": MAN[: 9 * RATE]}
+    clip = joined(*(part for who, gap in turns for part in (said[who], pause(gap))))
     report = examine(noisy(clip, 20) if noise else clip, RATE)
     assert report.best is not None
     start, end = report.best
@@ -121,17 +122,17 @@ def test_best_stretch_without_pauses_ends_at_quiet_places() -> None:
         assert np.sqrt(np.mean(near**2)) < level / 2
 
 
-@pytest.mark.parametrize("at", [0, 1, 2])
-def test_best_stretch_is_the_cleanest_part(at: int) -> None:
+@pytest.mark.parametrize(("spoiled", "at"), [("clipped", 0), ("clipped", 1), ("noisy", 1), ("noisy", 2)])
+def test_best_stretch_is_the_cleanest_part(spoiled: str, at: int) -> None:
     part = WOMAN[: int(9.5 * RATE)]
-    for spoil in (lambda clip: clipped(clip, 6) * np.abs(clip).max(), lambda clip: noisy(clip, 8)):
-        parts = [part if i == at else spoil(part).astype(np.float32) for i in range(3)]
-        clip = joined(*(piece for one in parts for piece in (one, noisy(GAP + np.float32(1e-9), -80))))
-        start, end = examine(clip, RATE).best or (0, 0)
-        length = (len(part) + len(GAP)) / RATE
-        assert at * length - 0.4 < start
-        assert end < (at + 1) * length + 0.4
-        assert end - start >= 8
+    worse = clipped(part, 6) * np.abs(part).max() if spoiled == "clipped" else noisy(part, 8)
+    parts = [part if i == at else worse.astype(np.float32) for i in range(3)]
+    clip = joined(*(piece for one in parts for piece in (one, noisy(GAP + np.float32(1e-9), -80))))
+    start, end = examine(clip, RATE).best or (0, 0)
+    length = (len(part) + len(GAP)) / RATE
+    assert at * length - 0.4 < start
+    assert end < (at + 1) * length + 0.4
+    assert end - start >= 8
 
 
 def test_fixed_clip_is_a_usable_reference() -> None:
