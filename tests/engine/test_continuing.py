@@ -9,7 +9,7 @@ from engine import Engine, SpeakOptions
 from engine.models.prompt import Prompt
 from storage.voices.samples import read_samples
 
-TEXT = "The rain has stopped. The children play in the garden. The old dog sleeps near the door."
+TEXT = "The rain has stopped. We can go. Come with me."
 
 
 def test_continued_speech_has_the_same_codes(bundled_engine: Engine) -> None:
