@@ -24,7 +24,7 @@ from studio.engines.model_manager import ModelManager
 from tests.web.conftest import serving
 from web.http.hosts import is_local
 
-TEXT = "The rain has stopped."
+TEXT = "Come in."  # about half a second
 LONG = "The train was late, so we walked along the river. " * 190  # ten minutes
 MOST_OF_LONG = 5_000  # frames; the whole text has more than ten thousand
 

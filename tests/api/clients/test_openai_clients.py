@@ -23,13 +23,13 @@ def openai_client(server: Server) -> openai.OpenAI:
 def test_python_client_speaks(openai_client: openai.OpenAI, tmp_path: Path) -> None:
     whole = openai_client.audio.speech.create(model="gpt-4o-mini-tts", voice="alloy", input=TEXT, response_format="pcm")
     samples, rate = decode_audio(whole.content, "pcm")
-    assert 0.5 < len(samples) / rate < 5
+    assert 0.3 < len(samples) / rate < 5
     with openai_client.audio.speech.with_streaming_response.create(
         model="tts-1", voice="nova", input=TEXT, instructions="Speak cheerfully.", speed=1.2
     ) as response:
         response.stream_to_file(tmp_path / "speech.mp3")
     samples, rate = decode_audio((tmp_path / "speech.mp3").read_bytes(), "mp3")
-    assert len(samples) / rate > 0.5
+    assert len(samples) / rate > 0.3
 
 
 def test_python_client_reads_events(openai_client: openai.OpenAI) -> None:
