@@ -182,14 +182,14 @@ def test_words_fill_placeholders_with_any_text() -> None:
         TRANSLATIONS.label("unknown")
 
 
-def test_page_is_shown_in_the_browsers_language(
+def test_page_is_shown_in_the_browsers_language_or_the_chosen_one(
     chromium: Browser, serve: Serve, engine: FakeEngine, storage: Storage
 ) -> None:
-    url = serve(engine, storage)
-    for locale, language in (("de-AT", "de"), ("zh-CN", "zh-CN")):
-        texts: Mapping[str, str] = TRANSLATIONS.languages[language]
-        with visit(chromium, url, locale=locale) as page:
+    with visit(chromium, serve(engine, storage), locale="de-AT") as page:
+        for language in ("de", "zh-CN"):
+            texts: Mapping[str, str] = TRANSLATIONS.languages[language]
             expect(page.get_by_role("button", name=texts["speech.speak"], exact=True)).to_be_visible()
+            expect(page.locator("html")).to_have_attribute("lang", language)
             for key in ("welcome.pick_more", "takes.none"):
                 expect(page.get_by_text(texts[key], exact=True)).to_be_visible()
             page.get_by_role("tab", name=texts["tab.new"], exact=True).click()
@@ -199,3 +199,5 @@ def test_page_is_shown_in_the_browsers_language(
             page.get_by_role("button", name=texts["new.save"]).click()
             expect(page.locator("#rp-form-notice")).to_contain_text(texts["notice.no_clip"])
             assert "__i18n__" not in page.locator("gradio-app").inner_html()
+            if language == "de":
+                page.get_by_label(texts["shell.language"], exact=True).first.select_option("zh-CN")
