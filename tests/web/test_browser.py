@@ -1,15 +1,16 @@
 """Speaking on the page, with Gradio and Chromium."""
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
+from engine import Engine
 from storage import Storage, VoiceLibrary
 from storage.voices.samples import install_samples
 from tests.support.fake_engine import FakeEngine, Script, voice
+from tests.support.waiting import until
 from tests.web.conftest import PLAIN_HTTP_HOST, read_wav
 from tests.web.visiting import downloaded, hold_response, pick, picker, player, speak, visit, wait_for
 from tests.web.visitor import Visitor
@@ -19,21 +20,15 @@ Serve = Callable[..., str]
 pytestmark = pytest.mark.slow
 
 
-@pytest.fixture(params=["fake", "bundled"])
-def speaker(request: pytest.FixtureRequest) -> Any:
-    """Each engine that the page must work with."""
-    return FakeEngine(Script(pace=0.6)) if request.param == "fake" else request.getfixturevalue("bundled_engine")
-
-
 def download(page: Page) -> tuple[str, bytes]:
     return downloaded(page, page.locator("#rp-dock .rp-download"))
 
 
 def test_pick_speak_hear_download_stop_reload(
-    chromium: Browser, serve: Serve, library: VoiceLibrary, storage: Storage, speaker: Any
+    chromium: Browser, serve: Serve, library: VoiceLibrary, storage: Storage, bundled_engine: Engine
 ) -> None:
     install_samples(library)
-    with visit(chromium, serve(speaker, storage)) as page:
+    with visit(chromium, serve(bundled_engine, storage)) as page:
         expect(page.get_by_role("heading", name="Welcome")).to_be_visible()
         expect(picker(page)).to_have_value("Adam (sample)")
         pick(page, "Ben (sample)")
@@ -50,7 +45,7 @@ def test_pick_speak_hear_download_stop_reload(
         name, wav = download(page)
         samples, rate = read_wav(wav)
         assert name == "Ben – We walked along. The train was late.wav"
-        assert rate == speaker.sample_rate
+        assert rate == bundled_engine.sample_rate
         assert len(samples) == heard["length"]
         assert np.abs(samples.astype(int)).max() > 300, "the take is silent"
         wait_for(page, "player.position >= player.length - 1")
@@ -76,13 +71,12 @@ def test_pick_speak_hear_download_stop_reload(
         assert player(page)["length"] == heard["length"], "the take is fetched by its link"
 
 
-def test_sample_voice_speaks_its_demo_text(
-    chromium: Browser, serve: Serve, library: VoiceLibrary, storage: Storage
+def test_late_answers_replace_neither_typed_text_nor_the_picked_voice(
+    chromium: Browser, serve: Serve, engine: FakeEngine, library: VoiceLibrary, storage: Storage
 ) -> None:
     install_samples(library)
     adam, ben = library.list()[:2]
-    engine = FakeEngine(Script(pace=0.1))
-    with visit(chromium, serve(engine, storage)) as page:
+    with visit(chromium, serve(engine, storage), clock=True) as page:
         expect(picker(page)).to_have_value("Adam (sample)")
         text = page.get_by_label("Text to speak")
         expect(text).to_have_value(adam.demo)
@@ -92,45 +86,31 @@ def test_sample_voice_speaks_its_demo_text(
         pick(page, "Ben (sample)")
         expect(text).to_have_value(ben.demo)
 
-        text.fill("My own words.")
-        pick(page, "Adam (sample)")
-        expect(text).to_have_value("My own words.")
-
-
-def test_late_demo_text_does_not_replace_typed_text(
-    chromium: Browser, serve: Serve, engine: FakeEngine, library: VoiceLibrary, storage: Storage
-) -> None:
-    install_samples(library)
-    adam, ben = library.list()[:2]
-    with visit(chromium, serve(engine, storage)) as page:
-        text = page.get_by_label("Text to speak")
-        expect(text).to_have_value(adam.demo)
-        with hold_response(page, ben.demo, lambda: pick(page, "Ben (sample)")):
+        # Typed before the demo text of the picked voice arrives; it also stays when another voice is picked.
+        with hold_response(page, adam.demo, lambda: pick(page, "Adam (sample)")):
             text.focus()
             page.keyboard.press("Control+a")
-        expect(page.locator(".rp-about")).to_have_text(ben.description)
+        expect(page.locator(".rp-about")).to_have_text(adam.description)
         page.keyboard.insert_text("My own words.")
         expect(text).to_have_value("My own words.")
+        pick(page, "Ben (sample)")
+        expect(page.locator(".rp-about")).to_have_text(ben.description)
+        expect(text).to_have_value("My own words.")
 
-
-def test_voice_picked_during_a_refresh_stays_picked(
-    chromium: Browser, serve: Serve, engine: FakeEngine, library: VoiceLibrary, storage: Storage
-) -> None:
-    library.add(voice("Anna"))
-    ben = library.add(voice("Ben"))
-    with visit(chromium, serve(engine, storage), clock=True) as page:
-        expect(picker(page)).to_have_value("Anna")
+        # Picked during a refresh of the list.
         page.clock.fast_forward(2_500)  # until then the page treats its list as fresh
         library.add(voice("Zoe"))
         with hold_response(page, "rp-heading", lambda: page.evaluate("dispatchEvent(new Event('focus'))")):
-            pick(page, "Ben")
+            pick(page, "Adam (sample)")
         picker(page).click()
         expect(page.get_by_role("option", name="Zoe")).to_be_visible()
         page.keyboard.press("Escape")
-        expect(picker(page)).to_have_value("Ben")
+        expect(picker(page)).to_have_value("Adam (sample)")
         speak(page, "In whose voice?")
-        wait_for(page, "player.finished")
-        assert engine.asked[0][:2] == ("In whose voice?", library.load(ben.id))
+        until(lambda: len(engine.asked) == 2)
+        asked, speaker, _ = engine.asked[1]
+        assert speaker is not None
+        assert (asked, speaker.name) == ("In whose voice?", "Adam")
 
 
 def test_take_plays_over_plain_http(chromium: Browser, serve: Serve, library: VoiceLibrary, storage: Storage) -> None:
@@ -139,7 +119,7 @@ def test_take_plays_over_plain_http(chromium: Browser, serve: Serve, library: Vo
     url = serve(FakeEngine(Script(pace=0.3)), storage).replace("127.0.0.1", PLAIN_HTTP_HOST)
     with visit(chromium, url) as page:
         expect(picker(page)).to_have_value(name)
-        speak(page, "Browsers have no audio thread here. It sounds all the same.")
+        speak(page, "No audio thread here. It sounds the same.")
         wait_for(page, "player.finished && player.position >= player.length - 1")
         heard = player(page)
         assert (heard["output"], heard["lost"], heard["underruns"]) == ("buffers", 0, 0)
@@ -148,45 +128,21 @@ def test_take_plays_over_plain_http(chromium: Browser, serve: Serve, library: Vo
         wait_for(page, "player.position > 0 && player.on.startsWith('voice:')")
 
 
-def test_waiting_take_stops_and_closed_page_frees_the_engine(
+def test_simultaneous_visitors_wait_for_each_other_and_never_see_each_others_takes(
     chromium: Browser, serve: Serve, library: VoiceLibrary, storage: Storage
 ) -> None:
-    engine = FakeEngine(Script(pace=0.5, line=True))
-    library.add(voice("Ben"))
-    url = serve(engine, storage)
-    with visit(chromium, url) as first, visit(chromium, url) as second:
-        expect(picker(first)).to_have_value("Ben")
-        expect(picker(second)).to_have_value("Ben")
-        speak(first, "A very long text. " * 40)
-        wait_for(first, "player.chunks > 0")
-        speak(second, "Me too.")
-        expect(second.locator(".rp-status")).to_have_text("Waiting: you are next.")
-        second.locator("#rp-stop").click()
-        expect(second.locator(".rp-status")).to_have_text("Stopped before anything was spoken.")
-        assert engine.speeches[1].cancelled
-        speak(second, "Now me.")
-        first.close()
-        wait_for(second, "player.finished")
-        assert player(second)["stopReason"] == "end"
-        assert engine.speeches[0].closed
-    kept = storage.history.page().records
-    assert {record.stop_reason for record in kept} == {"end", "cancelled"}, (
-        "takes that were not played to the end are stored as well"
-    )
-
-
-def test_simultaneous_visitors_never_see_each_others_takes(
-    chromium: Browser, serve: Serve, library: VoiceLibrary, storage: Storage
-) -> None:
-    """Covers takes with and without a history."""
+    """Covers takes with and without a history, and a page that is closed while it speaks."""
     install_samples(library)
-    url = serve(FakeEngine(Script(pace=0.2)), storage, "browser")
+    engine = FakeEngine(Script(pace=0.2, line=True))
+    url = serve(engine, storage, "browser")
     with visit(chromium, url) as anna, visit(chromium, url) as ben:
         owners = OwnerResolver("browser", library.secret("signing"))
+        keys: list[str] = []
         for page, text, history in ((anna, "Hers alone.", True), (ben, "His alone.", False)):
             expect(picker(page)).to_have_value("Adam (sample)")
             token = page.evaluate("localStorage.getItem('reprise.owner')")
-            storage.history.change_settings(history=history, owner=owners.resolve(None, token).key)
+            keys.append(owners.resolve(None, token).key)
+            storage.history.change_settings(history=history, owner=keys[-1])
             speak(page, text)
         for page, own, other in ((anna, "Hers alone.", "His alone."), (ben, "His alone.", "Hers alone.")):
             wait_for(page, "player.finished")
@@ -214,3 +170,21 @@ def test_simultaneous_visitors_never_see_each_others_takes(
             page.evaluate("window.repriseTakes.refresh()")
         expect(anna.locator(".rp-take")).to_have_count(1)
         expect(anna.locator(".rp-take-star")).to_have_attribute("aria-pressed", "false")
+
+        # A waiting take is stopped; the next one is spoken when the page with the take before it is closed.
+        engine.script.pace = 0.5
+        speak(anna, "A very long text. " * 40)
+        wait_for(anna, "player.chunks > 0 && !player.finished")
+        speak(ben, "Me too.")
+        expect(ben.locator(".rp-status")).to_have_text("Waiting: you are next.")
+        ben.locator("#rp-stop").click()
+        expect(ben.locator(".rp-status")).to_have_text("Stopped before anything was spoken.")
+        long, stopped = engine.speeches[2:]
+        assert stopped.cancelled
+        speak(ben, "Now me.")
+        anna.close()
+        wait_for(ben, "player.finished")
+        assert player(ben)["stopReason"] == "end"
+        assert long.closed
+    kept = storage.history.page(owner=keys[0]).records
+    assert [record.stop_reason for record in kept] == ["cancelled", "end"], "what was spoken to a closed page is stored"
