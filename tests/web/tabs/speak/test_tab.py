@@ -1,22 +1,25 @@
 """The Speak tab in a browser: keys, takes, examples and settings."""
 
+import threading
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
-from playwright.sync_api import Browser, Locator, Page, expect
+from playwright.sync_api import Browser, Locator, Page, Request, expect
 
 from engine.text import speaking_time
 from storage import Storage, VoiceLibrary
 from storage.voices.samples import install_samples
 from studio import recognition
 from tests.support.fake_engine import FakeEngine, Script, voice
+from tests.support.waiting import PATIENCE
 from tests.web.conftest import read_wav
 from tests.web.visiting import (
     downloaded,
     finish_deletions,
-    hold_response,
     open_settings,
+    open_tab,
     pick,
     picker,
     player,
@@ -24,6 +27,7 @@ from tests.web.visiting import (
     visit,
     wait_for,
 )
+from web import page_load
 
 Serve = Callable[..., str]
 TEXT = "Text to speak"
@@ -46,66 +50,6 @@ def speak_text(page: Page, text: str) -> str:
     wait_for(page, "player.finished")
     take: str = player(page)["on"]
     return take
-
-
-def test_invalid_input_starts_no_take_and_keys_speak_and_stop(
-    chromium: Browser, serve: Serve, library: VoiceLibrary, storage: Storage
-) -> None:
-    library.add(voice("Ben"))
-    engine = FakeEngine()
-    with visit(chromium, serve(engine, storage)) as page:
-        expect(picker(page)).to_have_value("Ben")
-        status, field = page.locator(".rp-status"), page.get_by_label(TEXT)
-        take = speak_text(page, "A take that stays.")
-        asked: list[str] = []
-        page.on("request", lambda request: asked.append(request.url) if "queue/join" in request.url else None)
-        field.fill("  ")
-        page.get_by_role("button", name="Speak", exact=True).click()
-        expect(status).to_contain_text("There is nothing to say yet.")
-        expect(field).to_be_focused()
-        assert (asked, player(page)["on"]) == ([], take)
-        page.keyboard.type("Hello.")
-        expect(status).to_contain_text("Spoken to the end")
-
-        open_settings(page)
-        page.locator("#rp-seed input").fill("many")
-        page.get_by_role("button", name="Speak", exact=True).click()
-        expect(status).to_contain_text("The seed must be a whole number")
-        assert player(page)["on"] == take
-        expect(page.get_by_role("button", name="Play", exact=True)).to_be_enabled()
-        page.get_by_role("button", name="Back to the default settings").click()
-        expect(status).to_contain_text("Spoken to the end")
-        assert len(engine.asked) == 1
-
-        engine.script.pace = 0.5
-        page.get_by_label(TEXT).focus()
-        page.keyboard.press("Control+a")
-        page.keyboard.insert_text("It goes on and on. " * 40)
-        page.keyboard.press("Control+Enter")
-        wait_for(page, "player.played > 0 && !player.finished")
-        page.keyboard.press("Control+Enter")  # no effect while it speaks
-        page.keyboard.press("Escape")
-        wait_for(page, "player.finished")
-        assert player(page)["stopReason"] == "cancelled"
-        assert len(engine.asked) == 2
-
-        page.locator("#rp-seed input").fill("12")
-        page.locator("#rp-seed input").press("Meta+Enter")
-        wait_for(page, "player.played > 0 && !player.finished")
-        assert engine.asked[2][2].seed == 12
-        page.keyboard.press("Escape")
-        wait_for(page, "player.finished")
-
-        page.locator(".rp-examples summary").focus()
-        page.keyboard.press("Enter")
-        page.keyboard.press("Tab")
-        expect(page.get_by_role("button", name="A news line")).to_be_focused()
-        page.keyboard.press("Escape")
-        expect(page.get_by_role("button", name="A news line")).to_be_hidden()
-        page.get_by_role("tab", name="Status").click()
-        page.keyboard.press("Control+Enter")
-        page.wait_for_timeout(300)
-        assert len(engine.asked) == 3, "the shortcut does nothing on other tabs"
 
 
 def check_download_menu(page: Page, width: int) -> None:
@@ -183,25 +127,43 @@ def test_takes_are_played_compared_starred_saved_and_deleted(
         expect(page.get_by_text("Each take appears here.")).to_be_visible()
 
 
-def test_speak_waits_until_the_voices_are_loaded(chromium: Browser, serve: Serve, storage: Storage) -> None:
+@pytest.fixture
+def may_load(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
+    """The server answers the load of the page while this is set. Routes of the browser would disable its cache."""
+    opened, answer = threading.Event(), page_load.heading_html
+
+    def wait(*given: Any) -> str:
+        assert opened.wait(PATIENCE)
+        return answer(*given)
+
+    monkeypatch.setattr(page_load, "heading_html", wait)
+    return opened
+
+
+def test_speak_waits_until_the_voices_are_loaded(
+    chromium: Browser, serve: Serve, storage: Storage, may_load: threading.Event
+) -> None:
     install_samples(storage.voices)
     engine = FakeEngine()
     url = serve(engine, storage, way="browser")
+    may_load.clear()
     with visit(chromium, url) as page:
-        expect(picker(page)).not_to_have_value("")
         page.locator(".rp-at-once").select_option("2")
-        with hold_response(page, "rp-heading", page.reload, every=True):
-            page.get_by_role("button", name="Speak", exact=True).click()
-            expect(picker(page)).to_have_value("")
-            assert engine.asked == []
+        page.get_by_role("button", name="Speak", exact=True).click()
+        expect(picker(page)).to_have_value("")
+        assert engine.asked == []
+        may_load.set()
+        expect(picker(page)).not_to_have_value("")
         wait_for(page, "player.finished")
         expect(page.locator(".rp-take")).to_have_count(2)
         expect(page.locator("#rp-speak-notice")).to_be_empty()
-        with hold_response(page, "rp-heading", page.reload, every=True):
-            expect(picker(page)).to_have_value("")
-            for _ in range(2):  # the second press replaces the first, and Stop cancels it
-                page.get_by_role("button", name="Speak", exact=True).click()
-            page.get_by_role("button", name="Stop", exact=True).first.click()
+        may_load.clear()
+        page.reload()
+        expect(picker(page)).to_have_value("")
+        for _ in range(2):  # the second press replaces the first, and Stop cancels it
+            page.get_by_role("button", name="Speak", exact=True).click()
+        page.get_by_role("button", name="Stop", exact=True).first.click()
+        may_load.set()
         expect(picker(page)).not_to_have_value("")
         page.get_by_label(TEXT).fill("Only this is spoken.")
         page.get_by_role("button", name="Speak", exact=True).click()
@@ -268,7 +230,7 @@ def test_takes_are_repeated_varied_proofed_and_repaired(
         assert heard == []
 
 
-def test_text_counter_examples_demos_and_style_tags(
+def test_text_is_counted_filled_in_checked_and_spoken_with_keys(
     chromium: Browser, serve: Serve, library: VoiceLibrary, storage: Storage
 ) -> None:
     install_samples(library)
@@ -307,8 +269,61 @@ def test_text_counter_examples_demos_and_style_tags(
         wait_for(page, "player.finished")
         assert "library" in engine.asked[0][0], "the inserted example is spoken"
 
+        # What cannot be spoken starts no take.
+        status, take = page.locator(".rp-status"), player(page)["on"]
+        asked: list[Request] = []
+        page.on("request", asked.append)
+        field.fill("  ")
+        page.get_by_role("button", name="Speak", exact=True).click()
+        expect(status).to_contain_text("There is nothing to say yet.")
+        expect(field).to_be_focused()
+        assert ([each for each in asked if "queue/join" in each.url], player(page)["on"]) == ([], take)
+        page.remove_listener("request", asked.append)
+        page.keyboard.type("Hello.")
+        expect(status).to_contain_text("Spoken to the end")
+
+        open_settings(page)
+        page.locator("#rp-seed input").fill("many")
+        page.get_by_role("button", name="Speak", exact=True).click()
+        expect(status).to_contain_text("The seed must be a whole number")
+        assert player(page)["on"] == take
+        expect(page.get_by_role("button", name="Play", exact=True)).to_be_enabled()
+        page.get_by_role("button", name="Back to the default settings").click()
+        expect(status).to_contain_text("Spoken to the end")
+        assert len(engine.asked) == 1
+
+        # Keys speak and stop.
+        engine.script.pace = 0.5
+        page.get_by_label(TEXT).focus()
+        page.keyboard.press("Control+a")
+        page.keyboard.insert_text("It goes on and on. " * 40)
+        page.keyboard.press("Control+Enter")
+        wait_for(page, "player.played > 0 && !player.finished")
+        page.keyboard.press("Control+Enter")  # no effect while it speaks
+        page.keyboard.press("Escape")
+        wait_for(page, "player.finished")
+        assert player(page)["stopReason"] == "cancelled"
+        assert len(engine.asked) == 2
+
+        page.locator("#rp-seed input").fill("12")
+        page.locator("#rp-seed input").press("Meta+Enter")
+        wait_for(page, "player.played > 0 && !player.finished")
+        assert engine.asked[2][2].seed == 12
+        page.keyboard.press("Escape")
+        wait_for(page, "player.finished")
+
+        page.locator(".rp-examples summary").focus()
+        page.keyboard.press("Enter")
+        page.keyboard.press("Tab")
+        expect(page.get_by_role("button", name="A news line")).to_be_focused()
+        page.keyboard.press("Escape")
+        expect(page.get_by_role("button", name="A news line")).to_be_hidden()
+        open_tab(page, "Status")
+        page.keyboard.press("Control+Enter")
+        open_tab(page, "Speak")
         page.get_by_role("button", name="Hear this voice").click()
         expect(page.get_by_role("button", name="Pause the clip")).to_be_visible()
         expect(page.locator(".rp-status")).to_have_text("The recording of Adam")
+        assert len(engine.asked) == 3, "the shortcut does nothing on other tabs"
         page.locator("#rp-to-new").click()
         expect(page.get_by_role("tab", name="New voice")).to_have_attribute("aria-selected", "true")
