@@ -82,7 +82,7 @@ def test_saved_voices_speak_and_own_voices_appear(
         speak_with(page, "Anna", "The library is kept.")
         assert storage.history.page().records[0].settings["language"] == "de"
         page.reload()
-        open_settings(page)
+        page.locator("#rp-advanced button").first.click()
         expect(page.get_by_label("Language of the text")).to_have_value("Deutsch")
         open_tab(page, "New voice")
         page.locator(".rp-file").set_input_files(CLIP)

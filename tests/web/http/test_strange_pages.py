@@ -29,7 +29,8 @@ CHECKS_OFF = "LocalNetworkAccessChecks,PrivateNetworkAccessSendPreflights,BlockI
 ATTACK_PATIENCE = 60_000  # ms
 
 # Tries everything that a page can do. Returns the texts that it could read, with how it got them.
-ATTACK = """async ({ target, calls }) => {
+# Without CORS, browsers send JSON as text/plain.
+ATTACK = """async ({ target, calls, opens }) => {
   const heard = [];
   const keep = (how, text) => { if (text) heard.push([how, String(text).slice(0, 2000)]); };
   const stream = "gradio_api/queue/data?session_hash=evil";
@@ -40,11 +41,10 @@ ATTACK = """async ({ target, calls }) => {
         .then((answer) => answer.text()).then((text) => keep(`get ${path}`, text), () => {});
   for (const path of ["gradio_api/run/predict", "gradio_api/queue/join", "gradio_api/component_server/"])
     for (const body of calls)
-      for (const type of ["application/json", "text/plain"])
-        for (const mode of ["cors", "no-cors"])
-          await fetch(target + path, {
-            method: "POST", mode, credentials: "include", body, headers: { "content-type": type },
-          }).then((answer) => answer.text()).then((text) => keep(`post ${path}`, text), () => {});
+      for (const [type, mode] of [["application/json", "cors"], ["text/plain", "cors"], ["text/plain", "no-cors"]])
+        await fetch(target + path, {
+          method: "POST", mode, credentials: "include", body, headers: { "content-type": type },
+        }).then((answer) => answer.text()).then((text) => keep(`post ${path}`, text), () => {});
   const upload = new FormData();
   upload.append("files", new Blob(["x"]), "evil.wav");
   await fetch(target + "gradio_api/upload", { method: "POST", body: upload, credentials: "include" })
@@ -62,10 +62,12 @@ ATTACK = """async ({ target, calls }) => {
   const sink = document.body.appendChild(document.createElement("iframe"));
   sink.name = "sink";
   form.submit();
-  const opened = window.open(target);
-  await new Promise((over) => setTimeout(over, 1500));
-  keep("window", (() => { try { return opened?.document.body.innerText; } catch { return ""; } })());
-  opened?.close();
+  if (opens) {
+    const opened = window.open(target);
+    await new Promise((over) => setTimeout(over, 1500));
+    keep("window", (() => { try { return opened?.document.body.innerText; } catch { return ""; } })());
+    opened?.close();
+  }
   await new Promise((over) => {
     const script = document.head.appendChild(document.createElement("script"));
     script.onerror = script.onload = over;
@@ -130,6 +132,21 @@ def record_calls(context: BrowserContext, page: Any, act: Any) -> list[str]:
     return sorted(set(bodies))
 
 
+def deletion(page: Page, voice_id: str) -> str:
+    """Return the body of the call that deletes a voice."""
+    function = page.evaluate(
+        """() => {
+            const { components, dependencies } = window.gradio_config;
+            const library = components.find(({ props }) => props.elem_id === "rp-library").id;
+            const removes = ([part, event]) => part === library && event === "remove";
+            return dependencies.find(({ targets }) => targets.some(removes)).id;
+        }"""
+    )
+    return json.dumps(
+        {"data": ["", None], "event_data": {"id": voice_id}, "fn_index": function, "session_hash": "evil"}
+    )
+
+
 def reload_page(page: Page) -> None:
     """Reload the page and wait until it has its voices."""
     page.reload()
@@ -137,12 +154,16 @@ def reload_page(page: Page) -> None:
 
 
 def run_attacks(context: BrowserContext, origins: Sequence[str], target: str, calls: Sequence[str]) -> list[Any]:
-    """Run the attack on a page of each origin; return everything they could read of the target."""
+    """Run the attack on a page of each origin; return everything they could read of the target.
+
+    Only the first one opens it in a window, which loads all of the page and is closed to any other origin.
+    """
     read = []
     for origin in origins:
         page = context.new_page()
         page.goto(origin)
-        read += page.evaluate(BOUNDED_ATTACK, {"target": target, "calls": list(calls)})
+        given = {"target": target, "calls": list(calls), "opens": origin == origins[0]}
+        read += page.evaluate(BOUNDED_ATTACK, given)
         page.close()
     return read
 
@@ -158,9 +179,8 @@ def test_foreign_page_reads_nothing_from_the_library(open_browser: Browser, tmp_
             page.goto(target)  # the browser has the cookie by now
             calls = record_calls(page.context, page, lambda: reload_page(page))
             assert any("session_hash" in call for call in calls)
-            deletions = [json.dumps({**json.loads(call), "event_data": {"id": kept.id}}) for call in calls]
             origins = [f"http://{name}:{port}" for name in ("evil.example", "x.localhost", "localhost", "127.0.0.1")]
-            read = run_attacks(page.context, origins, target, [*calls, *deletions])
+            read = run_attacks(page.context, origins, target, [*calls, deletion(page, kept.id)])
             rebound = page.context.new_page()
             for name in ("rebound.example", "x.localhost"):
                 answer = rebound.goto(f"http://{name}:{server}/")
