@@ -161,7 +161,7 @@ def test_speak_waits_until_the_voices_are_loaded(
         page.reload()
         expect(picker(page)).to_have_value("")
         for _ in range(2):  # the second press replaces the first, and Stop cancels it
-            page.get_by_role("button", name="Speak", exact=True).click()
+            page.get_by_role("button", name="Speak", exact=True).press("Enter")
         page.get_by_role("button", name="Stop", exact=True).first.click()
         may_load.set()
         expect(picker(page)).not_to_have_value("")
@@ -272,13 +272,17 @@ def test_text_is_counted_filled_in_checked_and_spoken_with_keys(
         # What cannot be spoken starts no take.
         status, take = page.locator(".rp-status"), player(page)["on"]
         asked: list[Request] = []
-        page.on("request", asked.append)
+
+        def note(request: Request) -> None:
+            asked.append(request)
+
+        page.on("request", note)
         field.fill("  ")
         page.get_by_role("button", name="Speak", exact=True).click()
         expect(status).to_contain_text("There is nothing to say yet.")
         expect(field).to_be_focused()
         assert ([each for each in asked if "queue/join" in each.url], player(page)["on"]) == ([], take)
-        page.remove_listener("request", asked.append)
+        page.remove_listener("request", note)
         page.keyboard.type("Hello.")
         expect(status).to_contain_text("Spoken to the end")
 
