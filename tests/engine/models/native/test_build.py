@@ -18,12 +18,22 @@ def folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     return tmp_path / "cache" / "reprise" / "native"
 
 
+@pytest.fixture
+def small_source(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """A source that is compiled quickly. Tests of `native.run` build and use the real one."""
+    source = tmp_path / "small.c"
+    source.write_text("int reprise_register(void) { return 0; }\n")
+    monkeypatch.setattr(build, "SOURCE", source)
+    return source
+
+
 def compiler(monkeypatch: pytest.MonkeyPatch, path: Path, script: str) -> None:
     path.write_text(f"#!/bin/sh\n{script}\n")
     path.chmod(0o755)
     monkeypatch.setenv("CC", str(path))
 
 
+@pytest.mark.usefixtures("small_source")
 @pytest.mark.skipif(shutil.which("cc") is None, reason="there is no C compiler")
 def test_it_is_built_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, folder: Path) -> None:
     calls = tmp_path / "calls"
@@ -33,14 +43,13 @@ def test_it_is_built_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, folde
     assert [each.name for each in folder.iterdir()] == [path.name]
     assert build._built(cc) == path
     assert calls.read_text().split() == ["--version", "-O3", "--version"]
+    assert build.library().reprise_register() == 0
 
 
 @pytest.mark.skipif(shutil.which("cc") is None, reason="there is no C compiler")
-def test_another_source_is_another_library(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_another_source_is_another_library(small_source: Path) -> None:
     path = build._built("cc")
-    source = tmp_path / "rows.c"
-    source.write_text(build.SOURCE.read_text() + "\n")
-    monkeypatch.setattr(build, "SOURCE", source)
+    small_source.write_text(small_source.read_text() + "\n")
     assert build._built("cc") != path
 
 
