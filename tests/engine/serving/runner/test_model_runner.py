@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 
 from engine.families.s2.dual_ar import DualAR, load_dual_ar
 from engine.models.prompt import Prompt
+from engine.models.quantization import Precision
 from engine.models.sampling import SamplingOptions
 from engine.release.hub import BUNDLED
 from engine.serving.runner.graphs import TorchScriptCapture
@@ -26,6 +28,7 @@ from tests.paths import MINIATURE
 RESIDUAL = 64
 FRAMES = 6
 SLOTS = 5
+CODEBOOKS = 4  # of the miniature's ten
 LENGTHS = (3, 130, 250, 290)  # prompts within a prefill chunk, across chunks, and across spans
 Codes = NDArray[np.int64]
 
@@ -35,18 +38,34 @@ def bundled() -> DualAR:
     return load_dual_ar(BUNDLED, dtype=torch.float32, device="cpu")
 
 
+def load_short(precision: Precision = "fp32") -> DualAR:
+    """Load the miniature with fewer codebooks, since most of the time of a frame or of its trace is theirs."""
+    model = load_dual_ar(MINIATURE, dtype=torch.float32, device="cpu", precision=precision)
+    model.slow.num_codebooks = model.fast.codebooks = CODEBOOKS
+    return replace(model, config=replace(model.config, num_codebooks=CODEBOOKS))
+
+
+@pytest.fixture(scope="module")
+def short() -> DualAR:
+    return load_short()
+
+
 @pytest.fixture(scope="module")
 def int8() -> DualAR:
-    model = load_dual_ar(MINIATURE, dtype=torch.float32, device="cpu", precision="int8")
+    model = load_short("int8")
     for stack in (model.slow, model.fast):
         stack.prepare_for_decoding()
     return model
 
 
 @pytest.fixture(scope="module")
-def exact(miniature: DualAR) -> list[Codes]:
-    """Frames of one request of each length, drawn eagerly and alone."""
-    return [run_alone(miniature, prompt(miniature, length, length), i) for i, length in enumerate(LENGTHS)]
+def exact(short: DualAR) -> list[Codes]:
+    return draw_alone(short)
+
+
+@pytest.fixture(scope="module")
+def exact_int8(int8: DualAR) -> list[Codes]:
+    return draw_alone(int8)
 
 
 def runner(model: DualAR, **options: object) -> ModelRunner:
@@ -87,10 +106,15 @@ def run_alone(
     return np.stack([run.step([slot]).frames()[0] for _ in range(frames)])
 
 
+def draw_alone(model: DualAR) -> list[Codes]:
+    """Return the frames of one request of each length, drawn eagerly and alone."""
+    return [run_alone(model, prompt(model, length, length), i) for i, length in enumerate(LENGTHS)]
+
+
 def run_together(run: ModelRunner, prompts: Sequence[Prompt], frames: int = FRAMES, seed: int = 0) -> list[Codes]:
     """Run requests that begin one after the other, where each step runs for a random subset."""
     chance = random.Random(seed)
-    slots = chance.sample(range(SLOTS), len(prompts))
+    slots = chance.sample(range(run.slots), len(prompts))
     drawn: list[list[Codes]] = [[] for _ in prompts]
     begun = 0
     while any(len(codes) < frames for codes in drawn):
@@ -107,19 +131,20 @@ def run_together(run: ModelRunner, prompts: Sequence[Prompt], frames: int = FRAM
 
 @settings(deadline=None, max_examples=4, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(lengths=st.lists(st.integers(2, 300), min_size=1, max_size=SLOTS), seed=st.integers(0, 2**16))
-def test_batched_requests_equal_single_ones(miniature: DualAR, lengths: list[int], seed: int) -> None:
-    prompts = [prompt(miniature, length, seed + i) for i, length in enumerate(lengths)]
-    for i, codes in enumerate(run_together(runner(miniature), prompts, seed=seed)):
-        np.testing.assert_array_equal(codes, run_alone(miniature, prompts[i], i))
+def test_batched_requests_equal_single_ones(short: DualAR, lengths: list[int], seed: int) -> None:
+    prompts = [prompt(short, length, seed + i) for i, length in enumerate(lengths)]
+    for i, codes in enumerate(run_together(runner(short), prompts, seed=seed)):
+        np.testing.assert_array_equal(codes, run_alone(short, prompts[i], i))
 
 
 @pytest.mark.parametrize("mode", ["off", "frame", "fast"])
-def test_batched_int8_requests_equal_single_ones(int8: DualAR, mode: GraphMode) -> None:
+def test_batched_int8_requests_equal_single_ones(int8: DualAR, exact_int8: list[Codes], mode: GraphMode) -> None:
     prompts = [prompt(int8, length, length) for length in LENGTHS]
-    run = runner(int8, capture=None if mode == "off" else TorchScriptCapture(int8.slow, int8.fast), mode=mode)
+    capture = None if mode == "off" else TorchScriptCapture(int8.slow, int8.fast)
+    run = runner(int8, slots=len(LENGTHS), capture=capture, mode=mode)
     capture_all(run)
-    for i, codes in enumerate(run_together(run, prompts)):
-        np.testing.assert_array_equal(codes, run_alone(int8, prompts[i], i))
+    for codes, expected in zip(run_together(run, prompts), exact_int8, strict=True):
+        np.testing.assert_array_equal(codes, expected)
     assert run.graph_state == mode
 
 
@@ -147,23 +172,28 @@ def test_greedy_frames_equal_reference(miniature: DualAR) -> None:
 
 
 @pytest.mark.parametrize("mode", ["frame", "fast"])
-def test_captured_steps_equal_exact_steps(miniature: DualAR, exact: list[Codes], mode: GraphMode) -> None:
-    """Captured steps use masked static shapes, so logits may differ by rounding, but the codes are equal."""
+def test_captured_steps_equal_exact_steps(short: DualAR, exact: list[Codes], mode: GraphMode) -> None:
+    """Captured steps use masked static shapes, so logits may differ by rounding, but the codes are equal.
+
+    All graphs are captured in advance.
+    """
     graphs = FakeGraphCapture()
-    prompts = [prompt(miniature, length, length) for length in LENGTHS]
-    run = runner(miniature, capture=graphs, mode=mode)
+    prompts = [prompt(short, length, length) for length in LENGTHS]
+    run = runner(short, capture=graphs, mode=mode)
     capture_all(run)
+    made = graphs.captured
     recorded = run_together(run, prompts)
-    assert 0 < graphs.captured < graphs.replayed
+    assert 0 < graphs.captured == made < graphs.replayed
+    assert run.graph_state == mode
     for codes, expected in zip(recorded, exact, strict=True):
         np.testing.assert_array_equal(codes, expected)
 
 
 @pytest.mark.parametrize("mode", ["frame", "fast"])
-def test_traced_steps_equal_exact_steps(miniature: DualAR, exact: list[Codes], mode: GraphMode) -> None:
+def test_traced_steps_equal_exact_steps(short: DualAR, exact: list[Codes], mode: GraphMode) -> None:
     """Codes are equal even if requests run while the steps are traced."""
-    prompts = [prompt(miniature, length, length) for length in LENGTHS]
-    run = runner(miniature, capture=TorchScriptCapture(), mode=mode)
+    prompts = [prompt(short, length, length) for length in LENGTHS]
+    run = runner(short, slots=len(LENGTHS), capture=TorchScriptCapture(), mode=mode)
     begin(run, 0, prompts[0], 0)
     first = [run.step([0]).frames()[0] for _ in range(FRAMES // 2)]
     capture_all(run)
@@ -174,39 +204,25 @@ def test_traced_steps_equal_exact_steps(miniature: DualAR, exact: list[Codes], m
     assert run.graph_state == mode
 
 
-def test_all_graphs_are_captured_in_advance(miniature: DualAR) -> None:
-    graphs = FakeGraphCapture()
-    run = runner(miniature, capture=graphs, mode="frame")
-    capture_all(run)
-    made = graphs.captured
-    request_prompt = prompt(miniature, 200, 1)
-    begin(run, 3, request_prompt, 0)
-    drawn = [run.step([3]).frames()[0] for _ in range(FRAMES)]
-    assert graphs.captured == made > 0
-    assert graphs.replayed >= FRAMES
-    np.testing.assert_array_equal(np.stack(drawn), run_alone(miniature, request_prompt, 0))
-    assert run.graph_state == "frame"
-
-
 @pytest.mark.parametrize("mode", ["frame", "fast"])
 def test_failed_capture_is_logged_once_and_steps_run_eagerly(
-    miniature: DualAR, mode: GraphMode, caplog: pytest.LogCaptureFixture
+    short: DualAR, mode: GraphMode, caplog: pytest.LogCaptureFixture
 ) -> None:
-    run = runner(miniature, capture=FailingGraphCapture(), mode=mode)
-    request_prompt = prompt(miniature, 150, 2)
+    run = runner(short, capture=FailingGraphCapture(), mode=mode)
+    request_prompt = prompt(short, 150, 2)
     capture_all(run)
     begin(run, 1, request_prompt, 0)
     drawn = np.stack([run.step([1]).frames()[0] for _ in range(FRAMES)])
-    np.testing.assert_array_equal(drawn, run_alone(miniature, request_prompt, 0))
+    np.testing.assert_array_equal(drawn, run_alone(short, request_prompt, 0))
     assert len(caplog.records) == 1
     assert "not permitted" in run.graph_state
 
 
-def test_cached_prefix_is_reused_with_equal_frames(miniature: DualAR) -> None:
+def test_cached_prefix_is_reused_with_equal_frames(short: DualAR) -> None:
     voice = 2 * PREFILL_CHUNK + 17
-    request_prompt = prompt(miniature, voice + 40, 5, shared=voice)
-    fresh = run_alone(miniature, request_prompt, 0)
-    run = runner(miniature)
+    request_prompt = prompt(short, voice + 40, 5, shared=voice)
+    fresh = run_alone(short, request_prompt, 0)
+    run = runner(short)
     assert begin(run, 0, request_prompt, 0) == 0
     # Reused from the prefix cache, in a slot that never held it:
     assert begin(run, 4, request_prompt, 0) == voice
@@ -215,17 +231,17 @@ def test_cached_prefix_is_reused_with_equal_frames(miniature: DualAR) -> None:
     assert begin(run, 4, request_prompt, 0) == voice + 39
     np.testing.assert_array_equal(np.stack([run.step([4]).frames()[0] for _ in range(FRAMES)]), fresh)
     # Another text in the same voice reuses only the voice; another voice reuses nothing.
-    other = Prompt(torch.cat((request_prompt.columns[:, :voice], prompt(miniature, 60, 6).columns), dim=1), voice)
+    other = Prompt(torch.cat((request_prompt.columns[:, :voice], prompt(short, 60, 6).columns), dim=1), voice)
     assert begin(run, 2, other, 1) == voice
     np.testing.assert_array_equal(
-        np.stack([run.step([2]).frames()[0] for _ in range(FRAMES)]), run_alone(miniature, other, 1)
+        np.stack([run.step([2]).frames()[0] for _ in range(FRAMES)]), run_alone(short, other, 1)
     )
-    assert begin(run, 2, prompt(miniature, voice + 40, 7, shared=voice), 1) == 0
+    assert begin(run, 2, prompt(short, voice + 40, 7, shared=voice), 1) == 0
 
 
-def test_voice_with_one_changed_value_is_not_reused(miniature: DualAR) -> None:
-    request_prompt = prompt(miniature, 300, 5, shared=290)
-    run = runner(miniature)
+def test_voice_with_one_changed_value_is_not_reused(short: DualAR) -> None:
+    request_prompt = prompt(short, 300, 5, shared=290)
+    run = runner(short)
     begin(run, 0, request_prompt, 0)
     changed = request_prompt.columns.clone()
     changed[3, 20] += 1
@@ -246,12 +262,12 @@ def test_evicted_prefixes_move_to_host_memory_and_back() -> None:
     assert kept.get(torch.full((3, 2), 0)) is None  # the same values in another shape
 
 
-def test_prompts_that_fit_no_slot_are_rejected(miniature: DualAR) -> None:
-    run = runner(miniature, positions=100)
+def test_prompts_that_fit_no_slot_are_rejected(short: DualAR) -> None:
+    run = runner(short, positions=100)
     with pytest.raises(ValueError, match="99"):
-        run.begin(0, prompt(miniature, 100, 0), SamplingOptions(), 0)
+        run.begin(0, prompt(short, 100, 0), SamplingOptions(), 0)
     with pytest.raises(ValueError, match="prompt of 1 "):
-        run.begin(0, prompt(miniature, 1, 0), SamplingOptions(), 0)
+        run.begin(0, prompt(short, 1, 0), SamplingOptions(), 0)
 
 
 @pytest.mark.gpu
@@ -273,12 +289,12 @@ def test_cuda_graph_steps_equal_eager_steps(mode: GraphMode) -> None:
 
 
 @pytest.mark.parametrize("length", [5, 17, 100, 129, 300, 510])
-def test_padded_prefill_equals_exact_prefill(miniature: DualAR, length: int) -> None:
+def test_padded_prefill_equals_exact_prefill(short: DualAR, length: int) -> None:
     """Includes lengths where the padding does not fit into the slot, which held other values before."""
-    request_prompt = prompt(miniature, length, length)
+    request_prompt = prompt(short, length, length)
     caches = []
     for capture in (None, FakeGraphCapture()):
-        run = runner(miniature, capture=capture, mode="off", positions=512)
+        run = runner(short, capture=capture, mode="off", positions=512)
         slots = run._slots
         slots.cache.buffer.fill_(3.0)
         begin(run, 1, request_prompt, 0)
@@ -288,22 +304,22 @@ def test_padded_prefill_equals_exact_prefill(miniature: DualAR, length: int) -> 
     torch.testing.assert_close(*caches, rtol=1e-4, atol=1e-5)
 
 
-def test_padded_chunks_have_few_sizes(miniature: DualAR, monkeypatch: pytest.MonkeyPatch) -> None:
-    run = runner(miniature, capture=FakeGraphCapture())
+def test_padded_chunks_have_few_sizes(short: DualAR, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = runner(short, capture=FakeGraphCapture())
     sizes: set[int] = set()
-    usual = miniature.slow.run
-    monkeypatch.setattr(miniature.slow, "run", lambda x, view: sizes.add(x.shape[1]) or usual(x, view))
+    usual = short.slow.run
+    monkeypatch.setattr(short.slow, "run", lambda x, view: sizes.add(x.shape[1]) or usual(x, view))
     for length in range(2, 300, 7):
-        begin(run, 0, prompt(miniature, length, length), 0)
+        begin(run, 0, prompt(short, length, length), 0)
     assert sizes == set(PADDED_SIZES)
 
 
-def test_batched_prefill_equals_single_prefill(miniature: DualAR) -> None:
+def test_batched_prefill_equals_single_prefill(short: DualAR) -> None:
     """Prompts of several lengths, without reuse, after a cached voice, and with all but the last position reused."""
-    voice = prompt(miniature, 40, 1, shared=40)
-    known = Prompt(torch.cat((voice.columns, prompt(miniature, 9, 2).columns), dim=1), 40)
-    prompts = [prompt(miniature, 70, 3), known, prompt(miniature, 300, 4), prompt(miniature, 2, 5)]
-    runs = [runner(miniature, capture=capture) for capture in (None, FakeGraphCapture())]
+    voice = prompt(short, 40, 1, shared=40)
+    known = Prompt(torch.cat((voice.columns, prompt(short, 9, 2).columns), dim=1), 40)
+    prompts = [prompt(short, 70, 3), known, prompt(short, 300, 4), prompt(short, 2, 5)]
+    runs = [runner(short, capture=capture) for capture in (None, FakeGraphCapture())]
     for run, batched in zip(runs, (False, True), strict=True):
         assert run.prefills_alone is not batched
         begin(run, 0, known, 0)
@@ -319,9 +335,9 @@ def test_batched_prefill_equals_single_prefill(miniature: DualAR) -> None:
         torch.testing.assert_close(*read, rtol=1e-4, atol=1e-5)
 
 
-def test_unread_counts_remaining_positions_of_the_chunk(miniature: DualAR) -> None:
-    run = runner(miniature)
-    run.begin(0, prompt(miniature, 200, 1, shared=30), options(0), key=0)
+def test_unread_counts_remaining_positions_of_the_chunk(short: DualAR) -> None:
+    run = runner(short)
+    run.begin(0, prompt(short, 200, 1, shared=30), options(0), key=0)
     left = []
     while unread := run.prefill_cost(0):
         left.append(unread)
@@ -360,15 +376,15 @@ class TwoTurns:
 
 
 @pytest.fixture(scope="module")
-def spoken(miniature: DualAR) -> TwoTurns:
-    return TwoTurns(miniature)
+def spoken(short: DualAR) -> TwoTurns:
+    return TwoTurns(short)
 
 
-def test_spoken_frames_are_not_prefilled_again(miniature: DualAR, spoken: TwoTurns) -> None:
+def test_spoken_frames_are_not_prefilled_again(short: DualAR, spoken: TwoTurns) -> None:
     """In a slot that has not spoken them, the prefill gives bitwise equal results."""
     reused, expected = spoken.speak_second(spoken.run, 1)
     assert reused == spoken.reused
-    fresh = runner(miniature)
+    fresh = runner(short)
     nothing, again = spoken.speak_second(fresh, 3)
     assert nothing == 0
     np.testing.assert_array_equal(again, expected)
@@ -377,25 +393,25 @@ def test_spoken_frames_are_not_prefilled_again(miniature: DualAR, spoken: TwoTur
     assert torch.equal(one, other)
 
 
-def test_spoken_frames_are_reused_after_batched_traced_steps(miniature: DualAR, spoken: TwoTurns) -> None:
-    run = runner(miniature, capture=TorchScriptCapture(), mode="frame")
+def test_spoken_frames_are_reused_after_batched_traced_steps(short: DualAR, spoken: TwoTurns) -> None:
+    run = runner(short, slots=3, capture=TorchScriptCapture(), mode="frame")
     capture_all(run)
-    begin(run, 0, prompt(miniature, 90, 9), 1)
+    begin(run, 0, prompt(short, 90, 9), 1)
     np.testing.assert_array_equal(spoken.speak(run, 2, spoken.codes.shape[1], company=[0]), spoken.codes)
-    fresh = spoken.speak_second(runner(miniature), 0)[1]
+    fresh = spoken.speak_second(runner(short), 0)[1]
     reused, drawn = spoken.speak_second(run, 2)
     assert reused == spoken.reused
     np.testing.assert_array_equal(drawn, fresh)
 
 
-def test_spoken_frames_are_set_aside_while_another_uses_the_slot(miniature: DualAR, spoken: TwoTurns) -> None:
-    fresh = spoken.speak_second(runner(miniature), 0)[1]
+def test_spoken_frames_are_set_aside_while_another_uses_the_slot(short: DualAR, spoken: TwoTurns) -> None:
+    fresh = spoken.speak_second(runner(short), 0)[1]
     kept = PrefixCache(torch.device("cpu"), 1 << 26, 0)
-    run = runner(miniature, prefixes=kept)
+    run = runner(short, prefixes=kept)
     spoken.speak(run, 0, spoken.codes.shape[1])
     voice = kept.nbytes[0]
     run.stash(0)
-    begin(run, 0, prompt(miniature, 60, 5), 0)
+    begin(run, 0, prompt(short, 60, 5), 0)
     assert kept.nbytes[0] > voice
     reused, drawn = spoken.speak_second(run, 4)
     assert reused == spoken.reused
@@ -406,10 +422,10 @@ def test_spoken_frames_are_set_aside_while_another_uses_the_slot(miniature: Dual
     assert kept.nbytes[0] == 0  # including what was spoken in that voice
 
 
-def test_spoken_frames_are_prefilled_again_with_static_shapes(miniature: DualAR, spoken: TwoTurns) -> None:
-    run = runner(miniature, capture=FakeGraphCapture())
+def test_spoken_frames_are_prefilled_again_with_static_shapes(short: DualAR, spoken: TwoTurns) -> None:
+    run = runner(short, capture=FakeGraphCapture())
     begin(run, 0, spoken.second, 0)
-    fresh = runner(miniature)
+    fresh = runner(short)
     begin(fresh, 0, spoken.second, 0)
     end = spoken.second.columns.shape[1] - 1
     both = (each._slots.cache.buffer[:, :, 0, :, :end] for each in (run, fresh))
@@ -420,33 +436,33 @@ def test_spoken_frames_are_prefilled_again_with_static_shapes(miniature: DualAR,
 
 @pytest.mark.parametrize("mode", ["frame", "off"])
 def test_deterministic_steps_run_each_slot_alone(
-    miniature: DualAR, exact: list[Codes], mode: GraphMode, monkeypatch: pytest.MonkeyPatch
+    short: DualAR, exact: list[Codes], mode: GraphMode, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The shapes do not depend on other requests, so the codes are the same on any device."""
     rows: set[int] = set()
-    for stack in (miniature.slow, miniature.fast):
+    for stack in (short.slow, short.fast):
         usual = stack.run
         monkeypatch.setattr(stack, "run", lambda x, view=None, usual=usual: rows.add(len(x)) or usual(x, view))
-    run = runner(miniature, capture=TorchScriptCapture(), mode=mode, deterministic=True)
+    run = runner(short, capture=TorchScriptCapture(), mode=mode, deterministic=True)
     capture_all(run)
-    prompts = [prompt(miniature, length, length) for length in LENGTHS]
+    prompts = [prompt(short, length, length) for length in LENGTHS]
     for drawn, expected in zip(run_together(run, prompts), exact, strict=True):
         np.testing.assert_array_equal(drawn, expected)
     assert rows == {1}
     assert run.graph_state == ("off" if mode == "off" else "fast")
 
 
-def test_slot_reuses_only_equal_prefill_chunks(miniature: DualAR) -> None:
+def test_slot_reuses_only_equal_prefill_chunks(short: DualAR) -> None:
     """Chunks are aligned to the shared prefix: another length of it changes the chunks after it."""
-    columns = prompt(miniature, 400, 5).columns
-    run = runner(miniature)
+    columns = prompt(short, 400, 5).columns
+    run = runner(short)
     for before, shared, reused in ((0, 0, 399), (200, 200, 399), (200, 150, 128), (0, 150, 128), (300, 200, 128)):
         run._slots._prefixes.clear()
         begin(run, 0, Prompt(torch.ones_like(columns)), 0)
         begin(run, 0, Prompt(columns, before), 0)
         run._slots._prefixes.clear()
         assert begin(run, 0, Prompt(columns, shared), 0) == reused
-        fresh = runner(miniature)
+        fresh = runner(short)
         begin(fresh, 0, Prompt(columns, shared), 0)
         both = (each._slots.cache.buffer[:, :, 0, :, :399] for each in (run, fresh))
         assert torch.equal(*both)
