@@ -1,7 +1,10 @@
 """Fused kernels against the plain operations, in Triton's interpreter on a CPU and compiled on a GPU."""
 
 import math
+import os
+from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
 import pytest
 import torch
@@ -13,7 +16,7 @@ from engine.layers import RMSNorm, SelfAttention, rotary_table
 from engine.models import agreement
 from engine.models import fused as module
 from engine.models.frame_step import DecodeState, FrameStep
-from engine.models.fused import FusedRun, fuse, fuse_sampling, narrow_weight
+from engine.models.fused import FusedRun, fuse, fuse_sampling, narrow_weight, sampling_kernels
 from engine.models.kv_cache import FrameView, GrowingView, StaticRowsView, attend
 from engine.models.layers import QueryKeyNorm, TransformerBlock
 from engine.models.sampling import RowOptions, gumbel_noise, sample, sample_semantic
@@ -21,15 +24,48 @@ from tests.paths import MINIATURE
 
 pytest.importorskip("triton", reason="Triton comes with torch on Linux only")
 
-from engine.models.kernels import attention
+from engine.models.kernels import attention, products
 from engine.models.kernels import sampling as kernel_sampling
-from engine.models.kernels.attention import SPLIT, attend_rows, place
+from engine.models.kernels.attention import attend_rows, place
 from engine.models.kernels.elementwise import add_norm, gate
 from engine.models.kernels.products import narrow_product
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 # The interpreter has no bf16 products, and truncates to bf16 instead of rounding.
+# Positions of a split of the attention, fewer for the interpreter, which is slow.
+SPLIT = attention.SPLIT if DEVICE == "cuda" else 64
 DTYPES = [torch.float32, torch.float16, *([torch.bfloat16] if DEVICE == "cuda" else [])]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def quick_interpreter() -> Iterator[None]:
+    """Let the interpreter patch Triton's language once a launch, instead of at every `tl.max` or `tl.sum` in a kernel.
+
+    It undoes only what it does when the launch begins, and searching the language takes most of its time.
+    """
+    if os.environ.get("TRITON_INTERPRET") != "1":
+        yield
+        return
+    from triton.runtime import interpreter
+
+    patch, patched = interpreter._patch_lang, set[int]()  # modules of the functions called in this launch
+
+    class Scope(interpreter._LangPatchScope):  # type: ignore[misc]
+        def restore(self) -> None:
+            patched.clear()
+            super().restore()
+
+    def patch_once(function: Any) -> object:
+        module = id(function.__globals__)
+        if module in patched:
+            return None
+        patched.add(module)
+        return patch(function)
+
+    with pytest.MonkeyPatch.context() as patches:
+        patches.setattr(interpreter, "_LangPatchScope", Scope)
+        patches.setattr(interpreter, "_patch_lang", patch_once)
+        yield
 
 
 def random(*shape: int, seed: int = 0, dtype: torch.dtype = torch.float32) -> Tensor:
@@ -90,12 +126,15 @@ def test_place_writes_keys_and_values_of_one_position(
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize(("heads", "groups", "width", "positions"), [(4, 2, 16, 300), (5, 1, 32, 11), (2, 2, 20, 256)])
+@pytest.mark.parametrize(
+    ("heads", "groups", "width", "positions"), [(4, 2, 16, SPLIT + 44), (5, 1, 32, 11), (2, 2, 20, SPLIT)]
+)
 def test_attend_rows_equals_plain_attention(
-    heads: int, groups: int, width: int, positions: int, dtype: torch.dtype
+    heads: int, groups: int, width: int, positions: int, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Positions past a row's end are NaN and must not be read."""
-    lengths = [length for length in (1, 2, 11, 33, SPLIT, SPLIT + 1, 300) if length <= positions]
+    monkeypatch.setattr(attention, "SPLIT", SPLIT)
+    lengths = [length for length in (1, 2, 11, 33, SPLIT, SPLIT + 1, SPLIT + 44) if length <= positions]
     cache = random(2, len(lengths) + 1, groups, positions, width, dtype=dtype)
     for row, length in enumerate(lengths):
         cache[:, row, :, length:] = math.nan
@@ -106,8 +145,7 @@ def test_attend_rows_equals_plain_attention(
         assert_close(found[row : row + 1], attend(queries[row : row + 1, :, None], keys, values)[:, :, 0])
 
 
-@pytest.mark.parametrize("biased", [False, True])
-@pytest.mark.parametrize("groups", [1, 3])
+@pytest.mark.parametrize(("groups", "biased"), [(1, True), (3, False)])
 @pytest.mark.parametrize("dtype", [torch.int8, torch.float8_e4m3fn])
 @pytest.mark.parametrize(
     ("rows", "outputs", "columns"), [(1, 16, 384), (3, 37, 96), (8, 5, 48), (9, 19, 192), (40, 33, 48)]
@@ -174,7 +212,7 @@ def test_draw_kernel_equals_plain_sampling(values: int, candidates: int, dtype: 
 
 
 def test_sampling_is_fused_only_if_it_agrees(small_model: DualAR, monkeypatch: pytest.MonkeyPatch) -> None:
-    sizes = small_model.slow.semantic_codebook_size + 1, 64
+    sizes = 65, 20
     assert fuse_sampling(small_model.slow, sizes) is None
     assert small_model.slow.fused_sampling is not None
     small_model.slow.fused_sampling = None
@@ -190,11 +228,12 @@ def test_sampling_is_fused_only_if_it_agrees(small_model: DualAR, monkeypatch: p
 
 @pytest.fixture
 def small_model(monkeypatch: pytest.MonkeyPatch) -> DualAR:
-    """A private, mutable miniature. Few layers and positions and short splits, since the interpreter is slow."""
+    """A private, mutable miniature. Few layers, positions and programs and short splits: the interpreter is slow."""
     monkeypatch.setattr(attention, "SPLIT", 16)
     monkeypatch.setattr(attention, "_STEP", 16)
     monkeypatch.setattr(agreement, "_CACHE", 24)
-    monkeypatch.setattr(agreement, "_DRAWS", 8)
+    monkeypatch.setattr(agreement, "_DRAWS", 4)
+    monkeypatch.setattr(products, "_OUTPUTS", 64)
     made = load_dual_ar(MINIATURE, dtype=torch.float32, device=DEVICE)
     for stack in (made.slow, made.fast):
         stack.layers = stack.layers[:1]
@@ -212,19 +251,21 @@ def test_stacks_are_fused_if_kernels_agree(small_model: DualAR) -> None:
 
 def test_fused_frame_draws_equal_codes(small_model: DualAR) -> None:
     """A frame of three rows through both stacks, with a cache longer than the rows."""
-    frame = FrameStep(small_model.slow, small_model.fast, 64)
-    drawn = []
-    for _ in range(2):
-        cache = small_model.slow.new_cache(3, 40)
+    slow, fast = small_model.slow, small_model.fast
+    fast.codebooks = 4
+    frame = FrameStep(slow, fast, 64)
+
+    def draw() -> tuple[Tensor, Tensor, Tensor]:
+        cache = slow.new_cache(3, 40)
         cache.buffer.copy_(random(*cache.buffer.shape))
         state = replace(_state(small_model), position=torch.tensor([5, 39, 16], device=DEVICE))
         noise = frame.noise(state, 32)
         semantic, vector = frame.semantic(state, StaticRowsView(cache, state.position, 40), noise)
-        drawn.append((semantic, frame.codes(state.options, vector, semantic, noise), vector))
-        for stack in (small_model.slow, small_model.fast):
-            assert fuse(stack) is None
-        assert fuse_sampling(small_model.slow, (small_model.slow.semantic_codebook_size + 1, 64)) is None
-    (semantic, codes, vector), (fused_semantic, fused_codes, fused_vector) = drawn
+        return semantic, frame.codes(state.options, vector, semantic, noise), vector
+
+    semantic, codes, vector = draw()
+    slow.fused, fast.fused, slow.fused_sampling = FusedRun(slow), FusedRun(fast), sampling_kernels()
+    fused_semantic, fused_codes, fused_vector = draw()
     torch.testing.assert_close(fused_vector, vector, rtol=1e-4, atol=1e-4)
     assert torch.equal(fused_semantic, semantic)
     assert torch.equal(fused_codes, codes)
