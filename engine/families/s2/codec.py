@@ -7,6 +7,7 @@ plain weights. The whole file is checked, but only the tensors of a view are rea
 
 import re
 from collections.abc import Callable, Iterable
+from functools import lru_cache
 from pathlib import Path
 from typing import TypeVar
 
@@ -17,7 +18,7 @@ from engine.codec.codec import Codec, CodecDecoder, CodecEncoder
 from engine.codec.config import CodecConfig
 from engine.config import listed
 from engine.errors import InvalidCheckpoint, ReleaseNotFound
-from engine.release.weights import StoredTensor, StoredTensors, compare, load_weights, open_file, shapes_of
+from engine.release.weights import Shape, StoredTensor, StoredTensors, compare, load_weights, open_file, shapes_of
 
 _SAVED_BUFFERS = (".causal_mask", ".freqs_cis")  # ignored: these tables are computed
 _NORM_PAIR = re.compile(r"(.*\.)(?:parametrizations\.weight\.original([01])|weight_([gv]))")
@@ -82,15 +83,22 @@ def _load(
     if not path.exists():
         raise ReleaseNotFound("release.no_file", file=path.name)
     with torch.device("meta"):
-        module, whole = view(config), Codec(config)
+        module = view(config)
     tensors = fold_weight_norm(path, open_file(path))
-    mismatch = compare(tensors, shapes_of(whole), required=shapes_of(module))
+    mismatch = compare(tensors, _whole_shapes(config), required=shapes_of(module))
     _refuse(path, "has unexpected tensors:", mismatch.unexpected)
     _refuse_shapes(path, ((each.name, each.shape, each.expected) for each in mismatch.misshapen))
     _refuse(path, "lacks", mismatch.missing)
     # Copy, so that the weights do not depend on the file after loading.
     load_weights(module, tensors, dtype=dtype, device=device, copy=True)
     return module.eval()
+
+
+@lru_cache(maxsize=1)
+def _whole_shapes(config: CodecConfig) -> dict[str, Shape]:
+    """Return the shapes of the whole codec's weights by name. Its modules are made once for both views."""
+    with torch.device("meta"):
+        return shapes_of(Codec(config))
 
 
 def fold_weight_norm(path: Path, stored: StoredTensors) -> StoredTensors:
