@@ -11,7 +11,7 @@ from torch import Tensor
 from engine.codec.codec import Codec, CodecDecoder, CodecEncoder
 from engine.codec.config import CodecConfig
 from engine.codec.fingerprint import codec_fingerprint
-from engine.families.s2.codec import load_codec, load_codec_decoder
+from engine.families.s2.codec import load_codec_decoder
 
 
 def test_all_views_have_equal_fingerprints(whole: Codec, encoder: CodecEncoder, decoder: CodecDecoder) -> None:
@@ -50,7 +50,7 @@ def test_fingerprint_depends_on_quantizer_weights_only(
 ) -> None:
     release[key].view(-1)[-1] += 1e-3
     torch.save(release, tmp_path / "codec.pth")
-    other = load_codec(tmp_path / "codec.pth", config)
+    other = load_codec_decoder(tmp_path / "codec.pth", config)
     assert (codec_fingerprint(other) != codec_fingerprint(decoder)) == changes
 
 
@@ -58,5 +58,5 @@ def test_fingerprint_depends_on_config(
     decoder: CodecDecoder, config: CodecConfig, release: dict[str, Tensor], tmp_path: Path
 ) -> None:
     torch.save(release, tmp_path / "codec.pth")
-    other = load_codec(tmp_path / "codec.pth", dataclasses.replace(config, sample_rate=22_050))
+    other = load_codec_decoder(tmp_path / "codec.pth", dataclasses.replace(config, sample_rate=22_050))
     assert codec_fingerprint(other) != codec_fingerprint(decoder)

@@ -14,7 +14,7 @@ from engine.codec.streaming import StreamingState
 from engine.codec.transformer import TransformerState
 from tests.engine.codec.test_views import noise, random_codes
 
-FRAMES = 40
+FRAMES = 24  # longer than the decoder's transformer looks back
 HOUR = 80_000  # frames, slightly more than an hour of S2-Pro
 
 
@@ -64,7 +64,7 @@ def chunk_sizes(draw: st.DrawFn) -> list[int]:
     return [b - a for a, b in zip([0, *at], [*at, FRAMES], strict=True)]
 
 
-@pytest.mark.parametrize("size", [1, 2, 3, 5, 7, 8, 9, 12, 16, FRAMES - 1, FRAMES])
+@pytest.mark.parametrize("size", [1, 2, 3, 7, 8, 9, 16, FRAMES - 1, FRAMES])
 def test_decoder_in_equal_chunks_matches_offline(
     decoder: CodecDecoder, codes: Tensor, audio: Tensor, size: int
 ) -> None:
@@ -72,7 +72,7 @@ def test_decoder_in_equal_chunks_matches_offline(
     torch.testing.assert_close(pieces, audio, rtol=0, atol=1e-6)
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=6, deadline=None)
 @given(chunks=chunk_sizes())
 def test_decoder_in_arbitrary_chunks_matches_offline(
     decoder: CodecDecoder, codes: Tensor, audio: Tensor, chunks: list[int]
@@ -86,7 +86,7 @@ def test_encoder_in_equal_chunks_matches_offline(encoder: CodecEncoder, config: 
     assert torch.equal(encode_in_chunks(equal_chunks(size), encoder, clip), encoder.encode(clip))
 
 
-@settings(max_examples=5, deadline=None)
+@settings(max_examples=4, deadline=None)
 @given(chunks=chunk_sizes())
 def test_encoder_in_arbitrary_chunks_matches_offline(
     encoder: CodecEncoder, config: CodecConfig, chunks: list[int]

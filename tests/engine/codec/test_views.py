@@ -11,7 +11,6 @@ from engine.codec.codec import Codec, CodecDecoder, CodecEncoder
 from engine.codec.config import CodecConfig
 from engine.errors import InvalidCodes
 from engine.families.s2.codec import load_codec_decoder, load_codec_encoder
-from tests.engine.codec.conftest import CHECKPOINT
 
 NOT_FOR_ENCODING = ("quantizer.post_module.", "quantizer.upsample.", "decoder.")
 NOT_FOR_DECODING = ("encoder.", "quantizer.downsample.", "quantizer.pre_module.")
@@ -89,6 +88,7 @@ def test_view_ignores_unneeded_tensors(
     rest: str,
     suffix: str,
     config: CodecConfig,
+    decoder: CodecDecoder,
     golden: dict[str, Tensor],
     release: dict[str, Tensor],
     tmp_path: Path,
@@ -109,13 +109,12 @@ def test_view_ignores_unneeded_tensors(
         assert torch.equal(codes, golden["codes"].long())
     else:
         audio = load_codec_decoder(path, config).decode(golden["codes"].long())
-        expected = load_codec_decoder(CHECKPOINT, config).decode(golden["codes"].long())
-        assert torch.equal(audio, expected)
+        assert torch.equal(audio, decoder.decode(golden["codes"].long()))
 
 
 @pytest.mark.parametrize("suffix", [".pth", ".safetensors"])
 def test_view_owns_only_its_weights(
-    suffix: str, config: CodecConfig, release: dict[str, Tensor], tmp_path: Path
+    suffix: str, config: CodecConfig, decoder: CodecDecoder, release: dict[str, Tensor], tmp_path: Path
 ) -> None:
     """No storage is larger than its weight, and the view works after the file is overwritten."""
     path = tmp_path / f"codec{suffix}"
@@ -129,7 +128,7 @@ def test_view_owns_only_its_weights(
     for name, weight in view.state_dict().items():
         assert weight.untyped_storage().nbytes() == weight.nbytes, name
     codes = random_codes(5, config)
-    assert torch.equal(view.decode(codes), load_codec_decoder(CHECKPOINT, config).decode(codes))
+    assert torch.equal(view.decode(codes), decoder.decode(codes))
 
 
 def test_s2_pro_views_have_published_sizes() -> None:

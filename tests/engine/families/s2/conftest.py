@@ -20,8 +20,14 @@ def whole(config: CodecConfig) -> Codec:
     return load_codec(CHECKPOINT, config)
 
 
-@pytest.fixture
-def release() -> dict[str, Tensor]:
-    """The tensors of `codec.pth`, loaded for each test so that it can modify them."""
+@pytest.fixture(scope="session")
+def stored() -> dict[str, Tensor]:
+    """The tensors of `codec.pth`."""
     state: dict[str, Tensor] = torch.load(CHECKPOINT, weights_only=True)
     return state
+
+
+@pytest.fixture
+def release(stored: dict[str, Tensor]) -> dict[str, Tensor]:
+    """The tensors of `codec.pth`, copied for each test so that it can modify them."""
+    return {name: tensor.clone() for name, tensor in stored.items()}
