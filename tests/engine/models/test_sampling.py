@@ -1,6 +1,7 @@
 """Sampling: filtered probabilities against golden ones, draws and noise against their distributions."""
 
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 import pytest
@@ -37,6 +38,7 @@ def filters(*options: SamplingOptions, candidates: int = MAX_TOP_K) -> RowFilter
     return rows(*options).filter(candidates)
 
 
+@cache
 def noise(count: int, key: int = 1, candidates: int = MAX_TOP_K) -> Tensor:
     """Return noise `[count, candidates]` of consecutive frames of one request."""
     return gumbel_noise(torch.full((count,), key), torch.arange(count), 1, candidates)[:, 0]

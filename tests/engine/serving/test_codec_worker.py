@@ -20,7 +20,8 @@ from torch import Tensor, nn
 from engine.codec.codec import CodecDecoder, DecoderState
 from engine.errors import EngineClosed, InvalidCodes
 from engine.families.s2.codec import codec_files, load_codec_decoder
-from engine.serving.codec_worker import CONTEXTS_KEPT, FRAMES_AT_ONCE, GRAPH_FRAMES, CodecStream, CodecWorker, Samples
+from engine.serving import codec_worker as module
+from engine.serving.codec_worker import FRAMES_AT_ONCE, GRAPH_FRAMES, CodecStream, CodecWorker, Samples
 from engine.serving.runner.graphs import GraphCapture, Replay
 from tests.engine.graph_capture import FailingGraphCapture, FakeGraphCapture
 from tests.paths import MINIATURE
@@ -31,7 +32,7 @@ WAIT = 60.0  # seconds until a thread counts as hanging
 TOLERANCE = 1e-5
 CODEBOOKS, ENTRIES = 10, 64
 
-sizes = st.lists(st.integers(1, 17), min_size=1, max_size=4)
+sizes = st.lists(st.integers(1, 9), min_size=1, max_size=3)
 
 
 @pytest.fixture(scope="module")
@@ -168,7 +169,7 @@ def test_pieces_are_decoded_in_order(recording: RecordingDecoder) -> None:
 
 
 @settings(deadline=None, max_examples=6)
-@given(cut=st.lists(st.integers(1, 17), min_size=1, max_size=8), seed=st.integers(0, 2**16))
+@given(cut=st.lists(st.integers(1, 17), min_size=1, max_size=5), seed=st.integers(0, 2**16))
 def test_stream_in_any_pieces_equals_whole_decode(decoder: CodecDecoder, cut: list[int], seed: int) -> None:
     take = Take(cut, seed=seed)
     with running_worker(decoder) as worker:
@@ -254,9 +255,12 @@ def test_empty_stream_passes_its_state_on(decoder: CodecDecoder) -> None:
         assert_close(np.concatenate((first.audio(), last.audio())), decode_whole(decoder, first.codes, last.codes))
 
 
-def test_codes_of_a_voice_are_decoded_once_for_its_takes(recording: RecordingDecoder) -> None:
+def test_codes_of_a_voice_are_decoded_once_for_its_takes(
+    recording: RecordingDecoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Up to `CONTEXTS_KEPT` voices are cached, except forgotten ones."""
-    contexts = [np.random.default_rng(seed).integers(0, ENTRIES, (CODEBOOKS, 20)) for seed in range(CONTEXTS_KEPT + 1)]
+    monkeypatch.setattr(module, "CONTEXTS_KEPT", 3)
+    contexts = [np.random.default_rng(seed).integers(0, ENTRIES, (CODEBOOKS, 20)) for seed in range(4)]
     with running_worker(recording) as worker:
 
         def speak(voice: int) -> int:
@@ -301,7 +305,7 @@ def test_finished_stream_releases_its_previous_streams(decoder: CodecDecoder) ->
 
 
 def test_more_streams_than_rows_all_finish(decoder: CodecDecoder) -> None:
-    takes = [Take([4, 8, 3], seed=i) for i in range(9)]
+    takes = [Take([2, 4, 3], seed=i) for i in range(9)]
     with running_worker(decoder, rows=2) as worker:
         for take in takes:
             take.submit_all(worker)
@@ -386,10 +390,17 @@ def test_pieces_of_equal_length_are_batched(recording: RecordingDecoder) -> None
     assert recording.batches == [(1, 1), (3, 4), (3, 8), (3, 2)]
 
 
-@pytest.mark.parametrize("frames", [4, 5, 16, FRAMES_AT_ONCE, FRAMES_AT_ONCE + 6])
-def test_batches_are_limited_in_frames(recording: RecordingDecoder, frames: int) -> None:
+@pytest.fixture
+def small_batches(monkeypatch: pytest.MonkeyPatch) -> int:
+    """The most frames of a batch, fewer than in use."""
+    monkeypatch.setattr(module, "FRAMES_AT_ONCE", 16)
+    return 16
+
+
+@pytest.mark.parametrize("frames", [2, 3, 8, 16, 18])
+def test_batches_are_limited_in_frames(recording: RecordingDecoder, small_batches: int, frames: int) -> None:
     """A piece above the limit is decoded alone."""
-    most = max(1, FRAMES_AT_ONCE // frames)
+    most = max(1, small_batches // frames)
     takes = [Take([frames], seed=i) for i in range(most + 2)]
     with running_worker(recording, rows=most + 2) as worker:
         with recording.keep_busy(worker):
@@ -426,11 +437,11 @@ def test_least_recently_served_stream_goes_first(recording: RecordingDecoder) ->
     assert journal == takes * 4
 
 
-def test_equal_streams_advance_evenly(recording: RecordingDecoder) -> None:
+def test_equal_streams_advance_evenly(recording: RecordingDecoder, small_batches: int) -> None:
     """More pieces of one length are waiting than fit a batch."""
     journal: list[Take] = []
-    most = FRAMES_AT_ONCE // 16
-    takes = [Take([16] * 4, seed=i, journal=journal) for i in range(most + 2)]
+    most = small_batches // 4
+    takes = [Take([4] * 4, seed=i, journal=journal) for i in range(most + 2)]
     with running_worker(recording, rows=len(takes)) as worker:
         with recording.keep_busy(worker):
             for take in takes:
@@ -585,17 +596,31 @@ def test_closed_worker_rejects_pieces_immediately(decoder: CodecDecoder) -> None
 ROWS = 3
 
 
-def batches(rows: int) -> int:
+SHORT_FRAMES = (4, 2, 1)
+
+
+def batches(rows: int, lengths: Sequence[int] = GRAPH_FRAMES) -> int:
     """Count captures: powers of two, up to the smallest that holds all rows or the largest batch."""
-    return sum((min(rows, FRAMES_AT_ONCE // frames) - 1).bit_length() + 1 for frames in GRAPH_FRAMES)
+    return sum((min(rows, FRAMES_AT_ONCE // frames) - 1).bit_length() + 1 for frames in lengths)
 
 
-BATCHES = batches(ROWS)
+BATCHES, SHORT_BATCHES = batches(ROWS), batches(ROWS, SHORT_FRAMES)
 
 
-def assert_streams_decode(worker: CodecWorker, decoder: CodecDecoder, tolerance: float = TOLERANCE) -> None:
+@pytest.fixture
+def short_graphs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Capture only graphs of short chunks, since fake captures are slow."""
+    monkeypatch.setattr(module, "GRAPH_FRAMES", SHORT_FRAMES)
+
+
+def assert_streams_decode(
+    worker: CodecWorker,
+    decoder: CodecDecoder,
+    tolerance: float = TOLERANCE,
+    captured: Sequence[int] = SHORT_FRAMES,
+) -> None:
     """Assert that streams decode correctly: captured lengths and others, two of which continue other streams."""
-    first = [Take([4, 8, 16], seed=i) for i in range(3)] + [Take([7, 3, 9], seed=i) for i in range(3, 5)]
+    first = [Take(sorted(captured), seed=i) for i in range(3)] + [Take([7, 3, 9], seed=i) for i in range(3, 5)]
     then = [Take([1, 2, 5], seed=6, follows=first[0]), Take([6], seed=7, follows=first[4])]
     for take in (*first, *then):
         take.submit_all(worker)
@@ -617,22 +642,24 @@ def expected(decoder: CodecDecoder, *takes: Take) -> Samples:
     return _EXPECTED[key]
 
 
+@pytest.mark.usefixtures("short_graphs")
 def test_graphs_are_captured_in_advance_and_equal_exact_batches(recording: RecordingDecoder) -> None:
     graphs = FakeGraphCapture()
     with running_worker(recording, ROWS, graphs) as worker:
-        until(lambda: graphs.captured == BATCHES)
+        until(lambda: graphs.captured == SHORT_BATCHES)
         ran = len(recording.batches)
         assert_streams_decode(worker, recording)
-        assert graphs.captured == BATCHES
+        assert graphs.captured == SHORT_BATCHES
         assert graphs.replayed > 0
     assert len(recording.batches) == ran  # only graphs ran
 
 
+@pytest.mark.usefixtures("short_graphs")
 def test_graph_replay_changes_only_its_own_rows(decoder: CodecDecoder) -> None:
     """A batch of four rows holds four streams first, then three of them."""
     takes, graphs, rows = [Take([4, 4], seed=i) for i in range(4)], FakeGraphCapture(), 5  # one is for `stopped_worker`
     with running_worker(decoder, rows, graphs) as worker:
-        until(lambda: graphs.captured == batches(rows))
+        until(lambda: graphs.captured == batches(rows, SHORT_FRAMES))
         for piece, speaking in ((0, takes), (1, takes[:3]), (1, takes[3:])):
             before = graphs.replayed
             with stopped_worker(worker):
@@ -676,6 +703,7 @@ class GatedGraphCapture:
         return self.graphs.capture(function, *inputs)
 
 
+@pytest.mark.usefixtures("short_graphs")
 def test_early_take_waits_for_few_captures(decoder: CodecDecoder) -> None:
     capture, take = GatedGraphCapture(), Take([4])
     captured_before: list[int] = []
@@ -688,12 +716,13 @@ def test_early_take_waits_for_few_captures(decoder: CodecDecoder) -> None:
         worker.submit(take.stream, take.codes, deliver)
         capture.gate.set()
         assert_decoded(take, decoder)
-        assert captured_before[0] <= 2 < BATCHES
+        assert captured_before[0] <= 2 < SHORT_BATCHES
         assert_streams_decode(worker, decoder)
-        until(lambda: capture.graphs.captured == BATCHES)
+        until(lambda: capture.graphs.captured == SHORT_BATCHES)
         assert_streams_decode(worker, decoder)
 
 
+@pytest.mark.usefixtures("short_graphs")
 def test_failing_capture_is_logged_once(decoder: CodecDecoder, caplog: pytest.LogCaptureFixture) -> None:
     with running_worker(decoder, ROWS, FailingGraphCapture()) as worker:
         assert_streams_decode(worker, decoder)
@@ -715,7 +744,8 @@ class LimitedGraphCapture:
         return self.graphs.capture(function, *inputs)
 
 
-@pytest.mark.parametrize("limit", [1, BATCHES - 1])
+@pytest.mark.usefixtures("short_graphs")
+@pytest.mark.parametrize("limit", [1, SHORT_BATCHES - 1])
 def test_capture_failing_later_is_logged_once(
     decoder: CodecDecoder, limit: int, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -52,7 +52,7 @@ def test_word_times_agree_with_a_recogniser(bundled_engine: Engine) -> None:
     from training.recogniser.alignment import Aligner
     from training.speech.synthesize import LEXICON
 
-    text = "The rain has stopped, so we can go out for a walk along the river now."
+    text = "The rain has stopped, so we can go out for a walk."
     take, spoken = spoken_words(bundled_engine, text, CLARA)
     heard = heard_words(Aligner(), Lexicon.load(LEXICON), text, take, bundled_engine.sample_rate)
     assert [word.text for word in spoken] == text.split()
@@ -74,7 +74,7 @@ def test_all_words_of_a_long_text_have_times(bundled_engine: Engine) -> None:
     assert all(word.end - word.start > 0.04 for word in words)
     last = max(chunk.start + len(chunk.samples) for chunk in chunks) / bundled_engine.sample_rate
     assert edges[-1] <= last
-    plain = bundled_engine.speak(TEXT, CLARA, replace(options, word_times=False))
+    plain = bundled_engine.speak("Go out.", CLARA, replace(options, word_times=False))
     assert not any(chunk.words for chunk in plain)
 
 

@@ -17,7 +17,7 @@ import engine.serving.device
 import engine.serving.runner.graphs
 from engine.families.s2.codec import codec_files, load_codec_decoder
 from engine.models.int8_linear import Int8Linear
-from engine.serving.codec_worker import CodecWorker
+from engine.serving.codec_worker import GRAPH_FRAMES, CodecWorker
 from engine.serving.device import prepare_device
 from engine.serving.runner.graphs import CapturedGraphs, CudaGraphCapture, TorchScriptCapture
 from tests.engine.graph_capture import FailingGraphCapture, FakeGraphCapture
@@ -402,7 +402,7 @@ def test_decoding_continues_after_a_failed_capture(cuda: str, caplog: pytest.Log
     decoder = load_codec_decoder(*codec_files(MINIATURE), device=device)
     worker = CodecWorker(decoder, ROWS, device, Fails(device))
     try:
-        assert_streams_decode(worker, decoder, tolerance=1e-4)
+        assert_streams_decode(worker, decoder, tolerance=1e-4, captured=GRAPH_FRAMES)
     finally:
         worker.close()
     assert [record.levelno for record in caplog.records if record.name == "engine.serving.runner.graphs"] == [
@@ -425,9 +425,9 @@ def test_audio_from_graphs_equals_exact_steps(cuda: str, caplog: pytest.LogCaptu
     decoder, capture = load_codec_decoder(*codec_files(MINIATURE), device=device), Counting(device)
     worker = CodecWorker(decoder, ROWS, device, capture)
     try:
-        assert_streams_decode(worker, decoder, tolerance=1e-4)
+        assert_streams_decode(worker, decoder, tolerance=1e-4, captured=GRAPH_FRAMES)
         until(lambda: capture.count == BATCHES)
-        assert_streams_decode(worker, decoder, tolerance=1e-4)
+        assert_streams_decode(worker, decoder, tolerance=1e-4, captured=GRAPH_FRAMES)
     finally:
         worker.close()
     assert capture.count == BATCHES
@@ -443,14 +443,14 @@ def test_deleted_trace_frees_its_weights() -> None:
         return int(Path("/proc/self/statm").read_text().split()[1]) * 4096
 
     def record(packed: bool) -> None:
-        layer = nn.Linear(4096, 4096, bias=False).requires_grad_(False)  # 64 MiB
+        layer = nn.Linear(2048, 2048, bias=False).requires_grad_(False)  # 16 MiB
         nn.init.ones_(layer.weight)
         with torch.inference_mode():
             multiply = Int8Linear(layer) if packed else layer
-            replay = TorchScriptCapture(multiply).capture(multiply, torch.ones(1, 4096))
-            torch.testing.assert_close(replay(), torch.full((1, 4096), 4096.0))
+            replay = TorchScriptCapture(multiply).capture(multiply, torch.ones(1, 2048))
+            torch.testing.assert_close(replay(), torch.full((1, 2048), 2048.0))
 
-    for packed, times, size in ((False, 4, 64 << 20), (True, 12, 16 << 20)):
+    for packed, times, size in ((False, 4, 16 << 20), (True, 12, 4 << 20)):
         record(packed)
         before = resident()
         for _ in range(times):
