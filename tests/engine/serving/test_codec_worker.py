@@ -161,14 +161,14 @@ def until(done: Callable[[], bool]) -> None:
 
 
 def test_pieces_are_decoded_in_order(recording: RecordingDecoder) -> None:
-    take = Take([3, 1, 4, 1, 5, 9, 2, 6])
+    take = Take([3, 1, 4, 1, 5])
     with running_worker(recording) as worker:
         take.submit_all(worker)
         assert_decoded(take, recording)
-    assert recording.batches == [(1, frames) for frames in (3, 1, 4, 1, 5, 9, 2, 6)]
+    assert recording.batches == [(1, frames) for frames in (3, 1, 4, 1, 5)]
 
 
-@settings(deadline=None, max_examples=6)
+@settings(deadline=None, max_examples=4)
 @given(cut=st.lists(st.integers(1, 17), min_size=1, max_size=5), seed=st.integers(0, 2**16))
 def test_stream_in_any_pieces_equals_whole_decode(decoder: CodecDecoder, cut: list[int], seed: int) -> None:
     take = Take(cut, seed=seed)
@@ -177,7 +177,7 @@ def test_stream_in_any_pieces_equals_whole_decode(decoder: CodecDecoder, cut: li
         assert_decoded(take, decoder)
 
 
-@settings(deadline=None, max_examples=6)
+@settings(deadline=None, max_examples=4)
 @given(cuts=st.lists(sizes, min_size=2, max_size=5), rows=st.integers(1, 4), chance=st.randoms(use_true_random=False))
 def test_concurrent_streams_equal_single_ones(
     decoder: CodecDecoder, cuts: list[list[int]], rows: int, chance: random.Random
@@ -197,7 +197,7 @@ def test_concurrent_streams_equal_single_ones(
             assert_decoded(take, decoder)
 
 
-@settings(deadline=None, max_examples=6)
+@settings(deadline=None, max_examples=4)
 @given(cuts=st.lists(sizes, min_size=2, max_size=4), rows=st.integers(1, 3), backwards=st.booleans())
 def test_stream_continues_from_its_previous_stream(
     decoder: CodecDecoder, cuts: list[list[int]], rows: int, backwards: bool
@@ -259,8 +259,8 @@ def test_codes_of_a_voice_are_decoded_once_for_its_takes(
     recording: RecordingDecoder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Up to `CONTEXTS_KEPT` voices are cached, except forgotten ones."""
-    monkeypatch.setattr(module, "CONTEXTS_KEPT", 3)
-    contexts = [np.random.default_rng(seed).integers(0, ENTRIES, (CODEBOOKS, 20)) for seed in range(4)]
+    monkeypatch.setattr(module, "CONTEXTS_KEPT", 2)
+    contexts = [np.random.default_rng(seed).integers(0, ENTRIES, (CODEBOOKS, 20)) for seed in range(3)]
     with running_worker(recording) as worker:
 
         def speak(voice: int) -> int:
@@ -305,7 +305,7 @@ def test_finished_stream_releases_its_previous_streams(decoder: CodecDecoder) ->
 
 
 def test_more_streams_than_rows_all_finish(decoder: CodecDecoder) -> None:
-    takes = [Take([2, 4, 3], seed=i) for i in range(9)]
+    takes = [Take([2, 3], seed=i) for i in range(6)]
     with running_worker(decoder, rows=2) as worker:
         for take in takes:
             take.submit_all(worker)
@@ -380,14 +380,14 @@ def test_stream_continues_from_decoded_part_of_a_dropped_one(recording: Recordin
 
 
 def test_pieces_of_equal_length_are_batched(recording: RecordingDecoder) -> None:
-    takes = [Take([frames], seed=frames + i) for frames in (4, 8, 2) for i in range(3)]
+    takes = [Take([frames], seed=frames + i) for frames in (3, 4, 2) for i in range(3)]
     with running_worker(recording, rows=9) as worker:
         with recording.keep_busy(worker):
             for take in takes:
                 take.submit_all(worker)
         for take in takes:
             assert_decoded(take, recording)
-    assert recording.batches == [(1, 1), (3, 4), (3, 8), (3, 2)]
+    assert recording.batches == [(1, 1), (3, 3), (3, 4), (3, 2)]
 
 
 @pytest.fixture
@@ -427,14 +427,14 @@ def test_parts_of_longer_pieces_are_batched(recording: RecordingDecoder) -> None
 
 def test_least_recently_served_stream_goes_first(recording: RecordingDecoder) -> None:
     journal: list[Take] = []
-    takes = [Take([frames] * 4, seed=frames, journal=journal) for frames in (2, 8, 4)]
+    takes = [Take([frames] * 3, seed=frames, journal=journal) for frames in (1, 3, 2)]
     with running_worker(recording) as worker:
         with recording.keep_busy(worker):
             for take in takes:
                 take.submit_all(worker)
         for take in takes:
             assert_decoded(take, recording)
-    assert journal == takes * 4
+    assert journal == takes * 3
 
 
 def test_equal_streams_advance_evenly(recording: RecordingDecoder, small_batches: int) -> None:
@@ -620,7 +620,7 @@ def assert_streams_decode(
     captured: Sequence[int] = SHORT_FRAMES,
 ) -> None:
     """Assert that streams decode correctly: captured lengths and others, two of which continue other streams."""
-    first = [Take(sorted(captured), seed=i) for i in range(3)] + [Take([7, 3, 9], seed=i) for i in range(3, 5)]
+    first = [Take(sorted(captured), seed=i) for i in range(3)] + [Take([7, 3], seed=i) for i in range(3, 5)]
     then = [Take([1, 2, 5], seed=6, follows=first[0]), Take([6], seed=7, follows=first[4])]
     for take in (*first, *then):
         take.submit_all(worker)
@@ -719,7 +719,6 @@ def test_early_take_waits_for_few_captures(decoder: CodecDecoder) -> None:
         assert captured_before[0] <= 2 < SHORT_BATCHES
         assert_streams_decode(worker, decoder)
         until(lambda: capture.graphs.captured == SHORT_BATCHES)
-        assert_streams_decode(worker, decoder)
 
 
 @pytest.mark.usefixtures("short_graphs")
