@@ -35,7 +35,7 @@ def short_turns() -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def engine() -> Iterator[Engine]:
-    loaded = Engine.load(QWEN, "cpu", slots=3)
+    loaded = Engine.load(QWEN, "cpu", slots=2)
     yield loaded
     loaded.close()
 
@@ -71,7 +71,7 @@ def speak(
 def test_loaded_release_reports_its_properties(engine: Engine) -> None:
     status = engine.status()
     assert (engine.sample_rate, engine.frame_length, engine.frame_rate) == (24_000, 1920, 12.5)
-    assert (status.precision, status.slots) == ("fp32", 3)
+    assert (status.precision, status.slots) == ("fp32", 2)
     assert status.graphs.startswith("frame")
     assert engine.default_options == SpeakOptions(0.9, 1.0, 50)
     assert engine.notice.key == "model.notice_qwen"
