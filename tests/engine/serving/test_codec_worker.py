@@ -2,7 +2,6 @@
 
 import random
 import threading
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -25,6 +24,7 @@ from engine.serving.codec_worker import FRAMES_AT_ONCE, GRAPH_FRAMES, CodecStrea
 from engine.serving.runner.graphs import GraphCapture, Replay
 from tests.engine.graph_capture import FailingGraphCapture, FakeGraphCapture
 from tests.paths import MINIATURE
+from tests.support.waiting import until
 
 WAIT = 60.0  # seconds until a thread counts as hanging
 # Convolutions sum in another order for other lengths or numbers of rows, so last bits of fp32 differ. 1e-5 is a third
@@ -151,13 +151,6 @@ def assert_close(got: Samples, expected: Samples, tolerance: float = TOLERANCE) 
 
 def assert_decoded(take: Take, decoder: CodecDecoder) -> None:
     assert_close(take.audio(), decode_whole(decoder, take.codes))
-
-
-def until(done: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + WAIT
-    while not done():
-        assert time.monotonic() < deadline
-        time.sleep(0.001)
 
 
 def test_pieces_are_decoded_in_order(recording: RecordingDecoder) -> None:

@@ -4,7 +4,6 @@ import gc
 import random
 import sys
 import threading
-import time
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -30,17 +29,11 @@ from engine.serving.turn import Turn
 from engine.voice import Voice
 from tests.engine.test_engine import CLIP, TRANSCRIPT, assert_same_audio, take
 from tests.paths import MINIATURE
+from tests.support.waiting import until
 
 WAIT = 120.0  # seconds until a test counts as hanging, ten times what any test needs
 T = TypeVar("T")
 Call = tuple[str, tuple[int, ...]]
-
-
-def until(condition: Callable[[], object]) -> None:
-    deadline = time.monotonic() + WAIT
-    while not condition():
-        assert time.monotonic() < deadline, "the condition did not become true"
-        time.sleep(1e-3)
 
 
 @dataclass
