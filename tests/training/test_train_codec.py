@@ -1,8 +1,10 @@
 """The codec's trainer learns, resumes exactly, and keeps codes in decoder-only training."""
 
 import json
+import shutil
 import sys
 from collections.abc import Iterable
+from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
 
@@ -35,7 +37,7 @@ TINY = CodecConfig(
     encoder_dim=4,
     encoder_rates=(2, 4, 8, 4),
     latent_dim=16,
-    decoder_dim=32,
+    decoder_dim=16,
     decoder_rates=(4, 8, 4, 2),
     encoder_transformer_layers=(0, 0, 0, 0),
     encoder_transformer_window=16,
@@ -59,7 +61,7 @@ TINY = CodecConfig(
         ),
     ),
 )
-QUICK = Recipe(steps=6, batch=2, crop_frames=8, learning_rate=3e-3, warmup_steps=4, unquantized_steps=2)
+QUICK = Recipe(steps=4, batch=2, crop_frames=4, learning_rate=3e-3, warmup_steps=2, unquantized_steps=1)
 
 
 def tone(low: float, high: float, seconds: float) -> np.ndarray:
@@ -95,11 +97,18 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Corpus:
 
 
 @pytest.fixture(scope="module")
-def trained(corpus: Corpus, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of a codec from a complete short run."""
+def finished(corpus: Corpus, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Codec]:
+    """The folder of a complete short run, and its codec."""
     work = tmp_path_factory.mktemp("trained")
-    finish(work, open_run(work, QUICK, corpus, config=TINY))
-    return work / "codec"
+    run = open_run(work, QUICK, corpus, config=TINY)
+    finish(work, run)
+    return work, run.trainer.codec
+
+
+@pytest.fixture(scope="module")
+def trained(finished: tuple[Path, Codec]) -> Path:
+    """The folder of the codec of that run."""
+    return finished[0] / "codec"
 
 
 @pytest.fixture
@@ -271,8 +280,8 @@ def test_fresh_codec_latents_vary_with_speech(corpus: Corpus, tmp_path: Path, au
 
 
 def test_training_reduces_losses(corpus: Corpus, tmp_path: Path) -> None:
-    recipe = Recipe(steps=40, batch=2, crop_frames=8, learning_rate=5e-3, warmup_steps=4, ramp_steps=8)
-    losses = advance(open_run(tmp_path, recipe, corpus, config=TINY), 40)
+    recipe = Recipe(steps=24, batch=2, crop_frames=4, learning_rate=5e-3, warmup_steps=3, ramp_steps=5)
+    losses = advance(open_run(tmp_path, recipe, corpus, config=TINY), 24)
     for name, at_most in (("total", 0.7), ("mel", 0.7), ("harmonics", 0.7), ("phones", 0.98)):
         first, last = (np.mean([step[name] for step in part]) for part in (losses[:5], losses[-5:]))
         assert last < at_most * first, (name, first, last)
@@ -280,28 +289,26 @@ def test_training_reduces_losses(corpus: Corpus, tmp_path: Path) -> None:
 
 def test_resumed_run_equals_an_uninterrupted_one(corpus: Corpus, tmp_path: Path) -> None:
     """The run stops before and after a quarter of it, where quantization starts."""
-    recipe = Recipe(steps=8, batch=2, crop_frames=8, warmup_steps=4, ramp_steps=1)
+    recipe = Recipe(steps=6, batch=2, crop_frames=4, warmup_steps=4, ramp_steps=1)
     unbroken = open_run(tmp_path, recipe, corpus, config=TINY)
-    expected = advance(unbroken, 8)
+    expected = advance(unbroken, 6)
     (tmp_path / "codec").mkdir()
     before: list[dict[str, float]] = []
-    for stopped_at in (1, 6):
+    for stopped_at in (1, 4):
         stopped = open_run(tmp_path, recipe, corpus, config=TINY)
         assert stopped.step == len(before)
         before += advance(stopped, stopped_at - stopped.step)
         stopped.save(checkpoint_of(tmp_path, stopped))
     resumed = open_run(tmp_path, recipe, corpus, config=TINY)
-    assert resumed.step == 6
+    assert resumed.step == 4
     assert before + advance(resumed, 2) == expected
     assert have_equal_weights(resumed.trainer.codec, unbroken.trainer.codec)
 
 
-def test_exported_codec_equals_the_trained_one(corpus: Corpus, tmp_path: Path, audio: Tensor) -> None:
-    run = open_run(tmp_path, QUICK, corpus, config=TINY)
-    finish(tmp_path, run)
-    files = codec_files(tmp_path / "codec")
+def test_exported_codec_equals_the_trained_one(finished: tuple[Path, Codec], audio: Tensor) -> None:
+    work, codec = finished[0], deepcopy(finished[1])
+    files = codec_files(work / "codec")
     assert files[1] == TINY
-    codec = run.trainer.codec
     for weight in codec.parameters():
         if weight.requires_grad:  # all but the codebooks
             weight.data = weight.data.half().float()
@@ -309,7 +316,7 @@ def test_exported_codec_equals_the_trained_one(corpus: Corpus, tmp_path: Path, a
     codes = load_codec_encoder(*files).encode(audio)
     assert torch.equal(codes, codec.encode(audio))
     torch.testing.assert_close(load_codec_decoder(*files).decode(codes), codec.decode(codes))
-    left = {path.name for path in (tmp_path / "codec").iterdir()}
+    left = {path.name for path in (work / "codec").iterdir()}
     assert left == {"codec.safetensors", "codec_config.json", "checkpoint-fresh.pt"}
 
 
@@ -345,7 +352,7 @@ def test_checkpoint_of_another_source_is_rejected(corpus: Corpus, tmp_path: Path
     source = tmp_path / "source"
     export(source, load_codec(*codec_files(trained)))
     finish(tmp_path, open_run(tmp_path, QUICK, corpus, source=source, decoder_only=True))
-    assert open_run(tmp_path, QUICK, corpus, source=source, decoder_only=True).step == 6
+    assert open_run(tmp_path, QUICK, corpus, source=source, decoder_only=True).step == 4
     other = open_run(tmp_path / "other", QUICK, corpus, source=source)
     advance(other, 1)
     export(source, other.trainer.codec)
@@ -353,12 +360,13 @@ def test_checkpoint_of_another_source_is_rejected(corpus: Corpus, tmp_path: Path
         open_run(tmp_path, QUICK, corpus, source=source, decoder_only=True)
 
 
-def test_finished_run_writes_nothing_again(corpus: Corpus, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    finish(tmp_path, open_run(tmp_path, QUICK, corpus, config=TINY))
+def test_finished_run_writes_nothing_again(
+    corpus: Corpus, trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shutil.copytree(trained, tmp_path / "codec")
     (tmp_path / "codec" / "codec.safetensors").write_bytes(b"written by a later run")
-    capsys.readouterr()
     finish(tmp_path, open_run(tmp_path, QUICK, corpus, config=TINY))
-    assert "finished already, after 6 steps" in capsys.readouterr().out
+    assert "finished already, after 4 steps" in capsys.readouterr().out
     assert (tmp_path / "codec" / "codec.safetensors").read_bytes() == b"written by a later run"
 
 
