@@ -18,6 +18,7 @@ import json
 import multiprocessing
 import os
 import random
+import sys
 import time
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
@@ -25,18 +26,20 @@ from dataclasses import dataclass, field
 from difflib import SequenceMatcher
 from functools import cached_property, partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyworld
 
 from engine.text.english.pronunciation import MARKS, PHONES, WORD_BREAK, Lexicon
-from training.recogniser.alignment import Aligner
-from training.speech.kokoro import Kokoro
 from training.speech.resampling import resampled
 from training.speech.sample_voices import sample_speakers
 from training.speech.sentences import held_out_sentences, training_sentences
 from training.speech.speakers import SHARES, WOMEN, Engine, Speaker, speakers
 from training.speech.teachers import Espeak, Festival, Flite, Utterance
+
+if TYPE_CHECKING:
+    from training.speech.kokoro import Kokoro
 
 SAMPLE_RATE = 22050
 LEXICON = Path(__file__).parents[2] / "assets" / "bundled" / "lexicon.json.gz"
@@ -200,8 +203,11 @@ class CorpusRenderer:
         self._flite, self._festival, self._espeak = Flite(), Festival(), Espeak()
 
     @cached_property
-    def _kokoro(self) -> Kokoro:
-        """Kokoro, loaded on first use because it takes seconds."""
+    def _kokoro(self) -> "Kokoro":
+        """Kokoro, imported and loaded on first use because it and PyTorch take seconds."""
+        from training.recogniser.alignment import Aligner
+        from training.speech.kokoro import Kokoro
+
         return Kokoro(self._espeak, Aligner())
 
     def render(self, jobs: list[Job], rng: random.Random) -> Iterator[Rendered]:
@@ -341,7 +347,9 @@ def synthesize(work: Path, extent: Extent, seed: int, workers: int) -> None:
     render = partial(write_shard, folder=folder, seed=seed, extent=extent)
     began, total = time.monotonic(), 0.0
     processes = multiprocessing.get_context("forkserver")
-    processes.set_forkserver_preload(["training.speech.synthesize"])  # importing it takes seconds: do it only once
+    # Each process imports this module and the program that runs, which takes seconds: do it only once.
+    program = sys.modules["__main__"].__spec__
+    processes.set_forkserver_preload([__name__ if program is None else program.name, "training.speech.synthesize"])
     with processes.Pool(workers, maxtasksperchild=1) as pool:
         for shard, seconds, took in pool.imap_unordered(render, range(1 + extent.shards)):
             total += seconds
