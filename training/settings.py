@@ -89,43 +89,39 @@ def _small_codec() -> CodecConfig:
         full.quantizer,
         input_dim=48,
         n_codebooks=4,
-        codebook_size=64,
-        semantic_codebook_size=128,
+        codebook_size=16,
+        semantic_codebook_size=32,
         transformer=replace(full.quantizer.transformer, n_layer=1, n_head=2, head_dim=24, dim=48, intermediate_size=96),
     )
-    return replace(full, encoder_dim=6, latent_dim=48, decoder_dim=64, quantizer=quantizer)
+    return replace(full, encoder_dim=4, latent_dim=48, decoder_dim=16, quantizer=quantizer)
 
 
 def _few(steps: int) -> codec_run.Recipe:
     return codec_run.Recipe(
-        steps=steps, crop_frames=8, warmup_steps=4, unquantized_steps=6, ramp_steps=4, discriminators_lead=1
+        steps=steps, crop_frames=8, warmup_steps=2, unquantized_steps=6, ramp_steps=2, discriminators_lead=1
     )
 
 
 TINY = Setting(
     speech=Extent(
-        hours=1 / 90,
-        shard_seconds=20,
-        at_once=6,
-        references=4,
+        hours=1 / 180,
+        shard_seconds=10,
+        at_once=4,
+        references=4,  # with the tests six utterances, the fewest from which a speaker's conversations are made
         tests=2,
-        seen_tests=2,
-        trained=2,
+        seen_tests=1,
+        trained=1,
         held_out=1,
-        shares={
-            "flite": 0.75,
-            "festival": 0.10,
-            "espeak": 0.15,
-        },  # without Kokoro, which takes seconds to load and renders about in real time
+        shares={"flite": 0.75, "espeak": 0.25},  # without Kokoro, which takes seconds to load, and Festival
     ),
     codec=_small_codec(),
     batch=2,
-    fresh=_few(16),
-    continued=_few(8),
+    fresh=_few(8),
+    continued=_few(4),
     gate=None,
     variants=2,
     ar=train_ar.Recipe(minutes=5, steps=4, positions=512, warmup_steps=2),
-    adversarial=_few(4),
+    adversarial=_few(3),
 )
 
 SETTINGS = {"full": FULL, "large": LARGE, "samples": SAMPLES, "tiny": TINY}
