@@ -9,6 +9,7 @@ import ast
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from importlib import metadata
 from pathlib import Path
 
@@ -152,8 +153,13 @@ def sources(root: Path, packages: tuple[str, ...] = OURS) -> Iterator[Path]:
         yield from sorted((root / package).rglob("*.py"))
 
 
-def imports_of(path: Path, root: Path) -> Iterator[Import]:
-    """Yield all imports of a file, also those in functions, for type checkers, and with importlib by literal name."""
+@cache
+def imports_of(path: Path, root: Path) -> list[Import]:
+    """Return all imports of a file, also those in functions, for type checkers, and with importlib by literal name."""
+    return list(_read_imports(path, root))
+
+
+def _read_imports(path: Path, root: Path) -> Iterator[Import]:
     name = module_name(path, root)
     package = name if path.name == "__init__.py" else name.rpartition(".")[0]
     for node in ast.walk(ast.parse(path.read_text("utf-8"), filename=str(path))):
@@ -184,6 +190,7 @@ def _absolute(module: str, level: int, package: str) -> str:
     return ".".join([*base, module] if module else base)
 
 
+@cache
 def _is_module(name: str, root: Path) -> bool:
     path = root.joinpath(*name.split("."))
     return path.with_suffix(".py").exists() or (path / "__init__.py").exists()
