@@ -9,10 +9,8 @@ import pytest
 from PIL import Image
 from playwright.sync_api import Browser, Locator, Page, Position, expect
 from pyloudnorm import Meter
-from sqlalchemy import select
 
 from storage import Storage
-from storage.models import ScriptRow
 from tests.studio.script.test_runner import Actor
 from tests.support.fake_engine import SAMPLE_RATE, voice
 from tests.support.waiting import until
@@ -41,7 +39,7 @@ def actor(storage: Storage) -> Actor:
     for name in ("Ann", "Ben"):
         storage.voices.add(voice(name))
     made = Actor()
-    made.script.seconds_per_character = 0.02
+    made.script.seconds_per_character = 0.01
     return made
 
 
@@ -149,13 +147,12 @@ def test_dialogue_from_casting_to_download(
         cards = storage.scripts.cards(storage.scripts.list()[0].id)
         assert [each.id for each in cards] == [ids[1], ids[0], ids[2], ids[4], ids[3]]
         seconds = sum(each.seconds or 0 for each in cards) + sum(each.pause for each in cards[:-1])
-        name, wav = save(page, "WAV")
+        page.get_by_text("Save as").click()
+        page.locator(".rp-script-formats").get_by_label("Loudness of downloads").select_option("16")
+        name, wav = downloaded(page, page.get_by_role("button", name="WAV", exact=True))
         samples, rate = read_wav(wav)
         assert (name, rate) == ("Good morning! Did you sleep_.wav", SAMPLE_RATE)
         assert len(samples) / rate == pytest.approx(seconds, abs=0.01)
-        page.get_by_text("Save as").click()
-        page.locator(".rp-script-formats").get_by_label("Loudness of downloads").select_option("16")
-        samples, rate = read_wav(downloaded(page, page.get_by_role("button", name="WAV", exact=True))[1])
         assert Meter(rate).integrated_loudness(samples / 32768) == pytest.approx(-16, abs=0.5)
         picture = tmp_path / "cover.png"
         Image.new("RGB", (1500, 900), "teal").save(picture)
@@ -266,99 +263,73 @@ def test_cards_are_added_split_joined_and_failures_are_shown(
         assert storage.scripts.list() == []
 
 
-def test_cards_are_deleted_while_others_are_edited(
+def test_text_deletions_and_stops_reach_the_server_and_other_pages(
     chromium: Browser, serve: Serve, storage: Storage, actor: Actor
 ) -> None:
+    """Text is saved while it is typed, before the field loses focus, and also when the page is left at once."""
+    actor.hold("Good evening!")
+
+    def saved() -> list[str]:
+        return [each.text for each in storage.scripts.cards(script.id)]
+
     def delete(number: int) -> None:
         page.get_by_role("button", name=f"More for card {number}", exact=True).click()
         card(page, number).get_by_role("button", name="Delete", exact=True).click()
 
-    with visit(chromium, serve(actor, storage), clock=True) as page:
+    with visit(chromium, serve(actor, storage)) as page:
         make(page, PLAY)
         expect(text(page, 5)).to_be_visible()
         (script,) = storage.scripts.list()
+        field = card(page, 1).locator("textarea")
+        field.click()
+        field.press("End")
+        field.press_sequentially(" To")
+        until(lambda: saved()[0].endswith("sleep? To"))
+        field.press_sequentially(" you")
+        page.reload()
+        expect(field).to_have_value("Good morning! Did you sleep? To you")
+        assert saved()[0] == "Good morning! Did you sleep? To you"
+        field.click()
+        field.press("End")
+        with hold_response(page, "To you!", lambda: field.press_sequentially("!")):
+            assert saved()[0].endswith("To you!")
+            field.press("Escape")  # the page does not know yet that the text was saved
+        until(lambda: saved()[0].endswith("To you"))
+        expect(field).to_have_value("Good morning! Did you sleep? To you")
+
+        # Cards are deleted while others are edited.
         delete(2)
         delete(3)
         delete(4)
-        text(page, 1).fill("Good evening!")
+        field.fill("Good evening!")
         card(page, 4).get_by_role("button", name="Undo").click()  # this sends the text and deletes nothing
         expect(text(page, 4)).to_be_visible()
-        until(lambda: storage.scripts.cards(script.id)[0].text == "Good evening!")
-        assert len(storage.scripts.cards(script.id)) == 5
+        until(lambda: saved()[0] == "Good evening!")
+        assert len(saved()) == 5
         page.get_by_role("button", name="Move card 5 up").click()  # moves past the fourth card, not the third
-        left = ["Good evening!", "So early?", "The boats come back."]
-        until(lambda: [each.text for each in storage.scripts.cards(script.id)] == left)
+        until(lambda: saved() == ["Good evening!", "So early?", "The boats come back."])
         expect(text(page, 3)).to_have_value("The boats come back.")
 
-        delete(1)
-        delete(2)
-        page.get_by_role("button", name="All scripts").click()
-        until(lambda: len(storage.scripts.cards(script.id)) == 1)
-        page.get_by_role("button", name=script.name, exact=True).click()
-        expect(text(page, 1)).to_have_value("The boats come back.")
-        expect(page.get_by_role("listitem", name="Card 2", exact=True)).to_have_count(0)
-
-
-def test_pages_of_one_owner_are_in_sync_and_other_owners_are_separate(
-    chromium: Browser, serve: Serve, storage: Storage, actor: Actor
-) -> None:
-    actor.slots = 5
-    actor.hold("One.", "Mine.")
-    url = serve(actor, storage, "browser")
-    with visit(chromium, url) as page, visit(chromium, url) as stranger:
-        for someone, words in ((page, "One.\n\nTwo."), (stranger, "Mine.")):
-            make(someone, words)
-            expect(text(someone, 1)).to_be_visible()
-        with storage._database.read() as session:
-            owners = session.scalars(select(ScriptRow.owner)).all()
-        assert len(set(owners)) == 2
-        for owner in owners:
-            theirs = storage.voices.add(voice("Own"), owner=owner)
-            (script,) = storage.scripts.list(owner=owner)
-            storage.scripts.cast(script.id, None, theirs.id, owner=owner)
+        # Another page of the owner stops the speech.
+        page.get_by_label("Listen along").uncheck()
         page.get_by_role("button", name="Speak all").click()
-        expect_state(page, 2, "spoken")
-        stranger.get_by_role("button", name="Speak all").click()
-        expect_state(stranger, 1, "being spoken")
-
+        expect_state(page, 3, "spoken")
         second = page.context.new_page()
-        second.goto(url)
+        second.goto(page.url)
         open_scripts(second)
         expect_state(second, 1, "being spoken")
-        expect(second.get_by_label("Text of card 1", exact=True)).to_have_value("One.")
+        expect(text(second, 1)).to_have_value("Good evening!")
         second.get_by_role("button", name="Stop speaking").click()
         expect_state(second, 1, "not spoken yet")
         page.bring_to_front()
         expect_state(page, 1, "not spoken yet")
-        expect_state(page, 2, "spoken")
-        expect_state(stranger, 1, "being spoken")
-        actor.gates["Mine."].set()
-        expect_state(stranger, 1, "spoken")
-        stranger.get_by_role("button", name="All scripts").click()
-        expect(stranger.locator(".rp-script-list li")).to_have_count(1)
+        expect_state(page, 3, "spoken")
         second.close()
 
-
-def test_card_text_survives_reload_and_undo(chromium: Browser, serve: Serve, storage: Storage, actor: Actor) -> None:
-    """Text is saved while it is typed, before the field loses focus, and also when the page is left at once."""
-    with visit(chromium, serve(actor, storage)) as page:
-        make(page, "Ann: Good morning.\n\nBen: Good night.")
-        field = card(page, 1).locator("textarea")
-
-        def saved_text() -> str:
-            return storage.scripts.cards(storage.scripts.list()[0].id)[0].text
-
-        field.click()
-        field.press_sequentially(" To you")
-        until(lambda: saved_text() == "Good morning. To you")
-        field.press_sequentially(" all")
-        page.reload()
-        expect(card(page, 1).locator("textarea")).to_have_value("Good morning. To you all")
-        assert saved_text() == "Good morning. To you all"
-        field.click()
-        field.press("End")
-        with hold_response(page, "Good morning. To you all!", lambda: field.press_sequentially("!")):
-            assert saved_text() == "Good morning. To you all!"
-            field.press("Escape")  # the page does not know yet that the text was saved
-        until(lambda: saved_text() == "Good morning. To you all")
-        expect(field).to_have_value("Good morning. To you all")
+        delete(1)
+        delete(2)
+        page.get_by_role("button", name="All scripts").click()
+        until(lambda: len(saved()) == 1)
+        page.get_by_role("button", name=script.name, exact=True).click()
+        expect(text(page, 1)).to_have_value("The boats come back.")
+        expect(page.get_by_role("listitem", name="Card 2", exact=True)).to_have_count(0)
