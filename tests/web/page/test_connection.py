@@ -2,17 +2,18 @@
 
 import re
 from collections.abc import Callable, Iterator
-from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
+from gradio.context import Context
 from playwright.sync_api import Browser, expect
 
 from storage import Storage, VoiceLibrary
 from storage.voices.samples import install_samples
 from tests.paths import CLIP
 from tests.storage.speaking import spoken
-from tests.support.fake_engine import FakeEngine, voice
-from tests.web.page_process import PageProcess
+from tests.support.fake_engine import FakeEngine, Script, voice
+from tests.web.page.forwarder import Forwarder
 from tests.web.visiting import PATIENCE, hold_response, open_tab, pick, picker, player, speak, visit, wait_for
 
 Serve = Callable[..., str]
@@ -25,11 +26,13 @@ GONE = "The server does not answer."
 SETTLED = "new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"
 
 
-def test_late_response_for_a_deselected_voice_is_dropped(
+def test_late_responses_are_dropped(
     chromium: Browser, serve: Serve, engine: FakeEngine, library: VoiceLibrary, storage: Storage
 ) -> None:
     install_samples(library)
     _, ben, clara = library.list()[:3]
+    for number in range(25):
+        storage.history.add(spoken(f"Number {number}."))
     with visit(chromium, serve(engine, storage)) as page:
         about = page.locator(".rp-about")
         expect(page.get_by_role("button", name="Hear this voice")).to_be_visible()
@@ -41,19 +44,14 @@ def test_late_response_for_a_deselected_voice_is_dropped(
         page.get_by_role("button", name="Hear this voice").click()
         wait_for(page, f"player.on === 'voice:{clara.id}'")
 
-
-def test_history_shows_the_latest_search(
-    chromium: Browser, serve: Serve, engine: FakeEngine, library: VoiceLibrary, storage: Storage
-) -> None:
-    for number in range(25):
-        storage.history.add(spoken(f"Number {number}."))
-    with visit(chromium, serve(engine, storage), clock=True) as page:
+        # The History shows the latest search.
         open_tab(page, "History")
         entries, starred = page.locator(".rp-entry"), page.get_by_label("Starred only")
         expect(entries).to_have_count(20)
-        refresh = lambda: page.evaluate("dispatchEvent(new Event('focus'))")  # noqa: E731
-        page.clock.fast_forward(2_500)  # until then the page treats its list as fresh
-        with hold_response(page, '"entries":', refresh):
+        # Until 2.5 s have passed, the page treats its list as fresh.
+        refresh = "() => void (window.asking = setInterval(() => dispatchEvent(new Event('focus')), 250))"
+        with hold_response(page, '"entries":', lambda: page.evaluate(refresh)):
+            page.evaluate("clearInterval(window.asking)")
             starred.check()
             expect(entries).to_have_count(0)
         page.evaluate(SETTLED)
@@ -68,22 +66,28 @@ def test_history_shows_the_latest_search(
 
 
 @pytest.fixture
-def server(library: VoiceLibrary, tmp_path: Path) -> Iterator[PageProcess]:
+def forwarder() -> Iterator[Forwarder]:
+    made = Forwarder()
+    yield made
+    made.close()
+
+
+def test_page_survives_a_server_restart(
+    chromium: Browser, serve: Serve, library: VoiceLibrary, storage: Storage, forwarder: Forwarder
+) -> None:
+    def start() -> None:
+        Context.id = 0  # as in a new process: Gradio numbers the components from here
+        forwarder.open(urlsplit(serve(FakeEngine(Script(pace=0.5)), storage)).port or 0)
+
     library.add(voice("Anna"))
     library.add(voice("Ben"))
-    process = PageProcess(tmp_path / "voices.db", 0.5)
-    process.start()
-    yield process
-    process.close()
-
-
-def test_page_survives_a_server_restart(chromium: Browser, server: PageProcess) -> None:
+    start()
     visitor = chromium.new_context()
     visitor.set_default_timeout(PATIENCE)
     page = visitor.new_page()
     failed: list[str] = []
     page.on("pageerror", lambda error: failed.append(str(error)))
-    page.goto(server.url)
+    page.goto(f"http://127.0.0.1:{forwarder.port}/")
     page.evaluate("window.same = true")
     expect(picker(page)).to_have_value("Anna")
     pick(page, "Ben")
@@ -95,7 +99,7 @@ def test_page_survives_a_server_restart(chromium: Browser, server: PageProcess) 
     speak(page, "A text that is spoken when the server is killed. " * 20)
     wait_for(page, "player.played > 0")
 
-    server.kill()
+    forwarder.close()
     gone = page.locator("#rp-connection").get_by_text(GONE)
     expect(gone).to_be_visible()
     expect(page.locator(".rp-status")).to_have_text(re.compile("broke off. What had arrived is here"))
@@ -105,7 +109,7 @@ def test_page_survives_a_server_restart(chromium: Browser, server: PageProcess) 
     open_tab(page, "Library")
     expect(gone).to_be_visible()
 
-    server.start()
+    start()
     expect(page.get_by_text("The server is back.", exact=True)).to_be_visible()
     expect(gone).to_be_hidden()
     open_tab(page, "Speak")
