@@ -6,7 +6,8 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from storage import Storage, VoiceLibrary
-from tests.support.fake_engine import FakeEngine, voice
+from storage.voices.samples import install_samples
+from tests.support.fake_engine import FakeEngine
 from tests.web.visiting import open_settings, open_tab, pick, picker, visit
 
 Serve = Callable[..., str]
@@ -25,16 +26,15 @@ def wait_for_draft(page: Page, value: str) -> None:
     page.wait_for_function("(value) => JSON.stringify({ ...sessionStorage }).includes(value)", arg=value)
 
 
-def test_draft_survives_reload_until_all_data_is_deleted(
+def test_drafts_survive_reloads_for_their_owner_until_all_data_is_deleted(
     chromium: Browser, serve: Serve, engine: FakeEngine, library: VoiceLibrary, storage: Storage
 ) -> None:
-    library.add(voice("Anna"))
-    library.add(voice("Ben"))
-    with visit(chromium, serve(engine, storage)) as page:
-        expect(picker(page)).to_have_value("Anna")
+    install_samples(library)
+    with visit(chromium, serve(engine, storage, "browser")) as page:
+        expect(picker(page)).to_have_value("Adam (sample)")
         page.wait_for_function("reprise.draft.restored")
-        pick(page, "Ben")
-        page.get_by_label(TEXT).fill("Not spoken yet.")
+        pick(page, "Ben (sample)")
+        page.get_by_label(TEXT).fill("Hers alone.")
         open_settings(page)
         page.locator("#rp-seed input").fill("12")
         page.locator("#rp-temperature input[type=number]").fill("0.55")
@@ -46,17 +46,22 @@ def test_draft_survives_reload_until_all_data_is_deleted(
         wait_for_draft(page, "A draft.")
         open_tab(page, "Library")
         wait_for_draft(page, "library")
+        assert "Hers alone." not in page.evaluate("JSON.stringify({ ...localStorage })"), "other pages do not get it"
 
-        other = page.context.new_page()
-        other.goto(page.url)
-        expect(picker(other)).to_have_value("Ben")
-        expect(other.get_by_label(TEXT)).not_to_have_value("Not spoken yet.")
-        other.close()
+        # Another user of the same browser.
+        hers = page.evaluate("localStorage.getItem('reprise.owner')")
+        page.evaluate("localStorage.removeItem('reprise.owner')")
+        page.reload()
+        page.wait_for_function("localStorage.getItem('reprise.owner') !== null && reprise.draft.restored")
+        expect(page.get_by_label(TEXT)).not_to_have_value("Hers alone.")
+        page.get_by_label(TEXT).fill("His alone.")
+        wait_for_draft(page, "His alone.")
 
+        page.evaluate("(hers) => localStorage.setItem('reprise.owner', hers)", hers)
         page.reload()
         expect(page.get_by_role("tab", name="Library")).to_have_attribute("aria-selected", "true")
-        expect(picker(page)).to_have_value("Ben")
-        expect(page.get_by_label(TEXT)).to_have_value("Not spoken yet.")
+        expect(picker(page)).to_have_value("Ben (sample)")
+        expect(page.get_by_label(TEXT)).to_have_value("Hers alone.")
         open_tab(page, "Script")
         expect(page.locator("#rp-script-text textarea")).to_have_value("ANNA: A draft.")
         open_tab(page, "Speak")
@@ -65,7 +70,7 @@ def test_draft_survives_reload_until_all_data_is_deleted(
         expect(page.locator("#rp-temperature input[type=number]")).to_have_value("0.55")
         page.get_by_role("button", name="Speak", exact=True).click()
         page.wait_for_function("window.reprisePlayer.stats.finished")
-        assert (engine.asked[0][0], engine.asked[0][2].seed) == ("Not spoken yet.", 12)
+        assert (engine.asked[0][0], engine.asked[0][2].seed) == ("Hers alone.", 12)
 
         open_tab(page, "Library")
         page.locator(".rp-lib-card").first.get_by_role("button", name="Use this voice").click()
@@ -75,27 +80,8 @@ def test_draft_survives_reload_until_all_data_is_deleted(
         page.get_by_role("button", name="Delete all my data…").click()
         page.locator("#rp-forget-sure").click()
         expect(page.locator("#rp-kept-notice")).to_contain_text("All your data is deleted")
-        for kept in ("Not spoken yet.", "A draft.", "reprise.voice."):
+        for kept in ("Hers alone.", "A draft.", "reprise.voice."):
             assert kept not in stored(page)
         page.reload()
         expect(page.get_by_role("button", name="Speak", exact=True)).to_be_visible()
-        expect(page.get_by_label(TEXT)).not_to_have_value("Not spoken yet.")
-
-
-def test_drafts_are_separate_for_users_of_one_browser(
-    chromium: Browser, serve: Serve, engine: FakeEngine, library: VoiceLibrary, storage: Storage
-) -> None:
-    with visit(chromium, serve(engine, storage, "browser")) as page:
-        expect(page.get_by_label(TEXT)).not_to_have_value("")
-        page.get_by_label(TEXT).fill("Hers alone.")
-        wait_for_draft(page, "Hers alone.")
-        hers = page.evaluate("localStorage.getItem('reprise.owner')")
-        page.evaluate("localStorage.removeItem('reprise.owner')")
-        page.reload()
-        page.wait_for_function("localStorage.getItem('reprise.owner') !== null && reprise.draft.restored")
         expect(page.get_by_label(TEXT)).not_to_have_value("Hers alone.")
-        page.get_by_label(TEXT).fill("His alone.")
-        wait_for_draft(page, "His alone.")
-        page.evaluate("(hers) => localStorage.setItem('reprise.owner', hers)", hers)
-        page.reload()
-        expect(page.get_by_label(TEXT)).to_have_value("Hers alone.")

@@ -1,4 +1,4 @@
-"""Touch targets of the page on a phone, and keyboard use of its tabs and lists."""
+"""Touch targets of the page on a phone."""
 
 from collections.abc import Callable
 from typing import Any
@@ -78,30 +78,3 @@ def test_touch_targets_on_a_phone_are_large_enough(
         open_tab(page, "Speak")
         expect(page.get_by_label("Text to speak")).to_have_value("")
     assert [script.cards for script in storage.scripts.list()] == [90]
-
-
-def test_keys_move_between_tabs_and_close_the_picker(
-    chromium: Browser, serve: Serve, engine: FakeEngine, library: VoiceLibrary, storage: Storage
-) -> None:
-    library.add(voice("Anna"))
-    with visit(chromium, serve(engine, storage)) as page:
-        choices = page.locator("#rp-picker [role=listbox]")
-        picker(page).click()
-        expect(choices).to_be_visible()
-        page.keyboard.press("Tab")
-        expect(choices).to_have_count(0)
-        expect(picker(page)).to_have_value("Anna")
-
-        focused = page.locator(":focus")
-        page.get_by_role("tab", name="Speak", exact=True).focus()
-        for key, name in (
-            *(("ArrowRight", "New voice"), ("End", "Status"), ("ArrowRight", "Speak"), ("ArrowLeft", "Status")),
-            *(("Home", "Speak"), ("ArrowRight", "New voice")),
-        ):
-            page.keyboard.press(key)
-            expect(focused).to_have_text(name)
-            expect(focused).to_have_attribute("aria-selected", "true")
-        page.keyboard.press("Tab")
-        expect(focused).not_to_have_attribute("role", "tab")
-        page.keyboard.press("Shift+Tab")
-        expect(focused).to_have_text("New voice")

@@ -1,4 +1,4 @@
-"""Stop in the dock and Escape end speech and playback on any tab."""
+"""Stop in the dock and Escape end speech and playback on any tab, and keys move between tabs."""
 
 from collections.abc import Callable
 
@@ -75,7 +75,7 @@ def test_stop_ends_all_sound_from_another_tab(
         expect(halt).to_be_disabled()
 
 
-def test_escape_closes_open_menus_first(
+def test_escape_closes_menus_before_it_stops_and_keys_move_between_tabs(
     chromium: Browser, serve: Serve, library: VoiceLibrary, storage: Storage
 ) -> None:
     library.add(voice("Anna"))
@@ -95,3 +95,24 @@ def test_escape_closes_open_menus_first(
         page.keyboard.press("Escape")
         wait_for(page, "player.finished")
         assert player(page)["stopReason"] == "cancelled"
+
+        choices = page.locator("#rp-picker [role=listbox]")
+        picker(page).click()
+        expect(choices).to_be_visible()
+        page.keyboard.press("Tab")
+        expect(choices).to_have_count(0)
+        expect(picker(page)).to_have_value("Anna")
+
+        focused = page.locator(":focus")
+        page.get_by_role("tab", name="Speak", exact=True).focus()
+        for key, name in (
+            *(("ArrowRight", "New voice"), ("End", "Status"), ("ArrowRight", "Speak"), ("ArrowLeft", "Status")),
+            *(("Home", "Speak"), ("ArrowRight", "New voice")),
+        ):
+            page.keyboard.press(key)
+            expect(focused).to_have_text(name)
+            expect(focused).to_have_attribute("aria-selected", "true")
+        page.keyboard.press("Tab")
+        expect(focused).not_to_have_attribute("role", "tab")
+        page.keyboard.press("Shift+Tab")
+        expect(focused).to_have_text("New voice")
