@@ -308,7 +308,7 @@ def test_invalid_actions_are_answered_with_a_message(page: Page, do: str, values
     assert page.state == before
 
 
-@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(max_examples=10, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(
     question=st.dictionaries(
         st.sampled_from(["asked", "do", "script", "version", "values"]),
