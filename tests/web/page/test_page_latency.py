@@ -39,7 +39,7 @@ def test_table_reports_the_lead_of_the_player() -> None:
 def test_both_methods_play_sound(chromium: Browser, monkeypatch: pytest.MonkeyPatch) -> None:
     if not shutil.which("ffmpeg"):
         pytest.skip("ffmpeg is not installed: Gradio's own streaming needs it (Debian: apt-get install ffmpeg)")
-    monkeypatch.setattr(page_latency, "SECONDS", 1.0)
+    monkeypatch.setattr(page_latency, "SECONDS", 0.5)
     times = np.arange(RATE) / RATE
     samples = (8_000 * np.sin(2 * np.pi * 220 * times)).astype(np.int16)
     with private_folder():
