@@ -8,7 +8,7 @@ from playwright.sync_api import Browser, Page, expect
 from storage import Storage, VoiceLibrary
 from tests.storage.speaking import spoken
 from tests.support.fake_engine import FakeEngine, Script, voice
-from tests.web.tabs.new_voice.test_saving_a_voice import STORY, upload
+from tests.web.tabs.new_voice.test_tab import STORY, upload
 from tests.web.visiting import open_tab, picker, player, speak, visit, wait_for
 
 Serve = Callable[..., str]

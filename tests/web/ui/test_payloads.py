@@ -101,7 +101,7 @@ def test_ticket_format_is_validated() -> None:
 
 def test_out_of_step_message_is_in_the_readers_language() -> None:
     german: Any = gr.Request(headers={"accept-language": "de"})
-    assert "Lade sie neu" in error_message(UnexpectedPayload(), Translations.load().words(german))
+    assert "Lade die Seite neu" in error_message(UnexpectedPayload(), Translations.load().words(german))
 
 
 def test_forged_events_are_answered_without_a_traceback(

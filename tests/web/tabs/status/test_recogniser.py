@@ -84,7 +84,7 @@ def test_one_click_installs_the_recogniser_and_transcribes(
         expect(page.get_by_label("The words in this clip")).to_have_value(f"{WORDS} (tiny)")
         open_tab(page, "Status")
         page.get_by_role("button", name="Automatic transcripts").click()
-        expect(dialog).to_contain_text("The model “tiny” writes down what is said.")
+        expect(dialog).to_contain_text("The model “tiny” is ready to transcribe.")
         dialog.get_by_label("Model").select_option("base")
         expect(dialog.get_by_role("button", name="Use this model (145 MB)")).to_be_visible()
         dialog.get_by_role("button", name="Close").click()
