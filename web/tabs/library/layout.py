@@ -29,8 +29,9 @@ def build(context: WebContext, shared: SharedComponents) -> None:
         (voices.purge, handlers.purge_deleted),
         (voices.import_files, handlers.import_voices),
     ):
-        listen(event, handler, token, [voices, shared.changes])
+        listen(event, handler, token, [voices, shared.changes], trigger_mode="multiple")
     for event, select in ((voices.remove, handlers.delete_voice), (voices.restore, handlers.restore_voice)):
-        listen(event, select, [shared.picker, token], [voices, shared.changes, shared.picker])
+        changed = [voices, shared.changes, shared.picker]
+        listen(event, select, [shared.picker, token], changed, trigger_mode="multiple")
     outputs = [shared.picker, shared.tabs, voices]
     listen(voices.speak_with, handlers.speak_with_voice, token, outputs).success(None, js=FOCUS_TEXT)

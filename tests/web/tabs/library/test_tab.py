@@ -179,9 +179,11 @@ def test_voices_are_deleted_restored_and_deleted_for_good(
         page.keyboard.press("Escape")
         page.set_viewport_size(SIZE)
 
-        # Deleted voices are kept across a reload.
+        # Quick deletions all apply, and deleted voices are kept across a reload.
         delete(long)
         delete("Zoe")
+        expect(card(page, long)).to_have_count(0)
+        expect(card(page, "Zoe")).to_have_count(0)
         card(page, "Anna").get_by_role("button", name="Delete").focus()
         page.keyboard.press("Enter")
         expect(undo(page, "Anna")).to_be_focused()
