@@ -42,6 +42,7 @@ def test_deep_links_open_their_target_or_report_it_missing(
         page.goto(f"{url}?take={take.id}")
         expect(page.locator(".rp-take-text")).to_have_text("A take that is kept.")
         expect_tab(page, "Speak")
-        page.goto(f"{url}?script={NOBODY}")
-        expect(page.locator(".rp-link-notice")).to_contain_text("The script of this link is not among yours")
+        for kind in ("voice", "take", "script"):
+            page.goto(f"{url}?{kind}={NOBODY}")
+            expect(page.locator(".rp-link-notice")).to_contain_text(f"The {kind} of this link is not among yours")
         expect(page.get_by_role("button", name="Make cards")).to_be_visible()
