@@ -180,7 +180,8 @@ def test_foreign_page_reads_nothing_from_the_library(open_browser: Browser, tmp_
             calls = record_calls(page.context, page, lambda: reload_page(page))
             assert any("session_hash" in call for call in calls)
             origins = [f"http://{name}:{port}" for name in ("evil.example", "x.localhost", "localhost", "127.0.0.1")]
-            read = run_attacks(page.context, origins, target, [*calls, deletion(page, kept.id)])
+            delete = deletion(page, kept.id)
+            read = run_attacks(page.context, origins, target, [*calls, delete])
             rebound = page.context.new_page()
             for name in ("rebound.example", "x.localhost"):
                 answer = rebound.goto(f"http://{name}:{server}/")
@@ -188,6 +189,8 @@ def test_foreign_page_reads_nothing_from_the_library(open_browser: Browser, tmp_
                 assert answer.status == 421
             assert SECRET not in json.dumps(read)
             assert read == []
-        assert [each.name for each in storage.voices.list(owner=LOCAL)] == [SECRET]
+            assert [each.name for each in storage.voices.list(owner=LOCAL)] == [SECRET]
+            assert page.request.post(f"{target}gradio_api/run/predict", data=json.loads(delete)).ok
+            assert storage.voices.list(owner=LOCAL) == [], "the page itself can make the call that others tried"
         assert storage.history.page(owner=LOCAL).total == 0
         assert engine.speeches == []
