@@ -57,7 +57,7 @@ class EngineLoop:
         self.scheduler = Scheduler(runner.slots, queue)
         self._inbox: Inbox[Turn] = Inbox()
         self._turns: dict[Ticket, Turn] = {}
-        self._stashed: dict[Ticket, bytes | None] = {}  # keys of `ModelRunner.stash`
+        self._stashed: dict[Ticket, bytes] = {}  # keys of `ModelRunner.stash`
         self._to_forget: SimpleQueue[_ForgottenPrefix] = SimpleQueue()
         self._forgetting: list[_ForgottenPrefix] = []
         self.idle_work = IdleWork()
@@ -164,7 +164,8 @@ class EngineLoop:
     def _stash(self, slot: int, ticket: Ticket) -> None:
         """Keep what an open request has spoken in a slot that it no longer has."""
         try:
-            self._stashed[ticket] = self._runner.stash(slot)
+            if key := self._runner.stash(slot):
+                self._stashed[ticket] = key
         except Exception as error:  # such as out of memory: the request computes it again
             log.warning("What a request has spoken could not be kept for its next turn: %s", error)
 

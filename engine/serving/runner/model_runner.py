@@ -168,10 +168,9 @@ class ModelRunner:
         """
         return self._slots.stash(slot)
 
-    def drop_stash(self, key: bytes | None) -> None:
+    def drop_stash(self, key: bytes) -> None:
         """Drop what `stash` has kept, if it is still there: the request has left."""
-        if key is not None:
-            self._slots.drop_stash(key)
+        self._slots.drop_stash(key)
 
     @torch.inference_mode()
     def step(self, slots: Sequence[int]) -> PendingFrames:
