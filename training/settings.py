@@ -112,7 +112,7 @@ TINY = Setting(
         seen_tests=1,
         trained=1,
         held_out=1,
-        shares={"flite": 0.75, "espeak": 0.25},  # without Kokoro, which takes seconds to load, and Festival
+        shares={"flite": 0.75, "espeak": 0.25},  # without Festival, and without Kokoro, which takes seconds to load
     ),
     codec=_small_codec(),
     batch=2,

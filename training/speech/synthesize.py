@@ -349,7 +349,7 @@ def synthesize(work: Path, extent: Extent, seed: int, workers: int) -> None:
     processes = multiprocessing.get_context("forkserver")
     # Each process imports this module and the program that runs, which takes seconds: do it only once.
     program = sys.modules["__main__"].__spec__
-    processes.set_forkserver_preload([__name__ if program is None else program.name, "training.speech.synthesize"])
+    processes.set_forkserver_preload(["training.speech.synthesize", *([program.name] if program else [])])
     with processes.Pool(workers, maxtasksperchild=1) as pool:
         for shard, seconds, took in pool.imap_unordered(render, range(1 + extent.shards)):
             total += seconds
