@@ -21,7 +21,7 @@ from engine.errors import (
     InvalidText,
     UnusableReference,
 )
-from engine.families.family import PromptReference, PromptVoice, SpeechModel
+from engine.families.family import PromptReference, PromptVoice
 from engine.families.registry import read_release
 from engine.languages import language_name
 from engine.models.compiling import compile_blocks
@@ -206,7 +206,7 @@ class Engine:
             slots=plan.slots,
             positions=plan.positions,
             prefixes=self._prefixes,
-            capture=None if graphs == "off" else _graph_capture(device, self._model),
+            capture=None if graphs == "off" else _graph_capture(device),
             mode=graphs,
             deterministic=self._deterministic,
         )
@@ -558,10 +558,10 @@ class Engine:
         return decode_audio(clip, self.sample_rate, device=self.device)
 
 
-def _graph_capture(device: torch.device, model: SpeechModel) -> GraphCapture:
+def _graph_capture(device: torch.device) -> GraphCapture:
     if device.type == "cuda":
         return CudaGraphCapture(device, urgent=True)
-    return TorchScriptCapture(model.slow, model.fast)
+    return TorchScriptCapture()
 
 
 def _prefix_bytes(device: torch.device, plan: MemoryPlan, loaded: int) -> int:

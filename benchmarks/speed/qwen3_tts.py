@@ -134,7 +134,7 @@ def reprise(folder: Path, size: str, frames: int, precision: "Precision | None")
     for stack in (model.slow, model.fast):
         stack.prepare_for_decoding()
     capture: GraphCapture = (
-        CudaGraphCapture(device) if device.type == "cuda" else TorchScriptCapture(model.slow, model.fast)
+        CudaGraphCapture(device) if device.type == "cuda" else TorchScriptCapture()
     )
     runner = ModelRunner(
         model, 2048, slots=1, positions=512, prefixes=PrefixCache(device, 0, 0), capture=capture, mode="frame"

@@ -111,7 +111,7 @@ def new_runner(bench: Bench, model: DualAR, mode: GraphMode, slots: int) -> Mode
     capture: GraphCapture | None = None
     if mode != "off":
         on_gpu = bench.device.type == "cuda"
-        capture = CudaGraphCapture(bench.device) if on_gpu else TorchScriptCapture(model.slow, model.fast)
+        capture = CudaGraphCapture(bench.device) if on_gpu else TorchScriptCapture()
     return ModelRunner(
         model,
         bench.sizes.residual_size,

@@ -68,9 +68,10 @@ def packed_bytes(rows: int, columns: int) -> int:
     return rows * columns + rows * (torch.float32.itemsize + 2 * torch.int32.itemsize)
 
 
-def packed_weights(module: nn.Module) -> list[torch.ScriptObject]:
-    """Return the packed weights of all int8 layers in a module."""
-    return [each.packed for each in module.modules() if isinstance(each, Int8Linear)]
+@cache
+def no_weights() -> torch.ScriptObject:
+    """Return the packed weights of a layer of two weights, which take the place of weights that are dropped."""
+    return _pack(torch.ones(1, 2, device="cpu"), next(filter(_is_supported, _STEPS)))
 
 
 @cache

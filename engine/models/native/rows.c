@@ -358,16 +358,16 @@ static int64_t size_of(uint64_t tensor, int64_t dimension) {
     return size;
 }
 
-// arguments: x, cache, slots, positions, address of the stack. The first is replaced by the result. Owns the tensors.
+// arguments: x, cache, slots, positions, the address of the stack [1]. The first is replaced by the result. Owns the tensors.
 static void run_rows(uint64_t *arguments, uint64_t inputs, uint64_t results) {
     (void)inputs, (void)results;
     const uint64_t x = arguments[0], cache = arguments[1], slots = arguments[2], positions = arguments[3];
-    const struct stack *stack = (const struct stack *)arguments[4];
+    const struct stack *stack = *(const struct stack **)data_of(arguments[4]);
     Tensor out = NULL;
     aoti_torch_clone((Tensor)x, &out);
     run(stack, size_of(x, 0), data_of((uint64_t)out), data_of(cache), size_of(cache, 2), size_of(cache, 4),
         data_of(slots), data_of(positions));
-    for (int i = 0; i < 4; i++) aoti_torch_delete_tensor_object((Tensor)arguments[i]);
+    for (int i = 0; i < 5; i++) aoti_torch_delete_tensor_object((Tensor)arguments[i]);
     arguments[0] = (uint64_t)out;
 }
 
@@ -409,7 +409,7 @@ int reprise_register(void) {
     Library defined = NULL, implemented = NULL;
     return aoti_torch_library_init_def("reprise", "rows.c", 0, &defined) ||
            aoti_torch_library_def(
-               defined, "run_rows(Tensor x, Tensor(a!) cache, Tensor slots, Tensor positions, int stack) -> Tensor") ||
+               defined, "run_rows(Tensor x, Tensor(a!) cache, Tensor slots, Tensor positions, Tensor stack) -> Tensor") ||
            aoti_torch_library_def(defined, "draw_rows(Tensor logits, Tensor temperature, Tensor top_p, Tensor top_k, "
                                            "Tensor noise, Tensor recent) -> Tensor") ||
            aoti_torch_library_init_impl("reprise", "CPU", "rows.c", 0, &implemented) ||

@@ -64,6 +64,8 @@ class NativeRun:
             len(blocks), config.dim, config.n_head, config.n_local_heads, config.head_dim, config.intermediate_size,
             half, config.norm_eps, self._address(torch.view_as_real(stack.rope)), layers,
         )  # fmt: skip
+        # A tensor rather than a number, which would be a constant of a trace.
+        self._stack_address = torch.tensor([ctypes.addressof(self._stack)])
 
     def accepts(self, view: KVView, new: int) -> bool:
         return isinstance(view, SlotRowsView)
@@ -73,8 +75,7 @@ class NativeRun:
         batch, new, dim = x.shape
         cache, slots, positions = view.slot_rows(int(new))
         rows = x.transpose(0, 1).reshape(-1, dim)
-        address = ctypes.addressof(self._stack)
-        out: Tensor = torch.ops.reprise.run_rows(rows, cache, slots, positions, address)
+        out: Tensor = torch.ops.reprise.run_rows(rows, cache, slots, positions, self._stack_address)
         return out.view(new, batch, dim).transpose(0, 1)
 
     def _layer(self, block: TransformerBlock, half: bool) -> _Layer:

@@ -2,31 +2,33 @@
 
 On a GPU the graphs are CUDA graphs, captured largest first in one pool as in nano-vllm's batch buckets and wrapped as
 in moshi's `CUDAGraphed`. On a CPU they are TorchScript traces: Python takes half of the time of a small model's frame.
-PyTorch deprecates its tracer in favour of a compiler that takes minutes and needs a C++ compiler; torch's version is
-pinned, and without the tracer every step runs eagerly.
+PyTorch deprecates `torch.jit` in favour of a compiler that takes minutes and needs a C++ compiler; torch's version is
+pinned, and in a release without `torch.jit` every step would run eagerly.
 """
 
 import logging
 import threading
 import warnings
-from collections.abc import Callable
+import weakref
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import cache
-from itertools import chain
 from typing import Any, Protocol
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 
 from engine.errors import first_line
-from engine.models.int8_linear import packed_weights
+from engine.models.int8_linear import no_weights
 from engine.models.kv_cache import rows_of
 from engine.serving.device import new_stream
 
 log = logging.getLogger(__name__)
 
 Replay = Callable[[], Tensor]
-GraphKey = tuple[int, int]
+GraphKey = tuple[int, ...]
 
 # A CUDA capture begins with a synchronization of the whole device, which fails while another thread captures.
 _cuda_capture_lock = threading.Lock()
@@ -59,20 +61,24 @@ class CudaGraphCapture:
 
     def __init__(self, device: torch.device, *, urgent: bool = False) -> None:
         """urgent: whether the graphs' kernels have priority over those of other streams."""
-        self._device = device
-        self._stream = new_stream(device, urgent=urgent)
-        self._pool = torch.cuda.graph_pool_handle()
+        self._device, self._urgent = device, urgent
+        self._begin_pool()
 
     def capture(self, function: Callable[..., Tensor], *inputs: Tensor) -> Replay:
         graph = torch.cuda.CUDAGraph()
         with _cuda_capture_lock, torch.cuda.device(self._device):
             self._stream.wait_stream(torch.cuda.current_stream())
-            with torch.cuda.stream(self._stream):
-                for _ in range(self.WARM_UPS):
-                    function(*inputs)
-                # `thread_local`: other threads may use the device during the capture.
-                with torch.cuda.graph(graph, pool=self._pool, stream=self._stream, capture_error_mode="thread_local"):
-                    result = function(*inputs)
+            try:
+                with torch.cuda.stream(self._stream):
+                    for _ in range(self.WARM_UPS):
+                        function(*inputs)
+                    # `thread_local`: other threads may use the device during the capture.
+                    mode = "thread_local"
+                    with torch.cuda.graph(graph, pool=self._pool, stream=self._stream, capture_error_mode=mode):
+                        result = function(*inputs)
+            except Exception:
+                self._abandon_pool()
+                raise
             torch.cuda.current_stream().wait_stream(self._stream)
 
         def replay() -> Tensor:
@@ -81,42 +87,157 @@ class CudaGraphCapture:
 
         return replay
 
+    def _begin_pool(self) -> None:
+        self._stream = new_stream(self._device, urgent=self._urgent)
+        self._pool = torch.cuda.graph_pool_handle()
+
+    def _abandon_pool(self) -> None:
+        """Use another pool and stream after a failed capture; graphs captured before keep theirs.
+
+        If CUDA reports an error at the end of a capture, PyTorch 2.11 does not end its allocations, and from then on
+        refuses to capture or to empty its cache (pytorch/pytorch#180395).
+        """
+        with suppress(RuntimeError):  # they have been ended
+            torch._C._cuda_endAllocateToPool(self._device.index or 0, self._pool)
+        self._begin_pool()
+
 
 class TorchScriptCapture:
-    """Traces functions of their inputs alone: every other tensor becomes a constant."""
+    """Traces functions. A replay computes with the current values of the same tensors.
+
+    PyTorch never frees a trace. Therefore a trace holds no tensors but those of its last user, and the traces of
+    deleted replays are used again for the same operations, as when a model is loaded again.
+    """
 
     fixed_shapes = False
 
-    def __init__(self, *modules: nn.Module) -> None:
-        """modules: those that the functions use. Their packed weights cannot be constants of a trace; they become
-        members of a module that the trace takes as its first argument."""
-        holder = nn.Module()
-        for i, weights in enumerate(chain.from_iterable(map(packed_weights, modules))):
-            setattr(holder, f"packed{i}", weights)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            self._holder: Any = torch.jit.script(holder)
-
     def capture(self, function: Callable[..., Tensor], *inputs: Tensor) -> Replay:
-        function(*inputs)  # the first run caches views of weights, which become constants of the trace
-        # The parts of `torch.jit.trace`, which itself never frees a traced function or module and its weights: 45 MB
-        # for every model loaded. The public alternatives either keep Python in the step (`torch.fx`) or need a C++
-        # compiler (`torch.export` with AOTInductor, `torch.compile`).
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # about sizes, which are constant on purpose
-            graph, _ = torch._C._create_graph_by_tracing(
-                function, inputs, lambda _value: "", True, False, self._holder._c, []
-            )
-        traced = torch._C._create_function_from_graph("step", graph)
+        function(*inputs)  # the first run caches views of weights
+        with OperationRecorder(inputs) as recorder:
+            result = function(*inputs)
+        objects, operations = recorder.objects, recorder.operations(result)
+        trace = _take_trace(operations) or _Trace(function, inputs, objects, operations)
+        trace.bind(objects)
 
         def replay() -> Tensor:
             # Optimizing the trace takes several times as long as tracing and gains nothing.
             with torch.jit.optimized_execution(False):  # type: ignore[attr-defined]
-                result: Tensor = traced(self._holder, *inputs)
+                result: Tensor = trace.module.forward()
             return result
 
         replay()  # the first run prepares the trace, which takes ten times as long as a run
+        weakref.finalize(replay, _return_trace, trace).atexit = False
         return replay
+
+
+class OperationRecorder(TorchFunctionMode):
+    """Records the operations of a function, and the tensors and packed weights that it does not make itself.
+
+    objects: these tensors and weights, the function's inputs first.
+    """
+
+    def __init__(self, inputs: Sequence[Tensor]) -> None:
+        super().__init__()
+        self.objects: list[Tensor | torch.ScriptObject] = []
+        self._numbers: dict[int, int] = {}  # by the id of a tensor or weight
+        self._kept: list[Any] = []  # so that no id is used twice
+        self._calls: list[str] = []
+        for tensor in inputs:
+            self._note_object(tensor)
+
+    def operations(self, result: Tensor) -> str:
+        """Return a text that is equal for functions with the same operations. result: what the function returned."""
+        return "\n".join((*self._calls, self._described(result)))
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        call = f"{func!r} {self._described(args)} {self._described(kwargs or {})}"
+        made = func(*args, **(kwargs or {}))
+        # A number, such as an address, matters only if it is an argument of a later operation.
+        self._calls.append(call if isinstance(made, int | float) else f"{call} {self._described(made, made=True)}")
+        return made
+
+    def _described(self, value: Any, *, made: bool = False) -> str:
+        """Describe arguments, or with `made` the result of an operation: tensors by their numbers."""
+        if isinstance(value, Tensor | torch.ScriptObject):
+            if id(value) not in self._numbers:
+                if not made:
+                    return self._note_object(value)
+                self._number(value)
+            return f"%{self._numbers[id(value)]}"
+        if isinstance(value, dict):
+            return str({name: self._described(each, made=made) for name, each in value.items()})
+        if isinstance(value, list | tuple):
+            return str([self._described(each, made=made) for each in value])
+        return repr(value)
+
+    def _note_object(self, value: Tensor | torch.ScriptObject) -> str:
+        self.objects.append(value)
+        kind = (value.dtype, value.shape, value.stride()) if isinstance(value, Tensor) else type(value)
+        return f"%{self._number(value)} {kind}"
+
+    def _number(self, value: Tensor | torch.ScriptObject) -> int:
+        self._kept.append(value)
+        return self._numbers.setdefault(id(value), len(self._numbers))
+
+
+class _Trace:
+    """A traced function. All tensors and packed weights that it does not make itself are members of its module.
+
+    operations: as `OperationRecorder.operations` describes them.
+    """
+
+    def __init__(
+        self,
+        function: Callable[..., Tensor],
+        inputs: Sequence[Tensor],
+        objects: Sequence[Tensor | torch.ScriptObject],
+        operations: str,
+    ) -> None:
+        traced = [function]  # emptied below, because PyTorch keeps the class of a traced module
+
+        class Step(nn.Module):
+            def forward(self) -> Tensor:
+                return traced[0](*inputs)
+
+        self.operations, step = operations, Step()
+        self._names = [f"object{i}" for i in range(len(objects))]
+        for name, value in zip(self._names, objects, strict=True):
+            if isinstance(value, Tensor):
+                step.register_buffer(name, value, persistent=False)
+            else:
+                setattr(step, name, value)
+        # The alternatives to `torch.jit` either keep Python in the step (`torch.fx`) or need a C++ compiler
+        # (`torch.export` with AOTInductor, `torch.compile`).
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # about sizes, which are constant on purpose
+            self.module: Any = torch.jit.trace(step, (), check_trace=False)  # type: ignore[no-untyped-call]
+        traced.clear()
+
+    def bind(self, objects: Sequence[Tensor | torch.ScriptObject]) -> None:
+        """Let the trace compute with these tensors and packed weights."""
+        for name, value in zip(self._names, objects, strict=True):
+            setattr(self.module, name, value)
+
+    def release(self) -> None:
+        """Drop the tensors and packed weights."""
+        values = (getattr(self.module, name) for name in self._names)
+        self.bind([torch.empty(0) if isinstance(value, Tensor) else no_weights() for value in values])
+
+
+# Traces that are not in use, by their operations. A finalizer may return a trace at any moment, also while one is
+# taken, so there is no lock: all of these changes are atomic.
+_unused_traces: dict[str, list[_Trace]] = {}
+
+
+def _take_trace(operations: str) -> _Trace | None:
+    with suppress(KeyError, IndexError):
+        return _unused_traces[operations].pop()
+    return None
+
+
+def _return_trace(trace: _Trace) -> None:
+    trace.release()
+    _unused_traces.setdefault(trace.operations, []).append(trace)
 
 
 class CapturedGraphs:

@@ -52,9 +52,7 @@ class EagerStepRunner:
         index = torch.tensor(slots, device=self._slots.device)
         rows = self._slots.state.take(index)
         positions = [self._slots.next_position(slot) for slot in slots]
-        candidates = _at_least(
-            _powers(self._frame.candidates, MAX_TOP_K), max(self._slots.top_k(slot) for slot in slots)
-        )
+        candidates = _candidates(self._frame, self._slots, slots)
         noise = self._frame.noise(rows, candidates)
         semantic, vector = self._frame.semantic(rows, ExactRowsView(self._slots.cache, slots, positions), noise)
         codes = self._codes(rows, vector, semantic, noise)
@@ -158,8 +156,8 @@ class TracedStepRunner:
 class StaticStepRunner:
     """Runs the first slots, a power of two of them, all attending to the same masked span of positions. For GPUs.
 
-    With a capture, the whole frame is a graph for every number of rows and every span, captured in advance or on first
-    use; a replay is several times faster.
+    With a capture, the whole frame is a graph for every number of rows, every span and every number of candidates,
+    captured in advance or on first use; a replay is several times faster.
     """
 
     def __init__(self, frame: FrameStep, slots: SlotPool, capture: GraphCapture | None) -> None:
@@ -178,16 +176,18 @@ class StaticStepRunner:
     def run(self, slots: Sequence[int]) -> tuple[Tensor, Sequence[int]]:
         """As `EagerStepRunner.run`."""
         longest = max(self._slots.next_position(slot) for slot in slots) + 1
-        key = _at_least(self._batches, max(slots) + 1), _at_least(self._spans, longest)
+        candidates = _candidates(self._frame, self._slots, slots)
+        key = _at_least(self._batches, max(slots) + 1), _at_least(self._spans, longest), candidates
         self._capture(key)
         self._activate(slots)
         replay = self._graphs.get(key)
         return replay() if replay else self._step(*key), slots
 
     def capture_next(self) -> bool:
-        """Capture one missing size, the largest first, so that the others fit into its memory. Returns False when none
-        is missing."""
-        return any(map(self._capture, product(reversed(self._batches), reversed(self._spans))))
+        """Capture one missing size for the usual top-k options, the largest first, so that the others fit into its
+        memory. Returns False when none is missing."""
+        sizes = product(reversed(self._batches), reversed(self._spans), [self._frame.candidates])
+        return any(map(self._capture, sizes))
 
     def _capture(self, key: GraphKey) -> bool:
         """Capture `key` if it is missing. Returns whether it tried."""
@@ -197,11 +197,11 @@ class StaticStepRunner:
             self._graphs.capture(key, partial(self._step, *key))
         return missing
 
-    def _step(self, rows: int, span: int) -> Tensor:
+    def _step(self, rows: int, span: int, candidates: int) -> Tensor:
         state, active = self._slots.state.first(rows), self._active[:rows]
         unused = self._slots.positions
         position = torch.where(active[:, 0], state.position, unused)
-        noise = self._frame.noise(state, MAX_TOP_K)
+        noise = self._frame.noise(state, candidates)
         lengths = torch.where(active[:, 0], position + 1, 1)
         view = StaticRowsView(self._slots.cache, position, span, lengths)
         semantic, vector = self._frame.semantic(state, view, noise)
@@ -239,6 +239,11 @@ class SingleStepRunner:
 
     def capture_next(self) -> bool:
         return self._eager.capture_next()
+
+
+def _candidates(frame: FrameStep, slots: SlotPool, active: Sequence[int]) -> int:
+    """Return the number of candidates of each draw: the usual one, or the next of its doublings that suffices."""
+    return _at_least(_powers(frame.candidates, MAX_TOP_K), max(slots.top_k(slot) for slot in active))
 
 
 def _powers(least: int, most: int) -> list[int]:

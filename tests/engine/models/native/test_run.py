@@ -218,7 +218,7 @@ def test_traced_and_eager_frames_draw_the_same_in_any_batch() -> None:
         stack.prepare_for_decoding()
     assert use_native_draws(model.slow, (65, 64)) is None
     assert model.slow.fused_sampling is not None
-    capture = TorchScriptCapture(model.slow, model.fast)
+    capture = TorchScriptCapture()
     for traced, company in ((None, 0), (None, 2), (capture, 0), (capture, 3)):
         assert frames(model, traced, company) == plain
 
