@@ -249,7 +249,8 @@ def write_release(out: Path) -> None:
     added = write_tokenizer(out)
     codec = Qwen3TTSTokenizerV2Model(codec_config()).eval()
     model = Qwen3TTSForConditionalGeneration(config_of("base", added)).eval()
-    fill(codec, 1), fill(model.talker, 2), fill(model.speaker_encoder, 3)
+    for seed, module in enumerate((codec, model.talker, model.speaker_encoder), start=1):
+        fill(module, seed)
     model.save_pretrained(out, safe_serialization=True)
     codec.save_pretrained(out / "speech_tokenizer", safe_serialization=True)
     write_json(out / "config.json", config_json("base", added))

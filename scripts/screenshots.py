@@ -11,8 +11,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import product
 from pathlib import Path
+from typing import Literal
 
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, Page, StorageState, expect
 
 from benchmarks.browser import chromium
 from tests.web.visiting import PATIENCE, open_tab
@@ -22,7 +23,8 @@ PAGES = ROOT / "docs" / "pages"
 TABS = {"speak": "Speak", "new-voice": "New voice", "library": "Library", "script": "Script", "history": "History",
         "status": "Status"}  # fmt: skip
 SIZES = {"wide": (1920, 1080), "desktop": (1280, 900), "phone": (390, 844)}
-THEMES = ("light", "dark")
+Theme = Literal["light", "dark"]
+THEMES: tuple[Theme, ...] = ("light", "dark")
 CLIP = ROOT / "tests" / "fixtures" / "speech" / "flite_slt.flac"
 DIALOGUE = "Clara: Have you seen the blue bicycle?\nBen: It is on the bridge.\nClara: Then let us go for a walk."
 
@@ -57,7 +59,7 @@ def work(page: Page) -> None:
     page.wait_for_timeout(1000)
 
 
-def picture(browser: Browser, url: str, size: str, theme: str, state: dict) -> None:
+def picture(browser: Browser, url: str, size: str, theme: Theme, state: StorageState) -> None:
     """Capture every tab in one size and theme, as a returning visitor."""
     width, height = SIZES[size]
     context = browser.new_context(

@@ -121,7 +121,8 @@ def _encode(samples: np.ndarray, path: Path) -> None:
 
 def _decoded(path: Path) -> np.ndarray:
     wave, _ = soundfile.read(path, dtype="float32")
-    return (np.clip(np.rint(resampled(wave, _OPUS_RATE, SAMPLE_RATE) * 32768), -32768, 32767)).astype(np.int16)
+    scaled: np.ndarray = np.clip(np.rint(resampled(wave, _OPUS_RATE, SAMPLE_RATE) * 32768), -32768, 32767)
+    return scaled.astype(np.int16)
 
 
 def _size(folder: Path) -> int:

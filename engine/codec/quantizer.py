@@ -31,7 +31,7 @@ class VectorQuantizer(nn.Module):
         # Not nn.Embedding(size, …): on the meta device its normal_() makes PyTorch import its compiler, which costs
         # more than a second and 115 MiB at every start.
         entries = torch.empty(size, codebook_dim).uniform_(-1, 1)
-        self.codebook: nn.Embedding = nn.Embedding.from_pretrained(entries, freeze=False)  # type: ignore[no-untyped-call]
+        self.codebook: nn.Embedding = nn.Embedding.from_pretrained(entries, freeze=False)
 
     def nearest(self, z: Tensor) -> Tensor:
         """Quantize latents `[B, D, T]` → codes `[B, T]` int64: the entries closest in direction to z's projection."""

@@ -25,7 +25,7 @@ def prepare_device(device: torch.device) -> None:
 
 def new_stream(device: torch.device, *, urgent: bool) -> torch.cuda.Stream:
     """Create a CUDA stream. Kernels of an urgent one, captured graphs included, have priority over all others."""
-    return torch.cuda.Stream(device, priority=-1 if urgent else 0)  # type: ignore[no-untyped-call]
+    return torch.cuda.Stream(device, priority=-1 if urgent else 0)
 
 
 def own_stream(device: torch.device, *, urgent: bool = False) -> torch.cuda.StreamContext | nullcontext[None]:

@@ -7,7 +7,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from engine.codec.codec import Codec, whole_frames
+from engine.codec.codec import Codec
+from engine.codec.views import whole_frames
 from training.codec.losses import SpectralLoss, pitch_of
 from training.speech.corpus import Utterance
 

@@ -25,7 +25,8 @@ _SLOPE = 0.1
 
 def _conv(inputs: int, outputs: int, kernel: tuple[int, int], stride: tuple[int, int]) -> nn.Module:
     padding = (kernel[0] // 2, kernel[1] // 2)
-    return weight_norm(nn.Conv2d(inputs, outputs, kernel, stride, padding))
+    conv: nn.Module = weight_norm(nn.Conv2d(inputs, outputs, kernel, stride, padding))
+    return conv
 
 
 class Discriminator(nn.Module):
@@ -61,6 +62,8 @@ class PeriodDiscriminator(Discriminator):
 
 class SpectrumDiscriminator(Discriminator):
     """Discriminator over the real and imaginary parts of a spectrum, so that phase counts too."""
+
+    window: Tensor
 
     def __init__(self, window: int) -> None:
         super().__init__(2, _SPECTRUM_WIDTHS, (3, 5), (1, 2))

@@ -190,7 +190,7 @@ def keep(target: Path, utterances: list[SpokenUtterance], make: Callable[[], dic
     started = time.monotonic()
     arrays = make()
     unfinished = target.with_name(f"unfinished-{target.name}")
-    np.savez(unfinished, **arrays)
+    np.savez(unfinished, allow_pickle=False, **arrays)
     unfinished.replace(target)
     seconds = sum(u.samples for u in utterances) / SAMPLE_RATE
     rate = seconds / (time.monotonic() - started)

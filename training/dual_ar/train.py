@@ -15,6 +15,7 @@ import time
 from dataclasses import asdict, dataclass, replace
 from itertools import islice
 from pathlib import Path
+from typing import cast
 
 import torch
 import torch.nn.functional as F
@@ -25,6 +26,7 @@ from engine.config import DualARConfig, TransformerConfig
 from engine.families.s2.fast_ar import FastAR
 from engine.families.s2.prompt import PromptBuilder
 from engine.families.s2.slow_ar import SlowAR
+from engine.models.layers import TransformerBlock
 from engine.text.tokenizer import Tokenizer
 from training.dual_ar.conversations import IGNORED, Batch, ConversationBuilder, ConversationSampler
 from training.dual_ar.encode import CodedCorpus
@@ -140,7 +142,7 @@ class DualAR(nn.Module):
             columns = self.corrupt(columns, recipe.corrupt_tokens, recipe.corrupt_codes)
         # The Slow AR's forward pass, inlined to keep the input of the guided layer.
         x, rope = self.slow.embed(columns), self.slow.rope[: columns.shape[2], None]
-        for i, block in enumerate(self.slow.layers):
+        for i, block in enumerate(self._blocks()):
             if i == self.guide_layer:
                 guided = block.attention_norm(x)
             x = block(x, rope, None, i)
@@ -164,7 +166,7 @@ class DualAR(nn.Module):
 
     def _guide_loss(self, x: Tensor, rope: Tensor, guide: Tensor) -> Tensor:
         """Return the capped negative log of the guided head's attention mass within one phone of the spoken one."""
-        q, k, _ = self.slow.layers[self.guide_layer].attention.project(x, rope)
+        q, k, _ = self._blocks()[self.guide_layer].attention.project(x, rope)
         scores = (q[:, GUIDED_HEAD] @ k[:, GUIDED_HEAD].transpose(1, 2)).float() / math.sqrt(q.shape[-1])
         position = torch.arange(scores.shape[1], device=scores.device)
         scores = scores.masked_fill(position > position[:, None], -torch.inf)
@@ -172,7 +174,11 @@ class DualAR(nn.Module):
         logs = scores[at].log_softmax(-1)
         centre = guide[at][:, None]
         window = (centre + torch.tensor([-1, 0, 1], device=centre.device)).clamp(0, scores.shape[1] - 1)
-        return -logs.gather(-1, window).logsumexp(-1).clamp(min=-12).mean()
+        mass: Tensor = logs.gather(-1, window).logsumexp(-1)
+        return -mass.clamp(min=-12).mean()
+
+    def _blocks(self) -> list[TransformerBlock]:
+        return [cast(TransformerBlock, block) for block in self.slow.layers]
 
 
 def release_name(name: str) -> str:

@@ -7,13 +7,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.signal import resample_poly
 
-Wave = TypeVar("Wave", bound=NDArray[np.floating[Any]])
+Scalar = TypeVar("Scalar", bound=np.floating[Any])
 
 
-def resampled(wave: Wave, source: int, target: int) -> Wave:
+def resampled(wave: NDArray[Scalar], source: int, target: int) -> NDArray[Scalar]:
     """Resample from `source` to `target` Hz with SciPy's polyphase filter. The dtype is kept."""
     if source == target:
         return wave
     common = gcd(source, target)
-    other: Wave = np.asarray(resample_poly(wave, target // common, source // common), wave.dtype)
-    return other
+    return np.asarray(resample_poly(wave, target // common, source // common), wave.dtype)

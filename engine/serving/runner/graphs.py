@@ -210,7 +210,7 @@ class _Trace:
         # (`torch.export` with AOTInductor, `torch.compile`).
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about sizes, which are constant on purpose
-            self.module: Any = torch.jit.trace(step, (), check_trace=False)  # type: ignore[no-untyped-call]
+            self.module: Any = torch.jit.trace(step, (), check_trace=False)
         traced.clear()
 
     def bind(self, objects: Sequence[Tensor | torch.ScriptObject]) -> None:

@@ -39,7 +39,7 @@ class PendingFrames:
         # Copied asynchronously: the host can start the next step before it reads this one.
         self._result = torch.empty(result.shape, dtype=result.dtype, pin_memory=True)
         self._result.copy_(result, non_blocking=True)
-        self._done = torch.cuda.Event()  # type: ignore[no-untyped-call]
+        self._done = torch.cuda.Event()
         self._done.record()
 
     def frames(self) -> NDArray[np.int64]:
