@@ -197,9 +197,9 @@ def serve(
     with ExitStack() as stack:
         folder = stack.enter_context(private_folder())
         # Import Gradio only now, so that it creates its folders in the private one.
-        from web.http.upload_endpoint import UploadEndpoint
         from web.page import create_app
         from web.ui.i18n import Translations
+        from web.uploads.endpoint import UploadEndpoint
 
         translations = Translations.load()
         context = create_context(app, folder, translations, deployment, owners)

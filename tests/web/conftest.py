@@ -24,11 +24,11 @@ from tests.paths import CLIP
 from tests.support.fake_engine import FakeEngine
 from tests.web.stage import PLAIN_HTTP_HOST
 from web.context import WebContext
-from web.http.upload_endpoint import UploadEndpoint
 from web.identity.owners import OwnerMode, OwnerResolver
 from web.page import create_app
 from web.serve import SIGNING, create_links, create_policy, launch, private_folder, read_deployment
 from web.ui.i18n import Translations
+from web.uploads.endpoint import UploadEndpoint
 
 
 @pytest.fixture(scope="module", autouse=True)

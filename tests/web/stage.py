@@ -11,8 +11,8 @@ from playwright.sync_api import Browser, Page
 from web.http.gate import GatePolicy
 from web.http.hosts import AllowedHosts
 from web.http.routes import AllowedRoutes
-from web.http.upload_endpoint import UploadEndpoint
 from web.serve import launch, private_folder
+from web.uploads.endpoint import UploadEndpoint
 
 # A host that is neither localhost nor https, like another computer in the local network.
 PLAIN_HTTP_HOST = "voices.example"

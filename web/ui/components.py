@@ -11,7 +11,7 @@ from engine.audio.clip_length import BEST_FROM
 from engine.audio.decode import LONGEST
 from engine.audio.merge import MAX_MERGED_SECONDS
 from web.ui.modules import STATIC
-from web.uploads import MAX_UPLOAD_MB
+from web.uploads.files import MAX_UPLOAD_MB
 
 LONG_TEXT = 5_000  # characters: about six minutes of speech
 

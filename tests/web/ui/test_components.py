@@ -18,7 +18,7 @@ from web.tabs.new_voice.clips import MAX_CLIPS, PEAKS_PER_SECOND, ChosenClip, ch
 from web.ui import components
 from web.ui.components import clip_input
 from web.ui.modules import STATIC
-from web.uploads import MAX_UPLOAD_MB, delete_upload
+from web.uploads.files import MAX_UPLOAD_MB, delete_upload
 
 
 @pytest.fixture

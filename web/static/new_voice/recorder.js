@@ -16,7 +16,7 @@ import { decimals } from "../ui/format.js";
 import { pageLanguage, words } from "../ui/words.js";
 
 const COUNT_FROM = 3;
-const KEEP_EVERY = 10 * 60_000; // ms; the server treats clips as abandoned after three times as long (upload_store.py)
+const KEEP_EVERY = 10 * 60_000; // ms; the server treats clips as abandoned after three times as long (web/uploads/store.py)
 
 class Recorder {
   constructor({ element, props, server, upload, watch }) {

@@ -30,7 +30,7 @@ from web.ui.events import broadcast_change, skip_on_error
 from web.ui.messages import error_message
 from web.ui.payloads import Id, Payload, SelectedId, ShortText, default_if_invalid, parse_payload
 from web.ui.voice_picker import select_voice
-from web.uploads import delete_upload, uploaded_name, uploaded_path
+from web.uploads.files import delete_upload, uploaded_name, uploaded_path
 
 if TYPE_CHECKING:
     from web.context import WebContext

@@ -21,7 +21,7 @@ from web.tabs.new_voice import views
 from web.tabs.new_voice.clips import MAX_WORDS, ChosenClip, chosen_clip, peaks
 from web.ui.messages import error_message
 from web.ui.payloads import Payload, UnexpectedPayload, default_if_invalid, parse_payload
-from web.uploads import delete_upload, mark_used
+from web.uploads.files import delete_upload, mark_used
 
 if TYPE_CHECKING:
     from web.context import WebContext

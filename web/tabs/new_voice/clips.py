@@ -16,7 +16,7 @@ from engine.audio.decode import Recording, decode
 from engine.audio.merge import MAX_MERGED_SECONDS
 from engine.errors import InvalidInput
 from web.ui.payloads import Payload, UnexpectedPayload, default_if_invalid, parse_payload
-from web.uploads import MAX_FILE_NAME, uploaded_path
+from web.uploads.files import MAX_FILE_NAME, uploaded_path
 
 MAX_CLIPS = 6  # as in clips.js
 PEAKS_PER_SECOND = 50  # as in peaks.js

@@ -31,7 +31,7 @@ from web.ui.events import broadcast_change
 from web.ui.messages import error_message, notice
 from web.ui.payloads import Payload, ShortText, default_if_invalid, parse_payload
 from web.ui.voice_picker import select_voice
-from web.uploads import delete_upload
+from web.uploads.files import delete_upload
 
 if TYPE_CHECKING:
     from storage import VoiceRecord

@@ -20,7 +20,7 @@ from web.tabs.script.views import ScriptPatcher
 from web.ui.events import broadcast_change
 from web.ui.messages import error_message, notice
 from web.ui.payloads import Payload, SelectedId, UnexpectedPayload, parse_payload
-from web.uploads import delete_upload, uploaded_name, uploaded_path
+from web.uploads.files import delete_upload, uploaded_name, uploaded_path
 
 if TYPE_CHECKING:
     from web.context import WebContext

@@ -15,7 +15,7 @@ from engine.errors import InvalidInput
 from studio.provenance.origin import check_file, voice_names
 from web.gradio_internals import event_value
 from web.ui.messages import error_message
-from web.uploads import delete_upload, uploaded_name, uploaded_path
+from web.uploads.files import delete_upload, uploaded_name, uploaded_path
 
 if TYPE_CHECKING:
     from pathlib import Path

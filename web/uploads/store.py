@@ -1,8 +1,8 @@
 """Uploads on disk: each in a folder with an unguessable name, limited in bytes, number and age.
 
-An open page marks its clips as used every few minutes (`web.uploads.mark_used`) and discards them when it is closed.
-Files unused for longer belong to a page that is gone or to a sleeping device: they are kept for hours, but are deleted
-when new uploads need the room, oldest first.
+An open page marks its clips as used every few minutes (`files.mark_used`) and discards them when it is closed. Files
+unused for longer belong to a page that is gone or to a sleeping device: they are kept for hours, but are deleted when
+new uploads need the room, oldest first.
 """
 
 from __future__ import annotations

@@ -17,11 +17,11 @@ from tests.support.clock import Clock
 from tests.support.fake_engine import FakeEngine
 from tests.web.conftest import serving
 from tests.web.visitor import Visitor
-from web.http import upload_endpoint as uploads
-from web.http import upload_store as store
-from web.http.upload_endpoint import UploadEndpoint
 from web.identity.accounts import load_accounts
-from web.uploads import uploaded_path
+from web.uploads import endpoint as uploads
+from web.uploads import store
+from web.uploads.endpoint import UploadEndpoint
+from web.uploads.files import uploaded_path
 
 Send = Callable[..., httpx.Response]
 MARGIN = 60.0  # seconds: more than a test takes

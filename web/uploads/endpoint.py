@@ -25,9 +25,9 @@ from engine.errors import InvalidInput
 from web.gradio_internals import is_admitted
 from web.http.request_body import BodyRejected, Disconnected, read_body
 from web.http.responses import error_response, retry_later_response
-from web.http.upload_store import NO_ROOM, UploadStore
 from web.identity.addresses import client_address
-from web.uploads import MAX_UPLOAD_MB, delete_upload, uploaded_path
+from web.uploads.files import MAX_UPLOAD_MB, delete_upload, uploaded_path
+from web.uploads.store import NO_ROOM, UploadStore
 
 UPLOAD_PATH = "/gradio_api/upload"
 MAX_BYTES = MAX_UPLOAD_MB << 20  # per request
