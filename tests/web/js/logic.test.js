@@ -4,8 +4,8 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { english, ramp, seeded } from "./helpers.js";
-import { EXACT, obstacle, refusal } from "../../../web/static/new_voice/microphone.js";
-import { Countdown, Meter, onMeter, Recording } from "../../../web/static/new_voice/recording.js";
+import { EXACT, obstacle, refusal } from "../../../web/static/new_voice/capture/microphone.js";
+import { Countdown, Meter, onMeter, Recording } from "../../../web/static/new_voice/capture/recording.js";
 import { Sound, SoundCache } from "../../../web/static/player/sound_cache.js";
 import { clock, firstSound, lengthOf, secondsOf } from "../../../web/static/ui/format.js";
 import { barsOf, Peaks } from "../../../web/static/sound/peaks.js";

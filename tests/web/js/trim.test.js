@@ -4,8 +4,8 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { seeded } from "./helpers.js";
-import { Clip, Clips } from "../../../web/static/new_voice/clips.js";
-import { keyStep, Trim } from "../../../web/static/new_voice/trim.js";
+import { Clip, Clips } from "../../../web/static/new_voice/clips/clips.js";
+import { keyStep, Trim } from "../../../web/static/new_voice/clips/trim.js";
 
 const key = (name, shiftKey = false) => keyStep({ key: name, shiftKey });
 

@@ -2,14 +2,14 @@
 // is null or { chosen, clips: [{ path, name, seconds, start, end, words }] }. The server may send it back with other
 // ends, another choice, or fewer clips.
 
-import { CodecPreview, looked, wavOf } from "./clip_playback.js";
-import { Clip, Clips, MAX_CLIPS } from "./clips.js";
+import { CodecPreview, looked, wavOf } from "./clips/clip_playback.js";
+import { Clip, Clips, MAX_CLIPS } from "./clips/clips.js";
 import { DoctorView } from "./doctor.js";
-import { Microphone, obstacle, refusal } from "./microphone.js";
+import { Microphone, obstacle, refusal } from "./capture/microphone.js";
 import { RecorderView } from "./recorder_view.js";
-import { Countdown, Meter, Recording } from "./recording.js";
+import { Countdown, Meter, Recording } from "./capture/recording.js";
 import { remarks, TranscriptView } from "./transcript.js";
-import { TrimView } from "./trim_view.js";
+import { TrimView } from "./clips/trim_view.js";
 import { Uploads } from "./uploads.js";
 import { server as connection } from "../connection/server.js";
 import { decimals } from "../ui/format.js";

@@ -1,6 +1,6 @@
 // The recorder's display and controls.
 
-import { onMeter } from "./recording.js";
+import { onMeter } from "./capture/recording.js";
 import { button, create } from "../ui/elements.js";
 import { decimals, secondsOf } from "../ui/format.js";
 import { pageLanguage, words } from "../ui/words.js";

@@ -1,7 +1,7 @@
 // Reads sound files as far as the browser can, plays a part of one, and previews it after a codec round trip.
 
-import { Peaks } from "../sound/peaks.js";
-import { words } from "../ui/words.js";
+import { Peaks } from "../../sound/peaks.js";
+import { words } from "../../ui/words.js";
 
 const DECODED_RATE = 48_000; // Hz
 const LEEWAY_SECONDS = 0.2; // lossy encoders add up to this much

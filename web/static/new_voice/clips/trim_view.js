@@ -2,10 +2,10 @@
 
 import { ClipPlayer } from "./clip_playback.js";
 import { keyStep } from "./trim.js";
-import { decimals, secondsOf } from "../ui/format.js";
-import { barsOf } from "../sound/peaks.js";
-import { barCount, paintBars, paintLine, Waveform } from "../sound/waveform.js";
-import { pageLanguage, words } from "../ui/words.js";
+import { decimals, secondsOf } from "../../ui/format.js";
+import { barsOf } from "../../sound/peaks.js";
+import { barCount, paintBars, paintLine, Waveform } from "../../sound/waveform.js";
+import { pageLanguage, words } from "../../ui/words.js";
 
 export class TrimView {
   // element: contains .rp-trim. changed(): an end was moved and released. codecPreview: a CodecPreview, or null.

@@ -1,6 +1,6 @@
 // The unprocessed microphone: the browser's echo cancelling, noise suppression and gain control would change a voice.
 
-import { words } from "../ui/words.js";
+import { words } from "../../ui/words.js";
 
 const DRAIN_MS = 500; // limit for a sound system that hangs
 export const EXACT = {
