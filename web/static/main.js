@@ -14,14 +14,14 @@ import * as recorder from "./new_voice/recorder.js";
 import * as player from "./player/player.js";
 import * as scriptEditor from "./script/script_editor.js";
 import { beginSpeaking } from "./speak/begin.js";
-import * as takes from "./speak/takes.js";
-import * as voiceCard from "./speak/voice_card.js";
+import * as takes from "./speak/takes/takes.js";
+import * as voiceCard from "./speak/voices/voice_card.js";
 import * as writing from "./speak/writing.js";
 import * as dictionary from "./shell/dictionary.js";
 import * as recogniser from "./shell/recogniser.js";
 import * as switches from "./shell/switches.js";
 import { begin } from "./shell/switches.js";
-import * as voiceRail from "./speak/voice_rail.js";
+import * as voiceRail from "./speak/voices/voice_rail.js";
 import * as checker from "./status/checker.js";
 import * as status from "./status/status.js";
 import { listen } from "./ui/keyboard.js";
@@ -38,12 +38,12 @@ const COMPONENTS = {
   "new_voice/recorder": recorder,
   "player/player": player,
   "script/script_editor": scriptEditor,
-  "speak/takes": takes,
+  "speak/takes/takes": takes,
   "shell/dictionary": dictionary,
   "shell/recogniser": recogniser,
   "shell/switches": switches,
-  "speak/voice_card": voiceCard,
-  "speak/voice_rail": voiceRail,
+  "speak/voices/voice_card": voiceCard,
+  "speak/voices/voice_rail": voiceRail,
   "speak/writing": writing,
   "status/checker": checker,
   "status/status": status,

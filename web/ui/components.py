@@ -28,7 +28,7 @@ def player(sample_rate: int, *, render: bool = True) -> gr.HTML:
 def take_list() -> gr.HTML:
     """Create the list of a session's takes. Value: see `web.tabs.speak.take_list`. Events: see takes.js."""
     return _component(
-        "speak/takes", "rp-takes", ("fresh", "star", "erase", "again", "seed", "further", "halt", "prove")
+        "speak/takes/takes", "rp-takes", ("fresh", "star", "erase", "again", "seed", "further", "halt", "prove")
     )
 
 
@@ -44,12 +44,12 @@ def writing(text: str, *, render: bool = True) -> gr.HTML:
 
 def voice_card() -> gr.HTML:
     """Create the card of the selected voice, with its clip. Value: see `web.tabs.speak.views`."""
-    return _component("speak/voice_card", "rp-voice-card", ("fresh",))
+    return _component("speak/voices/voice_card", "rp-voice-card", ("fresh",))
 
 
 def voice_rail() -> gr.HTML:
     """Create the rail of voices to select from. Value and events: see `web.tabs.speak.rail`."""
-    return _component("speak/voice_rail", "rp-voices", ("fresh", "mark", "pick"))
+    return _component("speak/voices/voice_rail", "rp-voices", ("fresh", "mark", "pick"))
 
 
 def switches(languages: Mapping[str, str]) -> gr.HTML:

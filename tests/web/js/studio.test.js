@@ -9,8 +9,8 @@ import { piecesOf, WordClock } from "../../../web/static/player/word_clock.js";
 import { landing } from "../../../web/static/script/card_drag.js";
 import { wordOf } from "../../../web/static/shell/dictionary.js";
 import { saysOf } from "../../../web/static/shell/recogniser.js";
-import { TakeList } from "../../../web/static/speak/take_list.js";
-import { railOrder } from "../../../web/static/speak/voice_rail.js";
+import { TakeList } from "../../../web/static/speak/takes/take_list.js";
+import { railOrder } from "../../../web/static/speak/voices/voice_rail.js";
 import { initialsOf } from "../../../web/static/ui/portraits.js";
 import { useWords } from "../../../web/static/ui/words.js";
 

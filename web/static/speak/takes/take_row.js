@@ -1,10 +1,10 @@
 // One take of the list: its elements, created once, and their texts.
 
-import { button, create } from "../ui/elements.js";
-import { lengthOf, stallsOf } from "../ui/format.js";
-import { heardLines } from "../ui/heard.js";
-import { drawing, playAndPause } from "../ui/icons.js";
-import { pageLanguage, words } from "../ui/words.js";
+import { button, create } from "../../ui/elements.js";
+import { lengthOf, stallsOf } from "../../ui/format.js";
+import { heardLines } from "../../ui/heard.js";
+import { drawing, playAndPause } from "../../ui/icons.js";
+import { pageLanguage, words } from "../../ui/words.js";
 
 const TAKE_FORMATS = ["wav", "flac", "mp3", "opus"];
 const IN_LABEL = 60; // characters

@@ -1,10 +1,10 @@
 // The picked voice: its language, its description, and the recording it was made from. Its value: { id, name, language,
 // about, url }, or null for none. Its event `fresh` requests it again with a new link.
 
-import { LinkRefresh } from "./link_refresh.js";
-import { draw } from "../ui/icons.js";
-import { showPortrait } from "../ui/portraits.js";
-import { pageLanguage, words } from "../ui/words.js";
+import { LinkRefresh } from "../link_refresh.js";
+import { draw } from "../../ui/icons.js";
+import { showPortrait } from "../../ui/portraits.js";
+import { pageLanguage, words } from "../../ui/words.js";
 
 function languageName(code) {
   try {

@@ -2,13 +2,13 @@
 // value: { voices } from web/tabs/speak/rail.py. Its events: `fresh` for new links, `mark`, and `pick`, for which the page
 // reads the voice from `reprise.picking`.
 
-import { LinkRefresh } from "./link_refresh.js";
-import { answer, named } from "../draft/deep_links.js";
-import { found, languageName } from "../library/voices.js";
-import { button, create } from "../ui/elements.js";
-import { draw, drawing } from "../ui/icons.js";
-import { learnColours, portraitOf, showPortrait } from "../ui/portraits.js";
-import { pageLanguage, words } from "../ui/words.js";
+import { LinkRefresh } from "../link_refresh.js";
+import { answer, named } from "../../draft/deep_links.js";
+import { found, languageName } from "../../library/voices.js";
+import { button, create } from "../../ui/elements.js";
+import { draw, drawing } from "../../ui/icons.js";
+import { learnColours, portraitOf, showPortrait } from "../../ui/portraits.js";
+import { pageLanguage, words } from "../../ui/words.js";
 
 const WIDE = "(min-width: 1100px)"; // as in studio.css
 

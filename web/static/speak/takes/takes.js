@@ -2,17 +2,17 @@
 // `fresh`, `star`, `erase`, `prove`, each with all shown ids; `again`, `seed`; `further` and `halt`, with the tickets of
 // takes that are generated in the background.
 
-import { server } from "../connection/server.js";
-import { answer, copyLink, named } from "../draft/deep_links.js";
-import { voicePicked } from "./begin.js";
-import { LinkRefresh } from "./link_refresh.js";
+import { server } from "../../connection/server.js";
+import { answer, copyLink, named } from "../../draft/deep_links.js";
+import { voicePicked } from "../begin.js";
+import { LinkRefresh } from "../link_refresh.js";
 import { TakeList } from "./take_list.js";
 import { TakeRow } from "./take_row.js";
-import { button, create } from "../ui/elements.js";
-import { atLoudness } from "../sound/loudness.js";
-import { lengthOf } from "../ui/format.js";
-import { deleteWithUndo, finishDeletions } from "../ui/undo.js";
-import { pageLanguage, words } from "../ui/words.js";
+import { button, create } from "../../ui/elements.js";
+import { atLoudness } from "../../sound/loudness.js";
+import { lengthOf } from "../../ui/format.js";
+import { deleteWithUndo, finishDeletions } from "../../ui/undo.js";
+import { pageLanguage, words } from "../../ui/words.js";
 
 const LETTERS = "ABCD";
 
