@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { english, heard } from "./helpers.js";
-import { PlayoutBuffer } from "../../../web/static/player/playout_buffer.js";
+import { PlayoutBuffer } from "../../../web/static/player/playout/playout_buffer.js";
 import { piecesOf, WordClock } from "../../../web/static/player/word_clock.js";
 import { landing } from "../../../web/static/script/card_drag.js";
 import { wordOf } from "../../../web/static/shell/dictionary.js";

@@ -3,7 +3,7 @@
 // `window.reprisePlayer`. The player dispatches on the document: `reprise:playing`, `reprise:stopped`, `reprise:spoken` (a
 // take is stored), `reprise:begun`, `reprise:heard` and `reprise:stalled`.
 
-import { openOutput } from "./outputs.js";
+import { openOutput } from "./playout/outputs.js";
 import { Playback } from "./playback.js";
 import { PlayerView } from "./player_view.js";
 import { stopOnEscape } from "./stop_key.js";

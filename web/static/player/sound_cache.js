@@ -1,6 +1,6 @@
 // Sounds kept in the browser, so that they play again without being fetched.
 
-import { Samples } from "./samples.js";
+import { Samples } from "../sound/samples.js";
 import { Peaks } from "../sound/peaks.js";
 
 const CACHE_BYTES = 64 * 2 ** 20; // about 25 minutes at 22,050 Hz

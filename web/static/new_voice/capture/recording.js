@@ -1,6 +1,6 @@
 // A recording in 16-bit samples, limited to the longest allowed clip; the countdown before it, and the level meter.
 
-import { Samples } from "../../player/samples.js";
+import { Samples } from "../../sound/samples.js";
 import { encodeWav, toInt16 } from "../../sound/wav.js";
 
 export class Recording extends Samples {

@@ -1,7 +1,7 @@
 // The playout buffer of one take as it arrives: its samples and the playback position. It uses neither the page nor Web
 // Audio, so that the audio thread, the plain-http fallback and the tests all run this same code.
 
-import { Samples } from "./samples.js";
+import { Samples } from "../../sound/samples.js";
 import { TimeStretch } from "./time_stretch.js";
 
 export const FADE_SECONDS = 0.005; // short enough to be inaudible, long enough to avoid clicks
