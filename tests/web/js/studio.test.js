@@ -11,7 +11,7 @@ import { wordOf } from "../../../web/static/shell/dictionary.js";
 import { saysOf } from "../../../web/static/shell/recogniser.js";
 import { TakeList } from "../../../web/static/speak/takes/take_list.js";
 import { railOrder } from "../../../web/static/speak/voices/voice_rail.js";
-import { initialsOf } from "../../../web/static/ui/portraits.js";
+import { initialsOf } from "../../../web/static/library/portraits.js";
 import { useWords } from "../../../web/static/ui/words.js";
 
 test("favourites come first, then the model's voices, own voices and samples, each by name", () => {

@@ -5,7 +5,7 @@ import { languageName, tagsOf } from "./voices.js";
 import { button, create } from "../ui/elements.js";
 import { lengthOf, secondsOf } from "../ui/format.js";
 import { drawing } from "../ui/icons.js";
-import { portraitOf } from "../ui/portraits.js";
+import { portraitOf } from "./portraits.js";
 import { pageLanguage, words } from "../ui/words.js";
 
 export const LANGUAGES = (

@@ -6,7 +6,7 @@ import { offerForm } from "./offers.js";
 import { bytesIn, found, ordered, withReplacement } from "./voices.js";
 import { create } from "../ui/elements.js";
 import { emptyState } from "../ui/empty.js";
-import { learnColours, showPortrait } from "../ui/portraits.js";
+import { learnColours, showPortrait } from "./portraits.js";
 import { pageLanguage, words } from "../ui/words.js";
 
 const FRESH = 8 * 60_000; // ms: the links in the list are valid for ten minutes

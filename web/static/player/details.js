@@ -3,7 +3,7 @@
 import { WordClock } from "./word_clock.js";
 import { create } from "../ui/elements.js";
 import { decimals, lengthOf } from "../ui/format.js";
-import { showPortrait, voiceOf } from "../ui/portraits.js";
+import { showPortrait, voiceOf } from "../library/portraits.js";
 import { pageLanguage, words } from "../ui/words.js";
 
 // Facts of a sound, all optional: { text, words: their times, as WordClock takes them, voice: { id, name }, seed, model,

@@ -6,7 +6,7 @@ import { button, create } from "../ui/elements.js";
 import { lengthOf } from "../ui/format.js";
 import { heardLines } from "../ui/heard.js";
 import { drawing, playAndPause } from "../ui/icons.js";
-import { portraitOf, showPortrait, voiceOf } from "../ui/portraits.js";
+import { portraitOf, showPortrait, voiceOf } from "../library/portraits.js";
 import { deleteWithUndo } from "../ui/undo.js";
 import { pageLanguage, words } from "../ui/words.js";
 

@@ -3,7 +3,7 @@
 
 import { LinkRefresh } from "../link_refresh.js";
 import { draw } from "../../ui/icons.js";
-import { showPortrait } from "../../ui/portraits.js";
+import { showPortrait } from "../../library/portraits.js";
 import { pageLanguage, words } from "../../ui/words.js";
 
 function languageName(code) {

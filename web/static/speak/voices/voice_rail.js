@@ -7,7 +7,7 @@ import { answer, named } from "../../draft/deep_links.js";
 import { found, languageName } from "../../library/voices.js";
 import { button, create } from "../../ui/elements.js";
 import { draw, drawing } from "../../ui/icons.js";
-import { learnColours, portraitOf, showPortrait } from "../../ui/portraits.js";
+import { learnColours, portraitOf, showPortrait } from "../../library/portraits.js";
 import { pageLanguage, words } from "../../ui/words.js";
 
 const WIDE = "(min-width: 1100px)"; // as in studio.css

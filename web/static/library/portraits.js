@@ -1,7 +1,7 @@
 // Portraits of voices: a picture of their own, or initials on the voice's colour. All parts of the page give a voice the same colour.
 
-import { hues } from "../library/voices.js";
-import { create } from "./elements.js";
+import { hues } from "./voices.js";
+import { create } from "../ui/elements.js";
 
 let colours = new Map();
 let names = new Map();
