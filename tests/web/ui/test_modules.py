@@ -34,7 +34,7 @@ def imports(path: Path) -> set[tuple[Path, str]]:
 
 def test_imports_exist_and_all_exports_are_imported() -> None:
     modules = sorted(STATIC.rglob("*.js"))
-    used = {each for path in (*modules, *TESTS.glob("*.js")) for each in imports(path)}
+    used = {each for path in (*modules, *TESTS.rglob("*.js")) for each in imports(path)}
     assert {file for file, _ in used if not file.is_file()} == set()
     exported = {(path, name) for path in modules for name in EXPORT.findall(path.read_text("utf-8"))}
     mounts = {(path, "mount") for path, name in used if name == ""}

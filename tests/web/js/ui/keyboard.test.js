@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { moved } from "../../../web/static/ui/keyboard.js";
+import { moved } from "../../../../web/static/ui/keyboard.js";
 
 test("arrow keys move between tabs and around their ends", () => {
   assert.deepEqual(["ArrowLeft", "ArrowRight", "Home", "End"].map((key) => moved(key, 0, 6)), [5, 1, 0, 5]);

@@ -3,8 +3,8 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 
-import "./helpers.js";
-import { addressOf, linked } from "../../../web/static/draft/deep_links.js";
+import "../helpers.js";
+import { addressOf, linked } from "../../../../web/static/draft/deep_links.js";
 
 const ID = "0123456789abcdef0123456789abcdef";
 

@@ -3,11 +3,11 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { seeded } from "./helpers.js";
-import { castOf, characters, nextToHear, partingPlace, Script } from "../../../web/static/script/cards.js";
-import { ContinuousPlayback } from "../../../web/static/script/continuous_playback.js";
-import { RequestQueue } from "../../../web/static/script/request_queue.js";
-import { TakePeaks } from "../../../web/static/script/take_peaks.js";
+import { seeded } from "../helpers.js";
+import { castOf, characters, nextToHear, partingPlace, Script } from "../../../../web/static/script/cards.js";
+import { ContinuousPlayback } from "../../../../web/static/script/continuous_playback.js";
+import { RequestQueue } from "../../../../web/static/script/request_queue.js";
+import { TakePeaks } from "../../../../web/static/script/take_peaks.js";
 
 const card = (id, more = {}) => ({ id, text: `Text ${id}.`, speaker: null, voice: "v", pause: 0.5, state: "spoken", take: `take-${id}`, sound: `take-${id}`, ...more });
 const patch = (cards, { since = "", version = "1", order = cards.map(({ id }) => id), running = false } = {}) => ({

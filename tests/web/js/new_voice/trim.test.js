@@ -3,9 +3,9 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { seeded } from "./helpers.js";
-import { Clip, Clips } from "../../../web/static/new_voice/clips/clips.js";
-import { keyStep, Trim } from "../../../web/static/new_voice/clips/trim.js";
+import { seeded } from "../helpers.js";
+import { Clip, Clips } from "../../../../web/static/new_voice/clips/clips.js";
+import { keyStep, Trim } from "../../../../web/static/new_voice/clips/trim.js";
 
 const key = (name, shiftKey = false) => keyStep({ key: name, shiftKey });
 

@@ -3,8 +3,8 @@
 import assert from "node:assert/strict";
 import { mock, test } from "node:test";
 
-import { english } from "./helpers.js";
-import { useWords } from "../../../web/static/ui/words.js";
+import { english } from "../helpers.js";
+import { useWords } from "../../../../web/static/ui/words.js";
 
 useWords(english("takes", "library"));
 
@@ -59,7 +59,7 @@ let left;
 globalThis.addEventListener = (_, listener) => (left = listener);
 globalThis.document = { createElement: (tag) => Object.assign(new Element(), { tag }), activeElement: null };
 globalThis.window = { fetch: () => {} };
-const { deleteWithUndo, finishDeletions, isDeleted } = await import("../../../web/static/ui/undo.js");
+const { deleteWithUndo, finishDeletions, isDeleted } = await import("../../../../web/static/ui/undo.js");
 
 function rows(count) {
   const list = new Element();

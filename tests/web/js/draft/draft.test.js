@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { Draft } from "../../../web/static/draft/draft.js";
+import { Draft } from "../../../../web/static/draft/draft.js";
 
 const UNCHANGED = { __type__: "update" };
 

@@ -3,11 +3,11 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { english } from "./helpers.js";
-import { Clip } from "../../../web/static/new_voice/clips/clips.js";
-import { inOrder, verdictOf } from "../../../web/static/new_voice/doctor.js";
-import { remarks } from "../../../web/static/new_voice/transcript.js";
-import { useWords, words } from "../../../web/static/ui/words.js";
+import { english } from "../helpers.js";
+import { Clip } from "../../../../web/static/new_voice/clips/clips.js";
+import { inOrder, verdictOf } from "../../../../web/static/new_voice/doctor.js";
+import { remarks } from "../../../../web/static/new_voice/transcript.js";
+import { useWords, words } from "../../../../web/static/ui/words.js";
 
 useWords(english("clip"));
 

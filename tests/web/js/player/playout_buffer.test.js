@@ -3,8 +3,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { heard, largestStep, ramp, seeded, whole } from "./helpers.js";
-import { PlayoutBuffer } from "../../../web/static/player/playout/playout_buffer.js";
+import { heard, largestStep, ramp, seeded, whole } from "../helpers.js";
+import { PlayoutBuffer } from "../../../../web/static/player/playout/playout_buffer.js";
 
 const RATE = 1000;
 

@@ -3,10 +3,10 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { english } from "./helpers.js";
-import { detailsOf, emptiness, factsOf, firstWords } from "../../../web/static/history/facts.js";
-import { loadingOf, rowsOf, upFor, waitOf } from "../../../web/static/status/facts.js";
-import { useWords } from "../../../web/static/ui/words.js";
+import { english } from "../helpers.js";
+import { detailsOf, emptiness, factsOf, firstWords } from "../../../../web/static/history/facts.js";
+import { loadingOf, rowsOf, upFor, waitOf } from "../../../../web/static/status/facts.js";
+import { useWords } from "../../../../web/static/ui/words.js";
 
 // Replaces each text by its key's name and its placeholders.
 const bare = ([key, text]) => [key, [key.split(".")[1], ...(text.match(/\{\w+\}/g) ?? [])].join(" ")];

@@ -3,12 +3,12 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { english } from "./helpers.js";
-import { speakingTime, measured } from "../../../web/static/speak/estimate.js";
-import { LinkRefresh, LINKS_LAST } from "../../../web/static/speak/link_refresh.js";
-import { MAX_TAKES, TakeList } from "../../../web/static/speak/takes/take_list.js";
-import { factsOf, paceOf } from "../../../web/static/speak/takes/take_row.js";
-import { useWords } from "../../../web/static/ui/words.js";
+import { english } from "../helpers.js";
+import { speakingTime, measured } from "../../../../web/static/speak/estimate.js";
+import { LinkRefresh, LINKS_LAST } from "../../../../web/static/speak/link_refresh.js";
+import { MAX_TAKES, TakeList } from "../../../../web/static/speak/takes/take_list.js";
+import { factsOf, paceOf } from "../../../../web/static/speak/takes/take_row.js";
+import { useWords } from "../../../../web/static/ui/words.js";
 
 useWords(english("player", "takes"));
 

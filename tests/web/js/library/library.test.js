@@ -3,8 +3,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { byFile } from "../../../web/static/library/offers.js";
-import { bytesIn, folded, found, hues, languageName, ordered, tagsOf, withReplacement } from "../../../web/static/library/voices.js";
+import { byFile } from "../../../../web/static/library/offers.js";
+import { bytesIn, folded, found, hues, languageName, ordered, tagsOf, withReplacement } from "../../../../web/static/library/voices.js";
 
 const voice = (name, more = {}) => ({
   name, description: "", tags: [], language: "en", made: "2026-11-21T08:00:00+00:00", seconds: 5, spoken: 0, ...more,

@@ -7,8 +7,8 @@ let left;
 globalThis.addEventListener = (name, listener) => name === "pagehide" && (left = listener);
 const fetched = [];
 globalThis.window = { fetch: (asked, options) => fetched.push([asked, options]) };
-const { isLeaving, whenLeaving } = await import("../../../web/static/connection/leaving.js");
-const { RequestQueue } = await import("../../../web/static/script/request_queue.js");
+const { isLeaving, whenLeaving } = await import("../../../../web/static/connection/leaving.js");
+const { RequestQueue } = await import("../../../../web/static/script/request_queue.js");
 
 test("on leaving, a request is sent at once with keepalive although another is pending", () => {
   mock.timers.enable({ apis: ["setTimeout"] });

@@ -3,9 +3,9 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { ramp } from "./helpers.js";
-import { Playback } from "../../../web/static/player/playback.js";
-import { Sound } from "../../../web/static/player/sound_cache.js";
+import { ramp } from "../helpers.js";
+import { Playback } from "../../../../web/static/player/playback.js";
+import { Sound } from "../../../../web/static/player/sound_cache.js";
 
 // A playback, the calls to its output, and its events. report(…): sends the output's report of its state.
 function setUp() {
