@@ -36,8 +36,8 @@ from engine.audio.decode import _collected
 from engine.audio.reference import END_SILENCE, SPEECH_LEVEL
 from engine.audio.vad import silero_weights, speech_probabilities, speech_spans
 from engine.errors import InvalidOption, UnusableReference
-from tests.engine.spoiled import silent_film
 from tests.paths import SPEECH
+from tests.support.spoiled_speech import silent_film
 
 Samples = NDArray[np.float32]
 

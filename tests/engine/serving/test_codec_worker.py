@@ -22,7 +22,7 @@ from engine.families.s2.codec import codec_files, load_codec_decoder
 from engine.serving import codec_worker as module
 from engine.serving.codec_worker import FRAMES_AT_ONCE, GRAPH_FRAMES, CodecStream, CodecWorker, Samples
 from engine.serving.runner.graphs import GraphCapture, Replay
-from tests.engine.graph_capture import FailingGraphCapture, FakeGraphCapture
+from tests.engine.serving.graph_capture import FailingGraphCapture, FakeGraphCapture
 from tests.paths import MINIATURE
 from tests.support.waiting import until
 

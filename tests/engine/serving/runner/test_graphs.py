@@ -20,7 +20,7 @@ from engine.models.int8_linear import Int8Linear
 from engine.serving.codec_worker import GRAPH_FRAMES, CodecWorker
 from engine.serving.device import prepare_device
 from engine.serving.runner.graphs import CapturedGraphs, CudaGraphCapture, TorchScriptCapture
-from tests.engine.graph_capture import FailingGraphCapture, FakeGraphCapture
+from tests.engine.serving.graph_capture import FailingGraphCapture, FakeGraphCapture
 from tests.engine.serving.test_codec_worker import BATCHES, ROWS, assert_streams_decode
 from tests.paths import MINIATURE
 from tests.support.waiting import until

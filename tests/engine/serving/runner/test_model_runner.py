@@ -22,7 +22,7 @@ from engine.serving.runner.prefix_cache import PrefixCache
 from engine.serving.runner.slots import PADDED_SIZES, PREFILL_CHUNK
 from engine.serving.runner.step_runners import GraphMode
 from tests.engine.conftest import golden
-from tests.engine.graph_capture import FailingGraphCapture, FakeGraphCapture
+from tests.engine.serving.graph_capture import FailingGraphCapture, FakeGraphCapture
 from tests.paths import MINIATURE
 
 RESIDUAL = 64

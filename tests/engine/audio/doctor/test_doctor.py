@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from engine.audio.doctor import Fix, Report, apply, check_transcript, examine, findings
 from engine.errors import UnusableReference
 from engine.sentences import english
-from tests.engine.spoiled import (
+from tests.support.spoiled_speech import (
     GAP,
     MAN,
     RATE,

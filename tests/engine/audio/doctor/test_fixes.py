@@ -9,7 +9,7 @@ from scipy import signal
 from engine.audio.doctor import Fix, apply, examine, mend
 from engine.audio.doctor.loudness import clip_loudness
 from engine.audio.reference import prepare_reference
-from tests.engine.spoiled import (
+from tests.support.spoiled_speech import (
     GAP,
     MAN,
     RATE,
