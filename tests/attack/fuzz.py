@@ -117,7 +117,7 @@ TARGETS: dict[str, Callable[[], Try]] = {
 def seed_inputs(target: str) -> Iterator[bytes]:
     """Seed inputs of the fuzzer."""
     from engine.voice import codes_to_bytes
-    from tests.attack import archives, scripts
+    from tests.attack.inputs import archives, scripts
     from tests.storage.making import codes, voice
 
     match target:

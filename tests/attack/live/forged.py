@@ -1,4 +1,4 @@
-"""The forged events of `tests.attack.events` against the real app, with a visitor's cookie."""
+"""The forged events of `tests.attack.inputs.events` against the real app, with a visitor's cookie."""
 
 from tests.attack.attack import Attack, Broken, once
 from tests.attack.live.guest import Guest
@@ -8,7 +8,7 @@ CALLS = 100  # of one case
 
 
 def _forge(number: int) -> int:
-    from tests.attack.events import forge_events
+    from tests.attack.inputs.events import forge_events
 
     guest = Guest(shared_server("--owners", "browser"))
     report = forge_events(guest.server.url, count=CALLS, seed=number, headers={"Cookie": guest.cookies})

@@ -12,9 +12,9 @@ import msgpack
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import connect
 
-from tests.attack import clips
 from tests.attack.attack import Attack, Broken
-from tests.attack.events import NASTY
+from tests.attack.inputs import clips
+from tests.attack.inputs.events import NASTY
 from tests.attack.live.server import shared_server
 
 PATIENCE = 60.0  # seconds for one answer

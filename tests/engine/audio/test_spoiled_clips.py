@@ -11,7 +11,7 @@ import pytest
 
 from engine.audio.decode import decode
 from engine.errors import UnusableReference
-from tests.attack import clips
+from tests.attack.inputs import clips
 
 
 def test_mutated_clips_decode_or_raise_one_sentence(capfd: pytest.CaptureFixture[str]) -> None:

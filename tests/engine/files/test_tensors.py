@@ -14,7 +14,7 @@ from torch import Tensor
 from engine.errors import InvalidCheckpoint, ReleaseError, ReleaseIncomplete
 from engine.files import tensors
 from engine.files.tensors import open_tensors
-from tests.attack import releases
+from tests.attack.inputs import releases
 from tests.paths import MINIATURE
 
 TENSORS = {"a.weight": torch.arange(6, dtype=torch.float32).view(2, 3), "b": torch.ones(4, dtype=torch.bfloat16)}

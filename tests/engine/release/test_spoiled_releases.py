@@ -14,7 +14,7 @@ from engine.families.s2.dual_ar import load_dual_ar, read_config
 from engine.release.profile import Profile
 from engine.text.english.pronunciation import Lexicon
 from engine.text.tokenizer import Tokenizer
-from tests.attack import releases
+from tests.attack.inputs import releases
 from tests.paths import MINIATURE
 
 

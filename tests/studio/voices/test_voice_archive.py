@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from engine.errors import InvalidInput
 from studio.voices import voice_archive
 from studio.voices.voice_archive import VoiceArchive
-from tests.attack import voices
+from tests.attack.inputs import voices
 from tests.support.fake_engine import voice
 
 FILE = voice("Anna", 0.2).to_bytes()

@@ -25,7 +25,7 @@ from engine.audio import decode_audio, encode_flac
 from engine.errors import InvalidInput
 from engine.voice import MAX_CODEBOOKS, MAX_FRAMES, Reference, Voice
 from studio.voices.voice_archive import VoiceArchive
-from tests.attack.mutations import spoiled
+from tests.attack.inputs.mutations import spoiled
 from web.downloads.sounds import converted
 from web.ui.i18n import Translations, Words
 

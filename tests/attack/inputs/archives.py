@@ -13,7 +13,7 @@ from engine.errors import RepriseError
 from engine.voice import Voice
 from studio.voices.voice_archive import MAX_BYTES, MAX_FILES, VoiceArchive
 from tests.attack.attack import Attack, Broken, randoms
-from tests.attack.mutations import spoiled
+from tests.attack.inputs.mutations import spoiled
 from tests.storage.making import voice
 
 NAMES = (

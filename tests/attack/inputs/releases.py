@@ -25,10 +25,10 @@ from safetensors.torch import load_file, save
 
 from engine.engine import Engine
 from engine.errors import ReleaseError
-from tests.attack.mutations import spoiled
+from tests.attack.inputs.mutations import spoiled
 from tests.support.flat_release import flat_release, saved
 
-_MINIATURE = Path(__file__).parents[1] / "fixtures" / "s2_tiny"
+_MINIATURE = Path(__file__).parents[2] / "fixtures" / "s2_tiny"
 _SHARDS = ("model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors")
 _WHOLE = ("config.json", "model.safetensors.index.json", *_SHARDS, "tokenizer.json", "codec.pth", "codec_config.json")
 _VALUES: tuple[Any, ...] = (

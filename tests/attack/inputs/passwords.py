@@ -8,8 +8,8 @@ from pathlib import Path
 
 from engine.errors import RepriseError
 from tests.attack.attack import Attack, Broken, randoms
-from tests.attack.hostile_texts import hostile_text
-from tests.attack.mutations import spoiled
+from tests.attack.inputs.hostile_texts import hostile_text
+from tests.attack.inputs.mutations import spoiled
 from web.identity.accounts import load_accounts
 
 HASH = b"$scrypt$c2FsdHNhbHRzYWx0c2FsdA==$" + b"A" * 43 + b"="

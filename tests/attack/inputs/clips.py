@@ -20,10 +20,10 @@ from numpy.typing import NDArray
 
 from engine.audio.decode import LONGEST, decode
 from engine.errors import UnusableReference
-from tests.attack.mutations import spoiled
+from tests.attack.inputs.mutations import spoiled
 
 _RATE = 16_000
-_SPEECH = Path(__file__).parents[1] / "fixtures" / "speech" / "flite_slt.flac"
+_SPEECH = Path(__file__).parents[2] / "fixtures" / "speech" / "flite_slt.flac"
 
 # Container and subtype for soundfile; None is the usual one.
 _BY_SOUNDFILE: dict[str, tuple[str, str | None]] = {

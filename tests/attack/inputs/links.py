@@ -13,8 +13,8 @@ from starlette.testclient import TestClient
 
 from engine.errors import InvalidInput, VoiceNotFound
 from tests.attack.attack import Attack, Broken, randoms
-from tests.attack.hostile_texts import hostile_text
-from tests.attack.mutations import spoiled
+from tests.attack.inputs.hostile_texts import hostile_text
+from tests.attack.inputs.mutations import spoiled
 from web.downloads.links import PATH_PREFIX, DownloadFile, DownloadLinks, parse_range
 from web.identity.owners import Owner, OwnerResolver
 

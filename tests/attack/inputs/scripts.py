@@ -8,8 +8,8 @@ from engine.text.english.normalization import unspoken
 from studio.script import cues, parse_file, to_srt, to_vtt
 from studio.script.formats.decode import MAX_CHARACTERS
 from tests.attack.attack import Attack, Broken, randoms
-from tests.attack.hostile_texts import hostile_text
-from tests.attack.mutations import spoiled
+from tests.attack.inputs.hostile_texts import hostile_text
+from tests.attack.inputs.mutations import spoiled
 
 ENDINGS = (".txt", ".md", ".srt", ".vtt", "", ".docx")
 ENCODINGS = ("utf-8", "utf-8", "utf-16", "utf-32", "windows-1252")

@@ -1,0 +1,1 @@
+"""Attacks with hostile inputs: files, texts, links and events, in the process of the attack."""
