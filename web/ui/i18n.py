@@ -1,5 +1,5 @@
-"""Translations of the page: a folder per language in `web/locales`, with a file per group of keys. The English texts of
-errors and notes are in `engine.sentences`; `web/locales` has their translations.
+"""Translations of the page: a folder per language in `web/locales`, with a file per tab and `page.json` for the rest.
+The English texts of errors and notes are in `engine.sentences`, their translations in a language's folder `engine`.
 
 Labels (`label`) are translated by Gradio in the browser, and our ES modules have their own texts. Both are in one
 module per language (`web.ui.modules`). Sentences created on the server are translated there (`words`). The language is
@@ -118,6 +118,6 @@ def own_name(language: str) -> str:
 
 def _texts(folder: Path) -> dict[str, str]:
     texts: dict[str, str] = {}
-    for path in sorted(folder.glob("*.json")):
+    for path in sorted(folder.rglob("*.json")):
         texts |= json.loads(path.read_text("utf-8"))
     return texts
