@@ -129,7 +129,8 @@ def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
         "--use-fake-device-for-media-stream",
         f"--use-file-for-fake-audio-capture={clip}",
         "--disable-background-networking",
-        f"--host-resolver-rules=MAP {PLAIN_HTTP_HOST} 127.0.0.1",
+        # A request to any other server fails and is an error on the page's console.
+        f"--host-resolver-rules=MAP {PLAIN_HTTP_HOST} 127.0.0.1, MAP * ~NOTFOUND, EXCLUDE 127.0.0.1, EXCLUDE localhost",
     ]
     try:
         with browser.chromium(*arguments) as opened:
