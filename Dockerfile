@@ -18,8 +18,8 @@ RUN python3 -m venv /opt/venv \
     && /opt/venv/bin/pip install --constraint /build/requirements-lock.txt -r /build/requirements.txt ${EXTRAS}
 
 FROM ${BASE}
-# libgomp is OpenMP, which PyTorch uses on CPUs. At its first start on a CPU the engine compiles its native code for the
-# processor, into /models.
+# libgomp is OpenMP, which PyTorch uses on CPUs. At its first start the engine compiles code for the processor or the GPU,
+# with gcc and Python's headers, into /models.
 RUN apt-get update \
     && apt-get install -y --no-install-recommends libgomp1=12.* gcc=4:12.* libc6-dev=2.36-* \
     && rm -rf /var/lib/apt/lists/* \
@@ -44,7 +44,7 @@ ENV PATH=/opt/venv/bin:$PATH \
     REPRISE_PORT=7860
 WORKDIR /app
 USER 10001:10001
-# /data: the library, unless REPRISE_DATABASE names a server. /models: downloaded models.
+# /data: the library, unless REPRISE_DATABASE names a server. /models: downloaded models and compiled code.
 VOLUME ["/data", "/models"]
 EXPOSE 7860
 HEALTHCHECK --interval=30s --timeout=5s --start-period=10m --retries=3 \

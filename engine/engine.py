@@ -34,7 +34,7 @@ from engine.request import Request, Speech, SpeechPipeline, SpokenSegment
 from engine.sentences import Sentence
 from engine.serving.clip_encoder import ClipEncoder
 from engine.serving.codec_worker import CodecWorker
-from engine.serving.device import prepare_device, share_cores
+from engine.serving.device import on_device, prepare_device, share_cores
 from engine.serving.engine_loop import EngineLoop
 from engine.serving.memory import (
     MemoryPlan,
@@ -189,7 +189,8 @@ class Engine:
         self._check_open()
         if not self._started:
             device = torch.device(self.device)
-            self._start(self._plan_memory(device, self._loaded()), device, lambda _stage, _done: None)
+            with on_device(device):
+                self._start(self._plan_memory(device, self._loaded()), device, lambda _stage, _done: None)
 
     def _start(self, plan: MemoryPlan, device: torch.device, report: Progress) -> None:
         """Create the slots, the caches, the workers and their threads."""
@@ -272,19 +273,20 @@ class Engine:
         if slots is not None and slots < 1:
             raise InvalidOption("option.slots", slots=slots)
         folder = find_release(model, progress)
-        return cls(
-            str(model),
-            folder,
-            chosen,
-            precision=precision,
-            graphs=graphs,
-            compiled=compiled,
-            deterministic=deterministic,
-            slots=slots,
-            queue=queue,
-            progress=progress,
-            start=start,
-        )
+        with on_device(chosen):
+            return cls(
+                str(model),
+                folder,
+                chosen,
+                precision=precision,
+                graphs=graphs,
+                compiled=compiled,
+                deterministic=deterministic,
+                slots=slots,
+                queue=queue,
+                progress=progress,
+                start=start,
+            )
 
     def encode_voice(
         self,

@@ -51,6 +51,16 @@ def test_variables_of_image_and_compose_are_options() -> None:
     assert compose["services"].keys() == {"app", "database"}
 
 
+def test_compiled_code_is_kept_in_a_mounted_volume() -> None:
+    """The root file system is read-only: what libraries keep in the user's cache folder must be on a volume."""
+    app = yaml.safe_load((ROOT / "compose.yaml").read_text("utf-8"))["services"]["app"]
+    assert app["read_only"]
+    mounted = [volume.partition(":")[2] for volume in app["volumes"]]
+    kept = re.findall(r"(?:HF_HOME|XDG_CACHE_HOME)=(\S+)", DOCKERFILE)
+    assert len(kept) == 2
+    assert all(any(Path(folder).is_relative_to(volume) for volume in mounted) for folder in kept)
+
+
 def test_lock_file_satisfies_the_requirements() -> None:
     lines = (ROOT / "requirements-lock.txt").read_text("utf-8").splitlines()
     locked = dict(line.split("==") for line in lines if not line.startswith("#"))

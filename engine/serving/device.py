@@ -1,17 +1,22 @@
-"""Device setup: process-wide settings of torch, CUDA streams, and the sharing of CPU cores."""
+"""Device setup: process-wide settings of torch and Triton, the current GPU and stream of a thread, and the sharing of
+CPU cores."""
 
-from contextlib import nullcontext
+import os
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cache
 
 import torch
+from platformdirs import user_cache_path
 
 
 def prepare_device(device: torch.device) -> None:
-    """Configure torch, for the whole process, for an engine on `device`.
+    """Configure torch and Triton, for the whole process, for an engine on `device`.
 
     On a GPU, products and convolutions in fp32 do not use TF32, and products of fp16 and bf16 accumulate in fp32.
     Attention is flash or memory-efficient, never cuDNN's, which spends 25 to 40 ms planning every new shape; cuDNN's
-    benchmark of convolutions, also per shape, is off. A CPU needs no settings.
+    benchmark of convolutions, also per shape, is off. Triton keeps compiled kernels in the user's cache folder: its
+    default is beside it, and read-only in a container. A CPU needs no settings.
     """
     if device.type != "cuda":
         return
@@ -21,6 +26,13 @@ def prepare_device(device: torch.device) -> None:
     torch.backends.cudnn.allow_tf32 = False
     torch.backends.cudnn.benchmark = False
     torch.backends.cuda.enable_cudnn_sdp(False)
+    os.environ.setdefault("TRITON_CACHE_DIR", str(user_cache_path("reprise") / "triton"))
+
+
+def on_device(device: torch.device) -> AbstractContextManager[object]:
+    """Return a context in which a GPU is its thread's current one, where Triton starts kernels; on a CPU it does
+    nothing."""
+    return torch.cuda.device(device) if device.type == "cuda" else nullcontext()
 
 
 def new_stream(device: torch.device, *, urgent: bool) -> torch.cuda.Stream:
@@ -28,13 +40,17 @@ def new_stream(device: torch.device, *, urgent: bool) -> torch.cuda.Stream:
     return torch.cuda.Stream(device, priority=-1 if urgent else 0)
 
 
-def own_stream(device: torch.device, *, urgent: bool = False) -> torch.cuda.StreamContext | nullcontext[None]:
-    """Return a context that runs work on a new stream, after the current stream's work; on a CPU it does nothing."""
-    if device.type != "cuda":
-        return nullcontext()
-    stream = new_stream(device, urgent=urgent)
-    stream.wait_stream(torch.cuda.current_stream(device))
-    return torch.cuda.stream(stream)
+@contextmanager
+def own_stream(device: torch.device, *, urgent: bool = False) -> Iterator[torch.cuda.Stream | None]:
+    """Run work `on_device`, on a new stream, after the current stream's work; on a CPU do nothing."""
+    with on_device(device):
+        if device.type != "cuda":
+            yield None
+            return
+        stream = new_stream(device, urgent=urgent)
+        stream.wait_stream(torch.cuda.current_stream(device))
+        with torch.cuda.stream(stream):
+            yield stream
 
 
 def share_cores(device: torch.device, *, small: bool) -> None:

@@ -5,7 +5,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from itertools import islice, pairwise
 from pathlib import Path
@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 import torch
 
+from engine import engine as engine_module
 from engine import request as speech_module
 from engine.engine import Engine, SpeakOptions
 from engine.errors import (
@@ -90,6 +91,27 @@ def test_request_reports_its_result_and_repeats_with_its_seed(engine: Engine, vo
     assert result.first_audio is not None
     assert 0 < result.first_audio <= result.elapsed
     assert result.segments[0].text == "Hi."
+
+
+def test_engine_loads_and_starts_on_its_device(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Triton starts kernels on the thread's current GPU, so the engine's must be that while anything runs."""
+    inside: list[str] = []
+    seen: list[list[str]] = []
+
+    @contextmanager
+    def enter(device: torch.device) -> Iterator[None]:
+        inside.append(str(device))
+        yield
+        inside.pop()
+
+    monkeypatch.setattr(engine_module, "on_device", enter)
+    for name in ("use_native", "use_native_draws", "ModelRunner", "CodecWorker"):
+        usual = getattr(engine_module, name)
+        monkeypatch.setattr(engine_module, name, lambda *a, usual=usual, **k: seen.append([*inside]) or usual(*a, **k))
+    with closing(Engine.load(MINIATURE, "cpu", slots=1, start=False)) as loaded:
+        loaded.start()
+    assert seen == [["cpu"]] * 5  # two stacks, draws, runner, worker
+    assert not inside
 
 
 def test_random_seeds_differ_and_can_be_repeated(engine: Engine) -> None:

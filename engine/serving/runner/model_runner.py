@@ -4,7 +4,7 @@ For use by one thread.
 """
 
 from collections.abc import Sequence
-from contextlib import nullcontext
+from contextlib import AbstractContextManager
 
 import numpy as np
 import torch
@@ -110,8 +110,8 @@ class ModelRunner:
         """What is captured: `frame`, `fast`, or `off` and why."""
         return self._steps.graph_state
 
-    def stream(self) -> torch.cuda.StreamContext | nullcontext[None]:
-        """Return a context that runs frames on their own stream, before other work of a GPU."""
+    def stream(self) -> AbstractContextManager[torch.cuda.Stream | None]:
+        """Return a context that runs frames on the model's device and their own stream, before other work of a GPU."""
         return own_stream(self._slots.device, urgent=True)
 
     @torch.inference_mode()

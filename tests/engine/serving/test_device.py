@@ -1,14 +1,24 @@
 """The engine sets torch's global settings regardless of their previous values."""
 
+import os
 from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 import torch
 
 from engine.serving import device as module
-from engine.serving.device import own_stream, prepare_device, share_cores
+from engine.serving.device import on_device, own_stream, prepare_device, share_cores
 
 CPU, CUDA = torch.device("cpu"), torch.device("cuda:0")
+
+
+@pytest.fixture(autouse=True)
+def no_triton_cache(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leave Triton's cache folder unset, and restore the variable after the test."""
+    monkeypatch.setenv("TRITON_CACHE_DIR", "")
+    monkeypatch.delenv("TRITON_CACHE_DIR")
 
 
 @pytest.fixture
@@ -35,6 +45,18 @@ def test_prepare_device_disables_tf32_and_cudnn_attention() -> None:
     assert torch.backends.cuda.mem_efficient_sdp_enabled()
 
 
+@pytest.mark.usefixtures("tf32")
+def test_kernels_are_kept_in_the_users_cache_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    prepare_device(CPU)
+    assert "TRITON_CACHE_DIR" not in os.environ
+    prepare_device(CUDA)
+    assert Path(os.environ["TRITON_CACHE_DIR"]) == tmp_path / "reprise" / "triton"
+    monkeypatch.setenv("TRITON_CACHE_DIR", "elsewhere")
+    prepare_device(CUDA)
+    assert os.environ["TRITON_CACHE_DIR"] == "elsewhere"
+
+
 def test_share_cores_sets_threads_by_model_size(monkeypatch: pytest.MonkeyPatch) -> None:
     threads = [8]
     monkeypatch.setattr(torch, "get_num_threads", lambda: threads[-1])
@@ -52,3 +74,28 @@ def test_share_cores_sets_threads_by_model_size(monkeypatch: pytest.MonkeyPatch)
 def test_own_stream_is_none_on_cpu() -> None:
     with own_stream(CPU, urgent=True) as stream:
         assert stream is None
+
+
+def test_own_stream_makes_its_device_current(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whichever stream is created, waited for and used, the device is already the current one."""
+    entered: list[str] = []
+
+    class Stream:
+        def wait_stream(self, _other: object) -> None:
+            assert entered == ["cuda:1"]
+
+    @contextmanager
+    def enter(what: object) -> Iterator[None]:
+        entered.append("stream" if isinstance(what, Stream) else str(what))
+        yield
+        entered.pop()
+
+    monkeypatch.setattr(torch.cuda, "device", enter)
+    monkeypatch.setattr(torch.cuda, "stream", enter)
+    monkeypatch.setattr(torch.cuda, "current_stream", lambda device: device)
+    monkeypatch.setattr(module, "new_stream", lambda _device, *, urgent: Stream())
+    with own_stream(torch.device("cuda:1"), urgent=True):
+        assert entered == ["cuda:1", "stream"]
+    with on_device(torch.device("cuda:1")), on_device(CPU):
+        assert entered == ["cuda:1"]
+    assert not entered
