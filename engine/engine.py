@@ -44,6 +44,7 @@ from engine.serving.memory import (
     held_bytes,
     is_small,
     plan_memory,
+    release_memory,
     reserved_memory,
 )
 from engine.serving.runner.graphs import CudaGraphCapture, GraphCapture, TorchScriptCapture
@@ -169,6 +170,8 @@ class Engine:
         sizes = model.slow.semantic_codebook_size + 1, codec.codebook_sizes[-1]
         fused_draws = fuse_sampling if device.type == "cuda" else use_native_draws
         self._kernels += filter(None, [fused_draws(model.slow, sizes)])
+        if device.type == "cuda":
+            release_memory()  # of the checks, and of weights that have been merged
         report("Loading the codec", 0.6)
         decoder = release.load_decoder(device)
         self.sample_rate, self.frame_length = codec.sample_rate, codec.frame_length

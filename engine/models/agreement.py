@@ -1,6 +1,7 @@
 """Compare a stack's plain run with faster code for a device, on the model's own weights and at edge positions."""
 
 from collections.abc import Callable, Sequence
+from copy import copy
 
 import torch
 from torch import Tensor
@@ -10,29 +11,50 @@ from engine.models.layers import RowsRun, Transformer
 from engine.models.sampling import MAX_TOP_K, FusedSampling, RowOptions, gumbel_noise, sample, sample_semantic
 
 _POSITIONS = (0, 1, 7, 8, 255, 256, 300)  # first and last of a vector and of a split of the attention
-_CACHE = 512
+_CACHE = _POSITIONS[-1] + 1
 _DRAWS = 64
 _NOISE_TOLERANCE = 1e-3  # error of a fast logarithm
 
 
 @torch.inference_mode()
-def step_difference(stack: Transformer, run: RowsRun, view: Callable[[KVCache, Sequence[int]], KVView]) -> float:
+def step_difference(
+    stack: Transformer, run: RowsRun, view: Callable[[KVCache, Sequence[int]], KVView], *, one_layer: bool = False
+) -> float:
     """Return the relative difference of one step of all layers, plain and by `run`.
 
     Rows are at edge positions of a cache with random keys and values, one of them at its end.
 
     view: makes a view of these positions, of slot 0, 1, ….
+    one_layer: whether all layers share the memory of one, which each fills before it reads: a GPU may have no room for
+        more. For a run that addresses the cache by its strides.
     """
     config, weight = stack.config, stack.norm.weight
     chance = torch.Generator(weight.device).manual_seed(0)
     count = min(_CACHE, config.max_seq_len)
     positions = sorted({min(position, count - 1) for position in (*_POSITIONS, count - 1)})
-    caches = [stack.new_cache(len(positions), count) for _ in range(2)]
-    caches[0].buffer.normal_(generator=chance)
-    caches[1].buffer.copy_(caches[0].buffer)
+    held = [_random_cache(stack, 1 if one_layer else config.n_layer, len(positions), count) for _ in range(2)]
     x = torch.randn(len(positions), 1, config.dim, generator=chance, device=weight.device).to(weight.dtype)
-    plain, other = stack.run_plain(x, view(caches[0], positions)), run(x, view(caches[1], positions))
-    return max(relative_difference(plain, other), relative_difference(caches[0].buffer, caches[1].buffer))
+    views = [view(_over_layers(cache, config.n_layer), positions) for cache in held]
+    plain, other = stack.run_plain(x, views[0]), run(x, views[1])
+    return max(relative_difference(plain, other), relative_difference(held[0].buffer, held[1].buffer))
+
+
+def _random_cache(stack: Transformer, layers: int, slots: int, positions: int) -> KVCache:
+    """Create a cache with random keys and values, the same at every call."""
+    config, weight = stack.config, stack.norm.weight
+    sizes = (layers, slots, config.n_local_heads, config.head_dim, positions)
+    cache = KVCache(*sizes, dtype=weight.dtype, device=weight.device)
+    cache.buffer.normal_(generator=torch.Generator(weight.device).manual_seed(1))
+    return cache
+
+
+def _over_layers(cache: KVCache, layers: int) -> KVCache:
+    """Return a cache of `layers` layers that share the memory of the one layer of `cache`, or `cache` itself."""
+    if len(cache.buffer) != layers:
+        shared = copy(cache)
+        shared.buffer = cache.buffer.expand(layers, -1, -1, -1, -1, -1)
+        return shared
+    return cache
 
 
 @torch.inference_mode()
@@ -62,4 +84,4 @@ def drawing_difference(fused: FusedSampling, sizes: Sequence[int], device: torch
 def relative_difference(expected: Tensor, found: Tensor) -> float:
     """Return the norm of the difference by that of the expected values."""
     wide = expected.float()
-    return float((found.float() - wide).norm() / wide.norm())
+    return float(found.to(torch.float32, copy=True).sub_(wide).norm() / wide.norm())

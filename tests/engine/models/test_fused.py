@@ -307,7 +307,7 @@ def test_differing_kernels_are_not_used(small_model: DualAR, monkeypatch: pytest
 
 
 def test_failing_kernels_are_not_used(small_model: DualAR, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fails(*_: object) -> None:
+    def fails(*_: object, **__: object) -> None:
         raise RuntimeError("no ptxas found\nin any place")
 
     monkeypatch.setattr(module, "step_difference", fails)
