@@ -5,6 +5,7 @@ correct for all values of its tensors can be captured.
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from torch import Tensor
@@ -63,3 +64,13 @@ class FailingGraphCapture:
 
     def capture(self, function: Callable[..., Tensor], *inputs: Tensor) -> Replay:
         raise RuntimeError("operation not permitted when stream is capturing")
+
+
+class EagerCapture:
+    """Captures nothing: a replay runs the function, in the shapes of a graph."""
+
+    fixed_shapes = True
+
+    def capture(self, function: Callable[..., Tensor], *inputs: Tensor) -> Replay:
+        function(*inputs)
+        return partial(function, *inputs)
