@@ -69,8 +69,10 @@ PREFIX_BYTES, HOST_PREFIX_BYTES = 512 << 20, 2 << 30
 class SpeakOptions(SamplingOptions):
     """Options of a request.
 
-    seed: 0 to 2³¹ - 1; None picks one at random. Equal seeds give equal speech; on a GPU, only with the same number of
-    concurrent requests.
+    seed: 0 to 2³¹ - 1; None picks one at random. Equal seeds give equal codes on one machine, with equal options of
+    `Engine.load`. On a GPU, and in precisions other than fp32 and int8, only with its `deterministic`: otherwise
+    rounding depends on the request's slot, on concurrent requests and on what is cached, so that another code may be
+    drawn.
     language: of the text, a name such as `german` or a tag such as `de-AT`; "" leaves it to the model. Models without a
     language input ignore it.
     word_times: whether chunks include word times. `Engine.speak` raises InvalidOption for a model without them
