@@ -33,7 +33,7 @@ from engine.release.hub import BUNDLED, Progress, find_release
 from engine.request import Request, Speech, SpeechPipeline, SpokenSegment
 from engine.sentences import Sentence
 from engine.serving.clip_encoder import ClipEncoder
-from engine.serving.codec_worker import CodecWorker
+from engine.serving.codec_worker import ROWS_PER_SLOT, CodecWorker
 from engine.serving.device import on_device, prepare_device, share_cores
 from engine.serving.engine_loop import EngineLoop
 from engine.serving.memory import (
@@ -203,6 +203,7 @@ class Engine:
         if device.type == "cuda":
             report("Warming up", 0.75)
             measured = warm_up(self._model, decoder, codec.codebook_sizes[-1], plan.slots)
+            release_memory()  # of the default stream, which threads with their own streams cannot use
             plan = self._plan_memory(device, self._loaded(), measured)
         self.slots = plan.slots
         self._prefixes = PrefixCache(device, _prefix_bytes(device, plan, self._loaded()), HOST_PREFIX_BYTES)
@@ -219,9 +220,9 @@ class Engine:
         report("Recording steps", 0.8)
         while device.type == "cpu" and self._runner.capture_next():
             pass  # takes a second; a GPU's many graphs are captured while the engine is idle
-        # Twice the slots: the last audio of a turn is decoded while another turn has its slot.
         on_gpu = device.type == "cuda" and graphs != "off"
-        codec_worker = CodecWorker(decoder, 2 * plan.slots, device, CudaGraphCapture(device) if on_gpu else None)
+        codec_capture = CudaGraphCapture(device) if on_gpu else None
+        codec_worker = CodecWorker(decoder, ROWS_PER_SLOT * plan.slots, device, codec_capture, plan.slots)
         self._pipeline = SpeechPipeline(
             EngineLoop(self._runner, codec_worker, self._queue),
             codec_worker,

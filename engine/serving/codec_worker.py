@@ -36,6 +36,8 @@ GRAPH_FRAMES = (16, 8, 4, 2, 1)
 # Frames of a chunk when all codes of a stream are known: no more than other streams', so as not to delay these longer
 # than they delay each other.
 _DECODE_CHUNK = 16
+# Rows of a worker for each slot: the last audio of a turn is decoded while another turn has its slot.
+ROWS_PER_SLOT = 2
 # Most context streams to cache, each with the codec's state: those of the most recently used voices.
 CONTEXTS_KEPT = 8
 
@@ -110,12 +112,19 @@ class CodecWorker:
     """A decoder view and a pool of `rows` codec states, on a thread of their own.
 
     capture: captures the decoding of a batch as a graph. With None, and for sizes that fail, decoding is eager.
+    at_once: most rows of a batch; by default all.
     """
 
     def __init__(
-        self, decoder: DecoderView, rows: int, device: torch.device, capture: GraphCapture | None = None
+        self,
+        decoder: DecoderView,
+        rows: int,
+        device: torch.device,
+        capture: GraphCapture | None = None,
+        at_once: int | None = None,
     ) -> None:
-        self._batches = _BatchDecoder(decoder, rows, device, capture)
+        self._at_once = at_once or rows
+        self._batches = _BatchDecoder(decoder, rows, device, capture, self._at_once)
         self._free = list(range(rows))
         self._streams: list[CodecStream] = []  # with work left, the least recently served first
         self._inbox: Inbox[tuple[CodecStream, DecodeJob | None]] = Inbox()
@@ -253,7 +262,8 @@ class CodecWorker:
         """Return the least recently served stream, and others whose next chunk has the same length."""
         ready = self._ready()
         frames = ready[0].jobs[0].frames if ready else 1
-        batch = [stream for stream in ready if stream.jobs[0].frames == frames][: _rows_at_once(frames)]
+        batch = [stream for stream in ready if stream.jobs[0].frames == frames]
+        batch = batch[: _rows_at_once(frames, self._at_once)]
         for stream in batch:
             self._streams.remove(stream)
             self._streams.append(stream)
@@ -318,8 +328,8 @@ def _samples(decoded: Samples | Exception) -> Samples:
     raise EngineFailed("engine.codec_failed", why=first_line(decoded)) from decoded
 
 
-def _rows_at_once(frames: int) -> int:
-    return max(1, FRAMES_AT_ONCE // frames)
+def _rows_at_once(frames: int, most: int) -> int:
+    return max(1, min(most, FRAMES_AT_ONCE // frames))
 
 
 def _power(count: int) -> int:
@@ -327,11 +337,18 @@ def _power(count: int) -> int:
     return 1 << (count - 1).bit_length()
 
 
+def largest_batches(at_once: int) -> list[tuple[int, int]]:
+    """Return the largest number of rows that are decoded at once, padding included, with each captured length."""
+    return [(_power(_rows_at_once(frames, at_once)), frames) for frames in GRAPH_FRAMES]
+
+
 class _BatchDecoder:
     """The codec states of all rows, and batched decoding of some of them. An extra row pads the captured batches."""
 
-    def __init__(self, decoder: DecoderView, rows: int, device: torch.device, capture: GraphCapture | None) -> None:
-        self._decoder, self.device, self._splits = decoder, device, capture is not None
+    def __init__(
+        self, decoder: DecoderView, rows: int, device: torch.device, capture: GraphCapture | None, at_once: int
+    ) -> None:
+        self._decoder, self.device, self._splits, self._at_once = decoder, device, capture is not None, at_once
         self._states = decoder.init_state(rows + 1)
         self._padding_row = rows
         self._graphs = CapturedGraphs(capture, "decoding")  # by rows, a power of two, and frames
@@ -393,8 +410,7 @@ class _BatchDecoder:
         return missing
 
     def _sizes(self) -> Iterator[tuple[int, int]]:
-        for frames in GRAPH_FRAMES:
-            most = _power(min(self._padding_row, _rows_at_once(frames)))
+        for most, frames in largest_batches(self._at_once):
             yield from ((1 << i, frames) for i in reversed(range(most.bit_length())))
 
 

@@ -18,8 +18,7 @@ from engine.models import int8_linear
 from engine.models.int8_linear import Int8Linear
 from engine.models.quantization import QUANTIZED, Precision, Stack, layouts
 from engine.serving.clip_encoder import ENCODE_SECONDS
-from engine.serving.codec_worker import FRAMES_AT_ONCE
-from engine.serving.pacing import CHUNK_FRAMES
+from engine.serving.codec_worker import ROWS_PER_SLOT, largest_batches
 from engine.serving.runner.slots import GPU_PREFILL_CHUNK
 
 __all__ = [
@@ -170,8 +169,8 @@ def plan_memory(
 
     If they do not fit, the number of slots is reduced first, down to one, then the positions, down to 2,048 or the
     requested number if that is smaller. `available` None: no limit. `activations`: see `activation_dtype`; by default
-    that of current GPUs. `measured`: peak bytes of frames, prompts and decoding, as `warm_up` returns them; by default
-    they are estimated.
+    that of current GPUs. `measured`: peak bytes of frames, prompts and decoding together, as `warm_up` returns them; by
+    default they are estimated.
 
     Raises InvalidOption for less than one slot or position, and DoesNotFit when even the smallest plan is too large.
     """
@@ -248,7 +247,8 @@ class _Sizes:
     def _workspace(self, slots: int, measured: int | None) -> int:
         if measured is None:
             measured = self._widened() + self._prefill() + self._decoding(slots)
-        return _ALLOWANCE + self._encoding() + slots * self._stream + measured
+        states = (ROWS_PER_SLOT * slots + 1) * self._stream  # a row for padding
+        return _ALLOWANCE + self._encoding() + states + measured
 
     def _widened(self) -> int:
         """Return the bytes of the largest weight, widened for a product. Weights are widened singly, fp8 via fp32."""
@@ -267,8 +267,9 @@ class _Sizes:
         return round(ENCODE_SECONDS * codec.frame_rate) * _alive(codec.encoder_activation)
 
     def _decoding(self, slots: int) -> int:
-        frames = min(slots * CHUNK_FRAMES[-1], FRAMES_AT_ONCE)
-        return frames * _alive(self.codec.decoder_activation)
+        """Return the bytes of the largest batch, with a copy of its rows' states."""
+        frame = _alive(self.codec.decoder_activation)
+        return max(rows * (frames * frame + self._stream) for rows, frames in largest_batches(slots))
 
 
 @lru_cache(maxsize=16)

@@ -1,5 +1,6 @@
 """Planned sizes against published sizes and loaded modules; plans fit and are not smaller than necessary."""
 
+from collections.abc import Callable
 from contextlib import nullcontext
 from functools import cache
 from pathlib import Path
@@ -98,9 +99,9 @@ def test_plan_equals_sizes_of_modules() -> None:
     assert [found.slow, found.fast, found.encoder, found.decoder] == [nbytes(m) for m in (*meta_stacks(), *views)]
 
 
-@pytest.mark.parametrize(("precision", "gigabytes"), [("bf16", 12), ("int8", 8), ("fp8", 8), ("int4", 8)])
-def test_s2_pro_fits_with_4096_positions(precision: Precision, gigabytes: int) -> None:
-    found = plan(precision, gigabytes * GB)
+@pytest.mark.parametrize(("precision", "gigabytes"), [("bf16", 12), ("int8", 8), ("fp8", 8.1), ("int4", 8)])
+def test_s2_pro_fits_with_4096_positions(precision: Precision, gigabytes: float) -> None:
+    found = plan(precision, int(gigabytes * GB))
     assert (found.slots, found.positions) == (1, 4096)
     assert found.total <= gigabytes * GB
     assert found.workspace > 0.5 * GB  # memory besides weights and cache
@@ -294,3 +295,32 @@ def test_warm_up_runs_a_frame_of_all_slots_on_cpu(miniature: DualAR) -> None:
     finally:
         hook.remove()
     assert ran == [3]  # a frame of all slots
+
+
+def test_warm_up_adds_what_exists_side_by_side(miniature: DualAR, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Prompts, frames and the largest of the codec's batches."""
+    sizes: list[tuple[int, int]] = []
+    peaks = iter([1000, 200, 10, 30, 20, 10, 10])
+
+    def peak(device: torch.device, work: Callable[[], None]) -> int:
+        work()
+        return next(peaks)
+
+    decoder = load_codec_decoder(*codec_files(MINIATURE))
+    usual = decoder.decode_step
+    monkeypatch.setattr(decoder, "decode_step", lambda c, state: sizes.append((len(c), c.shape[2])) or usual(c, state))
+    monkeypatch.setattr("engine.serving.warm_up._peak", peak)
+    monkeypatch.setattr("engine.serving.warm_up._is_measured", lambda _device: True)
+    assert warm_up(miniature, decoder, 64, slots=3) == 1230
+    assert sizes == [(4, 16), (4, 8), (4, 4), (4, 2), (4, 1)]  # three rows, padded
+
+
+def test_workspace_has_the_states_of_all_rows_of_the_codec() -> None:
+    with torch.device("meta"):
+        row = SIZES.views()[1].init_state(1).nbytes()
+    small, large = (
+        plan_memory(SIZES, "bf16", available=None, slots=slots, positions=2048, measured=0) for slots in (2, 3)
+    )
+    assert large.workspace - small.workspace == 2 * row
+    estimated = plan_memory(SIZES, "bf16", available=None, slots=32, positions=2048)
+    assert estimated.workspace > (65 + 32) * row  # 32 of them copied for a batch of single frames
