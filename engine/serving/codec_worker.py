@@ -111,7 +111,8 @@ class CodecStream:
 class CodecWorker:
     """A decoder view and a pool of `rows` codec states, on a thread of their own.
 
-    capture: captures the decoding of a batch as a graph. With None, and for sizes that fail, decoding is eager.
+    capture: captures the decoding of a batch as a graph, while neither the worker nor the engine has work, since a
+    capture waits for the whole device. Without a graph, decoding is eager.
     at_once: most rows of a batch; by default all.
     """
 
@@ -128,6 +129,7 @@ class CodecWorker:
         self._free = list(range(rows))
         self._streams: list[CodecStream] = []  # with work left, the least recently served first
         self._inbox: Inbox[tuple[CodecStream, DecodeJob | None]] = Inbox()
+        self._engine_idle = True
         self._contexts: OrderedDict[bytes, CodecStream] = OrderedDict()  # the least recently used first
         self._contexts_lock = threading.Lock()
         self._thread = threading.Thread(target=self._run, name="reprise-decoding", daemon=True)
@@ -192,6 +194,12 @@ class CodecWorker:
         self.end(stream)
         return len(chunks)
 
+    def set_engine_idle(self, idle: bool) -> None:
+        """Set whether the engine has no turns, so that graphs may be captured."""
+        self._engine_idle = idle
+        if idle:
+            self._inbox.wake()
+
     @property
     def graph_failure(self) -> str | None:
         """How many batch sizes could not be captured and why; None if none failed."""
@@ -244,7 +252,7 @@ class CodecWorker:
         return not self._inbox.closed
 
     def _wait(self) -> list[tuple[CodecStream, DecodeJob | None]]:
-        while self._inbox.empty and self._batches.capture_next():
+        while self._inbox.empty and self._engine_idle and self._batches.capture_next():
             pass  # idle time is used for captures; a message waits for one capture at most
         return self._inbox.wait()
 
@@ -380,7 +388,6 @@ class _BatchDecoder:
 
     def _step(self, index: Tensor, codes: Tensor) -> Tensor:
         count, key = len(index), (_power(len(index)), codes.shape[2])
-        self._capture_batch(key)
         replay = self._graphs.get(key)
         if replay is None:
             return self._step_eagerly(index, codes)

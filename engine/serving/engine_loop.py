@@ -146,10 +146,14 @@ class EngineLoop:
     def _wait(self) -> list[Turn]:
         while self._inbox.empty and self._runner.capture_next():
             pass  # idle time is used for captures; a turn waits for one capture at most
-        self.idle_work.set_idle(True)
+        self._set_idle(True)
         turns = self._inbox.wait()
-        self.idle_work.set_idle(False)
+        self._set_idle(False)
         return turns
+
+    def _set_idle(self, idle: bool) -> None:
+        self.idle_work.set_idle(idle)
+        self._codec_worker.set_engine_idle(idle)
 
     def _start_step(self, turns: list[Turn]) -> tuple[PendingFrames, list[Turn]] | None:
         slots = [turn.ticket.slot for turn in turns if turn.ticket.slot is not None]

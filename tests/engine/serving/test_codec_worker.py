@@ -715,8 +715,26 @@ def test_early_take_waits_for_few_captures(decoder: CodecDecoder) -> None:
 
 
 @pytest.mark.usefixtures("short_graphs")
+def test_nothing_is_captured_while_the_engine_has_turns(decoder: CodecDecoder) -> None:
+    """A capture synchronizes the device, on which frames are generated."""
+    capture, take = GatedGraphCapture(), Take([4, 3])
+    with running_worker(decoder, ROWS, capture) as worker:
+        worker.set_engine_idle(False)
+        capture.gate.set()
+        for piece in range(2):  # the worker is idle before and between the pieces
+            take.submit(worker, piece)
+            until(lambda piece=piece: take.got.qsize() > piece)
+        until(lambda: worker._inbox.empty)
+        assert capture.graphs.captured <= 1  # the one that had begun
+        worker.set_engine_idle(True)
+        until(lambda: capture.graphs.captured == SHORT_BATCHES)
+        assert_decoded(take, decoder)
+
+
+@pytest.mark.usefixtures("short_graphs")
 def test_failing_capture_is_logged_once(decoder: CodecDecoder, caplog: pytest.LogCaptureFixture) -> None:
     with running_worker(decoder, ROWS, FailingGraphCapture()) as worker:
+        until(lambda: bool(caplog.records))
         assert_streams_decode(worker, decoder)
     assert [record.levelname for record in caplog.records] == ["WARNING"]
     assert "not permitted" in caplog.text

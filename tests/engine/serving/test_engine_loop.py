@@ -20,6 +20,7 @@ from engine.engine import Engine, SpeakOptions
 from engine.errors import EngineBusy, EngineClosed, EngineFailed, RepriseError
 from engine.request import AudioChunk, Speech, noise_key
 from engine.sentences import english
+from engine.serving.codec_worker import CodecWorker
 from engine.serving.runner.graphs import TorchScriptCapture
 from engine.serving.runner.model_runner import PendingFrames
 from engine.serving.runner.slots import PREFILL_CHUNK
@@ -674,6 +675,17 @@ def test_failed_frame_ends_only_its_requests(
     assert two.read(4).ended()
     assert failed
     two.assert_idle()
+
+
+def test_codec_worker_knows_when_the_engine_is_idle(
+    watch: Callable[..., WatchedEngine], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[bool] = []
+    monkeypatch.setattr(CodecWorker, "set_engine_idle", lambda _worker, idle: told.append(idle))
+    one = watch(1, 2)
+    assert one.read(1).ended()
+    until(lambda: bool(told) and told[-1])
+    assert False in told
 
 
 def test_failed_decoding_ends_only_its_request(

@@ -440,7 +440,7 @@ def test_decoding_continues_after_a_failed_capture(cuda: str, caplog: pytest.Log
 
 @pytest.mark.gpu
 def test_audio_from_graphs_equals_exact_steps(cuda: str, caplog: pytest.LogCaptureFixture) -> None:
-    """Graphs are captured on first use and while idle. Tolerance 1e-4, since kernels differ by shape."""
+    """Graphs are captured while the worker is idle. Tolerance 1e-4, since kernels differ by shape."""
 
     class Counting(CudaGraphCapture):
         count = 0
