@@ -20,6 +20,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from engine.models.transfer import to_device
+
 
 class KVView(Protocol):
     """Access of attention to the positions before the new ones."""
@@ -113,7 +115,7 @@ class PackedView:
         """parts: slot, first position and number of positions of each."""
         self._parts = [(ContiguousView(cache, start, slot), length) for slot, start, length in parts]
         places = [start + i for _, start, length in parts for i in range(length)]
-        self._positions = torch.tensor(places, device=cache.buffer.device)
+        self._positions = to_device(torch.tensor(places), cache.buffer.device)
 
     def rope(self, table: Tensor, new: int) -> Tensor:
         padding = new - len(self._positions)
@@ -180,7 +182,7 @@ class ExactRowsView:
 
     def __init__(self, cache: KVCache, slots: Sequence[int], positions: Sequence[int]) -> None:
         self._cache, self._rows = cache, list(zip(slots, positions, strict=True))
-        self._positions = torch.tensor(positions, device=cache.buffer.device)
+        self._positions = to_device(torch.tensor(positions), cache.buffer.device)
 
     def slot_rows(self, new: int) -> tuple[Tensor, Tensor, Tensor]:
         assert new == 1

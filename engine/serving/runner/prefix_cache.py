@@ -6,24 +6,35 @@ spoken turns of requests whose slot was given to another request before their ne
 """
 
 import hashlib
+import logging
+import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import torch
 from torch import Tensor
 
 from engine.byte_lru import ByteLRU
 from engine.models.prompt import Prompt
+from engine.serving.device import own_stream
+
+log = logging.getLogger(__name__)
 
 
 class PrefixCache:
     """LRU of `[layers, 2, H_kv, length, d]` copies, bounded by bytes in each of two tiers.
 
-    On a CPU both tiers are the same memory, so only the first is used.
+    On a CPU both tiers are the same memory, so only the first is used. Entries move to the second one in a thread of
+    their own, because frames must not wait for copies of up to 150 MB; meanwhile they are found on the device. All
+    methods are for one thread.
     """
 
     def __init__(self, device: torch.device, device_bytes: int, host_bytes: int) -> None:
         self._device = device
         self._on_device: ByteLRU[bytes, Tensor] = ByteLRU(device_bytes)
         self._on_host: ByteLRU[bytes, Tensor] = ByteLRU(0 if device.type == "cpu" else host_bytes)
+        self._moving: dict[bytes, Tensor] = {}  # evicted from the device, and not yet in host memory
+        self._moves = threading.Lock()
+        self._mover = ThreadPoolExecutor(1, "reprise-prefixes")
 
     @property
     def nbytes(self) -> tuple[int, int]:
@@ -35,7 +46,7 @@ class PrefixCache:
         key = _key(columns)
         if (prefix := self._on_device.get(key)) is not None:
             return prefix
-        if (prefix := self._on_host.pop(key)) is None:
+        if (prefix := self._take_evicted(key)) is None:
             return None
         prefix = prefix.to(self._device, non_blocking=True)
         self._put_on_device(key, prefix)
@@ -48,6 +59,9 @@ class PrefixCache:
     def drop(self, columns: Tensor) -> None:
         """Drop the prefix `columns` `[rows, T]`, and the spoken turns stashed with it."""
         key = _key(columns)
+        with self._moves:
+            for moving in [other for other in self._moving if other.startswith(key)]:
+                del self._moving[moving]
         for tier in (self._on_device, self._on_host):
             tier.drop_keys(lambda other: other.startswith(key))
 
@@ -63,22 +77,65 @@ class PrefixCache:
     def drop_stash(self, key: bytes) -> None:
         """Drop the entry that `stash` has made, from either tier."""
         self._on_device.pop(key)
-        self._on_host.pop(key)
+        self._take_evicted(key)
 
     def unstash(self, prompt: Prompt) -> Tensor | None:
         """Remove and return the entry for the prompt's spoken columns, from either tier; None when not cached."""
         key = _spoken_key(prompt)
         found = self._on_device.pop(key)
-        return found if found is not None else self._on_host.pop(key)
+        return found if found is not None else self._take_evicted(key)
 
     def clear(self) -> None:
+        with self._moves:
+            self._moving.clear()
         self._on_device.clear()
         self._on_host.clear()
 
     def _put_on_device(self, key: bytes, prefix: Tensor) -> None:
         for old, evicted in self._on_device.put(key, prefix, prefix.nbytes):
             if self._on_host.limit:
-                self._on_host.put(old, evicted.to("cpu"), evicted.nbytes)
+                with self._moves:
+                    self._moving[old] = evicted
+                computed = (
+                    torch.cuda.current_stream(self._device).record_event() if self._device.type == "cuda" else None
+                )
+                self._mover.submit(self._move, old, evicted, computed)
+
+    def _take_evicted(self, key: bytes) -> Tensor | None:
+        """Remove and return an entry that is moving to host memory or is there."""
+        with self._moves:
+            moving = self._moving.pop(key, None)
+        return moving if moving is not None else self._on_host.pop(key)
+
+    def _move(self, key: bytes, prefix: Tensor, computed: torch.cuda.Event | None) -> None:
+        """Copy an entry to host memory, unless it is removed meanwhile. computed: when the device has its values."""
+        kept = None
+        try:
+            kept = _host_copy(prefix, computed)
+        except Exception as error:  # such as out of memory: it is computed again
+            log.warning("A prompt's keys and values could not be kept in host memory: %s", error)
+        with self._moves:
+            if self._moving.get(key) is prefix:
+                del self._moving[key]
+                if kept is not None:
+                    self._on_host.put(key, kept, kept.nbytes)
+
+
+@torch.inference_mode()
+def _host_copy(prefix: Tensor, computed: torch.cuda.Event | None) -> Tensor:
+    """Copy `[layers, …]` to the host, on a stream of its own and a layer at a time, through a little pinned memory:
+    pinning all of it, or copying without, would keep the driver from starting frames."""
+    kept = torch.empty(prefix.shape, dtype=prefix.dtype)
+    with own_stream(prefix.device) as stream:
+        if stream is None or computed is None:
+            return kept.copy_(prefix)
+        stream.wait_event(computed)
+        passing = torch.empty(prefix.shape[1:], dtype=prefix.dtype, pin_memory=True)
+        for layer, place in zip(prefix, kept, strict=True):
+            passing.copy_(layer, non_blocking=True)
+            stream.synchronize()
+            place.copy_(passing)
+    return kept
 
 
 def _spoken_key(prompt: Prompt) -> bytes:

@@ -15,6 +15,7 @@ from engine.models.kv_cache import ContiguousView, ExactRowsView, PackedView
 from engine.models.prompt import Prompt
 from engine.models.sampling import SamplingOptions
 from engine.models.stacks import SlowStack
+from engine.models.transfer import pinned, to_device
 from engine.serving.runner.prefix_cache import PrefixCache
 
 # Positions of a prefill chunk, and of one step over all prompts, on a CPU and on GPUs. Chunks end at multiples of it,
@@ -115,7 +116,8 @@ class SlotPool:
             row.trailing[0, : len(prompt.trailing)] = prompt.trailing
         row.temperature[0], row.top_p[0], row.top_k[0] = options.temperature, options.top_p, options.top_k
         for field in fields(DecodeState):
-            getattr(self.state, field.name)[slot] = getattr(row, field.name)[0]
+            value = pinned(getattr(row, field.name)[0], self.device)
+            getattr(self.state, field.name)[slot].copy_(value, non_blocking=True)  # frames may be running
         return reused
 
     def keep(self, slot: int, codes: Tensor) -> None:
@@ -170,8 +172,9 @@ class SlotPool:
         embedded = []
         for piece in pieces:
             prompt = self._prompts[piece.slot].prompt
-            columns = prompt.columns[None, :, piece.start : piece.end].to(self.device, non_blocking=True)
-            embedded.append(self._slow.embed(columns, prompt.vector))
+            columns = to_device(prompt.columns[None, :, piece.start : piece.end], self.device)
+            vector = None if prompt.vector is None else to_device(prompt.vector, self.device)
+            embedded.append(self._slow.embed(columns, vector))
         if not self._padded:
             (piece,), (x,) = pieces, embedded
             self._slow.run(x, ContiguousView(self.cache, piece.start, piece.slot))
@@ -183,7 +186,8 @@ class SlotPool:
 
     def _recompute_spoken(self, piece: Piece) -> None:
         """Compute spoken columns as their frames did, each as a separate row."""
-        columns = self._prompts[piece.slot].prompt.columns[:, piece.start : piece.end].T[:, :, None].to(self.device)
+        spoken = self._prompts[piece.slot].prompt.columns[:, piece.start : piece.end]
+        columns = to_device(spoken.T[:, :, None], self.device)
         # In one batch if rows do not affect each other: each row attends after earlier ones have written theirs.
         rows = len(columns) if self._slow.is_batch_invariant else 1
         for at in range(0, len(columns), rows):

@@ -2,7 +2,8 @@
 
 import random
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,8 +11,10 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from engine.families.s2.dual_ar import DualAR, load_dual_ar
+from engine.models.frame_step import DecodeState
 from engine.models.prompt import Prompt
 from engine.models.quantization import Precision
 from engine.models.sampling import SamplingOptions
@@ -19,7 +22,7 @@ from engine.release.hub import BUNDLED
 from engine.serving.runner.graphs import TorchScriptCapture
 from engine.serving.runner.model_runner import ModelRunner
 from engine.serving.runner.prefix_cache import PrefixCache
-from engine.serving.runner.slots import PADDED_SIZES, PREFILL_CHUNK
+from engine.serving.runner.slots import PADDED_SIZES, PREFILL_CHUNK, SlotPool
 from engine.serving.runner.step_runners import GraphMode
 from tests.engine.conftest import golden
 from tests.engine.serving.graph_capture import EagerCapture, FailingGraphCapture, FakeGraphCapture
@@ -249,20 +252,6 @@ def test_voice_with_one_changed_value_is_not_reused(short: DualAR) -> None:
     assert begin(run, 1, Prompt(changed, 290), 0) == 0
 
 
-def test_evicted_prefixes_move_to_host_memory_and_back() -> None:
-    kept = PrefixCache(torch.device("cpu"), 100, 0)
-    kept._on_host.limit = 1000  # as on a GPU
-    voices = [torch.full((2, 3), i) for i in range(3)]
-    for i, columns in enumerate(voices):
-        kept.put(columns, torch.full((20,), float(i)))
-    assert kept.nbytes == (80, 160)
-    back = kept.get(voices[0])
-    assert back is not None
-    assert torch.equal(back, torch.zeros(20))
-    assert kept.nbytes == (80, 160)
-    assert kept.get(torch.full((3, 2), 0)) is None  # the same values in another shape
-
-
 def test_prompts_that_fit_no_slot_are_rejected(short: DualAR) -> None:
     run = runner(short, positions=100)
     with pytest.raises(ValueError, match="99"):
@@ -468,3 +457,45 @@ def test_slot_reuses_only_equal_prefill_chunks(short: DualAR) -> None:
         begin(fresh, 0, Prompt(columns, shared), 0)
         both = (each._slots.cache.buffer[:, :, 0, :, :399] for each in (run, fresh))
         assert torch.equal(*both)
+
+
+def test_prompts_enter_a_slot_without_waiting_for_the_device() -> None:
+    """The meta device stands for a GPU, on which frames are running."""
+
+    class Copies(TorchDispatchMode):
+        def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            made = func(*args, **(kwargs or {}))
+            tensors = [each for each in (*args, made) if isinstance(each, torch.Tensor)]
+            if len({each.device for each in tensors}) > 1:
+                copied.append(bool((kwargs or {}).get("non_blocking") or (len(args) > 2 and args[2])))
+            return made
+
+    copied: list[bool] = []
+    slow = load_short().slow.to("meta")
+    slots = SlotPool(slow, 2, 300, PrefixCache(torch.device("cpu"), 0, 0), padded=True)
+    columns = torch.zeros(slow.column_rows, 40, dtype=torch.long)
+    with Copies():
+        for slot in range(2):
+            slots.begin(slot, Prompt(columns), SamplingOptions(), key=1)
+        slots.prefill([slots.next_piece(slot) for slot in range(2)])
+    assert len(copied) >= 2 * len(fields(DecodeState)) + 3
+    assert all(copied)
+
+
+@pytest.mark.gpu
+def test_prompts_and_frames_never_wait_for_the_gpu() -> None:
+    device = torch.device("cuda:0")
+    model = load_dual_ar(MINIATURE, dtype=torch.bfloat16, device=device)
+    run = runner(model, prefixes=PrefixCache(device, 1 << 26, 1 << 26), mode="frame")
+    for _ in range(2):  # libraries are loaded in the first round
+        begin(run, 0, prompt(model, 30, 1, shared=20), 0)
+        run.step([0]).frames()
+        try:
+            torch.cuda.set_sync_debug_mode("error")
+            run.begin(1, prompt(model, 40, 2), options(0), key=1)
+            run.begin(2, prompt(model, 50, 3, shared=20), options(1), key=2)
+            run.prefill([1, 2])
+            pending = run.step([0])
+        finally:
+            torch.cuda.set_sync_debug_mode("default")
+        pending.frames()

@@ -1,0 +1,87 @@
+"""Entries move to host memory in a thread of their own, and can be used and dropped meanwhile."""
+
+import threading
+from collections.abc import Iterator
+
+import pytest
+import torch
+from torch import Tensor
+
+from engine.models.prompt import Prompt
+from engine.serving.runner import prefix_cache as module
+from engine.serving.runner.prefix_cache import PrefixCache
+from tests.support.waiting import until
+
+VOICES = [torch.full((2, 3), i) for i in range(3)]
+
+
+def two_tiers() -> PrefixCache:
+    """Make a cache of one entry on the device and ten in host memory, as on a GPU."""
+    kept = PrefixCache(torch.device("cpu"), 100, 0)
+    kept._on_host.limit = 1000
+    return kept
+
+
+def values(voice: int) -> Tensor:
+    return torch.full((4, 5), float(voice))
+
+
+@pytest.fixture
+def gate() -> Iterator[threading.Event]:
+    event = threading.Event()
+    yield event
+    event.set()
+
+
+def test_evicted_prefixes_move_to_host_memory_and_back() -> None:
+    kept = two_tiers()
+    for i, columns in enumerate(VOICES):
+        kept.put(columns, values(i))
+    until(lambda: kept.nbytes == (80, 160))
+    back = kept.get(VOICES[0])
+    assert back is not None
+    assert torch.equal(back, values(0))
+    until(lambda: kept.nbytes == (80, 160))
+    assert kept.get(torch.full((3, 2), 0)) is None  # the same values in another shape
+
+
+def test_moving_prefix_is_found_without_waiting(gate: threading.Event) -> None:
+    kept = two_tiers()
+    kept._mover.submit(gate.wait)
+    first = values(0)
+    kept.put(VOICES[0], first)
+    kept.put(VOICES[1], values(1))
+    assert kept.get(VOICES[0]) is first
+    gate.set()
+    until(lambda: kept.nbytes == (80, 80))
+    assert kept.get(VOICES[0]) is first
+    assert kept._on_host.get(module._key(VOICES[0])) is None
+
+
+def test_prefix_dropped_while_it_moves_is_not_kept(gate: threading.Event) -> None:
+    kept = two_tiers()
+    kept._mover.submit(gate.wait)
+    spoken = Prompt(torch.full((2, 3), 7), spoken=((1, 3),))
+    kept.put(VOICES[0], values(0))
+    key = kept.stash(spoken, values(7))
+    kept.put(VOICES[1], values(1))
+    kept.drop(VOICES[0])
+    kept.drop_stash(key)
+    gate.set()
+    kept._mover.submit(lambda: None).result()
+    assert kept.nbytes == (80, 0)
+    assert kept.get(VOICES[0]) is None
+    assert kept.unstash(spoken) is None
+
+
+def test_failed_move_drops_the_prefix(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    def fails(*_: object) -> Tensor:
+        raise MemoryError("no room")
+
+    monkeypatch.setattr(module, "_host_copy", fails)
+    kept = two_tiers()
+    kept.put(VOICES[0], values(0))
+    kept.put(VOICES[1], values(1))
+    until(lambda: not kept._moving)
+    assert kept.get(VOICES[0]) is None
+    assert "no room" in caplog.text
