@@ -63,16 +63,22 @@ class FusedRun:
         return total[:, None] if added is None else (total + added)[:, None]
 
     def _gated(self, x: Tensor, feed: nn.Module) -> Tensor:
-        merged = "w13" in feed._modules
-        layers = [feed.w13] if merged else [feed.w1, feed.w3]
-        products = [self._product(x, cast(nn.Linear, layer)) for layer in layers]
-        return products[0] if merged else torch.cat(products, dim=1)
+        """Return the products of w1 and w3 side by side."""
+        if "w13" in feed._modules:
+            return self._product(x, cast(nn.Linear, feed.w13))
+        layers = [cast(nn.Linear, layer) for layer in (feed.w1, feed.w3)]
+        both = x.new_empty(len(x), 2 * layers[0].out_features)
+        for layer, half in zip(layers, both.chunk(2, dim=1), strict=True):
+            self._product(x, layer, half)
+        return both
 
-    def _product(self, x: Tensor, layer: nn.Linear) -> Tensor:
+    def _product(self, x: Tensor, layer: nn.Linear, out: Tensor | None = None) -> Tensor:
+        """out: `[B, E]`, columns of a larger tensor that receive the product."""
         narrow = narrow_weight(layer.weight) if len(x) <= self._products.MAX_ROWS else None
         if narrow is not None:
-            return self._products.narrow_product(x, *narrow, layer.bias)
-        return F.linear(x, layer.weight, layer.bias)
+            return self._products.narrow_product(x, *narrow, layer.bias, out)
+        product = F.linear(x, layer.weight, layer.bias)
+        return product if out is None else out.copy_(product)
 
     def narrow_difference(self, rows: int) -> float:
         """Return the largest relative difference of the first block's narrow products with `rows` rows."""

@@ -8,36 +8,53 @@ from torch import Tensor
 MAX_ROWS = 64
 # Up to this many rows are multiplied one by one, more of them together by matrix units.
 _SINGLE_ROWS = 8
-_OUTPUTS, _COLUMNS, _DOT_COLUMNS = 16, 256, 128
+# Outputs of a program, the most that leave every processor of a large GPU at least two programs to switch between.
+_OUTPUTS = (16, 8, 4)
+_PROGRAMS = 264
+_DOT_OUTPUTS = 16
+_TILE, _DOT_COLUMNS = 4096, 128  # values of the weight, and columns, that a program reads at once
+_STAGES = tl.constexpr(4)
 _LEAST_ROWS = 16  # of a product of matrices
 
 
-def narrow_product(x: Tensor, weight: Tensor, scale: Tensor, bias: Tensor | None = None) -> Tensor:
+def narrow_product(
+    x: Tensor, weight: Tensor, scale: Tensor, bias: Tensor | None = None, out: Tensor | None = None
+) -> Tensor:
     """Multiply x `[B, D]`, B at most `MAX_ROWS`, by a weight `[E, D]` in int8 or float8_e4m3fn → `[B, E]`.
 
     scale: `[E, G]`, one for each D / G columns of a row; G is 1, or D / G a power of two, 16 or more. The sum is fp32
     and scaled before it is rounded. The twin is `F.linear(x, weight * scale)`. Up to eight rows, a row's result depends
-    neither on the others nor on their number.
+    neither on the others nor on their number. out: `[B, E]`, to write to columns of a larger tensor.
     """
     (rows, columns), outputs = x.shape, weight.shape[0]
     groups = scale.shape[1]
     fp8 = weight.dtype == torch.float8_e4m3fn
-    out = x.new_empty(rows, outputs)
-    given = (x, weight.view(torch.uint8) if fp8 else weight, scale, x if bias is None else bias, out, outputs)
-    kinds = {"WIDTH": columns, "GROUPS": groups, "FP8": fp8, "HAS_BIAS": bias is not None, "OUTPUTS": _OUTPUTS}
-    tiles = triton.cdiv(outputs, _OUTPUTS)
+    if out is None:
+        out = x.new_empty(rows, outputs)
+    stored, added = weight.view(torch.uint8) if fp8 else weight, x if bias is None else bias
+    given = (x, stored, scale, added, out, out.stride(0), outputs)
+    kinds = {"WIDTH": columns, "GROUPS": groups, "FP8": fp8, "HAS_BIAS": bias is not None}
     if rows <= _SINGLE_ROWS:
+        tile = _outputs_at_once(outputs)
         # Rows side by side: the programs that read one tile of the weight run together and find it in the cache.
-        _row_product[(rows, tiles)](*given, COLUMNS=_COLUMNS if groups == 1 else columns // groups, **kinds)
+        _row_product[(rows, triton.cdiv(outputs, tile))](
+            *given, OUTPUTS=tile, COLUMNS=_TILE // tile if groups == 1 else columns // groups, **kinds
+        )
     else:
-        _rows_product[(tiles,)](
+        _rows_product[(triton.cdiv(outputs, _DOT_OUTPUTS),)](
             *given,
             rows,
+            OUTPUTS=_DOT_OUTPUTS,
             ROWS=max(_LEAST_ROWS, triton.next_power_of_2(rows)),
             COLUMNS=_DOT_COLUMNS if groups == 1 else columns // groups,
             **kinds,
         )
     return out
+
+
+def _outputs_at_once(outputs: int) -> int:
+    """Return the outputs of a program. They decide the order of a sum, so they do not depend on the rows."""
+    return next((tile for tile in _OUTPUTS if triton.cdiv(outputs, tile) >= _PROGRAMS), _OUTPUTS[-1])
 
 
 @triton.jit
@@ -54,14 +71,14 @@ def _widened(entry, FP8: tl.constexpr):
 
 @triton.jit
 def _row_product(
-    x, weight, scale, bias, out, outputs,
+    x, weight, scale, bias, out, out_stride, outputs,
     WIDTH: tl.constexpr, GROUPS: tl.constexpr, FP8: tl.constexpr, HAS_BIAS: tl.constexpr, OUTPUTS: tl.constexpr,
     COLUMNS: tl.constexpr,
 ):  # fmt: skip
     row, output = tl.program_id(0), tl.program_id(1) * OUTPUTS + tl.arange(0, OUTPUTS)
     present = output < outputs
     total = tl.zeros((OUTPUTS, COLUMNS), tl.float32)
-    for start in range(0, WIDTH, COLUMNS):
+    for start in tl.range(0, WIDTH, COLUMNS, num_stages=_STAGES):  # loads ahead of the sums
         column = start + tl.arange(0, COLUMNS)
         inside = column < WIDTH
         value = tl.load(x + row * WIDTH + column, mask=inside, other=0.0).to(tl.float32)
@@ -76,12 +93,12 @@ def _row_product(
         result *= tl.load(scale + output, mask=present, other=0.0).to(tl.float32)
     if HAS_BIAS:
         result += tl.load(bias + output, mask=present, other=0.0).to(tl.float32)
-    tl.store(out + row * outputs + output, result.to(out.dtype.element_ty), mask=present)
+    tl.store(out + row * out_stride + output, result.to(out.dtype.element_ty), mask=present)
 
 
 @triton.jit
 def _rows_product(
-    x, weight, scale, bias, out, outputs, rows,
+    x, weight, scale, bias, out, out_stride, outputs, rows,
     WIDTH: tl.constexpr, GROUPS: tl.constexpr, FP8: tl.constexpr, HAS_BIAS: tl.constexpr, OUTPUTS: tl.constexpr,
     COLUMNS: tl.constexpr, ROWS: tl.constexpr,
 ):  # fmt: skip
@@ -103,5 +120,5 @@ def _rows_product(
         total *= tl.load(scale + output, mask=present, other=0.0).to(tl.float32)[None, :]
     if HAS_BIAS:
         total += tl.load(bias + output, mask=present, other=0.0).to(tl.float32)[None, :]
-    place = row[:, None] * outputs + output[None, :]
+    place = row[:, None] * out_stride + output[None, :]
     tl.store(out + place, total.to(out.dtype.element_ty), mask=asked[:, None] & present[None, :])

@@ -166,6 +166,23 @@ def test_narrow_product_equals_plain_product(
         assert torch.equal(narrow_product(x[row : row + 1], weight, scale, bias)[0], found[row])
 
 
+@pytest.mark.parametrize(("outputs", "tile"), [(2560, 8), (6144, 16), (9728, 16), (1024, 4), (37, 4)])
+def test_narrow_products_keep_a_large_gpu_busy(outputs: int, tile: int) -> None:
+    """An H100 has 132 processors. The sizes are those of S2-Pro, and smaller ones."""
+    assert products._outputs_at_once(outputs) == tile
+    assert outputs // tile >= 2 * 132 or tile == products._OUTPUTS[-1]
+
+
+@pytest.mark.parametrize("rows", [2, 9])
+def test_narrow_product_writes_to_columns_of_a_larger_tensor(rows: int) -> None:
+    x, weight = random(rows, 48), (random(37, 48, seed=3) * 60).round().clamp(-128, 127).to(torch.int8)
+    scale, wide = random(37, 1, seed=1), torch.full((rows, 80), 9.0, device=DEVICE)
+    narrow_product(x, weight, scale, None, wide[:, 40:77])
+    assert torch.equal(wide[:, 40:77], narrow_product(x, weight, scale))
+    assert wide[:, :40].eq(9).all()
+    assert wide[:, 77:].eq(9).all()
+
+
 def test_narrow_product_of_a_single_column() -> None:
     x, weight = random(2, 1), torch.tensor([[3], [-128], [127]], dtype=torch.int8).to(DEVICE)
     found = narrow_product(x, weight, torch.ones(3, 1, device=DEVICE))
@@ -233,7 +250,7 @@ def small_model(monkeypatch: pytest.MonkeyPatch) -> DualAR:
     monkeypatch.setattr(attention, "_STEP", 16)
     monkeypatch.setattr(agreement, "_CACHE", 24)
     monkeypatch.setattr(agreement, "_DRAWS", 4)
-    monkeypatch.setattr(products, "_OUTPUTS", 64)
+    monkeypatch.setattr(products, "_OUTPUTS", (64,))
     made = load_dual_ar(MINIATURE, dtype=torch.float32, device=DEVICE)
     for stack in (made.slow, made.fast):
         stack.layers = stack.layers[:1]
