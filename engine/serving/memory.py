@@ -41,7 +41,7 @@ _STEP = 256  # positions: cache lengths between the shortest and the requested a
 # Tensors as large as the widest one that are alive at once in a convolutional stack: 6.0 were measured in S2-Pro's
 # encoder and 6.4 in its decoder.
 _ALIVE = 7
-# Scratch memory of libraries, the graphs' pool, and fragmentation of the allocator.
+# Scratch memory of libraries, and fragmentation of the allocator and of the graphs' pools.
 _ALLOWANCE = 256 * 2**20
 # Share of a GPU that PyTorch may use in all processes together. The rest is for the CUDA context of each.
 _SHARED = 0.95

@@ -95,8 +95,8 @@ def _draw(
     rank, mass = 0, 0.0
     best, found, other_best, other_found = -float("inf"), 0, -float("inf"), 0
     while (rank < last) & (mass <= most):  # later values are not kept
-        log_prob = tl.max(left, axis=0) - log_sum
-        value = tl.argmax(left, axis=0)
+        highest, value = tl.max(left, axis=0, return_indices=True)  # in one pass over the block
+        log_prob = highest - log_sum
         mass += tl.exp(log_prob)
         score = log_prob * sharpness + tl.load(noise + row * row_stride + rank)
         better = ((rank == 0) | (mass <= top_p)) & (score > best)

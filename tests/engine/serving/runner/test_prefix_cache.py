@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from engine.models.prompt import Prompt
+from engine.serving.device import own_stream
 from engine.serving.runner import prefix_cache as module
 from engine.serving.runner.prefix_cache import PrefixCache
 from tests.support.waiting import until
@@ -85,3 +86,17 @@ def test_failed_move_drops_the_prefix(monkeypatch: pytest.MonkeyPatch, caplog: p
     until(lambda: not kept._moving)
     assert kept.get(VOICES[0]) is None
     assert "no room" in caplog.text
+
+
+@pytest.mark.gpu
+def test_prefixes_move_to_host_memory_beside_work_of_a_gpu() -> None:
+    device = torch.device("cuda:0")
+    kept, total = PrefixCache(device, 100, 1000), torch.zeros((), device=device)
+    with own_stream(device, urgent=True):
+        for i, columns in enumerate(VOICES):
+            kept.put(columns, values(i).to(device, non_blocking=True) + total)  # the last kernel may still run
+        until(lambda: kept.nbytes == (80, 160))
+        for i, columns in enumerate(VOICES):
+            back = kept.get(columns)
+            assert back is not None
+            assert torch.equal(back.cpu(), values(i))
