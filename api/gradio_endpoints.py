@@ -41,7 +41,7 @@ from api.errors import invalid_detail
 from api.speech.create import begin_speech
 from api.speech.delivery import collect
 from api.speech.request import SpeechRequest
-from api.speech.stream import SpeechStream, disconnected
+from api.speech.stream import EncodedSpeech, disconnected
 from engine.errors import RepriseError
 from studio.access import Caller
 from studio.error_sentences import error_sentence
@@ -122,9 +122,9 @@ class _RunningCall:
     event: str
     session: str
     stopped: bool = False
-    stream: SpeechStream | None = None
+    stream: EncodedSpeech | None = None
 
-    def follow(self, stream: SpeechStream) -> None:
+    def follow(self, stream: EncodedSpeech) -> None:
         self.stream = stream
         if self.stopped:
             self.stop()

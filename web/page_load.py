@@ -12,8 +12,8 @@ from engine.errors import DatabaseUnavailable, InvalidInput
 from studio.provenance.origin import public_name
 from web.ui.events import broadcast_change, skip_on_error
 from web.ui.messages import error_message, notice
-from web.ui.payloads import Payload, SelectedId, parse_payload
-from web.ui.voice_picker import select_voice, update_choices
+from web.ui.payloads import parse_payload
+from web.ui.voice_picker import SelectedVoice, select_voice, update_choices
 
 if TYPE_CHECKING:
     from studio.voices.available_voices import ListedVoice
@@ -22,12 +22,6 @@ if TYPE_CHECKING:
 
 Updates = tuple[Any, ...]
 WELCOME_STEPS = ("pick", "write", "hear")  # keys of words
-
-
-class SelectedVoice(Payload):
-    """The selected voice, or the one selected when the page was last open."""
-
-    voice: SelectedId
 
 
 class PageLoadHandlers:

@@ -42,7 +42,7 @@ from studio.speech_service import SpokenBy
 
 if TYPE_CHECKING:
     from api.context import ApiContext
-    from api.speech.stream import SpeechStream
+    from api.speech.stream import EncodedSpeech
     from engine.text import GrowingText
     from studio.voices.available_voices import ListedVoice
 
@@ -138,7 +138,7 @@ class WyomingHandler(AsyncEventHandler):
             await self._sending
             self._sending = None
 
-    async def _send_audio(self, stream: SpeechStream, end: Sequence[Eventable]) -> None:
+    async def _send_audio(self, stream: EncodedSpeech, end: Sequence[Eventable]) -> None:
         """Send a speech while it is generated."""
         rate = stream.sample_rate
         try:

@@ -15,7 +15,7 @@ from api.context import ApiContext, context_of
 from api.errors import CLIENT_GONE, detail_of, documented
 from api.speech.delivery import BINARY, collect, left_before_audio, open_stream, respond, usage_headers
 from api.speech.request import SpeechRequest, inline_schema, read_speech_request
-from api.speech.stream import SpeechStream
+from api.speech.stream import EncodedSpeech
 from engine.errors import InvalidInput
 from engine.text import GrowingText
 from studio.access import Caller
@@ -85,7 +85,7 @@ async def begin_speech(
     text: GrowingText | None = None,
     word_times: bool = False,
     complete: bool = False,
-) -> SpeechStream:
+) -> EncodedSpeech:
     """Start the requested speech. clip: of the voice. text: replaces the input. complete: as for `open_stream`.
 
     Raises RepriseError.
@@ -109,7 +109,7 @@ async def begin_speech(
     )
 
 
-async def _events(stream: SpeechStream) -> AsyncIterator[bytes]:
+async def _events(stream: EncodedSpeech) -> AsyncIterator[bytes]:
     """Yield server-sent events: base64 audio, word times, then usage; or an error, since the status has been sent."""
     try:
         async for part in stream.parts():

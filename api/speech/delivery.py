@@ -19,7 +19,7 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from api.errors import CLIENT_GONE
-from api.speech.stream import MEDIA_TYPES, Encoder, SpeechStream, SpokenWord, Usage
+from api.speech.stream import MEDIA_TYPES, ChunkEncoder, EncodedSpeech, SpokenWord, Usage
 from engine.audio.output.mastering import at_loudness
 from engine.audio.output.stream import LOSSY, StreamEncoder, StreamFormat, written_rate
 from engine.errors import InvalidInput
@@ -64,7 +64,7 @@ async def open_stream(
     language: str = "",
     word_times: bool = False,
     complete: bool = False,
-) -> SpeechStream:
+) -> EncodedSpeech:
     """Start a speech of at most `max_frames` frames. The options are those of `SpeechService.speak`.
 
     complete: the speech is read by `collect`. Only then can it have a loudness, and the watermark if the server adds
@@ -86,18 +86,18 @@ async def open_stream(
     )
     tags = Origin.from_take(context.app.engine.name, speech.voice, speech.seed).tags()
     mark = context.app.watermark if complete else None
-    encoder: Encoder
+    encoder: ChunkEncoder
     if mark or output.lufs is not None:
         encoder = FinishedFile(output, speech.sample_rate, tags, mark)
     else:
         encoder = StreamEncoder(
             output.format, speech.sample_rate, sample_rate=output.sample_rate, speed=output.speed, tags=tags
         )
-    return SpeechStream(speech, encoder, Usage(len(text)), max_frames=max_frames)
+    return EncodedSpeech(speech, encoder, Usage(len(text)), max_frames=max_frames)
 
 
 class FinishedFile:
-    """An `Encoder` that processes the complete audio before encoding it: the watermark, then the loudness."""
+    """A `ChunkEncoder` that processes the complete audio before encoding it: the watermark, then the loudness."""
 
     def __init__(self, output: AudioOutput, source_rate: int, tags: Tags, watermark: Watermark | None) -> None:
         """source_rate: Hz of the samples. tags: of the file."""
@@ -125,14 +125,14 @@ class FinishedFile:
         return file.encode(samples) + file.finish()
 
 
-def usage_headers(stream: SpeechStream) -> dict[str, str]:
+def usage_headers(stream: EncodedSpeech) -> dict[str, str]:
     """Return the headers of every speech response: its characters and its seed."""
     return {"X-Usage-Characters": str(stream.usage.characters), "X-Seed": str(stream.seed)}
 
 
 async def respond(
     context: ApiContext,
-    stream: SpeechStream,
+    stream: EncodedSpeech,
     request: Request,
     headers: Mapping[str, str],
     content: AsyncIterator[bytes] | None = None,
@@ -148,7 +148,7 @@ async def respond(
     return StreamingResponse(parts, 200, dict(headers), media_type or stream.media_type)
 
 
-async def left_before_audio(context: ApiContext, stream: SpeechStream, request: Request) -> bool:
+async def left_before_audio(context: ApiContext, stream: EncodedSpeech, request: Request) -> bool:
     """Watch the client from now on, and wait for the first audio. Return whether the client has disconnected."""
     stream.watch(request.receive)
     try:
@@ -159,7 +159,7 @@ async def left_before_audio(context: ApiContext, stream: SpeechStream, request: 
     return stream.gone
 
 
-async def collect(context: ApiContext, stream: SpeechStream, words: list[SpokenWord] | None = None) -> bytes:
+async def collect(context: ApiContext, stream: EncodedSpeech, words: list[SpokenWord] | None = None) -> bytes:
     """Return all of a speech as one file. words: its words are appended here, if their times were requested."""
 
     async def audio() -> AsyncIterator[bytes]:
@@ -172,7 +172,7 @@ async def collect(context: ApiContext, stream: SpeechStream, words: list[SpokenW
     return _with_lengths(data) if stream.format == "wav" else data
 
 
-async def _counted(context: ApiContext, stream: SpeechStream, parts: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+async def _counted(context: ApiContext, stream: EncodedSpeech, parts: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
     """Yield the parts, and count the speech when it is over."""
     try:
         async for part in parts:

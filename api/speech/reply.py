@@ -13,7 +13,7 @@ from api.errors import detail_of
 
 if TYPE_CHECKING:
     from api.metrics import Metrics
-    from api.speech.stream import Part, SpeechStream
+    from api.speech.stream import EncodedSpeech, Part
     from engine.text import GrowingText
     from studio.heard import HeardWords
 
@@ -25,7 +25,7 @@ class Reply:
         self,
         socket: WebSocket,
         text: GrowingText,
-        stream: SpeechStream,
+        stream: EncodedSpeech,
         words: HeardWords,
         metrics: Metrics,
         *,

@@ -51,7 +51,7 @@ class ChunkSource(Protocol):
     def close(self) -> None: ...
 
 
-class Encoder(Protocol):
+class ChunkEncoder(Protocol):
     """An `engine.audio.output.stream.StreamEncoder`."""
 
     format: StreamFormat
@@ -99,14 +99,16 @@ async def disconnected(receive: Receive) -> None:
         pass
 
 
-class SpeechStream:
+class EncodedSpeech:
     """The encoded bytes of one speech. Iterate it once, in the event loop in which it was created.
 
     seed: of the speech. format, sample_rate (Hz): of the sent audio. gone: whether the client has disconnected. failed:
     whether the speech ended with an error.
     """
 
-    def __init__(self, speech: ChunkSource, encoder: Encoder, usage: Usage, *, max_frames: int | None = None) -> None:
+    def __init__(
+        self, speech: ChunkSource, encoder: ChunkEncoder, usage: Usage, *, max_frames: int | None = None
+    ) -> None:
         """max_frames: the length at which the speech ends."""
         self.usage, self.gone, self.failed = usage, False, False
         self.seed, self.format, self.sample_rate = speech.seed, encoder.format, encoder.sample_rate

@@ -45,7 +45,7 @@ class ProofProgress:
 
 
 @dataclass
-class _Run:
+class _ProofRun:
     """A script that is being heard. cards: the cards to hear, and whether to mend each."""
 
     owner: str
@@ -64,7 +64,7 @@ class ProofRunner:
     def __init__(self, storage: Storage, scripts: ScriptRunner, recogniser: Recogniser) -> None:
         self._storage, self._scripts, self._recogniser = storage, scripts, recogniser
         self._lock = threading.Lock()
-        self._runs: dict[Key, _Run] = {}
+        self._runs: dict[Key, _ProofRun] = {}
         self._failures: dict[Key, Sentence] = {}
 
     def start(
@@ -90,7 +90,7 @@ class ProofRunner:
             is_new = run is None
             begins = is_new and bool(cards)
             if run is None:
-                run = _Run(owner, script_id)
+                run = _ProofRun(owner, script_id)
             if begins:
                 self._runs[owner, script_id] = run
             waiting = run.cards[run.done :]
@@ -133,7 +133,7 @@ class ProofRunner:
 
     # ---- on the thread of a run
 
-    def _work(self, run: _Run) -> None:
+    def _work(self, run: _ProofRun) -> None:
         try:
             while (following := self._next(run)) is not None:
                 self._prove(run, *following)
@@ -148,7 +148,7 @@ class ProofRunner:
         for on_end in run.on_end:
             on_end()
 
-    def _next(self, run: _Run) -> tuple[str, bool] | None:
+    def _next(self, run: _ProofRun) -> tuple[str, bool] | None:
         with self._lock:
             if run.stopped.is_set() or run.done == len(run.cards):
                 self._end(run)
@@ -157,11 +157,11 @@ class ProofRunner:
             run.card, run.attempt = card, 0
             return card, mend
 
-    def _end(self, run: _Run) -> None:
+    def _end(self, run: _ProofRun) -> None:
         if self._runs.get((run.owner, run.script_id)) is run:
             del self._runs[run.owner, run.script_id]
 
-    def _prove(self, run: _Run, card_id: str, mends: bool) -> None:
+    def _prove(self, run: _ProofRun, card_id: str, mends: bool) -> None:
         """Hear one card, and mend it. A card that is changed or deleted meanwhile is skipped."""
         try:
             card = self._storage.scripts.card(card_id, owner=run.owner)
@@ -179,7 +179,7 @@ class ProofRunner:
         except (ScriptNotFound, GenerationNotFound, VoiceNotFound, InvalidInput) as error:
             log.info("a card was changed while it was heard: %s", describe_error(error))
 
-    def _mend(self, run: _Run, card: CardRecord, tries: Mending) -> None:
+    def _mend(self, run: _ProofRun, card: CardRecord, tries: Mending) -> None:
         """Replace the take of a card by a better one, if there is one."""
         try:
             while True:
@@ -195,7 +195,7 @@ class ProofRunner:
         if now.take_id not in (None, card.take_id):  # else the card was changed or locked meanwhile
             self._storage.hearings.keep(card.id, now.take_id, hearing, owner=run.owner)
 
-    def _spoken(self, run: _Run, card: CardRecord, text: str) -> Spoken | None:
+    def _spoken(self, run: _ProofRun, card: CardRecord, text: str) -> Spoken | None:
         """Speak a part of a card's text again; None when the run was stopped."""
         while not run.stopped.is_set():
             try:
@@ -204,7 +204,7 @@ class ProofRunner:
                 run.stopped.wait(BUSY_SECONDS)
         return None
 
-    def _listener(self, run: _Run, card: CardRecord) -> Listener:
+    def _listener(self, run: _ProofRun, card: CardRecord) -> Listener:
         language = ""
         with suppress(VoiceNotFound):
             language = self._storage.voices.get(card.voice_id or "", owner=run.owner).language

@@ -41,7 +41,7 @@ Key = tuple[str, str]  # owner, script
 
 
 @dataclass
-class _Run:
+class _ScriptRun:
     """State of a script that is being spoken.
 
     on_end: called when the last worker has ended. speeches: by card; None until the engine has accepted the card.
@@ -63,7 +63,7 @@ class ScriptRunner:
         self._engine, self._storage, self._watermark = engine, storage, watermark
         self._slots = FairSemaphore(self._slots_now)
         self._lock = threading.Lock()
-        self._runs: dict[Key, _Run] = {}
+        self._runs: dict[Key, _ScriptRun] = {}
         self._failures: dict[Key, Sentence] = {}
 
     @property
@@ -83,7 +83,7 @@ class ScriptRunner:
         on_end: called when the script is no longer being spoken.
         """
         with self._lock:
-            run = self._runs.setdefault((owner, script_id), _Run(owner, script_id))
+            run = self._runs.setdefault((owner, script_id), _ScriptRun(owner, script_id))
             run.on_end += [on_end] if on_end else []
             self._failures.pop((owner, script_id), None)
             while run.workers < min(CARDS_AT_ONCE, self._slots_now()):
@@ -120,7 +120,7 @@ class ScriptRunner:
         Raises InvalidInput, VoiceNotFound, and what the engine raises.
         """
         with self._slots.slot(owner):
-            return self._spoken(_Run(owner, card.script_id, stopped=stopped), card)
+            return self._spoken(_ScriptRun(owner, card.script_id, stopped=stopped), card)
 
     def _slots_now(self) -> int:
         """Return the number of slots for scripts. It changes when the model is switched."""
@@ -128,7 +128,7 @@ class ScriptRunner:
 
     # ---- on the threads of a run
 
-    def _work(self, run: _Run) -> None:
+    def _work(self, run: _ScriptRun) -> None:
         try:
             while self._speak_next(run):
                 pass
@@ -141,7 +141,7 @@ class ScriptRunner:
         for on_end in callbacks:  # without the lock, since they may call the runner
             on_end()
 
-    def _speak_next(self, run: _Run) -> bool:
+    def _speak_next(self, run: _ScriptRun) -> bool:
         """Speak the next card in a slot; return False if there is none."""
         with self._slots.slot(run.owner):
             card = self._next(run)
@@ -149,7 +149,7 @@ class ScriptRunner:
                 self._speak(run, card)
         return card is not None
 
-    def _next(self, run: _Run) -> CardRecord | None:
+    def _next(self, run: _ScriptRun) -> CardRecord | None:
         """Return the first queued card that no worker speaks yet; without one the worker leaves the run."""
         with self._lock:
             card = None if run.stopped.is_set() else self._queued(run)
@@ -159,25 +159,25 @@ class ScriptRunner:
                 run.speeches[card.id] = None
             return card
 
-    def _queued(self, run: _Run) -> CardRecord | None:
+    def _queued(self, run: _ScriptRun) -> CardRecord | None:
         cards = self._storage.scripts.waiting(run.script_id, len(run.speeches) + 1, owner=run.owner)
         return next((card for card in cards if card.id not in run.speeches), None)
 
-    def _leave(self, run: _Run) -> None:
+    def _leave(self, run: _ScriptRun) -> None:
         """Count a worker out; the caller holds the lock."""
         run.workers -= 1
         key = (run.owner, run.script_id)
         if not run.workers and self._runs.get(key) is run:
             del self._runs[key]
 
-    def _give_up(self, run: _Run, error: Exception) -> None:
+    def _give_up(self, run: _ScriptRun, error: Exception) -> None:
         """End a run because the engine, the database or the script is gone; queued cards stay queued."""
         with self._lock:
             if not run.stopped.is_set() and not isinstance(error, ScriptNotFound):
                 self._failures[run.owner, run.script_id] = error_sentence(error)
             self._leave(run)
 
-    def _speak(self, run: _Run, card: CardRecord) -> None:
+    def _speak(self, run: _ScriptRun, card: CardRecord) -> None:
         try:
             spoken = self._spoken(run, card)
             if spoken is not None:
@@ -192,7 +192,7 @@ class ScriptRunner:
             with self._lock:
                 run.speeches.pop(card.id, None)
 
-    def _spoken(self, run: _Run, card: CardRecord) -> Spoken | None:
+    def _spoken(self, run: _ScriptRun, card: CardRecord) -> Spoken | None:
         """Speak a card; None when it was stopped. Raises InvalidInput, and what the engine raises."""
         engine = self._engine
         voice = self._voice(run, card)
@@ -215,12 +215,12 @@ class ScriptRunner:
             raise InvalidInput("cards.nothing_spoken")
         return self._kept(card, take, voice, result)
 
-    def _voice(self, run: _Run, card: CardRecord) -> ReadyVoice:
+    def _voice(self, run: _ScriptRun, card: CardRecord) -> ReadyVoice:
         if card.voice_id is None:
             raise InvalidInput("cards.no_voice")
         return AvailableVoices(self._engine, self._storage.voices).ready(card.voice_id, owner=run.owner)
 
-    def _began(self, run: _Run, card: CardRecord, speech: MeasuredSpeech) -> None:
+    def _began(self, run: _ScriptRun, card: CardRecord, speech: MeasuredSpeech) -> None:
         with self._lock:
             run.speeches[card.id] = speech
         if run.stopped.is_set():
@@ -236,7 +236,7 @@ class ScriptRunner:
             model=self._engine.name,
         )
 
-    def _fail(self, run: _Run, card: CardRecord, sentence: Sentence) -> None:
+    def _fail(self, run: _ScriptRun, card: CardRecord, sentence: Sentence) -> None:
         """Store why a card failed, unless it was changed or deleted meanwhile."""
         try:
             now = self._storage.scripts.card(card.id, owner=run.owner)

@@ -6,22 +6,14 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Iterator, Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from engine.text.marks import word_spans
 from storage.repositories.generations import TimedWord
 
-
-class SpokenWord(Protocol):
-    """A word with its start and end in seconds."""
-
-    @property
-    def text(self) -> str: ...
-    @property
-    def start(self) -> float: ...
-    @property
-    def end(self) -> float: ...
-
+if TYPE_CHECKING:
+    from engine.audio.transcription import HeardWord
+    from engine.request import WordTime
 
 _REACH = 8  # most consecutive words that may be missing, added or respelled
 
@@ -34,7 +26,7 @@ class WrittenWords:
         self._words = [_folded(text[start:end]) for start, end in self._spans]
         self._next = 0  # the first word that is not aligned yet
 
-    def follow(self, spoken: Sequence[SpokenWord]) -> list[TimedWord]:
+    def follow(self, spoken: Sequence[WordTime | HeardWord]) -> list[TimedWord]:
         """Align the next spoken words. Returns the written words that they correspond to, with their times."""
         said = [_folded(word.text) for word in spoken]
         found: list[TimedWord] = []
@@ -43,7 +35,7 @@ class WrittenWords:
             self._next = d
         return found
 
-    def _timed(self, spoken: Sequence[SpokenWord], spans: Sequence[tuple[int, int]]) -> Iterator[TimedWord]:
+    def _timed(self, spoken: Sequence[WordTime | HeardWord], spans: Sequence[tuple[int, int]]) -> Iterator[TimedWord]:
         """Divide the time of spoken words among the written ones that they correspond to, by length."""
         if not spoken or not spans:
             return

@@ -10,10 +10,17 @@ import gradio as gr
 from engine.errors import InvalidInput
 from engine.sentences import Sentence
 from studio.voices.available_voices import ModelVoice
+from web.ui.payloads import Payload, SelectedId
 
 if TYPE_CHECKING:
     from studio.voices.available_voices import ListedVoice
     from web.ui.i18n import Words
+
+
+class SelectedVoice(Payload):
+    """The selected voice, or the one selected when the page was last open."""
+
+    voice: SelectedId
 
 
 def select_voice(voices: Sequence[ListedVoice], wanted: Any, words: Words) -> gr.Dropdown:

@@ -125,7 +125,7 @@ class Downsample(StreamingModule[DownsampleState]):
         return out
 
 
-class EncoderBlock(nn.Module):
+class EncoderTransformerBlock(nn.Module):
     """Attention and a GELU feed-forward, each with LayerNorm before and layer scale after it, on `[B, t, D]`."""
 
     def __init__(self, config: CodecTransformerConfig) -> None:
@@ -143,7 +143,7 @@ class EncoderBlock(nn.Module):
         return out
 
 
-class DecoderBlock(nn.Module):
+class DecoderTransformerBlock(nn.Module):
     """Attention and SwiGLU, each with RMSNorm before and layer scale after it, on `[B, T, D]`."""
 
     def __init__(self, config: CodecTransformerConfig) -> None:
@@ -163,7 +163,9 @@ class DecoderBlock(nn.Module):
 class CodecTransformer(StreamingModule[TransformerState]):
     """Transformer blocks on `[B, D, t]`. Subclasses may add layers before and after them."""
 
-    def __init__(self, config: CodecTransformerConfig, block: type[EncoderBlock] | type[DecoderBlock]) -> None:
+    def __init__(
+        self, config: CodecTransformerConfig, block: type[EncoderTransformerBlock] | type[DecoderTransformerBlock]
+    ) -> None:
         super().__init__()
         self.config = config
         self.layers = nn.ModuleList(block(config) for _ in range(config.n_layer))
@@ -198,7 +200,7 @@ class DecoderTransformer(CodecTransformer):
     """Transformer with projections between its width and that of the latents, and a final norm."""
 
     def __init__(self, config: CodecTransformerConfig, latent_dim: int) -> None:
-        super().__init__(config, DecoderBlock)
+        super().__init__(config, DecoderTransformerBlock)
         self.input_proj, self.output_proj = nn.Linear(latent_dim, config.dim), nn.Linear(config.dim, latent_dim)
         self.norm = RMSNorm(config.dim, config.norm_eps)
 
@@ -289,7 +291,7 @@ class SpeechEncoder(EncoderView):
             layers += [EncoderResidual(width), Elu(), CausalConv1d(width, 2 * width, 2 * rate, stride=rate)]
             width *= 2
         self.encoder = StreamingSequential(*layers, Elu(), CausalConv1d(width, config.encoder_dim, 3))
-        self.transformer = CodecTransformer(config.encoder_transformer, EncoderBlock)
+        self.transformer = CodecTransformer(config.encoder_transformer, EncoderTransformerBlock)
         self.downsample = Downsample(config.encoder_dim)
         self.quantizer = EncoderQuantizer(config)
 

@@ -29,8 +29,8 @@ class PromptBuilder:
     def __init__(self, tokenizer: Tokenizer, num_codebooks: int) -> None:
         self._tokenizer, self._codebooks = tokenizer, num_codebooks
 
-    def conversation(self, voice: PromptVoice, positions: int, history_positions: int) -> "Conversation":
-        return Conversation(self, voice.references, positions, history_positions)
+    def conversation(self, voice: PromptVoice, positions: int, history_positions: int) -> "S2Conversation":
+        return S2Conversation(self, voice.references, positions, history_positions)
 
     def prefixes(self, voice: PromptVoice) -> Sequence[Prompt]:
         system = self.system(voice.references)
@@ -116,7 +116,7 @@ class _SpokenTurn:
     spoken: tuple[int, int]
 
 
-class Conversation:
+class S2Conversation:
     """The context of one request: the system turn and the latest turns, from which prompts are built.
 
     When the context is full, the oldest turns are removed. The others then move to new positions and are prefilled

@@ -9,7 +9,7 @@ import threading
 import httpx
 import pytest
 
-from api.speech.stream import SpeechStream
+from api.speech.stream import EncodedSpeech
 from tests.api.conftest import Server
 from tests.support.looping import run
 from tests.support.waiting import until
@@ -58,7 +58,7 @@ def memory(server: Server) -> float:
 
 def count_streams() -> int:
     gc.collect()
-    return sum(isinstance(each, SpeechStream) for each in gc.get_objects())
+    return sum(isinstance(each, EncodedSpeech) for each in gc.get_objects())
 
 
 def test_all_slots_are_freed(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -48,13 +48,13 @@ class HistoryQuery(Payload):
         return int(max(PAGE_SIZE, min(MAX_SHOWN, self.shown)))
 
 
-class Entry(Payload):
+class HistoryEntry(Payload):
     """One entry."""
 
     id: Id
 
 
-class EntryStar(Entry):
+class EntryStar(HistoryEntry):
     """An entry and its new star state."""
 
     starred: bool
@@ -119,7 +119,7 @@ class HistoryHandlers:
         """Outputs: notice, change broadcast. A take of a script stays in the script."""
 
         def delete(owner: str, words: Words) -> str:
-            entry = parse_payload(Entry, event).id
+            entry = parse_payload(HistoryEntry, event).id
             of_script = self._history.get(entry, owner=owner).script_id
             self._history.withdraw(entry, owner=owner)
             return words("history.left_to_script") if of_script else words("history.deleted")
@@ -131,7 +131,7 @@ class HistoryHandlers:
         words = self._context.words(request)
         try:
             owner = self._context.owner(token, request).key
-            record = self._history.get(parse_payload(Entry, event).id, owner=owner)
+            record = self._history.get(parse_payload(HistoryEntry, event).id, owner=owner)
             voices = self._context.voices.list(owner=owner)
         except Exception as error:
             return *(gr.skip(),) * 12, notice(error_message(error, words), "bad")

@@ -26,7 +26,7 @@ class Word(Payload):
     language: ShortText
 
 
-class Entry(Word):
+class DictionaryEntry(Word):
     """An entry of the dictionary."""
 
     spoken: ShortText
@@ -54,7 +54,7 @@ class DictionaryHandlers:
         """Output: dictionary."""
 
         def change(owner: str) -> str:
-            entry = parse_payload(Entry, event)
+            entry = parse_payload(DictionaryEntry, event)
             given = Pronunciation(
                 entry.word.strip(), entry.spoken.strip(), entry.match_case, entry.language[:MAX_LANGUAGE]
             )

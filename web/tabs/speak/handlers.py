@@ -48,7 +48,7 @@ from web.ui.payloads import (
     default_if_invalid,
     parse_payload,
 )
-from web.ui.voice_picker import require_voice
+from web.ui.voice_picker import SelectedVoice, require_voice
 
 if TYPE_CHECKING:
     from engine.request import SpeechResult
@@ -62,12 +62,6 @@ log = logging.getLogger(__name__)
 
 Message = dict[str, Any]
 MAX_TAKES = 4  # takes of a text at once
-
-
-class SelectedVoice(Payload):
-    """The selected voice."""
-
-    voice: SelectedId
 
 
 class SpeakForm(Payload):
