@@ -89,7 +89,7 @@ def test_errors_use_known_keys_and_the_values_of_their_sentences() -> None:
             assert how.startswith(
                 (
                     "error.sentence.key",
-                    "words(",
+                    "texts(",
                     "f'field.",
                     "f'doctor.",
                     "f'origin.",
@@ -130,7 +130,7 @@ def test_sentence_is_english_as_text_and_round_trips_as_json() -> None:
     error = InvalidVoiceFile("voicefile.unusable", why=why)
     assert str(error) == "This voice file cannot be used. Codes are numbers from 0 to 65,535."
     assert Sentence.from_json(error.sentence.to_json()) == error.sentence
-    german = TRANSLATIONS.words_for("de")
+    german = TRANSLATIONS.texts_for("de")
     assert german.write(error.sentence).endswith("Codes sind Zahlen von 0 bis 65.535.")
     assert Sentence.from_json("An older version wrote this.") == Sentence("An older version wrote this.")
     for odd in ("[1]", '{"key": 3}', "17", '{"key": "a", "values": 1}'):
@@ -138,7 +138,7 @@ def test_sentence_is_english_as_text_and_round_trips_as_json() -> None:
 
 
 def test_numbers_are_formatted_by_language() -> None:
-    written = {each: TRANSLATIONS.words_for(each).number(44100.5) for each in TRANSLATIONS.languages}
+    written = {each: TRANSLATIONS.texts_for(each).number(44100.5) for each in TRANSLATIONS.languages}
     assert written == {
         "de": "44.100,5",
         "en": "44,100.5",
@@ -147,7 +147,7 @@ def test_numbers_are_formatted_by_language() -> None:
         "ja": "44,100.5",
         "zh-CN": "44,100.5",
     }
-    german = TRANSLATIONS.words_for("de").number
+    german = TRANSLATIONS.texts_for("de").number
     assert german(5, 1) == "5,0"
     assert (german(float("inf")), german(10**400)[:5]) == ("inf", "10,00")
 
@@ -156,4 +156,4 @@ def test_error_sentences_contain_no_folders() -> None:
     error = errors.ReleaseNotFound("release.none", model="/home/anna/my models/s2")
     said = error_sentences.error_sentence(error)
     assert "There is no folder s2;" in str(said)
-    assert "/home" not in TRANSLATIONS.words_for("fr").write(said)
+    assert "/home" not in TRANSLATIONS.texts_for("fr").write(said)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from web.downloads.links import DownloadLinks
     from web.identity.owners import Owner, OwnerResolver
-    from web.ui.i18n import Translations, Words
+    from web.ui.i18n import Texts, Translations
 
 
 @dataclass(frozen=True)
@@ -35,9 +35,9 @@ class WebContext(AppContext):
         """Return the owner whose data an event reads or changes. token: sent by the page. Raises InvalidInput."""
         return self.owners.resolve(request, token)
 
-    def words(self, request: gr.Request | None) -> Words:
-        """Return the words in the language of the browser that sent a request."""
-        return self.translations.words(request)
+    def texts(self, request: gr.Request | None) -> Texts:
+        """Return the texts in the language of the browser that sent a request."""
+        return self.translations.texts(request)
 
     def label(self, key: str) -> str:
         """Return a marker that Gradio translates in the browser: for labels, infos, placeholders and buttons."""

@@ -18,10 +18,10 @@ from web.ui.voice_picker import SelectedVoice, select_voice, update_choices
 if TYPE_CHECKING:
     from studio.voices.available_voices import ListedVoice
     from web.context import WebContext
-    from web.ui.i18n import Words
+    from web.ui.i18n import Texts
 
 Updates = tuple[Any, ...]
-WELCOME_STEPS = ("pick", "write", "hear")  # keys of words
+WELCOME_STEPS = ("pick", "write", "hear")  # keys of texts
 
 
 class PageLoadHandlers:
@@ -32,45 +32,45 @@ class PageLoadHandlers:
 
     def load_page(self, token: Any, remembered: Any, request: gr.Request) -> Updates:
         """Outputs: heading, token to store, welcome, notice, voice picker, change broadcast (it fills the tabs)."""
-        context, words = self._context, self._context.words(request)
+        context, texts = self._context, self._context.texts(request)
         try:
             return self._load(token, parse_payload(SelectedVoice, voice=remembered).voice, request)
         except (InvalidInput, DatabaseUnavailable) as error:
-            message = notice(error_message(error, words), "bad")
-            return heading_html(context, words), gr.skip(), gr.skip(), message, gr.skip(), gr.skip()
+            message = notice(error_message(error, texts), "bad")
+            return heading_html(context, texts), gr.skip(), gr.skip(), message, gr.skip(), gr.skip()
 
     def _load(self, token: Any, remembered: str, request: gr.Request) -> Updates:
-        context, words = self._context, self._context.words(request)
+        context, texts = self._context, self._context.texts(request)
         issued = context.owners.resolve_or_issue(request, token)
-        message = notice(words("owner.refused"), "bad") if issued.rejected else ""
+        message = notice(texts("owner.refused"), "bad") if issued.rejected else ""
         voices = context.voices.list(owner=issued.owner.key)
-        picker = select_voice(voices, remembered, words)
-        welcome = self._welcome(voices, issued.owner.key, words)
+        picker = select_voice(voices, remembered, texts)
+        welcome = self._welcome(voices, issued.owner.key, texts)
         changes = {**broadcast_change("voices", "history"), "owner": context.owners.alias(issued.owner)}
-        return heading_html(context, words), issued.token, welcome, message, picker, changes
+        return heading_html(context, texts), issued.token, welcome, message, picker, changes
 
     @skip_on_error(3)
     def refresh_page(self, selected: Any, token: Any, request: gr.Request) -> Updates:
         """Outputs: heading, welcome, voice picker. The selection stays while its voice exists."""
-        context, words = self._context, self._context.words(request)
+        context, texts = self._context, self._context.texts(request)
         owner = context.owner(token, request).key
         voices = context.voices.list(owner=owner)
-        picker = update_choices(voices, parse_payload(SelectedVoice, voice=selected).voice, words)
-        return heading_html(context, words), self._welcome(voices, owner, words), picker
+        picker = update_choices(voices, parse_payload(SelectedVoice, voice=selected).voice, texts)
+        return heading_html(context, texts), self._welcome(voices, owner, texts), picker
 
-    def _welcome(self, voices: Sequence[ListedVoice], owner: str, words: Words) -> Any:
+    def _welcome(self, voices: Sequence[ListedVoice], owner: str, texts: Texts) -> Any:
         """Return the welcome, visible to owners who have made neither a voice nor a take."""
         is_new = all(voice.shared for voice in voices) and not self._context.storage.history.voice_uses(owner=owner)
-        return gr.update(value=welcome_html(words) if is_new else "", visible=is_new)
+        return gr.update(value=welcome_html(texts) if is_new else "", visible=is_new)
 
 
-def heading_html(context: WebContext, words: Words) -> str:
+def heading_html(context: WebContext, texts: Texts) -> str:
     """Return HTML with the names of the page and the model. Its data attributes are used by new_voice.css."""
     engine = context.engine
-    licence = escape(words.write(engine.notice))
+    licence = escape(texts.write(engine.notice))
     remarks = f'<details class="rp-model-notice"><summary>{licence}</summary></details>' if licence else ""
     name = f"<strong>{escape(public_name(engine.name))}</strong>"
-    model = words("heading.running", name=name, device=escape(engine.device))
+    model = texts("heading.running", name=name, device=escape(engine.device))
     able = engine.abilities
     makes = "clones" if able.clones else "describes" if able.describes else ""
     facts = {
@@ -81,17 +81,17 @@ def heading_html(context: WebContext, words: Words) -> str:
     data = " ".join(f'data-{name}="{value}"' for name, value in facts.items())
     return f"""
 <header class="rp-heading">
-  <div><h1>Reprise</h1><p>{escape(words("heading.tagline"))}</p></div>
-  <aside class="rp-model" {data} aria-label="{escape(words("heading.model"))}">
+  <div><h1>Reprise</h1><p>{escape(texts("heading.tagline"))}</p></div>
+  <aside class="rp-model" {data} aria-label="{escape(texts("heading.model"))}">
     <p>{model}</p>
     {remarks}
   </aside>
 </header>"""
 
 
-def welcome_html(words: Words) -> str:
+def welcome_html(texts: Texts) -> str:
     """Return HTML of the welcome: three steps. Visitors can close it (static/shell/switches.js)."""
-    texts = [(escape(words(f"welcome.{step}")), escape(words(f"welcome.{step}_more"))) for step in WELCOME_STEPS]
-    steps = "".join(f"<li><strong>{step}</strong> <span>{more}</span></li>" for step, more in texts)
-    close = f'<button type="button" class="rp-welcome-skip rp-quiet">{escape(words("welcome.skip"))}</button>'
-    return f'<div class="rp-welcome"><h2>{escape(words("welcome.title"))}</h2><ol>{steps}</ol>{close}</div>'
+    parts = [(escape(texts(f"welcome.{step}")), escape(texts(f"welcome.{step}_more"))) for step in WELCOME_STEPS]
+    steps = "".join(f"<li><strong>{step}</strong> <span>{more}</span></li>" for step, more in parts)
+    close = f'<button type="button" class="rp-welcome-skip rp-quiet">{escape(texts("welcome.skip"))}</button>'
+    return f'<div class="rp-welcome"><h2>{escape(texts("welcome.title"))}</h2><ol>{steps}</ol>{close}</div>'

@@ -162,7 +162,7 @@ def create_policy(deployment: Deployment, mode: OwnerMode, secret: bytes, transl
         ),
         token=StartupToken(secret) if mode == "machine" else None,
         framed=deployment.space,
-        locked_page=lambda headers: locked_page(translations.words_for(headers.get("accept-language", ""))),
+        locked_page=lambda headers: locked_page(translations.texts_for(headers.get("accept-language", ""))),
     )
 
 

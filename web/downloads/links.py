@@ -115,15 +115,15 @@ class DownloadLinks:
         return [Route(place + "{token}", self._answer, methods=["GET"]) for place in places]  # Starlette adds HEAD
 
     async def _answer(self, request: Request) -> Response:
-        words = self._translations.words_for(request.headers.get("accept-language", ""))
+        texts = self._translations.texts_for(request.headers.get("accept-language", ""))
         try:
             owner, kind, id, until = self._serializer.loads(request.path_params["token"])
         except (BadData, ValueError, TypeError):
-            return _refusal(403, words("notice.link_wrong"))
+            return _refusal(403, texts("notice.link_wrong"))
         if self._clock() >= until:
-            return _refusal(410, words("notice.link_expired"))
+            return _refusal(410, texts("notice.link_expired"))
         if kind not in self._producers:
-            return _refusal(403, words("notice.link_wrong"))
+            return _refusal(403, texts("notice.link_wrong"))
         # The loudness is not part of the signed token: the client may choose any supported one.
         lufs = request.query_params.get("lufs", "")
         if kind in LOUD and lufs in LOUD_AS:
@@ -132,7 +132,7 @@ class DownloadLinks:
         try:
             return await pool.run(owner, lambda: self._produced(kind, owner, id, request))
         except Exception as error:
-            return _refusal(_status(error), error_message(error, words))
+            return _refusal(_status(error), error_message(error, texts))
 
     def _produced(self, kind: str, owner: str, id: str, request: Request) -> Response:
         made = self._producers[kind](owner, id)

@@ -17,7 +17,7 @@ from urllib.parse import urlencode
 from itsdangerous import BadSignature, TimestampSigner
 
 if TYPE_CHECKING:
-    from web.ui.i18n import Words
+    from web.ui.i18n import Texts
 
 TOKEN_PARAMETER = "token"  # query parameter of the link
 DAYS = 30
@@ -68,11 +68,11 @@ input, button { font: inherit; padding: .5rem .75rem; border-radius: .5rem; bord
 """
 
 
-def locked_page(words: Words) -> str:
+def locked_page(texts: Texts) -> str:
     """Return the HTML page that asks for the token."""
-    title, text, token, open_it = (escape(words(f"locked.{key}")) for key in ("title", "text", "token", "open"))
+    title, text, token, open_it = (escape(texts(f"locked.{key}")) for key in ("title", "text", "token", "open"))
     return f"""<!doctype html>
-<html lang="{escape(words.language)}">
+<html lang="{escape(texts.language)}">
 <head>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">

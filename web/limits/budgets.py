@@ -24,7 +24,7 @@ from engine.errors import RepriseError
 
 if TYPE_CHECKING:
     from web.identity.owners import Owner
-    from web.ui.i18n import Words
+    from web.ui.i18n import Texts
 
 HOUR = 3600.0
 LEAST = 1.0  # minimum seconds of speech that a take counts for
@@ -119,13 +119,13 @@ class Budgets:
         self._now: Counter[str] = Counter()
 
     @contextmanager
-    def reserve_take(self, owner: Owner, seconds: float, words: Words) -> Iterator[Reservation]:
+    def reserve_take(self, owner: Owner, seconds: float, texts: Texts) -> Iterator[Reservation]:
         """Reserve a take for the duration of the block. seconds: expected speech. Raises BudgetExceeded."""
         reservation = Reservation(max(LEAST, seconds), self._accounts(owner))
         with self._lock:
-            self._check_length(reservation, words)
-            self._check_takes(reservation, words)
-            self._check_hour(reservation, words)
+            self._check_length(reservation, texts)
+            self._check_takes(reservation, texts)
+            self._check_hour(reservation, texts)
             self._now["takes"] += 1
             for account in reservation.accounts:
                 self._ledger(account).takes.add(reservation)
@@ -134,16 +134,16 @@ class Budgets:
         finally:
             self._settle(reservation)
 
-    def reserve_script(self, owner: Owner, words: Words) -> Callable[[], None]:
+    def reserve_script(self, owner: Owner, texts: Texts) -> Callable[[], None]:
         """Reserve a script; return an idempotent function that releases it. Raises BudgetExceeded."""
         accounts = self._accounts(owner)
         with self._lock:
             for account in accounts:
                 most = account.limits.scripts
                 if most is not None and self._ledger(account).scripts >= most:
-                    raise BudgetExceeded(words("budget.scripts", most=most))
+                    raise BudgetExceeded(texts("budget.scripts", most=most))
             if self._now["scripts"] >= self._most["scripts"]:
-                raise BudgetExceeded(words("speech.busy"))
+                raise BudgetExceeded(texts("speech.busy"))
             self._count_script(accounts, 1)
         over = threading.Event()
 
@@ -161,26 +161,26 @@ class Budgets:
             return (account,)
         return account, _Account(("address", owner.address), self._address)
 
-    def _check_length(self, reservation: Reservation, words: Words) -> None:
+    def _check_length(self, reservation: Reservation, texts: Texts) -> None:
         for account in reservation.accounts:
             most = account.limits.minutes
             if most is not None and reservation.expected > 60 * most:
                 minutes = math.ceil(reservation.expected / 60)
-                raise BudgetExceeded(words("budget.minutes", minutes=minutes, most=most))
+                raise BudgetExceeded(texts("budget.minutes", minutes=minutes, most=most))
 
-    def _check_takes(self, reservation: Reservation, words: Words) -> None:
+    def _check_takes(self, reservation: Reservation, texts: Texts) -> None:
         for account in reservation.accounts:
             most = account.limits.takes
             if most is not None and len(self._ledger(account).takes) >= most:
                 own = account.key[0] == "owner"
-                raise BudgetExceeded(words("budget.takes", most=most) if own else words("budget.network", most=most))
+                raise BudgetExceeded(texts("budget.takes", most=most) if own else texts("budget.network", most=most))
         if self._now["takes"] >= self._most["takes"]:
-            raise BudgetExceeded(words("speech.busy"))
+            raise BudgetExceeded(texts("speech.busy"))
 
-    def _check_hour(self, reservation: Reservation, words: Words) -> None:
+    def _check_hour(self, reservation: Reservation, texts: Texts) -> None:
         wait = max(self._wait(account, reservation.expected) for account in reservation.accounts)
         if wait:
-            raise BudgetExceeded(words("budget.hourly", minutes=math.ceil(wait / 60)), wait)
+            raise BudgetExceeded(texts("budget.hourly", minutes=math.ceil(wait / 60)), wait)
 
     def _wait(self, account: _Account, seconds: float) -> float:
         """Return the wait in seconds until there is room for this many more seconds of speech."""

@@ -1,1 +1,1 @@
-"""Components, events, payloads, words and styles shared by all tabs."""
+"""Components, events, payloads, texts and styles shared by all tabs."""

@@ -2,7 +2,7 @@
 The English texts of errors and notes are in `engine.sentences`, their translations in a language's folder `engine`.
 
 Labels (`label`) are translated by Gradio in the browser, and our ES modules have their own texts. Both are in one
-module per language (`web.ui.modules`). Sentences created on the server are translated there (`words`). The language is
+module per language (`web.ui.modules`). Sentences created on the server are translated there (`texts`). The language is
 always the browser's first one, with or without the part after the hyphen, else English.
 """
 
@@ -25,21 +25,21 @@ _COUNTED = 10**15  # larger numbers are written as in English
 
 
 @dataclass(frozen=True)
-class Words:
-    """The texts of one language. `words("notice.saved", name="Anna")` returns a sentence as plain text."""
+class Texts:
+    """The texts of one language. `texts("notice.saved", name="Anna")` returns a sentence as plain text."""
 
     language: str
-    texts: Mapping[str, str]
+    by_key: Mapping[str, str]
 
     def __call__(self, key: str, **values: Value) -> str:
         """Return the text of a key with its placeholders filled in. Raises KeyError for a missing key or value."""
-        if key not in self.texts:
+        if key not in self.by_key:
             raise KeyError(key)
         return self.write(Sentence(key, values))
 
     def write(self, sentence: Sentence) -> str:
         """Translate a sentence of the engine, the library or the page to plain text."""
-        return sentence.written(self.texts, self.number)
+        return sentence.written(self.by_key, self.number)
 
     def number(self, value: float, digits: int | None = None) -> str:
         """Format a number for the language. digits: fraction digits; None: as needed, up to three."""
@@ -88,16 +88,16 @@ class Translations:
         self._labels.add(key)
         return str(self._marks(key))
 
-    def words(self, request: gr.Request | None) -> Words:
-        """Return the words for a request, English for None."""
-        return self.words_for(dict(request.headers).get("accept-language", "") if request else "")
+    def texts(self, request: gr.Request | None) -> Texts:
+        """Return the texts for a request, English for None."""
+        return self.texts_for(dict(request.headers).get("accept-language", "") if request else "")
 
-    def words_for(self, accepted: str) -> Words:
-        """Return the words for an Accept-Language header."""
+    def texts_for(self, accepted: str) -> Texts:
+        """Return the texts for an Accept-Language header."""
         language = self.language(accepted)
-        return Words(language, self._languages[language])
+        return Texts(language, self._languages[language])
 
-    def texts(self, language: str, groups: Collection[str], *, labels: bool = True) -> dict[str, str]:
+    def browser_texts(self, language: str, groups: Collection[str], *, labels: bool = True) -> dict[str, str]:
         """Return text by key for the browser: the keys of these groups ("player"), and all labels used so far."""
         wanted = self._labels if labels else set()
         texts = self._languages[language].items()

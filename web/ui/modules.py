@@ -86,8 +86,8 @@ class Modules:
         return Response(status_code=404)
 
     def _words_module(self, language: str) -> str:
-        texts = self._translations.texts(language, GROUPS)
-        examples = self._translations.texts("en", ("examples",), labels=False)
+        texts = self._translations.browser_texts(language, GROUPS)
+        examples = self._translations.browser_texts("en", ("examples",), labels=False)
         return (
             'import { translateGradio, useWords } from "../ui/words.js";\n'
             f"useWords({_json(texts)}, {_json(examples)}, {_json(language)});\n"

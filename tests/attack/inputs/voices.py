@@ -27,7 +27,7 @@ from engine.voice import MAX_CODEBOOKS, MAX_FRAMES, Reference, Voice
 from studio.voices.voice_archive import VoiceArchive
 from tests.attack.inputs.mutations import spoiled
 from web.downloads.sounds import converted
-from web.ui.i18n import Translations, Words
+from web.ui.i18n import Translations, Texts
 
 _RATE = 22_050
 _HEAD = struct.Struct("<8sHI")
@@ -73,8 +73,8 @@ def _use(voice: Voice) -> None:
 
 
 @cache
-def _words() -> Words:
-    return Translations.load().words(None)
+def _texts() -> Texts:
+    return Translations.load().texts(None)
 
 
 @cache

@@ -17,7 +17,7 @@ from web.tabs.script.actions import ScriptActions
 from web.tabs.speak.handlers import SpeakHandlers
 from web.ui.i18n import Translations
 
-WORDS = Translations.load().words(None)
+TEXTS = Translations.load().texts(None)
 LOCAL = Owner("local")
 
 
@@ -36,36 +36,36 @@ def budgets(clock: Clock) -> Budgets:
 
 
 def speak(budgets: Budgets, owner: Owner, minutes: float) -> None:
-    with budgets.reserve_take(owner, 60 * minutes, WORDS) as reservation:
+    with budgets.reserve_take(owner, 60 * minutes, TEXTS) as reservation:
         reservation.spoken = 60 * minutes
 
 
 def test_concurrent_takes_per_owner_are_bounded(budgets: Budgets) -> None:
     with ExitStack() as held:
         for _ in range(4):
-            held.enter_context(budgets.reserve_take(browser("ann"), 1, WORDS))
+            held.enter_context(budgets.reserve_take(browser("ann"), 1, TEXTS))
         with pytest.raises(BudgetExceeded, match="4 of your takes are already running or waiting"):
-            held.enter_context(budgets.reserve_take(browser("ann", "192.0.2.2"), 1, WORDS))
-        held.enter_context(budgets.reserve_take(browser("ben"), 1, WORDS))
+            held.enter_context(budgets.reserve_take(browser("ann", "192.0.2.2"), 1, TEXTS))
+        held.enter_context(budgets.reserve_take(browser("ben"), 1, TEXTS))
     speak(budgets, browser("ann"), 1)
 
 
 def test_invented_owners_share_the_limit_of_their_address(budgets: Budgets) -> None:
     with ExitStack() as held:
         for number in range(8):
-            held.enter_context(budgets.reserve_take(browser(f"invented {number}"), 1, WORDS))
+            held.enter_context(budgets.reserve_take(browser(f"invented {number}"), 1, TEXTS))
         with pytest.raises(BudgetExceeded, match="8 takes from your network"):
-            held.enter_context(budgets.reserve_take(browser("another"), 1, WORDS))
-        held.enter_context(budgets.reserve_take(browser("another", "192.0.2.2"), 1, WORDS))
-        held.enter_context(budgets.reserve_take(Owner("user", "known", address="192.0.2.1"), 1, WORDS))
+            held.enter_context(budgets.reserve_take(browser("another"), 1, TEXTS))
+        held.enter_context(budgets.reserve_take(browser("another", "192.0.2.2"), 1, TEXTS))
+        held.enter_context(budgets.reserve_take(Owner("user", "known", address="192.0.2.1"), 1, TEXTS))
 
 
 def test_total_concurrent_takes_are_bounded(budgets: Budgets) -> None:
     with ExitStack() as held:
         for number in range(TAKES):
-            held.enter_context(budgets.reserve_take(browser(f"{number}", f"192.0.2.{number}"), 1, WORDS))
+            held.enter_context(budgets.reserve_take(browser(f"{number}", f"192.0.2.{number}"), 1, TEXTS))
         with pytest.raises(BudgetExceeded, match="engine is busy"):
-            held.enter_context(budgets.reserve_take(LOCAL, 1, WORDS))
+            held.enter_context(budgets.reserve_take(LOCAL, 1, TEXTS))
     speak(budgets, LOCAL, 1)
 
 
@@ -92,8 +92,8 @@ def test_hourly_budget_returns_after_an_hour(budgets: Budgets, clock: Clock) -> 
 
 def test_unspoken_reservations_are_returned(budgets: Budgets) -> None:
     with ExitStack() as held:
-        held.enter_context(budgets.reserve_take(browser("ann"), 30 * 60, WORDS))
-        held.enter_context(budgets.reserve_take(browser("ann"), 30 * 60, WORDS))
+        held.enter_context(budgets.reserve_take(browser("ann"), 30 * 60, TEXTS))
+        held.enter_context(budgets.reserve_take(browser("ann"), 30 * 60, TEXTS))
         with pytest.raises(BudgetExceeded, match="hourly limit"):
             speak(budgets, browser("ann"), 1)
     speak(budgets, browser("ann"), 30)
@@ -106,22 +106,22 @@ def test_accounts_and_local_owner_have_no_hourly_limit(budgets: Budgets) -> None
 
 
 def test_script_reservations_count_until_released(budgets: Budgets) -> None:
-    ends = [budgets.reserve_script(browser("ann"), WORDS) for _ in range(2)]
+    ends = [budgets.reserve_script(browser("ann"), TEXTS) for _ in range(2)]
     with pytest.raises(BudgetExceeded, match="2 of your scripts"):
-        budgets.reserve_script(browser("ann"), WORDS)
+        budgets.reserve_script(browser("ann"), TEXTS)
     ends[0]()
     ends[0]()
-    budgets.reserve_script(browser("ann"), WORDS)
+    budgets.reserve_script(browser("ann"), TEXTS)
     with pytest.raises(BudgetExceeded):
-        budgets.reserve_script(browser("ann"), WORDS)
+        budgets.reserve_script(browser("ann"), TEXTS)
     for _ in range(SCRIPTS - 2):
-        budgets.reserve_script(LOCAL, WORDS)
+        budgets.reserve_script(LOCAL, TEXTS)
     with pytest.raises(BudgetExceeded, match="engine is busy"):
-        budgets.reserve_script(LOCAL, WORDS)
+        budgets.reserve_script(LOCAL, TEXTS)
 
 
 def test_idle_visitors_are_forgotten(budgets: Budgets, clock: Clock) -> None:
-    stays = budgets.reserve_take(browser("stays", ""), 1, WORDS)
+    stays = budgets.reserve_take(browser("stays", ""), 1, TEXTS)
     stays.__enter__()
     for number in range(50):
         speak(budgets, browser(f"{number}"), 0.1)
@@ -188,7 +188,7 @@ def test_script_over_the_limit_is_not_queued(context: WebContext) -> None:
 
     def speak(script: str) -> Any:
         asked: Any = SimpleNamespace(script=script, optional=lambda _: None)
-        return actions.changing["speak"](LOCAL, asked, WORDS)
+        return actions.changing["speak"](LOCAL, asked, TEXTS)
 
     assert speak(ids[0]) == speak(ids[0]) == {}, "a script that is already spoken is not counted twice"
     with pytest.raises(BudgetExceeded, match="1 of your scripts"):

@@ -79,7 +79,7 @@ def test_model_folder_is_hidden(context: WebContext, engine: FakeEngine) -> None
     assert "<strong>my-model</strong>" in heading
     assert "/srv" not in heading
     assert SettingsHandlers(context).follow_model("", "", NO_REQUEST)[-1] == "my-model"
-    assert status_view(context, "", context.words(None))["name"] == "my-model"
+    assert status_view(context, "", context.texts(None))["name"] == "my-model"
 
 
 def test_heading_names_the_current_model(context: WebContext, events: PageLoadHandlers, engine: FakeEngine) -> None:

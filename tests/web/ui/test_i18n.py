@@ -121,12 +121,12 @@ def keys_in_python(path: Path) -> Iterator[str]:
     for node in ast.walk(ast.parse(path.read_text("utf-8"))):
         match node:
             case ast.Call(
-                func=ast.Name(id="words" | "label") | ast.Attribute(attr="words" | "label"),
+                func=ast.Name(id="texts" | "label") | ast.Attribute(attr="texts" | "label"),
                 args=[ast.Constant(value=str(key)), *_],
             ):
                 yield key
             case ast.Call(
-                func=ast.Name(id="words" | "label") | ast.Attribute(attr="words" | "label"),
+                func=ast.Name(id="texts" | "label") | ast.Attribute(attr="texts" | "label"),
                 args=[ast.JoinedStr(values=[ast.Constant(value=str(group)), *_]), *_],
             ):  # a group of keys, by its prefix: "tab."
                 yield from (key for key in ENGLISH if key.startswith(group))
@@ -168,16 +168,16 @@ def test_used_keys_exist_and_all_keys_are_used() -> None:
 )
 def test_server_answers_in_the_browsers_first_language(accepted: str, language: str) -> None:
     request: Any = SimpleNamespace(headers={"accept-language": accepted})
-    assert TRANSLATIONS.words(request).language == language
+    assert TRANSLATIONS.texts(request).language == language
 
 
-def test_words_fill_placeholders_with_any_text() -> None:
-    words = TRANSLATIONS.words(None)
-    assert words("notice.saved", name="{0} {name} $&") == "Saved “{0} {name} $&”."
+def test_texts_fill_placeholders_with_any_text() -> None:
+    texts = TRANSLATIONS.texts(None)
+    assert texts("notice.saved", name="{0} {name} $&") == "Saved “{0} {name} $&”."
     with pytest.raises(KeyError):
-        words("notice.saved")
+        texts("notice.saved")
     with pytest.raises(KeyError):
-        words("notice.unknown")
+        texts("notice.unknown")
     with pytest.raises(KeyError):
         TRANSLATIONS.label("unknown")
 

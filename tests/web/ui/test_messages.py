@@ -9,8 +9,8 @@ from engine.request import AudioChunk, SegmentResult, SpeechResult
 from web.ui import messages
 from web.ui.i18n import Translations
 
-WORDS = Translations.load().words(None)
-GERMAN = Translations.load().words(SimpleNamespace(headers={"accept-language": "de"}))  # type: ignore[arg-type]
+TEXTS = Translations.load().texts(None)
+GERMAN = Translations.load().texts(SimpleNamespace(headers={"accept-language": "de"}))  # type: ignore[arg-type]
 
 
 def result(*reasons: str, frames: int = 20, overall: str | None = None) -> SpeechResult:
@@ -49,18 +49,18 @@ def result(*reasons: str, frames: int = 20, overall: str | None = None) -> Speec
     ],
 )
 def test_ending_states_the_reason(spoken: SpeechResult, says: str) -> None:
-    assert messages.ending(spoken, WORDS) == says
+    assert messages.ending(spoken, TEXTS) == says
 
 
 def test_progress_counts_segments_only_if_there_are_several() -> None:
     one = AudioChunk(None, 0, 3, 0.5, 0, 1, "a")  # type: ignore[arg-type]
-    assert messages.progress(one, 1.0, WORDS) == "1.0 s spoken · 2.0 × real time"
+    assert messages.progress(one, 1.0, TEXTS) == "1.0 s spoken · 2.0 × real time"
     many = AudioChunk(None, 0, 3, 0.0, 1, 5, "a")  # type: ignore[arg-type]
-    assert messages.progress(many, 1.0, WORDS) == "Segment 2 of 5 · 1.0 s spoken"
+    assert messages.progress(many, 1.0, TEXTS) == "Segment 2 of 5 · 1.0 s spoken"
 
 
 def test_own_errors_are_shown_unchanged() -> None:
-    assert messages.error_message(InvalidText("There is nothing to say."), WORDS) == "There is nothing to say."
+    assert messages.error_message(InvalidText("There is nothing to say."), TEXTS) == "There is nothing to say."
 
 
 def test_messages_are_in_the_readers_language() -> None:
@@ -69,12 +69,12 @@ def test_messages_are_in_the_readers_language() -> None:
     assert messages.progress(one, 1.0, GERMAN).startswith("1,0 s gesprochen")
     assert "Protokoll" in messages.error_message(KeyError("x"), GERMAN)
     assert messages.error_message(EngineBusy("engine.busy", limit=1200), GERMAN).startswith("Alle 1.200 Plätze sind")
-    assert messages.error_message(EngineBusy("engine.busy", limit=1200), WORDS).startswith("All 1,200 places are")
+    assert messages.error_message(EngineBusy("engine.busy", limit=1200), TEXTS).startswith("All 1,200 places are")
 
 
 def test_other_errors_are_logged_and_not_shown(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.ERROR):
-        assert messages.error_message(RuntimeError("/secret/path"), WORDS) == WORDS("engine.our_fault")
+        assert messages.error_message(RuntimeError("/secret/path"), TEXTS) == TEXTS("engine.our_fault")
     assert "/secret/path" in caplog.text
 
 
@@ -93,4 +93,4 @@ def test_lengths_are_formatted_as_in_the_browser() -> None:
         "1:15",
         "2:03:04",
     ]
-    assert Translations.load().words_for("ja").length(2.84) == "2.8 秒"
+    assert Translations.load().texts_for("ja").length(2.84) == "2.8 秒"

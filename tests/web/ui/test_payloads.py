@@ -101,7 +101,7 @@ def test_ticket_format_is_validated() -> None:
 
 def test_out_of_step_message_is_in_the_readers_language() -> None:
     german: Any = gr.Request(headers={"accept-language": "de"})
-    assert "Lade die Seite neu" in error_message(UnexpectedPayload(), Translations.load().words(german))
+    assert "Lade die Seite neu" in error_message(UnexpectedPayload(), Translations.load().texts(german))
 
 
 def test_forged_events_are_answered_without_a_traceback(
@@ -156,7 +156,7 @@ def test_no_handler_reveals_paths_of_the_server(
     context: WebContext, engine: FakeEngine, failure: Exception, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     anna = context.storage.voices.add(voice("Anna"))
-    sent = error_message(failure, Translations.load().words(None))
+    sent = error_message(failure, Translations.load().texts(None))
     assert sent
     engine.script.fail_after, engine.script.failure = 0, failure
 
@@ -191,9 +191,9 @@ def test_no_handler_reveals_paths_of_the_server(
 
 
 def test_messages_keep_only_the_file_name_of_a_path() -> None:
-    words = Translations.load().words(None)
-    assert error_message(FAILURES[0], words) == "The voice library voices.db cannot be used: disk I/O error."
-    assert error_message(UnusableReference("At 16,000 Hz and/or 8 kHz, see https://a.example/b."), words) == (
+    texts = Translations.load().texts(None)
+    assert error_message(FAILURES[0], texts) == "The voice library voices.db cannot be used: disk I/O error."
+    assert error_message(UnusableReference("At 16,000 Hz and/or 8 kHz, see https://a.example/b."), texts) == (
         "At 16,000 Hz and/or 8 kHz, see https://a.example/b."
     )
 

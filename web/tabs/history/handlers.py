@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from storage.repositories.generations import GenerationRecord
     from web.context import WebContext
     from web.identity.owners import Owner
-    from web.ui.i18n import Words
+    from web.ui.i18n import Texts
 
 PAGE_SIZE = 20  # entries; "Show more" adds as many again
 MAX_SHOWN = 400  # entries
@@ -82,10 +82,10 @@ class HistoryHandlers:
     @skip_on_error(5)
     def show_tab(self, search: Any, voice: Any, starred: Any, shown: Any, token: Any, request: gr.Request) -> Updates:
         """Outputs: list, voices to choose from, history switch, retention time, storage use."""
-        words = self._context.words(request)
+        texts = self._context.texts(request)
         owner = self._context.owner(token, request)
         settings = self._history.settings(owner=owner.key)
-        voices = [("", words("history.all_voices"))]
+        voices = [("", texts("history.all_voices"))]
         voices += [(spoken.id, spoken.name) for spoken in self._history.voices(owner=owner.key)]
         query = parse_payload(HistoryQuery, search=search, voice=voice, starred=starred, shown=shown)
         if query.voice not in [id for id, _ in voices]:
@@ -95,8 +95,8 @@ class HistoryHandlers:
             self._list(owner, query),
             gr.Dropdown(choices=[(name, id) for id, name in voices], value=query.voice),
             settings.history,
-            gr.Dropdown(choices=retention_choices(days, words), value=days),
-            storage_use_html(self._context.storage.storage_use(owner=owner.key), words),
+            gr.Dropdown(choices=retention_choices(days, texts), value=days),
+            storage_use_html(self._context.storage.storage_use(owner=owner.key), texts),
         )
 
     @skip_on_error(1)
@@ -108,7 +108,7 @@ class HistoryHandlers:
     def star_entry(self, token: Any, event: gr.EventData, request: gr.Request) -> Updates:
         """Outputs: notice, change broadcast."""
 
-        def star(owner: str, _words: Words) -> str:
+        def star(owner: str, _texts: Texts) -> str:
             entry = parse_payload(EntryStar, event)
             self._history.star(entry.id, entry.starred, owner=owner)
             return ""
@@ -118,98 +118,98 @@ class HistoryHandlers:
     def delete_entry(self, token: Any, event: gr.EventData, request: gr.Request) -> Updates:
         """Outputs: notice, change broadcast. A take of a script stays in the script."""
 
-        def delete(owner: str, words: Words) -> str:
+        def delete(owner: str, texts: Texts) -> str:
             entry = parse_payload(HistoryEntry, event).id
             of_script = self._history.get(entry, owner=owner).script_id
             self._history.withdraw(entry, owner=owner)
-            return words("history.left_to_script") if of_script else words("history.deleted")
+            return texts("history.left_to_script") if of_script else texts("history.deleted")
 
         return self._change(delete, token, request)
 
     def reuse_entry(self, token: Any, event: gr.EventData, request: gr.Request) -> Updates:
         """Outputs: Speak's text, voice, seed, settings, their accordion, notice; tab to show; own notice."""
-        words = self._context.words(request)
+        texts = self._context.texts(request)
         try:
             owner = self._context.owner(token, request).key
             record = self._history.get(parse_payload(HistoryEntry, event).id, owner=owner)
             voices = self._context.voices.list(owner=owner)
         except Exception as error:
-            return *(gr.skip(),) * 12, notice(error_message(error, words), "bad")
+            return *(gr.skip(),) * 12, notice(error_message(error, texts), "bad")
         exists = any(voice.id == record.voice_id for voice in voices)
-        picker = select_voice(voices, record.voice_id, words) if exists else gr.skip()
+        picker = select_voice(voices, record.voice_id, texts) if exists else gr.skip()
         settings = [record.settings.get(name, gr.skip()) for name in SAMPLING_SETTINGS]
         settings += [record.settings.get(PARAGRAPH_PAUSE, 0), record.settings.get(LANGUAGE, ""), gr.skip()]
-        remark = notice(self._reuse_remark(record, exists, words), "good" if exists else "bad")
+        remark = notice(self._reuse_remark(record, exists, texts), "good" if exists else "bad")
         accordion = gr.Accordion(open=True)  # shows the seed
         return record.text, picker, str(record.seed), *settings, accordion, remark, gr.Tabs(selected="speak"), ""
 
     def set_history_enabled(self, wanted: Any, token: Any, request: gr.Request) -> Updates:
         """Outputs: notice, change broadcast."""
 
-        def switch(owner: str, words: Words) -> str:
+        def switch(owner: str, texts: Texts) -> str:
             enabled = parse_payload(HistorySwitch, wanted=wanted).wanted
             enabled = self._history.change_settings(history=enabled, owner=owner).history
-            return words("history.kept_on") if enabled else words("history.kept_off")
+            return texts("history.kept_on") if enabled else texts("history.kept_off")
 
         return self._change(switch, token, request)
 
     def set_retention(self, days: Any, token: Any, request: gr.Request) -> Updates:
         """Outputs: notice, change broadcast."""
 
-        def change(owner: str, words: Words) -> str:
+        def change(owner: str, texts: Texts) -> str:
             wanted = parse_payload(RetentionTime, days=days).days
             if not wanted:
-                raise InvalidInput(words("history.no_days"))
+                raise InvalidInput(texts("history.no_days"))
             kept = self._history.change_settings(retention_days=wanted, owner=owner).retention_days
-            return words("history.days_set", days=kept)
+            return texts("history.days_set", days=kept)
 
         return self._change(change, token, request)
 
     def confirm_clear(self, token: Any, request: gr.Request) -> Updates:
         """Outputs: question (column), its text, notice."""
 
-        def question(owner: str, words: Words) -> str:
+        def question(owner: str, texts: Texts) -> str:
             holdings = self._context.storage.holdings(owner=owner)
             if not holdings.history:
-                raise InvalidInput(words("history.nothing"))
-            return words("history.clear_question", count=holdings.history, starred=holdings.starred)
+                raise InvalidInput(texts("history.nothing"))
+            return texts("history.clear_question", count=holdings.history, starred=holdings.starred)
 
         return self._confirm(question, token, request)
 
     def clear_history(self, token: Any, request: gr.Request) -> Updates:
         """Outputs: notice, change broadcast, question (hidden)."""
 
-        def clear(owner: str, words: Words) -> str:
-            return words("history.cleared", count=self._history.clear(owner=owner))
+        def clear(owner: str, texts: Texts) -> str:
+            return texts("history.cleared", count=self._history.clear(owner=owner))
 
         return *self._change(clear, token, request), gr.Column(visible=False)
 
     def confirm_delete_everything(self, token: Any, request: gr.Request) -> Updates:
         """Outputs: question (column), its text, notice."""
 
-        def question(owner: str, words: Words) -> str:
+        def question(owner: str, texts: Texts) -> str:
             holdings = self._context.storage.holdings(owner=owner)
-            return words(
+            return texts(
                 "history.forget_question",
                 voices=holdings.voices,
                 history=holdings.history,
                 scripts=holdings.scripts,
                 takes=holdings.takes,
-                size=megabytes(holdings.storage.total, words),
+                size=megabytes(holdings.storage.total, texts),
             )
 
         return self._confirm(question, token, request)
 
     def delete_everything(self, token: Any, request: gr.Request) -> Updates:
         """Outputs: notice, change broadcast, question (hidden), list (`forget` also clears the browser's storage)."""
-        words = self._context.words(request)
+        texts = self._context.texts(request)
         try:
             self._context.delete_owner(self._context.owner(token, request).key)
         except Exception as error:
-            return notice(error_message(error, words), "bad"), gr.skip(), gr.skip(), gr.skip()
+            return notice(error_message(error, texts), "bad"), gr.skip(), gr.skip(), gr.skip()
         emptied = {"entries": [], "total": 0, "unfiltered": True, "kept": True, "forget": True}
         everywhere = broadcast_change("voices", "history", "scripts")
-        return notice(words("history.forgotten")), everywhere, gr.Column(visible=False), emptied
+        return notice(texts("history.forgotten")), everywhere, gr.Column(visible=False), emptied
 
     def _list(self, owner: Owner, query: HistoryQuery) -> dict[str, Any]:
         """Return the list's value. unfiltered: whether all entries are listed. kept: whether new takes are added."""
@@ -228,27 +228,27 @@ class HistoryHandlers:
             "kept": self._history.settings(owner=owner.key).history,
         }
 
-    def _reuse_remark(self, record: GenerationRecord, voice_exists: bool, words: Words) -> str:
+    def _reuse_remark(self, record: GenerationRecord, voice_exists: bool, texts: Texts) -> str:
         if not voice_exists:
-            return words("history.voice_gone", name=record.voice_name)
+            return texts("history.voice_gone", name=record.voice_name)
         current = self._context.engine.name
         if record.model and record.model != current:
-            return words("history.other_model", model=public_name(record.model), current=public_name(current))
-        return words("history.used_again")
+            return texts("history.other_model", model=public_name(record.model), current=public_name(current))
+        return texts("history.used_again")
 
-    def _change(self, change: Callable[[str, Words], str], token: Any, request: gr.Request) -> Updates:
-        """Run a change. change: takes the owner's key and the words, and returns the text to show."""
-        words = self._context.words(request)
+    def _change(self, change: Callable[[str, Texts], str], token: Any, request: gr.Request) -> Updates:
+        """Run a change. change: takes the owner's key and the texts, and returns the text to show."""
+        texts = self._context.texts(request)
         try:
-            text = change(self._context.owner(token, request).key, words)
+            text = change(self._context.owner(token, request).key, texts)
         except Exception as error:
-            return notice(error_message(error, words), "bad"), broadcast_change("history")
+            return notice(error_message(error, texts), "bad"), broadcast_change("history")
         return notice(text) if text else "", broadcast_change("history")
 
-    def _confirm(self, question: Callable[[str, Words], str], token: Any, request: gr.Request) -> Updates:
-        words = self._context.words(request)
+    def _confirm(self, question: Callable[[str, Texts], str], token: Any, request: gr.Request) -> Updates:
+        texts = self._context.texts(request)
         try:
-            text = question(self._context.owner(token, request).key, words)
+            text = question(self._context.owner(token, request).key, texts)
         except Exception as error:
-            return gr.Column(visible=False), "", notice(error_message(error, words), "bad")
+            return gr.Column(visible=False), "", notice(error_message(error, texts), "bad")
         return gr.Column(visible=True), question_html(text), ""

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from storage.repositories.library.usage import StorageUse
     from web.downloads.links import DownloadLinks
     from web.identity.owners import Owner
-    from web.ui.i18n import Words
+    from web.ui.i18n import Texts
 
 RETENTION_DAYS = (1, 7, 30, 90, 365, 3650)
 _MEGABYTE = 1_000_000
@@ -40,14 +40,14 @@ def entry_view(record: GenerationRecord, owner: Owner, links: DownloadLinks) -> 
     }
 
 
-def retention_choices(current: int, words: Words) -> list[tuple[str, int]]:
+def retention_choices(current: int, texts: Texts) -> list[tuple[str, int]]:
     """Return the retention times to choose from, in days, including the current one."""
-    return [(words("history.days", days=days), days) for days in sorted({*RETENTION_DAYS, current})]
+    return [(texts("history.days", days=days), days) for days in sorted({*RETENTION_DAYS, current})]
 
 
-def storage_use_html(use: StorageUse, words: Words) -> str:
+def storage_use_html(use: StorageUse, texts: Texts) -> str:
     """Return HTML of the storage used by takes and voices."""
-    text = words("history.used", takes=megabytes(use.generations, words), voices=megabytes(use.voices, words))
+    text = texts("history.used", takes=megabytes(use.generations, texts), voices=megabytes(use.voices, texts))
     return f'<p class="rp-facts">{escape(text)}</p>'
 
 
@@ -56,6 +56,6 @@ def question_html(question: str) -> str:
     return f'<p class="rp-question" role="alert">{escape(question)}</p>'
 
 
-def megabytes(size: int, words: Words) -> str:
+def megabytes(size: int, texts: Texts) -> str:
     """Format a number of bytes as megabytes."""
-    return words.number(size / _MEGABYTE, 1)
+    return texts.number(size / _MEGABYTE, 1)

@@ -35,7 +35,7 @@ from web.uploads.files import delete_upload, uploaded_name, uploaded_path
 if TYPE_CHECKING:
     from web.context import WebContext
     from web.identity.owners import Owner
-    from web.ui.i18n import Words
+    from web.ui.i18n import Texts
 
 Updates = tuple[Any, ...]
 Answer = dict[str, Any]
@@ -115,23 +115,23 @@ class LibraryHandlers:
     @skip_on_error(1)
     def list_voices(self, token: Any, request: gr.Request) -> Any:
         """Output: list."""
-        return library_view(self._context, self._context.owner(token, request), self._context.words(request))
+        return library_view(self._context, self._context.owner(token, request), self._context.texts(request))
 
     def update_voice(self, event: gr.EventData, token: Any, request: gr.Request) -> Updates:
         """Outputs: list, change broadcast. Event: `id`, and any of name, language, description, tags."""
 
-        def update(owner: str, words: Words) -> str:
+        def update(owner: str, texts: Texts) -> str:
             changes = parse_payload(VoiceChanges, event)
             before = self._library.get(changes.id, owner=owner).name
-            after = self._library.update(changes.id, **_changed_fields(changes, words), owner=owner).name
-            return words("library.saved", name=after) if after == before else words("library.renamed", name=after)
+            after = self._library.update(changes.id, **_changed_fields(changes, texts), owner=owner).name
+            return texts("library.saved", name=after) if after == before else texts("library.renamed", name=after)
 
         return self._change(update, event, token, request)
 
     def change_picture(self, event: gr.EventData, token: Any, request: gr.Request) -> Updates:
         """Outputs: list, change broadcast. Event: `id`, and an uploaded picture or `remove`."""
 
-        def change(owner: str, words: Words) -> str:
+        def change(owner: str, texts: Texts) -> str:
             asked, path = parse_payload(VoicePicture, event), None
             name = self._library.own(asked.id, owner=owner).name
             try:
@@ -143,16 +143,16 @@ class LibraryHandlers:
                 if path is not None:
                     delete_upload(path, self._context.folder)
             self._context.storage.portraits.put(asked.id, picture, owner=owner)
-            return words("library.pictured" if picture else "library.unpictured", name=name)
+            return texts("library.pictured" if picture else "library.unpictured", name=name)
 
         return self._change(change, event, token, request)
 
     def duplicate_voice(self, event: gr.EventData, token: Any, request: gr.Request) -> Updates:
         """Outputs: list, change broadcast."""
 
-        def duplicate(owner: str, words: Words) -> str:
+        def duplicate(owner: str, texts: Texts) -> str:
             voice = parse_payload(VoiceEvent, event).id
-            return words("library.copied", name=self._library.duplicate(voice, owner=owner).name)
+            return texts("library.copied", name=self._library.duplicate(voice, owner=owner).name)
 
         return self._change(duplicate, event, token, request)
 
@@ -163,15 +163,15 @@ class LibraryHandlers:
         """
         picker: Any = gr.skip()
 
-        def delete(owner: Owner, words: Words) -> Answer:
+        def delete(owner: Owner, texts: Texts) -> Answer:
             nonlocal picker
             voice = parse_payload(VoiceEvent, event).id
             self._context.trash_voice(voice, owner=owner.key)
             others = self._context.voices.list(owner=owner.key)
             if not others or voice != selected:
                 return _answer("", about=voice)
-            picker = select_voice(others, None, words)
-            return _answer(words("library.speaks_now", name=others[0].name), about=voice, replacement=others[0].id)
+            picker = select_voice(others, None, texts)
+            return _answer(texts("library.speaks_now", name=others[0].name), about=voice, replacement=others[0].id)
 
         return *self._answer_action(delete, token, request, about=_voice_of(event)), picker
 
@@ -183,25 +183,25 @@ class LibraryHandlers:
         """
         picker: Any = gr.skip()
 
-        def restore(owner: Owner, words: Words) -> Answer:
+        def restore(owner: Owner, texts: Texts) -> Answer:
             nonlocal picker
             voice = parse_payload(RestoredVoice, event)
             before = next((each.name for each in self._library.trashed(owner=owner.key) if each.id == voice.id), "")
             name = self._library.restore(voice.id, owner=owner.key).name
             if voice.replacement and voice.replacement == selected:
-                picker = select_voice(self._context.voices.list(owner=owner.key), voice.id, words)
+                picker = select_voice(self._context.voices.list(owner=owner.key), voice.id, texts)
             if before in ("", name):
-                return _answer(words("library.back", name=name), about=voice.id)
-            return _answer(words("library.back_as", before=before, name=name), about=voice.id)
+                return _answer(texts("library.back", name=name), about=voice.id)
+            return _answer(texts("library.back_as", before=before, name=name), about=voice.id)
 
         return *self._answer_action(restore, token, request, about=_voice_of(event)), picker
 
     def purge_deleted(self, token: Any, request: gr.Request) -> Updates:
         """Outputs: list, change broadcast. Empties the owner's trash."""
 
-        def purge(owner: Owner, words: Words) -> Answer:
+        def purge(owner: Owner, texts: Texts) -> Answer:
             self._library.empty_trash(owner=owner.key)
-            return _answer(words("library.gone"))
+            return _answer(texts("library.gone"))
 
         return self._answer_action(purge, token, request)
 
@@ -211,14 +211,14 @@ class LibraryHandlers:
         For taken names, the answer has `offers`: free names that the page can send again with the file, as `names`.
         """
 
-        def import_files(owner: Owner, words: Words) -> Answer:
+        def import_files(owner: Owner, texts: Texts) -> Answer:
             files = parse_payload(ImportedFiles, event).files
             if not files:
-                raise InvalidInput(words("library.no_file"))
-            done = [each for at, file in enumerate(files) for each in self._import_upload(at, file, owner.key, words)]
+                raise InvalidInput(texts("library.no_file"))
+            done = [each for at, file in enumerate(files) for each in self._import_upload(at, file, owner.key, texts)]
             names = ", ".join(f"“{each.name}”" for each in done if not each.why)
-            failed = [(words("library.not_imported", name=each.name, why=each.why), each) for each in done if each.why]
-            text = words("library.imported", names=names) if names else words("library.none_imported")
+            failed = [(texts("library.not_imported", name=each.name, why=each.why), each) for each in done if each.why]
+            text = texts("library.imported", names=names) if names else texts("library.none_imported")
             lines = [line for line, each in failed if not each.taken]
             offers = [self._offer(line, each, owner.key) for line, each in failed if each.taken]
             kind = "bad" if failed or not names else "good"
@@ -228,55 +228,55 @@ class LibraryHandlers:
 
     def speak_with_voice(self, event: gr.EventData, token: Any, request: gr.Request) -> Updates:
         """Outputs: voice picker, tab to show, list."""
-        words = self._context.words(request)
+        texts = self._context.texts(request)
         try:
             owner = self._context.owner(token, request)
             voice = self._library.get(parse_payload(VoiceEvent, event).id, owner=owner.key)
-            picker = select_voice(self._context.voices.list(owner=owner.key), voice.id, words)
+            picker = select_voice(self._context.voices.list(owner=owner.key), voice.id, texts)
             return picker, gr.Tabs(selected="speak"), gr.skip()
         except Exception as error:
-            return gr.skip(), gr.skip(), {"answer": _answer(error_message(error, words), kind="bad")}
+            return gr.skip(), gr.skip(), {"answer": _answer(error_message(error, texts), kind="bad")}
 
     def _change(
-        self, change: Callable[[str, Words], str], event: gr.EventData, token: Any, request: gr.Request
+        self, change: Callable[[str, Texts], str], event: gr.EventData, token: Any, request: gr.Request
     ) -> Updates:
-        """Run a change. change: takes the owner's key and the words, and returns the text to show."""
+        """Run a change. change: takes the owner's key and the texts, and returns the text to show."""
         voice = _voice_of(event)
 
-        def act(owner: Owner, words: Words) -> Answer:
-            return _answer(change(owner.key, words), about=voice)
+        def act(owner: Owner, texts: Texts) -> Answer:
+            return _answer(change(owner.key, texts), about=voice)
 
         return self._answer_action(act, token, request, about=voice)
 
     def _answer_action(
-        self, act: Callable[[Owner, Words], Answer], token: Any, request: gr.Request, about: str = ""
+        self, act: Callable[[Owner, Texts], Answer], token: Any, request: gr.Request, about: str = ""
     ) -> Updates:
-        words = self._context.words(request)
+        texts = self._context.texts(request)
         try:
             owner = self._context.owner(token, request)
             try:
-                answer = act(owner, words)
+                answer = act(owner, texts)
             except Exception as error:
-                answer = _answer(error_message(error, words), kind="bad", about=about)
-            return {**library_view(self._context, owner, words), "answer": answer}, broadcast_change("voices")
+                answer = _answer(error_message(error, texts), kind="bad", about=about)
+            return {**library_view(self._context, owner, texts), "answer": answer}, broadcast_change("voices")
         except Exception as error:  # no list to return
-            return {"answer": _answer(error_message(error, words), kind="bad", about=about)}, gr.skip()
+            return {"answer": _answer(error_message(error, texts), kind="bad", about=about)}, gr.skip()
 
-    def _import_upload(self, at: int, file: Any, owner: str, words: Words) -> Iterator[Imported]:
+    def _import_upload(self, at: int, file: Any, owner: str, texts: Texts) -> Iterator[Imported]:
         """Import the voices of an upload, or only those in its `names`. at: the upload's position in the event."""
         name = uploaded_name(file)
         path: Path | None = None
         try:
             path = uploaded_path(file, self._context.folder)
             if path is None:
-                raise InvalidInput(words("library.no_file"))
+                raise InvalidInput(texts("library.no_file"))
             renames = parse_payload(Renames, names=file.get("names")).names
             for position, (inner, data) in enumerate(VoiceArchive(path, name or path.name).voice_files()):
                 if renames is None or str(position) in renames:
-                    imported = self._import_voice(inner, data, owner, words, (renames or {}).get(str(position)))
+                    imported = self._import_voice(inner, data, owner, texts, (renames or {}).get(str(position)))
                     yield replace(imported, position=(at, position))
         except Exception as error:
-            yield Imported(name, error_message(error, words))
+            yield Imported(name, error_message(error, texts))
         finally:
             if path is not None:
                 delete_upload(path, self._context.folder)
@@ -286,14 +286,14 @@ class LibraryHandlers:
         file, voice = failed.position
         return {"line": line, "file": file, "voice": voice, "free": self._library.free_name(failed.taken, owner=owner)}
 
-    def _import_voice(self, file: str, data: bytes, owner: str, words: Words, name: str | None) -> Imported:
+    def _import_voice(self, file: str, data: bytes, owner: str, texts: Texts, name: str | None) -> Imported:
         """Import one voice. file: file name. name: of the voice; None: the name in the file."""
         try:
             return Imported(self._library.import_voice(data, owner=owner, name=name).name)
         except NameTaken as error:
-            return Imported(file, error_message(error, words), name or Voice.from_bytes(data).name)
+            return Imported(file, error_message(error, texts), name or Voice.from_bytes(data).name)
         except Exception as error:
-            return Imported(file, error_message(error, words))
+            return Imported(file, error_message(error, texts))
 
 
 def _answer(
@@ -309,8 +309,8 @@ def _voice_of(event: gr.EventData) -> str:
     return parse_payload(VoiceReference, id=value.get("id") if isinstance(value, dict) else None).id
 
 
-def _changed_fields(changes: VoiceChanges, words: Words) -> dict[str, Any]:
+def _changed_fields(changes: VoiceChanges, texts: Texts) -> dict[str, Any]:
     """Return the fields to change. Raises InvalidInput for an invalid language tag."""
     if changes.language and not _LANGUAGE.fullmatch(changes.language):
-        raise InvalidInput(words("library.no_language", language=changes.language[:40]))
+        raise InvalidInput(texts("library.no_language", language=changes.language[:40]))
     return changes.model_dump(exclude={"id"}, exclude_none=True)

@@ -15,12 +15,12 @@ if TYPE_CHECKING:
     from storage import VoiceRecord
     from web.context import WebContext
     from web.identity.owners import Owner
-    from web.ui.i18n import Words
+    from web.ui.i18n import Texts
 
 _UNUSED = VoiceUse(times=0, seconds=0.0)
 
 
-def library_view(context: WebContext, owner: Owner, words: Words) -> dict[str, Any]:
+def library_view(context: WebContext, owner: Owner, texts: Texts) -> dict[str, Any]:
     """Return the list's value for library.js. Its links are valid for ten minutes.
 
     at: when it was read. voices: the owner's and the samples. bytes: storage used. all: a link to an archive of the
@@ -35,7 +35,7 @@ def library_view(context: WebContext, owner: Owner, words: Words) -> dict[str, A
     return {
         "at": at,
         "voices": [
-            _voice_view(context, owner, voice, uses.get(voice.id, _UNUSED), pictures.get(voice.id, b""), words)
+            _voice_view(context, owner, voice, uses.get(voice.id, _UNUSED), pictures.get(voice.id, b""), texts)
             for voice in voices
         ],
         "bytes": {"voices": used.voices, "takes": used.generations},
@@ -55,7 +55,7 @@ def _deleted_voices(context: WebContext, owner: Owner) -> list[dict[str, Any]]:
 
 
 def _voice_view(
-    context: WebContext, owner: Owner, voice: VoiceRecord, use: VoiceUse, picture: bytes, words: Words
+    context: WebContext, owner: Owner, voice: VoiceRecord, use: VoiceUse, picture: bytes, texts: Texts
 ) -> dict[str, Any]:
     consent = voice.consent
     return {
@@ -64,7 +64,7 @@ def _voice_view(
         "picture": portrait_url(picture),
         "shared": voice.shared,
         "language": voice.language,
-        "description": description_of(voice, words),
+        "description": description_of(voice, texts),
         "tags": list(voice.tags),
         "seconds": voice.duration,
         "made": voice.created.isoformat(),

@@ -25,7 +25,7 @@ from web.uploads.files import delete_upload, mark_used
 
 if TYPE_CHECKING:
     from web.context import WebContext
-    from web.ui.i18n import Words
+    from web.ui.i18n import Texts
 
 Answer = dict[str, Any]
 QUICK = ("check_words", "keep_clips", "forget_clip")
@@ -74,35 +74,35 @@ class ClipServer:
         )
         return [self._function(answer) for answer in answers]
 
-    def clip_peaks(self, value: Any, words: Words) -> Answer:
+    def clip_peaks(self, value: Any, texts: Texts) -> Answer:
         """Return `seconds` and `peaks` of a clip, for browsers that cannot decode it."""
         recording = self._clip(value).recording()
         return {"seconds": len(recording.samples) / recording.sample_rate, "peaks": peaks(recording)}
 
-    def examine_clip(self, value: Any, words: Words) -> Answer:
+    def examine_clip(self, value: Any, texts: Texts) -> Answer:
         """Return `verdict`, `light`, `rows`, `best` and `spoken`: the doctor's report on the selected part."""
         clip = self._clip(value)
-        found = views.examine_part(clip.recording(), clip.start, words)
+        found = views.examine_part(clip.recording(), clip.start, texts)
         return {
-            "verdict": words(f"doctor.verdict_{found.light}"),
+            "verdict": texts(f"doctor.verdict_{found.light}"),
             "light": found.light,
             "rows": found.rows,
             "best": found.best,
             "spoken": found.spoken,
         }
 
-    def check_words(self, value: Any, words: Words) -> Answer:
+    def check_words(self, value: Any, texts: Texts) -> Answer:
         """Return `row`: whether the number of `words` fits `spoken` seconds of speech."""
         transcript = parse_payload(Transcript, value)
         if transcript.spoken is None:
             raise UnexpectedPayload
-        return {"row": views.compare_transcript(transcript.words[:MAX_WORDS], transcript.spoken, words)}
+        return {"row": views.compare_transcript(transcript.words[:MAX_WORDS], transcript.spoken, texts)}
 
-    def mend_clip(self, value: Any, words: Words) -> Answer:
+    def mend_clip(self, value: Any, texts: Texts) -> Answer:
         """Return `wav`: the selected part with a `fix` applied."""
         return _sound(views.apply_fix(self._clip(value).audio(), parse_payload(FixRequest, value).fix))
 
-    def hear_back(self, value: Any, words: Words) -> Answer:
+    def hear_back(self, value: Any, texts: Texts) -> Answer:
         """Return `wav`: the selected part as reconstructed by the codec."""
         engine = self._context.engine
         made = engine.encode_voice(
@@ -110,18 +110,18 @@ class ClipServer:
         )  # codes do not depend on the transcript
         return _sound(wav_bytes(engine.reconstruct(made.voice), engine.sample_rate))
 
-    def write_words(self, value: Any, words: Words) -> Answer:
+    def write_words(self, value: Any, texts: Texts) -> Answer:
         """Return `words`: the transcript of the selected part."""
         return {"words": self._context.recognition.hear(self._clip(value).audio())}
 
-    def keep_clips(self, value: Any, words: Words) -> Answer:
+    def keep_clips(self, value: Any, texts: Texts) -> Answer:
         """Mark the clips of an open page as used."""
         for path in parse_payload(ClipPaths, value).paths:
             with suppress(InvalidInput):  # a deleted clip is reported when it is used
                 self._clip({"path": path})
         return {}
 
-    def forget_clip(self, value: Any, words: Words) -> Answer:
+    def forget_clip(self, value: Any, texts: Texts) -> Answer:
         """Delete a clip that was removed from the list."""
         delete_upload(self._clip(value).path, self._context.folder)
         return {}
@@ -131,17 +131,17 @@ class ClipServer:
         mark_used(clip.path)
         return clip
 
-    def _function(self, answer: Callable[[Any, Words], Answer]) -> Callable[..., Awaitable[Answer]]:
+    def _function(self, answer: Callable[[Any, Texts], Answer]) -> Callable[..., Awaitable[Answer]]:
         """Wrap a function for Gradio. It runs on the event loop, so that clips never occupy the handlers' threads."""
         quick = answer.__name__ in QUICK
 
         async def ask(value: Any, request: gr.Request) -> Answer:
-            words = self._context.words(request)
-            work = partial(answer, value, words)
+            texts = self._context.texts(request)
+            work = partial(answer, value, texts)
             try:
                 return await run_sync(work) if quick else await self._pool.run(client_address(request), work)
             except Exception as error:
-                return {"problem": error_message(error, words)}
+                return {"problem": error_message(error, texts)}
 
         ask.__name__ = answer.__name__
         return ask

@@ -36,7 +36,7 @@ from web.uploads.files import delete_upload
 if TYPE_CHECKING:
     from storage import VoiceRecord
     from web.context import WebContext
-    from web.ui.i18n import Words
+    from web.ui.i18n import Texts
 
 Updates = tuple[Any, ...]
 FIELDS = 5
@@ -93,12 +93,12 @@ class NewVoiceHandlers:
         """Output: consent checkbox, labelled with the name of the speaker."""
         names = parse_payload(Names, name=name, speaker=speaker)
         who = consenting_speaker(names.name, names.speaker)
-        return gr.Checkbox(label=consent_sentence(who, self._context.words(request)))
+        return gr.Checkbox(label=consent_sentence(who, self._context.texts(request)))
 
     def show_waiting(self, request: gr.Request) -> str:
         """Output: notice, from the click until a worker is free."""
-        words = self._context.words(request)
-        return notice(words("new.waiting"), "busy")
+        texts = self._context.texts(request)
+        return notice(texts("new.waiting"), "busy")
 
     async def save_voice(
         self,
@@ -120,48 +120,48 @@ class NewVoiceHandlers:
             async for updates in self._pool.steps(client_address(request), saving):
                 yield updates
         except PoolFull as error:
-            yield notice(error_message(error, self._context.words(request)), "bad"), *(gr.skip(),) * (FIELDS + 4)
+            yield notice(error_message(error, self._context.texts(request)), "bad"), *(gr.skip(),) * (FIELDS + 4)
 
     def save_steps(
         self, clips: Any, name: Any, speaker: Any, agreed: Any, language: Any, token: Any, request: gr.Request
     ) -> Generator[Updates, None, None]:
         """Outputs: notice; the five fields, cleared when the voice is saved; Speak's voice picker and notice; tab to
         show; change broadcast."""
-        context, words = self._context, self._context.words(request)
+        context, texts = self._context, self._context.texts(request)
         unchanged = (gr.skip(),) * (FIELDS + 4)
         try:
-            yield steps_html("preparing", words), *unchanged
+            yield steps_html("preparing", texts), *unchanged
             form = self._check_form(clips, name, speaker, agreed, language, token, request)
             used, left_out = split_by_length(form.clips)
             reference = self._reference(used)
-            yield steps_html("encoding", words), *unchanged
-            consent = _consent(form.who, words)
+            yield steps_html("encoding", texts), *unchanged
+            consent = _consent(form.who, texts)
             made = context.engine.encode_voice(form.name, [reference], language=form.language, consent=consent)
-            yield steps_html("saving", words), *unchanged
+            yield steps_html("saving", texts), *unchanged
             record = self._save(made.voice, form)
         except IncompleteForm as error:
             yield errors_html(error.errors), *unchanged
             return
         except Exception as error:
-            yield notice(error_message(error, words), "bad"), *unchanged
+            yield notice(error_message(error, texts), "bad"), *unchanged
             return
-        yield self._saved(record, form.owner, self._saved_message(record, left_out, made.notes, words), words)
+        yield self._saved(record, form.owner, self._saved_message(record, left_out, made.notes, texts), texts)
 
     def describe_steps(
         self, name: Any, description: Any, language: Any, token: Any, request: gr.Request
     ) -> Generator[Updates, None, None]:
         """As `save_steps`, for a voice created from a description: the model speaks a sample of it."""
-        context, words = self._context, self._context.words(request)
+        context, texts = self._context, self._context.texts(request)
         unchanged = (gr.skip(),) * (FIELDS + 4)
         try:
             owner = context.owner(token, request)
-            form = self._check_description(name, description, language, owner.key, words)
-            yield steps_html("speaking", words, DESCRIBED_STEPS), *unchanged
-            spoken = sample_language(context.engine, form.language or words.language)
-            with context.budgets.reserve_take(owner, speaking_time(SAMPLE_TEXTS[spoken]), words) as reservation:
+            form = self._check_description(name, description, language, owner.key, texts)
+            yield steps_html("speaking", texts, DESCRIBED_STEPS), *unchanged
+            spoken = sample_language(context.engine, form.language or texts.language)
+            with context.budgets.reserve_take(owner, speaking_time(SAMPLE_TEXTS[spoken]), texts) as reservation:
                 sample = speak_sample(context, form.name, form.description, owner=owner.key, language=spoken)
                 reservation.spoken = sample.seconds
-            yield steps_html("saving", words, DESCRIBED_STEPS), *unchanged
+            yield steps_html("saving", texts, DESCRIBED_STEPS), *unchanged
             record = save_described_voice(
                 context, form.name, form.description, sample, owner=owner.key, language=spoken
             )
@@ -169,21 +169,21 @@ class NewVoiceHandlers:
             yield errors_html(error.errors), *unchanged
             return
         except Exception as error:
-            yield notice(error_message(error, words), "bad"), *unchanged
+            yield notice(error_message(error, texts), "bad"), *unchanged
             return
-        yield self._saved(record, owner.key, self._saved_message(record, (), (), words), words)
+        yield self._saved(record, owner.key, self._saved_message(record, (), (), texts), texts)
 
-    def _saved(self, record: VoiceRecord, owner: str, message: str, words: Words) -> Updates:
+    def _saved(self, record: VoiceRecord, owner: str, message: str, texts: Texts) -> Updates:
         """Return the outputs of `save_steps` after the voice is saved."""
-        emptied = None, "", "", gr.Checkbox(value=False, label=consent_sentence(UNNAMED, words)), ""
-        picker = select_voice(self._context.voices.list(owner=owner), record.id, words)
+        emptied = None, "", "", gr.Checkbox(value=False, label=consent_sentence(UNNAMED, texts)), ""
+        picker = select_voice(self._context.voices.list(owner=owner), record.id, texts)
         return "", *emptied, picker, notice(message), gr.Tabs(selected="speak"), broadcast_change("voices")
 
-    def _check_description(self, name: Any, description: Any, language: Any, owner: str, words: Words) -> VoiceForm:
+    def _check_description(self, name: Any, description: Any, language: Any, owner: str, texts: Texts) -> VoiceForm:
         """Parse the form of a described voice. Raises IncompleteForm."""
         form = parse_payload(VoiceForm, name=name, speaker="", agreed=False, description=description, language=language)
-        errors = [] if form.description.strip() else [FormError(words("new.no_description"), "#rp-describe textarea")]
-        if problem := self._name_problem(form.name, owner, words):
+        errors = [] if form.description.strip() else [FormError(texts("new.no_description"), "#rp-describe textarea")]
+        if problem := self._name_problem(form.name, owner, texts):
             errors.append(FormError(problem, NAME_FIELD))
         if errors:
             raise IncompleteForm(errors)
@@ -193,33 +193,33 @@ class NewVoiceHandlers:
         self, clips: Any, name: Any, speaker: Any, agreed: Any, language: Any, token: Any, request: gr.Request
     ) -> CheckedForm:
         """Check everything that does not need the engine. Raises RepriseError."""
-        context, words = self._context, self._context.words(request)
+        context, texts = self._context, self._context.texts(request)
         require_cloning(context.engine)
         owner = context.owner(token, request).key
         form = parse_payload(VoiceForm, name=name, speaker=speaker, agreed=agreed, language=language)
         chosen = chosen_clips(clips, context.folder)
-        errors = list(_clip_errors(chosen, clips, words, needs_words=context.engine.abilities.needs_words))
-        if problem := self._name_problem(form.name, owner, words):
+        errors = list(_clip_errors(chosen, clips, texts, needs_words=context.engine.abilities.needs_words))
+        if problem := self._name_problem(form.name, owner, texts):
             errors.append(FormError(problem, NAME_FIELD))
         if not form.agreed:
-            errors.append(FormError(words("notice.no_consent"), "#rp-consent input"))
+            errors.append(FormError(texts("notice.no_consent"), "#rp-consent input"))
         if errors:
             raise IncompleteForm(errors)
         cleaned = clean_name(form.name)
         spoken = "en" if context.engine.english_only else form.language
         return CheckedForm(chosen, cleaned, consenting_speaker(cleaned, form.speaker), spoken, owner)
 
-    def _name_problem(self, name: str, owner: str, words: Words) -> str:
+    def _name_problem(self, name: str, owner: str, texts: Texts) -> str:
         """Return why a voice cannot have this name, or ""."""
         if not name.strip():
-            return words("new.no_name")
+            return texts("new.no_name")
         try:
             taken = self._context.storage.voices.find(clean_name(name), owner=owner)
         except VoiceNotFound:
             return ""
         except InvalidName as error:
-            return words.write(error.sentence)
-        return "" if taken.shared else words("new.name_taken", name=taken.name)
+            return texts.write(error.sentence)
+        return "" if taken.shared else texts("new.name_taken", name=taken.name)
 
     def _reference(self, clips: Sequence[ChosenClip]) -> tuple[bytes | Path, str]:
         """Join the clips into one with its transcript. The model would take several references for several speakers.
@@ -239,12 +239,12 @@ class NewVoiceHandlers:
         return record
 
     def _saved_message(
-        self, record: VoiceRecord, left_out: Sequence[ChosenClip], notes: Sequence[Sentence], words: Words
+        self, record: VoiceRecord, left_out: Sequence[ChosenClip], notes: Sequence[Sentence], texts: Texts
     ) -> str:
         names = ", ".join(f"“{clip.name}”" for clip in left_out)
-        missing = [words("new.left_out", names=names)] if names else []
+        missing = [texts("new.left_out", names=names)] if names else []
         return " ".join(
-            [words("notice.saved", name=record.name), *missing, *map(words.write, notes), words("notice.now_write")]
+            [texts("notice.saved", name=record.name), *missing, *map(texts.write, notes), texts("notice.now_write")]
         )
 
 
@@ -254,22 +254,22 @@ def consenting_speaker(name: Any, speaker: Any) -> str:
     return next(filter(None, names), UNNAMED)
 
 
-def consent_sentence(who: str, words: Words) -> str:
+def consent_sentence(who: str, texts: Texts) -> str:
     """Return the consent sentence as shown on the page."""
-    return words("new.consent", who=who)
+    return texts("new.consent", who=who)
 
 
-def _clip_errors(chosen: Sequence[ChosenClip], value: Any, words: Words, *, needs_words: bool) -> Iterator[FormError]:
+def _clip_errors(chosen: Sequence[ChosenClip], value: Any, texts: Texts, *, needs_words: bool) -> Iterator[FormError]:
     """Yield errors about clips. value: the recorder's. needs_words: whether the model needs transcripts."""
     if not chosen:
-        yield FormError(words("notice.no_clip"), ".rp-drop button:enabled")
+        yield FormError(texts("notice.no_clip"), ".rp-drop button:enabled")
     for index, clip in enumerate(chosen):
         if needs_words and not clip.words:
             is_shown = parse_clip_list(value).chosen == index
             field = ".rp-words" if is_shown else f".rp-clip-line:nth-child({index + 1}) .rp-clip-name"
-            yield FormError(words("new.no_words", clip=clip.name), field)
+            yield FormError(texts("new.no_words", clip=clip.name), field)
 
 
-def _consent(who: str, words: Words) -> Consent:
+def _consent(who: str, texts: Texts) -> Consent:
     # The sentence is stored in the language in which it was shown.
-    return Consent(who=who, when=datetime.now(UTC), sentence=consent_sentence(who, words))
+    return Consent(who=who, when=datetime.now(UTC), sentence=consent_sentence(who, texts))

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from engine.audio.decode import Recording
     from engine.audio.doctor import Finding
-    from web.ui.i18n import Words
+    from web.ui.i18n import Texts
 
 STEPS = ("preparing", "encoding", "saving")
 DESCRIBED_STEPS = ("speaking", "saving")
@@ -45,17 +45,17 @@ class Examination:
     spoken: float
 
 
-def examine_part(part: Recording, start: float, words: Words) -> Examination:
+def examine_part(part: Recording, start: float, texts: Texts) -> Examination:
     """Examine a part of a clip. start: of the part, in seconds. Returned times are relative to the file."""
     report = examine(part.samples.numpy(), part.sample_rate)
     parts = {fix: _shift(span, start) for fix, span in report.parts.items()}
-    rows = [_row(finding, words, parts) for finding in report.findings]
+    rows = [_row(finding, texts, parts) for finding in report.findings]
     return Examination(rows, report.light, parts.get(Fix.EXCERPT), report.spoken)
 
 
-def compare_transcript(transcript: str, spoken: float, words: Words) -> Row:
+def compare_transcript(transcript: str, spoken: float, texts: Texts) -> Row:
     """Check whether the number of words fits `spoken` seconds of speech."""
-    return _row(check_transcript(transcript, spoken), words, {})
+    return _row(check_transcript(transcript, spoken), texts, {})
 
 
 def apply_fix(clip: Path | bytes, fix: Fix | None) -> bytes:
@@ -72,27 +72,27 @@ def errors_html(errors: Sequence[FormError]) -> str:
     return f'<ul class="rp-notice rp-bad rp-faults" role="alert" data-field="{field}">{lines}</ul>'
 
 
-def steps_html(current: str, words: Words, steps: Sequence[str] = STEPS) -> str:
+def steps_html(current: str, texts: Texts, steps: Sequence[str] = STEPS) -> str:
     """Return HTML of the progress of saving. current: one of `steps`."""
     at = steps.index(current)
     states = ("done", "now", "next")
     lines = "".join(
         f'<li data-step="{states[(i >= at) + (i > at)]}"{" aria-current=step" if i == at else ""}>'
-        f"{escape(words(f'new.step_{step}'))}</li>"
+        f"{escape(texts(f'new.step_{step}'))}</li>"
         for i, step in enumerate(steps)
     )
-    status = f'<span class="rp-unseen" role="status">{escape(words(f"new.step_{current}"))}</span>'
+    status = f'<span class="rp-unseen" role="status">{escape(texts(f"new.step_{current}"))}</span>'
     return f'<div class="rp-notice rp-busy rp-steps"><ol>{lines}</ol>{status}</div>'
 
 
-def _row(finding: Finding, words: Words, parts: dict[Fix, tuple[float, float]]) -> Row:
+def _row(finding: Finding, texts: Texts, parts: dict[Fix, tuple[float, float]]) -> Row:
     fix = finding.fix
     return {
         "light": finding.light,
-        "word": words(f"doctor.{finding.light}"),
-        "sentence": words.write(finding.sentence),
+        "word": texts(f"doctor.{finding.light}"),
+        "sentence": texts.write(finding.sentence),
         "fix": fix and fix.value,
-        "label": fix and words.write(fix.label),
+        "label": fix and texts.write(fix.label),
         "part": fix and parts.get(fix),
     }
 

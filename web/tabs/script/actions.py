@@ -1,6 +1,6 @@
 """The actions on scripts and their cards: one method per command of the page.
 
-Each takes the owner, the command and the words, and returns reply fields to send along with the script's state. Ids and
+Each takes the owner, the command and the texts, and returns reply fields to send along with the script's state. Ids and
 values are untrusted: storage looks them up under the owner.
 """
 
@@ -22,7 +22,7 @@ from web.ui.voice_picker import voice_label
 if TYPE_CHECKING:
     from web.context import WebContext
     from web.identity.owners import Owner
-    from web.ui.i18n import Words
+    from web.ui.i18n import Texts
 
 Reply = dict[str, Any]
 SPLIT_PAUSE = 0.2  # seconds between the halves of a card
@@ -36,16 +36,16 @@ class ScriptActions:
 
     def __init__(self, context: WebContext) -> None:
         self._context, self._scripts, self._runner = context, context.storage.scripts, context.scripts
-        self.looking: Mapping[str, Callable[[Owner, ScriptCommand, Words], Reply]] = {
+        self.looking: Mapping[str, Callable[[Owner, ScriptCommand, Texts], Reply]] = {
             "list": self._list,
             "open": self._voices,
-            "poll": lambda owner, command, words: {},
+            "poll": lambda owner, command, texts: {},
             "takes": self._takes,
             "listen": self._listen,
             "peaks": self._peaks,
             "save": self._save,
         }
-        self.changing: Mapping[str, Callable[[Owner, ScriptCommand, Words], Reply]] = {
+        self.changing: Mapping[str, Callable[[Owner, ScriptCommand, Texts], Reply]] = {
             "rename": self._rename,
             "discard": self._discard,
             "speak": self._speak,
@@ -71,29 +71,29 @@ class ScriptActions:
 
     # ---- reading
 
-    def _list(self, owner: Owner, command: ScriptCommand, words: Words) -> Reply:
+    def _list(self, owner: Owner, command: ScriptCommand, texts: Texts) -> Reply:
         key = owner.key
         records = self._scripts.list(owner=key)
         running = [self._runner.speaking(key, record.id) is not None for record in records]
         return {"scripts": [script_view(record, running=run) for record, run in zip(records, running, strict=True)]}
 
-    def _voices(self, owner: Owner, command: ScriptCommand, words: Words) -> Reply:
+    def _voices(self, owner: Owner, command: ScriptCommand, texts: Texts) -> Reply:
         voices = self._context.voices.list(owner=owner.key)
-        return {"voices": [{"id": voice.id, "name": voice_label(voice, words)} for voice in voices]}
+        return {"voices": [{"id": voice.id, "name": voice_label(voice, texts)} for voice in voices]}
 
-    def _takes(self, owner: Owner, command: ScriptCommand, words: Words) -> Reply:
+    def _takes(self, owner: Owner, command: ScriptCommand, texts: Texts) -> Reply:
         card = self._scripts.card(command.text("card"), owner=owner.key)
         takes = self._scripts.takes(card.id, owner=owner.key)
         return {"takes": [take_view(take, card) for take in takes]}
 
-    def _listen(self, owner: Owner, command: ScriptCommand, words: Words) -> Reply:
+    def _listen(self, owner: Owner, command: ScriptCommand, texts: Texts) -> Reply:
         """Return the audio URL and details of a take, at the speed of its card."""
         take = self._context.storage.history.get(command.text("take"), owner=owner.key)
         speed = self._scripts.card(command.text("card"), owner=owner.key).speed
         facts = sound_facts(take, owner, self._context.links, speed=speed)
         return {"url": facts["links"]["wav"], "facts": facts}
 
-    def _peaks(self, owner: Owner, command: ScriptCommand, words: Words) -> Reply:
+    def _peaks(self, owner: Owner, command: ScriptCommand, texts: Texts) -> Reply:
         """Return waveforms of takes. Missing takes are left out."""
         waves: dict[str, list[int]] = {}
         for take in command.ids():
@@ -101,7 +101,7 @@ class ScriptActions:
                 waves[take] = peaks_of(self._context.storage.history.audio(take, owner=owner.key))
         return {"peaks": waves}
 
-    def _save(self, owner: Owner, command: ScriptCommand, words: Words) -> Reply:
+    def _save(self, owner: Owner, command: ScriptCommand, texts: Texts) -> Reply:
         """Return a link to the script as a file. An audiobook can have a cover: a base64-encoded picture."""
         format, script = command.text("format"), self._scripts.get(command.script, owner=owner.key)
         if format not in SCRIPT_FORMATS:
@@ -109,39 +109,39 @@ class ScriptActions:
         if format != "md" and not script.done:
             raise InvalidInput("cards.unspoken")
         missing = 0 if format == "md" else script.cards - script.done
-        said = words("script.saved_part", missing=missing, count=script.cards) if missing else words("script.saved")
+        said = texts("script.saved_part", missing=missing, count=script.cards) if missing else texts("script.saved")
         cover = command.optional("text") if format == AUDIOBOOK else None
         file = f"{script.id}.{format}" + (f"+{self._context.links.covers.put(cover)}" if cover else "")
         return {"url": self._context.links.sign(owner, "script", file), "said": said}
 
     # ---- the script
 
-    def _rename(self, owner: Owner, command: ScriptCommand, words: Words) -> Reply:
+    def _rename(self, owner: Owner, command: ScriptCommand, texts: Texts) -> Reply:
         self._scripts.rename(command.text("id"), command.text("name"), owner=owner.key)
-        return self._list(owner, command, words)
+        return self._list(owner, command, texts)
 
-    def _discard(self, owner: Owner, command: ScriptCommand, words: Words) -> Reply:
+    def _discard(self, owner: Owner, command: ScriptCommand, texts: Texts) -> Reply:
         name = self._scripts.get(command.text("id"), owner=owner.key).name
         self._runner.stop(owner.key, command.text("id"))
         self._context.proofs.stop(owner.key, command.text("id"))
         self._scripts.discard(command.text("id"), owner=owner.key)
-        return self._list(owner, command, words) | {"said": words("script.discarded", name=name)}
+        return self._list(owner, command, texts) | {"said": texts("script.discarded", name=name)}
 
-    def _speak(self, owner: Owner, command: ScriptCommand, words: Words) -> Reply:
+    def _speak(self, owner: Owner, command: ScriptCommand, texts: Texts) -> Reply:
         """Queue all cards without a take, or only those from a given card on, and start speaking."""
         start = command.optional("card")
-        with self._admitted(owner, command.script, words) as over:
+        with self._admitted(owner, command.script, texts) as over:
             self._scripts.queue(command.script, self._unspoken(owner, command.script, start), owner=owner.key)
             waiting = self._scripts.waiting(command.script, 1, owner=owner.key)
             if waiting:
                 self._runner.start(owner.key, command.script, over.pop_all().close)
-        return {} if waiting else {"said": words("script.all_spoken")}
+        return {} if waiting else {"said": texts("script.all_spoken")}
 
-    def _admitted(self, owner: Owner, script: str, words: Words) -> ExitStack:
+    def _admitted(self, owner: Owner, script: str, texts: Texts) -> ExitStack:
         """Reserve a script until the returned stack is closed, unless it is already speaking. Raises BudgetExceeded."""
         stack = ExitStack()
         if self._runner.speaking(owner.key, script) is None:
-            stack.callback(self._context.budgets.reserve_script(owner, words))
+            stack.callback(self._context.budgets.reserve_script(owner, texts))
         return stack
 
     def _unspoken(self, owner: Owner, script: str, start: str | None) -> list[str] | None:
@@ -151,17 +151,17 @@ class ScriptActions:
         cards = self._scripts.cards(script, owner=owner.key)
         return [card.id for card in cards if card.position >= first and card.take_id is None]
 
-    def _stop(self, owner: Owner, command: ScriptCommand, words: Words) -> Reply:
+    def _stop(self, owner: Owner, command: ScriptCommand, texts: Texts) -> Reply:
         self._runner.stop(owner.key, command.script)
         self._context.proofs.stop(owner.key, command.script)
         self._scripts.unqueue(command.script, owner=owner.key)
         return {}
 
-    def _cast(self, owner: Owner, command: ScriptCommand, words: Words) -> Reply:
+    def _cast(self, owner: Owner, command: ScriptCommand, texts: Texts) -> Reply:
         self._scripts.cast(command.script, command.optional("speaker"), command.text("voice"), owner=owner.key)
         return {}
 
-    def _proof(self, owner: Owner, command: ScriptCommand, words: Words) -> Reply:
+    def _proof(self, owner: Owner, command: ScriptCommand, texts: Texts) -> Reply:
         """Check one card or all cards with the recogniser; with `mend`, speak cards with wrong words again.
 
         offer: whether the page must first offer to install a recogniser.
@@ -171,31 +171,31 @@ class ScriptActions:
             return {"offer": True}
         with ExitStack() as over:
             if context.proofs.progress(owner.key, command.script) is None:
-                over.callback(context.budgets.reserve_script(owner, words))
+                over.callback(context.budgets.reserve_script(owner, texts))
             cards = None if card is None else [self._scripts.card(card, owner=owner.key).id]
             count = context.proofs.start(
                 owner.key, command.script, cards, mend=command.flag("mend"), on_end=over.pop_all().close
             )
-        return {} if count else {"said": words("script.proofed")}
+        return {} if count else {"said": texts("script.proofed")}
 
     # ---- a card
 
-    def _redo(self, owner: Owner, command: ScriptCommand, words: Words) -> Reply:
+    def _redo(self, owner: Owner, command: ScriptCommand, texts: Texts) -> Reply:
         """Speak a card again with another seed. It keeps its current take until the new one is finished."""
         card = self._scripts.card(command.text("card"), owner=owner.key)
         if card.locked:
-            raise InvalidInput(words("script.locked"))
-        with self._admitted(owner, card.script_id, words) as over:
+            raise InvalidInput(texts("script.locked"))
+        with self._admitted(owner, card.script_id, texts) as over:
             self._scripts.configure(card.id, settings=card.settings, owner=owner.key)
             self._scripts.queue(card.script_id, [card.id], owner=owner.key)
             self._runner.start(owner.key, card.script_id, over.pop_all().close)
         return {}
 
-    def _edit(self, owner: Owner, command: ScriptCommand, words: Words) -> Reply:
+    def _edit(self, owner: Owner, command: ScriptCommand, texts: Texts) -> Reply:
         self._scripts.edit(command.text("card"), command.text("text"), owner=owner.key)
         return {}
 
-    def _speaker(self, owner: Owner, command: ScriptCommand, words: Words) -> Reply:
+    def _speaker(self, owner: Owner, command: ScriptCommand, texts: Texts) -> Reply:
         """Set a card's speaker. The card gets the voice that the speaker has on other cards."""
         card = self._scripts.set_speaker(command.text("card"), command.optional("speaker"), owner=owner.key)
         others = self._scripts.cards(card.script_id, owner=owner.key)
@@ -204,36 +204,36 @@ class ScriptActions:
             self._scripts.set_voice(card.id, voices[0], owner=owner.key)
         return {}
 
-    def _voice(self, owner: Owner, command: ScriptCommand, words: Words) -> Reply:
+    def _voice(self, owner: Owner, command: ScriptCommand, texts: Texts) -> Reply:
         self._scripts.set_voice(command.text("card"), command.text("voice"), owner=owner.key)
         return {}
 
-    def _pause(self, owner: Owner, command: ScriptCommand, words: Words) -> Reply:
+    def _pause(self, owner: Owner, command: ScriptCommand, texts: Texts) -> Reply:
         self._scripts.set_pause(command.text("card"), command.number_value("seconds"), owner=owner.key)
         return {}
 
-    def _speed(self, owner: Owner, command: ScriptCommand, words: Words) -> Reply:
+    def _speed(self, owner: Owner, command: ScriptCommand, texts: Texts) -> Reply:
         self._scripts.set_speed(command.text("card"), command.number_value("speed"), owner=owner.key)
         return {}
 
-    def _chapter(self, owner: Owner, command: ScriptCommand, words: Words) -> Reply:
+    def _chapter(self, owner: Owner, command: ScriptCommand, texts: Texts) -> Reply:
         self._scripts.set_chapter(command.text("card"), command.optional("name"), owner=owner.key)
         return {}
 
-    def _paragraphs(self, owner: Owner, command: ScriptCommand, words: Words) -> Reply:
+    def _paragraphs(self, owner: Owner, command: ScriptCommand, texts: Texts) -> Reply:
         """Set the pause after each paragraph."""
         self._scripts.set_paragraph_pause(command.script, command.number_value("seconds"), owner=owner.key)
         return {}
 
-    def _lock(self, owner: Owner, command: ScriptCommand, words: Words) -> Reply:
+    def _lock(self, owner: Owner, command: ScriptCommand, texts: Texts) -> Reply:
         self._scripts.lock(command.text("card"), command.flag("locked"), owner=owner.key)
         return {}
 
-    def _move(self, owner: Owner, command: ScriptCommand, words: Words) -> Reply:
+    def _move(self, owner: Owner, command: ScriptCommand, texts: Texts) -> Reply:
         self._scripts.move(command.text("card"), command.integer("position"), owner=owner.key)
         return {}
 
-    def _insert(self, owner: Owner, command: ScriptCommand, words: Words) -> Reply:
+    def _insert(self, owner: Owner, command: ScriptCommand, texts: Texts) -> Reply:
         """Insert a card after another, with the same speaker, voice and speed."""
         before = self._scripts.card(command.text("card"), owner=owner.key)
         card = self._scripts.insert(
@@ -250,17 +250,17 @@ class ScriptActions:
         voices = self._context.voices.list(owner=owner.key)
         return voice_id if voice_id in [voice.id for voice in voices] else None
 
-    def _split(self, owner: Owner, command: ScriptCommand, words: Words) -> Reply:
+    def _split(self, owner: Owner, command: ScriptCommand, texts: Texts) -> Reply:
         _, second = self._scripts.split(command.text("card"), command.integer("at"), pause=SPLIT_PAUSE, owner=owner.key)
         return {"card": second.id}
 
-    def _merge(self, owner: Owner, command: ScriptCommand, words: Words) -> Reply:
+    def _merge(self, owner: Owner, command: ScriptCommand, texts: Texts) -> Reply:
         return {"card": self._scripts.merge(command.text("card"), owner=owner.key).id}
 
-    def _remove(self, owner: Owner, command: ScriptCommand, words: Words) -> Reply:
+    def _remove(self, owner: Owner, command: ScriptCommand, texts: Texts) -> Reply:
         self._scripts.delete_card(command.text("card"), owner=owner.key)
         return {}
 
-    def _choose(self, owner: Owner, command: ScriptCommand, words: Words) -> Reply:
+    def _choose(self, owner: Owner, command: ScriptCommand, texts: Texts) -> Reply:
         self._scripts.choose(command.text("card"), command.text("take"), owner=owner.key)
-        return self._takes(owner, command, words)
+        return self._takes(owner, command, texts)

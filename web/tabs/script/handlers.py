@@ -25,7 +25,7 @@ from web.uploads.files import delete_upload, uploaded_name, uploaded_path
 if TYPE_CHECKING:
     from web.context import WebContext
     from web.identity.owners import Owner
-    from web.ui.i18n import Words
+    from web.ui.i18n import Texts
 
 Updates = tuple[Any, ...]
 NAME_LENGTH = 50  # characters of a script's default name
@@ -62,14 +62,14 @@ class ScriptHandlers:
 
     def create_script(self, text: Any, picked: Any, token: Any, request: gr.Request) -> Updates:
         """Outputs: notice, text, component, change broadcast. The narrator gets the selected voice."""
-        words = self._context.words(request)
+        texts = self._context.texts(request)
         try:
             sent = parse_payload(ScriptText, text=text, picked=picked)
             script = parse(sent.text)
             script_id = self._create(script, default_name(script), sent.picked, token, request)
         except Exception as error:
-            return notice(error_message(error, words), "bad"), gr.skip(), gr.skip(), gr.skip()
-        return "", "", self._opened(script_id, script, words), broadcast_change("scripts")
+            return notice(error_message(error, texts), "bad"), gr.skip(), gr.skip(), gr.skip()
+        return "", "", self._opened(script_id, script, texts), broadcast_change("scripts")
 
     def move_text(self, text: Any, picked: Any, token: Any, request: gr.Request) -> Updates:
         """Outputs: notice and text of Speak, component, change broadcast, tab to show. Turns the text into a script."""
@@ -78,11 +78,11 @@ class ScriptHandlers:
 
     def import_script(self, upload: Any, picked: Any, token: Any, request: gr.Request) -> Updates:
         """Outputs: notice, component, change broadcast. Scripts are named after the book or the file."""
-        words = self._context.words(request)
+        texts = self._context.texts(request)
         try:
             path = uploaded_path(upload, self._context.folder)
             if path is None:
-                raise InvalidInput(words("script.no_file"))
+                raise InvalidInput(texts("script.no_file"))
             try:
                 title, scripts = _read_file(path)
             finally:
@@ -94,23 +94,23 @@ class ScriptHandlers:
                 part = f"{name} ({number}/{len(scripts)})" if len(scripts) > 1 else name
                 script_id = self._create(script, part, wanted, token, request)
         except Exception as error:
-            return notice(error_message(error, words), "bad"), gr.skip(), gr.skip()
-        opened = self._opened(script_id, scripts[0], words)
+            return notice(error_message(error, texts), "bad"), gr.skip(), gr.skip()
+        opened = self._opened(script_id, scripts[0], texts)
         if len(scripts) > 1:
-            opened["said"] = words("script.books", name=name, count=len(scripts))
+            opened["said"] = texts("script.books", name=name, count=len(scripts))
         return "", opened, broadcast_change("scripts")
 
     def run_action(self, token: Any, request: gr.Request, event: gr.EventData) -> Updates:
         """Outputs: component, change broadcast."""
-        words = self._context.words(request)
+        texts = self._context.texts(request)
         try:
             command, owner = ScriptCommand(event), self._context.owner(token, request)
         except InvalidInput as error:  # an unexpected payload, or a missing or invalid token
-            return {"asked": command_number(event), "problem": error_message(error, words)}, gr.skip()
+            return {"asked": command_number(event), "problem": error_message(error, texts)}, gr.skip()
         changes = command.do in self._actions.changing
         repeated = changes and not self._is_new(owner, command)
-        reply = {} if repeated else self._run(owner, command, words)
-        answer = {"asked": command.number, **reply, **self._state(owner, command, words)}
+        reply = {} if repeated else self._run(owner, command, texts)
+        answer = {"asked": command.number, **reply, **self._state(owner, command, texts)}
         return answer, broadcast_change("scripts") if changes and not repeated else gr.skip()
 
     def _is_new(self, owner: Owner, command: ScriptCommand) -> bool:
@@ -124,28 +124,28 @@ class ScriptHandlers:
                 del self._run_by[next(iter(self._run_by))]
         return command.number not in run
 
-    def _run(self, owner: Owner, command: ScriptCommand, words: Words) -> Reply:
+    def _run(self, owner: Owner, command: ScriptCommand, texts: Texts) -> Reply:
         action = self._actions.looking.get(command.do) or self._actions.changing.get(command.do)
         try:
             if action is None:
                 raise UnexpectedPayload
-            return action(owner, command, words)
+            return action(owner, command, texts)
         except Exception as error:
-            return {"problem": error_message(error, words)}
+            return {"problem": error_message(error, texts)}
 
-    def _state(self, owner: Owner, command: ScriptCommand, words: Words) -> Reply:
+    def _state(self, owner: Owner, command: ScriptCommand, texts: Texts) -> Reply:
         """Return the patch for the open script."""
         if not command.script:
             return {"state": None}
         try:
             read_cards = command.do != "poll"
             return {
-                "state": self._patcher.patch(owner.key, command.script, command.version, words, read_cards=read_cards)
+                "state": self._patcher.patch(owner.key, command.script, command.version, texts, read_cards=read_cards)
             }
         except ScriptNotFound:
             return {"state": None, "gone": True}
         except RepriseError as error:
-            return {"state": None, "problem": error_message(error, words)}
+            return {"state": None, "problem": error_message(error, texts)}
 
     def _create(self, script: Script, name: str, picked: str, token: Any, request: gr.Request) -> str:
         owner = self._context.owner(token, request).key
@@ -160,13 +160,13 @@ class ScriptHandlers:
                     scripts.cast(made, speaker, theirs, owner=owner)
         return made
 
-    def _opened(self, script_id: str, script: Script, words: Words) -> Reply:
+    def _opened(self, script_id: str, script: Script, texts: Texts) -> Reply:
         """Return the component's value: the script to open, and a message about text that is not spoken."""
         if not script.omitted:
             return {"show": script_id}
         first = " ".join(script.omitted[0].split())
         shown = first if len(first) <= SHOWN else first[:SHOWN].rstrip() + "…"
-        return {"show": script_id, "said": words("script.left_out", count=len(script.omitted), first=shown)}
+        return {"show": script_id, "said": texts("script.left_out", count=len(script.omitted), first=shown)}
 
 
 def _read_file(path: Path) -> tuple[str, Sequence[Script]]:

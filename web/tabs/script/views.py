@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from storage.repositories.script.scripts import ScriptRecord
     from studio.proof.runner import ProofProgress, ProofRunner
     from studio.script.runner import ScriptRunner
-    from web.ui.i18n import Words
+    from web.ui.i18n import Texts
 
 KEPT = 16  # remembered versions of scripts, of all owners
 Patch = dict[str, Any]
@@ -39,7 +39,7 @@ class ScriptPatcher:
         self._lock = threading.Lock()
         self._known: OrderedDict[tuple[str, str, str], Digests] = OrderedDict()
 
-    def patch(self, owner: str, script_id: str, seen: str, words: Words, *, read_cards: bool = True) -> Patch | None:
+    def patch(self, owner: str, script_id: str, seen: str, texts: Texts, *, read_cards: bool = True) -> Patch | None:
         """Return the patch from version `seen` to the current one, None if they are the same.
 
         read_cards: compare the cards even if the script is unchanged: voices and takes may have been deleted. Raises
@@ -55,14 +55,14 @@ class ScriptPatcher:
         speaking = self._runner.speaking(owner, script_id)
         failure = self._runner.failure(owner, script_id) or self._proofs.failure(owner, script_id)
         proof = self._proofs.progress(owner, script_id)
-        trouble = words.write(failure) if failure else ""
+        trouble = texts.write(failure) if failure else ""
         mark = _digest(record.updated.isoformat(), speaking, trouble, proof)
         if not read_cards and seen.partition(".")[0] == mark:
             return None
         cards = self._storage.scripts.cards(script_id, owner=owner)
         hearings = self._storage.hearings.of_script(script_id, owner=owner)
         views = {
-            card.id: card_view(card, speaking or (), words) | {"heard": hearing_view(card, hearings, proof)}
+            card.id: card_view(card, speaking or (), texts) | {"heard": hearing_view(card, hearings, proof)}
             for card in cards
         }
         version = f"{mark}.{_digest(*views.values())}"
@@ -106,7 +106,7 @@ class ScriptPatcher:
         }
 
 
-def card_view(card: CardRecord, speaking: Sequence[str], words: Words) -> dict[str, Any]:
+def card_view(card: CardRecord, speaking: Sequence[str], texts: Texts) -> dict[str, Any]:
     """Return a card for the page. state: as in `CardRecord`, or `speaking`."""
     return {
         "id": card.id,
@@ -118,7 +118,7 @@ def card_view(card: CardRecord, speaking: Sequence[str], words: Words) -> dict[s
         "chapter": card.chapter,
         "locked": card.locked,
         "state": "speaking" if card.id in speaking else card.state,
-        "failure": card.failure and words.write(card.failure),
+        "failure": card.failure and texts.write(card.failure),
         "take": card.take_id,
         "sound": card.take_id and sound_id(card.take_id, card.speed),
         "seconds": None if card.seconds is None else round(card.seconds, 2),

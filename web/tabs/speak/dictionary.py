@@ -60,7 +60,7 @@ class DictionaryHandlers:
             )
             new = checked(given)
             self._context.storage.pronunciations.put([new], owner=owner)
-            return self._context.words(request)("words.saved", word=new.word)
+            return self._context.texts(request)("words.saved", word=new.word)
 
         return self._changed(change, token, request)
 
@@ -70,7 +70,7 @@ class DictionaryHandlers:
         def change(owner: str) -> str:
             word = parse_payload(Word, event)
             self._context.storage.pronunciations.delete(word.word, word.language, owner=owner)
-            return self._context.words(request)("words.deleted", word=word.word)
+            return self._context.texts(request)("words.deleted", word=word.word)
 
         return self._changed(change, token, request)
 
@@ -80,7 +80,7 @@ class DictionaryHandlers:
         def change(owner: str) -> str:
             entries = from_csv(parse_payload(WordFile, event).text[: MAX_FILE + 1])
             self._context.storage.pronunciations.put(entries, owner=owner)
-            return self._context.words(request)("words.imported", count=len(entries))
+            return self._context.texts(request)("words.imported", count=len(entries))
 
         return self._changed(change, token, request)
 
@@ -92,7 +92,7 @@ class DictionaryHandlers:
             said = change(owner)
             value = self._value(owner)
         except Exception as error:
-            said, kind = error_message(error, self._context.words(request)), "bad"
+            said, kind = error_message(error, self._context.texts(request)), "bad"
         return {**value, "said": said, "kind": kind, "once": secrets.token_hex(4)}
 
     def _value(self, owner: str) -> dict[str, Any]:

@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     from studio.takes.buffer import TakeBuffer
     from web.context import WebContext
     from web.identity.owners import Owner
-    from web.ui.i18n import Words
+    from web.ui.i18n import Texts
 
 log = logging.getLogger(__name__)
 
@@ -123,7 +123,7 @@ class SpeakHandlers:
         with suppress(VoiceNotFound):
             selected = parse_payload(SelectedVoice, voice=voice_id).voice
             voice = self._context.voices.get(selected, owner=owner.key)
-        card = voice_card_view(voice, owner, self._context.links, self._context.words(request)) if voice else None
+        card = voice_card_view(voice, owner, self._context.links, self._context.texts(request)) if voice else None
         return card, writing_hints(self._context.engine, voice)
 
     def speak(
@@ -144,8 +144,8 @@ class SpeakHandlers:
         """Yield the messages of one take. Never raises: errors become the status of the last message."""
         form = _form(text, voice_id, seed, temperature, top_p, top_k, paragraph_pause, language, model)
 
-        def take_request(_owner: str, words: Words) -> TakeRequest:
-            return parse_request(form, self._context.engine, words)
+        def take_request(_owner: str, texts: Texts) -> TakeRequest:
+            return parse_request(form, self._context.engine, texts)
 
         own = parse_payload(TakeTicket, ticket=ticket).ticket
         yield from self._numbered(own, self._generate(take_request, token, own, request))
@@ -175,9 +175,9 @@ class SpeakHandlers:
             return []
         form = _form(text, voice_id, seed, temperature, top_p, top_k, paragraph_pause, language, model)
 
-        def asked(number: int) -> Callable[[str, Words], TakeRequest]:
-            def take_request(_owner: str, words: Words) -> TakeRequest:
-                request = parse_request(form, self._context.engine, words)
+        def asked(number: int) -> Callable[[str, Texts], TakeRequest]:
+            def take_request(_owner: str, texts: Texts) -> TakeRequest:
+                request = parse_request(form, self._context.engine, texts)
                 if (seed := request.options.seed) is None:
                     return request
                 return replace(request, options=replace(request.options, seed=(seed + number) % (MAX_SEED + 1)))
@@ -198,10 +198,10 @@ class SpeakHandlers:
         """As `speak`, with the text, voice and settings of take `id`, and its seed if `same`, else a new one."""
         repeated = _repeated_take(event)
 
-        def take_request(owner: str, words: Words) -> TakeRequest:
+        def take_request(owner: str, texts: Texts) -> TakeRequest:
             assert repeated is not None, "a take without a ticket is refused before"
             kept = self._context.takes.get(repeated.id, owner=owner)
-            require_voice(kept.voice_id, words)
+            require_voice(kept.voice_id, texts)
             return TakeRequest.again(kept, kept.seed if repeated.same else None)
 
         ticket = repeated.ticket if repeated else None
@@ -218,34 +218,34 @@ class SpeakHandlers:
 
     def _generate(
         self,
-        take_request: Callable[[str, Words], TakeRequest],
+        take_request: Callable[[str, Texts], TakeRequest],
         token: Any,
         ticket: str | None,
         request: gr.Request,
     ) -> Iterator[Message]:
         """Generate and save a take. take_request: parses the inputs, given an owner's key; its errors end the take."""
-        context, words, pending = self._context, self._context.words(request), None
+        context, texts, pending = self._context, self._context.texts(request), None
         started = context.takes.begin()
         try:
             if ticket is None:
                 raise UnexpectedPayload
             owner = context.owner(token, request)
-            asked = take_request(owner.key, words)
+            asked = take_request(owner.key, texts)
             session = getattr(request, "session_hash", None) or ""
-            with context.budgets.reserve_take(owner, speaking_time(asked.text), words) as reservation:
+            with context.budgets.reserve_take(owner, speaking_time(asked.text), texts) as reservation:
                 with context.running.register(ticket, session):
-                    yield self._start_message(asked, words)
+                    yield self._start_message(asked, texts)
                     take = context.speaker.begin(asked, owner=owner.key)
                     with closing(take.speech) as speech:
                         context.running.attach(ticket, speech)
                         pending = PendingTake(started, owner, take)
                         try:
-                            yield from self._chunk_messages(take.buffer, speech, words)
+                            yield from self._chunk_messages(take.buffer, speech, texts)
                         finally:
                             reservation.spoken = take.buffer.seconds
                 result = speech.result
                 assert result is not None, "a speech that ended has a result"
-                end, pending = self._end_message(pending, result, messages.ending(result, words), words), None
+                end, pending = self._end_message(pending, result, messages.ending(result, texts), texts), None
                 yield end  # when the generator resumes, the page has fetched all messages
         except GeneratorExit:
             if pending and pending.take.buffer.length:
@@ -253,38 +253,38 @@ class SpeakHandlers:
                 threading.Thread(target=self._save_abandoned, args=(pending,), name="reprise-keep").start()
             raise
         except Exception as error:
-            yield self._end_message(pending, None, messages.error_message(error, words), words)
+            yield self._end_message(pending, None, messages.error_message(error, texts), texts)
 
     def _save_abandoned(self, pending: PendingTake) -> None:
         """Save a take whose page has been closed."""
         spoken = pending.take.finish(self._context.engine.name, None, "cancelled")
         self._context.takes.save(spoken, owner=pending.owner.key, started=pending.started)
 
-    def _start_message(self, asked: TakeRequest, words: Words) -> Message:
+    def _start_message(self, asked: TakeRequest, texts: Texts) -> Message:
         expected = max(1.0, speaking_time(asked.text))
-        status = words("speech.getting_ready")
+        status = texts("speech.getting_ready")
         facts = {"text": asked.text, "voice": {"id": asked.voice_id}}
         rate = self._context.engine.sample_rate
         return {"kind": "start", "rate": rate, "expected": expected, "status": status, "facts": facts}
 
-    def _chunk_messages(self, take: TakeBuffer, speech: MeasuredSpeech, words: Words) -> Iterator[Message]:
+    def _chunk_messages(self, take: TakeBuffer, speech: MeasuredSpeech, texts: Texts) -> Iterator[Message]:
         for chunk in speech:
             known, samples = len(take.words), take.add(chunk)
             pcm = base64.b64encode(samples.astype("<i2").tobytes()).decode()
-            status = messages.progress(chunk, take.seconds, words)
+            status = messages.progress(chunk, take.seconds, texts)
             message: Message = {"kind": "chunk", "start": take.length - len(samples), "pcm": pcm, "status": status}
             yield {**message, "words": [tuple(word) for word in take.words[known:]]}
 
     def _end_message(
-        self, pending: PendingTake | None, result: SpeechResult | None, status: str, words: Words
+        self, pending: PendingTake | None, result: SpeechResult | None, status: str, texts: Texts
     ) -> Message:
         """Return the last message. Without a result, `status` is an error."""
         end: Message = {"kind": "end", "stop_reason": result.stop_reason if result else None, "problem": result is None}
         if pending is None or not pending.take.buffer.length:
             return {**end, "status": status, "total": 0, "take": None, "wav": None}
-        return {**end, "total": pending.take.buffer.length, **self._save(pending, result, status, words)}
+        return {**end, "total": pending.take.buffer.length, **self._save(pending, result, status, texts)}
 
-    def _save(self, pending: PendingTake, result: SpeechResult | None, status: str, words: Words) -> Message:
+    def _save(self, pending: PendingTake, result: SpeechResult | None, status: str, texts: Texts) -> Message:
         """Save a take, and return `take`, `wav`, `status` and `facts` of the last message."""
         separator = " · " if result else " "  # error messages end with a full stop
         wav = {
@@ -300,12 +300,12 @@ class SpeakHandlers:
             kept = self._context.takes.save(spoken, owner=pending.owner.key, started=pending.started)
         except RepriseError as error:  # too large for history and memory; the page still has the audio
             log.warning("a take could not be kept: %s", describe_error(error))
-            return {"take": None, "wav": wav, "status": status + separator + words("speech.not_kept")}
+            return {"take": None, "wav": wav, "status": status + separator + texts("speech.not_kept")}
         if kept is None:
-            return {"take": None, "wav": wav, "status": status + separator + words("speech.forgotten")}
+            return {"take": None, "wav": wav, "status": status + separator + texts("speech.forgotten")}
         if result is None:
-            time = words.length(pending.take.buffer.seconds)
-            status += separator + words("speech.kept", time=time)
+            time = texts.length(pending.take.buffer.seconds)
+            status += separator + texts("speech.kept", time=time)
         facts = sound_facts(kept, pending.owner, self._context.links)
         wav["url"] = facts["links"]["wav"]
         return {"take": kept.id, "wav": wav, "status": status, "facts": facts}
@@ -318,12 +318,12 @@ def _repeated_take(event: gr.EventData) -> RepeatedTake | None:
         return None
 
 
-def check_text(text: Any, words: Words) -> str:
+def check_text(text: Any, texts: Texts) -> str:
     """Return the text to speak. Raises InvalidInput if it is empty or too long for storage."""
     if not isinstance(text, str) or not text.strip():
-        raise InvalidInput(words("writing.no_text"))
+        raise InvalidInput(texts("writing.no_text"))
     if len(text) > MAX_TEXT:
-        raise InvalidInput(words("speech.too_long", most=MAX_TEXT))
+        raise InvalidInput(texts("speech.too_long", most=MAX_TEXT))
     return text
 
 
@@ -332,28 +332,28 @@ def _form(text: Any, voice_id: Any, *settings: Any) -> dict[str, Any]:
     return {"text": text, "voice": voice_id, **dict(zip(NAMES, settings, strict=True))}
 
 
-def parse_request(form: dict[str, Any], engine: ModelManager, words: Words) -> TakeRequest:
+def parse_request(form: dict[str, Any], engine: ModelManager, texts: Texts) -> TakeRequest:
     """Parse the inputs of the Speak tab into a take request. Raises InvalidInput, InvalidOption.
 
     If the settings were made for another model, the defaults of the loaded model are used instead, with the same seed.
     """
     sent = parse_payload(SpeakForm, **form)
-    options = parse_options(sent.seed, sent.temperature, sent.top_p, sent.top_k, words)
+    options = parse_options(sent.seed, sent.temperature, sent.top_p, sent.top_k, texts)
     if sent.model == public_name(engine.name):
         options = replace(options, language=sent.language)
     else:
         options = replace(engine.default_options, seed=options.seed)
-    text, voice_id = check_text(sent.text, words), require_voice(sent.voice, words)
+    text, voice_id = check_text(sent.text, texts), require_voice(sent.voice, texts)
     return TakeRequest(text, voice_id, options, sent.paragraph_pause)
 
 
-def parse_options(seed: Any, temperature: Any, top_p: Any, top_k: Any, words: Words) -> SpeakOptions:
+def parse_options(seed: Any, temperature: Any, top_p: Any, top_k: Any, texts: Texts) -> SpeakOptions:
     """Parse the page's settings. An empty seed means a random one. Raises InvalidOption."""
     wanted = str(seed if seed is not None else "").strip()
     if wanted and not (wanted.isascii() and wanted.isdigit() and len(wanted) <= 10 and int(wanted) <= MAX_SEED):
-        raise InvalidOption(words("speech.bad_seed", most=str(MAX_SEED)))
+        raise InvalidOption(texts("speech.bad_seed", most=str(MAX_SEED)))
     try:
         values = float(temperature), float(top_p), int(top_k)
     except (TypeError, ValueError, OverflowError) as error:
-        raise InvalidOption(words("speech.out_of_step")) from error
+        raise InvalidOption(texts("speech.out_of_step")) from error
     return SpeakOptions(*values, seed=int(wanted) if wanted else None)

@@ -43,7 +43,7 @@ class TakeProofHandlers:
         `over` and the outcome: offer, whether a recogniser must be installed first; added, the id of a better take;
         said, a sentence; problem, whether it is an error.
         """
-        words = self._context.words(request)
+        texts = self._context.texts(request)
         try:
             asked = parse_payload(TakeProof, event)
         except UnexpectedPayload:
@@ -58,13 +58,13 @@ class TakeProofHandlers:
             session = getattr(request, "session_hash", None) or ""
             text = self._context.takes.get(asked.id, owner=owner.key).text
             expected = speaking_time(text) if asked.mend else 0.0  # of a first try; what is spoken is charged
-            budget = self._context.budgets.reserve_take(owner, expected, words)
+            budget = self._context.budgets.reserve_take(owner, expected, texts)
             with budget as reservation, self._context.running.register(asked.ticket, session):
                 added = yield from self._steps(asked, owner, reservation)
             if asked.mend:
-                end |= {"added": added, "said": words("takes.mended" if added else "takes.not_mended")}
+                end |= {"added": added, "said": texts("takes.mended" if added else "takes.not_mended")}
         except Exception as error:
-            end |= {"said": error_message(error, words), "problem": True}
+            end |= {"said": error_message(error, texts), "problem": True}
         listed = list_value(self._context, owner, [*asked.ids, *([added] if added else [])]) if owner else {}
         yield {**listed, **_value(end)}
 

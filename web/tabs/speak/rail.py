@@ -33,12 +33,12 @@ class RailHandlers:
     @skip_on_error(1)
     def list_voices(self, token: Any, request: gr.Request) -> Any:
         """Output: rail, with new links."""
-        owner, words = self._context.owner(token, request), self._context.words(request)
+        owner, texts = self._context.owner(token, request), self._context.texts(request)
         voices = self._context.voices.list(owner=owner.key)
         marked = self._context.storage.favourites.ids(owner=owner.key)
         pictures, links = self._context.storage.portraits.all(owner=owner.key), self._context.links
         views = [
-            rail_voice_view(voice, voice.id in marked, pictures.get(voice.id, b""), owner, links, words)
+            rail_voice_view(voice, voice.id in marked, pictures.get(voice.id, b""), owner, links, texts)
             for voice in voices
         ]
         return {"voices": views, "at": time.time()}

@@ -15,7 +15,7 @@ from web.ui.payloads import Payload, ShortText, default_if_invalid, parse_payloa
 
 if TYPE_CHECKING:
     from web.context import WebContext
-    from web.ui.i18n import Words
+    from web.ui.i18n import Texts
 
 # The order of `settings`. model: the one that temperature, top-p and top-k were set for; a hidden field.
 NAMES = ("seed", "temperature", "top_p", "top_k", "paragraph_pause", "language", "model")
@@ -36,7 +36,7 @@ class SettingsHandlers:
 
     def defaults(self, request: gr.Request) -> list[Any]:
         """Outputs: all settings."""
-        return [*default_values(self._context), self._languages("", self._context.words(request)), self._model]
+        return [*default_values(self._context), self._languages("", self._context.texts(request)), self._model]
 
     def follow_model(self, language: Any, model: Any, request: gr.Request) -> list[Any]:
         """Outputs: temperature, top-p and top-k (reset to defaults if they were set for another model); the loaded
@@ -44,16 +44,16 @@ class SettingsHandlers:
         """
         shown = parse_payload(ShownSettings, language=language, model=model)
         sampling = [gr.skip()] * 3 if shown.model == self._model else default_values(self._context)[1:4]
-        return [*sampling, self._languages(shown.language, self._context.words(request)), self._model]
+        return [*sampling, self._languages(shown.language, self._context.texts(request)), self._model]
 
     @property
     def _model(self) -> str:
         return public_name(self._context.engine.name)
 
-    def _languages(self, chosen: str, words: Words) -> gr.Dropdown:
+    def _languages(self, chosen: str, texts: Texts) -> gr.Dropdown:
         """Return the language dropdown, hidden for models without a language option."""
         tags = language_tags(self._context.engine.abilities.languages)
-        choices = [(words("speech.any_language"), ""), *((own_name(tag), tag) for tag in tags)]
+        choices = [(texts("speech.any_language"), ""), *((own_name(tag), tag) for tag in tags)]
         return gr.Dropdown(choices=choices, value=chosen if chosen in tags else "", visible=bool(tags))
 
 

@@ -26,7 +26,7 @@ from web.limits.budgets import TAKES
 
 if TYPE_CHECKING:
     from web.context import WebContext
-    from web.ui.i18n import Words
+    from web.ui.i18n import Texts
 
 Message = dict[str, Any]
 THREADS = TAKES + 16  # so that some are always free to refuse takes
@@ -55,7 +55,7 @@ class TakeStreams:
             request = next((each for each in inputs if isinstance(each, gr.Request)), None)
             take, number = _TakeStream(self._threads, speak(*inputs), self._context), 0
             try:
-                while message := await take.next(self._context.words(request)):
+                while message := await take.next(self._context.texts(request)):
                     yield {**message, "number": number}
                     number += 1
                     if not await self._wait_until_fetched(request, 0 if message["kind"] == "end" else AHEAD):
@@ -175,13 +175,13 @@ class _TakeStream:
         self._next: asyncio.Future[Message | None] | None = None  # the same, as a future of the event loop
         self._reported: tuple[int, float] | None = None  # the last place reported, and when
 
-    async def next(self, words: Words) -> Message | None:
+    async def next(self, texts: Texts) -> Message | None:
         """Return the generator's next message, a wait message if it takes long, or None at the end."""
         if self._next is None:
             self._work = self._threads.submit(self._event.run, self._following)
             self._next = asyncio.wrap_future(self._work)
         while not (await asyncio.wait({self._next}, timeout=None if self._has_audio else TELL))[0]:
-            if waiting := self._wait_message(words):
+            if waiting := self._wait_message(texts):
                 return waiting
         message, self._next = self._next.result(), None
         if message:
@@ -191,16 +191,16 @@ class _TakeStream:
     def _following(self) -> Message | None:
         return next(self._messages, None)
 
-    def _wait_message(self, words: Words) -> Message | None:
+    def _wait_message(self, texts: Texts) -> Message | None:
         """Return the progress of loading the model, or the take's place if it changed or REMIND seconds passed."""
         if not self._has_audio and (loading := self._engine.loading):
-            status = words("speech.loading", done=round(loading.done * 100))
+            status = texts("speech.loading", done=round(loading.done * 100))
             return {"kind": "wait", "ticket": self._ticket, "status": status}
         place, now = self._running.queue_position(self._ticket), time.monotonic()
         if place is None or (self._reported and self._reported[0] == place and now - self._reported[1] < REMIND):
             return None
         self._reported = place, now
-        status = words("speech.next_turn") if place == 0 else words("speech.waiting_turn", count=place)
+        status = texts("speech.next_turn") if place == 0 else texts("speech.waiting_turn", count=place)
         return {"kind": "wait", "ticket": self._ticket, "status": status}
 
     def close(self) -> None:

@@ -83,7 +83,7 @@ class TakeListHandlers:
         return str(parse_payload(TakeSeed, event).seed), gr.Accordion(open=True)
 
     def _failure(self, error: Exception, request: gr.Request) -> Updates:
-        message = notice(error_message(error, self._context.words(request)), "bad")
+        message = notice(error_message(error, self._context.texts(request)), "bad")
         return gr.skip(), message, broadcast_change("history")
 
     def _list(self, owner: Owner, ids: Ids) -> dict[str, Any]:

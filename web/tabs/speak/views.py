@@ -17,22 +17,22 @@ if TYPE_CHECKING:
     from studio.voices.available_voices import ListedVoice
     from web.downloads.links import DownloadLinks
     from web.identity.owners import Owner
-    from web.ui.i18n import Words
+    from web.ui.i18n import Texts
 
 LINK_SECONDS = 30 * 60  # link_refresh.js requests new ones earlier
 TEXT_SHOWN = 300  # characters
 LAST = "9999-12-31"  # sorts after all dates, so that model voices do not change other voices' portrait colours
 
 
-def voice_card_view(voice: ListedVoice, owner: Owner, links: DownloadLinks, words: Words) -> dict[str, str]:
+def voice_card_view(voice: ListedVoice, owner: Owner, links: DownloadLinks, texts: Texts) -> dict[str, str]:
     """Return the selected voice for voice_card.js."""
     url = clip_link(voice, owner, links)
-    about = description_of(voice, words).strip()
+    about = description_of(voice, texts).strip()
     return {"id": voice.id, "name": voice.name, "language": voice.language, "about": about, "url": url}
 
 
 def rail_voice_view(
-    voice: ListedVoice, favourite: bool, picture: bytes, owner: Owner, links: DownloadLinks, words: Words
+    voice: ListedVoice, favourite: bool, picture: bytes, owner: Owner, links: DownloadLinks, texts: Texts
 ) -> dict[str, Any]:
     """Return a voice for voice_rail.js. own: whether it is one of the loaded model's own voices."""
     return {
@@ -43,7 +43,7 @@ def rail_voice_view(
         "own": isinstance(voice, ModelVoice),
         "favourite": favourite,
         "language": voice.language,
-        "description": description_of(voice, words).strip(),
+        "description": description_of(voice, texts).strip(),
         "tags": list(voice.tags),
         "made": LAST if isinstance(voice, ModelVoice) else voice.created.isoformat(),
         "url": clip_link(voice, owner, links),

@@ -15,7 +15,7 @@ from web.ui.payloads import Payload, ShortText, default_if_invalid, parse_payloa
 
 if TYPE_CHECKING:
     from web.context import WebContext
-    from web.ui.i18n import Words
+    from web.ui.i18n import Texts
 
 Updates = tuple[Any, ...]
 
@@ -34,7 +34,7 @@ class StatusHandlers:
 
     def show_status(self, request: gr.Request) -> dict[str, Any]:
         """Output: board."""
-        return status_view(self._context, request.session_hash or "", self._context.words(request))
+        return status_view(self._context, request.session_hash or "", self._context.texts(request))
 
     def list_models(self, request: gr.Request) -> Updates:
         """Outputs: the models to choose from, with the loaded one selected; its licence notice."""
@@ -44,25 +44,25 @@ class StatusHandlers:
     def show_licence(self, model: Any, request: gr.Request) -> str:
         """Output: HTML of a model's licence notice."""
         licence = self._context.engine.models.get(parse_payload(SelectedModel, model=model).model)
-        return licence_html(self._context.words(request).write(licence) if licence else "")
+        return licence_html(self._context.texts(request).write(licence) if licence else "")
 
     def load_model(self, model: Any, request: gr.Request) -> Iterator[Updates]:
         """Outputs: notice, heading, board; before and after loading. The model is loaded for all visitors."""
-        context, words = self._context, self._context.words(request)
+        context, texts = self._context, self._context.texts(request)
         try:
-            wanted = self._check_model(parse_payload(SelectedModel, model=model).model, words)
-            yield notice(words("status.loading_now", model=wanted), "busy"), gr.skip(), gr.skip()
+            wanted = self._check_model(parse_payload(SelectedModel, model=model).model, texts)
+            yield notice(texts("status.loading_now", model=wanted), "busy"), gr.skip(), gr.skip()
             context.engine.switch(wanted)
         except Exception as error:
-            yield notice(error_message(error, words), "bad"), heading_html(context, words), self.show_status(request)
+            yield notice(error_message(error, texts), "bad"), heading_html(context, texts), self.show_status(request)
             return
-        loaded = notice(words("status.loaded", model=wanted))
-        yield loaded, heading_html(context, words), self.show_status(request)
+        loaded = notice(texts("status.loaded", model=wanted))
+        yield loaded, heading_html(context, texts), self.show_status(request)
 
-    def _check_model(self, model: str, words: Words) -> str:
+    def _check_model(self, model: str, texts: Texts) -> str:
         engine = self._context.engine
         if model not in engine.models:
-            raise InvalidInput(words("status.unknown"))
+            raise InvalidInput(texts("status.unknown"))
         if model == engine.name and engine.loading is None:
-            raise InvalidInput(words("status.already", model=model))
+            raise InvalidInput(texts("status.already", model=model))
         return model

@@ -31,7 +31,7 @@ class OriginHandlers:
 
     def check_file(self, token: Any, event: gr.EventData, request: gr.Request) -> dict[str, Any]:
         """Output: the answer."""
-        context, words, value = self._context, self._context.words(request), event_value(event)
+        context, texts, value = self._context, self._context.texts(request), event_value(event)
         path: Path | None = None
         try:
             owner = context.owner(token, request)
@@ -41,9 +41,9 @@ class OriginHandlers:
             checked = check_file(path)
             names = voice_names(checked.origin, context.storage.voices, owner.key) if checked.origin else ()
             verdict = "ours" if checked.origin else "marked" if checked.ours else "not_ours"
-            lines = [words.write(sentence) for sentence in checked.sentences(names)]
+            lines = [texts.write(sentence) for sentence in checked.sentences(names)]
         except Exception as error:
-            verdict, lines = "bad", [error_message(error, words)]
+            verdict, lines = "bad", [error_message(error, texts)]
         finally:
             if path is not None:
                 delete_upload(path, context.folder)

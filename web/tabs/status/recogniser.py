@@ -47,10 +47,10 @@ class RecogniserHandlers:
         try:
             owner = context.owner(token, request)
             if not self._allowed(owner):
-                raise InvalidInput(context.words(request)("recogniser.operator"))
+                raise InvalidInput(context.texts(request)("recogniser.operator"))
             context.recognition.install(parse_payload(ChosenModel, event).model)
         except Exception as error:
-            problem = error_message(error, context.words(request))
+            problem = error_message(error, context.texts(request))
         looked = self.look(token, request)
         return {**looked, "failure": problem or looked["failure"]} if isinstance(looked, dict) else looked
 
@@ -60,7 +60,7 @@ class RecogniserHandlers:
         return own and (self._context.recognition.ready or can_install())
 
     def _value(self, owner: Owner, request: gr.Request) -> dict[str, Any]:
-        recognition, words = self._context.recognition, self._context.words(request)
+        recognition, texts = self._context.recognition, self._context.texts(request)
         state, allowed = recognition.installation, self._allowed(owner)
         model = recognition.name if allowed else Path(recognition.name).name  # hides local folders from other visitors
         sizes = MODELS if model in MODELS else {**MODELS, model: 0}
@@ -72,6 +72,6 @@ class RecogniserHandlers:
             "allowed": allowed,
             "step": state.step,
             "part": state.part,
-            "failure": words.write(state.failure) if state.failure else "",
+            "failure": texts.write(state.failure) if state.failure else "",
             "once": secrets.token_hex(4),
         }

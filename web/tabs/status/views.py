@@ -14,18 +14,18 @@ from studio.provenance.origin import public_name
 
 if TYPE_CHECKING:
     from web.context import WebContext
-    from web.ui.i18n import Words
+    from web.ui.i18n import Texts
 
 STATM = Path("/proc/self/statm")
 
 
-def status_view(context: WebContext, session: str, words: Words) -> dict[str, Any]:
+def status_view(context: WebContext, session: str, texts: Texts) -> dict[str, Any]:
     """Return the board's value for status/facts.js. place: the session's place in the queue."""
     engine = context.engine
     status, place, loading = engine.status(), context.running.session_queue_position(session), engine.loading
     return {
         "name": public_name(engine.name),
-        "notice": words.write(engine.notice),
+        "notice": texts.write(engine.notice),
         "device": engine.device,
         "precision": status.precision,
         "graphs": status.graphs,

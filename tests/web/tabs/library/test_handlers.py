@@ -115,13 +115,13 @@ def test_picker_keeps_a_renamed_voice_and_drops_a_deleted_one(
     context: WebContext, events: LibraryHandlers, library: VoiceLibrary
 ) -> None:
     ben, anna = library.add(voice("Ben")), library.add(voice("Anna"))
-    words = context.words(None)
-    assert select_voice(context.storage.voices.list(), ben.id, words).value == ben.id
+    texts = context.texts(None)
+    assert select_voice(context.storage.voices.list(), ben.id, texts).value == ben.id
     press(events.update_voice, id=ben.id, name="Aaron")
-    picker = select_voice(context.storage.voices.list(), ben.id, words)
+    picker = select_voice(context.storage.voices.list(), ben.id, texts)
     assert (picker.value, picker.choices) == (ben.id, [("Aaron", ben.id), ("Anna", anna.id)])
     press(events.delete_voice, "", id=ben.id)
-    assert select_voice(context.storage.voices.list(), ben.id, words).value == anna.id
+    assert select_voice(context.storage.voices.list(), ben.id, texts).value == anna.id
 
 
 def test_speak_with_voice_picks_it_and_opens_the_tab(

@@ -33,7 +33,7 @@ from web.ui.i18n import Translations
 
 STORY = CLIP.with_name("flite_slt_story.flac")
 RATE = 16_000
-ENGLISH = Translations.load().words(None)
+ENGLISH = Translations.load().texts(None)
 GERMAN: Any = SimpleNamespace(headers={"accept-language": "de"})
 
 
@@ -280,7 +280,7 @@ def test_hear_back_reconstructs_the_selection(ask: Any, store_clip: Any) -> None
 def test_hear_back_works_with_a_real_engine(store_clip: Any, context: WebContext) -> None:
     engine = Engine.load(MINIATURE, "cpu", graphs="off")
     try:
-        real: Any = SimpleNamespace(engine=engine, folder=context.folder, words=context.words)
+        real: Any = SimpleNamespace(engine=engine, folder=context.folder, texts=context.texts)
         ask = {function.__name__: function for function in ClipServer(real).functions()}["hear_back"]
         samples, rate = samples_of(run(ask, store_clip(CLIP, "clip.flac"), None))
     finally:
@@ -296,7 +296,7 @@ def test_busy_engine_is_reported_in_the_readers_language(
         raise EngineBusy("engine.busy", limit=4)
 
     monkeypatch.setattr(engine, "reconstruct", busy)
-    assert ask("hear_back", store_clip(story()), GERMAN)["problem"] == Translations.load().words(GERMAN)(
+    assert ask("hear_back", store_clip(story()), GERMAN)["problem"] == Translations.load().texts(GERMAN)(
         "engine.busy", limit=4
     )
 
@@ -324,7 +324,7 @@ def test_clip_calls_have_their_own_bounded_queue(
             go.set()
 
     run(main)
-    assert answers[0]["problem"] == Translations.load().words(GERMAN)("budget.files")
+    assert answers[0]["problem"] == Translations.load().texts(GERMAN)("budget.files")
     assert "budget" not in str(answers[1:])
     assert [set(answer) for answer in answers[2:]] == [{"wav"}] * EACH
 

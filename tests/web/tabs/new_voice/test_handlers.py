@@ -30,7 +30,7 @@ from web.ui.i18n import Translations
 STORY = CLIP.with_name("flite_slt_story.flac")
 FORM = {"name": "Anna", "speaker": "", "agreed": True, "language": ""}
 TRANSLATIONS = Translations.load()
-ENGLISH = TRANSLATIONS.words(None)
+ENGLISH = TRANSLATIONS.texts(None)
 GERMAN: Any = SimpleNamespace(headers={"accept-language": "de"})
 
 
@@ -372,7 +372,7 @@ def test_saving_has_its_own_bounded_pool(events: NewVoiceHandlers, clip: dict[st
     refusing = WorkerPool(1, 0, 1)
     own, events._pool = events._pool, refusing
     ((said, *others),) = run(saved)
-    assert TRANSLATIONS.words(GERMAN)("budget.files") in said
+    assert TRANSLATIONS.texts(GERMAN)("budget.files") in said
     events._pool = own
     told = run(saved)
     assert len(told) == len(STEPS) + 1

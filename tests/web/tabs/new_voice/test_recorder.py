@@ -40,7 +40,7 @@ def build(folder: str) -> None:
         return {"chosen": 0, "clips": value["clips"][:1]}
 
     private: dict[str, Any] = {"preprocess": False, "show_progress": "hidden", "queue": False}
-    context: Any = SimpleNamespace(engine=FakeEngine(), folder=Path(folder), words=TRANSLATIONS.words)
+    context: Any = SimpleNamespace(engine=FakeEngine(), folder=Path(folder), texts=TRANSLATIONS.texts)
     clips = clip_input(ClipServer(context).functions(), scripts=[SCRIPT, OTHER])
     changes = gr.Textbox(label="Value", elem_id="value")
     clips.change(show, clips, changes, **private)

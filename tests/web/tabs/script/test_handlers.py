@@ -354,10 +354,10 @@ def test_name_from_the_text_is_shortened(page: Page) -> None:
 def test_unknown_version_gets_the_whole_script(context: WebContext, page: Page, storage: Storage) -> None:
     views = ScriptPatcher(storage, ScriptRunner(context.engine, storage), context.proofs)
     script = page.make("One.")
-    first = views.patch("local", script, "", context.words(None))
+    first = views.patch("local", script, "", context.texts(None))
     assert first is not None
-    assert views.patch("local", script, first["version"], context.words(None), read_cards=False) is None
-    again = views.patch("local", script, "made up", context.words(None))
+    assert views.patch("local", script, first["version"], context.texts(None), read_cards=False) is None
+    again = views.patch("local", script, "made up", context.texts(None))
     assert again is not None
     assert again["since"] == ""
     assert again["cards"] == first["cards"]

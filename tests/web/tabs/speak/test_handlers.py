@@ -25,7 +25,7 @@ from web.tabs.speak.handlers import SpeakHandlers, parse_options
 from web.tabs.speak.settings import NAMES, SettingsHandlers
 from web.ui.i18n import Translations
 
-WORDS = Translations.load().words(None)
+TEXTS = Translations.load().texts(None)
 SETTINGS = ("", 0.7, 0.8, 30, 0, "", "fake")
 
 
@@ -306,12 +306,12 @@ def test_failed_repeats_are_reported(
 
 
 def test_empty_seed_is_random_and_zero_is_zero() -> None:
-    assert parse_options(None, 0.7, 0.8, 30, WORDS).seed is None
-    assert parse_options(" ", 0.7, 0.8, 30, WORDS).seed is None
-    assert parse_options("0", 0.7, 0.8, 30, WORDS).seed == 0
-    assert parse_options(0, 0.7, 0.8, 30, WORDS).seed == 0
+    assert parse_options(None, 0.7, 0.8, 30, TEXTS).seed is None
+    assert parse_options(" ", 0.7, 0.8, 30, TEXTS).seed is None
+    assert parse_options("0", 0.7, 0.8, 30, TEXTS).seed == 0
+    assert parse_options(0, 0.7, 0.8, 30, TEXTS).seed == 0
     with pytest.raises(InvalidOption):
-        parse_options("1.5", 0.7, 0.8, 30, WORDS)
+        parse_options("1.5", 0.7, 0.8, 30, TEXTS)
 
 
 def test_stop_before_attach_cancels_the_speech() -> None:
