@@ -195,7 +195,7 @@ class _EndpointFilter:
                 await self._cancel(body)(scope, receive, send)
                 return
             self._check(body)
-            receive = _replayed(body, receive)
+            receive = _replay(body, receive)
         if path == EVENTS:
             await self._send_events(scope, receive, send)
         else:
@@ -210,14 +210,14 @@ class _EndpointFilter:
             if not task.cancelled():
                 self._calls.stop(session)
 
-        async def told() -> Message:
+        async def receive_disconnect() -> Message:
             await asyncio.shield(left)
             return {"type": "http.disconnect"}
 
         left.add_done_callback(ended)
 
         try:
-            await self._app(scope, told, send)
+            await self._app(scope, receive_disconnect, send)
         finally:
             left.cancel()
 
@@ -241,14 +241,14 @@ class _EndpointFilter:
             raise HTTPException(400, "There is no such endpoint, or it takes other inputs; see view_api().")
 
 
-def _replayed(body: bytes, receive: Receive) -> Receive:
+def _replay(body: bytes, receive: Receive) -> Receive:
     """Return a `receive` that starts with a body that was already read."""
     messages: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 
-    async def replayed() -> Message:
+    async def receive_again() -> Message:
         return messages.pop() if messages else await receive()
 
-    return replayed
+    return receive_again
 
 
 def _caller(request: gr.Request) -> Caller:

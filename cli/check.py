@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import typer
 
 from cli import options
 from cli.context import context_of
 from cli.terminal import exit_on_error, say
-
-if TYPE_CHECKING:
-    from studio.provenance.origin import Checked
 
 NOT_OURS = 3  # exit status
 
@@ -31,11 +26,6 @@ def check(
         if checked.origin and checked.origin.voices:
             with command.library() as library:
                 names = voice_names(checked.origin, library)
-    say(told(checked, names))
+    say(" ".join(str(sentence) for sentence in checked.sentences(names)))
     if not checked.ours:
         raise typer.Exit(NOT_OURS)
-
-
-def told(checked: Checked, names: tuple[str, ...] = ()) -> str:
-    """Return the findings as sentences. names: of the voices."""
-    return " ".join(str(sentence) for sentence in checked.sentences(names))

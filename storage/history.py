@@ -6,7 +6,7 @@ from engine.errors import InvalidInput
 from engine.voice import check_text
 from storage.database import Database
 from storage.repositories import generations, owner_settings
-from storage.repositories.generations import GenerationRecord, HistoryPage, Spoken, SpokenVoice
+from storage.repositories.generations import GenerationRecord, HistoryPage, NewGeneration, SpokenVoice
 from storage.repositories.library import usage
 from storage.repositories.library.usage import VoiceUse
 from storage.repositories.owner_settings import OwnerSettings
@@ -26,13 +26,13 @@ class History:
         self._database = database
         self._clock = clock
 
-    def add(self, spoken: Spoken, *, owner: str = LOCAL) -> GenerationRecord | None:
+    def add(self, generation: NewGeneration, *, owner: str = LOCAL) -> GenerationRecord | None:
         """Store a generation in the history. If the owner keeps no history, store nothing and return None."""
         if not self.settings(owner=owner).history:
             return None
-        with self._database.storing([spoken.audio]) as (sound,), self._database.write() as session:
+        with self._database.storing([generation.audio]) as (sound,), self._database.write() as session:
             made = generations.create(
-                session=session, spoken=spoken, owner=owner, now=self._clock(), listed=True, sound=sound
+                session=session, generation=generation, owner=owner, now=self._clock(), listed=True, sound=sound
             )
             return generations.record(session=session, generation_id=made, owner=owner)
 

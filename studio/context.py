@@ -11,7 +11,7 @@ from studio.proof.runner import ProofRunner
 from studio.proof.takes import TakeProofs
 from studio.recognition import Recognition
 from studio.script.runner import ScriptRunner
-from studio.takes.requests import TakeSpeaker
+from studio.takes.requests import TakeStarter
 from studio.takes.running import RunningTakes
 from studio.takes.store import TakeStore
 from studio.voices.available_voices import AvailableVoices
@@ -28,16 +28,16 @@ class AppContext:
     """The services shared by all interfaces.
 
     engine: the loaded model. storage: voices, history and scripts. takes: finished takes, in the history or in memory.
-    running: takes being generated. speaker: starts takes. scripts: runs of scripts. recognition: speech recognition.
-    proofs: proof-listening of scripts. take_proofs: proof-listening of single takes. watermark: for the files of takes;
-    None if they are not marked.
+    running: takes being generated. take_starter: starts takes. scripts: runs of scripts. recognition: speech
+    recognition. proofs: proof-listening of scripts. take_proofs: proof-listening of single takes. watermark: for the
+    files of takes; None if they are not marked.
     """
 
     engine: ModelManager
     storage: Storage
     takes: TakeStore
     running: RunningTakes
-    speaker: TakeSpeaker
+    take_starter: TakeStarter
     scripts: ScriptRunner
     recognition: Recognition
     proofs: ProofRunner
@@ -54,14 +54,14 @@ class AppContext:
         """Create the services for a model and a storage. The caller closes both."""
         runner, recognition = ScriptRunner(engine, storage, watermark), Recognition(storage.settings)
         proofs = ProofRunner(storage, runner, recognition)
-        takes, speaker = TakeStore(storage.history), TakeSpeaker(engine, storage, watermark)
-        take_proofs = TakeProofs(engine, takes, speaker, AvailableVoices(engine, storage.voices), recognition)
+        takes, take_starter = TakeStore(storage.history), TakeStarter(engine, storage, watermark)
+        take_proofs = TakeProofs(engine, takes, take_starter, AvailableVoices(engine, storage.voices), recognition)
         return cls(
             engine,
             storage,
             takes,
             RunningTakes(),
-            speaker,
+            take_starter,
             runner,
             recognition,
             proofs,

@@ -254,7 +254,7 @@ def create_context(
         app.storage,
         app.takes,
         app.running,
-        app.speaker,
+        app.take_starter,
         app.scripts,
         app.recognition,
         app.proofs,

@@ -48,7 +48,7 @@ from api.speech.text_feed import TextFeed
 from engine.audio.output.stream import StreamFormat
 from engine.errors import InvalidInput, RepriseError
 from studio.access import Caller
-from studio.heard import HeardWords
+from studio.playback_position import PlayedWords
 from studio.speech_service import MAX_CHARACTERS
 
 IDLE_SECONDS = 300.0  # without a client message, after all sent audio has been played
@@ -213,7 +213,7 @@ class LiveSession:
         text = await run_in_threadpool(engine.growing_text)  # the model may have to be loaded
         known = engine.abilities.word_times  # otherwise the heard words are estimated
         stream = await begin_speech(self._context, self._caller, config, self._clip, text=text, word_times=known)
-        words = HeardWords(engine.sample_rate, config.speed)
+        words = PlayedWords(engine.sample_rate, config.speed)
         tells = bool(config.timestamp_granularities)
         return Reply(self._socket, text, stream, words, self._context.metrics, tells_words=tells)
 

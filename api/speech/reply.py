@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from api.metrics import Metrics
     from api.speech.stream import EncodedSpeech, Part
     from engine.text import GrowingText
-    from studio.heard import HeardWords
+    from studio.playback_position import PlayedWords
 
 
 class Reply:
@@ -26,7 +26,7 @@ class Reply:
         socket: WebSocket,
         text: GrowingText,
         stream: EncodedSpeech,
-        words: HeardWords,
+        words: PlayedWords,
         metrics: Metrics,
         *,
         tells_words: bool = False,

@@ -46,7 +46,7 @@ class TimedWord(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Spoken:
+class NewGeneration:
     """A new generation to be stored. audio: FLAC. seed, settings, model: reproduce it.
 
     voice_id: None for a voice that is not saved. duration, first_audio: seconds. real_time_factor: seconds of work per
@@ -88,7 +88,7 @@ class GenerationRecord:
     """A stored generation without its sound.
 
     voice_name: at that time. listed: whether it is in the history; False: only a take of a script. script_id: the
-    script that it is a take of, or None. words: as in `Spoken`.
+    script that it is a take of, or None. words: as in `NewGeneration`.
     """
 
     id: str
@@ -129,40 +129,46 @@ class SpokenVoice:
 
 
 def create(
-    *, session: Session, spoken: Spoken, owner: str, now: datetime, listed: bool, sound: StoredSound | None = None
+    *,
+    session: Session,
+    generation: NewGeneration,
+    owner: str,
+    now: datetime,
+    listed: bool,
+    sound: StoredSound | None = None,
 ) -> str:
     """Store a generation and count the use of its voice; return its id.
 
     sound: as stored; None: in the database. Raises InvalidInput.
     """
-    sound = sound or StoredSound(spoken.audio)
+    sound = sound or StoredSound(generation.audio)
     row = GenerationRow(
         id=new_id(),
         owner=owner,
         created=now,
         listed=listed,
         starred=False,
-        text=spoken.text,
-        search_key=search_fold(f"{spoken.text}\n{spoken.voice_name}"),
-        voice_id=spoken.voice_id,
-        voice_name=spoken.voice_name,
-        seed=spoken.seed,
-        settings=settings_to_json(spoken.settings),
-        model=spoken.model,
-        duration=spoken.duration,
-        real_time_factor=spoken.real_time_factor,
-        first_audio=spoken.first_audio,
-        stop_reason=spoken.stop_reason,
-        size=len(spoken.audio),
-        words=words_to_json(spoken.words),
+        text=generation.text,
+        search_key=search_fold(f"{generation.text}\n{generation.voice_name}"),
+        voice_id=generation.voice_id,
+        voice_name=generation.voice_name,
+        seed=generation.seed,
+        settings=settings_to_json(generation.settings),
+        model=generation.model,
+        duration=generation.duration,
+        real_time_factor=generation.real_time_factor,
+        first_audio=generation.first_audio,
+        stop_reason=generation.stop_reason,
+        size=len(generation.audio),
+        words=words_to_json(generation.words),
     )
     session.add(row)
     session.flush()
     session.add(AudioRow(generation_id=row.id, audio=sound.data, object=sound.object))
     stored_objects.keep(session=session, sounds=[sound])
     session.flush()
-    if spoken.voice_id is not None:
-        count_use(session=session, owner=owner, voice_id=spoken.voice_id, seconds=spoken.duration)
+    if generation.voice_id is not None:
+        count_use(session=session, owner=owner, voice_id=generation.voice_id, seconds=generation.duration)
     return row.id
 
 

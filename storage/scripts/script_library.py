@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from engine.sentences import Sentence
 from storage.database import Database
 from storage.repositories import generations, owner_settings
-from storage.repositories.generations import GenerationRecord, Spoken
+from storage.repositories.generations import GenerationRecord, NewGeneration
 from storage.repositories.script import card_order, cards, scripts, takes
 from storage.repositories.script.cards import CardRecord
 from storage.repositories.script.scripts import NewCard, ScriptRecord
@@ -186,18 +186,18 @@ class ScriptLibrary:
         with self._database.replace() as session:
             return takes.fail(session=session, card_id=card_id, owner=checked_owner(owner), failure=failure)
 
-    def attach(self, card_id: str, spoken: Spoken, *, owner: str = LOCAL) -> CardRecord:
+    def attach(self, card_id: str, generation: NewGeneration, *, owner: str = LOCAL) -> CardRecord:
         """Store a take of a card until the script is discarded, even if the owner keeps no history.
 
         It is chosen unless the card's text or voice has changed meanwhile, or the card was locked with a take.
         """
-        with self._database.storing([spoken.audio]) as (sound,), self._database.write() as session:
+        with self._database.storing([generation.audio]) as (sound,), self._database.write() as session:
             listed = owner_settings.load(session=session, owner=checked_owner(owner)).history
             return takes.attach(
                 session=session,
                 card_id=card_id,
                 owner=owner,
-                spoken=spoken,
+                generation=generation,
                 now=self._clock(),
                 listed=listed,
                 sound=sound,

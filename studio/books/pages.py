@@ -23,7 +23,7 @@ class Unreadable(Exception):
 
 
 @dataclass
-class Block:
+class BookBlock:
     """A paragraph, heading or list item. chapter: the title of the chapter that begins with it."""
 
     text: str
@@ -35,14 +35,14 @@ class BookText:
     """The text of a book. title: "" if unknown."""
 
     title: str = ""
-    blocks: list[Block] = field(default_factory=list)
+    blocks: list[BookBlock] = field(default_factory=list)
     characters: int = 0
 
     def add(self, text: str, chapter: str | None = None) -> None:
         """Append a block, with its spaces collapsed, unless it is empty. Raises Unreadable if the book is too long."""
         text = " ".join(text.split())
         if text:
-            self.blocks.append(Block(text, shortened(chapter or "") or None))
+            self.blocks.append(BookBlock(text, shortened(chapter or "") or None))
             self.characters += len(text)
             if self.characters > MAX_TEXT:
                 raise Unreadable("books.too_long")

@@ -23,7 +23,7 @@ from engine.files.bounded import MAX_CLIP_FILE_BYTES, read_regular
 from engine.request import AudioChunk, SpeechResult, SpokenSegment
 from engine.text import GrowingText, Segment
 from engine.voice import Consent, OwnVoice, Voice
-from studio.cluster.messages import EngineProperties, ReplicaStatus, SpeakRequest, Waiting, voice_key
+from studio.cluster.messages import EngineProperties, QueuePlace, ReplicaStatus, SpeakRequest, voice_key
 
 if TYPE_CHECKING:
     import numpy as np
@@ -429,7 +429,7 @@ class _Work:
                         self._chunk(item)
                     elif isinstance(item, SpokenSegment):
                         self._spoken.append(item)
-                    elif isinstance(item, Waiting):
+                    elif isinstance(item, QueuePlace):
                         if (speech := self._speech()) is not None:
                             speech.place = item.place
                     elif isinstance(item, SpeechResult):

@@ -80,7 +80,7 @@ class SpeakRequest:
 
 
 @dataclass(frozen=True)
-class Waiting:
+class QueuePlace:
     """The request is queued. place: number of turns before its next one."""
 
     place: int
@@ -99,7 +99,7 @@ class ReplicaStatus:
     gpus: tuple[str, ...]  # assigned by Ray
 
 
-SpeechItem = AudioChunk | SpokenSegment | SpeechResult | Waiting | Exception
+SpeechItem = AudioChunk | SpokenSegment | SpeechResult | QueuePlace | Exception
 """An item in the stream of a speech. An exception ends it; if it were raised, the caller would get one of Ray's."""
 
 

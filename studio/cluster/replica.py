@@ -18,10 +18,10 @@ from studio.cluster.autoscaling import BUSY, QUEUED_SECONDS
 from studio.cluster.messages import (
     DeploymentSettings,
     EngineProperties,
+    QueuePlace,
     ReplicaStatus,
     SpeakRequest,
     SpeechItem,
-    Waiting,
     voice_key,
 )
 
@@ -152,7 +152,7 @@ class EngineReplica:
                 while not (await asyncio.wait([coming], timeout=PLACE_SECONDS))[0]:
                     if speech.place is not None and speech.place != place:
                         place = speech.place
-                        yield Waiting(place)
+                        yield QueuePlace(place)
                 chunk = await coming
             except BaseException:
                 speech.cancel()  # ends the thread that waits for the next chunk

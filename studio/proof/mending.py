@@ -21,8 +21,8 @@ from engine.errors import EngineBusy
 from engine.text import without_pauses
 from engine.text.marks import SPEAKER_TAG, STYLE_TAG, word_spans
 from engine.text.sentences import sentence_spans
-from storage.repositories.generations import Spoken, TimedWord
-from studio.heard import sounding, step_samples
+from storage.repositories.generations import NewGeneration, TimedWord
+from studio.playback_position import sounding, step_samples
 from studio.takes.buffer import MENDED
 
 if TYPE_CHECKING:
@@ -37,8 +37,8 @@ _MARGIN = 0.02  # seconds of silence kept at each end of a sentence
 _FADE = 0.005  # seconds
 
 Samples = NDArray[np.float32]
-SpeakAgain = Callable[[str], Spoken | None]
-Mending = Generator[int, None, "tuple[Spoken, Hearing] | None"]
+SpeakAgain = Callable[[str], NewGeneration | None]
+Mending = Generator[int, None, "tuple[NewGeneration, Hearing] | None"]
 
 
 @dataclass(frozen=True)
@@ -68,8 +68,8 @@ def mend(
         found = passages_of(take.text, words, samples, rate)
         passages = found if len(found) > 1 else passages
     errors = {passage: _error(take.text, heard, passage) for passage in passages}
-    better: dict[Passage, tuple[Spoken, Hearing]] = {}
-    best: tuple[Spoken, Hearing] | None = None
+    better: dict[Passage, tuple[NewGeneration, Hearing]] = {}
+    best: tuple[NewGeneration, Hearing] | None = None
     for attempt in range(1, MAX_ATTEMPTS + 1):
         wrong = [passage for passage, error in errors.items() if error > 0]
         if not wrong:
@@ -90,7 +90,7 @@ def _try(
     text: str,
     wrong: Sequence[Passage],
     errors: dict[Passage, float],
-    better: dict[Passage, tuple[Spoken, Hearing]],
+    better: dict[Passage, tuple[NewGeneration, Hearing]],
     speak: SpeakAgain,
     listener: Listener,
 ) -> bool:
@@ -177,14 +177,16 @@ def _heard_joined(
     take: GenerationRecord,
     samples: Samples,
     rate: int,
-    better: dict[Passage, tuple[Spoken, Hearing]],
+    better: dict[Passage, tuple[NewGeneration, Hearing]],
     listener: Listener,
-) -> tuple[Spoken, Hearing]:
+) -> tuple[NewGeneration, Hearing]:
     joined = _joined(take, samples, rate, {passage: spoken for passage, (spoken, _) in better.items()})
     return joined, listener.hear(take.text, joined.audio)
 
 
-def _joined(take: GenerationRecord, samples: Samples, rate: int, exchanged: dict[Passage, Spoken]) -> Spoken:
+def _joined(
+    take: GenerationRecord, samples: Samples, rate: int, exchanged: dict[Passage, NewGeneration]
+) -> NewGeneration:
     """Return the take with new audio for some passages; its length may differ."""
     pieces: list[Samples] = []
     words: list[TimedWord] = []
@@ -207,7 +209,7 @@ def _joined(take: GenerationRecord, samples: Samples, rate: int, exchanged: dict
         at, character = passage.last, passage.end
     keep(Passage(len(take.text), len(take.text), len(samples), len(samples)))
     joined = np.concatenate(pieces)
-    return Spoken(
+    return NewGeneration(
         text=take.text,
         audio=encode_audio(joined, rate, "flac"),
         duration=len(joined) / rate,

@@ -20,7 +20,7 @@ from studio.traces import describe_error
 
 if TYPE_CHECKING:
     from storage import Storage
-    from storage.repositories.generations import Spoken
+    from storage.repositories.generations import NewGeneration
     from storage.repositories.script.cards import CardRecord
     from studio.recognition import Recogniser
     from studio.script.runner import ScriptRunner
@@ -195,7 +195,7 @@ class ProofRunner:
         if now.take_id not in (None, card.take_id):  # else the card was changed or locked meanwhile
             self._storage.hearings.keep(card.id, now.take_id, hearing, owner=run.owner)
 
-    def _spoken(self, run: _ProofRun, card: CardRecord, text: str) -> Spoken | None:
+    def _spoken(self, run: _ProofRun, card: CardRecord, text: str) -> NewGeneration | None:
         """Speak a part of a card's text again; None when the run was stopped."""
         while not run.stopped.is_set():
             try:

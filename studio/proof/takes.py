@@ -17,11 +17,11 @@ from studio.takes.buffer import LANGUAGE
 from studio.takes.requests import TakeRequest
 
 if TYPE_CHECKING:
-    from storage.repositories.generations import GenerationRecord, Spoken
+    from storage.repositories.generations import GenerationRecord, NewGeneration
     from storage.repositories.script.hearings import Hearing
     from studio.engines.model_manager import MeasuredSpeech, ModelManager
     from studio.recognition import Recogniser
-    from studio.takes.requests import TakeSpeaker
+    from studio.takes.requests import TakeStarter
     from studio.takes.store import TakeStore
     from studio.voices.available_voices import AvailableVoices
 
@@ -40,11 +40,11 @@ class TakeProofs:
         self,
         engine: ModelManager,
         takes: TakeStore,
-        speaker: TakeSpeaker,
+        take_starter: TakeStarter,
         voices: AvailableVoices,
         recogniser: Recogniser,
     ) -> None:
-        self._engine, self._takes, self._speaker = engine, takes, speaker
+        self._engine, self._takes, self._take_starter = engine, takes, take_starter
         self._voices, self._recogniser = voices, recogniser
         self._lock = threading.Lock()
         self._hearings: OrderedDict[tuple[str, str], Hearing] = OrderedDict()  # by owner and take, the oldest first
@@ -96,9 +96,9 @@ class TakeProofs:
 
     def _spoken(
         self, kept: GenerationRecord, owner: str, attach: Callable[[MeasuredSpeech], object], text: str
-    ) -> Spoken | None:
+    ) -> NewGeneration | None:
         """Speak a part of the text again; None when it was stopped or has no audio."""
-        take = self._speaker.begin(replace(TakeRequest.again(kept, None), text=text), owner=owner)
+        take = self._take_starter.begin(replace(TakeRequest.again(kept, None), text=text), owner=owner)
         with closing(take.speech) as speech:
             attach(speech)
             for chunk in speech:

@@ -27,7 +27,7 @@ from studio.voices.available_voices import AvailableVoices
 if TYPE_CHECKING:
     from engine.request import SpeechResult
     from storage import Storage
-    from storage.repositories.generations import Spoken
+    from storage.repositories.generations import NewGeneration
     from storage.repositories.script.cards import CardRecord
     from studio.engines.model_manager import MeasuredSpeech, ModelManager
     from studio.provenance.watermark import Watermark
@@ -114,7 +114,7 @@ class ScriptRunner:
         """Return why the last run failed; None if it did not. Cleared by `start` and `stop`."""
         return self._failures.get((owner, script_id))
 
-    def speak_once(self, card: CardRecord, stopped: threading.Event, *, owner: str) -> Spoken | None:
+    def speak_once(self, card: CardRecord, stopped: threading.Event, *, owner: str) -> NewGeneration | None:
         """Speak a card outside of a run, without storing the take; None when it was stopped.
 
         Raises InvalidInput, VoiceNotFound, and what the engine raises.
@@ -192,7 +192,7 @@ class ScriptRunner:
             with self._lock:
                 run.speeches.pop(card.id, None)
 
-    def _spoken(self, run: _ScriptRun, card: CardRecord) -> Spoken | None:
+    def _spoken(self, run: _ScriptRun, card: CardRecord) -> NewGeneration | None:
         """Speak a card; None when it was stopped. Raises InvalidInput, and what the engine raises."""
         engine = self._engine
         voice = self._voice(run, card)
@@ -226,7 +226,7 @@ class ScriptRunner:
         if run.stopped.is_set():
             speech.cancel()
 
-    def _kept(self, card: CardRecord, take: TakeBuffer, voice: ReadyVoice, result: SpeechResult) -> Spoken:
+    def _kept(self, card: CardRecord, take: TakeBuffer, voice: ReadyVoice, result: SpeechResult) -> NewGeneration:
         return take.finish(
             result,
             voice_name=voice.name,

@@ -15,7 +15,7 @@ from studio.voices.available_voices import AvailableVoices
 if TYPE_CHECKING:
     from engine.request import SpeechResult
     from storage import Storage
-    from storage.repositories.generations import GenerationRecord, Spoken
+    from storage.repositories.generations import GenerationRecord, NewGeneration
     from studio.engines.model_manager import MeasuredSpeech, ModelManager
     from studio.provenance.watermark import Watermark
 
@@ -52,7 +52,7 @@ class NewTake:
     speech: MeasuredSpeech
     buffer: TakeBuffer
 
-    def finish(self, model: str, result: SpeechResult | None, stop_reason: str = "") -> Spoken:
+    def finish(self, model: str, result: SpeechResult | None, stop_reason: str = "") -> NewGeneration:
         """Return the take for storage. stop_reason: of a take without a result. Raises InvalidInput."""
         spoken = self.buffer.finish(
             result,
@@ -67,7 +67,7 @@ class NewTake:
         return replace(spoken, settings={**spoken.settings, PARAGRAPH_PAUSE: pause}) if pause else spoken
 
 
-class TakeSpeaker:
+class TakeStarter:
     """Starts takes with the loaded model, respelled with their owner's dictionary."""
 
     def __init__(self, engine: ModelManager, storage: Storage, watermark: Watermark | None = None) -> None:

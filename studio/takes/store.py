@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from engine.errors import GenerationNotFound, RepriseError
-from storage.repositories.generations import GenerationRecord, Spoken
+from storage.repositories.generations import GenerationRecord, NewGeneration
 from storage.validation import new_id
 from studio.traces import describe_error
 
@@ -53,11 +53,11 @@ class TemporaryTakes:
         self._lock = threading.Lock()
         self._takes: dict[str, _HeldTake] = {}  # by id, the oldest first
 
-    def add(self, spoken: Spoken, *, owner: str) -> GenerationRecord:
+    def add(self, take: NewGeneration, *, owner: str) -> GenerationRecord:
         """Add a take. Older takes are dropped if a limit is exceeded."""
-        record = _record(spoken, owner)
+        record = _record(take, owner)
         with self._lock:
-            self._takes[record.id] = _HeldTake(record, spoken.audio, self._clock() + self._seconds)
+            self._takes[record.id] = _HeldTake(record, take.audio, self._clock() + self._seconds)
             self._evict(owner)
         return record
 
@@ -123,7 +123,7 @@ class TakeStore:
         """Return the start time of a take, for `save`."""
         return self._clock()
 
-    def save(self, spoken: Spoken, *, owner: str, started: float) -> GenerationRecord | None:
+    def save(self, take: NewGeneration, *, owner: str, started: float) -> GenerationRecord | None:
         """Save a take in the history, or in memory if the owner keeps no history or saving fails.
 
         Returns None if all data of the owner was deleted since the take began. The record's `listed` says whether it is
@@ -132,11 +132,11 @@ class TakeStore:
         if self._deleted_since(owner, started):
             return None
         try:
-            kept = self._history.add(spoken, owner=owner)
+            kept = self._history.add(take, owner=owner)
         except RepriseError as error:
             log.warning("a take could not be kept in the history: %s", describe_error(error))
             kept = None
-        kept = kept or self._temporary.add(spoken, owner=owner)
+        kept = kept or self._temporary.add(take, owner=owner)
         if self._deleted_since(owner, started):  # deleted meanwhile
             with suppress(GenerationNotFound):
                 self.delete(kept.id, owner=owner)
@@ -195,24 +195,24 @@ class TakeStore:
         self._temporary.delete_owner(owner)
 
 
-def _record(spoken: Spoken, owner: str) -> GenerationRecord:
+def _record(take: NewGeneration, owner: str) -> GenerationRecord:
     return GenerationRecord(
         id=new_id(),
         owner=owner,
         created=datetime.now(UTC),
         listed=False,
         starred=False,
-        text=spoken.text,
-        voice_id=spoken.voice_id,
-        voice_name=spoken.voice_name,
-        seed=spoken.seed,
-        settings=spoken.settings,
-        model=spoken.model,
-        duration=spoken.duration,
-        real_time_factor=spoken.real_time_factor,
-        first_audio=spoken.first_audio,
-        stop_reason=spoken.stop_reason,
-        size=len(spoken.audio),
+        text=take.text,
+        voice_id=take.voice_id,
+        voice_name=take.voice_name,
+        seed=take.seed,
+        settings=take.settings,
+        model=take.model,
+        duration=take.duration,
+        real_time_factor=take.real_time_factor,
+        first_audio=take.first_audio,
+        stop_reason=take.stop_reason,
+        size=len(take.audio),
         script_id=None,
-        words=tuple(spoken.words),
+        words=tuple(take.words),
     )

@@ -50,7 +50,7 @@ def make_context(
 ) -> WebContext:
     app = AppContext.create(ModelManager(engine), storage)
     return WebContext(
-        app.engine, app.storage, app.takes, app.running, app.speaker, app.scripts, app.recognition, app.proofs,
+        app.engine, app.storage, app.takes, app.running, app.take_starter, app.scripts, app.recognition, app.proofs,
         app.take_proofs,
         owners=OwnerResolver(way, storage.voices.secret(SIGNING)),
         links=create_links(app, root_path),

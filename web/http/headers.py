@@ -39,7 +39,7 @@ class ResponseHeaders:
             headers["X-Frame-Options"] = "DENY"
         if trusted and not self._framed:  # elsewhere, browsers log a warning about it
             headers["Cross-Origin-Opener-Policy"] = "same-origin"
-        self._tame_cookies(headers)
+        self._restrict_cookies(headers)
 
     def page_policy(self, html: str) -> str:
         """Return the Content-Security-Policy for Gradio's page."""
@@ -66,15 +66,15 @@ class ResponseHeaders:
     def _ancestors(self) -> str:
         return f"frame-ancestors {_HUB} https://*.huggingface.co" if self._framed else "frame-ancestors 'none'"
 
-    def _tame_cookies(self, headers: MutableHeaders) -> None:
+    def _restrict_cookies(self, headers: MutableHeaders) -> None:
         """Restrict cookies to the page itself; Gradio's login cookie is also sent when the page is embedded."""
         cookies = headers.getlist("set-cookie")
         if cookies:
             del headers["set-cookie"]
         for text in cookies:
-            headers.append("set-cookie", self._tamed(text))
+            headers.append("set-cookie", self._restrict(text))
 
-    def _tamed(self, text: str) -> str:
+    def _restrict(self, text: str) -> str:
         parts = [part.strip() for part in text.split(";")]
         kept = [part for part in parts if part.partition("=")[0].strip().lower() not in ("samesite", "partitioned")]
         if not self._framed:
@@ -101,7 +101,7 @@ class PagePolicyMiddleware:
         start: Message | None = None
         markup = bytearray()
 
-        async def told(message: Message) -> None:
+        async def send_page(message: Message) -> None:
             nonlocal start
             if message["type"] == "http.response.start" and _is_page(message):
                 start = message
@@ -123,7 +123,7 @@ class PagePolicyMiddleware:
                 await send(start)
                 await send({"type": "http.response.body", "body": body})
 
-        await self._app(scope, receive, told)
+        await self._app(scope, receive, send_page)
 
     def _page(self, markup: str, request: Headers) -> str:
         """Insert the head before Gradio's own scripts: module scripts run in document order."""

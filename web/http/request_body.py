@@ -39,14 +39,14 @@ def replay_body(body: bytes, receive: Receive) -> Receive:
     """Return a `receive` that first returns a body that was already read, then any later messages."""
     given = False
 
-    async def again() -> Message:
+    async def receive_again() -> Message:
         nonlocal given
         if given:
             return await receive()
         given = True
         return {"type": "http.request", "body": body, "more_body": False}
 
-    return again
+    return receive_again
 
 
 async def _read(receive: Receive, most: int) -> bytes:

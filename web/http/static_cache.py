@@ -47,7 +47,7 @@ class StaticCache:
         start: list[tuple[bytes, bytes]] | None = None
         body = bytearray()
 
-        async def sent(message: Message) -> None:
+        async def send_and_keep(message: Message) -> None:
             nonlocal start
             if message["type"] == "http.response.start" and message["status"] == 200:
                 start = list(message["headers"])  # a copy: outer middleware adds headers
@@ -57,7 +57,7 @@ class StaticCache:
                     self._keep(key, start, bytes(body))
             await send(message)
 
-        return sent
+        return send_and_keep
 
     def _keep(self, key: tuple[str, str], start: list[tuple[bytes, bytes]], body: bytes) -> None:
         headers = [(name, value) for name, value in start if name.lower() != b"content-length"]

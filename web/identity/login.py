@@ -92,7 +92,7 @@ async def _account(scope: Scope, body: bytes) -> str | None:
 
     Parses the form as Gradio does. Repeated fields are rejected, because Gradio could read a different one.
     """
-    request = Request({"type": "http", "method": "POST", "headers": scope["headers"]}, replay_body(body, _nothing))
+    request = Request({"type": "http", "method": "POST", "headers": scope["headers"]}, replay_body(body, _disconnect))
     try:
         form = await request.form(max_files=0, max_fields=10, max_part_size=MAX_BODY)
     except (MultiPartException, ValueError):
@@ -103,7 +103,7 @@ async def _account(scope: Scope, body: bytes) -> str | None:
     return normalize_username(names[0])
 
 
-async def _nothing() -> Message:
+async def _disconnect() -> Message:
     return {"type": "http.disconnect"}
 
 

@@ -30,19 +30,19 @@ class WorkerPool:
     async def run(self, visitor: str, work: Callable[[], T]) -> T:
         """Run a job on a thread and return its result. visitor: any name. Raises PoolFull, or the job's error."""
         with self._place(visitor):
-            return await self._worked(work)
+            return await self._run(work)
 
     async def steps(self, visitor: str, work: Generator[T, None, None]) -> AsyncIterator[T]:
         """Yield the values of a generator, each computed on a thread. They must not be None. Raises as `run`."""
         with self._place(visitor):
             try:
-                while (step := await self._worked(partial(next, work, None))) is not None:
+                while (step := await self._run(partial(next, work, None))) is not None:
                     yield step
             finally:
                 with suppress(ValueError):  # cancelled during a step: the generator is still running
                     work.close()
 
-    async def _worked(self, work: Callable[[], T]) -> T:
+    async def _run(self, work: Callable[[], T]) -> T:
         self._limiter = self._limiter or CapacityLimiter(self._threads)
         return await run_sync(work, limiter=self._limiter)
 

@@ -52,7 +52,7 @@ def best_excerpt(listening: SpeechAnalysis, voices: Voices) -> Span:
     Returns: start and end in seconds, including soft edges and a margin, within the clip.
     """
     levels = frame_levels(listening.heard)
-    pieces = [part for piece in _pieces(listening, voices) for part in _parted(levels, piece)]
+    pieces = [part for piece in _pieces(listening, voices) for part in _split(levels, piece)]
     edges = _edges(levels, pieces, len(listening.heard) / SAMPLE_RATE)
     if edges[-1][1] - edges[0][0] <= BEST_TO and len({piece.voice for piece in pieces}) == 1:
         return edges[0][0], edges[-1][1]
@@ -70,7 +70,7 @@ def _pieces(listening: SpeechAnalysis, voices: Voices) -> Iterator[_Piece]:
         yield _Piece(span, float(inside.mean()) if len(inside) else 0.0, voice if two else 0)
 
 
-def _parted(levels: Tensor, piece: _Piece) -> Iterator[_Piece]:
+def _split(levels: Tensor, piece: _Piece) -> Iterator[_Piece]:
     """Split a piece at quiet places into parts of at most 6 s."""
     start, end = piece.span
     while end - start > _PIECE:

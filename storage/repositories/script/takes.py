@@ -17,7 +17,7 @@ from engine.voice import check_text
 from storage.models import CardRow, CardTakeRow, GenerationRow
 from storage.object_store import StoredSound
 from storage.repositories import generations
-from storage.repositories.generations import GenerationRecord, Spoken
+from storage.repositories.generations import GenerationRecord, NewGeneration
 from storage.repositories.script import cards, scripts
 from storage.repositories.script.cards import CardRecord
 from storage.sqlite import erasure
@@ -64,7 +64,7 @@ def attach(
     session: Session,
     card_id: str,
     owner: str,
-    spoken: Spoken,
+    generation: NewGeneration,
     now: datetime,
     listed: bool,
     sound: StoredSound | None = None,
@@ -75,8 +75,8 @@ def attach(
     Raises ScriptNotFound, InvalidInput.
     """
     row = cards.lock(session=session, card_id=card_id, owner=owner)
-    taken = generations.create(session=session, spoken=spoken, owner=owner, now=now, listed=listed, sound=sound)
-    fits = spoken.text == row.text and row.voice_id in (None, spoken.voice_id)
+    taken = generations.create(session=session, generation=generation, owner=owner, now=now, listed=listed, sound=sound)
+    fits = generation.text == row.text and row.voice_id in (None, generation.voice_id)
     chosen = fits and not (row.locked and _has_take(session, row.id))
     if chosen:
         _reset(session, row)

@@ -27,7 +27,7 @@ from engine.voice import MAX_CODEBOOKS, MAX_FRAMES, Reference, Voice
 from studio.voices.voice_archive import VoiceArchive
 from tests.attack.inputs.mutations import spoiled
 from web.downloads.sounds import converted
-from web.ui.i18n import Translations, Texts
+from web.ui.i18n import Texts, Translations
 
 _RATE = 22_050
 _HEAD = struct.Struct("<8sHI")

@@ -10,7 +10,7 @@ import pytest
 from sqlalchemy import Engine, event
 
 from engine.errors import GenerationNotFound, InvalidInput
-from storage.repositories.generations import GenerationRecord, Spoken, TimedWord
+from storage.repositories.generations import GenerationRecord, NewGeneration, TimedWord
 from storage.repositories.library.usage import VoiceUse
 from storage.repositories.owner_settings import OwnerSettings
 from storage.storage import Storage
@@ -31,7 +31,7 @@ def texts(storage: Storage, **which: object) -> list[str]:
 
 
 def test_generation_is_unchanged_after_reopening(url: str, clock: Clock) -> None:
-    kept = Spoken(
+    kept = NewGeneration(
         text="Grüße, שלום 👩‍🚀 [laugh]!",
         audio=clip(3),
         duration=2.5,

@@ -17,7 +17,7 @@ from engine.audio import encode_audio
 from engine.audio.transcription import HeardWord
 from engine.errors import EngineBusy
 from engine.text.marks import word_spans
-from storage.repositories.generations import GenerationRecord, Spoken, TimedWord
+from storage.repositories.generations import GenerationRecord, NewGeneration, TimedWord
 from storage.repositories.script.hearings import Hearing
 from studio.proof.listener import Listener
 from studio.proof.mending import MAX_ATTEMPTS, Passage, mend, passages_of
@@ -103,11 +103,11 @@ class ToneVoice:
     seconds: float = 0.4
     said: list[str] = field(default_factory=list)
 
-    def __call__(self, text: str) -> Spoken | None:
+    def __call__(self, text: str) -> NewGeneration | None:
         self.said.append(text)
         file = file_of(sound(*self.tones[text][:1], seconds=self.seconds, before=0.13, after=0.31))
         self.tones[text][:1] = []
-        return Spoken(
+        return NewGeneration(
             text=text, audio=file, duration=1, seed=9, voice_name="Ann", model="fake", words=timed(text, file)
         )
 
@@ -115,10 +115,10 @@ class ToneVoice:
 def run_mend(
     take: GenerationRecord,
     file: bytes,
-    speak: Callable[[str], Spoken | None],
+    speak: Callable[[str], NewGeneration | None],
     model: str = "fake",
     listener: Listener = LISTENER,
-) -> tuple[tuple[Spoken, Hearing] | None, list[int]]:
+) -> tuple[tuple[NewGeneration, Hearing] | None, list[int]]:
     heard, attempts = listener.hear(take.text, file), []
     tries = mend(take, file, heard, model=model, speak=speak, listener=listener)
     while True:
@@ -202,7 +202,7 @@ def test_sentence_wrong_only_in_context_is_tried_again() -> None:
     file, listener = file_of(sound(200, 300, 500)), Listener(Contextual(), "en")
     takes = [0.3, 0.3, 1.0]  # seconds
 
-    def speak(text: str) -> Spoken | None:
+    def speak(text: str) -> NewGeneration | None:
         return ToneVoice({text: [400]}, seconds=takes.pop(0))(text)
 
     better, attempts = run_mend(take_of(file), file, speak, listener=listener)

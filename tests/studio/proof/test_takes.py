@@ -32,12 +32,12 @@ class ProofTake:
         self.words: list[str] = []
         self.recogniser = FakeRecogniser(lambda _sound: self.words.pop(0))
         app = self.app
-        self.proofs = TakeProofs(app.engine, app.takes, app.speaker, app.voices, self.recogniser)
+        self.proofs = TakeProofs(app.engine, app.takes, app.take_starter, app.voices, self.recogniser)
         ann = storage.voices.add(voice("Ann"), owner=OWNER)
         self.take = self.spoken(TakeRequest(TEXT, ann.id, SpeakOptions(temperature=0.3, seed=5), 1.5)).id
 
     def spoken(self, request: TakeRequest) -> GenerationRecord:
-        take = self.app.speaker.begin(request, owner=OWNER)
+        take = self.app.take_starter.begin(request, owner=OWNER)
         for chunk in take.speech:
             take.buffer.add(chunk)
         spoken = take.finish("fake", take.speech.result)

@@ -4,15 +4,15 @@ import pytest
 
 from engine.errors import DatabaseUnavailable, GenerationNotFound
 from storage import Storage
-from storage.repositories.generations import GenerationRecord, Spoken
+from storage.repositories.generations import GenerationRecord, NewGeneration
 from studio.takes.store import DELETION_HOURS, TakeStore, TemporaryTakes
 from tests.support.clock import Clock
 
 ANNA, BEN = "browser:anna", "browser:ben"
 
 
-def spoken(text: str = "Hello there.", size: int = 10) -> Spoken:
-    return Spoken(text, b"fLaC" + bytes(size - 4), 1.5, 7, "Anna", settings={"temperature": 0.7})
+def spoken(text: str = "Hello there.", size: int = 10) -> NewGeneration:
+    return NewGeneration(text, b"fLaC" + bytes(size - 4), 1.5, 7, "Anna", settings={"temperature": 0.7})
 
 
 def held(temporary: TemporaryTakes, *records: GenerationRecord) -> list[bool]:

@@ -13,7 +13,7 @@ from engine.audio.output.tags import read_tags
 from engine.errors import GenerationNotFound, VoiceNotFound
 from engine.voice import Consent
 from storage import Storage, VoiceLibrary
-from storage.repositories.generations import GenerationRecord, Spoken
+from storage.repositories.generations import GenerationRecord, NewGeneration
 from studio.file_names import take_file_name
 from studio.provenance.origin import Origin
 from studio.takes.store import TakeStore
@@ -30,7 +30,7 @@ def takes(storage: Storage) -> TakeStore:
 
 @pytest.fixture
 def take(takes: TakeStore) -> GenerationRecord:
-    spoken = Spoken("The rain has stopped. Listen!", encode_flac(SOUND, SAMPLE_RATE), 2.0, 7, "Anna")
+    spoken = NewGeneration("The rain has stopped. Listen!", encode_flac(SOUND, SAMPLE_RATE), 2.0, 7, "Anna")
     kept = takes.save(spoken, owner="anna", started=takes.begin())
     assert kept is not None
     return kept

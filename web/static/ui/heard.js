@@ -3,7 +3,7 @@
 import { button, create } from "./elements.js";
 import { words } from "./words.js";
 
-// heard: see web/ui/heard.py; null if the take was not checked. status: text about a check under way, "" for none. mend():
+// heard: see web/ui/hearing_view.py; null if the take was not checked. status: text about a check under way, "" for none. mend():
 // has the wrong words spoken again; null if that is not possible.
 export function heardLines(heard, status, mend) {
   const lines = [];

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from studio.script import progress
 from web.downloads.sounds import sound_id
-from web.ui.heard import heard_view
+from web.ui.hearing_view import hearing_view
 
 if TYPE_CHECKING:
     from storage import Storage
@@ -62,7 +62,7 @@ class ScriptPatcher:
         cards = self._storage.scripts.cards(script_id, owner=owner)
         hearings = self._storage.hearings.of_script(script_id, owner=owner)
         views = {
-            card.id: card_view(card, speaking or (), texts) | {"heard": hearing_view(card, hearings, proof)}
+            card.id: card_view(card, speaking or (), texts) | {"heard": card_hearing_view(card, hearings, proof)}
             for card in cards
         }
         version = f"{mark}.{_digest(*views.values())}"
@@ -127,7 +127,7 @@ def card_view(card: CardRecord, speaking: Sequence[str], texts: Texts) -> dict[s
     }
 
 
-def hearing_view(
+def card_hearing_view(
     card: CardRecord, hearings: Mapping[str, Hearing], proof: ProofProgress | None
 ) -> dict[str, Any] | None:
     """Return the recogniser's result for a card's take: the text in parts, the wrong ones marked; None if unchecked.
@@ -137,7 +137,7 @@ def hearing_view(
     hearing, under_way = hearings.get(card.take_id or ""), proof is not None and proof.card == card.id
     if hearing is None:
         return {"parts": [], "said": "", "right": False, "under_way": True} if under_way else None
-    return heard_view(card.text, hearing, under_way=under_way)
+    return hearing_view(card.text, hearing, under_way=under_way)
 
 
 def script_view(record: ScriptRecord, *, running: bool) -> dict[str, Any]:

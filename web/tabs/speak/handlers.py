@@ -235,7 +235,7 @@ class SpeakHandlers:
             with context.budgets.reserve_take(owner, speaking_time(asked.text), texts) as reservation:
                 with context.running.register(ticket, session):
                     yield self._start_message(asked, texts)
-                    take = context.speaker.begin(asked, owner=owner.key)
+                    take = context.take_starter.begin(asked, owner=owner.key)
                     with closing(take.speech) as speech:
                         context.running.attach(ticket, speech)
                         pending = PendingTake(started, owner, take)

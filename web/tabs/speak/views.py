@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from studio.voices.available_voices import ModelVoice
 from studio.voices.portraits import portrait_url
 from web.downloads.sounds import sound_facts
-from web.ui.heard import heard_view
+from web.ui.hearing_view import hearing_view
 from web.ui.voice_picker import description_of
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ def take_view(take: GenerationRecord, owner: Owner, links: DownloadLinks, heard:
         "reason": take.stop_reason,
         "starred": take.starred,
         "listed": take.listed,
-        "heard": heard and heard_view(take.text, heard),
+        "heard": heard and hearing_view(take.text, heard),
         "links": facts["links"],
         "facts": facts,
     }

@@ -19,7 +19,7 @@ TEXT = "The second card."
 
 
 def spoken(context: WebContext, voice_id: str) -> str:
-    take = context.speaker.begin(TakeRequest(TEXT, voice_id, SpeakOptions(), 0.0), owner=LOCAL)
+    take = context.take_starter.begin(TakeRequest(TEXT, voice_id, SpeakOptions(), 0.0), owner=LOCAL)
     for chunk in take.speech:
         take.buffer.add(chunk)
     kept = context.takes.save(take.finish("fake", take.speech.result), owner=LOCAL, started=context.takes.begin())

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from engine.request import AudioChunk, WordTime
-from studio.heard import Heard, HeardWords
+from studio.playback_position import PlaybackPosition, PlayedWords
 
 RATE = 16_000
 
@@ -27,7 +27,7 @@ def chunk(samples: np.ndarray, start: int, segment: int, text: str) -> AudioChun
 
 def test_words_are_aligned_to_sound_not_pauses() -> None:
     """Four words of equal length with pauses between them."""
-    words = HeardWords(RATE)
+    words = PlayedWords(RATE)
     samples = bursts(1.0, 0.3, 2.0, 0.3, 0.1, 0.6, 1.0)
     for start in range(0, len(samples), 5_000):
         words.add(chunk(samples[start : start + 5_000], start, 0, "Take, take take take."))
@@ -38,21 +38,21 @@ def test_words_are_aligned_to_sound_not_pauses() -> None:
         "", "", "", "Take,", "Take,", "Take,", "Take, take", "Take, take take", "Take, take take take.",
         "Take, take take take.",
     ]  # fmt: skip
-    assert words.until(1.35) == Heard("Take,", "take take take.")
+    assert words.until(1.35) == PlaybackPosition("Take,", "take take take.")
 
 
 def test_segment_boundaries_are_exact() -> None:
-    words = HeardWords(RATE, speed=2.0)
+    words = PlayedWords(RATE, speed=2.0)
     assert words.add(chunk(bursts(0, 1.0), 0, 0, "First one."))
     assert not words.add(chunk(bursts(0, 1.0), RATE, 0, "First one."))
     assert words.add(chunk(bursts(0, 1.0), 2 * RATE, 1, "Second one."))
     assert words.seconds == 1.5
-    assert words.until(1.0) == Heard("First one.", "Second one.")
-    assert words.until(0.0) == Heard("", "First one. Second one.")
+    assert words.until(1.0) == PlaybackPosition("First one.", "Second one.")
+    assert words.until(0.0) == PlaybackPosition("", "First one. Second one.")
 
 
 def test_incomplete_segment_is_estimated_at_the_usual_pace() -> None:
-    words = HeardWords(RATE)
+    words = PlayedWords(RATE)
     words.add(chunk(bursts(0, 0.5), 0, 0, "This sentence takes much longer than half of a second to say."))
     heard = words.until(0.5).heard
     assert heard.startswith("This")
@@ -60,18 +60,18 @@ def test_incomplete_segment_is_estimated_at_the_usual_pace() -> None:
 
 
 def test_repeated_segment_counts_once() -> None:
-    words = HeardWords(RATE)
+    words = PlayedWords(RATE)
     words.add(chunk(bursts(0, 2.0), 0, 0, "Only once."))
     assert words.add(chunk(bursts(0, 1.0), 0, 0, "Only once."))
     words.finish()
     assert words.seconds == 3.0
-    assert words.until(1.0) == Heard("", "Only once.")
-    assert words.until(3.0) == Heard("Only once.", "")
+    assert words.until(1.0) == PlaybackPosition("", "Only once.")
+    assert words.until(3.0) == PlaybackPosition("Only once.", "")
 
 
 def test_word_times_of_the_model_are_used() -> None:
     """The times exclude a withdrawn attempt, and a chunk may contain the times of another segment's words."""
-    words = HeardWords(RATE)
+    words = PlayedWords(RATE)
     times = (WordTime("First", 0.1, 0.5, 0, 0), WordTime("one.", 1.5, 1.9, 0, 6), WordTime("Last.", 2.2, 2.4, 1, 0))
     words.add(chunk(bursts(0, 1.0), 0, 0, "First one."))  # withdrawn
     words.add(replace(chunk(bursts(0, 2.0), 0, 0, "First one."), words=times))

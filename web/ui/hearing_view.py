@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from storage.repositories.script.hearings import Hearing
 
 
-def heard_view(text: str, hearing: Hearing, *, under_way: bool = False) -> dict[str, Any]:
+def hearing_view(text: str, hearing: Hearing, *, under_way: bool = False) -> dict[str, Any]:
     """Return the text in parts, each with whether it is wrong. under_way: whether it is being checked or mended."""
     parts: list[tuple[str, bool]] = []
     end = 0

@@ -40,8 +40,8 @@ def sounding(samples: NDArray[np.float32], rate: int) -> NDArray[np.bool_]:
 
 
 @dataclass(frozen=True)
-class Heard:
-    """A speech at a given time. heard: the words so far. unheard: the other words of the segments so far."""
+class PlaybackPosition:
+    """A listener's position in a speech. heard: the words so far. unheard: the other words of the segments so far."""
 
     heard: str
     unheard: str
@@ -71,7 +71,7 @@ class _Segment:
         self.rest = whole[len(self.sounding[-1]) * step_samples(rate) :]
 
 
-class HeardWords:
+class PlayedWords:
     """Tracks the words of a stream of chunks. A segment that is spoken again starts at the stream's current end."""
 
     def __init__(self, sample_rate: int, speed: float = 1.0) -> None:
@@ -105,8 +105,8 @@ class HeardWords:
         if self._segments:
             self._segments[-1].complete = True
 
-    def until(self, seconds: float) -> Heard:
-        """Return the words heard within the first `seconds` of playback."""
+    def until(self, seconds: float) -> PlaybackPosition:
+        """Return the position after the first `seconds` of playback."""
         moment = seconds * self._speed
         heard: list[str] = []
         unheard: list[str] = []
@@ -114,7 +114,7 @@ class HeardWords:
             end = self._words_end(segment, moment - segment.start)
             heard.append(segment.text[:end])
             unheard.append(segment.text[end:])
-        return Heard(*(" ".join(" ".join(parts).split()) for parts in (heard, unheard)))
+        return PlaybackPosition(*(" ".join(" ".join(parts).split()) for parts in (heard, unheard)))
 
     def _words_end(self, segment: _Segment, seconds: float) -> int:
         """Return the end, in characters, of the words heard within the first `seconds` of a segment."""
