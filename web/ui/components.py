@@ -72,10 +72,10 @@ def clip_input(functions: Sequence[Callable[..., Any]] = (), **more: Any) -> gr.
 
     Args:
         functions: server functions of `ClipServer`. Features whose function is missing are not shown.
-        more: `scripts`, texts to read aloud, used as transcripts of recorded clips; `together`, the maximum total
+        more: `scripts`, texts to read aloud, used as transcripts of recorded clips; `most_merged`, the maximum total
             seconds of several clips.
     """
-    lengths = {"enough": BEST_FROM, "longest": int(LONGEST), "together": int(MAX_MERGED_SECONDS)}
+    lengths = {"enough": BEST_FROM, "longest": int(LONGEST), "most_merged": int(MAX_MERGED_SECONDS)}
     props = {"scripts": [], "max_mb": MAX_UPLOAD_MB, **lengths, **more}
     return _component("new_voice/recorder", "rp-clip-block", server_functions=list(functions), **props)
 

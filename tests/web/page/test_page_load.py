@@ -38,10 +38,10 @@ def test_new_visitor_gets_samples_and_a_welcome(
     events: PageLoadHandlers, library: VoiceLibrary, storage: Storage, samples: list[VoiceRecord]
 ) -> None:
     ada, ben = samples
-    _, _, welcome, said, picker, bell = events.load_page(None, None, NO_REQUEST)
+    _, _, welcome, said, picker, broadcast = events.load_page(None, None, NO_REQUEST)
     assert names(picker) == ["Ada (sample)", "Ben (sample)"]
     assert (picker.value, welcome["visible"], said) == (ada.id, True, "")
-    assert set(bell["what"].split()) >= {"voices", "history"}, "all tabs are refreshed"
+    assert set(broadcast["what"].split()) >= {"voices", "history"}, "all tabs are refreshed"
     assert events.load_page(None, ben.id, NO_REQUEST)[4].value == ben.id
     storage.history.add(spoken())
     assert not events.load_page(None, None, NO_REQUEST)[2]["visible"], "the welcome is hidden after the first take"

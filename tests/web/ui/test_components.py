@@ -135,7 +135,7 @@ def test_limits_equal_those_of_the_scripts() -> None:
     assert f"const MAX_CLIPS = {MAX_CLIPS};" in (STATIC / "new_voice/clips/clips.js").read_text("utf-8")
     assert f"const PEAKS_PER_SECOND = {PEAKS_PER_SECOND};" in (STATIC / "sound/peaks.js").read_text("utf-8")
     props = clip_input().props
-    assert (props["max_mb"], props["longest"], props["together"]) == (MAX_UPLOAD_MB, LONGEST, MAX_MERGED_SECONDS)
+    assert (props["max_mb"], props["longest"], props["most_merged"]) == (MAX_UPLOAD_MB, LONGEST, MAX_MERGED_SECONDS)
 
 
 def test_every_component_has_its_module() -> None:

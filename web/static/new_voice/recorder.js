@@ -22,7 +22,7 @@ class Recorder {
   constructor({ element, props, server, upload, watch }) {
     Object.assign(this, { props, server });
     this.uploads = new Uploads(upload, connection);
-    this.clips = new Clips(props.together);
+    this.clips = new Clips(props.most_merged);
     this.taking = null; // { microphone, countdown, recording, meter, instead } while the microphone is open
     this.pending = Promise.resolve(); // files are added one after the other
     this.scriptAt = 0;

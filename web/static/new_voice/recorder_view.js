@@ -117,10 +117,10 @@ export class RecorderView {
     row.replaceChildren(...clips.list.map((clip) => this.line(clip, clip === clips.chosen)));
     if (focused) [...row.querySelectorAll("button")].find((button) => button.dataset.name === focused)?.focus();
     this.showButtons();
-    const together = this.find(".rp-together");
-    together.textContent = togetherSaid(clips);
-    together.hidden = !together.textContent;
-    together.dataset.light = clips.leftOut.length ? "amber" : "";
+    const merged = this.find(".rp-merged");
+    merged.textContent = mergedText(clips);
+    merged.hidden = !merged.textContent;
+    merged.dataset.light = clips.leftOut.length ? "amber" : "";
   }
 
   line(clip, chosen) {
@@ -153,11 +153,11 @@ function lineOf({ name, trim }) {
 }
 
 // The summary of several clips; "" for a single one.
-function togetherSaid(clips) {
+function mergedText(clips) {
   if (clips.list.length < 2) return "";
-  const values = { number: clips.list.length, seconds: secondsOf(clips.length, pageLanguage()), limit: clips.together };
+  const values = { number: clips.list.length, seconds: secondsOf(clips.length, pageLanguage()), limit: clips.mostMerged };
   const names = clips.leftOut.map(({ name }) => `“${name}”`).join(", ");
-  return names ? words("clip.left_out", { ...values, names }) : words("clip.together", values);
+  return names ? words("clip.left_out", { ...values, names }) : words("clip.merged", values);
 }
 
 // label: for screen readers; it names the clip.

@@ -254,9 +254,9 @@ def test_deleting_all_data_asks_first_with_counts(
     context.storage.scripts.create("Play", [card("One.")])
     context.storage.history.change_settings(history=False)
     begun = context.takes.begin()
-    shelved = context.takes.save(spoken("On the shelf."), owner="local", started=begun)
+    unlisted = context.takes.save(spoken("Not in the history."), owner="local", started=begun)
     theirs = context.takes.save(spoken("Theirs."), owner="other", started=begun)
-    assert shelved
+    assert unlisted
     assert theirs
     question, asked, _ = events.confirm_delete_everything(None, NO_REQUEST)
     assert question.visible
@@ -270,7 +270,7 @@ def test_deleting_all_data_asks_first_with_counts(
     assert context.storage.holdings().empty
     assert context.storage.history.settings().history
     with pytest.raises(LookupError):
-        context.takes.get(shelved.id, owner="local")
+        context.takes.get(unlisted.id, owner="local")
     assert context.takes.get(theirs.id, owner="other")
     assert [record.name for record in context.storage.voices.list(owner="other")] == ["Theirs"]
     assert context.storage.holdings(owner="other").history == 2

@@ -47,8 +47,8 @@ def press(event: Act, *selected: str, **data: Any) -> Any:
 
 def answer(event: Act, *selected: str, **data: Any) -> tuple[str, str]:
     """Return kind and text of the handler's answer."""
-    listed, bell, *_ = press(event, *selected, **data)
-    assert bell["what"] == "voices"
+    listed, broadcast, *_ = press(event, *selected, **data)
+    assert broadcast["what"] == "voices"
     return listed["answer"]["kind"], listed["answer"]["text"]
 
 
@@ -218,9 +218,9 @@ def test_samples_can_be_copied_but_not_changed(
 
 def test_deletion_can_be_undone(events: LibraryHandlers, library: VoiceLibrary, engine: FakeEngine) -> None:
     ben = library.add(voice("Ben"))
-    listed, bell, _ = press(events.delete_voice, "", id=ben.id)
+    listed, broadcast, _ = press(events.delete_voice, "", id=ben.id)
     assert engine.forgotten == ["Ben"], "the engine drops the voice"
-    assert (listed["voices"], listed["answer"]["text"], bell["what"]) == ([], "", "voices")
+    assert (listed["voices"], listed["answer"]["text"], broadcast["what"]) == ([], "", "voices")
     (aside,) = listed["aside"]
     assert (aside["id"], aside["name"]) == (ben.id, "Ben")
     assert 590 < aside["left"] <= 600
@@ -391,7 +391,7 @@ def test_page_without_a_key_changes_nothing(
         events.import_voices,
     ):
         selected = (ben.id,) if event in (events.delete_voice, events.restore_voice) else ()
-        listed, bell, *picker = event(gr.EventData(None, {"id": ben.id}), *selected, "forged", request)
+        listed, broadcast, *picker = event(gr.EventData(None, {"id": ben.id}), *selected, "forged", request)
         assert listed.keys() == {"answer"}
-        assert (listed["answer"]["kind"], bell, *picker) == ("bad", *[gr.skip()] * (1 + len(picker)))
+        assert (listed["answer"]["kind"], broadcast, *picker) == ("bad", *[gr.skip()] * (1 + len(picker)))
     assert library.list() == [ben]

@@ -72,12 +72,12 @@ def save(events: NewVoiceHandlers, *clips: dict[str, Any], request: Any = None, 
 def test_saved_voice_is_picked_and_its_upload_deleted(
     events: NewVoiceHandlers, library: VoiceLibrary, clip: dict[str, Any], context: WebContext
 ) -> None:
-    trouble, clips, name, speaker, agreed, description, picker, said, tabs, bell = save(events, clip)
+    trouble, clips, name, speaker, agreed, description, picker, said, tabs, broadcast = save(events, clip)
     record = library.find("Anna")
     assert (trouble, clips, name, speaker, agreed.value, description) == ("", None, "", "", False, "")
     assert (picker.value, [label for label, _ in picker.choices]) == (record.id, ["Anna"])
     assert "Saved “Anna”. A note about the clip. Now write something to say." in said
-    assert (tabs.selected, bell["what"]) == ("speak", "voices")
+    assert (tabs.selected, broadcast["what"]) == ("speak", "voices")
     assert list(context.folder.iterdir()) == [], "the upload is deleted"
     assert library.load(record.id).references[0].transcript == "Hello there."
     assert record.references == 1

@@ -467,9 +467,9 @@ def test_words_belong_to_their_clip_and_to_its_verdict(page: Page) -> None:
     page.get_by_role("button", name=re.compile("^flite_slt.flac")).click()
     expect(field).to_have_value("The first.")
     assert [clip["words"] for clip in value(page, "The second.")["clips"]] == ["The first.", "The second."]
-    expect(page.locator(".rp-together")).to_contain_text("2 clips go into the voice, 18.3 s in all.")
+    expect(page.locator(".rp-merged")).to_contain_text("2 clips go into the voice, 18.3 s in all.")
     upload(page, STORY)
-    expect(page.locator(".rp-together")).to_contain_text("a voice uses at most 28 s. Left out: “flite_slt_story.flac”.")
+    expect(page.locator(".rp-merged")).to_contain_text("a voice uses at most 28 s. Left out: “flite_slt_story.flac”.")
 
 
 def test_other_playback_stops_the_reconstruction(page: Page) -> None:

@@ -212,7 +212,7 @@ def test_each_supported_format_is_drawn_examined_and_saved(
         alike = {kind: np.corrcoef(drawn, loud)[0, 1] for kind, drawn in outlines.items()}
         assert min(alike.values()) > 0.9, f"the waveforms are alike: {alike}"
 
-        expect(page.locator(".rp-together")).to_contain_text(f"{MAX_CLIPS} clips go into the voice")
+        expect(page.locator(".rp-merged")).to_contain_text(f"{MAX_CLIPS} clips go into the voice")
         page.get_by_role("slider", name="Start").press("PageUp")
         save = page.get_by_role("button", name="Save voice")
         save.press("Enter")  # not the mouse: the doctor's report moves the button

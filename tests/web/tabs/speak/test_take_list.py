@@ -35,9 +35,9 @@ def ben(context: WebContext) -> Any:
     return context.owners.resolve_or_issue(None, None)
 
 
-def add_take(context: WebContext, arrival: Any, text: str = "Hello there.") -> str:
+def add_take(context: WebContext, visitor: Any, text: str = "Hello there.") -> str:
     spoken = NewGeneration(text, SOUND, 1.0, 7, "Anna", first_audio=0.2, real_time_factor=0.5)
-    kept = context.takes.save(spoken, owner=arrival.owner.key, started=context.takes.begin())
+    kept = context.takes.save(spoken, owner=visitor.owner.key, started=context.takes.begin())
     assert kept is not None
     return kept.id
 

@@ -59,9 +59,9 @@ export class Clip {
 }
 
 export class Clips {
-  // together: the most seconds that several clips may have in total.
-  constructor(together = Infinity) {
-    this.together = together;
+  // mostMerged: the most seconds that several clips may have in total.
+  constructor(mostMerged = Infinity) {
+    this.mostMerged = mostMerged;
     this.list = [];
     this.chosen = null;
     this.recorded = 0;
@@ -94,11 +94,11 @@ export class Clips {
     return this.list.reduce((sum, clip) => sum + clip.length, 0);
   }
 
-  // Clips beyond the limit `together`, by the rule of web/tabs/new_voice/clips.py: the first always fits.
+  // Clips beyond the limit `mostMerged`, by the rule of web/tabs/new_voice/clips.py: the first always fits.
   get leftOut() {
     let seconds = this.list[0]?.length ?? 0;
     return this.list.slice(1).filter((clip) => {
-      if (seconds + clip.length > this.together) return true;
+      if (seconds + clip.length > this.mostMerged) return true;
       seconds += clip.length;
       return false;
     });
