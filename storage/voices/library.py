@@ -206,10 +206,6 @@ class VoiceLibrary:
             lambda session: voices.remove(session=session, voice_id=voice_id, owner=checked_owner(owner))
         )
 
-    def delete_all(self, owner: str) -> int:
-        """Delete all voices of an owner as `delete` does; return their number."""
-        return self._database.delete(lambda session: voices.remove_all(session=session, owner=checked_owner(owner)))
-
     def export_voice(self, voice_id: str, *, owner: str = LOCAL) -> bytes:
         """Return a voice as a portable file (`Voice.to_bytes`)."""
         return self.load(voice_id, owner=owner).to_bytes()

@@ -322,7 +322,6 @@ class ClusterSpeech:
         self.place: int | None = None
         assert request.options.seed is not None, "the engine has chosen one"
         self.seed = request.options.seed
-        self.replica_losses = 0
         self._items: queue.SimpleQueue[AudioChunk | SpeechResult | Exception] = queue.SimpleQueue()
         self._ended = False
         work = _Work(engine, request, growing, self._items, weakref.ref(self))
@@ -442,8 +441,6 @@ class _Work:
             except _lost_replica() as error:
                 attempt = 1 if len(self._arrived()) > before else attempt + 1
                 log.warning("A replica was lost while it spoke: %s", type(error).__name__)
-                if (speech := self._speech()) is not None:
-                    speech.replica_losses += 1
                 if attempt >= ATTEMPTS:
                     return EngineFailed("cluster.no_replica")
                 await asyncio.sleep(RETRY_SECONDS * (attempt - 1))

@@ -9,14 +9,15 @@ import pytest
 
 from tests.api.conftest import TEXT, Server, decode_audio, same_sound
 from tests.paths import CLIP
+from tests.support.voices import delete_voices
 
 WORDS = "The train was late, so we walked along the river."
 
 
 @pytest.fixture(autouse=True)
-def delete_voices(server: Server) -> Iterator[None]:
+def empty_library(server: Server) -> Iterator[None]:
     yield
-    server.storage.voices.delete_all("local")
+    delete_voices(server.storage.voices, "local")
 
 
 def test_json_and_messagepack_requests_give_the_same_speech(client: httpx.Client) -> None:

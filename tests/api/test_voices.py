@@ -8,6 +8,7 @@ import pytest
 from studio import recognition
 from tests.api.conftest import Server, bearer
 from tests.paths import CLIP
+from tests.support.voices import delete_voices
 
 WORDS = "The train was late, so we walked along the river."
 SAMPLES = ["Adam", "Ben", "Clara", "Daniel", "Emma", "Flora"]
@@ -23,7 +24,7 @@ def create_voice(client: httpx.Client, server: Server) -> Iterator[CreateVoice]:
 
     yield post
     for owner in ("local", "user:ann"):
-        server.storage.voices.delete_all(owner)
+        delete_voices(server.storage.voices, owner)
 
 
 def message(response: httpx.Response) -> str:

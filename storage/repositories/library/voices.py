@@ -241,9 +241,9 @@ def remove(*, session: Session, voice_id: str, owner: str) -> None:
     session.delete(row)
 
 
-def remove_all(*, session: Session, owner: str) -> int:
-    """Delete all voices of an owner, including the trash; return their number."""
-    return len(session.scalars(delete(VoiceRow).where(VoiceRow.owner == owner).returning(VoiceRow.id)).all())
+def remove_all(*, session: Session, owner: str) -> None:
+    """Delete all voices of an owner, including the trash."""
+    session.execute(delete(VoiceRow).where(VoiceRow.owner == owner))
 
 
 def refuse_shared(voice: VoiceRow | VoiceRecord) -> None:

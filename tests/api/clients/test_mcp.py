@@ -17,6 +17,7 @@ from mcp.types import AudioContent, CallToolResult, TextContent
 from tests.api.conftest import TEXT, Server, bearer, decode_audio
 from tests.paths import CLIP, ROOT
 from tests.support.looping import run
+from tests.support.voices import delete_voices
 from tests.support.waiting import until
 
 SAMPLES = ["Adam", "Ben", "Clara", "Daniel", "Emma", "Flora"]
@@ -106,7 +107,7 @@ def test_voice_is_cloned_with_consent(server: Server) -> None:
 
     with server.key() as key:
         with_client(server, visit, key=key)
-    server.storage.voices.delete_all("user:ann")
+    delete_voices(server.storage.voices, "user:ann")
 
 
 def test_http_needs_an_api_key(server: Server, client: httpx.Client) -> None:

@@ -11,6 +11,7 @@ import pytest
 from tests.api.conftest import TEXT, Server, bearer, decode_audio, same_sound
 from tests.paths import CLIP
 from tests.support.looping import run
+from tests.support.voices import delete_voices
 
 WORDS = "The train was late, so we walked along the river."
 
@@ -70,7 +71,7 @@ def test_python_client_manages_voices(openai_client: openai.OpenAI, server: Serv
         gone = openai_client.audio.voices.delete(voice.id)
         assert (gone.id, gone.deleted, gone.object) == (voice.id, True, "audio.voice.deleted")
     finally:
-        server.storage.voices.delete_all("local")
+        delete_voices(server.storage.voices, "local")
 
 
 def test_python_client_manages_recorded_consents(openai_client: openai.OpenAI, server: Server) -> None:

@@ -133,8 +133,8 @@ class FullDisk:
         """Check that saving succeeds or changes nothing."""
         before = self._state()
         with suppress(DiskFull):
-            self.storage.voices.add(self.mark.voice(), owner="bob")
-            self.storage.voices.delete_all("bob")
+            added = self.storage.voices.add(self.mark.voice(), owner="bob")
+            self.storage.voices.delete(added.id, owner="bob")
         self._check(self._state() == before, "of what did not fit, something was saved")
 
     def _delete_take(self) -> None:

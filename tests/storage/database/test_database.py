@@ -235,10 +235,10 @@ def test_deleted_voices_leave_no_bytes_in_the_files(tmp_path: Path) -> None:
     with VoiceLibrary.open(path) as library:
         library.add(kept)
         record = library.add(gone, owner="her")
-        library.add(also_gone, owner="her")
+        other = library.add(also_gone, owner="her")
         assert all(mark in content() for mark in marks[0] + marks[1])
         library.delete(record.id, owner="her")
         assert not any(mark in content() for mark in marks[0])
-        library.delete_all("her")
+        library.delete(other.id, owner="her")
         assert not any(mark in content() for mark in marks[1])
         assert kept.references[1].clip[-64:] in content()

@@ -17,7 +17,7 @@ from engine.errors import (
     VoiceNotFound,
 )
 from engine.voice import Consent, Reference, Voice
-from storage import VoiceLibrary
+from storage import Storage, VoiceLibrary
 from tests.storage.making import CONSENT, count_rows, recoded, voice
 
 UNKNOWN_ID = "0" * 32
@@ -151,7 +151,7 @@ def test_owners_do_not_see_each_others_voices(library: VoiceLibrary) -> None:
     ):
         with pytest.raises(VoiceNotFound):
             act(hers.id, owner="him")
-    assert library.delete_all("him") == 1
+    library.delete(his.id, owner="him")
     assert library.load(hers.id, owner="her") == voice("Ada")
 
 
@@ -236,12 +236,15 @@ def test_delete_removes_all_rows_of_a_voice(library: VoiceLibrary, url: str) -> 
     assert library.add(voice("Ada")).id != record.id
 
 
-def test_delete_all_removes_all_rows_of_an_owner(library: VoiceLibrary, url: str) -> None:
-    for name in ("Ada", "Bea"):
-        library.add(voice(name), owner="her")
-    assert library.delete_all("nobody") == 0
-    assert library.delete_all("her") == 2
-    assert [count_rows(url, table) for table in ("voices", "voice_references", "reference_codes")] == [0, 0, 0]
+def test_forgetting_an_owner_removes_all_rows_of_voices(url: str) -> None:
+    tables = ("voices", "voice_references", "reference_codes")
+    with Storage.open(url) as storage:
+        for name in ("Ada", "Bea"):
+            storage.voices.add(voice(name), owner="her")
+        storage.forget("nobody")
+        assert [count_rows(url, table) for table in tables] == [2, 4, 4]
+        storage.forget("her")
+        assert [count_rows(url, table) for table in tables] == [0, 0, 0]
 
 
 def test_export_and_import_preserve_the_whole_voice(library: VoiceLibrary) -> None:

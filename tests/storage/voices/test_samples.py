@@ -108,7 +108,7 @@ def test_owners_see_samples_after_their_own_voices(library: VoiceLibrary) -> Non
     assert names(library, owner="her", search="WOMAN") == ["Clara", "Emma", "Flora"]
     with pytest.raises(VoiceNotFound):
         library.get(his.id, owner="her")
-    assert library.delete_all("her") == 1
+    library.delete(hers.id, owner="her")
     with pytest.raises(VoiceNotFound):
         library.get(hers.id, owner="her")
     assert names(library, owner="her") == SIX
@@ -144,7 +144,7 @@ def test_empty_owner_is_rejected(library: VoiceLibrary) -> None:
     for act in (
         lambda: library.add(voice(), owner=""),
         lambda: library.delete(library.find("Adam").id, owner=""),
-        lambda: library.delete_all(""),
+        lambda: library.empty_trash(owner=""),
     ):
         with pytest.raises(InvalidInput, match="owner"):
             act()
