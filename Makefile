@@ -1,4 +1,4 @@
-# Every target sets itself up: on a machine with Python 3.11 or later and make, `make run` is all there is to do.
+# Each target installs its requirements; `make run` needs only make and Python 3.11 or later.
 # The environment lives in .venv; an empty stamp file beside it says which requirements it holds, and is older than a
 # requirements file only when that file has changed since.
 
@@ -13,7 +13,7 @@ OUT    ?= $(WORK)/packed
 .DEFAULT_GOAL := help
 .PHONY: help run test test-cluster check format attack bench bench-gpu bench-speaking bench-scale bench-codec bench-quality bench-precision data train carry train-recogniser samples pages clean
 
-help:  ## say what there is
+help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 run: $(VENV)/.app  ## start the page (options: ARGS="--port 8000 --model …")
@@ -76,7 +76,7 @@ bench-scale: $(VENV)/.dev  ## replicas on a cluster of this machine, and what ma
 bench-codec: $(VENV)/.app  ## the codec's views: memory, exactness
 	$(PYTHON) -m benchmarks.memory.codec_views $(ARGS)
 
-bench-quality: $(VENV)/.lab  ## what the bundled model's speech is worth
+bench-quality: $(VENV)/.lab  ## measure the quality of the bundled model's speech
 	$(PYTHON) -m benchmarks.quality.voice_quality --keep $(KEPT) $(ARGS)
 	$(PYTHON) -m benchmarks.quality.quality_page $(KEPT)
 	$(PYTHON) -m benchmarks.quality.endings $(ARGS)
@@ -96,7 +96,7 @@ train: $(VENV)/.lab  ## make the bundled model from nothing, or go on; minutes w
 carry: $(VENV)/.lab  ## pack training speech and codes for a machine without network (OUT=FOLDER; unpack: docs/training.md)
 	$(PYTHON) -m training.carry pack --work $(WORK) --out $(OUT) $(ARGS)
 
-train-recogniser: $(VENV)/.lab  ## the phone recogniser that judges speech, anew
+train-recogniser: $(VENV)/.lab  ## retrain the phone recogniser of the benchmarks
 	$(PYTHON) -m training.recogniser.train --work $(WORK) $(ARGS)
 
 pages: $(VENV)/.dev  ## the pictures of docs/pages
@@ -105,7 +105,7 @@ pages: $(VENV)/.dev  ## the pictures of docs/pages
 samples: $(VENV)/.lab  ## render the sample voices anew (ARGS="--codec FOLDER")
 	$(PYTHON) -m training.make_samples $(ARGS)
 
-# Their dependencies do not go together with ours.
+# These dependencies conflict with ours.
 $(VENV)/.clients: requirements-clients.txt | $(PYTHON)
 	$(PYTHON) -m venv --clear $(VENV)/clients
 	$(VENV)/clients/bin/python -m pip --disable-pip-version-check -q install -r requirements-clients.txt
@@ -130,7 +130,7 @@ $(VENV)/.dev: requirements-dev.txt $(VENV)/.app
 	$(PIP) install -r requirements-dev.txt
 	@touch $@
 
-# Resemblyzer is wanted for its weights alone: its own dependencies include a C compiler and a numba.
+# Only Resemblyzer's weights are used; its dependencies need a compiler.
 $(VENV)/.lab: requirements-lab.txt $(VENV)/.dev
 	$(PIP) install -r requirements-lab.txt
 	$(PIP) install --no-deps "resemblyzer>=0.1.4,<0.2"

@@ -51,7 +51,7 @@ RULES = (
     Rule(
         "benchmarks",
         ("benchmarks", "training", "web", "api", "cli", "studio", "storage", "engine"),
-        "benchmarks measure, and are not run by anyone",
+        "benchmarks measure the run-time code and the training",
     ),
     Rule("engine.errors", ("engine.sentences",), "the error tree knows its sentences only"),
     Rule("engine.sentences", (), "sentences are a leaf"),

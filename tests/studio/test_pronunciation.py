@@ -45,7 +45,7 @@ def test_entry_with_phones_needs_a_model_with_phones() -> None:
     assert respelled("etc", entries, "en") == "/usr/ or so"
     with pytest.raises(InvalidInput, match="“tomato” is given in phones"):
         respelled("A tomato.", entries, "en")
-    with pytest.raises(InvalidInput, match="“TX” is no phone of ARPAbet"):
+    with pytest.raises(InvalidInput, match="“TX” is not an ARPAbet phone"):
         from_csv("word,/W ER1 TX/")
 
 

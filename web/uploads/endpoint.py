@@ -41,7 +41,7 @@ LARGE = f"The file is larger than {MAX_UPLOAD_MB} MB. Send a shorter or a compre
 BUSY = "Other files are still on their way. Try again in a moment."
 NO_FILE = "The request holds no files."
 NO_PATHS = "The request does not name the files to delete."
-STRANGER = "You are not logged in any more. Reload the page and log in."
+STRANGER = "You are no longer logged in. Reload the page and log in."
 SLOW = "The file stopped coming. Send it again."
 
 

@@ -58,7 +58,7 @@ def test_phone_marks_replace_words() -> None:
     assert split_segments(f"{mark}. " * 80)[0].endswith(f"{mark}.")
     assert LEXICON.phones("{{cat}}") == LEXICON.phones("cat"), "words in braces are not phones"
     for wrong in ("AE1 Q", "AE3", "AH12", "ae_p"):
-        with pytest.raises(InvalidInput, match="is no phone of ARPAbet"):
+        with pytest.raises(InvalidInput, match="is not an ARPAbet phone"):
             parse_arpabet(wrong)
 
 

@@ -188,7 +188,7 @@ def entry(file: object = "ada.voice", demo: object = "Hello.") -> str:
     "index", ["", "[]", "{}", '{"voices": 3}', '{"voices": [{}]}', entry(file=1), entry(demo=None)]
 )
 def test_invalid_index_is_rejected(tmp_path: Path, index: str) -> None:
-    with pytest.raises(InvalidVoiceFile, match="no index of sample voices"):
+    with pytest.raises(InvalidVoiceFile, match="not an index of sample voices"):
         read_samples(write_samples(tmp_path / "samples", index))
 
 

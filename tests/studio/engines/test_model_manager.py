@@ -200,7 +200,7 @@ def test_switch_can_be_repeated_after_both_loads_fail(engines: ModelManager, fac
     with pytest.raises(DoesNotFit):
         engines.switch("large")
     assert engines.name == "small", "the page still shows a model"
-    with pytest.raises(EngineClosed, match="no model"):
+    with pytest.raises(EngineClosed, match="No model"):
         engines.speak("Hello.")
     factory.broken = set()
     engines.switch("small")

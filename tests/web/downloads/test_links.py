@@ -80,7 +80,7 @@ def test_link_serves_its_file_until_it_expires(http: httpx.Client, links: Downlo
     clock.now += 1
     refused = http.get(link)
     assert refused.status_code == 410
-    assert refused.json() == {"detail": "This link is no longer good. Reload the page to get a new one."}
+    assert refused.json() == {"detail": "This link has expired. Reload the page to get a new one."}
 
 
 def test_range_requests_work_as_safari_sends_them(http: httpx.Client, links: DownloadLinks) -> None:

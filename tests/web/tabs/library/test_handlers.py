@@ -70,7 +70,7 @@ def test_voice_picture_is_set_and_removed(
     assert answer(events.change_picture, id=ada, path=str(upload))[0] == "bad"
     assert answer(events.change_picture, id=ada)[0] == "bad"
     assert storage.portraits.of(ada)
-    assert answer(events.change_picture, id=ada, remove=True) == ("good", "Ada has no picture any more.")
+    assert answer(events.change_picture, id=ada, remove=True) == ("good", "Ada no longer has a picture.")
     assert not storage.portraits.of(ada)
 
 
@@ -185,7 +185,7 @@ def test_voice_details_can_be_changed(events: LibraryHandlers, library: VoiceLib
         ({"tags": ["a,b"]}, "commas"),
         ({"language": "klingon!"}, "“klingon!” is not a language tag"),
         ({"description": "x" * 2_001}, "2,000 characters"),
-        ({"description": "nul\0"}, "no text"),
+        ({"description": "nul\0"}, "not text"),
     ],
 )
 def test_invalid_changes_are_rejected(

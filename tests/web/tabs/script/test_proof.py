@@ -36,7 +36,7 @@ def test_script_is_proofed_repaired_and_remembered(
         expect(page.get_by_text("2 of 2 cards spoken")).to_be_visible()
         page.get_by_role("button", name="Proof and mend").click()
         dialog = page.get_by_role("dialog", name="Automatic transcripts")
-        expect(dialog).to_contain_text("whoever runs this server enables them")
+        expect(dialog).to_contain_text("operator can enable them")
         ready[0] = True
         page.keyboard.press("Escape")
         page.get_by_role("button", name="Proof and mend").click()

@@ -49,7 +49,7 @@ def test_studio_works_with_the_keyboard(
         page.get_by_label("Word", exact=True).fill("GIF")
         page.get_by_label("Say it like").fill("/JH IH1 FF/")
         page.keyboard.press("Enter")
-        expect(page.get_by_role("dialog").get_by_role("alert")).to_contain_text("“FF” is no phone of ARPAbet.")
+        expect(page.get_by_role("dialog").get_by_role("alert")).to_contain_text("“FF” is not an ARPAbet phone.")
         page.get_by_label("Say it like").fill("/jh ih1 f/")
         page.keyboard.press("Enter")
         gif = page.locator(".rp-dictionary tbody tr", has_text="/JH IH1 F/")

@@ -209,7 +209,7 @@ def test_takes_are_repeated_varied_proofed_and_repaired(
         # Transcribed and repaired: the best try is added to the list.
         row(page).get_by_role("button", name="Hear back").click()
         dialog = page.get_by_role("dialog", name="Automatic transcripts")
-        expect(dialog).to_contain_text("whoever runs this server enables them")
+        expect(dialog).to_contain_text("operator can enable them")
         page.keyboard.press("Escape")
         ready[0] = True
         row(page).get_by_role("button", name="Hear back").click()

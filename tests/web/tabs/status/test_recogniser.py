@@ -52,7 +52,7 @@ def test_only_the_server_operator_installs_packages(
     handlers = RecogniserHandlers(context)
     answer = handlers.install("", LOCAL, SimpleNamespace(_data={"model": "tiny"}))  # type: ignore[arg-type]
     assert (answer["allowed"], answer["ready"], answer["step"], answer["model"]) == (False, False, None, "small")
-    assert "whoever runs this server enables them" in answer["failure"]
+    assert "operator can enable them" in answer["failure"]
     machine.installed = True
     storage.settings.put("recogniser", "/srv/models/own")
     looked = handlers.look("", LOCAL)
