@@ -1,8 +1,8 @@
 """The import directions, checked by reading every import statement of the sources.
 
 app → faces (web, api, cli) → studio → storage, engine; storage → engine.voice, engine.errors, engine.sentences. Faces
-do not import each other. Inside the engine nothing imports the engine itself, and models and codec know configuration,
-shared layers and errors only, never each other.
+do not import each other. Inside the engine nothing imports the engine itself, serving knows the protocols of a family
+only, and models and codec know configuration, shared layers and errors only, never each other.
 """
 
 import ast
@@ -101,6 +101,45 @@ RULES = (
             "engine.files",
         ),
         "a model family stands on models, codec and the release readers",
+    ),
+    Rule(
+        "engine.families.family",
+        ("engine.families.family", "engine.release.profile", "engine.models", "engine.codec.views", "engine.config"),
+        "the protocols between engine and family know no family",
+    ),
+    Rule(
+        "engine.serving",
+        (
+            "engine.serving",
+            "engine.families.family",
+            "engine.models",
+            "engine.codec",
+            "engine.byte_lru",
+            "engine.errors",
+        ),
+        "generating frames knows the protocols of a family only, and neither text nor voices",
+    ),
+    Rule(
+        "engine.text",
+        ("engine.text", "engine.config", "engine.errors", "engine.files.bounded"),
+        "normalising and cutting texts knows no model",
+    ),
+    Rule(
+        "engine.audio",
+        (
+            "engine.audio",
+            "engine.text",
+            "engine.byte_lru",
+            "engine.errors",
+            "engine.sentences",
+            "engine.files.bounded",
+        ),
+        "reading and writing audio knows no model",
+    ),
+    Rule(
+        "engine.request",
+        ("engine.serving", "engine.families.family", "engine.models", "engine.text"),
+        "a request speaks through the threads of serving, with any family",
     ),
     Rule("engine.serving.scheduler", ("engine.errors",), "the scheduler decides, it computes nothing"),
     Rule("engine.serving.pacing", (), "pacing is arithmetic"),
@@ -271,6 +310,11 @@ def test_valid_tree_passes(tmp_path: Path) -> None:
         ("engine/config.py", "from engine import models", "engine.config may import"),
         ("engine/voice.py", "import torch.nn.functional as F", "numpy is enough"),
         ("engine/serving/scheduler.py", "import torch", "computes nothing"),
+        ("engine/serving/turn.py", "from engine.families.s2.prompt import S2Prompts", "engine.serving may import"),
+        ("engine/families/family.py", "from engine.families.s2 import prompt", "engine.families.family may import"),
+        ("engine/text/clean.py", "from engine.models import layers", "engine.text may import"),
+        ("engine/audio.py", "from engine.models import layers", "engine.audio may import"),
+        ("engine/request.py", "from engine.audio import Clip", "engine.request may import"),
         ("engine/audio.py", "import gradio as gr", "no database, HTTP or page"),
         ("engine/audio.py", "import storage", "engine may import"),
         ("storage/voices/library.py", "from engine import Engine", "storage may import"),
