@@ -133,9 +133,7 @@ def reprise(folder: Path, size: str, frames: int, precision: "Precision | None")
     model = release.load_model(activation_dtype(precision, device), device, precision)
     for stack in (model.slow, model.fast):
         stack.prepare_for_decoding()
-    capture: GraphCapture = (
-        CudaGraphCapture(device) if device.type == "cuda" else TorchScriptCapture()
-    )
+    capture: GraphCapture = CudaGraphCapture(device) if device.type == "cuda" else TorchScriptCapture()
     runner = ModelRunner(
         model, 2048, slots=1, positions=512, prefixes=PrefixCache(device, 0, 0), capture=capture, mode="frame"
     )
