@@ -4,6 +4,7 @@ Source: the Descript Audio Codec (Kumar et al. 2023) in the causal form of the F
 block is that of Liu et al. 2022 in one dimension.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -125,11 +126,11 @@ class Snake(StatelessLayer):
 class ResidualUnit(BlockSequential):
     """Snake, dilated kernel-7 conv, snake, kernel-1 conv; plus the input."""
 
-    def __init__(self, channels: int, dilation: int) -> None:
+    def __init__(self, channels: int, dilation: int, snake: Callable[[int], StatelessLayer] = Snake) -> None:
         super().__init__(
-            Snake(channels),
+            snake(channels),
             CausalConv1d(channels, channels, 7, dilation=dilation),
-            Snake(channels),
+            snake(channels),
             CausalConv1d(channels, channels, 1),
         )
 

@@ -1,10 +1,11 @@
-"""The windowed causal transformer of the codec, in the encoder and on both sides of the quantizer.
+"""The windowed causal transformer of the codecs.
 
 Source: the codec of the Fish Audio S2-Pro release: pre-norm RMSNorm, interleaved rotary pairs, SwiGLU, layer
-scale.
+scale. Other codecs may have other norms and feed-forwards.
 Shapes: B batch, T new positions, D width, H heads, d head width, W window.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -12,7 +13,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from engine.codec.config import WindowedTransformerConfig
 from engine.codec.streaming import StreamingModule, StreamingState, extend
 from engine.layers import FeedForward, RMSNorm, SelfAttention, rotary_table
 
@@ -72,16 +72,29 @@ def windows(new: int, past: int, size: int, seen: Tensor) -> list[Window]:
 
 
 class WindowedSizes(Protocol):
-    """Sizes of attention within a window of positions, the query's included."""
+    """Sizes of a causal transformer. Each position attends to `window_size` positions, itself included.
+
+    `final_norm`: whether an RMSNorm follows the last layer.
+    """
 
     @property
-    def dim(self) -> int: ...
+    def n_layer(self) -> int: ...
     @property
     def n_head(self) -> int: ...
     @property
     def head_dim(self) -> int: ...
     @property
+    def dim(self) -> int: ...
+    @property
+    def intermediate_size(self) -> int: ...
+    @property
     def window_size(self) -> int: ...
+    @property
+    def rope_base(self) -> float: ...
+    @property
+    def norm_eps(self) -> float: ...
+    @property
+    def final_norm(self) -> bool: ...
 
 
 class LayerScale(nn.Module):
@@ -119,12 +132,18 @@ class WindowedAttention(SelfAttention):
 class WindowedTransformerBlock(nn.Module):
     """Attention and feed-forward, each pre-normed and scaled, on `[B, T, D]`."""
 
-    def __init__(self, config: WindowedTransformerConfig) -> None:
+    def __init__(
+        self,
+        config: WindowedSizes,
+        *,
+        norm: Callable[[int, float], nn.Module] = RMSNorm,
+        feed_forward: Callable[[int, int], nn.Module] = FeedForward,
+    ) -> None:
         super().__init__()
         self.attention = WindowedAttention(config)
-        self.feed_forward = FeedForward(config.dim, config.intermediate_size)
-        self.attention_norm = RMSNorm(config.dim, config.norm_eps)
-        self.ffn_norm = RMSNorm(config.dim, config.norm_eps)
+        self.feed_forward = feed_forward(config.dim, config.intermediate_size)
+        self.attention_norm = norm(config.dim, config.norm_eps)
+        self.ffn_norm = norm(config.dim, config.norm_eps)
         self.attention_layer_scale = LayerScale(config.dim)
         self.ffn_layer_scale = LayerScale(config.dim)
 
@@ -137,10 +156,17 @@ class WindowedTransformerBlock(nn.Module):
 class WindowedTransformer(StreamingModule[TransformerState]):
     """Blocks on `[B, D, T]`. The state holds the last W - 1 keys and values of each block."""
 
-    def __init__(self, config: WindowedTransformerConfig) -> None:
+    def __init__(
+        self,
+        config: WindowedSizes,
+        *,
+        block: Callable[[WindowedSizes], WindowedTransformerBlock] = WindowedTransformerBlock,
+        rounded: bool = True,
+    ) -> None:
+        """rounded: as in `rotary_table`."""
         super().__init__()
-        self.config = config
-        self.layers = nn.ModuleList(WindowedTransformerBlock(config) for _ in range(config.n_layer))
+        self.config, self.rounded = config, rounded
+        self.layers = nn.ModuleList(block(config) for _ in range(config.n_layer))
         self.norm = RMSNorm(config.dim, config.norm_eps) if config.final_norm else nn.Identity()
 
     def init_state(self, batch: int) -> TransformerState:
@@ -151,7 +177,7 @@ class WindowedTransformer(StreamingModule[TransformerState]):
     def forward(self, x: Tensor, state: TransformerState | None = None) -> Tensor:
         new, size = x.shape[2], self.config.window_size
         position = x.new_zeros(1, dtype=torch.int64) if state is None else state.position
-        rope = rotary_factors(position, new, self.config.head_dim, self.config.rope_base)
+        rope = rotary_factors(position, new, self.config.head_dim, self.config.rope_base, rounded=self.rounded)
         seen = windows(new, 0 if state is None else size - 1, size, position)
         x = x.transpose(1, 2)
         for i, block in enumerate(self.layers):

@@ -8,13 +8,14 @@ Shapes: B batch, D latent width, K codebooks, T frames, t latents.
 import hashlib
 import json
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from engine.codec.layers import CausalConv1d, CausalConvTranspose1d, ConvNeXtBlock
+from engine.codec.layers import CausalConv1d, CausalConvTranspose1d, ConvNeXtBlock, ResidualUnit
 from engine.codec.streaming import (
     BlockSequential,
     SequentialState,
@@ -24,19 +25,10 @@ from engine.codec.streaming import (
     StreamingState,
     extend,
 )
-from engine.codec.transformer import (
-    AttentionState,
-    LayerScale,
-    TransformerState,
-    Window,
-    WindowedAttention,
-    rotary_factors,
-    windows,
-)
+from engine.codec.transformer import TransformerState, WindowedTransformer, WindowedTransformerBlock
 from engine.codec.views import DecoderView, EncoderView
 from engine.errors import InvalidCodes
 from engine.families.qwen3_tts.codec_config import CodecTransformerConfig, SpeechTokenizerConfig
-from engine.layers import FeedForward, RMSNorm
 
 _DILATIONS = (1, 3, 9)
 
@@ -78,21 +70,6 @@ class EncoderResidual(BlockSequential):
         return x + super().forward(x, state)
 
 
-class DecoderResidual(BlockSequential):
-    """Snake, dilated kernel-7 conv, snake, kernel-1 conv; plus the input."""
-
-    def __init__(self, channels: int, dilation: int) -> None:
-        super().__init__(
-            SnakeBeta(channels),
-            CausalConv1d(channels, channels, 7, dilation=dilation),
-            SnakeBeta(channels),
-            CausalConv1d(channels, channels, 1),
-        )
-
-    def forward(self, x: Tensor, state: SequentialState | None = None) -> Tensor:
-        return x + super().forward(x, state)
-
-
 @dataclass
 class DownsampleState(StreamingState):
     """Past inputs that the next output needs. begun: int64 `[B]`, 1 once the signal has started."""
@@ -125,91 +102,36 @@ class Downsample(StreamingModule[DownsampleState]):
         return out
 
 
-class EncoderTransformerBlock(nn.Module):
-    """Attention and a GELU feed-forward, each with LayerNorm before and layer scale after it, on `[B, t, D]`."""
+class GeluFeedForward(nn.Module):
+    """Linear layer, GELU, linear layer."""
 
-    def __init__(self, config: CodecTransformerConfig) -> None:
+    def __init__(self, dim: int, hidden: int) -> None:
         super().__init__()
-        self.attention = WindowedAttention(config)
-        self.attention_norm = nn.LayerNorm(config.dim, config.norm_eps)
-        self.ffn_norm = nn.LayerNorm(config.dim, config.norm_eps)
-        self.fc1 = nn.Linear(config.dim, config.intermediate_size, bias=False)
-        self.fc2 = nn.Linear(config.intermediate_size, config.dim, bias=False)
-        self.attention_layer_scale, self.ffn_layer_scale = LayerScale(config.dim), LayerScale(config.dim)
+        self.fc1, self.fc2 = nn.Linear(dim, hidden, bias=False), nn.Linear(hidden, dim, bias=False)
 
-    def forward(self, x: Tensor, rope: Tensor, seen: list[Window], state: AttentionState | None) -> Tensor:
-        x = x + self.attention_layer_scale(self.attention(self.attention_norm(x), rope, seen, state))
-        out: Tensor = x + self.ffn_layer_scale(self.fc2(F.gelu(self.fc1(self.ffn_norm(x)))))
+    def forward(self, x: Tensor) -> Tensor:
+        out: Tensor = self.fc2(F.gelu(self.fc1(x)))
         return out
 
 
-class DecoderTransformerBlock(nn.Module):
-    """Attention and SwiGLU, each with RMSNorm before and layer scale after it, on `[B, T, D]`."""
+class EncoderTransformer(WindowedTransformer):
+    """Transformer with LayerNorm and GELU."""
 
     def __init__(self, config: CodecTransformerConfig) -> None:
-        super().__init__()
-        self.attention = WindowedAttention(config)
-        self.feed_forward = FeedForward(config.dim, config.intermediate_size)
-        self.attention_norm = RMSNorm(config.dim, config.norm_eps)
-        self.ffn_norm = RMSNorm(config.dim, config.norm_eps)
-        self.attention_layer_scale, self.ffn_layer_scale = LayerScale(config.dim), LayerScale(config.dim)
-
-    def forward(self, x: Tensor, rope: Tensor, seen: list[Window], state: AttentionState | None) -> Tensor:
-        x = x + self.attention_layer_scale(self.attention(self.attention_norm(x), rope, seen, state))
-        out: Tensor = x + self.ffn_layer_scale(self.feed_forward(self.ffn_norm(x)))
-        return out
+        block = partial(WindowedTransformerBlock, norm=nn.LayerNorm, feed_forward=GeluFeedForward)
+        super().__init__(config, block=block, rounded=False)
 
 
-class CodecTransformer(StreamingModule[TransformerState]):
-    """Transformer blocks on `[B, D, t]`. Subclasses may add layers before and after them."""
-
-    def __init__(
-        self, config: CodecTransformerConfig, block: type[EncoderTransformerBlock] | type[DecoderTransformerBlock]
-    ) -> None:
-        super().__init__()
-        self.config = config
-        self.layers = nn.ModuleList(block(config) for _ in range(config.n_layer))
-
-    def init_state(self, batch: int) -> TransformerState:
-        layers = tuple(block.attention.init_state(batch) for block in self.layers)  # type: ignore[union-attr, operator]
-        device = next(self.parameters()).device
-        return TransformerState(layers, torch.zeros(batch, dtype=torch.int64, device=device))
-
-    def forward(self, x: Tensor, state: TransformerState | None = None) -> Tensor:
-        new, size = x.shape[2], self.config.window_size
-        position = x.new_zeros(1, dtype=torch.int64) if state is None else state.position
-        rope = rotary_factors(position, new, self.config.head_dim, self.config.rope_base, rounded=False)
-        seen = windows(new, 0 if state is None else size - 1, size, position)
-        x = self.enter(x.transpose(1, 2))
-        for i, block in enumerate(self.layers):
-            x = block(x, rope, seen, None if state is None else state.layers[i])
-        if state is not None:
-            state.position += new
-        return self.leave(x).transpose(1, 2)
-
-    def enter(self, x: Tensor) -> Tensor:
-        """Transform latents before the blocks."""
-        return x
-
-    def leave(self, x: Tensor) -> Tensor:
-        """Transform latents after the blocks."""
-        return x
-
-
-class DecoderTransformer(CodecTransformer):
-    """Transformer with projections between its width and that of the latents, and a final norm."""
+class DecoderTransformer(WindowedTransformer):
+    """Transformer with projections between its width and that of the latents."""
 
     def __init__(self, config: CodecTransformerConfig, latent_dim: int) -> None:
-        super().__init__(config, DecoderTransformerBlock)
+        super().__init__(config, rounded=False)
         self.input_proj, self.output_proj = nn.Linear(latent_dim, config.dim), nn.Linear(config.dim, latent_dim)
-        self.norm = RMSNorm(config.dim, config.norm_eps)
 
-    def enter(self, x: Tensor) -> Tensor:
-        out: Tensor = self.input_proj(x)
-        return out
-
-    def leave(self, x: Tensor) -> Tensor:
-        out: Tensor = self.output_proj(self.norm(x))
+    def forward(self, x: Tensor, state: TransformerState | None = None) -> Tensor:
+        x = super().forward(self.input_proj(x.transpose(1, 2)).transpose(1, 2), state)
+        out: Tensor = self.output_proj(x.transpose(1, 2)).transpose(1, 2)
         return out
 
 
@@ -291,7 +213,7 @@ class SpeechEncoder(EncoderView):
             layers += [EncoderResidual(width), Elu(), CausalConv1d(width, 2 * width, 2 * rate, stride=rate)]
             width *= 2
         self.encoder = StreamingSequential(*layers, Elu(), CausalConv1d(width, config.encoder_dim, 3))
-        self.transformer = CodecTransformer(config.encoder_transformer, EncoderTransformerBlock)
+        self.transformer = EncoderTransformer(config.encoder_transformer)
         self.downsample = Downsample(config.encoder_dim)
         self.quantizer = EncoderQuantizer(config)
 
@@ -339,7 +261,7 @@ class SpeechDecoder(DecoderView):
                 BlockSequential(
                     SnakeBeta(width),
                     CausalConvTranspose1d(width, width // 2, 2 * rate, stride=rate),
-                    *(DecoderResidual(width // 2, dilation) for dilation in _DILATIONS),
+                    *(ResidualUnit(width // 2, dilation, SnakeBeta) for dilation in _DILATIONS),
                 )
             )
             width //= 2

@@ -16,7 +16,10 @@ _WIDEST, _LONGEST_FRAME = 1 << 14, 1 << 17
 
 @dataclass(frozen=True)
 class CodecTransformerConfig:
-    """Sizes of a causal transformer. Each position attends to `window_size` positions, itself included."""
+    """Sizes of a causal transformer. Each position attends to `window_size` positions, itself included.
+
+    final_norm: whether an RMSNorm follows the last layer.
+    """
 
     dim: int
     n_layer: int
@@ -26,6 +29,7 @@ class CodecTransformerConfig:
     window_size: int
     rope_base: float
     norm_eps: float
+    final_norm: bool
 
 
 @dataclass(frozen=True)
@@ -137,11 +141,15 @@ def read_codec_config(folder: Path) -> SpeechTokenizerConfig:
         encoder_rates=tuple(reversed(_rates(encoder, "upsampling_ratios"))),
         encoder_dim=(encoder_dim := _whole(encoder, "hidden_size", _WIDEST)),
         stored_quantizers=stored,
-        encoder_transformer=_transformer(encoder, encoder_dim, ENCODER_WINDOW, "norm_eps"),
+        encoder_transformer=_transformer(encoder, encoder_dim, ENCODER_WINDOW, "norm_eps", final_norm=False),
         decoder_quantizer_dim=quantizer_dim,
         latent_dim=_whole(decoder, "latent_dim", _WIDEST),
         decoder_transformer=_transformer(
-            decoder, _whole(decoder, "hidden_size", _WIDEST), _whole(decoder, "sliding_window", 4096), "rms_norm_eps"
+            decoder,
+            _whole(decoder, "hidden_size", _WIDEST),
+            _whole(decoder, "sliding_window", 4096),
+            "rms_norm_eps",
+            final_norm=True,
         ),
         upsample_factors=_rates(decoder, "upsampling_ratios"),
         decoder_dim=_whole(decoder, "decoder_dim", _WIDEST),
@@ -177,7 +185,7 @@ def _rates(section: Section, name: str) -> tuple[int, ...]:
     return tuple(found)
 
 
-def _transformer(section: Section, dim: int, window: int, eps: str) -> CodecTransformerConfig:
+def _transformer(section: Section, dim: int, window: int, eps: str, *, final_norm: bool) -> CodecTransformerConfig:
     heads = _whole(section, "num_attention_heads", 256)
     section.expect(num_key_value_heads=[heads])
     head_dim = section.take("head_dim", dim // heads)
@@ -188,4 +196,4 @@ def _transformer(section: Section, dim: int, window: int, eps: str) -> CodecTran
     if head_dim % 2:
         raise InvalidConfig(f"The {section.where} has head_dim = {head_dim}; rotary pairs need an even one.")
     layers, width = _whole(section, "num_hidden_layers", 64), _whole(section, "intermediate_size", 1 << 16)
-    return CodecTransformerConfig(dim, layers, heads, head_dim, width, window, base, norm_eps)
+    return CodecTransformerConfig(dim, layers, heads, head_dim, width, window, base, norm_eps, final_norm)
