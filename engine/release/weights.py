@@ -5,7 +5,7 @@ built without memory (meta device); each tensor then goes from the mapped file t
 """
 
 import re
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -20,6 +20,7 @@ from engine.files.tensors import MAX_TENSORS, open_tensors
 Shape = tuple[int, ...]
 
 _SHARD_NAME = re.compile(r"[\w][\w.-]*\.safetensors")  # a file in the same folder
+_MAX_PROBLEMS = 10  # per message
 _BLOCK = re.compile(r"layers\.\d+(?=\.)")
 
 
@@ -35,6 +36,15 @@ class StoredTensor:
     name: str
     shape: Shape
     read: Callable[[torch.device], Tensor]
+
+    @classmethod
+    def joined(cls, parts: "Sequence[StoredTensor]") -> "StoredTensor":
+        """Return a tensor of `parts` concatenated along dimension 0, with the name of the first."""
+
+        def read(device: torch.device) -> Tensor:
+            return torch.cat([part.read(device) for part in parts])
+
+        return cls(parts[0].name, (sum(part.shape[0] for part in parts), *parts[0].shape[1:]), read)
 
 
 StoredTensors = dict[str, StoredTensor]
@@ -116,6 +126,19 @@ def compare(tensors: StoredTensors, shapes: dict[str, Shape], required: Collecti
             if name in tensors and tensors[name].shape != shape
         ],
     )
+
+
+def refuse_mismatches(what: str, found: Iterable[Mismatch]) -> None:
+    """Raise InvalidCheckpoint, which begins with `what` and lists the problems, unless everything matches."""
+    problems: list[str] = []
+    for mismatch in found:
+        for word, names in (("unexpected", mismatch.unexpected), ("missing", mismatch.missing)):
+            if names:
+                problems.append(f"{word} {listed(sorted(names))}")
+        for each in mismatch.misshapen[: max(_MAX_PROBLEMS - len(problems), 0)]:
+            problems.append(f"{each.name[:200]} is {list(each.shape)[:8]} instead of {list(each.expected)}")
+    if problems:
+        raise InvalidCheckpoint(f"{what}: {'; '.join(problems)}.")
 
 
 def load_weights(

@@ -5,7 +5,7 @@ the shared layers rotate adjacent pairs.
 """
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
@@ -13,15 +13,23 @@ from typing import TypeVar
 import torch
 from torch import Tensor, nn
 
-from engine.config import listed
-from engine.errors import InvalidCheckpoint, ReleaseNotFound
+from engine.errors import ReleaseNotFound
 from engine.families.qwen3_tts.codec import SpeechDecoder, SpeechEncoder, SpeechTokenizer
 from engine.families.qwen3_tts.codec_config import SpeechTokenizerConfig
 from engine.families.qwen3_tts.config import GenerationDefaults, TalkerConfig
 from engine.families.qwen3_tts.speaker_encoder import EcapaTdnn
 from engine.families.qwen3_tts.talker import CodePredictor, Talker
 from engine.models.quantization import Precision, Stack, check_precision, quantize_block
-from engine.release.weights import Mismatch, StoredTensor, StoredTensors, compare, load_weights, open_file, shapes_of
+from engine.release.weights import (
+    Mismatch,
+    StoredTensor,
+    StoredTensors,
+    compare,
+    load_weights,
+    open_file,
+    refuse_mismatches,
+    shapes_of,
+)
 
 _BLOCK_NAMES = {
     "self_attn.q_norm.": "attention.q_norm.",
@@ -79,7 +87,7 @@ def load_speech_model(
     modules = {"slow": talker, "fast": predictor, "speaker": whole}
     found = [Mismatch(unexpected=unknown)]
     found += [compare(parts[part], shapes_of(module) if module else {}) for part, module in modules.items()]
-    _refuse("The model's weights do not fit its config", found)
+    refuse_mismatches("The model's weights do not fit its config", found)
     stacks: tuple[tuple[Stack, Talker | CodePredictor], ...] = (("slow", talker), ("fast", predictor))
     for stack, module in stacks:
         after = None if precision is None else partial(quantize_block, precision=precision, stack=stack)
@@ -95,7 +103,7 @@ def load_speaker_encoder(folder: Path, config: TalkerConfig, device: torch.devic
         module = EcapaTdnn(config.speaker_encoder)
     own = {name.removeprefix("speaker/"): each for name, each in _named(open_release(folder), config).items()}
     tensors = {name: each for name, each in own.items() if "/" not in name}
-    _refuse("The speaker encoder does not fit its config", [compare(tensors, shapes_of(module))])
+    refuse_mismatches("The speaker encoder does not fit its config", [compare(tensors, shapes_of(module))])
     load_weights(module, tensors, dtype=torch.float32, device=device, copy=True)
     return module.eval()
 
@@ -140,23 +148,10 @@ def _load_view(
         module, whole = view(config), SpeechTokenizer(config)
     tensors = _codec_tensors(open_file(path), config)
     required = [part + name for name in shapes_of(module)]
-    _refuse("The speech tokenizer does not fit its config", [compare(tensors, shapes_of(whole), required)])
+    refuse_mismatches("The speech tokenizer does not fit its config", [compare(tensors, shapes_of(whole), required)])
     own = {name.removeprefix(part): stored for name, stored in tensors.items() if name.startswith(part)}
     load_weights(module, own, dtype=torch.float32, device=device, copy=True)
     return module.eval()
-
-
-def _refuse(what: str, found: Iterable[Mismatch]) -> None:
-    """Raise InvalidCheckpoint, listing the problems, unless everything matches."""
-    problems = []
-    for mismatch in found:
-        for word, names in (("unexpected", mismatch.unexpected), ("missing", mismatch.missing)):
-            if names:
-                problems.append(f"{word} {listed(sorted(names))}")
-        for each in mismatch.misshapen[: max(10 - len(problems), 0)]:
-            problems.append(f"{each.name[:200]} is {list(each.shape)[:8]} instead of {list(each.expected)}")
-    if problems:
-        raise InvalidCheckpoint(f"{what}: {'; '.join(problems)}.")
 
 
 def _named(tensors: StoredTensors, config: TalkerConfig) -> StoredTensors:
@@ -180,7 +175,7 @@ def _named(tensors: StoredTensors, config: TalkerConfig) -> StoredTensors:
         named[new + name.removeprefix(old)] = stored
     tables = [named.pop(f"table/{i}.weight", None) for i in range(config.num_codebooks - 1)]
     if all(table is not None and len(table.shape) == 2 for table in tables):
-        named["slow/residual_embeddings.weight"] = _stacked([table for table in tables if table is not None])
+        named["slow/residual_embeddings.weight"] = StoredTensor.joined([table for table in tables if table is not None])
     if "slow/head.weight" in named:
         rows = [*range(config.semantic_codebook_size), config.control_tokens.end]
         named["slow/head.weight"] = _rows(named["slow/head.weight"], rows, config.slow.vocab_size)
@@ -257,7 +252,7 @@ def _blocks(tensors: StoredTensors, prefix: str, head_dim: int) -> StoredTensors
             del renamed[each]
         q, k, v = parts
         fused = name.replace("self_attn.q_proj", "attention.wqkv")
-        renamed[fused] = _stacked([_interleaved(q, head_dim), _interleaved(k, head_dim), v])
+        renamed[fused] = StoredTensor.joined([_interleaved(q, head_dim), _interleaved(k, head_dim), v])
     return renamed
 
 
@@ -272,15 +267,6 @@ def _interleaved(stored: StoredTensor, head_dim: int) -> StoredTensor:
         return halves.transpose(1, 2).reshape(rows.shape)
 
     return StoredTensor(stored.name, stored.shape, read)
-
-
-def _stacked(parts: list[StoredTensor]) -> StoredTensor:
-    """Return a tensor of `parts` concatenated along dimension 0."""
-
-    def read(device: torch.device) -> Tensor:
-        return torch.cat([part.read(device) for part in parts])
-
-    return StoredTensor(parts[0].name, (sum(part.shape[0] for part in parts), *parts[0].shape[1:]), read)
 
 
 def _rows(stored: StoredTensor, rows: list[int], size: int) -> StoredTensor:

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
-from engine.config import MAX_VOCABULARY, DualARConfig, check_int, listed, shown
+from engine.config import MAX_VOCABULARY, DualARConfig, check_int, shown
 from engine.errors import InvalidCheckpoint, InvalidConfig
 from engine.families.s2.config import parse_dual_ar, parse_omni
 from engine.families.s2.fast_ar import FastAR
@@ -28,11 +28,11 @@ from engine.release.weights import (
     load_weights,
     open_file,
     open_safetensors,
+    refuse_mismatches,
     shapes_of,
 )
 from engine.text.tokenizer import Tokenizer
 
-_MAX_PROBLEMS = 10  # per message
 _SAVED_BUFFERS = ("freqs_cis", "fast_freqs_cis", "causal_mask")  # of S1-mini; ignored: these tables are computed
 
 
@@ -122,9 +122,9 @@ def load_dual_ar(
         ("slow", slow, fuse_attention(parts.slow)),
         ("fast", fast, fuse_attention(parts.fast)),
     )
-    _refuse_mismatches(
-        Mismatch(unexpected=parts.unknown), *(compare(tensors, shapes_of(module)) for _, module, tensors in stacks)
-    )
+    found = [Mismatch(unexpected=parts.unknown)]
+    found += [compare(tensors, shapes_of(module)) for _, module, tensors in stacks]
+    refuse_mismatches("The model's weights do not fit its config", found)
     for stack, module, tensors in stacks:
         load_weights(module, tensors, dtype=dtype, device=device, after_block=_quantizer(precision, stack))
     return DualAR(header.config, header.tokenizer, slow.eval(), fast.eval())
@@ -132,19 +132,6 @@ def load_dual_ar(
 
 def _quantizer(precision: Precision | None, stack: Stack) -> Callable[[nn.Module], None] | None:
     return None if precision is None else partial(quantize_block, precision=precision, stack=stack)
-
-
-def _refuse_mismatches(*found: Mismatch) -> None:
-    """Raise InvalidCheckpoint, listing the problems, unless everything matches."""
-    problems: list[str] = []
-    for mismatch in found:
-        for word, names in (("unexpected", mismatch.unexpected), ("missing", mismatch.missing)):
-            if names:
-                problems.append(f"{word} {listed(sorted(names))}")
-        for each in mismatch.misshapen[: max(_MAX_PROBLEMS - len(problems), 0)]:
-            problems.append(f"{each.name[:200]} is {list(each.shape)[:8]} instead of {list(each.expected)}")
-    if problems:
-        raise InvalidCheckpoint(f"The model's weights do not fit its config: {'; '.join(problems)}.")
 
 
 @dataclass(frozen=True)
@@ -208,14 +195,5 @@ def fuse_attention(tensors: StoredTensors) -> StoredTensors:
             for key in keys:
                 del fused[key]
             whole = name.replace(".wq.", ".wqkv.")
-            fused[whole] = _joined(whole, parts)
+            fused[whole] = replace(StoredTensor.joined(parts), name=whole)
     return fused
-
-
-def _joined(name: str, parts: list[StoredTensor]) -> StoredTensor:
-    """Return a tensor of `parts` concatenated along dimension 0."""
-
-    def read(device: torch.device) -> Tensor:
-        return torch.cat([part.read(device) for part in parts])
-
-    return StoredTensor(name, (sum(part.shape[0] for part in parts), *parts[0].shape[1:]), read)
