@@ -4,7 +4,8 @@ A release may add a lexicon; spoken text is then converted to phones before it i
 """
 
 import base64
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -56,15 +57,11 @@ class Tokenizer:
         """Load from a release folder. Raises ReleaseIncomplete or InvalidCheckpoint."""
         lexicon_file = folder / LEXICON_FILE
         lexicon = Lexicon.load(lexicon_file) if lexicon_file.exists() else None
-        try:
+        with invalid_if_unreadable():
             if (folder / "tokenizer.json").exists():
                 return cls(*_fast_tokenizer(folder / "tokenizer.json"), lexicon)
             if (folder / "tokenizer.tiktoken").exists():
                 return cls(*_tiktoken(folder), lexicon)
-        except UnreadableFile as error:
-            raise InvalidCheckpoint(str(error)) from error
-        except (ValueError, OSError, KeyError, TypeError, OverflowError) as error:
-            raise InvalidCheckpoint(f"The model's tokenizer cannot be read: {first_line(error)}.") from error
         raise ReleaseIncomplete("release.no_tokenizer")
 
     def id(self, token: str) -> int:
@@ -134,6 +131,17 @@ def _tiktoken(folder: Path) -> _Made:
         return ids
 
     return encode, special.get, 1 + max(known, default=-1)
+
+
+@contextmanager
+def invalid_if_unreadable() -> Iterator[None]:
+    """Raise InvalidCheckpoint for what is raised while a tokenizer's files are read."""
+    try:
+        yield
+    except UnreadableFile as error:
+        raise InvalidCheckpoint(str(error)) from error
+    except (ValueError, OSError, KeyError, TypeError, OverflowError) as error:
+        raise InvalidCheckpoint(f"The model's tokenizer cannot be read: {first_line(error)}.") from error
 
 
 def without_panic(make: Callable[[], Any]) -> Any:

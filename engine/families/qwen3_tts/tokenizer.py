@@ -4,9 +4,9 @@ from pathlib import Path
 from typing import Any
 
 from engine.config import MAX_VOCABULARY
-from engine.errors import InvalidCheckpoint, ReleaseIncomplete, UnreadableFile, first_line
+from engine.errors import ReleaseIncomplete
 from engine.files.bounded import read_object, read_regular
-from engine.text.tokenizer import without_panic
+from engine.text.tokenizer import invalid_if_unreadable, without_panic
 
 _MAX_BYTES = 64 << 20
 _FILES = ("vocab.json", "merges.txt", "tokenizer_config.json")
@@ -32,12 +32,8 @@ class TextTokenizer:
 
         Raises ReleaseIncomplete or InvalidCheckpoint.
         """
-        try:
+        with invalid_if_unreadable():
             self._tokenizer = _load(folder)
-        except UnreadableFile as error:
-            raise InvalidCheckpoint(str(error)) from error
-        except (ValueError, OSError, KeyError, TypeError, OverflowError) as error:
-            raise InvalidCheckpoint(f"The model's tokenizer cannot be read: {first_line(error)}.") from error
         self._tokenizer.no_padding()
         self._tokenizer.no_truncation()
         self.size = 1 + max(self._tokenizer.get_vocab(with_added_tokens=True).values(), default=-1)
