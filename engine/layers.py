@@ -110,18 +110,24 @@ def silu(x: Tensor) -> Tensor:
 
 
 class FeedForward(nn.Module):
-    """SwiGLU. After `merge`, w1 and w3 are one product."""
+    """SwiGLU. `w13` is None until `merge` replaces w1 and w3 by it."""
 
     def __init__(self, dim: int, hidden: int, *, linear: type[nn.Linear] = nn.Linear) -> None:
         super().__init__()
         self.w1 = linear(dim, hidden, bias=False)
         self.w3 = linear(dim, hidden, bias=False)
         self.w2 = linear(hidden, dim, bias=False)
+        self.w13: nn.Linear | None = None
+
+    @property
+    def gates(self) -> tuple[nn.Linear, ...]:
+        """w1 and w3, or w13."""
+        return (self.w1, self.w3) if self.w13 is None else (self.w13,)
 
     def merge(self) -> None:
         """Stack w1 and w3 into one layer `w13`, in place. Quantized weights stay separate."""
         plain = (torch.Tensor, nn.Parameter)
-        if "w1" not in self._modules or type(self.w1.weight) not in plain or type(self.w3.weight) not in plain:
+        if self.w13 is not None or any(type(layer.weight) not in plain for layer in self.gates):
             return
         linear, (hidden, dim) = type(self.w1), self.w1.weight.shape
         with torch.device("meta"):
@@ -130,7 +136,7 @@ class FeedForward(nn.Module):
         del self.w1, self.w3
 
     def forward(self, x: Tensor) -> Tensor:
-        if "w13" in self._modules:
+        if self.w13 is not None:
             first, second = self.w13(x).chunk(2, dim=-1)
         else:
             first, second = self.w1(x), self.w3(x)

@@ -13,6 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from engine.errors import first_line
+from engine.layers import FeedForward
 from engine.models.agreement import drawing_difference, relative_difference, step_difference
 from engine.models.kv_cache import KVCache, KVView, RowsView, StaticRowsView
 from engine.models.layers import Transformer, TransformerBlock
@@ -62,13 +63,12 @@ class FusedRun:
             added = self._product(self._elementwise.gate(self._gated(normed, feed)), feed.w2)
         return total[:, None] if added is None else (total + added)[:, None]
 
-    def _gated(self, x: Tensor, feed: nn.Module) -> Tensor:
+    def _gated(self, x: Tensor, feed: FeedForward) -> Tensor:
         """Return the products of w1 and w3 side by side."""
-        if "w13" in feed._modules:
-            return self._product(x, cast(nn.Linear, feed.w13))
-        layers = [cast(nn.Linear, layer) for layer in (feed.w1, feed.w3)]
-        both = x.new_empty(len(x), 2 * layers[0].out_features)
-        for layer, half in zip(layers, both.chunk(2, dim=1), strict=True):
+        if len(feed.gates) == 1:
+            return self._product(x, feed.gates[0])
+        both = x.new_empty(len(x), sum(layer.out_features for layer in feed.gates))
+        for layer, half in zip(feed.gates, both.chunk(2, dim=1), strict=True):
             self._product(x, layer, half)
         return both
 

@@ -151,7 +151,7 @@ class TransformerBlock(nn.Module):
         """Merge w1 and w3 of the feed-forward into one product, unless they are quantized; in fp32 on a CPU, fold the
         norms into the layers that follow. In place and idempotent."""
         self.feed_forward.merge()
-        behind = (self.attention_norm, self.attention.wqkv), (self.ffn_norm, self.feed_forward._modules.get("w13"))
+        behind = (self.attention_norm, self.attention.wqkv), (self.ffn_norm, self.feed_forward.w13)
         for norm, layer in behind:
             if isinstance(layer, nn.Linear) and _multiplied_by_rows(layer.weight):
                 norm.fold_into(layer)

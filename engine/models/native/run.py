@@ -11,6 +11,7 @@ from typing import cast
 import torch
 from torch import Tensor, nn
 
+from engine.layers import FeedForward
 from engine.models.agreement import drawing_difference, step_difference
 from engine.models.int8_linear import Int8Linear
 from engine.models.kv_cache import ExactRowsView, KVCache, KVView, SlotRowsView
@@ -151,11 +152,10 @@ def _matrices(blocks: Sequence[TransformerBlock]) -> list[Tensor]:
     return [layer.weight for block in blocks for layer in block.modules() if isinstance(layer, nn.Linear)]
 
 
-def _gate_weight(feed: nn.Module) -> Tensor:
+def _gate_weight(feed: FeedForward) -> Tensor:
     """Return w1 and w3 stacked."""
-    if "w13" in feed._modules:
-        return cast(nn.Linear, feed.w13).weight
-    return torch.cat([cast(nn.Linear, layer).weight for layer in (feed.w1, feed.w3)])
+    weights = [layer.weight for layer in feed.gates]
+    return weights[0] if len(weights) == 1 else torch.cat(weights)
 
 
 def _is_plain(stack: Transformer) -> bool:
