@@ -97,7 +97,7 @@ class SequentialState(StreamingState):
 
 
 class StreamingSequential(StreamingModule[SequentialState]):
-    """Layers in sequence. Their keys are their indices, as in `nn.Sequential`."""
+    """Different layers in sequence. Their keys are their indices, as in `nn.Sequential`."""
 
     def __init__(self, *layers: StreamingModule[Any]) -> None:
         super().__init__()
@@ -105,7 +105,7 @@ class StreamingSequential(StreamingModule[SequentialState]):
             self.add_module(str(i), layer)
 
     def __iter__(self) -> Iterator[StreamingModule[Any]]:
-        return cast(Iterator[StreamingModule[Any]], iter(self._modules.values()))
+        return cast(Iterator[StreamingModule[Any]], self.children())
 
     def init_state(self, batch: int) -> SequentialState:
         return SequentialState(tuple(layer.init_state(batch) for layer in self))

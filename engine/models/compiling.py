@@ -24,7 +24,7 @@ def compile_blocks(stack: Transformer) -> None:
     Prompts run uncompiled: each length would be compiled separately.
     """
     os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", str(user_cache_path("reprise") / "compiled"))
-    torch._dynamo.config.recompile_limit = max(torch._dynamo.config.recompile_limit, _VARIANTS)
+    torch.compiler.config.recompile_limit = max(torch.compiler.config.recompile_limit, _VARIANTS)
     for module in stack.layers:
         block = cast(TransformerBlock, module)
         attention: Any = block.attention
