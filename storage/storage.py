@@ -54,7 +54,13 @@ class Storage:
         sounds: str | Path | None = None,
         clock: Clock = utc_now,
     ) -> Storage:
-        """Open or create the database, as `VoiceLibrary.open` does. clock: returns an aware time."""
+        """Open or create a SQLite file (private to the user) or a database at a PostgreSQL URL, and migrate it.
+
+        busy_timeout: seconds to wait while another process writes to the same SQLite file. sounds: a folder, or a
+        URL such as `s3://bucket/folder`, for clips and takes outside the database; every process has to name it.
+        clock: returns an aware time. Raises DatabaseUnavailable when it cannot be read and written, or a newer
+        version wrote it.
+        """
         return cls(Database.open(url_or_path, busy_timeout=busy_timeout, sounds=sounds), clock)
 
     def copy_to(self, target: Storage, progress: Progress | None = None) -> dict[str, TableContent]:

@@ -7,8 +7,6 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from datetime import timedelta
-from pathlib import Path
-from types import TracebackType
 
 from engine.errors import InvalidCodes, InvalidName, UnusableReference, VoiceNotFound
 from engine.voice import Consent, Voice, check_text, clean_name
@@ -41,18 +39,6 @@ class VoiceLibrary:
         self._database = database
         self._clock = clock
         self._reencoding = threading.Lock()
-
-    @classmethod
-    def open(
-        cls, url_or_path: str | Path, *, busy_timeout: float = 10.0, sounds: str | Path | None = None
-    ) -> VoiceLibrary:
-        """Open or create the library in a SQLite file (private to the user) or at a PostgreSQL URL, and migrate it.
-
-        busy_timeout: seconds to wait while another process writes to the same SQLite file. sounds: a folder, or a
-        URL such as `s3://bucket/folder`, for clips and takes outside the database; every process has to name it.
-        Raises DatabaseUnavailable when it cannot be read and written, or a newer version wrote it.
-        """
-        return cls(Database.open(url_or_path, busy_timeout=busy_timeout, sounds=sounds))
 
     def add(self, voice: Voice, *, owner: str = LOCAL) -> VoiceRecord:
         """Save a voice durably. Raises NameTaken."""
@@ -239,18 +225,6 @@ class VoiceLibrary:
                 return False
         with self._database.write_exclusively() as session:
             return shared_voices.share(session=session, samples=samples)
-
-    def close(self) -> None:
-        """Close the database."""
-        self._database.close()
-
-    def __enter__(self) -> VoiceLibrary:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def _storing(self, voice: Voice) -> AbstractContextManager[Sequence[StoredSound]]:
         return self._database.storing([reference.clip for reference in voice.references])

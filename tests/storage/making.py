@@ -1,10 +1,12 @@
-"""Voices to store, concurrent calls, and row counts read directly from the database."""
+"""Voices to store, an open library, concurrent calls, and row counts read directly from the database."""
 
 import io
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TypeVar
 
 import numpy as np
@@ -12,6 +14,7 @@ import soundfile
 from sqlalchemy import create_engine, text
 
 from engine.voice import Consent, Reference, Voice
+from storage import Storage, VoiceLibrary
 
 Result = TypeVar("Result")
 
@@ -32,6 +35,12 @@ def codes(seed: int = 0, frames: int = 12, codebooks: int = 10) -> np.ndarray:
 
 def reference(seed: int = 0, transcript: str = "One reference.") -> Reference:
     return Reference(transcript, codes(seed), clip(seed), SAMPLE_RATE, 0.1)
+
+
+@contextmanager
+def open_voices(url_or_path: str | Path, *, busy_timeout: float = 10.0) -> Iterator[VoiceLibrary]:
+    with Storage.open(url_or_path, busy_timeout=busy_timeout) as storage:
+        yield storage.voices
 
 
 def voice(name: str = "Ada", *, seed: int = 0, references: int = 2, fingerprint: str = "codec-a") -> Voice:

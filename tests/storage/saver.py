@@ -25,8 +25,8 @@ from typing import Any
 from sqlalchemy import Engine, event
 
 from engine.voice import Voice
-from storage import VoiceLibrary
-from tests.storage.making import recoded, voice
+from storage import Storage
+from tests.storage.making import open_voices, recoded, voice
 
 ROUNDS = 12
 MOMENTS = ("before_cursor_execute", "commit")
@@ -39,7 +39,7 @@ def digest(whole: Voice) -> str:
 
 
 def run_cycles(path: Path, *, cycles: int) -> None:
-    with path.with_suffix(".said").open("ab", buffering=0) as said, VoiceLibrary.open(path) as library:
+    with path.with_suffix(".said").open("ab", buffering=0) as said, open_voices(path) as library:
 
         def say(*words: str) -> None:
             said.write((" ".join(words) + "\n").encode())  # survives a kill of this process
@@ -109,7 +109,7 @@ def run_until_statement(number: int, work: Callable[[], None]) -> None:
 
 def create_library(path: Path) -> None:
     path.with_suffix(".said").touch()
-    VoiceLibrary.open(path).close()
+    Storage.open(path).close()
 
 
 def copies_before_each_statement(folder: Path) -> list[Path]:

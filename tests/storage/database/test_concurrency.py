@@ -5,11 +5,11 @@ from contextlib import closing
 
 from engine.errors import NameTaken
 from engine.voice import Voice
-from storage import VoiceLibrary
+from storage import Storage, VoiceLibrary
 from storage.database import Database
 from storage.repositories.library import voices
 from storage.repositories.library.voices import VoiceRecord
-from tests.storage.making import count_rows, recoded, run_concurrently, voice
+from tests.storage.making import count_rows, open_voices, recoded, run_concurrently, voice
 
 
 def test_concurrent_threads_save_read_and_delete(library: VoiceLibrary) -> None:
@@ -63,7 +63,7 @@ def test_concurrent_reencodings_in_two_libraries_agree_on_one_result(url: str) -
 
         return library.ready(record.id, "codec-b", reencode)
 
-    with VoiceLibrary.open(url) as one, VoiceLibrary.open(url) as other:
+    with open_voices(url) as one, open_voices(url) as other:
         record = one.add(voice())
         first, second = run_concurrently([lambda: serve(one, 1), lambda: serve(other, 2)])
         assert first == second == one.ready(record.id, "codec-b", lambda _: recoded(voice(), "codec-b", seed=3))
@@ -73,7 +73,7 @@ def test_concurrent_reencodings_in_two_libraries_agree_on_one_result(url: str) -
 def test_reader_sees_a_consistent_snapshot_of_a_voice(url: str) -> None:
     """Even if the voice is deleted between the reader's queries."""
     database = Database.open(url, busy_timeout=1.0)
-    with closing(database), VoiceLibrary.open(url, busy_timeout=0.05) as other:
+    with closing(database), open_voices(url, busy_timeout=0.05) as other:
         kept = other.add(voice())
         with database.read() as session:
             record = voices.record(session=session, voice_id=kept.id, owner="local")
@@ -83,9 +83,9 @@ def test_reader_sees_a_consistent_snapshot_of_a_voice(url: str) -> None:
 
 
 def test_concurrent_opening_of_an_empty_database(empty_url: str) -> None:
-    libraries = run_concurrently([lambda: VoiceLibrary.open(empty_url)] * 6)
-    for number, library in enumerate(libraries):
-        library.add(voice(f"Voice {number}"))
-    assert [len(library.list()) for library in libraries] == [6] * 6
-    for library in libraries:
-        library.close()
+    storages = run_concurrently([lambda: Storage.open(empty_url)] * 6)
+    for number, storage in enumerate(storages):
+        storage.voices.add(voice(f"Voice {number}"))
+    assert [len(storage.voices.list()) for storage in storages] == [6] * 6
+    for storage in storages:
+        storage.close()

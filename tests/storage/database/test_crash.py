@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from storage import VoiceLibrary
 from tests.paths import ROOT
+from tests.storage.making import open_voices
 from tests.storage.saver import ROUNDS, copies_before_each_statement, digest
 from tests.storage.scratch import scratch
 
@@ -34,7 +34,7 @@ def check(path: Path) -> int:
         word: {voice_id for what, voice_id in lines if what == word}
         for word in ("saved", "ready", "deleting", "deleted")
     }
-    with VoiceLibrary.open(path) as library:
+    with open_voices(path) as library:
         records = library.list()
         ids = {record.id for record in records}
         assert said["saved"] - said["deleting"] <= ids

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from engine.errors import DatabaseUnavailable
-from storage import VoiceLibrary
+from storage import Storage
 from storage.database import Database
 from tests.paths import ROOT
-from tests.storage.making import voice
+from tests.storage.making import open_voices, voice
 
 MIGRATES = True  # with Alembic
 
@@ -62,7 +62,7 @@ def test_files_and_folders_are_private(tmp_path: Path) -> None:
     path = tmp_path / "made" / "here" / "voices.sqlite"
     old = os.umask(0)
     try:
-        with VoiceLibrary.open(path) as library:
+        with open_voices(path) as library:
             library.add(voice())
             made = {file.name: mode(file) for file in path.parent.iterdir()}
     finally:
@@ -74,9 +74,9 @@ def test_files_and_folders_are_private(tmp_path: Path) -> None:
 
 def test_file_readable_by_others_becomes_private(tmp_path: Path) -> None:
     path = tmp_path / "voices.sqlite"
-    VoiceLibrary.open(path).close()
+    Storage.open(path).close()
     path.chmod(0o644)
-    VoiceLibrary.open(path).close()
+    Storage.open(path).close()
     assert mode(path) == 0o600
 
 
@@ -93,17 +93,17 @@ def test_paths_and_urls_name_the_same_file(tmp_path: Path, kind: str) -> None:
     # "%" is special in a URL but not in a path.
     path = tmp_path / ("with space and ü.sqlite" if kind == "url" else "with space, % and ü.sqlite")
     given = {"path": path, "string": str(path), "url": f"sqlite:///{path}"}[kind]
-    with VoiceLibrary.open(given) as library:
+    with open_voices(given) as library:
         library.add(voice())
-    with VoiceLibrary.open(path) as library:
+    with open_voices(path) as library:
         assert len(library.list()) == 1
 
 
 def test_relative_and_home_paths_are_resolved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    VoiceLibrary.open("here.sqlite").close()
-    VoiceLibrary.open("~/there.sqlite").close()
+    Storage.open("here.sqlite").close()
+    Storage.open("~/there.sqlite").close()
     assert (tmp_path / "here.sqlite").exists()
     assert (tmp_path / "home" / "there.sqlite").exists()
 
@@ -114,7 +114,7 @@ def test_file_of_another_kind_is_rejected_unchanged(tmp_path: Path, content: byt
     path.write_bytes(content)
     path.chmod(0o644)
     with pytest.raises(DatabaseUnavailable, match=r"another kind|damaged") as caught:
-        VoiceLibrary.open(path)
+        Storage.open(path)
     assert str(path) in caught.value.detail
     assert str(path) not in str(caught.value)
     assert path.read_bytes() == content
@@ -127,47 +127,47 @@ def test_database_of_another_program_is_rejected_unchanged(tmp_path: Path) -> No
         other.execute("CREATE TABLE bookmarks (title TEXT)")
     before = path.read_bytes()
     with pytest.raises(DatabaseUnavailable, match="another program"):
-        VoiceLibrary.open(path)
+        Storage.open(path)
     assert path.read_bytes() == before
 
 
 def test_newer_database_is_rejected_unchanged(tmp_path: Path) -> None:
     path = tmp_path / "voices.sqlite"
-    VoiceLibrary.open(path).close()
+    Storage.open(path).close()
     with closing(sqlite3.connect(path)) as newer:
         newer.execute("UPDATE reprise_version SET version_num = '9999'")
         newer.commit()
     with pytest.raises(DatabaseUnavailable, match="newer version of Reprise"):
-        VoiceLibrary.open(path)
+        Storage.open(path)
     with closing(sqlite3.connect(path)) as newer:
         assert newer.execute("SELECT version_num FROM reprise_version").fetchall() == [("9999",)]
 
 
 def test_folder_is_rejected(tmp_path: Path) -> None:
     with pytest.raises(DatabaseUnavailable, match=r"has to be a file\."):
-        VoiceLibrary.open(tmp_path)
+        Storage.open(tmp_path)
 
 
 def test_path_below_a_file_is_rejected(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(DatabaseUnavailable, match="cannot be read and written"):
-        VoiceLibrary.open(tmp_path / "file" / "voices.sqlite")
+        Storage.open(tmp_path / "file" / "voices.sqlite")
 
 
 def test_read_only_folder_is_rejected(shared: Path) -> None:
     shared.chmod(0o555)
     with unprivileged_user(), pytest.raises(DatabaseUnavailable, match=r"cannot be read and written\."):
-        VoiceLibrary.open(shared / "voices.sqlite")
+        Storage.open(shared / "voices.sqlite")
 
 
 def test_read_only_file_is_rejected(shared: Path) -> None:
     path = shared / "voices.sqlite"
     with unprivileged_user():
-        VoiceLibrary.open(path).close()
+        Storage.open(path).close()
         path.chmod(0o444)
         shared.chmod(0o555)
         with pytest.raises(DatabaseUnavailable, match="cannot be read and written"):
-            VoiceLibrary.open(path)
+            Storage.open(path)
 
 
 @pytest.mark.parametrize(
@@ -184,7 +184,7 @@ def test_read_only_file_is_rejected(shared: Path) -> None:
 def test_unusable_url_is_rejected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, url: str, sentence: str) -> None:
     monkeypatch.chdir(tmp_path)
     with pytest.raises(DatabaseUnavailable, match=sentence):
-        VoiceLibrary.open(url)
+        Storage.open(url)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -192,7 +192,7 @@ def test_unusable_url_is_rejected(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 def test_missing_server_error_does_not_contain_the_password(tmp_path: Path, scheme: str) -> None:
     pytest.importorskip("psycopg")
     with pytest.raises(DatabaseUnavailable, match="server does not answer") as caught:
-        VoiceLibrary.open(f"{scheme}://ada:secret@/voices?host={tmp_path}")
+        Storage.open(f"{scheme}://ada:secret@/voices?host={tmp_path}")
     assert "secret" not in f"{caught.value} {caught.value.detail}"
     assert str(tmp_path) not in str(caught.value)
     assert str(tmp_path) in caught.value.detail
@@ -200,7 +200,7 @@ def test_missing_server_error_does_not_contain_the_password(tmp_path: Path, sche
 
 def test_busy_database_raises_after_the_timeout(tmp_path: Path) -> None:
     path = tmp_path / "voices.sqlite"
-    with VoiceLibrary.open(path, busy_timeout=0.05) as library, closing(sqlite3.connect(path)) as other:
+    with open_voices(path, busy_timeout=0.05) as library, closing(sqlite3.connect(path)) as other:
         other.execute("BEGIN IMMEDIATE")
         with pytest.raises(DatabaseUnavailable, match=r"another program is using it\."):
             library.add(voice())
@@ -211,14 +211,14 @@ def test_busy_database_raises_after_the_timeout(tmp_path: Path) -> None:
 
 def test_damage_found_while_reading_raises(tmp_path: Path) -> None:
     path = tmp_path / "voices.sqlite"
-    with VoiceLibrary.open(path) as library:
+    with open_voices(path) as library:
         record = library.add(voice())
     with closing(sqlite3.connect(path)) as direct:
         pages = direct.execute("SELECT rootpage FROM sqlite_master WHERE name = 'voice_references'")
         start = (pages.fetchone()[0] - 1) * 4096
     content = path.read_bytes()
     path.write_bytes(content[:start] + b"\xa5" * 4096 + content[start + 4096 :])
-    with VoiceLibrary.open(path) as library, pytest.raises(DatabaseUnavailable, match="is damaged"):
+    with open_voices(path) as library, pytest.raises(DatabaseUnavailable, match="is damaged"):
         library.load(record.id)
 
 
@@ -232,7 +232,7 @@ def test_deleted_voices_leave_no_bytes_in_the_files(tmp_path: Path) -> None:
     def content() -> bytes:
         return b"".join(file.read_bytes() for file in tmp_path.iterdir())
 
-    with VoiceLibrary.open(path) as library:
+    with open_voices(path) as library:
         library.add(kept)
         record = library.add(gone, owner="her")
         other = library.add(also_gone, owner="her")

@@ -12,7 +12,7 @@ from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, Engine, create_engine, inspect, text
 
-from storage import VoiceLibrary, migrations
+from storage import Storage, migrations
 from storage.database import MIGRATION_LOCK
 from storage.migrations.__main__ import main
 from storage.models import Base
@@ -80,12 +80,12 @@ def test_opening_waits_for_a_running_migration(empty_postgresql: str) -> None:
         with engine.begin() as connection:
             connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": MIGRATION_LOCK})
             migrations.upgrade(connection)
-            opening = pool.submit(VoiceLibrary.open, empty_postgresql)
+            opening = pool.submit(Storage.open, empty_postgresql)
             while not observer.scalar(waiting):
                 assert not opening.done()
                 observer.rollback()  # pg_stat_activity does not change within a transaction
-        with opening.result() as library:
-            assert library.list() == []
+        with opening.result() as storage:
+            assert storage.voices.list() == []
     engine.dispose()
 
 

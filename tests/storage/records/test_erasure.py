@@ -15,7 +15,7 @@ from sqlalchemy import Engine, event, text
 
 from engine.errors import DatabaseUnavailable, DiskFull, InvalidInput
 from engine.voice import Voice
-from storage import Storage, VoiceLibrary
+from storage import Storage
 from storage.database import Database
 from storage.models import LEAD_BYTES, Base
 from storage.repositories.library import voices
@@ -25,7 +25,7 @@ from tests.attack.storage import leftovers
 from tests.attack.storage.marked import Marker, leftover_tokens, tokens_in_rows
 from tests.attack.storage.power import write_files
 from tests.attack.storage.workloads import NAME, library_of_version, state_of
-from tests.storage.making import run_concurrently
+from tests.storage.making import open_voices, run_concurrently
 from tests.storage.speaking import card, spoken
 
 NOW = datetime(2026, 11, 22, tzinfo=UTC)
@@ -199,7 +199,7 @@ def test_special_files_are_rejected_at_once(tmp_path: Path, kind: str) -> None:
         case "pipe":
             os.mkfifo(path)
         case "pipe as log":
-            VoiceLibrary.open(path).close()
+            Storage.open(path).close()
             os.mkfifo(tmp_path / f"{NAME}-wal")
         case "folder":
             path.mkdir()
@@ -209,21 +209,21 @@ def test_special_files_are_rejected_at_once(tmp_path: Path, kind: str) -> None:
             path.symlink_to("/dev/zero")
     before = sorted(each.name for each in tmp_path.iterdir())
     with pytest.raises(DatabaseUnavailable, match=r"has to be a file\.") as caught:
-        VoiceLibrary.open(path)
+        Storage.open(path)
     assert str(path) not in str(caught.value)
     assert str(path) in caught.value.detail
     assert sorted(each.name for each in tmp_path.iterdir()) == before
 
 
 def test_newer_library_stays_identical(path: Path) -> None:
-    VoiceLibrary.open(path).close()
+    Storage.open(path).close()
     with closing(sqlite3.connect(path)) as newer:
         newer.execute("PRAGMA journal_mode = DELETE")
         newer.execute("UPDATE reprise_version SET version_num = '9999'")
         newer.commit()
     before = path.read_bytes()
     with pytest.raises(DatabaseUnavailable, match="newer version"):
-        VoiceLibrary.open(path)
+        Storage.open(path)
     assert path.read_bytes() == before
 
 
@@ -256,7 +256,7 @@ def test_damaged_hearings_are_reported(storage: Storage, path: Path) -> None:
 
 
 def test_errors_contain_no_user_text(path: Path, mark: Marker) -> None:
-    with VoiceLibrary.open(path) as library:
+    with open_voices(path) as library:
         record = library.add(mark.voice())
         database = Database.open(path, busy_timeout=1.0)
 

@@ -18,7 +18,7 @@ from engine.errors import (
 )
 from engine.voice import Consent, Reference, Voice
 from storage import Storage, VoiceLibrary
-from tests.storage.making import CONSENT, count_rows, recoded, voice
+from tests.storage.making import CONSENT, count_rows, open_voices, recoded, voice
 
 UNKNOWN_ID = "0" * 32
 
@@ -29,9 +29,9 @@ def names(library: VoiceLibrary, **which: str) -> list[str]:
 
 def test_saved_voice_is_unchanged_after_reopening(url: str) -> None:
     saved = voice("Ада Лавлейс")
-    with VoiceLibrary.open(url) as library:
+    with open_voices(url) as library:
         record = library.add(saved)
-    with VoiceLibrary.open(url) as library:
+    with open_voices(url) as library:
         assert library.load(record.id) == saved
         assert library.get(record.id) == record
 
@@ -284,7 +284,7 @@ def test_reencoded_codes_are_stored(library: VoiceLibrary, url: str) -> None:
     made = library.ready(record.id, "codec-b", reencode)
     assert made == replace(recoded(voice("Ada"), "codec-b"), description="Made from seed 0.", consent=CONSENT)
     assert originals == [voice("Ada")]
-    with VoiceLibrary.open(url) as again:
+    with open_voices(url) as again:
         assert again.ready(record.id, "codec-b", pytest.fail) == made
         assert again.ready(record.id, "codec-a", pytest.fail) == voice("Ada")
         assert again.load(record.id) == voice("Ada")
@@ -352,8 +352,8 @@ def test_damaged_or_missing_codes_raise(library: VoiceLibrary, url: str) -> None
 
 
 def test_closed_library_raises(url: str) -> None:
-    library = VoiceLibrary.open(url)
-    library.close()
-    library.close()
+    storage = Storage.open(url)
+    storage.close()
+    storage.close()
     with pytest.raises(DatabaseUnavailable, match="closed"):
-        library.list()
+        storage.voices.list()

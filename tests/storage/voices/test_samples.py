@@ -12,10 +12,10 @@ import pytest
 
 from engine.errors import InvalidInput, InvalidVoiceFile, NameTaken, VoiceNotFound, VoiceProtected
 from engine.voice import VOICE_FILE_SUFFIX, Voice
-from storage import VoiceLibrary, VoiceRecord
+from storage import Storage, VoiceLibrary, VoiceRecord
 from storage.repositories.library.shared_voices import Sample
 from storage.voices.samples import INDEX, install_samples, read_samples
-from tests.storage.making import count_rows, recoded, run_concurrently, voice
+from tests.storage.making import count_rows, open_voices, recoded, run_concurrently, voice
 
 SIX = ["Adam", "Ben", "Clara", "Daniel", "Emma", "Flora"]
 TABLES = ("voices", "voice_references", "reference_codes")
@@ -38,10 +38,10 @@ def test_first_start_installs_six_samples_with_codes(library: VoiceLibrary) -> N
 def test_second_start_writes_nothing(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """Another connection locks the database, so a write would fail."""
     path = tmp_path / "voices.db"
-    with VoiceLibrary.open(path) as library:
+    with open_voices(path) as library:
         install_samples(library)
         before = library.list()
-    with VoiceLibrary.open(path, busy_timeout=0.01) as library, closing(sqlite3.connect(path)) as other:
+    with open_voices(path, busy_timeout=0.01) as library, closing(sqlite3.connect(path)) as other:
         other.execute("BEGIN IMMEDIATE")
         assert library.share(read_samples()) is False
         install_samples(library)
@@ -89,11 +89,11 @@ def test_invalid_set_leaves_the_old_one(library: VoiceLibrary) -> None:
 
 
 def test_concurrent_starts_install_samples_once(url: str, caplog: pytest.LogCaptureFixture) -> None:
-    libraries = [VoiceLibrary.open(url) for _ in range(4)]
-    run_concurrently([lambda library=library: install_samples(library) for library in libraries])
-    for library in libraries:
-        assert names(library) == SIX
-        library.close()
+    storages = [Storage.open(url) for _ in range(4)]
+    run_concurrently([lambda storage=storage: install_samples(storage.voices) for storage in storages])
+    for storage in storages:
+        assert names(storage.voices) == SIX
+        storage.close()
     assert [count_rows(url, table) for table in TABLES] == [6, 6, 6]
     assert caplog.records == []
 
@@ -204,7 +204,7 @@ def test_unusable_samples_log_a_warning(
 
 def test_locked_library_logs_a_warning(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     path = tmp_path / "voices.db"
-    with VoiceLibrary.open(path, busy_timeout=0.01) as library, closing(sqlite3.connect(path)) as other:
+    with open_voices(path, busy_timeout=0.01) as library, closing(sqlite3.connect(path)) as other:
         other.execute("BEGIN IMMEDIATE")
         install_samples(library, write_samples(tmp_path / "samples", entry()))
         assert "locked" in caplog.text

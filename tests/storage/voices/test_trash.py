@@ -15,7 +15,7 @@ from storage import Storage, VoiceLibrary
 from storage.database import Database
 from storage.repositories.library.shared_voices import Sample
 from storage.voices.library import TRASH_RETENTION
-from tests.storage.making import count_rows, recoded, voice
+from tests.storage.making import count_rows, open_voices, recoded, voice
 from tests.storage.speaking import Clock
 
 TABLES = ("voices", "voice_references", "reference_codes")
@@ -180,7 +180,7 @@ def test_copy_of_a_sample_belongs_to_the_owner(library: VoiceLibrary) -> None:
 @settings(deadline=None, max_examples=12)
 @given(st.lists(st.sampled_from(["a" * MAX_NAME, "A" * MAX_NAME, "x", "X 2", "x  3"]), min_size=1, max_size=6))
 def test_copies_get_free_valid_names(tmp_path_factory: pytest.TempPathFactory, names: list[str]) -> None:
-    with VoiceLibrary.open(tmp_path_factory.mktemp("names") / "voices.db") as library:
+    with open_voices(tmp_path_factory.mktemp("names") / "voices.db") as library:
         for name in names:
             try:
                 record = library.add(voice(name, references=1))

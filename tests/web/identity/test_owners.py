@@ -19,6 +19,7 @@ from playwright.sync_api import Browser, expect
 from engine.errors import InvalidInput, InvalidOption
 from storage import Storage, VoiceLibrary
 from storage.voices.library import LOCAL
+from tests.storage.making import open_voices
 from tests.support.fake_engine import FakeEngine, voice
 from tests.web.visiting import open_tab, visit
 from tests.web.visitor import Visitor, page_config
@@ -355,9 +356,9 @@ def test_server_secret_is_persistent_and_unique(library: VoiceLibrary, tmp_path:
     secret = library.secret("signing")
     assert len(secret) == 32
     assert library.secret("another") != secret
-    with VoiceLibrary.open(tmp_path / "voices.db") as again:
+    with open_voices(tmp_path / "voices.db") as again:
         assert again.secret("signing") == secret
-    with VoiceLibrary.open(tmp_path / "other.db") as other:
+    with open_voices(tmp_path / "other.db") as other:
         assert other.secret("signing") != secret
 
 
