@@ -145,7 +145,10 @@ def is_export(kind: str, id: str) -> bool:
 
 
 def _served(file: DownloadFile, request: Request) -> Response:
-    """Return the file or the requested range. Safari plays audio only from servers that support ranges."""
+    """Return the file or the requested range. Safari plays audio only from servers that support ranges.
+
+    Starlette's `FileResponse` needs a path; this data is in memory, from the database or just made.
+    """
     size = len(file.data)
     headers = _headers(file)
     asked = request.headers.get("range", "")
