@@ -153,6 +153,11 @@ def event_value(event: object) -> Any:
     return getattr(event, "_data", event)
 
 
+def component_id(component: gr.components.Component) -> int:
+    """Return the number by which the page's scripts know a component."""
+    return component._id
+
+
 def upload_folder(demo: gr.Blocks) -> str:
     """Return the folder in which Gradio looks for uploads."""
     return str(demo.GRADIO_CACHE)

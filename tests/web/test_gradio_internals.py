@@ -54,11 +54,12 @@ def test_private_session_state_of_gradio_is_unchanged(demo: gr.Blocks) -> None:
 
 
 def test_other_private_names_of_gradio_exist(demo: gr.Blocks) -> None:
-    """Names for logins (`is_admitted`), event data, the folder of uploads and raw inputs."""
+    """Names for logins (`is_admitted`), event data, components, the folder of uploads and raw inputs."""
     for name in ("auth", "tokens", "cookie_id"):
         assert hasattr(demo.app, name), name
     assert gradio_internals.event_value(gr.EventData(None, {"id": 1})) == {"id": 1}
     assert gradio_internals.event_value({"id": 1}) == {"id": 1}
+    assert all(gradio_internals.component_id(each) == key for key, each in demo.blocks.items())
     assert gradio_internals.upload_folder(demo) == demo.GRADIO_CACHE
     ours = inspect.signature(gradio_internals.RawInputBlocks.preprocess_data)
     assert list(ours.parameters) == list(inspect.signature(gr.Blocks.preprocess_data).parameters)

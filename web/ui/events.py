@@ -10,6 +10,7 @@ from typing import Any, Literal, ParamSpec
 import gradio as gr
 
 from engine.errors import DatabaseUnavailable, InvalidInput
+from web.gradio_internals import component_id
 
 P = ParamSpec("P")
 ChangeBroadcast = dict[str, str]
@@ -38,8 +39,12 @@ def show(event: Any, fn: Any, inputs: Any, outputs: Any, **more: Any) -> Any:
 def keep_choices(*components: Any) -> None:
     """Keep a visitor's choices in these components from being overwritten by responses to earlier requests."""
     for component in components:
-        chose = f"() => {{ reprise.answers.chose({component._id}); }}"
-        component.input(None, None, None, js=chose, queue=False, api_visibility="private")
+        component.input(None, None, None, js=keeping(component), queue=False, api_visibility="private")
+
+
+def keeping(component: Any, then: str = "") -> str:
+    """Return a script that keeps the choice in a component as `keep_choices` does, and then runs another statement."""
+    return f"() => {{ reprise.answers.chose({component_id(component)}); {then} }}"
 
 
 def skip_on_error(outputs: int) -> Callable[[Callable[P, Any]], Callable[P, Any]]:

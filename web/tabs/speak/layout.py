@@ -14,7 +14,7 @@ from web.tabs.speak.settings import build_settings
 from web.tabs.speak.streaming import TakeStreams
 from web.tabs.speak.take_list import TakeListHandlers
 from web.ui.components import take_list, voice_card, voice_rail
-from web.ui.events import broadcast_change, listen, show
+from web.ui.events import broadcast_change, keeping, listen, show
 from web.ui.shared import SharedComponents
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ def _listen_to_rail(handlers: RailHandlers, shared: SharedComponents, rail: gr.H
     for event in (rail.fresh, shared.changes.voices):
         show(event, handlers.list_voices, token, rail)
     listen(rail.mark, handlers.mark_voice, token, rail, trigger_mode="multiple")
-    chose = f"() => {{ reprise.answers.chose({picker._id}); return reprise.picking; }}"
+    chose = keeping(picker, "return reprise.picking;")
     rail.pick(None, None, picker, js=chose, queue=False, api_visibility="private")
 
 
