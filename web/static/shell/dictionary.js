@@ -3,6 +3,7 @@
 
 import { LANGUAGES } from "../library/card.js";
 import { languageName } from "../library/voices.js";
+import { dialogIn } from "../ui/dialog.js";
 import { button, create } from "../ui/elements.js";
 import { draw, drawing } from "../ui/icons.js";
 import { pageLanguage, words } from "../ui/words.js";
@@ -23,21 +24,17 @@ class Dictionary {
     Object.assign(this, { props, trigger, selected: "", heard: null, erased: null });
     draw(element);
     this.find = (selector) => element.querySelector(selector);
-    this.dialog = this.find("dialog");
+    this.dialog = dialogIn(element, "[data-rp-dictionary]", () => this.open());
     this.form = this.find("form");
     const every = create("option", { value: "", text: words("words.every_language") });
     const named = LANGUAGES.map((value) => create("option", { value, text: languageName(value, pageLanguage()) }));
     this.form.elements.language.replaceChildren(every, ...named);
     this.form.onsubmit = (event) => this.save(event);
     this.form.onkeydown = (event) => this.enter(event);
-    this.find(".rp-dialog-close").onclick = () => this.dialog.close();
-    // Not `onclick`: if it returned false, it would cancel the default actions of the form's controls.
-    this.dialog.addEventListener("click", ({ target }) => target === this.dialog && this.dialog.close());
     this.find(".rp-dictionary-export").onclick = () => this.export();
     this.find(".rp-dictionary-import").onclick = () => this.find("[type=file]").click();
     this.find("[type=file]").onchange = ({ target }) => this.import(target);
     document.addEventListener("selectionchange", () => this.select());
-    document.addEventListener("click", ({ target }) => target.closest?.("[data-rp-dictionary]") && this.open());
     watch("value", () => this.answered());
     this.answered();
     this.name();

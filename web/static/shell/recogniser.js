@@ -1,6 +1,7 @@
 // The dialog of the speech recogniser, which explains it and installs it if it is missing. Buttons with
 // [data-rp-recogniser] open it. Its value: see web/tabs/status/recogniser.py. Its events: `look`, `install`.
 
+import { dialogIn } from "../ui/dialog.js";
 import { create } from "../ui/elements.js";
 import { draw } from "../ui/icons.js";
 import { pageLanguage, words } from "../ui/words.js";
@@ -26,15 +27,11 @@ class Recogniser {
     Object.assign(this, { props, trigger, wish: null });
     draw(element);
     this.find = (selector) => element.querySelector(selector);
-    this.dialog = this.find("dialog");
+    this.dialog = dialogIn(element, "[data-rp-recogniser]", () => this.open());
     this.form = this.find("form");
-    this.find(".rp-dialog-close").onclick = () => this.dialog.close();
-    // Not `onclick`: if it returned false, it would cancel the default actions of the form's controls.
-    this.dialog.addEventListener("click", ({ target }) => target === this.dialog && this.dialog.close());
     this.dialog.onclose = () => (this.wish = null);
     this.form.elements.model.onchange = () => this.show();
     this.form.onsubmit = (event) => this.install(event);
-    document.addEventListener("click", ({ target }) => target.closest?.("[data-rp-recogniser]") && this.open());
     watch("value", () => this.answered());
     this.answered();
   }
