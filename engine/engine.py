@@ -4,6 +4,7 @@ import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Self
 
 import numpy as np
 import torch
@@ -54,7 +55,7 @@ from engine.serving.runner.step_runners import GraphMode
 from engine.serving.speaker_embeddings import SpeakerEmbeddings
 from engine.serving.warm_up import warm_up
 from engine.text import GrowingText, Segment, Segmentation, check_speakers, normalise
-from engine.voice import Consent, OwnVoice, Reference, Voice
+from engine.voice import Consent, OwnVoice, Reference, Voice, voices_of
 
 MAX_SEED = 2**31 - 1
 # Default numbers of slots: what a small CPU serves faster than real time, and a good batch size for a GPU.
@@ -87,6 +88,10 @@ class SpeakOptions(SamplingOptions):
         super().__post_init__()
         if self.seed is not None and not 0 <= self.seed <= MAX_SEED:
             raise InvalidOption("option.seed", seed=str(self.seed), most=str(MAX_SEED))
+
+    def seeded(self) -> Self:
+        """Return the options with a seed, a random one if they have none."""
+        return self if self.seed is not None else replace(self, seed=secrets.randbelow(MAX_SEED + 1))
 
 
 @dataclass(frozen=True)
@@ -471,7 +476,7 @@ class Engine:
             if voice.description and not (able.describes or (speaker and able.instructs)):
                 raise InvalidOption("option.description")
             return PromptVoice((), speaker, voice.description.strip(), language)
-        voices = [] if voice is None else [voice] if isinstance(voice, Voice) else list(voice)
+        voices = voices_of(voice)
         if voices:
             self._check_clones()
         references = [(reference, v.name) for v in voices for reference in self._with_own_codes(v).references]

@@ -350,6 +350,13 @@ class Voice:
             raise InvalidVoiceFile("voicefile.header") from error
 
 
+def voices_of(voice: Voice | Sequence[Voice] | OwnVoice | None) -> tuple[Voice, ...]:
+    """Return the voices with references that `Engine.speak` is given: none for one of the model's own."""
+    if voice is None or isinstance(voice, OwnVoice):
+        return ()
+    return (voice,) if isinstance(voice, Voice) else tuple(voice)
+
+
 def _header(voice: Voice, codes: Sequence[bytes]) -> dict[str, Any]:
     consent = voice.consent
     more: dict[str, Any] = {"tags": list(voice.tags)} if voice.tags else {}  # omitted if empty, as in older files

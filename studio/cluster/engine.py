@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import queue
-import secrets
 import socket
 import threading
 import time
@@ -17,12 +16,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from engine.engine import MAX_SEED, QUEUE, EncodedVoice, EngineStatus, SpeakOptions
+from engine.engine import QUEUE, EncodedVoice, EngineStatus, SpeakOptions
 from engine.errors import EngineBusy, EngineClosed, EngineFailed, RepriseError
 from engine.files.bounded import MAX_CLIP_FILE_BYTES, read_regular
 from engine.request import AudioChunk, SpeechResult, SpokenSegment
 from engine.text import GrowingText, Segment
-from engine.voice import Consent, OwnVoice, Voice
+from engine.voice import Consent, OwnVoice, Voice, voices_of
 from studio.cluster.messages import EngineProperties, QueuePlace, ReplicaStatus, SpeakRequest, voice_key
 
 if TYPE_CHECKING:
@@ -192,17 +191,12 @@ class ClusterEngine:
         Each part of a growing text is sent as a request that continues the previous one.
         """
         self._check_open()
-        options = options or self.default_options
-        if options.seed is None:
-            options = replace(options, seed=secrets.randbelow(MAX_SEED + 1))
-        own = voice if isinstance(voice, OwnVoice) else None
-        voices = [voice] if isinstance(voice, Voice) else [] if voice is None or own else list(voice)  # type: ignore[arg-type]
         request = SpeakRequest(
             "" if isinstance(text, GrowingText) else text,
-            tuple(self._with_own_codes(each) for each in voices),
-            options,
+            tuple(self._with_own_codes(each) for each in voices_of(voice)),
+            (options or self.default_options).seeded(),
             owner,
-            own_voice=own,
+            own_voice=voice if isinstance(voice, OwnVoice) else None,
         )
         speech = ClusterSpeech(self, request, text if isinstance(text, GrowingText) else None)
         self._speeches.add(speech)

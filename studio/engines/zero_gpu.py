@@ -7,7 +7,6 @@ of a forked process. The engine is started in that process, since its threads wo
 from __future__ import annotations
 
 import os
-import secrets
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -199,19 +198,15 @@ class ZeroGpuEngine:
         owner: str = "",
     ) -> ZeroGpuSpeech:
         """See `Engine.speak`. `spaces` does its own queueing. A growing text is refused, since it would hold a GPU."""
-        from engine.engine import MAX_SEED
         from engine.text import GrowingText
-        from engine.voice import OwnVoice, Voice
+        from engine.voice import OwnVoice, voices_of
 
         if self._closed:
             raise EngineClosed()
         if isinstance(text, GrowingText):
             raise InvalidInput("spaces.no_growing")
-        options = options or self.default_options
-        if options.seed is None:
-            options = replace(options, seed=secrets.randbelow(MAX_SEED + 1))
+        options, voices = (options or self.default_options).seeded(), voices_of(voice)
         own = voice if isinstance(voice, OwnVoice) else None
-        voices = (voice,) if isinstance(voice, Voice) else () if voice is None or own else tuple(voice)  # type: ignore[arg-type]
         segments = tuple(self._engine.segments(text, sum(len(each.references) for each in voices)))
         return ZeroGpuSpeech(self._speak, Call(segments, voices, options, own_voice=own), self.sample_rate)
 
