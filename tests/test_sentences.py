@@ -1,7 +1,6 @@
 """Every error that can reach a page has a sentence in all languages, with the same placeholders."""
 
 import ast
-import string
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,6 +11,7 @@ from engine.errors import InvalidVoiceFile, RepriseError
 from engine.sentences import Sentence, english
 from studio import error_sentences
 from tests.paths import ROOT
+from tests.support.sentences import placeholders
 from web.ui.i18n import Translations
 
 TRANSLATIONS = Translations.load()
@@ -73,10 +73,6 @@ def constructions() -> Iterator[tuple[str, list[str] | None, ast.Call]]:
                 where = f"{path.relative_to(ROOT)}:{node.lineno}"
                 if node.func.id in ERRORS | {"Sentence"}:
                     yield where, keys_of(node.args[0]), node
-
-
-def placeholders(text: str) -> set[str]:
-    return {name for _, name, _, _ in string.Formatter().parse(text) if name is not None}
 
 
 def test_errors_use_known_keys_and_the_values_of_their_sentences() -> None:

@@ -2,6 +2,7 @@
 
 from functools import partial
 from threading import Thread
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -17,20 +18,14 @@ from engine.serving.turn import AudioDecoded, EventStream, Turn, TurnEnded
 from engine.text import GrowingText
 from storage.voices.samples import read_samples
 from tests.paths import MINIATURE
+from tests.support.clock import Clock
 from tests.support.waiting import until
-
-
-class Clock:
-    now = 1_000.0
-
-    def perf_counter(self) -> float:
-        return self.now
 
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    made = Clock()
-    monkeypatch.setattr(turn_module, "time", made)
+    made = Clock(1_000.0)
+    monkeypatch.setattr(turn_module, "time", SimpleNamespace(perf_counter=made))
     return made
 
 

@@ -17,11 +17,12 @@ from playwright.sync_api import Browser
 
 from benchmarks import browser
 from engine.audio import to_int16
-from storage import Storage
+from storage import Storage, VoiceLibrary, VoiceRecord
+from storage.repositories.library.shared_voices import Sample
 from studio.context import AppContext
 from studio.engines.model_manager import ModelManager
 from tests.paths import CLIP
-from tests.support.fake_engine import FakeEngine
+from tests.support.fake_engine import FakeEngine, voice
 from tests.web.stage import PLAIN_HTTP_HOST
 from web.context import WebContext
 from web.identity.owners import OwnerMode, OwnerResolver
@@ -43,6 +44,13 @@ def context(engine: FakeEngine, storage: Storage, tmp_path: Path) -> WebContext:
     """Context of handlers that are called without a page; uploads are stored in `uploads`."""
     (tmp_path / "uploads").mkdir()
     return make_context(engine, storage, tmp_path / "uploads")
+
+
+@pytest.fixture
+def samples(library: VoiceLibrary) -> list[VoiceRecord]:
+    """Two shared voices."""
+    library.share([Sample(voice(name), f"I am {name}.") for name in ("Ada", "Ben")])
+    return library.list()
 
 
 def make_context(

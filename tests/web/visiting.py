@@ -184,6 +184,12 @@ def finish_deletions(page: Page) -> None:
     page.evaluate("dispatchEvent(new Event('pagehide'))")
 
 
+def upload(page: Page, *files: Path) -> None:
+    """Add clips to the new voice, and wait until they are ready."""
+    page.locator(".rp-file").set_input_files(files)
+    expect(page.locator(".rp-say")).to_contain_text(f"{files[-1].name} is ready.")
+
+
 def begin_recording(page: Page, tenths: int = 3, button: str = "Record") -> None:
     """Record for at least `tenths` of a second, without the countdown. Requires a visit with a clock."""
     page.get_by_role("button", name=button, exact=True).click()

@@ -9,27 +9,14 @@ import pytest
 from engine.errors import InvalidInput, KeyNotFound, NameTaken
 from storage import Storage
 from storage.api_keys import Allowance, NewKey
-from storage.database import Database
+from tests.storage.speaking import Clock
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
 
-class SettableClock:
-    def __init__(self) -> None:
-        self.now = NOW
-
-    def __call__(self) -> datetime:
-        return self.now
-
-
 @pytest.fixture
-def clock() -> SettableClock:
-    return SettableClock()
-
-
-@pytest.fixture
-def storage(database: Database, clock: SettableClock) -> Storage:
-    return Storage(database, clock)
+def clock() -> Clock:
+    return Clock(NOW)
 
 
 def test_only_the_whole_key_is_found(storage: Storage) -> None:
@@ -63,7 +50,7 @@ def test_revoked_key_is_not_found_and_its_name_is_free(storage: Storage) -> None
     storage.keys.create(NewKey("Home", "local"))
 
 
-def test_key_expires(storage: Storage, clock: SettableClock) -> None:
+def test_key_expires(storage: Storage, clock: Clock) -> None:
     _, key = storage.keys.create(NewKey("Guest", "local", expires=NOW + timedelta(days=1)))
     clock.now += timedelta(hours=23)
     assert storage.keys.find(key)
@@ -73,7 +60,7 @@ def test_key_expires(storage: Storage, clock: SettableClock) -> None:
     assert [each.name for each in storage.keys.list()] == ["Guest"]
 
 
-def test_quota_resets_after_its_period(storage: Storage, clock: SettableClock) -> None:
+def test_quota_resets_after_its_period(storage: Storage, clock: Clock) -> None:
     record, key = storage.keys.create(NewKey("Home", "local", quota=Allowance(100, 3600)))
     assert storage.keys.spend(record.id, 60)
     assert not storage.keys.spend(record.id, 41)

@@ -15,6 +15,7 @@ from engine.errors import InvalidInput
 from studio.voices import voice_archive
 from studio.voices.voice_archive import VoiceArchive
 from tests.attack.inputs import voices
+from tests.support.archives import read_archive
 from tests.support.fake_engine import voice
 
 FILE = voice("Anna", 0.2).to_bytes()
@@ -26,11 +27,6 @@ def archive(*entries: tuple[str | ZipInfo, bytes], compression: int = ZIP_DEFLAT
         for name, data in entries:
             file.writestr(name, data)
     return made.getvalue()
-
-
-def read_archive(path: Path, data: bytes) -> list[tuple[str, bytes]]:
-    path.write_bytes(data)
-    return list(VoiceArchive(path, "mine.zip").voice_files())
 
 
 @pytest.fixture

@@ -10,14 +10,10 @@ from engine.errors import InvalidCodes, VoiceNotFound
 from engine.voice import Voice
 from storage import VoiceLibrary
 from storage.repositories.library.shared_voices import Sample
-from studio.voices.voice_archive import LEFT_OUT, VoiceArchive
+from studio.voices.voice_archive import LEFT_OUT
+from tests.support.archives import read_archive
 from tests.support.fake_engine import voice
 from web.downloads.voices import ARCHIVE_NAME, archive_producer
-
-
-def read_archive(path: Path, data: bytes) -> list[tuple[str, bytes]]:
-    path.write_bytes(data)
-    return list(VoiceArchive(path, "mine.zip").voice_files())
 
 
 @pytest.fixture

@@ -7,7 +7,6 @@ import pytest
 
 from engine.sentences import Sentence
 from storage import Storage, VoiceLibrary, VoiceRecord
-from storage.repositories.library.shared_voices import Sample
 from tests.storage.speaking import spoken
 from tests.support.fake_engine import FakeEngine, voice
 from tests.web.conftest import make_context
@@ -22,12 +21,6 @@ NO_REQUEST: Any = None
 @pytest.fixture
 def events(context: WebContext) -> PageLoadHandlers:
     return PageLoadHandlers(context)
-
-
-@pytest.fixture
-def samples(library: VoiceLibrary) -> list[VoiceRecord]:
-    library.share([Sample(voice(name), f"I am {name}.") for name in ("Ada", "Ben")])
-    return library.list()
 
 
 def names(picker: gr.Dropdown) -> list[str]:

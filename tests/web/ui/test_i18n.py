@@ -3,7 +3,6 @@
 import ast
 import json
 import re
-import string
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import SimpleNamespace
@@ -17,6 +16,7 @@ from engine.sentences import english
 from storage import Storage
 from tests.paths import ROOT
 from tests.support.fake_engine import FakeEngine
+from tests.support.sentences import placeholders
 from tests.web.visiting import visit
 from web.context import WebContext
 from web.page import create_app
@@ -51,10 +51,6 @@ SAME = {
     "tab.script",
     "tab.status",
 }
-
-
-def placeholders(text: str) -> set[str]:
-    return {name for _, name, _, _ in string.Formatter().parse(text) if name is not None}
 
 
 def files_of(folder: Path) -> dict[str, list[str]]:

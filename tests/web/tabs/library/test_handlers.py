@@ -15,7 +15,6 @@ from PIL import Image
 
 from engine.voice import Consent
 from storage import Storage, VoiceLibrary, VoiceRecord
-from storage.repositories.library.shared_voices import Sample
 from studio.voices.available_voices import ModelVoice
 from studio.voices.portraits import portrait_url
 from tests.storage.speaking import spoken
@@ -32,12 +31,6 @@ CONSENT = Consent("Grandma <b>", datetime(2026, 11, 20, tzinfo=UTC), "Yes.")
 @pytest.fixture
 def events(context: WebContext) -> LibraryHandlers:
     return LibraryHandlers(context)
-
-
-@pytest.fixture
-def samples(library: VoiceLibrary) -> list[VoiceRecord]:
-    library.share([Sample(voice(name), f"I am {name}.") for name in ("Ada", "Ben")])
-    return library.list()
 
 
 def press(event: Act, *selected: str, **data: Any) -> Any:

@@ -11,17 +11,21 @@ from playwright.sync_api import Browser, Page, Route, ViewportSize, expect
 from storage import Storage, VoiceLibrary
 from tests.paths import CLIP
 from tests.support.fake_engine import FakeEngine
-from tests.web.visiting import begin_recording, open_tab, picker, skip_countdown, visit, wait_for, wait_for_recording
+from tests.web.visiting import (
+    begin_recording,
+    open_tab,
+    picker,
+    skip_countdown,
+    upload,
+    visit,
+    wait_for,
+    wait_for_recording,
+)
 from web.tabs.new_voice.reading_texts import READING_TEXTS
 
 Serve = Callable[..., str]
 PHONE = ViewportSize(width=390, height=844)
 DESKTOP = ViewportSize(width=1280, height=800)
-
-
-def upload(page: Page, *files: Path) -> None:
-    page.locator(".rp-file").set_input_files(files)
-    expect(page.locator(".rp-say")).to_contain_text(f"{files[-1].name} is ready.")
 
 
 IN_VIEW = """(selectors) => {

@@ -20,18 +20,13 @@ from tests.support.spoiled_speech import silent_film
 from tests.support.waiting import until
 from tests.web.stage import PLAIN_HTTP_HOST
 from tests.web.tabs.new_voice.test_clip_server import FORMATS, encode_clip
-from tests.web.visiting import SERIOUS, open_tab, picker, violations, visit
+from tests.web.visiting import SERIOUS, open_tab, picker, upload, violations, visit
 from web.folders import LOCK
 from web.tabs.new_voice.clips import MAX_CLIPS
 from web.ui.i18n import Translations
 
 Serve = Callable[..., str]
 STORY = CLIP.with_name("flite_slt_story.flac")
-
-
-def upload(page: Page, *files: Path) -> None:
-    page.locator(".rp-file").set_input_files(files)
-    expect(page.locator(".rp-say")).to_contain_text(f"{files[-1].name} is ready.")
 
 
 def test_voice_is_made_by_keyboard_in_german_over_plain_http(
