@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from engine.engine import EngineStatus, SpeakOptions
-from engine.families.family import Abilities
 from engine.request import AudioChunk, SpeechResult, SpokenSegment
-from engine.sentences import Sentence
+from studio.engines.speech_engine import EngineInfo
 
 if TYPE_CHECKING:
     from engine.text import Segment, Segmentation
@@ -45,22 +44,10 @@ class DeploymentSettings:
 
 
 @dataclass(frozen=True)
-class EngineProperties:
+class EngineProperties(EngineInfo):
     """Properties of a replica's engine. They are equal for all replicas with the same settings."""
 
     settings: DeploymentSettings
-    name: str
-    device: str
-    notice: Sentence
-    sample_rate: int
-    frame_length: int
-    frame_rate: float
-    slots: int
-    codec_fingerprint: str
-    default_options: SpeakOptions
-    style_tags: bool
-    english_only: bool
-    abilities: Abilities
     segmentation: Segmentation
 
 

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 
 from engine.errors import EngineBusy, EngineClosed, InvalidOption, RepriseError
 from engine.sentences import Sentence
+from studio.engines.speech_engine import EngineInfo
 from studio.speed import SpeedEstimator, TakeTiming
 
 if TYPE_CHECKING:
@@ -76,24 +77,6 @@ class ModelLoading:
     waits: bool = False
 
 
-@dataclass(frozen=True)
-class _EngineInfo:
-    """Properties of a closed engine, which are still shown."""
-
-    name: str
-    device: str
-    notice: Sentence
-    sample_rate: int
-    frame_length: int
-    frame_rate: float
-    slots: int
-    codec_fingerprint: str
-    default_options: SpeakOptions
-    style_tags: bool
-    english_only: bool
-    abilities: Abilities
-
-
 class ModelChanging(EngineBusy):
     """Another model is being loaded, or running speech prevented the switch."""
 
@@ -117,7 +100,7 @@ class ModelManager:
         self._changed = threading.Condition()
         self._engine: SpeechEngine | None = engine
         self._status = engine.status()  # the last known one
-        self._last: SpeechEngine | _EngineInfo = engine
+        self._last: SpeechEngine | EngineInfo = engine
         self._users = 0  # number of callers that use the engine
         self._loading: ModelLoading | None = None
         self._closing = False  # the engine is about to be closed; new callers are refused
@@ -392,7 +375,7 @@ class ModelManager:
     def _remember_engine(self) -> None:
         """Keep the properties of the engine, but not the engine itself."""
         shown = self._shown
-        self._last = _EngineInfo(**{name: getattr(shown, name) for name in _EngineInfo.__dataclass_fields__})
+        self._last = EngineInfo(**{name: getattr(shown, name) for name in EngineInfo.__dataclass_fields__})
 
     def _load(self, catalog: ModelCatalog, model: str, before: str) -> SpeechEngine:
         """Load a model; if that fails, load the previous one again and raise the error."""
@@ -422,7 +405,7 @@ class ModelManager:
             return not self._closed
 
     @property
-    def _shown(self) -> SpeechEngine | _EngineInfo:
+    def _shown(self) -> SpeechEngine | EngineInfo:
         return self._engine or self._last
 
     # ---- users of the engine

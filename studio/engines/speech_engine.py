@@ -7,6 +7,7 @@ Implementations: `engine.Engine` in this process, `studio.engines.zero_gpu.ZeroG
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -43,6 +44,24 @@ class SpeechStream(Protocol):
 
     def close(self) -> None:
         """Cancel, and free the request."""
+
+
+@dataclass(frozen=True)
+class EngineInfo:
+    """Properties of a `SpeechEngine`, kept without the engine."""
+
+    name: str
+    device: str
+    notice: Sentence
+    sample_rate: int
+    frame_length: int
+    frame_rate: float
+    slots: int
+    codec_fingerprint: str
+    default_options: SpeakOptions
+    style_tags: bool
+    english_only: bool
+    abilities: Abilities
 
 
 class SpeechEngine(Protocol):
