@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field, StringConstraints
 
@@ -77,10 +77,7 @@ class ScriptCommand:
 
     def text(self, name: str) -> str:
         """Return a required text, which may be empty."""
-        value = getattr(self._values, name)
-        if not isinstance(value, str):
-            raise UnexpectedPayload
-        return value
+        return str(self._required(name))
 
     def optional(self, name: str) -> str | None:
         """Return a text, None if missing or empty."""
@@ -88,17 +85,11 @@ class ScriptCommand:
 
     def integer(self, name: str) -> int:
         """Return a required integer."""
-        value = getattr(self._values, name)
-        if value is None:
-            raise UnexpectedPayload
-        return int(value)
+        return int(self._required(name))
 
     def number_value(self, name: str) -> float:
         """Return a required number."""
-        value = getattr(self._values, name)
-        if value is None:
-            raise UnexpectedPayload
-        return float(value)
+        return float(self._required(name))
 
     def ids(self) -> list[str]:
         """Return the ids of takes, at most forty."""
@@ -107,6 +98,12 @@ class ScriptCommand:
     def flag(self, name: str) -> bool:
         """Return a boolean."""
         return bool(getattr(self._values, name))
+
+    def _required(self, name: str) -> Any:
+        value = getattr(self._values, name)
+        if value is None:
+            raise UnexpectedPayload
+        return value
 
 
 def command_number(event: gr.EventData) -> int | None:
