@@ -120,7 +120,7 @@ class NewVoiceHandlers:
             async for updates in self._pool.steps(client_address(request), saving):
                 yield updates
         except PoolFull as error:
-            yield notice(error_message(error, self._context.texts(request)), "bad"), *(gr.skip(),) * (FIELDS + 4)
+            yield _failure(error, self._context.texts(request)), *(gr.skip(),) * (FIELDS + 4)
 
     def save_steps(
         self, clips: Any, name: Any, speaker: Any, agreed: Any, language: Any, token: Any, request: gr.Request
@@ -139,11 +139,8 @@ class NewVoiceHandlers:
             made = context.engine.encode_voice(form.name, [reference], language=form.language, consent=consent)
             yield steps_html("saving", texts), *unchanged
             record = self._save(made.voice, form)
-        except IncompleteForm as error:
-            yield errors_html(error.errors), *unchanged
-            return
         except Exception as error:
-            yield notice(error_message(error, texts), "bad"), *unchanged
+            yield _failure(error, texts), *unchanged
             return
         yield self._saved(record, form.owner, self._saved_message(record, left_out, made.notes, texts), texts)
 
@@ -165,11 +162,8 @@ class NewVoiceHandlers:
             record = save_described_voice(
                 context, form.name, form.description, sample, owner=owner.key, language=spoken
             )
-        except IncompleteForm as error:
-            yield errors_html(error.errors), *unchanged
-            return
         except Exception as error:
-            yield notice(error_message(error, texts), "bad"), *unchanged
+            yield _failure(error, texts), *unchanged
             return
         yield self._saved(record, owner.key, self._saved_message(record, (), (), texts), texts)
 
@@ -257,6 +251,13 @@ def consenting_speaker(name: Any, speaker: Any) -> str:
 def consent_sentence(who: str, texts: Texts) -> str:
     """Return the consent sentence as shown on the page."""
     return texts("new.consent", who=who)
+
+
+def _failure(error: Exception, texts: Texts) -> str:
+    """Return the notice of an error."""
+    if isinstance(error, IncompleteForm):
+        return errors_html(error.errors)
+    return notice(error_message(error, texts), "bad")
 
 
 def _clip_errors(chosen: Sequence[ChosenClip], value: Any, texts: Texts, *, needs_words: bool) -> Iterator[FormError]:
