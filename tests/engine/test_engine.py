@@ -159,8 +159,8 @@ def test_segment_without_end_is_retried_once_and_reported(engine: Engine, monkey
     assert result is not None
     assert result.stop_reason == "length"
     assert result.segments[0].attempts == speech_module.ATTEMPTS
-    restarts = [i for i, chunk in enumerate(chunks) if i and chunk.start == 0]
-    assert len(restarts) == 1
+    # A fast attempt may end before any of its audio was passed on; otherwise that is replaced, once.
+    assert sum(chunk.start == 0 for chunk in chunks) in (1, 2)
     assert len(take(chunks)) == result.frames * engine.frame_length
 
 
