@@ -21,7 +21,7 @@ from engine.models.native.run import NativeRun
 from engine.release.hub import BUNDLED
 from engine.serving.memory import held_bytes
 
-_SPREAD = 0.02  # standard deviation of random weights, the usual initialisation of this family
+SPREAD = 0.02  # standard deviation of random weights, the usual initialisation of this family
 
 
 @dataclass(frozen=True)
@@ -103,7 +103,7 @@ def _materialise(
             if isinstance(owner, RMSNorm):
                 weight.fill_(1.0)
             elif generator is not None:
-                weight.normal_(0.0, _SPREAD, generator=generator)
+                weight.normal_(0.0, SPREAD, generator=generator)
                 if dtype == torch.float32:
                     weight.copy_(weight.half())
             setattr(owner, name, nn.Parameter(weight, requires_grad=False))
