@@ -25,6 +25,7 @@ from typing import Any
 import torch
 
 from benchmarks._report import Cell
+from benchmarks.engines import loaded
 from benchmarks.evaluation_set import EvaluationSet
 from benchmarks.memory.process import process_mib
 from benchmarks.speed._shared import Table, engine_parser, keep, model_name
@@ -74,8 +75,7 @@ def voices(engine: Engine) -> list[Voice]:
 def loading(model: str, device: str) -> dict[str, Any]:
     """Measure memory before and after `Engine.load`, and of the engine's parts. Must run in a new process."""
     before = process_mib("VmRSS")
-    engine = Engine.load(model, device)
-    try:
+    with loaded(model, device) as engine:
         found: dict[str, Any] = {
             "device": engine.device,
             "before_mib": before,
@@ -96,8 +96,6 @@ def loading(model: str, device: str) -> dict[str, Any]:
             "voices": len(known),
             "parts": parts(engine),
         }
-    finally:
-        engine.close()
 
 
 @dataclass
@@ -131,7 +129,11 @@ def speaking(
     model: str, device: str, *, minutes: float, listeners: int, every: float = EVERY, texts: Sequence[str] = ()
 ) -> dict[str, Any]:
     """Measure memory during continuous speaking. Must run in a new process. texts: replace the evaluation set's."""
-    engine = Engine.load(model, device)
+    with loaded(model, device) as engine:
+        return _speaking(engine, minutes, listeners, every, texts)
+
+
+def _speaking(engine: Engine, minutes: float, listeners: int, every: float, texts: Sequence[str]) -> dict[str, Any]:
     talk, over = Talk(), threading.Event()
     said = texts or [clip.text for speaker in EvaluationSet.load().speakers for clip in speaker.sentences]
     # 60 sentences and 20 voices: shift the voices in each round, so that every voice eventually speaks every sentence.
@@ -148,7 +150,6 @@ def speaking(
         over.set()
         for thread in threads:
             thread.join()
-        engine.close()
     found: dict[str, Any] = {"minutes": minutes, "listeners": listeners, "every_s": every}
     found |= {"requests": talk.requests, "audio_s": round(talk.seconds, 1)}
     return found | {name: quarters(values) for name, values in looks.items() if values}

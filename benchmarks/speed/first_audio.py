@@ -10,21 +10,22 @@ Four cases, each measured from the request to the first samples:
 - a saved voice: its codes are stored, but no keys and values are cached;
 - a known voice: the keys and values of its prompt's prefix are cached too.
 
-The engine has one slot, which spoke another voice before, so nothing else is cached. Stages: `encode` (including
+The engine has one slot, which spoke another voice before, so nothing else is cached. Except in the cold case, all
+graphs are captured before. Stages: `encode` (including
 reading and preparing the clip), `queue`, `prefill`, `frames` (of the first chunk) and `decode`. The clips are the
 evaluation set's first one, cut or repeated to the given length, with a transcript of proportional length.
 """
 
 import argparse
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 
 from benchmarks._report import Cell
+from benchmarks.engines import loaded, wait_until_ready
 from benchmarks.evaluation_set import Clip, EvaluationSet
 from benchmarks.speed._shared import Table, engine_parser, keep, model_name, spread
 from engine.audio import encode_audio
@@ -94,16 +95,6 @@ def ask_for_new_clip(engine: Engine, source: Source, seed: int) -> Run:
     return ask(engine, voice, encode=time.perf_counter() - began, seed=seed)
 
 
-@contextmanager
-def loaded(model: str, device: str) -> Iterator[Engine]:
-    """Load an engine with one slot."""
-    engine = Engine.load(model, device, slots=1)
-    try:
-        yield engine
-    finally:
-        engine.close()
-
-
 class Warm:
     """The cases that need a warm engine."""
 
@@ -140,7 +131,8 @@ def measure(
     rows = [
         figures("cold", s, [_cold(model, device, first.reference, s, i) for i in range(cold_runs)]) for s in lengths
     ]
-    with loaded(model, device) as engine:
+    with loaded(model, device, slots=1) as engine:
+        wait_until_ready(engine)
         other = engine.encode_voice(second.name, [(second.reference.path, second.reference.text)]).voice
         warm = Warm(engine, other)
         for seconds in lengths:
@@ -152,7 +144,7 @@ def measure(
 
 def _cold(model: str, device: str, clip: Clip, seconds: float, seed: int) -> Run:
     source = reference(clip, seconds)
-    with loaded(model, device) as engine:
+    with loaded(model, device, slots=1) as engine:
         return ask_for_new_clip(engine, source, seed)
 
 

@@ -16,8 +16,10 @@ from typing import Any
 import torch
 
 from benchmarks import _report
+from benchmarks.engines import wait_until_ready
 from benchmarks.evaluation_set import EvaluationSet
 from benchmarks.memory.process import process_mib
+from benchmarks.random_release import natural_turns
 from benchmarks.speed._shared import keep
 from engine.engine import Engine, SpeakOptions
 
@@ -88,13 +90,20 @@ def _parse() -> argparse.Namespace:
 
 
 def main() -> None:
-    """Measure, print the table and save the figures."""
+    """Measure as the options say."""
     options = _parse()
     if options.threads:
         torch.set_num_threads(options.threads)
+    with natural_turns(options.model):
+        measure(options)
+
+
+def measure(options: argparse.Namespace) -> None:
+    """Measure, print the table and save the figures."""
     speaker = EvaluationSet.load().speakers[0]
     reference = (speaker.reference.path, speaker.reference.text)
     engine, loading = timed(lambda: Engine.load(options.model, options.device))
+    wait_until_ready(engine)
     _, first_encoding = timed(lambda: engine.encode_voice(speaker.name, [reference]))
     encoded, encoding = timed(lambda: engine.encode_voice(speaker.name, [reference]))
     found = {name: _runs(engine, text, encoded.voice, options.runs) for name, text in TEXTS.items()}

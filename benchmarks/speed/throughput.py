@@ -1,11 +1,11 @@
 """Concurrent listeners: frames, real-time factors, first audio and underruns for 1, 2, 4, 8, … listeners.
 
-    python -m benchmarks.speed.throughput [--model FOLDER] [--device cpu] [--most N] [--runs 3]
+    python -m benchmarks.speed.throughput [--model FOLDER] [--device cpu] [--listeners N …] [--runs 3]
 
 Each listener is a thread that requests its own text with its own seed, in a saved voice of the evaluation set, and
 reads all chunks. All start at the same moment. The engine has one slot per listener, or as many as fit into memory;
-further requests queue, and the queueing time counts. For the ratio, the same requests run one after the other on the
-same engine.
+further requests queue, and the queueing time counts. For the ratio, the same requests, at most eight of them, run one
+after the other on the same engine. Graphs are captured before the measurements.
 
 A frame counts when its audio has arrived, even if its attempt is abandoned later. Codes are frames times codebooks. The
 real-time factor is per listener: seconds until the last chunk divided by seconds of audio. An underrun is a moment at
@@ -18,12 +18,14 @@ import random
 import statistics
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from benchmarks._report import Cell
+from benchmarks.engines import loaded, wait_until_ready
 from benchmarks.evaluation_set import EvaluationSet
 from benchmarks.speed._shared import Table, engine_parser, keep, model_name, tail
 from engine.engine import Engine, SpeakOptions, choose_device
@@ -31,6 +33,9 @@ from engine.voice import Voice
 
 CPU_MOST, GPU_MOST = 8, 64
 SENTENCES = 3  # per listener
+ALONE = 8  # most requests that run one by one
+
+Save = Callable[[Mapping[str, Any]], object]
 
 
 @dataclass(frozen=True)
@@ -127,34 +132,47 @@ def figures(runs: Sequence[Sequence[Take]], alone: Sequence[Take], codebooks: in
 
 
 def measure(
-    model: str, device: str, *, most: int | None, runs: int, sentences: Sequence[str] | None = None
+    model: str,
+    device: str,
+    *,
+    listeners: Sequence[int] | None,
+    runs: int,
+    sentences: Sequence[str] | None = None,
+    save: Save = lambda _found: None,
 ) -> dict[str, Any]:
-    """Run all measurements. sentences: to make the texts from; by default those of the evaluation set."""
+    """Run all measurements.
+
+    listeners: numbers of listeners, ascending; by default the powers of two up to a number that depends on the device.
+    sentences: to make the texts from; by default those of the evaluation set. save: called after each measurement.
+    """
     evaluation = EvaluationSet.load()
     known = [clip.text for speaker in evaluation.speakers for clip in speaker.sentences]
-    with_most = most or (GPU_MOST if choose_device(device).type == "cuda" else CPU_MOST)
-    engine = Engine.load(model, device, slots=with_most, queue=with_most)
-    try:
+    wanted = listeners or counts(GPU_MOST if choose_device(device).type == "cuda" else CPU_MOST)
+    with_most = wanted[-1]
+    with loaded(model, device, slots=with_most, queue=with_most) as engine:
+        wait_until_ready(engine)
         speakers = evaluation.speakers[:with_most]
         voices = [engine.encode_voice(s.name, [(s.reference.path, s.reference.text)]).voice for s in speakers]
         asked = requests(voices, sentences or known, with_most)
-        _warm_up(engine, asked)
-        alone = one_by_one(engine, asked)
+        for count in wanted:  # caches the prompts and captures sizes that are not captured in advance
+            at_once(engine, asked[:count])
+        alone = one_by_one(engine, asked[:ALONE])
         codebooks = len(voices[0].references[0].codes)
-        rows = [
-            figures([at_once(engine, asked[:count]) for _ in range(runs)], alone[:count], codebooks)
-            for count in counts(with_most)
-        ]
-        about = {"model": model_name(model), "device": engine.device, "slots": engine.slots, "codebooks": codebooks}
-        return {**about, "graphs": engine.status().graphs, "runs": runs, "rows": rows}
-    finally:
-        engine.close()
-
-
-def _warm_up(engine: Engine, asked: Sequence[Request]) -> None:
-    """Make the requests of all measured batches once, so that prompts are cached and graphs of all sizes captured."""
-    for count in counts(len(asked)):
-        at_once(engine, asked[:count])
+        found: dict[str, Any] = {
+            "model": model_name(model),
+            "device": engine.device,
+            "slots": engine.slots,
+            "codebooks": codebooks,
+            "precision": engine.precision,
+            "graphs": engine.status().graphs,
+            "runs": runs,
+            "rows": [],
+        }
+        for count in wanted:
+            batches = [at_once(engine, asked[:count]) for _ in range(runs)]
+            found["rows"].append(figures(batches, alone[:count], codebooks))
+            save(found)
+        return found
 
 
 def table(found: Mapping[str, Any]) -> Table:
@@ -190,7 +208,9 @@ def _row(of: Mapping[str, Any]) -> list[Cell]:
 
 def _parse() -> argparse.Namespace:
     made = engine_parser(__doc__)
-    made.add_argument("--most", type=int, help=f"listeners; {CPU_MOST} on a CPU and {GPU_MOST} on a GPU by default")
+    made.add_argument(
+        "--listeners", type=int, nargs="+", help=f"powers of two up to {CPU_MOST}, on a GPU up to {GPU_MOST} by default"
+    )
     made.add_argument("--runs", type=int, default=3)
     return made.parse_args()
 
@@ -198,9 +218,10 @@ def _parse() -> argparse.Namespace:
 def main() -> None:
     """Measure, print the table and save the figures."""
     options = _parse()
-    found = measure(options.model, options.device, most=options.most, runs=options.runs)
+    listeners = sorted(options.listeners or ()) or None
+    save = partial(keep, "throughput")
+    found = measure(options.model, options.device, listeners=listeners, runs=options.runs, save=save)
     table(found).show()
-    keep("throughput", found)
 
 
 if __name__ == "__main__":

@@ -173,9 +173,19 @@ def test_stages_sum_to_first_audio_and_cases_differ(device: str) -> None:
 def test_codes_per_second_are_frames_times_codebooks(device: str, monkeypatch: pytest.MonkeyPatch) -> None:
     at_once, batches = throughput.at_once, list[int]()
     monkeypatch.setattr(throughput, "at_once", lambda of, asked: batches.append(len(asked)) or at_once(of, asked))
-    found = throughput.measure(str(MINIATURE), device, most=3, runs=2, sentences=SENTENCES)
-    warm_up, alone, measured = batches[:3], batches[3:6], batches[6:]
-    assert (warm_up, alone, measured) == ([1, 2, 3], [1, 1, 1], [1, 1, 2, 2, 3, 3])
+    monkeypatch.setattr(throughput, "ALONE", 2)
+    saves: list[int] = []
+    found = throughput.measure(
+        str(MINIATURE),
+        device,
+        listeners=[1, 2, 3],
+        runs=2,
+        sentences=SENTENCES,
+        save=lambda so_far: saves.append(len(so_far["rows"])),
+    )
+    warm_up, alone, measured = batches[:3], batches[3:5], batches[5:]
+    assert (warm_up, alone, measured) == ([1, 2, 3], [1, 1], [1, 1, 2, 2, 3, 3])
+    assert saves == [1, 2, 3]
     rows = saved("throughput", found)["rows"]
     assert [row["listeners"] for row in rows] == [1, 2, 3]
     assert [row["requests"] for row in rows] == [2, 4, 6]
