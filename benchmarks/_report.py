@@ -12,21 +12,31 @@ from pathlib import Path
 from typing import Any
 
 RESULTS = Path(__file__).parent / "results"
-_PACKAGES = ("torch", "torchaudio", "torchao", "numpy", "faster-whisper", "pocketsphinx", "resemblyzer", "pyworld")
+_PACKAGES = (
+    "torch",
+    "torchaudio",
+    "torchao",
+    "triton",
+    "numpy",
+    "faster-whisper",
+    "pocketsphinx",
+    "resemblyzer",
+    "pyworld",
+)
 _ROOT = Path(__file__).parents[1]
 
 Cell = str | int | float | None
 
 
-def machine() -> dict[str, Any]:
-    """Return the machine and the package versions of this run, as plain JSON values."""
+def machine(device: str = "cuda") -> dict[str, Any]:
+    """Return the machine and the package versions of this run, as plain JSON values. device: names the GPU, if any."""
     return {
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "commit": _commit(),
         "processor": _processor(),
         "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
         "memory_gib": _memory_gib(),
-        "gpu": _gpu(),
+        "gpu": _gpu(device),
         "system": platform.platform(terse=True),
         "python": platform.python_version(),
         "threads": _torch_threads(),
@@ -89,7 +99,8 @@ def save(name: str, payload: Mapping[str, Any]) -> Path:
     RESULTS.mkdir(parents=True, exist_ok=True)
     path = RESULTS / f"{name}.json"
     fresh = path.with_suffix(".json.new")
-    fresh.write_text(json.dumps({"machine": machine(), **payload}, indent=1, sort_keys=False) + "\n", "utf-8")
+    about = machine(str(payload.get("device", "cuda")))
+    fresh.write_text(json.dumps({"machine": about, **payload}, indent=1, sort_keys=False) + "\n", "utf-8")
     fresh.replace(path)
     print(f"\nkept in benchmarks/results/{path.name}", flush=True)
     return path
@@ -136,12 +147,12 @@ def _memory_gib() -> float | None:
         return None
 
 
-def _gpu() -> str | None:
+def _gpu(device: str) -> str | None:
     # A benchmark that has not imported torch has not used a GPU, so do not import torch here.
     torch = sys.modules.get("torch")
     if torch is None or not torch.cuda.is_available():
         return None
-    return str(torch.cuda.get_device_name(0))
+    return str(torch.cuda.get_device_name(device if device.startswith("cuda") else None))
 
 
 def _torch_threads() -> int | None:

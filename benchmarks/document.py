@@ -45,6 +45,8 @@ NO_GPU = (
     "None of these benchmarks has been run on a GPU yet. On a machine with a GPU, `make bench-gpu` runs them all and "
     "adds their tables here."
 )
+# Results of one benchmark beside its usual one.
+KINDS = ("one-thread", "cuda")
 SOME_GPU = "Not run on a GPU yet: {}; `make bench-gpu` runs them all."
 
 
@@ -114,13 +116,29 @@ def _codec_views(found: Result) -> list[Table]:
     return tables
 
 
+def _fused_on_gpu(results: Mapping[str, Result]) -> str:
+    """Say whether a GPU has run the fused kernels, from the modes of `floor`."""
+    found = results.get("floor-cuda")
+    modes = [mode for of in found["sizes"].values() for mode in of["modes"] if "fused" in mode["mode"]] if found else []
+    if found is None or not modes:
+        return "No GPU has run these kernels yet."
+    gpu = found["machine"]["gpu"]
+    refused = [mode["skipped"] for mode in modes if "skipped" in mode]
+    if len(refused) == len(modes):
+        return f"A GPU ({gpu}) has not run these kernels: {refused[0]}"
+    return f"A GPU ({gpu}) has run these kernels; its frame rates are under “Memory bandwidth bound”."
+
+
 def _qwen3_tts(found: Result) -> list[Table]:
     return [Table(*table) for table in (qwen3_tts.views_table(found), *qwen3_tts.speed_tables(found))]
 
 
 @dataclass(frozen=True)
 class Section:
-    """Section of one benchmark: its module, result name, heading, description, and function from result to tables."""
+    """Section of one benchmark: its module, result name, heading, description, and function from result to tables.
+
+    on_gpu: whether `make bench-gpu` runs it. note: a last paragraph, from all results.
+    """
 
     module: str
     name: str
@@ -128,6 +146,7 @@ class Section:
     says: str
     tables: Callable[[Result], list[Table]]
     on_gpu: bool = True
+    note: Callable[[Mapping[str, Result]], str] = lambda _results: ""
 
 
 SECTIONS = (
@@ -204,6 +223,7 @@ SECTIONS = (
         "with fused kernels that a GPU runs where they agree with the plain ones.",
         lambda found: [kernels.table(found)],
         on_gpu=False,
+        note=_fused_on_gpu,
     ),
     Section(
         "benchmarks.memory.usage",
@@ -247,11 +267,13 @@ def render(results: Mapping[str, Result]) -> str:
 def _section(section: Section, results: Mapping[str, Result]) -> str:
     command = f"`python -m {section.module}`"
     parts = [f"## {section.heading}", f"{section.says} ({command})"]
-    for name in (section.name, f"{section.name}-cuda"):
+    for name in (section.name, *(f"{section.name}-{kind}" for kind in KINDS)):
         if name in results:
             parts += _result(results[name], section.tables)
         elif name == section.name:
             parts.append("This has not been run yet.")
+    if note := section.note(results):
+        parts.append(note)
     return "\n\n".join(parts)
 
 

@@ -1,6 +1,6 @@
 """Frame rate against the bound of the memory bandwidth, since every frame reads the weights.
 
-    python -m benchmarks.speed.floor [--device cpu] [--threads N] [--frames N] [--runs 3] [--sizes NAME …]
+    python -m benchmarks.speed.floor [--device cpu] [--threads N] [--frames N] [--runs 3] [--sizes NAME …] [--compiled]
 
 The bandwidth is measured: the larger of a copy's and a matrix-vector product's. The bytes of a frame are counted from
 the stored tensors. The bound is the bandwidth divided by these bytes. It is compared with the engine's model runner for
@@ -9,13 +9,15 @@ Shares above 1 are possible because a small model's Fast AR, which is read nine 
 
 Weights are random, with S2-Pro's sizes on a GPU, and the bundled model's and those of a 0.5 B model on a CPU. Sampled
 tokens, including the end of a turn, are ignored. "Ready after" is the time for capturing and compiling; the last line
-gives it for an engine with the default number of slots.
+gives it for an engine with the default number of slots, with fused kernels on a GPU. `--compiled` adds the modes with
+compiled blocks, which take minutes. The result of one thread on a CPU is kept beside that of several.
 """
 
 import argparse
 import gc
 import statistics
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import nullcontext
 from functools import partial
 from typing import Any
 
@@ -39,8 +41,9 @@ from benchmarks.speed.runner_modes import (
     runner_modes,
 )
 from engine.engine import CPU_SLOTS, GPU_SLOTS, choose_device
-from engine.errors import RepriseError
+from engine.errors import first_line
 from engine.models.compiling import compile_blocks
+from engine.serving.device import prepare_device
 from engine.serving.memory import activation_dtype, available_memory, choose_precision, held_bytes, plan_memory
 
 GPU_FRAMES, CPU_FRAMES, LARGE_FRAMES = 200, 100, 10
@@ -50,6 +53,13 @@ LARGE = 100_000_000  # parameters; larger models run fewer frames on a CPU
 def compare(bench: Bench, chosen: list[RunnerMode]) -> list[dict[str, Any]]:
     """Return the figures of each mode, or the reason why there are none."""
     found: list[dict[str, Any]] = []
+    for _ in comparing(bench, chosen, found):
+        pass
+    return found
+
+
+def comparing(bench: Bench, chosen: list[RunnerMode], found: list[dict[str, Any]]) -> Iterator[None]:
+    """Append to `found` as `compare` returns it. Yields after each mode."""
     for mode in chosen:
         figures = _or_why_not(partial(measure, bench, mode))
         eager = found[0] if found else figures
@@ -57,7 +67,7 @@ def compare(bench: Bench, chosen: list[RunnerMode]) -> list[dict[str, Any]]:
             figures["to_eager"] = figures["frames_per_second"] / eager["frames_per_second"]
         found.append({"mode": mode.name, "precision": mode.precision, **figures})
         _let_go(bench.device)
-    return found
+        yield
 
 
 def measure(bench: Bench, mode: RunnerMode) -> dict[str, Any]:
@@ -89,7 +99,10 @@ def measure(bench: Bench, mode: RunnerMode) -> dict[str, Any]:
 
 
 def recording(bench: Bench) -> dict[str, Any]:
-    """Measure the capture time of an engine with the default number of slots, or as many as fit into memory."""
+    """Measure the capture time of an engine with the default number of slots, or as many as fit into memory.
+
+    On a GPU its kernels are fused, as in an engine; if they cannot be, `plain` says why.
+    """
     precision = choose_precision(bench.device, bench.sizes.architecture)
     on_gpu = bench.device.type == "cuda"
     plan = plan_memory(
@@ -99,17 +112,20 @@ def recording(bench: Bench) -> dict[str, Any]:
         slots=GPU_SLOTS if on_gpu else CPU_SLOTS,
         positions=bench.positions,
     )
-    runner = new_runner(bench, build(bench, precision), "frame", plan.slots)
+    model = build(bench, precision)
+    plain = fuse_model(model, bench.sizes) if on_gpu else None
+    runner = new_runner(bench, model, "frame", plan.slots)
     seconds = record(runner)
-    return {"graphs": runner.graph_state, "slots": plan.slots, "positions": runner.positions, "seconds": seconds}
+    found = {"graphs": runner.graph_state, "slots": plan.slots, "positions": runner.positions, "seconds": seconds}
+    return found if plain is None else {**found, "plain": plain}
 
 
 def _or_why_not(measured: Callable[[], dict[str, Any]]) -> dict[str, Any]:
     """Return the measurement, or the first line of the error, so that the other modes are still measured."""
     try:
         return measured()
-    except (RepriseError, RuntimeError) as error:
-        return {"skipped": str(error).strip().splitlines()[0][:200]}
+    except Exception as error:  # compilers, drivers and torchao raise many types
+        return {"skipped": first_line(error)[:200]}
 
 
 def _let_go(device: torch.device) -> None:
@@ -131,8 +147,35 @@ def bandwidths(device: torch.device, size: int | None = None) -> dict[str, float
 SIZES: dict[str, Callable[[], Sizes]] = {"s2-pro": s2_pro, "0.5b": half_billion, "bundled": bundled}
 
 
-def run(device: torch.device, sizes: list[Sizes], moved: dict[str, float], frames: int | None, runs: int) -> Any:
-    """Run all measurements. frames: per run; the default depends on the device and the model's size."""
+def run(
+    device: torch.device,
+    sizes: list[Sizes],
+    moved: dict[str, float],
+    frames: int | None,
+    runs: int,
+    *,
+    compiled: bool = False,
+    save: Callable[[Mapping[str, Any]], object] = lambda _found: None,
+) -> Any:
+    """Run all measurements, with the settings of an engine.
+
+    frames: per run; the default depends on the device and the model's size. compiled: see `runner_modes`. save: called
+    after each measurement.
+    """
+    prepare_device(device)
+    with torch.cuda.device(device) if device.type == "cuda" else nullcontext():
+        return _run(device, sizes, moved, frames, runs, compiled, save)
+
+
+def _run(
+    device: torch.device,
+    sizes: list[Sizes],
+    moved: dict[str, float],
+    frames: int | None,
+    runs: int,
+    compiled: bool,
+    save: Callable[[Mapping[str, Any]], object],
+) -> Any:
     found: dict[str, Any] = {"device": str(device), "threads": torch.get_num_threads(), "runs": runs}
     found |= {"prompt": PROMPT, "bandwidth": moved, "sizes": {}}
     for each in sizes:
@@ -141,13 +184,14 @@ def run(device: torch.device, sizes: list[Sizes], moved: dict[str, float], frame
         few = LARGE_FRAMES if parameters > LARGE else CPU_FRAMES
         count = frames or (GPU_FRAMES if device.type == "cuda" else few)
         bench = Bench(device, each, count, runs, moved)
-        compared = compare(bench, runner_modes(device, each.architecture))
-        found["sizes"][each.name] = {
-            "parameters": parameters,
-            "frames": count,
-            "modes": compared,
-            "recording": _or_why_not(partial(recording, bench)),
-        }
+        modes: list[dict[str, Any]] = []
+        of = {"parameters": parameters, "frames": count, "modes": modes, "recording": {"skipped": "not reached"}}
+        found["sizes"][each.name] = of
+        for _ in comparing(bench, runner_modes(device, each.architecture, compiled=compiled), modes):
+            save(found)
+        of["recording"] = _or_why_not(partial(recording, bench))
+        _let_go(device)
+        save(found)
     return found
 
 
@@ -167,7 +211,10 @@ COLUMNS = [
 def table(found: Mapping[str, Any]) -> Table:
     """Return the table that is printed and published."""
     moved = ", ".join(f"{name} {rate / 1e9:.4g} GB/s" for name, rate in found["bandwidth"].items())
-    title = f"Frames of one listener against the memory's floor, on {found['device']}: {moved}"
+    where = str(found["device"])
+    if where == "cpu":
+        where += f", {found['threads']} thread{'s' if found['threads'] != 1 else ''}"
+    title = f"Frames of one listener against the memory's floor, on {where}: {moved}"
     rows = [_row(name, mode) for name, of in found["sizes"].items() for mode in of["modes"] if "skipped" not in mode]
     return Table(title, COLUMNS, rows, list(_notes(found["sizes"])))
 
@@ -199,7 +246,8 @@ def _notes(sizes: Mapping[str, Any]) -> Iterator[str]:
             yield f"Not measured: {name}, recording for all listeners: {last['skipped']}"
         else:
             shape = f"{last['slots']} slots of {last['positions']} positions"
-            yield f"{name}: an engine of {shape} records its steps in {last['seconds']:.1f} s."
+            plain = f" Its kernels are not fused: {last['plain']}" if "plain" in last else ""
+            yield f"{name}: an engine of {shape} records its steps in {last['seconds']:.1f} s.{plain}"
 
 
 def _parse() -> argparse.Namespace:
@@ -208,6 +256,7 @@ def _parse() -> argparse.Namespace:
     made.add_argument("--frames", type=int, help="of one run")
     made.add_argument("--runs", type=int, default=3)
     made.add_argument("--sizes", nargs="+", choices=SIZES)
+    made.add_argument("--compiled", action="store_true", help="also with compiled blocks, on a GPU")
     return made.parse_args()
 
 
@@ -219,9 +268,17 @@ def main() -> None:
         torch.set_num_threads(options.threads)
     names = options.sizes or (["s2-pro"] if device.type == "cuda" else ["bundled", "0.5b"])
     sizes = [SIZES[name]() for name in names]
-    found = run(device, sizes, bandwidths(device), options.frames, options.runs)
+    name = "floor-one-thread" if device.type == "cpu" and torch.get_num_threads() == 1 else "floor"
+    found = run(
+        device,
+        sizes,
+        bandwidths(device),
+        options.frames,
+        options.runs,
+        compiled=options.compiled,
+        save=partial(keep, name),
+    )
     table(found).show()
-    keep("floor", found)
 
 
 if __name__ == "__main__":

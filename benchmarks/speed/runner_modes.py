@@ -56,8 +56,11 @@ class Bench:
     positions: int = POSITIONS
 
 
-def runner_modes(device: torch.device, architecture: Architecture) -> list[RunnerMode]:
-    """Return the modes to compare on a device. The first one is the baseline."""
+def runner_modes(device: torch.device, architecture: Architecture, *, compiled: bool = False) -> list[RunnerMode]:
+    """Return the modes to compare on a device. The first one is the baseline.
+
+    compiled: whether to add those with compiled blocks on a GPU; compiling takes minutes for each.
+    """
     usual = choose_precision(device, architecture)
     others: tuple[Precision, ...] = ("fp32", "bf16", "int8")
     if device.type != "cuda":
@@ -71,13 +74,16 @@ def runner_modes(device: torch.device, architecture: Architecture) -> list[Runne
     smaller: tuple[Precision, ...] = ("int8", "int4", "fp8")
     return [
         RunnerMode("eager", usual),
-        RunnerMode("Fast-AR graph", usual, "fast"),
-        RunnerMode("frame graph", usual, "frame"),
         RunnerMode("frame graph, fused", usual, "frame", fused=True),
-        RunnerMode("frame graph, compiled", usual, "frame", compiled=True),
-        *(RunnerMode("frame graph", precision, "frame") for precision in smaller),
         *(RunnerMode("frame graph, fused", precision, "frame", fused=True) for precision in smaller),
-        *(RunnerMode("frame graph, compiled", precision, "frame", compiled=True) for precision in smaller),
+        RunnerMode("frame graph", usual, "frame"),
+        RunnerMode("Fast-AR graph", usual, "fast"),
+        *(RunnerMode("frame graph", precision, "frame") for precision in smaller),
+        *(
+            RunnerMode("frame graph, compiled", precision, "frame", compiled=True)
+            for precision in (usual, *smaller)
+            if compiled
+        ),
     ]
 
 
@@ -111,7 +117,7 @@ def new_runner(bench: Bench, model: DualAR, mode: GraphMode, slots: int) -> Mode
     capture: GraphCapture | None = None
     if mode != "off":
         on_gpu = bench.device.type == "cuda"
-        capture = CudaGraphCapture(bench.device) if on_gpu else TorchScriptCapture()
+        capture = CudaGraphCapture(bench.device, urgent=True) if on_gpu else TorchScriptCapture()
     return ModelRunner(
         model,
         bench.sizes.residual_size,
@@ -126,13 +132,19 @@ def new_runner(bench: Bench, model: DualAR, mode: GraphMode, slots: int) -> Mode
 def record(runner: ModelRunner) -> float:
     """Capture all graphs. Return the seconds that it took."""
     began = time.perf_counter()
-    while runner.capture_next():
-        pass
+    with runner.stream():
+        while runner.capture_next():
+            pass
     return time.perf_counter() - began
 
 
 def frames_per_second(runner: ModelRunner, bench: Bench) -> float:
-    """Measure one listener's frames per second after a prompt."""
+    """Measure one listener's frames per second after a prompt, on the stream that an engine uses."""
+    with runner.stream():
+        return _frames_per_second(runner, bench)
+
+
+def _frames_per_second(runner: ModelRunner, bench: Bench) -> float:
     columns = torch.zeros(bench.sizes.dual_ar.num_codebooks + 1, bench.prompt, dtype=torch.long)
     runner.begin(0, Prompt(columns), SamplingOptions(), key=1)
     while not runner.prefill([0]):

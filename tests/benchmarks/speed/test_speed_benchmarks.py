@@ -66,7 +66,15 @@ def saved(name: str, found: dict[str, Any]) -> dict[str, Any]:
 @pytest.mark.parametrize("device", DEVICES)
 def test_each_way_is_compared_with_its_own_floor(device: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(floor, "CPU_SLOTS", 2)
-    found = floor.run(torch.device(device), [SIZES], {"copy": 1e9, "product": 2e9}, frames=4, runs=1)
+    saves: list[int] = []
+    found = floor.run(
+        torch.device(device),
+        [SIZES],
+        {"copy": 1e9, "product": 2e9},
+        frames=4,
+        runs=1,
+        save=lambda so_far: saves.append(len(floor.table(so_far).rows)),
+    )
     model_results = saved("floor", found)["sizes"]["miniature"]
     assert [mode["mode"] for mode in model_results["modes"]] == [
         mode.name for mode in runner_modes(torch.device(device), SIZES.architecture)
@@ -82,6 +90,8 @@ def test_each_way_is_compared_with_its_own_floor(device: str, monkeypatch: pytes
     assert model_results["parameters"] == sum(weight.numel() for weight in _weights("fp32"))
     table = floor.table(found)
     assert len(table.rows) == len(measured)
+    assert saves[0] == 1
+    assert saves[-1] == len(measured)
     assert all(len(row) == len(table.columns) for row in table.rows)
 
 
@@ -300,6 +310,31 @@ def test_gpu_results_are_shown_next_to_cpu_results() -> None:
     names = [section.name for section in document.SECTIONS if section.on_gpu]
     gpus = {f"{name}-cuda": {} for name in names}
     assert document._gpu(gpus) == ""
+
+
+def test_kernels_section_says_what_gpus_have_run() -> None:
+    results = Path(document.__file__).with_name("results")
+    found = {name: document.load(results)[name] for name in ("kernels", "floor")}
+    assert "No GPU has run these kernels yet." in document.render(found)
+    gpu = {**found["floor"], "device": "cuda:0", "machine": {**found["floor"]["machine"], "gpu": "NVIDIA H200"}}
+    fused = {**found["floor"]["sizes"]["bundled"]["modes"][0], "mode": "frame graph, fused"}
+    skipped = {"mode": "frame graph, fused", "precision": "bf16", "skipped": "kernels: no ptxas found"}
+    for modes, said in (([fused, skipped], "has run these kernels"), ([skipped], "no ptxas found")):
+        gpu["sizes"] = {"S2-Pro": {"modes": modes, "recording": {"skipped": "not reached"}}}
+        page = document.render({**found, "floor-cuda": gpu})
+        assert "No GPU has run" not in page
+        assert f"A GPU (NVIDIA H200) {'has' if said.startswith('has') else 'has not'} run these kernels" in page
+        assert said in page
+
+
+def test_results_of_other_machines_and_threads_have_their_own_line() -> None:
+    results = Path(document.__file__).with_name("results")
+    one = document.load(results)["floor"]
+    gpu = {**one, "device": "cuda:0", "machine": {**one["machine"], "gpu": "NVIDIA H200", "processor": "Xeon"}}
+    alone = {**one, "threads": 1, "machine": {**one["machine"], "threads": 1}}
+    page = document.render({"floor": {**one, "threads": 2}, "floor-cuda": gpu, "floor-one-thread": alone})
+    lines = ("on cpu, 2 threads:", "on cpu, 1 thread:", "on cuda:0:", "Xeon", "NVIDIA H200")
+    assert [page.count(line) for line in lines] == [1] * len(lines)
 
 
 def test_gpu_results_are_saved_under_a_separate_name(tmp_path: Path) -> None:
