@@ -47,24 +47,12 @@ format: $(VENV)/.dev  ## rewrite the sources as `make check` wants them
 attack: $(VENV)/.dev  ## the whole attack, in a folder of its own (ARGS="--only soak --minutes 120", ARGS="--document")
 	$(PYTHON) -m tests.attack $(ARGS)
 
-bench: $(VENV)/.dev  ## speed, memory and exactness on this machine, and docs/performance.md
-	$(PYTHON) -m benchmarks.speed.reference_baseline $(ARGS)
-	$(PYTHON) -m benchmarks.speed.speaking $(ARGS)
-	$(PYTHON) -m benchmarks.speed.first_audio $(ARGS)
-	$(PYTHON) -m benchmarks.speed.http_latency $(ARGS)
-	$(PYTHON) -m benchmarks.speed.page_latency
-	$(PYTHON) -m benchmarks.speed.page_weight
-	$(PYTHON) -m benchmarks.speed.throughput $(ARGS)
-	$(PYTHON) -m benchmarks.speed.floor $(ARGS)
-	$(PYTHON) -m benchmarks.speed.kernels
-	$(PYTHON) -m benchmarks.memory.usage $(ARGS)
-	$(PYTHON) -m benchmarks.memory.codec_views
-	$(PYTHON) -m benchmarks.document
+bench: $(VENV)/.dev  ## speed, memory and exactness on this machine, and docs/performance.md (ARGS="--only floor")
+	$(PYTHON) -m benchmarks.run $(ARGS)
 
-bench-gpu: ARGS += --device cuda
-bench-gpu: $(VENV)/.dev  ## the same on a CUDA device, and the tests that need one
-	$(PYTHON) -m pytest -m gpu
-	$(MAKE) bench ARGS="$(ARGS)"
+# With PYTHON=python3, a Python that has the packages already, no environment is made: for machines without a network.
+bench-gpu: $(if $(filter $(VENV)/%,$(PYTHON)),$(VENV)/.dev)  ## the tests and benchmarks of a CUDA device (ARGS="--only tests floor --minutes 9")
+	$(PYTHON) -m benchmarks.run --gpu $(ARGS)
 
 bench-speaking: $(VENV)/.app  ## real-time factor and first audio
 	$(PYTHON) -m benchmarks.speed.speaking $(ARGS)

@@ -13,6 +13,7 @@ from typing import Any
 
 from benchmarks import _report
 from benchmarks._report import Cell
+from benchmarks.memory import device as device_memory
 from benchmarks.memory import usage as memory
 from benchmarks.speed import (
     first_audio,
@@ -22,6 +23,7 @@ from benchmarks.speed import (
     page_latency,
     page_weight,
     qwen3_tts,
+    ready,
     throughput,
 )
 from benchmarks.speed._shared import Table
@@ -137,7 +139,7 @@ def _qwen3_tts(found: Result) -> list[Table]:
 class Section:
     """Section of one benchmark: its module, result name, heading, description, and function from result to tables.
 
-    on_gpu: whether `make bench-gpu` runs it. note: a last paragraph, from all results.
+    on_gpu, on_cpu: whether `make bench-gpu` and `make bench` run it. note: a last paragraph, from all results.
     """
 
     module: str
@@ -146,6 +148,7 @@ class Section:
     says: str
     tables: Callable[[Result], list[Table]]
     on_gpu: bool = True
+    on_cpu: bool = True
     note: Callable[[Mapping[str, Result]], str] = lambda _results: ""
 
 
@@ -226,6 +229,22 @@ SECTIONS = (
         note=_fused_on_gpu,
     ),
     Section(
+        "benchmarks.speed.ready",
+        "ready",
+        "Starting",
+        "A first start with empty caches of compiled kernels, and a second one with the first one's caches. An engine "
+        "speaks as soon as it is loaded; it is ready when all graphs are captured.",
+        lambda found: [ready.table(found)],
+    ),
+    Section(
+        "benchmarks.memory.device",
+        "device_memory",
+        "Memory of a GPU",
+        "Peaks of each stage, also within the memory of smaller cards.",
+        lambda found: [device_memory.table(found)],
+        on_cpu=False,
+    ),
+    Section(
         "benchmarks.memory.usage",
         "memory",
         "Memory",
@@ -265,12 +284,14 @@ def render(results: Mapping[str, Result]) -> str:
 
 
 def _section(section: Section, results: Mapping[str, Result]) -> str:
+    if not section.on_cpu and f"{section.name}-cuda" not in results:
+        return ""
     command = f"`python -m {section.module}`"
     parts = [f"## {section.heading}", f"{section.says} ({command})"]
     for name in (section.name, *(f"{section.name}-{kind}" for kind in KINDS)):
         if name in results:
             parts += _result(results[name], section.tables)
-        elif name == section.name:
+        elif name == section.name and section.on_cpu:
             parts.append("This has not been run yet.")
     if note := section.note(results):
         parts.append(note)
