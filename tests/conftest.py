@@ -68,6 +68,17 @@ def quick_databases(request: pytest.FixtureRequest) -> Iterator[None]:
         yield
 
 
+@pytest.fixture(autouse=True)
+def prepared_gpu(request: pytest.FixtureRequest) -> None:
+    """Tests that need a GPU run with the settings that an engine gives to torch."""
+    if request.node.get_closest_marker("gpu") is not None:
+        import torch
+
+        from engine.serving.device import prepare_device
+
+        prepare_device(torch.device("cuda:0"))
+
+
 @pytest.fixture
 def storage(tmp_path: Path) -> Iterator[Storage]:
     with Storage.open(tmp_path / "voices.db") as opened:

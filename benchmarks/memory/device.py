@@ -5,8 +5,9 @@
 A case is a precision, and the limit in GB if there is one, as on a card of that size. PyTorch may use 95 % of it; the
 rest is for the CUDA context. Within a limit, the engine plans fewer slots. Each case runs in a new process: it loads
 the engine, waits until the graphs are captured, encodes a clip of 30 s, and lets as many listeners as there are slots
-speak at once. Figures of a stage are the peaks of what PyTorch has allocated and reserved, and what is in use on the
-whole GPU at its end, by all processes. On a CPU, they are the process's memory and its peak.
+speak at once. Figures of a stage are the peaks of what PyTorch has allocated and reserved, and of what is in use on the
+whole GPU: the latter peak, and the memory of CUDA and of other processes. On a CPU, they are the process's memory and
+its peak.
 """
 
 import argparse
@@ -91,11 +92,11 @@ class StageMeter:
             return {"allocated": process_mib("VmRSS"), "reserved": process_mib("VmHWM"), "used": process_mib("VmRSS")}
         torch.cuda.synchronize(self._device)
         free, total = torch.cuda.mem_get_info(self._device)
-        return {
-            "allocated": torch.cuda.max_memory_allocated(self._device) / MIB,
-            "reserved": torch.cuda.max_memory_reserved(self._device) / MIB,
-            "used": (total - free) / MIB,
-        }
+        allocated, reserved = (
+            peak(self._device) for peak in (torch.cuda.max_memory_allocated, torch.cuda.max_memory_reserved)
+        )
+        others = total - free - torch.cuda.memory_reserved(self._device)
+        return {"allocated": allocated / MIB, "reserved": reserved / MIB, "used": (others + reserved) / MIB}
 
 
 @contextmanager

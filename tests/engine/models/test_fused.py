@@ -30,7 +30,9 @@ from engine.models.kernels.attention import attend_rows, place
 from engine.models.kernels.elementwise import add_norm, gate
 from engine.models.kernels.products import narrow_product
 
-DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+# Compiled kernels run on a GPU only: there, all of these tests need one.
+DEVICE = "cpu" if os.environ.get("TRITON_INTERPRET") == "1" else "cuda"
+pytestmark = [pytest.mark.gpu] if DEVICE == "cuda" else []
 # The interpreter has no bf16 products, and truncates to bf16 instead of rounding.
 # Positions of a split of the attention, fewer for the interpreter, which is slow.
 SPLIT = attention.SPLIT if DEVICE == "cuda" else 64

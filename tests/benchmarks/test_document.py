@@ -1,0 +1,61 @@
+"""docs/performance.md matches the results, and shows those of several machines."""
+
+from pathlib import Path
+
+from benchmarks import document
+from benchmarks.speed import page_weight
+
+
+def test_document_matches_the_results() -> None:
+    results = Path(document.__file__).with_name("results")
+    assert document.DOCUMENT.read_text("utf-8") == document.render(document.load(results))
+
+
+def test_gpu_results_are_shown_next_to_cpu_results() -> None:
+    results = Path(document.__file__).with_name("results")
+    found = {"speaking": document.load(results)["speaking"]}
+    without = document.render(found)
+    assert "`make bench-gpu`" in without
+    assert without.count("None of these benchmarks has been run on a GPU") == 1
+    gpu = {**found["speaking"], "device": "cuda:0"}
+    some = document.render({**found, "speaking-cuda": gpu})
+    assert "bundled on cpu" in some
+    assert "bundled on cuda:0" in some
+    assert "Not run on a GPU yet: Against a plain port, First audio" in some
+    names = [section.name for section in document.SECTIONS if section.on_gpu]
+    gpus = {f"{name}-cuda": {} for name in names}
+    assert document._gpu(gpus) == ""
+
+
+def test_kernels_section_says_what_gpus_have_run() -> None:
+    results = Path(document.__file__).with_name("results")
+    found = {name: document.load(results)[name] for name in ("kernels", "floor")}
+    assert "No GPU has run these kernels yet." in document.render(found)
+    gpu = {**found["floor"], "device": "cuda:0", "machine": {**found["floor"]["machine"], "gpu": "NVIDIA H200"}}
+    fused = {**found["floor"]["sizes"]["bundled"]["modes"][0], "mode": "frame graph, fused"}
+    skipped = {"mode": "frame graph, fused", "precision": "bf16", "skipped": "kernels: no ptxas found"}
+    for modes, said in (([fused, skipped], "has run these kernels"), ([skipped], "no ptxas found")):
+        gpu["sizes"] = {"S2-Pro": {"modes": modes, "recording": {"skipped": "not reached"}}}
+        page = document.render({**found, "floor-cuda": gpu})
+        assert "No GPU has run" not in page
+        assert f"A GPU (NVIDIA H200) {'has' if said.startswith('has') else 'has not'} run these kernels" in page
+        assert said in page
+
+
+def test_results_of_other_machines_and_threads_have_their_own_line() -> None:
+    results = Path(document.__file__).with_name("results")
+    one = document.load(results)["floor"]
+    gpu = {**one, "device": "cuda:0", "machine": {**one["machine"], "gpu": "NVIDIA H200", "processor": "Xeon"}}
+    alone = {**one, "threads": 1, "machine": {**one["machine"], "threads": 1}}
+    page = document.render({"floor": {**one, "threads": 2}, "floor-cuda": gpu, "floor-one-thread": alone})
+    lines = ("on cpu, 2 threads:", "on cpu, 1 thread:", "on cuda:0:", "Xeon", "NVIDIA H200")
+    assert [page.count(line) for line in lines] == [1] * len(lines)
+
+
+def test_page_table_compares_first_and_second_visit() -> None:
+    times = {name: {"median": 1.0, "worst": 2.0} for name in page_weight.TIMES}
+    found = {"runs": 3, "bytes": {"fonts": 48_000.0, "ours": 112_200.0}, "first": times, "again": times}
+    rows = page_weight.table(found).rows
+    assert rows[1] == ["sent, ours", "112 kB", None]
+    assert rows[-1] == ["interactive", "1.00 s (worst 2.00 s)", "1.00 s (worst 2.00 s)"]
+    assert page_weight.kind_of("http://h/reprise/static/1/main.js") == "ours"
