@@ -30,6 +30,7 @@ from benchmarks.evaluation_set import EvaluationSet
 from benchmarks.memory.codec_release import write_release as write_codec
 from benchmarks.memory.sizes import SPREAD, Sizes, half_billion, s2_pro
 from engine.config import DualARConfig
+from engine.engine import choose_device
 from engine.families.s2.fast_ar import FastAR
 from engine.families.s2.slow_ar import SlowAR
 from engine.layers import RMSNorm
@@ -183,7 +184,7 @@ def main() -> None:
     options.add_argument("--sizes", choices=_SIZES, default="s2-pro")
     options.add_argument("--device", default="cpu")
     chosen = options.parse_args()
-    write_release(chosen.folder, _SIZES[chosen.sizes](), chosen.device)
+    write_release(chosen.folder, _SIZES[chosen.sizes](), choose_device(chosen.device))
     print(f"written: {chosen.folder}")
 
 

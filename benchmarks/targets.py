@@ -64,11 +64,11 @@ def _factor_of_32(found: Result) -> Iterator[float]:
 
 
 def _used(limit: float, *precisions: str) -> Callable[[Result], Iterator[float]]:
-    """Measure the GB in use on the GPU within a limit; infinite if the engine does not work within it."""
+    """Measure the GiB in use on the GPU within a limit; infinite if the engine does not work within it."""
     return lambda found: (
-        math.inf if "failed" in case else max(stage["used"] for stage in case["stages"].values()) * 2**20 / 1e9
+        math.inf if "failed" in case else max(stage["used"] for stage in case["stages"].values()) / 1024
         for case in found["cases"]
-        if case["precision"] in precisions and case["limit_gb"] == limit
+        if case["precision"] in precisions and case["limit_gib"] == limit
     )
 
 
@@ -88,8 +88,8 @@ _TARGETS: tuple[tuple[str, str, str, Callable[[Result], Iterator[float]]], ...] 
     ("first audio of a saved voice, ms", "≤ 60", "first_audio", _saved_voice),
     ("codes/s at a real-time factor below 0.5", "≥ 10,000", "throughput", _codes),
     ("real-time factor of 32 listeners", "≤ 0.3", "throughput", _factor_of_32),
-    ("GB with a limit of 12 GB, bf16", "≤ 12", "device_memory", _used(12, "bf16")),
-    ("GB with a limit of 8 GB, 8 bits", "≤ 8", "device_memory", _used(8, *_NARROW)),
+    ("GiB in use, card of 12 GiB, bf16", "≤ 12", "device_memory", _used(12, "bf16")),
+    ("GiB in use, card of 8 GiB, 8 bits", "≤ 8", "device_memory", _used(8, *_NARROW)),
     ("s until ready after loading", "≤ 20", "ready", _ready("first")),
     ("s until ready after loading, second start", "≤ 10", "ready", _ready("second")),
 )

@@ -2,12 +2,12 @@
 
     python -m benchmarks.memory.device [--model FOLDER] [--device cuda] [--cases bf16 bf16:12 int8:8 fp8:8]
 
-A case is a precision, and the limit in GB if there is one, as on a card of that size. PyTorch may use 95 % of it; the
-rest is for the CUDA context. Within a limit, the engine plans fewer slots. Each case runs in a new process: it loads
-the engine, waits until the graphs are captured, encodes a clip of 30 s, and lets as many listeners as there are slots
-speak at once. Figures of a stage are the peaks of what PyTorch has allocated and reserved, and of what is in use on the
-whole GPU: the latter peak, and the memory of CUDA and of other processes. On a CPU, they are the process's memory and
-its peak.
+A case is a precision, and the limit if there is one: the memory of a smaller card, in GiB, as cards are sold. PyTorch
+may use 95 % of it; the rest is for the CUDA context. Within a limit, the engine plans fewer slots. Each case runs in a
+new process: it loads the engine, waits until the graphs are captured, encodes a clip of 30 s, and lets as many
+listeners as there are slots speak at once. Figures of a stage are the peaks of what PyTorch has allocated and reserved,
+and of what is in use on the whole GPU: the latter peak, and the memory of CUDA and of other processes. On a CPU, they
+are the process's memory and its peak.
 """
 
 import argparse
@@ -36,7 +36,7 @@ from engine.models.native.run import use_native
 from engine.models.quantization import Precision
 from engine.serving.memory import share_memory
 
-MIB, GB = 2**20, 10**9
+MIB, GIB = 2**20, 2**30
 CLIP_SECONDS = 30.0
 GPU_CASES = ("bf16", "bf16:12", "int8:8", "fp8:8")
 ROOT = Path(__file__).parents[2]
@@ -113,12 +113,12 @@ def _checks_apart(meter: StageMeter) -> Iterator[None]:
 
 
 def measure(model: str, device: str, precision: Precision, limit: float | None) -> dict[str, Any]:
-    """Measure one case. Must run in a new process. limit: GB. An error is returned, with the stages before it."""
+    """Measure one case. Must run in a new process. limit: GiB. An error is returned, with the stages before it."""
     on = choose_device(device)
     if limit is not None:
         limit_memory(on, limit)
     meter = StageMeter(on)
-    found: dict[str, Any] = {"precision": precision, "limit_gb": limit, "device": str(on), "stages": meter.found}
+    found: dict[str, Any] = {"precision": precision, "limit_gib": limit, "device": str(on), "stages": meter.found}
 
     def report(stage: str, _done: float) -> None:
         if stage in _REPORTED:
@@ -149,11 +149,11 @@ def use(engine: Engine, meter: StageMeter) -> None:
     at_once(engine, requests(voices, sentences, engine.slots))
 
 
-def limit_memory(device: torch.device, gb: float) -> None:
-    """Let this process use as much of a GPU as on a card of `gb` GB. Raises ValueError on a CPU."""
+def limit_memory(device: torch.device, gib: float) -> None:
+    """Let this process use as much of a GPU as on a card of `gib` GiB. Raises ValueError on a CPU."""
     if device.type != "cuda":
         raise ValueError("only the memory of a GPU can be limited")
-    share_memory(gb * GB / torch.cuda.mem_get_info(device)[1])
+    share_memory(gib * GIB / torch.cuda.mem_get_info(device)[1])
 
 
 def parse_case(text: str) -> tuple[Precision, float | None]:
@@ -169,7 +169,7 @@ def in_new_process(model: str, device: str, case: str) -> dict[str, Any]:
     precision, limit = parse_case(case)
     if done.returncode:
         why = f"its process ended with status {done.returncode}"
-        return {"precision": precision, "limit_gb": limit, "device": device, "stages": {}, "failed": why}
+        return {"precision": precision, "limit_gib": limit, "device": device, "stages": {}, "failed": why}
     found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     return found
 
@@ -197,12 +197,12 @@ def _row(of: Mapping[str, Any]) -> list[Cell]:
 
 
 def _label(of: Mapping[str, Any]) -> str:
-    return of["precision"] + (f", {of['limit_gb']:g} GB" if of["limit_gb"] else "")
+    return of["precision"] + (f", {of['limit_gib']:g} GiB" if of["limit_gib"] else "")
 
 
 def _parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     made = engine_parser(__doc__)
-    made.add_argument("--cases", nargs="+", help="a precision, or a precision and a limit in GB, such as int8:8")
+    made.add_argument("--cases", nargs="+", help="a precision, or a precision and a limit in GiB, such as int8:8")
     made.add_argument("--task", help=argparse.SUPPRESS)
     return made.parse_args(arguments)
 

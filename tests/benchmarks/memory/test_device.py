@@ -64,9 +64,9 @@ def test_an_error_is_a_result_with_the_stages_before_it(monkeypatch: pytest.Monk
 def test_a_process_that_ends_is_a_result(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(subprocess, "run", lambda *_, **__: SimpleNamespace(returncode=-9))
     found = device.in_new_process("m", "cuda:0", "int8:8")
-    assert (found["precision"], found["limit_gb"]) == ("int8", 8.0)
+    assert (found["precision"], found["limit_gib"]) == ("int8", 8.0)
     assert "-9" in found["failed"]
-    assert table({"model": "m", "device": "cuda:0", "cases": [found]}).rows[0][0] == "int8, 8 GB"
+    assert table({"model": "m", "device": "cuda:0", "cases": [found]}).rows[0][0] == "int8, 8 GiB"
 
 
 def test_a_repeated_stage_keeps_its_highest_values(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -82,7 +82,7 @@ def test_a_repeated_stage_keeps_its_highest_values(monkeypatch: pytest.MonkeyPat
 
 def test_limit_is_a_share_of_the_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     shares: list[float] = []
-    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda _device: (70 * 10**9, 80 * 10**9))
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda _device: (70 * 2**30, 80 * 2**30))
     monkeypatch.setattr(device, "share_memory", shares.append)
     device.limit_memory(torch.device("cuda:0"), 8)
     assert shares == [0.1]
