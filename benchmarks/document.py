@@ -44,8 +44,8 @@ A frame is one step of both transformers and about 46 ms of audio. The real-time
 per second of audio: below 1 is faster than real time."""
 
 NO_GPU = (
-    "None of these benchmarks has been run on a GPU yet. On a machine with a GPU, `make bench-gpu` runs them all and "
-    "adds their tables here."
+    "None of these benchmarks has been run on a GPU yet. On a machine with a GPU, `make bench-gpu` runs them all, "
+    "mostly at S2-Pro's sizes with random weights, and adds their tables here."
 )
 # Results of one benchmark beside its usual one.
 KINDS = ("one-thread", "cuda")

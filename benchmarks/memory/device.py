@@ -66,7 +66,7 @@ class StageMeter:
         self.found: dict[str, dict[str, float]] = {}
         self._device, self._stage = device, ""
         if device.type == "cuda":
-            torch.cuda.init()  # there are no peaks before
+            torch.cuda.init()  # type: ignore[no-untyped-call]  # there are no peaks before
 
     def begin(self, stage: str) -> None:
         """Begin a stage; end the one before it. Stages may occur several times."""
@@ -197,7 +197,7 @@ def _row(of: Mapping[str, Any]) -> list[Cell]:
 
 
 def _label(of: Mapping[str, Any]) -> str:
-    return of["precision"] + (f", {of['limit_gib']:g} GiB" if of["limit_gib"] else "")
+    return str(of["precision"]) + (f", {of['limit_gib']:g} GiB" if of["limit_gib"] else "")
 
 
 def _parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:

@@ -18,8 +18,9 @@ evaluation set's first one, cut or repeated to the given length, with a transcri
 
 import argparse
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -124,9 +125,15 @@ class Warm:
 
 
 def measure(
-    model: str, device: str, *, runs: int, cold_runs: int, lengths: Sequence[float] = LENGTHS
+    model: str,
+    device: str,
+    *,
+    runs: int,
+    cold_runs: int,
+    lengths: Sequence[float] = LENGTHS,
+    save: Callable[[Mapping[str, Any]], object] = lambda _found: None,
 ) -> dict[str, Any]:
-    """Measure all cases for all lengths."""
+    """Measure all cases for all lengths. save: called after each length."""
     first, second, *_ = EvaluationSet.load().speakers
     rows = [
         figures("cold", s, [_cold(model, device, first.reference, s, i) for i in range(cold_runs)]) for s in lengths
@@ -135,11 +142,12 @@ def measure(
         wait_until_ready(engine)
         other = engine.encode_voice(second.name, [(second.reference.path, second.reference.text)]).voice
         warm = Warm(engine, other)
+        found = {"model": model_name(model), "device": engine.device, "graphs": engine.status().graphs, "rows": rows}
         for seconds in lengths:
             rows += _warm(warm, engine, first.reference, seconds, runs)
-        about = {"model": model_name(model), "device": engine.device, "graphs": engine.status().graphs}
-    rows.sort(key=lambda row: (row["reference_s"], CASES.index(row["case"])))
-    return {**about, "rows": rows}
+            rows.sort(key=lambda row: (row["reference_s"], CASES.index(row["case"])))
+            save(found)
+        return found
 
 
 def _cold(model: str, device: str, clip: Clip, seconds: float, seed: int) -> Run:
@@ -199,10 +207,14 @@ def main() -> None:
     """Measure, print the table and save the figures."""
     options = _parse()
     found = measure(
-        options.model, options.device, runs=options.runs, cold_runs=options.cold_runs, lengths=options.lengths
+        options.model,
+        options.device,
+        runs=options.runs,
+        cold_runs=options.cold_runs,
+        lengths=options.lengths,
+        save=partial(keep, "first_audio"),
     )
     table(found).show()
-    keep("first_audio", found)
 
 
 if __name__ == "__main__":

@@ -162,7 +162,16 @@ def test_reference_has_requested_length_and_proportional_words() -> None:
 @pytest.mark.usefixtures("two_speakers", "untraced")
 @pytest.mark.parametrize("device", DEVICES)
 def test_stages_sum_to_first_audio_and_cases_differ(device: str) -> None:
-    found = first_audio.measure(str(MINIATURE), device, runs=1, cold_runs=1, lengths=(4.0,))
+    saves: list[int] = []
+    found = first_audio.measure(
+        str(MINIATURE),
+        device,
+        runs=1,
+        cold_runs=1,
+        lengths=(4.0,),
+        save=lambda so_far: saves.append(len(so_far["rows"])),
+    )
+    assert saves == [4]
     rows = saved("first_audio", found)["rows"]
     assert [row["case"] for row in rows] == list(first_audio.CASES)
     for row in rows:
