@@ -5,11 +5,13 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from safetensors import safe_open
 
 from benchmarks import random_release
+from benchmarks.engines import loaded, wait_until_ready
 from benchmarks.memory.sizes import Sizes, s2_pro
 from benchmarks.random_release import COMPLETE, is_random, natural_budget, natural_turns, tokenizer, write_release
 from engine.engine import Engine, SpeakOptions
@@ -80,6 +82,18 @@ def test_a_turn_ends_after_an_ordinary_readers_frames(engine: Engine, voice: Voi
         natural_budget(segment.text, engine.frame_rate) - 1 for segment in segments
     ]
     assert frames == sum(segment.frames for segment in segments)
+
+
+@pytest.mark.parametrize("device", ["cpu", pytest.param("cuda:0", marks=pytest.mark.gpu)])
+def test_a_ready_engine_speaks_from_graphs(release: Path, device: str) -> None:
+    """On a GPU with fused kernels: the state tells why, if they are not used."""
+    with loaded(release, device, slots=2) as engine:
+        wait_until_ready(engine)
+        assert engine.status().graphs == "frame"
+        speech = engine.speak("Hi.", options=SpeakOptions(seed=1))
+        assert all(np.isfinite(chunk.samples).all() for chunk in speech)
+    assert speech.result is not None
+    assert speech.result.stop_reason == "end"
 
 
 def test_turns_of_other_models_are_left_alone(engine: Engine, voice: Voice, short_turns: None) -> None:
