@@ -66,7 +66,7 @@ class StageMeter:
         self.found: dict[str, dict[str, float]] = {}
         self._device, self._stage = device, ""
         if device.type == "cuda":
-            torch.cuda.init()  # type: ignore[no-untyped-call]  # there are no peaks before
+            torch.cuda.init()  # there are no peaks before
 
     def begin(self, stage: str) -> None:
         """Begin a stage; end the one before it. Stages may occur several times."""

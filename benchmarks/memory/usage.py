@@ -51,10 +51,10 @@ def parts(engine: Engine) -> dict[str, float]:
 
     Loads the encoder view if necessary.
     """
-    steps, slots, batches = engine._runner._steps, engine._runner._slots, engine._pipeline.codec_worker._batches
+    model, slots, batches = engine._model, engine._runner._slots, engine._pipeline.codec_worker._batches
     kept = {
-        "slow": held_bytes(steps._frame.slow),
-        "fast": held_bytes(steps._frame._fast),
+        "slow": held_bytes(model.slow),
+        "fast": held_bytes(model.fast),
         "encoder": held_bytes(engine._encoder._view()),
         "decoder": held_bytes(batches._decoder),
         "decoder_states": batches._states.nbytes(),

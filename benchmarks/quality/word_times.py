@@ -34,7 +34,8 @@ Span = tuple[float, float]
 
 def spoken_words(engine: Engine, text: str, voice: Voice) -> tuple[Samples, list[WordTime]]:
     """Speak a text. Return the take and the word times that the model reports."""
-    take, words = np.zeros(0, np.float32), []
+    take = np.zeros(0, np.float32)
+    words: list[WordTime] = []
     for chunk in engine.speak(text, voice, replace(engine.default_options, seed=SEED, word_times=True)):
         take = np.concatenate([take[: chunk.start], chunk.samples])
         words += chunk.words

@@ -30,10 +30,11 @@ from studio.access import Access, Caller
 from studio.context import AppContext
 from studio.engines.model_manager import ModelManager
 from studio.speech_service import SpeechService, SpokenBy
+from web.folders import private_folder
 from web.http.gate import GatePolicy
 from web.http.hosts import AllowedHosts, is_local
 from web.http.routes import AllowedRoutes
-from web.serve import launch, private_folder
+from web.serve import launch
 
 TEXT = "The rain has stopped, so we can go out for a walk along the river now."
 VOICE = "Clara"
@@ -96,7 +97,7 @@ def over_http(client: httpx.Client, format: str, seed: int) -> float:
 def measure(app: AppContext, runs: int) -> dict[str, Any]:
     """Measure seconds in process, over HTTP and added, by format."""
     service = SpeechService(app, Access(app.storage.keys))
-    policy = GatePolicy(AllowedHosts("127.0.0.1"), AllowedRoutes(programs=True))
+    policy = GatePolicy(AllowedHosts("127.0.0.1"), AllowedRoutes(api=True))
     with private_folder(), gr.Blocks() as demo:
         pass
     url = launch(demo, policy=policy, api=create_api(app, is_local))

@@ -8,7 +8,7 @@ span and widens 8-bit weights before each product. The fused frame attends to ex
 counts say nothing about time.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -51,7 +51,7 @@ class Counted:
 
 class _Operations(TorchDispatchMode):
     def __init__(self, counted: Counted) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self._counted = counted
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -180,7 +180,7 @@ def run(positions: int) -> dict[str, Any]:
     return {"device": "meta", "positions": positions, "variants": found}
 
 
-def table(found: dict[str, Any]) -> Table:
+def table(found: Mapping[str, Any]) -> Table:
     """Return the table that is printed and published."""
     rows = [[name, f"{of['kernels']:,}", f"{of['bytes'] / 1e9:.3f}"] for name, of in found["variants"].items()]
     title = f"A frame of S2-Pro behind {found['positions']} positions, counted on meta tensors"

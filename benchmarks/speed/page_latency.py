@@ -19,14 +19,16 @@ import numpy as np
 from numpy.typing import NDArray
 from playwright.sync_api import Browser
 
+from benchmarks._report import Cell
 from benchmarks.browser import chromium
 from benchmarks.evaluation_set import EvaluationSet
 from benchmarks.speed._shared import Table, keep, parser, spread
 from engine.audio import to_int16
+from web.folders import private_folder
 from web.http.gate import GatePolicy
 from web.http.hosts import AllowedHosts
 from web.http.routes import AllowedRoutes, RouteKind
-from web.serve import launch, private_folder
+from web.serve import launch
 from web.ui.components import player
 
 CHUNKS = (0.046, 0.2, 1.0)  # seconds of audio
@@ -98,6 +100,7 @@ def page(samples: NDArray[np.int16], rate: int) -> gr.Blocks:
         for chunk in stream(samples, rate, float(seconds)):
             yield rate, chunk
 
+    demo: gr.Blocks
     with gr.Blocks(analytics_enabled=False) as demo:
         seconds = gr.Textbox(label="seconds")
         to_ours = gr.Button("player")
@@ -164,7 +167,7 @@ def figures(chunk: float, way: str, runs: Sequence[Mapping[str, float]]) -> dict
 def table(found: Mapping[str, Any]) -> Table:
     """Return the table that is printed and published."""
     by = {(row["chunk_s"], row["way"]): row for row in found["rows"]}
-    rows = []
+    rows: list[Sequence[Cell]] = []
     for chunk in dict.fromkeys(row["chunk_s"] for row in found["rows"]):
         ours, theirs = (by[chunk, way] for way in WAYS)
         rows += [_row(ours), _row(theirs)]

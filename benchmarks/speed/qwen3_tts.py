@@ -191,7 +191,8 @@ def frame_bytes(model: Any, seen: int) -> int:
     position = 2 * config.n_layer * config.n_local_heads * config.head_dim * slow.norm.weight.itemsize
     talker = sum(map(held_bytes, (slow.layers, slow.norm, slow.head, slow.text_projection)))
     a_pass = sum(map(held_bytes, (fast.layers, fast.norm, fast.project)))
-    return talker + (fast.codebooks - 1) * a_pass + held_bytes(fast.heads) + seen * position
+    total: int = talker + (fast.codebooks - 1) * a_pass + held_bytes(fast.heads) + seen * position
+    return total
 
 
 def view(folder: Path, name: str) -> dict[str, Any]:
@@ -323,9 +324,10 @@ def main() -> None:
         return
     task, *of = options.task.split("-")
     if task == "write":
-        result: Any = write(options.folder, *of)
-    elif task == "view":
-        result = view(options.folder, *of)
+        write(options.folder, *of)
+        return
+    if task == "view":
+        result: Any = view(options.folder, *of)
     elif task == "spoken":
         result = spoken(options.folder)
     elif task == "package":
