@@ -8,8 +8,8 @@ import msgpack
 import pytest
 
 from tests.api.conftest import TEXT, Server, decode_audio, same_sound
+from tests.api.voices import delete_voices
 from tests.paths import CLIP
-from tests.support.voices import delete_voices
 
 WORDS = "The train was late, so we walked along the river."
 

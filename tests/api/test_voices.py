@@ -7,8 +7,8 @@ import pytest
 
 from studio import recognition
 from tests.api.conftest import Server, bearer
+from tests.api.voices import delete_voices
 from tests.paths import CLIP
-from tests.support.voices import delete_voices
 
 WORDS = "The train was late, so we walked along the river."
 SAMPLES = ["Adam", "Ben", "Clara", "Daniel", "Emma", "Flora"]

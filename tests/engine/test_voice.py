@@ -160,8 +160,8 @@ def test_forged_packed_codes_decode_or_raise(widths: bytes, frames: int, packed:
 @pytest.mark.parametrize(
     ("data", "sentence"),
     [
-        (b"", "no codes"),
-        (b"RIFF" + bytes(100), "no codes"),
+        (b"", "not codes"),
+        (b"RIFF" + bytes(100), "not codes"),
         (sealed_codes(b"\x01", 8, b"x", version=2), "version 2"),
         (sealed_codes(b"\0", 2**32 - 1, b""), "damaged"),  # a few bytes that claim to be gigabytes
         (sealed_codes(b"\x11", 8, bytes(17)), "damaged"),

@@ -58,7 +58,7 @@ def memory(server: Server) -> float:
 
 def count_streams() -> int:
     gc.collect()
-    return sum(isinstance(each, EncodedSpeech) for each in gc.get_objects())
+    return sum(type(each) is EncodedSpeech for each in gc.get_objects())
 
 
 def test_all_slots_are_freed(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,9 +15,9 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.types import AudioContent, CallToolResult, TextContent
 
 from tests.api.conftest import TEXT, Server, bearer, decode_audio
+from tests.api.voices import delete_voices
 from tests.paths import CLIP, ROOT
 from tests.support.looping import run
-from tests.support.voices import delete_voices
 from tests.support.waiting import until
 
 SAMPLES = ["Adam", "Ben", "Clara", "Daniel", "Emma", "Flora"]

@@ -9,9 +9,9 @@ import openai
 import pytest
 
 from tests.api.conftest import TEXT, Server, bearer, decode_audio, same_sound
+from tests.api.voices import delete_voices
 from tests.paths import CLIP
 from tests.support.looping import run
-from tests.support.voices import delete_voices
 
 WORDS = "The train was late, so we walked along the river."
 

@@ -231,7 +231,7 @@ def test_retention_days_are_validated_and_saved(context: WebContext, events: His
 def test_clearing_the_history_asks_first(context: WebContext, events: HistoryHandlers) -> None:
     question, _, said = events.confirm_clear(None, NO_REQUEST)
     assert not question.visible
-    assert "empty already" in said
+    assert "already empty" in said
     context.storage.history.star(add_take(context).id)
     add_take(context)
     question, asked, said = events.confirm_clear(None, NO_REQUEST)
