@@ -102,7 +102,7 @@ def test_space_speaks_and_reports_a_missing_quota(gpu_server: GpuServer, tmp_pat
     arguments = ["--port", str(free_port()), "--device", "cpu", "--no-open", "--snapshots", str(kept)]
     arguments += ["--database", str(tmp_path / "local" / "voices.db")]
     app = subprocess.Popen(
-        [sys.executable, "-m", "tests.support.space_process", *arguments],
+        [sys.executable, "-m", "tests.space_process", *arguments],
         cwd=ROOT,
         env={**os.environ, **space},
         stdout=subprocess.PIPE,

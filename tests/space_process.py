@@ -1,6 +1,6 @@
 """Start the app as a ZeroGPU Space does, on a machine without a GPU.
 
-python -m tests.support.space_process ARGUMENTS
+python -m tests.space_process ARGUMENTS
 
 The package `spaces` is the real one. Only its use of the GPU is omitted: forked processes neither find one
 nor move the weights to it.
