@@ -12,7 +12,7 @@ import warnings
 import weakref
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from functools import cache
+from functools import cache, partial
 from typing import Any, Protocol
 
 import torch
@@ -113,7 +113,7 @@ class TorchScriptCapture:
 
     def capture(self, function: Callable[..., Tensor], *inputs: Tensor) -> Replay:
         function(*inputs)  # the first run caches views of weights
-        with OperationRecorder(inputs) as recorder:
+        with _OperationRecorder(inputs) as recorder:
             result = function(*inputs)
         objects, operations = recorder.objects, recorder.operations(result)
         trace = _take_trace(operations) or _Trace(function, inputs, objects, operations)
@@ -130,7 +130,7 @@ class TorchScriptCapture:
         return replay
 
 
-class OperationRecorder(TorchFunctionMode):
+class _OperationRecorder(TorchFunctionMode):
     """Records the operations of a function, and the tensors and packed weights that it does not make itself.
 
     objects: these tensors and weights, the function's inputs first.
@@ -183,7 +183,7 @@ class OperationRecorder(TorchFunctionMode):
 class _Trace:
     """A traced function. All tensors and packed weights that it does not make itself are members of its module.
 
-    operations: as `OperationRecorder.operations` describes them.
+    operations: as `_OperationRecorder.operations` describes them.
     """
 
     def __init__(
@@ -193,11 +193,11 @@ class _Trace:
         objects: Sequence[Tensor | torch.ScriptObject],
         operations: str,
     ) -> None:
-        traced = [function]  # emptied below, because PyTorch keeps the class of a traced module
+        traced = [partial(function, *inputs)]  # emptied below: the trace needs neither the function nor its tensors
 
         class Step(nn.Module):
             def forward(self) -> Tensor:
-                return traced[0](*inputs)
+                return traced[0]()
 
         self.operations, step = operations, Step()
         self._names = [f"object{i}" for i in range(len(objects))]
