@@ -255,9 +255,10 @@ def attend(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None) -> Tenso
 
     Causal. A single position sees all S; `mask` `[B, 1, 1, S]` is added to its scores.
 
-    On GPUs prompts take flash attention in fp16 and bf16, which needs a causal order rather than a mask, and
-    memory-efficient attention in fp32; masked single positions take memory-efficient attention. `prepare_device`
-    excludes cuDNN. The strides of the results differ from kernel to kernel, so they are reshaped, not viewed.
+    On GPUs prompts take flash attention in fp16 and bf16, which needs a causal order rather than a mask. In fp32 they
+    take memory-efficient attention, or plain products if heads share keys, which it does not accept. Masked single
+    positions take memory-efficient attention. `prepare_device` excludes cuDNN. The strides of the results differ from
+    kernel to kernel, so they are reshaped, not viewed.
     """
     # Plain integers: under tracing, sizes are tensors.
     (batch, heads, new, width), (groups, seen) = map(int, q.shape), map(int, k.shape[1:3])
