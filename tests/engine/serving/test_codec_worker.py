@@ -236,6 +236,24 @@ def test_stream_waits_for_the_end_of_its_previous_stream(decoder: CodecDecoder) 
         assert_close(second.audio(), decode_whole(decoder, first.codes, second.codes)[8 * 2048 :])
 
 
+def test_stream_waits_for_the_audio_before_it_without_its_state(decoder: CodecDecoder) -> None:
+    """Turns of two speakers are decoded after different clips."""
+    first, second = Take([4, 4]), Take([4], seed=1)
+    second.stream = CodecStream(after=first.stream)
+    journal: list[Take] = []
+    first._journal = second._journal = journal
+    with running_worker(decoder) as worker:
+        first.submit(worker, 0)
+        second.submit_all(worker)
+        first.next()
+        first.submit(worker, 1)
+        worker.end(first.stream)
+        first.next()
+        assert_close(second.audio(), decode_whole(decoder, second.codes))
+        assert journal == [first, first, second]
+        until(lambda: second.stream.after is None)
+
+
 def test_empty_stream_passes_its_state_on(decoder: CodecDecoder) -> None:
     first = Take([6])
     empty = CodecStream(first.stream)

@@ -131,7 +131,6 @@ def test_each_turn_of_a_dialogue_has_the_voice_of_its_speaker(engine: Engine, vo
     assert second != codes("A dog.", [voice])
 
 
-@pytest.mark.flaky(reruns=3)  # an attempt that is replaced may lose its last frames: to be found
 def test_turns_of_a_dialogue_sound_like_single_ones(engine: Engine, voice: Voice) -> None:
     """The codec decodes each speaker's turn after the speaker's clip, not after the other speaker's turn."""
     other = engine.encode_voice("Gb", [(SPEECH / "espeak_en_gb.flac", WORDS)]).voice
