@@ -1,7 +1,8 @@
-"""Device setup: process-wide settings of torch and Triton, the current GPU and stream of a thread, and the sharing of
-CPU cores."""
+"""Device setup: process-wide settings of Python, torch and Triton, the current GPU and stream of a thread, and the
+sharing of CPU cores."""
 
 import os
+import sys
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cache
@@ -9,15 +10,22 @@ from functools import cache
 import torch
 from platformdirs import user_cache_path
 
+# Seconds that a thread waits for Python's lock before the one that has it must give it up. A frame needs the lock
+# several times: beside a busy thread it takes several times as long with Python's 5 ms (docs/log.md).
+SWITCH_SECONDS = 0.0002
+
 
 def prepare_device(device: torch.device) -> None:
-    """Configure torch and Triton, for the whole process, for an engine on `device`.
+    """Configure Python, torch and Triton, for the whole process, for an engine on `device`.
+
+    Threads get Python's lock after `SWITCH_SECONDS`, so that frames do not wait for those of a page.
 
     On a GPU, products and convolutions in fp32 do not use TF32, and products of fp16 and bf16 accumulate in fp32.
     Attention is flash or memory-efficient, never cuDNN's, which spends 25 to 40 ms planning every new shape; cuDNN's
     benchmark of convolutions, also per shape, is off. Triton keeps compiled kernels in the user's cache folder: its
-    default is beside it, and read-only in a container. A CPU needs no settings.
+    default is beside it, and read-only in a container. On a CPU torch needs no settings.
     """
+    sys.setswitchinterval(min(SWITCH_SECONDS, sys.getswitchinterval()))
     if device.type != "cuda":
         return
     torch.backends.cuda.matmul.allow_tf32 = False

@@ -1,6 +1,7 @@
 """The engine sets torch's global settings regardless of their previous values."""
 
 import os
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -9,7 +10,7 @@ import pytest
 import torch
 
 from engine.serving import device as module
-from engine.serving.device import on_device, own_stream, prepare_device, share_cores
+from engine.serving.device import SWITCH_SECONDS, on_device, own_stream, prepare_device, share_cores
 
 CPU, CUDA = torch.device("cpu"), torch.device("cuda:0")
 
@@ -55,6 +56,17 @@ def test_kernels_are_kept_in_the_users_cache_folder(tmp_path: Path, monkeypatch:
     monkeypatch.setenv("TRITON_CACHE_DIR", "elsewhere")
     prepare_device(CUDA)
     assert os.environ["TRITON_CACHE_DIR"] == "elsewhere"
+
+
+def test_threads_get_pythons_lock_soon() -> None:
+    before = sys.getswitchinterval()
+    try:
+        for own, expected in ((0.005, SWITCH_SECONDS), (0.0001, 0.0001)):
+            sys.setswitchinterval(own)
+            prepare_device(CPU)
+            assert sys.getswitchinterval() == pytest.approx(expected, abs=2e-6)  # whole microseconds
+    finally:
+        sys.setswitchinterval(before)
 
 
 def test_share_cores_sets_threads_by_model_size(monkeypatch: pytest.MonkeyPatch) -> None:
