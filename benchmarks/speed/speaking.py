@@ -16,10 +16,9 @@ from typing import Any
 import torch
 
 from benchmarks import _report
-from benchmarks.engines import wait_until_ready
+from benchmarks.engines import loaded, wait_until_ready
 from benchmarks.evaluation_set import EvaluationSet
 from benchmarks.memory.process import process_mib
-from benchmarks.random_release import natural_turns
 from benchmarks.speed._shared import keep
 from engine.engine import Engine, SpeakOptions
 
@@ -94,32 +93,32 @@ def main() -> None:
     options = _parse()
     if options.threads:
         torch.set_num_threads(options.threads)
-    with natural_turns(options.model):
-        measure(options)
+    measure(options)
 
 
 def measure(options: argparse.Namespace) -> None:
     """Measure, print the table and save the figures."""
     speaker = EvaluationSet.load().speakers[0]
     reference = (speaker.reference.path, speaker.reference.text)
-    engine, loading = timed(lambda: Engine.load(options.model, options.device))
-    wait_until_ready(engine)
-    _, first_encoding = timed(lambda: engine.encode_voice(speaker.name, [reference]))
-    encoded, encoding = timed(lambda: engine.encode_voice(speaker.name, [reference]))
-    found = {name: _runs(engine, text, encoded.voice, options.runs) for name, text in TEXTS.items()}
-    memory = process_mib("VmHWM")
-    stages = {
-        "load_s": round(loading, 2),
-        "encode_voice_first_s": round(first_encoding, 2),
-        "encode_voice_s": round(encoding, 2),
-        "reference_s": round(len(speaker.reference.read()[0]) / speaker.reference.read()[1], 1),
-        "peak_memory_mib": round(memory),
-    }
-    model = Path(engine.name).name  # only the name of a folder, because results are published
-    _print(f"Speaking with {model} on {engine.device}, median of {options.runs} (worst)", found, stages)
-    about = {"model": model, "device": engine.device}
-    keep("speaking", {**about, "stages": stages, "speaking": found})
-    engine.close()
+    began = time.perf_counter()
+    with loaded(options.model, options.device) as engine:
+        loading = time.perf_counter() - began
+        wait_until_ready(engine)
+        _, first_encoding = timed(lambda: engine.encode_voice(speaker.name, [reference]))
+        encoded, encoding = timed(lambda: engine.encode_voice(speaker.name, [reference]))
+        found = {name: _runs(engine, text, encoded.voice, options.runs) for name, text in TEXTS.items()}
+        memory = process_mib("VmHWM")
+        stages = {
+            "load_s": round(loading, 2),
+            "encode_voice_first_s": round(first_encoding, 2),
+            "encode_voice_s": round(encoding, 2),
+            "reference_s": round(len(speaker.reference.read()[0]) / speaker.reference.read()[1], 1),
+            "peak_memory_mib": round(memory),
+        }
+        model = Path(engine.name).name  # only the name of a folder, because results are published
+        _print(f"Speaking with {model} on {engine.device}, median of {options.runs} (worst)", found, stages)
+        about = {"model": model, "device": engine.device}
+        keep("speaking", {**about, "stages": stages, "speaking": found})
 
 
 def _runs(engine: Engine, text: str, voice: Any, count: int) -> dict[str, Any]:

@@ -238,10 +238,9 @@ def test_stream_waits_for_the_end_of_its_previous_stream(decoder: CodecDecoder) 
 
 def test_stream_waits_for_the_audio_before_it_without_its_state(decoder: CodecDecoder) -> None:
     """Turns of two speakers are decoded after different clips."""
-    first, second = Take([4, 4]), Take([4], seed=1)
-    second.stream = CodecStream(after=first.stream)
     journal: list[Take] = []
-    first._journal = second._journal = journal
+    first, second = Take([4, 4], journal=journal), Take([4], seed=1, journal=journal)
+    second.stream = CodecStream(after=first.stream)
     with running_worker(decoder) as worker:
         first.submit(worker, 0)
         second.submit_all(worker)

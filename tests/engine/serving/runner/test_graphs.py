@@ -18,7 +18,6 @@ import engine.serving.runner.graphs
 from engine.families.s2.codec import codec_files, load_codec_decoder
 from engine.models.int8_linear import Int8Linear
 from engine.serving.codec_worker import GRAPH_FRAMES, CodecWorker
-from engine.serving.device import prepare_device
 from engine.serving.runner.graphs import CapturedGraphs, CudaGraphCapture, TorchScriptCapture
 from tests.engine.serving.graph_capture import FailingGraphCapture, FakeGraphCapture
 from tests.engine.serving.test_codec_worker import BATCHES, ROWS, assert_streams_decode
@@ -263,8 +262,7 @@ def test_captures_of_two_threads_are_serialised(fake_cuda: FakeCuda) -> None:
 
 @pytest.fixture
 def cuda() -> str:
-    """Return the device after setting it up as an engine does."""
-    prepare_device(torch.device("cuda:0"))
+    """Return the device, which `prepared_gpu` has set up."""
     return "cuda:0"
 
 
