@@ -1,9 +1,10 @@
 """Write docs/voice/index.html: the figures of voice_quality, spectrograms, and audio.
 
     python -m benchmarks.quality.voice_quality --keep FOLDER
-    python -m benchmarks.quality.quality_page FOLDER
+    python -m benchmarks.quality.quality_page FOLDER [--before FOLDER]
 
-The page shows only the measurements and audio of that run.
+The page shows the measurements and audio of that run. --before adds the speech of an earlier release, kept in the
+same way with `voice_quality --model RELEASE --only speech`.
 """
 
 import argparse
@@ -27,6 +28,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "voice" / "index.html"
 _TEMPLATE = Path(__file__).parents[1] / "pages" / "voice.html"
 _EVERY, _ORDINAL = 3, "third"  # every third voice is shown
 _TITLES = {"teachers": "Teacher", "codec": "Codec alone", "speech": "Cloned"}
+_BEFORE = "Before"
 _SOUND = ".mp3"
 _BANDS, _CEILING, _RANGE = 96, 8000.0, 70.0  # mel bands, Hz, dB below the loudest
 
@@ -51,19 +53,22 @@ class Example:
     takes: tuple[Take, ...]
 
 
-def write_page(kept: Path, data: EvaluationSet, found: Mapping[str, Any], page: Path = PAGE) -> None:
+def write_page(
+    kept: Path, data: EvaluationSet, found: Mapping[str, Any], page: Path = PAGE, before: Path | None = None
+) -> None:
     """Write the page and its audio files, and delete those of an earlier page.
 
     Args:
         kept: the folder with the utterances of voice_quality.
         found: the saved results of voice_quality.
+        before: the folder with the utterances of an earlier release.
 
     Raises FileNotFoundError when an utterance is missing in `kept`.
     """
     page.parent.mkdir(parents=True, exist_ok=True)
     for old in (*page.parent.glob(f"*{_SOUND}"), *page.parent.glob("*.png")):
         old.unlink()
-    examples = list(_examples(kept, data, found["utterances"], page.parent))
+    examples = list(_examples(kept, data, found["utterances"], page.parent, before))
     parts = list(found["figures"])
     template = jinja2.Environment(autoescape=True, trim_blocks=True).from_string(_TEMPLATE.read_text("utf-8"))
     text = template.render(
@@ -86,7 +91,9 @@ def _rows(figures: Mapping[str, Mapping[str, Any]]) -> Iterator[list[str | None]
         yield [name, *(of_part.get(name, {}).get("text") for of_part in figures.values())]
 
 
-def _examples(kept: Path, data: EvaluationSet, utterances: Mapping[str, Any], folder: Path) -> Iterator[Example]:
+def _examples(
+    kept: Path, data: EvaluationSet, utterances: Mapping[str, Any], folder: Path, before: Path | None
+) -> Iterator[Example]:
     for speaker in data.speakers[::_EVERY]:
         clip = speaker.sentences[0]
         takes = [_take("Reference", speaker.reference.path, folder, f"Says: “{speaker.reference.text}”", speaker)]
@@ -94,6 +101,8 @@ def _examples(kept: Path, data: EvaluationSet, utterances: Mapping[str, Any], fo
             heard = next(each["heard"]["domain"] for each in utterances[part][0] if each["voice"] == speaker.name)
             source = _kept(kept, part, speaker)
             takes.append(_take(_TITLES[part], source, folder, f"Heard: “{heard}”", speaker))
+        if before:
+            takes.append(_take(_BEFORE, _kept(before, "speech", speaker), folder, "By an earlier release.", speaker))
         yield Example(clip.text, speaker.teacher, speaker.teacher_held_out, tuple(takes))
 
 
@@ -129,9 +138,10 @@ def main() -> None:
     """Write the page from the last results and the folder of that run."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("kept", type=Path, help="where voice_quality --keep wrote its utterances")
+    parser.add_argument("--before", type=Path, help="where voice_quality --keep wrote an earlier release's utterances")
     options = parser.parse_args()
     found = json.loads((_report.RESULTS / "voice_quality.json").read_text("utf-8"))
-    write_page(options.kept, EvaluationSet.load(), found)
+    write_page(options.kept, EvaluationSet.load(), found, before=options.before)
     print(f"Wrote {PAGE}.")
 
 

@@ -79,6 +79,18 @@ def test_page_shows_every_third_voice_with_audio(tmp_path: Path, data: Evaluatio
     assert text.count("none of this teacher") == 1
 
 
+def test_page_compares_with_an_earlier_release(tmp_path: Path, data: EvaluationSet, kept: Path) -> None:
+    before = tmp_path / "before"
+    before.mkdir()
+    for number, speaker in enumerate(data.speakers):
+        wave(before / f"speech-{number:02d}-{speaker.name}.wav", 500 + number)
+    page = tmp_path / "docs" / "index.html"
+    write_page(kept, data, results(data), page, before)
+    assert page.read_text("utf-8").count("By an earlier release.") == 2
+    sound, _ = soundfile.read(page.parent / "voice-3-before.mp3")
+    assert abs(int(np.abs(np.fft.rfft(sound[:RATE])).argmax()) * RATE / len(sound[:RATE]) - 503) < 2
+
+
 def test_new_page_removes_files_of_an_earlier_one(tmp_path: Path, data: EvaluationSet, kept: Path) -> None:
     page = tmp_path / "docs" / "index.html"
     write_page(kept, data, results(data), page)
