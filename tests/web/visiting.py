@@ -31,6 +31,7 @@ def visit(
 ) -> Iterator[Page]:
     """Yield a page of a new visitor; `context` as for Playwright's `new_context`. clock: install a fake clock.
 
+    The visitor prefers reduced motion, since drawing each frame of a waveform takes most of the time of playback.
     The page of an earlier visit is reset and reused where possible, because parsing its scripts takes half of a visit's
     processor time. Fails on errors of the page's scripts, which requests to other servers are: see `chromium`.
     """
@@ -62,7 +63,7 @@ def visit(
 
 
 def _new_page(chromium: Browser, clock: bool, context: dict[str, Any]) -> Page:
-    visitor = chromium.new_context(**context)
+    visitor = chromium.new_context(**{"reduced_motion": "reduce", **context})
     visitor.set_default_timeout(PATIENCE)
     if clock:
         visitor.clock.install()
