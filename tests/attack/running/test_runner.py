@@ -114,41 +114,61 @@ def test_write_outside_the_folder_is_refused_and_logged(tmp_path: Path) -> None:
     assert guard.escapes(tmp_path) == ["open: /etc/reprise-attack"]
 
 
-@pytest.mark.parametrize(
-    ("code", "allowed"),
-    [
-        ("open('inside', 'w')", True),
-        ("open('/dev/null', 'w')", True),
-        ("open('/etc/hostname').close()", True),
-        ("open('../outside', 'w')", False),
-        ("pathlib.Path('/dev/full').open('wb')", False),
-        ("os.chmod('/etc/hostname', 0o644)", False),
-        ("os.rename('a', '/etc/a')", False),
-        ("os.symlink('/etc', 'etc'); open('etc/x', 'w')", False),
-        ("os.symlink('/etc/x', 'y')", True),
-        ("sqlite3.connect('/etc/x.db')", False),
-        ("sqlite3.connect(':memory:').close()", True),
-        ("shutil.rmtree('/usr/share/reprise', ignore_errors=True); os.rmdir('/usr/share')", False),
-        ("import tempfile; tempfile.TemporaryDirectory(dir='.').cleanup()", True),
-        ("socket.create_connection(('192.0.2.1', 80), timeout=0.1)", False),
-        ("socket.getaddrinfo('reprise.example', 80)", False),
-        ("socket.socket().bind(('127.0.0.1', 0))", True),
-        ("socket.socket().bind(('0.0.0.0', 0))", False),
-    ],
+# Code, and whether the guard allows it.
+EFFECTS = (
+    ("open('inside', 'w')", True),
+    ("open('/dev/null', 'w')", True),
+    ("open('/etc/hostname').close()", True),
+    ("open('../outside', 'w')", False),
+    ("pathlib.Path('/dev/full').open('wb')", False),
+    ("os.chmod('/etc/hostname', 0o644)", False),
+    ("os.rename('a', '/etc/a')", False),
+    ("os.symlink('/etc', 'etc'); open('etc/x', 'w')", False),
+    ("os.symlink('/etc/x', 'y')", True),
+    ("sqlite3.connect('/etc/x.db')", False),
+    ("sqlite3.connect(':memory:').close()", True),
+    ("shutil.rmtree('/usr/share/reprise', ignore_errors=True); os.rmdir('/usr/share')", False),
+    ("import tempfile; tempfile.TemporaryDirectory(dir='.').cleanup()", True),
+    ("socket.create_connection(('192.0.2.1', 80), timeout=0.1)", False),
+    ("socket.getaddrinfo('reprise.example', 80)", False),
+    ("socket.socket().bind(('127.0.0.1', 0))", True),
+    ("socket.socket().bind(('0.0.0.0', 0))", False),
 )
-def test_guard_allows_only_local_effects(code: str, allowed: bool) -> None:
-    program = (
-        "import os, pathlib, shutil, socket, sqlite3, sys; from tests.attack.running import guard\n"
-        f"guard.install(pathlib.Path.cwd())\n{code}"
-    )
+# A hook cannot be removed, so each code runs in a guarded child. Prints the exception of each, or null.
+IN_CHILDREN = """
+import json, os, pathlib, shutil, socket, sqlite3, sys
+from tests.attack.running import guard
+
+def run(code, folder):
+    os.chdir(folder)
+    guard.install(pathlib.Path.cwd())
+    exec(code)
+
+for number, code in enumerate(json.loads(sys.argv[1])):
+    folder = pathlib.Path(str(number), "folder")
+    folder.mkdir(parents=True)
+    if not os.fork():
+        raised = None
+        try:
+            run(code, folder)
+        except BaseException as error:
+            raised = type(error).__name__
+        print(json.dumps(raised), flush=True)
+        os._exit(0)
+    os.wait()
+"""
+
+
+def test_guard_allows_only_local_effects() -> None:
     with tempfile.TemporaryDirectory(dir="/var/tmp") as folder:  # the guard allows all files in memory
         done = subprocess.run(
-            [sys.executable, "-c", program], cwd=folder, env={**os.environ, "PYTHONPATH": str(ROOT)},
-            capture_output=True, text=True, check=False,
+            [sys.executable, "-c", IN_CHILDREN, json.dumps([code for code, _ in EFFECTS])], cwd=folder,
+            env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True, check=True,
         )  # fmt: skip
-        assert (done.returncode == 0) == allowed, done.stderr
-        assert (guard.escapes(Path(folder)) == []) == allowed
-    assert allowed or "guard.Escape" in done.stderr
+        raised = [json.loads(line) for line in done.stdout.splitlines()]
+        for number, ((code, allowed), error) in enumerate(zip(EFFECTS, raised, strict=True)):
+            assert error == (None if allowed else "Escape"), code
+            assert (guard.escapes(Path(folder, str(number), "folder")) == []) == allowed, code
 
 
 def test_snapshots_show_changed_files(tmp_path: Path) -> None:
