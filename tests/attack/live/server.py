@@ -15,6 +15,7 @@ from functools import cache
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from engine.models.native.build import cache_folder
 from tests.attack.attack import Broken
 
 STARTING = 180.0  # seconds; generous, for busy machines
@@ -80,6 +81,8 @@ class Server:
     def _environment(self) -> dict[str, str]:
         home = self.folder / "home"
         home.mkdir(exist_ok=True)
+        if (compiled := cache_folder()).is_dir():  # compiling takes seconds
+            shutil.copytree(compiled, home / "reprise" / "native", dirs_exist_ok=True)
         places = {name: str(home) for name in ("HOME", "XDG_CACHE_HOME", "XDG_DATA_HOME", "XDG_CONFIG_HOME")}
         own = {"TMPDIR": str(self.temporary), "PYTHONPATH": _root(), "PYTHONUNBUFFERED": "1", "OMP_NUM_THREADS": "1"}
         quiet = {"HF_HUB_OFFLINE": "1", "GRADIO_ANALYTICS_ENABLED": "False", "PYTHONDONTWRITEBYTECODE": "1"}

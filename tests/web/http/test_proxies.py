@@ -20,7 +20,7 @@ from websockets.sync.client import connect
 
 from api.app import create_api
 from benchmarks.browser import another
-from storage import Storage
+from storage import Storage, VoiceRecord
 from storage.api_keys import NewKey
 from studio.context import AppContext
 from studio.engines.model_manager import ModelManager
@@ -36,6 +36,7 @@ from tests.web.http.test_strange_pages import (
     reload_page,
     run_attacks,
 )
+from tests.web.visitor import Visitor
 from web.http.hosts import is_local
 from web.identity.accounts import load_accounts
 
@@ -103,6 +104,7 @@ def proxied(proxy: Proxy, folder: Path, upstream: str, strange: int) -> Iterator
             while not _listens(port):
                 assert running.poll() is None, (folder / "output").read_text()
                 assert time.monotonic() < until, "the proxy does not listen"
+                time.sleep(0.02)
             yield f"https://{NAME}:{port}/"
         finally:
             running.terminate()
@@ -111,13 +113,11 @@ def proxied(proxy: Proxy, folder: Path, upstream: str, strange: int) -> Iterator
 
 def live_session(page: str, key: str) -> dict[str, str]:
     """Open a speech session over a web socket through the proxy; return the API's first message."""
-    trusting = ssl.create_default_context()
-    trusting.check_hostname, trusting.verify_mode = False, ssl.CERT_NONE
     place = urlsplit(page)
     with connect(
         f"wss://{place.netloc}/v1/audio/speech/stream",
         address=("127.0.0.1", place.port),
-        ssl=trusting,
+        ssl=trusting(),
         proxy=None,
         additional_headers={"Authorization": f"Bearer {key}"},
     ) as socket:
@@ -127,25 +127,47 @@ def live_session(page: str, key: str) -> dict[str, str]:
 
 
 def _listens(port: int) -> bool:
-    with socket.socket() as plain:
-        plain.settimeout(1)
-        return plain.connect_ex(("127.0.0.1", port)) == 0
+    """Whether the proxy has its certificate: Caddy issues one after it has begun to listen."""
+    try:
+        with (
+            socket.create_connection(("127.0.0.1", port), timeout=1) as plain,
+            trusting().wrap_socket(plain, server_hostname=NAME),
+        ):
+            return True
+    except OSError:
+        return False
 
 
-@pytest.mark.parametrize("proxy", [nginx, caddy], ids=["nginx", "caddy"])
-def test_page_behind_https_proxy_resists_a_sibling_site(proxy: Proxy, tmp_path: Path, chromium: Browser) -> None:
+def trusting() -> ssl.SSLContext:
+    """Settings that accept any certificate."""
+    accepting = ssl.create_default_context()
+    accepting.check_hostname, accepting.verify_mode = False, ssl.CERT_NONE
+    return accepting
+
+
+@contextmanager
+def served_behind(
+    proxy: Proxy, folder: Path, storage: Storage, engine: FakeEngine
+) -> Iterator[tuple[str, VoiceRecord, str]]:
+    """Yield the page's URL behind the proxy, the one voice of its user, and a key of the API."""
     if not shutil.which(proxy.__name__) or not shutil.which("openssl"):
         pytest.skip(f"{proxy.__name__} is not installed (Debian: apt-get install nginx-light caddy openssl)")
-    with ExitStack() as stack:
-        storage = stack.enter_context(Storage.open(tmp_path / "voices.db"))
-        serve = stack.enter_context(serving())
-        strange = stack.enter_context(foreign_site())
+    with serving() as serve, foreign_site() as strange:
         kept = storage.voices.add(voice(SECRET), owner="user:anna")
-        engine, accounts = FakeEngine(), load_accounts([f"anna:{PASSWORD}"])
+        _, key = storage.keys.create(NewKey("Phone", "user:anna"))
+        accounts = load_accounts([f"anna:{PASSWORD}"])
         api = create_api(AppContext.create(ModelManager(engine), storage), is_local)
         url = serve(engine, storage, "user", allowed_hosts=[NAME], accounts=accounts, api=api)
-        (folder := tmp_path / "proxy").mkdir()
-        target = stack.enter_context(proxied(proxy, folder, url.split("/")[2], strange))
+        (place := folder / "proxy").mkdir()
+        with proxied(proxy, place, url.split("/")[2], strange) as target:
+            yield target, kept, key
+
+
+def test_page_behind_nginx_resists_a_sibling_site(
+    tmp_path: Path, chromium: Browser, engine: FakeEngine, storage: Storage
+) -> None:
+    with ExitStack() as stack:
+        target, kept, key = stack.enter_context(served_behind(nginx, tmp_path, storage, engine))
         names = f"--host-resolver-rules=MAP *.{NAME.partition('.')[2]} 127.0.0.1"
         opened = stack.enter_context(another(chromium, names, f"--disable-features={CHECKS_OFF}"))
         context = opened.new_context(ignore_https_errors=True)
@@ -161,7 +183,6 @@ def test_page_behind_https_proxy_resists_a_sibling_site(proxy: Proxy, tmp_path: 
         speak.click()
         page.wait_for_function("reprisePlayer.stats.finished && reprisePlayer.stats.length > 0")
         assert len(engine.speeches) == 1, "speech streams through the proxy"
-        _, key = storage.keys.create(NewKey("Phone", "user:anna"))
         assert live_session(target, key)["type"] == "session.created"
         calls = record_calls(context, page, lambda: reload_page(page))
         assert calls
@@ -171,6 +192,39 @@ def test_page_behind_https_proxy_resists_a_sibling_site(proxy: Proxy, tmp_path: 
         sibling = target.replace(NAME, SIBLING)
         read = run_attacks(context, [sibling], target, [*calls, deletion(page, kept.id)])
         assert read == []
+        assert [each.name for each in storage.voices.list(owner="user:anna")] == [SECRET]
+        assert len(engine.speeches) == 1
+
+
+class OnThisMachine(httpx.HTTPTransport):
+    """Connects to this machine, whatever a request's host is."""
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        here = request.url.copy_with(host="127.0.0.1")
+        named = {**request.extensions, "sni_hostname": request.url.host}
+        sent = httpx.Request(request.method, here, headers=request.headers, stream=request.stream, extensions=named)
+        return super().handle_request(sent)
+
+
+def test_page_behind_caddy_rejects_a_sibling_site(tmp_path: Path, engine: FakeEngine, storage: Storage) -> None:
+    """Over HTTP: the server decides by the headers that the proxy passes on, and nginx is tested with a browser."""
+    with served_behind(caddy, tmp_path, storage, engine) as (target, kept, key):
+        anna = Visitor(target)
+        anna.http = httpx.Client(base_url=target, transport=OnThisMachine(verify=False), timeout=PATIENCE)
+        with anna.http as client:
+            assert anna.log_in("anna", PASSWORD) == 200
+            cookies = [line for line in client.cookies.jar if line.name.startswith("access-token")]
+            assert {cookie.get_nonstandard_attr("SameSite") for cookie in cookies} == {"Lax"}
+            origin = target.rstrip("/")
+            client.headers.update({"origin": origin, "sec-fetch-site": "same-origin"})
+            assert list(anna.arrive()["voices"].values()) == [SECRET]
+            assert anna.speak("Hello.", kept.id)["stop_reason"] == "end", "speech streams through the proxy"
+            assert live_session(target, key)["type"] == "session.created"
+            for strange in (origin.replace(NAME, SIBLING), "null"):
+                client.headers.update({"origin": strange, "sec-fetch-site": "same-site"})
+                assert client.get("").status_code == 403
+                with pytest.raises(httpx.HTTPStatusError, match="403"):
+                    anna.press("remove", id=kept.id)
         assert [each.name for each in storage.voices.list(owner="user:anna")] == [SECRET]
         assert len(engine.speeches) == 1
 

@@ -1,9 +1,6 @@
 """Owners: the rules alone, then isolation between the visitors of a served page."""
 
-import json
 import re
-import shutil
-import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -27,7 +24,6 @@ from web.http.hosts import IS_LOCAL
 from web.identity.accounts import load_accounts
 from web.identity.owners import Deployment, Owner, OwnerResolver, owner_mode
 from web.serve import create_policy, read_deployment
-from web.ui.components import STATIC
 from web.ui.i18n import Translations
 
 Serve = Callable[..., str]
@@ -304,52 +300,6 @@ def test_browser_keeps_its_key_and_voices(
         page.add_init_script(WITHOUT_STORAGE)
         page.reload()
         expect(page.locator("#rp-owner")).to_contain_text("This browser does not store anything for this page")
-
-
-KEEPER = """
-const kept = new Map(Object.entries(JSON.parse(process.argv[1])));
-globalThis.localStorage = { getItem: (key) => kept.get(key) ?? null, setItem: (key, value) => kept.set(key, value) };
-let told, stored;
-globalThis.addEventListener = (_, callback) => { stored = callback; };
-const props = { value: null };
-const { mount } = await import(process.argv[2]);
-mount({ props, watch: (_, callback) => { told = callback; } });
-const steps = { answer: (v) => { props.value = v; told(); }, other: (v) => kept.set("reprise.owner", v),
-  event: (v) => stored({ key: "reprise.owner", newValue: v }) };
-for (const [step, value] of JSON.parse(process.argv[3])) steps[step](value);
-console.log(JSON.stringify([props.value, kept.get("reprise.owner") ?? null]));
-"""
-
-
-@pytest.mark.parametrize(
-    ("before", "steps", "sends", "keeps"),
-    [
-        ({}, [], None, None),
-        ({"reprise.owner": "a"}, [], "a", "a"),
-        ({}, [("answer", "a")], "a", "a"),
-        ({"reprise.owner": "forged"}, [("answer", "a")], "a", "a"),
-        ({}, [("other", "b"), ("answer", "a")], "b", "b"),  # two pages opened at once: the key of the first is used
-        ({}, [("answer", "a"), ("event", "b")], "b", "a"),
-        ({"reprise.owner": "a"}, [("answer", None)], None, "a"),  # logged in now; the key is kept for later
-    ],
-)
-def test_all_pages_of_a_browser_send_the_same_key(
-    before: dict[str, str], steps: list[tuple[str, str]], sends: str | None, keeps: str | None
-) -> None:
-    node = shutil.which("node")
-    if node is None:
-        pytest.skip("Node is not installed (Debian: apt-get install nodejs)")
-    command = [
-        node,
-        "--input-type=module",
-        "-e",
-        KEEPER,
-        json.dumps(before),
-        str(STATIC / "connection/owner.js"),
-        json.dumps(steps),
-    ]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert json.loads(done.stdout) == [sends, keeps]
 
 
 def test_server_secret_is_persistent_and_unique(library: VoiceLibrary, tmp_path: Path) -> None:

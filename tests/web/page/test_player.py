@@ -159,7 +159,7 @@ def render_take(
     chunks = [
         [factor * min(start + count, total) / RATE, start, min(count, total - start)] for start in starts
     ]  # a chunk arrives when it is made
-    length = seconds * max(1.0, factor) + chunk + 8.0
+    length = seconds * max(1.0, factor) + chunk + 2.0
     answer = offline_page.evaluate("(args) => render(...args)", [kind, RATE, int(length), chunks])
     return np.frombuffer(base64.b64decode(answer["rendered"]), np.float32), answer["at"]
 
@@ -260,7 +260,7 @@ HEARD = """() => {
 
 @pytest.fixture(scope="module")
 def loaded(chromium: Browser, url: str) -> Iterator[Page]:
-    with open_page(chromium, url) as opened_page:
+    with open_page(chromium, url, reduced_motion="reduce") as opened_page:
         yield opened_page
 
 
@@ -280,10 +280,13 @@ def page(loaded: Page) -> Page:
 
 
 def test_take_plays_sample_exactly_as_it_arrives(page: Page) -> None:
+    page.emulate_media(reduced_motion="no-preference")  # every frame is drawn
     page.evaluate("() => { window.reprisePlayer.play('silence', new Int16Array(2205)); }")
     page.evaluate(LISTEN)
     page.get_by_role("button", name="Speak").click()
+    until(page, "document.querySelector('.rp-wave').getAttribute('aria-valuenow') % 1 > 0")
     until(page, "stats.finished && stats.position >= stats.length - 1")
+    page.emulate_media(reduced_motion="reduce")
     page.wait_for_timeout(200)
     sound = np.frombuffer(base64.b64decode(page.evaluate(HEARD)), np.float32)
     heard = stats(page)

@@ -1,0 +1,44 @@
+// The key of a browser: all of its pages send the same one.
+
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import { KEY, mount } from "../../../../web/static/connection/owner.js";
+
+let kept, stored;
+globalThis.localStorage = { getItem: (key) => kept.get(key) ?? null, setItem: (key, value) => kept.set(key, value) };
+globalThis.addEventListener = (_, callback) => (stored = callback);
+
+// A page that opens with this stored key: what it sends, after the given steps, and what is stored.
+function page(before, ...steps) {
+  kept = new Map(before === null ? [] : [[KEY, before]]);
+  const props = { value: null };
+  let told;
+  mount({ props, watch: (_, callback) => (told = callback) });
+  const take = {
+    answer: (token) => told((props.value = token)),
+    other: (token) => kept.set(KEY, token),
+    event: (token) => stored({ key: KEY, newValue: token }),
+  };
+  for (const [step, token] of steps) take[step](token);
+  return [props.value, kept.get(KEY) ?? null];
+}
+
+test("a page sends the stored key, or none", () => {
+  assert.deepEqual(page(null), [null, null]);
+  assert.deepEqual(page("a"), ["a", "a"]);
+});
+
+test("the key of an answer is sent and stored, also in place of a forged one", () => {
+  assert.deepEqual(page(null, ["answer", "a"]), ["a", "a"]);
+  assert.deepEqual(page("forged", ["answer", "a"]), ["a", "a"]);
+});
+
+test("of two pages opened at once, both use the key of the first", () => {
+  assert.deepEqual(page(null, ["other", "b"], ["answer", "a"]), ["b", "b"]);
+  assert.deepEqual(page(null, ["answer", "a"], ["event", "b"]), ["b", "a"]);
+});
+
+test("the key is kept for later while a user is logged in", () => {
+  assert.deepEqual(page("a", ["answer", null]), [null, "a"]);
+});
