@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from functools import cached_property
+from collections.abc import Awaitable, Callable, Iterable
+from functools import cache, cached_property
 from typing import TYPE_CHECKING
 
 from fastapi import FastAPI
+from starlette.concurrency import run_in_threadpool
 
 from api import check, consents, errors, fish, health, models, voices
 from api.access import AccessMiddleware, IsLocal
@@ -17,6 +18,8 @@ from studio.access import Access
 from studio.packages import MCP, has_package
 
 if TYPE_CHECKING:
+    from starlette.requests import Request
+    from starlette.responses import Response
     from starlette.types import ASGIApp, Receive, Scope, Send
 
     from studio.context import AppContext
@@ -34,6 +37,7 @@ ROUTERS = (
 )
 OPENAPI = "/v1/openapi.json"
 GRADIO = "/v1/gradio"
+MCP_PATH = "/mcp"
 VERSION = "1"
 DESCRIPTION = "Speech in cloned voices: OpenAI's speech operations, with a seed, clips of voices, and more formats."
 
@@ -61,11 +65,25 @@ def create_api(app: AppContext, is_local: IsLocal, *, clip_hosts: Iterable[str] 
     for router in ROUTERS:
         api.include_router(router)
     if has_package("mcp", MCP):
-        from api.assistants.mcp import PATH, mcp_endpoint
-
-        api.add_route(PATH, mcp_endpoint(context), methods=["POST"], include_in_schema=False)
+        api.add_route(MCP_PATH, _mcp_endpoint(context), methods=["POST"], include_in_schema=False)
     api.mount(GRADIO, _GradioEndpoints(context))
     return MetricsMiddleware(AccessMiddleware(api, access, is_local), context.metrics)
+
+
+def _mcp_endpoint(context: ApiContext) -> Callable[[Request], Awaitable[Response]]:
+    """Return the endpoint for language models, created at the first request: its package takes a second to import."""
+
+    @cache
+    def create() -> Callable[[Request], Awaitable[Response]]:
+        from api.assistants.mcp import mcp_endpoint
+
+        return mcp_endpoint(context)
+
+    async def mcp(request: Request) -> Response:
+        endpoint = await run_in_threadpool(create)
+        return await endpoint(request)
+
+    return mcp
 
 
 class _GradioEndpoints:

@@ -44,7 +44,6 @@ if TYPE_CHECKING:
     from api.context import ApiContext
     from studio.voices.available_voices import ListedVoice
 
-PATH = "/mcp"
 INSTRUCTIONS = (
     "Speak texts in saved voices, and clone a voice from a clip. Clone a voice only when the user says that its "
     "speaker has agreed, and give that speaker's name as the consent: never assume it."
