@@ -1,9 +1,12 @@
 // The key of a browser: all of its pages send the same one.
 
 import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
 import { test } from "node:test";
 
+import { english } from "../helpers.js";
 import { KEY, mount } from "../../../../web/static/connection/owner.js";
+import { useWords } from "../../../../web/static/ui/words.js";
 
 let kept, stored;
 globalThis.localStorage = { getItem: (key) => kept.get(key) ?? null, setItem: (key, value) => kept.set(key, value) };
@@ -41,4 +44,24 @@ test("of two pages opened at once, both use the key of the first", () => {
 
 test("the key is kept for later while a user is logged in", () => {
   assert.deepEqual(page("a", ["answer", null]), [null, "a"]);
+});
+
+test("a page says that its browser does not store the key", () => {
+  useWords(english("owner"));
+  const notice = { hidden: true, textContent: "" };
+  const props = { value: null };
+  let told;
+  const refuse = () => {
+    throw new Error("no storage");
+  };
+  const usual = globalThis.localStorage;
+  globalThis.localStorage = { getItem: refuse, setItem: refuse };
+  const element = { querySelector: (name) => (name === ".rp-notice" ? notice : null) };
+  mount({ element, props, watch: (_, callback) => (told = callback) });
+  told((props.value = "a"));
+  globalThis.localStorage = usual;
+  assert.deepEqual([props.value, notice.hidden], ["a", false]);
+  assert.match(notice.textContent, /^This browser does not store anything for this page/);
+  const html = readFileSync(new URL("../../../../web/static/connection/owner.html", import.meta.url), "utf8");
+  assert.match(html, /class="[^"]*\brp-notice\b[^"]*"[^>]* hidden/);
 });
