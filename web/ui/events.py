@@ -14,13 +14,16 @@ from web.gradio_internals import component_id
 
 P = ParamSpec("P")
 ChangeBroadcast = dict[str, str]
+# For events without a progress display. Unless told on which components, the page copies all properties of each output
+# of each event that has run, whenever an event begins or ends.
+NO_PROGRESS: dict[str, Any] = {"show_progress": "hidden", "show_progress_on": ()}
 
 
 def listen(event: Any, fn: Any, inputs: Any, outputs: Any, **more: Any) -> Any:
     """Register an unqueued handler outside the public API. It receives inputs as the browser sent them."""
     return event(
         fn, inputs, outputs,
-        queue=False, show_progress="hidden", api_visibility="private", preprocess=False, **more,
+        queue=False, api_visibility="private", preprocess=False, **NO_PROGRESS, **more,
     )  # fmt: skip
 
 

@@ -82,7 +82,7 @@ def _question(context: WebContext, name: str, answer: str) -> tuple[gr.Column, g
         with gr.Row():
             sure = gr.Button(answer, size="sm", min_width=120, elem_id=f"rp-{name}-sure", elem_classes="rp-danger")
             keep = gr.Button(context.label("history.keep_it"), size="sm", min_width=90)
-    keep.click(lambda: gr.Column(visible=False), None, question, queue=False, api_visibility="private")
+    listen(keep.click, lambda: gr.Column(visible=False), None, question)
     return question, asked, sure
 
 

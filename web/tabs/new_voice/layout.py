@@ -12,7 +12,7 @@ from web.tabs.new_voice.clip_server import ClipServer
 from web.tabs.new_voice.handlers import NewVoiceHandlers
 from web.tabs.new_voice.reading_texts import READING_TEXTS
 from web.ui.components import clip_input
-from web.ui.events import listen, show
+from web.ui.events import NO_PROGRESS, listen, show
 from web.ui.i18n import own_name
 from web.ui.shared import SharedComponents, notice_line, section_title
 
@@ -78,7 +78,7 @@ def build(context: WebContext, shared: SharedComponents) -> None:
         handlers.save_voice,
         [clips, name, speaker, agreed, description, language, shared.token],
         [trouble, clips, name, speaker, agreed, description, shared.picker, shared.notice, shared.tabs, shared.changes],
-        show_progress="hidden", preprocess=False, api_visibility="private", concurrency_limit=None,
+        preprocess=False, api_visibility="private", concurrency_limit=None, **NO_PROGRESS,
     )  # fmt: skip
     saved.then(None, js=FOCUS_TEXT)
     saved.failure(None, None, trouble, js=INTERRUPTED)

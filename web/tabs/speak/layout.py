@@ -14,7 +14,7 @@ from web.tabs.speak.settings import build_settings
 from web.tabs.speak.streaming import TakeStreams
 from web.tabs.speak.take_list import TakeListHandlers
 from web.ui.components import take_list, voice_card, voice_rail
-from web.ui.events import broadcast_change, keeping, listen, show
+from web.ui.events import NO_PROGRESS, broadcast_change, keeping, listen, show
 from web.ui.shared import SharedComponents
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def build(context: WebContext, shared: SharedComponents) -> None:
             takes = take_list()
     shared.settings[:] = [*settings, accordion]
     shared.persisted.extend([shared.text, *settings])
-    new.click(lambda: gr.Tabs(selected="new"), None, shared.tabs, queue=False, api_visibility="private")
+    listen(new.click, lambda: gr.Tabs(selected="new"), None, shared.tabs)
     handlers = SpeakHandlers(context)
     _listen_to_voice(handlers, shared, card)
     _listen_to_rail(RailHandlers(context), shared, rail)
@@ -100,12 +100,12 @@ def _listen_to_speech(
     ]  # fmt: skip
     further = takes.further(
         streams.gather(handlers.speak_further), [shared.text, shared.picker, *settings, shared.token], takes,
-        show_progress="hidden", trigger_mode="multiple", preprocess=False, api_visibility="private", **engine,
+        trigger_mode="multiple", preprocess=False, api_visibility="private", **NO_PROGRESS, **engine,
     )  # fmt: skip
     further.failure(None, js="() => { window.repriseTakes.unmade(); }")
     proved = takes.prove(
         streams.steps(TakeProofHandlers(context).prove), [shared.token], takes,
-        show_progress="hidden", preprocess=False, api_visibility="private", **engine,
+        preprocess=False, api_visibility="private", **NO_PROGRESS, **engine,
     )  # fmt: skip
     proved.failure(None, js="() => { window.repriseTakes.unproved(); }")
     listen(proved.then, lambda: broadcast_change("history"), None, shared.changes)

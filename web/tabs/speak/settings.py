@@ -9,7 +9,7 @@ import gradio as gr
 
 from engine.languages import language_tags
 from studio.provenance.origin import public_name
-from web.ui.events import show
+from web.ui.events import listen, show
 from web.ui.i18n import own_name
 from web.ui.payloads import Payload, ShortText, default_if_invalid, parse_payload
 
@@ -100,7 +100,7 @@ def build_settings(context: WebContext) -> list[Any]:
     model = gr.Textbox(public_name(context.engine.name), visible=False, elem_id="rp-settings-model")
     parts += [pause, language, model]
     reset = gr.Button(label("speech.reset"), size="sm", elem_id="rp-reset")
-    reset.click(handlers.defaults, None, parts, queue=False, api_visibility="private")
+    listen(reset.click, handlers.defaults, None, parts)
     return parts
 
 

@@ -9,7 +9,7 @@ import gradio as gr
 from web.tabs.status.handlers import StatusHandlers
 from web.tabs.status.origin import OriginHandlers
 from web.ui.components import file_checker, status_board
-from web.ui.events import broadcast_change, keep_choices, listen, show
+from web.ui.events import NO_PROGRESS, broadcast_change, keep_choices, listen, show
 from web.ui.shared import SharedComponents, notice_line, section_title
 
 if TYPE_CHECKING:
@@ -43,6 +43,6 @@ def _model_choice(context: WebContext, shared: SharedComponents, handlers: Statu
     listen(shared.demo.load, handlers.list_models, None, [model, licence])
     loaded = load.click(
         handlers.load_model, model, [message, shared.heading, board],
-        show_progress="hidden", preprocess=False, api_visibility="private", concurrency_limit=None,
+        preprocess=False, api_visibility="private", concurrency_limit=None, **NO_PROGRESS,
     )  # fmt: skip
     listen(loaded.then, lambda: broadcast_change("voices"), None, shared.changes)  # models can have their own voices
