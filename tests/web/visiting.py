@@ -21,8 +21,8 @@ SERIOUS = ("serious", "critical")  # impacts, as axe names them
 
 SIZE = ViewportSize(width=1280, height=720)
 PHONE: dict[str, Any] = {"viewport": {"width": 390, "height": 844}, "has_touch": True, "is_mobile": True}
-# Pages free for reuse, by browser.
-_idle: dict[Browser, list[Page]] = {}
+# Pages free for reuse, by browser and whether they have a fake clock.
+_idle: dict[tuple[Browser, bool], list[Page]] = {}
 
 
 @contextmanager
@@ -35,7 +35,7 @@ def visit(
     The page of an earlier visit is reset and reused where possible, because parsing its scripts takes half of a visit's
     processor time. Fails on errors of the page's scripts, which requests to other servers are: see `chromium`.
     """
-    idle, usual = _idle.setdefault(chromium, []), not clock and not context
+    idle, usual = _idle.setdefault((chromium, clock), []), not context
     page = idle.pop() if idle and usual else _new_page(chromium, clock, context)
     page.set_viewport_size(viewport)
     troubles: list[str] = []
@@ -201,7 +201,8 @@ def begin_recording(page: Page, tenths: int = 3, button: str = "Record") -> None
 def skip_countdown(page: Page) -> None:
     page.wait_for_function(  # on a busy machine it may already be over
         """() => document.querySelector(".rp-countdown").checkVisibility()
-            || document.querySelector(".rp-say").textContent.startsWith("Recording ")"""
+            || document.querySelector(".rp-say").textContent.startsWith("Recording ")""",
+        polling=50,
     )
     for _ in range(3):
         page.clock.fast_forward(1000)
@@ -214,6 +215,7 @@ def wait_for_recording(page: Page, tenths: int) -> None:
             return Number(seconds) >= least / 10;
         }""",
         arg=tenths,
+        polling=50,  # ms: each frame would be evaluated otherwise
     )
 
 
