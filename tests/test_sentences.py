@@ -2,6 +2,7 @@
 
 import ast
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -43,6 +44,7 @@ def sources() -> Iterator[Path]:
                 yield path
 
 
+@cache
 def error_classes() -> set[str]:
     known = {name for name, each in vars(errors).items() if isinstance(each, type) and issubclass(each, RepriseError)}
     for path in sources():
@@ -50,9 +52,6 @@ def error_classes() -> set[str]:
             if isinstance(node, ast.ClassDef) and known & {ast.unparse(base) for base in node.bases}:
                 known.add(node.name)
     return known - QUOTED
-
-
-ERRORS = error_classes()
 
 
 def keys_of(argument: ast.expr) -> list[str] | None:
@@ -71,7 +70,7 @@ def constructions() -> Iterator[tuple[str, list[str] | None, ast.Call]]:
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.args:
                 where = f"{path.relative_to(ROOT)}:{node.lineno}"
-                if node.func.id in ERRORS | {"Sentence"}:
+                if node.func.id in error_classes() | {"Sentence"}:
                     yield where, keys_of(node.args[0]), node
 
 

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-import gradio.blocks
 import numpy as np
 import pytest
 import soundfile
@@ -112,7 +111,7 @@ def serving() -> Iterator[Callable[..., str]]:
 def skip_interim_servers() -> AbstractContextManager[object]:
     """Skip the servers that Gradio creates whenever a page is started, ended or given a queue, at a tenth of a second
     each. `launch` creates the one that is used."""
-    return mock.patch.object(gradio.blocks.App, "create_app")
+    return mock.patch("gradio.blocks.App.create_app")
 
 
 def microphone(path: Path) -> Path:
