@@ -10,11 +10,12 @@ import torch
 from safetensors.torch import load_file
 from torch import Tensor
 
-from engine import request
+from engine import engine, request
 from engine.codec.codec import CodecDecoder
 from engine.families.s2 import release
 from engine.families.s2.codec import codec_files, load_codec_decoder
 from engine.families.s2.dual_ar import DualAR, load_dual_ar
+from engine.models.native.run import use_native, use_native_draws
 from tests.paths import MINIATURE
 
 
@@ -52,9 +53,14 @@ def miniature() -> DualAR:
 def shared_weights(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make `Engine.load` always use the miniature's weights in fp32, read once for all tests.
 
-    Engines do not change the weights after rearranging them, unless they compile them.
+    Engines do not change the weights after rearranging them, unless they compile them. Native code is compared with
+    the plain one at the first load only, which otherwise takes most of the time of a load.
     """
     monkeypatch.setattr(release, "load_dual_ar", lambda *_, **__: _served())
+    monkeypatch.setattr(engine, "use_native", lambda stack: None if stack.fused else use_native(stack))
+    monkeypatch.setattr(
+        engine, "use_native_draws", lambda slow, sizes: None if slow.fused_sampling else use_native_draws(slow, sizes)
+    )
     monkeypatch.setattr(release, "load_codec_decoder", lambda *_: _decoder())
 
 
