@@ -10,6 +10,7 @@ from tests.attack.storage import cuts, faults, full_disk, kills, leftovers, spoi
 from tests.attack.storage.tally import Tally
 from tests.attack.storage.workloads import workloads
 
+
 @pytest.mark.parametrize(
     ("attack", "count"), [(cuts.run, None), (faults.run, None), (partial(leftovers.run, steps=60), 1), (spoiled.run, 3)]
 )
