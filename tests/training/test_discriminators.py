@@ -66,7 +66,7 @@ def test_discriminators_learn_to_distinguish_copies() -> None:
     judges = Discriminators()
     optimiser = torch.optim.Adam(judges.parameters(), 2e-3)
     losses = []
-    for seed in range(12):
+    for seed in range(6):
         real = waves(seed).cumsum(-1) * 0.1  # low-pass noise; the copies are white noise
         own = judges.judge(waves(99 + seed), real, adversarial=1.0, features=1.0).own
         own.backward()
