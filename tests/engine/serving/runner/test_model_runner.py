@@ -31,7 +31,7 @@ from tests.paths import MINIATURE
 RESIDUAL = 64
 FRAMES = 6
 SLOTS = 5
-CODEBOOKS = 4  # of the miniature's ten
+CODEBOOKS = 3  # of the miniature's ten
 LENGTHS = (3, 130, 250, 290)  # prompts within a prefill chunk, across chunks, and across spans
 Codes = NDArray[np.int64]
 
@@ -140,7 +140,7 @@ def test_batched_requests_equal_single_ones(short: DualAR, lengths: list[int], s
         np.testing.assert_array_equal(codes, run_alone(short, prompts[i], i))
 
 
-@pytest.mark.parametrize("mode", ["off", "frame", "fast"])
+@pytest.mark.parametrize("mode", ["off", "frame"])
 def test_batched_int8_requests_equal_single_ones(int8: DualAR, exact_int8: list[Codes], mode: GraphMode) -> None:
     prompts = [prompt(int8, length, length) for length in LENGTHS]
     capture = None if mode == "off" else TorchScriptCapture()
@@ -154,8 +154,8 @@ def test_batched_int8_requests_equal_single_ones(int8: DualAR, exact_int8: list[
 @pytest.mark.slow
 def test_batched_requests_of_bundled_model_equal_single_ones(bundled: DualAR) -> None:
     prompts = [prompt(bundled, 40 + 120 * i, i) for i in range(3)]
-    for i, codes in enumerate(run_together(runner(bundled), prompts)):
-        np.testing.assert_array_equal(codes, run_alone(bundled, prompts[i], i))
+    for i, codes in enumerate(run_together(runner(bundled), prompts, FRAMES // 2)):
+        np.testing.assert_array_equal(codes, run_alone(bundled, prompts[i], i, FRAMES // 2))
 
 
 def test_greedy_frames_equal_reference(miniature: DualAR) -> None:
