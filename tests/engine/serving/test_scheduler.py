@@ -61,6 +61,7 @@ class CheckedScheduler:
         del self.stages[ticket]
         if (owner := self.owners.pop(ticket)) not in self.owners.values():
             self.ring.remove(owner)
+            self.passed.pop(owner, None)  # a later request begins a new wait
         if (slot := self.slots.pop(ticket, None)) is not None:
             assert ticket.slot == slot  # stays set until the next plan
 
@@ -223,6 +224,27 @@ class SchedulerMachine(RuleBasedStateMachine):
 
 TestSchedulerMachine = SchedulerMachine.TestCase
 TestSchedulerMachine.settings = settings(max_examples=40, stateful_step_count=60, deadline=None)
+
+
+def test_owner_that_left_waits_anew() -> None:
+    """The last request of an owner leaves while it waits; its next one ranks after the owners that are present."""
+    checked = CheckedScheduler(slots=2, queue=3)
+
+    def enqueued(owner: str) -> Ticket:
+        ticket = checked.enter(owner)
+        assert ticket is not None
+        checked.enqueue(ticket)
+        return ticket
+
+    first, _, leaving = map(enqueued, "abc")
+    checked.plan()
+    assert leaving.stage == "waiting"
+    further = enqueued("a")
+    checked.leave(first)
+    checked.leave(leaving)
+    later = enqueued("c")
+    checked.plan()
+    assert (further.stage, later.stage) == ("prefilling", "waiting")
 
 
 # --- thousands of requests -----------------------------------------------------------------------------------------
