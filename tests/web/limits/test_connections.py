@@ -3,6 +3,7 @@
 import contextlib
 import json
 import socket
+import threading
 from collections.abc import Iterator
 from typing import Any
 from urllib.parse import urlsplit
@@ -72,14 +73,19 @@ def test_incomplete_second_request_times_out(url: str) -> None:
 
 
 @pytest.mark.usefixtures("short_timeouts")
-def test_unread_response_is_aborted(url: str) -> None:
+def test_unread_response_is_aborted(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    dropped, drop = threading.Event(), connections.BoundedConnection.drop
+
+    def observed(connection: connections.BoundedConnection) -> None:
+        drop(connection)
+        dropped.set()
+
+    monkeypatch.setattr(connections.BoundedConnection, "drop", observed)
     with connected(url, SO_RCVBUF=4096) as plain:
         plain.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n" * 40)  # more than the system's buffers hold
+        assert dropped.wait(PATIENCE)  # the client leaves the response unread
         taken = 0
         with contextlib.suppress(ConnectionError):
-            import time
-
-            time.sleep(1.5)  # the client leaves the response unread
             while part := plain.recv(1 << 20):
                 taken += len(part)
         page = len(httpx.get(url, headers={"accept-encoding": "identity"}).content)
