@@ -63,7 +63,7 @@ def write_page(
         found: the saved results of voice_quality.
         before: the folder with the utterances of an earlier release.
 
-    Raises FileNotFoundError when an utterance is missing in `kept`.
+    Raises FileNotFoundError when an utterance is missing in `kept` or `before`.
     """
     page.parent.mkdir(parents=True, exist_ok=True)
     for old in (*page.parent.glob(f"*{_SOUND}"), *page.parent.glob("*.png")):
@@ -81,6 +81,7 @@ def write_page(
         understood=list(_rows(found["understood"])),
         ordinal=_ORDINAL,
         examples=examples,
+        compares=before is not None,
     )
     page.write_text(text + "\n", "utf-8")
 

@@ -62,7 +62,6 @@ TINY = CodecConfig(
     ),
 )
 QUICK = Recipe(steps=4, batch=2, crop_frames=4, learning_rate=3e-3, warmup_steps=2, unquantized_steps=1)
-BRIEF = replace(QUICK, steps=2)
 
 
 def tone(low: float, high: float, seconds: float) -> np.ndarray:
@@ -322,7 +321,7 @@ def test_exported_codec_equals_the_trained_one(finished: tuple[Path, Codec], aud
 
 
 def test_decoder_only_training_keeps_codes(corpus: Corpus, tmp_path: Path, trained: Path, audio: Tensor) -> None:
-    run = open_run(tmp_path, BRIEF, corpus, source=trained, decoder_only=True)
+    run = open_run(tmp_path, QUICK, corpus, source=trained, decoder_only=True)
     finish(tmp_path, run)
     before, after = load_codec(*codec_files(trained)), load_codec(*codec_files(tmp_path / "codec"))
     assert codec_fingerprint(after) == codec_fingerprint(before)
@@ -352,13 +351,13 @@ def test_continued_training_changes_all_weights(corpus: Corpus, tmp_path: Path, 
 def test_checkpoint_of_another_source_is_rejected(corpus: Corpus, tmp_path: Path, trained: Path) -> None:
     source = tmp_path / "source"
     export(source, load_codec(*codec_files(trained)))
-    finish(tmp_path, open_run(tmp_path, BRIEF, corpus, source=source, decoder_only=True))
-    assert open_run(tmp_path, BRIEF, corpus, source=source, decoder_only=True).step == 2
-    other = open_run(tmp_path / "other", BRIEF, corpus, source=source)
+    finish(tmp_path, open_run(tmp_path, QUICK, corpus, source=source, decoder_only=True))
+    assert open_run(tmp_path, QUICK, corpus, source=source, decoder_only=True).step == 4
+    other = open_run(tmp_path / "other", QUICK, corpus, source=source)
     advance(other, 1)
     export(source, other.trainer.codec)
     with pytest.raises(ValueError, match="Remove it to train anew"):
-        open_run(tmp_path, BRIEF, corpus, source=source, decoder_only=True)
+        open_run(tmp_path, QUICK, corpus, source=source, decoder_only=True)
 
 
 def test_finished_run_writes_nothing_again(
