@@ -1,4 +1,4 @@
-"""Paths that tests use."""
+"""Paths that tests use, and compiled code for processes with paths of their own."""
 
 import os
 import shutil
@@ -18,3 +18,11 @@ def in_memory(room: int = 0) -> Path | None:
     folder = Path("/dev/shm")
     usable = folder.is_dir() and os.access(folder, os.W_OK) and shutil.disk_usage(folder).free >= room
     return folder if usable else None
+
+
+def share_native_code(cache: Path) -> None:
+    """Copy the compiled code of this process to `cache`, another one's XDG_CACHE_HOME: compiling takes seconds."""
+    from engine.models.native.build import cache_folder
+
+    if (compiled := cache_folder()).is_dir():
+        shutil.copytree(compiled, cache / "reprise" / "native", dirs_exist_ok=True)

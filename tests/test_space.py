@@ -22,11 +22,10 @@ import pytest
 
 from engine.engine import SpeakOptions
 from engine.errors import EngineBusy
-from engine.models.native.build import cache_folder
 from engine.request import AudioChunk, SegmentResult, SpeechResult, SpokenSegment
 from engine.text import Segment
 from studio.engines import zero_gpu
-from tests.paths import ROOT
+from tests.paths import ROOT, share_native_code
 
 pytestmark = pytest.mark.slow
 
@@ -97,9 +96,10 @@ def test_space_speaks_and_reports_a_missing_quota(gpu_server: GpuServer, tmp_pat
         "SPACES_ZERO_GPU": "true",
         "SPACES_ZERO_DEVICE_API_URL": f"http://127.0.0.1:{gpu_server.server_port}",
         "HOME": str(tmp_path),
-        "XDG_CACHE_HOME": str(cache_folder().parents[1]),  # with the compiled kernels
+        "XDG_CACHE_HOME": str(tmp_path / "cache"),
         "PYTHONPATH": str(packages_beside_gradio(tmp_path / "packages")),
     }
+    share_native_code(tmp_path / "cache")
     kept = tmp_path / "kept"
     arguments = ["--port", str(free_port()), "--device", "cpu", "--no-open", "--snapshots", str(kept)]
     arguments += ["--database", str(tmp_path / "local" / "voices.db")]

@@ -15,8 +15,8 @@ from functools import cache
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from engine.models.native.build import cache_folder
 from tests.attack.attack import Broken
+from tests.paths import share_native_code
 
 STARTING = 180.0  # seconds; generous, for busy machines
 _LINK = re.compile(r"https?://(?:localhost|127\.0\.0\.1)(?::\d+)?/?\S*")
@@ -81,8 +81,7 @@ class Server:
     def _environment(self) -> dict[str, str]:
         home = self.folder / "home"
         home.mkdir(exist_ok=True)
-        if (compiled := cache_folder()).is_dir():  # compiling takes seconds
-            shutil.copytree(compiled, home / "reprise" / "native", dirs_exist_ok=True)
+        share_native_code(home)
         places = {name: str(home) for name in ("HOME", "XDG_CACHE_HOME", "XDG_DATA_HOME", "XDG_CONFIG_HOME")}
         own = {"TMPDIR": str(self.temporary), "PYTHONPATH": _root(), "PYTHONUNBUFFERED": "1", "OMP_NUM_THREADS": "1"}
         quiet = {"HF_HUB_OFFLINE": "1", "GRADIO_ANALYTICS_ENABLED": "False", "PYTHONDONTWRITEBYTECODE": "1"}
