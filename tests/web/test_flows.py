@@ -61,8 +61,7 @@ def test_flow_from_book_to_checked_file(
     engine.script.seconds_per_character = 0.02
     monkeypatch.setattr(recognition, "can_transcribe", lambda: True)
     monkeypatch.setattr(recognition, "transcribe", lambda *_given: heard.pop(0))
-    how = {"reduced_motion": "reduce", **PHONE} if touches else {}
-    with visit(chromium, serve(engine, storage), **how) as page:
+    with visit(chromium, serve(engine, storage), **PHONE if touches else {}) as page:
         device = InputDevice(page, touches=touches)
         expect(picker(page)).to_have_value("Ann")
         take = speak_text_with_pause_twice(page, device, engine)

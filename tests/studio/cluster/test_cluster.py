@@ -7,7 +7,6 @@ import queue
 import signal
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,11 +30,7 @@ if TYPE_CHECKING:
     from studio.cluster.engine import ClusterEngine
     from studio.engines.speech_engine import SpeechEngine
 
-# Collecting the tests does not import Ray, which takes seconds.
-pytestmark = [
-    pytest.mark.cluster,
-    pytest.mark.skipif(find_spec("ray") is None, reason="Ray Serve is not installed (pip install 'ray[serve]')"),
-]
+pytestmark = pytest.mark.cluster
 
 LONG = "The rain has stopped. The children play in the garden. The old dog sleeps near the door. We walk to the river."
 SEEDED = SpeakOptions(seed=7)

@@ -7,7 +7,6 @@ import shutil
 import socket
 import ssl
 import subprocess
-import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -26,6 +25,7 @@ from studio.context import AppContext
 from studio.engines.model_manager import ModelManager
 from tests.paths import ROOT
 from tests.support.fake_engine import FakeEngine, voice
+from tests.support.waiting import until
 from tests.web.conftest import serving
 from tests.web.http.test_strange_pages import (
     CHECKS_OFF,
@@ -100,11 +100,8 @@ def proxied(proxy: Proxy, folder: Path, upstream: str, strange: int) -> Iterator
     with (folder / "output").open("wb") as output:
         running = subprocess.Popen(command, env=os.environ | environment, stdout=output, stderr=output)
         try:
-            until = time.monotonic() + PATIENCE
-            while not _listens(port):
-                assert running.poll() is None, (folder / "output").read_text()
-                assert time.monotonic() < until, "the proxy does not listen"
-                time.sleep(0.02)
+            until(lambda: running.poll() is not None or _listens(port))
+            assert running.poll() is None, (folder / "output").read_text()
             yield f"https://{NAME}:{port}/"
         finally:
             running.terminate()

@@ -51,15 +51,15 @@ test("a page says that its browser does not store the key", () => {
   const notice = { hidden: true, textContent: "" };
   const props = { value: null };
   let told;
+  const usual = Object.getOwnPropertyDescriptor(globalThis, "localStorage");
   const refuse = () => {
     throw new Error("no storage");
   };
-  const usual = globalThis.localStorage;
-  globalThis.localStorage = { getItem: refuse, setItem: refuse };
+  Object.defineProperty(globalThis, "localStorage", { configurable: true, get: refuse }); // as browsers refuse
   const element = { querySelector: (name) => (name === ".rp-notice" ? notice : null) };
   mount({ element, props, watch: (_, callback) => (told = callback) });
   told((props.value = "a"));
-  globalThis.localStorage = usual;
+  Object.defineProperty(globalThis, "localStorage", usual);
   assert.deepEqual([props.value, notice.hidden], ["a", false]);
   assert.match(notice.textContent, /^This browser does not store anything for this page/);
   const html = readFileSync(new URL("../../../../web/static/connection/owner.html", import.meta.url), "utf8");
