@@ -140,7 +140,7 @@ def test_batched_requests_equal_single_ones(short: DualAR, lengths: list[int], s
         np.testing.assert_array_equal(codes, run_alone(short, prompts[i], i))
 
 
-@pytest.mark.parametrize("mode", ["off", "frame"])
+@pytest.mark.parametrize("mode", ["off", "frame", "fast"])
 def test_batched_int8_requests_equal_single_ones(int8: DualAR, exact_int8: list[Codes], mode: GraphMode) -> None:
     prompts = [prompt(int8, length, length) for length in LENGTHS]
     capture = None if mode == "off" else TorchScriptCapture()
