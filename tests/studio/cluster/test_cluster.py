@@ -85,21 +85,43 @@ def test_concurrent_streams_use_both_replicas(cluster: ClusterEngine, voices: li
     assert cluster.status().slots == 4
 
 
+def read_and_kill(cluster: ClusterEngine, speech: Any) -> tuple[np.ndarray, list[int]]:
+    """Read a speech and kill its replica when the second segment begins. Returns the samples and each chunk's start.
+
+    A replica does not wait for its reader, so it is looked up while the first segment is read.
+    """
+    samples, starts, killed = np.zeros(0, np.float32), [], False
+    with ThreadPoolExecutor(1) as pool:
+        speaking = pool.submit(find_speaking_replica, cluster)
+        for chunk in speech:
+            starts.append(chunk.start)
+            samples = np.concatenate([samples[: chunk.start], chunk.samples])
+            if chunk.segment >= 1 and chunk.frames and not killed:
+                killed = True
+                os.kill(speaking.result(), signal.SIGKILL)
+    assert killed
+    return samples, starts
+
+
+def find_speaking_replica(cluster: ClusterEngine) -> int:
+    """Wait until a single replica speaks; returns its process id."""
+    found: list[int] = []
+
+    def speaking() -> bool:
+        found[:] = [each.pid for each in cluster.replicas() if each.status.speaking]
+        return len(found) == 1
+
+    until(speaking)
+    return found[0]
+
+
 def test_killed_replica_causes_a_pause_but_no_error(
     cluster: ClusterEngine, voices: list[Voice], caplog: pytest.LogCaptureFixture
 ) -> None:
-    expected, whole = read_speech(cluster.speak(LONG, voices[0], SEEDED))
-    speech = cluster.speak(LONG, voices[0], SEEDED)
-    samples, starts = np.zeros(0, np.float32), []
-    killed = False
-    for chunk in speech:
-        starts.append(chunk.start)
-        samples = np.concatenate([samples[: chunk.start], chunk.samples])
-        if chunk.segment >= 1 and not killed:
-            killed = True
-            (speaking,) = [each for each in cluster.replicas() if each.status.speaking]
-            os.kill(speaking.pid, signal.SIGKILL)
-    assert killed
+    text = f"{LONG} {LONG}"
+    expected, whole = read_speech(cluster.speak(text, voices[0], SEEDED))
+    speech = cluster.speak(text, voices[0], SEEDED)
+    samples, starts = read_and_kill(cluster, speech)
     assert LOST in caplog.text
     assert speech.result is not None
     assert speech.result.stop_reason == whole.stop_reason
@@ -114,17 +136,10 @@ def test_replica_killed_after_a_pause_loses_no_words(
     cluster: ClusterEngine, voices: list[Voice], caplog: pytest.LogCaptureFixture
 ) -> None:
     """A pause does not count as an arrived segment."""
-    text = f"The rain has stopped. [pause:5] {LONG}"
+    text = f"The rain has stopped. [pause:5] {LONG} {LONG}"
     expected, whole = read_speech(cluster.speak(text, voices[0], SEEDED))
     speech = cluster.speak(text, voices[0], SEEDED)
-    samples, begun = np.zeros(0, np.float32), 0
-    for chunk in speech:
-        samples = np.concatenate([samples[: chunk.start], chunk.samples])
-        begun += chunk.segment == 1 and chunk.frames > 0
-        if begun == 1:
-            begun += 1
-            (speaking,) = [each for each in cluster.replicas() if each.status.speaking]
-            os.kill(speaking.pid, signal.SIGKILL)
+    samples, _ = read_and_kill(cluster, speech)
     assert LOST in caplog.text
     assert speech.result is not None
     assert speech.result.frames == whole.frames
