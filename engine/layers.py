@@ -125,9 +125,8 @@ class FeedForward(nn.Module):
         return (self.w1, self.w3) if self.w13 is None else (self.w13,)
 
     def merge(self) -> None:
-        """Stack w1 and w3 into one layer `w13`, in place. Quantized weights stay separate."""
-        plain = (torch.Tensor, nn.Parameter)
-        if self.w13 is not None or any(type(layer.weight) not in plain for layer in self.gates):
+        """Stack w1 and w3 into one layer `w13`, in place and idempotent. Not for quantized weights."""
+        if self.w13 is not None:
             return
         linear, (hidden, dim) = type(self.w1), self.w1.weight.shape
         with torch.device("meta"):

@@ -100,19 +100,15 @@ def _counting(counted: Counted, positions: int) -> Iterator[None]:
         return tensor.nbytes
 
     def read(tensor: Tensor) -> int:
-        """Return the bytes of a tensor; of a layer's cache, only those of the positions in use."""
+        """Return the bytes of a tensor; of a layer's cache, only those of the positions in use, and of a rotary table
+        those of one position."""
         if tensor.dim() == 5:
             return tensor.nbytes * min(positions, tensor.shape[3]) // tensor.shape[3]
-        return tensor.nbytes
-
-    def one(tensor: Tensor) -> int:
-        """Return the bytes of a tensor; of a cache or a rotary table, only those of one position."""
-        return tensor.nbytes // (tensor.shape[3] if tensor.dim() == 5 else tensor.shape[0] if tensor.dim() == 3 else 1)
+        return tensor.nbytes // tensor.shape[0] if tensor.dim() == 3 else tensor.nbytes
 
     stand_ins = [
         (elementwise, "_add_norm", whole),
         (elementwise, "_gate", whole),
-        (attention, "_place", one),
         (attention, "_attend", read),
         (attention, "_join", whole),
         (products, "_row_product", whole),

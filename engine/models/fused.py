@@ -1,4 +1,4 @@
-"""Fused kernels for single positions, nine or ten a layer instead of 28, and for sampling. For GPUs.
+"""Fused kernels for single positions, eight or nine a layer instead of 28, and for sampling. For GPUs.
 
 `fuse` gives a stack a `FusedRun` after checking it against the plain run on the stack's own weights; `fuse_sampling`
 does the same for noise and draws. If they differ, or if Triton is missing or fails, the plain versions stay in use.
@@ -13,7 +13,6 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from engine.errors import first_line
-from engine.layers import FeedForward
 from engine.models.agreement import drawing_difference, relative_difference, step_difference
 from engine.models.kv_cache import KVCache, KVView, RowsView, StaticRowsView
 from engine.models.layers import Transformer, TransformerBlock
@@ -33,7 +32,7 @@ class FusedRun:
     """
 
     def __init__(self, stack: Transformer) -> None:
-        """Raises ImportError without Triton."""
+        """stack: with merged feed-forwards. Raises ImportError without Triton."""
         from engine.models.kernels import attention, elementwise, products
 
         self._attention, self._elementwise, self._products = attention, elementwise, products
@@ -54,31 +53,20 @@ class FusedRun:
             k_norm = None if attention.k_norm is None else attention.k_norm.weight
             total, normed = self._elementwise.add_norm(total, added, block.attention_norm.weight, stack.config.norm_eps)
             fused = self._product(normed, attention.wqkv)
-            queries = self._attention.place(
-                fused, cache[i], positions, stack.rope, attention.heads, q_norm, k_norm, stack.config.norm_eps
+            attended = self._attention.attend_new(
+                fused, cache[i], positions, lengths, stack.rope, attention.heads, q_norm, k_norm, stack.config.norm_eps
             )
-            attended = self._attention.attend_rows(queries, cache[i], lengths)
             added = self._product(attended.flatten(1), attention.wo)
             total, normed = self._elementwise.add_norm(total, added, block.ffn_norm.weight, stack.config.norm_eps)
-            added = self._product(self._elementwise.gate(self._gated(normed, feed)), feed.w2)
+            both = self._product(normed, cast(nn.Linear, feed.w13))
+            added = self._product(self._elementwise.gate(both), feed.w2)
         return total[:, None] if added is None else (total + added)[:, None]
 
-    def _gated(self, x: Tensor, feed: FeedForward) -> Tensor:
-        """Return the products of w1 and w3 side by side."""
-        if len(feed.gates) == 1:
-            return self._product(x, feed.gates[0])
-        both = x.new_empty(len(x), sum(layer.out_features for layer in feed.gates))
-        for layer, half in zip(feed.gates, both.chunk(2, dim=1), strict=True):
-            self._product(x, layer, half)
-        return both
-
-    def _product(self, x: Tensor, layer: nn.Linear, out: Tensor | None = None) -> Tensor:
-        """out: `[B, E]`, columns of a larger tensor that receive the product."""
+    def _product(self, x: Tensor, layer: nn.Linear) -> Tensor:
         narrow = narrow_weight(layer.weight) if len(x) <= self._products.MAX_ROWS else None
-        if narrow is not None:
-            return self._products.narrow_product(x, *narrow, layer.bias, out)
-        product = F.linear(x, layer.weight, layer.bias)
-        return product if out is None else out.copy_(product)
+        if narrow is None:
+            return F.linear(x, layer.weight, layer.bias)
+        return self._products.narrow_product(x, *narrow, layer.bias)
 
     def narrow_difference(self, rows: int) -> float:
         """Return the largest relative difference of the first block's narrow products with `rows` rows."""

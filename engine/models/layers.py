@@ -148,8 +148,8 @@ class TransformerBlock(nn.Module):
         self.ffn_norm = UnfusedRMSNorm(config.dim, config.norm_eps)
 
     def prepare_for_decoding(self) -> None:
-        """Merge w1 and w3 of the feed-forward into one product, unless they are quantized; in fp32 on a CPU, fold the
-        norms into the layers that follow. In place and idempotent."""
+        """Merge w1 and w3 of the feed-forward into one product; in fp32 on a CPU, fold the norms into the layers that
+        follow. In place and idempotent."""
         self.feed_forward.merge()
         behind = (self.attention_norm, self.attention.wqkv), (self.ffn_norm, self.feed_forward.w13)
         for norm, layer in behind:

@@ -102,16 +102,16 @@ def check_precision(precision: Precision, device: torch.device | str, activation
 def quantize_block(module: nn.Module, precision: Precision, *, stack: Stack) -> None:
     """Quantize the linear layers of a block, or of any other part of a stack, in place, as `layouts` says.
 
-    Activations have the dtype that the weights have now. fp32, fp16 and bf16 change nothing. int8 weights with fp32
-    activations on a CPU become `Int8Linear`, with w1 and w3 of the feed-forward merged. Raises as
-    `check_precision` does.
+    Activations have the dtype that the weights have now. fp32, fp16 and bf16 change nothing. w1 and w3 of the
+    feed-forward are merged first; the rows of a weight have scales of their own. int8 weights with fp32 activations on
+    a CPU become `Int8Linear`. Raises as `check_precision` does.
     """
     if precision not in QUANTIZED:
         return
     weight = next(module.parameters())
     check_precision(precision, weight.device, weight.dtype)
     packs = _packs(precision, weight.device, weight.dtype)
-    for each in module.modules() if packs else ():
+    for each in module.modules():
         if isinstance(each, TransformerBlock):
             each.feed_forward.merge()  # norms are not folded in: their weights would widen the range of a row
     for name, layout in layouts(module, precision, stack=stack, activations=weight.dtype).items():

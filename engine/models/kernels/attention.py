@@ -1,4 +1,4 @@
-"""Attention of one new position in each row: its preparation in one kernel, and attention over exact lengths."""
+"""Attention of one new position in each row, over exact lengths, from the products of `wqkv` on."""
 
 import math
 
@@ -12,101 +12,42 @@ SPLIT, _STEP = 256, 32
 _LEAST_ROWS = 16  # of a product of matrices
 
 
-def place(
+def attend_new(
     fused: Tensor,
     cache: Tensor,
     positions: Tensor,
+    lengths: Tensor,
     rope: Tensor,
     heads: int,
     q_norm: Tensor | None,
     k_norm: Tensor | None,
     eps: float,
 ) -> Tensor:
-    """Norm and rotate queries and keys, and write keys and values to the cache, in one kernel.
+    """Norm and rotate queries and keys, write keys and values to the cache, and attend → `[B, H, d]`.
 
     fused: products of `wqkv` `[B, (H + 2 × H_kv) × d]`. cache: of one layer, `[2, N, H_kv, positions, d]`; row i writes
-    to slot i. positions: int64 `[B]`. rope: complex64 `[positions, d / 2]`. q_norm, k_norm: weights `[d]`, or None.
-
-    Returns: queries `[B, H, d]`. The twins are `SelfAttention.project` and the writing of `StaticRowsView`.
-    """
-    rows, (_, _, groups, _, width) = fused.shape[0], cache.shape
-    queries = fused.new_empty(rows, heads, width)
-    _place[(rows, heads + 2 * groups)](
-        fused,
-        queries,
-        cache,
-        positions,
-        torch.view_as_real(rope),
-        fused if q_norm is None else q_norm,
-        fused if k_norm is None else k_norm,
-        eps,
-        *cache.stride()[:4],
-        HEADS=heads,
-        GROUPS=groups,
-        WIDTH=width,
-        BLOCK=triton.next_power_of_2(width // 2),
-        NORMS=q_norm is not None,
-    )
-    return queries
-
-
-@triton.jit
-def _place(
-    fused, queries, cache, positions, rope, q_norm, k_norm, eps,
-    kind_stride, slot_stride, group_stride, position_stride,
-    HEADS: tl.constexpr, GROUPS: tl.constexpr, WIDTH: tl.constexpr, BLOCK: tl.constexpr, NORMS: tl.constexpr,
-):  # fmt: skip
-    row, head = tl.program_id(0), tl.program_id(1)
-    pair = tl.arange(0, BLOCK)
-    inside = pair < WIDTH // 2
-    source = fused + (row * (HEADS + 2 * GROUPS) + head) * WIDTH + 2 * pair
-    even, odd = tl.load(source, mask=inside, other=0.0), tl.load(source + 1, mask=inside, other=0.0)
-    position = tl.load(positions + row)
-    target = cache + row.to(tl.int64) * slot_stride + position * position_stride + 2 * pair
-    if head >= HEADS + GROUPS:  # a value
-        target += kind_stride + (head - HEADS - GROUPS) * group_stride
-        tl.store(target, even, mask=inside)
-        tl.store(target + 1, odd, mask=inside)
-    else:
-        a, b = even.to(tl.float32), odd.to(tl.float32)
-        if NORMS:
-            scale = tl.rsqrt((tl.sum(a * a, axis=0) + tl.sum(b * b, axis=0)) / WIDTH + eps)
-            if head < HEADS:
-                gain_a = tl.load(q_norm + 2 * pair, mask=inside, other=0.0).to(tl.float32)
-                gain_b = tl.load(q_norm + 2 * pair + 1, mask=inside, other=0.0).to(tl.float32)
-            else:
-                gain_a = tl.load(k_norm + 2 * pair, mask=inside, other=0.0).to(tl.float32)
-                gain_b = tl.load(k_norm + 2 * pair + 1, mask=inside, other=0.0).to(tl.float32)
-            a = (a * scale * gain_a).to(even.dtype).to(tl.float32)
-            b = (b * scale * gain_b).to(even.dtype).to(tl.float32)
-        angle = rope + (position * (WIDTH // 2) + pair) * 2
-        cos, sin = tl.load(angle, mask=inside, other=0.0), tl.load(angle + 1, mask=inside, other=0.0)
-        if head < HEADS:
-            target = queries + (row * HEADS + head) * WIDTH + 2 * pair
-        else:
-            target += (head - HEADS) * group_stride
-        tl.store(target, (a * cos - b * sin).to(even.dtype), mask=inside)
-        tl.store(target + 1, (a * sin + b * cos).to(even.dtype), mask=inside)
-
-
-def attend_rows(queries: Tensor, cache: Tensor, lengths: Tensor) -> Tensor:
-    """Attend to the first `lengths` positions of each row: queries `[B, H, d]` → `[B, H, d]`.
-
-    cache: of one layer, `[2, N, H_kv, positions, d]`; row i attends to slot i. lengths: int64 `[B]`, 1 or more.
+    to slot i, and attends to it. positions: of the new keys and values, int64 `[B]`. lengths: int64 `[B]`, the number
+    of positions that a row attends to: the first ones of its slot and, counted as the last, the new one. rope:
+    complex64 `[positions, d / 2]`. q_norm, k_norm: weights `[d]`, or None.
 
     Splits of `SPLIT` positions are read by programs of their own and joined by a second kernel; a short cache needs one
-    split and no second kernel. A program past a row's end reads nothing. The twin is `attend` over that length.
+    split and no second kernel. Each program norms and rotates its queries again, which costs less than a kernel of its
+    own; the program of a row's last split prepares, uses and writes the new key and value. A program past a row's end
+    reads nothing. The twins are `SelfAttention.project`, `StaticRowsView`'s writing, and `attend` over that length.
     """
-    (rows, heads, width), (_, _, groups, positions, _) = queries.shape, cache.shape
-    split = min(SPLIT, max(_STEP, triton.next_power_of_2(positions)))
-    splits, shared = triton.cdiv(positions, split), heads // groups
-    out = torch.empty_like(queries)
-    parts = out if splits == 1 else queries.new_empty((rows, heads, splits, width), dtype=torch.float32)
-    marks = out if splits == 1 else queries.new_empty((rows, heads, splits, 2), dtype=torch.float32)
+    rows, (_, _, groups, kept, width) = fused.shape[0], cache.shape
+    split = min(SPLIT, max(_STEP, triton.next_power_of_2(kept)))
+    splits, shared = triton.cdiv(kept, split), heads // groups
+    out = fused.new_empty(rows, heads, width)
+    parts = out if splits == 1 else fused.new_empty((rows, heads, splits, width), dtype=torch.float32)
+    marks = out if splits == 1 else fused.new_empty((rows, heads, splits, 2), dtype=torch.float32)
     sizes = {"WIDTH": width, "BLOCK": triton.next_power_of_2(width), "SPLITS": splits, "SPLIT": split}
     _attend[(rows, groups, splits)](
-        queries, cache, lengths, out, parts, marks, *cache.stride()[:4], 1 / math.sqrt(width),
-        HEADS=heads, SHARED=shared, SHARED_BLOCK=max(_LEAST_ROWS, triton.next_power_of_2(shared)), STEP=_STEP, **sizes,
+        fused, cache, positions, lengths, torch.view_as_real(rope),
+        fused if q_norm is None else q_norm, fused if k_norm is None else k_norm, eps,
+        out, parts, marks, *cache.stride()[:4], 1 / math.sqrt(width),
+        HEADS=heads, GROUPS=groups, SHARED=shared, SHARED_BLOCK=max(_LEAST_ROWS, triton.next_power_of_2(shared)),
+        STEP=_STEP, NORMS=q_norm is not None, **sizes,
     )  # fmt: skip
     if splits > 1:
         _join[(rows, heads)](
@@ -117,35 +58,50 @@ def attend_rows(queries: Tensor, cache: Tensor, lengths: Tensor) -> Tensor:
 
 @triton.jit
 def _attend(
-    queries, cache, lengths, out, parts, marks, kind_stride, slot_stride, group_stride, position_stride, scale,
-    HEADS: tl.constexpr, SHARED: tl.constexpr, SHARED_BLOCK: tl.constexpr, WIDTH: tl.constexpr, BLOCK: tl.constexpr,
-    SPLITS: tl.constexpr, SPLIT: tl.constexpr, STEP: tl.constexpr,
+    fused, cache, positions, lengths, rope, q_norm, k_norm, eps, out, parts, marks,
+    kind_stride, slot_stride, group_stride, position_stride, scale,
+    HEADS: tl.constexpr, GROUPS: tl.constexpr, SHARED: tl.constexpr, SHARED_BLOCK: tl.constexpr, WIDTH: tl.constexpr,
+    BLOCK: tl.constexpr, SPLITS: tl.constexpr, SPLIT: tl.constexpr, STEP: tl.constexpr, NORMS: tl.constexpr,
 ):  # fmt: skip
     row, group, split = tl.program_id(0), tl.program_id(1), tl.program_id(2)
-    length = tl.load(lengths + row).to(tl.int32)
+    last = tl.load(lengths + row).to(tl.int32) - 1
     begin = split * SPLIT
-    end = tl.minimum(length, begin + SPLIT)
-    if begin < end:
+    if begin <= last:
+        end = tl.minimum(last, begin + SPLIT)
         member, column = tl.arange(0, SHARED_BLOCK), tl.arange(0, BLOCK)
         head = group * SHARED + member
         mine = (member < SHARED)[:, None] & (column < WIDTH)[None, :]
-        query = tl.load(queries + (row * HEADS + head)[:, None] * WIDTH + column[None, :], mask=mine, other=0.0)
+        position = tl.load(positions + row)
+        angles = rope + position * WIDTH
+        vectors = fused + row * (HEADS + 2 * GROUPS) * WIDTH
+        query = _rotated(vectors + head[:, None] * WIDTH, q_norm, eps, angles, column[None, :], mine, WIDTH, NORMS)
         base = cache + row.to(tl.int64) * slot_stride + group * group_stride
         most = tl.full((SHARED_BLOCK,), -float("inf"), tl.float32)
         mass = tl.zeros((SHARED_BLOCK,), tl.float32)
         total = tl.zeros((SHARED_BLOCK, BLOCK), tl.float32)
+        if last < begin + SPLIT:  # the new position
+            place, inside = column[None, :], (column < WIDTH)[None, :]
+            source = vectors + (HEADS + group) * WIDTH + tl.zeros((1, 1), tl.int32)
+            new_key = _rotated(source, k_norm, eps, angles, place, inside, WIDTH, NORMS)
+            new_value = tl.load(source + GROUPS * WIDTH + place, mask=inside, other=0.0)
+            target = base + position * position_stride + place
+            tl.store(target, new_key, mask=inside)
+            tl.store(target + kind_stride, new_value, mask=inside)
+            most = tl.sum(query.to(tl.float32) * new_key.to(tl.float32), axis=1) * scale
+            mass += 1.0
+            total += new_value.to(tl.float32)
         for step in range(SPLIT // STEP):  # a step past the end loads nothing
-            position = begin + step * STEP + tl.arange(0, STEP)
-            seen = (position < end)[:, None] & (column < WIDTH)[None, :]
-            source = base + position[:, None] * position_stride + column[None, :]
-            key = tl.load(source, mask=seen, other=0.0)
+            index = begin + step * STEP + tl.arange(0, STEP)
+            seen = (index < end)[:, None] & (column < WIDTH)[None, :]
+            kept = base + index[:, None] * position_stride + column[None, :]
+            key = tl.load(kept, mask=seen, other=0.0)
             scores = tl.dot(query, tl.trans(key), input_precision="ieee") * scale
-            scores = tl.where((position < end)[None, :], scores, -float("inf"))
+            scores = tl.where((index < end)[None, :], scores, -float("inf"))
             higher = tl.maximum(most, tl.max(scores, axis=1))
-            kept, weight = tl.exp(most - higher), tl.exp(scores - higher[:, None])
-            value = tl.load(source + kind_stride, mask=seen, other=0.0)
-            total = total * kept[:, None] + tl.dot(weight.to(value.dtype), value, input_precision="ieee")
-            mass = mass * kept + tl.sum(weight, axis=1)
+            faded, weight = tl.exp(most - higher), tl.exp(scores - higher[:, None])
+            value = tl.load(kept + kind_stride, mask=seen, other=0.0)
+            total = total * faded[:, None] + tl.dot(weight.to(value.dtype), value, input_precision="ieee")
+            mass = mass * faded + tl.sum(weight, axis=1)
             most = higher
         if SPLITS == 1:
             target = out + (row * HEADS + head)[:, None] * WIDTH + column[None, :]
@@ -155,6 +111,24 @@ def _attend(
             tl.store(parts + part[:, None] * WIDTH + column[None, :], total, mask=mine)
             tl.store(marks + part * 2, most, mask=member < SHARED)
             tl.store(marks + part * 2 + 1, mass, mask=member < SHARED)
+
+
+@triton.jit
+def _rotated(vectors, gains, eps, angles, column, inside, WIDTH: tl.constexpr, NORMS: tl.constexpr):
+    """Load vectors `[n, BLOCK]`, norm them, and rotate the pairs of neighbouring columns."""
+    own = tl.load(vectors + column, mask=inside, other=0.0)
+    other = tl.load(vectors + (column ^ 1), mask=inside, other=0.0)  # of the same pair
+    a, b = own.to(tl.float32), other.to(tl.float32)
+    if NORMS:
+        root = tl.rsqrt(tl.sum(a * a, axis=1, keep_dims=True) / WIDTH + eps)
+        columns = column < WIDTH
+        a = (a * root * tl.load(gains + column, mask=columns, other=0.0).to(tl.float32)).to(own.dtype).to(tl.float32)
+        b = (b * root * tl.load(gains + (column ^ 1), mask=columns, other=0.0).to(tl.float32)).to(own.dtype)
+        b = b.to(tl.float32)
+    pair = angles + column // 2 * 2
+    cos = tl.load(pair, mask=column < WIDTH, other=0.0)
+    sin = tl.load(pair + 1, mask=column < WIDTH, other=0.0)
+    return (a * cos + tl.where(column % 2 == 0, -b, b) * sin).to(own.dtype)
 
 
 @triton.jit

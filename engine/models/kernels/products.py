@@ -17,22 +17,19 @@ _STAGES = tl.constexpr(4)
 _LEAST_ROWS = 16  # of a product of matrices
 
 
-def narrow_product(
-    x: Tensor, weight: Tensor, scale: Tensor, bias: Tensor | None = None, out: Tensor | None = None
-) -> Tensor:
+def narrow_product(x: Tensor, weight: Tensor, scale: Tensor, bias: Tensor | None = None) -> Tensor:
     """Multiply x `[B, D]`, B at most `MAX_ROWS`, by a weight `[E, D]` in int8 or float8_e4m3fn → `[B, E]`.
 
     scale: `[E, G]`, one for each D / G columns of a row; G is 1, or D / G a power of two, 16 or more. The sum is fp32
     and scaled before it is rounded. The twin is `F.linear(x, weight * scale)`. Up to eight rows, a row's result depends
-    neither on the others nor on their number. out: `[B, E]`, to write to columns of a larger tensor.
+    neither on the others nor on their number.
     """
     (rows, columns), outputs = x.shape, weight.shape[0]
     groups = scale.shape[1]
     fp8 = weight.dtype == torch.float8_e4m3fn
-    if out is None:
-        out = x.new_empty(rows, outputs)
+    out = x.new_empty(rows, outputs)
     stored, added = weight.view(torch.uint8) if fp8 else weight, x if bias is None else bias
-    given = (x, stored, scale, added, out, out.stride(0), outputs)
+    given = (x, stored, scale, added, out, outputs)
     kinds = {"WIDTH": columns, "GROUPS": groups, "FP8": fp8, "HAS_BIAS": bias is not None}
     if rows <= _SINGLE_ROWS:
         tile = _outputs_at_once(outputs)
@@ -71,7 +68,7 @@ def _widened(entry, FP8: tl.constexpr):
 
 @triton.jit
 def _row_product(
-    x, weight, scale, bias, out, out_stride, outputs,
+    x, weight, scale, bias, out, outputs,
     WIDTH: tl.constexpr, GROUPS: tl.constexpr, FP8: tl.constexpr, HAS_BIAS: tl.constexpr, OUTPUTS: tl.constexpr,
     COLUMNS: tl.constexpr,
 ):  # fmt: skip
@@ -93,12 +90,12 @@ def _row_product(
         result *= tl.load(scale + output, mask=present, other=0.0).to(tl.float32)
     if HAS_BIAS:
         result += tl.load(bias + output, mask=present, other=0.0).to(tl.float32)
-    tl.store(out + row * out_stride + output, result.to(out.dtype.element_ty), mask=present)
+    tl.store(out + row * outputs + output, result.to(out.dtype.element_ty), mask=present)
 
 
 @triton.jit
 def _rows_product(
-    x, weight, scale, bias, out, out_stride, outputs, rows,
+    x, weight, scale, bias, out, outputs, rows,
     WIDTH: tl.constexpr, GROUPS: tl.constexpr, FP8: tl.constexpr, HAS_BIAS: tl.constexpr, OUTPUTS: tl.constexpr,
     COLUMNS: tl.constexpr, ROWS: tl.constexpr,
 ):  # fmt: skip
@@ -120,5 +117,5 @@ def _rows_product(
         total *= tl.load(scale + output, mask=present, other=0.0).to(tl.float32)[None, :]
     if HAS_BIAS:
         total += tl.load(bias + output, mask=present, other=0.0).to(tl.float32)[None, :]
-    place = row[:, None] * out_stride + output[None, :]
+    place = row[:, None] * outputs + output[None, :]
     tl.store(out + place, total.to(out.dtype.element_ty), mask=asked[:, None] & present[None, :])

@@ -12,7 +12,7 @@ from benchmarks.speed import kernels
 from benchmarks.speed.kernels import run, table
 
 # Per layer: two norms of a sum, four products, place, attend and gate; the Slow AR's attention also has a join.
-KERNELS_PER_LAYER, SLOW, FAST, FAST_PASSES = 9, 18, 1, 8
+KERNELS_PER_LAYER, SLOW, FAST, FAST_PASSES = 8, 18, 1, 8
 OTHERS = 200  # at most: embeddings, heads and sampling
 
 
@@ -33,16 +33,14 @@ def test_kernel_counts_and_bytes_of_a_frame(monkeypatch: pytest.MonkeyPatch) -> 
     assert narrow_fused["kernels"] < narrow["kernels"] / 2
     in_layers = SLOW * (KERNELS_PER_LAYER + 1) + FAST * FAST_PASSES * KERNELS_PER_LAYER
     assert in_layers < fused["kernels"] < in_layers + OTHERS
-    assert {name: fused["by_name"][name] for name in ("_add_norm", "_place", "_attend", "_gate", "_join")} == {
+    assert {name: fused["by_name"][name] for name in ("_add_norm", "_attend", "_gate", "_join")} == {
         "_add_norm": 2 * (SLOW + FAST * FAST_PASSES),
-        "_place": SLOW + FAST * FAST_PASSES,
         "_attend": SLOW + FAST * FAST_PASSES,
         "_gate": SLOW + FAST * FAST_PASSES,
         "_join": SLOW,
     }
     assert (fused["by_name"]["_noise"], fused["by_name"]["_draw"]) == (1, FAST_PASSES + 2)
-    # Quantized w1 and w3 are separate products.
-    assert narrow_fused["by_name"]["_row_product"] == 5 * (SLOW + FAST * FAST_PASSES)
+    assert narrow_fused["by_name"]["_row_product"] == 4 * (SLOW + FAST * FAST_PASSES)
     sizes = shallow()
     stacks = random_dual_ar(sizes.dual_ar, torch.bfloat16, "meta", seed=0)
     least = frame_bytes(*stacks, sizes.residual_size, 512).total

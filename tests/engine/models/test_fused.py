@@ -26,7 +26,7 @@ pytest.importorskip("triton", reason="Triton comes with torch on Linux only")
 
 from engine.models.kernels import attention, products
 from engine.models.kernels import sampling as kernel_sampling
-from engine.models.kernels.attention import attend_rows, place
+from engine.models.kernels.attention import attend_new
 from engine.models.kernels.elementwise import add_norm, gate
 from engine.models.kernels.products import narrow_product
 
@@ -103,48 +103,58 @@ def test_gate_equals_silu_times_second_half(rows: int, hidden: int, dtype: torch
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize(("heads", "groups", "width", "norms"), [(4, 2, 16, True), (3, 3, 20, False)])
-def test_place_writes_keys_and_values_of_one_position(
-    heads: int, groups: int, width: int, norms: bool, dtype: torch.dtype
+@pytest.mark.parametrize(
+    ("heads", "groups", "width", "positions", "norms"),
+    [(4, 2, 16, SPLIT + 44, True), (5, 1, 32, 11, False), (2, 2, 20, SPLIT, True), (3, 3, 20, 40, False)],
+)
+def test_attention_of_new_positions_equals_the_plain_one(
+    heads: int,
+    groups: int,
+    width: int,
+    positions: int,
+    norms: bool,
+    dtype: torch.dtype,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The slots are longer than the step; other positions and slots stay unchanged."""
+    """Positions past a row's end are NaN and must not be read; other positions and slots stay unchanged."""
+    monkeypatch.setattr(attention, "SPLIT", SPLIT)
+    lengths = [length for length in (1, 2, 11, 33, SPLIT, SPLIT + 1, SPLIT + 44) if length <= positions]
+    rows, last = len(lengths), torch.tensor(lengths, device=DEVICE) - 1
     projections = SelfAttention(8, heads, groups, width)
     if norms:
         projections.q_norm, projections.k_norm = (QueryKeyNorm(width, 1e-6).to(DEVICE, dtype) for _ in range(2))
         projections.q_norm.weight.data.copy_(random(width, seed=3))
         projections.k_norm.weight.data.copy_(random(width, seed=4))
-    fused = random(3, (heads + 2 * groups) * width, dtype=dtype)
+    fused = random(rows, (heads + 2 * groups) * width, dtype=dtype)
     projections.wqkv = torch.nn.Identity()  # type: ignore[assignment]
-    table = rotary_table(torch.arange(40), width, 1e4).to(DEVICE)
-    positions = torch.tensor([0, 39, 7], device=DEVICE)
-    q, k, v = projections.project(fused[:, None], table[positions][:, None, None])
-    cache = torch.full((2, 5, groups, 40, width), 9.0, dtype=dtype, device=DEVICE)
+    table = rotary_table(torch.arange(positions), width, 1e4).to(DEVICE)
+    q, k, v = projections.project(fused[:, None], table[last][:, None, None])
+    cache = random(2, rows + 1, groups, positions, width, seed=1, dtype=dtype)
+    for row, length in enumerate(lengths):
+        cache[:, row, :, length - 1 :] = math.nan
     expected = cache.clone()
-    for row, position in enumerate(positions.tolist()):
+    for row, position in enumerate(last.tolist()):
         expected[0, row, :, position], expected[1, row, :, position] = k[row, :, 0], v[row, :, 0]
     q_norm, k_norm = (norm and norm.weight for norm in (projections.q_norm, projections.k_norm))
-    assert_close(place(fused, cache, positions, table, heads, q_norm, k_norm, 1e-6), q[:, :, 0])
-    assert_close(cache, expected)
+    found = attend_new(fused, cache, last, last + 1, table, heads, q_norm, k_norm, 1e-6)
+    torch.testing.assert_close(cache, expected, rtol=1e-5, atol=0.02 if dtype.itemsize == 2 else 1e-5, equal_nan=True)
+    for row, length in enumerate(lengths):
+        keys, values = expected[:, row : row + 1, :, :length].unbind(0)
+        assert_close(found[row : row + 1], attend(q[row : row + 1], keys, values)[:, :, 0])
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize(
-    ("heads", "groups", "width", "positions"), [(4, 2, 16, SPLIT + 44), (5, 1, 32, 11), (2, 2, 20, SPLIT)]
-)
-def test_attend_rows_equals_plain_attention(
-    heads: int, groups: int, width: int, positions: int, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Positions past a row's end are NaN and must not be read."""
-    monkeypatch.setattr(attention, "SPLIT", SPLIT)
-    lengths = [length for length in (1, 2, 11, 33, SPLIT, SPLIT + 1, SPLIT + 44) if length <= positions]
-    cache = random(2, len(lengths) + 1, groups, positions, width, dtype=dtype)
-    for row, length in enumerate(lengths):
-        cache[:, row, :, length:] = math.nan
-    queries = random(len(lengths), heads, width, seed=1, dtype=dtype)
-    found = attend_rows(queries, cache, torch.tensor(lengths, device=DEVICE))
-    for row, length in enumerate(lengths):
-        keys, values = cache[:, row : row + 1, :, :length].unbind(0)
-        assert_close(found[row : row + 1], attend(queries[row : row + 1, :, None], keys, values)[:, :, 0])
+def test_unused_rows_write_past_the_slots_and_read_nothing() -> None:
+    """They have one position, the new one, which is at the end of the cache."""
+    heads, groups, width = 4, 2, 16
+    fused = random(1, (heads + 2 * groups) * width)
+    cache = torch.full((2, 1, groups, 40, width), math.nan, device=DEVICE)
+    table = rotary_table(torch.arange(40), width, 1e4).to(DEVICE)
+    position, length = torch.tensor([39], device=DEVICE), torch.tensor([1], device=DEVICE)
+    found = attend_new(fused, cache, position, length, table, heads, None, None, 1e-6)
+    value = fused.view(heads + 2 * groups, width)[heads + groups :]
+    assert_close(found[0], value.repeat_interleave(heads // groups, dim=0))
+    assert torch.equal(cache[1, 0, :, 39], value)
+    assert cache[:, :, :, :39].isnan().all()
 
 
 @pytest.mark.parametrize(("groups", "biased"), [(1, True), (3, False)])
@@ -173,16 +183,6 @@ def test_narrow_products_keep_a_large_gpu_busy(outputs: int, tile: int) -> None:
     """An H100 has 132 processors. The sizes are those of S2-Pro, and smaller ones."""
     assert products._outputs_at_once(outputs) == tile
     assert outputs // tile >= 2 * 132 or tile == products._OUTPUTS[-1]
-
-
-@pytest.mark.parametrize("rows", [2, 9])
-def test_narrow_product_writes_to_columns_of_a_larger_tensor(rows: int) -> None:
-    x, weight = random(rows, 48), (random(37, 48, seed=3) * 60).round().clamp(-128, 127).to(torch.int8)
-    scale, wide = random(37, 1, seed=1), torch.full((rows, 80), 9.0, device=DEVICE)
-    narrow_product(x, weight, scale, None, wide[:, 40:77])
-    assert torch.equal(wide[:, 40:77], narrow_product(x, weight, scale))
-    assert wide[:, :40].eq(9).all()
-    assert wide[:, 77:].eq(9).all()
 
 
 def test_narrow_product_of_a_single_column() -> None:
@@ -301,6 +301,7 @@ def test_int8_weights_are_used_by_fused_kernels(small_model: DualAR) -> None:
     quantization = pytest.importorskip("torchao.quantization", reason="torchao is an optional package")
     fresh = load_dual_ar(MINIATURE, dtype=torch.float32, device=DEVICE).slow
     fresh.layers = fresh.layers[:1]
+    fresh.layers[0].feed_forward.merge()  # type: ignore[union-attr, operator]
     quantization.quantize_(fresh.layers, quantization.Int8WeightOnlyConfig(set_inductor_config=False))
     assert narrow_weight(fresh.layers[0].attention.wo.weight) is not None  # type: ignore[union-attr]
     assert fuse(fresh) is None
@@ -311,14 +312,19 @@ def test_fp8_weights_are_used_by_fused_kernels(small_model: DualAR) -> None:
     quantization = pytest.importorskip("torchao.quantization", reason="torchao is an optional package")
     fresh = load_dual_ar(MINIATURE, dtype=torch.float32, device=DEVICE).slow
     fresh.layers = fresh.layers[:1]
+    fresh.layers[0].feed_forward.merge()  # type: ignore[union-attr, operator]
     quantization.quantize_(fresh.layers, quantization.Float8WeightOnlyConfig(set_inductor_config=False))
     assert narrow_weight(fresh.layers[0].attention.wo.weight) is not None  # type: ignore[union-attr]
     assert fuse(fresh) is None
 
 
 def test_differing_kernels_are_not_used(small_model: DualAR, monkeypatch: pytest.MonkeyPatch) -> None:
-    usual = attention.attend_rows
-    monkeypatch.setattr(attention, "attend_rows", lambda q, cache, lengths: usual(q, cache, (lengths - 1).clamp(min=1)))
+    usual = attention.attend_new
+
+    def forgetful(fused: Tensor, cache: Tensor, positions: Tensor, lengths: Tensor, *more: Any) -> Tensor:
+        return usual(fused, cache, positions, (lengths - 1).clamp(min=1), *more)
+
+    monkeypatch.setattr(attention, "attend_new", forgetful)
     why = fuse(small_model.slow)
     assert why is not None
     assert "differ" in why

@@ -1,0 +1,28 @@
+"""The fused kernels compile for GPUs, on a machine without one."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.paths import ROOT
+
+pytest.importorskip("triton", reason="Triton comes with torch on Linux only")
+
+KERNELS = {"_add_norm", "_attend", "_draw", "_gate", "_join", "_noise", "_row_product", "_rows_product"}
+
+
+def test_kernels_compile_for_ampere_and_hopper(tmp_path: Path) -> None:
+    """Triton's interpreter accepts code that its compiler does not. Types and sizes are those of S2-Pro."""
+    pytest.importorskip("torchao.quantization", reason="torchao is an optional package")
+    found = subprocess.run(
+        [sys.executable, "-m", "tests.engine.models.kernel_compilation"],
+        cwd=ROOT,
+        env=os.environ | {"TRITON_INTERPRET": "0", "TRITON_CACHE_DIR": str(tmp_path)},
+        capture_output=True,
+        text=True,
+    )
+    assert found.returncode == 0, found.stderr
+    assert set(found.stdout.splitlines()) == {f"{name} sm_{number}" for name in KERNELS for number in (80, 90)}
