@@ -6,9 +6,10 @@ from copy import copy
 import torch
 from torch import Tensor
 
-from engine.models.kv_cache import KVCache, KVView
+from engine.models.kv_cache import FrameView, GrowingView, KVCache, KVView
 from engine.models.layers import RowsRun, Transformer
 from engine.models.sampling import MAX_TOP_K, FusedSampling, RowOptions, gumbel_noise, sample, sample_semantic
+from engine.models.stacks import FastStack
 
 _POSITIONS = (0, 1, 7, 8, 255, 256, 300)  # first and last of a vector and of a split of the attention
 _CACHE = _POSITIONS[-1] + 1
@@ -37,6 +38,19 @@ def step_difference(
     views = [view(_over_layers(cache, config.n_layer), positions) for cache in held]
     plain, other = stack.run_plain(x, views[0]), run(x, views[1])
     return max(relative_difference(plain, other), relative_difference(held[0].buffer, held[1].buffer))
+
+
+@torch.inference_mode()
+def frame_difference(stack: FastStack, run: RowsRun) -> float:
+    """Return the relative difference of the passes that begin a frame, of two positions and of one, plain and by
+    `run`."""
+    weight, rows, sizes = stack.norm.weight, 2, (2, 1)
+    chance = torch.Generator(weight.device).manual_seed(0)
+    x = torch.randn(rows, sum(sizes), stack.config.dim, generator=chance, device=weight.device).to(weight.dtype)
+    growing, framed = GrowingView(stack.config.n_layer), FrameView(stack.new_cache(rows, stack.codebooks))
+    plain = [stack.run_plain(part, growing) for part in x.split(sizes, dim=1)]
+    other = [run(part, framed) for part in x.split(sizes, dim=1)]
+    return max(map(relative_difference, plain, other))
 
 
 def _random_cache(stack: Transformer, layers: int, slots: int, positions: int) -> KVCache:

@@ -13,11 +13,11 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from engine.errors import first_line
-from engine.models.agreement import drawing_difference, relative_difference, step_difference
+from engine.models.agreement import drawing_difference, frame_difference, relative_difference, step_difference
 from engine.models.kv_cache import KVCache, KVView, RowsView, StaticRowsView
 from engine.models.layers import Transformer, TransformerBlock
 from engine.models.sampling import FusedSampling
-from engine.models.stacks import SlowStack
+from engine.models.stacks import FastStack, SlowStack
 
 # Largest relative difference of fused and plain run, from rounding in another order. Wrong kernels differ by about 1.
 TOLERANCE = {torch.float32: 1e-4, torch.float16: 0.02, torch.bfloat16: 0.1}
@@ -26,7 +26,7 @@ _LEAST_GROUP = 16  # columns per scale
 
 
 class FusedRun:
-    """The blocks of one stack, run for one new position in each row.
+    """The blocks of one stack, run for one new position in each row, or for the two at the beginning of a frame.
 
     Matrix products between the kernels are cuBLAS's, or `narrow_product` for few rows and 8-bit weights.
     """
@@ -39,13 +39,13 @@ class FusedRun:
         self._stack = stack
 
     def accepts(self, view: KVView, new: int) -> bool:
-        return new == 1 and isinstance(view, RowsView)
+        return isinstance(view, RowsView)
 
     def __call__(self, x: Tensor, view: RowsView) -> Tensor:
-        """Run x `[B, 1, D]` → `[B, 1, D]`, as `Transformer.run` does."""
-        stack = self._stack
-        cache, positions, lengths = view.next_rows()
-        total, added = x[:, 0].contiguous(), None
+        """Run x `[B, T, D]` → `[B, T, D]`, as `Transformer.run` does."""
+        (batch, new, dim), stack = x.shape, self._stack
+        cache, positions, lengths = view.next_rows(new)
+        total, added = x.transpose(0, 1).reshape(-1, dim).contiguous(), None
         for i, module in enumerate(stack.layers):
             block = cast(TransformerBlock, module)
             attention, feed = block.attention, block.feed_forward
@@ -53,14 +53,19 @@ class FusedRun:
             k_norm = None if attention.k_norm is None else attention.k_norm.weight
             total, normed = self._elementwise.add_norm(total, added, block.attention_norm.weight, stack.config.norm_eps)
             fused = self._product(normed, attention.wqkv)
-            attended = self._attention.attend_new(
-                fused, cache[i], positions, lengths, stack.rope, attention.heads, q_norm, k_norm, stack.config.norm_eps
-            )
+            attended = fused.new_empty(len(fused), attention.heads, stack.config.head_dim)
+            for at in range(new):  # a position attends to those before it
+                rows = slice(at * batch, (at + 1) * batch)
+                self._attention.attend_new(
+                    fused[rows], cache[i], positions[at], lengths[at], stack.rope, q_norm, k_norm,
+                    stack.config.norm_eps, attended[rows],
+                )  # fmt: skip
             added = self._product(attended.flatten(1), attention.wo)
             total, normed = self._elementwise.add_norm(total, added, block.ffn_norm.weight, stack.config.norm_eps)
             both = self._product(normed, cast(nn.Linear, feed.w13))
             added = self._product(self._elementwise.gate(both), feed.w2)
-        return total[:, None] if added is None else (total + added)[:, None]
+        out = total if added is None else total + added
+        return out.view(new, batch, dim).transpose(0, 1)
 
     def _product(self, x: Tensor, layer: nn.Linear) -> Tensor:
         narrow = narrow_weight(layer.weight) if len(x) <= self._products.MAX_ROWS else None
@@ -110,7 +115,11 @@ def fuse(stack: Transformer) -> str | None:
     """
     try:
         fused, weight = FusedRun(stack), stack.norm.weight
-        difference = max(step_difference(stack, fused, _rows_view, one_layer=True), fused.narrow_difference(_MANY_ROWS))
+        difference = max(
+            step_difference(stack, fused, _rows_view, one_layer=True),
+            frame_difference(stack, fused) if isinstance(stack, FastStack) else 0.0,
+            fused.narrow_difference(_MANY_ROWS),
+        )
     except Exception as error:  # compilers and drivers raise many types
         return f"kernels: {first_line(error)}"
     if not difference <= TOLERANCE[weight.dtype]:  # NaN too

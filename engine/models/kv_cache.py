@@ -35,11 +35,12 @@ class KVView(Protocol):
 
 @runtime_checkable
 class RowsView(KVView, Protocol):
-    """A view of one new position in each row, which fused kernels write and read themselves."""
+    """A view of new positions in each row, which fused kernels write and read themselves."""
 
-    def next_rows(self) -> tuple[Tensor, Tensor, Tensor]:
+    def next_rows(self, new: int) -> tuple[Tensor, Tensor, Tensor]:
         """Return the buffer `[layers, 2, N, H_kv, positions, d]`, in which row i has slot i, the new positions int64
-        `[B]`, and how many positions each row attends to, int64 `[B]`. Called once for a run through all layers."""
+        `[new, B]`, and how many positions each attends to, int64 `[new, B]`. Called once for a run through all
+        layers."""
 
 
 @runtime_checkable
@@ -167,14 +168,14 @@ class FrameView:
         start, self._length = self._length, self._length + new
         return self._cache.buffer, *_frame_rows(int(self._cache.buffer.shape[2]), start, new)
 
-    def next_rows(self) -> tuple[Tensor, Tensor, Tensor]:
-        position, self._length = self._length, self._length + 1
+    def next_rows(self, new: int) -> tuple[Tensor, Tensor, Tensor]:
+        start, self._length = self._length, self._length + new
         buffer = self._cache.buffer
         if self._counts is None:
             self._counts = torch.arange(self._cache.positions + 1, device=buffer.device)[:, None].repeat(
                 1, buffer.shape[2]
             )
-        return buffer, self._counts[position], self._counts[self._length]
+        return buffer, self._counts[start : self._length], self._counts[start + 1 : self._length + 1]
 
 
 class ExactRowsView:
@@ -211,8 +212,10 @@ class StaticRowsView:
         self._lengths = lengths
         self._kept: tuple[Tensor, Tensor] | None = None
 
-    def next_rows(self) -> tuple[Tensor, Tensor, Tensor]:
-        return self._buffer, self._positions, self._positions + 1 if self._lengths is None else self._lengths
+    def next_rows(self, new: int) -> tuple[Tensor, Tensor, Tensor]:
+        assert new == 1
+        lengths = self._positions + 1 if self._lengths is None else self._lengths
+        return self._buffer, self._positions[None], lengths[None]
 
     def _plain(self) -> tuple[Tensor, Tensor]:
         """Return the rows `[B]` and the additive mask `[B, 1, 1, span]`, shared by all layers: a boolean mask would be

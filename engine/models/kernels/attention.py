@@ -18,12 +18,12 @@ def attend_new(
     positions: Tensor,
     lengths: Tensor,
     rope: Tensor,
-    heads: int,
     q_norm: Tensor | None,
     k_norm: Tensor | None,
     eps: float,
-) -> Tensor:
-    """Norm and rotate queries and keys, write keys and values to the cache, and attend → `[B, H, d]`.
+    out: Tensor,
+) -> None:
+    """Norm and rotate queries and keys, write keys and values to the cache, and attend → out `[B, H, d]`.
 
     fused: products of `wqkv` `[B, (H + 2 × H_kv) × d]`. cache: of one layer, `[2, N, H_kv, positions, d]`; row i writes
     to slot i, and attends to it. positions: of the new keys and values, int64 `[B]`. lengths: int64 `[B]`, the number
@@ -35,10 +35,9 @@ def attend_new(
     own; the program of a row's last split prepares, uses and writes the new key and value. A program past a row's end
     reads nothing. The twins are `SelfAttention.project`, `StaticRowsView`'s writing, and `attend` over that length.
     """
-    rows, (_, _, groups, kept, width) = fused.shape[0], cache.shape
+    (rows, heads, width), (_, _, groups, kept, _) = out.shape, cache.shape
     split = min(SPLIT, max(_STEP, triton.next_power_of_2(kept)))
     splits, shared = triton.cdiv(kept, split), heads // groups
-    out = fused.new_empty(rows, heads, width)
     parts = out if splits == 1 else fused.new_empty((rows, heads, splits, width), dtype=torch.float32)
     marks = out if splits == 1 else fused.new_empty((rows, heads, splits, 2), dtype=torch.float32)
     sizes = {"WIDTH": width, "BLOCK": triton.next_power_of_2(width), "SPLITS": splits, "SPLIT": split}
@@ -53,7 +52,6 @@ def attend_new(
         _join[(rows, heads)](
             parts, marks, lengths, out, HEADS=heads, SPLITS_BLOCK=triton.next_power_of_2(splits), **sizes
         )
-    return out
 
 
 @triton.jit

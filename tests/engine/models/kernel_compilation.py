@@ -50,9 +50,10 @@ class Compiler:
             return
         self._seen.add(key)
         places = {(kernel.arg_names.index(name),): value for name, value in constants.items()}
+        extra = {name: value for name, value in options.items() if name not in kernel.arg_names}  # such as num_warps
         for capability in CAPABILITIES:
             source = ASTSource(fn=kernel, signature=types, constexprs=places)
-            triton.compile(source, target=GPUTarget("cuda", capability, _WARP))
+            triton.compile(source, target=GPUTarget("cuda", capability, _WARP), options=extra)
             self.compiled.add((kernel.__name__, capability))
 
 

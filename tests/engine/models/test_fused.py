@@ -136,7 +136,8 @@ def test_attention_of_new_positions_equals_the_plain_one(
     for row, position in enumerate(last.tolist()):
         expected[0, row, :, position], expected[1, row, :, position] = k[row, :, 0], v[row, :, 0]
     q_norm, k_norm = (norm and norm.weight for norm in (projections.q_norm, projections.k_norm))
-    found = attend_new(fused, cache, last, last + 1, table, heads, q_norm, k_norm, 1e-6)
+    found = fused.new_empty(rows, heads, width)
+    attend_new(fused, cache, last, last + 1, table, q_norm, k_norm, 1e-6, found)
     torch.testing.assert_close(cache, expected, rtol=1e-5, atol=0.02 if dtype.itemsize == 2 else 1e-5, equal_nan=True)
     for row, length in enumerate(lengths):
         keys, values = expected[:, row : row + 1, :, :length].unbind(0)
@@ -150,7 +151,8 @@ def test_unused_rows_write_past_the_slots_and_read_nothing() -> None:
     cache = torch.full((2, 1, groups, 40, width), math.nan, device=DEVICE)
     table = rotary_table(torch.arange(40), width, 1e4).to(DEVICE)
     position, length = torch.tensor([39], device=DEVICE), torch.tensor([1], device=DEVICE)
-    found = attend_new(fused, cache, position, length, table, heads, None, None, 1e-6)
+    found = fused.new_empty(1, heads, width)
+    attend_new(fused, cache, position, length, table, None, None, 1e-6, found)
     value = fused.view(heads + 2 * groups, width)[heads + groups :]
     assert_close(found[0], value.repeat_interleave(heads // groups, dim=0))
     assert torch.equal(cache[1, 0, :, 39], value)
@@ -321,14 +323,26 @@ def test_fp8_weights_are_used_by_fused_kernels(small_model: DualAR) -> None:
 def test_differing_kernels_are_not_used(small_model: DualAR, monkeypatch: pytest.MonkeyPatch) -> None:
     usual = attention.attend_new
 
-    def forgetful(fused: Tensor, cache: Tensor, positions: Tensor, lengths: Tensor, *more: Any) -> Tensor:
-        return usual(fused, cache, positions, (lengths - 1).clamp(min=1), *more)
+    def forgetful(fused: Tensor, cache: Tensor, positions: Tensor, lengths: Tensor, *more: Any) -> None:
+        usual(fused, cache, positions, (lengths - 1).clamp(min=1), *more)
 
     monkeypatch.setattr(attention, "attend_new", forgetful)
     why = fuse(small_model.slow)
     assert why is not None
     assert "differ" in why
     assert small_model.slow.fused is None
+
+
+def test_kernels_that_differ_only_in_a_frame_are_not_used(small_model: DualAR, monkeypatch: pytest.MonkeyPatch) -> None:
+    usual, fast = attention.attend_new, small_model.fast
+
+    def forgetful(fused: Tensor, cache: Tensor, positions: Tensor, lengths: Tensor, *more: Any) -> None:
+        within_frame = cache.shape[3] == fast.codebooks
+        usual(fused, cache, positions, (lengths - 1).clamp(min=1) if within_frame else lengths, *more)
+
+    monkeypatch.setattr(attention, "attend_new", forgetful)
+    assert "differ" in (fuse(fast) or "")
+    assert fuse(small_model.slow) is None
 
 
 def test_failing_kernels_are_not_used(small_model: DualAR, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -338,6 +352,15 @@ def test_failing_kernels_are_not_used(small_model: DualAR, monkeypatch: pytest.M
     monkeypatch.setattr(module, "step_difference", fails)
     assert fuse(small_model.fast) == "kernels: no ptxas found"
     assert small_model.fast.fused is None
+
+
+def test_positions_of_a_frame_equal_the_plain_run(small_model: DualAR) -> None:
+    """Two at first, then one at a time."""
+    fast, rows = small_model.fast, 3
+    fused, view, growing = FusedRun(fast), FrameView(fast.new_cache(rows, 4)), GrowingView(fast.config.n_layer)
+    for step, new in enumerate((2, 1, 1)):
+        x = random(rows, new, fast.config.dim, seed=step)
+        assert_close(fused(x, view), fast.run_plain(x, growing))
 
 
 def test_frame_view_equals_growing_view(small_model: DualAR) -> None:
