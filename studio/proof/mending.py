@@ -123,8 +123,8 @@ def passages_of(text: str, words: Sequence[TimedWord], samples: Samples, rate: i
     cuts = [(0, sound[0])]
     joined = [groups[0]]
     for left, right in pairwise(groups):
-        gap = _silence(left, right, words, samples, rate)
-        if gap is None:
+        gap = _silence(left, right, words, samples, rate, within=(cuts[-1][1], sound[1]))
+        if gap is None or gap[0] == cuts[-1][1]:  # the rest of the last silence
             joined[-1] = joined[-1][0], right[1]
         else:
             cuts.append(gap)
@@ -148,16 +148,26 @@ def _sentences(text: str) -> list[tuple[int, int]]:
 
 
 def _silence(
-    left: tuple[int, int], right: tuple[int, int], words: Sequence[TimedWord], samples: Samples, rate: int
+    left: tuple[int, int],
+    right: tuple[int, int],
+    words: Sequence[TimedWord],
+    samples: Samples,
+    rate: int,
+    within: tuple[int, int],
 ) -> tuple[int, int] | None:
-    """Return the longest silence between two sentences of the text, as samples [first, last); None if there is none."""
-    ends = [word.ends for word in words if left[0] <= word.start < left[1]]
-    begins = [word.begins for word in words if right[0] <= word.start < right[1]]
-    if not ends or not begins:
+    """Return the longest silence between two sentences of the text, as samples [first, last); None if there is none.
+
+    within: the samples [first, last) that are searched, whole steps. Word times may be wrong.
+    """
+    before = [word for word in words if left[0] <= word.start < left[1]]
+    after = [word for word in words if right[0] <= word.start < right[1]]
+    if not before or not after:
         return None
     step = step_samples(rate)
-    first = max(0, round((ends[-1] - _REACH) * rate)) // step
-    last = min(len(samples), round((begins[0] + _REACH) * rate)) // step
+    # At most to the middle of each sentence: beyond a short one is the silence at its other end.
+    start = max(before[-1].ends - _REACH, (before[0].begins + before[-1].ends) / 2)
+    end = min(after[0].begins + _REACH, (after[0].begins + after[-1].ends) / 2)
+    first, last = max(within[0], round(start * rate)) // step, min(within[1], round(end * rate)) // step
     quiet = ~sounding(samples[first * step : last * step], rate)
     edges = np.flatnonzero(np.diff(np.concatenate(([False], quiet, [False])).astype(np.int8)))
     runs = [(int(a), int(b)) for a, b in zip(edges[::2], edges[1::2], strict=True)]

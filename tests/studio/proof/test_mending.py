@@ -9,7 +9,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 import soundfile
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
@@ -248,6 +248,12 @@ def test_unsplittable_takes_are_repeated_whole(text: str, model: str, tones: tup
         assert (better[0].seed, better[1].word_error) == (9, 0), "it is a new take"
 
 
+@example(
+    gaps=[0.0, 0.0, 0.25, 0.0], lengths=[0.5, 0.5, 0.203125, 0.5], error=-0.09375, known=[False, False, True, True]
+)
+@example(
+    gaps=[0.25, 0.0, 0.0, 0.0], lengths=[0.203125, 0.5, 0.5, 0.5], error=-0.09375, known=[True, True, False, False]
+)
 @given(
     gaps=st.lists(st.floats(0, 0.4), min_size=4, max_size=4),
     lengths=st.lists(st.floats(0.2, 0.8), min_size=4, max_size=4),
