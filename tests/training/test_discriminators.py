@@ -87,9 +87,9 @@ def test_decoder_only_adversarial_training_keeps_codes(corpus: Corpus, tmp_path:
     finish(tmp_path, run)
     after = load_codec(*codec_files(tmp_path / "codec"))
     assert codec_fingerprint(after) == codec_fingerprint(before)
-    assert not any(
-        torch.equal(a, b) for a, b in zip(after.decoder.parameters(), before.decoder.parameters(), strict=True)
-    )
+    pairs = zip(after.decoder.parameters(), before.decoder.parameters(), strict=True)
+    # Files hold fp16, in which a single number may round to its old value.
+    assert not any(torch.equal(new, old) for new, old in pairs if new.numel() > 1)
     assert set(load_codec(*codec_files(tmp_path / "codec")).state_dict()) == set(before.state_dict())
 
 
