@@ -12,7 +12,7 @@ from axe_playwright_python.base import AXE_SCRIPT
 from playwright.sync_api import APIResponse, Browser, Locator, Page, Route, ViewportSize, expect
 
 # ms: generous, since the machine may be busy.
-PATIENCE = int(os.environ.get("REPRISE_TEST_PATIENCE", 120_000))
+PATIENCE = int(os.environ.get("REPRISE_TEST_PATIENCE", 60_000))
 expect.set_options(timeout=PATIENCE)
 
 

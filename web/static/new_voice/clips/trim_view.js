@@ -10,12 +10,15 @@ import { pageLanguage, words } from "../../ui/words.js";
 export class TrimView {
   // element: contains .rp-trim. changed(): an end was moved and released. codecPreview: a CodecPreview, or null.
   constructor(element, { changed, codecPreview }) {
-    Object.assign(this, { changed, codecPreview, clip: null, dragged: null, player: new ClipPlayer() });
+    Object.assign(this, { changed, codecPreview, clip: null, dragged: null, soon: null, player: new ClipPlayer() });
     this.find = (selector) => element.querySelector(selector);
     this.area = this.find(".rp-trim-wave");
     this.wave = new Waveform(this.area, (...pen) => this.paint(...pen));
     this.handles = { start: this.find(".rp-handle-start"), end: this.find(".rp-handle-end") };
-    for (const [end, handle] of Object.entries(this.handles)) handle.onkeydown = (event) => this.press(event, end);
+    for (const [end, handle] of Object.entries(this.handles)) {
+      handle.onkeydown = (event) => this.press(event, end);
+      handle.onblur = () => this.release(); // whatever is pressed next, such as Save, gets the new ends
+    }
     this.area.onpointerdown = (event) => this.grab(event);
     this.area.onpointermove = (event) => this.dragged && this.drag(event);
     this.area.onpointerup = this.area.onpointercancel = () => this.drop();
@@ -104,7 +107,14 @@ export class TrimView {
     this.clip.trim.nudge(end, step);
     this.update();
     clearTimeout(this.soon);
-    this.soon = setTimeout(this.changed, 200); // a held key is one change
+    this.soon = setTimeout(() => this.release(), 200); // a held key is one change
+  }
+
+  release() {
+    if (!this.soon) return;
+    clearTimeout(this.soon);
+    this.soon = null;
+    this.changed();
   }
 
   use(start, end) {
