@@ -30,8 +30,9 @@ os.environ.setdefault("MPLBACKEND", "agg")
 # Without a GPU, Triton's kernels run in its interpreter.
 if not Path("/dev/nvidiactl").exists():
     os.environ.setdefault("TRITON_INTERPRET", "1")
-# Gradio takes the first free port from here; two workers with the same start could choose the same port.
-os.environ.setdefault("GRADIO_SERVER_PORT", str(7860 + 100 * int(os.environ.get("PYTEST_XDIST_WORKER", "gw0")[2:])))
+# Gradio takes the first free port from here; two workers with the same start could choose the same port. Not a
+# default, because workers inherit the environment of the process that starts them.
+os.environ["GRADIO_SERVER_PORT"] = str(7860 + 100 * int(os.environ.get("PYTEST_XDIST_WORKER", "gw0")[2:]))
 # An HTTP client reads all certificate authorities when it is created. Tests need none: use a folder without any.
 os.environ.pop("SSL_CERT_FILE", None)
 os.environ["SSL_CERT_DIR"] = str(FIXTURES)
