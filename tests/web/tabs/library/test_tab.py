@@ -197,7 +197,7 @@ def test_voices_are_deleted_restored_and_deleted_for_good(
         expect(picker(page)).to_have_value("Ben")
 
         rename(page, "Ben", "Anna")
-        expect(card(page, "Anna")).to_be_visible()
+        expect(page.get_by_text("Renamed to “Anna”.")).to_be_visible()
         undo(page, "Anna").click()
         expect(page.get_by_text("“Anna” is restored as “Anna 2”")).to_be_visible()
         delete("Anna 2")
