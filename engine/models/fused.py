@@ -1,4 +1,4 @@
-"""Fused kernels for single positions, eight or nine a layer instead of 28, and for sampling. For GPUs.
+"""Fused kernels for single positions, five to nine a layer instead of 28, and for sampling. For GPUs.
 
 `fuse` gives a stack a `FusedRun` after checking it against the plain run on the stack's own weights; `fuse_sampling`
 does the same for noise and draws. If they differ, or if Triton is missing or fails, the plain versions stay in use.
@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from engine.errors import first_line
 from engine.models.agreement import drawing_difference, frame_difference, relative_difference, step_difference
 from engine.models.kv_cache import KVCache, KVView, RowsView, StaticRowsView
-from engine.models.layers import Transformer, TransformerBlock
+from engine.models.layers import Transformer, TransformerBlock, UnfusedRMSNorm
 from engine.models.sampling import FusedSampling
 from engine.models.stacks import FastStack, SlowStack
 
@@ -28,7 +28,8 @@ _LEAST_GROUP = 16  # columns per scale
 class FusedRun:
     """The blocks of one stack, run for one new position in each row, or for the two at the beginning of a frame.
 
-    Matrix products between the kernels are cuBLAS's, or `narrow_product` for few rows and 8-bit weights.
+    Matrix products between the kernels are cuBLAS's. With 8-bit weights and few rows they are kernels of our own, which
+    include the norm before them and the gate behind them.
     """
 
     def __init__(self, stack: Transformer) -> None:
@@ -51,8 +52,7 @@ class FusedRun:
             attention, feed = block.attention, block.feed_forward
             q_norm = None if attention.q_norm is None else attention.q_norm.weight
             k_norm = None if attention.k_norm is None else attention.k_norm.weight
-            total, normed = self._elementwise.add_norm(total, added, block.attention_norm.weight, stack.config.norm_eps)
-            fused = self._product(normed, attention.wqkv)
+            total, fused = self._normed_product(total, added, block.attention_norm, attention.wqkv)
             attended = fused.new_empty(len(fused), attention.heads, stack.config.head_dim)
             for at in range(new):  # a position attends to those before it
                 rows = slice(at * batch, (at + 1) * batch)
@@ -61,11 +61,21 @@ class FusedRun:
                     stack.config.norm_eps, attended[rows],
                 )  # fmt: skip
             added = self._product(attended.flatten(1), attention.wo)
-            total, normed = self._elementwise.add_norm(total, added, block.ffn_norm.weight, stack.config.norm_eps)
-            both = self._product(normed, cast(nn.Linear, feed.w13))
-            added = self._product(self._elementwise.gate(both), feed.w2)
+            total, gated = self._normed_product(total, added, block.ffn_norm, cast(nn.Linear, feed.w13), gates=True)
+            added = self._product(gated, feed.w2)
         out = total if added is None else total + added
         return out.view(new, batch, dim).transpose(0, 1)
+
+    def _normed_product(
+        self, x: Tensor, added: Tensor | None, norm: UnfusedRMSNorm, layer: nn.Linear, *, gates: bool = False
+    ) -> tuple[Tensor, Tensor]:
+        """Return x + added and, of its norm, the layer's product, gated if wanted."""
+        narrow = narrow_weight(layer.weight) if len(x) <= self._products.SINGLE_ROWS else None
+        if narrow is not None:
+            return self._products.normed_product(x, added, norm.weight, norm.eps, *narrow, layer.bias, gates=gates)
+        total, normed = self._elementwise.add_norm(x, added, norm.weight, norm.eps)
+        product = self._product(normed, layer)
+        return total, self._elementwise.gate(product) if gates else product
 
     def _product(self, x: Tensor, layer: nn.Linear) -> Tensor:
         narrow = narrow_weight(layer.weight) if len(x) <= self._products.MAX_ROWS else None

@@ -1,4 +1,6 @@
-"""Products of few rows with an 8-bit weight that is never widened in memory."""
+"""Products of few rows with an 8-bit weight that is never widened in memory, and what comes before and after them."""
+
+from typing import Any
 
 import torch
 import triton
@@ -7,7 +9,7 @@ from torch import Tensor
 
 MAX_ROWS = 64
 # Up to this many rows are multiplied one by one, more of them together by matrix units.
-_SINGLE_ROWS = 8
+SINGLE_ROWS = 8
 # Outputs of a program, the most that leave every processor of a large GPU at least two programs to switch between.
 _OUTPUTS = (16, 8, 4)
 _PROGRAMS = 264
@@ -21,32 +23,83 @@ def narrow_product(x: Tensor, weight: Tensor, scale: Tensor, bias: Tensor | None
     """Multiply x `[B, D]`, B at most `MAX_ROWS`, by a weight `[E, D]` in int8 or float8_e4m3fn → `[B, E]`.
 
     scale: `[E, G]`, one for each D / G columns of a row; G is 1, or D / G a power of two, 16 or more. The sum is fp32
-    and scaled before it is rounded. The twin is `F.linear(x, weight * scale)`. Up to eight rows, a row's result depends
-    neither on the others nor on their number.
+    and scaled before it is rounded. The twin is `F.linear(x, weight * scale)`. Up to `SINGLE_ROWS` rows, a row's result
+    depends neither on the others nor on their number.
     """
-    (rows, columns), outputs = x.shape, weight.shape[0]
-    groups = scale.shape[1]
-    fp8 = weight.dtype == torch.float8_e4m3fn
+    rows, outputs = len(x), len(weight)
     out = x.new_empty(rows, outputs)
-    stored, added = weight.view(torch.uint8) if fp8 else weight, x if bias is None else bias
-    given = (x, stored, scale, added, out, outputs)
-    kinds = {"WIDTH": columns, "GROUPS": groups, "FP8": fp8, "HAS_BIAS": bias is not None}
-    if rows <= _SINGLE_ROWS:
-        tile = _outputs_at_once(outputs)
-        # Rows side by side: the programs that read one tile of the weight run together and find it in the cache.
-        _row_product[(rows, triton.cdiv(outputs, tile))](
-            *given, OUTPUTS=tile, COLUMNS=_TILE // tile if groups == 1 else columns // groups, **kinds
-        )
-    else:
-        _rows_product[(triton.cdiv(outputs, _DOT_OUTPUTS),)](
-            *given,
-            rows,
-            OUTPUTS=_DOT_OUTPUTS,
-            ROWS=max(_LEAST_ROWS, triton.next_power_of_2(rows)),
-            COLUMNS=_DOT_COLUMNS if groups == 1 else columns // groups,
-            **kinds,
-        )
+    if rows <= SINGLE_ROWS:
+        _multiply_rows(x, weight, scale, bias, out)
+        return out
+    stored, kinds = _stored(weight, scale)
+    _rows_product[(triton.cdiv(outputs, _DOT_OUTPUTS),)](
+        x, stored, scale, x if bias is None else bias, out, outputs, rows,
+        OUTPUTS=_DOT_OUTPUTS, COLUMNS=_columns(scale, x.shape[1], _DOT_COLUMNS),
+        ROWS=max(_LEAST_ROWS, triton.next_power_of_2(rows)), HAS_BIAS=bias is not None, **kinds,
+    )  # fmt: skip
     return out
+
+
+def normed_product(
+    x: Tensor,
+    added: Tensor | None,
+    norm: Tensor,
+    eps: float,
+    weight: Tensor,
+    scale: Tensor,
+    bias: Tensor | None = None,
+    *,
+    gates: bool = False,
+) -> tuple[Tensor, Tensor]:
+    """`add_norm`, `narrow_product` and, if wanted, `gate` in one kernel → (x + added, the product), for `SINGLE_ROWS`
+    rows at most.
+
+    norm: `[D]`. gates: weight is that of w1 above w3, without bias, and the product is silu(w1) * w3. Every program
+    norms its row again. The twins are the three kernels, with the same rounding.
+    """
+    outputs = len(weight) // 2 if gates else len(weight)
+    out = x.new_empty(len(x), outputs)
+    total = x if added is None else torch.empty_like(x)
+    _multiply_rows(x, weight, scale, bias, out, added, norm, total, eps, gates=gates)
+    return total, out
+
+
+def _multiply_rows(
+    x: Tensor,
+    weight: Tensor,
+    scale: Tensor,
+    bias: Tensor | None,
+    out: Tensor,
+    added: Tensor | None = None,
+    norm: Tensor | None = None,
+    total: Tensor | None = None,
+    eps: float = 0.0,
+    *,
+    gates: bool = False,
+) -> None:
+    (rows, width), outputs = x.shape, out.shape[1]
+    stored, kinds = _stored(weight, scale)
+    tile = _outputs_at_once(outputs)
+    given = [x if tensor is None else tensor for tensor in (added, norm, total)]
+    # Rows side by side: the programs that read one tile of the weight run together and find it in the cache.
+    _row_product[(rows, triton.cdiv(outputs, tile))](
+        x, *given, stored, scale, x if bias is None else bias, out, outputs, eps,
+        OUTPUTS=tile, COLUMNS=_columns(scale, width, _TILE // tile), HAS_BIAS=bias is not None,
+        ADDS=added is not None, NORMS=norm is not None, GATES=gates, BLOCK=triton.next_power_of_2(width), **kinds,
+    )  # fmt: skip
+
+
+def _stored(weight: Tensor, scale: Tensor) -> tuple[Tensor, dict[str, Any]]:
+    """Return the weight as the kernels read it, and what they need to know of it."""
+    fp8 = weight.dtype == torch.float8_e4m3fn
+    kinds = {"WIDTH": weight.shape[1], "GROUPS": scale.shape[1], "FP8": fp8}
+    return weight.view(torch.uint8) if fp8 else weight, kinds
+
+
+def _columns(scale: Tensor, width: int, usual: int) -> int:
+    """Return the columns that are read at once, those of one scale if a row has several."""
+    groups = scale.shape[1]
+    return usual if groups == 1 else width // groups
 
 
 def _outputs_at_once(outputs: int) -> int:
@@ -68,29 +121,75 @@ def _widened(entry, FP8: tl.constexpr):
 
 @triton.jit
 def _row_product(
-    x, weight, scale, bias, out, outputs,
+    x, added, norm, total, weight, scale, bias, out, outputs, eps,
     WIDTH: tl.constexpr, GROUPS: tl.constexpr, FP8: tl.constexpr, HAS_BIAS: tl.constexpr, OUTPUTS: tl.constexpr,
-    COLUMNS: tl.constexpr,
+    COLUMNS: tl.constexpr, ADDS: tl.constexpr, NORMS: tl.constexpr, GATES: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     row, output = tl.program_id(0), tl.program_id(1) * OUTPUTS + tl.arange(0, OUTPUTS)
     present = output < outputs
-    total = tl.zeros((OUTPUTS, COLUMNS), tl.float32)
+    x += row * WIDTH
+    added += row * WIDTH
+    if NORMS:
+        whole = tl.arange(0, BLOCK)
+        values = _sum(x, added, whole, whole < WIDTH, ADDS)
+        if ADDS:
+            tl.store(total + row * WIDTH + whole, values, mask=(whole < WIDTH) & (tl.program_id(1) == 0))
+        squares = values.to(tl.float32) * values.to(tl.float32)
+        root = tl.rsqrt(tl.sum(squares, axis=0) / WIDTH + eps)
+    first = tl.zeros((OUTPUTS, COLUMNS), tl.float32)
+    second = first
     for start in tl.range(0, WIDTH, COLUMNS, num_stages=_STAGES):  # loads ahead of the sums
         column = start + tl.arange(0, COLUMNS)
         inside = column < WIDTH
-        value = tl.load(x + row * WIDTH + column, mask=inside, other=0.0).to(tl.float32)
-        place = output.to(tl.int64)[:, None] * WIDTH + column[None, :]
-        entry = _widened(tl.load(weight + place, mask=present[:, None] & inside[None, :], other=0), FP8)
-        if GROUPS > 1:
-            gain = tl.load(scale + output * GROUPS + start // COLUMNS, mask=present, other=0.0).to(tl.float32)
-            entry *= gain[:, None]
-        total += entry * value[None, :]
+        value = _sum(x, added, column, inside, ADDS)
+        if NORMS:
+            scaled = (value.to(tl.float32) * root).to(value.dtype).to(tl.float32)
+            value = (scaled * tl.load(norm + column, mask=inside, other=0.0).to(tl.float32)).to(value.dtype)
+        wide = value.to(tl.float32)[None, :]
+        first += _entries(weight, scale, output, present, column, start, WIDTH, GROUPS, FP8, COLUMNS) * wide
+        if GATES:
+            other = outputs + output
+            second += _entries(weight, scale, other, present, column, start, WIDTH, GROUPS, FP8, COLUMNS) * wide
+    result = _result(first, scale, output, present, GROUPS)
+    if HAS_BIAS:
+        result += tl.load(bias + output, mask=present, other=0.0).to(tl.float32)
+    if GATES:
+        kind = out.dtype.element_ty
+        opened = result.to(kind).to(tl.float32)
+        opened = (opened / (1.0 + tl.exp(-opened))).to(kind).to(tl.float32)
+        result = opened * _result(second, scale, outputs + output, present, GROUPS).to(kind).to(tl.float32)
+    tl.store(out + row * outputs + output, result.to(out.dtype.element_ty), mask=present)
+
+
+@triton.jit
+def _sum(x, added, column, inside, ADDS: tl.constexpr):
+    value = tl.load(x + column, mask=inside, other=0.0)
+    if ADDS:
+        more = tl.load(added + column, mask=inside, other=0.0).to(tl.float32)
+        value = (value.to(tl.float32) + more).to(value.dtype)
+    return value
+
+
+@triton.jit
+def _entries(
+    weight, scale, output, present, column, start,
+    WIDTH: tl.constexpr, GROUPS: tl.constexpr, FP8: tl.constexpr, COLUMNS: tl.constexpr,
+):  # fmt: skip
+    """Load a tile of the weight in fp32, times its scales if a row has several."""
+    place = output.to(tl.int64)[:, None] * WIDTH + column[None, :]
+    entry = _widened(tl.load(weight + place, mask=present[:, None] & (column < WIDTH)[None, :], other=0), FP8)
+    if GROUPS > 1:
+        gain = tl.load(scale + output * GROUPS + start // COLUMNS, mask=present, other=0.0).to(tl.float32)
+        entry *= gain[:, None]
+    return entry
+
+
+@triton.jit
+def _result(total, scale, output, present, GROUPS: tl.constexpr):
     result = tl.sum(total, axis=1)
     if GROUPS == 1:
         result *= tl.load(scale + output, mask=present, other=0.0).to(tl.float32)
-    if HAS_BIAS:
-        result += tl.load(bias + output, mask=present, other=0.0).to(tl.float32)
-    tl.store(out + row * outputs + output, result.to(out.dtype.element_ty), mask=present)
+    return result
 
 
 @triton.jit

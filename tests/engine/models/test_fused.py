@@ -28,7 +28,7 @@ from engine.models.kernels import attention, products
 from engine.models.kernels import sampling as kernel_sampling
 from engine.models.kernels.attention import attend_new
 from engine.models.kernels.elementwise import add_norm, gate
-from engine.models.kernels.products import narrow_product
+from engine.models.kernels.products import narrow_product, normed_product
 
 # Compiled kernels run on a GPU only: there, all of these tests need one.
 DEVICE = "cpu" if os.environ.get("TRITON_INTERPRET") == "1" else "cuda"
@@ -178,6 +178,33 @@ def test_narrow_product_equals_plain_product(
     torch.testing.assert_close(found.float(), expected, rtol=0.01, atol=0.02)
     for row in range(rows if rows <= 8 else 0):  # bitwise equal in any batch
         assert torch.equal(narrow_product(x[row : row + 1], weight, scale, bias)[0], found[row])
+
+
+@pytest.mark.parametrize(
+    ("adds", "gates", "groups"), [(True, True, 1), (False, True, 3), (True, False, 3), (False, False, 1)]
+)
+@pytest.mark.parametrize("dtype", [torch.int8, torch.float8_e4m3fn])
+@pytest.mark.parametrize(("rows", "outputs"), [(8, 6), (2, 38)])
+def test_normed_product_equals_the_kernels_apart(
+    rows: int, outputs: int, dtype: torch.dtype, adds: bool, gates: bool, groups: int
+) -> None:
+    columns = 96
+    x, added = random(rows, columns, dtype=torch.float16), random(rows, columns, seed=1, dtype=torch.float16)
+    norm, scale = random(columns, seed=2, dtype=torch.float16), random(outputs, groups, seed=3).abs() / 128
+    stored = random(outputs, columns, seed=4) * 60
+    weight = stored.round().clamp(-128, 127).to(dtype) if dtype == torch.int8 else stored.to(dtype)
+    bias = None if gates else random(outputs, seed=5, dtype=torch.float16)
+    more = added if adds else None
+    total, normed = add_norm(x, more, norm, 1e-6)
+    product = narrow_product(normed, weight, scale, bias)
+    expected = gate(product) if gates else product
+    found_total, found = normed_product(x, more, norm, 1e-6, weight, scale, bias, gates=gates)
+    assert torch.equal(found_total, total)
+    torch.testing.assert_close(found, expected, rtol=2e-3, atol=2e-3)
+    for row in range(rows):  # bitwise equal in any batch
+        alone = None if more is None else more[row : row + 1]
+        mine = normed_product(x[row : row + 1], alone, norm, 1e-6, weight, scale, bias, gates=gates)[1]
+        assert torch.equal(mine[0], found[row])
 
 
 @pytest.mark.parametrize(("outputs", "tile"), [(2560, 8), (6144, 16), (9728, 16), (1024, 4), (37, 4)])
