@@ -63,16 +63,17 @@ def build(context: WebContext, shared: SharedComponents) -> None:
     agreed = gr.Checkbox(label=label("new.consent_blank"), value=False, elem_id="rp-consent")
     trouble = notice_line("rp-form-notice")
     save = gr.Button(label("new.save"), variant="primary", elem_id="rp-save")
-    typed = partial(gr.on, [name.change, speaker.change])
-    show(typed, handlers.update_consent, [name, speaker], agreed, trigger_mode="always_last")
     gr.on(
-        [clips.change, name.input, agreed.input, description.input],
+        # `change`, because a textbox fires no `input` when text is pasted or deleted
+        [clips.change, name.change, agreed.input, description.change],
         None,
         trouble,
         trouble,
         js=CLEAR_ERRORS,
         api_visibility="private",
     )
+    typed = partial(gr.on, [name.change, speaker.change])
+    show(typed, handlers.update_consent, [name, speaker], agreed, trigger_mode="always_last")
     asked = listen(save.click, handlers.show_waiting, None, trouble)
     saved = asked.then(
         handlers.save_voice,

@@ -173,7 +173,8 @@ def test_missing_fields_taken_names_and_saving_progress_are_in_view(
         expect(page.locator("#rp-form-notice")).to_contain_text("There is already a voice called “Anna”.")
         expect(words).to_have_value("Hello there.")
         expect(page.locator(".rp-clip-line")).to_have_count(1)
-        name.fill("Anna 2")
+        name.fill("Anna 2")  # as pasted text
+        expect(notice).to_be_hidden()
         save_all()
         expect(said).to_contain_text("Saved “Anna 2”.")
     assert library.find("Anna 2").duration > 2
