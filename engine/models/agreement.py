@@ -19,7 +19,12 @@ _NOISE_TOLERANCE = 1e-3  # error of a fast logarithm
 
 @torch.inference_mode()
 def step_difference(
-    stack: Transformer, run: RowsRun, view: Callable[[KVCache, Sequence[int]], KVView], *, one_layer: bool = False
+    stack: Transformer,
+    run: RowsRun,
+    view: Callable[[KVCache, Sequence[int]], KVView],
+    *,
+    one_layer: bool = False,
+    repeats: int = 1,
 ) -> float:
     """Return the relative difference of one step of all layers, plain and by `run`.
 
@@ -28,11 +33,12 @@ def step_difference(
     view: makes a view of these positions, of slot 0, 1, ….
     one_layer: whether all layers share the memory of one, which each fills before it reads: a GPU may have no room for
         more. For a run that addresses the cache by its strides.
+    repeats: how many rows have each position; there are up to eight positions.
     """
     config, weight = stack.config, stack.norm.weight
     chance = torch.Generator(weight.device).manual_seed(0)
     count = min(_CACHE, config.max_seq_len)
-    positions = sorted({min(position, count - 1) for position in (*_POSITIONS, count - 1)})
+    positions = sorted({min(position, count - 1) for position in (*_POSITIONS, count - 1)}) * repeats
     held = [_random_cache(stack, 1 if one_layer else config.n_layer, len(positions), count) for _ in range(2)]
     x = torch.randn(len(positions), 1, config.dim, generator=chance, device=weight.device).to(weight.dtype)
     views = [view(_over_layers(cache, config.n_layer), positions) for cache in held]

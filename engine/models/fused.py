@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from engine.errors import first_line
-from engine.models.agreement import drawing_difference, frame_difference, relative_difference, step_difference
+from engine.models.agreement import drawing_difference, frame_difference, step_difference
 from engine.models.kv_cache import KVCache, KVView, RowsView, StaticRowsView
 from engine.models.layers import Transformer, TransformerBlock, UnfusedRMSNorm
 from engine.models.sampling import FusedSampling
@@ -21,8 +21,8 @@ from engine.models.stacks import FastStack, SlowStack
 
 # Largest relative difference of fused and plain run, from rounding in another order. Wrong kernels differ by about 1.
 TOLERANCE = {torch.float32: 1e-4, torch.float16: 0.02, torch.bfloat16: 0.1}
-_MANY_ROWS = 20  # of a narrow product that uses matrix units
 _LEAST_GROUP = 16  # columns per scale
+_REPEATS = 3  # of the rows in a check of more rows than one kernel multiplies one by one
 
 
 class FusedRun:
@@ -83,18 +83,6 @@ class FusedRun:
             return F.linear(x, layer.weight, layer.bias)
         return self._products.narrow_product(x, *narrow, layer.bias)
 
-    def narrow_difference(self, rows: int) -> float:
-        """Return the largest relative difference of the first block's narrow products with `rows` rows."""
-        layers = [layer for layer in self._stack.layers[0].modules() if isinstance(layer, nn.Linear)]
-        differences = [0.0]
-        for layer in layers:
-            if narrow_weight(layer.weight) is not None:
-                chance = torch.Generator(layer.weight.device).manual_seed(0)
-                x = torch.randn(rows, layer.in_features, generator=chance, device=layer.weight.device)
-                x = x.to(self._stack.norm.weight.dtype)
-                differences.append(relative_difference(F.linear(x, layer.weight, layer.bias), self._product(x, layer)))
-        return max(differences)
-
 
 def narrow_weight(weight: Tensor) -> tuple[Tensor, Tensor] | None:
     """Return the stored values `[E, D]` and the scales `[E, G]` of an 8-bit weight; None for any other."""
@@ -109,6 +97,13 @@ def narrow_weight(weight: Tensor) -> tuple[Tensor, Tensor] | None:
     if groups > 1 and (columns % groups or size < _LEAST_GROUP or size & (size - 1)):
         return None
     return stored, scale.reshape(rows, groups)
+
+
+def _is_narrow(stack: Transformer) -> bool:
+    """Return whether weights are in 8 bits, for which few and many rows take different kernels."""
+    return any(
+        isinstance(each, nn.Linear) and narrow_weight(each.weight) is not None for each in stack.layers.modules()
+    )
 
 
 def sampling_kernels() -> FusedSampling:
@@ -128,7 +123,7 @@ def fuse(stack: Transformer) -> str | None:
         difference = max(
             step_difference(stack, fused, _rows_view, one_layer=True),
             frame_difference(stack, fused) if isinstance(stack, FastStack) else 0.0,
-            fused.narrow_difference(_MANY_ROWS),
+            step_difference(stack, fused, _rows_view, one_layer=True, repeats=_REPEATS) if _is_narrow(stack) else 0.0,
         )
     except Exception as error:  # compilers and drivers raise many types
         return f"kernels: {first_line(error)}"

@@ -24,7 +24,7 @@ from tests.paths import MINIATURE
 
 pytest.importorskip("triton", reason="Triton comes with torch on Linux only")
 
-from engine.models.kernels import attention, products
+from engine.models.kernels import attention, elementwise, products
 from engine.models.kernels import sampling as kernel_sampling
 from engine.models.kernels.attention import attend_new
 from engine.models.kernels.elementwise import add_norm, gate
@@ -326,7 +326,7 @@ def _state(model: DualAR) -> DecodeState:
     return state
 
 
-def test_int8_weights_are_used_by_fused_kernels(small_model: DualAR) -> None:
+def test_int8_weights_are_used_by_fused_kernels(small_model: DualAR, monkeypatch: pytest.MonkeyPatch) -> None:
     quantization = pytest.importorskip("torchao.quantization", reason="torchao is an optional package")
     fresh = load_dual_ar(MINIATURE, dtype=torch.float32, device=DEVICE).slow
     fresh.layers = fresh.layers[:1]
@@ -334,6 +334,9 @@ def test_int8_weights_are_used_by_fused_kernels(small_model: DualAR) -> None:
     quantization.quantize_(fresh.layers, quantization.Int8WeightOnlyConfig(set_inductor_config=False))
     assert narrow_weight(fresh.layers[0].attention.wo.weight) is not None  # type: ignore[union-attr]
     assert fuse(fresh) is None
+    # With few rows, the gate is a part of the product.
+    monkeypatch.setattr(elementwise, "gate", lambda both: 2 * gate(both))
+    assert "differ" in (fuse(fresh) or ""), "many rows are checked, too"
 
 
 def test_fp8_weights_are_used_by_fused_kernels(small_model: DualAR) -> None:
