@@ -236,6 +236,11 @@ def _kill(process: "subprocess.Popen[str]") -> None:
         os.killpg(process.pid, signal.SIGKILL)
 
 
+def _interrupt(*_: object) -> None:
+    """Handle SIGTERM. Not by raising SIGINT, which a shell's background jobs ignore."""
+    raise KeyboardInterrupt
+
+
 def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     """Parse the options. Names after `--only` must be steps of the run."""
     made = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -260,7 +265,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the steps. Returns the exit status."""
     options = parse(arguments)
     with ExitStack() as stack:
-        before = signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
+        before = signal.signal(signal.SIGTERM, _interrupt)
         stack.callback(signal.signal, signal.SIGTERM, before)
         folder = options.out or Path(stack.enter_context(tempfile.TemporaryDirectory()))
         folder.mkdir(parents=True, exist_ok=True)

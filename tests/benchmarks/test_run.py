@@ -4,6 +4,7 @@ import os
 import signal
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -137,10 +138,14 @@ def test_the_release_is_written_once_before_the_steps_that_need_it(
     ]
 
 
+@pytest.mark.parametrize("usual", [signal.default_int_handler, signal.SIG_IGN], ids=["foreground", "background"])
 def test_an_interrupted_run_still_tells_its_statuses(
-    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+    usual: Any, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], request: pytest.FixtureRequest
 ) -> None:
-    interrupts = f"import os, time; os.kill(os.getppid(), {signal.SIGTERM:d}); time.sleep(600)"
+    """A shell starts background jobs with SIGINT ignored."""
+    before = signal.signal(signal.SIGINT, usual)
+    request.addfinalizer(lambda: signal.signal(signal.SIGINT, before))
+    interrupts = f"import os, time; os.kill(os.getppid(), {signal.SIGTERM:d}); time.sleep(60)"
     assert run_steps(monkeypatch, code("waits", interrupts), passes()) == 1
     assert statuses(summary(capfd)) == [("waits", "interrupted"), ("passes", "interrupted")]
 
