@@ -35,15 +35,28 @@ def _add_norm(x, added, weight, total, normed, width, eps, ADDS: tl.constexpr, B
     column = tl.arange(0, BLOCK)
     inside = column < width
     place = tl.program_id(0) * width + column
+    value = summed(x, added, place, inside, ADDS)
+    if ADDS:
+        tl.store(total + place, value, mask=inside)
+    wide = value.to(tl.float32)
+    root = tl.rsqrt(tl.sum(wide * wide, axis=0) / width + eps)
+    tl.store(normed + place, scaled(value, root, tl.load(weight + column, mask=inside, other=0.0)), mask=inside)
+
+
+@triton.jit
+def summed(x, added, place, inside, ADDS: tl.constexpr):
+    """Load x and, if it adds, the sum with `added`, rounded as x is."""
     value = tl.load(x + place, mask=inside, other=0.0)
     if ADDS:
         value = (value.to(tl.float32) + tl.load(added + place, mask=inside, other=0.0).to(tl.float32)).to(value.dtype)
-        tl.store(total + place, value, mask=inside)
-    wide = value.to(tl.float32)
-    scale = tl.rsqrt(tl.sum(wide * wide, axis=0) / width + eps)
-    scaled = (wide * scale).to(value.dtype).to(tl.float32)
-    gain = tl.load(weight + column, mask=inside, other=0.0).to(tl.float32)
-    tl.store(normed + place, (scaled * gain).to(value.dtype), mask=inside)
+    return value
+
+
+@triton.jit
+def scaled(value, root, gain):
+    """Scale by the root of the mean square's inverse, then by the norm's weight, rounded after each."""
+    even = (value.to(tl.float32) * root).to(value.dtype).to(tl.float32)
+    return (even * gain.to(tl.float32)).to(value.dtype)
 
 
 def gate(both: Tensor) -> Tensor:
@@ -60,7 +73,13 @@ def _gate(both, out, hidden, BLOCK: tl.constexpr):
     column = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
     inside = column < hidden
     first = tl.load(both + row * 2 * hidden + column, mask=inside, other=0.0)
+    second = tl.load(both + row * 2 * hidden + hidden + column, mask=inside, other=0.0)
+    tl.store(out + row * hidden + column, gated(first, second), mask=inside)
+
+
+@triton.jit
+def gated(first, second):
+    """Return silu(first) * second, rounded after each."""
     wide = first.to(tl.float32)
     opened = (wide / (1.0 + tl.exp(-wide))).to(first.dtype).to(tl.float32)
-    second = tl.load(both + row * 2 * hidden + hidden + column, mask=inside, other=0.0).to(tl.float32)
-    tl.store(out + row * hidden + column, (opened * second).to(first.dtype), mask=inside)
+    return (opened * second.to(tl.float32)).to(first.dtype)

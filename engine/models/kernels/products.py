@@ -7,6 +7,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from engine.models.kernels.elementwise import gated, scaled, summed
+
 MAX_ROWS = 64
 # Up to this many rows are multiplied one by one, more of them together by matrix units.
 SINGLE_ROWS = 8
@@ -131,7 +133,7 @@ def _row_product(
     added += row * WIDTH
     if NORMS:
         whole = tl.arange(0, BLOCK)
-        values = _sum(x, added, whole, whole < WIDTH, ADDS)
+        values = summed(x, added, whole, whole < WIDTH, ADDS)
         if ADDS:
             tl.store(total + row * WIDTH + whole, values, mask=(whole < WIDTH) & (tl.program_id(1) == 0))
         squares = values.to(tl.float32) * values.to(tl.float32)
@@ -141,33 +143,23 @@ def _row_product(
     for start in tl.range(0, WIDTH, COLUMNS, num_stages=_STAGES):  # loads ahead of the sums
         column = start + tl.arange(0, COLUMNS)
         inside = column < WIDTH
-        value = _sum(x, added, column, inside, ADDS)
+        value = summed(x, added, column, inside, ADDS)
         if NORMS:
-            scaled = (value.to(tl.float32) * root).to(value.dtype).to(tl.float32)
-            value = (scaled * tl.load(norm + column, mask=inside, other=0.0).to(tl.float32)).to(value.dtype)
+            value = scaled(value, root, tl.load(norm + column, mask=inside, other=0.0))
         wide = value.to(tl.float32)[None, :]
         first += _entries(weight, scale, output, present, column, start, WIDTH, GROUPS, FP8, COLUMNS) * wide
         if GATES:
-            other = outputs + output
-            second += _entries(weight, scale, other, present, column, start, WIDTH, GROUPS, FP8, COLUMNS) * wide
+            second += (
+                _entries(weight, scale, outputs + output, present, column, start, WIDTH, GROUPS, FP8, COLUMNS) * wide
+            )
     result = _result(first, scale, output, present, GROUPS)
     if HAS_BIAS:
         result += tl.load(bias + output, mask=present, other=0.0).to(tl.float32)
     if GATES:
         kind = out.dtype.element_ty
-        opened = result.to(kind).to(tl.float32)
-        opened = (opened / (1.0 + tl.exp(-opened))).to(kind).to(tl.float32)
-        result = opened * _result(second, scale, outputs + output, present, GROUPS).to(kind).to(tl.float32)
+        other = _result(second, scale, outputs + output, present, GROUPS)
+        result = gated(result.to(kind), other.to(kind)).to(tl.float32)
     tl.store(out + row * outputs + output, result.to(out.dtype.element_ty), mask=present)
-
-
-@triton.jit
-def _sum(x, added, column, inside, ADDS: tl.constexpr):
-    value = tl.load(x + column, mask=inside, other=0.0)
-    if ADDS:
-        more = tl.load(added + column, mask=inside, other=0.0).to(tl.float32)
-        value = (value.to(tl.float32) + more).to(value.dtype)
-    return value
 
 
 @triton.jit
