@@ -20,7 +20,7 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from benchmarks.memory.sizes import random_dual_ar, s2_pro
+from benchmarks.memory.sizes import Sizes, random_dual_ar, s2_pro
 from benchmarks.speed._shared import Table, keep, parser
 from engine.models.frame_step import DecodeState, FrameStep
 from engine.models.fused import FusedRun, sampling_kernels
@@ -137,7 +137,16 @@ def count(
 
     merged: whether w1 and w3 are one product. fused, sampling: whether blocks and sampling use fused kernels.
     """
-    sizes = s2_pro()
+    step, counted = meta_frame(s2_pro(), positions, merged, fused, sampling, precision), Counted()
+    with _counting(counted, positions):
+        step()
+    return counted
+
+
+def meta_frame(
+    sizes: Sizes, positions: int, merged: bool, fused: bool, sampling: bool, precision: Precision
+) -> Callable[[], None]:
+    """Return a function that runs a frame of one listener on meta tensors; arguments as for `count`."""
     slow, fast = random_dual_ar(sizes.dual_ar, torch.bfloat16, META, seed=0)
     quantize_block(slow, precision, stack="slow")
     quantize_block(fast, precision, stack="fast")
@@ -149,13 +158,15 @@ def count(
     if sampling:
         slow.fused_sampling = sampling_kernels()
     frame = FrameStep(slow, fast, sizes.residual_size)
-    cache, state, counted = slow.new_cache(1, positions), DecodeState.idle(1, slow, META), Counted()
-    with _counting(counted, positions):
+    cache, state = slow.new_cache(1, positions), DecodeState.idle(1, slow, META)
+
+    def step() -> None:
         noise = frame.noise(state, frame.candidates)
         semantic, vector = frame.semantic(state, StaticRowsView(cache, state.position, positions), noise)
         codes = frame.codes(state.options, vector, semantic, noise)
         frame.next_state(state, semantic, codes)
-    return counted
+
+    return step
 
 
 def run(positions: int) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from benchmarks.memory.sizes import Sizes, frame_bytes, random_dual_ar, s2_pro
 from benchmarks.speed import kernels
 from benchmarks.speed.kernels import run, table
 
-# Per layer: two norms of a sum, four products, place, attend and gate; the Slow AR's attention also has a join.
+# Per layer: two norms of a sum, four products, attend and gate; the Slow AR's attention also has a join.
 KERNELS_PER_LAYER, SLOW, FAST, FAST_PASSES = 8, 18, 1, 9
 OTHERS = 200  # at most: embeddings, heads and sampling
 

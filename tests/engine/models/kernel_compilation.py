@@ -6,6 +6,7 @@ A frame at S2-Pro's sizes is run on meta tensors, with one layer in each stack, 
 GPU's machine code instead of started.
 """
 
+from dataclasses import replace
 from itertools import product
 from typing import Any
 from unittest.mock import patch
@@ -17,16 +18,12 @@ from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 from triton.runtime import JITFunction
 
-from benchmarks.memory.sizes import random_dual_ar, s2_pro
-from engine.models.frame_step import DecodeState, FrameStep
-from engine.models.fused import FusedRun, sampling_kernels
+from benchmarks.memory.sizes import Sizes, s2_pro
+from benchmarks.speed.kernels import META, meta_frame
 from engine.models.kernels.products import narrow_product
-from engine.models.kv_cache import StaticRowsView
-from engine.models.quantization import Precision, quantize_block
 
 CAPABILITIES = (80, 90)  # Ampere and Hopper
 MANY_ROWS = 20  # of a product that uses matrix units
-_META = torch.device("meta")
 _TYPES = {
     torch.bfloat16: "*bf16", torch.float32: "*fp32", torch.int64: "*i64", torch.int8: "*i8", torch.uint8: "*u8"
 }  # fmt: skip
@@ -42,7 +39,7 @@ class Compiler:
 
     def launch(self, kernel: Any, *given: Any, grid: Any, warmup: bool, **options: Any) -> None:
         """Stand in for `JITFunction.run`."""
-        values = dict(zip(kernel.arg_names, given, strict=False)) | options
+        values = dict(zip(kernel.arg_names[: len(given)], given, strict=True)) | options
         constants = {each.name: values[each.name] for each in kernel.params if each.is_constexpr}
         types = {name: "constexpr" if name in constants else _type(values[name]) for name in kernel.arg_names}
         key = kernel.__name__, *types.items(), *constants.items()
@@ -63,36 +60,27 @@ def _type(value: Any) -> str:
     return "fp32" if isinstance(value, float) else "i32" if abs(value) < 1 << 31 else "i64"
 
 
-@torch.inference_mode()
-def run_frame(precision: Precision, positions: int = 1024) -> None:
-    """Run a frame of one listener with fused kernels."""
+def one_layer() -> Sizes:
+    """Return S2-Pro's sizes with one layer in each stack."""
     sizes = s2_pro()
-    slow, fast = random_dual_ar(sizes.dual_ar, torch.bfloat16, _META, seed=0)
-    for stack, name in ((slow, "slow"), (fast, "fast")):
-        stack.layers = stack.layers[:1]
-        quantize_block(stack, precision, stack=name)  # type: ignore[arg-type]
-        stack.prepare_for_decoding()
-        stack.fused = FusedRun(stack)
-    slow.fused_sampling = sampling_kernels()
-    frame, state = FrameStep(slow, fast, sizes.residual_size), DecodeState.idle(1, slow, _META)
-    noise = frame.noise(state, frame.candidates)
-    view = StaticRowsView(slow.new_cache(1, positions), state.position, positions)
-    semantic, vector = frame.semantic(state, view, noise)
-    frame.codes(state.options, vector, semantic, noise)
+    config = sizes.dual_ar
+    one = replace(config, slow=replace(config.slow, n_layer=1), fast=replace(config.fast, n_layer=1))
+    return replace(sizes, dual_ar=one)
 
 
 def run_product(dtype: torch.dtype, rows: int) -> None:
     """Run a product with 8-bit weights."""
-    x, weight = torch.empty(rows, 2560, dtype=torch.bfloat16, device=_META), torch.empty(6144, 2560, device=_META)
-    narrow_product(x, weight.to(dtype), torch.empty(6144, 1, dtype=torch.bfloat16, device=_META))
+    x, weight = torch.empty(rows, 2560, dtype=torch.bfloat16, device=META), torch.empty(6144, 2560, device=META)
+    narrow_product(x, weight.to(dtype), torch.empty(6144, 1, dtype=torch.bfloat16, device=META))
 
 
+@torch.no_grad()
 def main() -> None:
     """Compile the kernels of frames and products."""
     compiler = Compiler()
     with patch.object(JITFunction, "run", lambda *given, **options: compiler.launch(*given, **options)):
-        run_frame("bf16")
-        run_frame("int8")
+        for precision in ("bf16", "int8"):
+            meta_frame(one_layer(), 1024, merged=True, fused=True, sampling=True, precision=precision)()
         for dtype, rows in product((torch.int8, torch.float8_e4m3fn), (1, MANY_ROWS)):
             run_product(dtype, rows)
     for name, capability in sorted(compiler.compiled):
