@@ -18,9 +18,9 @@ from engine.models.stacks import SlowStack
 from engine.models.transfer import pinned, to_device
 from engine.serving.runner.prefix_cache import PrefixCache
 
-# Positions of a prefill chunk, and of one step over all prompts, on a CPU and on GPUs. Chunks end at multiples of it,
-# with the shared prefix, and before and after spoken columns, regardless of what was reused and of other slots. A
-# prompt is thus always computed in the same shapes, and its keys and values are bit-identical.
+# Positions of a prefill chunk, and of one step over all prompts, on a CPU and on GPUs. Chunks end at multiples of it
+# and with the shared prefix; if `exact`, also before and after spoken columns, regardless of what was reused and of
+# other slots. A prompt is then always computed in the same shapes, and its keys and values are bit-identical.
 PREFILL_CHUNK, GPU_PREFILL_CHUNK = 128, 512
 # Sizes that the positions of a step are padded to on GPUs.
 PADDED_SIZES = (16, 32, 64, 128, 256, GPU_PREFILL_CHUNK)
@@ -149,8 +149,7 @@ class SlotPool:
         start, last = held.filled, held.prompt.columns.shape[1] - 1  # the last is the input of the first frame
         if start >= last:
             return Piece(slot, start, start)
-        end, spoken = self._piece(held.prompt, start)
-        return Piece(slot, start, end, spoken and self._exact)
+        return Piece(slot, start, *self._piece(held.prompt, start))
 
     def prefill(self, pieces: Sequence[Piece]) -> list[int]:
         """Compute the next pieces of these slots' prompts. Returns the slots whose prompts are complete."""
@@ -225,8 +224,10 @@ class SlotPool:
         return shared
 
     def _own(self, slot: int, prompt: Prompt) -> int:
-        """Return the length of the prompt's beginning that the slot holds, computed in the same pieces."""
+        """Return the length of the prompt's beginning that the slot holds; if `exact`, computed in the same pieces."""
         held, common, reused = self._prompts[slot].prompt, self._common_prefix(slot, prompt.columns), 0
+        if not self._exact:
+            return common
         while reused < common:
             end, spoken = self._piece(prompt, reused)
             other, also_spoken = self._piece(held, reused)
@@ -240,17 +241,18 @@ class SlotPool:
         return reused
 
     def _piece(self, prompt: Prompt, start: int) -> tuple[int, bool]:
-        """Return the end of the piece that begins at `start`, and whether it is of spoken columns.
+        """Return the end of the piece that begins at `start`, and whether it is of columns that are recomputed.
 
-        A chunk ends at the next multiple of `chunk`, with the shared prefix, before spoken columns, or with the prompt.
+        A chunk ends at the next multiple of `chunk`, with the shared prefix or with the prompt; if `exact`, also before
+        spoken columns, which are recomputed.
         """
         end = min(start // self.chunk * self.chunk + self.chunk, prompt.columns.shape[1] - 1)
         if start < prompt.shared:
             return min(end, prompt.shared), False
-        first, last = next((each for each in prompt.spoken if start < each[1]), (end, end))
+        first, last = next((each for each in prompt.spoken if self._exact and start < each[1]), (end, end))
         if start < first:
             return min(end, first), False
-        return min(last, start + _SPOKEN_CHUNK if self._exact else end), True
+        return min(last, start + _SPOKEN_CHUNK), True
 
     def _common_prefix(self, slot: int, columns: Tensor) -> int:
         """Return the length of the common prefix of the slot's columns and `columns`, without the last one."""

@@ -41,9 +41,9 @@ def bundled() -> DualAR:
     return load_dual_ar(BUNDLED, dtype=torch.float32, device="cpu")
 
 
-def load_short(precision: Precision = "fp32") -> DualAR:
+def load_short(precision: Precision = "fp32", dtype: torch.dtype = torch.float32) -> DualAR:
     """Load the miniature with fewer codebooks, since most of the time of a frame or of its trace is theirs."""
-    model = load_dual_ar(MINIATURE, dtype=torch.float32, device="cpu", precision=precision)
+    model = load_dual_ar(MINIATURE, dtype=dtype, device="cpu", precision=precision)
     model.slow.num_codebooks = model.fast.codebooks = CODEBOOKS
     return replace(model, config=replace(model.config, num_codebooks=CODEBOOKS))
 
@@ -423,6 +423,19 @@ def test_spoken_frames_are_prefilled_again_with_static_shapes(short: DualAR, spo
     torch.testing.assert_close(*both, rtol=1e-4, atol=1e-5)
     run.stash(0)
     assert run._slots._prefixes.nbytes == (fresh._slots._prefixes.nbytes[0], 0)  # only the voice
+
+
+@pytest.mark.parametrize("capture", [None, FakeGraphCapture()], ids=["reduced precision", "static shapes"])
+def test_spoken_frames_are_not_prefilled_again_where_rounding_may_differ(
+    spoken: TwoTurns, capture: FakeGraphCapture | None
+) -> None:
+    model = load_short(dtype=torch.bfloat16) if capture is None else load_short()
+    run = runner(model, capture=capture)
+    begin(run, 0, spoken.first, 0)
+    run.keep(0, spoken.codes)
+    assert begin(run, 0, spoken.second, 0) == spoken.reused
+    again = Prompt(spoken.second.columns[:, :-3], spoken.second.shared, spoken.second.spoken)
+    assert begin(run, 0, again, 0) == again.columns.shape[1] - 1
 
 
 @pytest.mark.parametrize("mode", ["frame", "off"])
