@@ -5,11 +5,14 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
+import regex
+
 from engine.errors import InvalidText
 from engine.text.sentences import Span, ends_sentence, is_clause_end, sentences, word_ends
 from engine.text.turns import Segment, Segmentation
 
 MIN_CLAUSE_WORDS = 4  # a shorter clause is spoken together with the next one
+_UNCLOSED_TAG = regex.compile(r"(?:\[[^\[\]\n]{0,80}|<(?:\|[a-z:0-9]{0,12}\|?)?)\Z")
 
 
 class GrowingText:
@@ -69,14 +72,21 @@ class GrowingText:
             return self._finished and not self._pending
 
     def take(self) -> list[Segment]:
-        """Take the segments that are complete and can be spoken now."""
+        """Take the segments that are complete and can be spoken now. Raises InvalidText for a pause that is too long.
+
+        Text without words, such as a pause, is taken together with the text after it.
+        """
         with self._lock:
-            most, paused = self._segmentation.max_bytes, self._paused
-            end = len(self._pending) if self._finished else speakable_end(self._pending, most, paused=paused)
+            most, paused, finished = self._segmentation.max_bytes, self._paused, self._finished
+            end = len(self._pending) if finished else speakable_end(self._pending, most, paused=paused)
             text, self._pending = self._pending[:end], self._pending[end:]
         try:
             taken = self._segmentation.plan(self.respell(text), self._last)
-        except InvalidText:  # only spaces and marks
+        except InvalidText as error:
+            if error.sentence.key != "text.no_words":
+                raise
+            with self._lock:
+                self._pending = ("" if finished else text) + self._pending
             return []
         self._last = taken[-1]
         return taken
@@ -86,17 +96,20 @@ def speakable_end(text: str, max_bytes: int, *, paused: bool = False) -> int:
     """Return the end of the speakable part of an unfinished text, 0 if there is none.
 
     This is the end of the last whole line or sentence; else of the last clause that is long enough; else, if the text
-    is longer than a segment, of the last whole word. paused: whether no more text is expected soon.
+    is longer than a segment, of the last whole word. A tag that is not closed yet is not part of it. paused: whether
+    no more text is expected soon.
     """
     whole: Span = (0, len(text))
     written = len(text.rstrip())
+    unclosed = _UNCLOSED_TAG.search(text)
+    closed = unclosed.start() if unclosed else len(text)
     line = text.rfind("\n") + 1
-    ends = [end for _, end in sentences(text, (line, len(text))) if end < written]
-    if (paused or written < len(text)) and _is_sentence(text[line:written]):
+    ends = [end for _, end in sentences(text, (line, len(text))) if end < written and end <= closed]
+    if (paused or written < len(text)) and not unclosed and _is_sentence(text[line:written]):
         ends.append(written)
     if ends or line:
         return max([line, *ends])
-    words = [end for end in word_ends(text, whole) if end < written]
+    words = [end for end in word_ends(text, whole) if end < written and end <= closed]
     clauses = [end for end in words[MIN_CLAUSE_WORDS - 1 :] if is_clause_end(text, end)]
     if clauses:
         return clauses[-1]

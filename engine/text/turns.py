@@ -50,8 +50,12 @@ class Segmentation:
     max_turns: int = MAX_TURNS
 
     def plan(self, text: str, last: Segment | None = None) -> list[Segment]:
-        """Return the segments of a text. last: the segment before them. Raises InvalidText as `plan_segments` does."""
+        """Return the segments of a text. last: the segment before them; its speaker speaks until the next tag.
+
+        Raises InvalidText as `plan_segments` does.
+        """
         planned = []
+        text = _continued(text, [last] if last else [])
         for segment in plan_segments(text, self.max_bytes, self.max_turns, self.max_sentences):
             if last and not last.silence_after and not segment.silence_before and ends_sentence(last.text):
                 segment = replace(segment, silence_before=self.sentence_pause)

@@ -1,6 +1,7 @@
 """Growing text is cut at segment ends that following text confirms, and no text is lost."""
 
 import pytest
+import regex
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -58,6 +59,12 @@ def test_segment_has_max_sentences_and_sentence_pauses() -> None:
         ("It is no. ", ""),
         ("1. ", ""),
         ("今日は。明日", "今日は。"),
+        ("Then she said this to him [in a hushed, low", ""),
+        ("If it does not rain tomorrow, [whispers. very qui", "If it does not rain tomorrow,"),
+        ("Here it is. [", "Here it is."),
+        ("Here it is. <|speaker:", "Here it is."),
+        ("Here it is. <|speaker:1|", "Here it is."),
+        ("The list [1, 2, 3] is long, or so they", "The list [1, 2, 3] is long,"),
     ],
 )
 def test_speakable_end_depends_on_following_text(written: str, ready: str) -> None:
@@ -103,6 +110,38 @@ def test_no_text_is_lost_for_any_pieces(pieces: list[str]) -> None:
         return "".join(character for character in "".join(parts) if character.isalnum())
 
     assert letters(found) == letters(pieces)
+
+
+@pytest.mark.parametrize("pieces", ["words", "characters"])
+@pytest.mark.parametrize(
+    "written",
+    [
+        "<|speaker:1|>Hello there my friend. How are you today? <|speaker:0|>I am fine. Thanks.",
+        "She stopped and looked at him, [whispers. very quietly] Come here.",
+        "We shall wait for it now.\n[pause: 1.5]\nAnd then we go.",
+    ],
+)
+def test_tags_and_pauses_are_as_in_a_whole_text(written: str, pieces: str) -> None:
+    segmentation = Segmentation(max_sentences=1)
+    text, found = GrowingText(segmentation), []
+    for piece in regex.findall(r"\S+\s*", written) if pieces == "words" else written:
+        text.append(piece)
+        found += text.take()
+    text.finish()
+    found += text.take()
+    assert " ".join(segment.text for segment in found) == " ".join(each.text for each in segmentation.plan(written))
+    speakers = [segment.speakers for segment in found if segment.speakers]
+    assert speakers == [each.speakers for each in segmentation.plan(written) if each.speakers]
+    silences = [segment.silence_before + segment.silence_after for segment in found]
+    assert sum(silences) == sum(each.silence_before + each.silence_after for each in segmentation.plan(written))
+
+
+def test_pause_that_is_too_long_is_an_error() -> None:
+    text = GrowingText()
+    text.append("The first sentence. Take a break [pause:90] and then go on. The last one.")
+    text.finish()
+    with pytest.raises(InvalidText, match="at most 60 seconds"):
+        text.take()
 
 
 def test_punctuation_alone_makes_no_segment() -> None:
