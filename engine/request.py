@@ -302,8 +302,7 @@ class Request:
         self._frames = self._accepted_frames
         self._pauses.skip(len(spoken))
         self._tells_words = word_times
-        self._ticket = pipeline.loop.scheduler.enter(owner)
-        self._events = EventStream(partial(pipeline.loop.leave, self._ticket), READER_TIMEOUT)
+        self._ticket, self._events = pipeline.loop.enter(owner, READER_TIMEOUT)
         if self._growing is not None:
             self._growing.changed = partial(self._events.put, TextChanged())
 

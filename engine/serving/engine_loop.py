@@ -12,7 +12,9 @@ import threading
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from queue import SimpleQueue
+from weakref import WeakSet
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +26,7 @@ from engine.serving.idle_work import IdleWork
 from engine.serving.inbox import Inbox
 from engine.serving.runner.model_runner import ModelRunner, PendingFrames
 from engine.serving.scheduler import Scheduler, Ticket
-from engine.serving.turn import AudioDecoded, Turn, TurnEnded
+from engine.serving.turn import AudioDecoded, EventStream, Turn, TurnEnded
 
 log = logging.getLogger(__name__)
 
@@ -60,10 +62,25 @@ class EngineLoop:
         self._stashed: dict[Ticket, bytes] = {}  # keys of `ModelRunner.stash`
         self._to_forget: SimpleQueue[_ForgottenPrefix] = SimpleQueue()
         self._forgetting: list[_ForgottenPrefix] = []
+        self._events: WeakSet[EventStream] = WeakSet()  # of requests with and without a turn
+        self._events_lock = threading.Lock()
         self.idle_work = IdleWork()
         self._thread = threading.Thread(target=self._run, name="reprise-engine", daemon=True)
         self._thread.start()
         _running.add(self)
+
+    def enter(self, owner: str | None, reader_timeout: float) -> tuple[Ticket, EventStream]:
+        """Enter a request. Returns its place in the engine and its events, which end with an error when the loop ends.
+
+        Raises EngineBusy.
+        """
+        ticket = self.scheduler.enter(owner)
+        events = EventStream(partial(self.leave, ticket), reader_timeout)
+        with self._events_lock:
+            self._events.add(events)
+            if self._inbox.closed:
+                events.put(EngineClosed())
+        return ticket, events
 
     def submit(self, turn: Turn) -> None:
         """Begin a turn. Raises EngineClosed."""
@@ -102,10 +119,12 @@ class EngineLoop:
         except Exception as error:  # of any type: waiting readers must receive it
             log.exception("The engine stopped.")
             reason = _failure(error)
-        self._inbox.close()
-        for turn in (*self._turns.values(), *self._inbox.read()):
+        with self._events_lock:
+            self._inbox.close()
+            waiting = list(self._events)
+        for events in waiting:
             # One error per reader: each is raised in its own thread, and its traceback keeps that thread's frames.
-            turn.events.put(type(reason)(reason.sentence.key, **reason.sentence.values))
+            events.put(type(reason)(reason.sentence.key, **reason.sentence.values))
 
     def _work(self) -> None:
         step: tuple[PendingFrames, list[Turn]] | None = None

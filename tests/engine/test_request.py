@@ -9,7 +9,7 @@ import pytest
 
 from engine import request
 from engine.engine import Engine, SpeakOptions
-from engine.errors import InvalidText
+from engine.errors import EngineClosed, InvalidText
 from engine.request import READER_TIMEOUT, AudioChunk
 from engine.serving import turn as turn_module
 from engine.serving.engine_loop import EngineLoop
@@ -187,6 +187,24 @@ def test_waiting_for_growing_text_can_be_cancelled(bundled_engine: Engine) -> No
     assert speech.result
     assert (speech.result.stop_reason, speech.result.frames) == ("cancelled", 0)
     assert len(bundled_engine._pipeline.loop.scheduler.open_tickets()) == 0
+
+
+def test_closed_engine_ends_a_request_that_waits_for_text() -> None:
+    engine = Engine.load(MINIATURE, "cpu", slots=1, graphs="off")
+    speech = engine.speak(growing(engine, "Hel"))
+    failures: list[type[BaseException]] = []
+
+    def read() -> None:
+        try:
+            list(speech)
+        except EngineClosed as error:
+            failures.append(type(error))
+
+    reader = Thread(target=read)
+    reader.start()
+    engine.close()
+    reader.join(30)
+    assert failures == [EngineClosed]
 
 
 def test_growing_text_ends_at_an_unknown_speaker(bundled_engine: Engine) -> None:
