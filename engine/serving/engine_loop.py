@@ -69,7 +69,7 @@ class EngineLoop:
         self._thread.start()
         _running.add(self)
 
-    def enter(self, owner: str | None, reader_timeout: float) -> tuple[Ticket, EventStream]:
+    def enter(self, owner: str, reader_timeout: float) -> tuple[Ticket, EventStream]:
         """Enter a request. Returns its place in the engine and its events, which end with an error when the loop ends.
 
         Raises EngineBusy.
@@ -188,6 +188,8 @@ class EngineLoop:
         """Keep what an open request has spoken in a slot that it no longer has."""
         try:
             if key := self._runner.stash(slot):
+                if old := self._stashed.get(ticket):
+                    self._runner.drop_stash(old)
                 self._stashed[ticket] = key
         except Exception as error:  # such as out of memory: the request computes it again
             log.warning("What a request has spoken could not be kept for its next turn: %s", error)

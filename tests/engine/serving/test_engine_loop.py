@@ -867,3 +867,19 @@ def test_cached_voice_is_reused_in_any_slot(
     assert second.speech.result.stages.reused > 3 * PREFILL_CHUNK  # the whole voice
     assert_same_audio(take(second.chunks), alone)
     two.assert_idle()
+
+
+def test_stashed_turns_replace_earlier_ones_of_the_request(monkeypatch: pytest.MonkeyPatch) -> None:
+    engine = Engine.load(MINIATURE, "cpu", slots=1, queue=0, graphs="off")
+    try:
+        loop = engine._pipeline.loop
+        keys, dropped = iter([b"first", b"second"]), list[bytes]()
+        monkeypatch.setattr(loop._runner, "stash", lambda slot: next(keys))
+        monkeypatch.setattr(loop._runner, "drop_stash", dropped.append)
+        ticket, _ = loop.enter("ann", 15.0)
+        loop._stash(0, ticket)
+        loop._stash(0, ticket)
+        assert dropped == [b"first"]
+        assert loop._stashed == {ticket: b"second"}
+    finally:
+        engine.close()
