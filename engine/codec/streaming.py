@@ -36,6 +36,10 @@ class StreamingState:
         """Return an independent copy."""
         return self._mapped(torch.clone)
 
+    def to(self, device: torch.device | str) -> Self:
+        """Return the state on a device: itself or a copy, buffer by buffer. Waits for the copies."""
+        return self._mapped(lambda buffer: buffer.to(device))
+
     def _mapped(self, change: Callable[[Tensor], Tensor]) -> Self:
         def made(part: "Tensor | StreamingState") -> "Tensor | StreamingState":
             return part._mapped(change) if isinstance(part, StreamingState) else change(part)

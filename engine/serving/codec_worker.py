@@ -88,7 +88,7 @@ class CodecStream:
     def __init__(self, previous: "CodecStream | None" = None, after: "CodecStream | None" = None) -> None:
         self.previous, self.after = previous, after
         self.dropped = False
-        self.final_state: StreamingState | None = None  # set when `finished`
+        self.final_state: StreamingState | None = None  # in host memory; set when `finished`
         self.row: int | None = None
         self.jobs: deque[DecodeJob] = deque()
         self.ended = self.finished = False
@@ -377,10 +377,11 @@ class _BatchDecoder:
 
     def load(self, row: int, state: StreamingState | None) -> None:
         index = torch.tensor([row], device=self.device)
-        self._states.put(index, self._decoder.init_state(1) if state is None else state)
+        self._states.put(index, self._decoder.init_state(1) if state is None else state.to(self.device))
 
     def save(self, row: int) -> StreamingState:
-        return self._states.take(torch.tensor([row], device=self.device))
+        """Return the row's state in host memory, since every open request keeps one between its turns."""
+        return self._states.take(torch.tensor([row], device=self.device)).to("cpu")
 
     def decode(self, rows: Sequence[int], codes: Sequence[Tensor]) -> list[Samples]:
         """Decode the next frames `[K, T]` of each row. Returns their samples."""

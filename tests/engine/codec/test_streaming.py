@@ -203,3 +203,11 @@ def test_audio_at_large_positions_matches_audio_at_start(
     settled = slice(warm * config.frame_length, None)
     difference = (late - early)[..., settled].abs().max()
     assert difference < 1e-3 * early[..., settled].abs().max()
+
+
+def test_state_moves_with_all_its_buffers(decoder: CodecDecoder) -> None:
+    state = decoder.init_state(1)
+    moved = state.to("meta")
+    assert {buffer.device.type for buffer in moved.tensors()} == {"meta"}
+    assert [buffer.shape for buffer in moved.tensors()] == [buffer.shape for buffer in state.tensors()]
+    assert {buffer.device.type for buffer in state.tensors()} == {"cpu"}
