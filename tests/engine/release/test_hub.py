@@ -1,5 +1,6 @@
 """Releases are found in folders and on the Hub, and failures raise errors with readable messages."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -51,3 +52,26 @@ def test_hub_errors_become_release_errors(
     monkeypatch.setattr(huggingface_hub, "snapshot_download", fail)
     with pytest.raises(ours, match=says):
         find_release("someone/something")
+
+
+def test_lost_connection_is_a_release_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The errors of the Hub's HTTP client are neither the Hub's own nor operating system errors."""
+    import huggingface_hub
+    from huggingface_hub import errors
+
+    base = next(each for each in errors.HfHubHTTPError.__mro__ if each.__module__.startswith(("httpx", "requests")))
+    failure = next(each for each in every_subclass(base) if each.__name__ in ("ReadTimeout", "ReadError"))
+    assert not issubclass(failure, (OSError, errors.HfHubHTTPError))
+
+    def fail(*_args: object, **_options: object) -> None:
+        raise failure("the connection was lost")
+
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", fail)
+    with pytest.raises(ReleaseIncomplete, match="network"):
+        find_release("someone/something")
+
+
+def every_subclass(kind: type) -> Iterator[type]:
+    for each in kind.__subclasses__():
+        yield each
+        yield from every_subclass(each)
