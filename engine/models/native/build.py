@@ -12,6 +12,7 @@ from functools import cache
 from pathlib import Path
 
 import torch
+from platformdirs import user_cache_path
 
 from engine.errors import first_line
 
@@ -49,7 +50,7 @@ def _loaded() -> ctypes.CDLL:
 
 def cache_folder() -> Path:
     """Return the folder of the built libraries."""
-    return Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "reprise" / "native"
+    return user_cache_path("reprise") / "native"
 
 
 def _built(compiler: str) -> Path:
