@@ -16,7 +16,7 @@ from engine.text.english.pronunciation import Lexicon
 
 _MAX_BYTES = 64 << 20  # S2-Pro's file has 12 MB
 _MAX_ENTRIES = 3_000_000
-IM_START, IM_END, VOICE = "<|im_start|>", "<|im_end|>", "<|voice|>"
+IM_START, IM_END, VOICE, INTERLEAVE = "<|im_start|>", "<|im_end|>", "<|voice|>", "<|interleave|>"
 LEXICON_FILE = "lexicon.json.gz"
 
 # S1's pre-tokenization pattern, exactly as in that release (including the escaped question mark).

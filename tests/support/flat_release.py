@@ -35,7 +35,7 @@ def flat_release(
     flat = text | {"model_type": "dual_ar", "codebook_size": audio["vocab_size"], "num_codebooks": 10}
     flat |= {name: audio[size] for name, size in sizes.items()} | config
     pairs = "".join(f"{base64.b64encode(bytes([i])).decode()} {i}\n" for i in range(256))
-    special = {"<|im_start|>": 374, "<|im_end|>": 375, "<|voice|>": 376}
+    special = {"<|im_start|>": 374, "<|im_end|>": 375, "<|voice|>": 376, "<|interleave|>": 377}
     special |= {f"<|semantic:{i}|>": 400 + i for i in range(256)}
     return {
         "config.json": json.dumps(flat).encode(),

@@ -40,7 +40,7 @@ _SAVED_BUFFERS = ("freqs_cis", "fast_freqs_cis", "causal_mask")  # of S1-mini; i
 class ReleaseHeader:
     """Sizes and tokenizer of a release, known before its weights are read.
 
-    flat: whether the weights have S1-mini's layout.
+    flat: whether the weights and the prompt have S1-mini's layout.
     """
 
     config: DualARConfig

@@ -1,8 +1,9 @@
-"""Prompts of the S2 family: references in the system turn, then turns of text and speech.
+"""Prompts of the S2 family: references first, then turns of text and speech.
 
 Each segment of a long text has the earlier segments as context, so that the voice does not drift.
 
-Source: the prompt of Fish Audio's S2 reference (ChatML turns; pieces of text tokenised one by one).
+Source: the prompts of Fish Audio's references of S2 (ChatML turns) and S1 (text and codes interleaved); in both, pieces
+of text are tokenised one by one.
 """
 
 import re
@@ -15,7 +16,7 @@ from torch import Tensor
 from engine.errors import InvalidInput
 from engine.families.family import MIN_SPEECH_FRAMES, PromptReference, PromptVoice
 from engine.models.prompt import Prompt
-from engine.text.tokenizer import IM_END, IM_START, VOICE, Tokenizer
+from engine.text.tokenizer import IM_END, IM_START, INTERLEAVE, VOICE, Tokenizer
 
 _PLAIN_TASK = "convert the provided text to speech"
 _CLONING_TASK = "convert the provided text to speech reference to the following:\n\nText:\n"
@@ -24,7 +25,7 @@ _SPEAKER_TAG = re.compile(r"<\|speaker:\d+\|>")
 
 
 class PromptBuilder:
-    """Builder of prompt columns `[K + 1, T]` int64: row 0 holds tokens, rows 1…K codes (zero for text)."""
+    """Builder of S2's prompt columns `[K + 1, T]` int64: row 0 holds tokens, rows 1…K codes (zero for text)."""
 
     def __init__(self, tokenizer: Tokenizer, num_codebooks: int) -> None:
         self._tokenizer, self._codebooks = tokenizer, num_codebooks
@@ -106,6 +107,34 @@ class PromptBuilder:
         columns = torch.zeros(self._codebooks + 1, len(ids), dtype=torch.long)
         columns[0] = torch.tensor(ids, dtype=torch.long)
         return columns
+
+
+class InterleavedPromptBuilder(PromptBuilder):
+    """Builder of S1's prompt columns: turns of text followed by its codes, references among them, without roles.
+
+    S1's tokenizer has no token for the tag of a speaker; it is written before each text all the same.
+    """
+
+    def __init__(self, tokenizer: Tokenizer, num_codebooks: int) -> None:
+        """Raises InvalidCheckpoint if the tokenizer has no token for this layout."""
+        super().__init__(tokenizer, num_codebooks)
+        self._start = self._text_columns([tokenizer.id(INTERLEAVE)])
+
+    def system(self, references: Sequence[PromptReference]) -> Tensor:
+        turns = [(self.user(r.transcript), self.frames(r.codes), self.turn_end()) for r in references]
+        return torch.cat((self._start, *(piece for turn in turns for piece in turn)), dim=1)
+
+    def user(self, text: str) -> Tensor:
+        if _SPEAKER_TAG.match(text):
+            return self._spoken(text)
+        return torch.cat((self._fixed("<|speaker:0|>"), self._spoken(text)), dim=1)
+
+    def turn_end(self) -> Tensor:
+        return self._fixed(IM_END)
+
+    def place_of(self, text: str, prompt: Prompt) -> tuple[int, int]:
+        count = len(self.speech_ids(text))
+        return prompt.columns.shape[1] - count, count
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from engine.families.s2.alignment import AttentionAligner
 from engine.families.s2.codec import codec_files, load_codec_decoder, load_codec_encoder
 from engine.families.s2.dual_ar import DualAR, ReleaseHeader, load_dual_ar, read_header
 from engine.families.s2.fast_ar import FastAR
-from engine.families.s2.prompt import PromptBuilder
+from engine.families.s2.prompt import InterleavedPromptBuilder, PromptBuilder
 from engine.families.s2.slow_ar import SlowAR
 from engine.models.quantization import Precision
 from engine.release.profile import Profile
@@ -46,7 +46,8 @@ class S2Release:
         _check_codebooks(self._header, codec)
         _check_alignment_head(self.profile, self._header.config)
         self.architecture = S2Architecture(self._header.config, codec)
-        self.prompts = PromptBuilder(self._header.tokenizer, codec.num_codebooks)
+        builder = InterleavedPromptBuilder if self._header.flat else PromptBuilder
+        self.prompts = builder(self._header.tokenizer, codec.num_codebooks)
         phonetic = self._header.tokenizer.lexicon is not None
         self.abilities = Abilities(
             english_only=phonetic,

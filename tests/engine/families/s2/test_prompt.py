@@ -1,16 +1,18 @@
 """Prompts and turns have the same token ids as those of the reference."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
 from engine.errors import InvalidCheckpoint, ReleaseIncomplete
-from engine.families.family import PromptReference
+from engine.families.family import PromptReference, PromptVoice
 from engine.families.s2.dual_ar import DualAR
-from engine.families.s2.prompt import _CLONING_TASK, PromptBuilder
+from engine.families.s2.prompt import _CLONING_TASK, InterleavedPromptBuilder, PromptBuilder
 from engine.text.tokenizer import Tokenizer
 from tests.engine.conftest import cases, golden
+from tests.support.flat_release import flat_release
 
 GOLDEN = golden("prompt")
 
@@ -34,6 +36,31 @@ def test_transcript_with_speaker_tag_gets_no_second_tag(miniature: DualAR) -> No
         before = miniature.tokenizer.encode(_CLONING_TASK)
         written = before + miniature.tokenizer.encode_speech(prefix + transcript)
         assert any(ids[at : at + len(written)] == written for at in range(len(ids))), transcript
+
+
+def test_prompt_of_s1_is_interleaved(tmp_path: Path) -> None:
+    """The layout of Fish Audio's S1 reference: its inference and independent ports of it agree."""
+    for name, data in flat_release().items():
+        (tmp_path / name).write_bytes(data)
+    tokenizer = Tokenizer.load(tmp_path)
+    builder = InterleavedPromptBuilder(tokenizer, 3)
+    reference = PromptReference("Hi.", torch.tensor([[5, 6], [7, 8], [9, 10]]))
+    voice = PromptVoice([reference])
+    speaker, end = list(b"<|speaker:0|>"), 375
+    semantic = [tokenizer.semantic_start_id + code for code in (5, 6)]
+    conversation = builder.conversation(voice, 512, 256)
+    prompt, _ = conversation.prompt_for("Yes?", 64)
+    system = [377, *speaker, *b"Hi.", *semantic, end]
+    assert prompt.columns[0].tolist() == [*system, *speaker, *b"Yes?"]
+    assert prompt.columns[1:, len(system) - 3 : len(system) - 1].tolist() == reference.codes.tolist()
+    assert prompt.columns[1:].count_nonzero() == reference.codes.numel()
+    assert prompt.shared == len(system)
+    assert builder.place_of("Yes?", prompt) == (len(prompt.columns[0]) - 4, 4)
+    conversation.append("Yes?", reference.codes)
+    second, _ = conversation.prompt_for("<|speaker:0|>No.", 64)
+    turn = [*speaker, *b"Yes?", *semantic, end]
+    assert second.columns[0].tolist() == [*system, *turn, *speaker, *b"No."]
+    assert second.spoken == ((len(prompt.columns[0]) - 1, len(prompt.columns[0]) + 2),)
 
 
 def test_tokenizer_finds_semantic_tokens(miniature: DualAR) -> None:
