@@ -19,7 +19,7 @@ from engine.models.sampling import SamplingOptions
 from engine.serving.codec_worker import CodecStream, CodecWorker
 from engine.serving.engine_loop import EngineLoop
 from engine.serving.pacing import Pacer
-from engine.serving.turn import AudioDecoded, EventStream, TextChanged, Turn, TurnEnded
+from engine.serving.turn import AudioDecoded, TextChanged, Turn, TurnEnded
 from engine.text import GrowingText, Segment, check_speakers, frame_budget, frame_minimum
 
 StopReason = Literal["end", "short", "length", "cancelled"]

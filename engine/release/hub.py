@@ -90,11 +90,6 @@ def _download(repo: str, progress: Progress | None) -> Path:
     from huggingface_hub import errors as hub
     from huggingface_hub import snapshot_download
 
-    # The base class of the client's errors: which client it is depends on the version.
-    client_error = next(
-        base for base in hub.HfHubHTTPError.__mro__ if base.__name__ in ("HTTPError", "RequestException")
-    )
-
     try:
         return Path(
             snapshot_download(
@@ -108,8 +103,18 @@ def _download(repo: str, progress: Progress | None) -> Path:
         raise ReleaseForbidden("release.gated", repo=repo) from error
     except hub.RepositoryNotFoundError as error:
         raise ReleaseNotFound("release.no_repository", repo=repo) from error
-    except (hub.LocalEntryNotFoundError, hub.OfflineModeIsEnabled, client_error, OSError) as error:
+    except (hub.LocalEntryNotFoundError, hub.OfflineModeIsEnabled, _client_error(), OSError) as error:
         raise ReleaseIncomplete("release.not_downloaded", repo=repo) from error
+
+
+def _client_error() -> type[Exception]:
+    """Return the base class of the errors of the Hub's HTTP client. Which client it is depends on the version."""
+    from huggingface_hub.errors import HfHubHTTPError
+
+    found: type[Exception] = next(
+        base for base in HfHubHTTPError.__mro__ if base.__name__ in ("HTTPError", "RequestException")
+    )
+    return found
 
 
 def _progress_bar(progress: Progress) -> type:
