@@ -1,5 +1,7 @@
 """A speech continues from segments that another engine has spoken."""
 
+from collections.abc import Iterator
+from contextlib import closing
 from typing import Any
 
 import numpy as np
@@ -30,18 +32,28 @@ def test_continued_speech_has_the_same_codes(bundled_engine: Engine) -> None:
         np.testing.assert_array_equal(one.codes, other.codes)
 
 
-def test_following_segment_prefills_only_its_own_text(bundled_engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture(params=["fp32", "bf16"])
+def engine(request: pytest.FixtureRequest, bundled_engine: Engine) -> Iterator[Engine]:
+    """The bundled model, with codes that do not depend on rounding and with codes that do."""
+    if request.param == "fp32":
+        yield bundled_engine
+        return
+    with closing(Engine.load("bundled", "cpu", precision=request.param, graphs="off", slots=1)) as loaded:
+        yield loaded
+
+
+def test_following_segment_prefills_only_its_own_text(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     """The slot already holds the voice, and the text and frames of the previous segment."""
     begun: list[tuple[Prompt, int]] = []
-    usual = bundled_engine._runner.begin
+    usual = engine._runner.begin
 
     def begin(slot: int, prompt: Prompt, *more: Any) -> int:
         reused = usual(slot, prompt, *more)
         begun.append((prompt, reused))
         return reused
 
-    monkeypatch.setattr(bundled_engine._runner, "begin", begin)
-    speech = bundled_engine.speak(TEXT, read_samples()[0].voice, SpeakOptions(seed=7))
+    monkeypatch.setattr(engine._runner, "begin", begin)
+    speech = engine.speak(TEXT, read_samples()[0].voice, SpeakOptions(seed=7))
     for _ in speech:
         pass
     assert speech.result is not None
