@@ -1,0 +1,52 @@
+"""A whole engine as on a GPU, on a CPU: static shapes, graphs, and a step computed while the previous one is handled."""
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+
+import numpy as np
+import pytest
+
+from engine import Engine, SpeakOptions
+from engine import engine as engine_module
+from engine.serving.runner import model_runner
+from engine.serving.runner.model_runner import ModelRunner, PendingFrames
+from storage.voices.samples import read_samples
+from tests.engine.serving.graph_capture import FakeGraphCapture
+
+TEXTS = ("Hello there. This is the second sentence.", "One more. Two more. Three more.", "Good morning.")
+CANCELLED_AFTER = (None, 2, None)  # chunks
+
+
+@pytest.fixture(scope="module")
+def engine() -> Iterator[Engine]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(engine_module, "_graph_capture", lambda *_: FakeGraphCapture())
+        patch.setattr(ModelRunner, "is_asynchronous", property(lambda _: True))
+        # The next step overwrites the result of a graph, which is copied on a GPU.
+        patch.setattr(model_runner, "PendingFrames", lambda result, rows: PendingFrames(result.clone(), rows))
+        with closing(Engine.load("bundled", "cpu", slots=2)) as loaded:
+            yield loaded
+
+
+def speak(engine: Engine, number: int, cancelled_after: int | None = None) -> list[np.ndarray]:
+    """Speak a text, or its beginning. Returns the codes of each whole segment."""
+    speech = engine.speak(TEXTS[number], read_samples()[number].voice, SpeakOptions(seed=number), owner=str(number))
+    for count, _ in enumerate(speech, start=1):
+        if count == cancelled_after:
+            speech.cancel()
+    assert speech.result is not None
+    assert speech.result.stop_reason == ("cancelled" if cancelled_after else "end")
+    return [segment.codes for segment in speech.spoken]
+
+
+def test_requests_of_several_segments_finish_beside_cancelled_ones(engine: Engine) -> None:
+    alone = [speak(engine, number) for number in range(len(TEXTS))]
+    assert list(map(len, alone)) == [2, 3, 1]
+    with ThreadPoolExecutor() as readers:
+        together = list(readers.map(lambda number: speak(engine, number, CANCELLED_AFTER[number]), range(len(TEXTS))))
+    for one, other, cancelled in zip(alone, together, CANCELLED_AFTER, strict=True):
+        assert len(one) == len(other) or cancelled
+        for expected, codes in zip(one, other, strict=False):
+            np.testing.assert_array_equal(codes, expected)
+    assert len(engine._pipeline.loop.scheduler.open_tickets()) == 0
