@@ -1,4 +1,4 @@
-"""A whole engine as on a GPU, on a CPU: static shapes, graphs, and a step computed while the previous one is handled."""
+"""A whole engine on a CPU as on a GPU: static shapes, graphs, and a step that runs beside the host."""
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
