@@ -30,8 +30,9 @@ from studio.engines.zero_gpu import prepare as prepare_zero_gpu
 from studio.packages import MCP
 
 main = typer.Typer(
-    help="Clone a voice from a clip, hear it speak as speech is made. Without a command: serve the page.",
+    help="Clone a voice from a clip and hear speech while it is generated. Without a command: serve the page.",
     add_completion=False,
+    rich_markup_mode=None,  # Rich removes text in square brackets
     pretty_exceptions_enable=False,
 )
 
@@ -50,7 +51,7 @@ def serve(
     graphs: options.Graphs = "frame",
     compiled: options.Compiled = False,
     deterministic: options.Deterministic = False,
-    speakers: options.Speakers = None,
+    slots: options.Slots = None,
     cluster: options.Cluster = None,
     replicas: options.Replicas = "1",
     replica_gpus: options.ReplicaGpus = None,
@@ -79,7 +80,7 @@ def serve(
         graphs,
         compiled,
         deterministic,
-        speakers,
+        slots,
         cluster,
         replicas,
         replica_gpus,

@@ -218,7 +218,9 @@ def parse_replicas(text: str) -> tuple[int, int]:
     """Parse the minimum and maximum number of replicas from a text such as 2 or 1-8. Raises InvalidOption."""
     bounds = [int(number) if number.isdecimal() else 0 for number in text.split("-")]
     if len(bounds) > 2 or not 1 <= bounds[0] <= bounds[-1]:
-        raise InvalidOption(f"“{text}” is no number of replicas: write it as 2, or as 1-8 for the least and the most.")
+        raise InvalidOption(
+            f"“{text}” is not a valid number of replicas: write it as 2, or as 1-8 for the least and the most."
+        )
     return bounds[0], bounds[-1]
 
 

@@ -15,7 +15,9 @@ from engine.errors import InvalidOption
 if TYPE_CHECKING:
     from storage.api_keys import Allowance
 
-keys = typer.Typer(help="Keys of programs that call the server: create, list, revoke.", no_args_is_help=True)
+keys = typer.Typer(
+    help="Keys of programs that call the server: create, list, revoke.", no_args_is_help=True, rich_markup_mode=None
+)
 
 
 @keys.command()
@@ -85,7 +87,7 @@ def _allowance(text: str | None) -> Allowance | None:
     try:
         item = parse(text)
     except ValueError as error:
-        raise InvalidOption(f"“{text}” is no limit: write it as 60/minute or 1000000/month.") from error
+        raise InvalidOption(f"“{text}” is not a valid limit: write it as 60/minute or 1000000/month.") from error
     return Allowance(item.amount, item.get_expiry())
 
 

@@ -7,7 +7,11 @@ import typer
 from cli import options
 from cli.terminal import exit_on_error, say, status_line
 
-library = typer.Typer(help="The whole library: voices, history, scripts and keys of all owners.", no_args_is_help=True)
+library = typer.Typer(
+    help="The whole library: voices, history, scripts and keys of all owners.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
 
 
 @library.callback()

@@ -48,8 +48,8 @@ Precision = Annotated[
     Literal["fp32", "bf16", "fp16", "int8", "int4", "fp8"] | None,
     typer.Option(
         envvar="REPRISE_PRECISION",
-        help="Of the speech model's weights. Default: bf16 on a GPU (fp16 on older ones); on a CPU fp32, or int8 for a "
-        "large model. On a GPU int8, int4 and fp8 need torchao.",
+        help="Precision of the speech model's weights. Default: bf16 on a GPU (fp16 on older ones); on a CPU fp32, or "
+        "int8 for a large model. On a GPU int8, int4 and fp8 need torchao.",
         show_default=False,
     ),
 ]
@@ -57,8 +57,8 @@ Graphs = Annotated[
     Literal["frame", "fast", "off"],
     typer.Option(
         envvar="REPRISE_GRAPHS",
-        help="What is recorded once and then repeated: the whole frame (on a GPU as a CUDA graph), the Fast AR "
-        "alone, nothing.",
+        help="What is captured once and then replayed: the whole frame (on a GPU as a CUDA graph), the Fast AR "
+        "alone, or nothing.",
     ),
 ]
 Compiled = Annotated[
@@ -69,15 +69,18 @@ Deterministic = Annotated[
     typer.Option(
         "--deterministic",
         envvar="REPRISE_DETERMINISTIC",
-        help="The same seed gives the same codes in any company on a GPU, too; slower with many listeners.",
+        help="On a GPU too, the same seed gives the same codes regardless of concurrent requests; slower with many "
+        "listeners.",
     ),
 ]
-Speakers = Annotated[
+Slots = Annotated[
     int | None,
     typer.Option(
-        envvar="REPRISE_SPEAKERS",
+        "--slots",
+        "--speakers",  # an older name
+        envvar=["REPRISE_SLOTS", "REPRISE_SPEAKERS"],
         min=1,
-        help="How many may speak at once, as far as memory goes. Default: 4 on a CPU, 32 on a GPU.",
+        help="Maximum number of concurrent requests, reduced if memory is short. Default: 4 on a CPU, 32 on a GPU.",
         show_default=False,
     ),
 ]
@@ -146,8 +149,8 @@ Auth = Annotated[
     list[str] | None,
     typer.Option(
         help="Who may open the page: USER:PASSWORD (at least 8 characters), or a file with such lines and nothing "
-        "else, whose passwords are then replaced by their hashes. May be given several times. Else from "
-        "REPRISE_AUTH, one a line. Default: everyone.",
+        "else, whose passwords are then replaced by their hashes. May be given several times. Otherwise "
+        "read from REPRISE_AUTH, one per line. Default: everyone.",
         show_default=False,
     ),
 ]
@@ -155,8 +158,8 @@ Owners = Annotated[
     Literal["auto", "local", "browser"],
     typer.Option(
         envvar="REPRISE_OWNERS",
-        help="Whose voices: everyone the same library as the command line (local), each browser its own "
-        "(browser); auto goes by who can reach the page.",
+        help="Who owns voices: `local`, one library for everyone; `browser`, one per browser; `auto`, by who can reach "
+        "the page.",
     ),
 ]
 ClipHosts = Annotated[
@@ -215,12 +218,11 @@ ReferenceTranscript = Annotated[
 Language = Annotated[
     str,
     typer.Option(
-        help="Of the text, such as de, for models that speak several. Default: left to the model.", show_default=False
+        help="Language of the text, such as de, for models that speak several. Default: left to the model.",
+        show_default=False,
     ),
 ]
-VoiceLanguage = Annotated[
-    str, typer.Option("--language", help="That the clip is spoken in, such as de.", show_default=False)
-]
+VoiceLanguage = Annotated[str, typer.Option("--language", help="Language of the clip, such as de.", show_default=False)]
 Seed = Annotated[int | None, typer.Option(help="The same seed gives the same speech. Default: a new one.")]
 Temperature = Annotated[
     float | None, typer.Option(help="0 to 2; higher is livelier. Default: the model's own.", show_default=False)
@@ -299,16 +301,20 @@ KeyName = Annotated[str, typer.Argument(help="Name of the key, for the list.", s
 KeyOwner = Annotated[
     str,
     typer.Option(
-        "--owner", help="Whose voices it reaches: “local” for those of the command line, user:NAME for an account's."
+        "--owner",
+        help="Owner whose voices the key reaches: `local` for those of the command line, user:NAME for an account's.",
     ),
 ]
 KeyRate = Annotated[
-    str | None, typer.Option("--rate", help="Most requests, such as 60/minute. Default: any.", show_default=False)
+    str | None,
+    typer.Option("--rate", help="Maximum rate of requests, such as 60/minute. Default: no limit.", show_default=False),
 ]
 KeyQuota = Annotated[
     str | None,
     typer.Option(
-        "--quota", help="Most characters that are spoken, such as 1000000/month. Default: any.", show_default=False
+        "--quota",
+        help="Maximum number of characters spoken, such as 1000000/month. Default: no limit.",
+        show_default=False,
     ),
 ]
 KeyDays = Annotated[

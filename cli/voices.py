@@ -21,9 +21,12 @@ if TYPE_CHECKING:
     from engine.voice import Consent
     from storage import VoiceLibrary, VoiceRecord
 
-CONSENT = "The speaker has agreed that this voice is cloned."
+CONSENT = "The speaker has agreed to have this voice cloned."
+CONSENT_QUESTION = "Has the speaker agreed to have this voice cloned?"
 
-voices = typer.Typer(help="Keep voices: list, add, rename, delete, export, import.", no_args_is_help=True)
+voices = typer.Typer(
+    help="Keep voices: list, add, rename, delete, export, import.", no_args_is_help=True, rich_markup_mode=None
+)
 
 
 @voices.command("list")
@@ -68,7 +71,7 @@ def add(
 
     with exit_on_error():
         check_regular(clip, MAX_CLIP_FILE_BYTES)
-        if not consent and not (sys.stdin.isatty() and typer.confirm(f"{CONSENT} Is that so?", err=True)):
+        if not consent and not (sys.stdin.isatty() and typer.confirm(CONSENT_QUESTION, err=True)):
             raise InvalidInput("A voice can be saved only when its speaker has agreed: say so with --consent.")
         command.check_words(transcript, "Give the words spoken in the clip with --transcript “…”.")
         with command.library() as library, command.engine() as engine:

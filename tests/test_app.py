@@ -95,6 +95,35 @@ def test_import_of_the_app_loads_no_heavy_packages() -> None:
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.parametrize("command", [(), ("keys", "create"), ("library", "copy"), ("voices", "add")])
+def test_help_is_shown_without_markup(run: Run, command: tuple[str, ...]) -> None:
+    shown = run(*command, "--help", terminal_width=10_000)
+    assert shown.exit_code == 0, shown.stderr
+    assert "│" not in shown.stdout
+    if not command:
+        assert "Needs ray[serve]." in shown.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "environ"),
+    [
+        (("--slots", "3"), {}),
+        (("--speakers", "3"), {}),
+        ((), {"REPRISE_SLOTS": "3"}),
+        ((), {"REPRISE_SPEAKERS": "3"}),
+        ((), {"REPRISE_SLOTS": "3", "REPRISE_SPEAKERS": "5"}),
+        (("--slots", "3"), {"REPRISE_SLOTS": "5"}),
+    ],
+)
+def test_slots_are_set_by_either_name(
+    run: Run, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...], environ: dict[str, str]
+) -> None:
+    seen = []
+    monkeypatch.setattr(CommandContext, "_place", lambda command: seen.append(command.slots) or ":memory:")
+    run(*arguments, "voices", "list", env=environ)
+    assert set(seen) == {3}
+
+
 def test_concurrent_first_starts_list_the_samples_without_torch(tmp_path: Path) -> None:
     code = (
         "import sys, app\n"
@@ -419,7 +448,7 @@ def test_keys_are_created_listed_and_revoked(run: Run) -> None:
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (("create", "Home", "--rate", "fast"), "“fast” is no limit"),
+        (("create", "Home", "--rate", "fast"), "“fast” is not a valid limit"),
         (("create", "Home", "--voice", "alloy"), "“alloy” maps no name"),
         (("create", "Home", "--voice", "alloy=Nobody"), "no voice called “Nobody”"),
         (("revoke", "Home"), "There is no key “Home”."),

@@ -26,7 +26,8 @@ DEPLOY = (ROOT / "docs" / "deploy.md").read_text("utf-8")
 
 def variables() -> set[str]:
     """The environment variables of the options."""
-    return {str(option.envvar) for option in get_command(main).params if getattr(option, "envvar", None)}
+    found = [getattr(option, "envvar", None) for option in get_command(main).params]
+    return {name for names in found for name in ([names] if isinstance(names, str) else names or [])}
 
 
 def test_image_contains_all_run_time_packages() -> None:

@@ -18,7 +18,7 @@ def test_replica_ranges_are_parsed(text: str, replicas: tuple[int, int]) -> None
 
 @pytest.mark.parametrize("text", ["", "0", "8-2", "1-", "-3", "two", "1-2-3"])
 def test_invalid_replica_ranges_are_rejected(text: str) -> None:
-    with pytest.raises(InvalidOption, match="no number of replicas"):
+    with pytest.raises(InvalidOption, match="not a valid number of replicas"):
         parse_replicas(text)
 
 
