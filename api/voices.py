@@ -89,7 +89,7 @@ async def create_voice(
     audio_sample: Annotated[UploadFile, File(description="A clip of the voice, up to 90 s.")],
     consent: ConsentField = "",
     ref_text: Annotated[
-        str, Form(max_length=MAX_TRANSCRIPT, description="The words spoken in the clip; needed by most servers.")
+        str, Form(max_length=MAX_TRANSCRIPT, description="The words spoken in the clip; needed by most models.")
     ] = "",
     language: Annotated[str, Form(max_length=MAX_LANGUAGE)] = "",
     description: Annotated[str, Form(max_length=MAX_DESCRIPTION)] = "",

@@ -80,10 +80,19 @@ class Tools:
         call: Context,
         text: Annotated[str, Field(min_length=1, max_length=MAX_CHARACTERS, description="What to say.")],
         voice: Annotated[str, Field(max_length=200, description="Name or id of a voice.")] = "alloy",
-        format: Annotated[Literal["mp3", "opus", "aac", "flac", "wav"], Field(description="Of the audio.")] = "mp3",
-        speed: Annotated[float, Field(ge=SLOWEST, le=FASTEST, description="The pitch stays.")] = 1.0,
+        format: Annotated[
+            Literal["mp3", "opus", "aac", "flac", "wav"], Field(description="Format of the audio.")
+        ] = "mp3",
+        speed: Annotated[
+            float, Field(ge=SLOWEST, le=FASTEST, description="Playback speed; the pitch is preserved.")
+        ] = 1.0,
         instructions: Annotated[
-            str, Field(max_length=4096, description="How to speak; without effect for a model without style tags.")
+            str,
+            Field(
+                max_length=4096,
+                description="Style, direction for a named speaker, or description of the voice, if the model "
+                "supports it.",
+            ),
         ] = "",
         seed: Annotated[int | None, Field(ge=0, le=MAX_SEED, description="Equal seeds give equal speech.")] = None,
     ) -> list[AudioContent | TextContent]:
@@ -120,7 +129,7 @@ class Tools:
             str,
             Field(
                 max_length=MAX_WHO,
-                description="The name of the speaker, who has agreed that this voice is cloned, or the id of a "
+                description="The name of the speaker, who has agreed to have this voice cloned, or the id of a "
                 "recorded consent. Ask the user; never assume it.",
             ),
         ],

@@ -55,7 +55,9 @@ def create_server(uri: str) -> AsyncServer:
     try:
         return AsyncServer.from_uri(uri)
     except ValueError as error:
-        raise InvalidOption(f"“{uri}” is no address to serve at: write it as tcp://127.0.0.1:10200.") from error
+        raise InvalidOption(
+            f"“{uri}” is not a valid address to serve at: write it as tcp://127.0.0.1:10200."
+        ) from error
 
 
 class WyomingHandler(AsyncEventHandler):

@@ -57,14 +57,23 @@ class SpeechRequest(BaseModel):
 
     model: str = Field("tts-1", max_length=200, description="The loaded model, or one of OpenAI's names for it.")
     input: str = Field(min_length=1, max_length=MAX_CHARACTERS, description="The text.")
-    voice: VoiceName | None = Field(None, description="Required unless `ref_audio` is given.")
+    voice: VoiceName | None = Field(
+        None,
+        description="Required unless `ref_audio` is given or the model speaks voices described in `instructions`.",
+    )
     response_format: StreamFormat = "mp3"
-    speed: float = Field(1.0, ge=SLOWEST, le=FASTEST, allow_inf_nan=False, description="The pitch stays.")
+    speed: float = Field(
+        1.0, ge=SLOWEST, le=FASTEST, allow_inf_nan=False, description="Playback speed; the pitch is preserved."
+    )
     instructions: str = Field(
-        "", max_length=4096, description="How to speak; without effect for a model without style tags."
+        "",
+        max_length=4096,
+        description="Style, direction for a named speaker, or description of the voice, if the model supports it.",
     )
     stream_format: Literal["audio", "sse"] = "audio"
-    stream: bool = Field(True, description="False: the response begins when all is made, and its headers tell usage.")
+    stream: bool = Field(
+        True, description="False: the response begins once all audio is generated; its headers contain the usage."
+    )
     seed: int | None = Field(None, ge=0, le=MAX_SEED, description="Equal seeds give equal speech.")
     ref_audio: str | None = Field(
         None,
@@ -73,7 +82,7 @@ class SpeechRequest(BaseModel):
     )
     ref_text: str = Field("", max_length=10_000, description="The words spoken in `ref_audio`.")
     language: str = Field("", max_length=40, description="Refused where the model does not speak it.")
-    max_new_tokens: int | None = Field(None, ge=1, le=1_000_000, description="Most frames; the speech ends there.")
+    max_new_tokens: int | None = Field(None, ge=1, le=1_000_000, description="Maximum number of frames.")
     sample_rate: int | None = Field(
         None, ge=LOWEST_RATE, le=HIGHEST_RATE, description="Hz. Default: 24,000 for pcm, else the model's own."
     )
@@ -82,7 +91,8 @@ class SpeechRequest(BaseModel):
         ge=SOFTEST,
         le=LOUDEST,
         allow_inf_nan=False,
-        description="Loudness of the whole after EBU R 128, such as -16 or -23; with `stream` false, and in batches.",
+        description="Loudness of the whole according to EBU R 128, such as -16 or -23; with `stream` false, and in "
+        "batches.",
     )
     timestamp_granularities: Annotated[list[Literal["word"]], BeforeValidator(_as_list)] = Field(
         default=[],
