@@ -26,9 +26,12 @@ from storage.voices.library import LOCAL
 if TYPE_CHECKING:
     from storage.api_keys import Allowance, ApiKeys, KeyRecord
 
-NO_KEY = "This server asks for a key: send it as “Authorization: Bearer rp-…”. Its host makes one by “keys create”."
+NO_KEY = (
+    "This server needs an API key: send it as “Authorization: Bearer rp-…”. The operator creates one with "
+    "“python app.py keys create NAME”."
+)
 WRONG_KEY = (
-    "This key is not valid: it was revoked, has expired, or was never made here. Ask this server's host for one."
+    "This key is not valid: it was revoked, has expired, or was never created here. Ask this server's operator for one."
 )
 
 

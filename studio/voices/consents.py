@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from storage import Storage
     from storage.voices.voice_consents import ConsentRecord
 
-AGREED = "The speaker has agreed that this voice is cloned."
-AGREED_IN_RECORDING = "The speaker has agreed in a recording that this voice is cloned."
+AGREED = "The speaker has agreed to have this voice cloned."
+AGREED_IN_RECORDING = "The speaker has agreed in a recording to have this voice cloned."
 NO_CONSENT = "consent: a voice can be saved only when its speaker has agreed; send the name of who has."
 
 

@@ -69,7 +69,7 @@ def test_voice_is_created_spoken_with_and_deleted(
     assert kept.consent
     assert (kept.consent.who, kept.consent.sentence) == (
         "Anna Gray",
-        "The speaker has agreed that this voice is cloned.",
+        "The speaker has agreed to have this voice cloned.",
     )
     spoken = client.post("/v1/audio/speech", json={"input": "Hello.", "voice": {"id": voice["id"]}, "model": "tts-1"})
     assert spoken.status_code == 200

@@ -16,7 +16,7 @@ def test_local_calls_need_no_key_until_one_exists(storage: Storage) -> None:
     record, key = storage.keys.create(NewKey("Home", "user:ann", voices={"Alloy": "Anna"}))
     for local in (True, False):
         assert access.admit(key, local=local) == Caller("user:ann", record, {"alloy": "Anna"})
-        with pytest.raises(KeyRefused, match="asks for a key"):
+        with pytest.raises(KeyRefused, match="needs an API key"):
             access.admit(None, local=local)
         with pytest.raises(KeyRefused, match="not valid"):
             access.admit("not-needed", local=local)

@@ -97,5 +97,7 @@ def _checked(name: str) -> str:
     bare = cleaned.removeprefix(".")
     letters = bare.replace("-", "").replace(".", "").replace("_", "")
     if not bare or not (_is_address(bare) or (letters.isalnum() and letters.isascii() and ".." not in bare)):
-        raise InvalidOption(f"“{name}” is no host name: write it as voices.example.org, without scheme and port.")
+        raise InvalidOption(
+            f"“{name}” is not a valid host name: write it as voices.example.org, without scheme and port."
+        )
     return cleaned

@@ -202,5 +202,5 @@ def test_command_serves_until_its_input_ends(tmp_path: Path) -> None:
 
 
 def test_invalid_address_is_rejected() -> None:
-    with pytest.raises(InvalidOption, match="no address to serve at"):
+    with pytest.raises(InvalidOption, match="not a valid address to serve at"):
         create_server("http://127.0.0.1:10200")
