@@ -1,6 +1,10 @@
-"""The error tree of Reprise. Every message is a sentence for the user, identified by its key (`engine.sentences`).
+"""The error tree of Reprise. Every message is a sentence for the user.
 
     raise InvalidName("voices.long_name", most=MAX_NAME, count=len(name))
+    raise InvalidOption("This command needs the package “ray”.")
+
+Messages that a page can show are named by their key (`engine.sentences`). Messages that only the command line and the
+API show are English text instead of a key.
 
 RepriseError
 ├── InvalidInput             the request cannot be served as it stands; the message says what to change
@@ -44,7 +48,7 @@ class RepriseError(Exception):
     """Base class of all errors of Reprise. sentence: what is wrong and what to do; `str` gives it in English."""
 
     def __init__(self, key: str, /, **values: Value) -> None:
-        """key, values: of the sentence; see `Sentence`."""
+        """key, values: of the sentence, or the English text itself; see `Sentence`."""
         super().__init__(key)
         self.sentence = Sentence(key, values)
 

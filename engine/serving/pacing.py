@@ -12,7 +12,7 @@ BUFFER_SHARE = 0.6
 
 
 class Pacer:
-    """Playback model of one take: it starts with the first chunk and never pauses.
+    """Playback model of one take. Playback starts with the first chunk and stalls when the buffer is empty.
 
     It is separate from the turns because playback is continuous over all turns of a take.
 

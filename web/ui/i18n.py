@@ -3,7 +3,8 @@ The English texts of errors and notes are in `engine.sentences`, their translati
 
 Labels (`label`) are translated by Gradio in the browser, and our ES modules have their own texts. Both are in one
 module per language (`web.ui.modules`). Sentences created on the server are translated there (`texts`). The language is
-always the browser's first one, with or without the part after the hyphen, else English.
+the one chosen on the page, which a cookie stores (`web.http.language`), else the browser's first one, with or without
+the part after the hyphen, else English.
 """
 
 from __future__ import annotations

@@ -37,7 +37,7 @@ _BLOCK = 1 << 18  # samples
 def normalise_loudness(
     source: BinaryIO, file: BinaryIO, format: str, lufs: float, tags: Tags | None = None, *, lossy: bool = False
 ) -> float | None:
-    """Write a mono WAV file with a new loudness. Return the measured loudness, None if there is nothing to measure.
+    """Write `source`, a mono WAV file, in `format` at a target loudness. Return the measured loudness, None if there is nothing to measure.
 
     True peaks stay below -1 dB. If limiting them reduces the loudness, the gain is raised again.
 
