@@ -1,6 +1,6 @@
-# Each target installs its requirements; `make run` needs only make and Python 3.11 or later.
-# The environment lives in .venv; an empty stamp file beside it says which requirements it holds, and is older than a
-# requirements file only when that file has changed since.
+# Each target installs its requirements; `make run` needs only make and Python 3.11 to 3.13.
+# The environment is in .venv. Empty stamp files in it (.app, .dev, .lab, .clients) show which requirements are installed;
+# a stamp older than its requirements file is out of date.
 
 VENV   := .venv
 PYTHON := $(VENV)/bin/python
@@ -23,12 +23,12 @@ test-cluster: $(VENV)/.dev  ## the tests that start a Ray cluster on this machin
 	OMP_NUM_THREADS=1 $(PYTHON) -m pytest -m cluster tests/studio/cluster $(ARGS)
 
 test: check  ## style, types, then every test that needs no GPU
-	@scripts/test-system $(PYTHON)
+	@scripts/install-test-packages $(PYTHON)
 	@scripts/can-build $(PYTHON) && $(MAKE) --no-print-directory $(VENV)/.lab || \
 		echo "MISSING: pyworld and resemblyzer; the tests of training and judging that need them will be skipped."
 	@$(MAKE) --no-print-directory $(VENV)/.clients || \
 		echo "MISSING: clients of the API (requirements-clients.txt); the tests that speak with them will be skipped."
-	@scripts/test-page
+	@scripts/test-js
 	OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(PYTHON) -m pytest -m "not gpu and not cluster" -n auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder $(ARGS)
 	@$(MAKE) --no-print-directory test-cluster ARGS=
 
