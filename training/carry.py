@@ -20,6 +20,7 @@ import soundfile
 
 from training.speech.corpus import SAMPLE_RATE
 from training.speech.resampling import resampled
+from training.work import DEFAULT_WORK
 
 _OPUS_RATE = 24_000  # Hz: Opus does not support 22,050
 _COMPRESSION = 0.9  # of libsndfile's scale from 0 to 1: 32 kbit/s
@@ -134,7 +135,7 @@ def main() -> None:
     commands = parser.add_subparsers(dest="command", required=True)
     packing, unpacking = commands.add_parser("pack"), commands.add_parser("unpack")
     for command in (packing, unpacking):
-        command.add_argument("--work", type=Path, default=Path.home() / ".cache/reprise/training")
+        command.add_argument("--work", type=Path, default=DEFAULT_WORK)
     packing.add_argument("--out", type=Path, required=True)
     packing.add_argument("--megabytes", type=float, default=60, help="the most, in MiB")
     unpacking.add_argument("--from", dest="source", type=Path, required=True, metavar="FOLDER")

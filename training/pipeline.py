@@ -35,6 +35,7 @@ from training.export import export
 from training.settings import SETTINGS, Setting
 from training.speech.corpus import SAMPLE_RATE, Corpus, Utterance
 from training.speech.synthesize import synthesize
+from training.work import DEFAULT_WORK
 
 SEED = 1
 _REFERENCE_SECONDS = 3.0
@@ -245,7 +246,7 @@ def run(work: Path, setting: Setting, until: str = STAGES[-1].name) -> dict[str,
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--work", type=Path, default=Path.home() / ".cache/reprise/training")
+    parser.add_argument("--work", type=Path, default=DEFAULT_WORK)
     parser.add_argument("--setting", choices=SETTINGS, default="full")
     parser.add_argument("--until", choices=[stage.name for stage in (*STAGES, _SOURCE)], default=STAGES[-1].name)
     options = parser.parse_args()

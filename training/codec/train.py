@@ -28,14 +28,15 @@ from engine.codec.fingerprint import codec_fingerprint
 from engine.families.s2.codec import codec_files, load_codec
 from training.codec.batches import CropSampler
 from training.codec.check import held_out_quality
-from training.codec.convert import experiment_config, write_codec
 from training.codec.initialisation import initialise
 from training.codec.run import CodecRun, Recipe
+from training.codec.sizes import bundled_config, write_codec
 from training.codec.trainer import CodecTrainer
 from training.recogniser.alignment import WEIGHTS
 from training.recogniser.model import Recogniser
 from training.settings import SETTINGS
 from training.speech.corpus import SAMPLE_RATE, Corpus, Utterance
+from training.work import DEFAULT_WORK
 
 SAVE_SECONDS = 300
 REPORT_STEPS = 100
@@ -64,7 +65,7 @@ def open_run(
     """
     if source is None:
         torch.manual_seed(recipe.seed)
-        codec, origin = Codec(config or experiment_config()).to(device), ""
+        codec, origin = Codec(config or bundled_config()).to(device), ""
     else:
         path, own = codec_files(source)
         codec, origin = load_codec(path, own, device), str(source.resolve())
@@ -154,7 +155,7 @@ def kept_from_training(corpus: Corpus) -> list[Utterance]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--work", type=Path, default=Path.home() / ".cache/reprise/training")
+    parser.add_argument("--work", type=Path, default=DEFAULT_WORK)
     parser.add_argument("--minutes", type=float, default=90, help="of training, all its parts together")
     parser.add_argument("--steps", type=int, help="end after so many, if the minutes are not over before")
     parser.add_argument("--batch", type=int, help="crops a step; 4 on a CPU, 32 on a CUDA device")

@@ -29,6 +29,7 @@ from training.dual_ar.conversations import Utterance
 from training.speech.conditions import recorded
 from training.speech.corpus import SAMPLE_RATE, Corpus
 from training.speech.corpus import Utterance as SpokenUtterance
+from training.work import DEFAULT_WORK
 
 BATCH_SECONDS = 12.0
 VARIANT_STRIDE = 10_000  # separates the speakers of different variants
@@ -199,7 +200,7 @@ def keep(target: Path, utterances: list[SpokenUtterance], make: Callable[[], dic
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--work", type=Path, default=Path.home() / ".cache/reprise/training")
+    parser.add_argument("--work", type=Path, default=DEFAULT_WORK)
     parser.add_argument("--codec", type=Path, required=True)
     parser.add_argument("--variants", type=int, default=2)
     parser.add_argument("--threads", type=int, default=0)

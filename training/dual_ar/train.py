@@ -31,6 +31,7 @@ from engine.text.tokenizer import Tokenizer
 from training.dual_ar.conversations import IGNORED, Batch, ConversationBuilder, ConversationSampler
 from training.dual_ar.encode import CodedCorpus
 from training.tokenizer import save_tokenizer
+from training.work import DEFAULT_WORK
 
 CONTINUED_RATE = 4e-4  # learning rate of a run that continues from a release
 GUIDED_HEAD = 0  # a query head; it shares the first key head
@@ -319,7 +320,7 @@ def _save(path: Path, model: DualAR, optimiser: torch.optim.Optimizer, step: int
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--work", type=Path, default=Path.home() / ".cache/reprise/training")
+    parser.add_argument("--work", type=Path, default=DEFAULT_WORK)
     parser.add_argument("--minutes", type=float, default=90)
     parser.add_argument("--from", dest="source", type=Path, metavar="RELEASE", help="learn on from this release")
     parser.add_argument("--threads", type=int, default=0)

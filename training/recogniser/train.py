@@ -30,7 +30,7 @@ from training.recogniser.edits import edits
 from training.recogniser.model import BLANK, FRAME_SECONDS, RATE, LogMel, Recogniser, decode
 from training.recogniser.speech import Utterance, load, make
 from training.speech.conditions import recorded
-from training.speech.synthesize import DEFAULT_WORK
+from training.work import DEFAULT_WORK
 
 OUT = Path(__file__).parents[2] / "benchmarks" / "data" / "recogniser.safetensors"
 _BATCH = 12

@@ -12,6 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from training.work import DEFAULT_WORK
+
 SAMPLE_RATE = 22050  # Hz
 
 
@@ -99,7 +101,7 @@ def _row(name: str, utterances: Sequence[Utterance]) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--work", type=Path, default=Path.home() / ".cache/reprise/training")
+    parser.add_argument("--work", type=Path, default=DEFAULT_WORK)
     options = parser.parse_args()
     print(table(Corpus.load(options.work / "data")))
 

@@ -37,13 +37,13 @@ from training.speech.sample_voices import sample_speakers
 from training.speech.sentences import held_out_sentences, training_sentences
 from training.speech.speakers import SHARES, WOMEN, Engine, Speaker, speakers
 from training.speech.teachers import Espeak, Festival, Flite, Utterance
+from training.work import DEFAULT_WORK
 
 if TYPE_CHECKING:
     from training.speech.kokoro import Kokoro
 
 SAMPLE_RATE = 22050
 LEXICON = Path(__file__).parents[2] / "assets" / "bundled" / "lexicon.json.gz"
-DEFAULT_WORK = Path("~/.cache/reprise/training")
 
 _SHORTEST, _LONGEST = 0.8, 5.5  # seconds
 _LEAD, _TAIL = 0.06, 0.12  # seconds of silence left at either end

@@ -1,0 +1,5 @@
+"""The folder for everything that training makes."""
+
+from pathlib import Path
+
+DEFAULT_WORK = Path.home() / ".cache/reprise/training"
