@@ -145,21 +145,6 @@ def frame_bytes(slow: SlowAR, fast: FastAR, residual_size: int, seen: int) -> Fr
     """
     semantic = slow.dual.semantic_codebook_size + 1
     passes = fast.codebooks - 1
-    return _frame_bytes(slow, fast, semantic=semantic, passes=passes, residual=residual_size, seen=seen)
-
-
-def naive_frame_bytes(slow: SlowAR, fast: FastAR, seen: int) -> FrameBytes:
-    """Return the bytes that one frame of a plain port reads: all rows of both heads, one pass and head per codebook.
-
-    `seen` is the size of the whole cache if attention is not limited to the positions in use.
-    """
-    vocabulary = slow.dual.slow.vocab_size
-    return _frame_bytes(
-        slow, fast, semantic=vocabulary, passes=fast.codebooks, residual=slow.dual.fast.vocab_size, seen=seen
-    )
-
-
-def _frame_bytes(slow: SlowAR, fast: FastAR, *, semantic: int, passes: int, residual: int, seen: int) -> FrameBytes:
     head = slow.embeddings.weight if slow.config.tie_word_embeddings else slow.output.weight
     looked_up = fast.codebooks * _row(slow.codebook_embeddings.weight)
     looked_up += (fast.codebooks - 1) * _row(fast.embeddings.weight)
@@ -167,7 +152,7 @@ def _frame_bytes(slow: SlowAR, fast: FastAR, *, semantic: int, passes: int, resi
         slow=_block_bytes(slow) + held_bytes(slow.norm),
         semantic_head=semantic * _row(head),
         fast=passes * (_block_bytes(fast) + held_bytes(fast.norm)) + held_bytes(fast.fast_project_in),
-        residual_heads=passes * residual * _row(fast.output.weight),
+        residual_heads=passes * residual_size * _row(fast.output.weight),
         kv=seen * _position(slow),
         embeddings=_row(slow.embeddings.weight) + looked_up,
     )

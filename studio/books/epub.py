@@ -38,7 +38,7 @@ def read_epub(path: Path) -> BookText:
         raise Unreadable("books.damaged")
     if _encrypted(archive) & set(places):
         raise Unreadable("books.encrypted")
-    titles = _contents(archive, package, items, root)
+    titles = _contents(archive, package, items)
     for place in dict.fromkeys(places):
         _read_document(archive.read(place), titles.get(place), book)
     return book
@@ -83,7 +83,7 @@ def _encrypted(archive: Archive) -> set[str]:
     return {posixpath.normpath(unquote(each.get("URI") or "")) for each in references}
 
 
-def _contents(archive: Archive, package: str, items: dict[Any, Any], root: Any) -> dict[str, str]:
+def _contents(archive: Archive, package: str, items: dict[Any, Any]) -> dict[str, str]:
     """Return the first title of each document in the table of contents."""
     titles: dict[str, str] = {}
     for item in items.values():

@@ -75,13 +75,11 @@ class QueuePlace:
 
 @dataclass(frozen=True)
 class ReplicaStatus:
-    """State of a replica. queued_seconds: estimated audio of its waiting requests."""
+    """State of a replica."""
 
     replica: str
-    node: str
     pid: int
     status: EngineStatus
-    queued_seconds: float
     voices: tuple[str, ...]  # keys of the voices that it has prefilled
     gpus: tuple[str, ...]  # assigned by Ray
 

@@ -59,7 +59,6 @@ class EngineReplica:
         self._threads = ThreadPoolExecutor(self._engine.slots + QUEUE + 8, thread_name_prefix="reprise-replica")
         self._replica = get_replica_context().replica_id.unique_id
         runtime = ray.get_runtime_context()
-        self._node = runtime.get_node_id()
         self._gpus = tuple(runtime.get_accelerator_ids().get("GPU", ()))
         self._voices: OrderedDict[str, None] = OrderedDict()
         self._queued: dict[int, float] = {}  # estimated seconds of audio by waiting request
@@ -188,10 +187,8 @@ class EngineReplica:
         """Return the state of this replica."""
         return ReplicaStatus(
             self._replica,
-            self._node,
             os.getpid(),
             self._engine.status(),
-            sum(self._queued.values()),
             tuple(self._voices),
             self._gpus,
         )

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from benchmarks.memory.sizes import Sizes, bundled, frame_bytes, half_billion, naive_frame_bytes, random_dual_ar, s2_pro
+from benchmarks.memory.sizes import Sizes, bundled, frame_bytes, half_billion, random_dual_ar, s2_pro
 from engine.families.s2.dual_ar import load_dual_ar
 from engine.families.s2.fast_ar import FastAR
 from engine.families.s2.slow_ar import SlowAR
@@ -48,9 +48,6 @@ def test_frame_bytes_of_s2_pro_match_hand_computed_sums() -> None:
     assert least.residual_heads == 9 * 1024 * 2560 * 2
     assert least.embeddings == (1 + 10 + 9) * 2560 * 2  # the token, its codes, and all codes but the last
     assert least.total == pytest.approx(14.6e9, rel=0.01)
-    naive = naive_frame_bytes(slow, fast, seen=0)
-    assert naive.semantic_head == pytest.approx(0.80e9, rel=5e-3)
-    assert naive.total == pytest.approx(16.3e9, rel=0.01)
 
 
 def test_frame_bytes_grow_by_keys_and_values_of_positions() -> None:
