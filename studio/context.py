@@ -28,9 +28,9 @@ class AppContext:
     """The services shared by all interfaces.
 
     engine: the loaded model. storage: voices, history and scripts. takes: finished takes, in the history or in memory.
-    running: takes being generated. take_starter: starts takes. scripts: runs of scripts. recognition: speech
-    recognition. proofs: proof-listening of scripts. take_proofs: proof-listening of single takes. watermark: for the
-    files of takes; None if they are not marked.
+    running: takes being generated. take_starter: starts takes. script_runner: runs of scripts. recognition: speech
+    recognition. proof_runner: proof-listening of scripts. take_proofs: proof-listening of single takes. watermark: for
+    the files of takes; None if they are not marked.
     """
 
     engine: ModelManager
@@ -38,9 +38,9 @@ class AppContext:
     takes: TakeStore
     running: RunningTakes
     take_starter: TakeStarter
-    scripts: ScriptRunner
+    script_runner: ScriptRunner
     recognition: Recognition
-    proofs: ProofRunner
+    proof_runner: ProofRunner
     take_proofs: TakeProofs
     watermark: Watermark | None = field(default=None, kw_only=True)
 
@@ -52,8 +52,8 @@ class AppContext:
     @classmethod
     def create(cls, engine: ModelManager, storage: Storage, watermark: Watermark | None = None) -> AppContext:
         """Create the services for a model and a storage. The caller closes both."""
-        runner, recognition = ScriptRunner(engine, storage, watermark), Recognition(storage.settings)
-        proofs = ProofRunner(storage, runner, recognition)
+        script_runner, recognition = ScriptRunner(engine, storage, watermark), Recognition(storage.settings)
+        proof_runner = ProofRunner(storage, script_runner, recognition)
         takes, take_starter = TakeStore(storage.history), TakeStarter(engine, storage, watermark)
         take_proofs = TakeProofs(engine, takes, take_starter, AvailableVoices(engine, storage.voices), recognition)
         return cls(
@@ -62,9 +62,9 @@ class AppContext:
             takes,
             RunningTakes(),
             take_starter,
-            runner,
+            script_runner,
             recognition,
-            proofs,
+            proof_runner,
             take_proofs,
             watermark=watermark,
         )

@@ -120,7 +120,7 @@ class Heard:
     run: Run
 
 
-class Listener:
+class SentenceMeter:
     """Meter of sentences. Not thread-safe."""
 
     def __init__(self) -> None:
@@ -134,7 +134,7 @@ class Listener:
         except ValueError:
             return np.zeros(256, dtype=np.float32)
 
-    def listen(self, said: str, take: tuple[Samples, int, Run], person: NDArray[np.float32], f0: float) -> Heard:
+    def measure(self, said: str, take: tuple[Samples, int, Run], person: NDArray[np.float32], f0: float) -> Heard:
         """Measure a take of `said` (samples [n], rate, run) against a person's embedding and median F0."""
         samples, rate, run = take
         heard = self._words.hear(samples, rate)
@@ -196,8 +196,8 @@ def main() -> None:
     if wanted := sorted({person.package for person in PEOPLE if person.missing()}):
         sys.exit(f"The clips come from Debian packages that are not installed: apt-get install {' '.join(wanted)}")
     texts = sentences_of(0)
-    engine, listener = Engine.load(options.model, options.device), Listener()
-    heard = {person.name: _listen(person, engine, listener, texts, options) for person in PEOPLE}
+    engine, meter = Engine.load(options.model, options.device), SentenceMeter()
+    heard = {person.name: _measure(person, engine, meter, texts, options) for person in PEOPLE}
     table = {name: figures(of_person) for name, of_person in heard.items()}
     model = Path(options.model).name  # only the name of a folder, because results are published
     rows: list[list[_report.Cell]] = [
@@ -217,17 +217,17 @@ def main() -> None:
     )
 
 
-def _listen(
-    person: Person, engine: Engine, listener: Listener, texts: Sequence[str], options: argparse.Namespace
+def _measure(
+    person: Person, engine: Engine, meter: SentenceMeter, texts: Sequence[str], options: argparse.Namespace
 ) -> list[Heard]:
     samples, rate, _ = person.reference()
-    vector, f0 = listener.vector(samples, rate), pitch.median(pitch.track(samples, rate))
+    vector, f0 = meter.vector(samples, rate), pitch.median(pitch.track(samples, rate))
     found = []
     if options.keep:
         options.keep.mkdir(parents=True, exist_ok=True)
         soundfile.write(options.keep / f"{person.name}.wav", samples, rate)
     for text, spoken in takes(person, engine, texts, sampling(options, engine)):
-        found.append(listener.listen(text, spoken, vector, f0))
+        found.append(meter.measure(text, spoken, vector, f0))
         print(f"{person.name:18} {text} → {found[-1].heard}", flush=True)
         if options.keep:
             soundfile.write(options.keep / f"{person.name}-{len(found)}.wav", *spoken[:2])

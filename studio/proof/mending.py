@@ -28,7 +28,7 @@ from studio.takes.buffer import MENDED
 if TYPE_CHECKING:
     from storage.repositories.generations import GenerationRecord
     from storage.repositories.script.hearings import Hearing
-    from studio.proof.listener import Listener
+    from studio.proof.take_checker import TakeChecker
 
 MAX_ATTEMPTS = 4  # most attempts per sentence
 _LEAST_SILENCE = 0.05  # seconds
@@ -52,7 +52,7 @@ class Passage:
 
 
 def mend(
-    take: GenerationRecord, sound: bytes, heard: Hearing, *, model: str, speak: SpeakAgain, listener: Listener
+    take: GenerationRecord, sound: bytes, heard: Hearing, *, model: str, speak: SpeakAgain, checker: TakeChecker
 ) -> Mending:
     """Mend a take. Yields the number of each attempt before it begins, 1 to MAX_ATTEMPTS.
 
@@ -64,7 +64,7 @@ def mend(
     whole = Passage(0, len(take.text), 0, len(samples))
     passages = [whole]
     if model == take.model and heard.marks and not _tagged(take.text) and len(list(sentence_spans(take.text))) > 1:
-        words = take.words or listener.word_times(take.text, sound)
+        words = take.words or checker.word_times(take.text, sound)
         found = passages_of(take.text, words, samples, rate)
         passages = found if len(found) > 1 else passages
     errors = {passage: _error(take.text, heard, passage) for passage in passages}
@@ -75,9 +75,9 @@ def mend(
         if not wrong:
             break
         yield attempt
-        goes_on = _try(take.text, wrong, errors, better, speak, listener)
+        goes_on = _try(take.text, wrong, errors, better, speak, checker)
         if better and (attempt == MAX_ATTEMPTS or not goes_on or not any(errors.values())):
-            made = better[whole] if passages == [whole] else _heard_joined(take, samples, rate, better, listener)
+            made = better[whole] if passages == [whole] else _heard_joined(take, samples, rate, better, checker)
             if made[1].word_error < (best[1] if best else heard).word_error:
                 best = made
             errors = {passage: _error(take.text, made[1], passage) for passage in passages}  # in the joined take
@@ -92,7 +92,7 @@ def _try(
     errors: dict[Passage, float],
     better: dict[Passage, tuple[NewGeneration, Hearing]],
     speak: SpeakAgain,
-    listener: Listener,
+    checker: TakeChecker,
 ) -> bool:
     """Speak each wrong passage again and keep the better attempts. Returns whether to continue."""
     for passage in wrong:
@@ -105,7 +105,7 @@ def _try(
             return False
         if spoken is None:
             return False
-        hearing = listener.hear(said, spoken.audio)
+        hearing = checker.check(said, spoken.audio)
         if hearing.word_error < errors[passage]:
             errors[passage], better[passage] = hearing.word_error, (spoken, hearing)
     return True
@@ -188,10 +188,10 @@ def _heard_joined(
     samples: Samples,
     rate: int,
     better: dict[Passage, tuple[NewGeneration, Hearing]],
-    listener: Listener,
+    checker: TakeChecker,
 ) -> tuple[NewGeneration, Hearing]:
     joined = _joined(take, samples, rate, {passage: spoken for passage, (spoken, _) in better.items()})
-    return joined, listener.hear(take.text, joined.audio)
+    return joined, checker.check(take.text, joined.audio)
 
 
 def _joined(

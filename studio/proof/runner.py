@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 from engine.errors import EngineBusy, GenerationNotFound, InvalidInput, ScriptNotFound, VoiceNotFound
 from engine.sentences import Sentence
 from studio.error_sentences import error_sentence
-from studio.proof.listener import Listener
 from studio.proof.mending import Mending, mend
+from studio.proof.take_checker import TakeChecker
 from studio.traces import describe_error
 
 if TYPE_CHECKING:
@@ -168,14 +168,14 @@ class ProofRunner:
             if card.take_id is None:
                 return
             sound = self._storage.history.audio(card.take_id, owner=run.owner)
-            listener = self._listener(run, card)
-            hearing = listener.hear(card.text, sound)
+            checker = self._checker(run, card)
+            hearing = checker.check(card.text, sound)
             self._storage.hearings.keep(card.id, card.take_id, hearing, owner=run.owner)
             if mends and not card.locked:
                 take = self._storage.history.get(card.take_id, owner=run.owner)
                 speak = partial(self._spoken, run, card)
                 model = self._scripts.model
-                self._mend(run, card, mend(take, sound, hearing, model=model, speak=speak, listener=listener))
+                self._mend(run, card, mend(take, sound, hearing, model=model, speak=speak, checker=checker))
         except (ScriptNotFound, GenerationNotFound, VoiceNotFound, InvalidInput) as error:
             log.info("a card was changed while it was heard: %s", describe_error(error))
 
@@ -204,8 +204,8 @@ class ProofRunner:
                 run.stopped.wait(BUSY_SECONDS)
         return None
 
-    def _listener(self, run: _ProofRun, card: CardRecord) -> Listener:
+    def _checker(self, run: _ProofRun, card: CardRecord) -> TakeChecker:
         language = ""
         with suppress(VoiceNotFound):
             language = self._storage.voices.get(card.voice_id or "", owner=run.owner).language
-        return Listener(self._recogniser, language)
+        return TakeChecker(self._recogniser, language)

@@ -11,8 +11,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from engine.errors import InvalidInput, VoiceNotFound
-from studio.proof.listener import Listener
 from studio.proof.mending import mend
+from studio.proof.take_checker import TakeChecker
 from studio.takes.buffer import LANGUAGE
 from studio.takes.requests import TakeRequest
 
@@ -66,7 +66,7 @@ class TakeProofs:
         if len(kept.text) > MAX_TEXT:
             raise InvalidInput("take.too_long_to_hear", most=MAX_TEXT)
         sound = self._takes.audio(take_id, owner=owner)
-        return self._keep(owner, take_id, self._listener(kept, owner).hear(kept.text, sound))
+        return self._keep(owner, take_id, self._checker(kept, owner).check(kept.text, sound))
 
     def mend(
         self, take_id: str, *, owner: str, attach: Callable[[MeasuredSpeech], object]
@@ -84,7 +84,7 @@ class TakeProofs:
             self.hearing(take_id, owner=owner) or self.hear(take_id, owner=owner),
             model=self._engine.name,
             speak=partial(self._spoken, kept, owner, attach),
-            listener=self._listener(kept, owner),
+            checker=self._checker(kept, owner),
         )
         if better is None:
             return None
@@ -108,11 +108,11 @@ class TakeProofs:
             return None
         return take.finish(self._engine.name, result)
 
-    def _listener(self, kept: GenerationRecord, owner: str) -> Listener:
+    def _checker(self, kept: GenerationRecord, owner: str) -> TakeChecker:
         language = str(kept.settings.get(LANGUAGE) or "")
         with suppress(VoiceNotFound):
             language = language or self._voices.get(kept.voice_id or "", owner=owner).language
-        return Listener(self._recogniser, language)
+        return TakeChecker(self._recogniser, language)
 
     def _keep(self, owner: str, take_id: str, hearing: Hearing) -> Hearing:
         with self._lock:

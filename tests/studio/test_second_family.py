@@ -83,7 +83,7 @@ def test_library_is_kept_and_own_voices_are_listed(app: AppContext) -> None:
     script = app.storage.scripts.create("A script", [Card(TEXT)], voice_id=ryan.id)
     app.storage.scripts.queue(script.id)
     over = Event()
-    app.scripts.start(LOCAL, script.id, over.set)
+    app.script_runner.start(LOCAL, script.id, over.set)
     assert over.wait(60)
     (card,) = app.storage.scripts.cards(script.id)
     assert (card.state, app.storage.history.get(str(card.take_id)).voice_name) == ("spoken", "Ryan")

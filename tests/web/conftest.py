@@ -57,8 +57,8 @@ def make_context(
 ) -> WebContext:
     app = AppContext.create(ModelManager(engine), storage)
     return WebContext(
-        app.engine, app.storage, app.takes, app.running, app.take_starter, app.scripts, app.recognition, app.proofs,
-        app.take_proofs,
+        app.engine, app.storage, app.takes, app.running, app.take_starter, app.script_runner, app.recognition,
+        app.proof_runner, app.take_proofs,
         owners=OwnerResolver(way, storage.voices.secret(SIGNING)),
         links=create_links(app, root_path),
         translations=Translations.load(),

@@ -19,8 +19,8 @@ from engine.errors import EngineBusy
 from engine.text.marks import word_spans
 from storage.repositories.generations import GenerationRecord, NewGeneration, TimedWord
 from storage.repositories.script.hearings import Hearing
-from studio.proof.listener import Listener
 from studio.proof.mending import MAX_ATTEMPTS, Passage, mend, passages_of
+from studio.proof.take_checker import TakeChecker
 from studio.takes.buffer import MENDED
 
 RATE = 16_000
@@ -79,11 +79,11 @@ class ToneRecogniser:
         return found
 
 
-LISTENER = Listener(ToneRecogniser(), "en")
+CHECKER = TakeChecker(ToneRecogniser(), "en")
 
 
 def timed(text: str, file: bytes) -> list[TimedWord]:
-    return LISTENER.word_times(text, file)
+    return CHECKER.word_times(text, file)
 
 
 def take_of(file: bytes, text: str = TEXT, *, words: bool = True) -> GenerationRecord:
@@ -117,10 +117,10 @@ def run_mend(
     file: bytes,
     speak: Callable[[str], NewGeneration | None],
     model: str = "fake",
-    listener: Listener = LISTENER,
+    checker: TakeChecker = CHECKER,
 ) -> tuple[tuple[NewGeneration, Hearing] | None, list[int]]:
-    heard, attempts = listener.hear(take.text, file), []
-    tries = mend(take, file, heard, model=model, speak=speak, listener=listener)
+    heard, attempts = checker.check(take.text, file), []
+    tries = mend(take, file, heard, model=model, speak=speak, checker=checker)
     while True:
         try:
             attempts.append(next(tries))
@@ -199,13 +199,13 @@ def test_sentence_wrong_only_in_context_is_tried_again() -> None:
             long = len(list(bursts(samples_of(sound)))) > 1 and samples_of(sound).size < 1.6 * RATE
             return super().hear(sound).replace("dogs slept", "dogs crept") if long else super().hear(sound)
 
-    file, listener = file_of(sound(200, 300, 500)), Listener(Contextual(), "en")
+    file, checker = file_of(sound(200, 300, 500)), TakeChecker(Contextual(), "en")
     takes = [0.3, 0.3, 1.0]  # seconds
 
     def speak(text: str) -> NewGeneration | None:
         return ToneVoice({text: [400]}, seconds=takes.pop(0))(text)
 
-    better, attempts = run_mend(take_of(file), file, speak, listener=listener)
+    better, attempts = run_mend(take_of(file), file, speak, checker=checker)
     assert better is not None
     assert (better[1].word_error, attempts, takes) == (0, [1, 2, 3], [])
 

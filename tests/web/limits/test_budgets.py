@@ -184,7 +184,7 @@ def test_script_over_the_limit_is_not_queued(context: WebContext) -> None:
         speaking=lambda _owner, script: () if script in started else None,
         start=lambda _owner, script, over: started.setdefault(script, []).append(over),
     )
-    actions = ScriptActions(replace(context, scripts=runner))
+    actions = ScriptActions(replace(context, script_runner=runner))
 
     def speak(script: str) -> Any:
         asked: Any = SimpleNamespace(script=script, optional=lambda _: None)

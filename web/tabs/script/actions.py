@@ -35,7 +35,7 @@ class ScriptActions:
     """
 
     def __init__(self, context: WebContext) -> None:
-        self._context, self._scripts, self._runner = context, context.storage.scripts, context.scripts
+        self._context, self._scripts, self._runner = context, context.storage.scripts, context.script_runner
         self.looking: Mapping[str, Callable[[Owner, ScriptCommand, Texts], Reply]] = {
             "list": self._list,
             "open": self._voices,
@@ -123,7 +123,7 @@ class ScriptActions:
     def _discard(self, owner: Owner, command: ScriptCommand, texts: Texts) -> Reply:
         name = self._scripts.get(command.text("id"), owner=owner.key).name
         self._runner.stop(owner.key, command.text("id"))
-        self._context.proofs.stop(owner.key, command.text("id"))
+        self._context.proof_runner.stop(owner.key, command.text("id"))
         self._scripts.discard(command.text("id"), owner=owner.key)
         return self._list(owner, command, texts) | {"said": texts("script.discarded", name=name)}
 
@@ -153,7 +153,7 @@ class ScriptActions:
 
     def _stop(self, owner: Owner, command: ScriptCommand, texts: Texts) -> Reply:
         self._runner.stop(owner.key, command.script)
-        self._context.proofs.stop(owner.key, command.script)
+        self._context.proof_runner.stop(owner.key, command.script)
         self._scripts.unqueue(command.script, owner=owner.key)
         return {}
 
@@ -170,10 +170,10 @@ class ScriptActions:
         if not context.recognition.ready:
             return {"offer": True}
         with ExitStack() as over:
-            if context.proofs.progress(owner.key, command.script) is None:
+            if context.proof_runner.progress(owner.key, command.script) is None:
                 over.callback(context.budgets.reserve_script(owner, texts))
             cards = None if card is None else [self._scripts.card(card, owner=owner.key).id]
-            count = context.proofs.start(
+            count = context.proof_runner.start(
                 owner.key, command.script, cards, mend=command.flag("mend"), on_end=over.pop_all().close
             )
         return {} if count else {"said": texts("script.proofed")}

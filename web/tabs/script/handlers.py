@@ -56,7 +56,7 @@ class ScriptHandlers:
     def __init__(self, context: WebContext) -> None:
         self._context = context
         self._actions = ScriptActions(context)
-        self._patcher = ScriptPatcher(context.storage, context.scripts, context.proofs)
+        self._patcher = ScriptPatcher(context.storage, context.script_runner, context.proof_runner)
         self._lock = threading.Lock()
         self._run_by: dict[tuple[str, str], tuple[int, ...]] = {}  # numbers of the last commands, by owner and page
 

@@ -352,7 +352,7 @@ def test_name_from_the_text_is_shortened(page: Page) -> None:
 
 
 def test_unknown_version_gets_the_whole_script(context: WebContext, page: Page, storage: Storage) -> None:
-    views = ScriptPatcher(storage, ScriptRunner(context.engine, storage), context.proofs)
+    views = ScriptPatcher(storage, ScriptRunner(context.engine, storage), context.proof_runner)
     script = page.make("One.")
     first = views.patch("local", script, "", context.texts(None))
     assert first is not None

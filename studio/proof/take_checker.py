@@ -16,13 +16,16 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Listener:
-    """A recogniser with a language, "" if unknown. Methods raise what the recogniser raises."""
+class TakeChecker:
+    """A check of takes against their texts, by a recogniser. language: "" if unknown.
+
+    Methods raise what the recogniser raises.
+    """
 
     recogniser: Recogniser
     language: str
 
-    def hear(self, text: str, sound: bytes) -> Hearing:
+    def check(self, text: str, sound: bytes) -> Hearing:
         """Transcribe an audio file, and compare the transcript with its text."""
         heard = self.recogniser.hear(sound, language_tag(self.language))
         found = compare(text, heard)
