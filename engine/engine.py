@@ -165,18 +165,18 @@ class Engine:
         report("Loading the speech model", 0.0)
         model = release.load_model(activation_dtype(self.precision, device), device, self.precision)
         share_cores(device, small=is_small(architecture))
-        self._kernels: list[str] = []  # why fused kernels are off on a device that supports them
+        self._unfused_reasons: list[str] = []  # why fused kernels are off on a device that supports them
         for stack in (model.slow, model.fast):
-            self._kernels += filter(None, [use_native(stack)])
+            self._unfused_reasons += filter(None, [use_native(stack)])
             stack.prepare_for_decoding()
             if compiled:
                 compile_blocks(stack)
             elif device.type == "cuda":
-                self._kernels += filter(None, [fuse(stack)])
+                self._unfused_reasons += filter(None, [fuse(stack)])
         codec = self._codec_config
         sizes = model.slow.semantic_codebook_size + 1, codec.codebook_sizes[-1]
         fused_draws = fuse_sampling if device.type == "cuda" else use_native_draws
-        self._kernels += filter(None, [fused_draws(model.slow, sizes)])
+        self._unfused_reasons += filter(None, [fused_draws(model.slow, sizes)])
         if device.type == "cuda":
             release_memory()  # of the checks, and of weights that have been merged
         report("Loading the codec", 0.6)
@@ -393,14 +393,23 @@ class Engine:
         """
         self._check_open()
         self._check_started()
-        options = options or self.default_options
+        options = (options or self.default_options).seeded()
+        assert options.seed is not None
         if options.word_times and not self.abilities.word_times:
             raise InvalidOption("option.word_times")
         prompted = self._prompted(voice, self._language(options.language))
         segments = self.segments(text, len(prompted.references)) if isinstance(text, str) else text
-        seed = secrets.randbelow(MAX_SEED + 1) if options.seed is None else options.seed
         return Speech(
-            Request(self._pipeline, segments, prompted, options, seed, owner, spoken, word_times=options.word_times)
+            Request(
+                self._pipeline,
+                segments,
+                prompted,
+                options,
+                options.seed,
+                owner,
+                spoken,
+                word_times=options.word_times,
+            )
         )
 
     def growing_text(self) -> GrowingText:
@@ -439,7 +448,7 @@ class Engine:
         """Return the current state of the engine. Raises EngineClosed before `start`."""
         self._check_started()
         scheduler = self._pipeline.loop.scheduler
-        graphs = (self._runner.graph_state, self._pipeline.codec_worker.graph_failure, *self._kernels[:1])
+        graphs = (self._runner.graph_state, self._pipeline.codec_worker.graph_failure, *self._unfused_reasons[:1])
         return EngineStatus(
             speaking=scheduler.speaking,
             waiting=scheduler.waiting,

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, BinaryIO
 from engine.audio.output.audiobook import Chapter, write_audiobook
 from engine.audio.output.concatenate import FileFormat, TakeAudio, concatenate_takes
 from engine.audio.output.encode import RATES
-from engine.audio.output.mastering import normalise_loudness
+from engine.audio.output.mastering import master
 from engine.errors import InvalidInput
 from studio.file_names import safe_file_name, take_file_name
 from studio.provenance.origin import Origin
@@ -127,7 +127,7 @@ def write_takes(
         return
     with tempfile.TemporaryFile() as plain:
         concatenate_takes(plain, takes, "wav", rates=RATES.get(format, ()) if rates is None else rates)
-        normalise_loudness(plain, file, format, lufs, tags, lossy=lossy or format in RATES)
+        master(plain, file, format, lufs, tags, lossy=lossy or format in RATES)
 
 
 def _written(write: Callable[[BinaryIO], None]) -> BinaryIO:

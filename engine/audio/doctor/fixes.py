@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from engine.audio.decode import Recording, Source, decode
 from engine.audio.doctor.best import best_excerpt
-from engine.audio.doctor.loudness import normalise_loudness
+from engine.audio.doctor.loudness import apply_target_gain
 from engine.audio.doctor.noise import remove_rumble
 from engine.audio.doctor.voices import Voices, compare_voices
 from engine.audio.excerpt import choose_excerpt
@@ -142,5 +142,5 @@ _FUNCTIONS: dict[Fix, Callable[[Samples, int], Samples]] = {
     Fix.EXCERPT: _excerpt,
     Fix.TRIM: _trim,
     Fix.PAUSES: _with_short_pauses,
-    Fix.LEVEL: normalise_loudness,
+    Fix.LEVEL: apply_target_gain,
 }

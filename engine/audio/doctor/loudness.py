@@ -41,7 +41,7 @@ def clip_loudness(samples: NDArray[np.float32], sample_rate: int) -> float:
     return integrated_loudness(samples / np.float32(peak), sample_rate) + 20 * math.log10(peak)
 
 
-def normalise_loudness(samples: NDArray[np.float32], sample_rate: int) -> NDArray[np.float32]:
+def apply_target_gain(samples: NDArray[np.float32], sample_rate: int) -> NDArray[np.float32]:
     """Apply the gain that gives -20 LUFS, or less if a peak would exceed -1 dBFS. Silence stays unchanged."""
     loudness = clip_loudness(samples, sample_rate)
     if not math.isfinite(loudness):

@@ -34,12 +34,13 @@ _FILTER = 64  # samples around a block that the oversampling filter needs
 _BLOCK = 1 << 18  # samples
 
 
-def normalise_loudness(
+def master(
     source: BinaryIO, file: BinaryIO, format: str, lufs: float, tags: Tags | None = None, *, lossy: bool = False
 ) -> float | None:
-    """Write `source`, a mono WAV file, in `format` at a target loudness. Return the measured loudness, None if there is nothing to measure.
+    """Write `source`, a mono WAV file, in `format` at a target loudness. Return the measured loudness.
 
-    True peaks stay below -1 dB. If limiting them reduces the loudness, the gain is raised again.
+    None if there is nothing to measure. True peaks stay below -1 dB. If limiting them reduces the loudness, the gain is
+    raised again.
 
     Args:
         source: a 16-bit WAV file, open for reading, at a rate that the format supports.
@@ -64,9 +65,9 @@ def normalise_loudness(
 def at_loudness(
     samples: NDArray[np.floating], sample_rate: int, lufs: float, *, lossy: bool = False
 ) -> NDArray[np.float32]:
-    """Return mono float samples [n] at a target loudness, on the 16-bit grid; see `normalise_loudness`."""
+    """Return mono float samples [n] at a target loudness, on the 16-bit grid; see `master`."""
     file = io.BytesIO()
-    normalise_loudness(io.BytesIO(wav_bytes(samples, sample_rate)), file, "wav", lufs, lossy=lossy)
+    master(io.BytesIO(wav_bytes(samples, sample_rate)), file, "wav", lufs, lossy=lossy)
     file.seek(0)
     found: NDArray[np.float32] = soundfile.read(file, dtype="float32")[0]
     return found

@@ -14,7 +14,7 @@ from av.audio.frame import AudioFrame
 from numpy.typing import NDArray
 from pyloudnorm import Meter
 
-from engine.audio.output.mastering import loudness_of, normalise_loudness
+from engine.audio.output.mastering import loudness_of, master
 from tests.paths import ROOT
 
 SPEECH = ROOT / "tests" / "fixtures" / "speech" / "flite_slt.flac"
@@ -59,7 +59,7 @@ def speech_with_clicks() -> tuple[NDArray[np.float32], int]:
 def test_normalised_files_have_target_loudness_and_peaks(lufs: float, format: str, kind: str) -> None:
     samples, rate = speech_with_clicks() if kind == "clicks" else soundfile.read(SPEECH, dtype="float32")
     made = io.BytesIO()
-    reported = normalise_loudness(wav(samples, rate), made, format, lufs, lossy=format == "mp3")
+    reported = master(wav(samples, rate), made, format, lufs, lossy=format == "mp3")
     made.seek(0)
     heard, heard_rate = soundfile.read(made, dtype="float32")
     assert heard_rate == rate
@@ -73,7 +73,7 @@ def test_the_loudness_told_is_that_of_a_file_that_misses_its_target(monkeypatch:
     monkeypatch.setattr("engine.audio.output.mastering._CORRECTIONS", 0)
     samples, rate = speech_with_clicks()
     made = io.BytesIO()
-    told = normalise_loudness(wav(samples, rate), made, "wav", -14)
+    told = master(wav(samples, rate), made, "wav", -14)
     made.seek(0)
     assert told == loudness_of([soundfile.read(made, dtype="int16")[0]], rate)
     assert told is not None
@@ -83,9 +83,9 @@ def test_the_loudness_told_is_that_of_a_file_that_misses_its_target(monkeypatch:
 def test_normalisation_does_not_depend_on_block_size(monkeypatch: pytest.MonkeyPatch) -> None:
     samples, rate = speech_with_clicks()
     whole, parts = io.BytesIO(), io.BytesIO()
-    normalise_loudness(wav(samples, rate), whole, "wav", -16)
+    master(wav(samples, rate), whole, "wav", -16)
     monkeypatch.setattr("engine.audio.output.mastering._BLOCK", 3_001)
-    normalise_loudness(wav(samples, rate), parts, "wav", -16)
+    master(wav(samples, rate), parts, "wav", -16)
     one, other = (soundfile.read(io.BytesIO(made.getvalue()), dtype="int16")[0].astype(int) for made in (whole, parts))
     assert np.abs(one - other).max() <= 1
 
@@ -93,7 +93,7 @@ def test_normalisation_does_not_depend_on_block_size(monkeypatch: pytest.MonkeyP
 @pytest.mark.parametrize("samples", [np.zeros(16_000), np.zeros(0), np.full(100, 0.1)])
 def test_unmeasurable_audio_is_left_unchanged(samples: NDArray[np.float64]) -> None:
     made = io.BytesIO()
-    assert normalise_loudness(wav(samples, 16_000), made, "wav", -16) is None
+    assert master(wav(samples, 16_000), made, "wav", -16) is None
     made.seek(0)
     assert np.array_equal(soundfile.read(made)[0], soundfile.read(io.BytesIO(wav(samples, 16_000).getvalue()))[0])
 
