@@ -34,6 +34,7 @@ SAME = {
     "field.description",
     "field.pause",
     "heading.model",
+    "history.count",
     "library.name",
     "library.description",
     "recogniser.size",
@@ -50,6 +51,8 @@ SAME = {
     "speech.top_k",
     "tab.script",
     "tab.status",
+    "takes.title",
+    "writing.takes",
 }
 
 
