@@ -42,6 +42,7 @@ SAME = {
     "locked.token",
     "speech.seed",
     "speech.top_p",
+    "status.minutes",
     "player.seed",
     "player.times",
     "player.top_k",
