@@ -260,7 +260,7 @@ def test_deleting_all_data_asks_first_with_counts(
     assert theirs
     question, asked, _ = events.confirm_delete_everything(None, NO_REQUEST)
     assert question.visible
-    assert "Voices: 1. Takes in the history: 1. Scripts: 1, with 0 takes." in asked
+    assert "Voices: 1. Takes in the history: 1. Scripts: 1. Takes in scripts: 0." in asked
     assert not context.storage.holdings().empty, "asking deletes nothing"
     said, broadcast, question, emptied = events.delete_everything(None, NO_REQUEST)
     assert "is deleted" in said
