@@ -40,6 +40,7 @@ SAME = {
     "recogniser.size",
     "origin.seed",
     "locked.token",
+    "shell.quoted",
     "speech.seed",
     "speech.top_p",
     "status.minutes",

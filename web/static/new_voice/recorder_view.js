@@ -156,7 +156,7 @@ function lineOf({ name, trim }) {
 function mergedText(clips) {
   if (clips.list.length < 2) return "";
   const values = { number: clips.list.length, seconds: secondsOf(clips.length, pageLanguage()), limit: clips.mostMerged };
-  const names = clips.leftOut.map(({ name }) => `“${name}”`).join(", ");
+  const names = clips.leftOut.map(({ name }) => words("shell.quoted", { name })).join(", ");
   return names ? words("clip.left_out", { ...values, names }) : words("clip.merged", values);
 }
 
