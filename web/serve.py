@@ -204,7 +204,7 @@ def serve(
         translations = Translations.load()
         context = create_context(app, folder, translations, deployment, owners)
         policy = create_policy(deployment, context.owners.mode, storage.voices.secret(SIGNING), translations)
-        uploads = UploadEndpoint(context.folder)
+        uploads = UploadEndpoint(context.folder, translations)
         stack.enter_context(every(PURGE_SECONDS, storage.voices.purge_expired))
         stack.enter_context(every(PURGE_SECONDS, uploads.expire))
         stack.enter_context(every(EXPIRE_SECONDS, lambda: expire(storage)))

@@ -100,7 +100,7 @@ def serving() -> Iterator[Callable[..., str]]:
             )  # fmt: skip
             place = replace(place, sign_in=way == "hub")
             policy = create_policy(place, way, storage.voices.secret(SIGNING), context.translations)
-            routes = [*context.links.routes(), *UploadEndpoint(context.folder).routes()]
+            routes = [*context.links.routes(), *UploadEndpoint(context.folder, context.translations).routes()]
             url = launch(demo, **{"policy": policy, "translations": context.translations, "routes": routes, **options})
             stack.callback(demo.close, verbose=False)
             return policy.token.link(url) if policy.token else url

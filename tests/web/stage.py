@@ -12,6 +12,7 @@ from web.http.gate import GatePolicy
 from web.http.hosts import AllowedHosts
 from web.http.routes import AllowedRoutes
 from web.serve import launch, private_folder
+from web.ui.i18n import Translations
 from web.uploads.endpoint import UploadEndpoint
 
 # A host that is neither localhost nor https, like another computer in the local network.
@@ -26,7 +27,7 @@ def serve_component(build: Callable[[str], None]) -> Iterator[str]:
         with gr.Blocks(analytics_enabled=False) as demo:
             build(folder)
         policy = GatePolicy(AllowedHosts("127.0.0.1", [PLAIN_HTTP_HOST]), AllowedRoutes())
-        url = launch(demo, policy=policy, routes=UploadEndpoint(Path(folder)).routes())
+        url = launch(demo, policy=policy, routes=UploadEndpoint(Path(folder), Translations.load()).routes())
         try:
             yield url
         finally:

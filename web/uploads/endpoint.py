@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated
 
@@ -22,10 +22,12 @@ from starlette.routing import Route
 from starlette.types import Message, Receive
 
 from engine.errors import InvalidInput
+from engine.sentences import Sentence
 from web.gradio_internals import is_admitted
 from web.http.request_body import BodyRejected, Disconnected, read_body
-from web.http.responses import error_response, retry_later_response
+from web.http.responses import error_response
 from web.identity.addresses import client_address
+from web.ui.i18n import Translations
 from web.uploads.files import MAX_UPLOAD_MB, delete_upload, uploaded_path
 from web.uploads.store import NO_ROOM, UploadStore
 
@@ -37,15 +39,23 @@ SILENCE = 30.0  # seconds without a byte
 AT_ONCE, AT_ONCE_OF_ONE = 12, 3  # concurrent uploads: in all, per address
 MAX_DISCARDED = 100  # files per DELETE request
 
-LARGE = f"The file is larger than {MAX_UPLOAD_MB} MB. Send a shorter or a compressed one."
-BUSY = "Other files are still on their way. Try again in a moment."
-NO_FILE = "The request holds no files."
+LARGE = Sentence("upload.large", {"mb": MAX_UPLOAD_MB})
+BUSY = Sentence("upload.busy")
+NO_FILE = Sentence("upload.no_file")
+STRANGER = Sentence("owner.logged_out")
+SLOW = Sentence("upload.slow")
 NO_PATHS = "The request does not name the files to delete."
-STRANGER = "You are no longer logged in. Reload the page and log in."
-SLOW = "The file stopped coming. Send it again."
 
 
 _Paths = TypeAdapter(Annotated[list[str], Field(max_length=MAX_DISCARDED)])
+
+
+class _Refused(Exception):
+    """Raised for an upload beyond the limits. status: HTTP status of the response."""
+
+    def __init__(self, status: int, sentence: Sentence) -> None:
+        super().__init__(status, sentence)
+        self.status, self.sentence = status, sentence
 
 
 class UploadEndpoint:
@@ -54,12 +64,16 @@ class UploadEndpoint:
     def __init__(
         self,
         folder: Path,
+        translations: Translations,
         *,
         admitted: Callable[[Request], bool] = is_admitted,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        """folder: the upload folder. admitted: whether a visitor may upload. clock: in the file system's time."""
-        self._folder, self._admitted = folder, admitted
+        """folder: the upload folder. translations: of the answers. admitted: whether a visitor may upload.
+
+        clock: in the file system's time.
+        """
+        self._folder, self._translations, self._admitted = folder, translations, admitted
         self._store = UploadStore(folder, clock=clock)
         self._coming: dict[str, list[int]] = {}  # bytes of the uploads under way, by address
 
@@ -77,7 +91,7 @@ class UploadEndpoint:
     async def _discard(self, request: Request) -> Response:
         """Delete the files at the paths that a page sends. Only that page knows its paths."""
         if not self._admitted(request):
-            return error_response(401, STRANGER, request.headers)
+            return self._refusal(401, STRANGER, request)
         try:
             paths = _Paths.validate_json(await read_body(request.headers, request.receive), strict=True)
         except BodyRejected as error:
@@ -101,27 +115,33 @@ class UploadEndpoint:
     async def _answer(self, request: Request) -> Response:
         headers, address = request.headers, client_address(request)
         if not self._admitted(request):
-            return error_response(401, STRANGER, headers)
+            return self._refusal(401, STRANGER, request)
         if not headers.get("content-type", "").startswith("multipart/form-data"):
-            return error_response(415, NO_FILE, headers)
+            return self._refusal(415, NO_FILE, request)
         declared = headers.get("content-length", "0")
         if not declared.isdigit() or int(declared) > MAX_BYTES + OVERHEAD:
-            return error_response(413, LARGE, headers)
+            return self._refusal(413, LARGE, request)
         size = int(declared) or MAX_BYTES + OVERHEAD
         if not self._begun(address, size):
-            return retry_later_response(429, BUSY, headers, 2)
+            return self._refusal(429, BUSY, request, {"Retry-After": "2"})
         try:
             if sentence := await asyncio.to_thread(self._store.refusal, address, *self._bytes_coming(address)):
-                return retry_later_response(429, sentence, headers, 60)
+                return self._refusal(429, sentence, request, {"Retry-After": "60"})
             return JSONResponse(await self._taken(request, address))
-        except BodyRejected as error:
-            return error_response(error.status, str(error), headers, {"Connection": "close"})
+        except _Refused as error:
+            return self._refusal(error.status, error.sentence, request, {"Connection": "close"})
         except (HTTPException, MultiPartException):
-            return error_response(400, NO_FILE, headers)
+            return self._refusal(400, NO_FILE, request)
         except ClientDisconnect:
             return Response(status_code=400)
         finally:
             self._over(address, size)
+
+    def _refusal(
+        self, status: int, sentence: Sentence, request: Request, more: Mapping[str, str] | None = None
+    ) -> Response:
+        texts = self._translations.texts_for(request.headers.get("accept-language", ""))
+        return error_response(status, texts.write(sentence), request.headers, more)
 
     async def _taken(self, request: Request, address: str) -> list[str]:
         counted = Request(request.scope, _counted(request.receive))
@@ -129,14 +149,14 @@ class UploadEndpoint:
             async with counted.form(max_files=MAX_FILES, max_fields=4, max_part_size=1_000) as form:
                 files = [file for file in form.getlist("files") if isinstance(file, UploadFile)]
                 if not files:
-                    raise BodyRejected(400, NO_FILE)
+                    raise _Refused(400, NO_FILE)
                 return [
                     str(await asyncio.to_thread(self._store.keep, file.file, file.filename or "file", address))
                     for file in files
                 ]
         except OSError as error:
             if error.errno in (errno.ENOSPC, errno.EDQUOT):
-                raise BodyRejected(507, NO_ROOM) from error
+                raise _Refused(507, NO_ROOM) from error
             raise
 
     def _begun(self, address: str, size: int) -> bool:
@@ -155,7 +175,7 @@ class UploadEndpoint:
 
 
 def _counted(receive: Receive) -> Receive:
-    """Wrap `receive` to raise BodyRejected for too many bytes, or when the client stalls for SILENCE seconds."""
+    """Wrap `receive` to raise _Refused for too many bytes, or when the client stalls for SILENCE seconds."""
     size = 0
 
     async def counted() -> Message:
@@ -164,10 +184,10 @@ def _counted(receive: Receive) -> Receive:
             async with asyncio.timeout(SILENCE):
                 message = await receive()
         except TimeoutError as error:
-            raise BodyRejected(408, SLOW) from error
+            raise _Refused(408, SLOW) from error
         size += len(message.get("body", b""))
         if size > MAX_BYTES + OVERHEAD:
-            raise BodyRejected(413, LARGE)
+            raise _Refused(413, LARGE)
         return message
 
     return counted

@@ -16,6 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO
 
+from engine.sentences import Sentence
 from studio.file_names import safe_file_name
 
 KEPT, KEPT_OF_ONE = 2 << 30, 300 << 20  # bytes: in all, per address
@@ -24,8 +25,8 @@ SPARE = 256 << 20  # bytes of free disk space
 HOURS = 6.0  # longer than any job
 IDLE = 30 * 60.0  # seconds without use; three times the interval at which an open page marks its clips (recorder.js)
 
-FULL = "Too many of your files are waiting on the server. Use or remove some, or try again later."
-NO_ROOM = "The server has no room for files at present. Try again later."
+FULL = Sentence("upload.full")
+NO_ROOM = Sentence("upload.no_room")
 
 _Sizes = dict[Path, int]  # bytes by file
 
@@ -54,8 +55,8 @@ class UploadStore:
             self._kept.setdefault(address, {})[path] = path.stat().st_size
         return path
 
-    def refusal(self, address: str, coming: int, coming_in_all: int) -> str:
-        """Return why an upload of an address is refused, or "". Deletes idle uploads to make room.
+    def refusal(self, address: str, coming: int, coming_in_all: int) -> Sentence | None:
+        """Return why an upload of an address is refused, or None. Deletes idle uploads to make room.
 
         coming, coming_in_all: bytes of the uploads under way, this one included: those of the address, and all.
         """
@@ -64,7 +65,7 @@ class UploadStore:
             own = self._kept.get(address, {})
             if not self._make_room(own, lambda: sum(own.values()) + coming <= KEPT_OF_ONE and len(own) < FILES_OF_ONE):
                 return FULL
-            return "" if self._make_room(self._all(), lambda: self._has_room(coming_in_all)) else NO_ROOM
+            return None if self._make_room(self._all(), lambda: self._has_room(coming_in_all)) else NO_ROOM
 
     def expire(self) -> None:
         """Delete files that have been unused for hours. Call it periodically."""

@@ -18,6 +18,7 @@ from tests.support.fake_engine import FakeEngine
 from tests.web.conftest import serving
 from tests.web.visitor import Visitor
 from web.identity.accounts import load_accounts
+from web.ui.i18n import Translations
 from web.uploads import endpoint as uploads
 from web.uploads import store
 from web.uploads.endpoint import UploadEndpoint
@@ -34,7 +35,7 @@ def clock() -> Clock:
 
 @pytest.fixture
 def endpoint(tmp_path: Path, clock: Clock) -> UploadEndpoint:
-    return UploadEndpoint(tmp_path, admitted=lambda _request: True, clock=clock)
+    return UploadEndpoint(tmp_path, Translations.load(), admitted=lambda _request: True, clock=clock)
 
 
 @pytest.fixture
@@ -140,6 +141,12 @@ def test_file_count_per_address_and_total_size_are_bounded(send: Send, monkeypat
     monkeypatch.setattr(store, "FILES_OF_ONE", 9)
     monkeypatch.setattr(store, "KEPT", 0)
     assert "no room" in send(("c", b"")).json()["detail"]
+
+
+def test_refusals_are_in_the_visitors_language(endpoint: UploadEndpoint) -> None:
+    client = TestClient(Starlette(routes=endpoint.routes()))
+    refused = client.post(uploads.UPLOAD_PATH, content=b"x", headers={"accept-language": "de-AT"})
+    assert refused.json()["error"] == "Es ist keine Datei angekommen. Wähle sie noch einmal."
 
 
 def test_uploads_leave_spare_disk_space(send: Send, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,7 @@ import { RecorderView } from "./recorder_view.js";
 import { Countdown, Meter, Recording } from "./capture/recording.js";
 import { remarks, TranscriptView } from "./transcript.js";
 import { TrimView } from "./clips/trim_view.js";
-import { Uploads } from "./uploads.js";
+import { failure, Uploads } from "./uploads.js";
 import { server as connection } from "../connection/server.js";
 import { decimals } from "../ui/format.js";
 import { pageLanguage, words } from "../ui/words.js";
@@ -176,7 +176,7 @@ class Recorder {
     try {
       path = await this.uploads.send(file);
     } catch (error) {
-      return this.refuse(words("clip.not_uploaded", { reason: error.message ?? error }));
+      return this.refuse(failure(error));
     }
     try {
       const heard = await looked(file, name, this.props.longest, () => this.peaksOf(path));
@@ -291,7 +291,7 @@ class Recorder {
   async recover(anew) {
     for (const clip of this.clips.list) if (clip.found?.problem) clip.found = null;
     const errors = anew ? await this.clips.uploadAgain((file) => this.uploads.send(file)) : [];
-    if (errors.length) this.refuse(words("clip.not_uploaded", { reason: errors[0].message ?? errors[0] }));
+    if (errors.length) this.refuse(failure(errors[0]));
     if (this.clips.list.length) this.publish();
   }
 

@@ -1,5 +1,7 @@
 // Uploads files, each under a random name, as soon as the server is reachable.
 
+import { words } from "../ui/words.js";
+
 export class Uploads {
   // upload(file): a promise of { path } on the server. server: { away, present() }.
   constructor(upload, server) {
@@ -16,6 +18,18 @@ export class Uploads {
         if (!this.server.away) throw error;
       }
     }
+  }
+}
+
+// Why an upload failed: the server's own sentence if it refused the file.
+export const failure = (error) => refusalIn(error) || words("clip.not_uploaded", { reason: error.message ?? error });
+
+// The server's sentence in an error of Gradio's client, 'HTTP 429: {"error": …}', else "".
+function refusalIn(error) {
+  try {
+    return JSON.parse(/^HTTP \d+: (.*)$/s.exec(error.message)[1]).error ?? "";
+  } catch {
+    return ""; // another error
   }
 }
 
