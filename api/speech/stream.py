@@ -115,6 +115,7 @@ class EncodedSpeech:
         self._speech, self._encoder, self._max_frames = speech, encoder, max_frames
         self._loop, self._parts = asyncio.get_running_loop(), asyncio.Queue[Part | Exception | None]()
         self._first: list[Part] = []
+        self._ended = False  # whether the end, or an error, has been taken from the queue
         self._watch: asyncio.Task[None] | None = None
         threading.Thread(target=self._work, name="reprise-api-speech", daemon=True).start()
 
@@ -129,7 +130,7 @@ class EncodedSpeech:
         self._watch = asyncio.create_task(self._watch_client(receive))
 
     async def begin(self) -> None:
-        """Wait for the first bytes, so that an error before them is raised here."""
+        """Wait for the first bytes, or the end of a speech without any, so that an error before them is raised here."""
         while (part := await self._next()) is not None:
             self._first.append(part)
             if part.data:
@@ -147,7 +148,7 @@ class EncodedSpeech:
                 await self.begin()
             for part in self._first:
                 yield part
-            while self._first and (found := await self._next()) is not None:
+            while (found := await self._next()) is not None:
                 yield found
         finally:
             self.close()
@@ -159,7 +160,11 @@ class EncodedSpeech:
             self._watch.cancel()
 
     async def _next(self) -> Part | None:
+        """Return the next part; None after the last one, however often it is called."""
+        if self._ended:
+            return None
         part = await self._parts.get()
+        self._ended = not isinstance(part, Part)
         if isinstance(part, Exception):
             raise part
         return part

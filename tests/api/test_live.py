@@ -113,6 +113,17 @@ def test_session_speaks_several_replies(server: Server) -> None:
             session.socket.recv(30)
 
 
+@pytest.mark.parametrize("format", ["pcm", "mp3"])
+def test_reply_without_words_ends(server: Server, format: str) -> None:
+    with live_session(server) as session:
+        session.configure(response_format=format)
+        for text in ("…", " "):
+            session.send("input.text", text=text)
+            session.send("input.done")
+            usage = session.next("session.done")["usage"]
+            assert (usage["seconds"], usage["sentences"]) == (0, 0)
+
+
 def test_interruption_reports_the_heard_words(server: Server) -> None:
     with live_session(server) as session:
         session.configure()

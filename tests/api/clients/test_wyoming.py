@@ -106,6 +106,15 @@ def test_client_lists_voices_and_speaks(server: Server) -> None:
     with_client(server, visit)
 
 
+def test_text_without_words_ends(server: Server) -> None:
+    async def visit(client: Client) -> None:
+        await client.send(SynthesizeStart(CLARA), SynthesizeChunk("…"), SynthesizeStop())
+        assert (await client.audio())[1] == b""
+        assert SynthesizeStopped.is_type((await client.next()).type)
+
+    with_client(server, visit)
+
+
 def test_text_is_spoken_while_it_is_written(server: Server) -> None:
     async def visit(client: Client) -> None:
         for _ in range(2):
