@@ -56,7 +56,7 @@ class AudioChunk:
     queued: seconds from the request to its first slot.
     words: of a segment, with `SpeakOptions.word_times`; they follow its audio in a chunk without samples.
 
-    A pause in the text is a chunk of silence without frames.
+    A pause in the text is one or more chunks of silence without frames, of at most a second each.
     """
 
     samples: NDArray[np.float32]
@@ -472,20 +472,23 @@ class Request:
         )
 
     def _pause(self, segment: int, take: Callable[[int], int], at: int) -> Iterator[AudioChunk]:
-        """Yield the pause before or after a segment, if any. at: frames of the take before it."""
-        samples = take(segment)
-        if not samples:
-            return
-        yield AudioChunk(
-            samples=np.zeros(samples, np.float32),
-            start=at * self._pipeline.frame_length + self._pauses.given - samples,
-            frames=0,
-            elapsed=time.perf_counter() - self._requested_at,
-            segment=segment,
-            segments=len(self._segments),
-            text=self._segments[segment].text,
-            queued=self._first_audio[1].queue if self._first_audio else 0.0,
-        )
+        """Yield the pause before or after a segment, if any, in chunks of at most a second.
+
+        at: frames of the take before it.
+        """
+        samples, second = take(segment), self._pipeline.sample_rate
+        first = at * self._pipeline.frame_length + self._pauses.given - samples
+        for done in range(0, samples, second):
+            yield AudioChunk(
+                samples=np.zeros(min(second, samples - done), np.float32),
+                start=first + done,
+                frames=0,
+                elapsed=time.perf_counter() - self._requested_at,
+                segment=segment,
+                segments=len(self._segments),
+                text=self._segments[segment].text,
+                queued=self._first_audio[1].queue if self._first_audio else 0.0,
+            )
 
     def _timings(self, turn: Turn, elapsed: float) -> FirstAudioTimings:
         return FirstAudioTimings(

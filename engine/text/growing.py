@@ -8,6 +8,7 @@ from collections.abc import Callable
 import regex
 
 from engine.errors import InvalidText
+from engine.text.pauses import check_total_pause, pause_seconds
 from engine.text.sentences import Span, ends_sentence, is_clause_end, sentences, word_ends
 from engine.text.turns import Segment, Segmentation
 
@@ -33,6 +34,7 @@ class GrowingText:
         self.respell: Callable[[str], str] = lambda text: text  # applied to text as it is taken
         self._segmentation, self._check = segmentation or Segmentation(), check
         self._last: Segment | None = None  # the last segment taken
+        self._pause_seconds = 0.0  # of the text taken
         self._lock = threading.Lock()
         self._pending = ""
         self._characters = 0
@@ -72,22 +74,26 @@ class GrowingText:
             return self._finished and not self._pending
 
     def take(self) -> list[Segment]:
-        """Take the segments that are complete and can be spoken now. Raises InvalidText for a pause that is too long.
+        """Take the segments that are complete and can be spoken now.
 
-        Text without words, such as a pause, is taken together with the text after it.
+        Text without words, such as a pause, is taken together with the text after it. Raises InvalidText if a pause, or
+        all pauses so far together, are too long.
         """
         with self._lock:
             most, paused, finished = self._segmentation.max_bytes, self._paused, self._finished
             end = len(self._pending) if finished else speakable_end(self._pending, most, paused=paused)
             text, self._pending = self._pending[:end], self._pending[end:]
+        respelled = self.respell(text)
         try:
-            taken = self._segmentation.plan(self.respell(text), self._last)
+            taken = self._segmentation.plan(respelled, self._last)
         except InvalidText as error:
             if error.sentence.key != "text.no_words":
                 raise
             with self._lock:
                 self._pending = ("" if finished else text) + self._pending
             return []
+        self._pause_seconds += pause_seconds(respelled)
+        check_total_pause(self._pause_seconds)
         self._last = taken[-1]
         return taken
 

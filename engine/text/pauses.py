@@ -5,8 +5,10 @@ import regex
 from engine.errors import InvalidText
 
 MAX_PAUSE = 60.0  # seconds
+MAX_PAUSES = 600.0  # seconds of all pauses of a text
 
-PAUSE = regex.compile(r"(?i)\[ *pause *: *([0-9]{1,4}(?:[.,][0-9]{1,4})?) *s? *\]")
+# Any number, so that a pause that is too long is refused and not taken for a style tag.
+PAUSE = regex.compile(r"(?i)\[ *pause *: *((?:[0-9]+(?:[.,][0-9]*)?|[.,][0-9]+)(?:e[+-]?[0-9]+)?)(?: *s)? *\]")
 # One or more empty lines.
 PARAGRAPH_END = regex.compile(r"[^\S\n]*\n(?:[^\S\n]*\n)+[^\S\n]*")
 
@@ -14,13 +16,20 @@ PARAGRAPH_END = regex.compile(r"[^\S\n]*\n(?:[^\S\n]*\n)+[^\S\n]*")
 def split_pauses(text: str) -> list[tuple[str, float]]:
     """Split text at its pauses into pairs of text and seconds of silence after it.
 
-    Raises InvalidText for a pause longer than `MAX_PAUSE`.
+    Raises InvalidText for a pause longer than `MAX_PAUSE`, and for pauses of more than `MAX_PAUSES` in total.
     """
     parts = PAUSE.split(text)
     seconds = [float(number.replace(",", ".")) for number in parts[1::2]]
     if any(pause > MAX_PAUSE for pause in seconds):
         raise InvalidText("text.long_pause", most=int(MAX_PAUSE))
+    check_total_pause(sum(seconds))
     return list(zip(parts[::2], [*seconds, 0.0], strict=True))
+
+
+def check_total_pause(seconds: float) -> None:
+    """Raise InvalidText if the pauses of a text are longer than `MAX_PAUSES` in total."""
+    if seconds > MAX_PAUSES:
+        raise InvalidText("text.long_pauses", most=int(MAX_PAUSES // 60))
 
 
 def pause_seconds(text: str) -> float:

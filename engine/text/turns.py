@@ -82,7 +82,7 @@ def plan_segments(
     up to `max_turns` short turns share a segment, unless `max_sentences` is given. No speakable text is dropped. A
     pause (`[pause:0.5]`) ends a segment.
 
-    Raises InvalidText if there is nothing to say or a pause is too long.
+    Raises InvalidText if there is nothing to say, or if a pause or all pauses together are too long.
     """
     pieces = split_pauses(text)
     if len(pieces) == 1:

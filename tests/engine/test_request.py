@@ -221,6 +221,15 @@ def test_growing_text_rejects_unpronounceable_words(bundled_engine: Engine) -> N
         growing(bundled_engine, "Привет")
 
 
+def test_long_pause_comes_in_chunks_of_a_second(bundled_engine: Engine) -> None:
+    rate = bundled_engine.sample_rate
+    chunks = list(bundled_engine.speak("Yes.[pause:2.5]", options=SpeakOptions(0.6, seed=3)))
+    pause = [chunk for chunk in chunks if not chunk.frames]
+    assert [len(chunk.samples) for chunk in pause] == [rate, rate, rate // 2]
+    end = sum(len(chunk.samples) for chunk in chunks if chunk.frames)
+    assert [chunk.start - end for chunk in pause] == [0, rate, 2 * rate]
+
+
 def test_pauses_are_silence_of_exact_length(bundled_engine: Engine) -> None:
     """Pauses stand before, between and after segments, one of which may be retried."""
     rate = bundled_engine.sample_rate

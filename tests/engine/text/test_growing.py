@@ -38,6 +38,17 @@ def test_segment_has_max_sentences_and_sentence_pauses() -> None:
     assert [(segment.text, segment.silence_before) for segment in text.take()] == [("Three", 0.25)]
 
 
+def test_pauses_of_all_parts_have_a_total_limit() -> None:
+    text = GrowingText()
+    for _ in range(10):
+        text.append("One. [pause:60] Two. [pause:")
+        text.append("0] ")
+        assert take_texts(text)
+    text.append("One. [pause:1] Two. Three")
+    with pytest.raises(InvalidText, match="10 minutes in total"):
+        text.take()
+
+
 @pytest.mark.parametrize(
     ("written", "ready"),
     [

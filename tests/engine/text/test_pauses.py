@@ -29,10 +29,26 @@ def test_speaker_continues_after_a_pause() -> None:
     ]
 
 
-@pytest.mark.parametrize("text", ["[pause:1]", " [pause:1] . [pause:2]", "One. [pause:61]"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[pause:1]",
+        " [pause:1] . [pause:2]",
+        "One. [pause:61]",
+        "One. [pause:99999]",
+        "One. [pause:1e9 s]",
+        "One. [pause:0.00001][pause:60.00001]",
+    ],
+)
 def test_text_of_pauses_and_overlong_pause_are_rejected(text: str) -> None:
     with pytest.raises(InvalidText):
         plan_segments(text)
+
+
+def test_pauses_of_a_text_have_a_total_limit() -> None:
+    assert plan("Hi. " + "[pause:60]" * 10 + "Ho.") == [("Hi.", 0.0, 600.0), ("Ho.", 0.0, 0.0)]
+    with pytest.raises(InvalidText, match="10 minutes in total"):
+        plan_segments("Hi. " + "[pause:60]" * 10 + "Ho. [pause:.5]")
 
 
 def test_speaking_time_includes_pauses() -> None:
