@@ -6,6 +6,7 @@ import typer
 
 from cli import options
 from cli.terminal import exit_on_error, say, status_line
+from engine.errors import InvalidOption
 
 library = typer.Typer(
     help="The whole library: voices, history, scripts and keys of all owners.",
@@ -28,7 +29,12 @@ def copy(
 ) -> None:
     """Copy the library to an empty database and verify the copy. Stop the server first."""
     from storage import Storage
+    from storage.database import library_file
 
+    with exit_on_error():
+        file = library_file(source)
+        if file is not None and not file.exists():
+            raise InvalidOption(f"There is no library to copy: the file {file} does not exist.")
     with (
         exit_on_error(),
         Storage.open(source, sounds=source_sounds) as original,

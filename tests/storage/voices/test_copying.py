@@ -60,6 +60,14 @@ def test_copy_command_to_postgresql_and_back(sqlite: str, postgresql: str, tmp_p
     assert content(back) == content(sqlite)
 
 
+def test_missing_library_is_not_copied(tmp_path: Path) -> None:
+    source, target = tmp_path / "missing.sqlite", tmp_path / "new.sqlite"
+    done = CliRunner().invoke(main, ["library", "copy", str(source), str(target)])
+    assert done.exit_code == 1
+    assert f"the file {source} does not exist" in done.output
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_library_with_content_is_not_overwritten(sqlite: str) -> None:
     fill(sqlite)
     done = CliRunner().invoke(main, ["library", "copy", sqlite, sqlite])
