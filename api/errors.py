@@ -91,13 +91,11 @@ def refusal(status: int, message: str, headers: Mapping[str, str] | None = None)
 
 def response_to(error: Exception) -> JSONResponse:
     """Return the response to an error. Errors outside the error tree are logged."""
-    if isinstance(error, LimitReached):
-        wait = {"Retry-After": str(math.ceil(error.wait))}
-        limit = "insufficient_quota" if error.quota else "rate_limit_exceeded"
-        return error_response(429, ErrorDetail(message=str(error), type="requests", code=limit), wait)
     status, _, _ = _kind(error)
     headers = {"WWW-Authenticate": "Bearer"} if status == 401 else {}
-    if status == 503:
+    if isinstance(error, LimitReached):
+        headers["Retry-After"] = str(math.ceil(error.wait))
+    elif status == 503:
         headers["Retry-After"] = str(_BUSY_SECONDS)
     return error_response(status, detail_of(error), headers)
 
@@ -111,6 +109,8 @@ def detail_of(error: Exception) -> ErrorDetail:
 
 def _kind(error: Exception) -> tuple[int, str, str | None]:
     """Return the status, type and code of an error."""
+    if isinstance(error, LimitReached):
+        return 429, "requests", "insufficient_quota" if error.quota else "rate_limit_exceeded"
     found = ((status, kind, code) for each, status, kind, code in _KINDS if isinstance(error, each))
     return next(found, (500, "server_error", None))
 

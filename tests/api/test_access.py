@@ -9,7 +9,7 @@ import pytest
 from api import access
 from engine.errors import VoiceNotFound
 from storage.api_keys import Allowance
-from tests.api.conftest import Server, bearer
+from tests.api.conftest import TEXT, Server, bearer
 from tests.support.waiting import until
 
 Speak = Callable[..., httpx.Response]
@@ -89,6 +89,9 @@ def test_rate_and_quota_are_enforced(client: httpx.Client, server: Server, speak
         assert speak(bearer(key), input="The rain has stopped.", max_new_tokens=1).status_code == 200
         refused = speak(bearer(key), max_new_tokens=1)
         assert (refused.status_code, error_of(refused)["code"]) == (429, "insufficient_quota")
+        items = {"items": [{"input": TEXT, "voice": "Clara"}]}
+        (result,) = client.post("/v1/audio/speech/batch", json=items, headers=bearer(key)).json()["results"]
+        assert result["error"] == error_of(refused), "an error has the same type and code everywhere"
 
 
 def test_large_body_is_rejected_before_it_is_read(server: Server) -> None:
