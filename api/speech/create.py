@@ -52,7 +52,8 @@ async def create_speech(request: Request) -> Response:
     asked, clip = await read_speech_request(request)
     if asked.timestamp_granularities and asked.stream_format != "sse":
         raise InvalidInput("timestamp_granularities: the times come as events; ask for them with stream_format “sse”.")
-    clip = clip or await clip_of(context, asked)
+    if clip is None:
+        clip = await clip_of(context, asked)
     in_parts = asked.stream or asked.stream_format == "sse"
     stream = await begin_speech(context, caller, asked, clip, complete=not in_parts)
     headers = {
@@ -98,7 +99,7 @@ async def begin_speech(
         context,
         caller,
         asked.input if text is None else text,
-        SpokenBy(None if clip else asked.voice, clip, asked.ref_text),
+        SpokenBy(asked.voice if clip is None else None, clip, asked.ref_text),
         asked.output,
         max_frames=asked.max_new_tokens,
         seed=asked.seed,

@@ -211,6 +211,18 @@ def test_reference_clip_is_used_as_the_voice(client: httpx.Client) -> None:
     assert np.abs(np.frombuffer(by_url.content, "<i2")).max() > 1000
 
 
+def test_empty_clip_is_rejected(client: httpx.Client) -> None:
+    """Another voice must not speak instead of it."""
+    asked = {"input": TEXT, "voice": "Clara", "ref_text": WORDS, "max_new_tokens": 1}
+    form = {name: str(value) for name, value in asked.items()}
+    for refused in (
+        client.post("/v1/audio/speech", data=form, files={"ref_audio": ("clip.flac", b"")}),
+        client.post("/v1/audio/speech", json={**asked, "ref_audio": "data:audio/wav;base64,"}),
+    ):
+        assert refused.status_code == 400
+        assert "holds no sound" in refused.json()["error"]["message"]
+
+
 @pytest.mark.parametrize(
     ("asked", "status", "says"),
     [
