@@ -318,7 +318,8 @@ KeyQuota = Annotated[
     ),
 ]
 KeyDays = Annotated[
-    int | None, typer.Option("--days", min=1, help="Days until it expires. Default: never.", show_default=False)
+    int | None,
+    typer.Option("--days", min=1, max=36_500, help="Days until it expires. Default: never.", show_default=False),
 ]
 KeyVoices = Annotated[
     list[str] | None,

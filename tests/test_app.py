@@ -445,6 +445,14 @@ def test_keys_are_created_listed_and_revoked(run: Run) -> None:
     assert len(run("keys", "list").stdout.splitlines()) == 1
 
 
+@pytest.mark.parametrize("days", [0, 36_501, 10_000_000])
+def test_key_expires_within_a_hundred_years(run: Run, days: int) -> None:
+    refused = run("keys", "create", "Home", "--days", days)
+    assert (refused.exit_code, refused.stdout) == (2, "")
+    assert "--days" in refused.stderr
+    assert "no keys" in run("keys", "list").stderr
+
+
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
