@@ -11,10 +11,11 @@ from starlette.concurrency import run_in_threadpool
 from api.access import caller_of
 from api.context import ApiContext, context_of
 from api.errors import documented
+from engine.errors import InvalidInput
 from engine.voice import MAX_DESCRIPTION, MAX_LANGUAGE, MAX_NAME, MAX_TRANSCRIPT, MAX_WHO
 from studio.voices.available_voices import ListedVoice, ModelVoice
 from studio.voices.consents import given_consent
-from studio.voices.voice_maker import make_voice
+from studio.voices.voice_maker import TranscriptNeeded, make_voice
 
 ConsentField = Annotated[
     str,
@@ -98,17 +99,20 @@ async def create_voice(
     context, caller = context_of(request), caller_of(request)
     agreed = await run_in_threadpool(given_consent, context.app.storage, consent, owner=caller.owner)
     clip = await audio_sample.read()
-    record = await run_in_threadpool(
-        make_voice,
-        context.app,
-        name,
-        clip,
-        ref_text,
-        owner=caller.owner,
-        consent=agreed,
-        language=language,
-        description=description,
-    )
+    try:
+        record = await run_in_threadpool(
+            make_voice,
+            context.app,
+            name,
+            clip,
+            ref_text,
+            owner=caller.owner,
+            consent=agreed,
+            language=language,
+            description=description,
+        )
+    except TranscriptNeeded as error:
+        raise InvalidInput(f"ref_text: {error}") from error
     return _voice(record, context)
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 from contextlib import closing
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from engine.errors import InvalidInput, NameTaken
+from engine.errors import EngineFailed, InvalidInput, NameTaken
 from engine.languages import language_tag, language_tags
 from engine.voice import Consent, OwnVoice, clean_name
 from studio.takes.buffer import TakeBuffer
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     from studio.context import AppContext
     from studio.engines.model_manager import ModelManager
     from studio.engines.speech_engine import SpeechEngine
+
+log = logging.getLogger(__name__)
 
 # The sample texts of described voices, by language.
 SAMPLE_TEXTS = {
@@ -50,6 +53,10 @@ SAMPLE_TEXTS = {
 }
 
 
+class TranscriptNeeded(InvalidInput):
+    """The model needs the words of a clip, which were not given and could not be transcribed."""
+
+
 def sample_language(engine: ModelManager, wanted: str) -> str:
     """Return the language tag for a described voice's sample: the wanted one if the model and `SAMPLE_TEXTS` have it,
     else English, else the model's first.
@@ -77,23 +84,33 @@ def make_voice(
 ) -> VoiceRecord:
     """Create a voice from a clip and save it. The name is checked first, since encoding takes longer.
 
-    transcript: the words of the clip; if empty, faster-whisper transcribes the clip, or without that package, models
-        that can do so clone without a transcript. language: a tag; "" if unknown; an English-only model then takes
-        English.
-    Raises NameTaken, UnusableReference, InvalidInput, EngineFailed.
+    transcript: the words of the clip; if empty, faster-whisper transcribes the clip. Without that package or its
+        model, models that can do so clone without a transcript. language: a tag; "" if unknown; an English-only model
+        then takes English.
+    Raises NameTaken, UnusableReference, TranscriptNeeded, InvalidInput.
     """
     require_cloning(app.engine)
     cleaned = _free_name(app, name, owner)
     language = voice_language(app.engine, language)
     if not transcript.strip():
-        if app.recognition.ready:
-            transcript = app.recognition.hear(clip, language_tag(language))
-        elif app.engine.abilities.needs_words:
-            raise InvalidInput("reference.no_words")
+        transcript = _heard(app, clip, language)
+        if not transcript and app.engine.abilities.needs_words:
+            raise TranscriptNeeded("reference.no_words")
     made = app.engine.encode_voice(
         cleaned, [(clip, transcript)], language=language, description=description, consent=consent
     )
     return app.storage.voices.add(made.voice, owner=owner)
+
+
+def _heard(app: AppContext, clip: bytes, language: str) -> str:
+    """Transcribe a clip; return "" without faster-whisper or its model, which is logged."""
+    if not app.recognition.ready:
+        return ""
+    try:
+        return app.recognition.hear(clip, language_tag(language))
+    except EngineFailed as error:
+        log.warning("A clip was not transcribed: %s", error)
+        return ""
 
 
 def speak_sample(app: AppContext, name: str, description: str, *, owner: str, language: str = "en") -> TakeBuffer:

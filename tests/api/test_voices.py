@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 import httpx
 import pytest
 
+from engine.errors import EngineFailed
 from studio import recognition
 from tests.api.conftest import Server, bearer
 from tests.api.voices import delete_voices
@@ -122,6 +123,21 @@ def test_missing_transcript_is_recognised_when_possible(
     monkeypatch.setattr(recognition, "transcribe", lambda _clip, _model, _language: WORDS)
     made = create_voice(ref_text="").json()
     assert server.storage.voices.load(made["id"]).references[0].transcript == WORDS
+
+
+def test_transcript_is_asked_for_when_recognition_fails(
+    create_voice: CreateVoice, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The recogniser's model may be missing on a machine without a network."""
+
+    def fail(_clip: bytes, model: str, _language: str) -> str:
+        raise EngineFailed("engine.no_recogniser_model", model=model, why="offline")
+
+    monkeypatch.setattr(recognition, "can_transcribe", lambda: True)
+    monkeypatch.setattr(recognition, "transcribe", fail)
+    refused = create_voice(ref_text="")
+    assert refused.status_code == 400
+    assert message(refused).startswith("ref_text: Type the words")
 
 
 def test_sample_voices_cannot_be_deleted(client: httpx.Client) -> None:
