@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -17,12 +17,13 @@ from mcp.server.mcpserver import Context
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp.server.transport_security import TransportSecuritySettings
 from mcp.types import AudioContent, TextContent, ToolAnnotations
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, ValidationError
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
 
 from api.access import MAX_WITH_AUDIO, caller_of
+from api.errors import invalid_detail
 from api.speech.clips import data_url
 from api.speech.create import begin_speech
 from api.speech.delivery import collect
@@ -208,9 +209,12 @@ def _caller(call: Context) -> Caller:
 
 def _clip(clip: str, *, local: bool) -> bytes:
     """Return the bytes of a clip. local: whether the caller is the user of this machine, who may name a file."""
-    if local and not clip.startswith("data:"):
-        return read_regular(Path(clip).expanduser(), MAX_CLIP_FILE_BYTES)
-    return data_url(clip, "clip")
+    if not local or clip.startswith("data:"):
+        return data_url(clip, "clip")
+    path = Path(clip)
+    with suppress(RuntimeError):  # the home folder of an unknown user
+        path = path.expanduser()
+    return read_regular(path, MAX_CLIP_FILE_BYTES)
 
 
 def _saved(record: ListedVoice) -> SavedVoice:
@@ -225,8 +229,10 @@ def _saved(record: ListedVoice) -> SavedVoice:
 
 @asynccontextmanager
 async def _tool_errors() -> AsyncIterator[None]:
-    """Convert each RepriseError into a ToolError with its sentence."""
+    """Convert each RepriseError, and the first error of a validation, into a ToolError with its sentence."""
     try:
         yield
+    except ValidationError as error:
+        raise ToolError(invalid_detail(error.errors()).message) from error
     except RepriseError as error:
         raise ToolError(str(error_sentence(error))) from error

@@ -80,6 +80,7 @@ def test_client_lists_tools_and_speaks(server: Server, mode: str) -> None:
         assert 0.3 < len(samples) / rate < 5
         assert "in the voice “Clara”, seed 7" in text
         assert "no voice called “Nobody”" in await error_of(client, "speak", text=TEXT, voice="Nobody")
+        assert "voice: String should have at least 1 character." in await error_of(client, "speak", text=TEXT, voice="")
         assert "speed" in await error_of(client, "speak", text=TEXT, speed=9)
 
     with_client(server, visit, mode)
@@ -142,9 +143,10 @@ def test_server_over_standard_input_and_output(tmp_path: Path) -> None:
             cwd=ROOT,
         )
         async with Client(command) as client:
-            made = await client.call_tool(
-                "clone_voice", {"name": "Anna", "clip": str(CLIP), "transcript": WORDS, "consent": "Anna Gray"}
-            )
+            asked = {"name": "Anna", "clip": str(CLIP), "transcript": WORDS, "consent": "Anna Gray"}
+            missing = await error_of(client, "clone_voice", **{**asked, "clip": "~nobodyhere/x.wav"})
+            assert "x.wav" in missing
+            made = await client.call_tool("clone_voice", asked)
             assert not made.is_error, made
             assert voice_names(await client.call_tool("list_voices", {})) == ["Anna", *SAMPLES]
             data, _ = audio_of(await client.call_tool("speak", {"text": "Hello.", "voice": "Anna"}))
