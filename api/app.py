@@ -59,7 +59,7 @@ def create_api(app: AppContext, is_local: IsLocal, *, clip_hosts: Iterable[str] 
         redoc_url=None,
     )
     api.state.context = context
-    errors.install(api)
+    errors.install(api, ROUTERS)
     document = api.openapi
     api.openapi = lambda: errors.without_validation_errors(document())  # type: ignore[method-assign]
     for router in ROUTERS:

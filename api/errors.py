@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
-from fastapi import FastAPI, Request
+from fastapi import APIRouter, FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.responses import JSONResponse, Response
+from starlette.routing import BaseRoute, Match, Route
+from starlette.types import Scope
 
 from engine.errors import (
     ConsentNotFound,
@@ -115,8 +117,9 @@ def _kind(error: Exception) -> tuple[int, str, str | None]:
     return next(found, (500, "server_error", None))
 
 
-def install(app: FastAPI) -> None:
-    """Make an application respond to all errors in this format."""
+def install(app: FastAPI, routers: Iterable[APIRouter] = ()) -> None:
+    """Make an application respond to all errors in this format. routers: those that it includes."""
+    included = [route for router in routers for route in router.routes]
 
     async def on_error(_request: Request, error: Exception) -> JSONResponse:
         return response_to(error)
@@ -125,9 +128,12 @@ def install(app: FastAPI) -> None:
         assert isinstance(error, RequestValidationError)
         return error_response(400, invalid_detail(error.errors()))
 
-    async def on_http(_request: Request, error: Exception) -> JSONResponse:
+    async def on_http(request: Request, error: Exception) -> JSONResponse:
         assert isinstance(error, HTTPException)
-        return refusal(error.status_code, str(error.detail), error.headers)
+        headers = dict(error.headers or {})
+        if error.status_code == 405:
+            headers["Allow"] = _allowed_methods([*app.routes, *included], request.scope)
+        return refusal(error.status_code, str(error.detail), headers)
 
     async def on_gone(_request: Request, _error: Exception) -> Response:
         return Response(status_code=CLIENT_GONE)
@@ -137,6 +143,12 @@ def install(app: FastAPI) -> None:
     app.add_exception_handler(RequestValidationError, on_invalid)
     app.add_exception_handler(HTTPException, on_http)
     app.add_exception_handler(Exception, on_error)
+
+
+def _allowed_methods(routes: Iterable[BaseRoute], scope: Scope) -> str:
+    """Return the methods of all routes with the request's path; Starlette tells only those of the first."""
+    matching = (route for route in routes if isinstance(route, Route) and route.matches(scope)[0] is not Match.NONE)
+    return ", ".join(sorted({method for route in matching for method in route.methods or ()}))
 
 
 def invalid_detail(errors: Any) -> ErrorDetail:

@@ -1,6 +1,7 @@
 """Models, health and metrics."""
 
 import httpx
+import pytest
 
 from tests.api.conftest import Server
 
@@ -24,6 +25,40 @@ def test_health_needs_no_key(client: httpx.Client, server: Server) -> None:
     with server.key():
         for path in ("/health/live", "/health/ready", "/health"):
             assert client.get(path, headers={"Host": "10.0.0.7"}).json() == {"status": "ok"}
+
+
+def test_health_answers_head_requests(client: httpx.Client) -> None:
+    for path in ("/health/live", "/health/ready", "/health"):
+        answer = client.head(path)
+        assert (answer.status_code, answer.content) == (200, b"")
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "allowed"),
+    [
+        ("PUT", "/v1/audio/voices", "GET, POST"),
+        ("PATCH", "/v1/audio/voices/Adam", "DELETE, GET"),
+        ("OPTIONS", "/v1/audio/speech", "POST"),
+        ("HEAD", "/v1/models", "GET"),
+        ("PUT", "/mcp", "POST"),
+        ("DELETE", "/health/live", "GET, HEAD"),
+    ],
+)
+def test_other_methods_are_refused_with_those_allowed(
+    client: httpx.Client, method: str, path: str, allowed: str
+) -> None:
+    refused = client.request(method, path)
+    assert (refused.status_code, refused.headers["allow"]) == (405, allowed)
+    if method != "HEAD":
+        assert refused.json()["error"]["type"] == "invalid_request_error"
+
+
+def test_preflight_gets_no_permission(client: httpx.Client) -> None:
+    headers = {"origin": "https://evil.example", "access-control-request-method": "POST"}
+    for path in ("/v1/audio/speech", "/v1/audio/voices", "/v1/gradio/gradio_api/queue/join", "/mcp", "/health"):
+        refused = client.options(path, headers=headers)
+        assert refused.status_code in (401, 405)
+        assert not [name for name in refused.headers if name.startswith("access-control")]
 
 
 def test_server_without_a_model_is_not_ready(client: httpx.Client, server: Server) -> None:

@@ -44,9 +44,13 @@ _ROUTES = (
     _route(("POST", "DELETE"), rf"{_GRADIO_API}/upload", "upload"),
     _route(_GET, rf"{re.escape(PATH_PREFIX)}[\w.-]{{1,2000}}", "file"),
 )
-# The API's application does its own routing.
+# The API's application does its own routing, and refuses the methods that it does not have.
 _API_ROUTES = (
-    _route(("GET", "HEAD", "POST", "DELETE"), r"/v1/.*|/audio/voices|/mcp|/health(/live|/ready)?|/metrics", "api"),
+    _route(
+        ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"),
+        r"/v1/.*|/audio/voices|/mcp|/health(/live|/ready)?|/metrics",
+        "api",
+    ),
 )
 _ACCOUNTS = (
     _route(("POST",), r"/login/?", "login"),
