@@ -78,7 +78,10 @@ async def create_batch(asked: BatchRequest, request: Request) -> BatchResponse:
         async with places:
             return await _result(context, caller, index, {**common, **without_nulls(item)})
 
-    work = asyncio.gather(*(result(index, item) for index, item in enumerate(asked.items)))
+    async def all_results() -> list[BatchResult]:
+        return await asyncio.gather(*(result(index, item) for index, item in enumerate(asked.items)))
+
+    work = asyncio.create_task(all_results())
     gone = asyncio.create_task(disconnected(request.receive))
     try:
         await asyncio.wait((work, gone), return_when=asyncio.FIRST_COMPLETED)
