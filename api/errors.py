@@ -154,6 +154,8 @@ def _allowed_methods(routes: Iterable[BaseRoute], scope: Scope) -> str:
 def invalid_detail(errors: Any) -> ErrorDetail:
     """Describe why a body is invalid. errors: from pydantic."""
     first = errors[0]
+    if first["type"] == "json_invalid":  # its place is an offset
+        return ErrorDetail(message="The body is not JSON.", type="invalid_request_error")
     place = ".".join(str(part) for part in first["loc"] if part not in ("body", "query", "path"))
     message = f"{place or 'The request'}: {first['msg']}."
     return ErrorDetail(message=message, type="invalid_request_error", param=place or None)

@@ -278,6 +278,17 @@ def test_other_bodies_are_rejected(client: httpx.Client) -> None:
     assert client.post(**post, content=b"x", headers={"Content-Type": "text/plain"}).status_code == 415
 
 
+@pytest.mark.parametrize(
+    "path",
+    ["/v1/audio/speech", "/v1/audio/speech/batch", "/v1/audio/voice_consents/consent", "/v1/references/update"],
+)
+def test_malformed_json_is_named(client: httpx.Client, path: str) -> None:
+    refused = client.post(path, content=b'{"items": x}', headers={"Content-Type": "application/json"})
+    assert refused.status_code == 400
+    error = refused.json()["error"]
+    assert (error["message"], error["param"]) == ("The body is not JSON.", None)
+
+
 def test_supported_languages_are_accepted(speak: Speak) -> None:
     for language in ("en", "en-GB", "English", "Auto", ""):
         assert speak(language=language, max_new_tokens=1).status_code == 200
