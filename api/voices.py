@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from fastapi import APIRouter, File, Form, Request, UploadFile
 from pydantic import BaseModel
 from starlette.concurrency import run_in_threadpool
+from starlette.convertors import StringConvertor, register_url_convertor
 
 from api.access import caller_of
 from api.context import ApiContext, context_of
@@ -23,6 +24,15 @@ ConsentField = Annotated[
 ]
 
 router = APIRouter(tags=["voices"])
+
+
+class NameConvertor(StringConvertor):
+    """A name in a path, which may contain slashes."""
+
+    regex = ".+"
+
+
+register_url_convertor("name", NameConvertor())
 
 
 class Voice(BaseModel):
@@ -76,7 +86,7 @@ async def list_voices(request: Request) -> VoiceList:
     )
 
 
-@router.get("/v1/audio/voices/{voice_id}", operation_id="retrieve_voice", responses=documented(404))
+@router.get("/v1/audio/voices/{voice_id:name}", operation_id="retrieve_voice", responses=documented(404))
 async def retrieve_voice(voice_id: str, request: Request) -> Voice:
     """Describe a voice by its id or name."""
     context = context_of(request)
@@ -116,7 +126,7 @@ async def create_voice(
     return _voice(record, context)
 
 
-@router.delete("/v1/audio/voices/{voice_id}", operation_id="delete_voice", responses=documented(403, 404))
+@router.delete("/v1/audio/voices/{voice_id:name}", operation_id="delete_voice", responses=documented(403, 404))
 async def delete_voice(voice_id: str, request: Request) -> VoiceDeleted:
     """Delete a voice. The page can restore it for ten minutes."""
     speech, caller = context_of(request).speech, caller_of(request)

@@ -80,6 +80,16 @@ def test_voice_is_created_spoken_with_and_deleted(
     assert [each.id for each in server.storage.voices.trashed()] == [voice["id"]]
 
 
+def test_name_may_contain_a_slash(client: httpx.Client, create_voice: CreateVoice) -> None:
+    voice = create_voice(name="News/evening").json()
+    for path in ("/v1/audio/voices/News/evening", "/v1/audio/voices/news%2Fevening"):
+        assert client.get(path).json() == voice
+    assert client.delete("/v1/audio/voices/News%2Fevening").json()["id"] == voice["id"]
+    assert client.get("/v1/audio/voices/News/evening").status_code == 404
+    listed = client.get("/v1/audio/voices/", follow_redirects=True)
+    assert listed.json()["object"] == "list", "a final slash is no name"
+
+
 def test_existing_name_is_not_overwritten(create_voice: CreateVoice) -> None:
     assert create_voice().status_code == 200
     refused = create_voice(name=" anna ")
