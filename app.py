@@ -15,6 +15,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from contextlib import suppress
+from functools import partial
 
 import typer
 
@@ -127,8 +128,8 @@ def wyoming(
 
         server = create_server(uri)
         with command.services() as services, suppress(KeyboardInterrupt):
-            say(f"Reprise speaks Wyoming at {uri}")
-            asyncio.run(serve(ApiContext.create(services), server))
+            ready = partial(say, f"Reprise speaks Wyoming at {uri}")
+            asyncio.run(serve(ApiContext.create(services), server, ready))
 
 
 @main.command()

@@ -3,6 +3,7 @@
 import os
 import shutil
 import signal
+import socket
 import stat
 import subprocess
 import sys
@@ -443,6 +444,15 @@ def test_keys_are_created_listed_and_revoked(run: Run) -> None:
     assert home[2:] == ["local", "60 requests in 1 minute", "0 of 1,000 characters in 1 day", "alloy = Clara"]
     assert run("keys", "revoke", "Home").exit_code == 0
     assert len(run("keys", "list").stdout.splitlines()) == 1
+
+
+def test_wyoming_at_a_taken_port_is_refused(run: Run) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        refused = run("wyoming", "--uri", f"tcp://127.0.0.1:{taken.getsockname()[1]}")
+    assert_rejected(refused, "choose another by --uri")
+    assert "Reprise speaks Wyoming" not in refused.stderr
 
 
 @pytest.mark.parametrize("days", [0, 36_501, 10_000_000])

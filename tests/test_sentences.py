@@ -29,6 +29,7 @@ ENGLISH_ONLY = (
     "studio/access.py",
     "studio/voices/consents.py",
     "studio/speech_service.py",
+    "web/gradio_internals.py",
     "web/http/hosts.py",
     "web/identity/account",
 )

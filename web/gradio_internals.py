@@ -9,8 +9,8 @@ that the page has not fetched, ids of its events, and a row of statistics for ea
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from copy import copy
 from itertools import chain
 from typing import TYPE_CHECKING, Any
@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING, Any
 import gradio as gr
 from gradio.state_holder import SessionState, StateHolder
 from gradio.utils import LRUCache
+
+from engine.errors import InvalidOption
 
 if TYPE_CHECKING:
     import uvicorn
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
 # For `launch`: skip its second request to its own address, which fails if a busy machine takes over three seconds. The
 # first request, to `startup-events`, has no such limit.
 NO_SECOND_CHECK: dict[str, Any] = {"_frontend": False}
+NO_FREE_PORT = "Cannot find empty port"  # begins the message of `launch`'s OSError
 SESSIONS = 1_000
 STATISTICS = 100  # events; Gradio tabulates them after each event
 QUEUE_POLL = 0.005  # s between polls of an empty queue; Gradio's 0.001 s takes 5 % of a CPU core when idle
@@ -166,6 +169,23 @@ def upload_folder(demo: gr.Blocks) -> str:
 def running_server(demo: gr.Blocks) -> uvicorn.Server:
     """Return the server that `launch` started."""
     return demo.server
+
+
+@contextmanager
+def port_errors(host: str, port: int | None) -> Iterator[None]:
+    """Convert `launch`'s error for a port that is taken, which names Gradio's own settings, into InvalidOption.
+
+    port: None if the first free one is looked for.
+    """
+    try:
+        yield
+    except OSError as error:
+        if NO_FREE_PORT not in str(error):
+            raise
+        place = f"port {port}" if port else "any of the ports that are tried"
+        raise InvalidOption(
+            f"The page cannot be served at {host}, {place}: another program may be using it. Choose a port by --port."
+        ) from error
 
 
 def serve_own_assets(demo: gr.Blocks) -> None:

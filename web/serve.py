@@ -55,7 +55,7 @@ def launch(
     policy: the gate's. routes: additional routes, which take precedence over Gradio's. api: the API's application, if
     the policy's routes include it. options: `launch`'s own server_port, share, root_path.
 
-    Returns the page's local URL. The page is served until the demo is closed.
+    Returns the page's local URL. The page is served until the demo is closed. Raises InvalidOption for a taken port.
     """
     from starlette.middleware import Middleware
 
@@ -91,30 +91,31 @@ def launch(
         async with gradio_internals.limit_sessions(app), gate(app):
             yield
 
-    _, url, _ = demo.launch(
-        auth=accounts.check if accounts else None,  # type: ignore[arg-type]  # Gradio awaits async functions
-        auth_message=LOGIN_NOTE if accounts else None,
-        app_kwargs={
-            "routes": [*modules.routes(), *alive.routes(), *routes],
-            "lifespan": lifespan,
-            "middleware": [
-                Middleware(PagePolicyMiddleware, headers=ResponseHeaders(framed=policy.framed), head=modules.head)
-            ],
-        },
-        max_threads=TAKES + EVENT_THREADS,
-        ssr_mode=False,  # the SSR server would need our routes, and renders none of our components
-        run_history=False,
-        enable_monitoring=False,
-        footer_links=[],
-        show_error=False,
-        pwa=False,
-        quiet=True,
-        prevent_thread_lock=True,
-        server_name=bind,
-        **gradio_internals.NO_SECOND_CHECK,
-        **launch_style(),
-        **options,
-    )
+    with gradio_internals.port_errors(bind, options.get("server_port")):
+        _, url, _ = demo.launch(
+            auth=accounts.check if accounts else None,  # type: ignore[arg-type]  # Gradio awaits async functions
+            auth_message=LOGIN_NOTE if accounts else None,
+            app_kwargs={
+                "routes": [*modules.routes(), *alive.routes(), *routes],
+                "lifespan": lifespan,
+                "middleware": [
+                    Middleware(PagePolicyMiddleware, headers=ResponseHeaders(framed=policy.framed), head=modules.head)
+                ],
+            },
+            max_threads=TAKES + EVENT_THREADS,
+            ssr_mode=False,  # the SSR server would need our routes, and renders none of our components
+            run_history=False,
+            enable_monitoring=False,
+            footer_links=[],
+            show_error=False,
+            pwa=False,
+            quiet=True,
+            prevent_thread_lock=True,
+            server_name=bind,
+            **gradio_internals.NO_SECOND_CHECK,
+            **launch_style(),
+            **options,
+        )
     gradio_internals.serve_own_assets(demo)
     connections.limit_connections(gradio_internals.running_server(demo))
     return str(url)

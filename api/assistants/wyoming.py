@@ -11,8 +11,10 @@ keys: anyone who reaches the port can use the voices of the command line.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+import signal
+from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING
 
 from starlette.concurrency import run_in_threadpool
@@ -21,7 +23,7 @@ from wyoming.error import Error
 from wyoming.event import Event, Eventable
 from wyoming.info import Attribution, Describe, Info, TtsProgram, TtsVoice
 from wyoming.ping import Ping, Pong
-from wyoming.server import AsyncEventHandler, AsyncServer
+from wyoming.server import AsyncEventHandler, AsyncServer, AsyncStdioServer
 from wyoming.tts import (
     Synthesize,
     SynthesizeChunk,
@@ -35,7 +37,7 @@ from wyoming.tts import (
 from api.errors import detail_of
 from api.speech.delivery import AudioOutput, open_stream
 from api.speech.text_feed import TextFeed
-from engine.errors import InvalidInput, InvalidOption
+from engine.errors import InvalidInput, InvalidOption, first_line
 from engine.languages import language_tags
 from studio.access import Caller
 from studio.speech_service import SpokenBy
@@ -191,9 +193,34 @@ class WyomingHandler(AsyncEventHandler):
         return self._context.app.voices.list(owner=self._caller.owner)
 
 
-async def serve(context: ApiContext, server: AsyncServer) -> None:
-    """Serve until the process is stopped."""
-    await server.run(lambda reader, writer: WyomingHandler(context, reader, writer))
+async def serve(context: ApiContext, server: AsyncServer, ready: Callable[[], object] = lambda: None) -> None:
+    """Serve until the process is stopped. ready: called when clients can connect.
+
+    Raises InvalidOption if the address is taken or cannot be served at.
+    """
+    handler = partial(WyomingHandler, context)
+    if isinstance(server, AsyncStdioServer):
+        ready()
+        await server.run(handler)
+        return
+    try:
+        await server.start(handler)
+    except OSError as error:
+        why = first_line(error)
+        raise InvalidOption(f"Wyoming cannot be served at this address ({why}); choose another by --uri.") from error
+    ready()
+    try:
+        await _terminated()
+    finally:
+        await server.stop()
+
+
+async def _terminated() -> None:
+    """Wait for SIGTERM."""
+    stop, loop = asyncio.Event(), asyncio.get_running_loop()
+    with suppress(NotImplementedError, RuntimeError, ValueError):  # on Windows; outside of the main thread
+        loop.add_signal_handler(signal.SIGTERM, stop.set)
+    await stop.wait()
 
 
 def _described(record: ListedVoice, tags: list[str]) -> TtsVoice:

@@ -2,6 +2,7 @@
 
 import asyncio
 import inspect
+import socket
 import sys
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -11,6 +12,7 @@ import pytest
 from gradio.queueing import Queue
 from gradio.state_holder import SessionState, StateHolder
 
+from engine.errors import InvalidOption
 from storage import Storage, VoiceLibrary
 from tests.support.fake_engine import FakeEngine, voice
 from tests.web.conftest import make_context
@@ -26,6 +28,7 @@ from web.gradio_internals import (
     unread_messages,
 )
 from web.page import create_app
+from web.serve import launch
 
 
 @pytest.fixture(scope="module")
@@ -34,6 +37,16 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[gr.Blocks]:
     folder = tmp_path_factory.mktemp("page")
     with Storage.open(folder / "voices.db") as storage:
         yield create_app(make_context(FakeEngine(), storage, folder))
+
+
+def test_taken_port_is_told_without_names_of_gradio() -> None:
+    with socket.socket() as taken, gr.Blocks() as page:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        with pytest.raises(InvalidOption, match=f"127.0.0.1, port {port}: another program") as refused:
+            launch(page, server_port=port)
+    assert "GRADIO" not in str(refused.value)
 
 
 def test_private_session_state_of_gradio_is_unchanged(demo: gr.Blocks) -> None:
