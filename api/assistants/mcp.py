@@ -109,7 +109,7 @@ class Tools:
             asked = SpeechRequest.model_validate({"input": text, **how})
             stream = await begin_speech(self._context, _caller(call), asked, None, complete=True)
             audio = base64.b64encode(await collect(self._context, stream)).decode()
-        told = f"{stream.usage.seconds / speed:.1f} s of speech in the voice “{voice}”, seed {stream.seed}."
+        told = f"{stream.usage.seconds:.1f} s of speech in the voice “{voice}”, seed {stream.seed}."
         return [
             AudioContent(type="audio", data=audio, mime_type=stream.media_type),
             TextContent(type="text", text=told),

@@ -64,7 +64,7 @@ class ChunkEncoder(Protocol):
 
 @dataclass
 class Usage:
-    """Usage of a request. seconds: of audio at the model's own speed. first_audio: seconds until the first chunk."""
+    """Usage of a request. seconds: of the audio that is sent. first_audio: seconds until the first chunk."""
 
     characters: int
     frames: int = 0
@@ -193,10 +193,10 @@ class EncodedSpeech:
     def _spoken(self, chunk: AudioChunk) -> list[SpokenWord]:
         """Return a chunk's words with their times in the stream, which a repetition delays relative to the take."""
         rate, speed = self._speech.sample_rate, self._encoder.speed
-        shift = self.usage.seconds - chunk.start / rate
+        shift = self.usage.seconds - chunk.start / rate / speed
         return [
             SpokenWord(
-                word=word.text, start=round((word.start + shift) / speed, 3), end=round((word.end + shift) / speed, 3)
+                word=word.text, start=round(word.start / speed + shift, 3), end=round(word.end / speed + shift, 3)
             )
             for word in chunk.words
         ]
@@ -209,7 +209,7 @@ class EncodedSpeech:
         share = frames / chunk.frames if chunk.frames else 1  # a pause has no frames
         samples = chunk.samples[: round(len(chunk.samples) * share)]
         usage.frames += frames
-        usage.seconds += len(samples) / self._speech.sample_rate
+        usage.seconds += len(samples) / self._speech.sample_rate / self._encoder.speed
         if usage.first_audio is None:
             usage.first_audio = chunk.elapsed
         return replace(chunk, samples=samples, frames=frames)

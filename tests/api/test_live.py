@@ -91,7 +91,7 @@ def test_audio_has_the_requested_format(server: Server, format: str) -> None:
         session.send("input.text", text="Yes, of course.")
         session.send("input.done")
         seconds = session.next("audio.done")["seconds"]
-        session.next("session.done")
+        assert session.next("session.done")["usage"]["seconds"] == pytest.approx(seconds, abs=0.001)
         samples, rate = decode_audio(session.audio, format)
         assert len(samples) / rate == pytest.approx(seconds, abs=0.15)
 
