@@ -25,6 +25,9 @@ ROOT = Path(__file__).resolve().parents[2]
 DRAIN_SECONDS = 120.0  # for the speeches of a replica to end before it is stopped
 STATS_SECONDS = 1.0  # between two reports of a replica
 HEALTH_SECONDS = 5.0
+# Serve's states of a deployment that another process can use: also while it replaces a dead replica (UNHEALTHY) or loads
+# or updates replicas (DEPLOYING).
+_ATTACHABLE = ("RUNNING", "UNHEALTHY", "DEPLOYING")
 # By default, Ray ends a program a minute after it loses the head. Reprise keeps running and shows an error.
 _RECONNECT_VARIABLE, _RECONNECT_SECONDS = "RAY_gcs_rpc_server_reconnect_timeout_s", str(10 * 365 * 24 * 3600)
 _PUSH_VARIABLE = "RAY_SERVE_REPLICA_AUTOSCALING_METRIC_PUSH_INTERVAL_S"
@@ -94,10 +97,13 @@ def _connect(ray: Any, address: str, cpus: int | None, gpus: int | None) -> bool
 def _deployed(serve: Any, settings: DeploymentSettings, *, attach: bool) -> Any:
     """Deploy the engine if needed; return the deployment's handle. Raises EngineFailed."""
     settings = _with_gpus(settings)
-    running = serve.status().applications.get(APPLICATION)
-    if running is not None and running.status == "RUNNING":
+    found = serve.status().applications.get(APPLICATION)
+    status = None if found is None else found.status
+    if attach and status in _ATTACHABLE:
+        return serve.get_app_handle(APPLICATION)
+    if status == "RUNNING":
         handle = serve.get_app_handle(APPLICATION)
-        if attach or handle.properties.remote().result(timeout_s=30).settings == settings:
+        if handle.properties.remote().result(timeout_s=30).settings == settings:
             return handle
     try:
         return serve.run(application(settings), name=APPLICATION, route_prefix=None)
