@@ -80,7 +80,8 @@ Slots = Annotated[
         "--speakers",  # an older name
         envvar=["REPRISE_SLOTS", "REPRISE_SPEAKERS"],
         min=1,
-        help="Maximum number of concurrent requests, reduced if memory is short. Default: 4 on a CPU, 32 on a GPU.",
+        max=256,  # on a CPU, memory is not planned
+        help="Maximum number of concurrent requests; on a GPU, reduced if memory is short. Default: 4 on a CPU, 32 on a GPU.",
         show_default=False,
     ),
 ]
