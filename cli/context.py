@@ -21,6 +21,7 @@ from studio.packages import has_package
 if TYPE_CHECKING:
     from engine.sentences import Sentence
     from storage import Storage, VoiceLibrary
+    from storage.sqlite.snapshots import LibrarySnapshots
     from studio.context import AppContext
     from studio.engines.model_manager import ModelManager
     from studio.engines.speech_engine import SpeechEngine
@@ -116,7 +117,7 @@ class CommandContext:
         from studio.context import AppContext
 
         watermark = self.watermark()
-        with self._saved(), self.storage() as storage, self.models(notices or {}) as manager:
+        with self._saved_storage() as storage, self.models(notices or {}) as manager:
             yield AppContext.create(manager, storage, watermark)
 
     def watermark(self) -> Watermark | None:
@@ -161,29 +162,39 @@ class CommandContext:
         return self.database or user_data_path("reprise", ensure_exists=True) / "voices.db"
 
     @contextmanager
-    def _saved(self) -> Iterator[None]:
-        """Restore the library's file from its snapshots, and save snapshots during the block and at its end.
+    def _saved_storage(self) -> Iterator[Storage]:
+        """Open the database as `storage` does, with its file restored from and saved to snapshots, if they are kept.
+
+        They are saved while it is open and once it is closed; a library that cannot be opened replaces none.
+        """
+        from studio.periodic import every
+
+        snapshots = self._snapshots()
+        if snapshots is None:
+            with self.storage() as storage:
+                yield storage
+            return
+        snapshots.restore()
+        with ExitStack() as closed, self.storage() as storage:
+            closed.callback(snapshots.save)
+            with every(SNAPSHOT_SECONDS, snapshots.save):
+                yield storage
+
+    def _snapshots(self) -> LibrarySnapshots | None:
+        """Return the library's snapshots; None if none are kept.
 
         Raises InvalidOption for a library on a server, DatabaseUnavailable for an invalid URL.
         """
         folder = self.snapshots or _space_folder(self.database)
         if folder is None:
-            yield
-            return
+            return None
         from storage.database import library_file
         from storage.sqlite.snapshots import LibrarySnapshots
-        from studio.periodic import every
 
         file = library_file(self._place())
         if file is None:
             raise InvalidOption("Snapshots are of a library in a file; a server has its own backups.")
-        snapshots = LibrarySnapshots(file, folder)
-        snapshots.restore()
-        try:
-            with every(SNAPSHOT_SECONDS, snapshots.save):
-                yield
-        finally:
-            snapshots.save()
+        return LibrarySnapshots(file, folder)
 
     def _load(self, model: str, progress: LoadingProgress) -> SpeechEngine:
         options: dict[str, Any] = {

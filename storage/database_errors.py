@@ -25,7 +25,7 @@ _SQLITE = {
 _POSTGRESQL_DISK_FULL = "53100"
 
 
-def unavailable(error: SQLAlchemyError | OSError, location: str) -> DatabaseUnavailable:
+def unavailable(error: SQLAlchemyError | sqlite3.Error | OSError, location: str) -> DatabaseUnavailable:
     """Return the error to raise from this one. location: file or URL of the database."""
     cause = error if isinstance(error, OSError) else getattr(error, "orig", None) or error
     detail = f"{location}: {reason_of(cause)}"

@@ -15,6 +15,7 @@ import time
 from pathlib import Path
 
 from engine.errors import DatabaseUnavailable
+from storage.database_errors import unavailable
 from storage.sqlite.connection import SIDE_FILES
 
 log = logging.getLogger(__name__)
@@ -50,7 +51,7 @@ class LibrarySnapshots:
     def save(self) -> bool:
         """Take a snapshot if the database has changed since the last one; return whether one was taken.
 
-        Raises DatabaseUnavailable.
+        Raises DatabaseUnavailable, also for a damaged database: the last snapshot is kept then.
         """
         state = self._files()
         if not state or state == self._state:
@@ -70,8 +71,10 @@ class LibrarySnapshots:
                 unfinished.replace(target)
             for path in before:
                 path.unlink(missing_ok=True)
-        except (OSError, sqlite3.Error) as error:
+        except OSError as error:
             raise DatabaseUnavailable("database.unusable", detail=f"{self._folder}: {error}") from error
+        except sqlite3.Error as error:
+            raise unavailable(error, str(self._database)) from error
         self._state = state
         return True
 
@@ -90,11 +93,14 @@ class LibrarySnapshots:
         return tuple(found)
 
     def _back_up(self, target: Path) -> None:
+        """Copy the database and check the copy: SQLite copies damaged pages without an error."""
         with (
             contextlib.closing(sqlite3.connect(self._database)) as source,
             contextlib.closing(sqlite3.connect(target)) as copy,
         ):
             source.backup(copy)
+            if not _is_whole(copy):
+                raise DatabaseUnavailable("database.damaged", detail=f"{self._database} is not saved.")
 
     def _put_back(self, snapshot: Path) -> bool:
         self._database.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -103,7 +109,7 @@ class LibrarySnapshots:
             shutil.copyfile(snapshot, local)
             local.chmod(0o600)
             with contextlib.closing(sqlite3.connect(local)) as copy:
-                whole = copy.execute("PRAGMA quick_check").fetchall() == [("ok",)]
+                whole = _is_whole(copy)
         except (OSError, sqlite3.Error) as error:
             log.warning("The snapshot %s cannot be read: %s", snapshot, error)
             whole = False
@@ -114,3 +120,7 @@ class LibrarySnapshots:
         local.replace(self._database)
         log.info("The library was restored from %s.", snapshot)
         return True
+
+
+def _is_whole(database: sqlite3.Connection) -> bool:
+    return database.execute("PRAGMA quick_check").fetchall() == [("ok",)]

