@@ -20,7 +20,8 @@ from storage import migrations
 from storage.database_errors import code_of
 
 PAGE_SIZE = 4096  # bytes
-SIDE_FILES = ("-wal", "-shm", "-journal", "-reserve")  # suffixes of the files beside the database
+LOG_FILES = ("-wal", "-shm", "-journal")  # suffixes of SQLite's logs, which it replays into the database
+SIDE_FILES = (*LOG_FILES, "-reserve")  # suffixes of all files beside the database
 
 _MAGIC = b"SQLite format 3\0"
 _PRAGMAS = (

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from engine.errors import DatabaseUnavailable
 from storage.database_errors import unavailable
-from storage.sqlite.connection import SIDE_FILES
+from storage.sqlite.connection import LOG_FILES, SIDE_FILES
 
 log = logging.getLogger(__name__)
 
@@ -114,12 +114,18 @@ class LibrarySnapshots:
             log.warning("The snapshot %s cannot be read: %s", snapshot, error)
             whole = False
         if not whole:
-            for suffix in ("", *SIDE_FILES):
-                local.with_name(local.name + suffix).unlink(missing_ok=True)
+            _remove(local, "", *SIDE_FILES)
             return False
+        _remove(self._database, *LOG_FILES)  # of the lost database: SQLite would replay them into this one
         local.replace(self._database)
         log.info("The library was restored from %s.", snapshot)
         return True
+
+
+def _remove(database: Path, *suffixes: str) -> None:
+    """Remove the files of a database that have these suffixes."""
+    for suffix in suffixes:
+        database.with_name(database.name + suffix).unlink(missing_ok=True)
 
 
 def _is_whole(database: sqlite3.Connection) -> bool:

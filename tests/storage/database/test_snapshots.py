@@ -6,7 +6,7 @@ import pytest
 
 from engine.errors import DatabaseUnavailable
 from storage import Storage
-from storage.sqlite.connection import PAGE_SIZE
+from storage.sqlite.connection import LOG_FILES, PAGE_SIZE
 from storage.sqlite.snapshots import LibrarySnapshots
 from tests.storage.making import voice
 
@@ -62,6 +62,25 @@ def test_damaged_snapshot_is_skipped_and_never_overwritten(tmp_path: Path, bucke
     with pytest.raises(DatabaseUnavailable, match="damaged"):
         LibrarySnapshots(tmp_path / "other" / "voices.db", bucket).restore()
     assert cut.exists()
+
+
+def test_log_of_a_lost_library_is_not_replayed_into_a_restored_one(tmp_path: Path, bucket: Path) -> None:
+    path = tmp_path / "voices.db"
+    logs = [path.with_name(path.name + suffix) for suffix in LOG_FILES]
+    with Storage.open(path) as storage:
+        storage.voices.add(voice())
+        leftover = logs[0].read_bytes()
+        for number in range(8):
+            storage.voices.add(voice(f"Voice {number}", seed=number))
+        saved = storage.voices.list()
+        LibrarySnapshots(path, bucket).save()
+    path.unlink()
+    for log in logs:
+        log.write_bytes(leftover)
+    assert LibrarySnapshots(path, bucket).restore()
+    assert not any(log.exists() for log in logs)
+    with Storage.open(path) as storage:
+        assert storage.voices.list() == saved
 
 
 def test_damaged_library_replaces_no_snapshot(tmp_path: Path, bucket: Path) -> None:
