@@ -12,8 +12,10 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from fsspec.core import url_to_fs
+from fsspec.implementations.local import LocalFileSystem
 
 from engine.errors import DatabaseUnavailable
+from storage import durable_files
 
 log = logging.getLogger(__name__)
 
@@ -50,12 +52,16 @@ class ObjectStore:
             raise DatabaseUnavailable("database.no_store_driver", detail=f"{self.location}: {error}") from error
         except ValueError as error:
             raise DatabaseUnavailable("database.bad_store", detail=f"{self.location}: {error}") from error
+        self._is_local = isinstance(self._files, LocalFileSystem)
 
     def write(self, name: str, data: bytes) -> None:
-        """Write an object. Raises DatabaseUnavailable."""
+        """Write an object; in a local folder it is on the disk afterwards. Raises DatabaseUnavailable."""
         path = self._path(name)
 
         def write() -> None:
+            if self._is_local:
+                durable_files.write(Path(path), data)
+                return
             self._files.makedirs(path.rpartition("/")[0], exist_ok=True)
             self._files.pipe_file(path, data)
 
@@ -76,13 +82,15 @@ class ObjectStore:
         return data
 
     def delete(self, name: str) -> None:
-        """Delete an object, which may be missing. Raises DatabaseUnavailable."""
+        """Delete an object, which may be missing or, in a local folder, unfinished. Raises DatabaseUnavailable."""
+        path = self._path(name)
         with self._lock:
             self._cached -= len(self._cache.pop(name, b""))
 
         def delete() -> None:
-            with suppress(FileNotFoundError):
-                self._files.rm_file(self._path(name))
+            for each in (path, path + durable_files.UNFINISHED) if self._is_local else (path,):
+                with suppress(FileNotFoundError):
+                    self._files.rm_file(each)
 
         self._translated(delete)
 

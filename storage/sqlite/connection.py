@@ -18,6 +18,7 @@ from sqlalchemy.pool import ConnectionPoolEntry
 from engine.errors import DatabaseUnavailable
 from storage import migrations
 from storage.database_errors import code_of
+from storage.durable_files import make_folder, sync_folder
 
 PAGE_SIZE = 4096  # bytes
 LOG_FILES = ("-wal", "-shm", "-journal")  # suffixes of SQLite's logs, which it replays into the database
@@ -102,23 +103,13 @@ def _refuse_special(path: Path) -> None:
 
 def _make(path: Path) -> None:
     """Create an empty file and its folders if they are missing, durably."""
-    missing = [folder for folder in path.absolute().parents if not folder.exists()]
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    folder = path.absolute().parent
+    make_folder(folder, 0o700)
     try:
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
     except FileExistsError:
         return
-    for folder in (path.absolute().parent, *(folder.parent for folder in missing)):
-        _sync_folder(folder)
-
-
-def _sync_folder(folder: Path) -> None:
-    with contextlib.suppress(OSError):  # where folders cannot be opened or synced, as on Windows
-        descriptor = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+    sync_folder(folder)
 
 
 def _refuse_foreign(connection: Connection, path: Path) -> None:

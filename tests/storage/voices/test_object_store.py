@@ -1,5 +1,7 @@
 """Audio objects outside the database: in a folder and in an S3-compatible store."""
 
+import errno
+import os
 from collections.abc import Iterator
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
@@ -129,6 +131,49 @@ def test_failing_store_raises_and_loses_nothing(url: str, tmp_path: Path) -> Non
         (tmp_path / "away").rename(place)
         storage.voices.purge_expired()
         assert objects(str(place)) == []
+
+
+def test_object_in_a_folder_is_on_the_disk_before_it_has_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also the names of the object and of its folders are on the disk when `write` returns."""
+    steps: list[object] = []
+    sync, replace = os.fsync, os.replace
+
+    def record_sync(descriptor: int) -> None:
+        status = os.fstat(descriptor)
+        folders = {path.stat().st_ino: path for path in (tmp_path, *tmp_path.rglob("*")) if path.is_dir()}
+        steps.append(folders.get(status.st_ino, status.st_size))
+        sync(descriptor)
+
+    def record_replace(old: Path, new: Path) -> None:
+        assert not new.exists()
+        steps.append("replace")
+        replace(old, new)
+
+    monkeypatch.setattr(os, "fsync", record_sync)
+    monkeypatch.setattr(os, "replace", record_replace)
+    store, name = ObjectStore(tmp_path / "sounds"), "a" * 32
+    store.write(name, b"sound")
+    folder = tmp_path / "sounds" / "aa"
+    assert steps == [folder.parent, tmp_path, len(b"sound"), "replace", folder]
+    assert [path.name for path in folder.iterdir()] == [name]
+
+
+def test_object_that_cannot_be_synced_has_no_name_and_is_deleted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(_: int) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    store, name = ObjectStore(tmp_path), "a" * 32
+    monkeypatch.setattr(os, "fsync", fail)
+    with pytest.raises(DatabaseUnavailable):
+        store.write(name, b"sound")
+    with pytest.raises(DatabaseUnavailable):
+        store.read(name)
+    store.delete(name)
+    assert not [path for path in tmp_path.rglob("*") if path.is_file()]
 
 
 @pytest.mark.parametrize(
