@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
-from sqlalchemy import ColumnElement, select, update
+from sqlalchemy import ColumnElement, exists, select, update
 from sqlalchemy.orm import Session
 
 from engine.errors import InvalidInput
@@ -32,8 +32,8 @@ def queue(*, session: Session, script_id: str, owner: str, card_ids: Sequence[st
     Raises ScriptNotFound.
     """
     scripts.lock(session=session, script_id=script_id, owner=owner)
-    spoken = select(CardTakeRow.card_id).where(CardTakeRow.chosen)
-    wanted = CardRow.id.not_in(spoken) if card_ids is None else CardRow.id.in_(card_ids)
+    unspoken = ~exists().where(CardTakeRow.card_id == CardRow.id, CardTakeRow.chosen)
+    wanted = unspoken if card_ids is None else CardRow.id.in_(card_ids)
     return _set_status(session, "queued", CardRow.script_id == script_id, wanted, ~CardRow.locked)
 
 

@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import pytest
-from sqlalchemy import Engine, event
+from sqlalchemy import Connection, Engine, event
 
 from engine.errors import GenerationNotFound, InvalidInput, InvalidName, ScriptNotFound, VoiceNotFound
 from engine.sentences import Sentence
@@ -179,6 +179,25 @@ def test_card_states_through_queue_take_and_failure(storage: Storage) -> None:
     assert storage.scripts.card(two.id).failure is None
     assert storage.scripts.unqueue(one.script_id) == 1
     assert [each.state for each in storage.scripts.cards(one.script_id)] == ["spoken", "new", "new"]
+
+
+def test_queueing_looks_only_at_the_takes_of_the_script(sqlite: str) -> None:
+    plans: list[str] = []
+
+    def explain(connection: Connection, _: object, statement: str, values: tuple[object, ...], *_rest: object) -> None:
+        if statement.startswith("UPDATE script_cards"):
+            plan = connection.connection.cursor().execute(f"EXPLAIN QUERY PLAN {statement}", values)
+            plans.extend(detail for *_, detail in plan.fetchall())
+
+    with Storage.open(sqlite) as storage:
+        one, *_ = create_cards(storage)
+        event.listen(Engine, "before_cursor_execute", explain)
+        try:
+            storage.scripts.queue(one.script_id)
+        finally:
+            event.remove(Engine, "before_cursor_execute", explain)
+    (takes,) = (plan for plan in plans if "card_takes" in plan)
+    assert "card_id=?" in takes, "all takes are read"
 
 
 def test_split_and_merge_keep_every_word(storage: Storage) -> None:
