@@ -42,6 +42,11 @@ if memory := in_memory(room=4 << 30):
     os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(memory))
 
 
+def pytest_xdist_auto_num_workers() -> int:
+    """One worker more than cores, because tests wait a third of their time, for sound and for browsers."""
+    return len(os.sched_getaffinity(0)) + 1 if hasattr(os, "sched_getaffinity") else (os.cpu_count() or 1) + 1
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Put files with slow tests first: a slow file at the end would leave all but one core idle.
 
