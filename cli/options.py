@@ -81,7 +81,7 @@ Slots = Annotated[
         envvar=["REPRISE_SLOTS", "REPRISE_SPEAKERS"],
         min=1,
         max=256,  # on a CPU, memory is not planned
-        help="Maximum number of concurrent requests; on a GPU, reduced if memory is short. Default: 4 on a CPU, 32 on a GPU.",
+        help="Maximum number of concurrent requests. Default: 4 on a CPU; 32 on a GPU, fewer if its memory is short.",
         show_default=False,
     ),
 ]

@@ -25,8 +25,8 @@ ROOT = Path(__file__).resolve().parents[2]
 DRAIN_SECONDS = 120.0  # for the speeches of a replica to end before it is stopped
 STATS_SECONDS = 1.0  # between two reports of a replica
 HEALTH_SECONDS = 5.0
-# Serve's states of a deployment that another process can use: also while it replaces a dead replica (UNHEALTHY) or loads
-# or updates replicas (DEPLOYING).
+# Serve's states of a deployment that another process can use: also while it replaces a dead replica (UNHEALTHY), and
+# while it loads or updates replicas (DEPLOYING).
 _ATTACHABLE = ("RUNNING", "UNHEALTHY", "DEPLOYING")
 # By default, Ray ends a program a minute after it loses the head. Reprise keeps running and shows an error.
 _RECONNECT_VARIABLE, _RECONNECT_SECONDS = "RAY_gcs_rpc_server_reconnect_timeout_s", str(10 * 365 * 24 * 3600)
