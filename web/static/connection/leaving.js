@@ -1,6 +1,8 @@
 // Actions when the page unloads. Browsers cancel its requests unless they use keepalive, and no answer can be awaited.
+// Before that, the browser asks whether to leave a page with unsaved data.
 
 const acts = [];
+const guards = [];
 let leaving = false;
 
 // Whether the page is unloading. Requests sent now must not wait for an answer first.
@@ -11,7 +13,18 @@ export function whenLeaving(act) {
   acts.push(act);
 }
 
+// unsaved(): whether the page has data that would be lost.
+export function guardLeaving(unsaved) {
+  guards.push(unsaved);
+}
+
+export const hasUnsaved = () => guards.some((unsaved) => unsaved());
+
+// Called when the user has agreed to lose the data, so that the browser does not ask again.
+export const dropGuards = () => guards.splice(0);
+
 globalThis.addEventListener?.("pagehide", leave);
+globalThis.addEventListener?.("beforeunload", (event) => hasUnsaved() && event.preventDefault());
 
 function leave() {
   const usual = window.fetch;

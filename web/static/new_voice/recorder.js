@@ -41,7 +41,7 @@ class Recorder {
     watch("value", () => this.accept(props.value));
     document.addEventListener("reprise:playing", () => this.trim.hush());
     document.addEventListener("reprise:back", ({ detail }) => this.recover(detail.anew));
-    document.addEventListener("reprise:reload", (event) => this.clips.list.length && event.preventDefault());
+    document.addEventListener("reprise:reload", (event) => this.view.unsaved && event.preventDefault());
     document.addEventListener("reprise:forgotten", () => [...this.clips.list].forEach((clip) => this.remove(clip)));
     setInterval(() => this.keepFiles(), KEEP_EVERY);
     window.addEventListener("pagehide", ({ persisted }) => persisted || this.discardFiles());

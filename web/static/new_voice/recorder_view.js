@@ -1,11 +1,13 @@
 // The recorder's display and controls.
 
 import { onMeter } from "./capture/recording.js";
+import { guardLeaving } from "../connection/leaving.js";
 import { button, create } from "../ui/elements.js";
 import { decimals, secondsOf } from "../ui/format.js";
 import { pageLanguage, words } from "../ui/words.js";
 
 const OPEN = ["counting", "recording"]; // the states in which the microphone is open
+const PASSING = ["recording", "uploading"]; // the states in which there is sound that is not yet a clip
 
 export class RecorderView {
   constructor(element, recorder) {
@@ -21,7 +23,7 @@ export class RecorderView {
     this.find(".rp-script-other").onclick = () => recorder.nextScript();
     this.acceptDrops(this.find(".rp-clip"));
     document.addEventListener("keydown", (event) => this.escape(event));
-    window.addEventListener("beforeunload", (event) => recorder.taking?.recording && event.preventDefault());
+    guardLeaving(() => this.unsaved);
     document.documentElement.style.setProperty("--rp-recording", JSON.stringify(words("clip.on_air")));
   }
 
@@ -42,6 +44,11 @@ export class RecorderView {
       over(false)(event);
       this.recorder.takeAll([...event.dataTransfer.files]);
     };
+  }
+
+  // Whether there are clips, or sound that becomes one.
+  get unsaved() {
+    return this.recorder.clips.list.length > 0 || PASSING.includes(this.find(".rp-clip").dataset.state);
   }
 
   // The text to read aloud; "" while it is folded.

@@ -1,6 +1,7 @@
 // Switches for the theme and the language, which default to the browser's. The server reads the language from a cookie
 // (web/http/language.py).
 
+import { dropGuards, hasUnsaved } from "../connection/leaving.js";
 import { create } from "../ui/elements.js";
 import { draw } from "../ui/icons.js";
 import { remember, remembered } from "../ui/remember.js";
@@ -68,6 +69,11 @@ export function mount({ element, props }) {
   );
   language.value = pageLanguage();
   language.onchange = () => {
+    if (hasUnsaved() && !confirm(words("shell.clips_lost"))) {
+      language.value = pageLanguage();
+      return;
+    }
+    dropGuards();
     const framed = window.top !== window ? "; SameSite=None; Secure; Partitioned" : "; SameSite=Lax";
     document.cookie = `${COOKIE}=${language.value}; path=/; max-age=${YEAR}${framed}`;
     location.reload();

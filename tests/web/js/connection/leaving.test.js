@@ -1,13 +1,14 @@
-// Requests sent while the page unloads use keepalive and do not wait for an answer.
+// Requests sent while the page unloads use keepalive and do not wait for an answer. Before that, the browser asks if there
+// is unsaved data.
 
 import assert from "node:assert/strict";
 import { mock, test } from "node:test";
 
-let left;
-globalThis.addEventListener = (name, listener) => name === "pagehide" && (left = listener);
+const listeners = {};
+globalThis.addEventListener = (name, listener) => (listeners[name] = listener);
 const fetched = [];
 globalThis.window = { fetch: (asked, options) => fetched.push([asked, options]) };
-const { isLeaving, whenLeaving } = await import("../../../../web/static/connection/leaving.js");
+const { dropGuards, guardLeaving, isLeaving, whenLeaving } = await import("../../../../web/static/connection/leaving.js");
 const { RequestQueue } = await import("../../../../web/static/script/request_queue.js");
 
 test("on leaving, a request is sent at once with keepalive although another is pending", () => {
@@ -16,7 +17,7 @@ test("on leaving, a request is sent at once with keepalive although another is p
   queue.ask(() => ({ text: "first" }));
   whenLeaving(() => queue.ask(() => ({ text: "typed" })));
   assert.equal(isLeaving(), false);
-  left();
+  listeners.pagehide();
   assert.deepEqual(fetched, [["/act", { method: "POST", body: "typed", keepalive: true }]]);
   assert.equal(isLeaving(), true);
   mock.timers.tick(0);
@@ -24,4 +25,19 @@ test("on leaving, a request is sent at once with keepalive although another is p
   window.fetch("/later", {});
   assert.deepEqual(fetched[1], ["/later", {}]);
   mock.timers.reset();
+});
+
+test("the browser asks before unsaved data is lost, unless the user has agreed", () => {
+  let asked = 0;
+  const leave = () => listeners.beforeunload({ preventDefault: () => (asked += 1) });
+  const unsaved = [];
+  guardLeaving(() => unsaved.length > 0);
+  leave();
+  assert.equal(asked, 0);
+  unsaved.push("a clip");
+  leave();
+  assert.equal(asked, 1);
+  dropGuards();
+  leave();
+  assert.equal(asked, 1);
 });

@@ -56,7 +56,7 @@ class Element {
 }
 
 let left;
-globalThis.addEventListener = (_, listener) => (left = listener);
+globalThis.addEventListener = (name, listener) => name === "pagehide" && (left = listener);
 globalThis.document = { createElement: (tag) => Object.assign(new Element(), { tag }), activeElement: null };
 globalThis.window = { fetch: () => {} };
 const { deleteWithUndo, finishDeletions, isDeleted } = await import("../../../../web/static/ui/undo.js");

@@ -164,8 +164,22 @@ def test_clips_are_recorded_again_played_and_removed(page: Page) -> None:
 RECORDING_MARK = "html[data-rp-recording]"
 
 
+def expect_question(page: Page) -> None:
+    """Expect the browser to ask before the page is closed, and stay."""
+    with page.expect_event("dialog") as asked:
+        page.close(run_before_unload=True)
+    assert asked.value.type == "beforeunload"
+    asked.value.dismiss()
+
+
+def leaving_is_held(page: Page) -> bool:
+    """Return whether the browser would ask now."""
+    held: bool = page.evaluate("!dispatchEvent(new Event('beforeunload', { cancelable: true }))")
+    return held
+
+
 def test_recording_is_controlled_by_buttons_and_keys(page: Page) -> None:
-    """The document is marked while the microphone is open, and leaving the page during a recording asks first."""
+    """The document is marked while the microphone is open. Leaving the page asks first while there is a recording."""
     record, countdown = page.get_by_role("button", name="Record", exact=True), page.locator(".rp-countdown")
     assert page.locator(RECORDING_MARK).count() == 0
     page.keyboard.press("Escape")
@@ -190,15 +204,16 @@ def test_recording_is_controlled_by_buttons_and_keys(page: Page) -> None:
     skip_countdown(page)
     wait_for_recording(page, 3)
     expect(page.locator(RECORDING_MARK)).to_have_count(1)
-    with page.expect_event("dialog") as asked:
-        page.close(run_before_unload=True)
-    assert asked.value.type == "beforeunload"
-    asked.value.dismiss()
+    expect_question(page)
     page.keyboard.press("Enter")  # the focus stays on the button
     expect_message(page, "Recorded ")
     expect(page.locator(RECORDING_MARK)).to_have_count(0)
     expect(page.get_by_role("button", name="Choose files")).to_be_enabled()
+    expect_question(page)
+    assert leaving_is_held(page)
     page.get_by_role("button", name=re.compile("^Remove")).click()
+    expect_message(page, INVITATION)
+    assert not leaving_is_held(page)
     begin_recording(page)
     page.keyboard.press("Escape")
     expect_message(page, re.compile(r"^Recorded [0-9]"))

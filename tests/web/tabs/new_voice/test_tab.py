@@ -175,6 +175,17 @@ def check_invalid_files(page: Page, folder: Path) -> None:
         until(lambda: uploads() == lying)
 
 
+def decline_to_change_the_language(page: Page) -> None:
+    """Choose a language, which asks because the page would be reloaded, and decline."""
+    language = page.locator("#rp-switches").get_by_label("Language")
+    questions: list[str] = []
+    page.once("dialog", lambda dialog: (questions.append(dialog.message), dialog.dismiss()))
+    language.select_option("de")
+    assert ["its clips will be lost" in question for question in questions] == [True]
+    expect(language).to_have_value("en")
+    assert page.evaluate("document.cookie") == ""
+
+
 def test_each_supported_format_is_drawn_examined_and_saved(
     chromium: Browser, serve: Serve, library: VoiceLibrary, storage: Storage, engine: FakeEngine, tmp_path: Path
 ) -> None:
@@ -216,6 +227,8 @@ def test_each_supported_format_is_drawn_examined_and_saved(
         assert min(alike.values()) > 0.9, f"the waveforms are alike: {alike}"
 
         expect(page.locator(".rp-merged")).to_contain_text(f"{MAX_CLIPS} clips go into the voice")
+        decline_to_change_the_language(page)
+        expect(lines).to_have_count(MAX_CLIPS)
         assert "memo.webm · 2.1 s of 3.1 s" in page.evaluate(TRIM_AND_LEAVE), "the part is kept before Save is pressed"
         save = page.get_by_role("button", name="Save voice")
         save.press("Enter")  # not the mouse: the doctor's report moves the button
@@ -225,6 +238,7 @@ def test_each_supported_format_is_drawn_examined_and_saved(
         save.press("Enter")
         expect(page.locator("#rp-speak-notice")).to_contain_text("Saved “All of them”.")
         expect(picker(page)).to_have_value("All of them")
+        assert page.evaluate("dispatchEvent(new Event('beforeunload', { cancelable: true }))"), "nothing would be lost"
     made = library.load(library.find("All of them").id)
     (reference,) = made.references
     assert reference.transcript == " ".join(f"As {kind}." for kind in SUPPORTED[1:])
