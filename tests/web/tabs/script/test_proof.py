@@ -9,7 +9,7 @@ from storage import Storage
 from studio import recognition
 from tests.studio.script.test_runner import Actor
 from tests.support.fake_engine import voice
-from tests.web.tabs.script.test_tab import card, make, text
+from tests.web.tabs.script.test_tab import card, make, text, text_offset
 from tests.web.visiting import violations, visit
 
 PLAY = "The boats come back.\n\nThey went down to the harbour."
@@ -34,6 +34,7 @@ def test_script_is_proofed_repaired_and_remembered(
         page.get_by_label("Listen along").uncheck()
         page.get_by_role("button", name="Speak all").click()
         expect(page.get_by_text("2 of 2 cards spoken")).to_be_visible()
+        offset = text_offset(page, 2)
         page.get_by_role("button", name="Proof and mend").click()
         dialog = page.get_by_role("dialog", name="Automatic transcripts")
         expect(dialog).to_contain_text("operator can enable them")
@@ -46,6 +47,7 @@ def test_script_is_proofed_repaired_and_remembered(
         mend = card(page, 2).get_by_role("button", name="Mend")
         expect(mend).to_be_visible()
         assert len(actor.said) == 2 + 4, "four tries"
+        assert text_offset(page, 2) == offset, "the results are below the text"
         assert violations(page, ".rp-scripts") == []
         page.reload()
         expect(card(page, 2).locator("mark")).to_have_text("harbour.")

@@ -76,6 +76,14 @@ def text(page: Page, number: int) -> Locator:
     return page.locator(".rp-script-cards").get_by_label(f"Text of card {number}", exact=True)
 
 
+def text_offset(page: Page, number: int) -> float:
+    """Return the distance from the top of a card to its text, in pixels."""
+    offset: float = text(page, number).evaluate(
+        "field => field.getBoundingClientRect().y - field.closest('li').getBoundingClientRect().y"
+    )
+    return offset
+
+
 def save(page: Page, format: str) -> tuple[str, bytes]:
     tab(page).get_by_text("Save as").click()
     return downloaded(page, button(page, format))
@@ -113,8 +121,12 @@ def test_dialogue_from_casting_to_download(
         button(page, "Speak card 2 again").click()
         until(lambda: len(storage.scripts.takes(ids[1])) == 2)
         expect_state(page, 2, "spoken")
+        offset = text_offset(page, 2)
+        text(page, 2).select_text()
+        expect(card(page, 2).get_by_role("button", name="Say “Not at all” like…")).to_be_visible()
         button(page, "More for card 2").click()
         expect(card(page, 2).get_by_text("Take 1 ·")).to_be_visible()
+        assert text_offset(page, 2) == offset, "the text keeps its place"
         card(page, 2).get_by_role("button", name="Use this one").click()
         expect(card(page, 2).get_by_text("in use")).to_have_count(1)
         button(page, "Lock card 2").click()
