@@ -1,4 +1,4 @@
-"""Initial voices for the speakers of a new script."""
+"""The speakers of a script, and their initial voices."""
 
 from __future__ import annotations
 
@@ -12,6 +12,11 @@ if TYPE_CHECKING:
     from studio.voices.available_voices import ListedVoice
 
 Cast = dict[str | None, str]  # a voice's id by speaker; None is the narrator
+
+
+def speaker_or_narrator(name: str | None, narrators: Iterable[str]) -> str | None:
+    """Return the name of a speaker; None if it is one of the narrator's names, regardless of case."""
+    return None if name is None or fold(name) in map(fold, narrators) else name
 
 
 def initial_cast(speakers: Iterable[str | None], voices: Sequence[ListedVoice], picked: str) -> Cast:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from engine.errors import GenerationNotFound, InvalidInput
 from studio.script import Card
+from studio.script.casting import speaker_or_narrator
 from web.downloads.scripts import AUDIOBOOK, SCRIPT_FORMATS
 from web.downloads.sounds import peaks_of, sound_facts
 from web.tabs.script.commands import ScriptCommand
@@ -26,6 +27,11 @@ if TYPE_CHECKING:
 
 Reply = dict[str, Any]
 SPLIT_PAUSE = 0.2  # seconds between the halves of a card
+
+
+def narrator_names(context: WebContext, texts: Texts) -> tuple[str, ...]:
+    """Return the narrator's names: the one that the page shows, and the English one."""
+    return texts("script.narrator"), context.texts(None)("script.narrator")
 
 
 class ScriptActions:
@@ -197,7 +203,8 @@ class ScriptActions:
 
     def _speaker(self, owner: Owner, command: ScriptCommand, texts: Texts) -> Reply:
         """Set a card's speaker. The card gets the voice that the speaker has on other cards."""
-        card = self._scripts.set_speaker(command.text("card"), command.optional("speaker"), owner=owner.key)
+        speaker = speaker_or_narrator(command.optional("speaker"), narrator_names(self._context, texts))
+        card = self._scripts.set_speaker(command.text("card"), speaker, owner=owner.key)
         others = self._scripts.cards(card.script_id, owner=owner.key)
         voices = [other.voice_id for other in others if other.speaker == card.speaker and other.id != card.id]
         if voices and voices[0] and card.voice_id not in voices:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 
@@ -13,8 +14,8 @@ import gradio as gr
 from engine.errors import InvalidInput, RepriseError, ScriptNotFound, VoiceNotFound
 from studio.books.reading import book_kind, read_book
 from studio.script import Script, parse, parse_file
-from studio.script.casting import initial_cast
-from web.tabs.script.actions import Reply, ScriptActions
+from studio.script.casting import initial_cast, speaker_or_narrator
+from web.tabs.script.actions import Reply, ScriptActions, narrator_names
 from web.tabs.script.commands import ScriptCommand, command_number
 from web.tabs.script.views import ScriptPatcher
 from web.ui.events import broadcast_change
@@ -152,8 +153,10 @@ class ScriptHandlers:
         voices, scripts = self._context.voices.list(owner=owner), self._context.storage.scripts
         ids = [voice.id for voice in voices]
         voice = picked if picked in ids else next(iter(ids), None)
-        made = scripts.create(name, script.cards, voice_id=voice, owner=owner).id
-        cast = initial_cast((card.speaker for card in script.cards), voices, voice) if voice else {}
+        narrators = narrator_names(self._context, self._context.texts(request))
+        cards = [replace(card, speaker=speaker_or_narrator(card.speaker, narrators)) for card in script.cards]
+        made = scripts.create(name, cards, voice_id=voice, owner=owner).id
+        cast = initial_cast((card.speaker for card in cards), voices, voice) if voice else {}
         for speaker, theirs in cast.items():
             if theirs != voice:
                 with suppress(VoiceNotFound):  # deleted meanwhile

@@ -124,6 +124,19 @@ def test_dialogue_is_cast_with_several_voices(page: Page, storage: Storage) -> N
     assert [card["voice"] for card in page.cards] == [ann, ben, ann]
 
 
+@pytest.mark.parametrize(("language", "name"), [("en", "NARRATOR"), ("de", "ERZÄHLER"), ("de", "Narrator")])
+def test_lines_of_the_narrator_have_the_same_voice_as_unnamed_text(
+    page: Page, storage: Storage, monkeypatch: pytest.MonkeyPatch, language: str, name: str
+) -> None:
+    ben = storage.voices.add(voice("Ben")).id
+    monkeypatch.setitem(REQUEST.headers, "accept-language", language)
+    page.make(f"Once upon a time.\n\n{name}: It rained.\nAnn: A lot.\n{name}: For days.", ben)
+    cast = [(card["speaker"], card["voice"] == ben) for card in page.cards]
+    assert cast == [(None, True), (None, True), ("Ann", False), (None, True)]
+    page.ask("speaker", card=page.cards[2]["id"], speaker=name)
+    assert page.cards[2]["speaker"] is None
+
+
 @pytest.mark.parametrize(
     ("speakers", "picked", "cast"),
     [
