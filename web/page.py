@@ -16,7 +16,7 @@ from web.tabs.script import layout as script
 from web.tabs.speak import layout as speak
 from web.tabs.speak.dictionary import DictionaryHandlers
 from web.tabs.speak.layout import FIRST_TEXT
-from web.tabs.speak.settings import keep_to_model
+from web.tabs.speak.settings import keep_to_model, open_if_changed
 from web.tabs.status import layout as status
 from web.tabs.status.recogniser import RecogniserHandlers
 from web.ui.components import change_broadcast, connection, dictionary, owner_key, player, recogniser, switches, writing
@@ -71,6 +71,7 @@ def create_app(context: WebContext) -> gr.Blocks:
         listen(line.back, handlers.load_page, opened, contents)
         keep_choices(shared.picker)
         filled = keep_draft(changes, shared.persisted, tabs, each)
+        open_if_changed(shared.settings, filled.then)
         keep_to_model(context, shared.settings, (filled.then, changes.voices))
         show(changes.voices, handlers.refresh_page, [shared.picker, token], [heading, welcome, shared.picker])
     demo.queue(max_size=QUEUE_SIZE, api_open=False)

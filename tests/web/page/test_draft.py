@@ -56,6 +56,7 @@ def test_drafts_survive_reloads_for_their_owner_until_all_data_is_deleted(
         expect(page.get_by_label(TEXT)).not_to_have_value("Hers alone.")
         page.get_by_label(TEXT).fill("His alone.")
         wait_for_draft(page, "His alone.")
+        expect(page.locator("#rp-seed input")).to_be_hidden()
 
         page.evaluate("(hers) => localStorage.setItem('reprise.owner', hers)", hers)
         page.reload()
@@ -65,7 +66,7 @@ def test_drafts_survive_reloads_for_their_owner_until_all_data_is_deleted(
         open_tab(page, "Script")
         expect(page.locator("#rp-script-text textarea")).to_have_value("ANNA: A draft.")
         open_tab(page, "Speak")
-        page.locator("#rp-advanced button").first.click()
+        expect(page.locator("#rp-seed input")).to_be_visible()  # not folded, since it is in force
         expect(page.locator("#rp-seed input")).to_have_value("12")
         expect(page.locator("#rp-temperature input[type=number]")).to_have_value("0.55")
         page.get_by_role("button", name="Speak", exact=True).click()

@@ -1,6 +1,7 @@
 // This page's draft, in the browser's storages. Components are named by their element ids.
 
 import { KEY as OWNER } from "../connection/owner.js"; // not cleared: the owner stays the same
+import { UNCHANGED } from "../connection/latest_answers.js";
 import { named, takeTab } from "./deep_links.js";
 import { Draft } from "./draft.js";
 
@@ -34,6 +35,11 @@ export function fillIn(ids) {
   const linked = takeTab();
   const tab = moved ? kept : (linked ?? kept);
   return [...values, typeof tab === "string" ? { __type__: "update", selected: tab } : tab];
+}
+
+// Returns the update that opens an accordion if its settings differ from their defaults.
+export function openIfChanged(values, defaults) {
+  return values.some((value, i) => value !== defaults[i]) ? { __type__: "update", open: true } : UNCHANGED;
 }
 
 export function keepDraft(ids, values) {

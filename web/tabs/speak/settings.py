@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -110,3 +111,13 @@ def keep_to_model(context: WebContext, settings: Sequence[Any], events: Iterable
     outputs = [part[name] for name in ("temperature", "top_p", "top_k", "language", "model")]
     for event in events:
         show(event, SettingsHandlers(context).follow_model, [part["language"], part["model"]], outputs)
+
+
+def open_if_changed(settings: Sequence[Any], event: Any) -> None:
+    """Open the settings after this event if one is not at its default. settings: as in `SharedComponents`."""
+    *parts, _model, accordion = settings
+    defaults = json.dumps([part.value for part in parts])
+    event(
+        None, parts, accordion, queue=False, api_visibility="private",
+        js=f"(...values) => reprise.openIfChanged(values, {defaults})",
+    )  # fmt: skip
