@@ -1,13 +1,14 @@
 """The doctor's report on a clip."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from engine.audio.clip_length import BEST_FROM
 from engine.audio.decode import Recording, Source, decode
 from engine.audio.doctor import findings
 from engine.audio.doctor.bandwidth import bandwidth
@@ -54,8 +55,9 @@ class Report:
 
     @property
     def best(self) -> Span | None:
-        """The best 8 to 15 s for a voice, or all the speech; None without speech."""
-        return self.parts.get(Fix.EXCERPT)
+        """The best 8 to 15 s for a voice; None if no part is that long, for lack of speech or of a single voice."""
+        start, end = self.parts.get(Fix.EXCERPT, (0.0, 0.0))
+        return (start, end) if round(end - start, 1) >= BEST_FROM else None
 
     @property
     def spoken(self) -> float:
@@ -84,7 +86,8 @@ def examine(source: Source | NDArray[np.float32], sample_rate: int | None = None
         return Report((length, findings.of_little_speech(spoken, spoken / duration)), duration, (), {})
     voices = compare_voices(listening.heard.numpy(), listening.spans)
     judged = (length, *_timing(listening, duration), *_sound(recording, listening), findings.of_voices(voices.distance))
-    return Report(judged, duration, listening.spans, parts(listening, voices))
+    report = Report(judged, duration, listening.spans, parts(listening, voices))
+    return report if report.best else replace(report, findings=(replace(length, fix=None), *judged[1:]))
 
 
 def check_transcript(transcript: str, seconds: float) -> Finding:

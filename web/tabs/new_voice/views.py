@@ -35,7 +35,7 @@ class FormError:
 class Examination:
     """The doctor's report on a part of a clip.
 
-    rows: one per finding. light: the worst of them. best: start and end of the best 8 to 15 s, None if there is no
+    rows: one per finding. light: the worst of them. best: start and end of the best 8 to 15 s, None if there is less
     speech. spoken: seconds of speech.
     """
 
@@ -50,7 +50,8 @@ def examine_part(part: Recording, start: float, texts: Texts) -> Examination:
     report = examine(part.samples.numpy(), part.sample_rate)
     parts = {fix: _shift(span, start) for fix, span in report.parts.items()}
     rows = [_row(finding, texts, parts) for finding in report.findings]
-    return Examination(rows, report.light, parts.get(Fix.EXCERPT), report.spoken)
+    best = report.best and _shift(report.best, start)
+    return Examination(rows, report.light, best, report.spoken)
 
 
 def compare_transcript(transcript: str, spoken: float, texts: Texts) -> Row:

@@ -112,6 +112,15 @@ def test_best_stretch_is_within_the_clip_and_long_enough(turns: list[tuple[str, 
     assert 8 <= end - start <= 15
 
 
+def test_no_best_stretch_is_offered_where_there_is_too_little_speech() -> None:
+    """The label of the offer says 8 to 15 s."""
+    little = MAN[: 6 * RATE]
+    for clip in (joined(pause(1), little), joined(little, pause(26)), joined(WOMAN[: 6 * RATE], pause(10), little)):
+        report = examine(clip, RATE)
+        assert report.best is None
+        assert found(report, "length").fix is None
+
+
 def test_best_stretch_without_pauses_ends_at_quiet_places() -> None:
     breathless = joined(*[WOMAN[np.abs(signal.fftconvolve(np.abs(WOMAN), np.ones(800) / 800, "same")) > 0.01]] * 3)
     start, end = examine(breathless, RATE).best or (0, 0)
