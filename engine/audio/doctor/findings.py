@@ -90,12 +90,13 @@ class Finding:
 
 
 def of_length(seconds: float) -> Finding:
-    """Judge the duration of the whole clip in seconds."""
-    if seconds < _TOO_SHORT:
+    """Judge the duration of the whole clip in seconds, as it is displayed: 30.04 s are 30 s."""
+    shown = round(seconds, _UNITS["length"][1])
+    if shown < _TOO_SHORT:
         return Finding("length", "too_short", "red", seconds)
-    if seconds < SHORTEST_ADVISED:
+    if shown < SHORTEST_ADVISED:
         return Finding("length", "short", "amber", seconds)
-    if seconds > LONGEST_USED:
+    if shown > LONGEST_USED:
         return Finding("length", "long", "amber", seconds, Fix.EXCERPT)
     return Finding("length", "good", "green", seconds)
 

@@ -307,6 +307,11 @@ def test_findings_and_sentences_correspond() -> None:
         assert finding.light == "green" or ":" in text or finding.what == "some"
 
 
+def test_length_is_judged_as_it_is_displayed() -> None:
+    results = {length: findings.of_length(length).what for length in (2.94, 2.96, 4.94, 4.96, 30.04, 30.06)}
+    assert list(results.values()) == ["too_short", "short", "short", "good", "good", "long"], results
+
+
 def test_finding_numbers_are_rounded() -> None:
     assert str(findings.of_length(2.4567).sentence).startswith("The clip lasts only 2.5 s:")
     assert findings.of_noise(12.3456).sentence.values == {"value": 12}
