@@ -19,6 +19,13 @@ PANELS = {
     "Status": "#rp-tab-status",
 }
 CONTRAST = ("color-contrast",)
+# The ids of the dropdowns whose text may run under their arrow.
+COVERED = """() => [...document.querySelectorAll("#rp-tabs .icon-wrap")].filter((arrow) => {
+    const input = arrow.parentElement.querySelector("input");
+    const { paddingRight, textOverflow } = getComputedStyle(input);
+    const end = input.getBoundingClientRect().right - parseFloat(paddingRight);
+    return input.checkVisibility() && (end > arrow.getBoundingClientRect().left || textOverflow !== "ellipsis");
+}).map((arrow) => arrow.closest("[id]").id)"""
 PHONE, TABLET, LAPTOP, DESKTOP = (
     ViewportSize(width=390, height=844),
     ViewportSize(width=820, height=1180),
@@ -48,6 +55,7 @@ def check_every_tab(page: Page) -> None:
             page.set_viewport_size(size)
             width, room = page.evaluate("[document.scrollingElement.scrollWidth, window.innerWidth]")
             assert width <= room, (tab, size["width"])
+            assert page.evaluate(COVERED) == [], (tab, size["width"])
             if size in (DESKTOP, PHONE):
                 assert violations(page, context, SERIOUS) == [], (tab, size["width"])
             if size == DESKTOP:
