@@ -24,7 +24,7 @@ import { begin } from "./shell/switches.js";
 import * as voiceRail from "./speak/voices/voice_rail.js";
 import * as checker from "./status/checker.js";
 import * as status from "./status/status.js";
-import { listen } from "./ui/keyboard.js";
+import { listen, nameOverflow } from "./ui/keyboard.js";
 import { closeFromOutside } from "./ui/menus.js";
 import { translate } from "./ui/words.js";
 
@@ -50,6 +50,7 @@ const COMPONENTS = {
 };
 
 listen();
+nameOverflow();
 closeFromOutside();
 begin();
 arrive();

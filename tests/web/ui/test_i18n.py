@@ -204,5 +204,7 @@ def test_page_is_shown_in_the_browsers_language_or_the_chosen_one(
             page.get_by_role("button", name=texts["new.save"]).click()
             expect(page.locator("#rp-form-notice")).to_contain_text(texts["notice.no_clip"])
             assert "__i18n__" not in page.locator("gradio-app").inner_html()
+            menu = page.locator("#rp-tabs .overflow-menu > button")
+            expect(menu).to_have_attribute("aria-label", texts["shell.more_tabs"])
             if language == "de":
                 page.get_by_label(texts["shell.language"], exact=True).first.select_option("zh-CN")

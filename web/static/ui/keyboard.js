@@ -1,4 +1,7 @@
-// Keyboard support that Gradio's components lack: arrow keys between tabs, and lists that close when they lose the focus.
+// Keyboard and screen reader support that Gradio's components lack: arrow keys between tabs, lists that close when they
+// lose the focus, and the name of a menu.
+
+import { words } from "./words.js";
 
 const tabs = () => [...document.querySelectorAll("#rp-tabs [role=tablist] [role=tab]")];
 
@@ -33,6 +36,18 @@ function leave({ target, relatedTarget }) {
     document.body.addEventListener("keydown", (event) => event.stopPropagation(), { once: true }); // so that it does not stop speech
     target.dispatchEvent(new KeyboardEvent("keydown", { key: "Escape", bubbles: true }));
   });
+}
+
+// Gives the menu of the tabs that do not fit a name in the page's language, as soon as Gradio has made it. It stays.
+export function nameOverflow() {
+  const name = () => {
+    const menu = document.querySelector("#rp-tabs .overflow-menu > button");
+    if (!menu) return;
+    made.disconnect();
+    menu.setAttribute("aria-label", words("shell.more_tabs"));
+  };
+  const made = new MutationObserver(name);
+  made.observe(document, { childList: true, subtree: true });
 }
 
 export function listen() {
