@@ -86,9 +86,12 @@ def voice_list() -> gr.HTML:
     return _component("library/library", "rp-library", events, max_mb=MAX_UPLOAD_MB)
 
 
-def script_editor() -> gr.HTML:
-    """Create the editor of scripts and cards. Value: see `web.tabs.script.handlers`. Event: `act`, a command."""
-    return _component("script/script_editor", "rp-script-editor", ("act",))
+def script_editor(suffixes: Sequence[str]) -> gr.HTML:
+    """Create the editor of scripts and cards. Value: see `web.tabs.script.handlers`. Event: `act`, a command.
+
+    suffixes: of the files that the button above it offers first.
+    """
+    return _component("script/script_editor", "rp-script-editor", ("act",), accept=", ".join(suffixes))
 
 
 def history_list() -> gr.HTML:

@@ -38,9 +38,16 @@ function tryDialogue() {
   typeInto(document.querySelector("#rp-script-text textarea"), said("examples.script"), { all: true });
 }
 
+// Has the browser offer these files first. The server refuses others, in the page's language.
+function offerFiles({ target }, accept) {
+  const upload = target.closest?.("#rp-script-upload");
+  if (upload) upload.previousElementSibling.accept = accept;
+}
+
 class ScriptEditor {
   constructor({ element, props, trigger, watch }) {
     this.element = element;
+    document.addEventListener("click", (event) => offerFiles(event, props.accept), { capture: true }); // before Gradio's
     this.script = null;
     this.scripts = [];
     this.arrived = false;

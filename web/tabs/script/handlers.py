@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import gradio as gr
 
 from engine.errors import InvalidInput, RepriseError, ScriptNotFound, VoiceNotFound
+from studio.books.reading import SUFFIXES as BOOKS
 from studio.books.reading import book_kind, read_book
 from studio.script import Script, parse, parse_file
 from studio.script.casting import initial_cast, speaker_or_narrator
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from web.ui.i18n import Texts
 
 Updates = tuple[Any, ...]
+SUFFIXES = (".txt", ".md", ".markdown", ".srt", ".vtt", *BOOKS)  # of files that become scripts
 NAME_LENGTH = 50  # characters of a script's default name
 SHOWN = 60  # characters of omitted text to show
 MAX_PAGES, MAX_REMEMBERED = 1_000, 16  # pages, and commands per page, remembered to detect repeats
@@ -84,11 +86,14 @@ class ScriptHandlers:
             path = uploaded_path(upload, self._context.folder)
             if path is None:
                 raise InvalidInput(texts("script.no_file"))
+            file = PurePath(uploaded_name(upload) or path.name)
             try:
+                if file.suffix.lower() not in SUFFIXES:
+                    raise InvalidInput(texts("script.wrong_file", kinds=", ".join(SUFFIXES)))
                 title, scripts = _read_file(path)
             finally:
                 delete_upload(path, self._context.folder)
-            name = (title or PurePath(uploaded_name(upload) or path.name).stem)[:NAME_LENGTH]
+            name = (title or file.stem)[:NAME_LENGTH]
             wanted = parse_payload(ScriptFile, picked=picked).picked
             # The first is created last, so that it comes first in the list.
             for number, script in reversed(list(enumerate(scripts, 1))):

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 import gradio as gr
 
-from studio.books.reading import SUFFIXES as BOOKS
-from web.tabs.script.handlers import ScriptHandlers
+from web.tabs.script.handlers import SUFFIXES, ScriptHandlers
 from web.ui.components import script_editor
 from web.ui.events import listen
 from web.ui.shared import SharedComponents, notice_line, section_title
@@ -15,7 +14,6 @@ from web.ui.shared import SharedComponents, notice_line, section_title
 if TYPE_CHECKING:
     from web.context import WebContext
 
-SUFFIXES = [".txt", ".md", ".markdown", ".srt", ".vtt", *BOOKS]
 # The component's script only runs when the tab is first shown, which may be after the first broadcast.
 REFRESH = "() => { window.repriseScriptRung = true; window.repriseScript?.refresh(); }"
 
@@ -36,12 +34,11 @@ def build(context: WebContext, shared: SharedComponents) -> None:
         gr.HTML(label("script.help"), html_template="<p>${value}</p>", elem_classes="rp-lead", apply_default_css=False)
         with gr.Row():
             make = gr.Button(label("script.make"), variant="primary", min_width=140, elem_id="rp-script-make")
-            bring = gr.UploadButton(
-                label("script.upload"), file_types=SUFFIXES, min_width=140, elem_id="rp-script-upload"
-            )
+            # Without `file_types`: Gradio would refuse other files in English. The editor's script sets the hint.
+            bring = gr.UploadButton(label("script.upload"), min_width=140, elem_id="rp-script-upload")
         trouble = notice_line("rp-script-notice")
     shared.persisted.append(text)
-    desk = script_editor()
+    desk = script_editor(SUFFIXES)
     made = [trouble, text, desk, shared.changes]
     listen(make.click, handlers.create_script, [text, shared.picker, token], made)
     listen(bring.upload, handlers.import_script, [bring, shared.picker, token], [trouble, desk, shared.changes])

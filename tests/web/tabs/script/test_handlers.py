@@ -193,6 +193,9 @@ def test_files_become_scripts_with_their_name(page: Page, context: WebContext, t
     page.open(desk["show"])
     assert (page.state["head"]["name"], [card["chapter"] for card in page.cards]) == ("A Novel", ["One", "Two"])
     assert list(context.folder.iterdir()) == [], "uploads are deleted"
+    trouble, *_ = bring("picture.PNG", b"words")
+    assert "choose one whose name ends in .txt, .md, .markdown, .srt, .vtt, .epub, .docx, .pdf." in trouble
+    assert list(context.folder.iterdir()) == [], "refused files are deleted, too"
     (tmp_path / "secret.txt").write_text("not theirs")
     trouble, *_ = page.events.import_script({"path": str(tmp_path / "secret.txt")}, None, None, REQUEST)
     assert 'role="alert"' in trouble

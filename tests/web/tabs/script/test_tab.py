@@ -205,8 +205,14 @@ def test_cards_are_added_split_joined_and_failures_are_shown(
     file.write_text(
         "1\n00:00:01,000 --> 00:00:02,000\nHello there. How are you?\n\n2\n00:00:04,000 --> 00:00:05,000\nFine.\n"
     )
+    (tmp_path / "A film.mov").write_bytes(b"pictures")
     with visit(chromium, serve(actor, storage), viewport={"width": 390, "height": 844}) as page:
         open_tab(page, "Script")
+        with page.expect_file_chooser() as chooser:
+            button(page, "Choose a file").click()
+        assert ".srt" in str(chooser.value.element.get_attribute("accept"))
+        chooser.value.set_files(tmp_path / "A film.mov")
+        expect(page.locator("#rp-script-notice")).to_contain_text("choose one whose name ends in .txt, .md")
         with page.expect_file_chooser() as chooser:
             button(page, "Choose a file").click()
         chooser.value.set_files(file)
