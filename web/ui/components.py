@@ -35,10 +35,11 @@ def take_list() -> gr.HTML:
 def writing(text: str, *, render: bool = True) -> gr.HTML:
     """Create the hints below the text: its length, style tags, examples. Value: see writing.js.
 
-    Event: `to_script`, to turn the text into a script, offered above LONG_TEXT characters.
+    Events: `to_script`, to turn the text into a script, offered above LONG_TEXT characters; `written`, when the user
+    has changed the text below a notice.
     """
     return _component(
-        "speak/writing", "rp-writing", ("to_script",), value={"text": text}, long=LONG_TEXT, render=render
+        "speak/writing", "rp-writing", ("to_script", "written"), value={"text": text}, long=LONG_TEXT, render=render
     )
 
 

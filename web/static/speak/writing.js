@@ -1,6 +1,7 @@
 // Helpers for the text to speak: its length, style tags, examples; and the keyboard shortcut of Speak. Its value: { text }
 // while the user types (set in the page, without the server), or { tags, english, demo } of model and voice. Its event
-// `to_script` makes a script of the text; it is suggested if the text is longer than `long` characters.
+// `to_script` makes a script of the text; it is suggested if the text is longer than `long` characters. Its event `written`:
+// the user changed the text while there was a notice above it.
 
 import { measured } from "./estimate.js";
 import { button, create } from "../ui/elements.js";
@@ -112,6 +113,11 @@ export function mount({ element, props, trigger, watch }) {
       event.preventDefault();
       if (!busy()) document.querySelector("#rp-speak").click();
     }
+  });
+
+  // Gradio's `input` is fired by keys only. What the page fills in fires no trusted event, so its notice stays.
+  document.addEventListener("input", ({ target, isTrusted }) => {
+    if (isTrusted && target === area() && document.querySelector("#rp-speak-notice .rp-notice")) trigger("written");
   });
 
   // In the capture phase, so that an empty text starts no take.

@@ -113,7 +113,7 @@ def _listen_to_speech(
     for listener in listeners:
         listener.failure(None, js="() => { window.reprisePlayer.refused(); }")
         listen(listener.then, lambda: broadcast_change("history"), None, shared.changes)
-    for event in (speak.click, shared.picker.input, shared.text.input):  # the notice has been read
+    for event in (speak.click, shared.picker.input, shared.hints.written):  # the notice has been read
         event(None, None, shared.notice, js="() => ''")
     stop.click(None, js="() => { window.reprisePlayer.stop(); }")
     for component in (shared.text, settings[0]):

@@ -159,8 +159,8 @@ def test_missing_fields_taken_names_and_saving_progress_are_in_view(
         save_all()
         said = page.locator("#rp-speak-notice")
         expect(said).to_contain_text("Saved “Anna”.")
-        page.keyboard.type("Good morning.")
-        expect(said).to_be_hidden()  # typing hides the notice
+        page.keyboard.insert_text("Good morning.")
+        expect(said).to_be_hidden()  # typing, and pasting as here, hides the notice
 
         page.set_viewport_size(DESKTOP)
         open_tab(page, "New voice")
