@@ -60,7 +60,7 @@ def test_pick_speak_hear_download_stop_reload(
         assert len(read_wav(download(page)[1])[0]) == stopped["length"] > 0
 
         expect(page.locator(".rp-take")).to_have_count(2)
-        expect(page.locator(".rp-take").first).to_contain_text("stopped early")
+        expect(page.locator(".rp-take").first).to_contain_text("stopped by you")
         kept = storage.history.page().records
         assert [record.stop_reason for record in kept] == ["cancelled", heard["stopReason"]]
         page.reload()

@@ -10,7 +10,7 @@ import { MAX_TAKES, TakeList } from "../../../../web/static/speak/takes/take_lis
 import { factsOf, paceOf } from "../../../../web/static/speak/takes/take_row.js";
 import { useWords } from "../../../../web/static/ui/words.js";
 
-useWords(english("player", "takes"));
+useWords(english("player", "takes", "history"));
 
 function storage(text = null) {
   return { text, getItem: () => storage.text ?? text, setItem(_, value) { this.text = value; } };
@@ -85,7 +85,8 @@ test("a take shows its facts, and its pace on request", () => {
   const spoken = { voice: "Ben", seconds: 2.84, ms: 311, first: 0.2, reason: "end", listed: true, factor: 0.456 };
   assert.deepEqual(factsOf(spoken, "de"), ["Ben", "2,8 s"]);
   const stopped = { ...spoken, ms: null, reason: "cancelled", listed: false };
-  assert.equal(factsOf(stopped, "en")[2], "stopped early");
+  assert.equal(factsOf(stopped, "en")[2], "stopped by you", "as in the history");
+  assert.equal(factsOf({ ...stopped, reason: "length" }, "en")[2], "stopped early");
   assert.equal(factsOf(stopped, "en").length, 4);
   assert.equal(factsOf({ ...stopped, reason: "short" }, "en")[2], "too short for its words");
   assert.equal(paceOf(spoken, "de"), "sound after 311 ms · Real-time factor 0,46");

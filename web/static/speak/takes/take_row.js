@@ -94,10 +94,13 @@ export class TakeRow {
   }
 }
 
+// The keys of the reasons why a take ended before the end of its text.
+const REASONS = { short: "takes.short", length: "takes.cut", cancelled: "history.stopped" };
+
 // take: as the server sent it.
 export function factsOf({ voice, seconds, reason, listed }, language) {
   const facts = [voice, lengthOf(seconds, language)];
-  if (reason !== "end") facts.push(words(reason === "short" ? "takes.short" : "takes.cut"));
+  if (reason in REASONS) facts.push(words(REASONS[reason]));
   if (!listed) facts.push(words("takes.here_only"));
   return facts;
 }
