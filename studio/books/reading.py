@@ -33,24 +33,24 @@ class Book:
 
 
 def book_kind(path: Path) -> BookKind | None:
-    """Return the kind of a book, by its content; None for another file."""
+    """Return the kind of a book, by its content, or by its name if it is damaged; None for another file."""
     with path.open("rb") as file:
         start = file.read(1024)
-    if b"%PDF-" in start:
-        return "pdf"
-    if not start.startswith(b"PK"):
-        return None
+    return "pdf" if b"%PDF-" in start else _by_members(path) or _by_suffix(path)
+
+
+def _by_members(path: Path) -> BookKind | None:
     try:
         with zipfile.ZipFile(path) as archive:
             names = set(archive.namelist())
     except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError):
-        return _by_suffix(path)
+        return None
     return "docx" if "word/document.xml" in names else "epub" if "META-INF/container.xml" in names else None
 
 
 def _by_suffix(path: Path) -> BookKind | None:
-    suffix = path.suffix.lower()
-    return "epub" if suffix == ".epub" else "docx" if suffix == ".docx" else None
+    kinds: dict[str, BookKind] = {".epub": "epub", ".docx": "docx", ".pdf": "pdf"}
+    return kinds.get(path.suffix.lower())
 
 
 def read_book(path: Path, kind: BookKind) -> Book:

@@ -189,6 +189,9 @@ def test_files_become_scripts_with_their_name(page: Page, context: WebContext, t
     assert list(context.folder.iterdir()) == [], "uploads are deleted"
     trouble, *_ = bring("novel.pdf", b"%PDF-1.7")
     assert "This book is damaged" in trouble
+    for name in ("novel.epub", "novel.DOCX", "novel.pdf"):
+        trouble, *_ = bring(name, b"\0\1\2 not a book")
+        assert "This book is damaged, or not the kind of file that its name says" in trouble, name
     _, desk, _ = bring("novel.epub", epub(["<p>Hello.</p>", "<p>Bye.</p>"], ["One", "Two"], "A Novel"))
     page.open(desk["show"])
     assert (page.state["head"]["name"], [card["chapter"] for card in page.cards]) == ("A Novel", ["One", "Two"])
