@@ -23,6 +23,7 @@ _SQLITE = {
     sqlite3.SQLITE_IOERR: "database.disk_error",
 }
 _POSTGRESQL_DISK_FULL = "53100"
+_POSTGRESQL_CONSTRAINTS = "23"  # the class of the codes for violated constraints
 
 
 def unavailable(error: SQLAlchemyError | sqlite3.Error | OSError, location: str) -> DatabaseUnavailable:
@@ -46,7 +47,12 @@ def code_of(error: BaseException | None) -> int | None:
 
 
 def _disk_full(cause: BaseException) -> bool:
-    return code_of(cause) == sqlite3.SQLITE_FULL or getattr(cause, "sqlstate", None) == _POSTGRESQL_DISK_FULL
+    return code_of(cause) == sqlite3.SQLITE_FULL or _sqlstate(cause) == _POSTGRESQL_DISK_FULL
+
+
+def _sqlstate(cause: BaseException) -> str:
+    """Return PostgreSQL's code of an error; empty for other errors and a lost connection."""
+    return getattr(cause, "sqlstate", None) or ""
 
 
 def _key(cause: BaseException) -> str:
@@ -56,6 +62,8 @@ def _key(cause: BaseException) -> str:
         # For text that is not UTF-8 the driver sets no code.
         code = code_of(cause)
         return "database.damaged" if code is None else _SQLITE.get(code, "database.error")
+    if _sqlstate(cause).startswith(_POSTGRESQL_CONSTRAINTS):
+        return "database.error"
     return "database.no_answer"
 
 

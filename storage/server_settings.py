@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from storage.database import Database
 from storage.models import ServerSettingRow
+from storage.upserting import put_row
 
 
 class ServerSettings:
@@ -21,4 +22,4 @@ class ServerSettings:
     def put(self, name: str, value: str) -> None:
         """Set a value. name: at most 40 characters."""
         with self._database.write() as session:
-            session.merge(ServerSettingRow(name=name, value=value))
+            put_row(session=session, table=ServerSettingRow, key=["name"], values={"name": name, "value": value})

@@ -3,15 +3,15 @@
 import io
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import soundfile
-from sqlalchemy import create_engine, text
+from sqlalchemy import Engine, create_engine, event, text
 
 from engine.voice import Consent, Reference, Voice
 from storage import Storage, VoiceLibrary
@@ -67,6 +67,34 @@ def run_concurrently(calls: Sequence[Callable[[], Result]]) -> list[Result]:
 
     with ThreadPoolExecutor(len(calls)) as pool:
         return list(pool.map(wait, calls))
+
+
+@contextmanager
+def inserts_together(table: str, calls: int) -> Iterator[None]:
+    """Hold the first insertion into a table by each of so many threads until all have come to it."""
+    gate, held = threading.Barrier(calls, timeout=30), threading.local()
+
+    def wait(_connection: object, _cursor: object, statement: str, *_: object) -> None:
+        if statement.startswith(f"INSERT INTO {table} ") and not getattr(held, "once", False):
+            held.once = True
+            gate.wait()
+
+    event.listen(Engine, "before_cursor_execute", wait)
+    try:
+        yield
+    finally:
+        event.remove(Engine, "before_cursor_execute", wait)
+
+
+def lock_awaited(url: str, call: Future[Any]) -> bool:
+    """Return True once a connection to PostgreSQL waits for a lock, or False once the call has ended."""
+    waiting = text("SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'")
+    engine = create_engine(url, isolation_level="AUTOCOMMIT")
+    with engine.connect() as observer:
+        while not (found := bool(observer.scalar(waiting))) and not call.done():
+            pass
+    engine.dispose()
+    return found
 
 
 def count_rows(url: str, table: str) -> int:

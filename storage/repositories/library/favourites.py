@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from sqlalchemy import delete, select
+from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
+from engine.errors import VoiceNotFound
 from engine.voice import is_own_voice
 from storage.models import FavouriteRow, FavouriteSpeakerRow
+from storage.upserting import put_row
 
 _Row = type[FavouriteRow] | type[FavouriteSpeakerRow]
 _TABLES: tuple[_Row, ...] = (FavouriteRow, FavouriteSpeakerRow)
@@ -18,9 +21,12 @@ def ids(*, session: Session, owner: str) -> set[str]:
 
 
 def mark(*, session: Session, voice_id: str, owner: str) -> None:
-    """Mark a voice. Idempotent."""
-    session.merge(_table(voice_id)(owner=owner, voice_id=voice_id))
-    session.flush()
+    """Mark a voice. Idempotent. Raises VoiceNotFound for a saved voice that is being deleted."""
+    mark = {"owner": owner, "voice_id": voice_id}
+    try:
+        put_row(session=session, table=_table(voice_id), key=list(mark), values=mark)
+    except IntegrityError as error:  # the only constraint it can violate is the foreign key
+        raise VoiceNotFound("voices.gone") from error
 
 
 def unmark(*, session: Session, voice_id: str, owner: str) -> None:

@@ -1,15 +1,27 @@
 """Concurrent threads, and several libraries open on one database, as in several processes."""
 
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 
-from engine.errors import NameTaken
-from engine.voice import Voice
+import pytest
+
+from engine.errors import DatabaseUnavailable, NameTaken, VoiceNotFound
+from engine.voice import OwnVoice, Voice
 from storage import Storage, VoiceLibrary
 from storage.database import Database
+from storage.models import FavouriteRow, FavouriteSpeakerRow
 from storage.repositories.library import voices
 from storage.repositories.library.voices import VoiceRecord
-from tests.storage.making import count_rows, open_voices, recoded, run_concurrently, voice
+from tests.storage.making import (
+    count_rows,
+    inserts_together,
+    lock_awaited,
+    open_voices,
+    recoded,
+    run_concurrently,
+    voice,
+)
 
 
 def test_concurrent_threads_save_read_and_delete(library: VoiceLibrary) -> None:
@@ -68,6 +80,43 @@ def test_concurrent_reencodings_in_two_libraries_agree_on_one_result(url: str) -
         first, second = run_concurrently([lambda: serve(one, 1), lambda: serve(other, 2)])
         assert first == second == one.ready(record.id, "codec-b", lambda _: recoded(voice(), "codec-b", seed=3))
     assert count_rows(url, "reference_codes") == 4
+
+
+def test_concurrent_marks_and_settings_are_stored_once(postgresql: str, postgresql_database: Database) -> None:
+    storage = Storage(postgresql_database)
+    saved = storage.voices.add(voice()).id
+    for voice_id, table in ((saved, FavouriteRow), (OwnVoice("ryan").id, FavouriteSpeakerRow)):
+        with inserts_together(table.__tablename__, 2):
+            run_concurrently([lambda one=voice_id: storage.favourites.mark(one)] * 2)
+        assert count_rows(postgresql, table.__tablename__) == 1
+    with inserts_together("server_settings", 2):
+        run_concurrently([lambda value=value: storage.settings.put("model", value) for value in ("one", "two")])
+    assert storage.settings.get("model") in ("one", "two")
+
+
+def test_put_setting_replaces_the_value(database: Database) -> None:
+    settings = Storage(database).settings
+    for value in ("one", "two"):
+        settings.put("model", value)
+        assert settings.get("model") == value
+
+
+def test_marking_a_voice_that_is_being_deleted(postgresql: str, postgresql_database: Database) -> None:
+    storage = Storage(postgresql_database)
+    doomed = storage.voices.add(voice()).id
+    with ThreadPoolExecutor(1) as pool:
+        with postgresql_database.write() as session:
+            voices.remove(session=session, voice_id=doomed, owner="local")
+            session.flush()
+            marking = pool.submit(storage.favourites.mark, doomed)
+            assert lock_awaited(postgresql, marking)
+        with pytest.raises(VoiceNotFound):
+            marking.result()
+
+
+def test_violated_constraint_is_not_an_unreachable_server(database: Database) -> None:
+    with pytest.raises(DatabaseUnavailable, match="the database reports an error"), database.write() as session:
+        session.add(FavouriteRow(owner="local", voice_id="f" * 32))
 
 
 def test_reader_sees_a_consistent_snapshot_of_a_voice(url: str) -> None:
