@@ -414,7 +414,7 @@ class PronunciationRow(Base):
     """An owner's pronunciation of a word."""
 
     __tablename__ = "pronunciations"
-    __table_args__ = (Index(None, "owner"),)
+    __table_args__ = (Index(None, "owner", "word", "language", unique=True),)
 
     id: Mapped[str] = mapped_column(String(32), primary_key=True)
     owner: Mapped[str] = mapped_column(String(200))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 from sqlalchemy import delete, func, select
 from sqlalchemy.orm import Session
@@ -11,6 +11,7 @@ from sqlalchemy.orm import Session
 from engine.errors import InvalidInput
 from engine.voice import MAX_LANGUAGE, check_text
 from storage.models import PronunciationRow
+from storage.upserting import put_row
 from storage.validation import new_id
 
 MAX_WORD = 80  # characters, as are the other text limits
@@ -48,15 +49,14 @@ def entries(*, session: Session, owner: str) -> list[Pronunciation]:
 
 def put(*, session: Session, new: Iterable[Pronunciation], owner: str) -> None:
     """Add entries; one for the same word and language is replaced. Raises InvalidInput for too many."""
-    for entry in new:
-        remove(session=session, word=entry.word, language=entry.language, owner=owner)
-        session.add(
-            PronunciationRow(
-                id=new_id(), owner=owner, word=entry.word, spoken=entry.spoken,
-                match_case=entry.match_case, language=entry.language,
-            )
-        )  # fmt: skip
-        session.flush()
+    # Always in the same order: concurrent calls that lock rows in different orders would block each other.
+    for entry in sorted(new, key=lambda entry: (entry.word, entry.language)):
+        put_row(
+            session=session,
+            table=PronunciationRow,
+            key=["owner", "word", "language"],
+            values={"id": new_id(), "owner": owner, **asdict(entry)},
+        )
     count = session.scalar(select(func.count()).select_from(PronunciationRow).where(PronunciationRow.owner == owner))
     if (count or 0) > MAX_ENTRIES:
         raise InvalidInput("words.too_many", most=MAX_ENTRIES)

@@ -11,6 +11,7 @@ from engine.voice import OwnVoice, Voice
 from storage import Storage, VoiceLibrary
 from storage.database import Database
 from storage.models import FavouriteRow, FavouriteSpeakerRow
+from storage.pronunciations import Pronunciation
 from storage.repositories.library import voices
 from storage.repositories.library.voices import VoiceRecord
 from tests.storage.making import (
@@ -92,6 +93,18 @@ def test_concurrent_marks_and_settings_are_stored_once(postgresql: str, postgres
     with inserts_together("server_settings", 2):
         run_concurrently([lambda value=value: storage.settings.put("model", value) for value in ("one", "two")])
     assert storage.settings.get("model") in ("one", "two")
+
+
+def test_concurrent_pronunciations_of_a_word_are_stored_once(postgresql: str, postgresql_database: Database) -> None:
+    """Given in different orders, they do not block each other."""
+    words = Storage(postgresql_database).pronunciations
+    entries = [Pronunciation("GIF", "jif"), Pronunciation("SQL", "sequel")]
+    with inserts_together("pronunciations", 2):
+        run_concurrently([lambda given=given: words.put(given) for given in (entries, entries[::-1])])
+    assert words.list() == entries
+    words.put([Pronunciation("SQL", "S Q L"), Pronunciation("SQL", "squel", match_case=True)])
+    assert words.list() == [entries[0], Pronunciation("SQL", "squel", match_case=True)]
+    assert count_rows(postgresql, "pronunciations") == 2
 
 
 def test_put_setting_replaces_the_value(database: Database) -> None:

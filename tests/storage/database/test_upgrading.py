@@ -8,6 +8,7 @@ from sqlalchemy import create_engine, text
 from engine.voice import codes_to_bytes
 from storage import migrations
 from storage.models import LEAD_BYTES
+from storage.pronunciations import Pronunciation
 from storage.storage import Storage
 from storage.voices.samples import install_samples
 from tests.storage.making import clip, codes
@@ -53,6 +54,24 @@ def write_voice(url: str, version: str) -> None:
             {"id": VOICE, "codes": codes_to_bytes(codes())},
         )
     engine.dispose()
+
+
+def test_upgrade_removes_pronunciations_stored_twice(empty_url: str) -> None:
+    engine = create_engine(empty_url)
+    with engine.begin() as connection:
+        command.upgrade(migrations.config(connection), "0015")
+        for row, owner, language in (("a", "ann", ""), ("b", "ann", ""), ("c", "ann", "de"), ("d", "ben", "")):
+            connection.execute(
+                text("INSERT INTO pronunciations VALUES (:id, :owner, 'SQL', :spoken, :no, :language)"),
+                {"id": row * 32, "owner": owner, "spoken": f"sequel {row}", "no": False, "language": language},
+            )
+    engine.dispose()
+    with Storage.open(empty_url) as storage:
+        words = storage.pronunciations
+        assert [entry.spoken for entry in words.list(owner="ann")] == ["sequel b", "sequel c"]
+        assert [entry.spoken for entry in words.list(owner="ben")] == ["sequel d"]
+        words.put([Pronunciation("SQL", "S Q L")], owner="ann")
+        assert [entry.spoken for entry in words.list(owner="ann")] == ["S Q L", "sequel c"]
 
 
 @pytest.mark.parametrize(("database", "version"), CASES)
