@@ -172,6 +172,15 @@ def unlocked(session: Session, card_id: str, owner: str) -> CardRow:
     return row
 
 
+def lock_take(session: Session, row: CardRow, generation_id: str) -> CardTakeRow:
+    """Lock and return one of a card's takes, so that it is not deleted meanwhile. Raises InvalidInput."""
+    query = select(CardTakeRow).where(CardTakeRow.generation_id == generation_id, CardTakeRow.card_id == row.id)
+    take = session.scalar(query.with_for_update()) if is_id(generation_id) else None
+    if take is None:
+        raise InvalidInput("cards.other_take")
+    return take
+
+
 def changed(session: Session, row: CardRow, owner: str) -> CardRecord:
     """Flush the changes of a card and return its record."""
     session.flush()

@@ -13,7 +13,7 @@ from engine.voice import check_text
 from storage.database_errors import damaged
 from storage.models import CardRow, CardTakeRow, TakeHearingRow
 from storage.repositories.script import cards, scripts
-from storage.validation import check_number, is_id
+from storage.validation import check_number
 
 _MAX_HEARD = 50_000  # characters
 _MAX_RECOGNISER = 200
@@ -59,9 +59,7 @@ def keep(*, session: Session, card_id: str, take_id: str, owner: str, hearing: H
     Raises ScriptNotFound, and InvalidInput if the card has no such take.
     """
     row = cards.lock(session=session, card_id=card_id, owner=owner)
-    take = session.get(CardTakeRow, take_id) if is_id(take_id) else None
-    if take is None or take.card_id != row.id:
-        raise InvalidInput("cards.other_take")
+    cards.lock_take(session, row, take_id)
     session.merge(
         TakeHearingRow(
             generation_id=take_id,

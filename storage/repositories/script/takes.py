@@ -21,7 +21,6 @@ from storage.repositories.generations import GenerationRecord, NewGeneration
 from storage.repositories.script import cards, scripts
 from storage.repositories.script.cards import CardRecord
 from storage.sqlite import erasure
-from storage.validation import is_id
 
 _MAX_FAILURE = 4_000  # characters
 
@@ -87,9 +86,7 @@ def attach(
 def choose(*, session: Session, card_id: str, owner: str, generation_id: str) -> CardRecord:
     """Choose one of the card's takes. Raises ScriptNotFound, InvalidInput."""
     row = cards.unlocked(session, card_id, owner)
-    wanted = session.get(CardTakeRow, generation_id) if is_id(generation_id) else None
-    if wanted is None or wanted.card_id != row.id:
-        raise InvalidInput("cards.other_take")
+    wanted = cards.lock_take(session, row, generation_id)
     if session.scalar(select(GenerationRow.text).where(GenerationRow.id == generation_id)) != row.text:
         raise InvalidInput("cards.other_words")
     _reset(session, row)

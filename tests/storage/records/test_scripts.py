@@ -9,10 +9,13 @@ from sqlalchemy import Connection, Engine, event
 
 from engine.errors import GenerationNotFound, InvalidInput, InvalidName, ScriptNotFound, VoiceNotFound
 from engine.sentences import Sentence
+from storage.database import Database
+from storage.repositories import generations
 from storage.repositories.script.cards import CardRecord
+from storage.repositories.script.hearings import Hearing
 from storage.storage import Storage
 from studio.script import cues, parse, progress
-from tests.storage.making import count_rows, voice
+from tests.storage.making import count_rows, lock_awaited, voice
 from tests.storage.speaking import FLAC, Clock, card, spoken
 
 UNKNOWN_ID = "f" * 32
@@ -374,6 +377,27 @@ def test_concurrent_changes_to_a_script(storage: Storage) -> None:
     assert storage.scripts.get(script_id).done == 2
     assert storage.history.page().total == 10
     assert storage.history.voice_uses()["e" * 32].times == 10
+
+
+@pytest.mark.parametrize("change", ["choose", "keep a hearing"])
+def test_take_that_is_being_deleted_is_not_one_of_the_cards(
+    postgresql: str, postgresql_database: Database, change: str
+) -> None:
+    storage = Storage(postgresql_database)
+    one, *_ = create_cards(storage)
+    take = str(attach_take(storage, one).take_id)
+    work: Callable[[], object] = {
+        "choose": lambda: storage.scripts.choose(one.id, take),
+        "keep a hearing": lambda: storage.hearings.keep(one.id, take, Hearing("one", 0.5, (), "fake")),
+    }[change]
+    with ThreadPoolExecutor(1) as pool:
+        with postgresql_database.write() as session:
+            generations.remove(session=session, generation_id=take, owner="local")
+            working = pool.submit(work)
+            assert lock_awaited(postgresql, working)
+        with pytest.raises(InvalidInput, match="not one of"):
+            working.result()
+    assert storage.scripts.card(one.id).state == "new"
 
 
 def test_failed_change_is_rolled_back(storage: Storage, url: str) -> None:
