@@ -30,7 +30,7 @@ class Pronunciations:
             pronunciations.put(session=session, new=entries, owner=checked_owner(owner))
 
     def delete(self, word: str, language: str = "", *, owner: str = LOCAL) -> None:
-        """Delete an entry. Idempotent."""
+        """Delete an entry. Idempotent. Raises InvalidInput."""
         with self._database.write() as session:
             pronunciations.remove(session=session, word=word, language=language, owner=checked_owner(owner))
 

@@ -63,7 +63,9 @@ def put(*, session: Session, new: Iterable[Pronunciation], owner: str) -> None:
 
 
 def remove(*, session: Session, word: str, language: str, owner: str) -> None:
-    """Delete an entry. Idempotent."""
+    """Delete an entry. Idempotent. Raises InvalidInput."""
+    check_text(word, "word", MAX_WORD)
+    check_text(language, "language", MAX_LANGUAGE)
     same = PronunciationRow.owner == owner, PronunciationRow.word == word, PronunciationRow.language == language
     session.execute(delete(PronunciationRow).where(*same))
 

@@ -150,7 +150,7 @@ class ScriptLibrary:
     def cast(self, script_id: str, speaker: str | None, voice_id: str | None, *, owner: str = LOCAL) -> int:
         """Set the voice of all unlocked cards of a speaker (None: the narrator); return their number.
 
-        Raises VoiceNotFound.
+        Raises VoiceNotFound, InvalidInput.
         """
         with self._database.write() as session:
             return cards.cast(

@@ -89,6 +89,10 @@ def test_dictionaries_are_isolated_by_owner_and_entries_replaced(storage: Storag
         text.append(piece)
     assert [segment.text for segment in text.take()] == ["Learn sequel today."]
     words.delete("SQL", "de", owner="ann")
+    for wrong in (("\0",), ("SQL", "\0"), ("a" * 81,)):
+        with pytest.raises(InvalidInput):
+            words.delete(*wrong, owner="ann")
+    assert [entry.spoken for entry in words.list(owner="ann")] == ["sequel"]
     storage.forget("ann")
     assert words.list(owner="ann") == []
 

@@ -16,6 +16,7 @@ from sqlalchemy.orm import Session, aliased
 
 from engine.errors import InvalidInput, ScriptNotFound
 from engine.sentences import Sentence
+from engine.voice import check_text
 from storage.models import CardRow, CardTakeRow, GenerationRow, ScriptRow
 from storage.repositories.script import scripts
 from storage.sqlite import erasure
@@ -132,8 +133,9 @@ def set_voice(*, session: Session, card_id: str, owner: str, voice_id: str | Non
 def cast(*, session: Session, script_id: str, owner: str, speaker: str | None, voice_id: str | None) -> int:
     """Set the voice of all unlocked cards of a speaker (None: the narrator); return their number.
 
-    Raises ScriptNotFound, VoiceNotFound.
+    Raises ScriptNotFound, VoiceNotFound, InvalidInput.
     """
+    check_text(speaker or "", "speaker_name", scripts.MAX_SPEAKER)
     scripts.lock(session=session, script_id=script_id, owner=owner)
     scripts.check_voice(session, voice_id, owner)
     whose = CardRow.speaker.is_(None) if speaker is None else CardRow.speaker == speaker

@@ -264,6 +264,9 @@ def test_cast_sets_the_voice_of_a_speaker(storage: Storage) -> None:
     for stranger in (UNKNOWN_ID, "x", storage.voices.add(voice("Bob"), owner="other").id):
         with pytest.raises(VoiceNotFound):
             storage.scripts.cast(script.id, "Ben", stranger)
+    for wrong in ("\0", "a" * 81):
+        with pytest.raises(InvalidInput, match="speaker"):
+            storage.scripts.cast(script.id, wrong, ada.id)
     storage.voices.delete(ada.id)
     assert storage.scripts.cards(script.id)[0].voice_id == ada.id, "a deleted voice must stay visible"
 
