@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import random
 from collections.abc import Callable, Iterator, Sequence
 from datetime import timedelta
 from pathlib import Path
@@ -39,6 +40,7 @@ Result = TypeVar("Result")
 MIGRATION_LOCK = 0x52_65_70_72_69_73_65  # "Reprise": an arbitrary number, the same in all processes
 SHARING_LOCK = MIGRATION_LOCK + 1
 WRITING = timedelta(hours=1)  # after this time an object whose row was never stored is deleted
+DISCARDED_AT_ONCE = 500  # objects; each is a parameter of a query, of which databases limit the number
 _BUGS = (ProgrammingError, DataError, NotSupportedError)  # mistakes in this package; not translated
 
 
@@ -189,14 +191,17 @@ class Database:
         with contextlib.suppress(DatabaseUnavailable):
             with self.read() as session:
                 names = stored_objects.unused(session=session, before=utc_now() - WRITING)
+            random.shuffle(names)  # those that cannot be deleted must not always come first
             self._discard(self._objects, names)
 
     def _discard(self, objects: ObjectStore, names: list[str]) -> None:
-        for name in names:
-            objects.delete(name)
-        if names:
+        """Delete objects, and the notes of those that could be deleted, in batches."""
+        for start in range(0, len(names), DISCARDED_AT_ONCE):
+            deleted = objects.delete_all(names[start : start + DISCARDED_AT_ONCE])
+            if not deleted:  # the store is unavailable
+                return
             with self.write() as session:
-                stored_objects.forget(session=session, names=names)
+                stored_objects.forget(session=session, names=deleted)
 
     def maintain(self) -> None:
         """Overwrite pending deleted data and renew the disk reserve. Call it about every minute."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +22,7 @@ log = logging.getLogger(__name__)
 Result = TypeVar("Result")
 
 CACHE_BYTES = 64 << 20  # of the most recently read objects
+_FAILURES = 5  # in a row, after which no further object is deleted
 
 
 @dataclass(frozen=True)
@@ -93,6 +94,26 @@ class ObjectStore:
                     self._files.rm_file(each)
 
         self._translated(delete)
+
+    def delete_all(self, names: Iterable[str]) -> list[str]:
+        """Delete objects, which may be missing; return the deleted ones.
+
+        An object that cannot be deleted is skipped. After several of them in a row the store is taken to be
+        unavailable, and the rest is skipped, too.
+        """
+        deleted: list[str] = []
+        failures = 0  # in a row
+        for name in names:
+            try:
+                self.delete(name)
+            except DatabaseUnavailable:  # logged already
+                failures += 1
+                if failures == _FAILURES:
+                    break
+            else:
+                failures = 0
+                deleted.append(name)
+        return deleted
 
     def _path(self, name: str) -> str:
         return f"{self._folder}/{name[:2]}/{name}"  # file systems are slow with many files in one folder

@@ -2,13 +2,15 @@
 
 import errno
 import os
-from collections.abc import Iterator
+import shutil
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import fsspec
 import pytest
+from sqlalchemy import Engine, event
 
 from engine.errors import DatabaseUnavailable, NameTaken
 from storage import Storage
@@ -113,6 +115,60 @@ def test_maintenance_deletes_objects_without_rows(url: str, tmp_path: Path) -> N
             ObjectStore(place).write(name, b"sound")
         database.maintain()
     assert [path.name for path in place.rglob("*") if path.is_file()] == ["b" * 32]
+
+
+def note_unused(database: Database, names: Sequence[str]) -> None:
+    with database.write() as session:
+        stored_objects.note(session=session, names=names, now=datetime.now(UTC) - timedelta(hours=2))
+
+
+def test_object_that_cannot_be_deleted_does_not_keep_the_others(url: str, tmp_path: Path) -> None:
+    place = tmp_path / "sounds"
+    stuck, names = "0" * 32, [f"{number:032x}" for number in range(1, 4)]
+    with closing(Database.open(url, busy_timeout=1.0, sounds=place)) as database:
+        note_unused(database, [stuck, *names])
+        (place / stuck[:2] / stuck / "file").mkdir(parents=True)  # a folder in place of the object
+        for name in names:
+            ObjectStore(place).write(name, b"sound")
+        database.maintain()
+        assert [path for path in place.rglob("*") if path.is_file()] == []
+        assert count_rows(url, "stored_objects") == 1
+        shutil.rmtree(place / stuck[:2])
+        database.maintain()
+    assert count_rows(url, "stored_objects") == 0
+
+
+def test_many_objects_are_forgotten_in_batches(url: str, tmp_path: Path) -> None:
+    sizes: list[int] = []
+
+    def measure(_connection: object, _cursor: object, statement: str, values: Sequence[object], *_: object) -> None:
+        if statement.startswith("DELETE FROM stored_objects"):
+            sizes.append(len(values))
+
+    with closing(Database.open(url, busy_timeout=1.0, sounds=tmp_path / "sounds")) as database:
+        note_unused(database, [f"{number:032x}" for number in range(1_100)])
+        event.listen(Engine, "before_cursor_execute", measure)
+        try:
+            database.maintain()
+        finally:
+            event.remove(Engine, "before_cursor_execute", measure)
+    assert sizes == [500, 500, 100]
+    assert count_rows(url, "stored_objects") == 0
+
+
+def test_unavailable_store_is_left_after_a_few_failures(
+    url: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    place = tmp_path / "sounds"
+    with closing(Database.open(url, busy_timeout=1.0, sounds=place)) as database:
+        note_unused(database, [f"{number:032x}" for number in range(600)])
+        place.touch()  # a file in place of the folder
+        database.maintain()
+        assert sum("store of sounds failed" in record.message for record in caplog.records) == 5
+        assert count_rows(url, "stored_objects") == 600
+        place.unlink()
+        database.maintain()
+    assert count_rows(url, "stored_objects") == 0
 
 
 def test_failing_store_raises_and_loses_nothing(url: str, tmp_path: Path) -> None:
