@@ -41,6 +41,16 @@ MIGRATION_LOCK = 0x52_65_70_72_69_73_65  # "Reprise": an arbitrary number, the s
 SHARING_LOCK = MIGRATION_LOCK + 1
 WRITING = timedelta(hours=1)  # after this time an object whose row was never stored is deleted
 DISCARDED_AT_ONCE = 500  # objects; each is a parameter of a query, of which databases limit the number
+# A call ends when the server's machine no longer responds. Statements have no time limit: copying a library, migrating
+# it and deleting much of it may take minutes.
+POSTGRESQL_TIMEOUTS = {
+    "connect_timeout": 10,  # seconds
+    "keepalives": 1,
+    "keepalives_idle": 30,  # seconds without traffic before the first probe
+    "keepalives_interval": 10,  # seconds between probes
+    "keepalives_count": 3,
+    "tcp_user_timeout": 60_000,  # milliseconds for sent data to be acknowledged
+}
 _BUGS = (ProgrammingError, DataError, NotSupportedError)  # mistakes in this package; not translated
 
 
@@ -270,10 +280,15 @@ def _url(url_or_path: str | Path) -> URL:
 
 def _open_postgresql(url: URL) -> Engine:
     try:
-        engine = create_engine(url, pool_pre_ping=True, hide_parameters=True)
+        engine = create_engine(url, pool_pre_ping=True, hide_parameters=True, connect_args=_timeouts(url))
     except ModuleNotFoundError as error:
         raise DatabaseUnavailable("database.no_driver") from error
     with engine.begin() as connection:
         connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({MIGRATION_LOCK})")
         migrations.upgrade(connection)
     return engine
+
+
+def _timeouts(url: URL) -> dict[str, int]:
+    """Return the timeouts of connections to PostgreSQL that the URL does not set itself."""
+    return {name: value for name, value in POSTGRESQL_TIMEOUTS.items() if name not in url.query}

@@ -10,10 +10,11 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
+from sqlalchemy import make_url
 
 from engine.errors import DatabaseUnavailable
 from storage import Storage
-from storage.database import Database
+from storage.database import POSTGRESQL_TIMEOUTS, Database
 from tests.paths import ROOT
 from tests.storage.making import open_voices, voice
 
@@ -196,6 +197,20 @@ def test_missing_server_error_does_not_contain_the_password(tmp_path: Path, sche
     assert "secret" not in f"{caught.value} {caught.value.detail}"
     assert str(tmp_path) not in str(caught.value)
     assert str(tmp_path) in caught.value.detail
+
+
+def test_connections_to_postgresql_have_timeouts_unless_the_url_sets_them(postgresql: str) -> None:
+    def parameters(url: str) -> dict[str, str]:
+        with closing(Database.open(url, busy_timeout=1.0)) as database, database.read() as session:
+            driver = session.connection().connection.driver_connection
+            assert driver is not None
+            return dict(driver.info.get_parameters())
+
+    assert parameters(postgresql).items() >= {name: str(value) for name, value in POSTGRESQL_TIMEOUTS.items()}.items()
+    given = {"connect_timeout": "3", "keepalives_idle": "7", "tcp_user_timeout": "0", "application_name": "ada"}
+    found = parameters(make_url(postgresql).update_query_dict(given).render_as_string(hide_password=False))
+    assert {name: found[name] for name in given} == given
+    assert found["keepalives_count"] == "3"
 
 
 def test_busy_database_raises_after_the_timeout(tmp_path: Path) -> None:
