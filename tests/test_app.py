@@ -8,6 +8,7 @@ import stat
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from unittest.mock import Mock
 
@@ -447,10 +448,11 @@ def test_keys_are_created_listed_and_revoked(run: Run) -> None:
 
 
 def test_wyoming_at_a_taken_port_is_refused(run: Run) -> None:
-    with socket.socket() as taken:
+    # In another thread, because a browser's event loop may be running in this one.
+    with socket.socket() as taken, ThreadPoolExecutor(1) as pool:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
-        refused = run("wyoming", "--uri", f"tcp://127.0.0.1:{taken.getsockname()[1]}")
+        refused = pool.submit(run, "wyoming", "--uri", f"tcp://127.0.0.1:{taken.getsockname()[1]}").result()
     assert_rejected(refused, "choose another by --uri")
     assert "Reprise speaks Wyoming" not in refused.stderr
 
