@@ -38,7 +38,7 @@ class LibrarySnapshots:
         Damaged snapshots are skipped. Raises DatabaseUnavailable if all are damaged: an empty library would replace
         them at the next save.
         """
-        if self._database.exists():
+        if self._has_library():
             return False
         found = self._found()
         for path in reversed(found):
@@ -77,6 +77,13 @@ class LibrarySnapshots:
             raise unavailable(error, str(self._database)) from error
         self._state = state
         return True
+
+    def _has_library(self) -> bool:
+        """Whether there is a database. An empty file without a log is none: its process ended before it created it."""
+        log_file = self._database.with_name(self._database.name + "-wal")
+        return self._database.exists() and any(
+            path.exists() and path.stat().st_size for path in (self._database, log_file)
+        )
 
     def _found(self) -> list[Path]:
         with contextlib.suppress(FileNotFoundError):

@@ -35,6 +35,18 @@ def test_library_is_restored_on_a_new_disk(tmp_path: Path, bucket: Path) -> None
         assert storage.voices.get(saved.id).name == "Bea"
 
 
+def test_empty_file_is_no_library(tmp_path: Path, bucket: Path) -> None:
+    """A process that ends before it creates the tables leaves one."""
+    first, second = tmp_path / "one.db", tmp_path / "two.db"
+    with Storage.open(first) as storage:
+        saved = storage.voices.add(voice())
+    LibrarySnapshots(first, bucket).save()
+    second.touch()
+    assert LibrarySnapshots(second, bucket).restore()
+    with Storage.open(second) as storage:
+        assert storage.voices.get(saved.id).name == saved.name
+
+
 def test_deleted_voice_leaves_the_bucket(tmp_path: Path, bucket: Path) -> None:
     snapshots = LibrarySnapshots(tmp_path / "voices.db", bucket)
     with Storage.open(tmp_path / "voices.db") as storage:
