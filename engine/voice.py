@@ -24,6 +24,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import re
 import struct
 import unicodedata
 import zlib
@@ -59,6 +60,7 @@ MAX_CODEBOOKS = 64
 MAX_FRAMES = 1 << 14
 
 _OWN = "0" * 16
+_OWN_ID = re.compile(rf"{_OWN}[0-9a-f]{{16}}")
 _CODES_MAGIC = b"RPCD"
 _CODES_VERSION = 1
 _CODES_HEAD = struct.Struct("<4sBBI")
@@ -264,7 +266,7 @@ class OwnVoice:
 
 def is_own_voice(voice_id: str) -> bool:
     """Return whether an id is that of a model's own voice, whether or not the model is loaded."""
-    return voice_id.startswith(_OWN)
+    return _OWN_ID.fullmatch(voice_id) is not None
 
 
 def check_portrait(picture: bytes) -> None:

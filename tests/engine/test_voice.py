@@ -33,6 +33,7 @@ from engine.voice import (
     clean_tags,
     codes_from_bytes,
     codes_to_bytes,
+    is_own_voice,
 )
 
 SAMPLE_RATE = 22050
@@ -228,6 +229,9 @@ def test_voices_and_references_compare_by_value() -> None:
 
 
 def test_a_speaker_has_one_id_however_it_is_typed() -> None:
+    assert is_own_voice(OwnVoice("ryan").id)
+    for forged in ("0" * 16, "0" * 16 + "\0" * 16, OwnVoice("ryan").id + "0", "1" * 32):
+        assert not is_own_voice(forged)
     assert OwnVoice(" Uncle_Fu ").id == OwnVoice("uncle_fu", "You are calm.").id != OwnVoice("ryan").id
 
 
