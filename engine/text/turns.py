@@ -55,8 +55,8 @@ class Segmentation:
         Raises InvalidText as `plan_segments` does.
         """
         planned = []
-        text = _continued(text, [last] if last else [])
-        for segment in plan_segments(text, self.max_bytes, self.max_turns, self.max_sentences):
+        speaker = _speaker_of(last.text) if last else ""
+        for segment in plan_segments(text, self.max_bytes, self.max_turns, self.max_sentences, speaker):
             if last and not last.silence_after and not segment.silence_before and ends_sentence(last.text):
                 segment = replace(segment, silence_before=self.sentence_pause)
             planned.append(segment)
@@ -74,24 +74,27 @@ def check_speakers(segments: Iterable[Segment], known: int) -> None:
 
 
 def plan_segments(
-    text: str, max_bytes: int = MAX_BYTES, max_turns: int = MAX_TURNS, max_sentences: int | None = None
+    text: str,
+    max_bytes: int = MAX_BYTES,
+    max_turns: int = MAX_TURNS,
+    max_sentences: int | None = None,
+    speaker: str = "",
 ) -> list[Segment]:
     """Normalise text and split it, in order, into segments of at most `max_sentences`, cut where a reader pauses.
 
     In text with speaker tags, words before the first tag belong to speaker 0, every segment has its speaker's tag, and
     up to `max_turns` short turns share a segment, unless `max_sentences` is given. No speakable text is dropped. A
-    pause (`[pause:0.5]`) ends a segment.
+    pause (`[pause:0.5]`) ends a segment. speaker: the tag that applies until the first one of the text; "" if none.
 
     Raises InvalidText if there is nothing to say, or if a pause or all pauses together are too long.
     """
-    pieces = split_pauses(text)
-    if len(pieces) == 1:
-        return _plan(text, max_bytes, max_turns, max_sentences)
     segments: list[Segment] = []
     waiting = 0.0  # seconds of silence before the first segment
-    for piece, pause in pieces:
+    for piece, pause in split_pauses(text):
+        tagged = _with_speaker(piece, speaker)
+        speaker = _speaker_of(tagged)
         try:
-            planned = _plan(_continued(piece, segments), max_bytes, max_turns, max_sentences)
+            planned = _plan(tagged, max_bytes, max_turns, max_sentences)
         except InvalidText:  # nothing between two pauses
             planned = []
         if planned and not segments:
@@ -106,10 +109,15 @@ def plan_segments(
     return segments
 
 
-def _continued(piece: str, before: list[Segment]) -> str:
-    """Return a piece after a pause, with the tag of the current speaker unless it starts with a tag."""
-    tags = SPEAKER_TAG.findall(before[-1].text) if before else []
-    return f"{tags[-1]}{piece}" if tags and not SPEAKER_TAG.match(piece.lstrip()) else piece
+def _speaker_of(text: str) -> str:
+    """Return the last speaker tag of a text; "" if it has none."""
+    tags = SPEAKER_TAG.findall(text)
+    return tags[-1] if tags else ""
+
+
+def _with_speaker(text: str, speaker: str) -> str:
+    """Return a text with this tag before it, unless it starts with a tag."""
+    return text if SPEAKER_TAG.match(text.lstrip()) else f"{speaker}{text}"
 
 
 def _plan(text: str, max_bytes: int, max_turns: int, max_sentences: int | None) -> list[Segment]:

@@ -128,6 +128,7 @@ def test_no_text_is_lost_for_any_pieces(pieces: list[str]) -> None:
     "written",
     [
         "<|speaker:1|>Hello there my friend. How are you today? <|speaker:0|>I am fine. Thanks.",
+        "<|speaker:1|>Hello there my friend. [pause:1] How are you today? [pause:1] <|speaker:0|>[pause:1]I am fine.",
         "She stopped and looked at him, [whispers. very quietly] Come here.",
         "We shall wait for it now.\n[pause: 1.5]\nAnd then we go.",
     ],
