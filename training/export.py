@@ -17,6 +17,7 @@ from engine.config import DualARConfig
 from engine.release.hub import BUNDLED
 from engine.text.tokenizer import LEXICON_FILE, Tokenizer
 from training.dual_ar.train import GUIDED_HEAD, Recipe, bundled_config, release_name
+from training.work import DEFAULT_WORK
 
 # The longest text of one turn in bytes of UTF-8: the length of the longest training sentence.
 MAX_SEGMENT_BYTES = 72
@@ -79,7 +80,7 @@ def export(work: Path, codec: Path, out: Path) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--work", type=Path, default=Path.home() / ".cache/reprise/training")
+    parser.add_argument("--work", type=Path, default=DEFAULT_WORK)
     parser.add_argument("--codec", type=Path, required=True)
     parser.add_argument("--out", type=Path, default=Path("assets/bundled"))
     args = parser.parse_args()

@@ -6,7 +6,7 @@ from pathlib import Path
 from engine.codec.config import CodecConfig
 from engine.release.hub import BUNDLED
 from training.codec import run as codec_run
-from training.codec.sizes import bundled_config
+from training.codec.sizes import bundled_codec_config
 from training.dual_ar import train as train_ar
 from training.speech.synthesize import Extent
 
@@ -38,7 +38,7 @@ _LATER = codec_run.Recipe(learning_rate=4e-4, phone_weight=0.5, dropout=0.15)
 
 FULL = Setting(
     speech=Extent(hours=18.0),  # rendered in batches of 100 sentences, so up to a tenth more is made
-    codec=bundled_config(),
+    codec=bundled_codec_config(),
     batch=None,
     fresh=codec_run.Recipe(minutes=60),
     continued=replace(_LATER, minutes=110),
@@ -54,7 +54,7 @@ def _large_codec() -> CodecConfig:
 
     18.9 M parameters, 38 MB in fp16; the decoder takes 2.2 times as long as the bundled one.
     """
-    full = bundled_config()
+    full = bundled_codec_config()
     transformer = replace(full.quantizer.transformer, n_head=6, head_dim=64, dim=384, intermediate_size=1024)
     quantizer = replace(
         full.quantizer, input_dim=384, codebook_size=1024, semantic_codebook_size=4096, transformer=transformer
@@ -84,7 +84,7 @@ SAMPLES = replace(
 
 def _small_codec() -> CodecConfig:
     """Return a codec with the bundled one's rates and kinds of layers, several times narrower."""
-    full = bundled_config()
+    full = bundled_codec_config()
     quantizer = replace(
         full.quantizer,
         input_dim=48,

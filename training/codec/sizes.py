@@ -13,7 +13,7 @@ from torch import Tensor
 from engine.codec.config import CodecConfig, QuantizerConfig, WindowedTransformerConfig
 
 
-def bundled_config() -> CodecConfig:
+def bundled_codec_config() -> CodecConfig:
     """Return the config: 22,050 Hz, 1,024 samples a frame, 1 x 1,024 semantic and 8 x 512 residual codes."""
     transformer = WindowedTransformerConfig(
         n_layer=2,

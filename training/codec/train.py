@@ -30,7 +30,7 @@ from training.codec.batches import CropSampler
 from training.codec.check import held_out_quality
 from training.codec.initialisation import initialise
 from training.codec.run import CodecRun, Recipe
-from training.codec.sizes import bundled_config, write_codec
+from training.codec.sizes import bundled_codec_config, write_codec
 from training.codec.trainer import CodecTrainer
 from training.recogniser.alignment import WEIGHTS
 from training.recogniser.model import Recogniser
@@ -65,7 +65,7 @@ def open_run(
     """
     if source is None:
         torch.manual_seed(recipe.seed)
-        codec, origin = Codec(config or bundled_config()).to(device), ""
+        codec, origin = Codec(config or bundled_codec_config()).to(device), ""
     else:
         path, own = codec_files(source)
         codec, origin = load_codec(path, own, device), str(source.resolve())
