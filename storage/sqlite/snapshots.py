@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import os
 import shutil
 import sqlite3
 import tempfile
@@ -30,7 +31,7 @@ class LibrarySnapshots:
     def __init__(self, database: str | Path, folder: str | Path) -> None:
         """folder: created if it is missing."""
         self._database, self._folder = Path(database).expanduser(), Path(folder)
-        self._state: tuple[float, ...] | None = None  # of the files when the last snapshot was taken
+        self._state: tuple[int, ...] | None = None  # of the files when the last snapshot was taken
 
     def restore(self) -> bool:
         """Restore a missing database from the latest intact snapshot; return whether that was done.
@@ -53,7 +54,7 @@ class LibrarySnapshots:
 
         Raises DatabaseUnavailable, also for a damaged database: the last snapshot is kept then.
         """
-        state = self._files()
+        state = tuple(value for status in self._files() for value in (status.st_mtime_ns, status.st_size))
         if not state or state == self._state:
             return False
         try:
@@ -80,24 +81,20 @@ class LibrarySnapshots:
 
     def _has_library(self) -> bool:
         """Whether there is a database. An empty file without a log is none: its process ended before it created it."""
-        log_file = self._database.with_name(self._database.name + "-wal")
-        return self._database.exists() and any(
-            path.exists() and path.stat().st_size for path in (self._database, log_file)
-        )
+        return self._database.exists() and any(status.st_size for status in self._files())
 
     def _found(self) -> list[Path]:
         with contextlib.suppress(FileNotFoundError):
             return sorted(self._folder.glob(f"{PREFIX}*{SUFFIX}"))
         return []
 
-    def _files(self) -> tuple[float, ...]:
-        """Sizes and times of the database and its log: they change with each transaction."""
-        found: list[float] = []
+    def _files(self) -> list[os.stat_result]:
+        """Status of the database and its log. Sizes and times change with each transaction."""
+        found: list[os.stat_result] = []
         for path in (self._database, self._database.with_name(self._database.name + "-wal")):
             with contextlib.suppress(FileNotFoundError):
-                status = path.stat()
-                found += [status.st_mtime_ns, status.st_size]
-        return tuple(found)
+                found.append(path.stat())
+        return found
 
     def _back_up(self, target: Path) -> None:
         """Copy the database and check the copy: SQLite copies damaged pages without an error."""
