@@ -249,7 +249,8 @@ class SlotPool:
         end = min(start // self.chunk * self.chunk + self.chunk, prompt.columns.shape[1] - 1)
         if start < prompt.shared:
             return min(end, prompt.shared), False
-        first, last = next((each for each in prompt.spoken if self._exact and start < each[1]), (end, end))
+        recomputed = prompt.spoken if self._exact else ()
+        first, last = next((each for each in recomputed if start < each[1]), (end, end))
         if start < first:
             return min(end, first), False
         return min(last, start + _SPOKEN_CHUNK), True

@@ -47,6 +47,6 @@ def test_requests_of_several_segments_finish_beside_cancelled_ones(engine: Engin
         together = list(readers.map(lambda number: speak(engine, number, CANCELLED_AFTER[number]), range(len(TEXTS))))
     for one, other, cancelled in zip(alone, together, CANCELLED_AFTER, strict=True):
         assert len(one) == len(other) or cancelled
-        for expected, codes in zip(one, other, strict=False):
+        for expected, codes in zip(one[: len(other)], other, strict=True):  # a cancelled one has fewer segments
             np.testing.assert_array_equal(codes, expected)
     assert len(engine._pipeline.loop.scheduler.open_tickets()) == 0
