@@ -18,10 +18,8 @@ from engine.errors import InvalidInput, NameTaken
 from engine.files.bounded import MAX_CLIP_FILE_BYTES, check_regular, read_regular
 
 if TYPE_CHECKING:
-    from engine.voice import Consent
     from storage import VoiceLibrary, VoiceRecord
 
-CONSENT = "The speaker has agreed to have this voice cloned."
 CONSENT_QUESTION = "Has the speaker agreed to have this voice cloned?"
 
 voices = typer.Typer(
@@ -67,6 +65,7 @@ def add(
 ) -> None:
     """Create a voice from a clip and save it."""
     command = context_of(context, model=model, device=device, database=database)
+    from studio.voices.consents import agreed_by
     from studio.voices.voice_maker import voice_language
 
     with exit_on_error():
@@ -76,7 +75,7 @@ def add(
         command.check_words(transcript, "Give the words spoken in the clip with --transcript “…”.")
         with command.library() as library, command.engine() as engine:
             spoken = voice_language(engine, language)
-            consented = _consent(speaker or name)
+            consented = agreed_by(speaker or name)
             made = engine.encode_voice(name, [(clip, transcript)], language=spoken, consent=consented)
             say(" ".join([f"Saved “{library.add(made.voice).name}”.", *map(str, made.notes)]))
 
@@ -151,11 +150,3 @@ def _imported(library: VoiceLibrary, data: bytes, name: str | None) -> VoiceReco
     except NameTaken as error:
         free = library.free_name(name or Voice.from_bytes(data).name)
         raise NameTaken(f"{error} Import it under another name, such as --name {shlex.quote(free)}.") from error
-
-
-def _consent(speaker: str) -> Consent:
-    from datetime import UTC, datetime
-
-    from engine.voice import Consent
-
-    return Consent(who=speaker, when=datetime.now(UTC), sentence=CONSENT)

@@ -27,6 +27,11 @@ def given_consent(storage: Storage, consent: str, *, owner: str) -> Consent:
     if is_id(who):
         recorded = storage.consents.get(who, owner=owner)
         return Consent(who=recorded.name, when=recorded.created, sentence=AGREED_IN_RECORDING)
+    return agreed_by(who)
+
+
+def agreed_by(who: str) -> Consent:
+    """Return the consent of a speaker who agrees now."""
     return Consent(who=who, when=datetime.now(UTC), sentence=AGREED)
 
 
