@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from engine.errors import InvalidInput
+from sqlalchemy.orm import Session
+
+from engine.errors import GenerationNotFound, InvalidInput
 from engine.voice import check_text
 from storage.database import Database
-from storage.repositories import generations, owner_settings
+from storage.repositories import generations, owner_deletions, owner_settings
 from storage.repositories.generations import GenerationRecord, HistoryPage, NewGeneration, SpokenVoice
 from storage.repositories.library import usage
 from storage.repositories.library.usage import VoiceUse
@@ -26,11 +28,30 @@ class History:
         self._database = database
         self._clock = clock
 
-    def add(self, generation: NewGeneration, *, owner: str = LOCAL) -> GenerationRecord | None:
-        """Store a generation in the history. If the owner keeps no history, store nothing and return None."""
+    def deletion_mark(self, *, owner: str = LOCAL) -> str:
+        """Return a mark that changes when all data of the owner is deleted. Read it when a generation begins."""
+        with self._database.read() as session:
+            return owner_deletions.mark(session=session, owner=checked_owner(owner))
+
+    def deleted_since(self, mark: str, *, owner: str = LOCAL) -> bool:
+        """Whether all data of the owner was deleted since this mark was read."""
+        return owner_deletions.has_changed(self.deletion_mark(owner=owner), mark)
+
+    def add(
+        self, generation: NewGeneration, *, owner: str = LOCAL, since: str | None = None
+    ) -> GenerationRecord | None:
+        """Store a generation in the history. If the owner keeps no history, store nothing and return None.
+
+        since: the owner's deletion mark when the generation began. Raises GenerationNotFound, and stores nothing, if
+        all data of the owner was deleted meanwhile.
+        """
         if not self.settings(owner=owner).history:
             return None
         with self._database.storing([generation.audio]) as (sound,), self._database.write() as session:
+            if since is not None:
+                owner_deletions.lock(session=session, owner=owner)
+                if owner_deletions.has_changed(owner_deletions.mark(session=session, owner=owner), since):
+                    raise GenerationNotFound("take.gone")
             made = generations.create(
                 session=session, generation=generation, owner=owner, now=self._clock(), listed=True, sound=sound
             )
@@ -113,7 +134,12 @@ class History:
         Starred generations and takes of scripts stay.
         """
         now = self._clock()
-        return self._database.delete(lambda session: generations.expire(session=session, now=now))
+
+        def expire(session: Session) -> int:
+            owner_deletions.expire(session=session, now=now)
+            return generations.expire(session=session, now=now)
+
+        return self._database.delete(expire)
 
     def settings(self, *, owner: str = LOCAL) -> OwnerSettings:
         """Return the owner's settings."""

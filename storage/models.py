@@ -15,6 +15,7 @@ favourite_speakers the same for models' own voices
 pronunciations     an owner's pronunciation dictionary
 voice_uses         how often and how long an owner used a voice, including deleted generations
 owner_settings     whether and how long an owner's history is kept; no row: the defaults
+owner_deletions    the last deletion of all data of an owner, for takes that were being generated
 api_keys           API keys: hashes, owners, limits
 voice_consents     recorded consents of speakers, by owner
 consent_recordings the sound of a consent, separate so that lists do not read it
@@ -326,6 +327,16 @@ class OwnerSettingsRow(Base):
     owner: Mapped[str] = mapped_column(String(200), primary_key=True)
     history: Mapped[bool]
     retention_days: Mapped[int]
+
+
+class OwnerDeletionRow(Base):
+    """The last deletion of all data of an owner, who is not named. It is deleted when it is a few days old."""
+
+    __tablename__ = "owner_deletions"
+
+    owner_digest: Mapped[str] = mapped_column(String(64), primary_key=True)  # SHA-256
+    mark: Mapped[str] = mapped_column(String(32))  # differs for each deletion
+    created: Mapped[datetime] = mapped_column(UtcDateTime)
 
 
 class ApiKeyRow(Base):

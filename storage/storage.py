@@ -12,7 +12,7 @@ from storage.copying import Progress, TableContent, copy_library
 from storage.database import Database
 from storage.history import History
 from storage.pronunciations import Pronunciations
-from storage.repositories import api_keys, generations, owner_settings, pronunciations
+from storage.repositories import api_keys, generations, owner_deletions, owner_settings, pronunciations
 from storage.repositories.library import favourites, usage, voice_consents, voices
 from storage.repositories.library.usage import OwnerCounts, StorageUse
 from storage.repositories.script import scripts
@@ -34,6 +34,7 @@ class Storage:
 
     def __init__(self, database: Database, clock: Clock = utc_now) -> None:
         self._database = database
+        self._clock = clock
         self.voices = VoiceLibrary(database, clock)
         self.consents = VoiceConsents(database, clock)
         self.favourites = Favourites(database)
@@ -80,11 +81,12 @@ class Storage:
     def forget(self, owner: str) -> None:
         """Delete everything of an owner in one transaction; in a SQLite file the bytes are overwritten.
 
-        If this raises, nothing has been deleted.
+        Takes that are being generated in any process are not stored. If this raises, nothing has been deleted.
         """
         owner = checked_owner(owner)
 
         def remove(session: Session) -> None:
+            owner_deletions.add(session=session, owner=owner, now=self._clock())
             scripts.remove_all(session=session, owner=owner)
             generations.remove_all(session=session, owner=owner)
             voices.remove_all(session=session, owner=owner)

@@ -85,8 +85,8 @@ class AppContext:
         """
         own = [voice.id for voice in self.storage.voices.list(owner=owner) if not voice.shared]
         cached = [self._cached_voice(voice_id, owner) for voice_id in own]
-        with self.takes.deleting_owner(owner):
-            self.storage.forget(owner)
+        self.storage.forget(owner)
+        self.takes.delete_owner(owner)
         self.take_proofs.forget(owner)
         for voice in cached:
             self._forget(voice)

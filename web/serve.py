@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-PURGE_SECONDS = 60.0  # interval of purging voices past their undo period, and old uploads
+PURGE_SECONDS = 60.0  # interval of purging voices past their undo period, old uploads, and deleted owners' takes
 EXPIRE_SECONDS = 24 * 3600.0  # interval of deleting expired history
 SHARE_DOMAIN = ".gradio.live"  # domain of Gradio's tunnels
 EVENT_THREADS = 40  # threads for unqueued events; Gradio has a single limit for unqueued and running queued events
@@ -208,6 +208,7 @@ def serve(
         uploads = UploadEndpoint(context.folder, translations)
         stack.enter_context(every(PURGE_SECONDS, storage.voices.purge_expired))
         stack.enter_context(every(PURGE_SECONDS, uploads.expire))
+        stack.enter_context(every(PURGE_SECONDS, app.takes.drop_deleted))
         stack.enter_context(every(EXPIRE_SECONDS, lambda: expire(storage)))
         demo = create_app(context)
         url = launch(

@@ -77,7 +77,7 @@ class TakeProofs:
         begins. Returns the mended take, which is saved; None if no attempt is better or the owner's data was deleted.
         Raises VoiceNotFound, and what the engine raises.
         """
-        started, kept = self._takes.begin(), self._takes.get(take_id, owner=owner)
+        began, kept = self._takes.begin(owner=owner), self._takes.get(take_id, owner=owner)
         better = yield from mend(
             kept,
             self._takes.audio(take_id, owner=owner),
@@ -89,7 +89,7 @@ class TakeProofs:
         if better is None:
             return None
         spoken, hearing = better
-        made = self._takes.save(spoken, owner=owner, started=started)
+        made = self._takes.save(spoken, owner=owner, began=began)
         if made:
             self._keep(owner, made.id, hearing)
         return made

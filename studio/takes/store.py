@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import logging
-import math
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from engine.errors import GenerationNotFound, RepriseError
+from engine.errors import DatabaseUnavailable, GenerationNotFound, RepriseError
 from storage.repositories.generations import GenerationRecord, NewGeneration
 from storage.validation import new_id
 from studio.traces import describe_error
@@ -25,14 +24,16 @@ log = logging.getLogger(__name__)
 MAX_TAKES = 50  # takes of one owner
 MAX_BYTES = 256 << 20  # of all owners; about three hours
 HOURS = 6.0
-DELETION_HOURS = 24.0  # for which a deletion is remembered; no take is generated for longer
 
 
 @dataclass(frozen=True)
 class _HeldTake:
+    """A take in memory. until: by the clock. mark: the owner's deletion mark when it began."""
+
     record: GenerationRecord
     audio: bytes
     until: float
+    mark: str
 
 
 class TemporaryTakes:
@@ -53,11 +54,11 @@ class TemporaryTakes:
         self._lock = threading.Lock()
         self._takes: dict[str, _HeldTake] = {}  # by id, the oldest first
 
-    def add(self, take: NewGeneration, *, owner: str) -> GenerationRecord:
-        """Add a take. Older takes are dropped if a limit is exceeded."""
+    def add(self, take: NewGeneration, *, owner: str, mark: str = "") -> GenerationRecord:
+        """Add a take. Older takes are dropped if a limit is exceeded. mark: see `marks`."""
         record = _record(take, owner)
         with self._lock:
-            self._takes[record.id] = _HeldTake(record, take.audio, self._clock() + self._seconds)
+            self._takes[record.id] = _HeldTake(record, take.audio, self._clock() + self._seconds, mark)
             self._evict(owner)
         return record
 
@@ -83,10 +84,19 @@ class TemporaryTakes:
         with self._lock:
             self._takes.pop(take_id, None)
 
-    def delete_owner(self, owner: str) -> None:
-        """Delete all takes of an owner."""
+    def marks(self) -> set[tuple[str, str]]:
+        """Return the owners of the takes, with the owner's deletion mark when the take began."""
         with self._lock:
-            self._takes = {take_id: held for take_id, held in self._takes.items() if held.record.owner != owner}
+            return {(held.record.owner, held.mark) for held in self._takes.values()}
+
+    def delete_owner(self, owner: str, mark: str | None = None) -> None:
+        """Delete all takes of an owner, or only those with this deletion mark."""
+        with self._lock:
+            self._takes = {
+                take_id: held
+                for take_id, held in self._takes.items()
+                if held.record.owner != owner or mark not in (None, held.mark)
+            }
 
     def _find(self, take_id: str, owner: str) -> _HeldTake:
         with self._lock:
@@ -111,40 +121,36 @@ class TemporaryTakes:
 class TakeStore:
     """Takes in the history and in memory. `save` chooses the place; the other methods find a take in either."""
 
-    def __init__(
-        self, history: History, temporary: TemporaryTakes | None = None, *, clock: Callable[[], float] = time.monotonic
-    ) -> None:
-        self._history, self._clock = history, clock
-        self._temporary = temporary or TemporaryTakes()
-        self._lock = threading.Lock()
-        self._deleted: dict[str, float] = {}  # time of the last deletion by owner
+    def __init__(self, history: History, temporary: TemporaryTakes | None = None) -> None:
+        self._history, self._temporary = history, temporary or TemporaryTakes()
 
-    def begin(self) -> float:
-        """Return the start time of a take, for `save`."""
-        return self._clock()
+    def begin(self, *, owner: str) -> str:
+        """Return the owner's deletion mark at the start of a take, for `save`. Raises DatabaseUnavailable."""
+        return self._history.deletion_mark(owner=owner)
 
-    def save(self, take: NewGeneration, *, owner: str, started: float) -> GenerationRecord | None:
+    def save(self, take: NewGeneration, *, owner: str, began: str) -> GenerationRecord | None:
         """Save a take in the history, or in memory if the owner keeps no history or saving fails.
 
-        Returns None if all data of the owner was deleted since the take began. The record's `listed` says whether it is
-        in the history.
+        began: from `begin`. Returns None if all data of the owner was deleted since then, in any process. The record's
+        `listed` says whether it is in the history.
         """
-        if self._deleted_since(owner, started):
-            return None
         try:
-            kept = self._history.add(take, owner=owner)
+            kept = self._history.add(take, owner=owner, since=began)
+        except GenerationNotFound:
+            return None
         except RepriseError as error:
             log.warning("a take could not be kept in the history: %s", describe_error(error))
             kept = None
-        kept = kept or self._temporary.add(take, owner=owner)
-        if self._deleted_since(owner, started):  # deleted meanwhile
-            with suppress(GenerationNotFound):
-                self.delete(kept.id, owner=owner)
-            return None
-        return kept
+        return kept or self._hold(take, owner, began)
 
-    def _deleted_since(self, owner: str, started: float) -> bool:
-        return self._deleted.get(owner, -math.inf) >= started
+    def _hold(self, take: NewGeneration, owner: str, began: str) -> GenerationRecord | None:
+        held = self._temporary.add(take, owner=owner, mark=began)
+        with suppress(DatabaseUnavailable):  # then `drop_deleted` checks it later
+            if self._history.deleted_since(began, owner=owner):
+                with suppress(GenerationNotFound):
+                    self._temporary.delete(held.id, owner=owner)
+                return None
+        return held
 
     def get(self, take_id: str, *, owner: str) -> GenerationRecord:
         """Return the record of a take. Raises GenerationNotFound, as do the following methods."""
@@ -174,25 +180,15 @@ class TakeStore:
         except GenerationNotFound:
             self._history.delete(take_id, owner=owner)
 
-    @contextmanager
-    def deleting_owner(self, owner: str) -> Iterator[None]:
-        """Enter before deleting an owner's data from storage: `save` then discards takes that are being generated.
-
-        After the block, the owner's takes in memory are deleted; if it raises, they are kept.
-        """
-        now = self._clock()
-        with self._lock:
-            recent = now - DELETION_HOURS * 3600
-            self._deleted = {key: time for key, time in self._deleted.items() if time >= recent}
-            before = self._deleted.get(owner, -math.inf)
-            self._deleted[owner] = now
-        try:
-            yield
-        except BaseException:
-            with self._lock:
-                self._deleted[owner] = before
-            raise
+    def delete_owner(self, owner: str) -> None:
+        """Delete an owner's takes in memory, after all their data was deleted from storage."""
         self._temporary.delete_owner(owner)
+
+    def drop_deleted(self) -> None:
+        """Delete takes in memory whose owner's data was deleted by another process. Call it about every minute."""
+        for owner, mark in self._temporary.marks():
+            if self._history.deleted_since(mark, owner=owner):
+                self._temporary.delete_owner(owner, mark)
 
 
 def _record(take: NewGeneration, owner: str) -> GenerationRecord:

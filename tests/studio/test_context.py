@@ -74,7 +74,7 @@ def add_voice(app: AppContext, mark: Marker) -> tuple[str, Voice]:
 def keep_take(app: AppContext, mark: Marker) -> GenerationRecord:
     """Save a take in memory, with the owner's history switched off."""
     app.storage.history.change_settings(history=False, owner=OWNER)
-    kept = app.takes.save(mark.spoken(), owner=OWNER, started=app.takes.begin())
+    kept = app.takes.save(mark.spoken(), owner=OWNER, began=app.takes.begin(owner=OWNER))
     assert kept is not None
     return kept
 
@@ -134,10 +134,10 @@ def test_failed_deletion_removes_nothing(
     app: AppContext, engine: ForgettingEngine, mark: Marker, delete: Callable[[AppContext, str], None]
 ) -> None:
     voice_id, _ = add_voice(app, mark)
-    take = keep_take(app, mark)
+    take, began = keep_take(app, mark), app.takes.begin(owner=OWNER)
     with failing_deletions(), pytest.raises((DatabaseUnavailable, sqlite3.OperationalError)):
         delete(app, voice_id)
     assert engine.dropped == []
     assert app.takes.audio(take.id, owner=OWNER)
     assert [voice.id for voice in app.storage.voices.list(owner=OWNER)] == [voice_id]
-    assert app.takes.save(mark.spoken(), owner=OWNER, started=0.0), "takes in progress are kept"
+    assert app.takes.save(mark.spoken(), owner=OWNER, began=began), "takes in progress are kept"

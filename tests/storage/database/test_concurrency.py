@@ -3,15 +3,17 @@
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from datetime import UTC, datetime
 
 import pytest
 
-from engine.errors import DatabaseUnavailable, NameTaken, VoiceNotFound
+from engine.errors import DatabaseUnavailable, GenerationNotFound, NameTaken, VoiceNotFound
 from engine.voice import OwnVoice, Voice
 from storage import Storage, VoiceLibrary
 from storage.database import Database
 from storage.models import FavouriteRow, FavouriteSpeakerRow
 from storage.pronunciations import Pronunciation
+from storage.repositories import owner_deletions
 from storage.repositories.library import voices
 from storage.repositories.library.voices import VoiceRecord
 from tests.storage.making import (
@@ -23,6 +25,7 @@ from tests.storage.making import (
     run_concurrently,
     voice,
 )
+from tests.storage.speaking import spoken
 
 
 def test_concurrent_threads_save_read_and_delete(library: VoiceLibrary) -> None:
@@ -125,6 +128,19 @@ def test_marking_a_voice_that_is_being_deleted(postgresql: str, postgresql_datab
             assert lock_awaited(postgresql, marking)
         with pytest.raises(VoiceNotFound):
             marking.result()
+
+
+def test_generation_stored_while_all_data_is_deleted(postgresql: str, postgresql_database: Database) -> None:
+    storage = Storage(postgresql_database)
+    began = storage.history.deletion_mark()
+    with ThreadPoolExecutor(1) as pool:
+        with postgresql_database.write() as session:
+            owner_deletions.add(session=session, owner="local", now=datetime.now(UTC))
+            storing = pool.submit(storage.history.add, spoken(), since=began)
+            assert lock_awaited(postgresql, storing)
+        with pytest.raises(GenerationNotFound):
+            storing.result()
+    assert storage.history.add(spoken(), since=storage.history.deletion_mark())
 
 
 def test_violated_constraint_is_not_an_unreachable_server(database: Database) -> None:

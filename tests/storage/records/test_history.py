@@ -7,9 +7,11 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from sqlalchemy import Engine, event
+from sqlalchemy import Engine, event, select
 
 from engine.errors import GenerationNotFound, InvalidInput
+from storage.database import Database
+from storage.models import OwnerDeletionRow
 from storage.repositories.generations import GenerationRecord, NewGeneration, TimedWord
 from storage.repositories.library.usage import VoiceUse
 from storage.repositories.owner_settings import OwnerSettings
@@ -256,6 +258,21 @@ def test_forget_deletes_all_of_one_owner_and_nothing_of_others(storage: Storage,
     for table, rows in (("voices", 1), ("generations", 2), ("generation_audio", 2), ("scripts", 1), ("card_takes", 1)):
         assert count_rows(url, table) == rows, table
     assert not storage.history.settings(owner="stays").history
+
+
+def test_deletion_of_an_owner_is_remembered_for_days_without_their_name(database: Database, url: str) -> None:
+    clock = Clock(datetime(2026, 11, 21, tzinfo=UTC))
+    storage = Storage(database, clock)
+    before = storage.history.deletion_mark(owner="gone")
+    storage.forget("gone")
+    with database.read() as session:
+        (row,) = session.scalars(select(OwnerDeletionRow))
+    assert "gone" not in (row.owner_digest, row.mark)
+    for days, remembered in ((2, True), (0.1, False)):
+        clock.pass_time(days=days)
+        storage.history.expire()
+        assert storage.history.deleted_since(before, owner="gone") == remembered
+    assert count_rows(url, "owner_deletions") == 0
 
 
 def test_deleted_audio_is_not_left_in_the_file(tmp_path: Path) -> None:

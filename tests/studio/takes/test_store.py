@@ -5,7 +5,7 @@ import pytest
 from engine.errors import DatabaseUnavailable, GenerationNotFound
 from storage import Storage
 from storage.repositories.generations import GenerationRecord, NewGeneration
-from studio.takes.store import DELETION_HOURS, TakeStore, TemporaryTakes
+from studio.takes.store import TakeStore, TemporaryTakes
 from tests.support.clock import Clock
 
 ANNA, BEN = "browser:anna", "browser:ben"
@@ -53,7 +53,7 @@ def test_takes_expire_after_hours() -> None:
 def test_takes_are_isolated_by_owner_in_history_and_memory(storage: Storage, history: bool) -> None:
     storage.history.change_settings(history=history, owner=ANNA)
     takes = TakeStore(storage.history)
-    kept = takes.save(spoken(), owner=ANNA, started=takes.begin())
+    kept = takes.save(spoken(), owner=ANNA, began=takes.begin(owner=ANNA))
     assert kept is not None
     assert kept.listed == history
     assert (kept.text, kept.seed, kept.duration, dict(kept.settings)) == ("Hello there.", 7, 1.5, {"temperature": 0.7})
@@ -80,71 +80,42 @@ def test_take_is_kept_in_memory_when_the_history_fails(storage: Storage, monkeyp
 
     monkeypatch.setattr(storage.history, "add", fail)
     takes = TakeStore(storage.history)
-    kept = takes.save(spoken(), owner=ANNA, started=takes.begin())
+    began = takes.begin(owner=ANNA)
+    monkeypatch.setattr(storage.history, "deletion_mark", fail)
+    kept = takes.save(spoken(), owner=ANNA, began=began)
     assert kept is not None
     assert takes.audio(kept.id, owner=ANNA) == spoken().audio
-    with takes.deleting_owner(ANNA):
-        pass
+    takes.delete_owner(ANNA)
     with pytest.raises(GenerationNotFound):
         takes.get(kept.id, owner=ANNA)
 
 
-def test_deletions_are_remembered_for_a_day(storage: Storage) -> None:
-    clock = Clock()
-    takes = TakeStore(storage.history, clock=clock)
-    started = takes.begin()
-    with takes.deleting_owner(ANNA):
-        pass
-    clock.now = DELETION_HOURS * 3600
-    with takes.deleting_owner(BEN):
-        pass
-    assert takes.save(spoken(), owner=ANNA, started=started) is None
-    clock.now += 1
-    with takes.deleting_owner(BEN):
-        pass
-    assert set(takes._deleted) == {BEN}
-
-
 @pytest.mark.parametrize("history", [True, False])
-def test_take_in_progress_during_forget_is_not_kept(
-    storage: Storage, history: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    storage.history.change_settings(history=history, owner=ANNA)
-    temporary, clock = TemporaryTakes(), Clock()
-    takes = TakeStore(storage.history, temporary, clock=clock)
-    started = takes.begin()
-    with takes.deleting_owner(ANNA):
-        pass
-    assert takes.save(spoken(), owner=ANNA, started=started) is None
-    assert takes.save(spoken(), owner=BEN, started=started) is not None
-    clock.now = 1.0
-    started = takes.begin()
-    assert takes.save(spoken(), owner=ANNA, started=started) is not None, "takes begun afterwards are kept"
-
-    place, name = (storage.history, "add") if history else (temporary, "add")
-    add = getattr(place, name)
-    clock.now = 2.0
-
-    def add_after_forget(*given: object, **more: object) -> object:
-        with takes.deleting_owner(ANNA):
-            storage.forget(ANNA)
-        kept.append(add(*given, **more))
-        return kept[-1]
-
-    kept: list[GenerationRecord] = []
-    monkeypatch.setattr(place, name, add_after_forget)
-    assert takes.save(spoken(), owner=ANNA, started=started) is None
-    with pytest.raises(GenerationNotFound):
-        takes.get(kept[0].id, owner=ANNA)
+def test_take_in_progress_during_forget_is_not_kept(storage: Storage, history: bool) -> None:
+    """Whichever process deletes the data: nothing but the database is shared with it."""
+    for _ in range(2):
+        storage.history.change_settings(history=history, owner=ANNA)
+        takes = TakeStore(storage.history)
+        hers, his = takes.begin(owner=ANNA), takes.begin(owner=BEN)
+        storage.forget(ANNA)
+        storage.history.change_settings(history=history, owner=ANNA)
+        assert takes.save(spoken(), owner=ANNA, began=hers) is None
+        assert takes.save(spoken(), owner=BEN, began=his) is not None
+        kept = takes.save(spoken(), owner=ANNA, began=takes.begin(owner=ANNA))
+        assert kept is not None, "takes begun afterwards are kept"
+        assert kept.listed == history
+        assert storage.history.page(owner=ANNA).total == (1 if history else 0)
 
 
-def test_failed_forget_keeps_takes(storage: Storage) -> None:
-    takes = TakeStore(storage.history)
-    storage.history.change_settings(history=False, owner=ANNA)
-    started = takes.begin()
-    kept = takes.save(spoken(), owner=ANNA, started=started)
-    assert kept is not None
-    with pytest.raises(DatabaseUnavailable), takes.deleting_owner(ANNA):
-        raise DatabaseUnavailable("The database is locked.")
-    assert takes.get(kept.id, owner=ANNA) == kept
-    assert takes.save(spoken(), owner=ANNA, started=started) is not None, "takes in progress are kept too"
+def test_takes_in_memory_are_dropped_when_another_process_deletes_their_owner(storage: Storage) -> None:
+    for owner in (ANNA, BEN):
+        storage.history.change_settings(history=False, owner=owner)
+    temporary = TemporaryTakes()
+    takes = TakeStore(storage.history, temporary)
+    hers, his = (takes.save(spoken(), owner=owner, began=takes.begin(owner=owner)) for owner in (ANNA, BEN))
+    storage.forget(ANNA)
+    later = temporary.add(spoken(), owner=ANNA, mark=takes.begin(owner=ANNA))
+    assert hers
+    assert his
+    takes.drop_deleted()
+    assert held(temporary, hers, his, later) == [False, True, True]

@@ -31,7 +31,7 @@ def takes(storage: Storage) -> TakeStore:
 @pytest.fixture
 def take(takes: TakeStore) -> GenerationRecord:
     spoken = NewGeneration("The rain has stopped. Listen!", encode_flac(SOUND, SAMPLE_RATE), 2.0, 7, "Anna")
-    kept = takes.save(spoken, owner="anna", started=takes.begin())
+    kept = takes.save(spoken, owner="anna", began=takes.begin(owner="anna"))
     assert kept is not None
     return kept
 

@@ -22,7 +22,9 @@ def spoken(context: WebContext, voice_id: str) -> str:
     take = context.take_starter.begin(TakeRequest(TEXT, voice_id, SpeakOptions(), 0.0), owner=LOCAL)
     for chunk in take.speech:
         take.buffer.add(chunk)
-    kept = context.takes.save(take.finish("fake", take.speech.result), owner=LOCAL, started=context.takes.begin())
+    kept = context.takes.save(
+        take.finish("fake", take.speech.result), owner=LOCAL, began=context.takes.begin(owner=LOCAL)
+    )
     assert kept is not None
     return kept.id
 

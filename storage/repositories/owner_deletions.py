@@ -1,0 +1,55 @@
+"""Deletions of all data of an owner: queries and changes within the caller's session.
+
+A take is generated for a while before it is stored. If all data of its owner was deleted meanwhile, in any process, the
+mark of the last deletion has changed, and the take must not be stored.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from datetime import datetime, timedelta
+
+from sqlalchemy import delete, func, select
+from sqlalchemy.orm import Session
+
+from storage.models import OwnerDeletionRow
+from storage.upserting import put_row
+from storage.validation import new_id
+
+KEPT = timedelta(days=2)  # no take is generated for longer
+
+NEVER = ""  # the mark of an owner whose data was not deleted in the last days
+
+
+def mark(*, session: Session, owner: str) -> str:
+    """Return the mark of the owner's last deletion, or NEVER."""
+    query = select(OwnerDeletionRow.mark).where(OwnerDeletionRow.owner_digest == _digest(owner).hex())
+    return session.scalar(query) or NEVER
+
+
+def has_changed(now: str, before: str) -> bool:
+    """Whether there was a deletion between the reading of two marks."""
+    return now not in (before, NEVER)
+
+
+def add(*, session: Session, owner: str, now: datetime) -> None:
+    """Record a deletion. Until the transaction ends, no take of the owner is stored."""
+    lock(session=session, owner=owner)
+    values = {"owner_digest": _digest(owner).hex(), "mark": new_id(), "created": now}
+    put_row(session=session, table=OwnerDeletionRow, key=["owner_digest"], values=values)
+
+
+def lock(*, session: Session, owner: str) -> None:
+    """Exclude deletions of the owner's data, and other callers, until the transaction ends."""
+    if session.get_bind().dialect.name == "postgresql":  # SQLite has only one writer at a time
+        key = int.from_bytes(_digest(owner)[:8], "big", signed=True)
+        session.execute(select(func.pg_advisory_xact_lock(key)))
+
+
+def expire(*, session: Session, now: datetime) -> None:
+    """Delete the records of old deletions."""
+    session.execute(delete(OwnerDeletionRow).where(OwnerDeletionRow.created < now - KEPT))
+
+
+def _digest(owner: str) -> bytes:
+    return hashlib.sha256(owner.encode()).digest()
