@@ -20,6 +20,7 @@ RepriseError
 │   ├── VoiceNotFound        no such voice for this owner
 │   ├── GenerationNotFound   no such generation for this owner
 │   ├── ScriptNotFound       no such script, or no such card of one, for this owner
+│   ├── ClaimLost            a run's claim of a card has ended; its take is not stored
 │   ├── KeyNotFound          no such key
 │   ├── ConsentNotFound      no such recorded consent for this owner
 │   ├── VoiceProtected       a sample voice, shared by everyone and read-only
@@ -106,6 +107,10 @@ class GenerationNotFound(LibraryError, LookupError):
 
 class ScriptNotFound(LibraryError, LookupError):
     """No such script, or no such card of one, for this owner."""
+
+
+class ClaimLost(LibraryError):
+    """A run's claim of a card has ended: the script was stopped, or another run speaks the card."""
 
 
 class KeyNotFound(LibraryError, LookupError):

@@ -8,6 +8,8 @@ generations        spoken texts with voice and settings; they outlive the voice
 generation_audio   the sound of a generation, separate so that lists do not read it
 scripts            long texts, each a sequence of cards
 script_cards       the cards of a script, in order
+script_runs        runs of processes that are speaking a script
+card_claims        the cards that these runs are speaking
 card_takes         the generations that are takes of a card, and which is chosen
 take_hearings      recogniser transcripts of takes of cards
 favourites         the voices that an owner has marked
@@ -273,6 +275,27 @@ class CardRow(Base):
     failure: Mapped[str | None] = mapped_column(Text)  # for the author: `Sentence.to_json`
     seed: Mapped[int | None]
     settings: Mapped[str] = mapped_column(Text)  # a JSON object
+
+
+class ScriptRunRow(Base):
+    """A run of a process that is speaking a script. It lapses unless the process renews it."""
+
+    __tablename__ = "script_runs"
+    __table_args__ = (Index(None, "script_id"),)
+
+    id: Mapped[str] = mapped_column(String(32), primary_key=True)
+    script_id: Mapped[str] = mapped_column(ForeignKey(ScriptRow.id, ondelete="CASCADE"))
+    until: Mapped[datetime] = mapped_column(UtcDateTime)
+
+
+class CardClaimRow(Base):
+    """The run that is speaking a card; no other may."""
+
+    __tablename__ = "card_claims"
+    __table_args__ = (Index(None, "run_id"),)
+
+    card_id: Mapped[str] = mapped_column(ForeignKey(CardRow.id, ondelete="CASCADE"), primary_key=True)
+    run_id: Mapped[str] = mapped_column(ForeignKey(ScriptRunRow.id, ondelete="CASCADE"))
 
 
 class CardTakeRow(Base):

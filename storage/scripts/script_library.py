@@ -8,7 +8,7 @@ from engine.sentences import Sentence
 from storage.database import Database
 from storage.repositories import generations, owner_settings
 from storage.repositories.generations import GenerationRecord, NewGeneration
-from storage.repositories.script import card_order, cards, scripts, takes
+from storage.repositories.script import card_order, cards, runs, scripts, takes
 from storage.repositories.script.cards import CardRecord
 from storage.repositories.script.scripts import NewCard, ScriptRecord
 from storage.validation import Clock, Settings, checked_owner, utc_now
@@ -17,6 +17,7 @@ from storage.voices.library import LOCAL
 ScriptRecords = list[ScriptRecord]  # defined here because `list` and `takes` are methods of the class
 CardRecords = list[CardRecord]
 TakeRecords = list[GenerationRecord]
+CardIds = list[str]
 
 
 class ScriptLibrary:
@@ -172,7 +173,7 @@ class ScriptLibrary:
             return takes.queue(session=session, script_id=script_id, owner=checked_owner(owner), card_ids=card_ids)
 
     def unqueue(self, script_id: str, *, owner: str = LOCAL) -> int:
-        """Remove all cards of a script from the queue; return their number."""
+        """Remove all cards of a script from the queue, and end the runs of all processes; return their number."""
         with self._database.replace() as session:
             return takes.unqueue(session=session, script_id=script_id, owner=checked_owner(owner))
 
@@ -181,15 +182,59 @@ class ScriptLibrary:
         with self._database.read() as session:
             return takes.waiting(session=session, script_id=script_id, owner=checked_owner(owner), limit=limit)
 
-    def fail(self, card_id: str, failure: Sentence, *, owner: str = LOCAL) -> CardRecord:
-        """Store why a card could not be spoken, as a sentence for its author. Raises InvalidInput."""
-        with self._database.replace() as session:
-            return takes.fail(session=session, card_id=card_id, owner=checked_owner(owner), failure=failure)
+    def claim(self, script_id: str, run_id: str, *, owner: str = LOCAL) -> CardRecord | None:
+        """Claim the first queued card that no run speaks, in any process; None if there is none.
 
-    def attach(self, card_id: str, generation: NewGeneration, *, owner: str = LOCAL) -> CardRecord:
+        The claim ends with `attach`, `fail` or `release`, and lapses some time after the run's last claim or renewal.
+        """
+        with self._database.write() as session:
+            return runs.claim(
+                session=session, script_id=script_id, owner=checked_owner(owner), run_id=run_id, now=self._clock()
+            )
+
+    def others_speak(self, script_id: str, run_id: str, *, owner: str = LOCAL) -> bool:
+        """Whether another run speaks any queued card of the script."""
+        with self._database.read() as session:
+            return runs.others_speak(session=session, script_id=script_id, owner=checked_owner(owner), run_id=run_id)
+
+    def renew(self, run_id: str) -> bool:
+        """Renew a run's claims; return False if it was ended by `unqueue`, or has lapsed and lost them."""
+        with self._database.write() as session:
+            return runs.renew(session=session, run_id=run_id, now=self._clock())
+
+    def release(self, card_id: str, run_id: str, *, owner: str = LOCAL) -> None:
+        """End a run's claim of a card, which stays queued. Raises ClaimLost if it has none."""
+        with self._database.write() as session:
+            cards.hold(session=session, card_id=card_id, owner=checked_owner(owner))
+            runs.release(session=session, card_id=card_id, run_id=run_id)
+
+    def end_run(self, script_id: str, run_id: str, *, owner: str = LOCAL) -> None:
+        """End a run and its claims."""
+        with self._database.write() as session:
+            runs.end(session=session, script_id=script_id, owner=checked_owner(owner), run_id=run_id)
+
+    def speaking(self, *, owner: str = LOCAL) -> dict[str, CardIds]:
+        """Return the cards that are being spoken in any process, by script, for all scripts that have a run."""
+        with self._database.read() as session:
+            return runs.speaking(session=session, owner=checked_owner(owner), now=self._clock())
+
+    def fail(self, card_id: str, failure: Sentence, *, owner: str = LOCAL, run_id: str | None = None) -> CardRecord:
+        """Store why a card could not be spoken, as a sentence for its author. run_id: as for `attach`.
+
+        Raises InvalidInput, ClaimLost.
+        """
+        with self._database.replace() as session:
+            return takes.fail(
+                session=session, card_id=card_id, owner=checked_owner(owner), failure=failure, run_id=run_id
+            )
+
+    def attach(
+        self, card_id: str, generation: NewGeneration, *, owner: str = LOCAL, run_id: str | None = None
+    ) -> CardRecord:
         """Store a take of a card until the script is discarded, even if the owner keeps no history.
 
         It is chosen unless the card's text or voice has changed meanwhile, or the card was locked with a take.
+        run_id: the run that claimed the card; its claim ends. Raises ClaimLost, and stores nothing, if it has none.
         """
         with self._database.storing([generation.audio]) as (sound,), self._database.write() as session:
             listed = owner_settings.load(session=session, owner=checked_owner(owner)).history
@@ -201,6 +246,7 @@ class ScriptLibrary:
                 now=self._clock(),
                 listed=listed,
                 sound=sound,
+                run_id=run_id,
             )
 
     def choose(self, card_id: str, generation_id: str, *, owner: str = LOCAL) -> CardRecord:

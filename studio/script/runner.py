@@ -1,7 +1,9 @@
 """Speaks the queued cards of scripts, independently of any open page.
 
-The queue is in the database: the runner takes the first queued card, speaks it, attaches the take, and continues until
-the queue is empty. When the process ends, the remaining cards stay queued until the script is started again.
+The queue is in the database: the runner claims the first queued card, speaks it, attaches the take, and continues until
+the queue is empty. Claims exclude other processes that speak the same script. When the process ends, the remaining
+cards stay queued until the script is started again; its claims lapse after a short time, because it no longer renews
+them.
 """
 
 from __future__ import annotations
@@ -9,14 +11,23 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import closing, suppress
 from contextvars import copy_context
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from engine.engine import SpeakOptions
-from engine.errors import DatabaseUnavailable, EngineBusy, EngineClosed, InvalidInput, RepriseError, ScriptNotFound
+from engine.errors import (
+    ClaimLost,
+    DatabaseUnavailable,
+    EngineBusy,
+    EngineClosed,
+    InvalidInput,
+    RepriseError,
+    ScriptNotFound,
+)
 from engine.sentences import Sentence
+from storage.validation import new_id
 from studio.error_sentences import error_sentence
 from studio.pronunciation import respell_for_owner
 from studio.script.fair_semaphore import FairSemaphore
@@ -37,6 +48,8 @@ log = logging.getLogger(__name__)
 
 CARDS_AT_ONCE = 2  # of a script, if the engine has the slots
 BUSY_SECONDS = 0.5  # before the next attempt after EngineBusy
+RENEW_SECONDS = 10.0  # between renewals of a run's claims
+OTHERS_SECONDS = 2.0  # between two looks at the last cards, which another process speaks
 Key = tuple[str, str]  # owner, script
 
 
@@ -44,15 +57,19 @@ Key = tuple[str, str]  # owner, script
 class _ScriptRun:
     """State of a script that is being spoken.
 
-    on_end: called when the last worker has ended. speeches: by card; None until the engine has accepted the card.
+    id: of its claims. starts: number of calls of `start`. on_end: called when the last worker has ended; then `over` is
+    set. speeches: by card; None until the engine has accepted the card.
     """
 
     owner: str
     script_id: str
+    id: str = field(default_factory=new_id)
+    starts: int = 0
     workers: int = 0
     on_end: list[Callable[[], None]] = field(default_factory=list)
     speeches: dict[str, MeasuredSpeech | None] = field(default_factory=dict)
     stopped: threading.Event = field(default_factory=threading.Event)
+    over: threading.Event = field(default_factory=threading.Event)
 
 
 class ScriptRunner:
@@ -84,6 +101,7 @@ class ScriptRunner:
         """
         with self._lock:
             run = self._runs.setdefault((owner, script_id), _ScriptRun(owner, script_id))
+            run.starts += 1
             run.on_end += [on_end] if on_end else []
             self._failures.pop((owner, script_id), None)
             while run.workers < min(CARDS_AT_ONCE, self._slots_now()):
@@ -91,6 +109,8 @@ class ScriptRunner:
                 # In the caller's context, which on ZeroGPU identifies the visitor whose quota is used.
                 work = copy_context().run
                 threading.Thread(target=work, args=(self._work, run), name="script", daemon=True).start()
+            if run.starts == 1:
+                threading.Thread(target=self._keep_claims, args=(run,), name="script-claims", daemon=True).start()
 
     def stop(self, owner: str, script_id: str) -> None:
         """Stop speaking a script at once. Unfinished takes are dropped; queued cards stay queued."""
@@ -105,10 +125,19 @@ class ScriptRunner:
             speech.cancel()
 
     def speaking(self, owner: str, script_id: str) -> tuple[str, ...] | None:
-        """Return the cards that are being spoken; None when the script is not running."""
+        """Return the cards that this process is speaking; None when it does not run the script."""
         with self._lock:
             run = self._runs.get((owner, script_id))
             return None if run is None else tuple(run.speeches)
+
+    def all_speaking(self, owner: str) -> dict[str, tuple[str, ...]]:
+        """Return the cards that any process is speaking, by script, for all scripts of an owner that are running."""
+        found = {script_id: set(cards) for script_id, cards in self._storage.scripts.speaking(owner=owner).items()}
+        with self._lock:
+            for run in self._runs.values():
+                if run.owner == owner:
+                    found.setdefault(run.script_id, set()).update(run.speeches)
+        return {script_id: tuple(sorted(cards)) for script_id, cards in found.items()}
 
     def failure(self, owner: str, script_id: str) -> Sentence | None:
         """Return why the last run failed; None if it did not. Cleared by `start` and `stop`."""
@@ -135,33 +164,39 @@ class ScriptRunner:
         except Exception as error:
             self._give_up(run, error)
         with self._lock:
-            callbacks: list[Callable[[], None]] = []
-            if not run.workers:
-                callbacks, run.on_end = run.on_end, callbacks
-        for on_end in callbacks:  # without the lock, since they may call the runner
-            on_end()
+            is_last = not run.workers
+        if is_last:
+            self._end(run)
 
     def _speak_next(self, run: _ScriptRun) -> bool:
-        """Speak the next card in a slot; return False if there is none."""
+        """Speak the next card in a slot. Returns False if there is none: then the worker has left the run."""
+        starts = run.starts
         with self._slots.slot(run.owner):
-            card = self._next(run)
+            card = self._claimed(run)
             if card is not None:
                 self._speak(run, card)
-        return card is not None
-
-    def _next(self, run: _ScriptRun) -> CardRecord | None:
-        """Return the first queued card that no worker speaks yet; without one the worker leaves the run."""
+                return True
+        if not run.stopped.is_set() and self._others_speak(run):
+            run.stopped.wait(OTHERS_SECONDS)  # if their process ends, this one speaks their cards
+            return True
         with self._lock:
-            card = None if run.stopped.is_set() else self._queued(run)
-            if card is None:
-                self._leave(run)
-            else:
-                run.speeches[card.id] = None
-            return card
+            if run.starts != starts and not run.stopped.is_set():  # cards were queued meanwhile
+                return True
+            self._leave(run)
+            return False
 
-    def _queued(self, run: _ScriptRun) -> CardRecord | None:
-        cards = self._storage.scripts.waiting(run.script_id, len(run.speeches) + 1, owner=run.owner)
-        return next((card for card in cards if card.id not in run.speeches), None)
+    def _claimed(self, run: _ScriptRun) -> CardRecord | None:
+        """Claim the next card; None if there is none."""
+        if run.stopped.is_set():
+            return None
+        card = self._storage.scripts.claim(run.script_id, run.id, owner=run.owner)
+        if card is not None:
+            with self._lock:
+                run.speeches[card.id] = None
+        return card
+
+    def _others_speak(self, run: _ScriptRun) -> bool:
+        return self._storage.scripts.others_speak(run.script_id, run.id, owner=run.owner)
 
     def _leave(self, run: _ScriptRun) -> None:
         """Count a worker out; the caller holds the lock."""
@@ -177,18 +212,49 @@ class ScriptRunner:
                 self._failures[run.owner, run.script_id] = error_sentence(error)
             self._leave(run)
 
+    def _end(self, run: _ScriptRun) -> None:
+        """End a run that no worker is in, once."""
+        with self._lock:
+            if run.over.is_set():
+                return
+            run.over.set()
+        with suppress(DatabaseUnavailable, ScriptNotFound):
+            self._storage.scripts.end_run(run.script_id, run.id, owner=run.owner)
+        for on_end in run.on_end:  # without the lock, since they may call the runner
+            on_end()
+
+    def _keep_claims(self, run: _ScriptRun) -> None:
+        """Renew the claims of a run until it is over. If another process stopped the script, cancel its speeches."""
+        while not run.over.wait(RENEW_SECONDS):
+            with self._lock:
+                speeches = list(run.speeches.values())
+            try:
+                kept = not speeches or self._storage.scripts.renew(run.id)
+            except DatabaseUnavailable as error:
+                log.warning("claims of cards were not renewed: %s", describe_error(error))
+                continue
+            if not kept:
+                for speech in speeches:
+                    if speech is not None:
+                        speech.cancel()
+
     def _speak(self, run: _ScriptRun, card: CardRecord) -> None:
+        scripts = self._storage.scripts
         try:
             spoken = self._spoken(run, card)
             if spoken is not None:
-                self._storage.scripts.attach(card.id, spoken, owner=run.owner)
+                scripts.attach(card.id, spoken, owner=run.owner, run_id=run.id)
         except EngineBusy:
             run.stopped.wait(BUSY_SECONDS)  # the card stays queued
+        except (ClaimLost, ScriptNotFound) as error:
+            log.info("a card was stopped or deleted while it was spoken: %s", describe_error(error))
         except (EngineClosed, DatabaseUnavailable):
             raise
         except Exception as error:
             self._fail(run, card, error_sentence(error))
         finally:
+            with suppress(ClaimLost, ScriptNotFound, DatabaseUnavailable):  # it lapses otherwise
+                scripts.release(card.id, run.id, owner=run.owner)
             with self._lock:
                 run.speeches.pop(card.id, None)
 
@@ -237,15 +303,16 @@ class ScriptRunner:
         )
 
     def _fail(self, run: _ScriptRun, card: CardRecord, sentence: Sentence) -> None:
-        """Store why a card failed, unless it was changed or deleted meanwhile."""
+        """Store why a card failed, unless it was changed, deleted or stopped meanwhile."""
+        scripts = self._storage.scripts
         try:
-            now = self._storage.scripts.card(card.id, owner=run.owner)
+            now = scripts.card(card.id, owner=run.owner)
             if (now.text, now.voice_id) == (card.text, card.voice_id) and not run.stopped.is_set():
-                self._storage.scripts.fail(card.id, sentence, owner=run.owner)
+                scripts.fail(card.id, sentence, owner=run.owner, run_id=run.id)
         except DatabaseUnavailable:
             raise
         except RepriseError as error:
-            log.info("a card was deleted while it was spoken: %s", describe_error(error))
+            log.info("a card was stopped or deleted while it was spoken: %s", describe_error(error))
 
 
 def options_of(card: CardRecord, defaults: SpeakOptions) -> SpeakOptions:

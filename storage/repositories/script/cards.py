@@ -155,15 +155,16 @@ def configure(*, session: Session, card_id: str, owner: str, seed: int | None, s
 
 def lock(*, session: Session, card_id: str, owner: str) -> CardRow:
     """Lock the card's script until the transaction ends; return the card's row. Raises ScriptNotFound."""
-    query = select(CardRow.script_id).join(ScriptRow, ScriptRow.id == CardRow.script_id)
-    script_id = session.scalar(query.where(*_one(card_id, owner)))
-    if script_id is None:
-        raise ScriptNotFound("cards.gone")
-    scripts.lock(session=session, script_id=script_id, owner=owner)
+    scripts.lock(session=session, script_id=_script_of(session, card_id, owner), owner=owner)
     row = session.get(CardRow, card_id, populate_existing=True)
     if row is None:  # deleted while waiting for the lock
         raise ScriptNotFound("cards.gone")
     return row
+
+
+def hold(*, session: Session, card_id: str, owner: str) -> None:
+    """Lock the card's script for work that does not change it. Raises ScriptNotFound."""
+    scripts.hold(session=session, script_id=_script_of(session, card_id, owner), owner=owner)
 
 
 def unlocked(session: Session, card_id: str, owner: str) -> CardRow:
@@ -214,6 +215,14 @@ def unchoose(session: Session, card_id: str) -> None:
     """Clear the chosen take of a card."""
     outdated = update(CardTakeRow).where(CardTakeRow.card_id == card_id, CardTakeRow.chosen).values(chosen=False)
     session.execute(outdated, execution_options={"synchronize_session": "fetch"})
+
+
+def _script_of(session: Session, card_id: str, owner: str) -> str:
+    query = select(CardRow.script_id).join(ScriptRow, ScriptRow.id == CardRow.script_id)
+    script_id = session.scalar(query.where(*_one(card_id, owner)))
+    if script_id is None:
+        raise ScriptNotFound("cards.gone")
+    return script_id
 
 
 def _one(card_id: str, owner: str) -> tuple[ColumnElement[bool], ColumnElement[bool]]:

@@ -120,11 +120,17 @@ def record(*, session: Session, script_id: str, owner: str) -> ScriptRecord:
 
 def lock(*, session: Session, script_id: str, owner: str) -> ScriptRow:
     """Lock and return the script's row until the transaction ends; update its time. Raises ScriptNotFound."""
+    row = hold(session=session, script_id=script_id, owner=owner)
+    row.updated = datetime.now(UTC)
+    return row
+
+
+def hold(*, session: Session, script_id: str, owner: str) -> ScriptRow:
+    """Like `lock`, for work that does not change the script."""
     query = select(ScriptRow).where(ScriptRow.id == _checked(script_id), ScriptRow.owner == owner)
     row = session.scalar(query.with_for_update())
     if row is None:
         raise ScriptNotFound("cards.script_gone")
-    row.updated = datetime.now(UTC)
     return row
 
 

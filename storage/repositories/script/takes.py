@@ -18,7 +18,7 @@ from storage.models import CardRow, CardTakeRow, GenerationRow
 from storage.object_store import StoredSound
 from storage.repositories import generations
 from storage.repositories.generations import GenerationRecord, NewGeneration
-from storage.repositories.script import cards, scripts
+from storage.repositories.script import cards, runs, scripts
 from storage.repositories.script.cards import CardRecord
 from storage.sqlite import erasure
 
@@ -37,8 +37,9 @@ def queue(*, session: Session, script_id: str, owner: str, card_ids: Sequence[st
 
 
 def unqueue(*, session: Session, script_id: str, owner: str) -> int:
-    """Remove all cards of a script from the queue; return their number. Raises ScriptNotFound."""
+    """Remove all cards of a script from the queue, and end its runs; return their number. Raises ScriptNotFound."""
     scripts.lock(session=session, script_id=script_id, owner=owner)
+    runs.end(session=session, script_id=script_id, owner=owner)
     return _set_status(session, "idle", CardRow.script_id == script_id, CardRow.status == "queued")
 
 
@@ -49,9 +50,12 @@ def waiting(*, session: Session, script_id: str, owner: str, limit: int) -> list
     return [cards.to_record(*found) for found in session.execute(query.order_by(CardRow.position).limit(limit))]
 
 
-def fail(*, session: Session, card_id: str, owner: str, failure: Sentence) -> CardRecord:
-    """Store why a card could not be spoken, for its author. Raises ScriptNotFound, InvalidInput."""
-    row = cards.lock(session=session, card_id=card_id, owner=owner)
+def fail(*, session: Session, card_id: str, owner: str, failure: Sentence, run_id: str | None = None) -> CardRecord:
+    """Store why a card could not be spoken, for its author. run_id: as for `attach`.
+
+    Raises ScriptNotFound, InvalidInput, ClaimLost.
+    """
+    row = _locked(session, card_id, owner, run_id)
     written = failure.to_json()
     check_text(written, "reason", _MAX_FAILURE)
     row.status, row.failure = "failed", written
@@ -67,13 +71,14 @@ def attach(
     now: datetime,
     listed: bool,
     sound: StoredSound | None = None,
+    run_id: str | None = None,
 ) -> CardRecord:
-    """Store a take of a card and choose it. sound: as for `generations.create`.
+    """Store a take of a card and choose it. sound: as for `generations.create`. run_id: the run that claimed the card.
 
     It is not chosen if the card's text or voice has changed meanwhile, or if the card was locked with a take.
-    Raises ScriptNotFound, InvalidInput.
+    Raises ScriptNotFound, InvalidInput, and ClaimLost if the run's claim has ended; otherwise it ends with this.
     """
-    row = cards.lock(session=session, card_id=card_id, owner=owner)
+    row = _locked(session, card_id, owner, run_id)
     taken = generations.create(session=session, generation=generation, owner=owner, now=now, listed=listed, sound=sound)
     fits = generation.text == row.text and row.voice_id in (None, generation.voice_id)
     chosen = fits and not (row.locked and _has_take(session, row.id))
@@ -104,6 +109,13 @@ def chosen(*, session: Session, script_id: str, owner: str) -> list[GenerationRe
     """Return the chosen takes of a script in the order of its cards. Raises ScriptNotFound."""
     scripts.record(session=session, script_id=script_id, owner=owner)
     return generations.chosen(session=session, script_id=script_id)
+
+
+def _locked(session: Session, card_id: str, owner: str, run_id: str | None) -> CardRow:
+    row = cards.lock(session=session, card_id=card_id, owner=owner)
+    if run_id is not None:
+        runs.release(session=session, card_id=card_id, run_id=run_id)
+    return row
 
 
 def _reset(session: Session, row: CardRow) -> None:

@@ -3,21 +3,24 @@
 import threading
 from collections.abc import Callable
 from contextvars import ContextVar
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from engine.engine import SpeakOptions
-from engine.errors import EngineBusy, EngineClosed, InvalidText
+from engine.errors import ClaimLost, EngineBusy, EngineClosed, InvalidText
 from engine.families.family import Abilities
 from engine.sentences import Sentence
 from engine.voice import Voice
 from storage import Storage
 from storage.pronunciations import Pronunciation
 from storage.repositories.script.cards import CardRecord
+from storage.repositories.script.runs import LAPSES
 from studio.script import Card
 from studio.script.runner import ScriptRunner
+from tests.storage.speaking import spoken
 from tests.support.fake_engine import FakeEngine, FakeSpeech, Script, voice
 from tests.support.waiting import until
 from tests.web.conftest import make_context
@@ -368,3 +371,77 @@ def test_a_callback_at_the_end_may_use_the_runner(
     runner.start(OWNER, script, lambda: seen.append(runner.speaking(OWNER, script)))
     until(lambda: seen)
     assert seen == [None]
+
+
+@pytest.fixture
+def others_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Look often at the cards of other processes, and whether they have stopped a script."""
+    monkeypatch.setattr("studio.script.runner.RENEW_SECONDS", 0.01)
+    monkeypatch.setattr("studio.script.runner.OTHERS_SECONDS", 0.01)
+
+
+@pytest.fixture
+def other(actor: Actor, storage: Storage, tmp_path: Path) -> ScriptRunner:
+    """The runner of another process: it shares only the database and, here, the engine."""
+    return ScriptRunner(make_context(actor, storage, tmp_path).engine, storage)
+
+
+def test_two_processes_speak_each_card_once(
+    actor: Actor,
+    runner: ScriptRunner,
+    other: ScriptRunner,
+    storage: Storage,
+    script: str,
+    cards: Callable[[], list[CardRecord]],
+    others_at_once: None,
+) -> None:
+    actor.hold(*TEXTS)
+    begin(storage, runner, script)
+    until(lambda: len(actor.said) == 2)
+    assert sorted(other.all_speaking(OWNER)[script]) == sorted(card.id for card in cards()[:2])
+    begin(storage, other, script)
+    until(lambda: len(actor.said) == 4)
+    assert other.speaking(OWNER, script) is not None
+    for gate in actor.gates.values():
+        gate.set()
+    until(finished(runner, script))
+    until(finished(other, script))
+    assert sorted(actor.said) == sorted(TEXTS)
+    assert [card.takes for card in cards()] == [1] * 4
+    until(lambda: other.all_speaking(OWNER) == {})
+
+
+def test_stop_in_another_process_ends_the_cards_of_this_one(
+    actor: Actor,
+    runner: ScriptRunner,
+    other: ScriptRunner,
+    storage: Storage,
+    script: str,
+    cards: Callable[[], list[CardRecord]],
+    others_at_once: None,
+) -> None:
+    actor.hold(*TEXTS)
+    begin(storage, runner, script)
+    until(lambda: len(actor.speeches) == 2)
+    other.stop(OWNER, script)
+    storage.scripts.unqueue(script, owner=OWNER)
+    until(finished(runner, script))
+    assert all(speech.cancelled for speech in actor.speeches)
+    assert [card.state for card in cards()] == ["new"] * 4
+    assert runner.failure(OWNER, script) is None
+
+
+def test_cards_of_a_dead_process_are_spoken_by_another(
+    actor: Actor, runner: ScriptRunner, storage: Storage, script: str, cards: Callable[[], list[CardRecord]]
+) -> None:
+    now = datetime.now(UTC)
+    dead = Storage(storage._database, clock=lambda: now - LAPSES - timedelta(seconds=1))
+    storage.scripts.queue(script, owner=OWNER)
+    assert dead.scripts.claim(script, "d" * 32, owner=OWNER) == cards()[0]
+    assert runner.all_speaking(OWNER) == {}
+    runner.start(OWNER, script)
+    until(finished(runner, script))
+    assert [card.takes for card in cards()] == [1] * 4
+    with pytest.raises(ClaimLost):
+        dead.scripts.attach(cards()[0].id, spoken(TEXTS[0]), owner=OWNER, run_id="d" * 32)
+    assert [card.takes for card in cards()] == [1] * 4

@@ -80,8 +80,8 @@ class ScriptActions:
     def _list(self, owner: Owner, command: ScriptCommand, texts: Texts) -> Reply:
         key = owner.key
         records = self._scripts.list(owner=key)
-        running = [self._runner.speaking(key, record.id) is not None for record in records]
-        return {"scripts": [script_view(record, running=run) for record, run in zip(records, running, strict=True)]}
+        running = self._runner.all_speaking(key)
+        return {"scripts": [script_view(record, running=record.id in running) for record in records]}
 
     def _voices(self, owner: Owner, command: ScriptCommand, texts: Texts) -> Reply:
         voices = self._context.voices.list(owner=owner.key)

@@ -52,7 +52,7 @@ class ScriptPatcher:
             cards     new and changed cards
         """
         record = self._storage.scripts.get(script_id, owner=owner)
-        speaking = self._runner.speaking(owner, script_id)
+        speaking = self._runner.all_speaking(owner).get(script_id)
         failure = self._runner.failure(owner, script_id) or self._proofs.failure(owner, script_id)
         proof = self._proofs.progress(owner, script_id)
         trouble = texts.write(failure) if failure else ""
