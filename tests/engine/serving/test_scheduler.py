@@ -429,7 +429,7 @@ def test_stages_of_one_turn() -> None:
 def test_full_scheduler_rejects_until_a_ticket_leaves() -> None:
     scheduler = Scheduler(1, 2)
     inside = [scheduler.enter() for _ in range(3)]
-    with pytest.raises(EngineBusy, match="All 3 places are taken"):
+    with pytest.raises(EngineBusy, match="the limit is 3"):
         scheduler.enter()
     scheduler.leave(inside[1])
     scheduler.leave(inside[1])

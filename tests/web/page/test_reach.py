@@ -63,7 +63,7 @@ def test_touch_targets_on_a_phone_are_large_enough(
         expect(page.get_by_role("button", name="Speak all")).to_be_visible()
         assert small_targets(page) == [], "Script, with a script open"
         page.get_by_role("button", name="All scripts").click()
-        expect(page.get_by_text("0 of 90 cards spoken").first).to_be_visible()
+        expect(page.get_by_text("Cards spoken: 0 of 90").first).to_be_visible()
         assert small_targets(page) == [], "Script"
 
         open_tab(page, "New voice")

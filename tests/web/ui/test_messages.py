@@ -68,8 +68,9 @@ def test_messages_are_in_the_readers_language() -> None:
     one = AudioChunk(None, 0, 3, 0.5, 0, 1, "a")  # type: ignore[arg-type]
     assert messages.progress(one, 1.0, GERMAN).startswith("1,0 s gesprochen")
     assert "Protokoll" in messages.error_message(KeyError("x"), GERMAN)
-    assert messages.error_message(EngineBusy("engine.busy", limit=1200), GERMAN).startswith("Alle 1.200 Plätze sind")
-    assert messages.error_message(EngineBusy("engine.busy", limit=1200), TEXTS).startswith("All 1,200 places are")
+    busy = EngineBusy("engine.busy", limit=1200)
+    assert "(die Grenze ist 1.200)" in messages.error_message(busy, GERMAN)
+    assert "(the limit is 1,200)" in messages.error_message(busy, TEXTS)
 
 
 def test_other_errors_are_logged_and_not_shown(caplog: pytest.LogCaptureFixture) -> None:

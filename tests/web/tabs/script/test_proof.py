@@ -33,7 +33,7 @@ def test_script_is_proofed_repaired_and_remembered(
         expect(page.get_by_role("button", name="Proof and mend")).to_be_hidden()
         page.get_by_label("Listen along").uncheck()
         page.get_by_role("button", name="Speak all").click()
-        expect(page.get_by_text("2 of 2 cards spoken")).to_be_visible()
+        expect(page.get_by_text("Cards spoken: 2 of 2")).to_be_visible()
         offset = text_offset(page, 2)
         page.get_by_role("button", name="Proof and mend").click()
         dialog = page.get_by_role("dialog", name="Automatic transcripts")

@@ -106,7 +106,7 @@ def test_dialogue_from_casting_to_download(
         button(page, "Speak all").click()
         expect_state(page, 5, "spoken")
         expect_state(page, 3, "being spoken")
-        expect(tab(page).get_by_text("4 of 5 cards spoken")).to_be_visible()
+        expect(tab(page).get_by_text("Cards spoken: 4 of 5")).to_be_visible()
         assert [v.name for t, v, _ in actor.asked if v and t in (HELD, "Not at all.")] == ["Ben", "Ben"]
         page.wait_for_function("window.heard.length === 2", polling=100)  # playback then waits for the third
         page.reload()
@@ -115,7 +115,7 @@ def test_dialogue_from_casting_to_download(
         expect(button(page, "Stop speaking")).to_be_visible()
         actor.gates[HELD].set()
         expect_state(page, 3, "spoken")
-        expect(tab(page).get_by_text("5 of 5 cards spoken")).to_be_visible()
+        expect(tab(page).get_by_text("Cards spoken: 5 of 5")).to_be_visible()
         expect(tab(page).get_by_role("progressbar", name="Cards that are spoken")).to_be_hidden()
 
         button(page, "Speak card 2 again").click()
