@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import posixpath
 import re
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import unquote, urldefrag
 
 import lxml.html
@@ -19,9 +20,25 @@ _BLOCKS = frozenset(
 )
 _LEFT_OUT = frozenset("script style head nav svg math audio video object iframe rt rp noscript template".split())
 _HEADINGS = frozenset({"h1", "h2"})
+_LEVELS = 2  # of the table of contents, that begin chapters
 _DECLARATION = re.compile(r"^\s*<\?xml[^>]*\?>")
 _ENCODING = re.compile(rb"""^\s*<\?xml[^>]*encoding=["']([A-Za-z0-9_.\-]{1,40})["']""")
 _PARSER: Any = etree.XMLParser(recover=True, resolve_entities=False, no_network=True, load_dtd=False, huge_tree=False)
+
+
+Titles = dict[str, str]
+"""The chapters of a document: titles by the id of the element that they begin with; "" for the document's start."""
+
+Entry = tuple[int, str, str]
+"""An entry of a table of contents: its level, from 1 on, its address, and its title."""
+
+
+class _Block(NamedTuple):
+    """A block of text. ids: of its elements, and of those without text before it."""
+
+    tag: str
+    text: str
+    ids: list[str]
 
 
 def read_epub(path: Path) -> BookText:
@@ -40,7 +57,7 @@ def read_epub(path: Path) -> BookText:
         raise Unreadable("books.encrypted")
     titles = _contents(archive, package, items)
     for place in dict.fromkeys(places):
-        _read_document(archive.read(place), titles.get(place), book)
+        _read_document(archive.read(place), titles.get(place, {}), book)
     return book
 
 
@@ -83,22 +100,46 @@ def _encrypted(archive: Archive) -> set[str]:
     return {posixpath.normpath(unquote(each.get("URI") or "")) for each in references}
 
 
-def _contents(archive: Archive, package: str, items: dict[Any, Any]) -> dict[str, str]:
-    """Return the first title of each document in the table of contents."""
-    titles: dict[str, str] = {}
+def _contents(archive: Archive, package: str, items: dict[Any, Any]) -> dict[str, Titles]:
+    """Return the titles in the table of contents by document: those of an EPUB 3, else those of an EPUB 2."""
+    newer: dict[str, Titles] = {}
+    older: dict[str, Titles] = {}
     for item in items.values():
         place = _target(package, item.get("href") or "")
         if place not in archive.names:
             continue
         if "nav" in (item.get("properties") or "").split():
-            for link in _html(archive.read(place)).iter("a"):
-                text = " ".join(link.text_content().split())
-                titles.setdefault(_target(place, link.get("href") or ""), text)
+            _add_titles(newer, place, _links(_html(archive.read(place))))
         elif item.get("media-type") == "application/x-dtbncx+xml":
-            for point in _named(_xml(archive.read(place)), "navPoint"):
-                source = next((each.get("src") or "" for each in _named(point, "content")), "")
-                titles.setdefault(_target(place, source), _first(point, "text"))
-    return {place: title for place, title in titles.items() if title}
+            _add_titles(older, place, _points(_xml(archive.read(place))))
+    return newer or older
+
+
+def _add_titles(titles: dict[str, Titles], place: str, entries: Iterator[Entry]) -> None:
+    """Add the entries of the first levels, and the first of each document."""
+    levels: dict[str, int] = {}
+    for level, href, title in entries:
+        if not title:
+            continue
+        document = _target(place, href)
+        if level <= max(_LEVELS, levels.setdefault(document, level)):
+            titles.setdefault(document, {}).setdefault(unquote(urldefrag(href)[1]), title)
+
+
+def _links(root: Any) -> Iterator[Entry]:
+    """Yield the table of contents of an EPUB 3. A list of pages or landmarks may be in the same document."""
+    lists = list(root.iter("nav"))
+    named = [each for each in lists if "toc" in (each.get("epub:type") or "").split() or each.get("role") == "doc-toc"]
+    for link in (named or lists or [root])[0].iter("a"):
+        level = sum(1 for _ in link.iterancestors("ol", "ul"))
+        yield level, link.get("href") or "", " ".join(link.text_content().split())
+
+
+def _points(root: Any) -> Iterator[Entry]:
+    """Yield the table of contents of an EPUB 2."""
+    for point in _named(root, "navPoint"):
+        source = next((each.get("src") or "" for each in _named(point, "content")), "")
+        yield 1 + sum(1 for _ in point.iterancestors("{*}navPoint")), source, _first(point, "text")
 
 
 def _html(data: bytes) -> Any:
@@ -114,30 +155,33 @@ def _html(data: bytes) -> Any:
         raise Unreadable("books.damaged") from error
 
 
-def _read_document(data: bytes, title: str | None, book: BookText) -> None:
-    """Add the blocks of a document. Its title in the contents begins a chapter; without one, each heading does."""
+def _read_document(data: bytes, titles: Titles, book: BookText) -> None:
+    """Add the blocks of a document. Its titles in the contents begin chapters; without any, its headings do."""
     blocks = _blocks(_html(data))
-    first = True
-    for tag, text in blocks:
-        chapter = None
-        if first and text.strip():
-            chapter = title or (text if tag in _HEADINGS else None)
-            first = False
-        elif tag in _HEADINGS and title is None:
-            chapter = text
-        book.add(text, chapter)
+    known = {id for block in blocks for id in block.ids}
+    starts: Titles = {}
+    for id, title in titles.items():
+        starts.setdefault(id if id in known else "", title)
+    for place, block in enumerate(blocks):
+        ids = block.ids if place else ["", *block.ids]
+        chapter = next((starts[id] for id in ids if id in starts), None)
+        if not starts and block.tag in _HEADINGS:
+            chapter = block.text
+        book.add(block.text, chapter)
 
 
-def _blocks(root: Any) -> list[tuple[str, str]]:
-    """Return the tag and text of each block. It does not recurse, since documents may be nested arbitrarily deep."""
-    done: list[tuple[str, str]] = []
+def _blocks(root: Any) -> list[_Block]:
+    """Return the blocks. It does not recurse, since documents may be nested arbitrarily deep."""
+    done: list[_Block] = []
     parts: list[str] = []
+    ids: list[str] = []
     block = "body"
 
     def close(following: str) -> None:
         nonlocal block
         if text := " ".join("".join(parts).split()):
-            done.append((block, text))
+            done.append(_Block(block, text, ids.copy()))
+            ids.clear()
         parts.clear()
         block = following
 
@@ -150,11 +194,12 @@ def _blocks(root: Any) -> list[tuple[str, str]]:
         tag = element.tag.rpartition("}")[2] if isinstance(element.tag, str) else ""
         left_out = tag in _LEFT_OUT or "noteref" in (element.get("epub:type") or "")
         if event == "start":
+            if tag in _BLOCKS and not skipped and not left_out:
+                close(tag if tag not in ("div", "section", "body") else "p")
+            ids += filter(None, [element.get("id"), element.get("name") if tag == "a" else None])
             skipped += left_out
             if skipped:
                 continue
-            if tag in _BLOCKS:
-                close(tag if tag not in ("div", "section", "body") else "p")
             parts.append(" " if tag == "br" else "")
             parts.append(element.text or "")
         else:

@@ -21,10 +21,15 @@ def archive(files: Mapping[str, str | bytes]) -> bytes:
     return file.getvalue()
 
 
-def epub(documents: Sequence[str], titles: Sequence[str] = (), title: str = "A Book", **more: str | bytes) -> bytes:
-    """documents: XHTML bodies, in order. titles: entries of the table of contents for the first documents."""
+def epub(
+    documents: Sequence[str], titles: Sequence[str] = (), title: str = "A Book", items: str = "", **more: str | bytes
+) -> bytes:
+    """documents: XHTML bodies, in order. titles: entries of the table of contents for the first documents.
+
+    items: further ones of the package. more: further files, or others in place of those made here.
+    """
     names = [f"part {number}.xhtml" for number in range(len(documents))]
-    items = "".join(f'<item id="i{at}" href="part%20{at}.xhtml" media-type="x"/>' for at in range(len(names)))
+    items += "".join(f'<item id="i{at}" href="part%20{at}.xhtml" media-type="x"/>' for at in range(len(names)))
     spine = "".join(f'<itemref idref="i{at}"/>' for at in range(len(names)))
     package = (
         '<?xml version="1.0" encoding="utf-8"?><package xmlns="http://www.idpf.org/2007/opf" version="3.0">'

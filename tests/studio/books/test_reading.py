@@ -5,6 +5,7 @@ from typing import Any
 from unittest import mock
 
 import pytest
+import regex
 
 from engine.errors import InvalidText
 from studio.books import reading
@@ -53,6 +54,37 @@ def test_epub_chapters_follow_its_table_of_contents(tmp_path: Path) -> None:
         ("Only a heading", "Only a heading"),
         ("End.", None),
     ]
+
+
+NAV = """<nav epub:type="page-list"><ol><li><a href="part%201.xhtml#page9">9</a></li></ol></nav>
+    <nav epub:type="toc"><ol>
+    <li><a href="part%200.xhtml">Emma</a><ol><li><a href="part%200.xhtml#c1">A</a>
+    <ol><li><a href="part%200.xhtml#s1">Too deep</a></li></ol></li><li><a href="part%200.xhtml#c2">B</a></li></ol></li>
+    <li><a href="part%201.xhtml#c3">C</a></li></ol></nav>"""
+NCX = regex.sub(
+    r'<a href="(.*?)">(.*?)</a>',
+    r'<navLabel><text>\2</text></navLabel><content src="\1"/>',
+    NAV.partition('<nav epub:type="toc">')[2]
+    .replace("</nav>", "")
+    .replace("<li>", "<navPoint>")
+    .replace("</li>", "</navPoint>"),
+)
+
+
+@pytest.mark.parametrize("kind", ["nav", "ncx"])
+def test_epub_document_with_several_chapters(tmp_path: Path, kind: str) -> None:
+    """As those of Project Gutenberg: a document contains chapters, and a chapter continues in the next document."""
+    first = """<h1>Emma</h1><div id="c1"><h2>I</h2><p>One.</p><h3 id="s1">Aside</h3></div><a name="c2"></a><h2>II</h2>
+        <p>Two.</p>"""
+    second = '<p><img id="page9"/>More of two.</p><h2 id="c3">III</h2><p>Three.</p>'
+    files = {"OEBPS/nav.xhtml": f"<html><body>{NAV}</body></html>"}
+    if kind == "ncx":
+        files = {"OEBPS/nav.xhtml": "<html></html>", "OEBPS/toc.ncx": f"<ncx><navMap>{NCX}</navMap></ncx>"}
+    items = '<item id="n" href="toc.ncx" media-type="application/x-dtbncx+xml"/>'
+    assert texts(read(tmp_path, epub([first, second], items=items, **files))) == [
+        ("Emma", "Emma"), ("I", "A"), ("One.", None), ("Aside", None), ("II", "B"), ("Two.", None),
+        ("More of two.", None), ("III", "C"), ("Three.", None),
+    ]  # fmt: skip
 
 
 def test_word_chapters_follow_its_headings(tmp_path: Path) -> None:
