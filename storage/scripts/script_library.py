@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 
 from engine.sentences import Sentence
 from storage.database import Database
@@ -18,6 +19,15 @@ ScriptRecords = list[ScriptRecord]  # defined here because `list` and `takes` ar
 CardRecords = list[CardRecord]
 TakeRecords = list[GenerationRecord]
 CardIds = list[str]
+
+
+@dataclass(frozen=True)
+class SpokenScript:
+    """A script at one moment. cards: in order. takes: the chosen ones, in their order."""
+
+    script: ScriptRecord
+    cards: CardRecords
+    takes: TakeRecords
 
 
 class ScriptLibrary:
@@ -261,18 +271,23 @@ class ScriptLibrary:
         with self._database.read() as session:
             return takes.records(session=session, card_id=card_id, owner=checked_owner(owner))
 
-    def chosen(self, script_id: str, *, owner: str = LOCAL) -> TakeRecords:
-        """Return the chosen takes of a script in the order of its cards, without sound."""
+    def spoken(self, script_id: str, *, owner: str = LOCAL) -> SpokenScript:
+        """Return a script with its cards and chosen takes, all as of one moment, without sound."""
+        owner = checked_owner(owner)
         with self._database.read() as session:
-            return takes.chosen(session=session, script_id=script_id, owner=checked_owner(owner))
+            return SpokenScript(
+                scripts.record(session=session, script_id=script_id, owner=owner),
+                cards.records(session=session, script_id=script_id, owner=owner),
+                takes.chosen(session=session, script_id=script_id, owner=owner),
+            )
 
-    def sounds(self, script_id: str, *, owner: str = LOCAL) -> Iterator[tuple[CardRecord, bytes]]:
-        """Iterate over the cards that have a chosen take, in order, each with its sound (FLAC), read lazily.
+    def sounds(self, spoken: Iterable[CardRecord], *, owner: str = LOCAL) -> Iterator[tuple[CardRecord, bytes]]:
+        """Iterate over the cards that have a chosen take, each with its sound (FLAC), read lazily.
 
         Raises GenerationNotFound if a take is deleted meanwhile.
         """
-        for card in self.cards(script_id, owner=owner):
+        for card in spoken:
             if card.take_id is not None:
                 with self._database.read() as session:
-                    sound = generations.audio(session=session, generation_id=card.take_id, owner=owner)
+                    sound = generations.audio(session=session, generation_id=card.take_id, owner=checked_owner(owner))
                 yield card, sound

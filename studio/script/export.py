@@ -27,13 +27,18 @@ if TYPE_CHECKING:
 
 
 class ScriptExport:
-    """The files of one script. lufs: target loudness; None to leave it as it is.
+    """The files of one script, as it is when this is created. lufs: target loudness; None to leave it as it is.
 
-    Methods raise InvalidInput if nothing is spoken.
+    Raises ScriptNotFound. Methods raise InvalidInput if nothing is spoken, and GenerationNotFound if a take is deleted
+    meanwhile.
     """
 
     def __init__(self, scripts: ScriptLibrary, script_id: str, *, owner: str, lufs: float | None = None) -> None:
-        self._scripts, self._id, self._owner, self._lufs = scripts, script_id, owner, lufs
+        self._scripts, self._owner, self._lufs = scripts, owner, lufs
+        # Writing a file takes minutes, during which cards may be changed and spoken.
+        spoken = scripts.spoken(script_id, owner=owner)
+        self._name, self._cards = spoken.script.name, spoken.cards
+        self._origins = {take.id: Origin.of_record(take) for take in spoken.takes}
 
     def sound(self, format: FileFormat) -> BinaryIO:
         """Return all takes, with the pauses between them."""
@@ -41,12 +46,11 @@ class ScriptExport:
 
     def audiobook(self, cover: bytes | None = None) -> BinaryIO:
         """Return an .m4b with the script's chapters. cover: a picture."""
-        name = self._scripts.get(self._id, owner=self._owner).name
 
         def write(file: BinaryIO) -> None:
             with tempfile.TemporaryFile() as whole:
                 self._write(whole, self._takes(), "wav", {}, RATES["mp3"], lossy=True)
-                write_audiobook(whole, file, name, self._chapters(name), cover, self._tags())
+                write_audiobook(whole, file, self._name, self._chapters(), cover, self._tags())
 
         return _written(write)
 
@@ -54,17 +58,13 @@ class ScriptExport:
         """Return a .zip with a file for each card, numbered by position."""
 
         def write(file: BinaryIO) -> None:
-            takes = self._scripts.chosen(self._id, owner=self._owner)
-            tags = {take.id: Origin.of_record(take).tags() for take in takes}
-            empty = True
+            if not self._origins:
+                raise InvalidInput("cards.unspoken")
             with zipfile.ZipFile(file, "w") as archive:  # audio does not compress
                 for card, take in self._sounds():
-                    empty = False
-                    part = io.BytesIO()
-                    self._write(part, [TakeAudio(take, speed=card.speed)], format, tags.get(card.take_id or "", {}))
+                    part, tags = io.BytesIO(), self._origins[card.take_id or ""].tags()
+                    self._write(part, [TakeAudio(take, speed=card.speed)], format, tags)
                     archive.writestr(_card_name(card, format), part.getvalue())
-            if empty:
-                raise InvalidInput("cards.unspoken")
 
         return _written(write)
 
@@ -81,22 +81,22 @@ class ScriptExport:
         write_takes(file, takes, format, tags, self._lufs, rates=rates, lossy=lossy)
 
     def _sounds(self) -> Iterator[tuple[CardRecord, bytes]]:
-        return self._scripts.sounds(self._id, owner=self._owner)
+        return self._scripts.sounds(self._cards, owner=self._owner)
 
     def _takes(self) -> Iterator[TakeAudio]:
         return (TakeAudio(sound, card.pause, card.speed) for card, sound in self._sounds())
 
     def _tags(self) -> Mapping[str, str]:
-        return Origin.joined(map(Origin.of_record, self._scripts.chosen(self._id, owner=self._owner))).tags()
+        return Origin.joined(self._origins.values()).tags()
 
-    def _chapters(self, name: str) -> list[Chapter]:
-        """Return the chapters, with their starts in the joined audio. `name` is the title of cards before the first.
+    def _chapters(self) -> list[Chapter]:
+        """Return the chapters, with their starts in the joined audio. Cards before the first have the script's name.
 
         The chapter of an unspoken card begins with the next spoken one.
         """
         chapters: list[Chapter] = []
-        place, waiting = 0.0, name
-        for card in self._scripts.cards(self._id, owner=self._owner):
+        place, waiting = 0.0, self._name
+        for card in self._cards:
             waiting = card.chapter or waiting
             if card.seconds is None:
                 continue

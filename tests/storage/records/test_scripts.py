@@ -316,7 +316,9 @@ def test_takes_are_listed_in_the_history(storage: Storage, url: str, clock: Cloc
     assert (listed.id, listed.script_id) == (first.take_id, one.script_id)
     assert storage.history.get(str(second.take_id)).listed is False
     assert count_rows(url, "generation_audio") == 2
-    assert [(each.id, sound) for each, sound in storage.scripts.sounds(one.script_id)] == [
+    spoken_script = storage.scripts.spoken(one.script_id)
+    assert [take.id for take in spoken_script.takes] == [first.take_id, second.take_id]
+    assert [(each.id, sound) for each, sound in storage.scripts.sounds(spoken_script.cards)] == [
         (one.id, FLAC),
         (two.id, FLAC),
     ]
@@ -356,7 +358,7 @@ def test_unknown_script_or_card_raises(storage: Storage, wrong: str) -> None:
         lambda: scripts.waiting(wrong),
         lambda: scripts.attach(wrong, spoken()),
         lambda: scripts.takes(wrong),
-        lambda: list(scripts.sounds(wrong)),
+        lambda: scripts.spoken(wrong),
     ):
         with pytest.raises(ScriptNotFound):
             call()

@@ -66,7 +66,7 @@ def test_sound_export_has_takes_and_pauses(storage: Storage, script: str, format
     name, data = export_script(storage, script, format)
     assert name == f"A play / in parts.{format}"
     origin = Origin.read(read_tags(data)["comment"])
-    assert origin == Origin.joined(map(Origin.of_record, storage.scripts.chosen(script, owner=OWNER)))
+    assert origin == Origin.joined(map(Origin.of_record, storage.scripts.spoken(script, owner=OWNER).takes))
     assert origin is not None
     assert len(origin.seeds) == 1
     assert origin.made
@@ -137,6 +137,26 @@ def test_audiobook_has_chapters_cover_and_target_loudness(storage: Storage, scri
         script_producer(storage.scripts, covers)(OWNER, f"{script}.m4b+{covers.put('aGVsbG8=')}")
     with pytest.raises(InvalidInput, match="not a picture"):
         covers.put("no base64")
+
+
+@pytest.mark.skipif(shutil.which("ffprobe") is None, reason="ffprobe is not installed")
+def test_export_is_of_the_script_at_its_start(storage: Storage, script: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It takes minutes, during which cards may be spoken."""
+    _, two, three = storage.scripts.cards(script, owner=OWNER)
+    storage.scripts.set_chapter(three.id, "The last", owner=OWNER)
+    sounds = storage.scripts.sounds
+
+    def sounds_while_speaking(*which: Any, **whose: Any) -> Any:
+        takes = sounds(*which, **whose)
+        yield next(takes)
+        storage.scripts.attach(two.id, spoken("Two.", 3.0), owner=OWNER)
+        storage.scripts.attach(three.id, spoken("Three.", 4.0), owner=OWNER)
+        yield from takes
+
+    monkeypatch.setattr(storage.scripts, "sounds", sounds_while_speaking)
+    told = probe_file(export_script(storage, script, "m4b")[1])
+    assert [float(each["end_time"]) for each in told["chapters"]] == [1.5, 3.5]
+    assert float(told["format"]["duration"]) == pytest.approx(3.5, abs=0.1)
 
 
 def test_archive_has_one_file_per_spoken_card(storage: Storage, script: str) -> None:
