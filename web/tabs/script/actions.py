@@ -141,7 +141,10 @@ class ScriptActions:
             waiting = self._scripts.waiting(command.script, 1, owner=owner.key)
             if waiting:
                 self._runner.start(owner.key, command.script, over.pop_all().close)
-        return {} if waiting else {"said": texts("script.all_spoken")}
+        if waiting:
+            return {}
+        script = self._scripts.get(command.script, owner=owner.key)
+        return {"said": texts("script.all_spoken" if script.done == script.cards else "script.rest_locked")}
 
     def _admitted(self, owner: Owner, script: str, texts: Texts) -> ExitStack:
         """Reserve a script until the returned stack is closed, unless it is already speaking. Raises BudgetExceeded."""

@@ -252,6 +252,10 @@ def test_speak_stop_and_redo(page: Page, engine: FakeEngine) -> None:
     saved = page.ask("save", format="srt")
     assert saved["url"].startswith("/reprise/files/")
     assert "1 of 3 cards" in saved["said"]
+    assert page.ask("speak", card=page.cards[1]["id"])["said"].startswith("There is nothing to speak here")
+    page.ask("lock", card=page.cards[0]["id"], locked=True)
+    assert page.ask("speak")["said"].startswith("There is nothing to speak here"), "the first card is locked"
+    page.ask("lock", card=page.cards[0]["id"], locked=False)
     page.ask("speak")
     page.spoken()
     assert page.state["head"]["done"] == 3
