@@ -20,6 +20,7 @@ from engine.errors import InvalidInput
 from engine.languages import language_tag
 from engine.text import GrowingText
 from engine.text.english.pronunciation import parse_arpabet, phone_mark
+from engine.text.marks import compose
 from storage.pronunciations import MAX_ENTRIES, Pronunciation
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 COLUMNS = ("word", "spoken", "match_case", "language")
 MAX_FILE = 1_000_000  # characters
 _TAG = r"\[[^\[\]\n]{1,80}\]|<\|[^<>|\n]{0,64}\|>"  # pauses, styles and speakers, which are not words
+_LIKE = {sign: f"[{signs}]" for signs in ("'’‘ʼ", "‐‑-") for sign in signs}  # signs that texts use alike
 _YES = frozenset({"1", "true", "yes", "x"})
 
 
@@ -46,7 +48,8 @@ def _has_phones(entry: Pronunciation) -> bool:
 
 
 def respelled(text: str, entries: Sequence[Pronunciation], language: str = "", *, phones: bool = False) -> str:
-    """Respell the words of a text. Longer entries take precedence.
+    """Respell the words of a text, in whatever form its accents, apostrophes and hyphens are. Longer entries take
+    precedence.
 
     language: of the text, a tag or an English name; "" if unknown. phones: whether the model accepts phones.
     Raises InvalidInput for an entry with phones if the model does not accept them.
@@ -62,7 +65,7 @@ def respelled(text: str, entries: Sequence[Pronunciation], language: str = "", *
     def said(found: regex.Match[str]) -> str:
         return _said(valid[int(found.lastgroup[1:])], phones) if found.lastgroup else found[0]
 
-    return regex.sub(f"{_TAG}|{words}", said, text)
+    return regex.sub(f"{_TAG}|{words}", said, compose(text))
 
 
 def _said(entry: Pronunciation, phones: bool) -> str:
@@ -75,8 +78,9 @@ def _said(entry: Pronunciation, phones: bool) -> str:
 
 def _pattern(entry: Pronunciation) -> str:
     """Return a pattern for a whole word. Scripts without spaces have no word boundaries."""
-    word = r"\s+".join(map(regex.escape, entry.word.split()))
-    left, right = (_end(entry.word.strip()[at]) for at in (0, -1))
+    plain = compose(entry.word)
+    word = r"\s+".join("".join(_LIKE.get(sign) or regex.escape(sign) for sign in part) for part in plain.split())
+    left, right = (_end(plain.strip()[at]) for at in (0, -1))
     word = f"{'(?<!' + left + ')' if left else ''}{word}{'(?!' + right + ')' if right else ''}"
     return word if entry.match_case else f"(?i:{word})"
 

@@ -1,5 +1,7 @@
 """Pronunciations: replacement of words, and dictionaries as CSV."""
 
+from unicodedata import normalize
+
 import pytest
 
 from engine.errors import InvalidInput, VoiceNotFound
@@ -18,6 +20,8 @@ ENTRIES = (
     Pronunciation("chat", "shah", language="fr"),
     Pronunciation("C++", "see plus plus"),
     Pronunciation("東京", "とうきょう"),
+    Pronunciation("O'Brien", "oh bryan"),
+    Pronunciation("x-ray", "eks ray"),
 )
 
 
@@ -29,6 +33,9 @@ ENTRIES = (
         ("New  York, not York!", "noo york, not yawk!"),
         ("We chat in C++.", "We chat in see plus plus."),
         ("新東京へ", "新とうきょうへ"),
+        ("O’Brien’s and O'Brien", "oh bryan’s and oh bryan"),
+        ("X‐ray and x\N{NON-BREAKING HYPHEN}ray", "eks ray and eks ray"),
+        (normalize("NFD", "Nguyễn"), "win"),
         ("[york] <|speaker:0|> [pause:1] York", "[york] <|speaker:0|> [pause:1] yawk"),
     ],
 )
