@@ -13,7 +13,7 @@ from engine.text.marks import is_spoken
 from engine.text.sentences import Span, sentences
 from engine.text.timing import speaking_time
 from studio.script.formats.captions import is_captions, read_captions
-from studio.script.formats.card_marks import read_marks
+from studio.script.formats.card_marks import join_lone_marks, read_marks
 from studio.script.formats.decode import checked_text, decode_text
 from studio.script.formats.document import (
     MAX_CARDS,
@@ -89,7 +89,8 @@ def parse(text: str, name: str = "") -> Script:
 
 def cards_of(document: Document) -> Script:
     """Split a document into cards. Raises InvalidText if it has no words or too many cards."""
-    cards = tuple(islice(_cards(map(read_marks, map(_storable, document.paragraphs))), MAX_CARDS + 1))
+    paragraphs = map(read_marks, join_lone_marks(map(_storable, document.paragraphs)))
+    cards = tuple(islice(_cards(paragraphs), MAX_CARDS + 1))
     if not cards:
         raise InvalidText("cards.no_words")
     if len(cards) > MAX_CARDS:

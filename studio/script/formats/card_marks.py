@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Protocol
 
@@ -18,6 +18,10 @@ from studio.script.formats.document import MAX_TITLE, Paragraph
 SLOWEST, FASTEST = 0.5, 2.0
 _CHAPTER = regex.compile(r"(?i)\s*\[ *chapter *: *([^\[\]\n]{1,200}?) *\]\s*")
 _SPEED = regex.compile(r"(?i)\s*\[ *speed *: *([0-9]{1,3}(?:[.,][0-9]{1,4})?) *[x×]? *\]\s*")
+_MARKS_ONLY = regex.compile(  # inner flags, which are the same, may only be at the beginning
+    rf"(?P<head>(?:{_CHAPTER.pattern}|{_SPEED.pattern})*+)(?P<pauses>(?:\s*{PAUSE.pattern})*+)\s*".replace("(?i)", ""),
+    regex.IGNORECASE,
+)
 _LAST_PAUSE = regex.compile(rf"\s*{PAUSE.pattern.removeprefix('(?i)')}\s*$", regex.IGNORECASE)
 # Markdown syntax that could change how a text is read.
 _MARKUP = regex.compile(r"[\\`*_~<&|]|!(?=\[)|(?<=\])\(|^(?:[#>+\-=])|^[0-9]{1,9}\K[.)]")
@@ -38,6 +42,29 @@ class WrittenCard(Protocol):
     def speed(self) -> float: ...
     @property
     def chapter(self) -> str | None: ...
+
+
+def join_lone_marks(paragraphs: Iterable[Paragraph]) -> Iterator[Paragraph]:
+    """Join paragraphs that consist of marks to their neighbours: chapters and speeds to the next one, pauses to the one
+    before, or at the beginning of the text to the first one.
+    """
+    last: Paragraph | None = None
+    head, lead = "", ""
+    for paragraph in paragraphs:
+        found = _MARKS_ONLY.fullmatch(paragraph.text)
+        if found is None:
+            if last is not None:
+                yield last
+            last = replace(paragraph, text=f"{head}{lead} {paragraph.text}".strip())
+            head = lead = ""
+            continue
+        head += found["head"]
+        if last is None:
+            lead += found["pauses"]
+        else:
+            last = replace(last, text=f"{last.text} {found['pauses']}".strip())
+    if last is not None:
+        yield last
 
 
 def read_marks(paragraph: Paragraph) -> Paragraph:

@@ -22,6 +22,20 @@ def test_final_pause_mark_sets_the_pause_of_the_card() -> None:
     assert third.text == "[pause:3]Three."
 
 
+@pytest.mark.parametrize("name", ["a.txt", "a.md"])
+def test_marks_on_lines_of_their_own_belong_to_their_neighbours(name: str) -> None:
+    """Chapters and speeds to the next paragraph, pauses to the one before."""
+    text = (
+        "[pause:1]\n\n[chapter:One]\n\nHello.\n\n[pause:2.5]\n\n[chapter:Two] [speed:1.25]\n\nAnna: Yes.\n\nAnna: No."
+    )
+    assert [(card.text, card.speaker, card.pause, card.speed, card.chapter) for card in parse(text, name).cards] == [
+        ("[pause:1] Hello.", None, 2.5, 1.0, "One"),
+        ("Yes.", "Anna", PARAGRAPH_PAUSE, 1.25, "Two"),
+        ("No.", "Anna", PARAGRAPH_PAUSE, 1.0, None),
+    ]
+    assert [card.pause for card in parse("One.\n\n[pause:40]\n\n[pause:50]\n\n[chapter:Last]", name).cards] == [50]
+
+
 @pytest.mark.parametrize("wrong", ["[speed:0.4] One.", "[speed:2.5] One.", "One. [pause:61]"])
 def test_out_of_range_marks_are_rejected(wrong: str) -> None:
     with pytest.raises(InvalidText):
