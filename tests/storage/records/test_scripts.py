@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from sqlalchemy import Connection, Engine, event
 
-from engine.errors import GenerationNotFound, InvalidInput, InvalidName, ScriptNotFound, VoiceNotFound
+from engine.errors import ClaimLost, GenerationNotFound, InvalidInput, InvalidName, ScriptNotFound, VoiceNotFound
 from engine.sentences import Sentence
 from storage.database import Database
 from storage.repositories import generations
@@ -382,6 +382,39 @@ def test_concurrent_changes_to_a_script(storage: Storage) -> None:
     assert storage.scripts.get(script_id).done == 2
     assert storage.history.page().total == 10
     assert storage.history.voice_uses()["e" * 32].times == 10
+
+
+def test_concurrent_runs_claim_different_cards(storage: Storage) -> None:
+    cards = create_cards(storage, *(f"Card {number}." for number in range(8)))
+    script_id = cards[0].script_id
+    storage.scripts.queue(script_id)
+    runs = [character * 32 for character in "ab"]
+
+    def work(run: str) -> list[str]:
+        claimed = [storage.scripts.claim(script_id, run) for _ in range(4)]
+        assert storage.scripts.renew(run)
+        return [each.id for each in claimed if each]
+
+    with ThreadPoolExecutor(2) as pool:
+        hers, his = pool.map(work, runs)
+    assert sorted(hers + his) == sorted(each.id for each in cards)
+    assert storage.scripts.claim(script_id, runs[0]) is None
+    assert {script: sorted(spoken) for script, spoken in storage.scripts.speaking().items()} == {
+        script_id: sorted(hers + his)
+    }
+    storage.scripts.attach(hers[0], spoken(storage.scripts.card(hers[0]).text), run_id=runs[0])
+    storage.scripts.release(hers[1], runs[0])
+    with pytest.raises(ClaimLost):
+        storage.scripts.release(his[0], runs[0])
+    with pytest.raises(ClaimLost):
+        storage.scripts.fail(his[0], Sentence("cards.nothing_spoken"), run_id=runs[0])
+    storage.scripts.end_run(script_id, runs[1])
+    following = storage.scripts.claim(script_id, runs[0])
+    assert following
+    assert following.id in (hers[1], *his)
+    storage.scripts.unqueue(script_id)
+    assert [storage.scripts.renew(run) for run in runs] == [False, False]
+    assert storage.scripts.speaking() == {}
 
 
 @pytest.mark.parametrize("change", ["choose", "keep a hearing"])

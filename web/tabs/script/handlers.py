@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import gradio as gr
 
 from engine.errors import InvalidInput, RepriseError, ScriptNotFound, VoiceNotFound
+from storage.repositories.script.scripts import MAX_SCRIPT_NAME
 from studio.books.reading import SUFFIXES as BOOKS
 from studio.books.reading import book_kind, read_book
 from studio.script import Script, parse, parse_file
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 
 Updates = tuple[Any, ...]
 SUFFIXES = (".txt", ".md", ".markdown", ".srt", ".vtt", *BOOKS)  # of files that become scripts
-NAME_LENGTH = 50  # characters of a script's default name
+NAME_LENGTH = 50  # characters of the default name of a script from a text
 SHOWN = 60  # characters of omitted text to show
 MAX_PAGES, MAX_REMEMBERED = 1_000, 16  # pages, and commands per page, remembered to detect repeats
 
@@ -93,11 +94,12 @@ class ScriptHandlers:
                 title, scripts = _read_file(path)
             finally:
                 delete_upload(path, self._context.folder)
-            name = (title or file.stem)[:NAME_LENGTH]
+            name = " ".join((title or file.stem).split())
             wanted = parse_payload(ScriptFile, picked=picked).picked
             # The first is created last, so that it comes first in the list.
             for number, script in reversed(list(enumerate(scripts, 1))):
-                part = f"{name} ({number}/{len(scripts)})" if len(scripts) > 1 else name
+                part = f" ({number}/{len(scripts)})" if len(scripts) > 1 else ""
+                part = name[: MAX_SCRIPT_NAME - len(part)] + part
                 script_id = self._create(script, part, wanted, token, request)
         except Exception as error:
             return notice(error_message(error, texts), "bad"), gr.skip(), gr.skip()

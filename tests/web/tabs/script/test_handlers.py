@@ -171,6 +171,9 @@ def test_invalid_text_is_rejected(page: Page, text: Any) -> None:
     assert page.ask("list")["scripts"] == []
 
 
+LONG_TITLE = "The Life and Strange Surprizing Adventures of Robinson Crusoe, of York, Mariner"
+
+
 def test_files_become_scripts_with_their_name(page: Page, context: WebContext, tmp_path: Path) -> None:
     def bring(name: str, data: bytes) -> tuple[Any, ...]:
         path = context.folder / name
@@ -192,9 +195,9 @@ def test_files_become_scripts_with_their_name(page: Page, context: WebContext, t
     for name in ("novel.epub", "novel.DOCX", "novel.pdf"):
         trouble, *_ = bring(name, b"\0\1\2 not a book")
         assert "This book is damaged, or not the kind of file that its name says" in trouble, name
-    _, desk, _ = bring("novel.epub", epub(["<p>Hello.</p>", "<p>Bye.</p>"], ["One", "Two"], "A Novel"))
+    _, desk, _ = bring("novel.epub", epub(["<p>Hello.</p>", "<p>Bye.</p>"], ["One", "Two"], LONG_TITLE))
     page.open(desk["show"])
-    assert (page.state["head"]["name"], [card["chapter"] for card in page.cards]) == ("A Novel", ["One", "Two"])
+    assert (page.state["head"]["name"], [card["chapter"] for card in page.cards]) == (LONG_TITLE, ["One", "Two"])
     assert list(context.folder.iterdir()) == [], "uploads are deleted"
     trouble, *_ = bring("picture.PNG", b"words")
     assert "choose one whose name ends in .txt, .md, .markdown, .srt, .vtt, .epub, .docx, .pdf." in trouble
