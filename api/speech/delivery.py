@@ -68,7 +68,8 @@ async def open_stream(
     """Start a speech of at most `max_frames` frames. The options are those of `SpeechService.speak`.
 
     complete: the speech is read by `collect`. Only then can it have a loudness, and the watermark if the server adds
-    one. Raises what `SpeechService.speak` raises, and InvalidInput for a loudness without `complete`.
+    one, and only then are attempts left out that the model repeats. Raises what `SpeechService.speak` raises, and
+    InvalidInput for a loudness without `complete`.
     """
     if output.lufs is not None and not complete:
         raise InvalidInput(NOT_WHOLE)
@@ -93,7 +94,7 @@ async def open_stream(
         encoder = StreamEncoder(
             output.format, speech.sample_rate, sample_rate=output.sample_rate, speed=output.speed, tags=tags
         )
-    return EncodedSpeech(speech, encoder, Usage(len(text)), max_frames=max_frames)
+    return EncodedSpeech(speech, encoder, Usage(len(text)), max_frames=max_frames, complete=complete)
 
 
 class FinishedFile:

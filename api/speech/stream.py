@@ -3,15 +3,15 @@
 The engine never waits for a client: audio is buffered until it is sent, which the request's length bounds. When the
 client disconnects, its speech ends within one frame.
 
-If the model has to repeat a segment, the first attempt is not retracted, since a client may have played it: the stream
-contains both.
+If the model has to repeat a segment, a stream contains both attempts, since the client may have played the first one.
+Speech that is sent as a whole contains the last attempt only.
 """
 
 from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
@@ -107,12 +107,18 @@ class EncodedSpeech:
     """
 
     def __init__(
-        self, speech: ChunkSource, encoder: ChunkEncoder, usage: Usage, *, max_frames: int | None = None
+        self,
+        speech: ChunkSource,
+        encoder: ChunkEncoder,
+        usage: Usage,
+        *,
+        max_frames: int | None = None,
+        complete: bool = False,
     ) -> None:
-        """max_frames: the length at which the speech ends."""
+        """max_frames: the length at which the speech ends. complete: whether it is sent as a whole."""
         self.usage, self.gone, self.failed = usage, False, False
         self.seed, self.format, self.sample_rate = speech.seed, encoder.format, encoder.sample_rate
-        self._speech, self._encoder, self._max_frames = speech, encoder, max_frames
+        self._speech, self._encoder, self._max_frames, self._complete = speech, encoder, max_frames, complete
         self._loop, self._parts = asyncio.get_running_loop(), asyncio.Queue[Part | Exception | None]()
         self._first: list[Part] = []
         self._ended = False  # whether the end, or an error, has been taken from the queue
@@ -176,7 +182,7 @@ class EncodedSpeech:
 
     def _work(self) -> None:
         try:
-            while (chunk := next(self._speech, None)) is not None:
+            for chunk in self._last_attempts() if self._complete else self._chunks():
                 words = self._spoken(chunk)
                 sent = self._counted(chunk)
                 self._put(Part(self._encoder.encode(sent.samples), sent, words))
@@ -189,6 +195,25 @@ class EncodedSpeech:
             self._put(error)
         finally:
             self._speech.close()
+
+    def _chunks(self) -> Iterator[AudioChunk]:
+        while (chunk := next(self._speech, None)) is not None:
+            yield chunk
+
+    def _last_attempts(self) -> Iterator[AudioChunk]:
+        """Yield each segment when it is complete, without attempts that the model has repeated."""
+        held: list[AudioChunk] = []  # of the segment that is being spoken
+        for chunk in self._chunks():
+            if held and held[0].segment != chunk.segment:
+                yield from held
+                held = []
+            held = [each for each in held if each.start + len(each.samples) <= chunk.start]
+            held.append(chunk)
+            if self._max_frames is not None:
+                frames = self.usage.frames + sum(each.frames for each in held)
+                if frames >= self._max_frames:
+                    break
+        yield from held
 
     def _spoken(self, chunk: AudioChunk) -> list[SpokenWord]:
         """Return a chunk's words with their times in the stream, which a repetition delays relative to the take."""

@@ -1,0 +1,54 @@
+"""Encoded speech in which the model repeats a segment, with a fake engine."""
+
+import numpy as np
+import pytest
+
+from api.speech.stream import EncodedSpeech, SpokenWord, Usage
+from engine.audio import to_int16
+from engine.audio.output.stream import StreamEncoder
+from engine.engine import SpeakOptions
+from tests.support.fake_engine import FRAME, SAMPLE_RATE, FakeSpeech, Script, buzz
+from tests.support.looping import run
+
+FIRST, SECOND = 17, 10  # frames of the two segments
+TEXT = f"{'a' * 11} {'b'}. {'c' * 8}."
+
+
+class Spoken(FakeSpeech):
+    sample_rate = SAMPLE_RATE
+
+
+async def spoken(*, complete: bool, max_frames: int | None = None) -> tuple[bytes, Usage, list[SpokenWord]]:
+    speech = Spoken(TEXT, SpeakOptions(word_times=True), Script(retry_at=0, tells_words=True))
+    encoder = StreamEncoder("pcm", SAMPLE_RATE)
+    stream = EncodedSpeech(speech, encoder, Usage(len(TEXT)), max_frames=max_frames, complete=complete)
+    parts = [part async for part in stream.parts()]
+    return b"".join(part.data for part in parts), stream.usage, [word for part in parts for word in part.words]
+
+
+def samples(attempt: int, segment: int) -> np.ndarray:
+    start, frames = (0, FIRST) if segment == 0 else (FIRST, SECOND)
+    return to_int16(buzz(start * FRAME, frames * FRAME, 110 * (segment + 1) * attempt))
+
+
+def test_speech_sent_as_a_whole_has_the_last_attempt_only() -> None:
+    data, usage, words = run(lambda: spoken(complete=True))
+    assert np.array_equal(np.frombuffer(data, "<i2"), np.concatenate((samples(2, 0), samples(1, 1))))
+    assert (usage.frames, usage.seconds) == (FIRST + SECOND, pytest.approx((FIRST + SECOND) * FRAME / SAMPLE_RATE))
+    assert words[0].start == 0
+    assert words[1].end == pytest.approx(FIRST * FRAME / SAMPLE_RATE, abs=1e-3)
+
+
+def test_streamed_speech_has_both_attempts() -> None:
+    """The client may have played the first one. Words have the times of the last one."""
+    data, usage, words = run(lambda: spoken(complete=False))
+    expected = np.concatenate((samples(1, 0), samples(2, 0), samples(1, 1)))
+    assert np.array_equal(np.frombuffer(data, "<i2"), expected)
+    assert usage.frames == 2 * FIRST + SECOND
+    assert words[0].start == pytest.approx(FIRST * FRAME / SAMPLE_RATE, abs=1e-3)
+
+
+def test_speech_sent_as_a_whole_ends_at_its_limit() -> None:
+    data, usage, _ = run(lambda: spoken(complete=True, max_frames=FIRST - 1))
+    assert np.array_equal(np.frombuffer(data, "<i2"), samples(1, 0)[: (FIRST - 1) * FRAME])
+    assert usage.frames == FIRST - 1
