@@ -1,4 +1,4 @@
-"""Decoding of audio files: soundfile for wav, flac, ogg, opus, mp3 and aiff, PyAV for m4a/aac, webm and the rest.
+"""Decoding of audio files: soundfile for wav, flac, aiff and au, PyAV for mp3, ogg, opus, m4a/aac, webm and the rest.
 
 Metadata of a file, above all its length, is not trusted: blocks are decoded, mixed and counted up to the limit, so that
 a false header or ten hours of mp3 take no more memory or time than the longest clip allowed. Only audio formats and
@@ -7,9 +7,10 @@ codecs are tried: no pictures, and no formats that can refer to another file or 
 
 import io
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -32,14 +33,14 @@ LOWEST_RATE, HIGHEST_RATE = 8_000, 192_000  # Hz
 _BLOCK = 1 << 18  # values decoded at a time, over all channels
 _MAX_PACKETS = 20_000  # per file; 90 seconds of AAC at the highest rate are 16,900
 
+_CANCELLED = 0.3  # level of the mean of two channels over that of the left one; a silent right one gives 0.5
+
 _MAX_PLANES = 7  # PyAV counts planes up to an end mark, for which its list has no room after 8
 
 # Magic bytes of the files that soundfile reads. libsndfile supports many more formats, old and little tested ones, and
-# tries them all on a file that it does not recognise.
+# tries them all on a file that it does not recognise. Of joined ogg and mp3 files it reads only the first.
 _SOUNDFILE = re.compile(
-    rb"RIFF....WAVE|RIFX....WAVE|RF64....WAVE|riff\x2e\x91\xcf\x11|fLaC|OggS|FORM....AIF[FC]|\.snd"
-    rb"|ID3|\xff[\xe2-\xff]",
-    re.DOTALL,
+    rb"RIFF....WAVE|RIFX....WAVE|RF64....WAVE|riff\x2e\x91\xcf\x11|fLaC|FORM....AIF[FC]|\.snd", re.DOTALL
 )
 # For PyAV: audio containers, except those that can refer to other files or addresses, such as playlists, and audio
 # codecs, none for pictures. No protocol is allowed in any case.
@@ -149,18 +150,29 @@ def _read_with_av(file: BinaryIO, most: float, cut: bool) -> Recording:
             raise UnusableReference("reference.no_samples")  # for example a film without sound
         if not isinstance(stream, av.AudioStream) or not rate or stream.codec_context.name not in _CODECS:
             raise UnusableReference("reference.not_audio")
-        return _collected(_av_blocks(container, stream), rate, most, cut)
+        frames = _frames(container, stream)
+        first = next(frames, None)
+        rate = first.sample_rate if first else rate  # the header of HE-AAC may have half the rate
+        return _collected(map(_planes, _of_one_rate(chain([first] if first else [], frames))), rate, most, cut)
 
 
-def _av_blocks(container: "av.container.InputContainer", stream: av.AudioStream) -> Iterator[NDArray[Any]]:
+def _of_one_rate(frames: Iterable[av.AudioFrame]) -> Iterator[av.AudioFrame]:
+    rates = set()
+    for frame in frames:
+        rates.add(frame.sample_rate)
+        if len(rates) > 1:
+            raise UnusableReference("reference.joined")
+        yield frame
+
+
+def _frames(container: "av.container.InputContainer", stream: av.AudioStream) -> Iterator[av.AudioFrame]:
     for count, packet in enumerate(_packets(container, stream)):
         if count > _MAX_PACKETS:
             raise UnusableReference("reference.in_pieces")
         try:
-            frames = packet.decode()
+            yield from packet.decode()
         except av.FFmpegError:  # the subclass depends on the damage
             continue  # skip the few milliseconds of a bad packet, as players do
-        yield from map(_planes, frames)
 
 
 def _packets(container: "av.container.InputContainer", stream: av.AudioStream) -> "Iterator[av.Packet[av.AudioStream]]":
@@ -168,6 +180,8 @@ def _packets(container: "av.container.InputContainer", stream: av.AudioStream) -
         yield from container.demux(stream)
     except IndexError:  # PyAV does not support streams that begin in the middle of the file
         return
+    except av.PatchWelcomeError as error:  # FFmpeg does not support ogg files whose rate or channels change
+        raise UnusableReference("reference.joined") from error
 
 
 def _planes(frame: av.AudioFrame) -> NDArray[Any]:
@@ -199,15 +213,27 @@ def _collected(blocks: Iterator[NDArray[Any]], rate: int, most: float = LONGEST,
     if not LOWEST_RATE <= rate <= HIGHEST_RATE:
         raise UnusableReference("reference.rate", rate=rate, least=LOWEST_RATE, most=HIGHEST_RATE)
     mixed: list[NDArray[np.float32]] = [np.zeros(0, np.float32)]
+    left: list[NDArray[np.float32]] = []  # of stereo files
     room = int((most + _CODEC_PADDING) * rate)
     for block in blocks:
         mixed.append(_mono(block))
+        if len(block) == 2:
+            left.append(block[0].astype(np.float32))
         room -= len(mixed[-1])
         if room < 0:
             if cut:
                 break
             raise UnusableReference("reference.too_long", longest=most)
-    return Recording(torch.from_numpy(np.concatenate(mixed)), rate)
+    mono = np.concatenate(mixed)
+    if left and _is_cancelled(mono, alone := np.concatenate(left)):
+        mono = alone
+    return Recording(torch.from_numpy(mono), rate)
+
+
+def _is_cancelled(mono: NDArray[np.float32], left: NDArray[np.float32]) -> bool:
+    """Whether one channel is the inverse of the other, as with a miswired cable: their mean is nearly silent."""
+    both, one = (float(np.abs(samples).mean(dtype=np.float64)) for samples in (mono, left))
+    return len(mono) == len(left) and both < _CANCELLED * one
 
 
 def _mono(block: NDArray[Any]) -> NDArray[np.float32]:

@@ -159,6 +159,33 @@ def test_channels_are_mixed_to_mono(weights: tuple[float, ...], slt_clip: Clip) 
     assert best_correlation(prepare_reference(written(channels), OUT), slt_clip) > 0.99
 
 
+@pytest.mark.parametrize("noise", [0.0, 0.005])
+def test_inverted_channels_do_not_cancel_each_other(noise: float, slt_clip: Clip) -> None:
+    """As from a microphone with a miswired cable, with the noise of each channel's own amplifier."""
+    channels = read()[:, None] * np.array([1, -1], np.float32)
+    channels += np.random.default_rng(0).normal(0, noise, channels.shape).astype(np.float32)
+    assert best_correlation(prepare_reference(written(channels), OUT), slt_clip) > 0.97
+
+
+@pytest.mark.parametrize("codec", ["mp3", "vorbis", "opus"])
+def test_joined_files_are_read_to_the_end(codec: str) -> None:
+    """Players play such files, as many programs join mp3 files byte by byte, and ogg allows it."""
+    container = "MP3" if codec == "mp3" else "OGG"
+    part = written(clip_at(24_000), 24_000, container, None if codec == "mp3" else codec.upper())
+    assert len(decode_audio(part + part, OUT)) == pytest.approx(2 * len(decode_audio(part, OUT)), rel=0.02)
+
+
+@pytest.mark.parametrize("codec", ["mp3", "vorbis", "aac"])
+def test_joined_files_of_different_rates_are_refused(codec: str) -> None:
+    def part(rate: int) -> bytes:
+        if codec == "aac":
+            return encoded_by_av(clip_at(rate), rate, "adts", "aac")
+        return written(clip_at(rate), rate, *(("MP3", None) if codec == "mp3" else ("OGG", "VORBIS")))
+
+    with pytest.raises(UnusableReference, match="different sampling rates"):
+        decode_audio(part(22_050) + part(44_100), OUT)
+
+
 def test_channels_near_float_max_are_mixed(slt_clip: Clip) -> None:
     full = read()[:, None] / np.abs(read()).max()
     loud = np.repeat(full * np.float32(3e38), 2, axis=1)
