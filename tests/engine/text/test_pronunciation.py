@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from engine.errors import InvalidConfig, InvalidInput
 from engine.text import split_segments
-from engine.text.english import normalization
+from engine.text.english.numbers import cardinal, roman
 from engine.text.english.pronunciation import (
     MARKS,
     PHONES,
@@ -86,7 +86,7 @@ def test_speaker_turns_are_terminated_and_keep_their_tags() -> None:
         ("$5.50, $1, £2", "five dollars and fifty cents , one dollar , two pounds"),
         ("$0.99", "ninety nine cents"),
         ("He ate a fig. Col. Brown is 5 ft. tall. I saw Jan.",
-         "he ate a fig . colonel brown is five feet . tall . i saw jan ."),
+         "he ate a fig . colonel brown is five feet tall . i saw jan ."),
         ("$3.5 million", "three point five million dollars"),
         ("10% of 3/4", "ten percent of three quarters"),
         ("3:30 p.m., 9:05, 5:00", "three thirty P M , nine oh five , five o'clock"),
@@ -94,12 +94,12 @@ def test_speaker_turns_are_terminated_and_keep_their_tags() -> None:
         ("Mr. and Mrs. Brown vs. Dr. Ames, etc.", "mister and missus brown versus doctor ames , et cetera ."),
         ("She lives on Main St. He left.", "she lives on main street . he left ."),
         ("Visit St. Paul.", "visit saint paul ."),
-        ("Jan. 3, 2007", "january three , two thousand seven"),
+        ("Jan. 3, 2007", "january third , two thousand seven"),
         ("June 21 and 5 km at 1 ft", "june twenty first and five kilometers at one foot"),
         ("5 g or 5G, 10 m or 10M, 3 s or 3S", "five grams or five G , ten meters or ten M , three seconds or three S"),
         ("9 ms, 35MM, 5 Kg", "nine milliseconds , thirty five millimeters , five kilograms"),
         ("Mark 5, Mars 2, Octopus 8, Mayor 3", "mark five , mars two , octopus eight , mayor three"),
-        ("Sept 4 and Mar 2", "sept fourth and mar second"),
+        ("Sept 4 and Mar 2", "september fourth and march second"),
         ("$5M, £2.5bn or €5k", "five million dollars , two point five billion pounds or five thousand euros"),
         ("the FBI, NASA and the U.S.A. saw TVs", "the F B I , nasa and the U S A saw T V's"),
         ("I SAID NO TO THIS", "i said no to this"),
@@ -110,6 +110,49 @@ def test_speaker_turns_are_terminated_and_keep_their_tags() -> None:
         ("Café naïve façade Ångström", "cafe naive facade angstrom"),
         ("well-known mother-in-law", "well known mother in law"),
         ("‘It’s’ “fine” — really…", "it's' fine , really ."),
+        # Money
+        ("-$5, $-5", "minus five dollars , minus five dollars"),
+        ("$10-20, $1M–$2M, 5€, 20 EUR",
+         "ten to twenty dollars , one million dollars to two million dollars , five euros , twenty euros"),
+        ("US$40, USD 50 and A$1", "forty U S dollars , fifty U S dollars and one australian dollar"),
+        ("$3/month", "three dollars per month"),
+        # Dates and times
+        ("2024-03-14 and 3/4/2024", "march fourteenth , twenty twenty four and march fourth , twenty twenty four"),
+        ("25/12/1999 and 14.03.2005",
+         "december twenty fifth , nineteen ninety nine and march fourteenth , two thousand five"),
+        ("On 5 May 2020, after his 14th March speech on the 2nd of June. May I?",
+         "on the fifth of may twenty twenty , after his fourteenth march speech on the second of june . may i ?"),
+        ("In Aug 2020", "in august twenty twenty"),
+        ("9am-5pm, 9:00-17:00", "nine A M to five P M , nine o'clock to seventeen hundred"),
+        ("1:30:05, 8.30am", "one thirty and five seconds , eight thirty A M"),
+        # Telephone numbers and other identifiers
+        ("(415) 555-2671", "four one five , five five five , two six seven one"),
+        ("Call 911 or 555-0199.", "call nine one one or five five five , zero one nine nine ."),
+        ("+44 20 7946 0958", "plus four four , two zero , seven nine four six , zero nine five eight"),
+        ("123-45-6789", "one two three , four five , six seven eight nine"),
+        ("from 100-1500 and 476-1453",
+         "from one hundred to fifteen hundred and four hundred seventy six to fourteen fifty three"),
+        # Fractions, measures and sums
+        ("2 1/2 cups, 1½, ⅓", "two and one half cups , one and one half , one third"),
+        ("9.8 m/s², 10 km², 1 ft", "nine point eight meters per second squared , ten square kilometers , one foot"),
+        ("5'10\" and 6 ft 2 in, 3 sq. ft.", "five foot ten and six foot two , three square feet ."),
+        ("1 mi, 1 hr, 2 GHz, 100 W", "one mile , one hour , two gigahertz , one hundred watts"),
+        ("3 lbs. of it", "three pounds of it"),
+        (".5, 1,000th, ~5, 2:1", "point five , one thousandth , about five , two to one"),
+        ("10 - 3 = 7, 2*3, 2 x 3", "ten minus three equals seven , two times three , two times three"),
+        ("24/7, 50/50", "twenty four seven , fifty fifty"),
+        # Names
+        ("World War II, Henry VIII and Chapter IV", "world war two , henry the eighth and chapter four"),
+        ("Elizabeth I of England, Super Bowl XLII", "elizabeth the first of england , super bowl forty two"),
+        ("The Part I like, an IV drip, size XL, Malcolm X", "the part i like , an I V drip , size X L , malcolm X"),
+        ("https://www.example.com/a-b?q=1.", "W W W dot example dot com slash a dash b question mark q equals one ."),
+        ("a Ph.D. in physics", "a P H D in physics"),
+        ("AT&T and M&Ms", "A T and T and M and M's"),
+        ("CO2, the A380, Vitamin A and A+", "C O two , the A three hundred eighty , vitamin A and A plus"),
+        ("the CEOs' pay", "the C E O's pay"),
+        ("C# and .NET", "C sharp and dot net"),
+        ("no. 5, pp. 3-7, Smith et al. said", "number five , pages three to seven , smith et al said"),
+        ("the FBI, CIA, NASA and NATO came", "the F B I , C I A , nasa and nato came"),
     ],
 )  # fmt: skip
 def test_numbers_and_abbreviations_are_spelled_out(text: str, expected: str) -> None:
@@ -179,9 +222,13 @@ def test_any_letters_give_known_phones(word: str) -> None:
     assert set(LEXICON.word(word).split()) <= set(PHONES)
 
 
+def test_roman_numerals_have_values() -> None:
+    assert [roman(numeral) for numeral in ("I", "IV", "IX", "XIV", "XIX", "XL", "LXXXIX")] == [1, 4, 9, 14, 19, 40, 89]
+
+
 @given(st.integers(0, 10**15 - 1))
 def test_cardinals_use_lexicon_words(number: int) -> None:
-    assert all(word in LEXICON for word in normalization.cardinal(number).split())
+    assert all(word in LEXICON for word in cardinal(number).split())
     assert words(str(number) if number > 9999 else f"{number:,}")
 
 

@@ -1,0 +1,141 @@
+"""Abbreviations, acronyms, Roman numerals and web addresses as words."""
+
+import re
+
+from engine.text.english.numbers import cardinal, ordinal, roman
+from engine.text.english.rules import SPELL, Rule, ends_text, rule, spelled
+
+_ABBREVIATIONS = {
+    "mr": "mister", "mrs": "missus", "ms": "miz", "prof": "professor", "jr": "junior", "sr": "senior",
+    "vs": "versus", "etc": "et cetera", "approx": "approximately", "dept": "department", "gen": "general",
+    "capt": "captain", "lt": "lieutenant", "col": "colonel", "sgt": "sergeant", "rev": "reverend", "hon": "honorable",
+    "gov": "governor", "sen": "senator", "rep": "representative", "mt": "mount", "ft": "fort", "ave": "avenue",
+    "rd": "road", "blvd": "boulevard", "inc": "incorporated", "ltd": "limited", "corp": "corporation", "jan": "january",
+    "feb": "february", "apr": "april", "aug": "august", "sept": "september", "oct": "october", "nov": "november",
+    "dec": "december", "mon": "monday", "tue": "tuesday", "tues": "tuesday", "thu": "thursday", "thurs": "thursday",
+    "fri": "friday", "tel": "telephone", "fig": "figure", "vol": "volume", "apt": "apartment",
+}  # fmt: skip
+# Abbreviations only with a capital and text after them: "Col. Brown", not "He ate a fig."
+_BEFORE_NAMES = {
+    "gen", "col", "rev", "hon", "sen", "rep", "mt", "lt", "fig", "vol", "tel", "jan", "apr", "dec", "mon", "apt",
+}  # fmt: skip
+_BEFORE_NUMBERS = {
+    "no": "number", "nos": "numbers", "p": "page", "pp": "pages", "ch": "chapter", "sec": "section",
+    "eq": "equation", "fig": "figure", "figs": "figures", "vol": "volume", "vols": "volumes", "ext": "extension",
+}  # fmt: skip
+_NAME = re.compile(r"\s*+[A-Z]")
+_NAME_BEFORE = re.compile(r"[^.!?\s]\s+[A-Z][a-z]+\s+$")
+_REACH = 60  # characters searched for a name before an abbreviation
+
+_IN_ADDRESSES = {
+    "/": "slash", ".": "dot", "-": "dash", "_": "underscore", "?": "question mark", "=": "equals", "&": "and",
+    "#": "hash", ":": "colon", "~": "tilde", "+": "plus", "%": "percent", ",": "comma", ";": "semicolon",
+}  # fmt: skip
+_AFTER_ADDRESS = ".,;:!?)]}>'/"  # marks of the sentence, and a slash that nothing follows
+
+_BELOW_90 = r"(?:XL|L?X{0,3})(?:IX|IV|V?I{0,3})(?<=[IVXL])\b"
+_NUMERAL, _ANY_NUMERAL = rf"(?=[IVXL]{{2}}){_BELOW_90}", rf"(?=[IVXL]){_BELOW_90}"
+_NUMBERED = (
+    "Act|Appendix|Article|Book|Bowl|Chapter|Class|Episode|Grade|Level|Part|Phase|Scene|Season|Section|Stage|Title"
+    "|Type|Unit|Volume|World War"
+)
+_RULERS = (
+    "Alexander|Alfonso|Benedict|Boniface|Carl|Catherine|Charles|Christian|Clement|Constantine|Darius|Edward|Elizabeth"
+    "|Emmanuel|Eugene|Ferdinand|Francis|Frederick|George|Gregory|Gustav|Haakon|Harald|Henry|Innocent|Ivan|James|John"
+    "|John Paul|Joseph|Juan Carlos|Julius|Leo|Leopold|Louis|Margrethe|Mary|Napoleon|Nicholas|Olav|Otto|Paul|Pedro|Peter"
+    "|Philip|Pius|Ptolemy|Rameses|Ramesses|Ramses|Richard|Robert|Rudolf|Sixtus|Thutmose|Umberto|Urban|Victor|Wilhelm"
+    "|William|Xerxes"
+)
+# The numerals I and V after other words than `_NUMBERED` and `_RULERS` are a pronoun and a letter.
+_FIRST = r"I(?='s\b|[,;:!?)]|\.?\s*\Z|\s(?:of|was|became|ruled|reigned)\b)"
+_PRONOUN = (
+    r"I(?:'|\s(?:am|can|could|did|do|had|have|know|like|love|need|play|read|saw|see|think|want|was|will|would|wrote)"
+    r"\b)"
+)
+_NO_NAMES = "A|An|And|At|By|For|From|In|Of|On|Or|The|To|With"
+
+# After these, "A" is a letter and not an article.
+_BEFORE_A = (
+    "an|appendix|block|building|class|exhibit|gate|grade|group|hepatitis|level|option|part|plan|section|straight|team"
+    "|terminal|type|unit|vitamin"
+)
+
+
+def _address(match: re.Match[str]) -> str:
+    written = match[0].rstrip(_AFTER_ADDRESS)
+    rest = match[0][len(written) :].lstrip("/")
+    host = re.sub(r"(?i)^(?:https?|ftp)://", "", written)
+    named = re.sub(r"(?i)^www(?=\.)", spelled("www"), host)
+    return "".join(f" {_IN_ADDRESSES[sign]} " if sign in _IN_ADDRESSES else sign for sign in named) + rest
+
+
+def _abbreviation(match: re.Match[str]) -> str:
+    """Return an abbreviation's word, with the full stop if that also ends the text."""
+    word = match[1].lower()
+    if word in ("dr", "st"):
+        return _doctor_or_street(match, word)
+    if word in _BEFORE_NAMES and (match[1].islower() or ends_text(match)):
+        return match[0]
+    return _ABBREVIATIONS[word] + ("." if ends_text(match) else "")
+
+
+def _doctor_or_street(match: re.Match[str], word: str) -> str:
+    """Expand "Dr." and "St." to doctor and saint before a name, to drive and street after one."""
+    before = match.string[max(match.start() - _REACH, 0) : match.start()]
+    name_follows = _NAME.match(match.string, match.end()) is not None
+    # The first word of a sentence is always capitalised, so it is no evidence of a name.
+    name_precedes = _NAME_BEFORE.search(before) is not None
+    if name_follows and not name_precedes:
+        return {"dr": "Doctor", "st": "Saint"}[word]
+    return {"dr": "Drive", "st": "Street"}[word] + ("." if name_follows or ends_text(match) else "")
+
+
+def _dotted(match: re.Match[str]) -> str:
+    return spelled(match[0], ends_text(match))
+
+
+def _joined_letters(match: re.Match[str]) -> str:
+    return f"{match[1]}{SPELL} and {match[2]}{SPELL}" + ("'s" if match[3] else "")
+
+
+ADDRESSES: tuple[Rule, ...] = (rule(r"(?i)\b(?:(?:https?|ftp)://|www\.)\S+", _address),)
+ABBREVIATIONS: tuple[Rule, ...] = (
+    rule(r"\b([A-Z]{1,3})&([A-Z]{1,3})('?s)?\b", _joined_letters),
+    rule(r"(?i)\be\.g\.,?", "for example,"),
+    rule(r"(?i)\bi\.e\.,?", "that is,"),
+    rule(
+        rf"(?i)(?<!\d)(?<!\d\s)\b({'|'.join(_BEFORE_NUMBERS)})\.\s*(?=\d)",
+        lambda match: f"{_BEFORE_NUMBERS[match[1].lower()]} ",
+    ),
+    rule(r"\bsq\. ?(?=(?:ft|mi|k?m)\b)", "sq "),
+    rule(rf"(?i)(?<!\d)(?<!\d\s)(?<!\bsq\s)\b(dr|st|{'|'.join(_ABBREVIATIONS)})\.(?!\w)", _abbreviation),
+    rule(r"\bet al\.", "et al"),
+    rule(r"\bw/o\b", "without"),
+    rule(r"\bw/\s?(?=\w)", "with "),
+    rule(r"\band/or\b", "and or"),
+)
+ACRONYMS: tuple[Rule, ...] = (
+    rule(r"\b(?:Ph\.D|Psy\.D|Ed\.D|[BM]\.Sc|LL\.[BM])\.", _dotted),
+    rule(r"\b(?:[A-Za-z]\.){2,}", _dotted),
+    rule(r"\b([A-G])#", rf"\1{SPELL} sharp"),
+    rule(r"#(?=[A-Za-z])", " hashtag "),
+)
+NUMERALS: tuple[Rule, ...] = (
+    rule(rf"\b((?:{_NUMBERED}) )(?!{_PRONOUN})({_ANY_NUMERAL})", lambda match: match[1] + cardinal(roman(match[2]))),
+    rule(
+        rf"\b((?:{_RULERS}) )({_NUMERAL}|[VX]\b(?!\.\s*[A-Z])|{_FIRST})",
+        lambda match: f"{match[1]}the {ordinal(roman(match[2]))}",
+    ),
+    rule(
+        rf"\b((?!(?:{_NO_NAMES})\b)[A-Z][a-z]+ )((?=[IVX]{{2}})X{{0,2}}(?:IX|IV|V?I{{1,3}}|V))\b"
+        r"(?!\s(?:antibiotics|bag|drip|fluids?|line|therapy)\b)",
+        lambda match: match[1] + cardinal(roman(match[2])),
+    ),
+)
+LETTERS: tuple[Rule, ...] = (
+    rule(r"\b([A-Z]{1,2})(?=\d)", rf"\1{SPELL} "),  # "CO2", "A380"
+    rule(r"(?<=\d)([A-Z])\b", rf" \1{SPELL}"),  # "4K"
+    rule(rf"\b((?i:{_BEFORE_A}) )A\b", rf"\1A{SPELL}"),
+    rule(r"\bA(?=(?:[+-](?![\w])|-[a-z]| (?:to|and|or) [B-Z]\b))", f"A{SPELL}"),
+)
+DOTS: tuple[Rule, ...] = (rule(r"(?:(?<=[A-Za-z])|(?<!\S))\.(?=[A-Za-z])", " dot "),)

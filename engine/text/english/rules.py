@@ -1,0 +1,28 @@
+"""Rules that write out parts of a text: a pattern, and a function of its match."""
+
+import re
+from collections.abc import Callable
+
+Rule = tuple[re.Pattern[str], Callable[[re.Match[str]], str]]
+
+# Marks a word to be spelled; a private-use character, which normalised text never contains.
+SPELL = "\ue000"
+NUMBER = r"\d+(?:,\d{3})*(?:\.\d+)?"
+
+_TEXT_ENDS = re.compile(r"\s*+\Z")
+
+
+def rule(pattern: str, replace: Callable[[re.Match[str]], str] | str, flags: int = 0) -> Rule:
+    """Return a rule. replace: a function, or a template as for `re.sub`."""
+    made = re.compile(pattern, flags)
+    return made, replace if callable(replace) else lambda match: match.expand(replace)
+
+
+def ends_text(match: re.Match[str]) -> bool:
+    """Whether the match ends the text, so that the full stop of an abbreviation also ends the sentence."""
+    return _TEXT_ENDS.match(match.string, match.end()) is not None
+
+
+def spelled(letters: str, stop: bool = False) -> str:
+    """Return letters, with or without full stops between them, as a word to be spelled. stop: end the sentence."""
+    return letters.upper().replace(".", "") + SPELL + ("." if stop else "")
