@@ -20,6 +20,13 @@ def to_frame(samples: NDArray[np.int16], sample_rate: int, start: int = 0) -> Au
     return frame
 
 
+def amplified(frame: AudioFrame, gain: float) -> AudioFrame:
+    """Return a mono frame of 16 bits as floats, which may exceed full scale."""
+    louder = AudioFrame.from_ndarray(frame.to_ndarray() * np.float32(gain / 32768), "fltp", "mono")
+    louder.sample_rate, louder.pts, louder.time_base = frame.sample_rate, frame.pts, frame.time_base
+    return louder
+
+
 class FilterGraph:
     """A chain of filters for a stream of mono frames. filters: name and arguments of each, in FFmpeg's syntax."""
 

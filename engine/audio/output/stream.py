@@ -22,7 +22,7 @@ from av.audio.stream import AudioStream
 from numpy.typing import NDArray
 
 from engine.audio.output.encode import RATES, supported_rate, to_int16
-from engine.audio.output.frames import to_frame
+from engine.audio.output.frames import amplified, to_frame
 from engine.audio.output.tags import Tags
 from engine.audio.output.tempo import Tempo
 from engine.errors import InvalidOption
@@ -38,7 +38,7 @@ LOWEST_RATE, HIGHEST_RATE = 8_000, 48_000  # Hz
 class _Coding:
     """FFmpeg settings of a format. rates: supported sampling rates in Hz, all if empty. bit_rate: bits per second.
 
-    tag_options: container options for a file with tags.
+    tag_options: container options for a file with tags. gain: makes up for that of the encoder.
     """
 
     container: str
@@ -48,6 +48,7 @@ class _Coding:
     rates: tuple[int, ...] = ()
     bit_rate: int | None = None
     tag_options: dict[str, str] = field(default_factory=dict)
+    gain: float = 1.0
 
 
 _CODINGS: dict[StreamFormat, _Coding] = {
@@ -60,6 +61,7 @@ _CODINGS: dict[StreamFormat, _Coding] = {
         RATES["mp3"],
         96_000,
         {"id3v2_version": "4"},
+        gain=1 / 0.95,  # LAME scales by .95 at these bit rates
     ),
     "opus": _Coding("ogg", "libopus", {"page_duration": "20000"}, {}, RATES["opus"], 64_000),
     "aac": _Coding("adts", "aac", {}, {}, RATES["mp3"], 96_000, {"write_id3v2": "1"}),
@@ -115,6 +117,9 @@ class StreamEncoder:
             AudioStream, self._container.add_stream(coding.codec, self.sample_rate, coding.codec_options)
         )
         self._stream.codec_context.layout = "mono"
+        if coding.gain != 1:
+            self._stream.codec_context.format = "fltp"
+        self._gain = coding.gain
         if coding.bit_rate:
             self._stream.codec_context.bit_rate = coding.bit_rate
         self._tempo = Tempo(source_rate, speed) if speed != 1 else None
@@ -138,7 +143,7 @@ class StreamEncoder:
 
     def _encode(self, frames: Iterable[AudioFrame]) -> None:
         for frame in frames:
-            self._container.mux(self._stream.encode(frame))
+            self._container.mux(self._stream.encode(frame if self._gain == 1 else amplified(frame, self._gain)))
 
 
 class _Written:
