@@ -14,7 +14,7 @@ import torchaudio.functional as AF
 from numpy.typing import NDArray
 
 from benchmarks.judges import sound
-from benchmarks.judges.words import words
+from benchmarks.judges.words import recognised_words
 
 RATE = 16_000  # Hz
 _QUIETEST = -70.0  # dBFS; below it nothing is transcribed, because Whisper invents words for silence
@@ -49,4 +49,4 @@ class Whisper:
             condition_on_previous_text=False,
             without_timestamps=True,
         )
-        return " ".join(words(" ".join(segment.text for segment in segments)))
+        return " ".join(recognised_words(" ".join(segment.text for segment in segments)))

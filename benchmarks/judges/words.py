@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
+from engine.text.english.normalization import written_out
 from training.recogniser.edits import edits
 
 START, END = "<s>", "</s>"
@@ -26,6 +27,11 @@ class WordErrors:
 def words(text: str) -> list[str]:
     """Split English text into lower-case words, without punctuation except apostrophes within words."""
     return re.findall(r"[a-z]+(?:'[a-z]+)*", text.lower().replace("’", "'"))
+
+
+def recognised_words(text: str) -> list[str]:
+    """Split a transcript that may contain digits and signs, such as "$13": they are written out."""
+    return words(written_out(text))
 
 
 def word_errors(said: str, heard: str) -> WordErrors:

@@ -7,7 +7,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmarks.judges.words import END, START, WordErrors, word_error_rate, word_errors, words, write_bigram_model
+from benchmarks.judges.words import (
+    END,
+    START,
+    WordErrors,
+    recognised_words,
+    word_error_rate,
+    word_errors,
+    words,
+    write_bigram_model,
+)
 
 SENTENCES = ["The dog ran home.", "The dog ran away.", "A cat ran home!", "The cat sat."]
 VOCABULARY = [*SENTENCES, "zebra"]
@@ -16,6 +25,12 @@ some_words = st.lists(st.sampled_from(["a", "b", "c", "d"]), max_size=7).map(" "
 
 def test_words_are_lower_case_without_punctuation() -> None:
     assert words("“Don’t stop,” she said - 'now'!") == ["don't", "stop", "she", "said", "now"]
+
+
+def test_digits_in_a_transcript_are_words() -> None:
+    """Whisper writes numbers as digits; without them, correct speech has errors."""
+    heard = recognised_words(" Every student paid $13 for 3 green apples at 6 o'clock.")
+    assert heard == words("Every student paid thirteen dollars for three green apples at six o'clock.")
 
 
 @pytest.mark.parametrize(
