@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
+import traceback
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
@@ -381,8 +382,9 @@ class ModelManager:
         """Load a model; if that fails, load the previous one again and raise the error."""
         try:
             return catalog.load(model, self._report)
-        except Exception:
+        except Exception as error:
             if not self._closed:
+                _clear_frames(error)
                 self._load_again(catalog, model, before)
             raise
 
@@ -499,6 +501,14 @@ class MeasuredSpeech:
             self._speech.close()
         finally:
             self._over()
+
+
+def _clear_frames(error: BaseException) -> None:
+    """Drop the variables that the tracebacks of an error hold: weights, if a model could not be loaded."""
+    cause: BaseException | None = error
+    while cause is not None:
+        traceback.clear_frames(cause.__traceback__)
+        cause = cause.__context__
 
 
 def _end(speed: SpeedEstimator, timing: TakeTiming, over: Callable[[], None]) -> None:

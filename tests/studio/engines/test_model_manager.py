@@ -195,6 +195,28 @@ def test_failed_load_restores_the_previous_model(engines: ModelManager, factory:
     assert list(engines.speak("Hello."))
 
 
+def test_failed_load_is_freed_before_the_previous_model_is_loaded_again() -> None:
+    """Both together may not fit into a GPU's memory."""
+    failed: list[weakref.ref[FakeEngine]] = []
+    left: list[object] = []
+
+    def load(model: str, _report: Callable[[str, float], None]) -> FakeEngine:
+        loaded = create_engine(model)
+        if model == "small":
+            left.append((gc.collect(), failed[0]())[1])
+            return loaded
+        failed.append(weakref.ref(loaded))
+        try:
+            raise MemoryError
+        except MemoryError as error:
+            raise DoesNotFit("It does not fit.") from error
+
+    engines = ModelManager(create_engine("small"), ModelCatalog(NOTICES, lambda *_: None, load))  # type: ignore[arg-type]
+    with pytest.raises(DoesNotFit):
+        engines.switch("large")
+    assert left == [None]
+
+
 def test_switch_can_be_repeated_after_both_loads_fail(engines: ModelManager, factory: EngineFactory) -> None:
     factory.broken = {"large", "small"}
     with pytest.raises(DoesNotFit):
