@@ -34,7 +34,7 @@ async def live() -> Health:
 @router.head("/health", include_in_schema=False)
 @router.head("/health/ready", include_in_schema=False)
 async def ready(request: Request) -> Health:
-    """Report whether a model is loaded and the library can be read. A full queue does not matter."""
+    """Report whether a model is loaded and running, and the library can be read. A full queue does not matter."""
     await run_in_threadpool(_check, context_of(request))
     return Health()
 
@@ -54,6 +54,6 @@ async def metrics(request: Request) -> Response:
 
 
 def _check(context: ApiContext) -> None:
-    """Raise EngineBusy while the model is being changed, EngineClosed without a model, or DatabaseUnavailable."""
+    """Raise EngineBusy during a change of the model, EngineClosed without a running one, or DatabaseUnavailable."""
     context.app.engine.check_loaded()
     context.app.storage.keys.any_valid()

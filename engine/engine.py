@@ -460,6 +460,12 @@ class Engine:
             device_memory=reserved_memory(self.device),
         )
 
+    @property
+    def failure(self) -> EngineClosed | None:
+        """The error of a closed engine, or of one that has stopped because of an error; None otherwise."""
+        stopped = self._started and not self._pipeline.loop.is_running
+        return EngineClosed() if self._closed or stopped else None
+
     def release_encoder(self) -> None:
         """Free the encoder view and the speaker encoder; they are loaded again on next use."""
         self._encoder.release()
@@ -506,8 +512,8 @@ class Engine:
             raise InvalidInput("engine.describes_only" if self.abilities.describes else "engine.no_cloning")
 
     def _check_open(self) -> None:
-        if self._closed:
-            raise EngineClosed()
+        if (failure := self.failure) is not None:
+            raise failure
 
     def _check_started(self) -> None:
         if not self._started:

@@ -206,6 +206,11 @@ class CodecWorker:
         """How many batch sizes could not be captured and why; None if none failed."""
         return self._batches.graph_failure
 
+    @property
+    def is_running(self) -> bool:
+        """Whether chunks are decoded: False once closed, or after an error that ended the thread."""
+        return not self._inbox.closed
+
     def close(self) -> None:
         """End the thread. Pending chunks receive EngineClosed."""
         self._inbox.close()

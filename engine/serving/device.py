@@ -43,6 +43,20 @@ def on_device(device: torch.device) -> AbstractContextManager[object]:
     return torch.cuda.device(device) if device.type == "cuda" else nullcontext()
 
 
+def is_lost(device: torch.device) -> bool:
+    """Return whether a GPU refuses all further work of this process, as after an illegal memory access.
+
+    Waits for the current stream only: another thread may be capturing a graph.
+    """
+    if device.type != "cuda":
+        return False
+    try:
+        torch.cuda.current_stream(device).synchronize()
+    except RuntimeError:
+        return True
+    return False
+
+
 def new_stream(device: torch.device, *, urgent: bool) -> torch.cuda.Stream:
     """Create a CUDA stream. Kernels of an urgent one, captured graphs included, have priority over all others."""
     return torch.cuda.Stream(device, priority=-1 if urgent else 0)

@@ -103,6 +103,11 @@ class EngineLoop:
         self._to_forget.put(_ForgottenPrefix(prefix, tuple(self.scheduler.open_tickets())))
         self._inbox.wake()
 
+    @property
+    def is_running(self) -> bool:
+        """Whether requests can be spoken: False once closed, or after an error that ended a thread."""
+        return not self._inbox.closed and self._codec_worker.is_running
+
     def close(self) -> None:
         """End all requests with EngineClosed, and all threads."""
         self._inbox.close()
@@ -272,13 +277,15 @@ class EngineLoop:
         self._codec_worker.submit(turn.stream, codes, deliver)
 
     def _fail(self, turns: Sequence[Turn], error: Exception) -> None:
-        """End only these turns with the error."""
+        """End only these turns with the error; raise it if no other turn could be spoken."""
         log.error("A step of the model failed.", exc_info=error)
         for turn in turns:
             if self._turns.pop(turn.ticket, None) is not None:
                 self.scheduler.release(turn.ticket)
                 self._codec_worker.drop(turn.stream)
                 turn.events.put(_failure(error))
+        if self._runner.is_lost:
+            raise error
 
 
 def _failure(error: Exception) -> EngineFailed:

@@ -164,6 +164,12 @@ class ModelManager:
     def abilities(self) -> Abilities:
         return self._shown.abilities
 
+    @property
+    def failure(self) -> RepriseError | None:
+        """The error of an engine that has stopped; None without an engine."""
+        engine = self._engine
+        return None if engine is None else engine.failure
+
     def status(self) -> EngineStatus:
         """Return the engine's status; for a closed engine, the last one with nothing running."""
         engine = self._engine
@@ -220,12 +226,14 @@ class ModelManager:
             return engine.growing_text()
 
     def check_loaded(self) -> None:
-        """Raise ModelChanging during a switch, EngineClosed if there is no model.
+        """Raise ModelChanging during a switch, EngineClosed if there is no model or it has stopped.
 
         A model that was unloaded because it was idle counts as loaded.
         """
         with self._changed:
             self._check_open()
+            if (failure := self.failure) is not None:
+                raise EngineClosed() from failure
 
     def forget(self, voice: Voice) -> None:
         """See `Engine.forget`. Does nothing while no engine is loaded."""
@@ -331,7 +339,7 @@ class ModelManager:
                 raise EngineClosed()
             if self._loading or self._waking:
                 raise ModelChanging("engine.model_loading")
-            if self._engine is not None and self.name == model:
+            if self._engine is not None and self.name == model and self.failure is None:
                 return
             self._loading = ModelLoading(model)
         try:

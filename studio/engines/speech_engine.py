@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from engine.engine import EncodedVoice, EngineStatus, SpeakOptions
+    from engine.errors import RepriseError
     from engine.families.family import Abilities
     from engine.request import AudioChunk, SpeechResult
     from engine.sentences import Sentence
@@ -102,6 +103,10 @@ class SpeechEngine(Protocol):
 
     @property
     def abilities(self) -> Abilities: ...
+
+    @property
+    def failure(self) -> RepriseError | None:
+        """Why the engine cannot speak any more; None while it can."""
 
     def status(self) -> EngineStatus:
         """Return the current state."""

@@ -159,6 +159,11 @@ class ZeroGpuEngine:
     def abilities(self) -> Abilities:
         return self._engine.abilities
 
+    @property
+    def failure(self) -> EngineClosed | None:
+        """The error of a closed engine; each call has a process of its own, and none stops the engine."""
+        return EngineClosed() if self._closed else None
+
     def status(self) -> EngineStatus:
         """Return the state of this process. It has no requests, since speech is generated in forked processes."""
         from engine.engine import POSITIONS, EngineStatus

@@ -10,7 +10,7 @@ import numpy as np
 
 from engine.audio import encode_audio, prepare_reference
 from engine.engine import EncodedVoice, EngineStatus, SpeakOptions
-from engine.errors import InvalidInput
+from engine.errors import InvalidInput, RepriseError
 from engine.families.family import Abilities
 from engine.request import AudioChunk, SegmentResult, SpeechResult, WordTime
 from engine.sentences import Sentence
@@ -142,6 +142,7 @@ class FakeEngine:
 
     name = "fake"
     device = "cpu"
+    failure: RepriseError | None = None
     sample_rate = SAMPLE_RATE
     frame_length = FRAME
     frame_rate = SAMPLE_RATE / FRAME

@@ -15,7 +15,7 @@ from engine.families.family import SpeechModel
 from engine.models.frame_step import FrameStep
 from engine.models.prompt import Prompt
 from engine.models.sampling import SamplingOptions
-from engine.serving.device import own_stream
+from engine.serving.device import is_lost, own_stream
 from engine.serving.runner.graphs import GraphCapture
 from engine.serving.runner.prefix_cache import PrefixCache
 from engine.serving.runner.slots import SlotPool
@@ -104,6 +104,11 @@ class ModelRunner:
     def is_asynchronous(self) -> bool:
         """Whether steps run while the host works, so that the next can be started before the last is read."""
         return self._slots.device.type == "cuda"
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether the device refuses all further work."""
+        return is_lost(self._slots.device)
 
     @property
     def graph_state(self) -> str:

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from engine.serving import device as module
-from engine.serving.device import SWITCH_SECONDS, on_device, own_stream, prepare_device, share_cores
+from engine.serving.device import SWITCH_SECONDS, is_lost, on_device, own_stream, prepare_device, share_cores
 
 CPU, CUDA = torch.device("cpu"), torch.device("cuda:0")
 
@@ -81,6 +81,21 @@ def test_share_cores_sets_threads_by_model_size(monkeypatch: pytest.MonkeyPatch)
     finally:
         module._cores.cache_clear()
     assert threads == [8, 4, 1, 4, 4]
+
+
+def test_device_that_refuses_all_work_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    errors: list[RuntimeError] = []
+
+    class Stream:
+        def synchronize(self) -> None:
+            for error in errors:
+                raise error
+
+    monkeypatch.setattr(torch.cuda, "current_stream", lambda _device: Stream())
+    assert not is_lost(CUDA)
+    errors.append(torch.AcceleratorError("CUDA error: an illegal memory access was encountered"))
+    assert is_lost(CUDA)
+    assert not is_lost(CPU)
 
 
 def test_own_stream_is_none_on_cpu() -> None:

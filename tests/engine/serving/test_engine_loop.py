@@ -22,7 +22,7 @@ from engine.request import AudioChunk, Speech, noise_key
 from engine.sentences import english
 from engine.serving.codec_worker import CodecWorker
 from engine.serving.runner.graphs import TorchScriptCapture
-from engine.serving.runner.model_runner import PendingFrames
+from engine.serving.runner.model_runner import ModelRunner, PendingFrames
 from engine.serving.runner.slots import PREFILL_CHUNK
 from engine.serving.runner.step_runners import GraphMode
 from engine.serving.scheduler import Scheduler, Ticket
@@ -735,6 +735,21 @@ def test_failed_loop_ends_all_requests(
     assert len(one.scheduler.open_tickets()) == 0
     run_with_timeout(one.engine.close)
     assert not one.codec_worker._thread.is_alive()
+
+
+def test_lost_device_stops_the_engine(watch: Callable[..., WatchedEngine], monkeypatch: pytest.MonkeyPatch) -> None:
+    """After some errors, a GPU refuses all further work of the process."""
+    one = watch(1, 2)
+    readers = [one.stop("step", lambda: one.read(1)), one.send(one.speak_seed(2))]
+    assert one.engine.failure is None
+    one.failing = lambda call: FAILURES[0] if call[0] == "step" else None
+    monkeypatch.setattr(ModelRunner, "is_lost", property(lambda _: True))
+    one.open_gates()
+    assert all(is_failure_message(reader.failed(EngineFailed), FAILURES[0]) for reader in readers)
+    run_with_timeout(one.loop._thread.join)
+    assert isinstance(one.engine.failure, EngineClosed)
+    with pytest.raises(EngineClosed):
+        one.speak_seed(3)
 
 
 # --- the end -------------------------------------------------------------------------------------------------------

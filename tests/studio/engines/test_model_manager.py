@@ -229,6 +229,20 @@ def test_switch_can_be_repeated_after_both_loads_fail(engines: ModelManager, fac
     assert list(engines.speak("Hello."))
 
 
+def test_engine_that_has_stopped_is_reported_and_can_be_loaded_again(
+    engines: ModelManager, factory: EngineFactory
+) -> None:
+    engines.check_loaded()
+    engine = engines._engine
+    assert isinstance(engine, FakeEngine)
+    engine.failure = EngineClosed()
+    with pytest.raises(EngineClosed):
+        engines.check_loaded()
+    engines.switch("small")
+    engines.check_loaded()
+    assert factory.loaded == ["small"]
+
+
 def test_close_closes_the_current_engine_once(engines: ModelManager) -> None:
     engines.switch("large")
     closed: list[bool] = []
