@@ -4,7 +4,7 @@ sharing of CPU cores."""
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from functools import cache
 
 import torch
@@ -64,15 +64,21 @@ def new_stream(device: torch.device, *, urgent: bool) -> torch.cuda.Stream:
 
 @contextmanager
 def own_stream(device: torch.device, *, urgent: bool = False) -> Iterator[torch.cuda.Stream | None]:
-    """Run work `on_device`, on a new stream, after the current stream's work; on a CPU do nothing."""
+    """Run work `on_device`, on a new stream, after the current stream's work and before its later work; on a CPU do
+    nothing."""
     with on_device(device):
         if device.type != "cuda":
             yield None
             return
         stream = new_stream(device, urgent=urgent)
-        stream.wait_stream(torch.cuda.current_stream(device))
-        with torch.cuda.stream(stream):
-            yield stream
+        current = torch.cuda.current_stream(device)
+        stream.wait_stream(current)
+        try:
+            with torch.cuda.stream(stream):
+                yield stream
+        finally:
+            with suppress(RuntimeError):  # the device is lost
+                current.wait_stream(stream)  # which may use the same memory
 
 
 def share_cores(device: torch.device, *, small: bool) -> None:

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from engine.byte_lru import ByteLRU
 from engine.models.prompt import Prompt
-from engine.serving.device import own_stream
+from engine.serving.device import new_stream, on_device
 
 log = logging.getLogger(__name__)
 
@@ -35,6 +35,8 @@ class PrefixCache:
         self._moving: dict[bytes, Tensor] = {}  # evicted from the device, and not yet in host memory
         self._moves = threading.Lock()
         self._mover = ThreadPoolExecutor(1, "reprise-prefixes")
+        # One for all moves: PyTorch has 32 streams, and would soon return one on which graphs are captured.
+        self._stream = new_stream(device, urgent=False) if device.type == "cuda" and host_bytes else None
 
     @property
     def nbytes(self) -> tuple[int, int]:
@@ -111,7 +113,7 @@ class PrefixCache:
         """Copy an entry to host memory, unless it is removed meanwhile. computed: when the device has its values."""
         kept = None
         try:
-            kept = _host_copy(prefix, computed)
+            kept = _host_copy(prefix, computed, self._stream)
         except Exception as error:  # such as out of memory: it is computed again
             log.warning("A prompt's keys and values could not be kept in host memory: %s", error)
         with self._moves:
@@ -122,13 +124,13 @@ class PrefixCache:
 
 
 @torch.inference_mode()
-def _host_copy(prefix: Tensor, computed: torch.cuda.Event | None) -> Tensor:
-    """Copy `[layers, …]` to the host, on a stream of its own and a layer at a time, through a little pinned memory:
+def _host_copy(prefix: Tensor, computed: torch.cuda.Event | None, stream: torch.cuda.Stream | None) -> Tensor:
+    """Copy `[layers, …]` to the host, on a GPU on `stream` and a layer at a time, through a little pinned memory:
     pinning all of it, or copying without, would keep the driver from starting frames."""
     kept = torch.empty(prefix.shape, dtype=prefix.dtype)
-    with own_stream(prefix.device) as stream:
-        if stream is None or computed is None:
-            return kept.copy_(prefix)
+    if stream is None or computed is None:
+        return kept.copy_(prefix)
+    with on_device(prefix.device), torch.cuda.stream(stream):
         stream.wait_event(computed)
         passing = torch.empty(prefix.shape[1:], dtype=prefix.dtype, pin_memory=True)
         for layer, place in zip(prefix, kept, strict=True):

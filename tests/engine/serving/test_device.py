@@ -106,10 +106,12 @@ def test_own_stream_is_none_on_cpu() -> None:
 def test_own_stream_makes_its_device_current(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whichever stream is created, waited for and used, the device is already the current one."""
     entered: list[str] = []
+    waits: list[tuple[object, object]] = []
 
     class Stream:
-        def wait_stream(self, _other: object) -> None:
+        def wait_stream(self, other: object) -> None:
             assert entered == ["cuda:1"]
+            waits.append((self, other))
 
     @contextmanager
     def enter(what: object) -> Iterator[None]:
@@ -119,10 +121,13 @@ def test_own_stream_makes_its_device_current(monkeypatch: pytest.MonkeyPatch) ->
 
     monkeypatch.setattr(torch.cuda, "device", enter)
     monkeypatch.setattr(torch.cuda, "stream", enter)
-    monkeypatch.setattr(torch.cuda, "current_stream", lambda device: device)
-    monkeypatch.setattr(module, "new_stream", lambda _device, *, urgent: Stream())
+    usual, own = Stream(), Stream()
+    monkeypatch.setattr(torch.cuda, "current_stream", lambda _device: usual)
+    monkeypatch.setattr(module, "new_stream", lambda _device, *, urgent: own)
     with own_stream(torch.device("cuda:1"), urgent=True):
         assert entered == ["cuda:1", "stream"]
+        assert waits == [(own, usual)]
+    assert waits == [(own, usual), (usual, own)]  # before its memory is used again
     with on_device(torch.device("cuda:1")), on_device(CPU):
         assert entered == ["cuda:1"]
     assert not entered

@@ -88,6 +88,29 @@ def test_failed_move_drops_the_prefix(monkeypatch: pytest.MonkeyPatch, caplog: p
     assert "no room" in caplog.text
 
 
+def test_moves_use_one_stream(monkeypatch: pytest.MonkeyPatch) -> None:
+    """PyTorch has 32 streams. A move on a stream that is being captured would become a part of the graph."""
+
+    class Stream:
+        def record_event(self) -> None:
+            pass
+
+    def copy(prefix: Tensor, _computed: None, stream: Stream) -> Tensor:
+        used.append(stream)
+        return prefix
+
+    made, used = list[Stream](), list[Stream]()
+    monkeypatch.setattr(module, "new_stream", lambda *_, **__: made.append(Stream()) or made[-1])
+    monkeypatch.setattr(module, "_host_copy", copy)
+    monkeypatch.setattr(torch.cuda, "current_stream", lambda _device: Stream())
+    kept = PrefixCache(torch.device("cuda:0"), 100, 1000)
+    for i, columns in enumerate(VOICES):
+        kept.put(columns, values(i))
+    until(lambda: kept.nbytes == (80, 160))
+    assert used == 2 * made
+    assert len(made) == 1
+
+
 @pytest.mark.gpu
 def test_prefixes_move_to_host_memory_beside_work_of_a_gpu() -> None:
     device = torch.device("cuda:0")
