@@ -534,6 +534,7 @@ class Engine:
             positions=POSITIONS,
             activations=activation_dtype(self.precision, device),
             measured=measured,
+            refuses=device.type != "cpu",
         )
 
     def segments(self, text: str, speakers: int) -> list[Segment]:

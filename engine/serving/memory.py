@@ -19,6 +19,7 @@ from engine.models.int8_linear import Int8Linear
 from engine.models.quantization import QUANTIZED, Precision, Stack, layouts
 from engine.serving.clip_encoder import ENCODE_SECONDS
 from engine.serving.codec_worker import ROWS_PER_SLOT, largest_batches
+from engine.serving.host_memory import free_host_memory
 from engine.serving.runner.slots import GPU_PREFILL_CHUNK
 
 __all__ = [
@@ -125,11 +126,11 @@ def _computes_in_bf16(device: torch.device) -> bool:
 
 
 def available_memory(device: torch.device | str) -> int | None:
-    """Return the bytes that can still be allocated on a GPU, including those that PyTorch has reserved but not
-    allocated, within this process's share; None, no limit, elsewhere."""
+    """Return the bytes that can still be allocated: on a GPU including those that PyTorch has reserved but not
+    allocated, within this process's share; on a CPU None, no limit, if the system does not say."""
     device = torch.device(device)
     if device.type != "cuda":
-        return None
+        return free_host_memory()
     free, total = torch.cuda.mem_get_info(device)
     share = int(total * torch.cuda.get_per_process_memory_fraction(device))
     return min(free + torch.cuda.memory_reserved(device), share) - torch.cuda.memory_allocated(device)
@@ -164,13 +165,15 @@ def plan_memory(
     positions: int,
     activations: torch.dtype | None = None,
     measured: int | None = None,
+    refuses: bool = True,
 ) -> MemoryPlan:
     """Plan `slots` slots of `positions` positions (at most the model's own), or as many as fit `available` bytes.
 
     If they do not fit, the number of slots is reduced first, down to one, then the positions, down to 2,048 or the
     requested number if that is smaller. `available` None: no limit. `activations`: see `activation_dtype`; by default
     that of current GPUs. `measured`: peak bytes of frames, prompts and decoding together, as `warm_up` returns them; by
-    default they are estimated.
+    default they are estimated. `refuses`: whether the smallest plan must fit, too, as on a GPU; a CPU's system may make
+    room for it.
 
     Raises InvalidOption for less than one slot or position, and DoesNotFit when even the smallest plan is too large.
     """
@@ -184,7 +187,7 @@ def plan_memory(
             return plan
     assert available is not None
     least = size.plan(1, min(positions, SHORTEST), measured)
-    if least.total > available:
+    if least.total > available and refuses:
         raise _refusal(size, least, available)
     room = (available - (least.total - least.kv)) // least.kv_per_position
     return size.plan(1, max(least.positions, min(positions, room // _STEP * _STEP)), measured)

@@ -1,7 +1,7 @@
 """Planned sizes against published sizes and loaded modules; plans fit and are not smaller than necessary."""
 
 from collections.abc import Callable
-from contextlib import nullcontext
+from contextlib import closing, nullcontext
 from functools import cache
 from pathlib import Path
 
@@ -14,12 +14,12 @@ from torch import nn
 from engine.codec.codec import CodecDecoder, CodecEncoder
 from engine.codec.config import CodecConfig
 from engine.config import DualARConfig, TransformerConfig
-from engine.engine import _prefix_bytes
+from engine.engine import Engine, _prefix_bytes
 from engine.errors import DoesNotFit, InvalidOption
 from engine.families.s2.codec import codec_files, load_codec_decoder, load_codec_encoder
 from engine.families.s2.dual_ar import DualAR, load_dual_ar, read_config
 from engine.families.s2.fast_ar import FastAR
-from engine.families.s2.release import S2Architecture
+from engine.families.s2.release import S2Architecture, S2Release
 from engine.families.s2.slow_ar import SlowAR
 from engine.models import int8_linear
 from engine.release.hub import BUNDLED
@@ -207,8 +207,27 @@ def test_cpu_uses_int8_for_large_models(monkeypatch: pytest.MonkeyPatch) -> None
     assert activation_dtype("int8", "cpu") == torch.bfloat16
 
 
-def test_cpu_has_no_memory_limit() -> None:
-    assert available_memory("cpu") is None
+def test_cpus_memory_limits_slots_and_positions_but_refuses_no_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The figure is an estimate, and the system can swap."""
+    monkeypatch.setattr("engine.serving.memory.free_host_memory", lambda: 12 * GB)
+    assert available_memory("cpu") == 12 * GB
+    for slots, available, expected in ((256, 12, (2, 4096)), (256, 8, (1, 2048)), (1, 1, (1, 2048))):
+        free = available * GB
+        found = plan_memory(
+            SIZES, "int8", available=free, slots=slots, positions=4096, activations=torch.float32, refuses=False
+        )
+        assert (found.slots, found.positions) == expected
+
+
+def test_engine_on_a_cpu_has_as_many_slots_as_fit(monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes = S2Release(MINIATURE).architecture
+    needed = plan_memory(sizes, "fp32", available=None, slots=3, positions=4096).total
+    monkeypatch.setattr("engine.serving.memory.free_host_memory", lambda: needed)
+    with closing(Engine.load(MINIATURE, "cpu", slots=256, graphs="off")) as engine:
+        assert engine.slots == engine.status().slots == 3
+
+
+def test_cpus_compute_in_fp32() -> None:
     assert reserved_memory("cpu") is None
     assert activation_dtype("fp32", "cpu") == torch.float32
 
