@@ -117,6 +117,7 @@ class DualARConfig:
 
     `num_codebooks` is K, the semantic codebook included; `semantic_codebook_size` is the number of semantic tokens.
     `normed_fast_input` and `scaled_codebook_embeddings` are true for S2 and false for S1-mini.
+    `penalises_repetition`: whether repeated tokens are sampled as in S1-mini.
     """
 
     slow: TransformerConfig
@@ -126,6 +127,7 @@ class DualARConfig:
     semantic_end_id: int
     normed_fast_input: bool
     scaled_codebook_embeddings: bool
+    penalises_repetition: bool = False
 
     def __post_init__(self) -> None:
         check_int("The model's config", "num_codebooks", self.num_codebooks, 2, MAX_CODEBOOKS)

@@ -138,6 +138,13 @@ def sample_semantic(logits: Tensor, options: RowOptions, recent: Tensor, noise: 
     return torch.where((recent == first[:, None]).any(-1), second, first)
 
 
+def penalised(logits: Tensor, repeated: Tensor, penalty: float) -> Tensor:
+    """Return logits `[B, V]` in fp32, in which the values marked in `repeated` `[B, V]` are less likely (Keskar et al.
+    2019)."""
+    logits = logits.float()
+    return torch.where(repeated, torch.where(logits > 0, logits / penalty, logits * penalty), logits)
+
+
 Draw = Callable[[Tensor, Tensor], Tensor]
 """Draws from logits `[B, V]` with noise `[B, C]` → values `[B]`."""
 

@@ -7,7 +7,7 @@ token in the first two frames, then temperature, top-k and top-p in this order.
 import torch
 from torch import Tensor
 
-from engine.models.sampling import Draw, FusedSampling, RowOptions, SamplingOptions
+from engine.models.sampling import Draw, FusedSampling, RowOptions, SamplingOptions, penalised
 
 _EARLIEST_END = 2  # frames
 
@@ -36,9 +36,7 @@ class RepetitionPenaltyRules:
         noise: Tensor,
         fused: FusedSampling | None = None,
     ) -> Tensor:
-        logits = logits.float()
-        penalised = torch.where(logits > 0, logits / self._penalty, logits * self._penalty)
-        logits = torch.where(drawn > 0, penalised, logits)
+        logits = penalised(logits, drawn > 0, self._penalty)
         is_end = torch.arange(logits.shape[-1], device=logits.device) == self._size
         logits = logits.masked_fill(is_end & (frame < _EARLIEST_END)[:, None], -torch.inf)
         return draw(logits, options, noise[:, 0])

@@ -129,4 +129,5 @@ def parse_dual_ar(config: dict[str, Any], semantic_start_id: int, semantic_end_i
         semantic_end_id=semantic_end_id,
         normed_fast_input=config.get("norm_fastlayer_input", False),
         scaled_codebook_embeddings=config.get("scale_codebook_embeddings", False),
+        penalises_repetition=True,
     )

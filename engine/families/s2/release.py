@@ -17,6 +17,7 @@ from engine.families.s2.codec import codec_files, load_codec_decoder, load_codec
 from engine.families.s2.dual_ar import DualAR, ReleaseHeader, load_dual_ar, read_header
 from engine.families.s2.fast_ar import FastAR
 from engine.families.s2.prompt import InterleavedPromptBuilder, PromptBuilder
+from engine.families.s2.sampling import S1_OPTIONS
 from engine.families.s2.slow_ar import SlowAR
 from engine.models.quantization import Precision
 from engine.release.profile import Profile
@@ -40,8 +41,8 @@ class S2Release:
     """A release folder with its sizes and tokenizer loaded; see `engine.families.family.Release`."""
 
     def __init__(self, folder: Path) -> None:
-        self.profile = Profile.load(folder)
         self._folder, self._header = folder, read_header(folder)
+        self.profile = Profile.load(folder, _s1_profile() if self._header.flat else None)
         self._codec_file, codec = codec_files(folder)
         _check_codebooks(self._header, codec)
         _check_alignment_head(self.profile, self._header.config)
@@ -77,6 +78,10 @@ class S2Release:
     def fingerprint(self, decoder: DecoderView) -> str:
         assert isinstance(decoder, CodecDecoder)
         return codec_fingerprint(decoder)
+
+
+def _s1_profile() -> Profile:
+    return Profile(temperature=S1_OPTIONS.temperature, top_p=S1_OPTIONS.top_p, top_k=S1_OPTIONS.top_k)
 
 
 def _check_codebooks(header: ReleaseHeader, codec: CodecConfig) -> None:

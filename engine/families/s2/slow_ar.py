@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from engine.config import DualARConfig
-from engine.families.s2.sampling import RepetitionAwareRules
+from engine.families.s2.sampling import RecentPenaltyRules, RepetitionAwareRules
 from engine.models.layers import embedding, linear
 from engine.models.stacks import SlowStack
 
@@ -25,7 +25,7 @@ class SlowAR(SlowStack):
             num_codebooks=config.num_codebooks,
             semantic_codebook_size=config.semantic_codebook_size,
             normed_vectors=config.normed_fast_input,
-            rules=RepetitionAwareRules(),
+            rules=RecentPenaltyRules() if config.penalises_repetition else RepetitionAwareRules(),
         )
         self.dual, self.end_id = config, end_id
         self.embeddings = embedding(config.slow.vocab_size, config.slow.dim)
