@@ -6,9 +6,10 @@ import logging
 import os
 import signal
 import sys
+import threading
 import webbrowser
 from collections.abc import AsyncIterator, Sequence
-from contextlib import ExitStack, asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -224,7 +225,9 @@ def serve(
             **options,
         )
         show_address(policy.token.link(url) if policy.token else url, demo.share_url, open_browser=open_browser)
-        demo.block_thread()
+        with suppress(KeyboardInterrupt):
+            threading.Event().wait()
+        demo.close(verbose=False)
 
 
 def show_address(url: str, shared: str | None, *, open_browser: bool) -> None:

@@ -2,6 +2,7 @@
 
 import base64
 import json
+import logging
 import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
@@ -301,7 +302,10 @@ def test_a_disconnect_that_sending_notices_is_counted() -> None:
     assert counted == [(True, False)]
 
 
-def test_remote_session_needs_a_key(server: Server) -> None:
+def test_remote_session_needs_a_key(
+    server: Server, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(logging.getLogger("uvicorn.error"), "handlers", [caplog.handler])
     for headers in ({"Origin": "https://evil.example"}, {"X-Forwarded-For": "192.0.2.1"}):
         with pytest.raises(InvalidStatus) as refused, live_session(server, **headers):
             pass
@@ -310,6 +314,7 @@ def test_remote_session_needs_a_key(server: Server) -> None:
             assert session.configure()["type"] == "session.created"
     with pytest.raises(InvalidStatus), connect(server.url.replace("http", "ws") + "/gradio_api/queue/data"):
         pass
+    assert not caplog.records
 
 
 def test_session_outlives_the_header_timeout_and_ends_when_idle(

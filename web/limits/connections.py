@@ -1,5 +1,6 @@
 """Limits on connections. uvicorn only closes connections that are idle after a response. These limits cover the number
-of connections, and clients that send no request, send it slowly, or do not read the response.
+of connections, clients that send no request, send it slowly, or do not read the response, and responses that go on
+after the server was stopped.
 
 Gradio has no option for them. `limit_connections` changes the protocol class in the config of the running server, which
 applies to all later connections.
@@ -14,11 +15,13 @@ from typing import Any
 import h11
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
+from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
 from web.http.hosts import is_loopback
 
 HEAD_SECONDS = 10.0  # from the connection's start or a request's first byte to the end of its headers
 STALLED_SECONDS = 30.0  # without progress in sending a response
+LAST_SECONDS = 2.0  # for open responses, once the server is stopped; Gradio waits five seconds for all of them
 MAX_HEAD = 32 << 10  # bytes of a request line and headers
 MAX_CONNECTIONS, MAX_OF_A_PEER = 800, 100
 FILES = 8_192  # open files of the process, if the system allows it
@@ -28,6 +31,7 @@ def limit_connections(server: uvicorn.Server) -> None:
     """Apply these limits to new connections of a running server."""
     server.config.h11_max_incomplete_event_size = MAX_HEAD
     server.config.http_protocol_class = BoundedConnection
+    server.config.ws_protocol_class = WebSocketConnection
     _allow_files()
 
 
@@ -94,6 +98,11 @@ class BoundedConnection(H11Protocol):
         self._stop_waiting_for_reader()
         super().connection_lost(exc)
 
+    def shutdown(self) -> None:
+        """Let a response end in time; then close the connection, so that its client knows that a part is missing."""
+        super().shutdown()
+        self.loop.call_later(LAST_SECONDS, self.drop)
+
     def drop(self) -> None:
         """Close the connection at once."""
         self.transport.abort()
@@ -116,6 +125,16 @@ class BoundedConnection(H11Protocol):
         self._head = None
         if self.idle:
             self.drop()
+
+
+class WebSocketConnection(WebSocketsSansIOProtocol):
+    """One WebSocket. uvicorn takes the handshake of one that was refused with a response for incomplete, and logs that
+    as an error."""
+
+    async def send(self, message: Any) -> None:
+        """Send a message; after a refusal the handshake is complete."""
+        await super().send(message)
+        self.handshake_complete = self.handshake_complete or self.close_sent
 
 
 def _make_room(others: list[BoundedConnection], new: BoundedConnection) -> None:

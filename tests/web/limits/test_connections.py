@@ -1,18 +1,26 @@
 """Limits of socket connections to a served page."""
 
+import asyncio
 import contextlib
 import json
+import logging
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from typing import Any
 from urllib.parse import urlsplit
 
 import httpx
 import pytest
+import uvicorn
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import StreamingResponse
+from starlette.routing import Route
 
 from storage import Storage
 from tests.support.fake_engine import FakeEngine
+from tests.support.looping import run
 from tests.web.conftest import serving
 from web.limits import connections
 
@@ -123,3 +131,53 @@ def test_busy_connection_is_not_closed(url: str, monkeypatch: pytest.MonkeyPatch
         assert httpx.get(url, timeout=PATIENCE).status_code == 200
         busy.sendall(body[5:])
         assert busy.recv(12) == b"HTTP/1.1 200"
+
+
+def test_a_stopped_server_waits_for_short_responses_only(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The client of a longer response gets no proper end of it, and its handler learns that the client is gone."""
+    stopped, left = asyncio.Event(), asyncio.Event()
+
+    async def long(request: Request) -> StreamingResponse:
+        async def parts() -> AsyncIterator[bytes]:
+            yield b"begun"
+            while not await request.is_disconnected():
+                await asyncio.sleep(0)
+            left.set()
+
+        return StreamingResponse(parts())
+
+    async def short(_request: Request) -> StreamingResponse:
+        async def parts() -> AsyncIterator[bytes]:
+            yield b"begun"
+            await stopped.wait()
+            yield b", ended"
+
+        return StreamingResponse(parts())
+
+    async def serve_and_stop() -> None:
+        app = Starlette(routes=[Route("/long", long), Route("/short", short)])
+        server = uvicorn.Server(uvicorn.Config(app, host="127.0.0.1", port=0, log_config=None, lifespan="off"))
+        server.config.load()
+        connections.limit_connections(server)
+        running = asyncio.create_task(server.serve())
+        while not server.started:
+            await asyncio.sleep(0)
+        port = server.servers[0].sockets[0].getsockname()[1]
+        async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=PATIENCE) as client:
+            async with client.stream("GET", "/long") as one, client.stream("GET", "/short") as other:
+                pieces, others = one.aiter_raw(), other.aiter_raw()
+                assert [await anext(pieces), await anext(others)] == [b"begun", b"begun"]
+                server.should_exit = True
+                stopped.set()
+                assert [piece async for piece in others] == [b", ended"]
+                with pytest.raises((httpx.ReadError, httpx.RemoteProtocolError)):
+                    await anext(pieces)
+        await running
+        assert left.is_set()
+
+    monkeypatch.setattr(connections, "LAST_SECONDS", 0.1)
+    with caplog.at_level(logging.WARNING):
+        run(serve_and_stop)
+    assert not caplog.records
