@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import unicodedata
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
@@ -19,6 +21,8 @@ keys = typer.Typer(
     help="Keys of programs that call the server: create, list, revoke.", no_args_is_help=True, rich_markup_mode=None
 )
 
+_OWNER = re.compile(r"local|(user|hub|browser):.+")
+
 
 @keys.command()
 def create(
@@ -35,16 +39,21 @@ def create(
     """Create a key and print it. It is stored as a hash: it cannot be shown again."""
     command = context_of(context, model=model, database=database)
     from storage.api_keys import NewKey
+    from storage.voices.library import LOCAL
 
     with exit_on_error():
         expires = datetime.now(UTC) + timedelta(days=days) if days else None
+        owner = _owner(owner)
         new = NewKey(name, owner, expires, _allowance(rate), _allowance(quota), _voices(voice or []))
         with command.storage() as storage:
             for known in new.voices.values():
                 command.check_voice(storage.voices, known, owner)
             record, key = storage.keys.create(new)
+            empty = all(voice.shared for voice in storage.voices.list(owner=owner))
         typer.echo(key)
         say(f"This is the key “{record.name}”. Keep it: it cannot be shown again.")
+        if empty and owner != LOCAL:
+            say(f"“{owner}” has no voices yet: is the name spelled as on the page?")
 
 
 @keys.command("list")
@@ -74,6 +83,14 @@ def revoke(context: typer.Context, name: options.KeyName, database: options.Data
     with exit_on_error(), command.storage() as storage:
         storage.keys.revoke(name)
         say(f"The key “{name}” is revoked.")
+
+
+def _owner(text: str) -> str:
+    """Return an owner as it is stored. Raises InvalidOption."""
+    owner = unicodedata.normalize("NFC", text.strip())  # as the page stores the names of accounts
+    if not _OWNER.fullmatch(owner):
+        raise InvalidOption(f"“{text}” is not an owner: write local, or user:NAME for an account of the page.")
+    return owner
 
 
 def _allowance(text: str | None) -> Allowance | None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from engine.errors import InvalidInput
-from engine.voice import clean_name
+from engine.errors import InvalidInput, InvalidName
+from engine.voice import MAX_NAME, clean_name
 from storage.database import Database
 from storage.repositories import api_keys
 from storage.repositories.api_keys import Allowance, KeyRecord, NewKey
@@ -31,7 +31,7 @@ class ApiKeys:
         now = self._clock()
         if new.expires and new.expires <= now:
             raise InvalidInput("The key would have expired already; choose a later time.")
-        checked = NewKey(clean_name(new.name), checked_owner(new.owner), new.expires, new.rate, new.quota, new.voices)
+        checked = NewKey(_key_name(new.name), checked_owner(new.owner), new.expires, new.rate, new.quota, new.voices)
         with self._database.write() as session:
             return api_keys.create(session=session, new=checked, now=now)
 
@@ -53,7 +53,7 @@ class ApiKeys:
     def revoke(self, name: str) -> None:
         """Delete a key; from then on it is refused. Raises KeyNotFound."""
         with self._database.write() as session:
-            api_keys.revoke(session=session, name=clean_name(name))
+            api_keys.revoke(session=session, name=_key_name(name))
 
     def spend(self, key_id: str, characters: int) -> bool:
         """Count characters against a key's quota. Return False, and count none, if they would exceed it.
@@ -62,6 +62,16 @@ class ApiKeys:
         """
         with self._database.write() as session:
             return api_keys.spend(session=session, key_id=key_id, characters=characters, now=self._clock())
+
+
+def _key_name(name: str) -> str:
+    """Return a key's name, cleaned like that of a voice. Raises InvalidInput."""
+    try:
+        return clean_name(name)
+    except InvalidName as error:
+        raise InvalidInput(
+            f"A key needs a name of at most {MAX_NAME} characters, without control characters."
+        ) from error
 
 
 __all__ = ["Allowance", "ApiKeys", "KeyRecord", "NewKey"]

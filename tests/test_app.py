@@ -436,7 +436,10 @@ def test_keys_are_created_listed_and_revoked(run: Run) -> None:
     assert made.exit_code == 0, made.stderr
     key = made.stdout.strip()
     assert "cannot be shown again" in made.stderr
-    assert run("keys", "create", "Guest", "--days", "3", "--owner", "user:ann").exit_code == 0
+    assert "no voices" not in made.stderr
+    guest_made = run("keys", "create", "Guest", "--days", "3", "--owner", "user:ann")
+    assert guest_made.exit_code == 0
+    assert "“user:ann” has no voices yet" in guest_made.stderr
     guest, home = (line.split("\t") for line in run("keys", "list").stdout.splitlines())
     assert guest[0::2][:2] == ["Guest", "user:ann"]
     assert guest[3].startswith("until 2")
@@ -469,6 +472,9 @@ def test_key_expires_within_a_hundred_years(run: Run, days: int) -> None:
     ("arguments", "says"),
     [
         (("create", "Home", "--rate", "fast"), "“fast” is not a valid limit"),
+        (("create", " "), "A key needs a name"),
+        (("create", "Home", "--owner", "ann"), "“ann” is not an owner"),
+        (("create", "Home", "--owner", "user:"), "“user:” is not an owner"),
         (("create", "Home", "--voice", "alloy"), "“alloy” maps no name"),
         (("create", "Home", "--voice", "alloy=Nobody"), "no voice called “Nobody”"),
         (("revoke", "Home"), "There is no key “Home”."),
