@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import os
 import random
 from collections.abc import Callable, Iterator, Sequence
 from datetime import timedelta
@@ -290,5 +291,6 @@ def _open_postgresql(url: URL) -> Engine:
 
 
 def _timeouts(url: URL) -> dict[str, int]:
-    """Return the timeouts of connections to PostgreSQL that the URL does not set itself."""
-    return {name: value for name, value in POSTGRESQL_TIMEOUTS.items() if name not in url.query}
+    """Return the timeouts of connections to PostgreSQL that neither the URL nor the environment sets."""
+    given = {*url.query, *(["connect_timeout"] if "PGCONNECT_TIMEOUT" in os.environ else [])}
+    return {name: value for name, value in POSTGRESQL_TIMEOUTS.items() if name not in given}

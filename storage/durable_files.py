@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
+import shutil
+from collections.abc import Iterator
 from pathlib import Path
+from typing import IO
 
 UNFINISHED = ".new"  # suffix of a file while it is written
+_NO_SYNC = (errno.EINVAL, errno.ENOSYS, errno.ENOTSUP)  # of file systems without it, such as some mounted buckets
 
 
 def write(path: Path, data: bytes) -> None:
@@ -14,14 +19,34 @@ def write(path: Path, data: bytes) -> None:
 
     If this raises or the process ends, a file with the suffix `UNFINISHED` may be left.
     """
+    with _replaced(path) as file:
+        file.write(data)
+
+
+def copy(source: Path, path: Path) -> None:
+    """Copy a file; otherwise like `write`."""
+    with source.open("rb") as read, _replaced(path) as file:
+        shutil.copyfileobj(read, file)
+
+
+@contextlib.contextmanager
+def _replaced(path: Path) -> Iterator[IO[bytes]]:
+    """Open a file that replaces the one at `path` at the end of the block."""
     make_folder(path.parent)
     unfinished = path.with_name(path.name + UNFINISHED)
     with unfinished.open("wb") as file:
-        file.write(data)
+        yield file
         file.flush()
-        os.fsync(file.fileno())
+        _sync(file.fileno())
     unfinished.replace(path)
     sync_folder(path.parent)
+
+
+def delete(*paths: Path) -> None:
+    """Delete files of one folder, which may be missing; the deletion survives a power cut. Raises OSError."""
+    for path in paths:
+        path.unlink(missing_ok=True)
+    sync_folder(paths[0].parent)
 
 
 def make_folder(folder: Path, mode: int = 0o777) -> None:
@@ -40,3 +65,11 @@ def sync_folder(folder: Path) -> None:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
+
+
+def _sync(descriptor: int) -> None:
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        if error.errno not in _NO_SYNC:
+            raise

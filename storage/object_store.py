@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
@@ -22,6 +23,7 @@ log = logging.getLogger(__name__)
 Result = TypeVar("Result")
 
 CACHE_BYTES = 64 << 20  # of the most recently read objects
+_CREDENTIALS = re.compile(r"://[^/@]*@")
 _FAILURES = 5  # in a row, after which no further object is deleted
 
 
@@ -37,22 +39,24 @@ class StoredSound:
 class ObjectStore:
     """A folder in any file system supported by fsspec. Objects never change. Thread-safe.
 
-    location: the URL, for error details. It contains no password: file systems read credentials from the environment.
+    location: the URL, for error details, without a user's name and password.
     """
 
     def __init__(self, url: str | Path) -> None:
         """url: a path, or a URL such as `s3://bucket/folder`. Raises DatabaseUnavailable."""
-        self.location = str(url)
+        self.location = _CREDENTIALS.sub("://***@", str(url))
         self._cache: OrderedDict[str, bytes] = OrderedDict()
         self._cached = 0
         self._lock = threading.Lock()
-        place = self.location if "://" in self.location else str(Path(url).expanduser().absolute())
+        place = str(url) if "://" in str(url) else str(Path(url).expanduser().absolute())
         try:
             self._files, self._folder = url_to_fs(place)
         except ImportError as error:
             raise DatabaseUnavailable("database.no_store_driver", detail=f"{self.location}: {error}") from error
         except ValueError as error:
             raise DatabaseUnavailable("database.bad_store", detail=f"{self.location}: {error}") from error
+        except Exception as error:  # some file systems connect at once; each has its own exceptions
+            raise self._failed(error) from error
         self._is_local = isinstance(self._files, LocalFileSystem)
 
     def write(self, name: str, data: bytes) -> None:
@@ -89,9 +93,11 @@ class ObjectStore:
             self._cached -= len(self._cache.pop(name, b""))
 
         def delete() -> None:
-            for each in (path, path + durable_files.UNFINISHED) if self._is_local else (path,):
-                with suppress(FileNotFoundError):
-                    self._files.rm_file(each)
+            if self._is_local:
+                durable_files.delete(Path(path), Path(path + durable_files.UNFINISHED))
+                return
+            with suppress(FileNotFoundError):
+                self._files.rm_file(path)
 
         self._translated(delete)
 
@@ -123,9 +129,13 @@ class ObjectStore:
         try:
             return work()
         except Exception as error:
-            detail = f"{self.location}: {type(error).__name__}: {error}"
-            log.warning("The store of sounds failed. %s", detail)
-            raise DatabaseUnavailable("database.store_failed", detail=detail) from error
+            failed = self._failed(error)
+            log.warning("The store of sounds failed. %s", failed.detail)
+            raise failed from error
+
+    def _failed(self, error: Exception) -> DatabaseUnavailable:
+        detail = f"{self.location}: {type(error).__name__}: {error}"
+        return DatabaseUnavailable("database.store_failed", detail=detail)
 
 
 Info = dict[Any, Any]  # `Session.info`

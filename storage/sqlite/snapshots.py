@@ -9,19 +9,19 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
-import shutil
 import sqlite3
 import tempfile
 import time
 from pathlib import Path
 
 from engine.errors import DatabaseUnavailable
+from storage import durable_files
 from storage.database_errors import unavailable
 from storage.sqlite.connection import LOG_FILES, SIDE_FILES
 
 log = logging.getLogger(__name__)
 
-PREFIX, SUFFIX, UNFINISHED = "library-", ".sqlite", ".new"
+PREFIX, SUFFIX = "library-", ".sqlite"
 
 
 class LibrarySnapshots:
@@ -58,18 +58,16 @@ class LibrarySnapshots:
         if not state or state == self._state:
             return False
         try:
-            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            durable_files.make_folder(self._folder, 0o700)
             before = self._found()
-            for leftover in self._folder.glob(f"{PREFIX}*{UNFINISHED}"):  # of a process that ended while copying
+            # Of a process that ended while copying.
+            for leftover in self._folder.glob(f"{PREFIX}*{durable_files.UNFINISHED}"):
                 leftover.unlink(missing_ok=True)
             with tempfile.TemporaryDirectory() as local:
                 copy = Path(local, "copy")
                 self._back_up(copy)
-                target = self._folder / f"{PREFIX}{time.time_ns():020d}{SUFFIX}"
-                # A bucket has no atomic rename, so first copy to a name that is not a snapshot's.
-                unfinished = target.with_suffix(UNFINISHED)
-                shutil.copyfile(copy, unfinished)
-                unfinished.replace(target)
+                # A bucket has no atomic rename; a snapshot that is not whole is skipped by `restore`.
+                durable_files.copy(copy, self._folder / f"{PREFIX}{time.time_ns():020d}{SUFFIX}")
             for path in before:
                 path.unlink(missing_ok=True)
         except OSError as error:
@@ -110,7 +108,7 @@ class LibrarySnapshots:
         self._database.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         local = self._database.with_name(self._database.name + ".new")
         try:
-            shutil.copyfile(snapshot, local)
+            durable_files.copy(snapshot, local)
             local.chmod(0o600)
             with contextlib.closing(sqlite3.connect(local)) as copy:
                 whole = _is_whole(copy)
@@ -122,6 +120,7 @@ class LibrarySnapshots:
             return False
         _remove(self._database, *LOG_FILES)  # of the lost database: SQLite would replay them into this one
         local.replace(self._database)
+        durable_files.sync_folder(self._database.parent)
         log.info("The library was restored from %s.", snapshot)
         return True
 

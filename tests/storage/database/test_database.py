@@ -199,7 +199,9 @@ def test_missing_server_error_does_not_contain_the_password(tmp_path: Path, sche
     assert str(tmp_path) in caught.value.detail
 
 
-def test_connections_to_postgresql_have_timeouts_unless_the_url_sets_them(postgresql: str) -> None:
+def test_connections_to_postgresql_have_timeouts_unless_the_user_sets_them(
+    postgresql: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def parameters(url: str) -> dict[str, str]:
         with closing(Database.open(url, busy_timeout=1.0)) as database, database.read() as session:
             driver = session.connection().connection.driver_connection
@@ -211,6 +213,8 @@ def test_connections_to_postgresql_have_timeouts_unless_the_url_sets_them(postgr
     found = parameters(make_url(postgresql).update_query_dict(given).render_as_string(hide_password=False))
     assert {name: found[name] for name in given} == given
     assert found["keepalives_count"] == "3"
+    monkeypatch.setenv("PGCONNECT_TIMEOUT", "4")
+    assert parameters(postgresql)["connect_timeout"] == "4"
 
 
 def test_busy_database_raises_after_the_timeout(tmp_path: Path) -> None:

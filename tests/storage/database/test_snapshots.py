@@ -1,5 +1,6 @@
 """Library snapshots, for machines that lose their disk."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -33,6 +34,27 @@ def test_library_is_restored_on_a_new_disk(tmp_path: Path, bucket: Path) -> None
     with Storage.open(second) as storage:
         assert storage.voices.load(saved.id).references == voice().references
         assert storage.voices.get(saved.id).name == "Bea"
+
+
+def test_snapshot_is_on_the_disk_before_the_last_one_is_deleted(
+    tmp_path: Path, bucket: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[list[str]] = []  # the names in the bucket at each sync of a file or folder in it
+    sync = os.fsync
+
+    def record_sync(descriptor: int) -> None:
+        synced.append(sorted(path.name for path in bucket.iterdir()))
+        sync(descriptor)
+
+    with Storage.open(tmp_path / "voices.db") as storage:
+        snapshots = LibrarySnapshots(tmp_path / "voices.db", bucket)
+        assert snapshots.save()
+        (last,) = bucket.iterdir()
+        storage.voices.add(voice())
+        monkeypatch.setattr(os, "fsync", record_sync)
+        assert snapshots.save()
+    (new,) = bucket.iterdir()
+    assert synced == [[last.name, f"{new.name}.new"], [last.name, new.name]]
 
 
 def test_empty_file_is_no_library(tmp_path: Path, bucket: Path) -> None:

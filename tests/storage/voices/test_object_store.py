@@ -214,6 +214,10 @@ def test_object_in_a_folder_is_on_the_disk_before_it_has_its_name(
     folder = tmp_path / "sounds" / "aa"
     assert steps == [folder.parent, tmp_path, len(b"sound"), "replace", folder]
     assert [path.name for path in folder.iterdir()] == [name]
+    steps.clear()
+    store.delete(name)
+    assert steps == [folder]
+    assert not list(folder.iterdir())
 
 
 def test_object_that_cannot_be_synced_has_no_name_and_is_deleted(
@@ -233,9 +237,15 @@ def test_object_that_cannot_be_synced_has_no_name_and_is_deleted(
 
 
 @pytest.mark.parametrize(
-    ("place", "sentence"), [("nothing://here", "folder or a URL"), ("adl://here/there", "one more package")]
+    ("place", "sentence"),
+    [
+        ("nothing://here", "folder or a URL"),
+        ("adl://here/there", "one more package"),
+        ("ftp://ada:secret@127.0.0.1:1/sounds", "does not answer"),  # connects when it is created
+    ],
 )
 def test_invalid_store_is_rejected(tmp_path: Path, place: str, sentence: str) -> None:
-    with pytest.raises(DatabaseUnavailable, match=sentence):
+    with pytest.raises(DatabaseUnavailable, match=sentence) as caught:
         Storage.open(tmp_path / "voices.db", sounds=place)
+    assert "secret" not in caught.value.detail
     assert not (tmp_path / "voices.db").exists()
