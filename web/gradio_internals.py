@@ -9,6 +9,7 @@ that the page has not fetched, ids of its events, and a row of statistics for ea
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from copy import copy
@@ -169,6 +170,25 @@ def upload_folder(demo: gr.Blocks) -> str:
 def running_server(demo: gr.Blocks) -> uvicorn.Server:
     """Return the server that `launch` started."""
     return demo.server
+
+
+def checked_address(host: str) -> str:
+    """Return a host name or address to serve at, as Gradio expects it: IPv6 addresses in brackets.
+
+    Raises InvalidOption for one that is not of this machine: Gradio would try it at each port, for five seconds each.
+    """
+    bare = host.removeprefix("[").removesuffix("]")
+    try:
+        family, kind, _, _, address = socket.getaddrinfo(bare, 0, type=socket.SOCK_STREAM)[0]
+        with socket.socket(family, kind) as probe:
+            probe.bind(address)
+    except (OSError, UnicodeError) as error:
+        why = getattr(error, "strerror", None) or "not a host name"
+        raise InvalidOption(
+            f"The page cannot be served at {host} ({why}). Choose an address of this machine by --host; 0.0.0.0 stands "
+            "for all of them."
+        ) from error
+    return f"[{bare}]" if ":" in bare else bare
 
 
 @contextmanager

@@ -56,7 +56,8 @@ def launch(
     policy: the gate's. routes: additional routes, which take precedence over Gradio's. api: the API's application, if
     the policy's routes include it. options: `launch`'s own server_port, share, root_path.
 
-    Returns the page's local URL. The page is served until the demo is closed. Raises InvalidOption for a taken port.
+    Returns the page's local URL. The page is served until the demo is closed. Raises InvalidOption for a taken port, and
+    for an address that is not of this machine.
     """
     from starlette.middleware import Middleware
 
@@ -75,7 +76,7 @@ def launch(
     from web.ui.modules import Modules
     from web.ui.theme import launch_style
 
-    bind = server_name or "127.0.0.1"
+    bind = gradio_internals.checked_address(server_name or "127.0.0.1")
     policy = policy or GatePolicy(AllowedHosts(bind), AllowedRoutes(accounts=accounts is not None))
     login = partial(LoginMiddleware, throttle=LoginThrottle()) if accounts else None
     calls = CallValidator(
@@ -232,6 +233,7 @@ def serve(
 
 def show_address(url: str, shared: str | None, *, open_browser: bool) -> None:
     """Print the page's URL, and open it in a browser if the machine has a display."""
+    url = url.replace("//[::]", "//localhost", 1)  # stands for all addresses, as 0.0.0.0, which Gradio replaces
     print(f"Reprise is at {url}", flush=True)
     if shared:
         print(f"and for everyone at {shared}", flush=True)

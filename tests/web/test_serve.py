@@ -3,6 +3,7 @@
 import json
 import logging
 import re
+import socket
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -10,13 +11,14 @@ from pathlib import Path
 import httpx
 import pytest
 
+from engine.errors import InvalidOption
 from engine.sentences import Sentence
 from storage import Storage
 from tests.storage.speaking import Clock, spoken
 from tests.support.fake_engine import FakeEngine, voice
 from tests.web.conftest import serving
 from tests.web.visitor import page_config
-from web.serve import expire
+from web.serve import expire, show_address
 
 Serve = Callable[..., str]
 
@@ -94,6 +96,32 @@ def test_shared_page_loads_no_external_scripts(serve: Serve, storage: Storage, m
     sources = re.findall(r'<(?:script|link)[^>]* (?:src|href)="(https?://[^"]+)"', answer.text)
     assert sources == []
     assert 'src="./assets/' in answer.text
+
+
+def has_ipv6() -> bool:
+    try:
+        with socket.socket(socket.AF_INET6) as probe:
+            probe.bind(("::1", 0))
+    except OSError:
+        return False
+    return True
+
+
+@pytest.mark.skipif(not has_ipv6(), reason="this machine has no IPv6")
+def test_page_is_served_at_an_ipv6_address(
+    serve: Serve, engine: FakeEngine, storage: Storage, capsys: pytest.CaptureFixture[str]
+) -> None:
+    url = serve(engine, storage, server_name="::1")
+    assert url.startswith("http://[::1]:")
+    assert httpx.get(url).status_code == 200
+    show_address("http://[::]:7860/", None, open_browser=False)
+    assert "http://localhost:7860/" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("host", ["192.0.2.1", "nowhere.invalid", "a..b"])
+def test_foreign_address_is_refused_at_once(serve: Serve, engine: FakeEngine, storage: Storage, host: str) -> None:
+    with pytest.raises(InvalidOption, match=r"cannot be served at .* by --host"):
+        serve(engine, storage, server_name=host)
 
 
 def test_failed_startup_check_does_not_stop_the_server(
