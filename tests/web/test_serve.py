@@ -18,6 +18,7 @@ from tests.storage.speaking import Clock, spoken
 from tests.support.fake_engine import FakeEngine, voice
 from tests.web.conftest import serving
 from tests.web.visitor import page_config
+from web.gradio_internals import checked_address
 from web.serve import expire, show_address
 
 Serve = Callable[..., str]
@@ -108,14 +109,14 @@ def has_ipv6() -> bool:
 
 
 @pytest.mark.skipif(not has_ipv6(), reason="this machine has no IPv6")
-def test_page_is_served_at_an_ipv6_address(
+def test_page_is_served_at_ipv6_addresses(
     serve: Serve, engine: FakeEngine, storage: Storage, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    url = serve(engine, storage, server_name="::1")
-    assert url.startswith("http://[::1]:")
-    assert httpx.get(url).status_code == 200
-    show_address("http://[::]:7860/", None, open_browser=False)
-    assert "http://localhost:7860/" in capsys.readouterr().out
+    assert checked_address("::1") == checked_address("[::1]") == "[::1]"
+    everywhere = serve(engine, storage, server_name="::")
+    assert httpx.get(everywhere.replace("[::]", "[::1]")).status_code == 200
+    show_address(everywhere, None, open_browser=False)
+    assert capsys.readouterr().out == f"Reprise is at {everywhere.replace('[::]', 'localhost')}\n"
 
 
 @pytest.mark.parametrize("host", ["192.0.2.1", "nowhere.invalid", "a..b"])

@@ -20,6 +20,7 @@ IS_LOCAL = "reprise.local"  # key in the ASGI scope: the result of `is_local_req
 _FORWARDED = ("forwarded", "via", "x-real-ip", "x-original-host", "cf-connecting-ip", "true-client-ip")
 _PREFIX = "x-forwarded-"
 _LOCAL_NAME = "localhost"
+_UNSPECIFIED = ("0.0.0.0", "::")  # a request to one of these goes to this machine
 _BRACKETED = re.compile(r"\[([0-9a-f:.]+)\](?::[0-9]+)?")
 _DEFAULT_PORTS = {"http": "80", "https": "443"}
 
@@ -76,7 +77,9 @@ def is_local_request(scope: Scope, headers: Headers) -> bool:
     peer = (scope.get("client") or ("",))[0]
     forwarded = any(name in _FORWARDED or name.startswith(_PREFIX) for name in headers)
     old = scope.get("http_version") == "1.0"
-    return is_loopback(peer) and is_loopback(headers.get("host", "")) and not forwarded and not old
+    host = headers.get("host", "")
+    here = is_loopback(host) or host_name(host) in _UNSPECIFIED
+    return is_loopback(peer) and here and not forwarded and not old
 
 
 def is_local(scope: Scope) -> bool:
