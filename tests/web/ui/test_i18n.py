@@ -81,6 +81,19 @@ def test_every_language_is_translated(language: str) -> None:
     assert {key for key, text in texts.items() if text == ENGLISH[key]} <= SAME
 
 
+# French sets a narrow no-break space before ; ! ? %, and a no-break space before : and inside « ».
+SPACED_IN_FRENCH = {";": "\u202f", "!": "\u202f", "?": "\u202f", "%": "\u202f", ":": "\u00a0", "»": "\u00a0"}
+CODE = re.compile(r"https?:|\[speed:[\d.]+\]|cuda:N|s3://|gs://|az://")
+
+
+def test_french_has_no_break_spaces_at_its_punctuation() -> None:
+    for key, text in TRANSLATIONS.languages["fr"].items():
+        text = CODE.sub("", text)
+        for before, mark in re.findall(r"(.)([;!?%:»])", text):
+            assert before == SPACED_IN_FRENCH[mark], f"{key}: {mark}"
+        assert "«\u00a0" * text.count("«") == "".join(re.findall("«.", text)), key
+
+
 def test_six_languages_are_supported() -> None:
     assert LANGUAGES == ["de", "en", "es", "fr", "ja", "zh-CN"]
 
