@@ -487,7 +487,7 @@ class Engine:
         if isinstance(voice, OwnVoice):
             speaker = voice.speaker.strip().lower()
             if speaker and speaker not in able.speakers:
-                raise InvalidOption("option.speaker", name=voice.speaker[:80], known=", ".join(able.speakers) or "—")
+                raise InvalidOption("option.speaker", name=voice.speaker[:80], known=able.speakers or "—")
             if voice.description and not (able.describes or (speaker and able.instructs)):
                 raise InvalidOption("option.description")
             return PromptVoice((), speaker, voice.description.strip(), language)
@@ -504,7 +504,7 @@ class Engine:
             return ""
         name = wanted if wanted in known else language_name(wanted)
         if name not in known:
-            raise InvalidOption("option.language", language=language[:40], known=", ".join(known))
+            raise InvalidOption("option.language", language=language[:40], known=tuple(known))
         return name
 
     def _check_clones(self) -> None:
@@ -548,7 +548,7 @@ class Engine:
         """Raise InvalidText for words that the model cannot speak."""
         unspoken = self._prompts.unspoken(text)
         if unspoken:
-            raise InvalidText("text.not_english", words=", ".join(unspoken[:5]))
+            raise InvalidText("text.not_english", words=unspoken[:5])
 
     def _with_own_codes(self, voice: Voice) -> Voice:
         return voice if voice.codec_fingerprint == self.codec_fingerprint else self.reencode(voice)

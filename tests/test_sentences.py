@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from engine import errors
-from engine.errors import InvalidVoiceFile, RepriseError
+from engine.errors import InvalidVoiceFile, ReleaseIncomplete, RepriseError
 from engine.sentences import Sentence, english
 from studio import error_sentences
 from tests.paths import ROOT
@@ -131,6 +131,16 @@ def test_sentence_is_english_as_text_and_round_trips_as_json() -> None:
     assert Sentence.from_json("An older version wrote this.") == Sentence("An older version wrote this.")
     for odd in ("[1]", '{"key": 3}', "17", '{"key": "a", "values": 1}'):
         assert str(Sentence.from_json(odd)) == odd
+
+
+def test_lists_are_written_by_language() -> None:
+    error = ReleaseIncomplete("release.lacks", files=("vocab.json", "merges.txt"))
+    assert "vocab.json, merges.txt" in str(error)
+    assert Sentence.from_json(error.sentence.to_json()) == error.sentence
+    lists = {
+        each: TRANSLATIONS.texts_for(each)("library.imported", names=["A", "B", "C"]) for each in ("en", "ja", "zh-CN")
+    }
+    assert lists == {"en": "Imported A, B, C.", "ja": "A、B、C を読み込みました。", "zh-CN": "已导入 A、B、C。"}
 
 
 def test_numbers_are_formatted_by_language() -> None:

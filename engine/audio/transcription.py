@@ -39,7 +39,7 @@ def can_transcribe() -> bool:
 def check_model(model: str) -> None:
     """Raise InvalidOption unless `model` is one of MODELS or a folder with a CTranslate2 model."""
     if model not in MODELS and not (Path(model) / "model.bin").is_file():
-        raise InvalidOption("engine.recogniser_unknown", model=model[:80], known=", ".join(MODELS))
+        raise InvalidOption("engine.recogniser_unknown", model=model[:80], known=tuple(MODELS))
 
 
 def load_model(model: str) -> None:

@@ -15,7 +15,7 @@ _READERS: dict[str, Callable[[Path], Release]] = {
     "dual_ar": S2Release,
     "qwen3_tts": Qwen3TTSRelease,
 }
-_NAMES = "S2, S1, Qwen3-TTS"
+_NAMES = ("S2", "S1", "Qwen3-TTS")
 
 
 def read_release(folder: Path) -> Release:

@@ -7,15 +7,15 @@ user's language from a table with the same keys and placeholders (`web/locales`)
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, reduce
 from pathlib import Path
 from typing import Any, Union
 
-Value = Union[str, float, "Sentence"]
+Value = Union[str, float, "Sentence", Sequence[str]]
 """Value of a placeholder. Numbers are formatted for the user's locale, so pass text for values such as a seed or a
-version."""
+version. A sequence of texts is written as a list."""
 
 _FOLDER = Path(__file__).parent
 
@@ -43,7 +43,12 @@ class Sentence:
         def shown(value: Value) -> str:
             if isinstance(value, Sentence):
                 return value.written(texts, number)
-            return value if isinstance(value, str) else number(value)
+            if isinstance(value, str):
+                return value
+            if isinstance(value, Sequence):
+                more = texts["list.more"]
+                return reduce(lambda first, following: more.format(first=first, next=following), value or [""])
+            return number(value)
 
         return text.format_map({name: shown(value) for name, value in self.values.items()})
 
@@ -66,8 +71,13 @@ def _plain(sentence: Sentence) -> dict[str, Any]:
 
 
 def _sentence(plain: dict[str, Any]) -> Sentence:
-    values = {name: _sentence(value) if isinstance(value, dict) else value for name, value in plain["values"].items()}
-    return Sentence(plain["key"], values)
+    return Sentence(plain["key"], {name: _value(value) for name, value in plain["values"].items()})
+
+
+def _value(plain: Any) -> Value:
+    if isinstance(plain, dict):
+        return _sentence(plain)
+    return tuple(map(str, plain)) if isinstance(plain, list) else plain
 
 
 @cache

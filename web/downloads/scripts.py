@@ -37,7 +37,7 @@ def script_producer(scripts: ScriptLibrary, covers: CoverStore) -> FileProducer:
         script_id, _, format = item.partition(".")
         format, _, cover = format.partition("+")
         if format not in SCRIPT_FORMATS:
-            raise ScriptNotFound("cards.format", format=format, formats=", ".join(SCRIPT_FORMATS))
+            raise ScriptNotFound("cards.format", format=format, formats=tuple(SCRIPT_FORMATS))
         name = f"{scripts.get(script_id, owner=owner).name}.{format}"
         if format in SUBTITLES:
             return DownloadFile(_subtitles(scripts, owner, script_id, format), name, SUBTITLES[format][1])

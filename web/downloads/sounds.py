@@ -42,7 +42,7 @@ def take_producer(takes: TakeStore) -> FileProducer:
         item, _, format = asked.partition(".")
         take_id, _, percent = item.partition("@")
         if (format or "wav") not in FORMATS:
-            raise GenerationNotFound("take.format", format=format, formats=", ".join(FORMATS))
+            raise GenerationNotFound("take.format", format=format, formats=tuple(FORMATS))
         record = takes.get(take_id, owner=owner)
         chosen = cast(FileFormat, format or "wav")
         name = take_file_name(record.voice_name, record.text)

@@ -43,13 +43,13 @@ def ending(result: SpeechResult, texts: Texts) -> str:
 def _why(result: SpeechResult, texts: Texts) -> str:
     if result.stop_reason == "cancelled":
         return texts("speech.stopped")
-    faults = (_fault(result, "length", "speech.cut", texts), _fault(result, "short", "speech.short", texts))
-    return "; ".join(filter(None, faults)) or texts("speech.to_the_end")
+    cut, short = _fault(result, "length", "speech.cut", texts), _fault(result, "short", "speech.short", texts)
+    return texts("speech.both", cut=cut, short=short) if cut and short else cut or short or texts("speech.to_the_end")
 
 
 def _fault(result: SpeechResult, reason: StopReason, key: str, texts: Texts) -> str:
     """Return the sentence about segments that ended for this reason; "" if there are none."""
     which = [str(number) for number, segment in enumerate(result.segments, 1) if segment.stop_reason == reason]
     if len(result.segments) > 1 and which:
-        return texts(f"{key}_segments", which=", ".join(which), count=len(result.segments))
+        return texts(f"{key}_segments", which=which, count=len(result.segments))
     return texts(key) if result.stop_reason == reason else ""

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 STATIC = Path(__file__).parents[1] / "static"
 PLACE = "/reprise/static/"
 GROUPS = (
-    "card", "check", "clip", "connection", "examples", "history", "library", "links", "owner", "player", "rail",
+    "card", "check", "clip", "connection", "examples", "history", "library", "links", "list", "owner", "player", "rail",
     "recogniser", "script", "shell", "status", "takes", "words", "writing",
 )  # fmt: skip
 _FOR_EVER = {"Cache-Control": "public, max-age=31536000, immutable"}

@@ -51,7 +51,7 @@ def _load(folder: Path) -> Any:
         return without_panic(lambda: Tokenizer.from_buffer(data))
     missing = [name for name in _FILES if not (folder / name).exists()]
     if missing:
-        raise ReleaseIncomplete("release.lacks", files=", ".join(missing))
+        raise ReleaseIncomplete("release.lacks", files=missing)
     vocabulary = read_object(folder / "vocab.json")
     if len(vocabulary) > MAX_VOCABULARY or any(type(token) is not int for token in vocabulary.values()):
         raise ValueError("vocab.json maps tokens to other things than their ids")

@@ -10,11 +10,18 @@ import { Sound, SoundCache } from "../../../web/static/player/sound_cache.js";
 import { clock, firstSound, lengthOf, secondsOf } from "../../../web/static/ui/format.js";
 import { barsOf, Peaks } from "../../../web/static/sound/peaks.js";
 import { decodeWav, encodeWav, toInt16 } from "../../../web/static/sound/wav.js";
-import { useWords } from "../../../web/static/ui/words.js";
+import { useWords, words } from "../../../web/static/ui/words.js";
 
 useWords(english("clip"));
 
 const near = (a, b, by = 1e-6) => assert.ok(Math.abs(a - b) <= by, `${a} is not near ${b}`);
+
+test("arrays are written as lists of the language", () => {
+  useWords({ "list.more": "{first}、{next}", "library.imported": "已导入 {names}。" }, {}, "zh-CN");
+  assert.equal(words("library.imported", { names: ["{next}", "B", "C"] }), "已导入 {next}、B、C。");
+  assert.equal(words("library.imported", { names: ["A"] }), "已导入 A。");
+  useWords(english("clip"));
+});
 
 test("an encoded WAV decodes to the same samples", () => {
   const samples = Int16Array.of(0, 1, -1, 32767, -32768);

@@ -31,6 +31,7 @@ LANGUAGES = sorted(TRANSLATIONS.languages)
 ENGLISH = TRANSLATIONS.languages["en"]
 # Keys whose text may equal the English one: names, units and loanwords.
 SAME = {
+    "clip.refused",
     "field.description",
     "field.pause",
     "heading.model",
@@ -39,8 +40,10 @@ SAME = {
     "library.description",
     "recogniser.size",
     "origin.seed",
+    "list.more",
     "locked.token",
     "shell.quoted",
+    "speech.both",
     "speech.seed",
     "speech.top_p",
     "status.minutes",

@@ -52,6 +52,14 @@ def test_ending_states_the_reason(spoken: SpeechResult, says: str) -> None:
     assert messages.ending(spoken, TEXTS) == says
 
 
+def test_ending_joins_numbers_and_reasons_as_the_language_does() -> None:
+    both = result("length", "length", "short", overall="length")
+    said = messages.ending(both, Translations.load().texts_for("ja"))
+    assert said.startswith("3 区間中 1、2 が")
+    assert "いるかもしれません。3 区間中 3 が" in said
+    assert "1, 2" in messages.ending(both, Translations.load().texts_for("fr"))
+
+
 def test_progress_counts_segments_only_if_there_are_several() -> None:
     one = AudioChunk(None, 0, 3, 0.5, 0, 1, "a")  # type: ignore[arg-type]
     assert messages.progress(one, 1.0, TEXTS) == "1.0 s spoken · 2.0 × real time"

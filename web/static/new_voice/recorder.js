@@ -152,7 +152,7 @@ class Recorder {
   takeAll(files) {
     if (this.taking) return this.pending;
     const refused = [];
-    const note = ({ name }, why) => why && refused.push(why.includes(name) ? why : `${name}: ${why}`);
+    const note = ({ name }, why) => why && refused.push(why.includes(name) ? why : words("clip.refused", { name, why }));
     for (const file of files) {
       this.pending = this.pending.then(() => this.take(file, { name: file.name })).then((why) => note(file, why));
     }

@@ -163,8 +163,8 @@ function lineOf({ name, trim }) {
 function mergedText(clips) {
   if (clips.list.length < 2) return "";
   const values = { number: clips.list.length, seconds: secondsOf(clips.length, pageLanguage()), limit: clips.mostMerged };
-  const names = clips.leftOut.map(({ name }) => words("shell.quoted", { name })).join(", ");
-  return names ? words("clip.left_out", { ...values, names }) : words("clip.merged", values);
+  const names = clips.leftOut.map(({ name }) => words("shell.quoted", { name }));
+  return names.length ? words("clip.left_out", { ...values, names }) : words("clip.merged", values);
 }
 
 // label: for screen readers; it names the clip.

@@ -13,7 +13,11 @@ export function useWords(own, examples = {}, code = "") {
 }
 
 // Numbers are formatted for the language. Values that only look like numbers, such as seeds, are passed as text.
-const shown = (value) => (typeof value === "number" ? new Intl.NumberFormat(pageLanguage()).format(value) : value);
+// Arrays of texts are written as lists.
+function shown(value) {
+  if (Array.isArray(value)) return value.reduce((first, next) => words("list.more", { first, next }));
+  return typeof value === "number" ? new Intl.NumberFormat(pageLanguage()).format(value) : value;
+}
 const filled = (text, values) => text.replace(/\{(\w+)\}/g, (_, name) => shown(values[name]));
 
 export const words = (key, values = {}) => filled(texts[key], values);

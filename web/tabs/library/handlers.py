@@ -216,7 +216,7 @@ class LibraryHandlers:
             if not files:
                 raise InvalidInput(texts("library.no_file"))
             done = [each for at, file in enumerate(files) for each in self._import_upload(at, file, owner.key, texts)]
-            names = ", ".join(texts("shell.quoted", name=each.name) for each in done if not each.why)
+            names = [texts("shell.quoted", name=each.name) for each in done if not each.why]
             failed = [(texts("library.not_imported", name=each.name, why=each.why), each) for each in done if each.why]
             text = texts("library.imported", names=names) if names else texts("library.none_imported")
             lines = [line for line, each in failed if not each.taken]

@@ -235,7 +235,7 @@ class NewVoiceHandlers:
     def _saved_message(
         self, record: VoiceRecord, left_out: Sequence[ChosenClip], notes: Sequence[Sentence], texts: Texts
     ) -> str:
-        names = ", ".join(texts("shell.quoted", name=clip.name) for clip in left_out)
+        names = [texts("shell.quoted", name=clip.name) for clip in left_out]
         missing = [texts("new.left_out", names=names)] if names else []
         return " ".join(
             [texts("notice.saved", name=record.name), *missing, *map(texts.write, notes), texts("notice.now_write")]

@@ -90,7 +90,7 @@ class ScriptHandlers:
             file = PurePath(uploaded_name(upload) or path.name)
             try:
                 if file.suffix.lower() not in SUFFIXES:
-                    raise InvalidInput(texts("script.wrong_file", kinds=", ".join(SUFFIXES)))
+                    raise InvalidInput(texts("script.wrong_file", kinds=tuple(SUFFIXES)))
                 title, scripts = _read_file(path)
             finally:
                 delete_upload(path, self._context.folder)
