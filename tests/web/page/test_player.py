@@ -420,6 +420,14 @@ def test_takes_play_and_compare_at_the_same_position(page: Page) -> None:
     until(page, "player.playing === null")
     assert page.evaluate("window.reprisePlayer.play('never heard of')") is False
     expect(page.locator(".rp-status")).to_contain_text("cannot be played")
+    page.evaluate("""async () => {
+        const { fetch } = window;
+        window.fetch = () => Promise.reject(new TypeError("Failed to fetch"));
+        await window.reprisePlayer.play("on the server", "somewhere");
+        window.fetch = fetch;
+    }""")
+    away = "This cannot be played: the server does not answer. Try again when it is back."
+    expect(page.locator(".rp-status")).to_have_text(away)
     page.locator(".rp-play").click()
     expect(page.locator(".rp-status")).not_to_contain_text("cannot be played")
     told = page.evaluate("window.told.map(([name, id, reason]) => [name, id, reason ?? null])")

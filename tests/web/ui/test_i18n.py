@@ -86,7 +86,7 @@ def test_every_language_is_translated(language: str) -> None:
 
 # French sets a narrow no-break space before ; ! ? %, and a no-break space before : and inside « ».
 SPACED_IN_FRENCH = {";": "\u202f", "!": "\u202f", "?": "\u202f", "%": "\u202f", ":": "\u00a0", "»": "\u00a0"}
-CODE = re.compile(r"https?:|\[speed:[\d.]+\]|cuda:N|s3://|gs://|az://")
+CODE = re.compile(r"https?:|\[speed:[\d.]+\]|\[K, T\]|cuda:N|s3://|gs://|az://")
 
 
 def test_french_has_no_break_spaces_at_its_punctuation() -> None:
@@ -95,6 +95,12 @@ def test_french_has_no_break_spaces_at_its_punctuation() -> None:
         for before, mark in re.findall(r"(.)([;!?%:»])", text):
             assert before == SPACED_IN_FRENCH[mark], f"{key}: {mark}"
         assert "«\u00a0" * text.count("«") == "".join(re.findall("«.", text)), key
+
+
+@pytest.mark.parametrize("language", ["ja", "zh-CN"])
+def test_chinese_and_japanese_have_full_width_punctuation(language: str) -> None:
+    texts = {key: CODE.sub("", text) for key, text in TRANSLATIONS.languages[language].items()}
+    assert {key: text for key, text in texts.items() if re.search(r"[;,!?] ?(?!\w)|: ", text)} == {}
 
 
 def test_six_languages_are_supported() -> None:

@@ -199,8 +199,8 @@ class Recorder {
     try {
       const answer = await this.server[name](value); // undefined if the connection is lost
       return answer ?? { problem: words("connection.gone") };
-    } catch (error) {
-      return { problem: words("clip.no_answer", { reason: error.message ?? error }) };
+    } catch {
+      return { problem: words("clip.no_answer") };
     }
   }
 

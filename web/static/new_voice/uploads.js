@@ -22,7 +22,7 @@ export class Uploads {
 }
 
 // Why an upload failed: the server's own sentence if it refused the file.
-export const failure = (error) => refusalIn(error) || words("clip.not_uploaded", { reason: error.message ?? error });
+export const failure = (error) => refusalIn(error) || words("clip.not_uploaded");
 
 // The server's sentence in an error of Gradio's client, 'HTTP 429: {"error": …}', else "".
 function refusalIn(error) {

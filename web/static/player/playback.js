@@ -5,7 +5,7 @@ const SUSPEND_AFTER = 5000; // ms at rest. Running audio hardware uses a tenth o
 
 export class Playback {
   // open(rate, report): a promise of { context, output }. tell(event, id, reason): "playing"; "stopped" with the reason
-  // "ended", "paused", "replaced" or "failed"; "failed" with a message when the output cannot be opened; or "moved" when
+  // "ended", "paused", "replaced" or "failed"; "failed" when the output cannot be opened; or "moved" when
   // the position changed. after(ms, done): a timer.
   constructor(open, tell, after = (ms, done) => setTimeout(done, ms)) {
     Object.assign(this, { open, tell, after, sound: null, pace: Infinity, speed: 1, at: AT_REST, sounding: false });
@@ -18,7 +18,7 @@ export class Playback {
   wake(rate) {
     this.opening ??= this.open(rate, (at) => this.report(at)).then(
       (speakers) => (this.speakers = speakers),
-      (error) => this.failed(error),
+      () => this.failed(),
     );
     this.resting = null;
     this.opening.then((speakers) => speakers?.context.resume());
@@ -26,11 +26,11 @@ export class Playback {
   }
 
   // Unloads the sound, whose calls are lost. The next call opens the output again.
-  failed({ message }) {
+  failed() {
     const { sound } = this;
     Object.assign(this, { opening: null, sound: null, at: AT_REST });
     if (sound) this.tell("stopped", sound.id, "failed");
-    this.tell("failed", sound?.id, message);
+    this.tell("failed", sound?.id);
     return null;
   }
 

@@ -316,7 +316,7 @@ class Player {
 
   onPlayback(event, id, reason) {
     if (event === "failed") {
-      this.say(words("player.unplayable", { reason }), "problem");
+      this.say(words("player.unplayable", { reason: words("player.no_output") }), "problem");
       return;
     }
     if (event !== "moved") announce(event, { id, reason });
@@ -356,7 +356,8 @@ function announce(event, detail) {
 }
 
 async function fetchedWav(url) {
-  const answer = await fetch(url);
+  const answer = await fetch(url).catch(() => null);
+  if (!answer) throw new Error(words("player.unreachable"));
   if (!answer.ok) throw new Error(words("player.answered", { status: answer.status }));
   const sound = decodeWav(await answer.arrayBuffer());
   if (!sound) throw new Error(words("player.no_wav"));

@@ -25,7 +25,7 @@ const REFUSALS = {
   OverconstrainedError: "clip.not_exact",
 };
 
-export const refusal = (error) => words(REFUSALS[error.name] ?? "clip.failed", { reason: error.message });
+export const refusal = (error) => words(REFUSALS[error.name] ?? "clip.failed");
 
 export class Microphone {
   // hear(Float32Array): new samples. gone(): it was unplugged. Rejects as getUserMedia does.
