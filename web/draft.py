@@ -26,5 +26,5 @@ def keep_draft(changes: gr.HTML, parts: Sequence[Any], tabs: gr.Tabs, each: Mapp
     )  # fmt: skip
     filled = changes.opened(None, None, [*parts, tabs], js=f"() => reprise.fillIn({ids})", **quiet)
     for name, tab in each.items():
-        tab.select(None, None, None, js=f"() => {{ reprise.draft.keep({{ tab: {name!r} }}); }}", **quiet)
+        tab.select(None, None, None, js=f"() => {{ reprise.keepTab({name!r}); }}", **quiet)
     return filled

@@ -6,7 +6,7 @@ import * as connection from "./connection/connection.js";
 import * as owner from "./connection/owner.js";
 import { answers, connect } from "./connection/server.js";
 import { arrive } from "./draft/deep_links.js";
-import { draft, fillIn, keepDraft, openIfChanged, opening } from "./draft/page_draft.js";
+import { draft, fillIn, keepDraft, keepTab, openIfChanged, opening } from "./draft/page_draft.js";
 import * as historyList from "./history/history.js";
 import * as library from "./library/library.js";
 import { interrupted, showNotice } from "./new_voice/form_notice.js";
@@ -65,6 +65,7 @@ window.reprise = {
   fillIn,
   interrupted,
   keepDraft,
+  keepTab,
   openIfChanged,
   opening,
   showNotice,

@@ -48,6 +48,12 @@ def test_drafts_survive_reloads_for_their_owner_until_all_data_is_deleted(
         wait_for_draft(page, "library")
         assert "Hers alone." not in page.evaluate("JSON.stringify({ ...localStorage })"), "other pages do not get it"
 
+        page.go_back()
+        expect(page.get_by_role("tab", name="Script")).to_have_attribute("aria-selected", "true")
+        expect(page.locator("#rp-script-text textarea")).to_have_value("ANNA: A draft.")
+        page.go_forward()
+        expect(page.get_by_role("tab", name="Library")).to_have_attribute("aria-selected", "true")
+
         # Another user of the same browser.
         hers = page.evaluate("localStorage.getItem('reprise.owner')")
         page.evaluate("localStorage.removeItem('reprise.owner')")

@@ -4,11 +4,15 @@ import { KEY as OWNER } from "../connection/owner.js"; // not cleared: the owner
 import { UNCHANGED } from "../connection/latest_answers.js";
 import { named, takeTab } from "./deep_links.js";
 import { Draft } from "./draft.js";
+import { TabHistory } from "./tab_history.js";
+import { showTab } from "../ui/tabs.js";
 
+const FIRST_TAB = "speak";
 const session = () => sessionStorage;
 const local = () => localStorage;
 
 export const draft = new Draft(session, local);
+const tabHistory = new TabHistory(history, showTab);
 const touched = new Set(); // components that the user has changed on this page; they are not filled in
 const others = "BroadcastChannel" in window ? new BroadcastChannel("reprise.forget") : null;
 if (others) others.onmessage = () => clear(session);
@@ -17,6 +21,7 @@ for (const event of ["input", "click"]) {
   const note = ({ target, isTrusted }) => isTrusted && touched.add(target.closest('[id^="rp-"]')?.id);
   addEventListener(event, note, { capture: true });
 }
+addEventListener("popstate", ({ state }) => tabHistory.popped(state));
 
 // Sent to the server when the page opens: the owner's key and the picked voice.
 export function opening() {
@@ -34,7 +39,13 @@ export function fillIn(ids) {
   const kept = values.pop();
   const linked = takeTab();
   const tab = moved ? kept : (linked ?? kept);
+  tabHistory.begin(typeof tab === "string" ? tab : (draft.values.tab ?? FIRST_TAB));
   return [...values, typeof tab === "string" ? { __type__: "update", selected: tab } : tab];
+}
+
+export function keepTab(tab) {
+  draft.keep({ tab });
+  tabHistory.selected(tab);
 }
 
 // Returns the update that opens an accordion if its settings differ from their defaults.
