@@ -20,6 +20,7 @@ class Library {
     this.value = { at: 0, voices: [], aside: [], bytes: null, all: "" };
     this.cards = new Map(); // by id: { node, shown }; shown: its state as text, to detect changes
     this.open = null; // { id, how: "edit" or "name" } while a card is edited
+    this.removing = null; // the voice that was deleted last, until that is answered
     this.handled = null; // `once` of the last answer that was shown
     this.replacements = new Map(); // the replacement of each voice that was deleted while picked
     this.part = (selector) => element.querySelector(selector);
@@ -86,7 +87,6 @@ class Library {
     else this.say(answer.text, answer.kind, answer.lines, answer.offers);
     if (answer.replacement) this.replacements = withReplacement(this.replacements, answer.id, answer.replacement);
     if (this.removing && this.removing === answer.id) this.focusUndo(answer.id);
-    this.removing = null;
   }
 
   complain(card, text) {
@@ -344,7 +344,10 @@ class Library {
     same?.focus({ preventScroll: true });
   }
 
+  // Only if nothing else has the focus: the deleted card has taken it with it.
   focusUndo(id) {
+    this.removing = null;
+    if (document.activeElement !== document.body) return;
     this.part(`.rp-lib-aside [data-id="${CSS.escape(id)}"] button`)?.focus({ preventScroll: true });
   }
 

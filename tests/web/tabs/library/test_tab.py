@@ -179,17 +179,25 @@ def test_voices_are_deleted_restored_and_deleted_for_good(
         page.keyboard.press("Escape")
         page.set_viewport_size(SIZE)
 
-        # Quick deletions all apply, and deleted voices are kept across a reload.
+        # Quick deletions all apply, whenever they are answered, and deleted voices are kept across a reload.
         delete(long)
-        delete("Zoe")
+        with hold_response(page, '"answer"', lambda: delete("Zoe"), every=True):
+            card(page, "Anna").get_by_role("button", name="Delete").focus()
+            page.keyboard.press("Enter")
+            while anna.id not in {record.id for record in library.trashed()}:
+                page.wait_for_timeout(50)
+        expect(undo(page, "Anna")).to_be_focused()
         expect(card(page, long)).to_have_count(0)
         expect(card(page, "Zoe")).to_have_count(0)
-        card(page, "Anna").get_by_role("button", name="Delete").focus()
-        page.keyboard.press("Enter")
-        expect(undo(page, "Anna")).to_be_focused()
         expect(card(page, "Anna")).to_have_count(0)
         delete("Ben")
         expect(page.get_by_text("You have no voices of your own yet.")).to_be_visible()
+        page.set_viewport_size({"width": 280, "height": 653})  # the other tabs are in the menu
+        page.locator(".rp-lib-none").get_by_role("button", name="New voice").click()
+        expect(page.get_by_role("tab", name="New voice")).to_have_attribute("aria-selected", "true")
+        page.go_back()
+        expect(page.get_by_role("tab", name="Library")).to_have_attribute("aria-selected", "true")
+        page.set_viewport_size(SIZE)
         page.reload()
         expect(page.get_by_text("You have no voices of your own yet.")).to_be_visible()
         undo(page, "Ben").click()
@@ -201,6 +209,7 @@ def test_voices_are_deleted_restored_and_deleted_for_good(
         undo(page, "Anna").click()
         expect(page.get_by_text("“Anna” is restored as “Anna 2”")).to_be_visible()
         delete("Anna 2")
+        expect(undo(page, "Anna 2")).to_be_visible()
         page.get_by_role("button", name="Delete for good now").click()
         expect(page.get_by_role("button", name="Undo")).to_have_count(0)
         expect(page.get_by_text("Deleted for good.")).to_be_visible()
