@@ -17,7 +17,7 @@ LEAST = 44  # px: WCAG 2.5.5, and Apple's guidelines
 NOTICE = english()["model.notice_bundled"]
 # Controls smaller than `least`. A checkbox is pressed on its label; a file input on the button beside it.
 SMALL_TARGETS = """least => {
-  const pressed = "button, a[href], summary, select, textarea, input:not([type=file]), [role=slider], [role=tab]";
+  const pressed = "button, a[href], summary, select, textarea, input:not([type=file]), [role=slider], [role^=tab]";
   const shown = (node) => !node.disabled && !node.closest("[aria-hidden=true], .rp-unseen")
     && node.checkVisibility({ visibilityProperty: true });
   return [...document.querySelectorAll(pressed)].filter(shown).map((node) => {

@@ -64,6 +64,19 @@ def check_every_tab(page: Page) -> None:
                 switch_theme(page, "light")
 
 
+def check_forced_colours(page: Page) -> None:
+    """Check that the selected tab and the picked voice differ from others without colours of the page."""
+    page.set_viewport_size(LAPTOP)
+    page.emulate_media(forced_colors="active")
+    tab, voice_row = page.locator("#rp-tabs [role=tab][aria-selected=true]"), page.locator(".rp-rail-row[data-picked]")
+    line = tab.evaluate("tab => getComputedStyle(tab, '::after').backgroundColor")
+    canvas = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    assert line != canvas
+    expect(voice_row).to_have_css("outline-style", "solid")
+    page.emulate_media(forced_colors="none")
+    page.set_viewport_size(PHONE)
+
+
 def switch_theme(page: Page, theme: str) -> None:
     page.get_by_role("button", name="Dark").click()
     expect(page.locator("html")).to_have_css("color-scheme", theme)
@@ -76,5 +89,6 @@ def test_tabs_fit_the_screen_without_accessibility_violations(
     storage.voices.add(voice("A voice with a rather long name, as people give them"))
     with visit(chromium, serve(engine, storage), viewport=PHONE) as page:
         expect(picker(page)).not_to_have_value("")
+        check_forced_colours(page)
         reach_hidden_tab_by_keyboard(page)
         check_every_tab(page)
