@@ -22,13 +22,15 @@ export function railOrder(voices, language) {
 class VoiceRail {
   constructor({ element, props, trigger, watch }) {
     Object.assign(this, { element, props, trigger, rows: new Map(), picked: null, opener: null });
+    this.stop = null; // the voice that had the focus last
     draw(element);
     this.find = (selector) => element.querySelector(selector);
     this.list = this.find(".rp-rail-list");
     this.search = this.find("input");
     this.links = new LinkRefresh(() => trigger("fresh"));
     this.search.oninput = () => this.show();
-    this.list.onkeydown = (event) => this.move(event);
+    for (const part of [this.list, this.search]) part.onkeydown = (event) => this.move(event);
+    this.list.addEventListener("focusin", ({ target }) => this.rove(target.closest("li").dataset.id));
     this.find(".rp-rail-close").onclick = () => this.close();
     document.addEventListener("keydown", (event) => this.key(event), { capture: true });
     // composedPath, because a click may replace its target.
@@ -110,12 +112,21 @@ class VoiceRail {
       node.querySelector(".rp-rail-pick").setAttribute("aria-pressed", picked);
       node.toggleAttribute("data-sounding", playing === `voice:${id}`);
     }
+    this.rove();
   }
 
-  // Arrow keys go from voice to voice.
+  // The Tab key stops at one voice: the one that had the focus last, else the picked one, else the first.
+  rove(id = this.stop) {
+    this.stop = id;
+    const rows = [...this.list.children];
+    const at = [id, this.picked].map((each) => rows.find((row) => row.dataset.id === each)).find(Boolean) ?? rows[0];
+    for (const row of rows) for (const each of row.querySelectorAll("button")) each.tabIndex = row === at ? 0 : -1;
+  }
+
+  // Arrow keys go from voice to voice, and between the first one and the search.
   move(event) {
     const step = { ArrowUp: -1, ArrowDown: 1 }[event.key];
-    if (!step) return;
+    if (!step || event.isComposing) return;
     const rows = [...this.list.children];
     const next = rows[rows.indexOf(event.target.closest("li")) + step];
     event.preventDefault();
@@ -176,7 +187,7 @@ class VoiceRail {
       event.stopPropagation();
       this.close();
     } else if (event.key === "Tab") {
-      const stops = [...this.sheet.querySelectorAll("button, input")].filter((node) => node.checkVisibility());
+      const stops = [...this.sheet.querySelectorAll("button, input")].filter((node) => node.checkVisibility() && node.tabIndex >= 0);
       const edge = event.shiftKey ? stops[0] : stops.at(-1);
       if (document.activeElement !== edge) return;
       event.preventDefault();
