@@ -70,6 +70,7 @@ window.reprise = {
   opening,
   showNotice,
   mount(name, component) {
+    document.documentElement.toggleAttribute("data-rp-mounted", true); // the page's name is shown until now (web/ui/modules.py)
     translate(component.element);
     COMPONENTS[name].mount(component);
   },

@@ -28,6 +28,14 @@ GROUPS = (
     "card", "check", "clip", "connection", "examples", "history", "library", "links", "list", "owner", "player", "rail",
     "recogniser", "script", "shell", "status", "takes", "words", "writing",
 )  # fmt: skip
+# The page's name, shown on a slow network above Gradio's spinner until the first component is mounted. The other styles
+# arrive with Gradio's scripts.
+_LOADING = (
+    "html:not([data-rp-mounted]) body::before{content:'Reprise…';position:fixed;inset:0 0 9rem;display:grid;"
+    "place-items:center;font:600 1.45rem Inter,sans-serif;color:#79716b;pointer-events:none;"
+    "animation:rp-loading .3s .4s backwards}"
+    "@keyframes rp-loading{from{opacity:0}}"
+)
 _FOR_EVER = {"Cache-Control": "public, max-age=31536000, immutable"}
 _TYPES = {".js": "text/javascript", ".woff2": "font/woff2"}
 # Inter for Latin letters; other scripts use system fonts. Unicode ranges as on Google Fonts.
@@ -63,7 +71,7 @@ class Modules:
         preloads = [name for name in scripts if not name.endswith(("main.js", "_worklet.js"))]
         tags = [f'<link rel="modulepreload" href="{self._path(name)}">' for name in preloads]
         tags += [f'<script type="module" src="{self._path(name)}"></script>' for name in (words, "main.js")]
-        return "".join([*tags, f"<style>{self._faces()}</style>"])
+        return "".join([*tags, f"<style>{self._faces()}{_LOADING}</style>"])
 
     def _faces(self) -> str:
         """Return the `@font-face` rules. Browsers only load the fonts that a page needs."""

@@ -77,6 +77,14 @@ def check_forced_colours(page: Page) -> None:
     page.set_viewport_size(PHONE)
 
 
+def check_sign_of_life(page: Page) -> None:
+    """Check that the page shows its name until its first component is there."""
+    shown = "getComputedStyle(document.body, '::before').content"
+    assert page.evaluate(shown) == "none"
+    assert page.evaluate(f"document.documentElement.toggleAttribute('data-rp-mounted', false), {shown}") == '"Reprise…"'
+    page.evaluate("document.documentElement.toggleAttribute('data-rp-mounted', true)")
+
+
 def switch_theme(page: Page, theme: str) -> None:
     page.get_by_role("button", name="Dark").click()
     expect(page.locator("html")).to_have_css("color-scheme", theme)
@@ -89,6 +97,7 @@ def test_tabs_fit_the_screen_without_accessibility_violations(
     storage.voices.add(voice("A voice with a rather long name, as people give them"))
     with visit(chromium, serve(engine, storage), viewport=PHONE) as page:
         expect(picker(page)).not_to_have_value("")
+        check_sign_of_life(page)
         check_forced_colours(page)
         reach_hidden_tab_by_keyboard(page)
         check_every_tab(page)
