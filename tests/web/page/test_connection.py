@@ -106,12 +106,14 @@ def test_page_survives_a_server_restart(
     page.get_by_label("Text to speak").fill("Typed while it was gone.")
     page.get_by_role("button", name="Speak", exact=True).click()
     expect(page.locator(".rp-status")).to_have_text(re.compile("before anything was spoken"))
+    expect(page.locator(".toast-body")).to_be_hidden()  # a message of Gradio
     open_tab(page, "Library")
     expect(gone).to_be_visible()
 
     start()
     expect(page.get_by_text("The server is back.", exact=True)).to_be_visible()
     expect(gone).to_be_hidden()
+    expect(page.locator(".toast-body")).to_have_count(0)
     open_tab(page, "Speak")
     expect(page.get_by_label("Text to speak")).to_have_value("Typed while it was gone.")
     expect(picker(page)).to_have_value("Ben")

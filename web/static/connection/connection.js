@@ -15,8 +15,18 @@ export function mount({ element, trigger }) {
     line.textContent = key ? words(key) : "";
   }
 
-  document.addEventListener("reprise:gone", () => say("connection.gone", "bad"));
+  // Hides Gradio's own messages about failed events, which are in English and name another reason.
+  function hush(gone) {
+    for (const close of document.querySelectorAll("[data-testid=toast-close]")) close.click();
+    document.documentElement.toggleAttribute("data-rp-gone", gone);
+  }
+
+  document.addEventListener("reprise:gone", () => {
+    hush(true);
+    say("connection.gone", "bad");
+  });
   document.addEventListener("reprise:back", ({ detail }) => {
+    hush(false);
     if (detail.useless) return say("connection.reload", "bad");
     say("connection.back", "good");
     timer = setTimeout(() => say("", "good"), SAID_FOR);
