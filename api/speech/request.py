@@ -12,6 +12,7 @@ from starlette.datastructures import UploadFile
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
+from api.access import MAX_WITH_AUDIO
 from api.speech.delivery import AudioOutput
 from engine.audio.output.mastering import LOUDEST, SOFTEST
 from engine.audio.output.stream import FASTEST, HIGHEST_RATE, LOWEST_RATE, SLOWEST, StreamFormat
@@ -115,7 +116,7 @@ async def read_speech_request(request: Request) -> tuple[SpeechRequest, bytes | 
     """
     clip: bytes | None = None
     if content_type(request) == "multipart/form-data":
-        async with request.form(max_files=1, max_fields=20) as form:
+        async with request.form(max_files=1, max_fields=20, max_part_size=MAX_WITH_AUDIO) as form:
             # Clients write the name of a list with or without brackets.
             values: Any = {name.removesuffix("[]"): value for name, value in form.items() if isinstance(value, str)}
             upload = form.get("ref_audio")

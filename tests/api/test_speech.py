@@ -1,6 +1,7 @@
 """`POST /v1/audio/speech` over a real connection, with the bundled model."""
 
 import base64
+import io
 import json
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -11,6 +12,7 @@ from typing import Any
 import httpx
 import numpy as np
 import pytest
+import soundfile
 
 from engine.audio.output.mastering import loudness_of
 from engine.audio.output.stream import STREAM_FORMATS, StreamEncoder, StreamFormat
@@ -209,6 +211,18 @@ def test_reference_clip_is_used_as_the_voice(client: httpx.Client) -> None:
     assert by_url.status_code == by_form.status_code == 200, by_form.text
     assert same_sound(by_url.content, by_form.content)
     assert np.abs(np.frombuffer(by_url.content, "<i2")).max() > 1000
+
+
+def test_form_may_hold_a_large_data_url(client: httpx.Client) -> None:
+    samples, rate = soundfile.read(CLIP)
+    wav = io.BytesIO()
+    soundfile.write(wav, np.stack([samples, samples], 1), rate, format="wav", subtype="DOUBLE")
+    url = f"data:audio/wav;base64,{base64.b64encode(wav.getvalue()).decode()}"
+    assert len(url) > 1 << 20
+    form = {"model": "tts-1", "input": TEXT, "max_new_tokens": "1", "ref_text": WORDS, "ref_audio": url}
+    # A file without a name is a plain field: `data` alone would be sent as another kind of form.
+    answer = client.post("/v1/audio/speech", files={name: (None, value) for name, value in form.items()})
+    assert answer.status_code == 200, answer.text
 
 
 def test_empty_clip_is_rejected(client: httpx.Client) -> None:
