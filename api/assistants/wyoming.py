@@ -49,6 +49,8 @@ if TYPE_CHECKING:
     from studio.voices.available_voices import ListedVoice
 
 WIDTH, CHANNELS = 2, 1  # bytes of a sample; mono
+MAX_EVENT = 1 << 20  # bytes of an event's data, and of its payload
+_NO_EVENT = (KeyError, AttributeError, TypeError, RecursionError)  # raised for JSON of another form
 _OURS = Attribution(name="Reprise", url="")
 
 
@@ -62,11 +64,26 @@ def create_server(uri: str) -> AsyncServer:
         ) from error
 
 
+class _EventReader:
+    """The part of a StreamReader that reading events needs, with a limit of their length."""
+
+    def __init__(self, source: asyncio.StreamReader) -> None:
+        self.readline = source.readline  # has a limit of its own
+        self.feed_eof = source.feed_eof
+        self._source = source
+
+    async def readexactly(self, n: int) -> bytes:
+        """Read n bytes. Raises IncompleteReadError, ValueError for too many."""
+        if n > MAX_EVENT:
+            raise ValueError(f"an event of {n} bytes")
+        return await self._source.readexactly(n)
+
+
 class WyomingHandler(AsyncEventHandler):
     """One connection. Its texts are spoken one after another. Speech ends at once when the client disconnects."""
 
     def __init__(self, context: ApiContext, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        super().__init__(reader, writer)
+        super().__init__(_EventReader(reader), writer)  # type: ignore[arg-type]
         self._context, self._caller = context, Caller()
         self._voice: SynthesizeVoice | None = None  # of the text being written
         self._writing = False  # between synthesize-start and synthesize-stop
@@ -74,8 +91,8 @@ class WyomingHandler(AsyncEventHandler):
         self._sending: asyncio.Task[None] | None = None
 
     async def run(self) -> None:
-        """Serve the connection until either side ends it."""
-        with suppress(ConnectionError, asyncio.IncompleteReadError, KeyError):  # KeyError: an incomplete event
+        """Serve the connection until either side ends it, or sends what is no event."""
+        with suppress(ConnectionError, asyncio.IncompleteReadError, *_NO_EVENT):
             await super().run()
 
     async def handle_event(self, event: Event) -> bool:

@@ -1,6 +1,7 @@
 """Home Assistant's protocol, with the client of the `wyoming` package and the bundled model."""
 
 import asyncio
+import gc
 import socket
 import subprocess
 import sys
@@ -184,14 +185,40 @@ def test_error_is_sent_and_ends_the_connection(server: Server, message: Eventabl
 
 
 def test_malformed_events_end_the_connection(server: Server) -> None:
+    failures: list[object] = []
+    lines = (
+        b"hello\n", b"{}\n", b"[]\n", b"[" * 50_000 + b"\n", b'{"type": "synthesize"}\n', b'{"type": [1]}\n',
+        b'{"type": "x", "data_length": 9}\n{', b'{"type": "x", "data_length": "9"}\n',
+        b'{"type": "x", "data": [], "data_length": 2}\n{}', b'{"type": "x", "payload_length": 1e9}\n',
+        b'{"type": "x", "payload_length": 1000000000}\nabc',
+    )  # fmt: skip
+
     async def meet() -> None:
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: failures.append(context))
         async with wyoming_port(server) as port:
-            for line in (b"hello\n", b"{}\n", b'{"type": "synthesize"}\n', b'{"type": "x", "data_length": 9}\n{'):
+            for line in lines:
                 reader, writer = await asyncio.open_connection("127.0.0.1", port)
                 writer.write(line)
                 writer.write_eof()
                 async with asyncio.timeout(60):
                     await reader.read()
+                writer.close()
+            gc.collect()  # of tasks that failed
+
+    run(meet)
+    assert not failures
+
+
+def test_an_event_is_never_read_beyond_its_limit(server: Server) -> None:
+    """The client sends no more and keeps the connection open: only the announced length can end it."""
+
+    async def meet() -> None:
+        async with wyoming_port(server) as port:
+            for size in ("data_length", "payload_length"):
+                reader, writer = await asyncio.open_connection("127.0.0.1", port)
+                writer.write(b'{"type": "x", "%s": 1000000000}\n' % size.encode())
+                async with asyncio.timeout(60):
+                    assert await reader.read() == b""
                 writer.close()
 
     run(meet)
