@@ -56,8 +56,8 @@ def launch(
     policy: the gate's. routes: additional routes, which take precedence over Gradio's. api: the API's application, if
     the policy's routes include it. options: `launch`'s own server_port, share, root_path.
 
-    Returns the page's local URL. The page is served until the demo is closed. Raises InvalidOption for a taken port, and
-    for an address that is not of this machine.
+    Returns the page's local URL. The page is served until the demo is closed. Raises InvalidOption for a taken port
+    and for an address of another machine.
     """
     from starlette.middleware import Middleware
 

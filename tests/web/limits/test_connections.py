@@ -165,15 +165,18 @@ def test_a_stopped_server_waits_for_short_responses_only(
         while not server.started:
             await asyncio.sleep(0)
         port = server.servers[0].sockets[0].getsockname()[1]
-        async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=PATIENCE) as client:
-            async with client.stream("GET", "/long") as one, client.stream("GET", "/short") as other:
-                pieces, others = one.aiter_raw(), other.aiter_raw()
-                assert [await anext(pieces), await anext(others)] == [b"begun", b"begun"]
-                server.should_exit = True
-                stopped.set()
-                assert [piece async for piece in others] == [b", ended"]
-                with pytest.raises((httpx.ReadError, httpx.RemoteProtocolError)):
-                    await anext(pieces)
+        async with (
+            httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=PATIENCE) as client,
+            client.stream("GET", "/long") as one,
+            client.stream("GET", "/short") as other,
+        ):
+            pieces, others = one.aiter_raw(), other.aiter_raw()
+            assert [await anext(pieces), await anext(others)] == [b"begun", b"begun"]
+            server.should_exit = True
+            stopped.set()
+            assert [piece async for piece in others] == [b", ended"]
+            with pytest.raises((httpx.ReadError, httpx.RemoteProtocolError)):
+                await anext(pieces)
         await running
         assert left.is_set()
 
