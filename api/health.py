@@ -56,4 +56,4 @@ async def metrics(request: Request) -> Response:
 def _check(context: ApiContext) -> None:
     """Raise EngineBusy during a change of the model, EngineClosed without a running one, or DatabaseUnavailable."""
     context.app.engine.check_loaded()
-    context.app.storage.keys.any_valid()
+    context.app.storage.check()

@@ -214,6 +214,15 @@ class Database:
             with self.write() as session:
                 stored_objects.forget(session=session, names=deleted)
 
+    def check(self) -> None:
+        """Check that the database can be read now, whatever is cached. Raises DatabaseUnavailable."""
+        if self._maintenance is None:
+            with self.read() as session:
+                session.execute(select(1))
+            return
+        with self._translated():
+            self._maintenance.check()
+
     def maintain(self) -> None:
         """Overwrite pending deleted data and renew the disk reserve. Call it about every minute."""
         if not self._closed:

@@ -64,6 +64,10 @@ class Storage:
         """
         return cls(Database.open(url_or_path, busy_timeout=busy_timeout, sounds=sounds), clock)
 
+    def check(self) -> None:
+        """Check that the library can be read, in milliseconds; damage deeper in a SQLite file is not found."""
+        self._database.check()
+
     def copy_to(self, target: Storage, progress: Progress | None = None) -> dict[str, TableContent]:
         """Copy everything to another, empty storage, as `copy_library` does."""
         return copy_library(self._database, target._database, progress)

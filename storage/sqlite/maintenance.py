@@ -1,4 +1,4 @@
-"""Maintenance of a SQLite file: overwriting deleted data, and the disk reserve."""
+"""Maintenance of a SQLite file: overwriting deleted data, the disk reserve, and a check."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ from pathlib import Path
 from sqlalchemy import URL, Engine
 from sqlalchemy.exc import SQLAlchemyError
 
+from engine.errors import DatabaseUnavailable
 from storage.database_errors import reason_of
+from storage.models import Base
 from storage.sqlite import erasure
 from storage.sqlite.connection import connect
 from storage.sqlite.reserve import DiskReserve
@@ -23,7 +25,8 @@ _FAILURES = (SQLAlchemyError, sqlite3.Error)
 
 
 class Maintenance:
-    """Maintenance of one file. Thread-safe. Failures are logged, not raised, and the work is done later."""
+    """Maintenance of one file. Thread-safe. Except for `check`, failures are logged, not raised, and the work is done
+    later."""
 
     def __init__(self, url: URL, busy_timeout: float) -> None:
         """busy_timeout: seconds to wait for other writers; at most `erasure.PATIENCE` when overwriting."""
@@ -32,8 +35,21 @@ class Maintenance:
         # Writes few pages in a deletion: freed pages keep their bytes until they are overwritten afterwards.
         lean = connect(url, busy_timeout, "secure_delete = OFF", "cache_spill = OFF", "temp_store = MEMORY", keep=False)
         self._lean = lean.execution_options(writes=True)
-        self._reserve = DiskReserve(Path(url.database or ""))
+        self._path = Path(url.database or "")
+        self._file = _file_id(self._path)
+        self._reserve = DiskReserve(self._path)
         self._overwriting = threading.Lock()
+
+    def check(self) -> None:
+        """Check that the path still names the opened file, and read each table's first page on a new connection, which
+        has no pages in its cache. Raises DatabaseUnavailable, SQLAlchemyError.
+        """
+        if self._file != _file_id(self._path):
+            detail = f"{self._path}: The file was deleted or replaced while it was in use."
+            raise DatabaseUnavailable("database.unusable", detail=detail)
+        with self._erasing.connect() as connection:
+            for table in Base.metadata.sorted_tables:
+                connection.exec_driver_sql(f"SELECT 1 FROM {table.name} NOT INDEXED LIMIT 1")
 
     def overwrite(self) -> None:
         """Overwrite deleted and replaced data in the file and its log, unless readers prevent it."""
@@ -70,3 +86,11 @@ class Maintenance:
             self.overwrite()  # before the reserve occupies the space that this needs
             self.truncate_log()
             self._occupy(self._reserve.restore)
+
+
+def _file_id(path: Path) -> tuple[int, int] | None:
+    """Return numbers that identify a file; None if there is none."""
+    with contextlib.suppress(OSError):
+        status = path.stat()
+        return status.st_dev, status.st_ino
+    return None

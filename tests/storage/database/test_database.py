@@ -217,6 +217,39 @@ def test_connections_to_postgresql_have_timeouts_unless_the_user_sets_them(
     assert parameters(postgresql)["connect_timeout"] == "4"
 
 
+def test_check_finds_a_damaged_or_replaced_file(tmp_path: Path) -> None:
+    """Connections keep pages and the opened file, so that other calls may not notice for hours."""
+    path = tmp_path / "voices.sqlite"
+    with Storage.open(path) as storage:
+        storage.check()
+        assert not storage.keys.any_valid()
+        whole = path.read_bytes()
+        with path.open("r+b") as file:
+            file.write(b"\xff" * 8192)
+        assert not storage.keys.any_valid()  # from the cache
+        with pytest.raises(DatabaseUnavailable, match="is damaged"):
+            storage.check()
+        with path.open("r+b") as file:
+            file.write(whole)
+        storage.check()
+        path.rename(tmp_path / "moved.sqlite")
+        for replaced in (False, True):
+            if replaced:
+                path.write_bytes(whole)
+            with pytest.raises(DatabaseUnavailable) as caught:
+                storage.check()
+            assert "replaced while it was in use" in caught.value.detail
+        path.unlink()
+        (tmp_path / "moved.sqlite").rename(path)
+
+
+def test_closed_library_is_not_ready(url: str) -> None:
+    with Storage.open(url) as storage:
+        storage.check()
+    with pytest.raises(DatabaseUnavailable, match="closed"):
+        storage.check()
+
+
 def test_busy_database_raises_after_the_timeout(tmp_path: Path) -> None:
     path = tmp_path / "voices.sqlite"
     with open_voices(path, busy_timeout=0.05) as library, closing(sqlite3.connect(path)) as other:
