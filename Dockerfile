@@ -49,7 +49,7 @@ USER 10001:10001
 VOLUME ["/data", "/models"]
 EXPOSE 7860
 HEALTHCHECK --interval=30s --timeout=5s --start-period=10m --retries=3 \
-    CMD ["python3", "-c", "import urllib.request; urllib.request.urlopen('http://127.0.0.1:7860/health/ready', timeout=4)"]
+    CMD ["python3", "-c", "import os, urllib.request as r; r.build_opener(r.ProxyHandler({})).open('http://127.0.0.1:' + os.environ['REPRISE_PORT'] + '/health/ready', timeout=4)"]
 STOPSIGNAL SIGTERM
 ENTRYPOINT ["python3", "app.py"]
 CMD ["--no-open"]

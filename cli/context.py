@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from cli.terminal import status_line
+from cli.terminal import exit_on_sigterm, status_line
 from engine.errors import InvalidInput, InvalidOption, VoiceNotFound
 from studio.packages import has_package
 
@@ -113,11 +113,11 @@ class CommandContext:
 
     @contextmanager
     def services(self, notices: dict[str, Sentence] | None = None) -> Iterator[AppContext]:
-        """Open the services of a server: database and model. notices: as for `models`."""
+        """Open the services of a server: database and model. SIGTERM closes them. notices: as for `models`."""
         from studio.context import AppContext
 
         watermark = self.watermark()
-        with self._saved_storage() as storage, self.models(notices or {}) as manager:
+        with exit_on_sigterm(), self._saved_storage() as storage, self.models(notices or {}) as manager:
             yield AppContext.create(manager, storage, watermark)
 
     def watermark(self) -> Watermark | None:

@@ -38,6 +38,27 @@ def status_line(text: str) -> None:
 
 
 @contextmanager
+def exit_on_sigterm() -> Iterator[None]:
+    """Leave the block on SIGTERM and exit with status 0, as a server that was told to stop.
+
+    Without a handler, the first process of a container ignores the signal.
+    """
+
+    def leave(_number: int, _frame: Any) -> None:
+        raise SystemExit(0)
+
+    try:
+        before = signal.signal(signal.SIGTERM, leave)
+    except ValueError:  # not in the main thread
+        yield
+        return
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+@contextmanager
 def on_ctrl_c(stop: Callable[[], None]) -> Iterator[None]:
     """Call `stop` on the first Ctrl-C; the second has its usual effect."""
 

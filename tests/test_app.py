@@ -430,6 +430,16 @@ def test_audio_before_ctrl_c_is_kept_with_exit_code_130(tmp_path: Path) -> None:
     assert len(soundfile.read(tmp_path / "out.wav")[0]) == 800
 
 
+def test_servers_exit_properly_on_sigterm() -> None:
+    before = signal.getsignal(signal.SIGTERM)
+    with pytest.raises(SystemExit) as left, terminal.exit_on_sigterm():
+        os.kill(os.getpid(), signal.SIGTERM)
+    assert left.value.code == 0
+    assert signal.getsignal(signal.SIGTERM) is before
+    with ThreadPoolExecutor(1) as pool:  # only the main thread may handle signals
+        pool.submit(terminal.exit_on_sigterm().__enter__).result()
+
+
 def test_keys_are_created_listed_and_revoked(run: Run) -> None:
     assert "no keys" in run("keys", "list").stderr
     made = run("keys", "create", "Home", "--rate", "60/minute", "--quota", "1000/day", "--voice", "alloy=Clara")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import os
-import signal
 import sys
 import threading
 import webbrowser
@@ -196,7 +195,6 @@ def serve(
     )
     storage = app.storage
     trust_proxies()
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # as for Ctrl-C, so that the private folder is deleted
     with ExitStack() as stack:
         folder = stack.enter_context(private_folder())
         # Import Gradio only now, so that it creates its folders in the private one.
@@ -225,10 +223,10 @@ def serve(
             root_path=deployment.root_path or None,
             **options,
         )
+        stack.callback(demo.close, verbose=False)
         show_address(policy.token.link(url) if policy.token else url, demo.share_url, open_browser=open_browser)
         with suppress(KeyboardInterrupt):
             threading.Event().wait()
-        demo.close(verbose=False)
 
 
 def show_address(url: str, shared: str | None, *, open_browser: bool) -> None:
