@@ -50,6 +50,10 @@ def test_touch_targets_on_a_phone_are_large_enough(
         wait_for(page, "player.finished")
         name, _ = downloaded(page, page.get_by_role("button", name="Download WAV"))
         assert name.endswith("We walked along the river.wav")
+        page.evaluate("said => window.reprisePlayer.refuse(said)", NOTICE[:100])
+        wide = page.locator(".rp-status").evaluate("status => status.clientWidth > innerWidth / 2")
+        assert wide, "a problem beside a loaded take is not squeezed"
+        page.evaluate("window.reprisePlayer.clearMessage()")
         page.get_by_text("Advanced").click()
         expect(page.get_by_label("Temperature").first).to_be_visible()
         assert small_targets(page) == [], "Speak"
