@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import logging
 import os
+import socket
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 from engine.engine import CPU_SLOTS, GPU_SLOTS, QUEUE
 from engine.errors import EngineFailed, first_line
@@ -25,6 +27,7 @@ ROOT = Path(__file__).resolve().parents[2]
 DRAIN_SECONDS = 120.0  # for the speeches of a replica to end before it is stopped
 STATS_SECONDS = 1.0  # between two reports of a replica
 HEALTH_SECONDS = 5.0
+HEAD_PORT, CONNECT_SECONDS = 6379, 10.0  # Ray's default; for a connection to the head
 # Serve's states of a deployment that another process can use: also while it replaces a dead replica (UNHEALTHY), and
 # while it loads or updates replicas (DEPLOYING).
 _ATTACHABLE = ("RUNNING", "UNHEALTHY", "DEPLOYING")
@@ -76,6 +79,8 @@ def connect(
 
 def _connect(ray: Any, address: str, cpus: int | None, gpus: int | None) -> bool:
     """Connect to a cluster or start one; return whether one was started. Raises EngineFailed."""
+    if address not in (AUTO, LOCAL):
+        _check_reachable(address)
     os.environ.setdefault(_RECONNECT_VARIABLE, _RECONNECT_SECONDS)
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     os.environ.setdefault("RAY_worker_niceness", "0")  # 15 by default: any other program would delay speech
@@ -92,6 +97,16 @@ def _connect(ray: Any, address: str, cpus: int | None, gpus: int | None) -> bool
                 raise EngineFailed("cluster.unreachable", address=address) from error
     ray.init(LOCAL, num_cpus=cpus, num_gpus=gpus, include_dashboard=False, **quiet)
     return True
+
+
+def _check_reachable(address: str) -> None:
+    """Raise EngineFailed unless the head can be reached: Ray would try for as long as `_RECONNECT_SECONDS`."""
+    try:
+        head = urlsplit(address if "://" in address else f"ray://{address}")
+        with socket.create_connection((head.hostname or "", head.port or HEAD_PORT), CONNECT_SECONDS):
+            return
+    except (OSError, ValueError) as error:
+        raise EngineFailed("cluster.unreachable", address=address) from error
 
 
 def _deployed(serve: Any, settings: DeploymentSettings, *, attach: bool) -> Any:

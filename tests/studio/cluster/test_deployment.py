@@ -1,5 +1,7 @@
 """Which deployment a process uses, by Serve's state of it; without a cluster."""
 
+import os
+import socket
 from types import SimpleNamespace
 from typing import Any
 
@@ -53,3 +55,21 @@ def test_failed_deployment_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(serve, "run", fail)
     with pytest.raises(EngineFailed, match="no room"):
         deployment._deployed(serve, OURS, attach=True)
+
+
+@pytest.mark.parametrize("address", ["nowhere.invalid:6379", "127.0.0.1:1", "[::1:6379", "127.0.0.1:port"])
+def test_cluster_that_cannot_be_reached_is_named(address: str) -> None:
+    """Ray itself would wait for it without end."""
+    ray = SimpleNamespace(init=lambda *_, **__: pytest.fail("Ray was asked"))
+    with pytest.raises(EngineFailed, match="no cluster at"):
+        deployment._connect(ray, address, None, None)
+
+
+def test_reachable_cluster_is_connected_to(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "environ", dict(os.environ))
+    asked = []
+    with socket.create_server(("127.0.0.1", 0)) as head:
+        address = f"127.0.0.1:{head.getsockname()[1]}"
+        ray = SimpleNamespace(init=lambda place, **_: asked.append(place))
+        assert not deployment._connect(ray, address, None, None)
+    assert asked == [address]
