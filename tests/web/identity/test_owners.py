@@ -75,8 +75,8 @@ def test_deployment_is_read_from_the_space_environment(monkeypatch: pytest.Monke
     monkeypatch.setenv("SPACE_ID", "someone/reprise")
     assert read_deployment(None, share=False, root_path=None, accounts=False) == Deployment("0.0.0.0", space=True)
     monkeypatch.setenv("OAUTH_CLIENT_ID", "an id")
-    for given, kept in {"voice/": "/voice", "/voice": "/voice", "/": "", "https://a.b/c/": "https://a.b/c"}.items():
-        assert read_deployment(None, share=False, root_path=given, accounts=False).root_path == kept
+    for written, kept in {"voice/": "/voice", "/voice": "/voice", "/": "", "https://a.b/c/": "https://a.b/c"}.items():
+        assert read_deployment(None, share=False, root_path=written, accounts=False).root_path == kept
     place = read_deployment(None, share=False, root_path=None, accounts=False)
     assert place.sign_in
     monkeypatch.setenv("SPACE_HOST", "someone-reprise.hf.space,voices.example.org")  # with a custom domain
