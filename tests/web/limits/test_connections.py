@@ -142,9 +142,11 @@ def test_a_stopped_server_waits_for_short_responses_only(
     async def long(request: Request) -> StreamingResponse:
         async def parts() -> AsyncIterator[bytes]:
             yield b"begun"
-            while not await request.is_disconnected():
-                await asyncio.sleep(0)
-            left.set()
+            try:
+                while not await request.is_disconnected():
+                    await asyncio.sleep(0)
+            finally:  # the response ends this generator, too
+                left.set()
 
         return StreamingResponse(parts())
 

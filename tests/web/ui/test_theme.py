@@ -98,7 +98,9 @@ def test_tabs_fit_the_screen_without_accessibility_violations(
     with visit(chromium, serve(engine, storage), viewport=PHONE) as page:
         expect(picker(page)).not_to_have_value("")
         check_sign_of_life(page)
-        expect(page.get_by_label("Text to speak")).to_have_css("unicode-bidi", "plaintext")  # Arabic begins at the right
+        expect(page.get_by_label("Text to speak")).to_have_css(
+            "unicode-bidi", "plaintext"
+        )  # Arabic begins at the right
         check_forced_colours(page)
         reach_hidden_tab_by_keyboard(page)
         check_every_tab(page)

@@ -4,7 +4,7 @@ import { isComing } from "./cards.js";
 import { isLeaving } from "../connection/leaving.js";
 import { button, create } from "../ui/elements.js";
 import { lengthOf } from "../ui/format.js";
-import { heardLines } from "../ui/heard.js";
+import { heardLines } from "../sound/heard.js";
 import { drawing, playAndPause } from "../ui/icons.js";
 import { portraitOf, showPortrait, voiceOf } from "../library/portraits.js";
 import { deleteWithUndo } from "../ui/undo.js";

@@ -1,7 +1,7 @@
 // The result of checking a take with a recogniser: its text with the wrong words marked.
 
-import { button, create } from "./elements.js";
-import { words } from "./words.js";
+import { button, create } from "../ui/elements.js";
+import { words } from "../ui/words.js";
 
 // heard: see web/ui/hearing_view.py; null if the take was not checked. status: text about a check under way, "" for none. mend():
 // has the wrong words spoken again; null if that is not possible.
