@@ -1,6 +1,6 @@
 """Train the bundled model from scratch: speech, codec, codes, dual AR, release, and a first sentence.
 
-    python -m training.pipeline --work DIR [--setting full|large|samples|tiny] [--until STAGE]
+    python -m training.pipeline --work DIR [--setting full|large|samples|refined|tiny] [--until STAGE]
 
 Runs all stages in order. `DIR/pipeline.json` records the finished stages and their results. An interrupted stage
 resumes, so the same command starts a run, continues it, and does nothing once it is complete. docs/training.md
@@ -94,6 +94,11 @@ def _continued(work: Path, setting: Setting) -> Found:
     return _train_codec(work, setting, setting.continued, source=work / "codec")
 
 
+def _refined(work: Path, setting: Setting) -> Found:
+    assert setting.refined is not None
+    return _train_codec(work, setting, setting.refined, source=work / "codec", adversarial=True)
+
+
 def _adversarial(work: Path, setting: Setting) -> Found:
     source = work / "codec"
     return _train_codec(work, setting, setting.adversarial, source=source, decoder_only=True, adversarial=True)
@@ -173,7 +178,9 @@ _CODEC = (
     Stage("codec-continued", "codec/checkpoint-continued.pt", _continued),
     Stage("gate", "codec/codec.safetensors", _gate),
 )
-_SOURCE = Stage("source", "codec/codec.safetensors", _source)  # replaces _CODEC when there is a source release
+# These replace _CODEC when there is a source release.
+_SOURCE = Stage("source", "codec/codec.safetensors", _source)
+_REFINED = Stage("codec-refined", "codec/checkpoint-continued-adversarial.pt", _refined)
 STAGES = (
     Stage("speech", "data/index-000.jsonl", _speech),
     *_CODEC,
@@ -189,7 +196,8 @@ def stages(setting: Setting) -> list[Stage]:
     """Return the stages of a setting, in order."""
     if setting.source is None:
         return list(STAGES)
-    return [STAGES[0], _SOURCE, *STAGES[1 + len(_CODEC) :]]
+    codec = [_SOURCE] if setting.refined is None else [_SOURCE, _REFINED, _CODEC[-1]]
+    return [STAGES[0], *codec, *STAGES[1 + len(_CODEC) :]]
 
 
 @dataclass
@@ -248,7 +256,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--work", type=Path, default=DEFAULT_WORK)
     parser.add_argument("--setting", choices=SETTINGS, default="full")
-    parser.add_argument("--until", choices=[stage.name for stage in (*STAGES, _SOURCE)], default=STAGES[-1].name)
+    parser.add_argument(
+        "--until", choices=[stage.name for stage in (*STAGES, _SOURCE, _REFINED)], default=STAGES[-1].name
+    )
     options = parser.parse_args()
     try:
         run(options.work, SETTINGS[options.setting], options.until)

@@ -15,10 +15,11 @@ from training.speech.synthesize import Extent
 class Setting:
     """All parameters of a pipeline run that determine its result.
 
-    source: a finished release to continue from; its codes keep their meaning, because only its decoder and its dual AR
-    are trained. None trains from scratch. batch: crops per codec step; None chooses by device. gate: the least F0
-    correlation of the codec for training the dual AR; None accepts any. variants: number of variants of the encoded
-    speech; the first is unchanged, the others are played faster or slower.
+    source: a finished release to continue from; None trains from scratch. refined: with a source, trains its whole
+    codec first, which changes the meaning of its codes. Without it, only the decoder and dual AR are trained, and
+    codes stay valid. batch: crops per codec step; None chooses by device. gate: the least F0 correlation of the codec
+    for training the dual AR; None accepts any. variants: number of variants of the encoded speech; the first is
+    unchanged, the others are played faster or slower.
     """
 
     speech: Extent
@@ -31,6 +32,7 @@ class Setting:
     ar: train_ar.Recipe
     adversarial: codec_run.Recipe
     source: Path | None = None
+    refined: codec_run.Recipe | None = None
 
 
 # Once there are codebooks, the codec trains at half the learning rate, with less codebook dropout.
@@ -82,6 +84,24 @@ SAMPLES = replace(
 )
 
 
+# Continues the whole bundled model: first its codec, whose codes carry too little of the phones, on more speech.
+REFINED = replace(
+    SAMPLES,
+    speech=replace(SAMPLES.speech, hours=12.0),
+    refined=replace(
+        _LATER,
+        minutes=300,
+        learning_rate=3e-4,
+        dropout=0.05,
+        crop_frames=32,
+        discriminators_every=3,
+        adversarial_weight=1.5,
+        feature_weight=6.0,
+    ),
+    ar=train_ar.Recipe(minutes=180, learning_rate=2 * train_ar.CONTINUED_RATE),
+)
+
+
 def _small_codec() -> CodecConfig:
     """Return a codec with the bundled one's rates and kinds of layers, several times narrower."""
     full = bundled_codec_config()
@@ -124,4 +144,4 @@ TINY = Setting(
     adversarial=_few(3),
 )
 
-SETTINGS = {"full": FULL, "large": LARGE, "samples": SAMPLES, "tiny": TINY}
+SETTINGS = {"full": FULL, "large": LARGE, "samples": SAMPLES, "refined": REFINED, "tiny": TINY}

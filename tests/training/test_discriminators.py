@@ -106,6 +106,18 @@ def test_discriminators_affect_the_decoder_only_after_their_lead(corpus: Corpus,
     assert not all(torch.equal(a, b) for a, b in zip(*(w.values() for w in weights), strict=True))
 
 
+def test_discriminators_may_be_used_in_some_steps_only(corpus: Corpus, tmp_path: Path, source: Path) -> None:
+    recipe = replace(AGAINST, discriminators_every=2)
+    run = open_run(tmp_path, recipe, corpus, source=source, adversarial=True)
+    judges = run.trainer.discriminators
+    assert judges is not None
+    assert "own" in run.advance()
+    before, codec = [[weight.clone() for weight in part.parameters()] for part in (judges, run.trainer.codec.decoder)]
+    assert "own" not in run.advance()
+    assert all(torch.equal(a, b) for a, b in zip(before, judges.parameters(), strict=True))
+    assert not all(torch.equal(a, b) for a, b in zip(codec, run.trainer.codec.decoder.parameters(), strict=True))
+
+
 def test_recognition_loss_is_used_without_training_the_recogniser(corpus: Corpus, tmp_path: Path, source: Path) -> None:
     run = adversarial(tmp_path, corpus, source)
     assert run.trainer.recognition is not None

@@ -29,7 +29,7 @@ from tests.training.test_data import needs_synthesizers
 from training.codec.train import open_run
 from training.dual_ar.encode import CodedCorpus
 from training.pipeline import SEED, STAGES, StageFailed, check_gate, held_out_pair, run, stages
-from training.settings import FULL, LARGE, SAMPLES, TINY
+from training.settings import FULL, LARGE, REFINED, SAMPLES, TINY
 from training.speech import synthesize
 from training.speech.corpus import Corpus, table
 from training.speech.sample_voices import DESIGNS, FIRST_ID
@@ -218,6 +218,12 @@ def test_setting_with_a_source_release_trains_no_codec() -> None:
     assert names[:3] == ["speech", "source", "codes"]
     assert [stage.name for stage in stages(FULL)] == [stage.name for stage in STAGES]
     assert set(names) - {"source"} < {stage.name for stage in STAGES}
+
+
+def test_refined_setting_trains_the_whole_codec_of_its_source() -> None:
+    names = [stage.name for stage in stages(REFINED)]
+    assert names[:6] == ["speech", "source", "codec-refined", "gate", "codes", "ar"]
+    assert set(names) - {"source", "codec-refined"} < {stage.name for stage in STAGES}
 
 
 def test_sample_voices_speak_their_share_of_sentences() -> None:

@@ -43,6 +43,7 @@ class Recipe:
     adversarial_weight: float = 1.0
     feature_weight: float = 4.0
     discriminators_rate: float = 4e-4
+    discriminators_every: int = 1  # steps; in the others only the other losses count
     discriminators_lead: int = 200  # steps before their losses reach the codec; as many again until full weight
     seed: int = 0
 
@@ -144,7 +145,7 @@ class CodecRun:
     def _learn(self, total: Tensor, made: Tensor, wanted: Tensor) -> dict[str, Tensor]:
         """Compute gradients and step the optimiser. Return the discriminators' losses, if any."""
         recipe, judged = self.recipe, {}
-        if self.trainer.discriminators is None:
+        if self.trainer.discriminators is None or self.step % recipe.discriminators_every:
             total.backward()
         else:
             heard = min(1.0, max(0.0, self.step / recipe.discriminators_lead - 1))

@@ -18,6 +18,7 @@ import time
 from collections import defaultdict
 from dataclasses import replace
 from pathlib import Path
+from statistics import fmean
 
 import torch
 from torch import Tensor
@@ -101,15 +102,15 @@ def finish(work: Path, run: CodecRun) -> None:
     folder, checkpoint = work / "codec", checkpoint_of(work, run)
     folder.mkdir(parents=True, exist_ok=True)
     run.finished = False
-    sums: dict[str, float] = defaultdict(float)
+    losses: dict[str, list[float]] = defaultdict(list)  # since the last report
     saved = reported = time.monotonic()
     while run.progress < 1:
         for name, value in run.advance().items():
-            sums[name] += value / REPORT_STEPS
+            losses[name].append(value)
         if run.step % REPORT_STEPS == 0:
             now = time.monotonic()
-            report(run, sums, (now - reported) / REPORT_STEPS)
-            sums.clear()
+            report(run, {name: fmean(values) for name, values in losses.items()}, (now - reported) / REPORT_STEPS)
+            losses.clear()
             reported = now
         if time.monotonic() - saved > SAVE_SECONDS:
             run.save(checkpoint)
