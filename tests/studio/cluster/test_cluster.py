@@ -154,7 +154,7 @@ def test_full_cluster_raises_busy(cluster: ClusterEngine, voices: list[Voice], m
         raise BackPressureError(64, 64)
 
     monkeypatch.setattr(cluster, "stream", full)
-    with pytest.raises(EngineBusy, match="All 64 places"):
+    with pytest.raises(EngineBusy, match="the limit is 64"):
         read_speech(cluster.speak("The rain has stopped.", voices[0]))
 
 
