@@ -4,7 +4,8 @@
     access.count_request(caller)              # raises LimitReached
     access.spend(caller, len(text))           # raises LimitReached
 
-While there is no valid key, programs on this machine may call without one, as the local owner.
+While there is no key, programs on this machine may call without one, as the local owner. An expired key still counts,
+because the passing of time must not give access to anyone; revoking the last key does.
 """
 
 from __future__ import annotations
@@ -74,7 +75,7 @@ class Access:
         record = self._keys.find(key) if key else None
         if record is not None:
             return Caller(record.owner, record, {alias.lower(): name for alias, name in record.voices.items()})
-        if local and not self._keys.any_valid():  # whatever the key: some clients cannot omit it
+        if local and not self._keys.any():  # whatever the key: some clients cannot omit it
             return Caller()
         raise KeyRefused(WRONG_KEY if key else NO_KEY)
 
