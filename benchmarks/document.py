@@ -5,6 +5,7 @@
 The document depends only on these files.
 """
 
+import argparse
 import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -316,6 +317,7 @@ def _gpu(results: Mapping[str, Result]) -> str:
 
 def main() -> None:
     """Write the document."""
+    argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
     DOCUMENT.write_text(render(load()), "utf-8")
     print(f"written: {DOCUMENT.relative_to(DOCUMENT.parents[1])}")
 

@@ -12,6 +12,7 @@ espeak-ng's voices are excluded because pocketsphinx does not recognise espeak-n
 evaluated. Kokoro's voices are excluded because the set is older than they are.
 """
 
+import argparse
 import gzip
 import itertools
 import json
@@ -48,6 +49,7 @@ _REFERENCE = (4.0, 8.0)  # s
 
 def main() -> None:
     """Render the set, and replace the old one once it is complete. The same installation makes the same set."""
+    argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
     with tempfile.TemporaryDirectory() as fresh:
         count = render_all(Path(fresh))
         for old in FOLDER.glob("*.flac"):

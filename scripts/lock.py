@@ -3,6 +3,7 @@
 python -m scripts.lock
 """
 
+import argparse
 from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
 
@@ -40,6 +41,7 @@ def locked() -> dict[str, str]:
 
 def main() -> None:
     """Write the file."""
+    argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
     text = "".join(f"{name}=={number}\n" for name, number in sorted(locked().items()))
     (ROOT / "requirements-lock.txt").write_text(HEAD + text, "utf-8")
 

@@ -3,6 +3,7 @@
 python -m scripts.screenshots
 """
 
+import argparse
 import re
 import subprocess
 import sys
@@ -33,11 +34,13 @@ DIALOGUE = "Clara: Have you seen the blue bicycle?\nBen: It is on the bridge.\nC
 def served() -> Iterator[str]:
     """Serve the app with a new library; yield its link."""
     with tempfile.TemporaryDirectory() as folder:
-        command = [sys.executable, "app.py", "--port", "7899", "--no-open", "--database", f"{folder}/voices.db"]
+        command = [sys.executable, "app.py", "--no-open", "--database", f"{folder}/voices.db"]
         app = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
         try:
             assert app.stdout is not None
-            found = next(filter(None, (re.search(r"http://\S+", line) for line in app.stdout)))
+            found = next(filter(None, (re.search(r"http://\S+", line) for line in app.stdout)), None)
+            if found is None:
+                raise SystemExit("The app has not started; its message is above.")
             yield found.group()
         finally:
             app.terminate()
@@ -89,6 +92,7 @@ def picture(browser: Browser, url: str, size: str, theme: Theme, state: StorageS
 
 def main() -> None:
     """Write the screenshots and the page that shows them."""
+    argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
     PAGES.mkdir(parents=True, exist_ok=True)
     with served() as url, chromium() as browser:
         context = browser.new_context(viewport={"width": 1280, "height": 900})
