@@ -113,11 +113,12 @@ def hold_response(page: Page, containing: str, asking: Callable[[], object], *, 
     every: hold back all responses that contain it.
     """
     held: list[tuple[Route, APIResponse]] = []
+    released = False
     answers = "**/gradio_api/run/**"
 
     def hold(route: Route) -> None:
         answer = route.fetch()
-        if containing in answer.text() and (every or not held):
+        if not released and containing in answer.text() and (every or not held):
             held.append((route, answer))
         else:
             route.fulfill(response=answer)
@@ -127,6 +128,7 @@ def hold_response(page: Page, containing: str, asking: Callable[[], object], *, 
     while not held:
         page.wait_for_timeout(50)
     yield
+    released = True  # responses that are still being fetched must not be held back for ever
     for route, answer in held:
         route.fulfill(response=answer)
     page.unroute_all(behavior="wait")
