@@ -460,6 +460,16 @@ def test_keys_are_created_listed_and_revoked(run: Run) -> None:
     assert len(run("keys", "list").stdout.splitlines()) == 1
 
 
+def test_taken_port_is_refused_before_the_model_is_loaded(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(CommandContext, "services", Mock(side_effect=AssertionError("loaded")))
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        assert_rejected(run("--port", port), f"port {port}: another program may be using it")
+    assert_rejected(run("--host", "192.0.2.1"), "Choose an address of this machine by --host")
+
+
 def test_wyoming_at_a_taken_port_is_refused(run: Run) -> None:
     # In another thread, because a browser's event loop may be running in this one.
     with socket.socket() as taken, ThreadPoolExecutor(1) as pool:

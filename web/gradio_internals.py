@@ -9,7 +9,6 @@ that the page has not fetched, ids of its events, and a row of statistics for ea
 from __future__ import annotations
 
 import asyncio
-import socket
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from copy import copy
@@ -20,7 +19,7 @@ import gradio as gr
 from gradio.state_holder import SessionState, StateHolder
 from gradio.utils import LRUCache
 
-from engine.errors import InvalidOption
+from web.binding import port_taken
 
 if TYPE_CHECKING:
     import uvicorn
@@ -172,25 +171,6 @@ def running_server(demo: gr.Blocks) -> uvicorn.Server:
     return demo.server
 
 
-def checked_address(host: str) -> str:
-    """Return a host name or address to serve at, as Gradio expects it: IPv6 addresses in brackets.
-
-    Raises InvalidOption for one that is not of this machine: Gradio would try it at each port, for five seconds each.
-    """
-    bare = host.removeprefix("[").removesuffix("]")
-    try:
-        family, kind, _, _, address = socket.getaddrinfo(bare, 0, type=socket.SOCK_STREAM)[0]
-        with socket.socket(family, kind) as probe:
-            probe.bind(address)
-    except (OSError, UnicodeError) as error:
-        why = getattr(error, "strerror", None) or "not a host name"
-        raise InvalidOption(
-            f"The page cannot be served at {host} ({why}). Choose an address of this machine by --host; 0.0.0.0 stands "
-            "for all of them."
-        ) from error
-    return f"[{bare}]" if ":" in bare else bare
-
-
 @contextmanager
 def port_errors(host: str, port: int | None) -> Iterator[None]:
     """Convert `launch`'s error for a port that is taken, which names Gradio's own settings, into InvalidOption.
@@ -202,10 +182,7 @@ def port_errors(host: str, port: int | None) -> Iterator[None]:
     except OSError as error:
         if NO_FREE_PORT not in str(error):
             raise
-        place = f"port {port}" if port else "any of the ports that are tried"
-        raise InvalidOption(
-            f"The page cannot be served at {host}, {place}: another program may be using it. Choose a port by --port."
-        ) from error
+        raise port_taken(host, port) from error
 
 
 def serve_own_assets(demo: gr.Blocks) -> None:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+from web.binding import LOCAL, bound_host, checked_address
 from web.folders import private_folder
 
 if TYPE_CHECKING:
@@ -75,7 +76,7 @@ def launch(
     from web.ui.modules import Modules
     from web.ui.theme import launch_style
 
-    bind = gradio_internals.checked_address(server_name or "127.0.0.1")
+    bind = checked_address(server_name or LOCAL)
     policy = policy or GatePolicy(AllowedHosts(bind), AllowedRoutes(accounts=accounts is not None))
     login = partial(LoginMiddleware, throttle=LoginThrottle()) if accounts else None
     calls = CallValidator(
@@ -134,7 +135,7 @@ def read_deployment(
     from web.identity.owners import Deployment
 
     return Deployment(
-        host=server_name or os.environ.get("GRADIO_SERVER_NAME") or "127.0.0.1",
+        host=bound_host(server_name),
         share=share,
         accounts=accounts,
         sign_in=bool(os.environ.get("SPACE_ID") and os.environ.get("OAUTH_CLIENT_ID")),

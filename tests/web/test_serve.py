@@ -18,7 +18,7 @@ from tests.storage.speaking import Clock, spoken
 from tests.support.fake_engine import FakeEngine, voice
 from tests.web.conftest import serving
 from tests.web.visitor import page_config
-from web.gradio_internals import checked_address
+from web.binding import checked_address
 from web.serve import expire, show_address
 
 Serve = Callable[..., str]
