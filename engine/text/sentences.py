@@ -36,6 +36,11 @@ _ABBREVIATIONS = frozenset(
 _BEFORE_NUMBER = frozenset(
     "no nos vol vols fig figs eq p pp ch sec art jan feb mar apr jun jul aug sep sept oct nov dec".split()
 )
+# After initials ("p.m.", "U.S.") these words begin a sentence of their own; most others are part of a name.
+_OPENS = regex.compile(
+    r"\s+[\p{Ps}\p{Pi}\"']*+(?:A|An|The|This|That|These|Those|There|I|He|She|It|We|You|They|My|His|Her|Its|Our|Their"
+    r"|And|But|So|Then|When|While|After|Before|If|In|On|At|For|Now|What|Who|How|Why|Where)(?=[\s'’])"
+)
 _LAST_WORD = regex.compile(r"(?r)[\p{L}\p{M}\p{N}.]+")
 _INITIALS = regex.compile(r"(?:[\p{Lu}\p{Ll}]\p{M}*\.)*[\p{Lu}\p{Ll}]\p{M}*")
 _NUMBER_FOLLOWS = regex.compile(r"\s*\p{N}")
@@ -112,8 +117,10 @@ def _is_abbreviated(text: str, start: int, stop: int, after: int) -> bool:
     if found is None:
         return False
     word = found[0].replace(".", "").lower()
-    if word in _ABBREVIATIONS or _INITIALS.fullmatch(found[0]):
+    if word in _ABBREVIATIONS:
         return True
+    if _INITIALS.fullmatch(found[0]):
+        return _OPENS.match(text, after) is None
     if word in _BEFORE_NUMBER:
         return _NUMBER_FOLLOWS.match(text, after) is not None
     # "1." opens a list item.

@@ -176,6 +176,8 @@ def test_normalise_is_idempotent_and_removes_control_tokens(text: str) -> None:
         "I said no.| Then we left… and nobody ever came back!| Really?| Yes, we all did, for all I know.",
         "1. The first item is this one here.|\n2. The second item is this one here.",
         "We meet at 5 p.m. on Jan. 3 in the old hall.| It was I who asked for the new one then.",
+        "He came at 9 p.m. on Monday and left at 10 p.m.| She left at 11 a.m. Eastern time.| 'It was I.'| They knew.",
+        "He is from the U.S.| The rest of us live in the U.S. Virgin Islands.| Ask A. A. Milne, or J. I. Packer.",
         "so they type without capitals.| like this all day.| and nobody seems to mind it.",
         "你好，今天天气很好！|我们一起去公园吧？|「好的，走吧。」|他这样说了一句话。",
         "你好。\u3099你们好吧。|我们走。",
