@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections.abc import Sequence
 from typing import Any
 
 import h11
@@ -55,9 +56,9 @@ class BoundedConnection(H11Protocol):
         super().connection_made(transport)
         self._waiting_since = self.loop.time()
         self._await_head()
-        others = [each for each in self.connections if isinstance(each, BoundedConnection) and each is not self]
-        peer = self.client[0] if self.client else ""
-        siblings = [] if is_loopback(peer) else [each for each in others if each.client and each.client[0] == peer]
+        others = [each for each in self.connections if each is not self]  # WebSockets included
+        peer = _peer_of(self)
+        siblings = [] if is_loopback(peer) else [each for each in others if _peer_of(each) == peer]
         if len(siblings) >= MAX_OF_A_PEER:
             _make_room(siblings, self)
         elif len(others) >= MAX_CONNECTIONS:
@@ -137,8 +138,13 @@ class WebSocketConnection(WebSocketsSansIOProtocol):
         self.handshake_complete = self.handshake_complete or self.close_sent
 
 
-def _make_room(others: list[BoundedConnection], new: BoundedConnection) -> None:
-    idle = [each for each in others if each.idle]
+def _peer_of(connection: asyncio.Protocol) -> str:
+    client: tuple[str, int] | None = getattr(connection, "client", None)
+    return client[0] if client else ""
+
+
+def _make_room(others: Sequence[asyncio.Protocol], new: BoundedConnection) -> None:
+    idle = [each for each in others if isinstance(each, BoundedConnection) and each.idle]
     min(idle, key=lambda each: each._waiting_since, default=new).drop()
 
 

@@ -16,7 +16,10 @@ import uvicorn
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import StreamingResponse
-from starlette.routing import Route
+from starlette.routing import Route, WebSocketRoute
+from starlette.websockets import WebSocket
+from websockets.asyncio.client import connect
+from websockets.exceptions import InvalidHandshake
 
 from storage import Storage
 from tests.support.fake_engine import FakeEngine
@@ -131,6 +134,36 @@ def test_busy_connection_is_not_closed(url: str, monkeypatch: pytest.MonkeyPatch
         assert httpx.get(url, timeout=PATIENCE).status_code == 200
         busy.sendall(body[5:])
         assert busy.recv(12) == b"HTTP/1.1 200"
+
+
+@pytest.mark.parametrize("limit", ["MAX_CONNECTIONS", "MAX_OF_A_PEER"])
+def test_websockets_count_as_connections(monkeypatch: pytest.MonkeyPatch, limit: str) -> None:
+    monkeypatch.setattr(connections, limit, 2)
+    monkeypatch.setattr(connections, "is_loopback", lambda _peer: False)
+    stay = asyncio.Event()
+
+    async def talk(socket: WebSocket) -> None:
+        await socket.accept()
+        await stay.wait()
+
+    async def open_three() -> None:
+        config = uvicorn.Config(Starlette(routes=[WebSocketRoute("/", talk)]), port=0, log_level="error")
+        server = uvicorn.Server(config)
+        config.load()
+        connections.limit_connections(server)
+        serving = asyncio.create_task(server.serve())
+        while not server.started:
+            await asyncio.sleep(0.01)
+        address = f"ws://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}/"
+        async with connect(address), connect(address):
+            with pytest.raises((InvalidHandshake, ConnectionError)):
+                async with connect(address):
+                    pass
+        stay.set()
+        server.should_exit = True
+        await serving
+
+    run(open_three)
 
 
 def test_a_stopped_server_waits_for_short_responses_only(
