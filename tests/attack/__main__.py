@@ -26,7 +26,9 @@ _KEPT = ("PATH", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "VIRTUAL_ENV", "TERM", "PL
 def parse_options(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     """The options."""
     parser = argparse.ArgumentParser(prog="python -m tests.attack", description="Attack Reprise.")
-    parser.add_argument("--only", action="append", default=[], help="an attack or a module; may be given several times")
+    parser.add_argument(
+        "--only", action="append", default=[], help="an attack, or a module of several; may be given several times"
+    )
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--count", type=int, help="cases of each attack instead of its own number")
     parser.add_argument("--case", type=int, help="this case alone")
@@ -72,7 +74,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if done.returncode or not (folder / RESULTS).exists():
             print(f"The attack ended by itself with exit code {done.returncode}.")
             return 2
-        tallies = [tally_of(values) for values in json.loads((folder / RESULTS).read_text("utf-8"))]
+        run = report.description(_report.machine(), options.seed)
+        tallies = [tally_of({**values, "run": run}) for values in json.loads((folder / RESULTS).read_text("utf-8"))]
         kept = _move_findings(folder)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
@@ -83,9 +86,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"\nThe findings, each with the command that runs it again, are in {kept}.")
     found = outside or any(tally.wrong.total() for tally in tallies)
     if options.document:
-        machine = _report.machine()
         tallies = report.merged(tallies)
-        report.document(tallies, machine, options.seed)
+        report.document(tallies)
         _report.save("attack", report.payload(tallies, options.seed, outside))
     return 1 if found else 0
 

@@ -200,4 +200,4 @@ def _check_sentence(call: HostileCall, sentence: object) -> None:
 
 
 WHAT = "hostile speech, batches, voices, MessagePack and live sessions for the API"
-PROGRAMS = Attack("programs", WHAT, _cases, _run, 400, 60.0, None, alone=True)
+PROGRAMS = Attack("programs", WHAT, _cases, _run, 400, 120.0, None, alone=True)

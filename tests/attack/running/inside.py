@@ -71,20 +71,24 @@ class Session:
 
 
 def select_attacks(names: list[str]) -> list[Attack]:
-    """The attacks with these names or from modules with these names; all for none. Exits for unknown names."""
+    """The attacks with these names, or else from modules with these names; all for none. Exits for unknown names."""
     attacks = all_attacks()
     if not names:
         return list(attacks.values())
-    picked = [attack for attack in attacks.values() if any(_matches(attack, name) for name in names)]
-    if not picked:
-        sys.exit(f"There is no attack called {', '.join(names)}. There are: {', '.join(attacks)}.")
-    return picked
+    picked = {name: _called(name, attacks) for name in names}
+    if unknown := [name for name, found in picked.items() if not found]:
+        sys.exit(f"There is no attack called {', '.join(unknown)}. There are: {', '.join(attacks)}.")
+    return [attack for attack in attacks.values() if any(attack in found for found in picked.values())]
+
+
+def _called(name: str, attacks: dict[str, Attack]) -> list[Attack]:
+    """The attack of this name, or else all whose first word or module it is."""
+    return [attacks[name]] if name in attacks else [each for each in attacks.values() if _matches(each, name)]
 
 
 def _matches(attack: Attack, name: str) -> bool:
     run = attack.run.args[0] if isinstance(attack.run, partial) else attack.run
-    parts = run.__module__.split(".")
-    return name in (attack.name, attack.name.partition(" ")[0], *parts)
+    return name in (attack.name.partition(" ")[0], *run.__module__.split("."))
 
 
 def _headline(outcome: Outcome) -> str:

@@ -36,6 +36,7 @@ class Tally:
     skipped: list[str] = field(default_factory=list)
     seconds: float = 0.0  # the slowest case
     megabytes: float = 0.0  # the largest growth
+    run: str = ""  # the description of the run
 
     def add(self, outcome: Outcome) -> None:
         if outcome.kind == "skipped":

@@ -1,6 +1,7 @@
 """The results table of a run: for the terminal, as JSON, and in docs/security.md."""
 
 import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -35,6 +36,11 @@ def notes(tallies: Sequence[Tally]) -> list[str]:
     return [f"{tally.name}: {reason}" for tally in tallies for reason in tally.skipped]
 
 
+def description(machine: Mapping[str, Any], seed: int) -> str:
+    """Return a run in one line: date, machine, versions and seed."""
+    return f"{_report.describe(machine)} · seed {seed}"
+
+
 def payload(tallies: Sequence[Tally], seed: int, outside: Sequence[str]) -> dict[str, Any]:
     """The tallies as JSON values."""
     return {"seed": seed, "attacks": [tally.values() for tally in tallies], "outside": list(outside)}
@@ -42,9 +48,10 @@ def payload(tallies: Sequence[Tally], seed: int, outside: Sequence[str]) -> dict
 
 def merged(tallies: Sequence[Tally]) -> list[Tally]:
     """The kept tallies, with those of this run in their places."""
-    kept = _report.RESULTS / "attack.json"
-    before = json.loads(kept.read_text("utf-8"))["attacks"] if kept.exists() else []
-    by_name = {tally.name: tally for tally in (*map(tally_of, before), *tallies)}
+    path = _report.RESULTS / "attack.json"
+    kept = json.loads(path.read_text("utf-8")) if path.exists() else {"attacks": []}
+    before = [tally_of({"run": description(kept["machine"], kept["seed"]), **values}) for values in kept["attacks"]]
+    by_name = {tally.name: tally for tally in (*before, *tallies)}
     return list(by_name.values())
 
 
@@ -54,13 +61,18 @@ def print_report(tallies: Sequence[Tally]) -> None:
         print(f"- {note}")
 
 
-def document(tallies: Sequence[Tally], machine: Mapping[str, Any], seed: int) -> None:
-    """Write the table between the markers of docs/security.md. Raises ValueError when there are none."""
+def document(tallies: Sequence[Tally]) -> None:
+    """Write the table between the markers of docs/security.md, below the run of most of its rows.
+
+    Rows of other runs are named below the table, with their runs. Raises ValueError when there are no markers.
+    """
     text = DOCUMENT.read_text("utf-8")
     if BEGIN not in text or END not in text:
         raise ValueError(f"{DOCUMENT} has no {BEGIN} … {END} to put the table into.")
     before, _, rest = text.partition(BEGIN)
     after = rest.partition(END)[2]
-    listed = "".join(f"\n- {note}" for note in notes(tallies))
-    said = f"{_report.describe(machine)} · seed {seed}\n\n{_report.table(COLUMNS, rows(tallies))}\n{listed}"
+    run = Counter(tally.run for tally in tallies).most_common(1)[0][0]
+    others = [f"{tally.name}: {tally.run}" for tally in tallies if tally.run != run]
+    listed = "".join(f"\n- {note}" for note in (*notes(tallies), *others))
+    said = f"{run}\n\n{_report.table(COLUMNS, rows(tallies))}\n{listed}"
     DOCUMENT.write_text(f"{before}{BEGIN}\n{said.rstrip()}\n{END}{after}", "utf-8")

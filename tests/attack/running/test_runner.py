@@ -18,10 +18,14 @@ from engine.errors import InvalidInput
 from tests.attack.attack import Attack, Broken, Skipped, all_attacks, once
 from tests.attack.running import guard, report
 from tests.attack.running.findings import MOST, Findings
+from tests.attack.running.inside import select_attacks
 from tests.attack.running.outcome import Outcome, Tally, tally_of
 from tests.attack.running.runner import Job, Runner
 
 ROOT = Path(__file__).parents[3]
+MACHINE = {
+    "date": "2026-11-22", "processor": "P", "cores": 2, "gpu": None, "python": "3", "packages": {}, "threads": None,
+}  # fmt: skip
 
 
 def _refuse(_: Any) -> None:
@@ -210,8 +214,8 @@ def test_table_counts_tries_and_failures(tmp_path: Path, monkeypatch: pytest.Mon
     document = tmp_path / "security.md"
     monkeypatch.setattr(report, "DOCUMENT", document)
     document.write_text(f"Before.\n\n{report.BEGIN}\nold\n{report.END}\n\nAfter.\n")
-    machine = {"date": "2026-11-22", "processor": "P", "cores": 2, "gpu": None, "python": "3", "packages": {}}
-    report.document([tally, skipped], {**machine, "threads": None}, seed=1)
+    tally.run = skipped.run = report.description(MACHINE, seed=1)
+    report.document([tally, skipped])
     text = document.read_text()
     assert text.startswith(f"Before.\n\n{report.BEGIN}\n2026-11-22 · P, 2 cores")
     assert text.endswith(f"- moon: there is no moon\n{report.END}\n\nAfter.\n")
@@ -222,9 +226,34 @@ def test_partial_run_replaces_only_its_rows(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setattr(report._report, "RESULTS", tmp_path)
     voices, moon = Tally("voices", "spoiled", tries=9), Tally("moon", "light", tries=3)
     assert report.merged([moon]) == [moon]
-    (tmp_path / "attack.json").write_text(json.dumps(report.payload([voices, moon], 1, [])))
+    payload = report.payload([voices, moon], 1, [])
+    (tmp_path / "attack.json").write_text(json.dumps({"machine": MACHINE, **payload}))
     again, new = Tally("voices", "spoiled", tries=10), Tally("sun", "heat", tries=1)
     assert report.merged([new, again]) == [again, moon, new]
+
+
+def test_rows_of_another_run_keep_its_date(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(report._report, "RESULTS", tmp_path)
+    before = [Tally(name, "spoiled", tries=9).values() for name in ("voices", "moon", "sun")]
+    for values in before:
+        del values["run"]  # as results were kept before rows had runs of their own
+    (tmp_path / "attack.json").write_text(json.dumps({"machine": MACHINE, "seed": 1, "attacks": before}))
+    document = tmp_path / "security.md"
+    monkeypatch.setattr(report, "DOCUMENT", document)
+    document.write_text(f"{report.BEGIN}\n{report.END}\n")
+    later = report.description({**MACHINE, "date": "2026-12-01"}, seed=2)
+    report.document(report.merged([Tally("sun", "heat", tries=1, run=later)]))
+    text = document.read_text()
+    assert text.startswith(f"{report.BEGIN}\n2026-11-22 · P, 2 cores · no GPU · Python 3 · seed 1\n")
+    assert "\n- sun: 2026-12-01 · P, 2 cores · no GPU · Python 3 · seed 2\n" in text
+
+
+def test_attacks_are_selected_by_name_before_module() -> None:
+    assert [each.name for each in select_attacks(["scripts"])] == ["scripts"]
+    assert {each.name for each in select_attacks(["links", "passwords", "full"])} == {"links", "accounts", "full disk"}
+    assert {each.name for each in select_attacks(["live", "fuzz"])} > {"fuzz", "gate", "programs"}
+    with pytest.raises(SystemExit, match="no attack called moon\\."):
+        select_attacks(["scripts", "moon"])
 
 
 def test_cases_depend_on_the_seed_and_not_on_their_number() -> None:
