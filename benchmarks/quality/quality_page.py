@@ -9,6 +9,7 @@ same way with `voice_quality --model RELEASE --only speech`.
 
 import argparse
 import json
+import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -56,7 +57,7 @@ class Example:
 def write_page(
     kept: Path, data: EvaluationSet, found: Mapping[str, Any], page: Path = PAGE, before: Path | None = None
 ) -> None:
-    """Write the page and its audio files, and delete those of an earlier page.
+    """Write the page and its audio files, and delete those of an earlier page when all new ones are written.
 
     Args:
         kept: the folder with the utterances of voice_quality.
@@ -66,9 +67,12 @@ def write_page(
     Raises FileNotFoundError when an utterance is missing in `kept` or `before`.
     """
     page.parent.mkdir(parents=True, exist_ok=True)
-    for old in (*page.parent.glob(f"*{_SOUND}"), *page.parent.glob("*.png")):
-        old.unlink()
-    examples = list(_examples(kept, data, found["utterances"], page.parent, before))
+    with tempfile.TemporaryDirectory(dir=page.parent) as folder:
+        examples = list(_examples(kept, data, found["utterances"], Path(folder), before))
+        for old in (*page.parent.glob(f"*{_SOUND}"), *page.parent.glob("*.png")):
+            old.unlink()
+        for new in Path(folder).iterdir():
+            new.replace(page.parent / new.name)
     parts = list(found["figures"])
     template = jinja2.Environment(autoescape=True, trim_blocks=True).from_string(_TEMPLATE.read_text("utf-8"))
     text = template.render(

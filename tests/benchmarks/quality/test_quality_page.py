@@ -100,6 +100,10 @@ def test_new_page_removes_files_of_an_earlier_one(tmp_path: Path, data: Evaluati
     assert len(list(page.parent.glob("*.mp3"))) == 4
 
 
-def test_folder_without_kept_audio_is_rejected(tmp_path: Path, data: EvaluationSet) -> None:
+def test_folder_without_kept_audio_leaves_the_earlier_page(tmp_path: Path, data: EvaluationSet, kept: Path) -> None:
+    page = tmp_path / "docs" / "index.html"
+    write_page(kept, data, results(data), page)
+    first = {path.name: path.read_bytes() for path in page.parent.iterdir()}
     with pytest.raises(FileNotFoundError, match="run voice_quality --keep again"):
-        write_page(tmp_path, data, results(data), tmp_path / "docs" / "index.html")
+        write_page(tmp_path, data, results(data), page)
+    assert {path.name: path.read_bytes() for path in page.parent.iterdir()} == first
