@@ -34,6 +34,11 @@ def test_library_withstands_a_full_disk() -> None:
     assert full_disk.run(1).broken == []
 
 
+def test_deletion_of_all_data_that_is_repeated_on_a_full_disk_is_no_finding() -> None:
+    number = next(number for number, each in enumerate(workloads()) if each.name == "forget")
+    assert faults._broken(number, faults.Fault(26, full=True, lasting=False)) is None
+
+
 def test_missing_syncs_are_detected(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connection, "_PRAGMAS", ("synchronous = OFF",))
     cuts.recording.cache_clear()

@@ -29,7 +29,7 @@ NAME = "voices.db"
 BEGIN = datetime(2026, 11, 22, 9, tzinfo=UTC)
 
 _UNCOMPARED = {"erasures", migrations.VERSION_TABLE, "zeros", "server_secrets"}
-_UNCOMPARED_COLUMNS = {"created", "updated", "lead"}
+_UNCOMPARED_COLUMNS = {"created", "updated", "lead", "mark"}
 _SEED = 4711
 
 State = dict[str, list[str]]
