@@ -52,6 +52,12 @@ def test_variables_of_image_and_compose_are_options() -> None:
     assert compose["services"].keys() == {"app", "database"}
 
 
+def test_readme_names_the_variables_of_all_options() -> None:
+    readme = (ROOT / "README.md").read_text("utf-8")
+    older = {"REPRISE_SPEAKERS"}
+    assert set(re.findall(r"`((?:REPRISE|GRADIO)_\w+)", readme)) == variables() - older | {"REPRISE_AUTH"}
+
+
 def test_compiled_code_is_kept_in_a_mounted_volume() -> None:
     """The root file system is read-only: what libraries keep in the user's cache folder must be on a volume."""
     app = yaml.safe_load((ROOT / "compose.yaml").read_text("utf-8"))["services"]["app"]

@@ -6,7 +6,7 @@ The clips come from Debian packages (named in `PEOPLE`) and are not part of this
 an audiobook, a recogniser test and a loudspeaker test; none was recorded for cloning.
 
 The bundled model was trained on synthesizers only, so similarity to a person is for information only. Its targets: the
-person's pitch within 2 semitones, a word error rate of 0.35, and never noise or silence.
+person's pitch within 3 semitones, a word error rate of 0.35, and never noise or silence.
 """
 
 import argparse

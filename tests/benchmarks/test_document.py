@@ -1,9 +1,71 @@
-"""docs/performance.md matches the results, and shows those of several machines."""
+"""docs/performance.md matches the results, and shows those of several machines. So do the README and the model card."""
 
+import json
+import re
 from pathlib import Path
+from typing import Any
 
 from benchmarks import document
 from benchmarks.speed import page_weight
+from tests.paths import ROOT
+
+README = (ROOT / "README.md").read_text("utf-8")
+MODEL_CARD = (ROOT / "assets" / "bundled" / "README.md").read_text("utf-8")
+
+
+def results(name: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(
+        Path(document.__file__).with_name("results").joinpath(f"{name}.json").read_text()
+    )
+    return found
+
+
+def rounded(found: dict[str, Any]) -> str:
+    return f"{found['value']:.2f}".removeprefix("0")
+
+
+def cells(text: str, row: str) -> list[str]:
+    """Return the cells of a table's row after its title, without bold type and intervals."""
+    found = re.search(rf"^\| {re.escape(row)} \|(.*)\|$", text, re.M)
+    assert found is not None, row
+    return [re.sub(r"\*\*| \(.*?\)", "", cell).strip() for cell in found[1].split("|")]
+
+
+def test_word_errors_are_those_of_the_results() -> None:
+    heard = results("voice_quality")["understood"]
+    parts = [heard[part] for part in ("teachers", "codec", "speech")]
+    sexes = "… women's voices, men's voices"
+    assert cells(README, sexes) == [
+        ", ".join(rounded(part[f"{of} voices"]) for of in ("women's", "men's")) for part in parts
+    ]
+    for row, group in {
+        "twelve voices, six of them held out": "all voices",
+        "women's voices": "",
+        "men's voices": "",
+    }.items():
+        teachers, codec, model = (rounded(part[group or row]) for part in parts)
+        assert cells(MODEL_CARD, row)[2:] == [model, codec, teachers], row
+
+
+def test_figures_of_held_out_sentences_are_those_of_the_results() -> None:
+    figures = results("voice_quality")["figures"]
+    for row, figure in {
+        "word error, pocketsphinx's general model": "word error, pocketsphinx with its general model",
+        "speaker similarity to the reference (resemblyzer)": "speaker similarity to the reference",
+        "own reference is the nearest of 20 (chance .05)": "own reference is the nearest",
+    }.items():
+        found = [rounded(figures[part][figure]) for part in ("teachers", "backwards", "codec", "speech")]
+        assert [float(cell) for cell in cells(MODEL_CARD, row)[1:]] == [float(cell) for cell in found], row
+
+
+def test_gain_of_8_bits_is_that_of_the_results() -> None:
+    rates = {
+        mode["precision"]: mode["frames_per_second"]
+        for mode in results("floor")["sizes"]["0.5 B"]["modes"]
+        if mode["mode"] == "frame recorded"
+    }
+    to_fp32, to_bf16 = (f"{rates['int8'] / rates[other]:.1f}" for other in ("fp32", "bf16"))
+    assert f"{to_fp32} times as many frames as in fp32 and {to_bf16} times as many" in " ".join(README.split())
 
 
 def test_document_matches_the_results() -> None:
