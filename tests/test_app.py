@@ -470,6 +470,14 @@ def test_taken_port_is_refused_before_the_model_is_loaded(run: Run, monkeypatch:
     assert_rejected(run("--host", "192.0.2.1"), "Choose an address of this machine by --host")
 
 
+@pytest.mark.parametrize("name", ["https://voices.example.org", "a.example.org,b.example.org"])
+def test_invalid_host_name_is_refused_before_the_model_is_loaded(
+    run: Run, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setattr(CommandContext, "services", Mock(side_effect=AssertionError("loaded")))
+    assert_rejected(run("--allowed-host", name), "without scheme and port")
+
+
 def test_wyoming_at_a_taken_port_is_refused(run: Run) -> None:
     # In another thread, because a browser's event loop may be running in this one.
     with socket.socket() as taken, ThreadPoolExecutor(1) as pool:

@@ -46,6 +46,12 @@ class AllowedHosts:
         return is_loopback(name) or (self._any_address and _is_address(name))
 
 
+def check_names(allowed: Iterable[str]) -> None:
+    """Raise InvalidOption for an invalid name, before a model is loaded. Empty names are ignored."""
+    for name in filter(None, allowed):
+        _checked(name)
+
+
 def host_name(host: str) -> str:
     """Return the name or address in a `Host` header, in lower case, without port and brackets."""
     text = host.strip().lower()
