@@ -1,6 +1,7 @@
 """All tabs, on small and large screens, light and dark: no sideways scrolling and no accessibility violations."""
 
 from collections.abc import Callable
+from typing import Literal
 
 from playwright.sync_api import Browser, Page, ViewportSize, expect
 
@@ -77,6 +78,14 @@ def check_forced_colours(page: Page) -> None:
     page.set_viewport_size(PHONE)
 
 
+def check_theme_of_browser(page: Page) -> None:
+    """Check that scroll bars and other parts drawn by the browser have the theme that the page takes from it."""
+    themes: tuple[Literal["dark", "light"], ...] = ("dark", "light")
+    for theme in themes:
+        page.emulate_media(color_scheme=theme)
+        expect(page.locator("html")).to_have_css("color-scheme", theme)
+
+
 def check_sign_of_life(page: Page) -> None:
     """Check that the page shows its name until its first component is there."""
     shown = "getComputedStyle(document.body, '::before').content"
@@ -101,6 +110,7 @@ def test_tabs_fit_the_screen_without_accessibility_violations(
         expect(page.get_by_label("Text to speak")).to_have_css(
             "unicode-bidi", "plaintext"
         )  # Arabic begins at the right
+        check_theme_of_browser(page)
         check_forced_colours(page)
         reach_hidden_tab_by_keyboard(page)
         check_every_tab(page)

@@ -18,7 +18,6 @@ const isDark = () => document.body.classList.contains("dark");
 
 function paint(theme) {
   document.body.classList.toggle("dark", theme === "dark");
-  document.documentElement.style.colorScheme = theme;
 }
 
 // Replaces the browser's theme, which Gradio sets, by the chosen one. A theme in the URL takes precedence.
