@@ -24,7 +24,14 @@ export const hasUnsaved = () => guards.some((unsaved) => unsaved());
 export const dropGuards = () => guards.splice(0);
 
 globalThis.addEventListener?.("pagehide", leave);
-globalThis.addEventListener?.("beforeunload", (event) => hasUnsaved() && event.preventDefault());
+globalThis.addEventListener?.("beforeunload", ask);
+
+// Gradio's listener would end its stream, and the events under way would never end. But the user may stay, or come back to
+// the page as it was, which Safari keeps in memory. The requests of a page that is left end by themselves.
+function ask(event) {
+  event.stopImmediatePropagation();
+  if (hasUnsaved()) event.preventDefault();
+}
 
 function leave() {
   const usual = window.fetch;

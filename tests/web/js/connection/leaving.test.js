@@ -29,7 +29,7 @@ test("on leaving, a request is sent at once with keepalive although another is p
 
 test("the browser asks before unsaved data is lost, unless the user has agreed", () => {
   let asked = 0;
-  const leave = () => listeners.beforeunload({ preventDefault: () => (asked += 1) });
+  const leave = () => listeners.beforeunload({ preventDefault: () => (asked += 1), stopImmediatePropagation() {} });
   const unsaved = [];
   guardLeaving(() => unsaved.length > 0);
   leave();
