@@ -39,6 +39,10 @@ def test_deep_links_open_their_target_or_report_it_missing(
         expect(page.locator(".rp-link-notice")).to_have_text(
             "The link is copied. It works for you; nobody else can see what it opens."
         )
+        page.get_by_label("Text of the new script").fill("Hello.")
+        page.get_by_role("button", name="Make cards").click()
+        expect(page.get_by_label("Name of the script")).to_have_value("Hello.")
+        expect(page.locator(".rp-link-notice")).to_have_count(0)
         page.goto(f"{url}?take={take.id}")
         expect(page.locator(".rp-take-text")).to_have_text("A take that is kept.")
         expect_tab(page, "Speak")

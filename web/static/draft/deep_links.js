@@ -78,7 +78,7 @@ function tell(text, kind) {
   document.querySelector("#rp-tabs").before(line);
   const away = (event) => {
     if (line.isConnected && event.isTrusted) line.remove();
-    removeEventListener("pointerdown", away, true);
+    removeEventListener("click", away, true);
   };
-  addEventListener("pointerdown", away, true);
+  addEventListener("click", away, true); // removed on the press, it would move the page under the pointer, and the click be lost
 }
