@@ -6,6 +6,7 @@ import { offerForm } from "./offers.js";
 import { bytesIn, found, ordered, withReplacement } from "./voices.js";
 import { create } from "../ui/elements.js";
 import { emptyState } from "../ui/empty.js";
+import { composes } from "../ui/keyboard.js";
 import { learnColours, showPortrait } from "./portraits.js";
 import { pageLanguage, words } from "../ui/words.js";
 
@@ -174,7 +175,7 @@ class Library {
   }
 
   key(event) {
-    if (event.key !== "Escape" || !this.open || !event.target.closest("form")) return;
+    if (event.key !== "Escape" || composes(event) || !this.open || !event.target.closest("form")) return;
     event.stopPropagation(); // elsewhere the key stops the speech
     event.preventDefault();
     this.cancel();

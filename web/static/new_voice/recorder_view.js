@@ -4,6 +4,7 @@ import { onMeter } from "./capture/recording.js";
 import { guardLeaving } from "../connection/leaving.js";
 import { button, create } from "../ui/elements.js";
 import { decimals, secondsOf } from "../ui/format.js";
+import { composes } from "../ui/keyboard.js";
 import { pageLanguage, words } from "../ui/words.js";
 
 const OPEN = ["counting", "recording"]; // the states in which the microphone is open
@@ -28,8 +29,8 @@ export class RecorderView {
   }
 
   // Escape does what the button does, so nothing is lost. Other tabs use the key themselves.
-  escape({ key, isComposing }) {
-    if (key !== "Escape" || isComposing || !this.find(".rp-clip").checkVisibility()) return;
+  escape(event) {
+    if (event.key !== "Escape" || composes(event) || !this.find(".rp-clip").checkVisibility()) return;
     if (this.recorder.taking) this.recorder.press();
   }
 

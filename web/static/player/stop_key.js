@@ -1,5 +1,6 @@
 // Escape, on any tab, closes an open menu or else stops speech and playback.
 
+import { composes } from "../ui/keyboard.js";
 import { MENU } from "../ui/menus.js";
 
 const PICKER = '[role="listbox"], dialog[open], [role="dialog"]'; // they close themselves
@@ -8,7 +9,7 @@ const seen = (selector) => [...document.querySelectorAll(selector)].find((node) 
 
 export function stopOnEscape(player) {
   let picking = false; // whether a picker was open before it handled the key
-  const escape = ({ key, isComposing, repeat }) => key === "Escape" && !isComposing && !repeat;
+  const escape = (event) => event.key === "Escape" && !composes(event) && !event.repeat;
   addEventListener("keydown", (event) => escape(event) && (picking = Boolean(seen(PICKER))), { capture: true });
   document.addEventListener("keydown", (event) => {
     if (!escape(event) || event.defaultPrevented || picking) return;

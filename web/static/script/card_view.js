@@ -6,6 +6,7 @@ import { button, create } from "../ui/elements.js";
 import { lengthOf } from "../ui/format.js";
 import { heardLines } from "../sound/heard.js";
 import { drawing, playAndPause } from "../ui/icons.js";
+import { composes } from "../ui/keyboard.js";
 import { portraitOf, showPortrait, voiceOf } from "../library/portraits.js";
 import { deleteWithUndo } from "../ui/undo.js";
 import { pageLanguage, words } from "../ui/words.js";
@@ -183,7 +184,8 @@ export class CardView {
   // ---- its text
 
   typed(event) {
-    if (event.key === "Enter" && !event.shiftKey && !event.isComposing && !event.ctrlKey && !event.metaKey) {
+    if (composes(event)) return;
+    if (event.key === "Enter" && !event.shiftKey && !event.ctrlKey && !event.metaKey) {
       event.preventDefault();
       event.target.blur(); // which saves it
     } else if (event.key === "Escape" && event.target.value !== this.former) {

@@ -6,6 +6,7 @@ import { languageName } from "../library/voices.js";
 import { dialogIn } from "../ui/dialog.js";
 import { button, create } from "../ui/elements.js";
 import { draw, drawing } from "../ui/icons.js";
+import { composes } from "../ui/keyboard.js";
 import { pageLanguage, words } from "../ui/words.js";
 
 const MAX_CHARACTERS = 80; // characters of a word
@@ -117,7 +118,7 @@ class Dictionary {
 
   // Submits on Enter, which would otherwise click the button. Enter during IME composition does not submit.
   enter(event) {
-    if (event.key !== "Enter" || event.isComposing || event.target.localName !== "input") return;
+    if (event.key !== "Enter" || composes(event) || event.target.localName !== "input") return;
     event.preventDefault();
     this.form.requestSubmit();
   }

@@ -7,6 +7,7 @@ import { measured } from "./estimate.js";
 import { button, create } from "../ui/elements.js";
 import { lengthOf, secondsOf } from "../ui/format.js";
 import { draw } from "../ui/icons.js";
+import { composes } from "../ui/keyboard.js";
 import { remember, remembered } from "../ui/remember.js";
 import { typeInto } from "../ui/typing.js";
 import { inEnglish, pageLanguage, words } from "../ui/words.js";
@@ -107,8 +108,8 @@ export function mount({ element, props, trigger, watch }) {
   const here = () => element.getClientRects().length > 0; // whether this tab is shown
 
   document.addEventListener("keydown", (event) => {
-    const { key, isComposing, defaultPrevented, repeat } = event;
-    if (!here() || isComposing || defaultPrevented || repeat) return;
+    const { key, defaultPrevented, repeat } = event;
+    if (!here() || composes(event) || defaultPrevented || repeat) return;
     if (key === "Enter" && (event.ctrlKey || event.metaKey)) {
       event.preventDefault();
       if (!busy()) document.querySelector("#rp-speak").click();

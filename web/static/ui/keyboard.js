@@ -5,6 +5,10 @@ import { words } from "./words.js";
 
 const tabs = () => [...document.querySelectorAll("#rp-tabs [role=tablist] [role=tab]")];
 
+// Whether a key belongs to an input method, which converts what was typed. Safari tells it by the code 229 alone if the key
+// ends the conversion.
+export const composes = ({ isComposing, keyCode }) => isComposing || keyCode === 229;
+
 // The position to which a key moves in a row of `count` tabs; null for other keys.
 export function moved(key, from, count) {
   const to = { ArrowLeft: from - 1, ArrowRight: from + 1, Home: 0, End: count - 1 }[key];

@@ -3,10 +3,16 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { moved } from "../../../../web/static/ui/keyboard.js";
+import { composes, moved } from "../../../../web/static/ui/keyboard.js";
 
 test("arrow keys move between tabs and around their ends", () => {
   assert.deepEqual(["ArrowLeft", "ArrowRight", "Home", "End"].map((key) => moved(key, 0, 6)), [5, 1, 0, 5]);
   assert.equal(moved("ArrowRight", 5, 6), 0);
   assert.equal(moved("ArrowDown", 2, 6), null, "this key scrolls the page");
+});
+
+test("keys of an input method are recognised in every browser", () => {
+  assert.equal(composes({ key: "Enter", isComposing: false, keyCode: 13 }), false);
+  assert.equal(composes({ key: "Enter", isComposing: true, keyCode: 229 }), true);
+  assert.equal(composes({ key: "Enter", isComposing: false, keyCode: 229 }), true, "Safari, after the last key");
 });

@@ -225,6 +225,9 @@ def test_cards_are_added_split_joined_and_failures_are_shown(
         card(page, 1).get_by_role("button", name="Add a card below").click()
         expect(text(page, 2)).to_be_focused()
         page.keyboard.type("Refuse this one.")
+        # The key that ends the conversion of what was typed, as Safari sends it.
+        text(page, 2).dispatch_event("keydown", {"key": "Enter", "keyCode": 229, "bubbles": True})
+        expect(text(page, 2)).to_be_focused()
         page.keyboard.press("Enter")
         expect(text(page, 3)).to_have_value("How are you?")
         until(lambda: "Refuse this one." in [each.text for each in storage.scripts.cards(storage.scripts.list()[0].id)])

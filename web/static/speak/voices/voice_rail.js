@@ -7,6 +7,7 @@ import { answer, named } from "../../draft/deep_links.js";
 import { found, languageName } from "../../library/voices.js";
 import { button, create } from "../../ui/elements.js";
 import { draw, drawing } from "../../ui/icons.js";
+import { composes } from "../../ui/keyboard.js";
 import { learnColours, portraitOf, showPortrait } from "../../library/portraits.js";
 import { pageLanguage, words } from "../../ui/words.js";
 
@@ -126,7 +127,7 @@ class VoiceRail {
   // Arrow keys go from voice to voice, and between the first one and the search.
   move(event) {
     const step = { ArrowUp: -1, ArrowDown: 1 }[event.key];
-    if (!step || event.isComposing) return;
+    if (!step || composes(event)) return;
     const rows = [...this.list.children];
     const next = rows[rows.indexOf(event.target.closest("li")) + step];
     event.preventDefault();
