@@ -1,5 +1,6 @@
 // The unprocessed microphone: the browser's echo cancelling, noise suppression and gain control would change a voice.
 
+import * as audioSession from "../../sound/audio_session.js";
 import { words } from "../../ui/words.js";
 
 const DRAIN_MS = 500; // limit for a sound system that hangs
@@ -27,10 +28,20 @@ const REFUSALS = {
 
 export const refusal = (error) => words(REFUSALS[error.name] ?? "clip.failed");
 
+async function captured() {
+  audioSession.record(true);
+  try {
+    return await navigator.mediaDevices.getUserMedia({ audio: EXACT });
+  } catch (error) {
+    audioSession.record(false);
+    throw error;
+  }
+}
+
 export class Microphone {
   // hear(Float32Array): new samples. gone(): it was unplugged. Rejects as getUserMedia does.
   static async open(hear, gone) {
-    const stream = await navigator.mediaDevices.getUserMedia({ audio: EXACT });
+    const stream = await captured();
     const microphone = new Microphone(stream);
     try {
       await microphone.listen(hear, gone);
@@ -74,5 +85,6 @@ export class Microphone {
     }
     this.track.stop();
     await this.context.close();
+    audioSession.record(false);
   }
 }

@@ -1,0 +1,48 @@
+// The microphone, and the audio session of Safari on a phone.
+
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import { Microphone } from "../../../../web/static/new_voice/capture/microphone.js";
+import { ClipPlayer } from "../../../../web/static/new_voice/clips/clip_playback.js";
+
+const session = { type: "auto" };
+const seen = [];
+
+class Context {
+  audioWorklet = { addModule: async () => {} };
+  resume() {}
+  close() {}
+  createMediaStreamSource() {
+    return { connect() {} };
+  }
+}
+
+class Node {
+  port = { postMessage: () => this.port.onmessage({ data: null }) };
+}
+
+function browser(getUserMedia) {
+  const navigator = { audioSession: session, mediaDevices: { getUserMedia } };
+  Object.defineProperty(globalThis, "navigator", { value: navigator, configurable: true });
+  Object.assign(globalThis, { AudioContext: Context, AudioWorkletNode: Node });
+}
+
+test("sound plays regardless of the ring/silent switch, and the microphone opens after it", async () => {
+  const track = { getSettings: () => ({}), stop() {} };
+  browser(async () => (seen.push(session.type), { getAudioTracks: () => [track] }));
+  const player = new ClipPlayer();
+  player.wake();
+  assert.equal(session.type, "playback");
+  const microphone = await Microphone.open(() => {}, () => {});
+  player.wake();
+  assert.deepEqual([...seen, session.type], ["play-and-record", "play-and-record"], "playing does not end a recording");
+  await microphone.close();
+  assert.equal(session.type, "playback");
+});
+
+test("a refused microphone leaves the session for playback", async () => {
+  browser(() => Promise.reject(new Error("refused")));
+  await assert.rejects(Microphone.open(() => {}, () => {}));
+  assert.equal(session.type, "playback");
+});
