@@ -127,7 +127,7 @@ class LiveSession:
         self._config = SessionConfig.model_validate(self._fields)
         self._clip: bytes | None = None
         self._reply: Reply | None = None
-        self._feed: TextFeed | None = None  # of the reply
+        self._feed: TextFeed | None = None  # of the reply; None once it is complete
 
     @property
     def heard_until(self) -> float:
@@ -186,10 +186,13 @@ class LiveSession:
         )
 
     async def _write(self, text: str) -> None:
-        if not self._speaking or self._feed is None:
+        if not self._speaking:
             await self.end()
             self._reply = await self._begin()
             self._feed = TextFeed(self._context.speech, self._caller, self._reply.text)
+        elif self._feed is None:
+            raise LiveError("The reply is complete: wait for session.done before the next one, or interrupt it.")
+        assert self._feed is not None
         try:
             await self._feed.append(text)
         except RepriseError:
@@ -200,6 +203,7 @@ class LiveSession:
         if self._feed is None or not self._speaking:
             raise LiveError("There is no reply to complete: send input.text first.")
         self._feed.finish()
+        self._feed = None
 
     async def _interrupt(self, seconds: float | None) -> None:
         if self._reply is None:

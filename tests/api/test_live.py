@@ -114,6 +114,21 @@ def test_session_speaks_several_replies(server: Server) -> None:
             session.socket.recv(30)
 
 
+def test_text_after_a_complete_reply_is_refused_until_it_has_been_spoken(server: Server) -> None:
+    with live_session(server) as session:
+        session.configure()
+        session.send("input.text", text=REPLY)
+        session.send("input.done")
+        session.send("input.text", text="Yes.")
+        assert "session.done" in session.next("error")["error"]["message"]
+        session.send("input.done")
+        assert "no reply to complete" in session.next("error")["error"]["message"]
+        assert session.next("session.done")["usage"]["sentences"] == 2
+        session.send("input.text", text="Yes.")
+        session.send("input.done")
+        assert session.next("session.done")["usage"]["sentences"] == 1
+
+
 @pytest.mark.parametrize("format", ["pcm", "mp3"])
 def test_reply_without_words_ends(server: Server, format: str) -> None:
     with live_session(server) as session:
@@ -212,16 +227,17 @@ def test_configuration_changes_only_the_given_fields(server: Server) -> None:
 
 def test_session_is_not_idle_during_playback(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     """The client sends nothing while it plays a reply of some seconds."""
-    monkeypatch.setattr(live, "IDLE_SECONDS", 0.5)
+    monkeypatch.setattr(live, "IDLE_SECONDS", 3.0)  # the reply is longer
     with live_session(server) as session:
         session.configure()
         session.send("input.text", text=REPLY)
         session.send("input.done")
-        heard = session.next("session.done")["usage"]["seconds"]
+        session.next("audio.start")
         begun = time.monotonic()
+        heard = session.next("session.done")["usage"]["seconds"]
         with pytest.raises(Exception, match="The session was idle"):
             session.socket.recv(30)
-        assert time.monotonic() - begun > heard / 2
+        assert time.monotonic() - begun > heard
 
 
 def test_reference_clip_is_used_as_the_voice(server: Server) -> None:
