@@ -419,7 +419,7 @@ class Engine:
     @property
     def segmentation(self) -> Segmentation:
         """How texts are split into segments for this model."""
-        return self._profile.segmentation
+        return replace(self._profile.segmentation, size=self._prompts.text_size)
 
     def forget(self, voice: Voice) -> None:
         """Drop the cached data of a deleted voice: its prompt's keys and values, its clips' codes and embeddings.

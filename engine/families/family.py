@@ -4,7 +4,7 @@ A family is a package next to `s2` with a class that implements `Release`; `engi
 Families share the transformer layers, KV cache, frame step, CUDA graphs, slots and codec worker.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -125,6 +125,10 @@ class Prompts(Protocol):
 
     def unspoken(self, text: str) -> list[str]:
         """Return the words of `text` that the model cannot say."""
+
+    @property
+    def text_size(self) -> Callable[[str], int]:
+        """The size that limits a segment; see `Segmentation`. A module's function, so that it can be pickled."""
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 
 from engine.text.sentences import Span, grapheme_ends, is_clause_end, sentences, tag_ends, word_ends
 
@@ -52,7 +53,10 @@ class CutPoints:
         clauses = [end for end in ends if is_clause_end(text, end)]
         # In scripts without spaces between words, spaces separate phrases.
         spaces = [end for end in ends if end < span[1] and text[end].isspace()]
-        self._best = [clauses, spaces]
+        # A number may be read together with its neighbours: "$5 million", "Dec 31".
+        numbers = [any(map(str.isdigit, text[start:end])) for start, end in pairwise([span[0], *ends])]
+        beside = {end for end, near in zip(ends, pairwise([*numbers, False]), strict=True) if any(near)}
+        self._best = [clauses, [end for end in spaces if end not in beside], spaces]
         if whole_text:
             between = set(ends)
             self._best.insert(0, [end for _, end in sentences(text, span) if end in between])

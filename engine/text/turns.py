@@ -1,6 +1,6 @@
 """Splitting of a whole text into segments, and speaker turns as in the S2 reference."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
 import regex
@@ -9,7 +9,7 @@ from engine.errors import InvalidText
 from engine.text.clean import normalise
 from engine.text.marks import SPEAKER_TAG
 from engine.text.pauses import split_pauses
-from engine.text.segments import MAX_BYTES, split_segments
+from engine.text.segments import MAX_BYTES, split_segments, written_bytes
 from engine.text.sentences import ends_sentence
 
 MAX_TURNS = 5
@@ -41,13 +41,14 @@ class Segmentation:
 
     max_bytes, max_sentences, max_turns: limits of a segment; see `plan_segments`. sentence_pause: seconds of silence
     between two segments if the first ends a sentence, in addition to that of the speech itself. A pause in the text
-    replaces it.
+    replaces it. size: of a text as the model reads it; see `split_segments`.
     """
 
     max_bytes: int = MAX_BYTES
     max_sentences: int | None = None
     sentence_pause: float = 0.0
     max_turns: int = MAX_TURNS
+    size: Callable[[str], int] = written_bytes
 
     def plan(self, text: str, last: Segment | None = None) -> list[Segment]:
         """Return the segments of a text. last: the segment before them; its speaker speaks until the next tag.
@@ -56,7 +57,7 @@ class Segmentation:
         """
         planned = []
         speaker = _speaker_of(last.text) if last else ""
-        for segment in plan_segments(text, self.max_bytes, self.max_turns, self.max_sentences, speaker):
+        for segment in plan_segments(text, self.max_bytes, self.max_turns, self.max_sentences, speaker, self.size):
             if last and not last.silence_after and not segment.silence_before and ends_sentence(last.text):
                 segment = replace(segment, silence_before=self.sentence_pause)
             planned.append(segment)
@@ -79,12 +80,14 @@ def plan_segments(
     max_turns: int = MAX_TURNS,
     max_sentences: int | None = None,
     speaker: str = "",
+    size: Callable[[str], int] = written_bytes,
 ) -> list[Segment]:
     """Normalise text and split it, in order, into segments of at most `max_sentences`, cut where a reader pauses.
 
     In text with speaker tags, words before the first tag belong to speaker 0, every segment has its speaker's tag, and
     up to `max_turns` short turns share a segment, unless `max_sentences` is given. No speakable text is dropped. A
     pause (`[pause:0.5]`) ends a segment. speaker: the tag that applies until the first one of the text; "" if none.
+    size: as for `split_segments`.
 
     Raises InvalidText if there is nothing to say, or if a pause or all pauses together are too long.
     """
@@ -94,7 +97,7 @@ def plan_segments(
         tagged = _with_speaker(piece, speaker)
         speaker = _speaker_of(tagged)
         try:
-            planned = _plan(tagged, max_bytes, max_turns, max_sentences)
+            planned = _plan(tagged, max_bytes, max_turns, max_sentences, size)
         except InvalidText:  # nothing between two pauses
             planned = []
         if planned and not segments:
@@ -120,14 +123,16 @@ def _with_speaker(text: str, speaker: str) -> str:
     return text if SPEAKER_TAG.match(text.lstrip()) else f"{speaker}{text}"
 
 
-def _plan(text: str, max_bytes: int, max_turns: int, max_sentences: int | None) -> list[Segment]:
+def _plan(
+    text: str, max_bytes: int, max_turns: int, max_sentences: int | None, size: Callable[[str], int]
+) -> list[Segment]:
     """Return the segments of a text without pauses."""
     text = normalise(text)
     if not SPEAKER_TAG.search(text):
-        return [Segment(piece) for piece in split_segments(text, max_bytes, max_sentences)]
+        return [Segment(piece) for piece in split_segments(text, max_bytes, max_sentences, size)]
     if not SPEAKER_TAG.match(text):
         text = f"<|speaker:0|>{text}"
-    turns = [piece for turn in split_speaker_turns(text) for piece in _parts(turn, max_bytes, max_sentences)]
+    turns = [piece for turn in split_speaker_turns(text) for piece in _parts(turn, max_bytes, max_sentences, size)]
     batches = batch_turns(turns, max_turns, max_bytes) if max_sentences is None else turns
     return [Segment(batch) for batch in batches]
 
@@ -148,10 +153,10 @@ def batch_turns(turns: Iterable[str], max_turns: int = MAX_TURNS, max_bytes: int
     return ["\n".join(batch) for batch in batches]
 
 
-def _parts(turn: str, max_bytes: int, max_sentences: int | None) -> list[str]:
+def _parts(turn: str, max_bytes: int, max_sentences: int | None, size: Callable[[str], int]) -> list[str]:
     """Return a turn, or the parts of a long one, each with the tag. A tag without words yields nothing."""
     tag = turn[: turn.index(">") + 1]
     words = turn[len(tag) :].strip()
     if max_sentences is None and len(turn.encode()) <= max_bytes and "\n" not in words:
         return [f"{tag}{words}"] if words else []
-    return [f"{tag}{piece}" for piece in split_segments(words, max(max_bytes - len(tag), 1), max_sentences)]
+    return [f"{tag}{piece}" for piece in split_segments(words, max(max_bytes - len(tag), 1), max_sentences, size)]

@@ -114,6 +114,16 @@ def test_session_speaks_several_replies(server: Server) -> None:
             session.socket.recv(30)
 
 
+def test_sentence_with_long_numbers_is_spoken_in_parts(server: Server) -> None:
+    with live_session(server) as session:
+        session.configure()
+        session.send("input.text", text="Please pay $1,249.99 by 12/31/2025.")
+        session.send("input.done")
+        parts = [session.next("audio.start")["sentence_text"] for _ in range(2)]
+        assert parts == ["Please pay $1,249.99", "by 12/31/2025."]
+        assert session.next("session.done")["usage"]["sentences"] == 2
+
+
 def test_text_after_a_complete_reply_is_refused_until_it_has_been_spoken(server: Server) -> None:
     with live_session(server) as session:
         session.configure()

@@ -7,7 +7,7 @@ runs above the generated frames. For a named or described voice, all the text co
 
 import hashlib
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor
@@ -18,6 +18,7 @@ from engine.families.qwen3_tts.config import TalkerConfig
 from engine.families.qwen3_tts.talker import NOTHING, SPEAKER, TRAILING
 from engine.families.qwen3_tts.tokenizer import TextTokenizer
 from engine.models.prompt import Prompt
+from engine.text.segments import written_bytes
 
 _ROLE, _TURN_END, _NEXT_ROLE = 3, 2, 5
 """Numbers of tokens around a text: `<|im_start|>assistant\\n`, `<|im_end|>\\n`, and the latter with the next role."""
@@ -51,6 +52,10 @@ class TalkerPrompts:
 
     def unspoken(self, text: str) -> list[str]:
         return []
+
+    @property
+    def text_size(self) -> Callable[[str], int]:
+        return written_bytes
 
     def prompt(self, reference: PromptReference | None, voice: PromptVoice, text: str) -> Prompt:
         """Build the prompt of a turn that says `text`. Raises InvalidInput if the text is too long.

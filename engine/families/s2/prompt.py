@@ -7,7 +7,7 @@ of text are tokenised one by one.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -16,6 +16,8 @@ from torch import Tensor
 from engine.errors import InvalidInput
 from engine.families.family import MIN_SPEECH_FRAMES, PromptReference, PromptVoice
 from engine.models.prompt import Prompt
+from engine.text.english.normalization import read_bytes
+from engine.text.segments import written_bytes
 from engine.text.tokenizer import IM_END, IM_START, INTERLEAVE, VOICE, Tokenizer
 
 _PLAIN_TASK = "convert the provided text to speech"
@@ -96,6 +98,11 @@ class PromptBuilder:
     def unspoken(self, text: str) -> list[str]:
         """Return the words that the model's lexicon cannot spell in phones."""
         return self._tokenizer.lexicon.unspoken(text) if self._tokenizer.lexicon else []
+
+    @property
+    def text_size(self) -> Callable[[str], int]:
+        """The size that limits a segment: as the lexicon reads it, if there is one, else as it is written."""
+        return read_bytes if self._tokenizer.lexicon else written_bytes
 
     def _fixed(self, text: str) -> Tensor:
         return self._text_columns(self._tokenizer.encode(text))

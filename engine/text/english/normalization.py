@@ -12,6 +12,7 @@ from collections.abc import Container
 from engine.text.english import dates, names, quantities
 from engine.text.english.rules import SPELL, Rule
 from engine.text.marks import compose
+from engine.text.segments import written_bytes
 
 PUNCTUATION = ",.!?"  # weakest first; of several in a row the strongest is kept
 
@@ -79,6 +80,14 @@ def written_out(text: str) -> str:
     text = re.sub(r"\.{2,}(?=\s*\S)", ",", text)
     text = re.sub(r"\s[-–—]+\s|--+|\n+", " , ", text)
     return "".join(f" {_SIGNS[sign]} " if sign in _SIGNS else sign for sign in text)
+
+
+def read_bytes(text: str) -> int:
+    """Return the size of a text as it is read, in UTF-8 bytes: a number is longer read than written.
+
+    A single word has its written size, so that no number is cut.
+    """
+    return written_bytes(written_out(text) if len(text.split(maxsplit=1)) > 1 else text)
 
 
 def spoken(text: str, known: Container[str]) -> list[str]:

@@ -24,6 +24,7 @@ from engine.text import (
     split_segments,
     split_speaker_turns,
 )
+from engine.text.english.normalization import read_bytes
 from engine.text.sentences import sentences
 from engine.text.timing import least_time
 from tests.paths import MINIATURE
@@ -233,6 +234,31 @@ def test_segment_has_at_most_max_sentences(max_sentences: int | None, segments: 
     assert " ".join(parts) == long
     assert parts[-1].endswith("No.")
     assert (parts[-1] == "No.") == (max_sentences == 1)
+
+
+@pytest.mark.parametrize(
+    ("text", "segments"),
+    [
+        (
+            "Please call 555-867-5309 or pay $1,249.99 by 12/31/2025.",
+            ["Please call 555-867-5309 or", "pay $1,249.99", "by 12/31/2025."],
+        ),
+        ("<|speaker:1|>You have won $1,249,377.99.", ["<|speaker:1|>You have won", "<|speaker:1|>$1,249,377.99."]),
+        ("She moved to the old house near the river.", ["She moved to the old house near the river."]),
+    ],
+)
+def test_segments_fit_as_they_are_read(text: str, segments: list[str]) -> None:
+    plan = Segmentation(max_bytes=72, max_sentences=1, size=read_bytes).plan
+    assert [segment.text for segment in plan(text)] == segments
+
+
+def test_numbers_stay_with_their_neighbours() -> None:
+    assert split_segments("All of us paid him $5 million in cash and left", 40) == [
+        "All of us paid him $5 million", "in cash and left"
+    ]  # fmt: skip
+    assert split_segments("In the year they had on Dec 31 nothing at all", 40) == [
+        "In the year they had on", "Dec 31 nothing at all"
+    ]  # fmt: skip
 
 
 def test_explicit_pauses_replace_sentence_pauses() -> None:
