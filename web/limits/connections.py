@@ -21,6 +21,7 @@ from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIO
 from web.http.hosts import is_loopback
 
 HEAD_SECONDS = 10.0  # from the connection's start or a request's first byte to the end of its headers
+IDLE_SECONDS = 75  # between requests: longer than clients (often 5 s) and proxies (60 s) keep an idle connection
 STALLED_SECONDS = 30.0  # without progress in sending a response
 LAST_SECONDS = 2.0  # for open responses, once the server is stopped; Gradio waits five seconds for all of them
 MAX_HEAD = 32 << 10  # bytes of a request line and headers
@@ -31,6 +32,7 @@ FILES = 8_192  # open files of the process, if the system allows it
 def limit_connections(server: uvicorn.Server) -> None:
     """Apply these limits to new connections of a running server."""
     server.config.h11_max_incomplete_event_size = MAX_HEAD
+    server.config.timeout_keep_alive = IDLE_SECONDS
     server.config.http_protocol_class = BoundedConnection
     server.config.ws_protocol_class = WebSocketConnection
     _allow_files()

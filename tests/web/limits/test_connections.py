@@ -6,6 +6,7 @@ import json
 import logging
 import socket
 import threading
+import time
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 from urllib.parse import urlsplit
@@ -109,6 +110,15 @@ def test_long_headers_are_rejected(url: str) -> None:
             plain.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\nX: " + b"x" * 100_000)
         with contextlib.suppress(ConnectionError):
             assert plain.recv(12) in (b"HTTP/1.1 400", b"HTTP/1.1 431", b"")
+
+
+def test_idle_connections_are_kept_longer_than_by_clients(url: str) -> None:
+    """A client that sends a request while the server closes its connection gets no answer."""
+    with connected(url) as plain:
+        for pause in (5.5, 0):  # seconds; httpx keeps an idle connection for five
+            plain.sendall(b"HEAD /nothing HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            assert plain.recv(4096).startswith(b"HTTP/1.1 404")
+            time.sleep(pause)
 
 
 def test_idle_connections_are_closed_to_admit_new_ones(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
