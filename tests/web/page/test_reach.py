@@ -27,6 +27,12 @@ SMALL_TARGETS = """least => {
   }).filter(({ width, height }) => width > 1 && Math.min(width, height) < least - 0.5);
 }"""
 
+# Fields that Safari enlarges the page for when they are focused.
+SMALL_TEXTS = """() => [...document.querySelectorAll("textarea, select, input")]
+  .filter(({ type }) => !["checkbox", "radio", "range", "file"].includes(type))
+  .filter((field) => parseFloat(getComputedStyle(field).fontSize) < 16)
+  .map((field) => field.outerHTML.slice(0, 80))"""
+
 
 def small_targets(page: Page) -> list[Any]:
     found: list[Any] = page.evaluate(SMALL_TARGETS, LEAST)
@@ -78,6 +84,7 @@ def test_touch_targets_on_a_phone_are_large_enough(
             open_tab(page, tab)
             page.wait_for_load_state("networkidle")
             assert small_targets(page) == [], tab
+        assert page.evaluate(SMALL_TEXTS) == []
         assert page.evaluate("document.scrollingElement.scrollWidth") == 390, "the page does not scroll sideways"
         open_tab(page, "Speak")
         expect(page.get_by_label("Text to speak")).to_have_value("")
