@@ -69,7 +69,7 @@ export class CardView {
       oninput: () => this.changed(), onchange: () => this.write(),
     });
     // Opens the dictionary at the word selected in the text (shell/dictionary.js). Pressing it leaves the focus in the text.
-    parts.say = button({ class: "rp-script-card-say", "data-rp-dictionary": "", onmousedown: (event) => event.preventDefault() });
+    parts.say = button({ class: "rp-script-card-say", "data-rp-dictionary": "" });
     parts.say.append(drawing("book"), create("span", { class: "rp-dictionary-name" }));
     parts.trouble = create("p", { class: "rp-script-card-trouble" });
     parts.heard = create("div", { class: "rp-script-card-heard rp-heard" });

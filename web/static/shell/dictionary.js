@@ -10,6 +10,7 @@ import { composes } from "../ui/keyboard.js";
 import { pageLanguage, words } from "../ui/words.js";
 
 const MAX_CHARACTERS = 80; // characters of a word
+const OPENERS = "[data-rp-dictionary]";
 const TEXTS = "#rp-text textarea, .rp-script-card-text";
 
 // The selected words without punctuation around them; "" for none, or if the selection is too long for an entry.
@@ -25,7 +26,7 @@ class Dictionary {
     Object.assign(this, { props, trigger, selected: "", heard: null, erased: null });
     draw(element);
     this.find = (selector) => element.querySelector(selector);
-    this.dialog = dialogIn(element, "[data-rp-dictionary]", () => this.open());
+    this.dialog = dialogIn(element, OPENERS, () => this.open());
     this.form = this.find("form");
     const every = create("option", { value: "", text: words("words.every_language") });
     const named = LANGUAGES.map((value) => create("option", { value, text: languageName(value, pageLanguage()) }));
@@ -36,6 +37,8 @@ class Dictionary {
     this.find(".rp-dictionary-import").onclick = () => this.find("[type=file]").click();
     this.find("[type=file]").onchange = ({ target }) => this.import(target);
     document.addEventListener("selectionchange", () => this.select());
+    // The text keeps the focus: Safari would give it to nothing, and clear the selection.
+    document.addEventListener("mousedown", (event) => event.target.closest?.(OPENERS) && event.preventDefault());
     watch("value", () => this.answered());
     this.answered();
     this.name();
@@ -43,10 +46,10 @@ class Dictionary {
 
   // ---- the buttons that open it
 
-  // A button takes the focus from the text; the text's selection is kept until the user selects something else.
+  // The Tab key moves the focus from the text to a button; the text's selection is kept until the user selects something else.
   select() {
     const field = document.activeElement;
-    if (field?.matches?.("[data-rp-dictionary]")) return;
+    if (field?.matches?.(OPENERS)) return;
     const word = selectedIn(field);
     if (word === this.selected) return;
     this.selected = word;
@@ -55,7 +58,7 @@ class Dictionary {
 
   name() {
     const said = this.selected ? words("words.say_like", { word: this.selected }) : words("words.title");
-    for (const node of document.querySelectorAll("[data-rp-dictionary]")) {
+    for (const node of document.querySelectorAll(OPENERS)) {
       node.querySelector(".rp-dictionary-name").textContent = said;
       node.toggleAttribute("data-word", Boolean(this.selected));
     }
