@@ -8,10 +8,10 @@ function choose() {
 }
 
 // Called before sound is played.
-export const play = choose;
+export const sessionForPlayback = choose;
 
 // Called before the microphone is opened, which Safari refuses in a session for playback, and after it was closed.
-export function record(on) {
+export function sessionForRecording(on) {
   recording = on;
   choose();
 }

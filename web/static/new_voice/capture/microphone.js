@@ -1,6 +1,6 @@
 // The unprocessed microphone: the browser's echo cancelling, noise suppression and gain control would change a voice.
 
-import * as audioSession from "../../sound/audio_session.js";
+import { sessionForRecording } from "../../sound/audio_session.js";
 import { words } from "../../ui/words.js";
 
 const DRAIN_MS = 500; // limit for a sound system that hangs
@@ -29,11 +29,11 @@ const REFUSALS = {
 export const refusal = (error) => words(REFUSALS[error.name] ?? "clip.failed");
 
 async function captured() {
-  audioSession.record(true);
+  sessionForRecording(true);
   try {
     return await navigator.mediaDevices.getUserMedia({ audio: EXACT });
   } catch (error) {
-    audioSession.record(false);
+    sessionForRecording(false);
     throw error;
   }
 }
@@ -85,6 +85,6 @@ export class Microphone {
     }
     this.track.stop();
     await this.context.close();
-    audioSession.record(false);
+    sessionForRecording(false);
   }
 }

@@ -1,6 +1,6 @@
 // Reads sound files as far as the browser can, plays a part of one, and previews it after a codec round trip.
 
-import * as audioSession from "../../sound/audio_session.js";
+import { sessionForPlayback } from "../../sound/audio_session.js";
 import { Peaks } from "../../sound/peaks.js";
 import { words } from "../../ui/words.js";
 
@@ -71,7 +71,7 @@ export class ClipPlayer {
 
   // Call it in a user gesture: browsers start sound only then.
   wake() {
-    audioSession.play();
+    sessionForPlayback();
     this.context ??= new AudioContext();
     this.context.resume();
   }

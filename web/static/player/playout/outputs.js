@@ -1,7 +1,7 @@
 // The two audio outputs: a worklet on the audio thread, and buffers scheduled in advance for plain http, where browsers
 // have no worklets. `call(method, ...arguments)` calls a PlayoutBuffer; `report` receives the state of playback.
 
-import * as audioSession from "../../sound/audio_session.js";
+import { sessionForPlayback } from "../../sound/audio_session.js";
 import { FADE_SECONDS, PlayoutBuffer } from "./playout_buffer.js";
 
 export class WorkletOutput {
@@ -170,7 +170,7 @@ export class BufferOutput {
 
 // Opens an output at the engine's own rate if the browser allows it. Otherwise the sound is resampled.
 export async function openOutput(rate, report) {
-  audioSession.play();
+  sessionForPlayback();
   let context;
   try {
     context = new AudioContext({ sampleRate: rate, latencyHint: "interactive" });
