@@ -6,7 +6,6 @@ import json
 import os
 import re
 import shutil
-import subprocess
 import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -16,6 +15,7 @@ from typing import Any
 from websockets.sync.client import ClientConnection, connect
 
 from tests.support.waiting import PATIENCE, until
+from tests.web.browsers.processes import running
 
 NAMES = ("firefox-esr", "firefox")
 # Everything else that tests need, such as no requests to Mozilla, is the default of a Firefox that is driven.
@@ -116,7 +116,7 @@ def open_firefox() -> Iterator[Firefox]:
         environment = {**os.environ, "HOME": str(home), "XDG_RUNTIME_DIR": str(home), "PULSE_SERVER": f"unix:{server}"}
         # Firefox has no clock for sound without an output.
         access = f"--load=module-native-protocol-unix socket={server} auth-anonymous=1"
-        stack.enter_context(_running([*PULSE, access], home / "pulse.log", environment))
+        stack.enter_context(running([*PULSE, access], home / "pulse.log", environment))
         until(server.exists)
 
         profile = home / "profile"
@@ -125,22 +125,7 @@ def open_firefox() -> Iterator[Firefox]:
         (profile / "user.js").write_text("".join(lines))
         options = ["--headless", "--no-remote", "--profile", str(profile), "--remote-debugging-port=0", "about:blank"]
         log = home / "firefox.log"
-        stack.enter_context(_running([program, *options], log, environment))
+        stack.enter_context(running([program, *options], log, environment))
         until(lambda: "BiDi listening on" in log.read_text(errors="replace"))
         address = re.findall(r"BiDi listening on (ws://\S+)", log.read_text(errors="replace"))[0]
         yield Firefox(stack.enter_context(connect(f"{address}/session", max_size=None, ping_interval=None)))
-
-
-@contextmanager
-def _running(command: list[str], log: Path, environment: dict[str, str]) -> Iterator[None]:
-    with log.open("wb") as output:
-        process = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT, env=environment)
-    try:
-        yield
-    finally:
-        process.terminate()
-        try:
-            process.wait(10)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
