@@ -125,6 +125,16 @@ def test_idle_connections_are_kept_longer_than_by_clients(url: str, monkeypatch:
     assert min(kept) > 60  # seconds; httpx keeps an idle connection for five, proxies for up to 60
 
 
+def test_web_sockets_wait_for_a_client_that_plays_what_it_reads(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its pong follows all audio that was sent before the ping: up to a whole reply of 10,000 characters."""
+    monkeypatch.setattr(connections, "_allow_files", lambda: None)
+    server = uvicorn.Server(uvicorn.Config(Starlette()))
+    connections.limit_connections(server)
+    assert server.config.ws_ping_interval == 20
+    assert server.config.ws_ping_timeout is not None
+    assert server.config.ws_ping_timeout >= 600
+
+
 def test_idle_connections_are_closed_to_admit_new_ones(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connections, "MAX_CONNECTIONS", 10)
     with contextlib.ExitStack() as stack:
