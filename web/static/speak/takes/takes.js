@@ -216,6 +216,7 @@ class Takes {
   }
 
   async play(id) {
+    window.reprisePlayer.wake(); // in the user gesture
     await this.links.ready();
     if (this.list.known.has(id)) await window.reprisePlayer.toggle(...this.source(id)); // else deleted meanwhile
   }
@@ -238,6 +239,7 @@ class Takes {
   }
 
   async compare() {
+    window.reprisePlayer.wake(); // in the user gesture
     await this.links.ready();
     const { chosen } = this.list;
     if (chosen.length === 2) await window.reprisePlayer.compare(...chosen.map((id) => this.source(id)));

@@ -39,6 +39,7 @@ export function mount({ element, props, trigger, watch }) {
   }
 
   find(".rp-hear").onclick = async () => {
+    window.reprisePlayer.wake(); // in the user gesture
     await links.ready();
     if (!props.value) return; // deleted meanwhile
     const { id, name, url } = props.value;

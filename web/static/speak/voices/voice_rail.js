@@ -146,6 +146,7 @@ class VoiceRail {
   }
 
   async hear(id) {
+    window.reprisePlayer.wake(); // in the user gesture
     await this.links.ready();
     const voice = this.voices.find((each) => each.id === id);
     if (!voice) return; // deleted meanwhile
