@@ -19,6 +19,10 @@ const SPEEDS = [0.5, 0.75, 1, 1.25, 1.5, 2];
 const FORMATS = { wav: "WAV", flac: "FLAC", mp3: "MP3", opus: "Opus" };
 const KEPT = "reprise.transport"; // speed and volume, in this browser
 
+// Firefox can freeze for ever when it is asked for the latency while a worklet plays: its main thread holds a lock that the
+// worklet needs, and waits for the sound server, which waits for the worklet.
+const tellsLatency = () => !navigator.userAgent.includes("Firefox/");
+
 const tenth = (time) => secondsOf(time, pageLanguage());
 
 export class PlayerView {
@@ -60,10 +64,11 @@ export class PlayerView {
     return this.calm.matches && flowing ? Math.floor(reached) : reached;
   }
 
-  // The time that is heard now: earlier than `time` by the output latency, which is up to 0.3 s for wireless speakers.
+  // The time that is heard now: earlier than `time` by the output latency, which is up to 0.3 s for wireless speakers. In
+  // Firefox it equals `time`.
   get heard() {
     const { sounding, speakers, speed } = this.player.playback;
-    const late = sounding && this.held === null ? (speakers?.context.outputLatency ?? 0) : 0;
+    const late = sounding && this.held === null && tellsLatency() ? (speakers?.context.outputLatency ?? 0) : 0;
     return Math.max(0, this.time - late * speed);
   }
 
