@@ -8,6 +8,7 @@ import pytest
 from storage import Storage, VoiceLibrary
 from tests.paths import CLIP
 from tests.support.fake_engine import FakeEngine, Script
+from tests.web.browsers.main_path import clone_and_speak
 from tests.web.browsers.webkit import NoWebKit, open_webkit
 
 pytestmark = pytest.mark.slow
@@ -23,23 +24,7 @@ def test_a_clip_becomes_a_voice_and_a_page_shown_again_speaks_again(
         with open_webkit() as webkit:
             webkit.open(url)
             webkit.collect_troubles()
-            webkit.click("#rp-tab-new-button")
-            webkit.wait_for("document.querySelector('.rp-record')?.checkVisibility()")
-            webkit.fill(".rp-file", str(CLIP))
-            webkit.wait_for("document.querySelector('textarea.rp-words')?.checkVisibility()")
-            webkit.fill("textarea.rp-words", "The old clock in the hall struck nine.")
-            webkit.fill("#rp-name :is(input, textarea)", "Anna")
-            webkit.click("#rp-consent input")
-            webkit.click("#rp-save")
-            webkit.wait_for("document.querySelector('#rp-text textarea')?.checkVisibility()")
-            assert [voice.name for voice in library.list()] == ["Anna"]
-
-            webkit.click("#rp-speak")
-            webkit.wait_for("player.finished && player.position >= player.length - 1")
-            heard = webkit.evaluate("window.reprisePlayer.stats")
-            assert heard["playedAtFinish"] > 0, "playback starts before the take is complete"
-            assert (heard["output"], heard["lost"], heard["stopReason"]) == ("worklet", 0, "end")
-            assert webkit.troubles == []
+            clone_and_speak(webkit, lambda: webkit.fill(".rp-file", str(CLIP)), library)
 
             # The browser keeps a page that is left in its memory, without its requests.
             engine.script.seconds_per_character = 0.3
