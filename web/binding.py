@@ -37,8 +37,10 @@ def check_binding(server_name: str | None, port: int | None) -> None:
     """
     host = bound_host(server_name)
     checked_address(host)
+    if port is None:
+        return
     try:
-        _bind(host, port or 0)
+        _bind(host, port)
     except OSError as error:
         raise port_taken(host, port) from error
 
@@ -58,8 +60,6 @@ def _bare(host: str) -> str:
 def _bind(host: str, port: int = 0) -> None:
     family, kind, _, _, address = socket.getaddrinfo(_bare(host), port, type=socket.SOCK_STREAM)[0]
     with socket.socket(family, kind) as probe:
-        if port:
-            probe.setsockopt(
-                socket.SOL_SOCKET, socket.SO_REUSEADDR, 1
-            )  # a port whose last server has just ended is free
+        # Otherwise the port of a server that has just ended counts as taken.
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         probe.bind(address)
