@@ -271,6 +271,17 @@ def test_entries_follow_lookups_and_dead_ones_restart() -> None:
     assert averages.used() == [1.0, 1.0, 1.0]
 
 
+@pytest.mark.parametrize("rows", [2, 96])
+def test_entries_stand_still_among_noisy_vectors(rows: int) -> None:
+    """An entry that averages n vectors has 1 / sqrt(2 n) of their spread, whatever the number of vectors per step."""
+    averages = QuantizerTraining(Codec(TINY).quantizer.requires_grad_(False)).averages[0]
+    entries, random = torch.zeros(12, 4), generator()
+    for _ in range(6000 // rows):
+        wanted = torch.randn(rows, 4, generator=random)
+        averages.follow(entries, Lookup(wanted, torch.randint(12, (rows,), generator=random)))
+    assert entries.square().mean().sqrt() < 0.13
+
+
 def test_fresh_codec_latents_vary_with_speech(corpus: Corpus, tmp_path: Path, audio: Tensor) -> None:
     with torch.no_grad():
         scaled = open_run(tmp_path, QUICK, corpus, config=TINY).trainer.encoded(audio)

@@ -1,7 +1,8 @@
 """Training of the codebooks, separate from the codec's inference code.
 
 Entries follow a moving average of the vectors assigned to them (van den Oord et al. 2017, appendix A.1), because with
-a few dozen frames per step gradients would move them too slowly. The projections around them are trained with the
+a few dozen frames per step gradients would move them too slowly. The average covers a number of vectors, not of steps:
+a step on a CPU has far fewer frames than entries, and an average of a few vectors makes the entries wander. The projections around them are trained with the
 straight-through estimator and a commitment loss. The last codebooks are dropped for some of the samples (Zeghidour et
 al. 2021). Codes come from the engine's own lookup.
 
@@ -9,6 +10,7 @@ Random draws come from the caller's CPU generator, so they are the same on every
 Shapes: B batch, D latent width, d codebook width, K codebooks, T frames, N = B * T.
 """
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import cast
@@ -19,7 +21,8 @@ from torch import Tensor, nn
 
 from engine.codec.quantizer import Quantizer, VectorQuantizer
 
-_DECAY = 0.98
+# Vectors in the moving average of an entry.
+_AVERAGED = 64
 # Use of an entry (1 when all are used equally) below which it is dead, and the use assigned on restart.
 _DEAD, _RESTARTED = 0.02, 0.2
 _COMMITMENT = 0.25
@@ -123,10 +126,11 @@ class CodebookAverages(nn.Module):
     @torch.no_grad()
     def follow(self, entries: Tensor, lookup: Lookup) -> None:
         """Move `entries` `[size, d]` towards the vectors assigned to them in this step."""
-        scale = (1 - _DECAY) * len(entries) / len(lookup.codes)
+        decay = math.exp(-len(lookup.codes) / (len(entries) * _AVERAGED))
+        scale = (1 - decay) * len(entries) / len(lookup.codes)
         counts = torch.bincount(lookup.codes, minlength=len(entries)).to(self.use.dtype)
-        self.use.mul_(_DECAY).add_(counts, alpha=scale)
-        self.total.mul_(_DECAY).index_add_(0, lookup.codes, lookup.wanted, alpha=scale)
+        self.use.mul_(decay).add_(counts, alpha=scale)
+        self.total.mul_(decay).index_add_(0, lookup.codes, lookup.wanted, alpha=scale)
         mean = self.total / self.use.clamp(min=_DEAD)[:, None]
         entries.copy_(torch.where((self.use > _DEAD)[:, None], mean, entries))
 
