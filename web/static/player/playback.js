@@ -1,17 +1,20 @@
 // Plays one sound of the cache at a time through an output.
 
 const AT_REST = { position: 0, wanted: false, waiting: true, ended: false, played: 0 };
-const SUSPEND_AFTER = 5000; // ms at rest. Running audio hardware uses a tenth of a CPU core; starting it takes some ms
+export const SUSPEND_AFTER = 5000; // ms at rest. Running audio hardware uses a tenth of a CPU core; starting it takes some ms
+const SILENT_AFTER = 4000; // ms without a report from an output that has samples to play
 
 export class Playback {
   // open(rate, report): a promise of { context, output }. tell(event, id, reason): "playing"; "stopped" with the reason
-  // "ended", "paused", "replaced" or "failed"; "failed" when the output cannot be opened; or "moved" when
-  // the position changed. after(ms, done): a timer.
+  // "ended", "paused", "replaced" or "failed"; "failed" when the output cannot be opened; "silent" when `silent` changed;
+  // or "moved" when the position changed. after(ms, done): a timer.
   constructor(open, tell, after = (ms, done) => setTimeout(done, ms)) {
     Object.assign(this, { open, tell, after, sound: null, pace: Infinity, speed: 1, at: AT_REST, sounding: false });
     this.speakers = null; // { context, output }, opened at the first gesture
     this.resting = null; // identifies the current rest, after which the context is suspended
     this.sent = 0; // calls to the output
+    this.silent = false; // the output does not play, for example because the device has none
+    this.awaited = null; // identifies the wait for a report of the output
   }
 
   // Call it in a user gesture: browsers start sound only then. Resolves to null if the output cannot be opened.
@@ -37,6 +40,21 @@ export class Playback {
   call(...message) {
     this.sent += 1;
     this.wake(this.sound.rate).then((speakers) => speakers?.output.call(...message));
+    this.awaitReport();
+  }
+
+  awaitReport() {
+    if (this.awaited || !this.wanted || !this.sound.length) return;
+    const awaited = (this.awaited = {});
+    this.after(SILENT_AFTER, () => this.awaited === awaited && this.answered(!this.wanted));
+  }
+
+  // Notes whether the output has sent a report, or need not.
+  answered(yes) {
+    this.awaited = null;
+    if (this.silent !== yes) return;
+    this.silent = !yes;
+    this.tell("silent");
   }
 
   // Loads a sound at a share of its length, and plays it if wanted. The former sound continues to arrive.
@@ -61,6 +79,7 @@ export class Playback {
   // Unloads the sound.
   clear() {
     if (this.sound) this.call("pause");
+    this.answered(true);
     this.rest("replaced");
     Object.assign(this, { sound: null, at: AT_REST });
   }
@@ -87,6 +106,7 @@ export class Playback {
     if (!this.sound) return;
     this.at = { ...this.at, wanted: false };
     this.call("pause");
+    this.answered(true);
     this.rest("paused");
   }
 
@@ -129,6 +149,7 @@ export class Playback {
   }
 
   report(at) {
+    this.answered(true);
     if (at.received !== this.sent || !this.sound) return; // a report from before the latest call
     this.at = { ...at, now: seconds() };
     const { times, seconds: before } = this.stallsBefore;

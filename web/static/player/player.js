@@ -319,6 +319,10 @@ class Player {
       this.say(words("player.unplayable", { reason: words("player.no_output") }), "problem");
       return;
     }
+    if (event === "silent") {
+      this.view.show();
+      return;
+    }
     if (event !== "moved") announce(event, { id, reason });
     if (this.live && this.playback.sound === this.live) this.measure(this.playback.at);
     this.view.refresh();

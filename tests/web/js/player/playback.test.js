@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { ramp } from "../helpers.js";
-import { Playback } from "../../../../web/static/player/playback.js";
+import { Playback, SUSPEND_AFTER } from "../../../../web/static/player/playback.js";
 import { Sound } from "../../../../web/static/player/sound_cache.js";
 
 // A playback, the calls to its output, and its events. report(…): sends the output's report of its state.
@@ -13,19 +13,20 @@ function setUp() {
   const told = [];
   const context = { state: "suspended", resume: () => (context.state = "running"), suspend: () => (context.state = "suspended") };
   const timers = [];
+  const waits = []; // for a report of the output
   let say;
   const open = async (_rate, report) => {
     say = report;
     return { context, output: { call: (...call) => calls.push(call) } };
   };
-  const playback = new Playback(open, (event, ...more) => event !== "moved" && told.push([event, ...more]), (_ms, done) => timers.push(done));
+  const playback = new Playback(open, (event, ...more) => event !== "moved" && told.push([event, ...more]), (ms, done) => (ms === SUSPEND_AFTER ? timers : waits).push(done));
   const report = async (at) => {
     await playback.opening;
     await new Promise(setImmediate);
     const usual = { wanted: true, waiting: false, ended: false, played: 1, underruns: 0, starved: 0, pace: Infinity };
     say({ ...usual, received: playback.sent, ...at });
   };
-  return { playback, calls, told, report, context, timers };
+  return { playback, calls, told, report, context, timers, waits };
 }
 
 const whole = (id, count = 4000) => Sound.whole(id, { rate: 1000, samples: ramp(0, count) });
@@ -60,6 +61,37 @@ test("the audio context is suspended when idle, but not if playback started mean
   playback.play();
   await report({ position: 100 });
   assert.equal(context.state, "running");
+});
+
+test("an output that does not play is told once, until it plays", async () => {
+  const { playback, told, report, waits } = setUp();
+  const live = new Sound("live", 1000);
+  playback.load(live);
+  assert.equal(waits.length, 0, "there is nothing to play yet");
+  playback.feed(live, 0, ramp(0, 100));
+  playback.feed(live, 100, ramp(100, 200));
+  assert.equal(waits.length, 1);
+  waits.shift()();
+  assert.deepEqual([playback.silent, told], [true, [["silent"]]]);
+  await report({ position: 50 });
+  assert.deepEqual([playback.silent, told], [false, [["silent"], ["silent"], ["playing", "live"]]]);
+});
+
+test("a paused or reporting output is not called silent", async () => {
+  const { playback, report, waits } = setUp();
+  playback.load(whole("a"));
+  playback.pause();
+  waits.shift()();
+  assert.equal(playback.silent, false);
+  playback.play();
+  await report({ position: 50 });
+  waits.shift()();
+  assert.equal(playback.silent, false);
+  playback.play();
+  waits.shift()();
+  assert.equal(playback.silent, true);
+  playback.pause();
+  assert.equal(playback.silent, false);
 });
 
 test("a sound is loaded silently at a position and played from there", async () => {
