@@ -19,7 +19,7 @@ The server sends audio as binary messages, and JSON:
     audio.done       the sentence has ended: sentence_index, seconds
     session.done     the reply has ended: its usage; the next one may begin
     interrupted      the reply ends here: its heard and unheard words; seconds
-    error            an error; if a piece of a reply was refused, the reply has ended
+    error            an error; if it ends a reply, the rest of its text is ignored, and session.done follows input.done
 
 The model speaks a reply as one conversation, cut at sentences and clauses: later text continues in the voice and tone
 of the speech so far.
@@ -42,11 +42,12 @@ from api.context import ApiContext, context_of
 from api.errors import detail_of
 from api.speech.create import begin_speech, clip_of
 from api.speech.delivery import NOT_WHOLE
-from api.speech.reply import Reply
+from api.speech.reply import Reply, reply_usage
 from api.speech.request import SpeechRequest, without_nulls
+from api.speech.stream import Usage
 from api.speech.text_feed import TextFeed
 from engine.audio.output.stream import StreamFormat
-from engine.errors import InvalidInput, RepriseError
+from engine.errors import InvalidInput
 from studio.access import Caller
 from studio.playback_position import PlayedWords
 from studio.speech_service import MAX_CHARACTERS
@@ -128,6 +129,7 @@ class LiveSession:
         self._clip: bytes | None = None
         self._reply: Reply | None = None
         self._feed: TextFeed | None = None  # of the reply; None once it is complete
+        self._refused = False  # whether a piece of the text being written was refused
 
     @property
     def heard_until(self) -> float:
@@ -142,7 +144,7 @@ class LiveSession:
                 case "session.config":
                     await self._configure(without_nulls(message))
                 case "input.text":
-                    await self._write(InputText.model_validate(message).text)
+                    await self._write(message)
                 case "input.done":
                     await self._complete()
                 case "input.interrupt":
@@ -161,9 +163,8 @@ class LiveSession:
 
     async def end(self) -> None:
         """End the reply in progress."""
-        if self._feed is not None:
-            self._feed.close()
-            self._feed = None
+        self._refused = False
+        self._close_feed()
         if self._reply is not None:
             await self._reply.stop()
             self._reply = None
@@ -180,32 +181,53 @@ class LiveSession:
         clip = await clip_of(self._context, config)
         if config.voice is not None and clip is None:
             await run_in_threadpool(self._context.speech.find_voice, self._caller, config.voice)
+        if self._ignoring:
+            await self.end()
         self._fields, self._config, self._clip = fields, config, clip
         await self._socket.send_json(
             {"type": "session.created", "voice": config.voice, "format": config.response_format}
         )
 
-    async def _write(self, text: str) -> None:
-        if not self._speaking:
-            await self.end()
-            self._reply = await self._begin()
-            self._feed = TextFeed(self._context.speech, self._caller, self._reply.text)
-        elif self._feed is None:
-            raise LiveError("The reply is complete: wait for session.done before the next one, or interrupt it.")
-        assert self._feed is not None
+    async def _write(self, message: Any) -> None:
+        """Speak a piece. When one is refused, the rest of its reply is not spoken without it."""
+        if self._ignoring:
+            return
         try:
+            text = InputText.model_validate(message).text
+            if not self._speaking:
+                await self.end()
+                self._reply = await self._begin()
+                self._feed = TextFeed(self._context.speech, self._caller, self._reply.text)
+            elif self._feed is None:
+                raise LiveError("The reply is complete: wait for session.done before the next one, or interrupt it.")
+            assert self._feed is not None
             await self._feed.append(text)
-        except RepriseError:
-            await self.end()
+        except Exception:
+            self._refused = True
+            if self._feed is not None and self._reply is not None:
+                self._close_feed()
+                await self._reply.stop()
             raise
 
     async def _complete(self) -> None:
-        if self._feed is None or not self._speaking:
-            raise LiveError("There is no reply to complete: send input.text first.")
-        self._feed.finish()
-        self._feed = None
+        """Speak the rest of the reply. `session.done` follows in any case: a client may wait for nothing else."""
+        self._refused = False
+        if self._speaking:
+            if self._feed is None or self._reply is None:
+                raise LiveError("There is no reply to complete: send input.text first.")
+            self._reply.complete()
+            self._feed.finish()
+            self._feed = None
+        elif self._reply is not None and not self._reply.ended:
+            self._close_feed()
+            await self._reply.finish()
+        elif self._feed is not None:  # it has reached its maximum length
+            self._close_feed()
+        else:
+            await self._socket.send_json({"type": "session.done", "usage": reply_usage(Usage(0))})
 
     async def _interrupt(self, seconds: float | None) -> None:
+        self._refused = False
         if self._reply is None:
             raise LiveError("There is no reply to interrupt.")
         reply, self._reply = self._reply, None
@@ -221,9 +243,19 @@ class LiveSession:
         tells = bool(config.timestamp_granularities)
         return Reply(self._socket, text, stream, words, self._context.metrics, tells_words=tells)
 
+    def _close_feed(self) -> None:
+        if self._feed is not None:
+            self._feed.close()
+            self._feed = None
+
     @property
     def _speaking(self) -> bool:
         return self._reply is not None and not self._reply.over
+
+    @property
+    def _ignoring(self) -> bool:
+        """Whether the reply has ended before its text, whose rest is ignored up to `input.done`."""
+        return self._refused or (self._feed is not None and not self._speaking)
 
     async def _tell_error(self, error: Exception) -> None:
         with suppress(RuntimeError, WebSocketDisconnect):

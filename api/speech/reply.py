@@ -13,7 +13,7 @@ from api.errors import detail_of
 
 if TYPE_CHECKING:
     from api.metrics import Metrics
-    from api.speech.stream import EncodedSpeech, Part
+    from api.speech.stream import EncodedSpeech, Part, Usage
     from engine.text import GrowingText
     from studio.playback_position import PlayedWords
 
@@ -37,12 +37,24 @@ class Reply:
         self._sentence = -1  # index of the one being sent
         self._sent_at: float | None = None  # time of the first audio
         self.heard_until = 0.0  # `time.monotonic` when all sent audio has been played
+        self.ended = False  # whether `session.done` has been sent
+        self._complete = False  # whether the client has sent all of the text
         self._task = asyncio.create_task(self._send())
 
     @property
     def over(self) -> bool:
         """Whether everything, or an error, has been sent."""
         return self._task.done()
+
+    def complete(self) -> None:
+        """Note that the text is complete: `session.done` is sent even if the speech fails."""
+        self._complete = True
+
+    async def finish(self) -> None:
+        """Send `session.done` with the usage so far."""
+        self.ended = True
+        self._stream.usage.characters = len(self.text)
+        await self._tell("session.done", usage=reply_usage(self._stream.usage, self._sentence + 1))
 
     async def stop(self) -> None:
         """End the speech within one frame; nothing more is sent."""
@@ -69,19 +81,14 @@ class Reply:
                 await self._send_part(part)
             self._words.finish()
             await self._end_sentence(self._words.seconds)
-            usage = self._stream.usage
-            told = {
-                "characters": len(self.text),
-                "frames": usage.frames,
-                "seconds": round(usage.seconds, 3),
-                "sentences": self._sentence + 1,
-            }
-            await self._tell("session.done", usage=told)
+            await self.finish()
         except WebSocketDisconnect:
             gone = True
         except Exception as error:
             with suppress(RuntimeError, WebSocketDisconnect):
                 await self._tell("error", error=detail_of(error).model_dump())
+                if self._complete and not self.ended:
+                    await self.finish()
         finally:
             self._stream.close()
             self._stream.usage.characters = len(self.text)
@@ -116,3 +123,13 @@ class Reply:
 
     async def _tell(self, kind: str, **content: Any) -> None:
         await self._socket.send_json({"type": kind, **content})
+
+
+def reply_usage(usage: Usage, sentences: int = 0) -> dict[str, float]:
+    """Return the usage in `session.done`."""
+    return {
+        "characters": usage.characters,
+        "frames": usage.frames,
+        "seconds": round(usage.seconds, 3),
+        "sentences": sentences,
+    }

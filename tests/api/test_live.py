@@ -24,6 +24,7 @@ from tests.support.waiting import until
 from web.limits import connections
 
 REPLY = "The rain has stopped at last. We can go out now, if you like. "
+NOTHING = {"characters": 0, "frames": 0, "seconds": 0, "sentences": 0}  # usage of a reply that was not spoken
 SHORT = "It is late now. We can go out. "
 
 
@@ -143,11 +144,11 @@ def test_text_after_a_complete_reply_is_refused_until_it_has_been_spoken(server:
 def test_reply_without_words_ends(server: Server, format: str) -> None:
     with live_session(server) as session:
         session.configure(response_format=format)
-        for text in ("…", " "):
-            session.send("input.text", text=text)
+        for text in ("…", " ", ""):
+            if text:
+                session.send("input.text", text=text)
             session.send("input.done")
-            usage = session.next("session.done")["usage"]
-            assert (usage["seconds"], usage["sentences"]) == (0, 0)
+            assert session.next()["usage"] == {**NOTHING, "characters": len(text)}
 
 
 def test_interruption_reports_the_heard_words(server: Server) -> None:
@@ -205,16 +206,89 @@ def test_complete_sentence_is_spoken_without_further_text(server: Server, writte
         assert session.next("session.done")["usage"]["sentences"] == 2
 
 
-def test_rejected_text_ends_its_reply(server: Server) -> None:
+@pytest.mark.parametrize("accepted", ["The rain has stopped. Th", ""])
+def test_rejected_text_ends_its_reply(server: Server, accepted: str) -> None:
+    """The rest of the reply is not spoken without it, and a client that waits only for the end goes on."""
     with live_session(server) as session:
         session.configure()
-        session.send("input.text", text="The rain has stopped. Th")
+        if accepted:
+            session.send("input.text", text=accepted)
         session.send("input.text", text=" привет ")
         assert "English only" in session.next("error")["error"]["message"]
         until(lambda: server.busy() == 0)
+        session.send("input.text", text="The rest is ignored. ")
+        session.send("input.text", text="привет")
+        session.send("input.done")
+        while (told := session.next())["type"] != "session.done":
+            assert told.get("sentence_text", "The rain has stopped.") == "The rain has stopped."
+        assert told["usage"]["characters"] == len(accepted)
         session.send("input.text", text="A new reply begins.")
         session.send("input.done")
         assert session.next("audio.start")["sentence_text"] == "A new reply begins."
+        session.next("session.done")
+
+
+@pytest.mark.parametrize("cleared", ["input.interrupt", "session.config"])
+def test_new_reply_may_begin_after_a_rejected_one_without_its_end(server: Server, cleared: str) -> None:
+    with live_session(server) as session:
+        session.configure()
+        session.send("input.text", text=REPLY * 4)
+        session.next("audio.start")
+        session.next("audio.done")
+        session.send("input.text", text="привет")
+        session.next("error")
+        session.send(cleared)
+        told = session.next("interrupted", "session.created")
+        assert told.get("heard", "The rain").startswith("The rain")
+        session.send("input.text", text="Yes.")
+        session.send("input.done")
+        assert session.next("audio.start")["sentence_text"] == "Yes."
+        assert session.next("session.done")["usage"]["sentences"] == 1
+
+
+def test_early_text_is_refused_up_to_its_end(server: Server) -> None:
+    """It is refused because the last reply is still spoken; its rest is not spoken when that has ended."""
+    with live_session(server) as session:
+        session.configure()
+        session.send("input.text", text=REPLY)
+        session.send("input.done")
+        session.send("input.text", text="It is late, ")
+        assert "session.done" in session.next("error")["error"]["message"]
+        assert session.next("session.done")["usage"]["sentences"] == 2
+        session.send("input.text", text="so we go. ")
+        session.send("input.done")
+        assert session.next()["usage"] == NOTHING
+
+
+def test_speech_that_fails_ends_its_reply(server: Server) -> None:
+    """A pause that is too long is found when the text before it has been accepted."""
+    for complete in (True, False):
+        with live_session(server) as session:
+            session.configure()
+            session.send("input.text", text="It rains. [pause:90] We wait. ")
+            if complete:
+                session.send("input.done")
+            assert "60 seconds" in session.next("error")["error"]["message"]
+            if not complete:
+                session.send("input.text", text="The rest is ignored.")
+                session.send("input.done")
+            assert session.next()["type"] == "session.done"
+            session.send("input.text", text="Yes.")
+            session.send("input.done")
+            assert session.next("audio.start")["sentence_text"] == "Yes."
+            session.next("session.done")
+
+
+def test_text_after_the_maximum_length_is_ignored(server: Server) -> None:
+    with live_session(server) as session:
+        session.configure(max_new_tokens=10)
+        session.send("input.text", text=REPLY)
+        assert session.next("session.done")["usage"]["frames"] == 10
+        session.send("input.text", text=SHORT)
+        session.send("input.done")
+        session.send("input.text", text="Yes.")
+        session.send("input.done")
+        assert session.next("audio.start")["sentence_text"] == "Yes."
         session.next("session.done")
 
 
@@ -272,7 +346,6 @@ def test_reference_clip_is_used_as_the_voice(server: Server) -> None:
         ({"type": "session.config", "lufs": -16}, "the loudness is that of the whole"),
         ({"type": "input.text"}, "text: "),
         ({"type": "input.text", "text": "Привет"}, "speaks English only"),
-        ({"type": "input.done"}, "no reply to complete"),
         ({"type": "input.interrupt"}, "no reply to interrupt"),
         ({"type": "input.interrupt", "seconds": -1}, "seconds: "),
         ({"type": "response.create"}, "one of those of this session"),
