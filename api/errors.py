@@ -112,7 +112,8 @@ def detail_of(error: Exception) -> ErrorDetail:
 def _kind(error: Exception) -> tuple[int, str, str | None]:
     """Return the status, type and code of an error."""
     if isinstance(error, LimitReached):
-        return 429, "requests", "insufficient_quota" if error.quota else "rate_limit_exceeded"
+        quota = (429, "insufficient_quota", "insufficient_quota")
+        return quota if error.quota else (429, "requests", "rate_limit_exceeded")
     found = ((status, kind, code) for each, status, kind, code in _KINDS if isinstance(error, each))
     return next(found, (500, "server_error", None))
 

@@ -81,7 +81,7 @@ def test_rate_and_quota_are_enforced(client: httpx.Client, server: Server, speak
     with server.key(rate=Allowance(2, 3600)) as key:
         assert [client.get("/v1/models", headers=bearer(key)).status_code for _ in range(3)] == [200, 200, 429]
         refused = client.get("/v1/models", headers=bearer(key))
-        assert error_of(refused)["code"] == "rate_limit_exceeded"
+        assert (error_of(refused)["type"], error_of(refused)["code"]) == ("requests", "rate_limit_exceeded")
         assert 3000 < int(refused.headers["retry-after"]) <= 3601
     with server.key(quota=Allowance(25, 3600)) as key:
         refused = speak(bearer(key), input="Это не английский текст.")
@@ -89,6 +89,7 @@ def test_rate_and_quota_are_enforced(client: httpx.Client, server: Server, speak
         assert speak(bearer(key), input="The rain has stopped.", max_new_tokens=1).status_code == 200
         refused = speak(bearer(key), max_new_tokens=1)
         assert (refused.status_code, error_of(refused)["code"]) == (429, "insufficient_quota")
+        assert error_of(refused)["type"] == "insufficient_quota", "as OpenAI sends it"
         items = {"items": [{"input": TEXT, "voice": "Clara"}]}
         (result,) = client.post("/v1/audio/speech/batch", json=items, headers=bearer(key)).json()["results"]
         assert result["error"] == error_of(refused), "an error has the same type and code everywhere"
