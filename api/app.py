@@ -13,6 +13,7 @@ from api import check, consents, errors, fish, health, models, voices
 from api.access import AccessMiddleware, IsLocal
 from api.context import ApiContext
 from api.metrics import MetricsMiddleware
+from api.request_ids import RequestIdMiddleware
 from api.speech import batch, create, live
 from studio.access import Access
 from studio.packages import MCP, has_package
@@ -67,7 +68,7 @@ def create_api(app: AppContext, is_local: IsLocal, *, clip_hosts: Iterable[str] 
     if has_package("mcp", MCP):
         api.add_route(MCP_PATH, _mcp_endpoint(context), methods=["POST"], include_in_schema=False)
     api.mount(GRADIO, _GradioEndpoints(context))
-    return MetricsMiddleware(AccessMiddleware(api, access, is_local), context.metrics)
+    return RequestIdMiddleware(MetricsMiddleware(AccessMiddleware(api, access, is_local), context.metrics))
 
 
 def _mcp_endpoint(context: ApiContext) -> Callable[[Request], Awaitable[Response]]:
