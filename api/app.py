@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 from fastapi import FastAPI
 from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.routing import WebSocketRoute
 
 from api import check, consents, errors, fish, health, models, voices
 from api.access import AccessMiddleware, IsLocal
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
     from starlette.types import ASGIApp, Receive, Scope, Send
+    from starlette.websockets import WebSocket
 
     from studio.context import AppContext
 
@@ -68,6 +71,7 @@ def create_api(app: AppContext, is_local: IsLocal, *, clip_hosts: Iterable[str] 
     if has_package("mcp", MCP):
         api.add_route(MCP_PATH, _mcp_endpoint(context), methods=["POST"], include_in_schema=False)
     api.mount(GRADIO, _GradioEndpoints(context))
+    api.router.routes.append(WebSocketRoute("/{path:path}", _no_web_socket))
     return RequestIdMiddleware(MetricsMiddleware(AccessMiddleware(api, access, is_local), context.metrics))
 
 
@@ -85,6 +89,11 @@ def _mcp_endpoint(context: ApiContext) -> Callable[[Request], Awaitable[Response
         return await endpoint(request)
 
     return mcp
+
+
+async def _no_web_socket(_socket: WebSocket) -> None:
+    """Refuse a path without a web socket. Starlette's response would be 403, as for a wrong key."""
+    raise HTTPException(404)
 
 
 class _GradioEndpoints:

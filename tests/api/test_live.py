@@ -416,6 +416,19 @@ def test_remote_session_needs_a_key(
     assert not caplog.records
 
 
+def test_other_web_sockets_are_not_found(server: Server) -> None:
+    """As for HTTP: clients that speak another protocol do not look for the fault in their key."""
+    with server.key() as key:
+        for headers, status in (({}, 401), (bearer(key), 404)):
+            with (
+                pytest.raises(InvalidStatus) as refused,
+                connect(server.url.replace("http", "ws") + "/v1/tts/live", additional_headers=headers),
+            ):
+                pass
+            assert refused.value.response.status_code == status
+            assert json.loads(refused.value.response.body)["error"]["type"] == "invalid_request_error"
+
+
 def test_session_outlives_the_header_timeout_and_ends_when_idle(
     server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
