@@ -17,19 +17,16 @@ from pipecat.workers.runner import WorkerRunner
 
 
 class Listener(FrameProcessor):
-    """Records the audio and the errors that reach the end of the pipeline."""
+    """Records the audio that reaches the end of the pipeline."""
 
     def __init__(self) -> None:
         super().__init__()
         self.audio: list[TTSAudioRawFrame] = []
-        self.errors: list[str] = []
 
     async def process_frame(self, frame: Frame, direction: FrameDirection) -> None:
         await super().process_frame(frame, direction)
         if isinstance(frame, TTSAudioRawFrame):
             self.audio.append(frame)
-        if isinstance(frame, ErrorFrame):
-            self.errors.append(frame.error)
         await self.push_frame(frame, direction)
 
 
@@ -39,6 +36,12 @@ async def main(base_url: str, text: str) -> None:
     )
     listener = Listener()
     worker = PipelineWorker(Pipeline([service, listener]))
+    errors: list[str] = []
+
+    async def on_error(_worker: PipelineWorker, frame: ErrorFrame) -> None:
+        errors.append(frame.error)
+
+    worker.add_event_handler("on_pipeline_error", on_error)  # errors do not reach the end of the pipeline
     await worker.queue_frames([TTSSpeakFrame(text), EndFrame()])
     runner = WorkerRunner(handle_sigint=False)
     await runner.add_workers(worker)
@@ -46,7 +49,7 @@ async def main(base_url: str, text: str) -> None:
     samples = np.frombuffer(b"".join(frame.audio for frame in listener.audio), np.int16)
     rate = listener.audio[0].sample_rate if listener.audio else 1
     loudness = float(np.sqrt(np.mean(np.square(samples / 32768)))) if len(samples) else 0.0
-    print(json.dumps({"seconds": len(samples) / rate, "loudness": loudness, "errors": listener.errors}))
+    print(json.dumps({"seconds": len(samples) / rate, "loudness": loudness, "errors": errors}))
 
 
 asyncio.run(main(*sys.argv[1:]))
