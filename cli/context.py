@@ -257,9 +257,10 @@ def model_notices(model: str, models: list[str]) -> dict[str, Sentence]:
 
     Raises ReleaseNotFound.
     """
-    from engine.release.hub import notice_of
+    from engine.families.registry import notice_of
+    from engine.sentences import Sentence
 
-    return {name: notice_of(name) for name in dict.fromkeys([model, *models])} if models else {}
+    return {name: Sentence(notice_of(name)) for name in dict.fromkeys([model, *models])} if models else {}
 
 
 def _space_folder(database: str | None) -> Path | None:

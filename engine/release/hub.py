@@ -6,15 +6,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 from engine.errors import ReleaseForbidden, ReleaseIncomplete, ReleaseNotFound
-from engine.release.profile import Profile
-from engine.sentences import Sentence
 
 BUNDLED = Path(__file__).resolve().parents[2] / "assets" / "bundled"
 Progress = Callable[[str, float], None]
 """Called during a download with a description and the finished share, 0 to 1."""
 
-# Notices of models that are not downloaded yet, by organization on the Hub.
-_NOTICES = {"qwen": "model.notice_qwen"}
 _HUB_ID = re.compile(r"[\w.-]+/[\w.-]+")
 _HUB_FILES = [
     "*.json",
@@ -37,11 +33,7 @@ def find_release(model: str | Path, progress: Progress | None = None) -> Path:
     folder = Path(model).expanduser()
     if folder.is_dir():
         return folder
-    if folder.exists():
-        raise ReleaseNotFound("release.is_file", folder=str(folder))
-    if isinstance(model, str) and _is_hub_id(model):
-        return _download(model, progress)
-    raise ReleaseNotFound("release.none", model=str(model))
+    return _download(hub_id(model), progress)
 
 
 def known_release(model: str) -> Path | None:
@@ -57,19 +49,13 @@ def known_release(model: str) -> Path | None:
     return Path(config).parent if isinstance(config, str) else None
 
 
-def notice_of(model: str) -> Sentence:
-    """Return the licence notice of a model; see `Profile.notice`.
-
-    A Hub repository that is not downloaded yet has the default notice of its organization. Raises InvalidConfig, and
-    ReleaseNotFound for a model that is neither a folder nor a Hub id.
-    """
-    if str(model) == "bundled" or Path(model).expanduser().exists() or not _is_hub_id(model):
-        return Sentence(Profile.load(find_release(model)).notice)
-    from huggingface_hub import try_to_load_from_cache
-
-    known = try_to_load_from_cache(model, "reprise.json")
-    usual = Profile(notice=_NOTICES.get(model.partition("/")[0].lower(), Profile.notice))
-    return Sentence(Profile.load(Path(known).parent, usual).notice if isinstance(known, str) else usual.notice)
+def hub_id(model: str | Path) -> str:
+    """Return the id of a Hub repository, checked. Raises ReleaseNotFound for a file, and for ids the Hub refuses."""
+    if Path(model).expanduser().exists():
+        raise ReleaseNotFound("release.is_file", folder=str(model))
+    if isinstance(model, str) and _is_hub_id(model):
+        return model
+    raise ReleaseNotFound("release.none", model=str(model))
 
 
 def _is_hub_id(model: str) -> bool:

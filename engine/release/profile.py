@@ -26,7 +26,8 @@ class Profile:
     temperature, top_p, top_k: default options of this model; see `SamplingOptions`.
     alignment_head: layer and query head of the Slow AR whose attention follows the phones, in a model trained for it;
         None for others.
-    notice: licence notice, shown where the model is named: a sentence's key (`engine.sentences`) or a text.
+    notice: licence notice, shown where the model is named: a sentence's key (`engine.sentences`) or a text; "" for
+        none.
     """
 
     max_segment_bytes: int = 300
@@ -39,7 +40,7 @@ class Profile:
     top_p: float = SamplingOptions.top_p
     top_k: int = SamplingOptions.top_k
     alignment_head: tuple[int, int] | None = None
-    notice: str = "model.notice_fish"
+    notice: str = ""
 
     @property
     def segmentation(self) -> Segmentation:

@@ -24,7 +24,7 @@ from engine.families.qwen3_tts.weights import (
 from engine.models.quantization import Precision
 from engine.release.profile import Profile
 
-_NOTICE = "model.notice_qwen"
+NOTICE = "model.notice_qwen"
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ class Qwen3TTSRelease:
             temperature=options.temperature,
             top_p=options.top_p,
             top_k=options.top_k,
-            notice=_NOTICE,
+            notice=NOTICE,
         )
         self.profile = Profile.load(folder, usual)
         self.architecture = TalkerArchitecture(config, codec)

@@ -22,6 +22,8 @@ from engine.families.s2.slow_ar import SlowAR
 from engine.models.quantization import Precision
 from engine.release.profile import Profile
 
+NOTICE = "model.notice_fish"
+
 
 @dataclass(frozen=True)
 class S2Architecture:
@@ -42,7 +44,7 @@ class S2Release:
 
     def __init__(self, folder: Path) -> None:
         self._folder, self._header = folder, read_header(folder)
-        self.profile = Profile.load(folder, _s1_profile() if self._header.flat else None)
+        self.profile = Profile.load(folder, _s1_profile() if self._header.flat else Profile(notice=NOTICE))
         self._codec_file, codec = codec_files(folder)
         _check_codebooks(self._header, codec)
         _check_alignment_head(self.profile, self._header.config)
@@ -81,7 +83,7 @@ class S2Release:
 
 
 def _s1_profile() -> Profile:
-    return Profile(temperature=S1_OPTIONS.temperature, top_p=S1_OPTIONS.top_p, top_k=S1_OPTIONS.top_k)
+    return Profile(temperature=S1_OPTIONS.temperature, top_p=S1_OPTIONS.top_p, top_k=S1_OPTIONS.top_k, notice=NOTICE)
 
 
 def _check_codebooks(header: ReleaseHeader, codec: CodecConfig) -> None:

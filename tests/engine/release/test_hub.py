@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from engine.errors import ReleaseForbidden, ReleaseIncomplete, ReleaseNotFound
-from engine.release.hub import find_release, known_release, notice_of
+from engine.families.registry import notice_of
+from engine.release.hub import find_release, known_release
 
 
 def test_release_folders_are_found_and_missing_ones_rejected(tmp_path: Path) -> None:
