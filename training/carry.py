@@ -20,7 +20,7 @@ import soundfile
 
 from training.speech.corpus import SAMPLE_RATE
 from training.speech.resampling import resampled
-from training.work import DEFAULT_WORK
+from training.work import DEFAULT_WORK, TrainingError, messages_only, positive
 
 _OPUS_RATE = 24_000  # Hz: Opus does not support 22,050
 _COMPRESSION = 0.9  # of libsndfile's scale from 0 to 1: 32 kbit/s
@@ -28,23 +28,23 @@ _SPEAKERS, _CODEC = "speakers.json", "codec.json"
 _PACKED = re.compile(r"(speakers|codec)\.json|index-\d+\.jsonl\.gz|audio-\d+\.opus|(codes|recorded)-\d+(-\d+)?\.npz")
 
 
-class ForeignFolder(RuntimeError):
+class ForeignFolder(TrainingError):
     """The output folder contains something other than packed speech."""
 
 
-class TooLarge(RuntimeError):
+class TooLarge(TrainingError):
     """The first shard alone exceeds the limit."""
 
 
 def pack(work: Path, out: Path, limit: int) -> list[str]:
     """Pack shards of `work` into the folder `out`, at most `limit` bytes in total. Return their numbers.
 
-    Speech that was packed into `out` before is replaced. Raises FileNotFoundError when there is no finished shard,
+    Speech that was packed into `out` before is replaced. Raises TrainingError when there is no finished shard,
     ForeignFolder when `out` contains anything else, TooLarge when the first shard does not fit.
     """
     numbers = sorted(path.stem.removeprefix("index-") for path in (work / "data").glob("index-*.jsonl"))
     if not numbers:
-        raise FileNotFoundError(f"No finished shard of training speech in {work / 'data'}.")
+        raise TrainingError(f"No finished shard of training speech in {work / 'data'}.")
     out.mkdir(parents=True, exist_ok=True)
     _clear(out)
     shutil.copy(work / "data" / _SPEAKERS, out / _SPEAKERS)
@@ -66,10 +66,10 @@ def pack(work: Path, out: Path, limit: int) -> list[str]:
 def unpack(source: Path, work: Path) -> list[str]:
     """Restore packed shards under `work`; existing shards are kept. Return the numbers of all packed shards.
 
-    Raises FileNotFoundError when `source` holds no packed speech.
+    Raises TrainingError when `source` holds no packed speech.
     """
     if not (source / _SPEAKERS).exists():
-        raise FileNotFoundError(f"{source} holds no packed speech.")
+        raise TrainingError(f"{source} holds no packed speech.")
     data, codes = work / "data", work / "codes"
     data.mkdir(parents=True, exist_ok=True)
     shutil.copy(source / _SPEAKERS, data / _SPEAKERS)
@@ -137,13 +137,11 @@ def main() -> None:
     for command in (packing, unpacking):
         command.add_argument("--work", type=Path, default=DEFAULT_WORK)
     packing.add_argument("--out", type=Path, required=True)
-    packing.add_argument("--megabytes", type=float, default=60, help="the most, in MiB")
+    packing.add_argument("--megabytes", type=positive, default=60, help="the most, in MiB")
     unpacking.add_argument("--from", dest="source", type=Path, required=True, metavar="FOLDER")
     options = parser.parse_args()
-    try:
+    with messages_only():
         _run(options)
-    except (FileNotFoundError, ForeignFolder, TooLarge) as problem:
-        raise SystemExit(str(problem)) from None
 
 
 def _run(options: argparse.Namespace) -> None:

@@ -17,7 +17,7 @@ from engine.config import DualARConfig
 from engine.release.hub import BUNDLED
 from engine.text.tokenizer import LEXICON_FILE, Tokenizer
 from training.dual_ar.train import GUIDED_HEAD, Recipe, bundled_config, release_name
-from training.work import DEFAULT_WORK
+from training.work import DEFAULT_WORK, messages_only
 
 # The longest text of one turn in bytes of UTF-8: the length of the longest training sentence.
 MAX_SEGMENT_BYTES = 72
@@ -47,11 +47,12 @@ def release_tensors(state: dict[str, Tensor]) -> dict[str, Tensor]:
 
 
 def export(work: Path, codec: Path, out: Path) -> None:
-    out.mkdir(parents=True, exist_ok=True)
+    """Write a release into `out`."""
     run = work / "ar"
     state = torch.load(run / "checkpoint.pt", map_location="cpu", weights_only=True)
     tokenizer = Tokenizer.load(run)
     meta = json.loads((work / "codes" / "codec.json").read_text())
+    out.mkdir(parents=True, exist_ok=True)
     vocabulary = len(state["model"]["slow.embeddings.weight"])
     config = bundled_config(vocabulary, tokenizer.semantic_start_id, meta["semantic_size"], meta["num_codebooks"])
     save_file(release_tensors(state["model"]), out / "model.safetensors")
@@ -84,7 +85,8 @@ def main() -> None:
     parser.add_argument("--codec", type=Path, required=True)
     parser.add_argument("--out", type=Path, default=Path("assets/bundled"))
     args = parser.parse_args()
-    export(args.work, args.codec, args.out)
+    with messages_only():
+        export(args.work, args.codec, args.out)
 
 
 if __name__ == "__main__":

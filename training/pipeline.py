@@ -35,7 +35,7 @@ from training.export import export
 from training.settings import SETTINGS, Setting
 from training.speech.corpus import SAMPLE_RATE, Corpus, Utterance
 from training.speech.synthesize import synthesize
-from training.work import DEFAULT_WORK
+from training.work import DEFAULT_WORK, TrainingError, messages_only
 
 SEED = 1
 _REFERENCE_SECONDS = 3.0
@@ -43,7 +43,7 @@ _REFERENCE_SECONDS = 3.0
 Found = dict[str, Any]
 
 
-class StageFailed(RuntimeError):
+class StageFailed(TrainingError):
     """Raised when a stage's result is not good enough for the next one, or the folder belongs to another setting."""
 
 
@@ -260,10 +260,8 @@ def main() -> None:
         "--until", choices=[stage.name for stage in (*STAGES, _SOURCE, _REFINED)], default=STAGES[-1].name
     )
     options = parser.parse_args()
-    try:
+    with messages_only():
         run(options.work, SETTINGS[options.setting], options.until)
-    except StageFailed as problem:
-        raise SystemExit(str(problem)) from None
 
 
 if __name__ == "__main__":

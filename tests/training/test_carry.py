@@ -9,6 +9,7 @@ import pytest
 
 from training.carry import ForeignFolder, TooLarge, main, pack, unpack
 from training.speech.corpus import SAMPLE_RATE, Corpus
+from training.work import TrainingError
 
 SECONDS = 4
 
@@ -67,9 +68,9 @@ def test_existing_shards_are_kept_and_invalid_folders_rejected(tmp_path: Path) -
     np.save(tmp_path / "there" / "data" / "audio-000.npy", mine)
     unpack(tmp_path / "packed", tmp_path / "there")
     assert not np.load(tmp_path / "there" / "data" / "audio-000.npy").any()
-    with pytest.raises(FileNotFoundError, match="holds no packed speech"):
+    with pytest.raises(TrainingError, match="holds no packed speech"):
         unpack(tmp_path, tmp_path / "there")
-    with pytest.raises(FileNotFoundError, match="No finished shard"):
+    with pytest.raises(TrainingError, match="No finished shard"):
         pack(tmp_path, tmp_path / "packed", 100)
 
 

@@ -23,6 +23,7 @@ from training.speech.sentences import (
     training_sentences,
 )
 from training.speech.speakers import HELD_OUT_KOKORO, HELD_OUT_TEACHER, SHARES, speakers
+from training.work import TrainingError
 
 LEXICON = Lexicon.load(synthesize.LEXICON)
 MISSING = [
@@ -191,5 +192,5 @@ def test_warp_changes_the_pitch() -> None:
 
 
 def test_empty_folder_is_rejected(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError, match="No finished shard"):
+    with pytest.raises(TrainingError, match="No finished shard"):
         Corpus.load(tmp_path)

@@ -14,6 +14,7 @@ from engine.families.family import PromptReference
 from engine.families.s2.dual_ar import load_dual_ar
 from engine.families.s2.prompt import PromptBuilder
 from engine.text.tokenizer import Tokenizer
+from tests.paths import BUNDLED
 from tests.training.small_model import small_models
 from training.dual_ar import train as train_ar
 from training.dual_ar.conversations import (
@@ -29,6 +30,7 @@ from training.dual_ar.encode import CodedCorpus, phone_of_frames
 from training.dual_ar.transcripts import damaged
 from training.export import release_config, release_tensors
 from training.tokenizer import save_tokenizer
+from training.work import TrainingError
 
 SEMANTIC, RESIDUAL, CODEBOOKS = 32, 16, 4
 WORDS = ["hh ax l ow .", "g uh d _ b ay !", "y eh s .", "n ow _ n ow ?"]
@@ -176,6 +178,23 @@ def test_padding_does_not_change_losses(tokenizer: Tokenizer, builder: Conversat
         torch.testing.assert_close(first[name], value, rtol=1e-4, atol=1e-4)
 
 
+def write_codes(work: Path, utterances: list[Utterance], *, held_out: int) -> None:
+    """Write one shard of codes, in which one speaker is held out."""
+    codes = work / "codes"
+    codes.mkdir(parents=True, exist_ok=True)
+    np.savez(
+        codes / "codes-000-0.npz",
+        codes=np.concatenate([u.codes for u in utterances], axis=1),
+        ends=np.cumsum([u.codes.shape[1] for u in utterances]),
+        spoken=np.concatenate([u.spoken for u in utterances]),
+        speaker=np.array([u.speaker for u in utterances]),
+        phones=np.array([u.phones for u in utterances]),
+        held_out=np.array([u.speaker == held_out for u in utterances]),
+    )
+    meta = {"num_codebooks": CODEBOOKS, "semantic_size": SEMANTIC, "residual_size": RESIDUAL, "frame_rate": 21.5}
+    (codes / "codec.json").write_text(json.dumps(meta))
+
+
 @pytest.fixture
 def small() -> Iterator[None]:
     with small_models():
@@ -185,19 +204,8 @@ def small() -> Iterator[None]:
 @pytest.mark.usefixtures("small")
 def test_training_updates_resumes_and_exports(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     codes = tmp_path / "codes"
-    codes.mkdir()
     made = [utterance(s, i) for s in range(3) for i in range(8)]
-    np.savez(
-        codes / "codes-000-0.npz",
-        codes=np.concatenate([u.codes for u in made], axis=1),
-        ends=np.cumsum([u.codes.shape[1] for u in made]),
-        spoken=np.concatenate([u.spoken for u in made]),
-        speaker=np.array([u.speaker for u in made]),
-        phones=np.array([u.phones for u in made]),
-        held_out=np.array([u.speaker == 2 for u in made]),
-    )
-    meta = {"num_codebooks": CODEBOOKS, "semantic_size": SEMANTIC, "residual_size": RESIDUAL, "frame_rate": 21.5}
-    (codes / "codec.json").write_text(json.dumps(meta))
+    write_codes(tmp_path, made, held_out=2)
     corpus = CodedCorpus.load(codes)
     assert (len(corpus.train), len(corpus.held_out)) == (16, 8)
     corpus_path = tmp_path / "ar" / "checkpoint.pt"
@@ -228,6 +236,27 @@ def test_training_updates_resumes_and_exports(tmp_path: Path, capsys: pytest.Cap
     train_ar.train(tmp_path / "on", still, 1, source=tmp_path / "ar")
     begun = torch.load(tmp_path / "on" / "ar" / "checkpoint.pt", weights_only=True)["model"]
     assert all(torch.equal(begun[name], tensor.half().float()) for name, tensor in second["model"].items())
+
+
+@pytest.mark.parametrize(("counts", "part"), [((5, 6), "training"), ((6, 5), "held-out"), ((6, 0), "held-out")])
+def test_too_few_utterances_of_every_speaker_are_rejected(tmp_path: Path, counts: tuple[int, int], part: str) -> None:
+    spoken = [utterance(speaker, i) for speaker, count in enumerate(counts) for i in range(count)]
+    write_codes(tmp_path, spoken, held_out=1)
+    with pytest.raises(TrainingError, match=f"No speaker has 6 {part} utterances"):
+        train_ar.train(tmp_path, train_ar.Recipe(minutes=60, steps=1), 1)
+
+
+def test_releases_and_checkpoints_of_other_sizes_are_rejected(tmp_path: Path) -> None:
+    write_codes(tmp_path, [utterance(speaker, i) for speaker in range(2) for i in range(6)], held_out=1)
+    quick = train_ar.Recipe(minutes=60, steps=1, positions=400)
+    with pytest.raises(TrainingError, match="is no release to continue from"):
+        train_ar.train(tmp_path, quick, 1, source=tmp_path)
+    with small_models():
+        with pytest.raises(TrainingError, match="has other sizes than one for these codes"):
+            train_ar.train(tmp_path, quick, 1, source=BUNDLED)
+        train_ar.train(tmp_path, quick, 1)
+    with pytest.raises(TrainingError, match=r"checkpoint\.pt holds a model of other sizes"):
+        train_ar.train(tmp_path, quick, 1)
 
 
 def test_frame_gets_the_phone_at_its_centre() -> None:

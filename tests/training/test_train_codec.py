@@ -31,6 +31,7 @@ from training.codec.train import checkpoint_of, export, finish, kept_from_traini
 from training.recogniser.alignment import WEIGHTS
 from training.recogniser.model import Recogniser
 from training.speech.corpus import SAMPLE_RATE, Corpus, Utterance
+from training.work import TrainingError
 
 TINY = CodecConfig(
     sample_rate=SAMPLE_RATE,
@@ -151,7 +152,7 @@ def test_crops_depend_only_on_their_seed(corpus: Corpus) -> None:
 
 
 def test_speech_shorter_than_a_crop_is_rejected(corpus: Corpus) -> None:
-    with pytest.raises(ValueError, match="No utterance for training holds the 102400 samples"):
+    with pytest.raises(TrainingError, match="No utterance for training holds the 102400 samples"):
         CropSampler(corpus.utterances, TINY, 100)
 
 
@@ -367,8 +368,15 @@ def test_checkpoint_of_another_source_is_rejected(corpus: Corpus, tmp_path: Path
     other = open_run(tmp_path / "other", QUICK, corpus, source=source)
     advance(other, 1)
     export(source, other.trainer.codec)
-    with pytest.raises(ValueError, match="Remove it to train anew"):
+    with pytest.raises(TrainingError, match="Remove it to train anew"):
         open_run(tmp_path, QUICK, corpus, source=source, decoder_only=True)
+
+
+def test_checkpoint_of_another_setting_is_rejected(corpus: Corpus, tmp_path: Path, trained: Path) -> None:
+    shutil.copytree(trained, tmp_path / "codec")
+    other = replace(TINY, decoder_dim=2 * TINY.decoder_dim)
+    with pytest.raises(TrainingError, match=r"checkpoint-fresh.pt holds a codec of other sizes.*--setting"):
+        open_run(tmp_path, QUICK, corpus, config=other)
 
 
 def test_finished_run_writes_nothing_again(
@@ -382,7 +390,7 @@ def test_finished_run_writes_nothing_again(
 
 
 def test_other_sample_rates_are_rejected(corpus: Corpus, tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="The speech has 22050 Hz, the codec 16000"):
+    with pytest.raises(TrainingError, match="The speech has 22050 Hz, the codec 16000"):
         open_run(tmp_path, QUICK, corpus, config=replace(TINY, sample_rate=16000))
 
 

@@ -10,6 +10,7 @@ from torch import Tensor
 from engine.codec.config import CodecConfig
 from engine.text.english.pronunciation import PHONES, WORD_BREAK
 from training.speech.corpus import Utterance
+from training.work import TrainingError
 
 # Several phone labels per frame: at 21.5 frames a second, phones often share a frame.
 LABELS_PER_FRAME = 4
@@ -41,12 +42,12 @@ class CropSampler:
     """
 
     def __init__(self, utterances: Sequence[Utterance], config: CodecConfig, frames: int) -> None:
-        """Raise ValueError when no utterance is as long as a crop."""
+        """Raise TrainingError when no utterance is as long as a crop."""
         self._config, self._frames = config, frames
         self.samples = frames * config.frame_length
         self._utterances = [item for item in utterances if item.samples >= self.samples]
         if not self._utterances:
-            raise ValueError(f"No utterance for training holds the {self.samples} samples of a crop.")
+            raise TrainingError(f"No utterance for training holds the {self.samples} samples of a crop.")
         self._ends = np.cumsum([item.samples for item in self._utterances])
 
     def batch(self, size: int, *seed: int) -> CropBatch:

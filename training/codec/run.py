@@ -12,6 +12,7 @@ from torch import Tensor
 from training.codec.batches import CropBatch, CropSampler
 from training.codec.quantizer import Lookup
 from training.codec.trainer import Attempt, CodecTrainer
+from training.work import TrainingError
 
 # Purposes of random seeds; each is combined with the step number.
 _STEP, _INITIAL_AUDIO, _LAYOUT = range(3)
@@ -119,11 +120,17 @@ class CodecRun:
         partial.replace(path)
 
     def resume(self, path: Path) -> None:
-        """Resume from a checkpoint. Raises ValueError when it belongs to a run with another origin."""
+        """Resume from a checkpoint. Raises TrainingError when it is of a run with another origin or other sizes."""
         device = next(self.trainer.parameters()).device
         state = torch.load(path, map_location=device, weights_only=True)
         if state["origin"] != self.origin:
-            raise ValueError(f"{path} continues {state['origin']}, not {self.origin}. Remove it to train anew.")
+            raise TrainingError(f"{path} continues {state['origin']}, not {self.origin}. Remove it to train anew.")
+        own = {name: weight.shape for name, weight in self.trainer.state_dict().items()}
+        if own != {name: weight.shape for name, weight in state["trainer"].items()}:
+            raise TrainingError(
+                f"{path} holds a codec of other sizes. Give the setting that it was begun with (--setting), or remove "
+                "it to train anew."
+            )
         self.trainer.load_state_dict(state["trainer"])
         self._optimiser.load_state_dict(state["optimiser"])
         for name in _PLAIN:

@@ -37,7 +37,7 @@ from training.recogniser.alignment import WEIGHTS
 from training.recogniser.model import Recogniser
 from training.settings import SETTINGS
 from training.speech.corpus import SAMPLE_RATE, Corpus, Utterance
-from training.work import DEFAULT_WORK
+from training.work import DEFAULT_WORK, TrainingError, messages_only, positive, positive_int
 
 SAVE_SECONDS = 300
 REPORT_STEPS = 100
@@ -61,8 +61,8 @@ def open_run(
     Args:
         source: folder of the codec to continue from; None starts a new codec with the sizes of `config`.
 
-    Raises ValueError for speech that does not fit the codec or a checkpoint with another origin, and the errors of
-    `load_codec`.
+    Raises TrainingError for speech that does not fit the codec or a checkpoint with another origin or other sizes, and
+    the errors of `load_codec`.
     """
     if source is None:
         torch.manual_seed(recipe.seed)
@@ -71,7 +71,7 @@ def open_run(
         path, own = codec_files(source)
         codec, origin = load_codec(path, own, device), str(source.resolve())
     if codec.config.sample_rate != SAMPLE_RATE:
-        raise ValueError(f"The speech has {SAMPLE_RATE} Hz, the codec {codec.config.sample_rate}.")
+        raise TrainingError(f"The speech has {SAMPLE_RATE} Hz, the codec {codec.config.sample_rate}.")
     if decoder_only:
         # A decoder is valid only for its own codes, and another run may have replaced the codec in the folder.
         origin += f" {codec_fingerprint(codec)}"
@@ -157,9 +157,9 @@ def kept_from_training(corpus: Corpus) -> list[Utterance]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--work", type=Path, default=DEFAULT_WORK)
-    parser.add_argument("--minutes", type=float, default=90, help="of training, all its parts together")
-    parser.add_argument("--steps", type=int, help="end after so many, if the minutes are not over before")
-    parser.add_argument("--batch", type=int, help="crops a step; 4 on a CPU, 32 on a CUDA device")
+    parser.add_argument("--minutes", type=positive, default=90, help="of training, all its parts together")
+    parser.add_argument("--steps", type=positive_int, help="end after so many, if the minutes are not over before")
+    parser.add_argument("--batch", type=positive_int, help="crops a step; 4 on a CPU, 32 on a CUDA device")
     parser.add_argument("--setting", choices=SETTINGS, default="full", help="the sizes of a new codec")
     parser.add_argument("--from", dest="source", type=Path, metavar="FOLDER", help="learn on from this codec")
     parser.add_argument("--decoder-only", action="store_true", help="leave the codes as they are")
@@ -176,6 +176,11 @@ def main() -> None:
     recipe = Recipe(minutes=args.minutes, steps=args.steps or math.inf, batch=args.batch or BATCH[device])
     if args.source is not None:
         recipe = replace(recipe, learning_rate=2e-4 if args.adversarial else 4e-4, phone_weight=0.5, dropout=0.15)
+    with messages_only():
+        _train(args, recipe, device)
+
+
+def _train(args: argparse.Namespace, recipe: Recipe, device: str) -> None:
     corpus = Corpus.load(args.work / "data")
     run = open_run(
         args.work,

@@ -6,7 +6,7 @@ targets, including those of the reference, and so is the end of each stretch of 
 conditions or with wrong transcripts are input only, never targets.
 """
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -19,6 +19,7 @@ from engine.families.s2.prompt import PromptBuilder
 from training.dual_ar.transcripts import damaged
 
 IGNORED = -100
+LEAST_UTTERANCES = 6  # of a speaker, for conversations
 # Probabilities of the number of utterances in the reference (from 0) and the number of turns (from 1).
 REFERENCE_SHARES = (0.04, 0.44, 0.22, 0.14, 0.06, 0.04, 0.03, 0.03)
 TURN_SHARES = (0.55, 0.20, 0.09, 0.06, 0.05, 0.05)
@@ -156,6 +157,12 @@ def collate(examples: Sequence[Example]) -> Batch:
     )
 
 
+def fit_for_conversations(utterances: Sequence[Utterance]) -> list[Utterance]:
+    """Return the utterances of speakers who have enough of them for a conversation."""
+    counts = Counter(each.speaker for each in utterances)
+    return [each for each in utterances if counts[each.speaker] >= LEAST_UTTERANCES]
+
+
 class ConversationSampler:
     """Endless sampler of batches of at most about `positions` positions, with examples of similar length."""
 
@@ -167,7 +174,7 @@ class ConversationSampler:
         self._by_speaker: dict[int, list[Utterance]] = defaultdict(list)
         for utterance in utterances:
             self._by_speaker[utterance.speaker].append(utterance)
-        self._utterances = [u for u in utterances if len(self._by_speaker[u.speaker]) >= 6]
+        self._utterances = fit_for_conversations(utterances)
 
     def __iter__(self) -> Iterator[Batch]:
         while True:

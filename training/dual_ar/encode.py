@@ -29,7 +29,7 @@ from training.dual_ar.conversations import Utterance
 from training.speech.conditions import recorded
 from training.speech.corpus import SAMPLE_RATE, Corpus
 from training.speech.corpus import Utterance as SpokenUtterance
-from training.work import DEFAULT_WORK
+from training.work import DEFAULT_WORK, TrainingError, messages_only, positive_int
 
 BATCH_SECONDS = 12.0
 VARIANT_STRIDE = 10_000  # separates the speakers of different variants
@@ -48,7 +48,12 @@ class CodedCorpus:
 
     @classmethod
     def load(cls, folder: Path) -> "CodedCorpus":
-        """Load all encoded shards in `folder`. `train` excludes held-out speakers and sentences."""
+        """Load all encoded shards in `folder`. `train` excludes held-out speakers and sentences.
+
+        Raises TrainingError when there are none.
+        """
+        if not (folder / "codec.json").exists():
+            raise TrainingError(f"No codes in {folder}: encode the speech first (python -m training.dual_ar.encode).")
         meta = json.loads((folder / "codec.json").read_text())
         train: list[Utterance] = []
         held_out: list[Utterance] = []
@@ -159,8 +164,9 @@ def _played(utterance: SpokenUtterance, speed: Fraction) -> np.ndarray:
 def encode(work: Path, codec: Path, variants: int) -> None:
     """Encode every shard under `work/data` that has no codes yet, into `work/codes`.
 
-    Raises ValueError when existing codes are from another codec.
+    Raises TrainingError when there is no speech, or when existing codes are from another codec.
     """
+    corpus = Corpus.load(work / "data")
     path, config = codec_files(codec)
     encoder = load_codec_encoder(path, config, "cuda" if torch.cuda.is_available() else "cpu")
     out = work / "codes"
@@ -174,9 +180,8 @@ def encode(work: Path, codec: Path, variants: int) -> None:
     }
     known = out / "codec.json"
     if known.exists() and json.loads(known.read_text()).get("fingerprint", meta["fingerprint"]) != meta["fingerprint"]:
-        raise ValueError(f"The codes in {out} were made by another codec; remove that folder, and run this again.")
+        raise TrainingError(f"The codes in {out} were made by another codec; remove that folder, and run this again.")
     known.write_text(json.dumps(meta))
-    corpus = Corpus.load(work / "data")
     for shard, variant in itertools.product(corpus.shards, range(variants)):
         utterances = [u for u in corpus.of_shard(shard) if variant == 0 or u.for_training]
         keep(out / f"codes-{shard:03d}-{variant}.npz", utterances, partial(encode_shard, encoder, utterances, variant))
@@ -202,12 +207,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--work", type=Path, default=DEFAULT_WORK)
     parser.add_argument("--codec", type=Path, required=True)
-    parser.add_argument("--variants", type=int, default=2)
+    parser.add_argument("--variants", type=positive_int, default=2)
     parser.add_argument("--threads", type=int, default=0)
     args = parser.parse_args()
     if args.threads:
         torch.set_num_threads(args.threads)
-    encode(args.work, args.codec, args.variants)
+    with messages_only():
+        encode(args.work, args.codec, args.variants)
 
 
 if __name__ == "__main__":

@@ -28,10 +28,17 @@ from engine.families.s2.prompt import PromptBuilder
 from engine.families.s2.slow_ar import SlowAR
 from engine.models.layers import TransformerBlock
 from engine.text.tokenizer import Tokenizer
-from training.dual_ar.conversations import IGNORED, Batch, ConversationBuilder, ConversationSampler
+from training.dual_ar.conversations import (
+    IGNORED,
+    LEAST_UTTERANCES,
+    Batch,
+    ConversationBuilder,
+    ConversationSampler,
+    fit_for_conversations,
+)
 from training.dual_ar.encode import CodedCorpus
 from training.tokenizer import save_tokenizer
-from training.work import DEFAULT_WORK
+from training.work import DEFAULT_WORK, TrainingError, messages_only, positive
 
 CONTINUED_RATE = 4e-4  # learning rate of a run that continues from a release
 GUIDED_HEAD = 0  # a query head; it shares the first key head
@@ -193,20 +200,43 @@ def release_name(name: str) -> str:
 def load_release(model: DualAR, release: Path) -> None:
     """Load the weights of a release written by `training/export.py`.
 
-    Raises RuntimeError when its sizes differ from the model's.
+    Raises TrainingError when its sizes differ from the model's.
     """
     stored = load_file(release / "model.safetensors")
     tensors = {name.replace(".fast_project_in.", ".project_in."): tensor for name, tensor in stored.items()}
-    model.load_state_dict({name: tensors[release_name(name)].float() for name in model.state_dict()})
+    state = {name: tensors.get(release_name(name)) for name in model.state_dict()}
+    if not _fits(model, state):
+        raise TrainingError(
+            f"The dual AR in {release} has other sizes than one for these codes. Continue from a release with the "
+            "codec that the speech was encoded with."
+        )
+    model.load_state_dict({name: tensor.float() for name, tensor in state.items() if tensor is not None})
+
+
+def _fits(model: DualAR, state: dict[str, Tensor | None]) -> bool:
+    """Return whether `state` has exactly the tensors of the model, by name and shape."""
+    own = {name: tensor.shape for name, tensor in model.state_dict().items()}
+    return own == {name: None if tensor is None else tensor.shape for name, tensor in state.items()}
 
 
 def train(work: Path, recipe: Recipe, threads: int, source: Path | None = None) -> None:
-    """Train to the end of the recipe; a stopped run resumes. A new run starts from the release `source`, if given."""
+    """Train to the end of the recipe; a stopped run resumes. A new run starts from the release `source`, if given.
+
+    Raises TrainingError when the codes, the checkpoint or the source cannot be trained with.
+    """
+    if source is not None and not (source / "model.safetensors").exists():
+        raise TrainingError(f"{source} is no release to continue from: it has no model.safetensors.")
     torch.manual_seed(recipe.seed)
     if threads:
         torch.set_num_threads(threads)
     device = "cuda" if torch.cuda.is_available() else "cpu"
     corpus = CodedCorpus.load(work / "codes")
+    for part, utterances in {"training": corpus.train, "held-out": corpus.held_out}.items():
+        if not fit_for_conversations(utterances):
+            raise TrainingError(
+                f"No speaker has {LEAST_UTTERANCES} {part} utterances in {work / 'codes'}, the fewest that "
+                "conversations are made of."
+            )
     run = work / "ar"
     run.mkdir(parents=True, exist_ok=True)
     fast_tokenizer = save_tokenizer(run, corpus.semantic_size)
@@ -238,6 +268,10 @@ def train(work: Path, recipe: Recipe, threads: int, source: Path | None = None) 
     checkpoint = run / "checkpoint.pt"
     if checkpoint.exists():
         state = torch.load(checkpoint, map_location=device, weights_only=True)
+        if not _fits(model, state["model"]):
+            raise TrainingError(
+                f"{checkpoint} holds a model of other sizes, for codes of another codec. Remove it to train anew."
+            )
         model.load_state_dict(state["model"])
         optimiser.load_state_dict(state["optimiser"])
         step, elapsed = state["step"], state["elapsed"]
@@ -321,14 +355,15 @@ def _save(path: Path, model: DualAR, optimiser: torch.optim.Optimizer, step: int
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--work", type=Path, default=DEFAULT_WORK)
-    parser.add_argument("--minutes", type=float, default=90)
+    parser.add_argument("--minutes", type=positive, default=90)
     parser.add_argument("--from", dest="source", type=Path, metavar="RELEASE", help="learn on from this release")
     parser.add_argument("--threads", type=int, default=0)
     args = parser.parse_args()
     recipe = Recipe(minutes=args.minutes)
     if args.source is not None:
         recipe = replace(recipe, learning_rate=CONTINUED_RATE)
-    train(args.work, recipe, args.threads, args.source)
+    with messages_only():
+        train(args.work, recipe, args.threads, args.source)
 
 
 if __name__ == "__main__":

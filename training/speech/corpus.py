@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from training.work import DEFAULT_WORK
+from training.work import DEFAULT_WORK, TrainingError, messages_only
 
 SAMPLE_RATE = 22050  # Hz
 
@@ -51,11 +51,11 @@ class Corpus:
 
     @classmethod
     def load(cls, folder: str | Path) -> "Corpus":
-        """Read every finished shard of `folder`. Raises FileNotFoundError when there is none."""
+        """Read every finished shard of `folder`. Raises TrainingError when there is none."""
         folder = Path(folder)
         indices = sorted(folder.glob("index-*.jsonl"))
         if not indices:
-            raise FileNotFoundError(f"No finished shard of training speech in {folder}.")
+            raise TrainingError(f"No finished shard of training speech in {folder}.")
         speakers = json.loads((folder / "speakers.json").read_text(encoding="utf-8"))
         utterances = [item for index in indices for item in read_shard(index)]
         return cls(utterances, {speaker["id"]: speaker for speaker in speakers})
@@ -103,7 +103,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--work", type=Path, default=DEFAULT_WORK)
     options = parser.parse_args()
-    print(table(Corpus.load(options.work / "data")))
+    with messages_only():
+        print(table(Corpus.load(options.work / "data")))
 
 
 if __name__ == "__main__":

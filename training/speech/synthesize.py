@@ -37,7 +37,7 @@ from training.speech.sample_voices import sample_speakers
 from training.speech.sentences import held_out_sentences, training_sentences
 from training.speech.speakers import SHARES, WOMEN, Engine, Speaker, speakers
 from training.speech.teachers import Espeak, Festival, Flite, Utterance
-from training.work import DEFAULT_WORK
+from training.work import DEFAULT_WORK, messages_only, positive, positive_int
 
 if TYPE_CHECKING:
     from training.speech.kokoro import Kokoro
@@ -361,11 +361,12 @@ def synthesize(work: Path, extent: Extent, seed: int, workers: int) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--work", type=Path, default=DEFAULT_WORK, help="folder for everything that training makes")
-    parser.add_argument("--hours", type=float, default=Extent.hours, help="training speech to make, in hours")
+    parser.add_argument("--hours", type=positive, default=Extent.hours, help="training speech to make, in hours")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--workers", type=int, default=len(os.sched_getaffinity(0)), help="processes")
+    parser.add_argument("--workers", type=positive_int, default=len(os.sched_getaffinity(0)), help="processes")
     options = parser.parse_args()
-    synthesize(options.work, Extent(options.hours), options.seed, options.workers)
+    with messages_only():
+        synthesize(options.work, Extent(options.hours), options.seed, options.workers)
 
 
 if __name__ == "__main__":

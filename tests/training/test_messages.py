@@ -1,0 +1,68 @@
+"""Commands of training end with one sentence for folders and options that they cannot use."""
+
+import importlib
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.paths import BUNDLED
+
+pytest.importorskip("pyworld", reason="pyworld (requirements-lab.txt) makes the speakers' warps")
+
+NO_SPEECH = "No finished shard of training speech in"
+
+
+def run(command: str, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Run a command that fails. Return the message that it ends with."""
+    module, *arguments = command.split()
+    monkeypatch.setattr(sys, "argv", [module, *arguments])
+    with pytest.raises(SystemExit) as ended:
+        importlib.import_module(f"training.{module}").main()
+    return str(ended.value.code)
+
+
+@pytest.mark.parametrize(
+    ("command", "message"),
+    [
+        ("speech.corpus --work none", NO_SPEECH),
+        ("speech.synthesize --work file", "file/data: Not a directory."),
+        ("pipeline --work file --setting tiny", "file: File exists."),
+        ("codec.train --work none", NO_SPEECH),
+        ("dual_ar.encode --work none --codec {bundled}", NO_SPEECH),
+        ("dual_ar.train --work none", "No codes in none/codes: encode the speech first"),
+        ("dual_ar.train --work none --from none", "none is no release to continue from"),
+        ("export --work none --codec {bundled} --out out", "none/ar/checkpoint.pt: No such file or directory."),
+        ("carry pack --work none --out out", NO_SPEECH),
+        ("carry unpack --from none --work out", "none holds no packed speech"),
+    ],
+)
+def test_folders_without_what_a_command_needs(
+    command: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("file").touch()
+    assert run(command.format(bundled=BUNDLED), monkeypatch).startswith(message)
+    assert {path.name for path in tmp_path.iterdir()} == {"file"}
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "codec.train --minutes 0",
+        "codec.train --minutes nan",
+        "codec.train --steps 0",
+        "codec.train --batch -1",
+        "dual_ar.train --minutes -1",
+        "dual_ar.encode --codec none --variants 0",
+        "speech.synthesize --hours 0",
+        "speech.synthesize --workers 0",
+        "carry pack --out out --megabytes 0",
+    ],
+)
+def test_numbers_that_must_be_positive(
+    command: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(f"{command} --work none", monkeypatch) == "2"
+    name, value = command.split()[-2:]
+    assert f"argument {name}: {value} is not a " in capsys.readouterr().err
