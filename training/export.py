@@ -13,11 +13,13 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor
 
+from engine.codec.fingerprint import codec_fingerprint
 from engine.config import DualARConfig
+from engine.families.s2.codec import codec_files, load_codec_decoder
 from engine.release.hub import BUNDLED
 from engine.text.tokenizer import LEXICON_FILE, Tokenizer
 from training.dual_ar.train import GUIDED_HEAD, Recipe, bundled_config, release_name
-from training.work import DEFAULT_WORK, messages_only
+from training.work import DEFAULT_WORK, TrainingError, messages_only
 
 # The longest text of one turn in bytes of UTF-8: the length of the longest training sentence.
 MAX_SEGMENT_BYTES = 72
@@ -47,15 +49,21 @@ def release_tensors(state: dict[str, Tensor]) -> dict[str, Tensor]:
 
 
 def export(work: Path, codec: Path, out: Path) -> None:
-    """Write a release into `out`."""
+    """Write a release into `out`. Raises TrainingError when the dual AR was not trained on the codes of the codec."""
     run = work / "ar"
     state = torch.load(run / "checkpoint.pt", map_location="cpu", weights_only=True)
     tokenizer = Tokenizer.load(run)
     meta = json.loads((work / "codes" / "codec.json").read_text())
+    fingerprint = codec_fingerprint(load_codec_decoder(*codec_files(codec)))
+    if meta.get("fingerprint", fingerprint) != fingerprint:
+        raise TrainingError(
+            f"The codes in {work / 'codes'}, which the dual AR learned, are not those of the codec in {codec}."
+        )
     out.mkdir(parents=True, exist_ok=True)
     vocabulary = len(state["model"]["slow.embeddings.weight"])
     config = bundled_config(vocabulary, tokenizer.semantic_start_id, meta["semantic_size"], meta["num_codebooks"])
     save_file(release_tensors(state["model"]), out / "model.safetensors")
+    (out / "model.safetensors").chmod(0o644)  # readable by all, like the other files
     (out / "config.json").write_text(json.dumps(release_config(config), indent=1) + "\n")
     profile = {
         "max_segment_bytes": MAX_SEGMENT_BYTES,

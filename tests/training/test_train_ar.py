@@ -28,7 +28,7 @@ from training.dual_ar.conversations import (
 )
 from training.dual_ar.encode import CodedCorpus, phone_of_frames
 from training.dual_ar.transcripts import damaged
-from training.export import release_config, release_tensors
+from training.export import export, release_config, release_tensors
 from training.tokenizer import save_tokenizer
 from training.work import TrainingError
 
@@ -257,6 +257,20 @@ def test_releases_and_checkpoints_of_other_sizes_are_rejected(tmp_path: Path) ->
         train_ar.train(tmp_path, quick, 1)
     with pytest.raises(TrainingError, match=r"checkpoint\.pt holds a model of other sizes"):
         train_ar.train(tmp_path, quick, 1)
+
+
+def test_export_rejects_another_codec_and_its_files_are_readable_by_all(tmp_path: Path) -> None:
+    write_codes(tmp_path, [utterance(speaker, i) for speaker in range(2) for i in range(6)], held_out=1)
+    with small_models():
+        train_ar.train(tmp_path, train_ar.Recipe(minutes=60, steps=1, positions=400), 1)
+        export(tmp_path, BUNDLED, tmp_path / "release")
+        for file in (tmp_path / "release").iterdir():
+            assert file.stat().st_mode & 0o044 == 0o044, file.name
+        meta = json.loads((tmp_path / "codes" / "codec.json").read_text()) | {"fingerprint": "of another codec"}
+        (tmp_path / "codes" / "codec.json").write_text(json.dumps(meta))
+        with pytest.raises(TrainingError, match="are not those of the codec in"):
+            export(tmp_path, BUNDLED, tmp_path / "other")
+    assert not (tmp_path / "other").exists()
 
 
 def test_frame_gets_the_phone_at_its_centre() -> None:
