@@ -28,6 +28,7 @@ from engine.serving.clip_encoder import ClipEncoder
 from engine.voice import VOICE_FILE_SUFFIX, Reference, Voice
 from training.speech.sample_voices import DESIGNS, Design
 from training.speech.synthesize import SAMPLE_RATE, CorpusRenderer, Job
+from training.work import messages_only
 
 FOLDER = Path(__file__).parent.parent / "assets" / "samples"
 BUNDLED = FOLDER.parent / "bundled"
@@ -43,16 +44,17 @@ def main() -> None:
     parser.add_argument("--codec", type=Path, default=BUNDLED, help="folder with the codec to encode with")
     parser.add_argument("--out", type=Path, default=FOLDER)
     options = parser.parse_args()
-    make(options.codec, options.out)
+    with messages_only():
+        make(options.codec, options.out)
 
 
 def make(codec: Path, out: Path) -> None:
-    """Write a voice file for each design, and the index."""
+    """Write a voice file for each design, and the index. Earlier voice files are replaced once all are rendered."""
+    voices = list(_voices(load_codec_encoder(*codec_files(codec))))
     out.mkdir(parents=True, exist_ok=True)
     for old in out.glob(f"*{VOICE_FILE_SUFFIX}"):
         old.unlink()
-    encoder = load_codec_encoder(*codec_files(codec))
-    entries = [_write(out, design, voice) for design, voice in _voices(encoder)]
+    entries = [_write(out, design, voice) for design, voice in voices]
     (out / INDEX).write_text(json.dumps({"voices": entries}, indent=1) + "\n", "utf-8")
     size = sum(path.stat().st_size for path in out.iterdir())
     print(f"{len(entries)} voices, {size / 1e6:.2f} MB")

@@ -11,6 +11,7 @@ from tests.paths import BUNDLED
 pytest.importorskip("pyworld", reason="pyworld (requirements-lab.txt) makes the speakers' warps")
 
 NO_SPEECH = "No finished shard of training speech in"
+NO_CODEC = "The model's folder holds no codec"
 
 
 def run(command: str, monkeypatch: pytest.MonkeyPatch) -> str:
@@ -35,15 +36,17 @@ def run(command: str, monkeypatch: pytest.MonkeyPatch) -> str:
         ("export --work none --codec {bundled} --out out", "none/ar/checkpoint.pt: No such file or directory."),
         ("carry pack --work none --out out", NO_SPEECH),
         ("carry unpack --from none --work out", "none holds no packed speech"),
+        ("make_samples --codec none --out .", NO_CODEC),
     ],
 )
 def test_folders_without_what_a_command_needs(
     command: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    Path("file").touch()
+    for name in ("file", "earlier.voice"):
+        Path(name).touch()
     assert run(command.format(bundled=BUNDLED), monkeypatch).startswith(message)
-    assert {path.name for path in tmp_path.iterdir()} == {"file"}
+    assert {path.name for path in tmp_path.iterdir()} == {"file", "earlier.voice"}
 
 
 @pytest.mark.parametrize(
