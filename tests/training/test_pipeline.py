@@ -47,9 +47,9 @@ def modification_times(folder: Path) -> dict[str, int]:
 
 
 def start_and_kill(work: Path, at: str) -> None:
-    """Run the command in another process and kill it as soon as it prints the line `at`."""
+    """Run the command in another process and kill it as soon as it prints the line `at`. It prints no warnings."""
     command = [sys.executable, "-m", "training.pipeline", "--work", str(work), "--setting", "tiny"]
-    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
         assert process.stdout is not None
         output = ""
         for line in process.stdout:
@@ -57,6 +57,7 @@ def start_and_kill(work: Path, at: str) -> None:
             if line.strip() == at:
                 process.kill()
         assert process.wait() == -signal.SIGKILL, output
+    assert "Warning" not in output
 
 
 @pytest.fixture(scope="module")

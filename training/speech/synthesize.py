@@ -349,6 +349,8 @@ def synthesize(work: Path, extent: Extent, seed: int, workers: int) -> None:
     processes = multiprocessing.get_context("forkserver")
     # Each process imports this module and the program that runs, which takes seconds: do it only once.
     program = sys.modules["__main__"].__spec__
+    # An option of the server of the processes: runpy warns of the program in each, because it is imported already.
+    sys.warnoptions.append("ignore::RuntimeWarning:runpy")
     processes.set_forkserver_preload(["training.speech.synthesize", *([program.name] if program else [])])
     with processes.Pool(workers, maxtasksperchild=1) as pool:
         for shard, seconds, took in pool.imap_unordered(render, range(1 + extent.shards)):
