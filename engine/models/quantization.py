@@ -28,7 +28,6 @@ Stack = Literal["slow", "fast"]
 
 QUANTIZED: tuple[Precision, ...] = ("int8", "int4", "fp8")
 
-_HEADS = ("output", "fast_project_in")
 _INT8_GROUP = 128
 _INT4_GROUP = 64
 _INT4_ROWS, _INT4_COLUMNS = 8, 1024  # size of the kernel's tiles
@@ -57,16 +56,25 @@ class Layout:
 
 
 def layouts(module: nn.Module, precision: Precision, *, stack: Stack, activations: torch.dtype) -> dict[str, Layout]:
-    """Return the layouts that `quantize_block` gives to weights of `module`, by name; works on the meta device too."""
+    """Return the layouts that `quantize_block` gives to weights of `module`, by name; works on the meta device too.
+
+    Of a whole stack only the blocks have layouts.
+    """
     if precision not in QUANTIZED:
         return {}
+    blocks = [name for name, each in module.named_modules() if isinstance(each, TransformerBlock)]
     found = {}
     for name, layer in module.named_modules():
-        if isinstance(layer, nn.Linear) and name.rpartition(".")[2] not in _HEADS:
+        if isinstance(layer, nn.Linear) and (not blocks or any(_is_in(name, block) for block in blocks)):
             layout = _layout(layer, precision, stack, activations)
             if layout is not None:
                 found[f"{name}.weight"] = layout
     return found
+
+
+def _is_in(name: str, block: str) -> bool:
+    """Return whether a module's name is that of one inside `block`; "" is the whole."""
+    return not block or name.startswith(f"{block}.")
 
 
 def _layout(layer: nn.Linear, precision: Precision, stack: Stack, activations: torch.dtype) -> Layout | None:

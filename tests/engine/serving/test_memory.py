@@ -16,6 +16,7 @@ from engine.codec.config import CodecConfig
 from engine.config import DualARConfig, TransformerConfig
 from engine.engine import Engine, _prefix_bytes
 from engine.errors import DoesNotFit, InvalidOption
+from engine.families.registry import read_release
 from engine.families.s2.codec import codec_files, load_codec_decoder, load_codec_encoder
 from engine.families.s2.dual_ar import DualAR, load_dual_ar, read_config
 from engine.families.s2.fast_ar import FastAR
@@ -36,7 +37,7 @@ from engine.serving.memory import (
     share_memory,
 )
 from engine.serving.warm_up import warm_up
-from tests.paths import MINIATURE
+from tests.paths import MINIATURE, QWEN
 
 BLOCK = {"n_head": 32, "n_local_heads": 8, "head_dim": 128, "dim": 2560, "intermediate_size": 9728}
 S2_PRO = DualARConfig(
@@ -124,14 +125,14 @@ def test_loaded_codec_has_planned_sizes() -> None:
     assert found.decoder == held_bytes(load_codec_decoder(path, codec))
 
 
+@pytest.mark.parametrize("folder", [BUNDLED, QWEN], ids=["bundled", "qwen3_tts"])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
-def test_quantized_releases_have_planned_sizes(dtype: torch.dtype) -> None:
+def test_quantized_releases_have_planned_sizes(folder: Path, dtype: torch.dtype) -> None:
     if dtype != torch.float32:
         pytest.importorskip("torchao", reason="torchao is an optional package")
-    model = load_dual_ar(BUNDLED, dtype=dtype, device="cpu", precision="int8")
-    found = plan_memory(
-        S2Architecture(model.config, CODEC), "int8", available=None, slots=1, positions=64, activations=dtype
-    )
+    release = read_release(folder)
+    model = release.load_model(dtype, torch.device("cpu"), "int8")
+    found = plan_memory(release.architecture, "int8", available=None, slots=1, positions=64, activations=dtype)
     assert (found.slow, found.fast) == (held_bytes(model.slow), held_bytes(model.fast))
 
 
