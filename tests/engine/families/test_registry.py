@@ -7,7 +7,7 @@ import huggingface_hub
 import pytest
 
 from engine.errors import ReleaseNotFound, UnknownFamily
-from engine.families.registry import notice_of, read_release
+from engine.families.registry import FAMILIES, notice_of, read_release
 from engine.sentences import english
 from tests.paths import MINIATURE, QWEN
 
@@ -25,7 +25,10 @@ def release(folder: Path, config: str | None = None, profile: str | None = None)
 @pytest.mark.parametrize(("folder", "notice"), [(MINIATURE, FISH), (QWEN, QWEN_NOTICE)])
 def test_folder_has_the_notice_of_its_family_before_and_after_loading(folder: Path, notice: str) -> None:
     assert notice_of(str(folder)) == read_release(folder).profile.notice == notice
-    assert notice in english()
+
+
+def test_every_family_has_a_notice_among_the_sentences() -> None:
+    assert {family.notice for family in FAMILIES} <= english().keys()
 
 
 def test_profile_of_a_folder_replaces_the_notice(tmp_path: Path) -> None:
