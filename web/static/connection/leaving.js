@@ -24,6 +24,7 @@ export const hasUnsaved = () => guards.some((unsaved) => unsaved());
 export const dropGuards = () => guards.splice(0);
 
 globalThis.addEventListener?.("pagehide", leave);
+globalThis.addEventListener?.("pageshow", showAgain);
 globalThis.addEventListener?.("beforeunload", ask);
 
 // Gradio's listener would end its stream, and the events under way would never end. But the user may stay, or come back to
@@ -33,7 +34,17 @@ function ask(event) {
   if (hasUnsaved()) event.preventDefault();
 }
 
+// Safari empties the fields without autocompletion of a page that it shows from its memory. Gradio's dropdowns are among
+// them, and do not notice.
+const fields = new Map(); // their values when the page was left
+
+function showAgain({ persisted }) {
+  if (!persisted) return;
+  setTimeout(() => fields.forEach((value, field) => (field.value = value))); // Safari empties them after this event
+}
+
 function leave() {
+  for (const field of document.querySelectorAll("input[autocomplete=off]")) fields.set(field, field.value);
   const usual = window.fetch;
   window.fetch = (asked, options) => usual(asked, { ...options, keepalive: true });
   leaving = true;

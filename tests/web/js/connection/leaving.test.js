@@ -7,6 +7,8 @@ import { mock, test } from "node:test";
 const listeners = {};
 globalThis.addEventListener = (name, listener) => (listeners[name] = listener);
 const fetched = [];
+let fields = [];
+globalThis.document = { querySelectorAll: () => fields };
 globalThis.window = { fetch: (asked, options) => fetched.push([asked, options]) };
 const { dropGuards, guardLeaving, isLeaving, whenLeaving } = await import("../../../../web/static/connection/leaving.js");
 const { RequestQueue } = await import("../../../../web/static/script/request_queue.js");
@@ -40,4 +42,15 @@ test("the browser asks before unsaved data is lost, unless the user has agreed",
   dropGuards();
   leave();
   assert.equal(asked, 1);
+});
+
+test("a page shown again from memory has the values of its fields, which Safari has emptied", () => {
+  mock.timers.enable({ apis: ["setTimeout"] });
+  fields = [{ value: "Anna" }, { value: "" }];
+  listeners.pagehide();
+  listeners.pageshow({ persisted: true });
+  fields.forEach((field) => (field.value = ""));
+  mock.timers.tick(0);
+  assert.deepEqual(fields.map(({ value }) => value), ["Anna", ""]);
+  mock.timers.reset();
 });
