@@ -2,9 +2,9 @@
 
 Entries follow a moving average of the vectors assigned to them (van den Oord et al. 2017, appendix A.1), because with
 a few dozen frames per step gradients would move them too slowly. The average covers a number of vectors, not of steps:
-a step on a CPU has far fewer frames than entries, and an average of a few vectors makes the entries wander. The projections around them are trained with the
-straight-through estimator and a commitment loss. The last codebooks are dropped for some of the samples (Zeghidour et
-al. 2021). Codes come from the engine's own lookup.
+a step on a CPU has fewer frames than entries, and an average of a few vectors makes the entries wander. The projections
+around them are trained with the straight-through estimator and a commitment loss. The last codebooks are dropped for
+some of the samples (Zeghidour et al. 2021). Codes come from the engine's own lookup.
 
 Random draws come from the caller's CPU generator, so they are the same on every device.
 Shapes: B batch, D latent width, d codebook width, K codebooks, T frames, N = B * T.
