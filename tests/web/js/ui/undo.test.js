@@ -57,7 +57,7 @@ class Element {
 
 let left;
 globalThis.addEventListener = (name, listener) => name === "pagehide" && (left = listener);
-globalThis.document = { createElement: (tag) => Object.assign(new Element(), { tag }), activeElement: null };
+globalThis.document = { createElement: (tag) => Object.assign(new Element(), { tag }), activeElement: null, querySelectorAll: () => [] };
 globalThis.window = { fetch: () => {} };
 const { deleteWithUndo, finishDeletions, isDeleted } = await import("../../../../web/static/ui/undo.js");
 
