@@ -80,8 +80,8 @@ def create_app(context: WebContext) -> gr.Blocks:
 
 def _listen_to_recogniser(handlers: RecogniserHandlers, shared: SharedComponents) -> None:
     dialog = recogniser()
-    for event in (shared.changes.opened, dialog.look):
-        show(event, handlers.look, shared.token, dialog)
+    for event in (shared.changes.opened, dialog.refresh):
+        show(event, handlers.refresh, shared.token, dialog)
     listen(dialog.install, handlers.install, shared.token, dialog)
 
 
@@ -89,9 +89,9 @@ def _listen_to_dictionary(handlers: DictionaryHandlers, shared: SharedComponents
     entries = dictionary()
     show(shared.changes.opened, handlers.list_words, shared.token, entries)
     for event, handler in (
-        (entries.put, handlers.put_word),
+        (entries.save_entry, handlers.put_word),
         (entries.erase, handlers.delete_word),
-        (entries.take_in, handlers.import_words),
+        (entries.import_entries, handlers.import_words),
     ):
         listen(event, handler, shared.token, entries)
 

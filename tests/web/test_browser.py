@@ -155,7 +155,7 @@ def test_simultaneous_visitors_wait_for_each_other_and_never_see_each_others_tak
             thief = Visitor(url)
             thief.arrive()
             thief.token = thieving.evaluate("localStorage.getItem('reprise.owner')")
-            (stolen,) = thief.event("fresh", "rp-takes", [thief.token], sent={"ids": [take]})
+            (stolen,) = thief.event("renew_links", "rp-takes", [thief.token], sent={"ids": [take]})
             assert (stolen["takes"], stolen["gone"]) == ([], [take])
             for kind in ("star", "erase"):
                 asked = {"ids": [take], "id": take, "starred": True}

@@ -180,8 +180,8 @@ def test_idle_model_is_unloaded_and_loaded_again(
     visitor.arrive()
     clock.now += 600
     until(managers[-1].unload_idle)
-    (board,) = visitor.event("look", "rp-status", [])
+    (board,) = visitor.event("refresh", "rp-status", [])
     assert (board["name"], board["asleep"], board["idle"]) == ("fake", True, 600)
     assert visitor.speak("Hello again.", ann.id)["stop_reason"] == "end"
-    (board,) = visitor.event("look", "rp-status", [])
+    (board,) = visitor.event("refresh", "rp-status", [])
     assert not board["asleep"]

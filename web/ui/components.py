@@ -21,14 +21,16 @@ def player(sample_rate: int, *, render: bool = True) -> gr.HTML:
 
     Value: a message of `web.tabs.speak.handlers`.
     """
-    events = ("halt", "abandon")
+    events = ("stop_speech", "abandon")
     return _component("player/player", "rp-player-block", events, rate=sample_rate, render=render)
 
 
 def take_list() -> gr.HTML:
     """Create the list of a session's takes. Value: see `web.tabs.speak.take_list`. Events: see takes.js."""
     return _component(
-        "speak/takes/takes", "rp-takes", ("fresh", "star", "erase", "again", "seed", "further", "halt", "prove")
+        "speak/takes/takes",
+        "rp-takes",
+        ("renew_links", "star", "erase", "again", "seed", "speak_more", "stop_speech", "check"),
     )
 
 
@@ -45,12 +47,12 @@ def writing(text: str, *, render: bool = True) -> gr.HTML:
 
 def voice_card() -> gr.HTML:
     """Create the card of the selected voice, with its clip. Value: see `web.tabs.speak.views`."""
-    return _component("speak/voices/voice_card", "rp-voice-card", ("fresh",))
+    return _component("speak/voices/voice_card", "rp-voice-card", ("renew_links",))
 
 
 def voice_rail() -> gr.HTML:
     """Create the rail of voices to select from. Value and events: see `web.tabs.speak.rail`."""
-    return _component("speak/voices/voice_rail", "rp-voices", ("fresh", "mark", "pick"))
+    return _component("speak/voices/voice_rail", "rp-voices", ("renew_links", "mark", "pick"))
 
 
 def switches(languages: Mapping[str, str]) -> gr.HTML:
@@ -60,12 +62,12 @@ def switches(languages: Mapping[str, str]) -> gr.HTML:
 
 def dictionary() -> gr.HTML:
     """Create the pronunciation dictionary. Value and events: see `web.tabs.speak.dictionary`."""
-    return _component("shell/dictionary", "rp-dictionary", ("put", "erase", "take_in"))
+    return _component("shell/dictionary", "rp-dictionary", ("save_entry", "erase", "import_entries"))
 
 
 def recogniser() -> gr.HTML:
     """Create the dialog of the speech recogniser. Value and events: see `web.tabs.status.recogniser`."""
-    return _component("shell/recogniser", "rp-recogniser", ("look", "install"))
+    return _component("shell/recogniser", "rp-recogniser", ("refresh", "install"))
 
 
 def clip_input(functions: Sequence[Callable[..., Any]] = (), **more: Any) -> gr.HTML:
@@ -101,8 +103,8 @@ def history_list() -> gr.HTML:
 
 
 def status_board() -> gr.HTML:
-    """Create the board of the server's state. Value: see `web.tabs.status.views`. Event: `look`, while visible."""
-    return _component("status/status", "rp-status", ("look",))
+    """Create the board of the server's state. Value: see `web.tabs.status.views`. Event: `refresh`, while visible."""
+    return _component("status/status", "rp-status", ("refresh",))
 
 
 def file_checker() -> gr.HTML:

@@ -110,4 +110,4 @@ def clip() -> bytes:
 
 def status(guest: Guest) -> dict[str, Any]:
     """The values of the Status tab."""
-    return dict(guest.event("look", "rp-status", [])[0])
+    return dict(guest.event("refresh", "rp-status", [])[0])

@@ -33,9 +33,9 @@ def test_stop_ends_all_sound_from_another_tab(
     assert kept is not None
     engine = FakeEngine(Script(pace=0.9))
     with visit(chromium, serve(engine, storage)) as page:
-        halt = page.locator("#rp-dock .rp-halt")
+        stop = page.locator("#rp-dock .rp-stop-all")
         expect(picker(page)).to_have_value("Anna")
-        expect(halt).to_be_disabled()
+        expect(stop).to_be_disabled()
 
         speak(page, LONG)
         wait_for(page, "player.played > 0")
@@ -43,7 +43,7 @@ def test_stop_ends_all_sound_from_another_tab(
         stop_in_dock(page)
         wait_for(page, "player.finished")
         assert player(page)["stopReason"] == "cancelled"
-        expect(halt).to_be_disabled()
+        expect(stop).to_be_disabled()
 
         open_tab(page, "Library")
         page.get_by_role("button", name="Hear Anna").click()
@@ -51,7 +51,7 @@ def test_stop_ends_all_sound_from_another_tab(
         open_tab(page, "History")
         press_escape(page)
         page.wait_for_function("window.reprisePlayer.playing === null")
-        expect(halt).to_be_disabled()
+        expect(stop).to_be_disabled()
 
         open_tab(page, "Script")
         page.get_by_label("Text of the new script").fill("\n\n".join([LONG] * 3))
@@ -60,7 +60,7 @@ def test_stop_ends_all_sound_from_another_tab(
         page.wait_for_function("window.reprisePlayer.playing !== null")
         open_tab(page, "Speak")
         press_escape(page)
-        expect(halt).to_be_disabled()
+        expect(stop).to_be_disabled()
         page.wait_for_function("window.reprisePlayer.playing === null")
         assert engine.speeches[-1].cancelled
         open_tab(page, "Script")
@@ -69,10 +69,10 @@ def test_stop_ends_all_sound_from_another_tab(
         open_tab(page, "New voice")
         upload(page, STORY)
         page.get_by_role("button", name="Play selection").click()
-        expect(halt).to_be_enabled()
+        expect(stop).to_be_enabled()
         stop_in_dock(page)
         expect(page.get_by_role("button", name="Play selection")).to_be_visible()
-        expect(halt).to_be_disabled()
+        expect(stop).to_be_disabled()
 
 
 def test_escape_closes_menus_before_it_stops_and_keys_move_between_tabs(

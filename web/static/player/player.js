@@ -79,7 +79,7 @@ class Player {
     this.playback.pause();
     if (!this.busy) return;
     if (this.live) {
-      this.trigger("halt", { ticket: this.ticket });
+      this.trigger("stop_speech", { ticket: this.ticket });
     } else {
       this.trigger("abandon");
       this.reset();

@@ -34,7 +34,7 @@ export class PlayerView {
     this.area = this.find(".rp-wave");
     this.wave = new Waveform(this.area, (...pen) => this.paint(...pen));
     this.find(".rp-play").onclick = () => this.toggle();
-    this.find(".rp-halt").onclick = () => player.stopAll();
+    this.find(".rp-stop-all").onclick = () => player.stopAll();
     this.find(".rp-download").onclick = () => this.download("wav");
     this.line = new SpokenLine(this.find(".rp-now-portrait"), this.find(".rp-now-line"));
     this.speed = this.find(".rp-speed");
@@ -189,7 +189,7 @@ export class PlayerView {
     const { time, sound, area } = this;
     const total = sound?.seconds ?? 0;
     this.find(".rp-play").disabled = !sound?.length;
-    this.find(".rp-halt").disabled = !this.player.active;
+    this.find(".rp-stop-all").disabled = !this.player.active;
     this.find(".rp-play").setAttribute("aria-label", words(playback.wanted && total ? "player.pause" : "player.play"));
     this.find(".rp-play").dataset.sounding = playback.wanted && total > 0;
     const [at, length] = [time, total].map(sound?.span < SHORT ? tenth : clock);

@@ -1,5 +1,5 @@
 // The dialog of the owner's pronunciation dictionary. Buttons with [data-rp-dictionary] open it at the word that is selected in a text.
-// Its value: { entries, csv, phones, said, kind, once } from web/tabs/speak/dictionary.py. Its events: `put`, `erase`, `take_in`.
+// Its value: { entries, csv, phones, said, kind, once } from web/tabs/speak/dictionary.py. Its events: `save_entry`, `erase`, `import_entries`.
 
 import { LANGUAGES } from "../library/card.js";
 import { languageName } from "../library/voices.js";
@@ -95,7 +95,7 @@ class Dictionary {
     this.erased = null;
     if (kind !== "good") return;
     this.form.reset();
-    if (erased) this.find(".rp-dialog-said").append(" ", button({ class: "rp-quiet", text: words("library.undo"), onclick: () => this.trigger("put", erased) }));
+    if (erased) this.find(".rp-dialog-said").append(" ", button({ class: "rp-quiet", text: words("library.undo"), onclick: () => this.trigger("save_entry", erased) }));
   }
 
   row(entry) {
@@ -130,7 +130,7 @@ class Dictionary {
     event.preventDefault();
     const { word, spoken, language, match_case: exact } = this.form.elements;
     const entry = { word: word.value.trim(), spoken: spoken.value.trim() };
-    this.trigger("put", { ...entry, language: language.value, match_case: exact.checked });
+    this.trigger("save_entry", { ...entry, language: language.value, match_case: exact.checked });
   }
 
   erase(entry) {
@@ -145,7 +145,7 @@ class Dictionary {
   async import(input) {
     const [file] = input.files;
     input.value = "";
-    if (file) this.trigger("take_in", { text: await file.text() });
+    if (file) this.trigger("import_entries", { text: await file.text() });
   }
 
   export() {

@@ -1,5 +1,5 @@
 // The dialog of the speech recogniser, which explains it and installs it if it is missing. Buttons with
-// [data-rp-recogniser] open it. Its value: see web/tabs/status/recogniser.py. Its events: `look`, `install`.
+// [data-rp-recogniser] open it. Its value: see web/tabs/status/recogniser.py. Its events: `refresh`, `install`.
 
 import { dialogIn } from "../ui/dialog.js";
 import { create } from "../ui/elements.js";
@@ -48,7 +48,7 @@ class Recogniser {
 
   open(wish = null) {
     this.wish = wish;
-    this.trigger("look");
+    this.trigger("refresh");
     this.show();
     this.dialog.showModal();
   }
@@ -71,7 +71,7 @@ class Recogniser {
     }
     this.show();
     clearTimeout(this.later);
-    if (value.step) this.later = setTimeout(() => this.trigger("look"), PERIOD);
+    if (value.step) this.later = setTimeout(() => this.trigger("refresh"), PERIOD);
     const { wish } = this;
     if (!value.ready || !wish) return;
     this.dialog.close();

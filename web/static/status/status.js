@@ -13,11 +13,11 @@ export function mount({ element, props, trigger, watch }) {
   let seen = false;
   let asked = 0; // time of the unanswered request; 0 for none
 
-  function look() {
+  function refresh() {
     const now = Date.now();
     if (!seen || document.hidden || now - asked < 5 * PERIOD) return; // a slow server gets one request at a time
     asked = now;
-    trigger("look", {});
+    trigger("refresh", {});
   }
 
   function show(state) {
@@ -42,10 +42,10 @@ export function mount({ element, props, trigger, watch }) {
   receive(); // the value sent before this script ran
   new IntersectionObserver((entries) => {
     seen = entries.at(-1).isIntersecting;
-    look();
+    refresh();
   }).observe(element);
-  document.addEventListener("visibilitychange", look);
-  setInterval(look, PERIOD);
+  document.addEventListener("visibilitychange", refresh);
+  setInterval(refresh, PERIOD);
 }
 
 // Writes only what changed, so that screen readers are not interrupted.

@@ -150,7 +150,7 @@ class SpeakHandlers:
         own = parse_payload(TakeTicket, ticket=ticket).ticket
         yield from self._numbered(own, self._generate(take_request, token, own, request))
 
-    def speak_further(
+    def speak_more(
         self,
         text: Any,
         voice_id: Any,
@@ -188,7 +188,7 @@ class SpeakHandlers:
             (ticket, self._generate(asked(number), token, ticket, request)) for number, ticket in enumerate(tickets, 1)
         ]
 
-    def stop_further(self, event: gr.EventData) -> None:
+    def stop_more(self, event: gr.EventData) -> None:
         """Stop further takes."""
         with suppress(UnexpectedPayload):
             for ticket in parse_payload(FurtherTakes, event).tickets:

@@ -62,14 +62,14 @@ def _listen_to_voice(handlers: SpeakHandlers, shared: SharedComponents, card: gr
     picker, token, hints = shared.picker, shared.token, shared.hints
     picker.change(None, picker, None, js=KEEP_VOICE)
     picker.change(None, picker, None, js=TELL_VOICE)
-    for event in (picker.change, card.fresh, shared.changes.voices):
+    for event in (picker.change, card.renew_links, shared.changes.voices):
         show(event, handlers.show_voice, [picker, token], [card, hints])
     shared.text.change(None, shared.text, hints, js="(text) => ({ text })")
 
 
 def _listen_to_rail(handlers: RailHandlers, shared: SharedComponents, rail: gr.HTML) -> None:
     picker, token = shared.picker, shared.token
-    for event in (rail.fresh, shared.changes.voices):
+    for event in (rail.renew_links, shared.changes.voices):
         show(event, handlers.list_voices, token, rail)
     listen(rail.mark, handlers.mark_voice, token, rail, trigger_mode="multiple")
     chose = keeping(picker, "return reprise.picking;")
@@ -98,18 +98,18 @@ def _listen_to_speech(
             (takes.again, handlers.speak_again, [shared.token], None),
         )
     ]  # fmt: skip
-    further = takes.further(
-        streams.gather(handlers.speak_further), [shared.text, shared.picker, *settings, shared.token], takes,
+    more = takes.speak_more(
+        streams.gather(handlers.speak_more), [shared.text, shared.picker, *settings, shared.token], takes,
         trigger_mode="multiple", preprocess=False, api_visibility="private", **NO_PROGRESS, **engine,
     )  # fmt: skip
-    further.failure(None, js="() => { window.repriseTakes.unmade(); }")
-    proved = takes.prove(
-        streams.steps(TakeProofHandlers(context).prove), [shared.token], takes,
+    more.failure(None, js="() => { window.repriseTakes.endBatches(); }")
+    checked = takes.check(
+        streams.steps(TakeProofHandlers(context).check), [shared.token], takes,
         preprocess=False, api_visibility="private", **NO_PROGRESS, **engine,
     )  # fmt: skip
-    proved.failure(None, js="() => { window.repriseTakes.unproved(); }")
-    listen(proved.then, lambda: broadcast_change("history"), None, shared.changes)
-    takes.halt(handlers.stop_further, None, None, queue=False, api_visibility="private")
+    checked.failure(None, js="() => { window.repriseTakes.endCheck(); }")
+    listen(checked.then, lambda: broadcast_change("history"), None, shared.changes)
+    takes.stop_speech(handlers.stop_more, None, None, queue=False, api_visibility="private")
     for listener in listeners:
         listener.failure(None, js="() => { window.reprisePlayer.refused(); }")
         listen(listener.then, lambda: broadcast_change("history"), None, shared.changes)
@@ -118,7 +118,7 @@ def _listen_to_speech(
     stop.click(None, js="() => { window.reprisePlayer.stop(); }")
     for component in (shared.text, settings[0]):
         component.change(None, js="() => { window.reprisePlayer?.clearMessage(); }")
-    player.halt(handlers.stop, None, None, queue=False, api_visibility="private")
+    player.stop_speech(handlers.stop, None, None, queue=False, api_visibility="private")
     player.abandon(None, None, None, cancels=listeners)
 
 
@@ -126,7 +126,7 @@ def _listen_to_takes(
     context: WebContext, shared: SharedComponents, takes: gr.HTML, seed: gr.Textbox, accordion: gr.Accordion
 ) -> None:
     handlers, changed = TakeListHandlers(context), [takes, shared.notice, shared.changes]
-    show(takes.fresh, handlers.list_takes, [shared.token], takes)
+    show(takes.renew_links, handlers.list_takes, [shared.token], takes)
     listen(takes.star, handlers.star_take, [shared.token], changed, trigger_mode="multiple")
     listen(takes.erase, handlers.delete_take, [shared.token], changed, trigger_mode="multiple")
     listen(takes.seed, handlers.reuse_seed, None, [seed, accordion])

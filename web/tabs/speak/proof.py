@@ -36,7 +36,7 @@ class TakeProofHandlers:
     def __init__(self, context: WebContext) -> None:
         self._context = context
 
-    def prove(self, token: Any, request: gr.Request, event: gr.EventData) -> Iterator[Value]:
+    def check(self, token: Any, request: gr.Request, event: gr.EventData) -> Iterator[Value]:
         """Yield values with `proof`; the last one also has the list of takes. Never raises.
 
         proof: id, the take's; attempt, number of the new try, 0 while the take itself is checked. The last one has

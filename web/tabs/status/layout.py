@@ -21,7 +21,7 @@ def build(context: WebContext, shared: SharedComponents) -> None:
     handlers = StatusHandlers(context)
     section_title(context.label("tab.status"))
     board = status_board()
-    show(board.look, handlers.show_status, None, board)
+    show(board.refresh, handlers.show_status, None, board)
     checker = file_checker()
     listen(checker.check, OriginHandlers(context).check_file, shared.token, checker)
     if context.engine.models:

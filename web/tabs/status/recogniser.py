@@ -37,7 +37,7 @@ class RecogniserHandlers:
         self._context = context
 
     @skip_on_error(1)
-    def look(self, token: Any, request: gr.Request) -> Any:
+    def refresh(self, token: Any, request: gr.Request) -> Any:
         """Output: dialog."""
         return self._value(self._context.owner(token, request), request)
 
@@ -51,8 +51,8 @@ class RecogniserHandlers:
             context.recognition.install(parse_payload(ChosenModel, event).model)
         except Exception as error:
             problem = error_message(error, context.texts(request))
-        looked = self.look(token, request)
-        return {**looked, "failure": problem or looked["failure"]} if isinstance(looked, dict) else looked
+        state = self.refresh(token, request)
+        return {**state, "failure": problem or state["failure"]} if isinstance(state, dict) else state
 
     def _allowed(self, owner: Owner) -> bool:
         """Return whether the visitor may install: a local visitor of a local-only server that can install packages."""

@@ -41,7 +41,7 @@ def test_what_is_spoken_is_charged(
 
     def prove(mend: bool) -> dict[str, Any]:
         event = gr.EventData(None, {"ids": [take], "id": take, "mend": mend, "ticket": "t"})
-        *_, last = TakeProofHandlers(context).prove(None, None, event)  # type: ignore[arg-type]
+        *_, last = TakeProofHandlers(context).check(None, None, event)  # type: ignore[arg-type]
         proof: dict[str, Any] = last["proof"]
         return proof
 

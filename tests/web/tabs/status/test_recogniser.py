@@ -55,9 +55,9 @@ def test_only_the_server_operator_installs_packages(
     assert "operator can enable them" in answer["failure"]
     machine.installed = True
     storage.settings.put("recogniser", "/srv/models/own")
-    looked = handlers.look("", LOCAL)
-    assert (looked["ready"], looked["model"]) == (True, "own")
-    assert "/srv" not in str(looked), "no paths of the server are shown"
+    state = handlers.refresh("", LOCAL)
+    assert (state["ready"], state["model"]) == (True, "own")
+    assert "/srv" not in str(state), "no paths of the server are shown"
 
 
 def test_one_click_installs_the_recogniser_and_transcribes(

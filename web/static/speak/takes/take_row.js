@@ -10,7 +10,7 @@ const TAKE_FORMATS = ["wav", "flac", "mp3", "opus"];
 const IN_LABEL = 60; // characters
 
 export class TakeRow {
-  // act(what, id, detail): "play", "star", "same", "another", "compare", "prove", "mend", "save", "link", "delete", "seed".
+  // act(what, id, detail): "play", "star", "same", "another", "compare", "check", "mend", "save", "link", "delete", "seed".
   constructor(id, act) {
     Object.assign(this, { id, act });
     const on = (what) => () => act(what, id, this.take);
@@ -24,7 +24,7 @@ export class TakeRow {
     this.seed.title = words("takes.seed_hint");
     this.compare = tool(undefined, "compare", words("takes.compare"));
     this.erase = tool("rp-take-delete", "delete", words("takes.delete"));
-    this.prove = tool(undefined, "prove", words("script.hear_back"));
+    this.check = tool(undefined, "check", words("script.hear_back"));
     this.heard = create("div", { class: "rp-heard" });
     this.node = create("li", { class: "rp-take" }, this.head(), this.heard, this.more(tool));
   }
@@ -39,7 +39,7 @@ export class TakeRow {
     const another = tool("rp-again", "another", words("takes.another"));
     this.same = tool("rp-again", "same", words("takes.same"));
     const link = tool(undefined, "link", words("links.copy"));
-    const actions = create("div", { class: "rp-take-actions" }, another, this.same, this.compare, this.prove, this.saves(), link, this.erase);
+    const actions = create("div", { class: "rp-take-actions" }, another, this.same, this.compare, this.check, this.saves(), link, this.erase);
     this.details = create("details", { class: "rp-take-more" }, this.summary, actions);
     return this.details;
   }
@@ -85,7 +85,7 @@ export class TakeRow {
   showHeard(proving) {
     const { heard } = this.take;
     const { attempt = null } = proving?.id === this.id ? proving : {};
-    this.prove.disabled = proving !== null;
+    this.check.disabled = proving !== null;
     const told = JSON.stringify([heard, attempt, proving === null]);
     if (told === this.heardTold) return;
     this.heardTold = told;

@@ -1,6 +1,6 @@
 // The takes of this session, played by the player. Its value: { takes, gone } from web/tabs/speak/take_list.py. Its events:
-// `fresh`, `star`, `erase`, `prove`, each with all shown ids; `again`, `seed`; `further` and `halt`, with the tickets of
-// takes that are generated in the background.
+// `renew_links`, `star`, `erase`, `check`, each with all shown ids; `again`, `seed`; `speak_more` and `stop_speech`, with the
+// tickets of takes that are generated in the background.
 
 import { server } from "../../connection/server.js";
 import { answer, copyLink, named } from "../../draft/deep_links.js";
@@ -50,7 +50,7 @@ class Takes {
   refresh() {
     if (!this.list.ids.length) return;
     clearTimeout(this.soon);
-    this.soon = setTimeout(() => this.trigger("fresh", { ids: this.list.ids }), 100);
+    this.soon = setTimeout(() => this.trigger("renew_links", { ids: this.list.ids }), 100);
   }
 
   spoken({ id, ms, stalls }) {
@@ -83,21 +83,21 @@ class Takes {
 
   // Called when Speak begins a take: requests the further takes of its text.
   begun({ ticket }) {
-    const further = Number(document.querySelector(".rp-at-once")?.value ?? 1) - 1;
+    const more = Number(document.querySelector(".rp-at-once")?.value ?? 1) - 1;
     this.playedGroup = null; // the group of the take that is played while it is generated
-    if (further < 1 || this.repeating) return;
+    if (more < 1 || this.repeating) return;
     this.playedGroup = ticket;
-    const tickets = Array.from({ length: further }, (_, i) => `${ticket}-${i + 2}`);
+    const tickets = Array.from({ length: more }, (_, i) => `${ticket}-${i + 2}`);
     this.batches.set(ticket, tickets);
     this.tell();
-    this.requestFurther(ticket, tickets);
+    this.requestMore(ticket, tickets);
   }
 
   // Waits for a voice, as the take that Speak begins does, and sends nothing if that take is stopped meanwhile.
-  async requestFurther(ticket, tickets) {
+  async requestMore(ticket, tickets) {
     await voicePicked();
     if (window.reprisePlayer.stats.ticket === ticket) {
-      this.trigger("further", { tickets });
+      this.trigger("speak_more", { tickets });
     } else {
       this.batches.delete(ticket);
       this.tell();
@@ -107,7 +107,7 @@ class Takes {
   // Tells the player whether there is anything to stop.
   tell() {
     const tickets = [...this.batches.values()].flat();
-    window.reprisePlayer.activity("takes", tickets.length ? () => this.trigger("halt", { tickets }) : null);
+    window.reprisePlayer.activity("takes", tickets.length ? () => this.trigger("stop_speech", { tickets }) : null);
   }
 
   joined({ added, tickets, problem, over }) {
@@ -121,7 +121,7 @@ class Takes {
   }
 
   // Called when the event of the further takes failed: no more of them will arrive.
-  unmade() {
+  endBatches() {
     this.batches.clear();
     this.tell();
     this.said = words(server.away ? "player.lost" : "player.full");
@@ -171,13 +171,13 @@ class Takes {
   // ---- proof-listening
 
   // Has a recogniser check a take. mend: speak it again where words are wrong.
-  prove(id, mend) {
+  check(id, mend) {
     if (this.proving) return;
     const ticket = [...crypto.getRandomValues(new Uint32Array(4))].map((part) => part.toString(16)).join("");
     this.proving = { id, mend, ticket, attempt: 0 };
     this.said = "";
-    this.trigger("prove", { ids: this.list.ids, id, mend, ticket });
-    window.reprisePlayer.activity("proof", () => this.trigger("halt", { tickets: [ticket] }));
+    this.trigger("check", { ids: this.list.ids, id, mend, ticket });
+    window.reprisePlayer.activity("proof", () => this.trigger("stop_speech", { tickets: [ticket] }));
     this.show();
   }
 
@@ -188,13 +188,13 @@ class Takes {
       this.proving.attempt = attempt;
       return;
     }
-    this.unproved();
-    if (offer) window.repriseRecogniser.offer(() => this.prove(id, mend));
+    this.endCheck();
+    if (offer) window.repriseRecogniser.offer(() => this.check(id, mend));
     if (added) this.list.add(added);
     this.said = said ?? "";
   }
 
-  unproved() {
+  endCheck() {
     this.proving = null;
     window.reprisePlayer.activity("proof", null);
     this.show();
@@ -210,7 +210,7 @@ class Takes {
     else if (what === "same" || what === "another") this.again(id, what);
     else if (what === "compare") this.choose(id);
     else if (what === "save") this.save(id, detail);
-    else if (what === "prove" || what === "mend") this.prove(id, what === "mend");
+    else if (what === "check" || what === "mend") this.check(id, what === "mend");
     else if (what === "link") copyLink("take", id);
     else this.play(id);
   }
@@ -303,5 +303,5 @@ class Takes {
 
 export function mount(component) {
   const takes = new Takes(component);
-  window.repriseTakes = { refresh: () => takes.refresh(), unproved: () => takes.unproved(), unmade: () => takes.unmade() };
+  window.repriseTakes = { refresh: () => takes.refresh(), endCheck: () => takes.endCheck(), endBatches: () => takes.endBatches() };
 }

@@ -16,7 +16,7 @@ function languageName(code) {
 
 export function mount({ element, props, trigger, watch }) {
   const find = (selector) => element.querySelector(selector);
-  const links = new LinkRefresh(() => trigger("fresh"));
+  const links = new LinkRefresh(() => trigger("renew_links"));
   const sound = () => `voice:${props.value.id}`;
 
   function showPlaying() {

@@ -28,7 +28,7 @@ class VoiceRail {
     this.find = (selector) => element.querySelector(selector);
     this.list = this.find(".rp-rail-list");
     this.search = this.find("input");
-    this.links = new LinkRefresh(() => trigger("fresh"));
+    this.links = new LinkRefresh(() => trigger("renew_links"));
     this.search.oninput = () => this.show();
     for (const part of [this.list, this.search]) part.onkeydown = (event) => this.move(event);
     this.list.addEventListener("focusin", ({ target }) => this.rove(target.closest("li").dataset.id));
