@@ -36,15 +36,15 @@ function ask(event) {
 
 // Safari empties the fields without autocompletion of a page that it shows from its memory. Gradio's dropdowns are among
 // them, and do not notice.
-const fields = new Map(); // their values when the page was left
+let fields = []; // with their values when the page was left
 
 function showAgain({ persisted }) {
   if (!persisted) return;
-  setTimeout(() => fields.forEach((value, field) => (field.value = value))); // Safari empties them after this event
+  setTimeout(() => fields.forEach(([field, value]) => (field.value = value))); // Safari empties them after this event
 }
 
 function leave() {
-  for (const field of document.querySelectorAll("input[autocomplete=off]")) fields.set(field, field.value);
+  fields = [...document.querySelectorAll("input[autocomplete=off]")].map((field) => [field, field.value]);
   const usual = window.fetch;
   window.fetch = (asked, options) => usual(asked, { ...options, keepalive: true });
   leaving = true;

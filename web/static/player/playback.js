@@ -32,6 +32,7 @@ export class Playback {
   failed() {
     const { sound } = this;
     Object.assign(this, { opening: null, sound: null, at: AT_REST });
+    this.answered(true);
     if (sound) this.tell("stopped", sound.id, "failed");
     this.tell("failed", sound?.id);
     return null;

@@ -200,3 +200,16 @@ test("an output that could not be opened is opened again for the next sound", as
   assert.deepEqual(calls, ["load", "pause", "write", "finish", "seek", "play"]);
   assert.equal(playback.wanted, true);
 });
+
+test("an output that cannot be opened after a long wait is not called silent", async () => {
+  const waits = [];
+  let refuse;
+  const open = () => new Promise((_opened, refused) => (refuse = refused));
+  const playback = new Playback(open, () => {}, (_ms, done) => waits.push(done));
+  playback.load(whole("a"));
+  waits.shift()();
+  assert.equal(playback.silent, true);
+  refuse(new Error("no worklet"));
+  await playback.opening;
+  assert.equal(playback.silent, false);
+});
