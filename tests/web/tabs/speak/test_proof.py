@@ -39,14 +39,14 @@ def test_what_is_spoken_is_charged(
     object.__setattr__(context, "budgets", budgets)
     take = spoken(context, library.add(voice("Ann")).id)
 
-    def prove(mend: bool) -> dict[str, Any]:
+    def check(mend: bool) -> dict[str, Any]:
         event = gr.EventData(None, {"ids": [take], "id": take, "mend": mend, "ticket": "t"})
         *_, last = TakeProofHandlers(context).check(None, None, event)  # type: ignore[arg-type]
         proof: dict[str, Any] = last["proof"]
         return proof
 
-    assert "said" not in prove(mend=False)
-    assert prove(mend=True)["added"]
+    assert "said" not in check(mend=False)
+    assert check(mend=True)["added"]
     assert heard == []
     *_, first, second, third = (speech.result.seconds for speech in engine.speeches if speech.result)
     charged = [seconds for _, seconds in budgets._ledgers["owner", LOCAL].spent]

@@ -63,10 +63,10 @@ export class TakeRow {
 
   // ---- texts
 
-  // proving: { id, attempt } of the take that is being checked or mended; null for none.
-  show(take, { playing, compared, proving }) {
+  // checking: { id, attempt } of the take that is being checked or mended; null for none.
+  show(take, { playing, compared, checking }) {
     this.take = take;
-    this.showHeard(proving);
+    this.showHeard(checking);
     const text = take.text.length > IN_LABEL ? `${take.text.slice(0, IN_LABEL)}…` : take.text;
     this.text.textContent = take.text;
     const language = pageLanguage();
@@ -82,15 +82,15 @@ export class TakeRow {
     this.same.hidden = "mended" in (take.facts?.settings ?? {}); // a mended take cannot be reproduced from one seed
   }
 
-  showHeard(proving) {
+  showHeard(checking) {
     const { heard } = this.take;
-    const { attempt = null } = proving?.id === this.id ? proving : {};
-    this.check.disabled = proving !== null;
-    const told = JSON.stringify([heard, attempt, proving === null]);
+    const { attempt = null } = checking?.id === this.id ? checking : {};
+    this.check.disabled = checking !== null;
+    const told = JSON.stringify([heard, attempt, checking === null]);
     if (told === this.heardTold) return;
     this.heardTold = told;
     const status = attempt === null ? "" : attempt ? words("script.mending", { attempt }) : words("script.hearing");
-    this.heard.replaceChildren(...heardLines(heard, status, proving ? null : () => this.act("mend", this.id)));
+    this.heard.replaceChildren(...heardLines(heard, status, checking ? null : () => this.act("mend", this.id)));
   }
 }
 

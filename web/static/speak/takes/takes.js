@@ -32,7 +32,7 @@ class Takes {
     this.rows = new Map(); // by id
     this.links = new LinkRefresh(() => this.refresh());
     this.soon = null;
-    this.proving = null; // the take that is being checked: { id, mend, ticket, attempt }
+    this.checking = null; // the take that is being checked: { id, mend, ticket, attempt }
     this.batches = new Map(); // tickets of the further takes being spoken, by group: the ticket of the first take
     document.addEventListener("reprise:begun", ({ detail }) => this.begun(detail));
     this.find(".rp-switch").onclick = () => this.compare();
@@ -64,7 +64,7 @@ class Takes {
       this.joined(this.props.value);
       return;
     }
-    if (this.props.value.proof) this.proved(this.props.value.proof);
+    if (this.props.value.proof) this.checked(this.props.value.proof);
     if (!this.props.value.takes) {
       this.show();
       return;
@@ -172,20 +172,20 @@ class Takes {
 
   // Has a recogniser check a take. mend: speak it again where words are wrong.
   check(id, mend) {
-    if (this.proving) return;
+    if (this.checking) return;
     const ticket = [...crypto.getRandomValues(new Uint32Array(4))].map((part) => part.toString(16)).join("");
-    this.proving = { id, mend, ticket, attempt: 0 };
+    this.checking = { id, mend, ticket, attempt: 0 };
     this.said = "";
     this.trigger("check", { ids: this.list.ids, id, mend, ticket });
     window.reprisePlayer.activity("proof", () => this.trigger("stop_speech", { tickets: [ticket] }));
     this.show();
   }
 
-  proved({ id, attempt, over, offer, added, said }) {
-    if (this.proving?.id !== id) return;
-    const { mend } = this.proving;
+  checked({ id, attempt, over, offer, added, said }) {
+    if (this.checking?.id !== id) return;
+    const { mend } = this.checking;
     if (!over) {
-      this.proving.attempt = attempt;
+      this.checking.attempt = attempt;
       return;
     }
     this.endCheck();
@@ -195,7 +195,7 @@ class Takes {
   }
 
   endCheck() {
-    this.proving = null;
+    this.checking = null;
     window.reprisePlayer.activity("proof", null);
     this.show();
   }
@@ -272,7 +272,7 @@ class Takes {
   showRow(take, place) {
     const row = this.rows.get(take.id) ?? this.newRow(take.id, place);
     const playing = window.reprisePlayer?.playing === take.id;
-    row.show(take, { playing, compared: this.list.chosen.includes(take.id), proving: this.proving });
+    row.show(take, { playing, compared: this.list.chosen.includes(take.id), checking: this.checking });
     const there = this.find(".rp-take-rows").children[place];
     if (there !== row.node) this.find(".rp-take-rows").insertBefore(row.node, there ?? null);
   }
