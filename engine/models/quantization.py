@@ -62,19 +62,16 @@ def layouts(module: nn.Module, precision: Precision, *, stack: Stack, activation
     """
     if precision not in QUANTIZED:
         return {}
-    blocks = [name for name, each in module.named_modules() if isinstance(each, TransformerBlock)]
     found = {}
-    for name, layer in module.named_modules():
-        if isinstance(layer, nn.Linear) and (not blocks or any(_is_in(name, block) for block in blocks)):
-            layout = _layout(layer, precision, stack, activations)
+    blocks: dict[str, nn.Module] = {
+        name: each for name, each in module.named_modules() if isinstance(each, TransformerBlock)
+    }
+    for prefix, block in (blocks or {"": module}).items():
+        for name, layer in block.named_modules(prefix=prefix):
+            layout = _layout(layer, precision, stack, activations) if isinstance(layer, nn.Linear) else None
             if layout is not None:
                 found[f"{name}.weight"] = layout
     return found
-
-
-def _is_in(name: str, block: str) -> bool:
-    """Return whether a module's name is that of one inside `block`; "" is the whole."""
-    return not block or name.startswith(f"{block}.")
 
 
 def _layout(layer: nn.Linear, precision: Precision, stack: Stack, activations: torch.dtype) -> Layout | None:
