@@ -33,6 +33,7 @@ FAMILIES = (
     Family(("S2", "S1"), ("fish_qwen3_omni", "dual_ar"), s2.S2Release, s2.NOTICE, "fishaudio"),
     Family(("Qwen3-TTS",), ("qwen3_tts",), qwen3_tts.Qwen3TTSRelease, qwen3_tts.NOTICE, "qwen"),
 )
+_NAMES = tuple(name for family in FAMILIES for name in family.names)
 
 
 def read_release(folder: Path) -> Release:
@@ -41,13 +42,13 @@ def read_release(folder: Path) -> Release:
     Raises UnknownFamily if the family is not supported, and InvalidConfig, InvalidCheckpoint or a ReleaseError if the
     release cannot be used.
     """
-    kind, known = read_object(folder / "config.json").get("model_type"), [n for each in FAMILIES for n in each.names]
+    kind = read_object(folder / "config.json").get("model_type")
     if kind is None:
-        raise UnknownFamily("release.no_family", known=known)
+        raise UnknownFamily("release.no_family", known=_NAMES)
     family = _family(kind)
     if family is None:
         raise UnknownFamily(
-            "release.unknown_family", family=kind[:60] if isinstance(kind, str) else shown(kind), known=known
+            "release.unknown_family", family=kind[:60] if isinstance(kind, str) else shown(kind), known=_NAMES
         )
     return family.read(folder)
 
