@@ -125,13 +125,13 @@ class CodecRun:
         state = torch.load(path, map_location=device, weights_only=True)
         if state["origin"] != self.origin:
             raise TrainingError(f"{path} continues {state['origin']}, not {self.origin}. Remove it to train anew.")
-        own = {name: weight.shape for name, weight in self.trainer.state_dict().items()}
-        if own != {name: weight.shape for name, weight in state["trainer"].items()}:
+        try:
+            self.trainer.load_state_dict(state["trainer"])
+        except RuntimeError as error:  # names or shapes differ
             raise TrainingError(
                 f"{path} holds a codec of other sizes. Give the setting that it was begun with (--setting), or remove "
                 "it to train anew."
-            )
-        self.trainer.load_state_dict(state["trainer"])
+            ) from error
         self._optimiser.load_state_dict(state["optimiser"])
         for name in _PLAIN:
             setattr(self, name, state[name])

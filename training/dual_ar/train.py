@@ -204,19 +204,14 @@ def load_release(model: DualAR, release: Path) -> None:
     """
     stored = load_file(release / "model.safetensors")
     tensors = {name.replace(".fast_project_in.", ".project_in."): tensor for name, tensor in stored.items()}
-    state = {name: tensors.get(release_name(name)) for name in model.state_dict()}
-    if not _fits(model, state):
+    names = {name: release_name(name) for name in model.state_dict()}
+    try:
+        model.load_state_dict({own: tensors[name].float() for own, name in names.items() if name in tensors})
+    except RuntimeError as error:  # names or shapes differ
         raise TrainingError(
             f"The dual AR in {release} has other sizes than one for these codes. Continue from a release with the "
             "codec that the speech was encoded with."
-        )
-    model.load_state_dict({name: tensor.float() for name, tensor in state.items() if tensor is not None})
-
-
-def _fits(model: DualAR, state: dict[str, Tensor | None]) -> bool:
-    """Return whether `state` has exactly the tensors of the model, by name and shape."""
-    own = {name: tensor.shape for name, tensor in model.state_dict().items()}
-    return own == {name: None if tensor is None else tensor.shape for name, tensor in state.items()}
+        ) from error
 
 
 def train(work: Path, recipe: Recipe, threads: int, source: Path | None = None) -> None:
@@ -268,11 +263,12 @@ def train(work: Path, recipe: Recipe, threads: int, source: Path | None = None) 
     checkpoint = run / "checkpoint.pt"
     if checkpoint.exists():
         state = torch.load(checkpoint, map_location=device, weights_only=True)
-        if not _fits(model, state["model"]):
+        try:
+            model.load_state_dict(state["model"])
+        except RuntimeError as error:  # names or shapes differ
             raise TrainingError(
                 f"{checkpoint} holds a model of other sizes, for codes of another codec. Remove it to train anew."
-            )
-        model.load_state_dict(state["model"])
+            ) from error
         optimiser.load_state_dict(state["optimiser"])
         step, elapsed = state["step"], state["elapsed"]
         print(f"resuming at step {step}, {elapsed / 60:.0f} minutes in", flush=True)
