@@ -53,6 +53,14 @@ class Session:
         self.send("session.config", **{"voice": "Clara", "seed": 7, **config})
         return self.next()
 
+    def speak(self, text: str) -> dict[str, Any]:
+        """Have a reply of one sentence spoken, which must be the next one. Return its usage."""
+        self.send("input.text", text=text)
+        self.send("input.done")
+        assert self.next("audio.start")["sentence_text"] == text
+        usage: dict[str, Any] = self.next("session.done")["usage"]
+        return usage
+
 
 @contextmanager
 def live_session(server: Server, **headers: str) -> Iterator[Session]:
@@ -222,10 +230,7 @@ def test_rejected_text_ends_its_reply(server: Server, accepted: str) -> None:
         while (told := session.next())["type"] != "session.done":
             assert told.get("sentence_text", "The rain has stopped.") == "The rain has stopped."
         assert told["usage"]["characters"] == len(accepted)
-        session.send("input.text", text="A new reply begins.")
-        session.send("input.done")
-        assert session.next("audio.start")["sentence_text"] == "A new reply begins."
-        session.next("session.done")
+        session.speak("A new reply begins.")
 
 
 @pytest.mark.parametrize("cleared", ["input.interrupt", "session.config"])
@@ -240,10 +245,7 @@ def test_new_reply_may_begin_after_a_rejected_one_without_its_end(server: Server
         session.send(cleared)
         told = session.next("interrupted", "session.created")
         assert told.get("heard", "The rain").startswith("The rain")
-        session.send("input.text", text="Yes.")
-        session.send("input.done")
-        assert session.next("audio.start")["sentence_text"] == "Yes."
-        assert session.next("session.done")["usage"]["sentences"] == 1
+        assert session.speak("Yes.")["sentences"] == 1
 
 
 def test_early_text_is_refused_up_to_its_end(server: Server) -> None:
@@ -273,10 +275,7 @@ def test_speech_that_fails_ends_its_reply(server: Server) -> None:
                 session.send("input.text", text="The rest is ignored.")
                 session.send("input.done")
             assert session.next()["type"] == "session.done"
-            session.send("input.text", text="Yes.")
-            session.send("input.done")
-            assert session.next("audio.start")["sentence_text"] == "Yes."
-            session.next("session.done")
+            session.speak("Yes.")
 
 
 def test_text_after_the_maximum_length_is_ignored(server: Server) -> None:
@@ -286,10 +285,7 @@ def test_text_after_the_maximum_length_is_ignored(server: Server) -> None:
         assert session.next("session.done")["usage"]["frames"] == 10
         session.send("input.text", text=SHORT)
         session.send("input.done")
-        session.send("input.text", text="Yes.")
-        session.send("input.done")
-        assert session.next("audio.start")["sentence_text"] == "Yes."
-        session.next("session.done")
+        session.speak("Yes.")
 
 
 def test_configuration_changes_only_the_given_fields(server: Server) -> None:
