@@ -31,6 +31,7 @@ from training.codec.losses import SpectralLoss
 from training.codec.train import BATCH, finish, kept_from_training, open_run
 from training.dual_ar import train as train_ar
 from training.dual_ar.encode import encode
+from training.dual_ar.matching import match
 from training.export import export
 from training.settings import SETTINGS, Setting
 from training.speech.corpus import SAMPLE_RATE, Corpus, Utterance
@@ -96,7 +97,14 @@ def _continued(work: Path, setting: Setting) -> Found:
 
 def _refined(work: Path, setting: Setting) -> Found:
     assert setting.refined is not None
-    return _train_codec(work, setting, setting.refined, source=work / "codec", adversarial=True)
+    return _train_codec(work, setting, setting.refined, source=work / "codec", adversarial=True, anchored=True)
+
+
+def _matched(work: Path, setting: Setting) -> Found:
+    """Renumber the refined codec's entries and fit the source's dual AR to its codes."""
+    assert setting.source is not None
+    same = match(setting.source, work / "codec", Corpus.load(work / "data"), work / "matched")
+    return {"same codes": [round(share, 3) for share in same]}
 
 
 def _adversarial(work: Path, setting: Setting) -> Found:
@@ -131,7 +139,8 @@ def _codes(work: Path, setting: Setting) -> Found:
 
 
 def _ar(work: Path, setting: Setting) -> Found:
-    train_ar.train(work, setting.ar, threads=0, source=setting.source)
+    source = setting.source if setting.refined is None else work / "matched"
+    train_ar.train(work, setting.ar, threads=0, source=source)
     state = torch.load(work / "ar" / "checkpoint.pt", map_location="cpu", weights_only=True, mmap=True)
     return {"steps": state["step"], "minutes": round(state["elapsed"] / 60, 1), "device": _device()}
 
@@ -181,6 +190,7 @@ _CODEC = (
 # These replace _CODEC when there is a source release.
 _SOURCE = Stage("source", "codec/codec.safetensors", _source)
 _REFINED = Stage("codec-refined", "codec/checkpoint-continued-adversarial.pt", _refined)
+_MATCHED = Stage("matched", "matched/codec.safetensors", _matched)
 STAGES = (
     Stage("speech", "data/index-000.jsonl", _speech),
     *_CODEC,
@@ -196,7 +206,7 @@ def stages(setting: Setting) -> list[Stage]:
     """Return the stages of a setting, in order."""
     if setting.source is None:
         return list(STAGES)
-    codec = [_SOURCE] if setting.refined is None else [_SOURCE, _REFINED, _CODEC[-1]]
+    codec = [_SOURCE] if setting.refined is None else [_SOURCE, _REFINED, _CODEC[-1], _MATCHED]
     return [STAGES[0], *codec, *STAGES[1 + len(_CODEC) :]]
 
 
@@ -257,7 +267,7 @@ def main() -> None:
     parser.add_argument("--work", type=Path, default=DEFAULT_WORK)
     parser.add_argument("--setting", choices=SETTINGS, default="full")
     parser.add_argument(
-        "--until", choices=[stage.name for stage in (*STAGES, _SOURCE, _REFINED)], default=STAGES[-1].name
+        "--until", choices=[stage.name for stage in (*STAGES, _SOURCE, _REFINED, _MATCHED)], default=STAGES[-1].name
     )
     options = parser.parse_args()
     with messages_only():

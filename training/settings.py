@@ -16,10 +16,10 @@ class Setting:
     """All parameters of a pipeline run that determine its result.
 
     source: a finished release to continue from; None trains from scratch. refined: with a source, trains its whole
-    codec first, which changes the meaning of its codes. Without it, only the decoder and dual AR are trained, and
-    codes stay valid. batch: crops per codec step; None chooses by device. gate: the least F0 correlation of the codec
-    for training the dual AR; None accepts any. variants: number of variants of the encoded speech; the first is
-    unchanged, the others are played faster or slower.
+    codec first, which changes most residual and some semantic codes. Without it, only the decoder and dual AR are
+    trained, and codes stay valid. batch: crops per codec step; None chooses by device. gate: the least F0 correlation
+    of the codec for training the dual AR; None accepts any. variants: number of variants of the encoded speech; the
+    first is unchanged, the others are played faster or slower.
     """
 
     speech: Extent
@@ -98,7 +98,7 @@ REFINED = replace(
         adversarial_weight=1.5,
         feature_weight=6.0,
     ),
-    ar=train_ar.Recipe(minutes=180, learning_rate=2 * train_ar.CONTINUED_RATE),
+    ar=train_ar.Recipe(minutes=180, learning_rate=1.5 * train_ar.CONTINUED_RATE, slow_rate=0.15, fast_share=0.5),
 )
 
 

@@ -2,6 +2,7 @@
 
 import json
 import multiprocessing
+import shutil
 import signal
 import subprocess
 import sys
@@ -14,6 +15,7 @@ import numpy as np
 import pytest
 import soundfile
 import torch
+from safetensors.torch import load_file
 
 from tests.paths import ROOT
 
@@ -223,8 +225,25 @@ def test_setting_with_a_source_release_trains_no_codec() -> None:
 
 def test_refined_setting_trains_the_whole_codec_of_its_source() -> None:
     names = [stage.name for stage in stages(REFINED)]
-    assert names[:6] == ["speech", "source", "codec-refined", "gate", "codes", "ar"]
-    assert set(names) - {"source", "codec-refined"} < {stage.name for stage in STAGES}
+    assert names[:7] == ["speech", "source", "codec-refined", "gate", "matched", "codes", "ar"]
+    assert set(names) - {"source", "codec-refined", "matched"} < {stage.name for stage in STAGES}
+
+
+def test_refined_dual_ar_begins_with_the_matched_release(work: Path, tmp_path: Path) -> None:
+    shutil.copytree(work / "data", tmp_path / "data")
+    ar = replace(TINY.ar, learning_rate=0.0, steps=1)
+    setting = replace(TINY, source=work / "release", refined=TINY.continued, ar=ar, variants=1)
+    with small_models():
+        done = run(tmp_path, setting, until="ar")
+    assert len(done["matched"]["same codes"]) == TINY.codec.num_codebooks
+    embeddings = "audio_decoder.codebook_embeddings.weight"
+    before, matched = (load_file(each / "model.safetensors") for each in (work / "release", tmp_path / "matched"))
+    assert not torch.equal(before[embeddings], matched[embeddings])
+    state = torch.load(tmp_path / "ar" / "checkpoint.pt", weights_only=True)["model"]
+    assert torch.equal(state["slow.codebook_embeddings.weight"], matched[embeddings].float())
+    source, refined = (load_codec(*codec_files(each)).state_dict() for each in (work / "release", tmp_path / "matched"))
+    semantic = "quantizer.semantic_quantizer.quantizers.0.codebook.weight"
+    assert torch.equal(source[semantic], refined[semantic])
 
 
 def test_sample_voices_speak_their_share_of_sentences() -> None:

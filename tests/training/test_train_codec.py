@@ -360,6 +360,39 @@ def test_continued_training_changes_all_weights(corpus: Corpus, tmp_path: Path, 
     assert codec_fingerprint(run.trainer.codec) != codec_fingerprint(before)
 
 
+def test_anchored_training_keeps_the_semantic_codebook(corpus: Corpus, tmp_path: Path, trained: Path) -> None:
+    run = open_run(tmp_path, QUICK, corpus, source=trained, anchored=True)
+    before = load_codec(*codec_files(trained))
+    losses = [each["anchor"] for each in advance(run, 3)]
+    after = run.trainer.codec.state_dict()
+    same = [name for name, weight in before.state_dict().items() if torch.equal(weight, after[name])]
+    assert same == ["quantizer.semantic_quantizer.quantizers.0.codebook.weight"]
+    # The first step begins where the anchor stands.
+    assert losses[0] == pytest.approx(0, abs=1e-6)
+    assert losses[-1] > 1e-6
+    run.save(tmp_path / "checkpoint.pt")
+    assert not any("anchor" in name for name in torch.load(tmp_path / "checkpoint.pt")["trainer"])
+
+
+def test_anchor_loss_leads_back_to_the_latents_of_the_source(corpus: Corpus, tmp_path: Path, trained: Path) -> None:
+    run = open_run(tmp_path, QUICK, corpus, source=trained, anchored=True)
+    trainer, batch = run.trainer, run.sampler.batch(2, 1)
+    moved = [weight for weight in trainer.codec.encoder.parameters() if weight.dim() > 1]
+    with torch.no_grad():
+        for weight in moved:
+            weight.mul_(1 + 0.3 * torch.randn(weight.shape, generator=generator()))
+    descent = torch.optim.SGD(moved, lr=1e-2)
+    losses = []
+    for _ in range(5):
+        descent.zero_grad()
+        loss = trainer.attempt(batch, generator(), share=1.0, dropout=0.0).losses["anchor"]
+        losses.append(loss.item())
+        loss.backward()
+        descent.step()
+    assert losses == sorted(losses, reverse=True)
+    assert losses[0] > losses[-1]
+
+
 def test_checkpoint_of_another_source_is_rejected(corpus: Corpus, tmp_path: Path, trained: Path) -> None:
     source = tmp_path / "source"
     export(source, load_codec(*codec_files(trained)))
@@ -415,10 +448,22 @@ def test_command_trains_the_decoder_and_reports_quality(
     )
 
 
-def test_decoder_only_requires_a_source(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--decoder-only"], "--decoder-only needs --from FOLDER"),
+        (["--anchored"], "--anchored needs --from FOLDER"),
+        (["--anchored", "--decoder-only", "--from", "x"], "not --decoder-only, which keeps all codes"),
+    ],
+)
+def test_unusable_options_are_rejected(
+    options: list[str],
+    message: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.setattr(sys, "argv", ["train_codec", "--work", str(tmp_path), "--decoder-only"])
+    monkeypatch.setattr(sys, "argv", ["train_codec", "--work", str(tmp_path), *options])
     with pytest.raises(SystemExit):
         train_codec.main()
-    assert "--decoder-only needs --from FOLDER" in capsys.readouterr().err
+    assert message in " ".join(capsys.readouterr().err.split())

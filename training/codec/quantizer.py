@@ -13,6 +13,7 @@ Shapes: B batch, D latent width, d codebook width, K codebooks, T frames, N = B 
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 from typing import cast
 
 import torch
@@ -154,10 +155,11 @@ def _draw(below: int, count: int, generator: torch.Generator) -> Tensor:
 
 
 class QuantizerTraining(nn.Module):
-    """The averages of all codebooks of a quantizer."""
+    """The averages of all codebooks of a quantizer. `semantic_stays` keeps the entries of the semantic one."""
 
-    def __init__(self, quantizer: Quantizer) -> None:
+    def __init__(self, quantizer: Quantizer, *, semantic_stays: bool = False) -> None:
         super().__init__()
+        self._first = int(semantic_stays)
         self._codebooks = codebooks_of(quantizer)  # a plain list, not a ModuleList: they belong to the codec
         self.averages = nn.ModuleList(CodebookAverages(codebook) for codebook in self._codebooks)
 
@@ -190,7 +192,7 @@ class QuantizerTraining(nn.Module):
         return cast(list[CodebookAverages], list(self.averages))
 
     def _pairs(self, lookups: list[Lookup]) -> Iterator[tuple[VectorQuantizer, CodebookAverages, Lookup]]:
-        return zip(self._codebooks, self._averages(), lookups, strict=True)
+        return islice(zip(self._codebooks, self._averages(), lookups, strict=True), self._first, None)
 
 
 def _kmeans(codebook: VectorQuantizer, z: Tensor, generator: torch.Generator) -> None:

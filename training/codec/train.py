@@ -1,15 +1,15 @@
 """Train the codec of the bundled model on synthetic speech, on a CPU or a CUDA device.
 
-    python -m training.codec.train --work DIR [--minutes M] [--setting large | --from FOLDER [--decoder-only]]
+    python -m training.codec.train --work DIR [--minutes M] [--from FOLDER [--decoder-only | --anchored]]
 
 Reads `DIR/data`, and writes `DIR/codec/codec.safetensors` and `codec_config.json` at the end of the run. A stopped run
 resumes from its last checkpoint; a finished one continues when it is given more minutes.
 
 A new codec trains for some hundred steps without codebooks, which are then initialised from its latents and used for
-a growing share of the samples. --from continues from the codec in a folder and changes the meaning of its codes; with
---decoder-only, existing codes stay valid. --adversarial adds discriminators and the phone recogniser's loss, which
-penalises phones that differ between copy and original. Use it only once the codes carry pitch: with discriminators from
-the start, the codec never learns it.
+a growing share of the samples. --from continues from the codec in a folder and changes the meaning of its codes. With
+--decoder-only all existing codes stay valid, with --anchored most semantic ones. --adversarial adds discriminators and
+the phone recogniser's loss, which penalises phones that differ between copy and original. Use it only once the codes
+carry pitch: with discriminators from the start, the codec never learns it.
 """
 
 import argparse
@@ -53,6 +53,7 @@ def open_run(
     source: Path | None = None,
     decoder_only: bool = False,
     adversarial: bool = False,
+    anchored: bool = False,
     device: str = "cpu",
     config: CodecConfig | None = None,
 ) -> CodecRun:
@@ -78,8 +79,10 @@ def open_run(
     utterances = [item for item in corpus.utterances if item.for_training]
     sampler = CropSampler(utterances, codec.config, recipe.crop_frames)
     recogniser = Recogniser.load(WEIGHTS) if adversarial else None
-    trainer = CodecTrainer(codec, decoder_only=decoder_only, adversarial=adversarial, recogniser=recogniser).to(device)
-    run = CodecRun(trainer, sampler, recipe, origin)
+    trainer = CodecTrainer(
+        codec, decoder_only=decoder_only, adversarial=adversarial, anchored=anchored, recogniser=recogniser
+    )
+    run = CodecRun(trainer.to(device), sampler, recipe, origin)
     if (checkpoint := checkpoint_of(work, run)).exists():
         run.resume(checkpoint)
     elif source is None:
@@ -164,12 +167,15 @@ def main() -> None:
     parser.add_argument("--from", dest="source", type=Path, metavar="FOLDER", help="learn on from this codec")
     parser.add_argument("--decoder-only", action="store_true", help="leave the codes as they are")
     parser.add_argument("--adversarial", action="store_true", help="with judges; needs --from")
+    parser.add_argument("--anchored", action="store_true", help="keep most semantic codes; needs --from")
     parser.add_argument("--threads", type=int, default=0)
     args = parser.parse_args()
     if args.decoder_only and args.source is None:
         parser.error("--decoder-only needs --from FOLDER: a codec whose codes are to stay valid.")
     if args.adversarial and args.source is None:
         parser.error("--adversarial needs --from FOLDER: discriminators come after the codes carry pitch.")
+    if args.anchored and (args.source is None or args.decoder_only):
+        parser.error("--anchored needs --from FOLDER, and not --decoder-only, which keeps all codes anyway.")
     if args.threads:
         torch.set_num_threads(args.threads)
     device = "cuda" if torch.cuda.is_available() else "cpu"
@@ -189,6 +195,7 @@ def _train(args: argparse.Namespace, recipe: Recipe, device: str) -> None:
         source=args.source,
         decoder_only=args.decoder_only,
         adversarial=args.adversarial,
+        anchored=args.anchored,
         device=device,
         config=SETTINGS[args.setting].codec,
     )

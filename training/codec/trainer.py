@@ -3,6 +3,7 @@
 Shapes: B batch, D latent width, T frames, n samples.
 """
 
+from copy import deepcopy
 from dataclasses import dataclass, field
 
 import torch
@@ -24,6 +25,7 @@ _WEIGHTS = {
     "pitch": 2.0,
     "heard": 10.0,
     "divergence": 3.0,
+    "anchor": 100.0,
 }
 
 
@@ -36,21 +38,35 @@ class Attempt:
     lookups: list[Lookup] = field(default_factory=list)
 
 
+def _latents(codec: Codec, audio: Tensor) -> Tensor:
+    z: Tensor = codec.quantizer.pre_module(codec.quantizer.downsample(codec.encoder(audio)))
+    return z
+
+
 class CodecTrainer(nn.Module):
     """Training losses of a codec. Codebooks take no gradients; `averages` updates them."""
 
     def __init__(
-        self, codec: Codec, *, decoder_only: bool, adversarial: bool = False, recogniser: Recogniser | None = None
+        self,
+        codec: Codec,
+        *,
+        decoder_only: bool,
+        adversarial: bool = False,
+        anchored: bool = False,
+        recogniser: Recogniser | None = None,
     ) -> None:
         """Prepare `codec` for training.
 
-        `decoder_only` freezes everything that determines the codes or their meaning. `recogniser` adds
-        `RecognitionLoss`.
+        `decoder_only` freezes everything that determines the codes or their meaning. `anchored` freezes the semantic
+        codebook and penalises changes of the vectors that are looked up in it, so that most semantic codes stay.
+        `recogniser` adds `RecognitionLoss`.
         """
         super().__init__()
         self.codec, self.decoder_only = codec, decoder_only
+        # A list, not a submodule: checkpoints do not contain the codec that the run began with.
+        self._anchors = [deepcopy(codec).eval().requires_grad_(False)] if anchored else []
         self.heads = CodecHeads(codec.config.latent_dim)
-        self.averages = QuantizerTraining(codec.quantizer)
+        self.averages = QuantizerTraining(codec.quantizer, semantic_stays=anchored)
         self.spectral = SpectralLoss(codec.config.sample_rate)
         self.requires_grad_(not decoder_only)
         for trained in (codec.quantizer.post_module, codec.quantizer.upsample, codec.decoder):
@@ -62,9 +78,7 @@ class CodecTrainer(nn.Module):
 
     def encoded(self, audio: Tensor) -> Tensor:
         """Encode audio `[B, 1, n]` to latents before quantization `[B, D, T]`, with gradients."""
-        quantizer = self.codec.quantizer
-        z: Tensor = quantizer.pre_module(quantizer.downsample(self.codec.encoder(audio)))
-        return z
+        return _latents(self.codec, audio)
 
     def decoded(self, latents: Tensor) -> Tensor:
         """Decode quantized latents `[B, D, T]` to audio `[B, 1, n]`, with gradients."""
@@ -75,7 +89,8 @@ class CodecTrainer(nn.Module):
     def attempt(self, batch: CropBatch, generator: torch.Generator, *, share: float, dropout: float) -> Attempt:
         """Encode, quantize and decode; see `quantize` for `share` and `dropout`."""
         config = self.codec.config
-        found = quantize(self.codec.quantizer, self.encoded(batch.audio), generator, share=share, dropout=dropout)
+        z = self.encoded(batch.audio)
+        found = quantize(self.codec.quantizer, z, generator, share=share, dropout=dropout)
         log_f0, voiced = pitch_of(batch.audio, config.sample_rate, config.frame_length)
         made = self.decoded(found.latents)
         losses = {
@@ -84,7 +99,16 @@ class CodecTrainer(nn.Module):
             "pitch": self.heads.pitch_loss(found.latents, log_f0, voiced),
             "phones": self.heads.phone_loss(found.semantic, batch.phones),
         }
+        for anchor in self._anchors:
+            losses["anchor"] = self._anchor_loss(anchor, z, batch.audio)
         return Attempt(made, losses, found.lookups)
+
+    def _anchor_loss(self, anchor: Codec, z: Tensor, audio: Tensor) -> Tensor:
+        """Return the mean cosine distance of the vectors for the semantic lookup, of latents `z` and of `anchor`."""
+        with torch.no_grad():
+            wanted = codebooks_of(anchor.quantizer)[0].in_proj(_latents(anchor, audio))
+        projected = codebooks_of(self.codec.quantizer)[0].in_proj(z)
+        return 1 - F.cosine_similarity(projected, wanted, dim=1).mean()
 
     @staticmethod
     def weighted(losses: dict[str, Tensor], phone_weight: float) -> Tensor:

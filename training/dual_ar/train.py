@@ -50,6 +50,7 @@ class Recipe:
     steps: float = math.inf  # the run ends after its minutes or its steps, whichever comes first
     positions: int = 3072  # per batch
     learning_rate: float = 1.5e-3
+    slow_rate: float = 1.0  # learning rate of the Slow AR as a fraction of `learning_rate`
     warmup_steps: int = 150
     weight_decay: float = 0.05
     clip: float = 1.0
@@ -251,10 +252,16 @@ def train(work: Path, recipe: Recipe, threads: int, source: Path | None = None) 
         tokenizer.end_id,
     )
     (run / "recipe.json").write_text(json.dumps(asdict(recipe), indent=1))
-    decayed = [p for p in model.parameters() if p.dim() == 2]
-    rest = [p for p in model.parameters() if p.dim() != 2]
     optimiser = torch.optim.AdamW(
-        [{"params": decayed, "weight_decay": recipe.weight_decay}, {"params": rest, "weight_decay": 0.0}],
+        [
+            {
+                "params": [p for p in stack.parameters() if (p.dim() == 2) == matrices],
+                "weight_decay": decay,
+                "share": share,
+            }
+            for stack, share in ((model.slow, recipe.slow_rate), (model.fast, 1.0))
+            for matrices, decay in ((True, recipe.weight_decay), (False, 0.0))
+        ],
         lr=recipe.learning_rate,
         betas=(0.9, 0.97),
         fused=True,
@@ -287,7 +294,7 @@ def train(work: Path, recipe: Recipe, threads: int, source: Path | None = None) 
         rate = recipe.learning_rate * min(1.0, (step + 1) / recipe.warmup_steps)
         rate *= 0.03 + 0.97 * 0.5 * (1 + math.cos(math.pi * progress))
         for group in optimiser.param_groups:
-            group["lr"] = rate
+            group["lr"] = rate * group["share"]
         batch = _to(next(batches), device)
         with _halved(device):
             losses = model.losses(batch, recipe, training=True)
