@@ -1,1 +1,3 @@
 """The HTTP API for other programs, compatible with existing clients."""
+
+VERSION = "1"  # also of the MCP server

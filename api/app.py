@@ -11,7 +11,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.routing import WebSocketRoute
 
-from api import check, consents, errors, fish, health, models, voices
+from api import VERSION, check, consents, errors, fish, health, models, voices
 from api.access import AccessMiddleware, IsLocal
 from api.context import ApiContext
 from api.metrics import MetricsMiddleware
@@ -42,7 +42,6 @@ ROUTERS = (
 OPENAPI = "/v1/openapi.json"
 GRADIO = "/v1/gradio"
 MCP_PATH = "/mcp"
-VERSION = "1"
 DESCRIPTION = "Speech in cloned voices: OpenAI's speech operations, with a seed, clips of voices, and more formats."
 
 

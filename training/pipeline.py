@@ -241,8 +241,12 @@ class Record:
 def run(work: Path, setting: Setting, until: str = STAGES[-1].name) -> dict[str, Found]:
     """Run the unfinished stages up to and including `until`. Return the results of all finished stages.
 
-    Raises StageFailed when a stage's result is not good enough for the next one.
+    Raises TrainingError when the setting has no stage `until`, and StageFailed when a stage's result is not good enough
+    for the next one.
     """
+    names = [stage.name for stage in stages(setting)]
+    if until not in names:
+        raise TrainingError(f"This setting has no stage {until}. Its stages are {', '.join(names)}.")
     work.mkdir(parents=True, exist_ok=True)
     file = work / "pipeline.json"
     record = Record.open(file, setting)

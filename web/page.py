@@ -87,11 +87,11 @@ def _listen_to_recogniser(handlers: RecogniserHandlers, shared: SharedComponents
 
 def _listen_to_dictionary(handlers: DictionaryHandlers, shared: SharedComponents) -> None:
     entries = dictionary()
-    show(shared.changes.opened, handlers.list_words, shared.token, entries)
+    show(shared.changes.opened, handlers.list_entries, shared.token, entries)
     for event, handler in (
-        (entries.save_entry, handlers.put_word),
-        (entries.erase, handlers.delete_word),
-        (entries.import_entries, handlers.import_words),
+        (entries.save_entry, handlers.save_entry),
+        (entries.erase, handlers.erase),
+        (entries.import_entries, handlers.import_entries),
     ):
         listen(event, handler, shared.token, entries)
 

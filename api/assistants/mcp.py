@@ -22,6 +22,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
 
+from api import VERSION
 from api.access import MAX_WITH_AUDIO, caller_of
 from api.errors import invalid_detail
 from api.speech.clips import data_url
@@ -161,7 +162,7 @@ class Tools:
 
 def create_mcp(context: ApiContext) -> MCPServer:
     """Create the MCP server with its tools, for any transport."""
-    server = MCPServer("reprise", title="Reprise", instructions=INSTRUCTIONS, log_level="WARNING")
+    server = MCPServer("reprise", title="Reprise", version=VERSION, instructions=INSTRUCTIONS, log_level="WARNING")
     tools = Tools(context)
     server.tool(annotations=_READS)(tools.list_voices)
     server.tool(annotations=_READS, structured_output=False)(tools.speak)

@@ -31,6 +31,10 @@ def run(command: str, monkeypatch: pytest.MonkeyPatch) -> str:
         ("pipeline --work file --setting tiny", "file: File exists."),
         ("codec.train --work none", NO_SPEECH),
         ("dual_ar.encode --work none --codec {bundled}", NO_SPEECH),
+        (
+            "pipeline --work none --setting tiny --until source",
+            "This setting has no stage source. Its stages are speech",
+        ),
         ("dual_ar.train --work none", "No codes in none/codes: encode the speech first"),
         ("dual_ar.train --work none --from none", "none is no release to continue from"),
         ("export --work none --codec {bundled} --out out", "none/ar/checkpoint.pt: No such file or directory."),

@@ -236,6 +236,8 @@ def test_training_updates_resumes_and_exports(tmp_path: Path, capsys: pytest.Cap
     train_ar.train(tmp_path / "on", still, 1, source=tmp_path / "ar")
     begun = torch.load(tmp_path / "on" / "ar" / "checkpoint.pt", weights_only=True)["model"]
     assert all(torch.equal(begun[name], tensor.half().float()) for name, tensor in second["model"].items())
+    with pytest.raises(TrainingError, match="did not begin with new weights"):
+        train_ar.train(tmp_path / "on", still, 1)
 
 
 @pytest.mark.parametrize(("counts", "part"), [((5, 6), "training"), ((6, 5), "held-out"), ((6, 0), "held-out")])

@@ -220,6 +220,7 @@ def train(work: Path, recipe: Recipe, threads: int, source: Path | None = None) 
 
     Raises TrainingError when the codes, the checkpoint or the source cannot be trained with.
     """
+    origin = "" if source is None else str(source.resolve())
     if source is not None and not (source / "model.safetensors").exists():
         raise TrainingError(f"{source} is no release to continue from: it has no model.safetensors.")
     torch.manual_seed(recipe.seed)
@@ -277,6 +278,11 @@ def train(work: Path, recipe: Recipe, threads: int, source: Path | None = None) 
                 f"{checkpoint} holds a model of other sizes, for codes of another codec. Remove it to train anew."
             ) from error
         optimiser.load_state_dict(state["optimiser"])
+        if state.get("origin", origin) != origin:
+            raise TrainingError(
+                f"{checkpoint} did not begin with {origin or 'new weights'}. Give the release that it began with "
+                "(--from), or remove it to train anew."
+            )
         step, elapsed = state["step"], state["elapsed"]
         print(f"resuming at step {step}, {elapsed / 60:.0f} minutes in", flush=True)
     elif source is not None:
@@ -315,11 +321,11 @@ def train(work: Path, recipe: Recipe, threads: int, source: Path | None = None) 
             sums, counted = {}, 0
         if now - last_save > 300:
             _validate(model, held_out, recipe, device)
-            _save(checkpoint, model, optimiser, step, elapsed)
+            _save(checkpoint, model, optimiser, step, elapsed, origin)
             last_save = time.monotonic()
             last = time.monotonic()
     _validate(model, held_out, recipe, device)
-    _save(checkpoint, model, optimiser, step, elapsed)
+    _save(checkpoint, model, optimiser, step, elapsed, origin)
 
 
 def _halved(device: str) -> torch.autocast:
@@ -345,11 +351,17 @@ def _validate(model: DualAR, batches: list[Batch], recipe: Recipe, device: str) 
     model.train()
 
 
-def _save(path: Path, model: DualAR, optimiser: torch.optim.Optimizer, step: int, elapsed: float) -> None:
+def _save(path: Path, model: DualAR, optimiser: torch.optim.Optimizer, step: int, elapsed: float, origin: str) -> None:
     """Save a checkpoint atomically: a kill at any moment leaves the previous one intact."""
     partial = path.with_suffix(".partial")
     torch.save(
-        {"model": model.state_dict(), "optimiser": optimiser.state_dict(), "step": step, "elapsed": elapsed},
+        {
+            "model": model.state_dict(),
+            "optimiser": optimiser.state_dict(),
+            "step": step,
+            "elapsed": elapsed,
+            "origin": origin,
+        },
         partial,
     )
     partial.replace(path)

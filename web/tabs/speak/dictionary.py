@@ -46,11 +46,11 @@ class DictionaryHandlers:
         self._context = context
 
     @skip_on_error(1)
-    def list_words(self, token: Any, request: gr.Request) -> Any:
+    def list_entries(self, token: Any, request: gr.Request) -> Any:
         """Output: dictionary."""
         return self._value(self._context.owner(token, request).key)
 
-    def put_word(self, token: Any, request: gr.Request, event: gr.EventData) -> Any:
+    def save_entry(self, token: Any, request: gr.Request, event: gr.EventData) -> Any:
         """Output: dictionary."""
 
         def change(owner: str) -> str:
@@ -64,7 +64,7 @@ class DictionaryHandlers:
 
         return self._changed(change, token, request)
 
-    def delete_word(self, token: Any, request: gr.Request, event: gr.EventData) -> Any:
+    def erase(self, token: Any, request: gr.Request, event: gr.EventData) -> Any:
         """Output: dictionary."""
 
         def change(owner: str) -> str:
@@ -74,7 +74,7 @@ class DictionaryHandlers:
 
         return self._changed(change, token, request)
 
-    def import_words(self, token: Any, request: gr.Request, event: gr.EventData) -> Any:
+    def import_entries(self, token: Any, request: gr.Request, event: gr.EventData) -> Any:
         """Output: dictionary."""
 
         def change(owner: str) -> str:
