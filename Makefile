@@ -11,7 +11,7 @@ KEPT   ?= $(WORK)/kept
 OUT    ?= $(WORK)/packed
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-cluster check format attack bench bench-gpu bench-speaking bench-scale bench-codec bench-quality bench-precision data train carry train-recogniser samples pages clean
+.PHONY: help run test test-cluster check format attack bench bench-gpu bench-speaking bench-scale bench-codec bench-quality bench-precision data train pack train-recogniser samples pages clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -81,8 +81,8 @@ data: $(VENV)/.lab  ## the training speech alone (the first stage of make train)
 train: $(VENV)/.lab  ## make the bundled model from nothing, or go on; minutes with ARGS="--setting tiny"
 	$(PYTHON) -m training.pipeline --work $(WORK) $(ARGS)
 
-carry: $(VENV)/.lab  ## pack training speech and codes for a machine without network (OUT=FOLDER; unpack: docs/training.md)
-	$(PYTHON) -m training.carry pack --work $(WORK) --out $(OUT) $(ARGS)
+pack: $(VENV)/.lab  ## pack training speech and codes for a machine without network (OUT=FOLDER; unpack: docs/training.md)
+	$(PYTHON) -m training.packing pack --work $(WORK) --out $(OUT) $(ARGS)
 
 train-recogniser: $(VENV)/.lab  ## retrain the phone recogniser of the benchmarks
 	$(PYTHON) -m training.recogniser.train --work $(WORK) $(ARGS)

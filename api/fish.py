@@ -27,7 +27,7 @@ from engine.audio.merge import merge_clips, merge_transcripts
 from engine.audio.output.stream import HIGHEST_RATE, LOWEST_RATE
 from engine.engine import MAX_SEED
 from engine.voice import MAX_TRANSCRIPT
-from studio.speech_service import MAX_CHARACTERS, SpokenBy
+from studio.speech_service import MAX_CHARACTERS, VoiceChoice
 from studio.voices.consents import given_consent
 from studio.voices.voice_maker import make_voice
 
@@ -149,7 +149,7 @@ async def fish_tts(request: Request) -> Response:
         context,
         caller,
         asked.text,
-        SpokenBy(asked.reference_id, clip.audio if clip else None, clip.text if clip else ""),
+        VoiceChoice(asked.reference_id, clip.audio if clip else None, clip.text if clip else ""),
         AudioOutput(asked.format, rate, asked.prosody.speed if asked.prosody else 1.0),
         seed=asked.seed,
         temperature=asked.temperature,

@@ -63,7 +63,7 @@ class CommandContext:
     def storage(self) -> Iterator[Storage]:
         """Open the database, with the sample voices installed."""
         from storage import Storage
-        from storage.voices.samples import install_samples
+        from storage.voices.sample_voices import install_samples
 
         with Storage.open(self._place(), sounds=self.sounds) as storage:
             install_samples(storage.voices)
@@ -140,7 +140,7 @@ class CommandContext:
         from studio.voices.available_voices import abilities_of
 
         able = None if transcript.strip() else abilities_of(self.model)
-        if able is not None and able.needs_words:
+        if able is not None and able.needs_transcript:
             raise InvalidInput(missing)
 
     def check_voice(self, library: VoiceLibrary, name: str, owner: str = "local") -> None:

@@ -321,14 +321,14 @@ class Engine:
         or for a model that does not clone.
         """
         self._check_open()
-        if not self.abilities.describes:  # a described voice keeps a sample for other models to clone
+        if not self.abilities.designs_voices:  # a described voice keeps a sample for other models to clone
             self._check_clones()
         if not references:
             raise InvalidInput("reference.none")
         made: list[Reference] = []
         notes: list[Sentence] = []
         for source, transcript in references:
-            if not transcript.strip() and self.abilities.needs_words:
+            if not transcript.strip() and self.abilities.needs_transcript:
                 raise InvalidInput("reference.no_words")
             clip = prepare_reference(source, self.sample_rate, device=self.device)
             if not transcript.strip():
@@ -429,7 +429,7 @@ class Engine:
         """
         if self._closed or voice.codec_fingerprint != self.codec_fingerprint:
             return
-        if self.abilities.embeds and not all(reference.clip for reference in voice.references):
+        if self.abilities.has_speaker_encoder and not all(reference.clip for reference in voice.references):
             return  # without its clips the voice cannot have been used
         if self._started:
             self._forget_prefixes(voice)
@@ -488,7 +488,7 @@ class Engine:
             speaker = voice.speaker.strip().lower()
             if speaker and speaker not in able.speakers:
                 raise InvalidOption("option.speaker", name=voice.speaker[:80], known=able.speakers or "—")
-            if voice.description and not (able.describes or (speaker and able.instructs)):
+            if voice.description and not (able.designs_voices or (speaker and able.follows_instructions)):
                 raise InvalidOption("option.description")
             return PromptVoice((), speaker, voice.description.strip(), language)
         voices = voices_of(voice)
@@ -509,7 +509,7 @@ class Engine:
 
     def _check_clones(self) -> None:
         if not self.abilities.clones:
-            raise InvalidInput("engine.describes_only" if self.abilities.describes else "engine.no_cloning")
+            raise InvalidInput("engine.describes_only" if self.abilities.designs_voices else "engine.no_cloning")
 
     def _check_open(self) -> None:
         if (failure := self.failure) is not None:
@@ -546,20 +546,20 @@ class Engine:
 
     def check_text(self, text: str) -> None:
         """Raise InvalidText for words that the model cannot speak."""
-        unspoken = self._prompts.unspoken(text)
-        if unspoken:
-            raise InvalidText("text.not_english", words=unspoken[:5])
+        unpronounceable = self._prompts.unpronounceable(text)
+        if unpronounceable:
+            raise InvalidText("text.not_english", words=unpronounceable[:5])
 
     def _with_own_codes(self, voice: Voice) -> Voice:
         return voice if voice.codec_fingerprint == self.codec_fingerprint else self.reencode(voice)
 
     def _prompt_reference(self, reference: Reference, name: str) -> PromptReference:
         """Return the prompt inputs of a reference. name: of its voice."""
-        if not reference.transcript.strip() and self.abilities.needs_words:
+        if not reference.transcript.strip() and self.abilities.needs_transcript:
             raise InvalidInput("reference.no_words")
-        if self.abilities.embeds and not reference.clip:
+        if self.abilities.has_speaker_encoder and not reference.clip:
             raise UnusableReference("voices.no_clip", name=name)
-        embedding = self._embeddings.embed(reference.clip, self._decode) if self.abilities.embeds else None
+        embedding = self._embeddings.embed(reference.clip, self._decode) if self.abilities.has_speaker_encoder else None
         return PromptReference(reference.transcript, self._codes(reference), embedding)
 
     def _codes(self, reference: Reference) -> Tensor:

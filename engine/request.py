@@ -385,7 +385,7 @@ class Request:
             options=self._options,
             key=noise_key(self.seed, segment, attempt),
             ticket=self._ticket,
-            stream=CodecStream(self._previous_stream(prompt), after=self._stream),
+            stream=CodecStream(self._previous_stream(prompt), plays_after=self._stream),
             pacer=self._pacer,
             events=self._events,
         )

@@ -4,7 +4,7 @@
 per call and are thread-safe; the queries are in `storage.repositories`.
 """
 
-from storage.repositories.library.voices import VoiceRecord
+from storage.repositories.voices.voices import VoiceRecord
 from storage.storage import Storage
 from storage.voices.library import VoiceLibrary
 

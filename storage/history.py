@@ -9,9 +9,9 @@ from engine.voice import check_text
 from storage.database import Database
 from storage.repositories import generations, owner_deletions, owner_settings
 from storage.repositories.generations import GenerationRecord, HistoryPage, NewGeneration, SpokenVoice
-from storage.repositories.library import usage
-from storage.repositories.library.usage import VoiceUse
 from storage.repositories.owner_settings import OwnerSettings
+from storage.repositories.voices import usage
+from storage.repositories.voices.usage import VoiceUse
 from storage.validation import Clock, checked_owner, is_id, utc_now
 from storage.voices.library import LOCAL, MAX_SEARCH
 

@@ -13,9 +13,9 @@ from storage.database import Database
 from storage.history import History
 from storage.pronunciations import Pronunciations
 from storage.repositories import api_keys, generations, owner_deletions, owner_settings, pronunciations
-from storage.repositories.library import favourites, usage, voice_consents, voices
-from storage.repositories.library.usage import OwnerCounts, StorageUse
-from storage.repositories.script import scripts
+from storage.repositories.scripts import scripts
+from storage.repositories.voices import favourites, usage, voice_consents, voices
+from storage.repositories.voices.usage import OwnerCounts, StorageUse
 from storage.scripts.hearings import Hearings
 from storage.scripts.script_library import ScriptLibrary
 from storage.server_settings import ServerSettings

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from engine.errors import RepriseError
 from studio.proof.runner import ProofRunner
 from studio.proof.takes import TakeProofs
-from studio.recognition import Recognition
+from studio.recognition import WhisperRecogniser
 from studio.script.runner import ScriptRunner
 from studio.takes.requests import TakeStarter
 from studio.takes.running import RunningTakes
@@ -39,7 +39,7 @@ class AppContext:
     running: RunningTakes
     take_starter: TakeStarter
     script_runner: ScriptRunner
-    recognition: Recognition
+    recognition: WhisperRecogniser
     proof_runner: ProofRunner
     take_proofs: TakeProofs
     watermark: Watermark | None = field(default=None, kw_only=True)
@@ -52,7 +52,7 @@ class AppContext:
     @classmethod
     def create(cls, engine: ModelManager, storage: Storage, watermark: Watermark | None = None) -> AppContext:
         """Create the services for a model and a storage. The caller closes both."""
-        script_runner, recognition = ScriptRunner(engine, storage, watermark), Recognition(storage.settings)
+        script_runner, recognition = ScriptRunner(engine, storage, watermark), WhisperRecogniser(storage.settings)
         proof_runner = ProofRunner(storage, script_runner, recognition)
         takes, take_starter = TakeStore(storage.history), TakeStarter(engine, storage, watermark)
         take_proofs = TakeProofs(engine, takes, take_starter, AvailableVoices(engine, storage.voices), recognition)
@@ -96,7 +96,7 @@ class AppContext:
         with suppress(RepriseError):  # damaged, missing or shared: deleting it raises the error
             own = self.storage.voices.own(voice_id, owner=owner)
             voice = self.storage.voices.stored(own.id, self.engine.codec_fingerprint, owner=owner)
-            if voice is not None and self.engine.abilities.embeds:
+            if voice is not None and self.engine.abilities.has_speaker_encoder:
                 return voice  # the cache is keyed by its clips
             if voice is not None:
                 return replace(voice, references=tuple(replace(each, clip=b"") for each in voice.references))

@@ -60,11 +60,11 @@ class Recogniser(Protocol):
     def ready(self) -> bool:
         """Whether it can transcribe, perhaps after a download."""
 
-    def hear(self, sound: bytes, language: str = "") -> str:
+    def transcribe(self, sound: bytes, language: str = "") -> str:
         """Transcribe an audio file. language: of the words, "" if unknown. Raises EngineFailed."""
 
-    def hear_words(self, sound: bytes, language: str = "") -> Sequence[HeardWord]:
-        """Like `hear`, with the time of each word."""
+    def transcribe_words(self, sound: bytes, language: str = "") -> Sequence[HeardWord]:
+        """Like `transcribe`, with the time of each word."""
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ class Installation:
     failure: Sentence | None = None
 
 
-class Recognition:
+class WhisperRecogniser:
     """faster-whisper with the model chosen for this server. Thread-safe."""
 
     def __init__(self, settings: ServerSettings, installer: Installer | None = None) -> None:
@@ -98,11 +98,11 @@ class Recognition:
         """State of the current or the last installation."""
         return self._installation
 
-    def hear(self, sound: Source, language: str = "") -> str:
+    def transcribe(self, sound: Source, language: str = "") -> str:
         """Like `transcribe`, with the chosen model."""
         return transcribe(sound, self.name, language)
 
-    def hear_words(self, sound: Source, language: str = "") -> list[HeardWord]:
+    def transcribe_words(self, sound: Source, language: str = "") -> list[HeardWord]:
         """Like `transcribe_words`, with the chosen model."""
         return transcribe_words(sound, self.name, language)
 

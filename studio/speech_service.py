@@ -46,7 +46,7 @@ _NO_STYLE = re.compile(r"[\[\]\s]+")
 
 
 @dataclass(frozen=True)
-class SpokenBy:
+class VoiceChoice:
     """The voice of a request: a name, or a clip (bytes of a file) and its transcript; without both the model picks one.
 
     name: of a saved voice or of one of the model's own.
@@ -67,7 +67,7 @@ class SpeechService:
         self,
         caller: Caller,
         text: str | GrowingText,
-        by: SpokenBy,
+        by: VoiceChoice,
         *,
         seed: int | None = None,
         temperature: float | None = None,
@@ -163,13 +163,13 @@ class SpeechService:
             raise VoiceProtected(f"“{record.name}” is a voice of the model itself: it cannot be changed.")
         return record
 
-    def _voice(self, caller: Caller, by: SpokenBy, instructions: str) -> ReadyVoice | None:
+    def _voice(self, caller: Caller, by: VoiceChoice, instructions: str) -> ReadyVoice | None:
         """Return the voice of a request; None if the model picks one."""
         engine, told = self._context.engine, instructions.strip()
         if by.clip is not None:
             made = engine.encode_voice("reference", [(by.clip, by.transcript)]).voice
             return ReadyVoice(made.name, made.language, made, None)
-        if engine.abilities.describes and self._is_unmapped(caller, by.name):
+        if engine.abilities.designs_voices and self._is_unmapped(caller, by.name):
             return ReadyVoice("", "", OwnVoice(description=told), f"{OWN_VOICE}described")
         if by.name is None:
             return None

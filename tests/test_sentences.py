@@ -24,7 +24,7 @@ ENGLISH_ONLY = (
     "storage/api_keys.py",
     "storage/copying.py",
     "storage/repositories/api_keys.py",
-    "storage/repositories/library/voice_consents.py",
+    "storage/repositories/voices/voice_consents.py",
     "storage/voices/voice_consents.py",
     "studio/access.py",
     "studio/voices/consents.py",

@@ -72,10 +72,10 @@ def heading_html(context: WebContext, texts: Texts) -> str:
     name = f"<strong>{escape(public_name(engine.name))}</strong>"
     model = texts("heading.running", name=name, device=escape(engine.device))
     able = engine.abilities
-    makes = "clones" if able.clones else "describes" if able.describes else ""
+    makes = "clones" if able.clones else "describes" if able.designs_voices else ""
     facts = {
         "makes": makes,
-        "words": "" if able.needs_words else "optional",
+        "words": "" if able.needs_transcript else "optional",
         "languages": "" if engine.english_only else "many",
     }
     data = " ".join(f'data-{name}="{value}"' for name, value in facts.items())

@@ -40,7 +40,7 @@ from api.speech.text_feed import TextFeed
 from engine.errors import InvalidInput, InvalidOption, first_line
 from engine.languages import language_tags
 from studio.access import Caller
-from studio.speech_service import SpokenBy
+from studio.speech_service import VoiceChoice
 
 if TYPE_CHECKING:
     from api.context import ApiContext
@@ -151,7 +151,7 @@ class WyomingHandler(AsyncEventHandler):
         """Start speaking after the previous text. end: messages to send after the audio."""
         await self._finish_sending()
         name = await run_in_threadpool(self._voice_name, voice)
-        stream = await open_stream(self._context, self._caller, text, SpokenBy(name), AudioOutput("pcm"))
+        stream = await open_stream(self._context, self._caller, text, VoiceChoice(name), AudioOutput("pcm"))
         self._sending = asyncio.create_task(self._send_audio(stream, end))
 
     async def _finish_sending(self) -> None:

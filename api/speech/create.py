@@ -19,7 +19,7 @@ from api.speech.stream import EncodedSpeech
 from engine.errors import InvalidInput
 from engine.text import GrowingText
 from studio.access import Caller
-from studio.speech_service import SpokenBy
+from studio.speech_service import VoiceChoice
 
 router = APIRouter(tags=["speech"])
 
@@ -92,14 +92,14 @@ async def begin_speech(
     Raises RepriseError.
     """
     context.check_model(asked.model)
-    describes = context.app.engine.abilities.describes
-    if clip is None and asked.voice is None and not (describes and asked.instructions):
+    designs = context.app.engine.abilities.designs_voices
+    if clip is None and asked.voice is None and not (designs and asked.instructions):
         raise InvalidInput("voice: name a voice, or give a clip of one as ref_audio with its words as ref_text.")
     return await open_stream(
         context,
         caller,
         asked.input if text is None else text,
-        SpokenBy(asked.voice if clip is None else None, clip, asked.ref_text),
+        VoiceChoice(asked.voice if clip is None else None, clip, asked.ref_text),
         asked.output,
         max_frames=asked.max_new_tokens,
         seed=asked.seed,

@@ -1,6 +1,6 @@
 """From a caller's request to encoded bytes: the path of all speech in the API.
 
-stream = await open_stream(context, caller, text, SpokenBy("Clara"), AudioOutput("mp3"))
+stream = await open_stream(context, caller, text, VoiceChoice("Clara"), AudioOutput("mp3"))
 return await respond(context, stream, request, headers)   # while it is generated
 data = await collect(context, stream)                      # or all at once
 """
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from engine.text import GrowingText
     from studio.access import Caller
     from studio.provenance.watermark import Watermark
-    from studio.speech_service import SpokenBy
+    from studio.speech_service import VoiceChoice
 
 NOT_WHOLE = "lufs: the loudness is that of the whole; ask for it with “stream”: false, or in a batch."
 BINARY = {kind: {"schema": {"type": "string", "format": "binary"}} for kind in MEDIA_TYPES.values()}  # for OpenAPI
@@ -53,7 +53,7 @@ async def open_stream(
     context: ApiContext,
     caller: Caller,
     text: str | GrowingText,
-    by: SpokenBy,
+    by: VoiceChoice,
     output: AudioOutput,
     *,
     max_frames: int | None = None,

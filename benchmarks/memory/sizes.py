@@ -160,7 +160,7 @@ def frame_bytes(slow: SlowAR, fast: FastAR, residual_size: int, seen: int) -> Fr
 
 def _block_bytes(stack: SlowAR | FastAR) -> int:
     """Return the bytes of a stack's blocks, in native code if they run in it."""
-    return stack.fused.nbytes if isinstance(stack.fused, NativeRun) else held_bytes(stack.layers)
+    return stack.step_backend.nbytes if isinstance(stack.step_backend, NativeRun) else held_bytes(stack.layers)
 
 
 def _row(weight: Tensor) -> int:

@@ -24,7 +24,7 @@ from engine.request import WordTime
 from engine.text.english.pronunciation import PHONES, Lexicon
 from engine.voice import Voice
 from storage import Storage
-from storage.voices.samples import install_samples
+from storage.voices.sample_voices import install_samples
 from training.recogniser.alignment import Aligner
 from training.speech.synthesize import LEXICON
 

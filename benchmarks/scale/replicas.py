@@ -18,7 +18,7 @@ from typing import Any
 
 from benchmarks._report import print_table, save
 from engine.engine import Engine, SpeakOptions
-from storage.voices.samples import read_samples
+from storage.voices.sample_voices import read_sample_voices
 
 TEXTS = ("The rain has stopped.", "The children play in the garden.", "We walk to the river in the morning.")
 
@@ -50,7 +50,7 @@ def engine(replicas: int) -> Iterator[Any]:
 
 def measure(replicas: int, listeners: int, rounds: int) -> Measured:
     """Run all listeners at once."""
-    voices = [sample.voice for sample in read_samples()]
+    voices = [sample.voice for sample in read_sample_voices()]
     with engine(replicas) as speaking:
 
         def listen(number: int, times: int, together: threading.Barrier) -> tuple[int, list[float]]:

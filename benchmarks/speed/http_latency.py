@@ -25,11 +25,11 @@ from benchmarks.speed._shared import Table, engine_parser, keep, model_name, spr
 from engine import Engine
 from engine.audio.output.stream import StreamEncoder, StreamFormat
 from storage import Storage
-from storage.voices.samples import install_samples
+from storage.voices.sample_voices import install_samples
 from studio.access import Access, Caller
 from studio.context import AppContext
 from studio.engines.model_manager import ModelManager
-from studio.speech_service import SpeechService, SpokenBy
+from studio.speech_service import SpeechService, VoiceChoice
 from web.folders import private_folder
 from web.http.gate import GatePolicy
 from web.http.hosts import AllowedHosts, is_local
@@ -46,7 +46,7 @@ TARGET = 0.015  # greatest median overhead of the server, in seconds
 def in_process(service: SpeechService, format: StreamFormat, seed: int) -> float:
     """Return the seconds to the first encoded bytes."""
     began = time.perf_counter()
-    speech = service.speak(Caller(), TEXT, SpokenBy(VOICE), seed=seed)
+    speech = service.speak(Caller(), TEXT, VoiceChoice(VOICE), seed=seed)
     encoder = StreamEncoder(format, speech.sample_rate, sample_rate=RATES[format])
     while not encoder.encode(next(speech).samples):
         pass

@@ -154,9 +154,9 @@ def meta_frame(
         if merged:
             stack.prepare_for_decoding()
         if fused:
-            stack.fused = FusedRun(stack)
+            stack.step_backend = FusedRun(stack)
     if sampling:
-        slow.fused_sampling = sampling_kernels()
+        slow.sampling_backend = sampling_kernels()
     frame = FrameStep(slow, fast, sizes.residual_size)
     cache, state = slow.new_cache(1, positions), DecodeState.idle(1, slow, META)
 

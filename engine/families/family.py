@@ -123,7 +123,7 @@ class Prompts(Protocol):
     def count_phones(self, text: str) -> int | None:
         """Return the number of phones in spoken text; None for a model that does not use phones."""
 
-    def unspoken(self, text: str) -> list[str]:
+    def unpronounceable(self, text: str) -> list[str]:
         """Return the words of `text` that the model cannot say."""
 
     @property
@@ -135,20 +135,20 @@ class Prompts(Protocol):
 class Abilities:
     """Optional features of a release.
 
-    clones: whether voices can be cloned from clips. needs_words: whether a clip needs its transcript. embeds: whether
-    there is a speaker encoder for clips. speakers: names of the model's own voices. instructs: whether these follow
-    instructions. describes: whether a voice can be described in words. languages: languages that a request can choose,
-    named as in the release; empty if the model has no language setting. english_only: whether it speaks English only.
-    word_times: whether it provides word timings. phones: whether texts may spell words in phones
-    (`engine.text.english.pronunciation.phone_mark`).
+    clones: whether voices can be cloned from clips. needs_transcript: whether a clip needs its transcript.
+    has_speaker_encoder: whether there is a speaker encoder for clips. speakers: names of the model's own voices.
+    follows_instructions: whether these follow instructions. designs_voices: whether a voice can be described in words.
+    languages: languages that a request can choose, named as in the release; empty if the model has no language setting.
+    english_only: whether it speaks English only. word_times: whether it provides word timings. phones: whether texts
+    may spell words in phones (`engine.text.english.pronunciation.phone_mark`).
     """
 
     clones: bool = True
-    needs_words: bool = True
-    embeds: bool = False
+    needs_transcript: bool = True
+    has_speaker_encoder: bool = False
     speakers: tuple[str, ...] = ()
-    instructs: bool = False
-    describes: bool = False
+    follows_instructions: bool = False
+    designs_voices: bool = False
     languages: tuple[str, ...] = ()
     english_only: bool = False
     word_times: bool = False

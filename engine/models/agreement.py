@@ -7,8 +7,8 @@ import torch
 from torch import Tensor
 
 from engine.models.kv_cache import FrameView, GrowingView, KVCache, KVView
-from engine.models.layers import RowsRun, Transformer
-from engine.models.sampling import MAX_TOP_K, FusedSampling, RowOptions, gumbel_noise, sample, sample_semantic
+from engine.models.layers import StepBackend, Transformer
+from engine.models.sampling import MAX_TOP_K, RowOptions, SamplingBackend, gumbel_noise, sample, sample_semantic
 from engine.models.stacks import FastStack
 
 _POSITIONS = (0, 1, 7, 8, 255, 256, 300)  # first and last of a vector and of a split of the attention
@@ -20,7 +20,7 @@ _NOISE_TOLERANCE = 1e-3  # error of a fast logarithm
 @torch.inference_mode()
 def step_difference(
     stack: Transformer,
-    run: RowsRun,
+    run: StepBackend,
     view: Callable[[KVCache, Sequence[int]], KVView],
     *,
     one_layer: bool = False,
@@ -47,7 +47,7 @@ def step_difference(
 
 
 @torch.inference_mode()
-def frame_difference(stack: FastStack, run: RowsRun) -> float:
+def frame_difference(stack: FastStack, run: StepBackend) -> float:
     """Return the relative difference of the passes that begin a frame, of two positions and of one, plain and by
     `run`."""
     weight, rows, sizes = stack.norm.weight, 2, (2, 1)
@@ -78,13 +78,13 @@ def _over_layers(cache: KVCache, layers: int) -> KVCache:
 
 
 @torch.inference_mode()
-def drawing_difference(fused: FusedSampling, sizes: Sequence[int], device: torch.device) -> str | None:
-    """Compare fused and plain noise and draws, greedy and free, with and without redraws. Returns how they differ."""
+def drawing_difference(backend: SamplingBackend, sizes: Sequence[int], device: torch.device) -> str | None:
+    """Compare noise and draws with the plain ones: greedy, free, and with redraws. Returns how they differ."""
     chance = torch.Generator(device).manual_seed(0)
     keys = torch.randint(-(2**63), 2**63 - 1, (_DRAWS,), generator=chance, device=device)
     frames = torch.arange(_DRAWS, device=device)
     noise = gumbel_noise(keys, frames, 2, MAX_TOP_K)
-    furthest = float((fused.noise(keys, frames, 2, MAX_TOP_K) - noise).abs().max())
+    furthest = float((backend.noise(keys, frames, 2, MAX_TOP_K) - noise).abs().max())
     if not furthest <= _NOISE_TOLERANCE:
         return f"their noise differs by {furthest:.2g}"
     kinds = torch.tensor([[0.7, 0.8, 30], [0.0, 0.9, 30], [1.3, 1.0, 60], [1.0, 0.5, 4]], device=device)
@@ -95,7 +95,7 @@ def drawing_difference(fused: FusedSampling, sizes: Sequence[int], device: torch
         first = sample(logits, options.filter(MAX_TOP_K), noise[:, 0])
         recent = torch.where(frames % 3 == 0, first, -1)[:, None].repeat(1, 3)
         again = sample_semantic(logits, options, recent, noise)
-        found = fused.draw(logits, options, noise[:, 0]), fused.draw(logits, options, noise, recent)
+        found = backend.draw(logits, options, noise[:, 0]), backend.draw(logits, options, noise, recent)
         if not (torch.equal(found[0], first) and torch.equal(found[1], again)):
             return "they draw other values"
     return None

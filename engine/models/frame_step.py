@@ -22,7 +22,7 @@ class DecodeState:
     position: int64 `[B]`, its position in the cache.
     frame: int64 `[B]`, number of frames drawn.
     drawn: int64 `[B, W]`, what the sampling rules keep of earlier draws.
-    trailing: int64 `[B, L]`, the text tokens of the next columns by frame; L may be 0.
+    trailing_text: int64 `[B, L]`, the text tokens of the next columns by frame; L may be 0.
     key: int64 `[B]`, random key of the noise.
     temperature, top_p: fp32 `[B, 1]`. top_k: int64 `[B, 1]`.
     """
@@ -31,7 +31,7 @@ class DecodeState:
     position: Tensor
     frame: Tensor
     drawn: Tensor
-    trailing: Tensor
+    trailing_text: Tensor
     key: Tensor
     temperature: Tensor
     top_p: Tensor
@@ -49,7 +49,7 @@ class DecodeState:
 
         flat = torch.zeros(rows, 1, device=device)
         drawn = slow.rules.nothing_drawn(rows, device)
-        text = whole(slow.trailing)
+        text = whole(slow.max_trailing_text)
         return cls(whole(slow.column_rows), whole(), whole(), drawn, text, whole(), flat, flat + 1, whole(1) + 1)
 
     @property
@@ -83,12 +83,12 @@ class FrameStep:
         """
         normed, vectors = self.slow(state.column[:, :, None], view)
         logits = self.slow.logits(normed)[:, 0]
-        own, fused = noise[:, : self._rules.draws], self.slow.fused_sampling
-        return self._rules.semantic(logits, state.options, state.drawn, state.frame, own, fused), vectors[:, 0]
+        own, backend = noise[:, : self._rules.draws], self.slow.sampling_backend
+        return self._rules.semantic(logits, state.options, state.drawn, state.frame, own, backend), vectors[:, 0]
 
     def codes(self, options: RowOptions, vector: Tensor, semantic: Tensor, noise: Tensor) -> Tensor:
         """Run the fast stack → the frame's codes `[B, K]`, meaningless for a row that drew the end token."""
-        draw = self._rules.residual(options, noise.shape[-1], self.slow.fused_sampling)
+        draw = self._rules.residual(options, noise.shape[-1], self.slow.sampling_backend)
         noises = noise.unbind(1)[self._rules.draws - 1 :]
         codes = semantic.clamp(max=self.slow.semantic_codebook_size - 1)
         return self._fast.generate(
@@ -96,7 +96,7 @@ class FrameStep:
         )
 
     def noise(self, state: DecodeState, candidates: int) -> Tensor:
-        make = gumbel_noise if self.slow.fused_sampling is None else self.slow.fused_sampling.noise
+        make = gumbel_noise if self.slow.sampling_backend is None else self.slow.sampling_backend.noise
         return make(state.key, state.frame, self.draws, candidates)
 
     def next_state(self, state: DecodeState, semantic: Tensor, codes: Tensor) -> DecodeState:
@@ -104,10 +104,10 @@ class FrameStep:
         drawn = self._rules.remember(state.drawn, state.frame, semantic)
         column = self.slow.next_column(codes, self._text(state))
         moved = (column, state.position + 1, state.frame + 1, drawn)
-        return DecodeState(*moved, state.trailing, state.key, state.temperature, state.top_p, state.top_k)
+        return DecodeState(*moved, state.trailing_text, state.key, state.temperature, state.top_p, state.top_k)
 
     def _text(self, state: DecodeState) -> Tensor | None:
         """Return the trailing text token of the next column `[B]`; the last one repeats for all later columns."""
-        if not self.slow.trailing:
+        if not self.slow.max_trailing_text:
             return None
-        return state.trailing.gather(1, state.frame[:, None].clamp(max=self.slow.trailing - 1))[:, 0]
+        return state.trailing_text.gather(1, state.frame[:, None].clamp(max=self.slow.max_trailing_text - 1))[:, 0]

@@ -15,8 +15,8 @@ from torch import Tensor, nn
 from engine.errors import first_line
 from engine.models.agreement import drawing_difference, frame_difference, step_difference
 from engine.models.kv_cache import KVCache, KVView, RowsView, StaticRowsView
-from engine.models.layers import Transformer, TransformerBlock, UnfusedRMSNorm
-from engine.models.sampling import FusedSampling
+from engine.models.layers import FoldableRMSNorm, Transformer, TransformerBlock
+from engine.models.sampling import SamplingBackend
 from engine.models.stacks import FastStack, SlowStack
 
 # Largest relative difference of fused and plain run, from rounding in another order. Wrong kernels differ by about 1.
@@ -67,7 +67,7 @@ class FusedRun:
         return out.view(new, batch, dim).transpose(0, 1)
 
     def _normed_product(
-        self, x: Tensor, added: Tensor | None, norm: UnfusedRMSNorm, layer: nn.Linear, *, gates: bool = False
+        self, x: Tensor, added: Tensor | None, norm: FoldableRMSNorm, layer: nn.Linear, *, gates: bool = False
     ) -> tuple[Tensor, Tensor]:
         """Return x + added and, of its norm, the layer's product, gated if wanted."""
         narrow = narrow_weight(layer.weight) if len(x) <= self._products.SINGLE_ROWS else None
@@ -106,11 +106,11 @@ def _is_narrow(stack: Transformer) -> bool:
     )
 
 
-def sampling_kernels() -> FusedSampling:
+def sampling_kernels() -> SamplingBackend:
     """Return the kernels for noise and draws. Raises ImportError without Triton."""
     from engine.models.kernels import sampling
 
-    return FusedSampling(sampling.gumbel_noise, sampling.draw)
+    return SamplingBackend(sampling.gumbel_noise, sampling.draw)
 
 
 def fuse(stack: Transformer) -> str | None:
@@ -129,7 +129,7 @@ def fuse(stack: Transformer) -> str | None:
         return f"kernels: {first_line(error)}"
     if not difference <= TOLERANCE[weight.dtype]:  # NaN too
         return f"kernels: they differ from the plain ones by {difference:.2g}"
-    stack.fused = fused
+    stack.step_backend = fused
     return None
 
 
@@ -145,7 +145,7 @@ def fuse_sampling(slow: SlowStack, sizes: Sequence[int]) -> str | None:
     except Exception as error:  # compilers and drivers raise many types
         why = first_line(error)
     if why is None:
-        slow.fused_sampling = fused
+        slow.sampling_backend = fused
     return why and f"sampling kernels: {why}"
 
 

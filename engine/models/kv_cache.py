@@ -3,7 +3,7 @@
 `ContiguousView`: several new positions of one slot, or the same positions of all slots (prompts).
 `PackedView`: several new positions of several slots, side by side (prompts that are prefilled together).
 `GrowingView`: the few positions of the Fast AR, which live for one frame and need no cache.
-`ExactRowsView`: one new position in each of several slots; each row reads exactly the positions in use.
+`UnpaddedRowsView`: one new position in each of several slots; each row reads exactly the positions in use.
 `FrameView`: like `GrowingView`, in a buffer, so that fused kernels can write and read it.
 `StaticRowsView`: one new position in each of the first slots, with shapes that do not depend on the slots' lengths, for
 CUDA graphs.
@@ -178,7 +178,7 @@ class FrameView:
         return buffer, self._counts[start : self._length], self._counts[start + 1 : self._length + 1]
 
 
-class ExactRowsView:
+class UnpaddedRowsView:
     """Row i of a step is the new position `positions[i]` of slot `slots[i]`, attended to without padding."""
 
     def __init__(self, cache: KVCache, slots: Sequence[int], positions: Sequence[int]) -> None:

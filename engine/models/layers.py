@@ -15,7 +15,7 @@ from engine.layers import FeedForward, RMSNorm, SelfAttention, rotary_table
 from engine.models.kv_cache import KVCache, KVView, attend
 
 
-class RowsRun(Protocol):
+class StepBackend(Protocol):
     """The blocks of a stack, run for single positions in code for one kind of device."""
 
     def accepts(self, view: KVView, new: int) -> bool:
@@ -25,7 +25,7 @@ class RowsRun(Protocol):
         """Run x `[B, T, D]` → `[B, T, D]`, as `Transformer.run` does."""
 
 
-class UnfusedRMSNorm(RMSNorm):
+class FoldableRMSNorm(RMSNorm):
     """RMSNorm in few operations in fp32 on a CPU: it takes a third of `F.rms_norm`'s time and rounds differently."""
 
     def __init__(self, dim: int, eps: float) -> None:
@@ -48,7 +48,7 @@ class UnfusedRMSNorm(RMSNorm):
         self._folded = True
 
 
-class QueryKeyNorm(UnfusedRMSNorm):
+class QueryKeyNorm(FoldableRMSNorm):
     """The norm of queries and keys: normalised and scaled in fp32, then cast back, as in the reference."""
 
     def forward(self, x: Tensor) -> Tensor:
@@ -144,8 +144,8 @@ class TransformerBlock(nn.Module):
         super().__init__()
         self.attention = CachedAttention(config)
         self.feed_forward = FeedForward(config.dim, config.intermediate_size, linear=BatchInvariantLinear)
-        self.attention_norm = UnfusedRMSNorm(config.dim, config.norm_eps)
-        self.ffn_norm = UnfusedRMSNorm(config.dim, config.norm_eps)
+        self.attention_norm = FoldableRMSNorm(config.dim, config.norm_eps)
+        self.ffn_norm = FoldableRMSNorm(config.dim, config.norm_eps)
 
     def prepare_for_decoding(self) -> None:
         """Merge w1 and w3 of the feed-forward into one product; in fp32 on a CPU, fold the norms into the layers that
@@ -171,11 +171,11 @@ class Transformer(nn.Module):
         super().__init__()
         self.config = config
         self.layers = nn.ModuleList(TransformerBlock(config) for _ in range(config.n_layer))
-        self.norm = UnfusedRMSNorm(config.dim, config.norm_eps)
+        self.norm = FoldableRMSNorm(config.dim, config.norm_eps)
         positions = torch.arange(config.max_seq_len, device="cpu")  # the table has values even on the meta device
         table = rotary_table(positions, config.head_dim, config.rope_base, rounded=config.rounded_rope)
         self.register_buffer("rope", table, persistent=False)
-        self.fused: RowsRun | None = None  # set by `fuse` or `use_native` after their check
+        self.step_backend: StepBackend | None = None  # set by `fuse` or `use_native` after their check
 
     def prepare_for_decoding(self) -> None:
         """Arrange weights for single positions, in place. Call it once.
@@ -205,12 +205,12 @@ class Transformer(nn.Module):
 
     def run(self, x: Tensor, view: KVView | None = None) -> Tensor:
         """Run the blocks on x `[B, T, D]` after the positions of `view` → `[B, T, D]`, without the final norm."""
-        if self.fused is not None and view is not None and self.fused.accepts(view, x.shape[1]):
-            return self.fused(x, view)
+        if self.step_backend is not None and view is not None and self.step_backend.accepts(view, x.shape[1]):
+            return self.step_backend(x, view)
         return self.run_plain(x, view)
 
     def run_plain(self, x: Tensor, view: KVView | None = None) -> Tensor:
-        """Run as `run` does, without fused kernels."""
+        """Run as `run` does, without the step backend."""
         new = x.shape[1]
         rope = self.rope[:new, None] if view is None else view.rope(self.rope, new)
         for i, block in enumerate(self.layers):

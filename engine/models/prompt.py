@@ -14,8 +14,8 @@ class Prompt:
         it is reused.
     spoken: first and last + 1 of the columns that entered one by one while the request spoke its earlier turns, in
         order. Their keys and values are reused.
-    trailing: int64 `[n]`, text tokens that enter one by one with the columns of the first n frames; None for a family
-        whose text is all in the prompt.
+    trailing_text: int64 `[n]`, text tokens that enter one by one with the columns of the first n frames; None for a
+        family whose text is all in the prompt.
     vector: float `[D]`, which replaces an embedding in columns of the prompt (a speaker); the columns identify it.
     codec_context: codes `[K, T]` that the codec decodes before the first turn of a take; None to begin at silence.
     """
@@ -23,6 +23,6 @@ class Prompt:
     columns: Tensor
     shared: int = 0
     spoken: tuple[tuple[int, int], ...] = ()
-    trailing: Tensor | None = None
+    trailing_text: Tensor | None = None
     vector: Tensor | None = None
     codec_context: Tensor | None = None

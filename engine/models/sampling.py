@@ -156,7 +156,7 @@ class Drawing(Protocol):
 
 
 @dataclass(frozen=True)
-class FusedSampling:
+class SamplingBackend:
     """Kernels that replace this module's functions: one for the noise of a frame, one for each of its draws.
 
     noise: takes the arguments of `gumbel_noise`.
@@ -186,14 +186,14 @@ class SamplingRules(Protocol):
         drawn: Tensor,
         frame: Tensor,
         noise: Tensor,
-        fused: FusedSampling | None = None,
+        backend: SamplingBackend | None = None,
     ) -> Tensor:
         """Draw from logits `[B, S + 1]` → values `[B]`, S for the end. frame: `[B]`, frames drawn before.
 
-        fused: kernels equivalent to `sample` and `sample_semantic`, for rules that use these.
+        backend: equivalent to `sample` and `sample_semantic`, for rules that use these.
         """
 
-    def residual(self, options: RowOptions, candidates: int, fused: FusedSampling | None = None) -> Draw:
+    def residual(self, options: RowOptions, candidates: int, backend: SamplingBackend | None = None) -> Draw:
         """Return the draw of residual codes, built once per frame. candidates: C, at least every row's top_k."""
 
     def remember(self, drawn: Tensor, frame: Tensor, semantic: Tensor) -> Tensor:

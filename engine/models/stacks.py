@@ -12,18 +12,18 @@ from torch import Tensor
 from engine.config import TransformerConfig
 from engine.models.kv_cache import FrameView, GrowingView, KVView
 from engine.models.layers import Transformer
-from engine.models.sampling import FusedSampling, SamplingRules
+from engine.models.sampling import SamplingBackend, SamplingRules
 
 
 class SlowStack(Transformer, ABC):
     """The transformer over time, with the embedding of its input columns and its sampling rules.
 
     num_codebooks: K, the semantic codebook included. semantic_codebook_size: S. rules: how tokens are drawn.
-    trailing: most text tokens that enter with the frames; 0 for a family whose text is all in the prompt.
+    max_trailing_text: most text tokens that enter with the frames; 0 for a family whose text is all in the prompt.
     normed_vectors: whether the fast stack takes the normed output.
     """
 
-    trailing = 0
+    max_trailing_text = 0
 
     def __init__(
         self,
@@ -37,7 +37,7 @@ class SlowStack(Transformer, ABC):
         super().__init__(config)
         self.num_codebooks, self.semantic_codebook_size = num_codebooks, semantic_codebook_size
         self.normed_vectors, self.rules = normed_vectors, rules
-        self.fused_sampling: FusedSampling | None = None  # set by `fuse_sampling` or `use_native_draws`
+        self.sampling_backend: SamplingBackend | None = None  # set by `fuse_sampling` or `use_native_draws`
 
     @property
     @abstractmethod
@@ -73,7 +73,7 @@ class FastStack(Transformer, ABC):
 
     def new_view(self, rows: int) -> KVView:
         """Create a view of the positions of one frame, for `rows` rows."""
-        if self.fused is None:
+        if self.step_backend is None:
             return GrowingView(self.config.n_layer)
         return FrameView(self.new_cache(rows, self.codebooks))
 

@@ -7,7 +7,7 @@ from engine.config import check_flag, check_int, check_number, check_text, liste
 from engine.errors import InvalidConfig
 from engine.files.bounded import read_object
 from engine.models.sampling import MAX_TOP_K, SamplingOptions
-from engine.text.turns import MAX_TURNS, Segmentation
+from engine.text.segmentation import MAX_TURNS, Segmentation
 
 
 @dataclass(frozen=True)

@@ -81,12 +81,12 @@ class CodecStream:
     slot, and the next turn of the take continues from the state at its end.
 
     previous: the stream that this one continues, already ended; None at the start of a take.
-    after: the stream whose audio comes before this one's in the take, if that is not `previous`.
+    plays_after: the stream whose audio comes before this one's in the take, if that is not `previous`.
     All fields but `dropped` belong to the worker's thread.
     """
 
-    def __init__(self, previous: "CodecStream | None" = None, after: "CodecStream | None" = None) -> None:
-        self.previous, self.after = previous, after
+    def __init__(self, previous: "CodecStream | None" = None, plays_after: "CodecStream | None" = None) -> None:
+        self.previous, self.plays_after = previous, plays_after
         self.dropped = False
         self.final_state: StreamingState | None = None  # in host memory; set when `finished`
         self.row: int | None = None
@@ -106,7 +106,7 @@ class CodecStream:
 
     @property
     def can_begin(self) -> bool:
-        return all(stream is None or stream.finished for stream in (self.previous, self.after))
+        return all(stream is None or stream.finished for stream in (self.previous, self.plays_after))
 
 
 class CodecWorker:
@@ -313,7 +313,7 @@ class CodecWorker:
                 stream.error = error
             self._free.append(stream.row)
             stream.row = None
-        stream.previous = stream.after = None  # or a long take would keep the states of all its turns
+        stream.previous = stream.plays_after = None  # or a long take would keep the states of all its turns
 
     def _decode_batch(self, batch: list[CodecStream]) -> None:
         """Decode the next chunk of each of these streams, which have rows."""

@@ -6,7 +6,7 @@ from pathlib import Path
 
 def free_host_memory(root: Path = Path("/")) -> int | None:
     """Return the bytes that can be allocated without swapping, within the limit of a container (cgroup v2); None if
-    the system does not say, as others than Linux.
+    the system does not say, as on systems other than Linux.
 
     root: folder of `proc` and `sys`.
     """

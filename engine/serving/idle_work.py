@@ -49,7 +49,7 @@ class IdleWork:
                     return
                 step()
         except Exception:
-            log.warning("Work ahead of time failed; it is done when it is needed.", exc_info=True)
+            log.warning("Warming up failed; the work will be done on first use.", exc_info=True)
 
     def _wait(self) -> bool:
         """Wait until the engine has been idle for long enough. Returns False once closed."""

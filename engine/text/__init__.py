@@ -3,9 +3,7 @@
 from engine.text.clean import normalise
 from engine.text.growing import GrowingText
 from engine.text.pauses import MAX_PAUSE, with_paragraph_pauses, without_pauses
-from engine.text.segments import cut_text, split_segments
-from engine.text.timing import frame_budget, frame_minimum, speaking_time
-from engine.text.turns import (
+from engine.text.segmentation import (
     Segment,
     Segmentation,
     batch_turns,
@@ -13,6 +11,8 @@ from engine.text.turns import (
     plan_segments,
     split_speaker_turns,
 )
+from engine.text.splitting import cut_text, split_segments
+from engine.text.timing import frame_budget, frame_minimum, speaking_time
 
 __all__ = [
     "MAX_PAUSE",

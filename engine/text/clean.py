@@ -5,7 +5,7 @@ from collections.abc import Iterable
 import regex
 
 from engine.errors import InvalidText
-from engine.text.marks import SPEAKER_TAG, compose, is_spoken
+from engine.text.marks import SPEAKER_TAG, compose, is_speakable
 
 # Anything like a control token of the model, such as `<|im_end|>`, except speaker tags.
 _CONTROL_TOKEN = regex.compile(rf"(?!{SPEAKER_TAG.pattern})<\|[^<>|\n]{{0,64}}\|>")
@@ -47,7 +47,7 @@ def normalise(text: str) -> str:
     Raises InvalidText if nothing speakable is left.
     """
     cleaned = _clean(text)
-    if not is_spoken(cleaned):
+    if not is_speakable(cleaned):
         raise InvalidText("text.no_words")
     return cleaned
 

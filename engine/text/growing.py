@@ -9,8 +9,8 @@ import regex
 
 from engine.errors import InvalidText
 from engine.text.pauses import check_total_pause, pause_seconds
+from engine.text.segmentation import Segment, Segmentation
 from engine.text.sentences import Span, ends_sentence, is_clause_end, sentences, word_ends
-from engine.text.turns import Segment, Segmentation
 
 MIN_CLAUSE_WORDS = 4  # a shorter clause is spoken together with the next one
 _UNCLOSED_TAG = regex.compile(r"(?:\[[^\[\]\n]{0,80}|<(?:\|[a-z:0-9]{0,12}\|?)?)\Z")

@@ -23,14 +23,14 @@ def compose(text: str) -> str:
     return _PILE.sub(r"\1", unicodedata.normalize("NFC", _PILE.sub(r"\1", text)))
 
 
-def is_spoken(text: str) -> bool:
+def is_speakable(text: str) -> bool:
     """Whether text has anything to speak besides punctuation and emoji. Style tags such as `[sigh]` count."""
     return _SPOKEN.search(SPEAKER_TAG.sub("", text) if "<|" in text else text) is not None
 
 
 def has_words(text: str) -> bool:
     """Whether text has anything to speak besides its tags."""
-    return is_spoken(STYLE_TAG.sub("", text) if "[" in text else text)
+    return is_speakable(STYLE_TAG.sub("", text) if "[" in text else text)
 
 
 def word_spans(text: str) -> list[tuple[int, int]]:

@@ -17,9 +17,9 @@ from storage.database_errors import damaged
 from storage.models import AudioRow, CardRow, CardTakeRow, GenerationRow, OwnerSettingsRow
 from storage.object_store import StoredSound, read_sound
 from storage.repositories import stored_objects
-from storage.repositories.library.usage import count_use
-from storage.repositories.library.voices import search_fold
 from storage.repositories.owner_settings import RETENTION_DAYS
+from storage.repositories.voices.usage import count_use
+from storage.repositories.voices.voices import search_fold
 from storage.validation import (
     Settings,
     check_number,

@@ -13,8 +13,8 @@ from sqlalchemy.orm import Session
 from engine.errors import VoiceNotFound
 from engine.voice import MAX_NAME
 from storage.models import VoiceRow
-from storage.repositories.library import voices
-from storage.repositories.library.voices import VoiceRecord, fold
+from storage.repositories.voices import voices
+from storage.repositories.voices.voices import VoiceRecord, fold
 from storage.validation import is_id
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from storage.database import Database
-from storage.repositories.script import hearings
-from storage.repositories.script.hearings import Hearing
+from storage.repositories.scripts import hearings
+from storage.repositories.scripts.hearings import Hearing
 from storage.validation import checked_owner
 from storage.voices.library import LOCAL
 

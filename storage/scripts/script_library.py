@@ -9,9 +9,9 @@ from engine.sentences import Sentence
 from storage.database import Database
 from storage.repositories import generations, owner_settings
 from storage.repositories.generations import GenerationRecord, NewGeneration
-from storage.repositories.script import card_order, cards, runs, scripts, takes
-from storage.repositories.script.cards import CardRecord
-from storage.repositories.script.scripts import NewCard, ScriptRecord
+from storage.repositories.scripts import card_order, cards, runs, scripts, takes
+from storage.repositories.scripts.cards import CardRecord
+from storage.repositories.scripts.scripts import NewCard, ScriptRecord
 from storage.validation import Clock, Settings, checked_owner, utc_now
 from storage.voices.library import LOCAL
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from engine.voice import is_own_voice
 from storage.database import Database
-from storage.repositories.library import favourites, voices
+from storage.repositories.voices import favourites, voices
 from storage.validation import checked_owner
 from storage.voices.library import LOCAL
 

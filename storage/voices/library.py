@@ -13,9 +13,9 @@ from engine.voice import Consent, Voice, check_text, clean_name
 from storage.database import Database
 from storage.object_store import StoredSound
 from storage.repositories import secrets, trash
-from storage.repositories.library import portraits, shared_voices, voices
-from storage.repositories.library.shared_voices import Sample
-from storage.repositories.library.voices import VoiceRecord
+from storage.repositories.voices import portraits, shared_voices, voices
+from storage.repositories.voices.shared_voices import SampleVoice
+from storage.repositories.voices.voices import VoiceRecord
 from storage.validation import Clock, checked_owner, utc_now
 
 LOCAL = "local"  # the owner without a login
@@ -214,7 +214,7 @@ class VoiceLibrary:
         with self._database.write() as session:
             return secrets.get_or_make(session=session, name=name)
 
-    def share(self, samples: Sequence[Sample]) -> bool:
+    def share(self, samples: Sequence[SampleVoice]) -> bool:
         """Make these the shared voices; return whether anything changed.
 
         If several processes share the same voices at once, only one writes.

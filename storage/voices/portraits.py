@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from engine.voice import check_portrait
 from storage.database import Database
-from storage.repositories.library import portraits, voices
+from storage.repositories.voices import portraits, voices
 from storage.validation import checked_owner
 from storage.voices.library import LOCAL
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from engine.voice import MAX_LANGUAGE, check_text, clean_name
 from storage.database import Database
-from storage.repositories.library import voice_consents
-from storage.repositories.library.voice_consents import ConsentRecord
+from storage.repositories.voices import voice_consents
+from storage.repositories.voices.voice_consents import ConsentRecord
 from storage.validation import Clock, checked_owner, utc_now
 from storage.voices.library import LOCAL
 

@@ -257,7 +257,7 @@ class ClusterEngine:
         """Return the voice with codes of this codec, and without its clips unless replicas embed them."""
         if voice.codec_fingerprint != self.codec_fingerprint:
             voice = self.reencode(voice)
-        if self.abilities.embeds:
+        if self.abilities.has_speaker_encoder:
             return voice
         return replace(voice, references=tuple(replace(each, clip=b"") for each in voice.references))
 

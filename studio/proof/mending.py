@@ -27,7 +27,7 @@ from studio.takes.buffer import MENDED
 
 if TYPE_CHECKING:
     from storage.repositories.generations import GenerationRecord
-    from storage.repositories.script.hearings import Hearing
+    from storage.repositories.scripts.hearings import Hearing
     from studio.proof.take_checker import TakeChecker
 
 MAX_ATTEMPTS = 4  # most attempts per sentence

@@ -21,7 +21,7 @@ from studio.traces import describe_error
 if TYPE_CHECKING:
     from storage import Storage
     from storage.repositories.generations import NewGeneration
-    from storage.repositories.script.cards import CardRecord
+    from storage.repositories.scripts.cards import CardRecord
     from studio.recognition import Recogniser
     from studio.script.runner import ScriptRunner
 

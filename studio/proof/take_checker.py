@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from engine.languages import language_tag
-from storage.repositories.script.hearings import Hearing
+from storage.repositories.scripts.hearings import Hearing
 from studio.proof.compare import compare
 from studio.takes.written_words import WrittenWords
 
@@ -27,10 +27,10 @@ class TakeChecker:
 
     def check(self, text: str, sound: bytes) -> Hearing:
         """Transcribe an audio file, and compare the transcript with its text."""
-        heard = self.recogniser.hear(sound, language_tag(self.language))
+        heard = self.recogniser.transcribe(sound, language_tag(self.language))
         found = compare(text, heard)
         return Hearing(heard, found.word_error, found.marks, self.recogniser.name)
 
     def word_times(self, text: str, sound: bytes) -> list[TimedWord]:
         """Return when the words of a text are spoken in an audio file."""
-        return WrittenWords(text).follow(self.recogniser.hear_words(sound, language_tag(self.language)))
+        return WrittenWords(text).follow(self.recogniser.transcribe_words(sound, language_tag(self.language)))

@@ -18,7 +18,7 @@ from studio.takes.requests import TakeRequest
 
 if TYPE_CHECKING:
     from storage.repositories.generations import GenerationRecord, NewGeneration
-    from storage.repositories.script.hearings import Hearing
+    from storage.repositories.scripts.hearings import Hearing
     from studio.engines.model_manager import MeasuredSpeech, ModelManager
     from studio.recognition import Recogniser
     from studio.takes.requests import TakeStarter

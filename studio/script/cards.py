@@ -9,7 +9,7 @@ import regex
 
 from engine.errors import InvalidText
 from engine.text.cuts import split_to_fit
-from engine.text.marks import is_spoken
+from engine.text.marks import is_speakable
 from engine.text.sentences import Span, sentences
 from engine.text.timing import speaking_time
 from studio.script.formats.captions import is_captions, read_captions
@@ -131,7 +131,7 @@ def _spoken(paragraphs: Iterable[Paragraph]) -> Iterator[Paragraph]:
     group: list[Paragraph] = []
     spoken: Paragraph | None = None  # the one with words in the group
     for paragraph in paragraphs:
-        if not is_spoken(paragraph.text):
+        if not is_speakable(paragraph.text):
             group.append(paragraph)
         elif spoken is None:
             group, spoken = [_merged(paragraph, [*group, paragraph])], paragraph
@@ -181,7 +181,7 @@ def _spans(text: str) -> Iterator[Span]:
 
 def _joins(text: str, group: list[Span], span: Span) -> bool:
     begin, end = group[0][0], span[1]
-    if not is_spoken(text[slice(*span)]) or not is_spoken(text[begin : group[-1][1]]):
+    if not is_speakable(text[slice(*span)]) or not is_speakable(text[begin : group[-1][1]]):
         return True
     return len(group) < _SENTENCES and _fits(text[begin:end].strip())
 

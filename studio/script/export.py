@@ -22,7 +22,7 @@ from studio.provenance.origin import Origin
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from storage.repositories.script.cards import CardRecord
+    from storage.repositories.scripts.cards import CardRecord
     from storage.scripts.script_library import ScriptLibrary
 
 

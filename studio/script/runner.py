@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from engine.request import SpeechResult
     from storage import Storage
     from storage.repositories.generations import NewGeneration
-    from storage.repositories.script.cards import CardRecord
+    from storage.repositories.scripts.cards import CardRecord
     from studio.engines.model_manager import MeasuredSpeech, ModelManager
     from studio.provenance.watermark import Watermark
     from studio.voices.available_voices import ReadyVoice

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from engine.errors import VoiceNotFound
 from engine.voice import OwnVoice, Voice, is_own_voice
-from storage.repositories.library.voices import VoiceRecord, fold
+from storage.repositories.voices.voices import VoiceRecord, fold
 
 if TYPE_CHECKING:
     from engine.families.family import Abilities
@@ -97,9 +97,9 @@ class AvailableVoices:
         """
         found, able = self.get(voice_id, owner=owner), self._engine.abilities
         if isinstance(found, ModelVoice):
-            voice = OwnVoice(found.speaker, instructions if able.instructs else "")
+            voice = OwnVoice(found.speaker, instructions if able.follows_instructions else "")
             return ReadyVoice(found.name, "", voice, OWN_VOICE + found.speaker)
-        if able.describes and is_described(found):
+        if able.designs_voices and is_described(found):
             told = f"{found.description} {instructions}".strip()
             return ReadyVoice(found.name, found.language, OwnVoice(description=told), found.id)
         saved = self._library.ready(voice_id, self._engine.codec_fingerprint, self._engine.reencode, owner=owner)

@@ -94,7 +94,7 @@ def make_voice(
     language = voice_language(app.engine, language)
     if not transcript.strip():
         transcript = _heard(app, clip, language)
-        if not transcript and app.engine.abilities.needs_words:
+        if not transcript and app.engine.abilities.needs_transcript:
             raise TranscriptNeeded("reference.no_words")
     made = app.engine.encode_voice(
         cleaned, [(clip, transcript)], language=language, description=description, consent=consent
@@ -107,7 +107,7 @@ def _heard(app: AppContext, clip: bytes, language: str) -> str:
     if not app.recognition.ready:
         return ""
     try:
-        return app.recognition.hear(clip, language_tag(language))
+        return app.recognition.transcribe(clip, language_tag(language))
     except EngineFailed as error:
         log.warning("A clip was not transcribed: %s", error)
         return ""
@@ -144,7 +144,7 @@ def require_cloning(engine: ModelManager) -> None:
     """Raise InvalidInput if the loaded model cannot clone voices."""
     able = engine.abilities
     if not able.clones:
-        raise InvalidInput("engine.describes_only" if able.describes else "engine.no_cloning")
+        raise InvalidInput("engine.describes_only" if able.designs_voices else "engine.no_cloning")
 
 
 def _free_name(app: AppContext, name: str, owner: str) -> str:

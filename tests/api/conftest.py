@@ -18,7 +18,7 @@ from api.app import create_api
 from engine import Engine
 from storage import Storage
 from storage.api_keys import NewKey
-from storage.voices.samples import install_samples
+from storage.voices.sample_voices import install_samples
 from studio.context import AppContext
 from studio.engines.model_manager import ModelManager
 from tests.web.conftest import serving

@@ -57,9 +57,9 @@ def shared_weights(monkeypatch: pytest.MonkeyPatch) -> None:
     the plain one at the first load only, which otherwise takes most of the time of a load.
     """
     monkeypatch.setattr(release, "load_dual_ar", lambda *_, **__: _served())
-    monkeypatch.setattr(engine, "use_native", lambda stack: None if stack.fused else use_native(stack))
+    monkeypatch.setattr(engine, "use_native", lambda stack: None if stack.step_backend else use_native(stack))
     monkeypatch.setattr(
-        engine, "use_native_draws", lambda slow, sizes: None if slow.fused_sampling else use_native_draws(slow, sizes)
+        engine, "use_native_draws", lambda slow, sizes: None if slow.sampling_backend else use_native_draws(slow, sizes)
     )
     monkeypatch.setattr(release, "load_codec_decoder", lambda *_: _decoder())
 

@@ -9,13 +9,13 @@ import pytest
 
 from engine import Engine, SpeakOptions
 from engine.models.prompt import Prompt
-from storage.voices.samples import read_samples
+from storage.voices.sample_voices import read_sample_voices
 
 TEXT = "The rain has stopped. We can go. Come with me."
 
 
 def test_continued_speech_has_the_same_codes(bundled_engine: Engine) -> None:
-    voice = read_samples()[0].voice
+    voice = read_sample_voices()[0].voice
     heard = list(whole := bundled_engine.speak(TEXT, voice, SpeakOptions(seed=7)))
     assert [segment.result for segment in whole.spoken] == list(whole.result.segments)
     begun = whole.spoken[:-1]
@@ -53,7 +53,7 @@ def test_following_segment_prefills_only_its_own_text(engine: Engine, monkeypatc
         return reused
 
     monkeypatch.setattr(engine._runner, "begin", begin)
-    speech = engine.speak(TEXT, read_samples()[0].voice, SpeakOptions(seed=7))
+    speech = engine.speak(TEXT, read_sample_voices()[0].voice, SpeakOptions(seed=7))
     for _ in speech:
         pass
     assert speech.result is not None

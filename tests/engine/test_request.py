@@ -16,7 +16,7 @@ from engine.serving.engine_loop import EngineLoop
 from engine.serving.scheduler import Scheduler, Ticket
 from engine.serving.turn import AudioDecoded, EventStream, Turn, TurnEnded
 from engine.text import GrowingText
-from storage.voices.samples import read_samples
+from storage.voices.sample_voices import read_sample_voices
 from tests.paths import MINIATURE
 from tests.support.clock import Clock
 from tests.support.waiting import until
@@ -210,7 +210,7 @@ def test_closed_engine_ends_a_request_that_waits_for_text() -> None:
 def test_growing_text_ends_at_an_unknown_speaker(bundled_engine: Engine) -> None:
     text = growing(bundled_engine, "<|speaker:0|>The rain has stopped. ", "<|speak", "er:1|>We can go now. And then?")
     text.finish()
-    speech = bundled_engine.speak(text, read_samples()[0].voice, SpeakOptions(0.6, seed=3))
+    speech = bundled_engine.speak(text, read_sample_voices()[0].voice, SpeakOptions(0.6, seed=3))
     with pytest.raises(InvalidText, match="speaker 1, but the voice has only speaker 0"):
         list(speech)
     assert len(bundled_engine._pipeline.loop.scheduler.open_tickets()) == 0

@@ -10,7 +10,7 @@ import pytest
 from engine.errors import EngineBusy, EngineFailed, InvalidOption
 from storage import Storage
 from studio import recognition as module
-from studio.recognition import Installation, Recognition, can_install, pip_install
+from studio.recognition import Installation, WhisperRecogniser, can_install, pip_install
 from tests.support.waiting import until
 
 PACKAGE = "faster-whisper>=1.1,<2"
@@ -45,12 +45,12 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> Machine:
 
 
 @pytest.fixture
-def recognition(machine: Machine, storage: Storage) -> Recognition:
-    return Recognition(storage.settings, machine.install)
+def recognition(machine: Machine, storage: Storage) -> WhisperRecogniser:
+    return WhisperRecogniser(storage.settings, machine.install)
 
 
 def test_recogniser_and_model_are_installed_and_ready(
-    recognition: Recognition, machine: Machine, storage: Storage
+    recognition: WhisperRecogniser, machine: Machine, storage: Storage
 ) -> None:
     machine.go_on.clear()
     assert (recognition.ready, recognition.name) == (False, "small")
@@ -64,10 +64,10 @@ def test_recogniser_and_model_are_installed_and_ready(
     until(lambda: recognition.installation.step is None)
     assert (recognition.ready, recognition.installation) == (True, Installation())
     assert machine.loaded == ["tiny"]
-    assert Recognition(storage.settings).name == recognition.name, "the choice is stored"
+    assert WhisperRecogniser(storage.settings).name == recognition.name, "the choice is stored"
 
 
-def test_failed_installation_is_reported_and_can_be_repeated(recognition: Recognition, machine: Machine) -> None:
+def test_failed_installation_is_reported_and_can_be_repeated(recognition: WhisperRecogniser, machine: Machine) -> None:
     machine.failure = EngineFailed("engine.recogniser_not_installed", why="no space left", package=PACKAGE)
     recognition.install("tiny")
     until(lambda: recognition.installation.step is None)
@@ -80,7 +80,7 @@ def test_failed_installation_is_reported_and_can_be_repeated(recognition: Recogn
     assert machine.loaded == ["tiny"]
 
 
-def test_only_known_models_and_model_folders_are_accepted(recognition: Recognition, tmp_path: Path) -> None:
+def test_only_known_models_and_model_folders_are_accepted(recognition: WhisperRecogniser, tmp_path: Path) -> None:
     for model in ("huge", "", "../tiny", str(tmp_path)):
         with pytest.raises(InvalidOption, match="There is no recogniser"):
             recognition.install(model)

@@ -16,7 +16,7 @@ from studio.access import Access, Caller
 from studio.context import AppContext
 from studio.engines.model_manager import ModelCatalog, ModelManager
 from studio.script import Card
-from studio.speech_service import SpeechService, SpokenBy
+from studio.speech_service import SpeechService, VoiceChoice
 from tests.engine.families.qwen3_tts.conftest import as_kind
 from tests.paths import CLIP, MINIATURE, QWEN
 from tests.support.waiting import until
@@ -46,7 +46,7 @@ def test_deleted_voice_leaves_the_cache_of_a_model_that_embeds_clips(app: AppCon
     app.engine.switch("base")
     anna = app.storage.voices.add(app.engine.encode_voice("Anna", [(CLIP, "The words of the clip.")]).voice)
     before = app.engine.status().prefixes
-    speech = SpeechService(app, Access(app.storage.keys)).speak(Caller(), TEXT, SpokenBy("Anna"), seed=1)
+    speech = SpeechService(app, Access(app.storage.keys)).speak(Caller(), TEXT, VoiceChoice("Anna"), seed=1)
     assert sum(len(chunk.samples) for chunk in speech)
     assert app.engine.status().prefixes > before
     app.trash_voice(anna.id, owner=LOCAL)
@@ -56,28 +56,28 @@ def test_deleted_voice_leaves_the_cache_of_a_model_that_embeds_clips(app: AppCon
 def test_library_is_kept_and_own_voices_are_listed(app: AppContext) -> None:
     service, caller = SpeechService(app, Access(app.storage.keys)), Caller()
 
-    def spoken(by: SpokenBy, **options: str) -> int:
+    def spoken(by: VoiceChoice, **options: str) -> int:
         speech = service.speak(caller, TEXT, by, seed=1, **options)  # type: ignore[arg-type]
         return sum(len(chunk.samples) for chunk in speech)
 
     app.storage.voices.add(app.engine.encode_voice("Anna", [(CLIP, "The words of the clip.")]).voice)
     first = app.engine.codec_fingerprint
-    assert spoken(SpokenBy("Anna"))
+    assert spoken(VoiceChoice("Anna"))
     app.engine.switch("base")
     assert app.engine.codec_fingerprint != first
     assert app.engine.notice.key == "model.notice_qwen"
-    assert spoken(SpokenBy("Anna"), language="de")
+    assert spoken(VoiceChoice("Anna"), language="de")
     with pytest.raises(InvalidOption, match="does not speak Klingon"):
-        spoken(SpokenBy("Anna"), language="Klingon")
+        spoken(VoiceChoice("Anna"), language="Klingon")
     app.engine.switch("custom_voice")
     assert app.engine.abilities.speakers == ("vivian", "dylan", "ryan")
-    assert spoken(SpokenBy("Ryan"), instructions="Calmly.")
+    assert spoken(VoiceChoice("Ryan"), instructions="Calmly.")
     listed = app.voices.list(owner=LOCAL)
     assert [voice.name for voice in listed] == ["Vivian", "Dylan", "Ryan", "Anna"]
     ryan = listed[2]
     assert app.voices.find("rYAN", owner=LOCAL) == app.voices.get(ryan.id, owner=LOCAL) == ryan
     assert service.find_voice(caller, "ash").name == "Dylan"  # OpenAI's second name is the second speaker
-    assert spoken(SpokenBy("alloy"))
+    assert spoken(VoiceChoice("alloy"))
     with pytest.raises(VoiceProtected, match="of the model itself"):
         service.delete_voice(caller, "Ryan")
     script = app.storage.scripts.create("A script", [Card(TEXT)], voice_id=ryan.id)
@@ -88,21 +88,21 @@ def test_library_is_kept_and_own_voices_are_listed(app: AppContext) -> None:
     (card,) = app.storage.scripts.cards(script.id)
     assert (card.state, app.storage.history.get(str(card.take_id)).voice_name) == ("spoken", "Ryan")
     with pytest.raises(InvalidInput, match="does not clone"):
-        spoken(SpokenBy("Anna"))
+        spoken(VoiceChoice("Anna"))
     with pytest.raises(VoiceNotFound):
-        spoken(SpokenBy("Eve"))
+        spoken(VoiceChoice("Eve"))
     app.engine.switch("voice_design")
-    assert spoken(SpokenBy(), instructions="A low voice.")
-    assert spoken(SpokenBy("nova"), instructions="A low voice.")
+    assert spoken(VoiceChoice(), instructions="A low voice.")
+    assert spoken(VoiceChoice("nova"), instructions="A low voice.")
     with pytest.raises(InvalidInput, match="described in words"):
-        spoken(SpokenBy("Anna"))
+        spoken(VoiceChoice("Anna"))
     sample = app.engine.encode_voice("Eve", [(CLIP, "The words of the clip.")], description="A high voice.").voice
     app.storage.voices.add(sample)
-    assert spoken(SpokenBy("Eve"))
+    assert spoken(VoiceChoice("Eve"))
     app.engine.switch("base")
-    assert spoken(SpokenBy("Eve"))  # from its sample
+    assert spoken(VoiceChoice("Eve"))  # from its sample
     app.engine.switch("s2")
     with pytest.raises(VoiceNotFound, match="another model"):
         app.voices.ready(ryan.id, owner=LOCAL)
     assert [voice.name for voice in app.storage.voices.list()] == ["Anna", "Eve"]
-    assert spoken(SpokenBy("Anna"))
+    assert spoken(VoiceChoice("Anna"))

@@ -13,10 +13,10 @@ class FakeRecogniser:
         self.words = words
         self.heard: list[str] = []
 
-    def hear(self, sound: bytes, language: str = "") -> str:
+    def transcribe(self, sound: bytes, language: str = "") -> str:
         self.heard.append(language)
         return self.words(sound)
 
-    def hear_words(self, sound: bytes, language: str = "") -> Sequence[HeardWord]:
+    def transcribe_words(self, sound: bytes, language: str = "") -> Sequence[HeardWord]:
         """Return no words."""
         return []

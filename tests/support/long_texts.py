@@ -190,7 +190,7 @@ def _subtitles(text: str) -> None:
 READERS: Mapping[str, Read] = {
     "normalise": normalise,
     "plan": lambda text: plan_segments(f"Say {text}"),
-    "pronounceable": LEXICON.unspoken,
+    "pronounceable": LEXICON.unpronounceable,
     "plain text": lambda text: parse(text, "a.txt"),
     "Markdown": lambda text: parse(f"a\n\n{text}"[: len(text)], "a.md"),
     "SubRip": lambda text: parse(f"{CUE}a {text}"[:LARGEST], "a.srt"),

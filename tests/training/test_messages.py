@@ -38,8 +38,8 @@ def run(command: str, monkeypatch: pytest.MonkeyPatch) -> str:
         ("dual_ar.train --work none", "No codes in none/codes: encode the speech first"),
         ("dual_ar.train --work none --from none", "none is no release to continue from"),
         ("export --work none --codec {bundled} --out out", "none/ar/checkpoint.pt: No such file or directory."),
-        ("carry pack --work none --out out", NO_SPEECH),
-        ("carry unpack --from none --work out", "none holds no packed speech"),
+        ("packing pack --work none --out out", NO_SPEECH),
+        ("packing unpack --from none --work out", "none holds no packed speech"),
         ("make_samples --codec none --out .", NO_CODEC),
     ],
 )
@@ -64,7 +64,7 @@ def test_folders_without_what_a_command_needs(
         "dual_ar.encode --codec none --variants 0",
         "speech.synthesize --hours 0",
         "speech.synthesize --workers 0",
-        "carry pack --out out --megabytes 0",
+        "packing pack --out out --megabytes 0",
     ],
 )
 def test_numbers_that_must_be_positive(

@@ -17,7 +17,7 @@ from playwright.sync_api import Browser
 from benchmarks import browser
 from engine.audio import to_int16
 from storage import Storage, VoiceLibrary, VoiceRecord
-from storage.repositories.library.shared_voices import Sample
+from storage.repositories.voices.shared_voices import SampleVoice
 from studio.context import AppContext
 from studio.engines.model_manager import ModelManager
 from tests.paths import CLIP
@@ -48,7 +48,7 @@ def context(engine: FakeEngine, storage: Storage, tmp_path: Path) -> WebContext:
 @pytest.fixture
 def samples(library: VoiceLibrary) -> list[VoiceRecord]:
     """Two shared voices."""
-    library.share([Sample(voice(name), f"I am {name}.") for name in ("Ada", "Ben")])
+    library.share([SampleVoice(voice(name), f"I am {name}.") for name in ("Ada", "Ben")])
     return library.list()
 
 

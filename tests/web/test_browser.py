@@ -8,7 +8,7 @@ from playwright.sync_api import Browser, Page, expect
 
 from engine import Engine
 from storage import Storage, VoiceLibrary
-from storage.voices.samples import install_samples
+from storage.voices.sample_voices import install_samples
 from tests.support.fake_engine import FakeEngine, Script, voice
 from tests.support.waiting import until
 from tests.web.conftest import PLAIN_HTTP_HOST, read_wav

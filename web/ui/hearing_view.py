@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from storage.repositories.script.hearings import Hearing
+    from storage.repositories.scripts.hearings import Hearing
 
 
 def hearing_view(text: str, hearing: Hearing, *, under_way: bool = False) -> dict[str, Any]:

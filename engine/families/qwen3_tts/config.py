@@ -67,7 +67,7 @@ class TalkerConfig:
 
     num_codebooks: K. semantic_codebook_size: S. text_vocab_size, text_dim: sizes of the text embedding table.
     languages: name and token. speakers: name, token and dialect ("" for none). speaker_encoder: None unless `base`.
-    kind: `base`, `custom_voice` or `voice_design`. instructs: whether it follows instructions.
+    kind: `base`, `custom_voice` or `voice_design`. follows_instructions: whether it follows instructions.
     """
 
     slow: TransformerConfig
@@ -81,7 +81,7 @@ class TalkerConfig:
     speakers: tuple[tuple[str, int, str], ...]
     speaker_encoder: SpeakerEncoderConfig | None
     kind: str
-    instructs: bool
+    follows_instructions: bool
 
 
 @dataclass(frozen=True)
@@ -133,7 +133,7 @@ def read_config(folder: Path) -> TalkerConfig:
         speakers=_speakers(talker, slow.vocab_size),
         speaker_encoder=_speaker_encoder(root, slow.dim) if kind == "base" else None,
         kind=kind,
-        instructs=kind == "voice_design" or (kind == "custom_voice" and size != "0b6"),
+        follows_instructions=kind == "voice_design" or (kind == "custom_voice" and size != "0b6"),
     )
     dialects = {dialect for _, _, dialect in config.speakers if dialect} - {name for name, _ in config.languages}
     if dialects:

@@ -18,7 +18,7 @@ from engine.families.qwen3_tts.config import TalkerConfig
 from engine.families.qwen3_tts.talker import NOTHING, SPEAKER, TRAILING
 from engine.families.qwen3_tts.tokenizer import TextTokenizer
 from engine.models.prompt import Prompt
-from engine.text.segments import written_bytes
+from engine.text.splitting import written_size
 
 _ROLE, _TURN_END, _NEXT_ROLE = 3, 2, 5
 """Numbers of tokens around a text: `<|im_start|>assistant\\n`, `<|im_end|>\\n`, and the latter with the next role."""
@@ -50,12 +50,12 @@ class TalkerPrompts:
     def count_phones(self, text: str) -> int | None:
         return None
 
-    def unspoken(self, text: str) -> list[str]:
+    def unpronounceable(self, text: str) -> list[str]:
         return []
 
     @property
     def text_size(self) -> Callable[[str], int]:
-        return written_bytes
+        return written_size
 
     def prompt(self, reference: PromptReference | None, voice: PromptVoice, text: str) -> Prompt:
         """Build the prompt of a turn that says `text`. Raises InvalidInput if the text is too long.
@@ -81,7 +81,7 @@ class TalkerPrompts:
         return Prompt(
             columns,
             shared=shared.shape[1],
-            trailing=torch.tensor([*trailing, control.text_pad]),
+            trailing_text=torch.tensor([*trailing, control.text_pad]),
             vector=None if reference is None else reference.embedding,
             codec_context=_codec_context(reference),
         )

@@ -72,11 +72,11 @@ class Qwen3TTSRelease:
         self.prompts = TalkerPrompts(config, tokenizer)
         self.abilities = Abilities(
             clones=config.kind == "base",
-            needs_words=False,
-            embeds=config.speaker_encoder is not None,
+            needs_transcript=False,
+            has_speaker_encoder=config.speaker_encoder is not None,
             speakers=tuple(name for name, _, _ in config.speakers),
-            instructs=config.instructs,
-            describes=config.kind == "voice_design",
+            follows_instructions=config.follows_instructions,
+            designs_voices=config.kind == "voice_design",
             languages=tuple(name for name, _ in config.languages if "dialect" not in name),
         )
 

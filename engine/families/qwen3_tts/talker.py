@@ -44,7 +44,7 @@ class Talker(SlowStack):
     rows are the residual codes of that frame, used only if row 1 is a semantic code.
     """
 
-    trailing = TRAILING
+    max_trailing_text = TRAILING
 
     def __init__(self, config: TalkerConfig, defaults: GenerationDefaults) -> None:
         super().__init__(

@@ -16,8 +16,8 @@ from torch import Tensor
 from engine.errors import InvalidInput
 from engine.families.family import MIN_SPEECH_FRAMES, PromptReference, PromptVoice
 from engine.models.prompt import Prompt
-from engine.text.english.normalization import read_bytes
-from engine.text.segments import written_bytes
+from engine.text.english.normalization import spoken_size
+from engine.text.splitting import written_size
 from engine.text.tokenizer import IM_END, IM_START, INTERLEAVE, VOICE, Tokenizer
 
 _PLAIN_TASK = "convert the provided text to speech"
@@ -95,14 +95,14 @@ class PromptBuilder:
         """Return the number of phones in spoken text; None for a model that does not use phones."""
         return self._tokenizer.count_phones(text)
 
-    def unspoken(self, text: str) -> list[str]:
+    def unpronounceable(self, text: str) -> list[str]:
         """Return the words that the model's lexicon cannot spell in phones."""
-        return self._tokenizer.lexicon.unspoken(text) if self._tokenizer.lexicon else []
+        return self._tokenizer.lexicon.unpronounceable(text) if self._tokenizer.lexicon else []
 
     @property
     def text_size(self) -> Callable[[str], int]:
         """The size that limits a segment: as the lexicon reads it, if there is one, else as it is written."""
-        return read_bytes if self._tokenizer.lexicon else written_bytes
+        return spoken_size if self._tokenizer.lexicon else written_size
 
     def _fixed(self, text: str) -> Tensor:
         return self._text_columns(self._tokenizer.encode(text))

@@ -10,8 +10,8 @@ from torch import Tensor
 from engine.models.sampling import (
     MAX_TOP_K,
     Draw,
-    FusedSampling,
     RowOptions,
+    SamplingBackend,
     SamplingOptions,
     penalised,
     sample,
@@ -34,9 +34,9 @@ class RecentTokensRules:
     def nothing_drawn(self, rows: int, device: torch.device) -> Tensor:
         return torch.full((rows, self.window), -1, device=device)
 
-    def residual(self, options: RowOptions, candidates: int, fused: FusedSampling | None = None) -> Draw:
-        if fused is not None:
-            return lambda logits, noise: fused.draw(logits, options, noise)
+    def residual(self, options: RowOptions, candidates: int, backend: SamplingBackend | None = None) -> Draw:
+        if backend is not None:
+            return lambda logits, noise: backend.draw(logits, options, noise)
         row_filter = options.filter(candidates)
         return lambda logits, noise: sample(logits, row_filter, noise)
 
@@ -58,10 +58,10 @@ class RepetitionAwareRules(RecentTokensRules):
         drawn: Tensor,
         frame: Tensor,
         noise: Tensor,
-        fused: FusedSampling | None = None,
+        backend: SamplingBackend | None = None,
     ) -> Tensor:
-        if fused is not None:
-            return fused.draw(logits, options, noise, drawn)
+        if backend is not None:
+            return backend.draw(logits, options, noise, drawn)
         return sample_semantic(logits, options, drawn, noise)
 
 
@@ -77,10 +77,10 @@ class RecentPenaltyRules(RecentTokensRules):
         drawn: Tensor,
         frame: Tensor,
         noise: Tensor,
-        fused: FusedSampling | None = None,
+        backend: SamplingBackend | None = None,
     ) -> Tensor:
         count = logits.shape[-1]
         recent = logits.new_zeros(len(logits), count + 1, dtype=torch.bool)  # the last column stands for -1
         recent = recent.scatter(1, torch.where(drawn < 0, count, drawn), True)[:, :count]
         logits = penalised(logits, recent, S1_PENALTY)
-        return self.residual(options, noise.shape[-1], fused)(logits, noise[:, 0])
+        return self.residual(options, noise.shape[-1], backend)(logits, noise[:, 0])

@@ -14,10 +14,10 @@ from torch import Tensor, nn
 from engine.layers import FeedForward
 from engine.models.agreement import drawing_difference, step_difference
 from engine.models.int8_linear import Int8Linear
-from engine.models.kv_cache import ExactRowsView, KVCache, KVView, SlotRowsView
+from engine.models.kv_cache import KVCache, KVView, SlotRowsView, UnpaddedRowsView
 from engine.models.layers import Transformer, TransformerBlock
 from engine.models.native.build import NoNativeCode, library
-from engine.models.sampling import FusedSampling, RowOptions, gumbel_noise
+from engine.models.sampling import RowOptions, SamplingBackend, gumbel_noise
 from engine.models.stacks import SlowStack
 
 # Largest relative difference from the plain run, from rounding in another order.
@@ -108,7 +108,7 @@ def use_native(stack: Transformer) -> str | None:
     difference = step_difference(stack, native, _rows_view)
     if not difference <= TOLERANCE:  # NaN too
         return f"native code: it differs from the plain one by {difference:.2g}"
-    stack.fused = native
+    stack.step_backend = native
     return None
 
 
@@ -123,10 +123,10 @@ def use_native_draws(slow: SlowStack, sizes: Sequence[int]) -> str | None:
         library()
     except NoNativeCode:
         return None  # `use_native` has reported it
-    native = FusedSampling(gumbel_noise, draw)
+    native = SamplingBackend(gumbel_noise, draw)
     why = drawing_difference(native, sizes, slow.norm.weight.device)
     if why is None:
-        slow.fused_sampling = native
+        slow.sampling_backend = native
     return why and f"native draws: {why}"
 
 
@@ -144,8 +144,8 @@ def draw(logits: Tensor, options: RowOptions, noise: Tensor, recent: Tensor | No
     return out.squeeze(1)
 
 
-def _rows_view(cache: KVCache, positions: Sequence[int]) -> ExactRowsView:
-    return ExactRowsView(cache, range(len(positions)), positions)
+def _rows_view(cache: KVCache, positions: Sequence[int]) -> UnpaddedRowsView:
+    return UnpaddedRowsView(cache, range(len(positions)), positions)
 
 
 def _matrices(blocks: Sequence[TransformerBlock]) -> list[Tensor]:

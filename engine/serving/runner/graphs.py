@@ -290,7 +290,7 @@ class CapturedGraphs:
 
 
 class TracedRowsView:
-    """`ExactRowsView` for a TorchScript trace: slots and positions are read from tensors at every replay.
+    """`UnpaddedRowsView` for a TorchScript trace: slots and positions are read from tensors at every replay.
 
     buffer: of the cache. slots, positions: int64 `[B]`.
     """

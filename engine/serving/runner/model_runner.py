@@ -22,7 +22,7 @@ from engine.serving.runner.slots import SlotPool
 from engine.serving.runner.step_runners import (
     EagerStepRunner,
     GraphMode,
-    SingleStepRunner,
+    SequentialStepRunner,
     StaticStepRunner,
     TracedStepRunner,
 )
@@ -72,12 +72,14 @@ class ModelRunner:
     ) -> None:
         self._semantic_size = model.slow.semantic_codebook_size
         frame = FrameStep(model.slow, model.fast, residual_size)
-        padded = model.slow.norm.weight.device.type == "cuda" or (capture is not None and capture.fixed_shapes)
-        exact = deterministic or (model.slow.is_batch_invariant and not padded)
-        self._slots = SlotPool(model.slow, slots, positions, prefixes, padded=padded, exact=exact)
-        self._steps: EagerStepRunner | TracedStepRunner | StaticStepRunner | SingleStepRunner
+        pads_prefill = model.slow.norm.weight.device.type == "cuda" or (capture is not None and capture.fixed_shapes)
+        batch_invariant = deterministic or (model.slow.is_batch_invariant and not pads_prefill)
+        self._slots = SlotPool(
+            model.slow, slots, positions, prefixes, pads_prefill=pads_prefill, batch_invariant=batch_invariant
+        )
+        self._steps: EagerStepRunner | TracedStepRunner | StaticStepRunner | SequentialStepRunner
         if deterministic:
-            self._steps = SingleStepRunner(frame, self._slots, None if mode == "off" else capture)
+            self._steps = SequentialStepRunner(frame, self._slots, None if mode == "off" else capture)
         elif mode == "frame" and capture is not None and not capture.fixed_shapes:
             self._steps = TracedStepRunner(frame, self._slots, capture)
         elif mode == "frame":
@@ -148,7 +150,7 @@ class ModelRunner:
     @property
     def prefills_alone(self) -> bool:
         """Whether each prompt is prefilled alone, because batching gains nothing or loses exactness."""
-        return self._slots.alone
+        return self._slots.prefills_alone
 
     def prefill_cost(self, slot: int) -> int:
         """Return the budget that the next piece of the slot's prompt takes, in positions; 0 when it is complete."""
@@ -161,9 +163,9 @@ class ModelRunner:
         return self._slots.prefill([self._slots.next_piece(slot) for slot in slots])
 
     @torch.inference_mode()
-    def keep(self, slot: int, codes: NDArray[np.int64]) -> None:
+    def append_spoken(self, slot: int, codes: NDArray[np.int64]) -> None:
         """Record that the slot has spoken all of `codes` `[K, T]`, so that the next turn continues from there."""
-        self._slots.keep(slot, torch.from_numpy(codes))
+        self._slots.append_spoken(slot, torch.from_numpy(codes))
 
     @torch.inference_mode()
     def stash(self, slot: int) -> bytes | None:

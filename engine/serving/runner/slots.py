@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from engine.models.frame_step import DecodeState
-from engine.models.kv_cache import ContiguousView, ExactRowsView, PackedView
+from engine.models.kv_cache import ContiguousView, PackedView, UnpaddedRowsView
 from engine.models.prompt import Prompt
 from engine.models.sampling import SamplingOptions
 from engine.models.stacks import SlowStack
@@ -19,8 +19,8 @@ from engine.models.transfer import pinned, to_device
 from engine.serving.runner.prefix_cache import PrefixCache
 
 # Positions of a prefill chunk, and of one step over all prompts, on a CPU and on GPUs. Chunks end at multiples of it
-# and with the shared prefix; if `exact`, also before and after spoken columns, regardless of what was reused and of
-# other slots. A prompt is then always computed in the same shapes, and its keys and values are bit-identical.
+# and with the shared prefix; if `batch_invariant`, also before and after spoken columns, regardless of what was reused
+# and of other slots. A prompt is then always computed in the same shapes, and its keys and values are bit-identical.
 PREFILL_CHUNK, GPU_PREFILL_CHUNK = 128, 512
 # Sizes that the positions of a step are padded to on GPUs.
 PADDED_SIZES = (16, 32, 64, 128, 256, GPU_PREFILL_CHUNK)
@@ -54,7 +54,7 @@ class SlotPool:
     """`count` slots of `positions` positions each, for one model.
 
     state: decoding state between two frames; row i is slot i. chunk: most positions of a prefill step.
-    alone: whether each prompt is computed alone, so that its keys and values do not depend on other prompts.
+    prefills_alone: whether each prompt is computed alone, so that its keys and values do not depend on other prompts.
     """
 
     def __init__(
@@ -64,16 +64,24 @@ class SlotPool:
         positions: int,
         prefixes: PrefixCache,
         *,
-        padded: bool = False,
-        exact: bool = False,
+        pads_prefill: bool = False,
+        batch_invariant: bool = False,
     ) -> None:
         """
-        padded: whether the positions of a step are padded to few sizes, for which a GPU's libraries have plans.
-        exact: whether a request's codes do not depend on other requests: spoken columns that are no longer cached are
-            then recomputed one by one, as when they were spoken.
+        pads_prefill: whether the positions of a step are padded to few sizes, for which a GPU's libraries have plans.
+        batch_invariant: whether a request's codes do not depend on other requests: spoken columns that are no longer
+            cached are then recomputed one by one, as when they were spoken.
         """
-        self._slow, self._prefixes, self._padded, self._exact = slow, prefixes, padded, exact
-        self.chunk, self.alone = GPU_PREFILL_CHUNK if padded else PREFILL_CHUNK, exact or not padded
+        self._slow, self._prefixes, self._pads_prefill, self._batch_invariant = (
+            slow,
+            prefixes,
+            pads_prefill,
+            batch_invariant,
+        )
+        self.chunk, self.prefills_alone = (
+            GPU_PREFILL_CHUNK if pads_prefill else PREFILL_CHUNK,
+            batch_invariant or not pads_prefill,
+        )
         self.count = count
         self.device = slow.norm.weight.device
         # Inactive rows of a static step write to the last position, so no request may use it.
@@ -111,18 +119,18 @@ class SlotPool:
         self._next_position[slot], self._top_k[slot] = length - 1, options.top_k
         row = DecodeState.idle(1, self._slow, torch.device("cpu"))
         row.column[0], row.position[0], row.key[0] = prompt.columns[:, -1], length - 1, key
-        if prompt.trailing is not None:
-            row.trailing[0] = prompt.trailing[-1]
-            row.trailing[0, : len(prompt.trailing)] = prompt.trailing
+        if prompt.trailing_text is not None:
+            row.trailing_text[0] = prompt.trailing_text[-1]
+            row.trailing_text[0, : len(prompt.trailing_text)] = prompt.trailing_text
         row.temperature[0], row.top_p[0], row.top_k[0] = options.temperature, options.top_p, options.top_k
         for field in fields(DecodeState):
             value = pinned(getattr(row, field.name)[0], self.device)
             getattr(self.state, field.name)[slot].copy_(value, non_blocking=True)  # frames may be running
         return reused
 
-    def keep(self, slot: int, codes: Tensor) -> None:
+    def append_spoken(self, slot: int, codes: Tensor) -> None:
         """Record that the slot has spoken all of `codes` `[K, T]`: a prompt that continues from there reuses them."""
-        if self._slow.trailing:
+        if self._slow.max_trailing_text:
             return  # later prompts do not repeat the text that entered with the frames
         held = self._prompts[slot].prompt
         columns = torch.cat((held.columns, self._slow.next_column(codes.T, None).T), dim=1)
@@ -130,12 +138,12 @@ class SlotPool:
         self._prompts[slot] = _SlotPrompt(replace(held, columns=columns, spoken=spoken), columns.shape[1])
 
     def stash(self, slot: int) -> bytes | None:
-        """Cache an open request's spoken turns before its slot goes to another one. Only if `exact`.
+        """Cache an open request's spoken turns before its slot goes to another one. Only if `batch_invariant`.
 
         Returns: the key for `drop_stash`; None when nothing was cached.
         """
         held = self._prompts[slot]
-        if self._exact and held.prompt.spoken and (end := held.prompt.spoken[-1][1]) <= held.filled:
+        if self._batch_invariant and held.prompt.spoken and (end := held.prompt.spoken[-1][1]) <= held.filled:
             return self._prefixes.stash(held.prompt, self.cache.copy_out(slot, end))
         return None
 
@@ -154,7 +162,7 @@ class SlotPool:
     def prefill(self, pieces: Sequence[Piece]) -> list[int]:
         """Compute the next pieces of these slots' prompts. Returns the slots whose prompts are complete."""
         read = [piece for piece in pieces if piece.length and not piece.spoken]
-        for part in [[piece] for piece in read] if self.alone else [read]:
+        for part in [[piece] for piece in read] if self.prefills_alone else [read]:
             if part:
                 self._read(part)
         for piece in pieces:
@@ -174,7 +182,7 @@ class SlotPool:
             columns = to_device(prompt.columns[None, :, piece.start : piece.end], self.device)
             vector = None if prompt.vector is None else to_device(prompt.vector, self.device)
             embedded.append(self._slow.embed(columns, vector))
-        if not self._padded:
+        if not self._pads_prefill:
             (piece,), (x,) = pieces, embedded
             self._slow.run(x, ContiguousView(self.cache, piece.start, piece.slot))
             return
@@ -191,7 +199,7 @@ class SlotPool:
         rows = len(columns) if self._slow.is_batch_invariant else 1
         for at in range(0, len(columns), rows):
             positions = range(piece.start + at, piece.start + min(at + rows, len(columns)))
-            view = ExactRowsView(self.cache, [piece.slot] * len(positions), positions)
+            view = UnpaddedRowsView(self.cache, [piece.slot] * len(positions), positions)
             self._slow.run(self._slow.embed(columns[at : at + rows]), view)
 
     def forget(self, prefix: Prompt, free: Iterable[int]) -> None:
@@ -209,8 +217,8 @@ class SlotPool:
 
     def _reuse(self, slot: int, prompt: Prompt) -> int:
         """Fill the slot with the cached beginning of the prompt, in whole pieces of its prefill. Returns its length."""
-        shared, own = min(prompt.shared, prompt.columns.shape[1] - 1), self._own(slot, prompt)
-        if self._exact and prompt.spoken and own < prompt.spoken[-1][1]:
+        shared, own = min(prompt.shared, prompt.columns.shape[1] - 1), self._reusable_length(slot, prompt)
+        if self._batch_invariant and prompt.spoken and own < prompt.spoken[-1][1]:
             aside = self._prefixes.unstash(prompt)
             if aside is not None:
                 self.cache.copy_in(slot, aside)
@@ -223,10 +231,13 @@ class SlotPool:
         self.cache.copy_in(slot, prefix)
         return shared
 
-    def _own(self, slot: int, prompt: Prompt) -> int:
-        """Return the length of the prompt's beginning that the slot holds; if `exact`, computed in the same pieces."""
+    def _reusable_length(self, slot: int, prompt: Prompt) -> int:
+        """Return the length of the prompt's beginning that the slot holds.
+
+        If `batch_invariant`, only what was computed in the same pieces counts.
+        """
         held, common, reused = self._prompts[slot].prompt, self._common_prefix(slot, prompt.columns), 0
-        if not self._exact:
+        if not self._batch_invariant:
             return common
         while reused < common:
             end, spoken = self._piece(prompt, reused)
@@ -243,13 +254,13 @@ class SlotPool:
     def _piece(self, prompt: Prompt, start: int) -> tuple[int, bool]:
         """Return the end of the piece that begins at `start`, and whether it is of columns that are recomputed.
 
-        A chunk ends at the next multiple of `chunk`, with the shared prefix or with the prompt; if `exact`, also before
-        spoken columns, which are recomputed.
+        A chunk ends at the next multiple of `chunk`, with the shared prefix or with the prompt; if `batch_invariant`,
+        also before spoken columns, which are recomputed.
         """
         end = min(start // self.chunk * self.chunk + self.chunk, prompt.columns.shape[1] - 1)
         if start < prompt.shared:
             return min(end, prompt.shared), False
-        recomputed = prompt.spoken if self._exact else ()
+        recomputed = prompt.spoken if self._batch_invariant else ()
         first, last = next((each for each in recomputed if start < each[1]), (end, end))
         if start < first:
             return min(end, first), False

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from engine.models.frame_step import DecodeState, FrameStep
-from engine.models.kv_cache import ExactRowsView, StaticRowsView
+from engine.models.kv_cache import StaticRowsView, UnpaddedRowsView
 from engine.models.sampling import MAX_TOP_K, RowOptions
 from engine.serving.runner.graphs import CapturedGraphs, GraphCapture, GraphKey, TracedRowsView
 from engine.serving.runner.slots import SlotPool
@@ -54,7 +54,7 @@ class EagerStepRunner:
         positions = [self._slots.next_position(slot) for slot in slots]
         candidates = _candidates(self._frame, self._slots, slots)
         noise = self._frame.noise(rows, candidates)
-        semantic, vector = self._frame.semantic(rows, ExactRowsView(self._slots.cache, slots, positions), noise)
+        semantic, vector = self._frame.semantic(rows, UnpaddedRowsView(self._slots.cache, slots, positions), noise)
         codes = self._codes(rows, vector, semantic, noise)
         moved = self._frame.next_state(rows, semantic, codes)
         for name in DecodeState.MUTABLE_FIELDS:
@@ -164,7 +164,7 @@ class StaticStepRunner:
         self._frame, self._slots = frame, slots
         self._graphs = CapturedGraphs(capture, "frame")
         # Fused kernels attend to exact lengths in any span.
-        shortest = SHORTEST_SPAN if frame.slow.fused is None else slots.positions + 1
+        shortest = SHORTEST_SPAN if frame.slow.step_backend is None else slots.positions + 1
         self._batches, self._spans = _powers(1, slots.count), _powers(shortest, slots.positions + 1)
         self._active = torch.zeros(slots.count, 1, dtype=torch.bool, device=slots.device)
         self._active_slots: tuple[int, ...] = ()
@@ -220,7 +220,7 @@ class StaticStepRunner:
             self._active.copy_(active, non_blocking=True)
 
 
-class SingleStepRunner:
+class SequentialStepRunner:
     """Runs one slot after the other, so that the codes of one do not depend on the others.
 
     On a GPU, products of one row and of several take different kernels, which round differently.

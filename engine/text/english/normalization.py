@@ -12,7 +12,7 @@ from collections.abc import Container
 from engine.text.english import dates, names, quantities
 from engine.text.english.rules import SPELL, Rule
 from engine.text.marks import compose
-from engine.text.segments import written_bytes
+from engine.text.splitting import written_size
 
 PUNCTUATION = ",.!?"  # weakest first; of several in a row the strongest is kept
 
@@ -82,12 +82,12 @@ def written_out(text: str) -> str:
     return "".join(f" {_SIGNS[sign]} " if sign in _SIGNS else sign for sign in text)
 
 
-def read_bytes(text: str) -> int:
+def spoken_size(text: str) -> int:
     """Return the size of a text as it is read, in UTF-8 bytes: a number is longer read than written.
 
     A single word has its written size, so that no number is cut.
     """
-    return written_bytes(written_out(text) if len(text.split(maxsplit=1)) > 1 else text)
+    return written_size(written_out(text) if len(text.split(maxsplit=1)) > 1 else text)
 
 
 def spoken(text: str, known: Container[str]) -> list[str]:
@@ -100,7 +100,7 @@ def spoken(text: str, known: Container[str]) -> list[str]:
     Returns:
         Lower-case words (a-z and apostrophes), upper-case letters to be spelled (perhaps with 's: "T V's"), and single
         marks of `, . ? !`. Marks are never adjacent and never come first. Scripts other than Latin are left out; see
-        `unspoken`.
+        `unpronounceable`.
     """
     found = _TOKEN.findall(written_out(text).translate(_PAUSES))
     shouting = _is_shouted([token for token in found if token.isalpha()], known)
@@ -148,7 +148,7 @@ def _add_mark(tokens: list[str], mark: str) -> None:
         tokens.append(mark)
 
 
-def unspoken(text: str) -> list[str]:
+def unpronounceable(text: str) -> list[str]:
     """Return the words of `text` that contain letters, digits or signs without an English reading, in order, each once.
 
     Emoji, trademark signs and punctuation are skipped.

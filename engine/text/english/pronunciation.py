@@ -123,7 +123,7 @@ class Lexicon:
         Returns:
             Tokens of `TOKENS` and speaker tags. `_` separates words and `, . ? !` mark pauses; every speaker's turn
             ends with one of `. ? !`. Empty if there is nothing to say. Words of other scripts are left out; see
-            `unspoken`.
+            `unpronounceable`.
         """
         out: list[str] = []
         for piece in _SPEAKER.split(_STYLE.sub(" ", text)):
@@ -151,9 +151,9 @@ class Lexicon:
             words += normalization.spoken(f"a {following}", self._words)[1:]  # "a" keeps a mark at the beginning
         return words
 
-    def unspoken(self, text: str) -> list[str]:
-        """Return the words of `text` that `phones` leaves out; see `normalization.unspoken`."""
-        return normalization.unspoken(_PHONE_MARK.sub(" ", _SPEAKER.sub(" ", _STYLE.sub(" ", text))))
+    def unpronounceable(self, text: str) -> list[str]:
+        """Return the words of `text` that `phones` leaves out; see `normalization.unpronounceable`."""
+        return normalization.unpronounceable(_PHONE_MARK.sub(" ", _SPEAKER.sub(" ", _STYLE.sub(" ", text))))
 
     def word(self, word: str) -> str:
         """Return the phones of one word (lower case, or one upper-case letter to spell), separated by spaces.

@@ -10,7 +10,7 @@ from itertools import pairwise
 import regex
 
 from engine.errors import InvalidText
-from engine.text.marks import is_spoken
+from engine.text.marks import is_speakable
 from studio.script.formats.dialogue import MAX_SPEAKER, SpeakerLines, find_speakers, split_by_speaker
 from studio.script.formats.document import MAX_PAUSE, Document, Paragraph
 from studio.script.formats.raw_html import unescape
@@ -48,7 +48,7 @@ def read_captions(text: str) -> Document:
     """
     webvtt = _HEADER.match(text) is not None
     cues, omitted = _cues(text.split("\n"), webvtt=webvtt)
-    spoken = [cue for cue in cues if is_spoken(_MARKUP.sub("", cue.text))]
+    spoken = [cue for cue in cues if is_speakable(_MARKUP.sub("", cue.text))]
     if not spoken:
         raise InvalidText("cards.no_subtitles")
     speakers = find_speakers(line for cue in spoken for line in (*_lines(cue.text, webvtt), ""))

@@ -17,6 +17,7 @@ from contextlib import suppress
 from copy import deepcopy
 from dataclasses import dataclass
 from functools import cache
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -53,9 +54,11 @@ class Case:
 
 def cases(seed: int, count: int) -> Iterator[Case]:
     """`count` releases: first the crafted ones, then random ones."""
-    made = crafted()
-    yield from made[:count]
-    yield from spoiled_releases(seed, count - len(made))
+    made = 0
+    for case in islice(crafted(), count):
+        yield case
+        made += 1
+    yield from spoiled_releases(seed, count - made)
 
 
 def spoiled_releases(seed: int, count: int) -> Iterator[Case]:
@@ -100,27 +103,24 @@ def _release(layout: str) -> dict[str, bytes]:
     return flat_release() | {name: whole[name] for name in ("codec.pth", "codec_config.json")}
 
 
-def crafted() -> list[Case]:
-    """Crafted releases."""
+def crafted() -> Iterator[Case]:
+    """Yield crafted releases; some take a second to make."""
     config = json.loads(_release("s2")["config.json"])
     endless = json.dumps({**config, "text_config": {**config["text_config"], "n_layer": 1 << 31}}).encode()
     flat = {**json.loads(_release("s1")["config.json"]), "codebook_size": 1 << 31}
     files = {"s2": (*_WHOLE, "reprise.json", "lexicon.json.gz"), "s1": ("special_tokens.json", "tokenizer.tiktoken")}
-    texts = [Case(layout, file, text) for layout in files for file in files[layout] for text in _TEXTS]
-    missing = [Case(layout, file, None) for layout in files for file in _release(layout)]
-    links = [Case("s2", file, f"->{target}") for file in _WHOLE for target in ("/dev/zero", "/", "/etc/hostname")]
-    made = [
-        Case("s2", "config.json", endless),
-        Case("s1", "config.json", json.dumps(flat).encode()),
-        Case("s2", "lexicon.json.gz", gzip.compress(bytes(400 << 20), 1)),
-        Case("s2", "lexicon.json.gz", gzip.compress(b'{"version": 1, "words": [], "letters": 3}')),
-        Case("s2", "lexicon.json.gz", gzip.compress(b'{"version": 1}')),
-        *(Case("s2", "model.safetensors.index.json", index) for index in _indexes()),
-        *(Case("s2", _SHARDS[0], header) for header in _headers()),
-        *(Case("s1", "model.pth", data) for data in pickles()),
-        *(Case("s2", "codec.pth", data) for data in pickles()),
-    ]
-    return [*texts, *missing, *links, *made]
+    yield from (Case(layout, file, text) for layout in files for file in files[layout] for text in _TEXTS)
+    yield from (Case(layout, file, None) for layout in files for file in _release(layout))
+    yield from (Case("s2", file, f"->{target}") for file in _WHOLE for target in ("/dev/zero", "/", "/etc/hostname"))
+    yield Case("s2", "config.json", endless)
+    yield Case("s1", "config.json", json.dumps(flat).encode())
+    yield Case("s2", "lexicon.json.gz", gzip.compress(bytes(400 << 20), 1))
+    yield Case("s2", "lexicon.json.gz", gzip.compress(b'{"version": 1, "words": [], "letters": 3}'))
+    yield Case("s2", "lexicon.json.gz", gzip.compress(b'{"version": 1}'))
+    yield from (Case("s2", "model.safetensors.index.json", index) for index in _indexes())
+    yield from (Case("s2", _SHARDS[0], header) for header in _headers())
+    yield from (Case("s1", "model.pth", data) for data in pickles())
+    yield from (Case("s2", "codec.pth", data) for data in pickles())
 
 
 def _indexes() -> Iterator[bytes]:

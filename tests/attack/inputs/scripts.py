@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from engine.text import normalise, plan_segments
-from engine.text.english.normalization import unspoken
+from engine.text.english.normalization import unpronounceable
 from studio.script import cues, parse_file, to_srt, to_vtt
 from studio.script.formats.decode import MAX_CHARACTERS
 from tests.attack.attack import Attack, Broken, randoms
@@ -61,7 +61,7 @@ def _plan(text: str) -> None:
     """Run the engine's text processing before the model."""
     if not plan_segments(normalise(text)):
         raise Broken("A text was taken that makes no segment.")
-    unspoken(text)
+    unpronounceable(text)
 
 
 SCRIPTS = Attack("scripts", "spoiled text, Markdown, srt and vtt files", _files, _read, 2_000)

@@ -262,8 +262,8 @@ def test_draw_kernel_equals_plain_sampling(values: int, candidates: int, dtype: 
 def test_sampling_is_fused_only_if_it_agrees(small_model: DualAR, monkeypatch: pytest.MonkeyPatch) -> None:
     sizes = 65, 20
     assert fuse_sampling(small_model.slow, sizes) is None
-    assert small_model.slow.fused_sampling is not None
-    small_model.slow.fused_sampling = None
+    assert small_model.slow.sampling_backend is not None
+    small_model.slow.sampling_backend = None
     usual = kernel_sampling.draw
     with monkeypatch.context() as patch:
         patch.setattr(kernel_sampling, "draw", lambda *given: usual(*given) ^ 1)
@@ -271,7 +271,7 @@ def test_sampling_is_fused_only_if_it_agrees(small_model: DualAR, monkeypatch: p
     with monkeypatch.context() as patch:
         patch.setattr(kernel_sampling, "gumbel_noise", lambda *given: gumbel_noise(*given) + 0.5)
         assert fuse_sampling(small_model.slow, sizes) == "sampling kernels: their noise differs by 0.5"
-    assert small_model.slow.fused_sampling is None
+    assert small_model.slow.sampling_backend is None
 
 
 @pytest.fixture
@@ -294,7 +294,7 @@ def small_model(monkeypatch: pytest.MonkeyPatch) -> DualAR:
 def test_stacks_are_fused_if_kernels_agree(small_model: DualAR) -> None:
     for stack in (small_model.slow, small_model.fast):
         assert fuse(stack) is None
-        assert isinstance(stack.fused, FusedRun)
+        assert isinstance(stack.step_backend, FusedRun)
 
 
 def test_fused_frame_draws_equal_codes(small_model: DualAR) -> None:
@@ -312,7 +312,7 @@ def test_fused_frame_draws_equal_codes(small_model: DualAR) -> None:
         return semantic, frame.codes(state.options, vector, semantic, noise), vector
 
     semantic, codes, vector = draw()
-    slow.fused, fast.fused, slow.fused_sampling = FusedRun(slow), FusedRun(fast), sampling_kernels()
+    slow.step_backend, fast.step_backend, slow.sampling_backend = FusedRun(slow), FusedRun(fast), sampling_kernels()
     fused_semantic, fused_codes, fused_vector = draw()
     torch.testing.assert_close(fused_vector, vector, rtol=1e-4, atol=1e-4)
     assert torch.equal(fused_semantic, semantic)
@@ -360,7 +360,7 @@ def test_differing_kernels_are_not_used(small_model: DualAR, monkeypatch: pytest
     why = fuse(small_model.slow)
     assert why is not None
     assert "differ" in why
-    assert small_model.slow.fused is None
+    assert small_model.slow.step_backend is None
 
 
 def test_kernels_that_differ_only_in_a_frame_are_not_used(small_model: DualAR, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -381,7 +381,7 @@ def test_failing_kernels_are_not_used(small_model: DualAR, monkeypatch: pytest.M
 
     monkeypatch.setattr(module, "step_difference", fails)
     assert fuse(small_model.fast) == "kernels: no ptxas found"
-    assert small_model.fast.fused is None
+    assert small_model.fast.step_backend is None
 
 
 def test_positions_of_a_frame_equal_the_plain_run(small_model: DualAR) -> None:

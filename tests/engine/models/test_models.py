@@ -13,8 +13,8 @@ from engine.families.s2.dual_ar import DualAR
 from engine.families.s2.sampling import REPETITION_WINDOW
 from engine.layers import silu
 from engine.models.frame_step import DecodeState, FrameStep
-from engine.models.kv_cache import ContiguousView, ExactRowsView, StaticRowsView, attend
-from engine.models.layers import BatchInvariantLinear, QueryKeyNorm, UnfusedRMSNorm
+from engine.models.kv_cache import ContiguousView, StaticRowsView, UnpaddedRowsView, attend
+from engine.models.layers import BatchInvariantLinear, FoldableRMSNorm, QueryKeyNorm
 from tests.engine.conftest import golden
 
 GOLDEN = golden("dual_ar")
@@ -127,7 +127,7 @@ def test_batched_step_rows_equal_single_rows(miniature: DualAR) -> None:
             slow(prompt, ContiguousView(cache, 0, slot))
         expected.append(slow(columns[slot : slot + 1], ContiguousView(caches[0], lengths[slot], slot))[0])
     positions = torch.tensor(lengths)
-    exact = slow(columns, ExactRowsView(caches[1], range(3), lengths))[0]
+    exact = slow(columns, UnpaddedRowsView(caches[1], range(3), lengths))[0]
     static = slow(columns, StaticRowsView(caches[2], positions, span=20))[0]
     torch.testing.assert_close(exact, torch.cat(expected), rtol=1e-5, atol=1e-5)
     torch.testing.assert_close(static, torch.cat(expected), rtol=1e-5, atol=1e-5)
@@ -161,7 +161,7 @@ def test_query_key_norm_scales_before_rounding() -> None:
     normed = x.float() * (x.float().square().mean(-1, keepdim=True) + 1e-6).rsqrt()
     for norm, expected in (
         (QueryKeyNorm(16, 1e-6), (normed * weight.float()).bfloat16()),
-        (UnfusedRMSNorm(16, 1e-6), normed.bfloat16() * weight),
+        (FoldableRMSNorm(16, 1e-6), normed.bfloat16() * weight),
     ):
         norm.bfloat16().weight.data.copy_(weight)
         assert torch.equal(norm(x), expected)
@@ -178,7 +178,7 @@ def test_repetition_window_starts_with_the_second_frame(miniature: DualAR) -> No
 
 
 @torch.inference_mode()
-def test_arrange_for_rows_keeps_outputs(miniature: DualAR) -> None:
+def test_prepare_for_decoding_keeps_outputs(miniature: DualAR) -> None:
     slow, fast = copy.deepcopy(miniature.slow), copy.deepcopy(miniature.fast)
     for stack in (slow, fast):
         stack.prepare_for_decoding()

@@ -4,6 +4,7 @@ import gzip
 import json
 import shutil
 import tracemalloc
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,7 @@ def rewrite_json(path: Path, **changes: Any) -> None:
 
 
 def test_crafted_releases_load_or_raise() -> None:
-    for case in releases.crafted()[::8]:
+    for case in islice(releases.crafted(), 0, None, 8):
         releases.run(case)
 
 

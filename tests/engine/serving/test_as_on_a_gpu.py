@@ -11,7 +11,7 @@ from engine import Engine, SpeakOptions
 from engine import engine as engine_module
 from engine.serving.runner import model_runner
 from engine.serving.runner.model_runner import ModelRunner, PendingFrames
-from storage.voices.samples import read_samples
+from storage.voices.sample_voices import read_sample_voices
 from tests.engine.serving.graph_capture import FakeGraphCapture
 
 TEXTS = ("Hello there. This is the second sentence.", "One more. Two more. Three more.", "Good morning.")
@@ -31,7 +31,9 @@ def engine() -> Iterator[Engine]:
 
 def speak(engine: Engine, number: int, cancelled_after: int | None = None) -> list[np.ndarray]:
     """Speak a text, or its beginning. Returns the codes of each whole segment."""
-    speech = engine.speak(TEXTS[number], read_samples()[number].voice, SpeakOptions(seed=number), owner=str(number))
+    speech = engine.speak(
+        TEXTS[number], read_sample_voices()[number].voice, SpeakOptions(seed=number), owner=str(number)
+    )
     for count, _ in enumerate(speech, start=1):
         if count == cancelled_after:
             speech.cancel()

@@ -240,7 +240,7 @@ def test_stream_waits_for_the_audio_before_it_without_its_state(decoder: CodecDe
     """Turns of two speakers are decoded after different clips."""
     journal: list[Take] = []
     first, second = Take([4, 4], journal=journal), Take([4], seed=1, journal=journal)
-    second.stream = CodecStream(after=first.stream)
+    second.stream = CodecStream(plays_after=first.stream)
     with running_worker(decoder) as worker:
         first.submit(worker, 0)
         second.submit_all(worker)
@@ -250,7 +250,7 @@ def test_stream_waits_for_the_audio_before_it_without_its_state(decoder: CodecDe
         first.next()
         assert_close(second.audio(), decode_whole(decoder, second.codes))
         assert journal == [first, first, second]
-        until(lambda: second.stream.after is None)
+        until(lambda: second.stream.plays_after is None)
 
 
 def test_empty_stream_passes_its_state_on(decoder: CodecDecoder) -> None:

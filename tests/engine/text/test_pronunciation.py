@@ -54,7 +54,7 @@ def test_phone_marks_replace_words() -> None:
         "Go, apple! Eat the apple, or apple's core."
     )
     assert LEXICON.count_phones(mark) == 4
-    assert LEXICON.unspoken(f"{mark} 你好") == ["你好"]
+    assert LEXICON.unpronounceable(f"{mark} 你好") == ["你好"]
     assert split_segments(f"{mark}. " * 80)[0].endswith(f"{mark}.")
     assert LEXICON.phones("{{cat}}") == LEXICON.phones("cat"), "words in braces are not phones"
     for wrong in ("AE1 Q", "AE3", "AH12", "ae_p"):
@@ -203,7 +203,7 @@ def test_unknown_words_are_sounded_out() -> None:
     ],
 )
 def test_words_of_other_scripts_are_reported_as_unspoken(text: str, lost: list[str]) -> None:
-    assert LEXICON.unspoken(text) == lost
+    assert LEXICON.unpronounceable(text) == lost
 
 
 @given(st.text(max_size=60))

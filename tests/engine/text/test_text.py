@@ -24,7 +24,7 @@ from engine.text import (
     split_segments,
     split_speaker_turns,
 )
-from engine.text.english.normalization import read_bytes
+from engine.text.english.normalization import spoken_size
 from engine.text.sentences import sentences
 from engine.text.timing import least_time
 from tests.paths import MINIATURE
@@ -248,7 +248,7 @@ def test_segment_has_at_most_max_sentences(max_sentences: int | None, segments: 
     ],
 )
 def test_segments_fit_as_they_are_read(text: str, segments: list[str]) -> None:
-    plan = Segmentation(max_bytes=72, max_sentences=1, size=read_bytes).plan
+    plan = Segmentation(max_bytes=72, max_sentences=1, size=spoken_size).plan
     assert [segment.text for segment in plan(text)] == segments
 
 

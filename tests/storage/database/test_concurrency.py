@@ -14,8 +14,8 @@ from storage.database import Database
 from storage.models import FavouriteRow, FavouriteSpeakerRow
 from storage.pronunciations import Pronunciation
 from storage.repositories import owner_deletions
-from storage.repositories.library import voices
-from storage.repositories.library.voices import VoiceRecord
+from storage.repositories.voices import voices
+from storage.repositories.voices.voices import VoiceRecord
 from tests.storage.making import (
     count_rows,
     inserts_together,

@@ -10,7 +10,7 @@ from storage import migrations
 from storage.models import LEAD_BYTES
 from storage.pronunciations import Pronunciation
 from storage.storage import Storage
-from storage.voices.samples import install_samples
+from storage.voices.sample_voices import install_samples
 from tests.storage.making import clip, codes
 from tests.storage.speaking import card, spoken
 

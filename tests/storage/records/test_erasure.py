@@ -18,8 +18,8 @@ from engine.voice import Voice
 from storage import Storage
 from storage.database import Database
 from storage.models import LEAD_BYTES, Base
-from storage.repositories.library import voices
-from storage.repositories.script.hearings import Hearing
+from storage.repositories.scripts.hearings import Hearing
+from storage.repositories.voices import voices
 from storage.sqlite.reserve import RESERVE_BYTES
 from tests.attack.storage import leftovers
 from tests.attack.storage.marked import Marker, leftover_tokens, tokens_in_rows

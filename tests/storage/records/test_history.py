@@ -13,8 +13,8 @@ from engine.errors import GenerationNotFound, InvalidInput
 from storage.database import Database
 from storage.models import OwnerDeletionRow
 from storage.repositories.generations import GenerationRecord, NewGeneration, TimedWord
-from storage.repositories.library.usage import VoiceUse
 from storage.repositories.owner_settings import OwnerSettings
+from storage.repositories.voices.usage import VoiceUse
 from storage.storage import Storage
 from tests.storage.making import clip, count_rows, voice
 from tests.storage.speaking import FLAC, Clock, card, spoken

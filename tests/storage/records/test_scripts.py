@@ -11,8 +11,8 @@ from engine.errors import ClaimLost, GenerationNotFound, InvalidInput, InvalidNa
 from engine.sentences import Sentence
 from storage.database import Database
 from storage.repositories import generations
-from storage.repositories.script.cards import CardRecord
-from storage.repositories.script.hearings import Hearing
+from storage.repositories.scripts.cards import CardRecord
+from storage.repositories.scripts.hearings import Hearing
 from storage.storage import Storage
 from studio.script import cues, parse, progress
 from tests.storage.making import count_rows, lock_awaited, voice

@@ -9,7 +9,7 @@ from app import main
 from engine.errors import DatabaseUnavailable, LibraryError
 from storage import Storage, copying
 from storage.api_keys import NewKey
-from storage.voices.samples import install_samples
+from storage.voices.sample_voices import install_samples
 from tests.storage.making import count_rows, recoded, voice
 from tests.storage.speaking import card, spoken
 

@@ -11,16 +11,16 @@ from benchmarks.judges import pitch
 from engine.release.hub import BUNDLED
 from engine.text.english.pronunciation import Lexicon
 from engine.text.tokenizer import LEXICON_FILE
-from storage.repositories.library.shared_voices import Sample
-from storage.voices.samples import INDEX, SAMPLES, read_samples
+from storage.repositories.voices.shared_voices import SampleVoice
+from storage.voices.sample_voices import INDEX, SAMPLES, read_sample_voices
 
 
 @pytest.fixture(scope="module")
-def samples() -> list[Sample]:
-    return read_samples()
+def samples() -> list[SampleVoice]:
+    return read_sample_voices()
 
 
-def test_six_small_samples_exist(samples: list[Sample]) -> None:
+def test_six_small_samples_exist(samples: list[SampleVoice]) -> None:
     assert len({sample.voice.name for sample in samples}) == len(samples) == 6
     assert sum(path.stat().st_size for path in SAMPLES.iterdir()) < 1_500_000
     assert {path.name for path in SAMPLES.glob("*.voice")} == {
@@ -28,7 +28,7 @@ def test_six_small_samples_exist(samples: list[Sample]) -> None:
     }, "a file is missing from the index"
 
 
-def test_each_sample_has_a_clip_and_transcript_of_suitable_length(samples: list[Sample]) -> None:
+def test_each_sample_has_a_clip_and_transcript_of_suitable_length(samples: list[SampleVoice]) -> None:
     for sample in samples:
         (reference,) = sample.voice.references
         assert reference.sample_rate == 22_050
@@ -39,14 +39,14 @@ def test_each_sample_has_a_clip_and_transcript_of_suitable_length(samples: list[
     assert len({sample.voice.codec_fingerprint for sample in samples}) == 1
 
 
-def test_bundled_model_can_pronounce_all_sentences(samples: list[Sample]) -> None:
+def test_bundled_model_can_pronounce_all_sentences(samples: list[SampleVoice]) -> None:
     lexicon = Lexicon.load(BUNDLED / LEXICON_FILE)
     for sample in samples:
-        assert lexicon.unspoken(f"{sample.demo} {sample.voice.references[0].transcript}") == []
+        assert lexicon.unpronounceable(f"{sample.demo} {sample.voice.references[0].transcript}") == []
     assert len({sample.demo for sample in samples}) == 6
 
 
-def test_sample_pitches_are_far_apart(samples: list[Sample]) -> None:
+def test_sample_pitches_are_far_apart(samples: list[SampleVoice]) -> None:
     pytest.importorskip("pyworld")
     heights = []
     for sample in samples:

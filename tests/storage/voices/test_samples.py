@@ -13,8 +13,8 @@ import pytest
 from engine.errors import InvalidInput, InvalidVoiceFile, NameTaken, VoiceNotFound, VoiceProtected
 from engine.voice import VOICE_FILE_SUFFIX, Voice
 from storage import Storage, VoiceLibrary, VoiceRecord
-from storage.repositories.library.shared_voices import Sample
-from storage.voices.samples import INDEX, install_samples, read_samples
+from storage.repositories.voices.shared_voices import SampleVoice
+from storage.voices.sample_voices import INDEX, install_samples, read_sample_voices
 from tests.storage.making import count_rows, open_voices, recoded, run_concurrently, voice
 
 SIX = ["Adam", "Ben", "Clara", "Daniel", "Emma", "Flora"]
@@ -29,7 +29,7 @@ def test_first_start_installs_six_samples_with_codes(library: VoiceLibrary) -> N
     install_samples(library)
     records = library.list()
     assert [record.name for record in records] == SIX
-    for record, sample in zip(records, read_samples(), strict=True):
+    for record, sample in zip(records, read_sample_voices(), strict=True):
         assert record.shared
         assert record.demo == sample.demo != ""
         assert library.ready(record.id, sample.voice.codec_fingerprint, pytest.fail) == sample.voice
@@ -43,7 +43,7 @@ def test_second_start_writes_nothing(tmp_path: Path, caplog: pytest.LogCaptureFi
         before = library.list()
     with open_voices(path, busy_timeout=0.01) as library, closing(sqlite3.connect(path)) as other:
         other.execute("BEGIN IMMEDIATE")
-        assert library.share(read_samples()) is False
+        assert library.share(read_sample_voices()) is False
         install_samples(library)
         assert library.list() == before
         with pytest.raises(sqlite3.OperationalError, match="locked"), closing(sqlite3.connect(path, 0.01)) as third:
@@ -52,13 +52,13 @@ def test_second_start_writes_nothing(tmp_path: Path, caplog: pytest.LogCaptureFi
 
 
 def test_new_version_replaces_the_old_one(library: VoiceLibrary, url: str) -> None:
-    same, changed, gone = (Sample(voice(name), f"I am {name}.") for name in ("Same", "Changed", "Gone"))
+    same, changed, gone = (SampleVoice(voice(name), f"I am {name}.") for name in ("Same", "Changed", "Gone"))
     mine = library.add(voice("Changed", seed=5))
     assert library.share([same, changed, gone]) is True
     kept = library.find("Same")
     library.ready(kept.id, "codec-b", lambda original: recoded(original, "codec-b"))
 
-    other, new = replace(changed, demo="Listen."), Sample(voice("New"), "")
+    other, new = replace(changed, demo="Listen."), SampleVoice(voice("New"), "")
     assert library.share([new, other, same]) is True
     assert names(library, owner="somebody") == ["Changed", "New", "Same"]
     assert library.find("Same") == kept
@@ -72,20 +72,24 @@ def test_new_version_replaces_the_old_one(library: VoiceLibrary, url: str) -> No
 
 
 def test_sample_id_depends_on_all_its_content() -> None:
-    sample = Sample(voice(), "Hello.")
-    others = [Sample(voice(seed=1), "Hello."), Sample(voice(fingerprint="codec-b"), "Hello."), Sample(voice(), "Ho.")]
+    sample = SampleVoice(voice(), "Hello.")
+    others = [
+        SampleVoice(voice(seed=1), "Hello."),
+        SampleVoice(voice(fingerprint="codec-b"), "Hello."),
+        SampleVoice(voice(), "Ho."),
+    ]
     assert len({sample.id, *(other.id for other in others)}) == 4
-    assert Sample(voice(), "Hello.").id == sample.id
+    assert SampleVoice(voice(), "Hello.").id == sample.id
 
 
 def test_invalid_set_leaves_the_old_one(library: VoiceLibrary) -> None:
-    library.share([Sample(voice("Ada"), "")])
+    library.share([SampleVoice(voice("Ada"), "")])
     before = library.list()
     with pytest.raises(NameTaken):
-        library.share([Sample(voice("Ben"), ""), Sample(voice("ben", seed=1), "")])
+        library.share([SampleVoice(voice("Ben"), ""), SampleVoice(voice("ben", seed=1), "")])
     assert library.list() == before
     with pytest.raises(InvalidInput, match="demo sentence"):
-        Sample(voice(), "x" * 2001)
+        SampleVoice(voice(), "x" * 2001)
 
 
 def test_concurrent_starts_install_samples_once(url: str, caplog: pytest.LogCaptureFixture) -> None:
@@ -189,7 +193,7 @@ def entry(file: object = "ada.voice", demo: object = "Hello.") -> str:
 )
 def test_invalid_index_is_rejected(tmp_path: Path, index: str) -> None:
     with pytest.raises(InvalidVoiceFile, match="not an index of sample voices"):
-        read_samples(write_samples(tmp_path / "samples", index))
+        read_sample_voices(write_samples(tmp_path / "samples", index))
 
 
 @pytest.mark.parametrize("index", ["", entry("gone.voice"), entry(INDEX), entry(demo="x" * 2001)])
@@ -215,5 +219,5 @@ def test_locked_library_logs_a_warning(tmp_path: Path, caplog: pytest.LogCapture
 
 
 def test_sample_is_read_from_its_file(tmp_path: Path) -> None:
-    (sample,) = read_samples(write_samples(tmp_path / "samples", entry(demo="Ho.")))
-    assert sample == Sample(Voice.from_bytes((tmp_path / "samples" / "ada.voice").read_bytes()), "Ho.")
+    (sample,) = read_sample_voices(write_samples(tmp_path / "samples", entry(demo="Ho.")))
+    assert sample == SampleVoice(Voice.from_bytes((tmp_path / "samples" / "ada.voice").read_bytes()), "Ho.")

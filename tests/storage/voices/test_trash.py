@@ -13,7 +13,7 @@ from engine.errors import NameTaken, VoiceNotFound, VoiceProtected
 from engine.voice import MAX_NAME, Voice
 from storage import Storage, VoiceLibrary
 from storage.database import Database
-from storage.repositories.library.shared_voices import Sample
+from storage.repositories.voices.shared_voices import SampleVoice
 from storage.voices.library import TRASH_RETENTION
 from tests.storage.making import count_rows, open_voices, recoded, voice
 from tests.storage.speaking import Clock
@@ -103,7 +103,7 @@ def test_only_the_owner_can_trash_and_restore_a_voice(library: VoiceLibrary) -> 
 
 
 def test_samples_cannot_be_trashed(library: VoiceLibrary) -> None:
-    library.share([Sample(voice("Ben"), "I am Ben.")])
+    library.share([SampleVoice(voice("Ben"), "I am Ben.")])
     with pytest.raises(VoiceProtected):
         library.trash(library.find("Ben").id)
 
@@ -169,7 +169,7 @@ def test_copy_is_independent_of_the_original(library: VoiceLibrary) -> None:
 
 
 def test_copy_of_a_sample_belongs_to_the_owner(library: VoiceLibrary) -> None:
-    library.share([Sample(voice("Ben"), "I am Ben.")])
+    library.share([SampleVoice(voice("Ben"), "I am Ben.")])
     sample = library.find("Ben")
     copy = library.duplicate(sample.id, owner="her")
     assert (copy.name, copy.owner, copy.demo, copy.shared) == ("Ben", "her", "I am Ben.", False)

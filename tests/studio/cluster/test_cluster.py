@@ -18,7 +18,7 @@ from engine.errors import EngineBusy, EngineFailed, InvalidInput, InvalidText, U
 from engine.request import AudioChunk, SegmentResult, SpeechResult, SpokenSegment
 from engine.voice import Voice
 from storage import Storage
-from storage.voices.samples import install_samples, read_samples
+from storage.voices.sample_voices import install_samples, read_sample_voices
 from studio.cluster.engine import _Work
 from studio.cluster.messages import SpeakRequest
 from studio.context import AppContext
@@ -39,7 +39,7 @@ LOST = "A replica was lost while it spoke"  # in the log
 
 @pytest.fixture(scope="module")
 def voices() -> list[Voice]:
-    return [sample.voice for sample in read_samples()]
+    return [sample.voice for sample in read_sample_voices()]
 
 
 def read_speech(speech: Any, samples: np.ndarray | None = None) -> tuple[np.ndarray, SpeechResult]:
@@ -262,7 +262,7 @@ def test_errors_of_replicas_that_cannot_forget_a_voice_are_logged(
 
 def test_voice_saved_by_one_server_is_usable_by_another(cluster: ClusterEngine, postgresql: str) -> None:
     """Two services, as in two processes, share one database and one cluster."""
-    clip = read_samples()[0].voice.references[0]
+    clip = read_sample_voices()[0].voice.references[0]
     with Storage.open(postgresql) as one, Storage.open(postgresql) as other:
         made = AppContext.create(ModelManager(cluster), one).engine.encode_voice("Ada", [(clip.clip, clip.transcript)])
         saved = one.voices.add(made.voice)

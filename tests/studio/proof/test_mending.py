@@ -18,7 +18,7 @@ from engine.audio.transcription import HeardWord
 from engine.errors import EngineBusy
 from engine.text.marks import word_spans
 from storage.repositories.generations import GenerationRecord, NewGeneration, TimedWord
-from storage.repositories.script.hearings import Hearing
+from storage.repositories.scripts.hearings import Hearing
 from studio.proof.mending import MAX_ATTEMPTS, Passage, mend, passages_of
 from studio.proof.take_checker import TakeChecker
 from studio.takes.buffer import MENDED
@@ -67,10 +67,10 @@ class ToneRecogniser:
 
     name, ready = "tones", True
 
-    def hear(self, sound: bytes, language: str = "") -> str:
+    def transcribe(self, sound: bytes, language: str = "") -> str:
         return " ".join(TONES[frequency] for frequency, _, _ in bursts(samples_of(sound)))
 
-    def hear_words(self, sound: bytes, language: str = "") -> Sequence[HeardWord]:
+    def transcribe_words(self, sound: bytes, language: str = "") -> Sequence[HeardWord]:
         found = []
         for frequency, begin, end in bursts(samples_of(sound)):
             words = TONES[frequency].split()
@@ -195,9 +195,9 @@ def test_sentence_wrong_only_in_context_is_tried_again() -> None:
     """The recogniser's transcript of a word depends on its context."""
 
     class Contextual(ToneRecogniser):
-        def hear(self, sound: bytes, language: str = "") -> str:
+        def transcribe(self, sound: bytes, language: str = "") -> str:
             long = len(list(bursts(samples_of(sound)))) > 1 and samples_of(sound).size < 1.6 * RATE
-            return super().hear(sound).replace("dogs slept", "dogs crept") if long else super().hear(sound)
+            return super().transcribe(sound).replace("dogs slept", "dogs crept") if long else super().transcribe(sound)
 
     file, checker = file_of(sound(200, 300, 500)), TakeChecker(Contextual(), "en")
     takes = [0.3, 0.3, 1.0]  # seconds

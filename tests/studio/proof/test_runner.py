@@ -9,7 +9,7 @@ import pytest
 from engine.errors import EngineFailed, InvalidInput
 from engine.sentences import Sentence
 from storage import Storage
-from storage.repositories.script.hearings import Hearing
+from storage.repositories.scripts.hearings import Hearing
 from studio.proof.mending import MAX_ATTEMPTS
 from studio.proof.runner import ProofProgress, ProofRunner
 from studio.script import Card

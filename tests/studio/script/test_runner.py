@@ -16,8 +16,8 @@ from engine.sentences import Sentence
 from engine.voice import Voice
 from storage import Storage
 from storage.pronunciations import Pronunciation
-from storage.repositories.script.cards import CardRecord
-from storage.repositories.script.runs import LAPSES
+from storage.repositories.scripts.cards import CardRecord
+from storage.repositories.scripts.runs import LAPSES
 from studio.script import Card
 from studio.script.runner import ScriptRunner
 from tests.storage.speaking import spoken

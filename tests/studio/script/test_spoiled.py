@@ -112,7 +112,7 @@ odd_texts = st.text(st.characters(codec=None), max_size=80) | st.lists(
 @example("&#1;a &#xe000; &#xd800;b", "a.md")
 @example("\ud800" * 3, "a.txt")
 def test_odd_characters_parse_or_raise_an_error(text: str, name: str) -> None:
-    LEXICON.unspoken(text)
+    LEXICON.unpronounceable(text)
     LEXICON.phones(text)
     for read in (normalise, plan_segments, lambda text: check(parse(text, name))):
         try:

@@ -8,7 +8,7 @@ from PIL import Image
 from engine.errors import InvalidInput, VoiceNotFound, VoiceProtected
 from engine.voice import MAX_PORTRAIT, Voice
 from storage import Storage
-from storage.voices.samples import install_samples
+from storage.voices.sample_voices import install_samples
 from studio.voices.portraits import SIDE, make_portrait, portrait_url
 from tests.support.fake_engine import voice
 

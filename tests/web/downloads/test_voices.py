@@ -9,7 +9,7 @@ import pytest
 from engine.errors import InvalidCodes, VoiceNotFound
 from engine.voice import Voice
 from storage import VoiceLibrary
-from storage.repositories.library.shared_voices import Sample
+from storage.repositories.voices.shared_voices import SampleVoice
 from studio.voices.voice_archive import LEFT_OUT
 from tests.support.archives import read_archive
 from tests.support.fake_engine import voice
@@ -22,7 +22,7 @@ def path(tmp_path: Path) -> Path:
 
 
 def test_archive_round_trips_all_voices(library: VoiceLibrary, path: Path) -> None:
-    library.share([Sample(voice("Sample"), "I am one.")])
+    library.share([SampleVoice(voice("Sample"), "I am one.")])
     library.add(voice("Another's"), owner="other")
     names = ["Anna", "a/b", "a:b", "ÄÖ " + "x" * 70, "…", "."]
     for name in names:
@@ -41,7 +41,7 @@ def test_archive_round_trips_all_voices(library: VoiceLibrary, path: Path) -> No
 
 
 def test_archive_without_own_voices_is_refused(library: VoiceLibrary) -> None:
-    library.share([Sample(voice("Sample"), "I am one.")])
+    library.share([SampleVoice(voice("Sample"), "I am one.")])
     record = library.add(voice("Anna"), owner="other")
     for asked in ("all", record.id, ""):
         with pytest.raises(VoiceNotFound):

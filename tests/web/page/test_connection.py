@@ -9,7 +9,7 @@ from gradio.context import Context
 from playwright.sync_api import Browser, expect
 
 from storage import Storage, VoiceLibrary
-from storage.voices.samples import install_samples
+from storage.voices.sample_voices import install_samples
 from tests.paths import CLIP
 from tests.storage.speaking import spoken
 from tests.support.fake_engine import FakeEngine, Script, voice

@@ -6,7 +6,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from storage import Storage, VoiceLibrary
-from storage.voices.samples import install_samples
+from storage.voices.sample_voices import install_samples
 from tests.support.fake_engine import FakeEngine
 from tests.web.visiting import open_settings, open_tab, pick, picker, visit
 

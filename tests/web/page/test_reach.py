@@ -7,7 +7,7 @@ from playwright.sync_api import Browser, Page, expect
 
 from engine.sentences import english
 from storage import Storage, VoiceLibrary
-from storage.voices.samples import install_samples
+from storage.voices.sample_voices import install_samples
 from tests.paths import CLIP
 from tests.support.fake_engine import FakeEngine, Script, voice
 from tests.web.visiting import PHONE, downloaded, open_tab, picker, speak, visit, wait_for

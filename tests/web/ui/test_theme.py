@@ -6,7 +6,7 @@ from typing import Literal
 from playwright.sync_api import Browser, Page, ViewportSize, expect
 
 from storage import Storage
-from storage.voices.samples import install_samples
+from storage.voices.sample_voices import install_samples
 from tests.support.fake_engine import FakeEngine, voice
 from tests.web.visiting import SERIOUS, open_tab, picker, violations, visit
 

@@ -10,7 +10,7 @@ from web.downloads.sounds import sound_facts
 
 if TYPE_CHECKING:
     from storage.repositories.generations import GenerationRecord
-    from storage.repositories.library.usage import StorageUse
+    from storage.repositories.voices.usage import StorageUse
     from web.downloads.links import DownloadLinks
     from web.identity.owners import Owner
     from web.ui.i18n import Texts

@@ -6,7 +6,7 @@ import time
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from storage.repositories.library.usage import VoiceUse
+from storage.repositories.voices.usage import VoiceUse
 from storage.voices.library import TRASH_RETENTION
 from studio.voices.portraits import portrait_url
 from web.ui.voice_picker import description_of

@@ -112,7 +112,7 @@ class ClipServer:
 
     def write_words(self, value: Any, texts: Texts) -> Answer:
         """Return `words`: the transcript of the selected part."""
-        return {"words": self._context.recognition.hear(self._clip(value).audio())}
+        return {"words": self._context.recognition.transcribe(self._clip(value).audio())}
 
     def keep_clips(self, value: Any, texts: Texts) -> Answer:
         """Mark the clips of an open page as used."""

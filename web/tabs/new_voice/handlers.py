@@ -112,7 +112,7 @@ class NewVoiceHandlers:
         request: gr.Request,
     ) -> AsyncIterator[Updates]:
         """Run `save_steps` or `describe_steps` on the pool's threads."""
-        if self._context.engine.abilities.describes:
+        if self._context.engine.abilities.designs_voices:
             saving = self.describe_steps(name, description, language, token, request)
         else:
             saving = self.save_steps(clips, name, speaker, agreed, language, token, request)
@@ -192,7 +192,7 @@ class NewVoiceHandlers:
         owner = context.owner(token, request).key
         form = parse_payload(VoiceForm, name=name, speaker=speaker, agreed=agreed, language=language)
         chosen = chosen_clips(clips, context.folder)
-        errors = list(_clip_errors(chosen, clips, texts, needs_words=context.engine.abilities.needs_words))
+        errors = list(_clip_errors(chosen, clips, texts, needs_transcript=context.engine.abilities.needs_transcript))
         if problem := self._name_problem(form.name, owner, texts):
             errors.append(FormError(problem, NAME_FIELD))
         if not form.agreed:
@@ -260,12 +260,14 @@ def _failure(error: Exception, texts: Texts) -> str:
     return notice(error_message(error, texts), "bad")
 
 
-def _clip_errors(chosen: Sequence[ChosenClip], value: Any, texts: Texts, *, needs_words: bool) -> Iterator[FormError]:
-    """Yield errors about clips. value: the recorder's. needs_words: whether the model needs transcripts."""
+def _clip_errors(
+    chosen: Sequence[ChosenClip], value: Any, texts: Texts, *, needs_transcript: bool
+) -> Iterator[FormError]:
+    """Yield errors about clips. value: the recorder's. needs_transcript: whether the model needs transcripts."""
     if not chosen:
         yield FormError(texts("notice.no_clip"), ".rp-drop button:enabled")
     for index, clip in enumerate(chosen):
-        if needs_words and not clip.words:
+        if needs_transcript and not clip.words:
             is_shown = parse_clip_list(value).chosen == index
             field = ".rp-words" if is_shown else f".rp-clip-line:nth-child({index + 1}) .rp-clip-name"
             yield FormError(texts("new.no_words", clip=clip.name), field)

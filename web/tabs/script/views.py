@@ -15,9 +15,9 @@ from web.ui.hearing_view import hearing_view
 if TYPE_CHECKING:
     from storage import Storage
     from storage.repositories.generations import GenerationRecord
-    from storage.repositories.script.cards import CardRecord
-    from storage.repositories.script.hearings import Hearing
-    from storage.repositories.script.scripts import ScriptRecord
+    from storage.repositories.scripts.cards import CardRecord
+    from storage.repositories.scripts.hearings import Hearing
+    from storage.repositories.scripts.scripts import ScriptRecord
     from studio.proof.runner import ProofProgress, ProofRunner
     from studio.script.runner import ScriptRunner
     from web.ui.i18n import Texts

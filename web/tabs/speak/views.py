@@ -12,7 +12,7 @@ from web.ui.voice_picker import description_of
 
 if TYPE_CHECKING:
     from storage.repositories.generations import GenerationRecord
-    from storage.repositories.script.hearings import Hearing
+    from storage.repositories.scripts.hearings import Hearing
     from studio.engines.model_manager import ModelManager
     from studio.voices.available_voices import ListedVoice
     from web.downloads.links import DownloadLinks

@@ -76,7 +76,7 @@ def test_loaded_release_reports_its_properties(engine: Engine) -> None:
     assert engine.default_options == SpeakOptions(0.9, 1.0, 50)
     assert engine.notice.key == "model.notice_qwen"
     assert engine.abilities.languages == ("english", "german", "chinese")
-    assert not engine.abilities.needs_words
+    assert not engine.abilities.needs_transcript
 
 
 def test_batched_speech_equals_single_speech(engine: Engine, voice: Voice) -> None:

@@ -58,8 +58,8 @@ def test_prompt_matches_package(case: dict[str, Any], releases: Releases, model:
     assert ids == tensors[f"{name}.input_ids"].tolist()
     prompt = prompt_of(case, releases)
     assert_close(model.slow.embed(prompt.columns[None], prompt.vector)[0], tensors[f"{name}.prompt"])
-    assert prompt.trailing is not None
-    text = model.slow.text_projection(model.slow.text_embeddings(prompt.trailing))
+    assert prompt.trailing_text is not None
+    text = model.slow.text_projection(model.slow.text_embeddings(prompt.trailing_text))
     expected = tensors[f"{name}.trailing"]
     assert_close(text[: len(expected)], expected)
     assert_close(text[-1], model.slow.text_projection(model.slow.text_embeddings(torch.tensor(_pad(releases)))))
@@ -75,9 +75,9 @@ def test_logits_match_package(case: dict[str, Any], releases: Releases, model: T
     """Compare teacher-forced logits of the talker for each frame, and of the predictor for each residual codebook."""
     tensors, name = golden(), case["name"]
     codes, prompt = tensors[f"{name}.codes"], prompt_of(case, releases)
-    assert prompt.trailing is not None
-    steps = torch.arange(codes.shape[1] - 1).clamp(max=len(prompt.trailing) - 1)
-    columns = [prompt.columns, torch.cat((prompt.trailing[steps][None], codes[:, :-1]))]
+    assert prompt.trailing_text is not None
+    steps = torch.arange(codes.shape[1] - 1).clamp(max=len(prompt.trailing_text) - 1)
+    columns = [prompt.columns, torch.cat((prompt.trailing_text[steps][None], codes[:, :-1]))]
     normed = model.slow.norm(model.slow.run(model.slow.embed(torch.cat(columns, dim=1)[None], prompt.vector)))
     last = normed[0, prompt.columns.shape[1] - 1 :]
     expected, config = tensors[f"{name}.logits"], releases["base"].architecture.config

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from engine.config import TransformerConfig
 from engine.families.s2.dual_ar import DualAR, load_dual_ar
-from engine.models.kv_cache import ExactRowsView, FrameView, GrowingView, KVCache
+from engine.models.kv_cache import FrameView, GrowingView, KVCache, UnpaddedRowsView
 from engine.models.layers import Transformer
 from engine.models.native import run as module
 from engine.models.native.build import SOURCE, NoNativeCode
@@ -95,8 +95,8 @@ def test_rows_equal_the_plain_run(config: TransformerConfig, rows: int, half: bo
     native, x = NativeRun(stack), random(rows, 1, config.dim)
     slots, positions = [i % SLOTS for i in range(rows)], [(7 * i) % POSITIONS for i in range(rows)]
     plain, other = filled(stack), filled(stack)
-    expected = stack.run_plain(x, ExactRowsView(plain, slots, positions))
-    assert relative(expected, native(x, ExactRowsView(other, slots, positions))) < 1e-5
+    expected = stack.run_plain(x, UnpaddedRowsView(plain, slots, positions))
+    assert relative(expected, native(x, UnpaddedRowsView(other, slots, positions))) < 1e-5
     assert relative(plain.buffer, other.buffer) < 1e-5
     assert torch.equal(plain.buffer == filled(stack).buffer, other.buffer == filled(stack).buffer), "nothing else"
 
@@ -107,7 +107,7 @@ def test_a_row_is_bit_identical_in_any_batch(config: TransformerConfig, half: bo
     native, x = NativeRun(stack), random(9, 1, config.dim)
 
     def run(rows: Sequence[int]) -> Tensor:
-        view = ExactRowsView(filled(stack), [i % SLOTS for i in rows], [(5 * i) % POSITIONS for i in rows])
+        view = UnpaddedRowsView(filled(stack), [i % SLOTS for i in rows], [(5 * i) % POSITIONS for i in rows])
         return native(x[list(rows)], view)
 
     alone = torch.cat([run([i]) for i in range(9)])
@@ -120,8 +120,8 @@ def test_rows_of_one_slot_see_those_before_them(config: TransformerConfig) -> No
     stack = stack_of(config)
     native, x = NativeRun(stack), random(6, 1, config.dim)
     one_by_one, together = filled(stack), filled(stack)
-    expected = torch.cat([native(x[i : i + 1], ExactRowsView(one_by_one, [1], [10 + i])) for i in range(6)])
-    found = native(x, ExactRowsView(together, [1] * 6, list(range(10, 16))))
+    expected = torch.cat([native(x[i : i + 1], UnpaddedRowsView(one_by_one, [1], [10 + i])) for i in range(6)])
+    found = native(x, UnpaddedRowsView(together, [1] * 6, list(range(10, 16))))
     assert torch.equal(found, expected)
     assert torch.equal(together.buffer, one_by_one.buffer)
 
@@ -138,7 +138,7 @@ def test_positions_of_a_frame_equal_the_plain_run(config: TransformerConfig) -> 
 def test_the_values_of_inputs_are_kept() -> None:
     stack, x = stack_of(CONFIG), random(2, 1, CONFIG.dim)
     before = x.clone()
-    NativeRun(stack)(x, ExactRowsView(filled(stack), [0, 1], [3, 4]))
+    NativeRun(stack)(x, UnpaddedRowsView(filled(stack), [0, 1], [3, 4]))
     assert torch.equal(x, before)
 
 
@@ -147,7 +147,7 @@ def test_large_scores_do_not_overflow() -> None:
     for block in stack.layers:
         block.attention.wqkv.weight.data *= 1000
         block.feed_forward.w1.weight.data *= 1000
-    x, views = 100 * random(2, 1, CONFIG.dim), [ExactRowsView(filled(stack), [0, 1], [30, 8]) for _ in range(2)]
+    x, views = 100 * random(2, 1, CONFIG.dim), [UnpaddedRowsView(filled(stack), [0, 1], [30, 8]) for _ in range(2)]
     found = NativeRun(stack)(x, views[0])
     assert found.isfinite().all()
     assert relative(stack.run_plain(x, views[1]), found) < 1e-3
@@ -206,7 +206,7 @@ def test_draws_that_differ_are_not_used(monkeypatch: pytest.MonkeyPatch) -> None
     slow = load_dual_ar(MINIATURE, dtype=torch.float32, device="cpu").slow
     monkeypatch.setattr(module, "draw", lambda logits, *_: logits.argmin(-1))
     assert use_native_draws(slow, (65, 64)) == "native draws: they draw other values"
-    assert slow.fused_sampling is None
+    assert slow.sampling_backend is None
 
 
 def test_traced_and_eager_frames_draw_the_same_in_any_batch() -> None:
@@ -214,10 +214,10 @@ def test_traced_and_eager_frames_draw_the_same_in_any_batch() -> None:
     plain = frames(model, None, 0)
     for stack in (model.slow, model.fast):
         assert use_native(stack) is None
-        assert isinstance(stack.fused, NativeRun)
+        assert isinstance(stack.step_backend, NativeRun)
         stack.prepare_for_decoding()
     assert use_native_draws(model.slow, (65, 64)) is None
-    assert model.slow.fused_sampling is not None
+    assert model.slow.sampling_backend is not None
     capture = TorchScriptCapture()
     for traced, company in ((None, 0), (None, 2), (capture, 0), (capture, 3)):
         assert frames(model, traced, company) == plain
@@ -230,7 +230,7 @@ def test_code_that_differs_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
     why = use_native(stack)
     assert why is not None
     assert why.startswith("native code: it differs from the plain one by ")
-    assert stack.fused is None
+    assert stack.step_backend is None
 
 
 def test_without_a_compiler_the_plain_run_stays(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -240,16 +240,16 @@ def test_without_a_compiler_the_plain_run_stays(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(module, "library", missing)
     stack = stack_of(CONFIG)
     assert use_native(stack) == "native code: no C compiler"
-    assert stack.fused is None
+    assert stack.step_backend is None
     slow = load_dual_ar(MINIATURE, dtype=torch.float32, device="cpu").slow
-    assert (use_native_draws(slow, (65,)), slow.fused_sampling) == (None, None), "it is reported once"
+    assert (use_native_draws(slow, (65,)), slow.sampling_backend) == (None, None), "it is reported once"
 
 
 def test_other_weights_are_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither 16 bits nor integers, nor stacks that need several threads."""
-    assert (use_native(stack := stack_of(CONFIG).bfloat16()), stack.fused) == (None, None)
+    assert (use_native(stack := stack_of(CONFIG).bfloat16()), stack.step_backend) == (None, None)
     int8 = load_dual_ar(MINIATURE, dtype=torch.float32, device="cpu", precision="int8")
-    assert (use_native(int8.slow), int8.slow.fused) == (None, None)
-    assert (use_native_draws(int8.slow, (65,)), int8.slow.fused_sampling) == (None, None)
+    assert (use_native(int8.slow), int8.slow.step_backend) == (None, None)
+    assert (use_native_draws(int8.slow, (65,)), int8.slow.sampling_backend) == (None, None)
     monkeypatch.setattr(module, "MAX_BYTES", 1000)
-    assert (use_native(stack := stack_of(CONFIG)), stack.fused) == (None, None)
+    assert (use_native(stack := stack_of(CONFIG)), stack.step_backend) == (None, None)

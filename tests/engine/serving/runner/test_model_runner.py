@@ -358,7 +358,7 @@ class TwoTurns:
             run.step([*company, slot]).frames()[-1, 1:] for _ in range(frames + 1)
         ]  # the last frame stands for the end
         codes = np.stack(drawn[:-1], axis=1)
-        run.keep(slot, codes)
+        run.append_spoken(slot, codes)
         return codes
 
     def speak_second(self, run: ModelRunner, slot: int) -> tuple[int, Codes]:
@@ -432,7 +432,7 @@ def test_spoken_frames_are_not_prefilled_again_where_rounding_may_differ(
     model = load_short(dtype=torch.bfloat16) if capture is None else load_short()
     run = runner(model, capture=capture)
     begin(run, 0, spoken.first, 0)
-    run.keep(0, spoken.codes)
+    run.append_spoken(0, spoken.codes)
     assert begin(run, 0, spoken.second, 0) == spoken.reused
     again = Prompt(spoken.second.columns[:, :-3], spoken.second.shared, spoken.second.spoken)
     assert begin(run, 0, again, 0) == again.columns.shape[1] - 1
@@ -485,7 +485,7 @@ def test_prompts_enter_a_slot_without_waiting_for_the_device() -> None:
 
     copied: list[bool] = []
     slow = load_short().slow.to("meta")
-    slots = SlotPool(slow, 2, 300, PrefixCache(torch.device("cpu"), 0, 0), padded=True)
+    slots = SlotPool(slow, 2, 300, PrefixCache(torch.device("cpu"), 0, 0), pads_prefill=True)
     columns = torch.zeros(slow.column_rows, 40, dtype=torch.long)
     with Copies():
         for slot in range(2):

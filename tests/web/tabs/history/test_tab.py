@@ -13,7 +13,7 @@ from playwright.sync_api import Browser, Locator, Page, expect
 from engine.audio import encode_audio
 from storage import Storage
 from storage.repositories.generations import NewGeneration
-from storage.voices.samples import install_samples
+from storage.voices.sample_voices import install_samples
 from tests.paths import CLIP
 from tests.support.fake_engine import SAMPLE_RATE, FakeEngine, Script, buzz, voice
 from tests.support.waiting import until

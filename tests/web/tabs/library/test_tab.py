@@ -13,7 +13,7 @@ from playwright.sync_api import Browser, FilePayload, FloatRect, Locator, Page, 
 
 from engine.voice import Voice
 from storage import Storage, VoiceLibrary
-from storage.voices.samples import install_samples
+from storage.voices.sample_voices import install_samples
 from tests.support.fake_engine import FakeEngine, Script, voice
 from tests.web.visiting import SIZE, downloaded, hold_response, open_tab, pick, picker, visit, wait_for
 

@@ -15,7 +15,7 @@ from engine.errors import UnusableReference
 from engine.families.family import Abilities
 from engine.voice import OwnVoice
 from storage import VoiceLibrary
-from storage.repositories.library.shared_voices import Sample
+from storage.repositories.voices.shared_voices import SampleVoice
 from studio.voices.voice_maker import SAMPLE_TEXTS
 from tests.paths import CLIP
 from tests.support.fake_engine import FakeEngine, buzz, reference, voice
@@ -87,7 +87,7 @@ def test_words_are_required_only_if_the_model_needs_them(
     events: NewVoiceHandlers, library: VoiceLibrary, clip: dict[str, Any], context: WebContext, engine: FakeEngine
 ) -> None:
     assert "Type the words" in save(events, {**clip, "words": ""})[0]
-    engine.abilities = Abilities(needs_words=False)
+    engine.abilities = Abilities(needs_transcript=False)
     engine._prepare = lambda _clip, transcript: reference(transcript, buzz(0, 30_000, 120))
     assert save(events, {**clip, "words": ""})[0] == ""
     assert library.load(library.find("Anna").id).references[0].transcript == ""
@@ -109,7 +109,7 @@ def test_voice_has_the_chosen_language(
 def test_described_voice_is_saved_with_a_sample(
     events: NewVoiceHandlers, library: VoiceLibrary, clip: dict[str, Any], context: WebContext, engine: FakeEngine
 ) -> None:
-    engine.abilities = Abilities(clones=False, needs_words=False, describes=True)
+    engine.abilities = Abilities(clones=False, needs_transcript=False, designs_voices=True)
     engine._prepare = lambda _clip, transcript: reference(transcript, buzz(0, 30_000, 120))
 
     def save_described(request: Any = None, **form: str) -> tuple[Any, ...]:
@@ -159,7 +159,7 @@ def test_each_step_is_shown(events: NewVoiceHandlers, clip: dict[str, Any]) -> N
 def test_each_step_of_a_described_voice_is_shown_and_its_sample_charged(
     events: NewVoiceHandlers, context: WebContext, engine: FakeEngine
 ) -> None:
-    engine.abilities = Abilities(clones=False, needs_words=False, describes=True)
+    engine.abilities = Abilities(clones=False, needs_transcript=False, designs_voices=True)
     engine._prepare = lambda _clip, transcript: reference(transcript, buzz(0, 30_000, 120))
     budgets = Budgets({"local": Limits(hourly=60)})
     object.__setattr__(context, "budgets", budgets)
@@ -301,7 +301,7 @@ def test_taken_name_is_reported_before_encoding(
 def test_own_voice_may_share_the_name_of_a_sample(
     events: NewVoiceHandlers, library: VoiceLibrary, clip: dict[str, Any]
 ) -> None:
-    library.share([Sample(voice("Anna"), "I am Anna.")])
+    library.share([SampleVoice(voice("Anna"), "I am Anna.")])
     assert save(events, clip)[0] == ""
     assert [record.shared for record in library.list()] == [False, True]
 

@@ -6,7 +6,7 @@ from playwright.sync_api import Browser, expect
 
 from storage import Storage, VoiceLibrary
 from storage.pronunciations import Pronunciation
-from storage.voices.samples import install_samples
+from storage.voices.sample_voices import install_samples
 from tests.support.fake_engine import FakeEngine, Script, voice
 from tests.web.tabs.speak.test_tab import Serve
 from tests.web.visiting import PHONE, finish_deletions, picker, speak, violations, visit, wait_for

@@ -10,7 +10,7 @@ from playwright.sync_api import Browser, Locator, Page, Request, expect
 
 from engine.text import speaking_time
 from storage import Storage, VoiceLibrary
-from storage.voices.samples import install_samples
+from storage.voices.sample_voices import install_samples
 from studio import recognition
 from tests.support.fake_engine import FakeEngine, Script, voice
 from tests.support.waiting import PATIENCE

@@ -8,7 +8,7 @@ import pytest
 from engine.audio import encode_flac
 from storage import Storage, VoiceLibrary
 from storage.repositories.generations import NewGeneration
-from storage.voices.samples import install_samples
+from storage.voices.sample_voices import install_samples
 from tests.support.fake_engine import SAMPLE_RATE, FakeEngine, buzz, voice
 from tests.web.conftest import make_context
 from web.context import WebContext

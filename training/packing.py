@@ -1,7 +1,7 @@
 """Pack training speech and its codes to carry to a machine without network access, and unpack them there.
 
-    python -m training.carry pack --work DIR --out FOLDER [--megabytes 60]
-    python -m training.carry unpack --from FOLDER --work DIR
+    python -m training.packing pack --work DIR --out FOLDER [--megabytes 60]
+    python -m training.packing unpack --from FOLDER --work DIR
 
 Speech is compressed with Opus (RFC 6716) to about 4 KB per second, or 15 MB per hour; codes take less than 1 MB per
 hour. Only whole shards that fit are packed, the test shard first. Unpacked shards are complete: the pipeline continues

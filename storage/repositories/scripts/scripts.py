@@ -14,7 +14,7 @@ from engine.errors import InvalidInput, InvalidName, ScriptNotFound
 from engine.voice import check_text, is_own_voice
 from storage.models import CardRow, CardTakeRow, GenerationRow, ScriptRow
 from storage.repositories.generations import delete_takes
-from storage.repositories.library import voices
+from storage.repositories.voices import voices
 from storage.validation import check_number, is_id, new_id
 
 MAX_SCRIPT_NAME = 120  # characters, as are the other text limits

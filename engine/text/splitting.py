@@ -11,10 +11,10 @@ from engine.text.timing import speaking_time
 MAX_BYTES = 300  # UTF-8 bytes of a segment: the size of a turn in the S2 reference
 # How much longer than `max_bytes` a piece may be as it is read. With this value the bundled model says most numbers
 # right; with 1, single words before a number become segments, and with 4/3 numbers are garbled again.
-READING = 7 / 6
+SPOKEN_SIZE_SLACK = 7 / 6
 
 
-def written_bytes(text: str) -> int:
+def written_size(text: str) -> int:
     """Return the size of a text in UTF-8 bytes."""
     return len(text.encode("utf-8", "surrogatepass"))
 
@@ -23,7 +23,7 @@ def split_segments(
     text: str,
     max_bytes: int = MAX_BYTES,
     max_sentences: int | None = None,
-    size: Callable[[str], int] = written_bytes,
+    size: Callable[[str], int] = written_size,
 ) -> list[str]:
     """Split text into segments of whole sentences of one paragraph, as many as fit into `max_bytes` UTF-8 bytes, and at
     most `max_sentences`.
@@ -32,11 +32,11 @@ def split_segments(
     are never cut, except a single word longer than `max_bytes`. Pieces without words (a row of stars, a tag alone on
     its line) join a neighbour. Apart from spaces, the segments contain all characters of the text in order.
 
-    size: of a piece, limited to `READING` times `max_bytes`, for a model that reads more than is written.
+    size: of a piece, limited to `SPOKEN_SIZE_SLACK` times `max_bytes`, for a model that reads more than is written.
     """
 
     def fits(piece: str) -> bool:
-        return written_bytes(piece) <= max_bytes and size(piece) <= READING * max_bytes
+        return written_size(piece) <= max_bytes and size(piece) <= SPOKEN_SIZE_SLACK * max_bytes
 
     pieces = [piece for line in lines(text) for piece in _packed(text, line, fits, max_sentences)]
     return [" ".join(text[start:end].split()) for start, end in _with_words(text, pieces, 2 * max_bytes)]
@@ -105,4 +105,4 @@ def _with_words(text: str, pieces: list[Span], limit: int) -> list[Span]:
 
 
 def _size(text: str, span: Span) -> int:
-    return written_bytes(text[span[0] : span[1]].strip())
+    return written_size(text[span[0] : span[1]].strip())

@@ -12,7 +12,7 @@ from engine.errors import InvalidInput
 from engine.voice import check_text
 from storage.database_errors import damaged
 from storage.models import CardRow, CardTakeRow, TakeHearingRow
-from storage.repositories.script import cards, scripts
+from storage.repositories.scripts import cards, scripts
 from storage.validation import check_number
 
 _MAX_HEARD = 50_000  # characters

@@ -18,7 +18,7 @@ from engine.errors import InvalidInput, ScriptNotFound
 from engine.sentences import Sentence
 from engine.voice import check_text
 from storage.models import CardRow, CardTakeRow, GenerationRow, ScriptRow
-from storage.repositories.script import scripts
+from storage.repositories.scripts import scripts
 from storage.sqlite import erasure
 from storage.validation import Settings, check_seed, is_id, settings_from_json, settings_to_json
 

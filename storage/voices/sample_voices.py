@@ -9,7 +9,7 @@ from typing import Any
 
 from engine.errors import InvalidVoiceFile, RepriseError
 from engine.voice import Voice
-from storage.repositories.library.shared_voices import Sample
+from storage.repositories.voices.shared_voices import SampleVoice
 from storage.voices.library import VoiceLibrary
 
 SAMPLES = Path(__file__).parents[2] / "assets" / "samples"
@@ -18,7 +18,7 @@ INDEX = "index.json"
 log = logging.getLogger(__name__)
 
 
-def read_samples(folder: Path = SAMPLES) -> list[Sample]:
+def read_sample_voices(folder: Path = SAMPLES) -> list[SampleVoice]:
     """Read the sample voices of a folder: voice files, and `index.json` with a demo sentence for each.
 
     Raises InvalidVoiceFile, and OSError for missing files.
@@ -28,7 +28,7 @@ def read_samples(folder: Path = SAMPLES) -> list[Sample]:
         entries: list[tuple[str, str]] = [_entry(voice) for voice in json.loads(index)["voices"]]
     except (KeyError, TypeError, ValueError) as error:
         raise InvalidVoiceFile("voicefile.no_index", file=str(folder / INDEX)) from error
-    return [Sample(Voice.from_bytes((folder / file).read_bytes()), demo) for file, demo in entries]
+    return [SampleVoice(Voice.from_bytes((folder / file).read_bytes()), demo) for file, demo in entries]
 
 
 def install_samples(library: VoiceLibrary, folder: Path = SAMPLES) -> None:
@@ -37,7 +37,7 @@ def install_samples(library: VoiceLibrary, folder: Path = SAMPLES) -> None:
     Errors are logged, not raised: the product works without samples.
     """
     try:
-        library.share(read_samples(folder))
+        library.share(read_sample_voices(folder))
     except (OSError, RepriseError) as error:
         log.warning("The sample voices could not be put into the library. %s", error)
 

@@ -9,8 +9,8 @@ from engine.errors import InvalidText
 from engine.text.clean import normalise
 from engine.text.marks import SPEAKER_TAG
 from engine.text.pauses import split_pauses
-from engine.text.segments import MAX_BYTES, split_segments, written_bytes
 from engine.text.sentences import ends_sentence
+from engine.text.splitting import MAX_BYTES, split_segments, written_size
 
 MAX_TURNS = 5
 
@@ -48,7 +48,7 @@ class Segmentation:
     max_sentences: int | None = None
     sentence_pause: float = 0.0
     max_turns: int = MAX_TURNS
-    size: Callable[[str], int] = written_bytes
+    size: Callable[[str], int] = written_size
 
     def plan(self, text: str, last: Segment | None = None) -> list[Segment]:
         """Return the segments of a text. last: the segment before them; its speaker speaks until the next tag.
@@ -80,7 +80,7 @@ def plan_segments(
     max_turns: int = MAX_TURNS,
     max_sentences: int | None = None,
     speaker: str = "",
-    size: Callable[[str], int] = written_bytes,
+    size: Callable[[str], int] = written_size,
 ) -> list[Segment]:
     """Normalise text and split it, in order, into segments of at most `max_sentences`, cut where a reader pauses.
 

@@ -11,9 +11,9 @@ from sqlalchemy.orm import Session
 from engine.errors import InvalidInput
 from storage.models import CardRow
 from storage.repositories import generations
-from storage.repositories.script import cards, scripts
-from storage.repositories.script.cards import CardRecord
-from storage.repositories.script.scripts import NewCard
+from storage.repositories.scripts import cards, scripts
+from storage.repositories.scripts.cards import CardRecord
+from storage.repositories.scripts.scripts import NewCard
 from storage.validation import new_id
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from training.carry import ForeignFolder, TooLarge, main, pack, unpack
+from training.packing import ForeignFolder, TooLarge, main, pack, unpack
 from training.speech.corpus import SAMPLE_RATE, Corpus
 from training.work import TrainingError
 
@@ -87,7 +87,7 @@ def test_a_folder_with_other_contents_is_refused_and_kept(
     before = set((tmp_path / "out").rglob("*"))
     with pytest.raises(ForeignFolder, match=f"contains {Path(foreign).parts[0]}, which"):
         pack(tmp_path / "here", tmp_path / "out", 2**20)
-    arguments = ["carry", "pack", "--work", str(tmp_path / "here"), "--out", str(tmp_path / "out")]
+    arguments = ["packing", "pack", "--work", str(tmp_path / "here"), "--out", str(tmp_path / "out")]
     monkeypatch.setattr("sys.argv", arguments)
     with pytest.raises(SystemExit, match="choose an empty folder"):
         main()

@@ -12,11 +12,11 @@ from sqlalchemy.orm import Session
 
 from engine.voice import MAX_SENTENCE, Voice, check_text
 from storage.models import SHARED, VoiceRow
-from storage.repositories.library import voices
+from storage.repositories.voices import voices
 
 
 @dataclass(frozen=True)
-class Sample:
+class SampleVoice:
     """A shared voice and a sentence that suits it. Raises InvalidInput for the sentence."""
 
     voice: Voice
@@ -31,12 +31,12 @@ class Sample:
         return hashlib.sha256(self.voice.to_bytes() + self.demo.encode()).hexdigest()[:32]
 
 
-def is_shared(*, session: Session, samples: Sequence[Sample]) -> bool:
+def is_shared(*, session: Session, samples: Sequence[SampleVoice]) -> bool:
     """Whether the shared voices are exactly these."""
     return _shared_ids(session) == {sample.id for sample in samples}
 
 
-def share(*, session: Session, samples: Sequence[Sample]) -> bool:
+def share(*, session: Session, samples: Sequence[SampleVoice]) -> bool:
     """Make these the shared voices; voices that stay keep the codes of other codecs.
 
     Returns whether anything changed. Raises NameTaken if two of them have the same name.

@@ -18,8 +18,8 @@ from storage.models import CardRow, CardTakeRow, GenerationRow
 from storage.object_store import StoredSound
 from storage.repositories import generations
 from storage.repositories.generations import GenerationRecord, NewGeneration
-from storage.repositories.script import cards, runs, scripts
-from storage.repositories.script.cards import CardRecord
+from storage.repositories.scripts import cards, runs, scripts
+from storage.repositories.scripts.cards import CardRecord
 from storage.sqlite import erasure
 
 _MAX_FAILURE = 4_000  # characters

@@ -13,8 +13,8 @@ from sqlalchemy.orm import Session
 
 from engine.errors import ClaimLost
 from storage.models import CardClaimRow, CardRow, ScriptRow, ScriptRunRow
-from storage.repositories.script import cards, scripts
-from storage.repositories.script.cards import CardRecord
+from storage.repositories.scripts import cards, scripts
+from storage.repositories.scripts.cards import CardRecord
 from storage.upserting import put_row
 
 LAPSES = timedelta(seconds=30)  # after a claim and after each renewal
