@@ -103,7 +103,7 @@ def _refined(work: Path, setting: Setting) -> Found:
 def _matched(work: Path, setting: Setting) -> Found:
     """Renumber the refined codec's entries and fit the source's dual AR to its codes."""
     assert setting.source is not None
-    same = match(setting.source, work / "codec", Corpus.load(work / "data"), work / "matched")
+    same = match(setting.source, work / "codec", Corpus.load(work / "data"), work / "matched", _device())
     return {"same codes": [round(share, 3) for share in same]}
 
 
@@ -154,7 +154,7 @@ def _first_words(work: Path, setting: Setting) -> Found:
     """Speak a held-out sentence in a held-out voice with the new release."""
     corpus = Corpus.load(work / "data")
     reference, sentence = held_out_pair(corpus)
-    clip = wav_bytes(np.concatenate([each.audio() for each in reference]) / 32768, SAMPLE_RATE)
+    clip = wav_bytes(np.concatenate([each.waveform() for each in reference]), SAMPLE_RATE)
     engine = Engine.load(work / "release")
     try:
         voice = engine.encode_voice("held out", [(clip, " ".join(each.text for each in reference))]).voice
@@ -244,7 +244,8 @@ def run(work: Path, setting: Setting, until: str = STAGES[-1].name) -> dict[str,
     Raises TrainingError when the setting has no stage `until`, and StageFailed when a stage's result is not good enough
     for the next one.
     """
-    names = [stage.name for stage in stages(setting)]
+    planned = stages(setting)
+    names = [stage.name for stage in planned]
     if until not in names:
         raise TrainingError(f"This setting has no stage {until}. Its stages are {', '.join(names)}.")
     work.mkdir(parents=True, exist_ok=True)
@@ -252,7 +253,7 @@ def run(work: Path, setting: Setting, until: str = STAGES[-1].name) -> dict[str,
     record = Record.open(file, setting)
     if not file.exists():
         record.save(file)
-    for stage in stages(setting):
+    for stage in planned:
         if stage.name in record.done and (work / stage.writes).exists():
             print(f"{stage.name}: done", flush=True)
         else:
@@ -270,9 +271,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--work", type=Path, default=DEFAULT_WORK)
     parser.add_argument("--setting", choices=SETTINGS, default="full")
-    parser.add_argument(
-        "--until", choices=[stage.name for stage in (*STAGES, _SOURCE, _REFINED, _MATCHED)], default=STAGES[-1].name
-    )
+    names = dict.fromkeys(stage.name for setting in SETTINGS.values() for stage in stages(setting))
+    parser.add_argument("--until", choices=names, default=STAGES[-1].name)
     options = parser.parse_args()
     with messages_only():
         run(options.work, SETTINGS[options.setting], options.until)

@@ -6,11 +6,11 @@ import numpy as np
 import torch
 from safetensors.torch import load_file
 
-from engine.codec.codec import Codec
 from engine.families.s2.codec import codec_files, load_codec
 from tests.paths import BUNDLED
+from tests.training.test_train_codec import have_equal_weights
 from training.codec.quantizer import codebooks_of
-from training.codec.sizes import write_codec
+from training.codec.train import export
 from training.dual_ar.matching import fitted, match, order_like
 from training.speech.corpus import SAMPLE_RATE, Corpus, Utterance
 
@@ -47,16 +47,14 @@ def test_match_restores_a_codec_whose_entries_were_renumbered(tmp_path: Path) ->
     for entries in codebooks_of(codec.quantizer)[1:]:
         order = torch.from_numpy(rng.permutation(len(entries.codebook.weight)))
         entries.codebook.weight.data = entries.codebook.weight.data[order]
-    dtypes = {name: weight.dtype for name, weight in load_file(file).items()}
-    renumbered = {name: weight.to(dtypes[name]) for name, weight in codec.state_dict().items()}
-    write_codec(tmp_path / "codec", renumbered, config)
+    export(tmp_path / "codec", codec.requires_grad_(False))
     corpus = _corpus(rng)
     same = match(BUNDLED, tmp_path / "codec", corpus, tmp_path / "matched")
     assert same == [1.0] * len(SIZES)
     release = load_codec(*codec_files(tmp_path / "matched"))
-    waves = torch.from_numpy(corpus.utterances[0].audio() / np.float32(32768))[None, None]
+    waves = torch.from_numpy(corpus.utterances[0].waveform())[None, None]
     assert torch.equal(release.encode(waves), load_codec(file, config).encode(waves))
-    assert _same(release, load_codec(*codec_files(tmp_path / "codec")))
+    assert have_equal_weights(release, load_codec(*codec_files(tmp_path / "codec")))
     assert {each.name for each in (tmp_path / "matched").iterdir()} == {each.name for each in BUNDLED.iterdir()}
 
 
@@ -79,7 +77,3 @@ def _embedded(tensors: dict[str, torch.Tensor], codes: np.ndarray) -> torch.Tens
     for k in range(len(SIZES)):
         made += table[k * rows + torch.from_numpy(codes[k])]
     return made
-
-
-def _same(a: Codec, b: Codec) -> bool:
-    return all(torch.equal(weight, b.state_dict()[name]) for name, weight in a.state_dict().items())

@@ -33,7 +33,7 @@ def held_out_quality(codec: Codec, utterances: Sequence[Utterance], spectral: Sp
     config, device = codec.config, next(codec.parameters()).device
     distances, pitches = [], []
     for utterance in utterances:
-        samples = torch.from_numpy(utterance.audio().astype(np.float32) / 32768)
+        samples = torch.from_numpy(utterance.waveform())
         audio = whole_frames(samples.to(device)[None, None], config.frame_length)
         made = codec.decode(codec.encode(audio))
         distances.append(spectral(made, audio)[0].item())

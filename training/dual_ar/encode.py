@@ -156,7 +156,7 @@ def encode_waves(encoder: CodecEncoder, waves: list[np.ndarray]) -> list[np.ndar
 
 def _played(utterance: SpokenUtterance, speed: Fraction) -> np.ndarray:
     """Return the samples played at `speed`, float32 in [-1, 1]."""
-    wave = np.asarray(utterance.audio(), dtype=np.float32) / 32768.0
+    wave = utterance.waveform()
     return wave if speed == 1 else resample_poly(wave, speed.denominator, speed.numerator).astype(np.float32)
 
 

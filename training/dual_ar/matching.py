@@ -18,7 +18,7 @@ from scipy.optimize import linear_sum_assignment
 from engine.families.s2.codec import codec_files, load_codec, load_codec_encoder
 from engine.text.tokenizer import Tokenizer
 from training.codec.quantizer import codebooks_of
-from training.codec.sizes import write_codec
+from training.codec.train import export
 from training.dual_ar.encode import encode_waves
 from training.speech.corpus import SAMPLE_RATE, Corpus
 
@@ -28,26 +28,24 @@ _ROWS = 4096  # frames at a time in the regression
 _SEMANTIC, _CODEBOOKS = "text_model.model.embeddings.weight", "audio_decoder.codebook_embeddings.weight"
 
 
-def match(release: Path, codec: Path, corpus: Corpus, out: Path) -> list[float]:
+def match(release: Path, codec: Path, corpus: Corpus, out: Path, device: str = "cpu") -> list[float]:
     """Renumber the residual entries of the codec in the folder `codec`, and write a release with it into `out`.
 
     Its dual AR is that of `release` with fitted codebook embeddings. Returns the fraction of the codes that stay those
     of `release`, for each of the K codebooks. Raises the errors of `load_codec`.
     """
     file, config = codec_files(codec)
-    sizes, waves = config.codebook_sizes, _waves(corpus)
-    old, new = _codes(release, waves), _codes(codec, waves)
-    stored = {name: weight.dtype for name, weight in load_file(file).items()}
-    whole = load_codec(file, config)
-    for k, entries in list(enumerate(codebooks_of(whole.quantizer)))[1:]:
-        order = order_like(old[k], new[k], sizes[k])
+    waves = _waves(corpus)
+    old, new = _codes(release, waves, device), _codes(codec, waves, device)
+    whole = load_codec(file, config).requires_grad_(False)
+    for k, entries in enumerate(codebooks_of(whole.quantizer)[1:], start=1):
+        order = order_like(old[k], new[k], config.codebook_sizes[k])
         entries.codebook.weight.data = entries.codebook.weight.data[torch.from_numpy(order)]
         new[k] = np.argsort(order)[new[k]]
     shutil.copytree(release, out, dirs_exist_ok=True)
     save_file(fitted(release, old, new), out / "model.safetensors")
-    write_codec(out, {name: weight.to(stored[name]) for name, weight in whole.state_dict().items()}, config)
-    for name in ("codec_config.json", "codec.safetensors"):
-        shutil.copy(out / name, codec)
+    for folder in (out, codec):
+        export(folder, whole)
     return [float(share) for share in (old == new).mean(1)]
 
 
@@ -94,11 +92,11 @@ def _waves(corpus: Corpus) -> list[np.ndarray]:
     """Return training utterances spread over the corpus, float32 in [-1, 1]."""
     spoken = [each for each in corpus.utterances if each.for_training]
     every = max(1, round(sum(each.samples for each in spoken) / SAMPLE_RATE / COMPARED_SECONDS))
-    return [np.asarray(each.audio(), dtype=np.float32) / 32768.0 for each in spoken[::every]]
+    return [each.waveform() for each in spoken[::every]]
 
 
 @torch.inference_mode()
-def _codes(folder: Path, waves: list[np.ndarray]) -> np.ndarray:
+def _codes(folder: Path, waves: list[np.ndarray], device: str) -> np.ndarray:
     """Return the codes of all waveforms by the codec in `folder`, `[K, T]`."""
-    encoder = load_codec_encoder(*codec_files(folder), "cuda" if torch.cuda.is_available() else "cpu")
+    encoder = load_codec_encoder(*codec_files(folder), device)
     return np.concatenate(encode_waves(encoder, waves), axis=1).astype(np.int64)

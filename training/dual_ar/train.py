@@ -271,6 +271,11 @@ def train(work: Path, recipe: Recipe, threads: int, source: Path | None = None) 
     checkpoint = run / "checkpoint.pt"
     if checkpoint.exists():
         state = torch.load(checkpoint, map_location=device, weights_only=True)
+        if state.get("origin", origin) != origin:
+            raise TrainingError(
+                f"{checkpoint} did not begin with {origin or 'new weights'}. Give the release that it began with "
+                "(--from), or remove it to train anew."
+            )
         try:
             model.load_state_dict(state["model"])
         except RuntimeError as error:  # names or shapes differ
@@ -278,11 +283,6 @@ def train(work: Path, recipe: Recipe, threads: int, source: Path | None = None) 
                 f"{checkpoint} holds a model of other sizes, for codes of another codec. Remove it to train anew."
             ) from error
         optimiser.load_state_dict(state["optimiser"])
-        if state.get("origin", origin) != origin:
-            raise TrainingError(
-                f"{checkpoint} did not begin with {origin or 'new weights'}. Give the release that it began with "
-                "(--from), or remove it to train anew."
-            )
         step, elapsed = state["step"], state["elapsed"]
         print(f"resuming at step {step}, {elapsed / 60:.0f} minutes in", flush=True)
     elif source is not None:

@@ -36,6 +36,10 @@ class Utterance:
         """Return the int16 samples at 22,050 Hz, memory-mapped."""
         return self.shard_audio[self.offset : self.offset + self.samples]
 
+    def waveform(self) -> np.ndarray:
+        """Return the samples as float32 in [-1, 1)."""
+        return self.audio().astype(np.float32) / np.float32(32768)
+
     @property
     def for_training(self) -> bool:
         """Whether neither the sentence nor the speaker is held out."""

@@ -261,6 +261,15 @@ def test_signed_in_users_are_distinguished_from_browsers(
             page.get_by_role("tab", name="Speak", exact=True).click()
 
 
+def test_proxied_visitors_are_not_the_machine_owner(
+    serve: Serve, engine: FakeEngine, library: VoiceLibrary, storage: Storage
+) -> None:
+    url = serve(engine, storage, "machine")
+    library.add(voice("The machine's"))
+    assert list(Visitor(url).arrive()["voices"].values()) == ["The machine's"]
+    assert Visitor(url, **{"x-forwarded-for": "203.0.113.7"}).arrive()["voices"] == {}
+
+
 def test_browser_keeps_its_key_and_voices(
     chromium: Browser, serve: Serve, engine: FakeEngine, library: VoiceLibrary, storage: Storage
 ) -> None:
