@@ -1,4 +1,4 @@
-"""Errors in OpenAI's format: `{"error": {"message", "type", "param", "code"}}`, with the error tree's sentences."""
+"""Errors in OpenAI's format: `{"error": {"message", "type", "param", "code"}}`, with the error tree's messages."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from engine.errors import (
     VoiceProtected,
 )
 from studio.access import KeyRefused, LimitReached
-from studio.error_sentences import error_sentence
+from studio.user_messages import user_message
 
 
 class ModelNotFound(InvalidInput):
@@ -52,7 +52,7 @@ _BUSY_SECONDS = 1  # until a client may try again
 
 
 class ErrorDetail(BaseModel):
-    """An error: a sentence for people, and codes for programs."""
+    """An error: a message for people, and codes for programs."""
 
     message: str
     type: str
@@ -106,7 +106,7 @@ def detail_of(error: Exception) -> ErrorDetail:
     """Return the description of an error for a response, including one that has already started."""
     _, kind, code = _kind(error)
     param = "model" if isinstance(error, ModelNotFound) else None
-    return ErrorDetail(message=str(error_sentence(error)), type=kind, param=param, code=code)
+    return ErrorDetail(message=str(user_message(error)), type=kind, param=param, code=code)
 
 
 def _kind(error: Exception) -> tuple[int, str, str | None]:

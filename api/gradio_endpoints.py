@@ -44,7 +44,7 @@ from api.speech.request import SpeechRequest
 from api.speech.stream import EncodedSpeech, disconnected
 from engine.errors import RepriseError
 from studio.access import Caller
-from studio.error_sentences import error_sentence
+from studio.user_messages import user_message
 
 if TYPE_CHECKING:
     from api.context import ApiContext
@@ -257,4 +257,4 @@ def _caller(request: gr.Request) -> Caller:
 
 
 def _to_gradio_error(error: RepriseError) -> Any:
-    return gr.Error(str(error_sentence(error)), print_exception=False)
+    return gr.Error(str(user_message(error)), print_exception=False)

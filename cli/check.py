@@ -26,6 +26,6 @@ def check(
         if checked.origin and checked.origin.voices:
             with command.library() as library:
                 names = voice_names(checked.origin, library)
-    say(" ".join(str(sentence) for sentence in checked.sentences(names)))
+    say(" ".join(str(message) for message in checked.messages(names)))
     if not checked.ours:
         raise typer.Exit(NOT_OURS)

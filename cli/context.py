@@ -19,7 +19,7 @@ from engine.errors import InvalidInput, InvalidOption, VoiceNotFound
 from studio.packages import has_package
 
 if TYPE_CHECKING:
-    from engine.sentences import Sentence
+    from engine.messages import UserMessage
     from storage import Storage, VoiceLibrary
     from storage.sqlite.snapshots import LibrarySnapshots
     from studio.context import AppContext
@@ -82,7 +82,7 @@ class CommandContext:
             yield engine
 
     @contextmanager
-    def models(self, notices: dict[str, Sentence]) -> Iterator[ModelManager]:
+    def models(self, notices: dict[str, UserMessage]) -> Iterator[ModelManager]:
         """Load the engine that the page starts with; the manager can replace its model.
 
         notices: by model, as `model_notices` returns them.
@@ -112,7 +112,7 @@ class CommandContext:
             yield manager
 
     @contextmanager
-    def services(self, notices: dict[str, Sentence] | None = None) -> Iterator[AppContext]:
+    def services(self, notices: dict[str, UserMessage] | None = None) -> Iterator[AppContext]:
         """Open the services of a server: database and model. SIGTERM closes them. notices: as for `models`."""
         from studio.context import AppContext
 
@@ -252,15 +252,15 @@ def require(package: str, least: int = 0) -> None:
         )
 
 
-def model_notices(model: str, models: list[str]) -> dict[str, Sentence]:
+def model_notices(model: str, models: list[str]) -> dict[str, UserMessage]:
     """Return the models to choose from, each with its license notice; empty if there is no choice.
 
     Raises ReleaseNotFound.
     """
     from engine.families.registry import notice_of
-    from engine.sentences import Sentence
+    from engine.messages import UserMessage
 
-    return {name: Sentence(notice_of(name)) for name in dict.fromkeys([model, *models])} if models else {}
+    return {name: UserMessage(notice_of(name)) for name in dict.fromkeys([model, *models])} if models else {}
 
 
 def _space_folder(database: str | None) -> Path | None:

@@ -25,6 +25,7 @@ from engine.errors import (
 from engine.families.family import PromptReference, PromptVoice
 from engine.families.registry import read_release
 from engine.languages import language_name
+from engine.messages import UserMessage
 from engine.models.compiling import compile_blocks
 from engine.models.fused import fuse, fuse_sampling
 from engine.models.native.run import use_native, use_native_draws
@@ -32,7 +33,6 @@ from engine.models.quantization import Precision
 from engine.models.sampling import SamplingOptions
 from engine.release.hub import BUNDLED, Progress, find_release
 from engine.request import Request, Speech, SpeechPipeline, SpokenSegment
-from engine.sentences import Sentence
 from engine.serving.clip_encoder import ClipEncoder
 from engine.serving.codec_worker import ROWS_PER_SLOT, CodecWorker
 from engine.serving.device import on_device, prepare_device, share_cores
@@ -99,7 +99,7 @@ class EncodedVoice:
     """A new voice, and notes for the user."""
 
     voice: Voice
-    notes: tuple[Sentence, ...]
+    notes: tuple[UserMessage, ...]
 
 
 @dataclass(frozen=True)
@@ -154,7 +154,7 @@ class Engine:
         self.name, self.device = name, str(device)
         release = read_release(folder)
         self._profile, self.abilities = release.profile, release.abilities
-        self.notice = Sentence(self._profile.notice)
+        self.notice = UserMessage(self._profile.notice)
         self.default_options = SpeakOptions(self._profile.temperature, self._profile.top_p, self._profile.top_k)
         architecture, self._codec_config = release.architecture, release.architecture.codec
         self.precision = precision or choose_precision(device, architecture)
@@ -326,7 +326,7 @@ class Engine:
         if not references:
             raise InvalidInput("reference.none")
         made: list[Reference] = []
-        notes: list[Sentence] = []
+        notes: list[UserMessage] = []
         for source, transcript in references:
             if not transcript.strip() and self.abilities.needs_transcript:
                 raise InvalidInput("reference.no_words")
@@ -337,7 +337,7 @@ class Engine:
                 continue
             spoken, note = transcript_for(clip, normalise(transcript))
             fit = check_transcript(spoken, clip.spoken)
-            notes += [*clip.notes, *([note] if note else []), *([fit.sentence] if fit.light != "green" else [])]
+            notes += [*clip.notes, *([note] if note else []), *([fit.message] if fit.light != "green" else [])]
             made.append(self._reference(clip, spoken))
         voice = Voice(
             name=name,

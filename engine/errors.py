@@ -3,7 +3,7 @@
     raise InvalidName("voices.long_name", most=MAX_NAME, count=len(name))
     raise InvalidOption("This command needs the package “ray”.")
 
-Messages that a page can show are named by their key (`engine.sentences`). Messages that only the command line and the
+Messages that a page can show are named by their key (`engine.messages`). Messages that only the command line and the
 API show are English text instead of a key.
 
 RepriseError
@@ -18,7 +18,7 @@ RepriseError
 ├── LibraryError             the voice library refuses an operation
 │   ├── NameTaken            the owner already has a voice of that name, or a key has it
 │   ├── VoiceNotFound        no such voice for this owner
-│   ├── GenerationNotFound   no such generation for this owner
+│   ├── TakeNotFound   no such generation for this owner
 │   ├── ScriptNotFound       no such script, or no such card of one, for this owner
 │   ├── ClaimLost            a run's claim of a card has ended; its take is not stored
 │   ├── KeyNotFound          no such key
@@ -42,19 +42,19 @@ RepriseError
     └── DeviceUnavailable    the requested device does not exist here
 """
 
-from engine.sentences import Sentence, Value
+from engine.messages import UserMessage, Value
 
 
 class RepriseError(Exception):
-    """Base class of all errors of Reprise. sentence: what is wrong and what to do; `str` gives it in English."""
+    """Base class of all errors of Reprise. message: what is wrong and what to do; `str` gives it in English."""
 
     def __init__(self, key: str, /, **values: Value) -> None:
-        """key, values: of the sentence, or the English text itself; see `Sentence`."""
+        """key, values: of the message, or the English text itself; see `UserMessage`."""
         super().__init__(key)
-        self.sentence = Sentence(key, values)
+        self.message = UserMessage(key, values)
 
     def __str__(self) -> str:
-        return str(self.sentence)
+        return str(self.message)
 
 
 class InvalidInput(RepriseError, ValueError):
@@ -101,7 +101,7 @@ class VoiceNotFound(LibraryError, LookupError):
     """No such voice for this owner."""
 
 
-class GenerationNotFound(LibraryError, LookupError):
+class TakeNotFound(LibraryError, LookupError):
     """No such generation for this owner."""
 
 

@@ -38,7 +38,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from engine.errors import InvalidCodes, InvalidInput, InvalidName, InvalidVoiceFile, UnusableReference
 from engine.files.bounded import parse_json
-from engine.sentences import Sentence
+from engine.messages import UserMessage
 
 Codes = NDArray[np.uint16]
 
@@ -121,10 +121,10 @@ def _check_tag(tag: str) -> None:
 def check_text(value: str, field: str, limit: int) -> None:
     """Raise InvalidInput for text that is too long or cannot be stored. field: a key of `field.*`, for the message."""
     if len(value) > limit:
-        raise InvalidInput("field.too_long", field=Sentence(f"field.{field}"), most=limit, count=len(value))
+        raise InvalidInput("field.too_long", field=UserMessage(f"field.{field}"), most=limit, count=len(value))
     # PostgreSQL cannot store NUL; half of a surrogate pair has no UTF-8.
     if "\0" in value or any("\ud800" <= character <= "\udfff" for character in value):
-        raise InvalidInput("field.no_text", field=Sentence(f"field.{field}"))
+        raise InvalidInput("field.no_text", field=UserMessage(f"field.{field}"))
 
 
 def checked_codes(codes: ArrayLike) -> Codes:
@@ -346,7 +346,7 @@ class Voice:
         try:
             return _voice(parse_json(header), blobs)
         except InvalidInput as error:
-            raise InvalidVoiceFile("voicefile.unusable", why=error.sentence) from error
+            raise InvalidVoiceFile("voicefile.unusable", why=error.message) from error
         # The checksum is right, but `to_bytes` did not write the header.
         except (KeyError, TypeError, ValueError) as error:
             raise InvalidVoiceFile("voicefile.header") from error

@@ -1,4 +1,4 @@
-"""Persistent data in SQLite or PostgreSQL: voices, the history of generations, and scripts, separate for each owner.
+"""Persistent data in SQLite or PostgreSQL: voices, the history of takes, and scripts, separate for each owner.
 
 `Storage.open` opens a database. Its parts, such as `VoiceLibrary`, `History` and `ScriptLibrary`, open one transaction
 per call and are thread-safe; the queries are in `storage.repositories`.

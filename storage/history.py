@@ -1,27 +1,27 @@
-"""The history of generations. Every call is one transaction."""
+"""The history of takes. Every call is one transaction."""
 
 from __future__ import annotations
 
 from sqlalchemy.orm import Session
 
-from engine.errors import GenerationNotFound, InvalidInput
+from engine.errors import InvalidInput, TakeNotFound
 from engine.voice import check_text
 from storage.database import Database
-from storage.repositories import generations, owner_deletions, owner_settings
-from storage.repositories.generations import GenerationRecord, HistoryPage, NewGeneration, SpokenVoice
+from storage.repositories import owner_deletions, owner_settings, takes
 from storage.repositories.owner_settings import OwnerSettings
+from storage.repositories.takes import HistoryPage, NewTake, SpokenVoice, TakeRecord
 from storage.repositories.voices import usage
 from storage.repositories.voices.usage import VoiceUse
 from storage.validation import Clock, checked_owner, is_id, utc_now
 from storage.voices.library import LOCAL, MAX_SEARCH
 
-MAX_PAGE = 500  # generations
+MAX_PAGE = 500  # takes
 
 
 class History:
-    """The generations of all owners. An owner has no access to the generations of another.
+    """The takes of all owners. An owner has no access to the takes of another.
 
-    All methods may raise DatabaseUnavailable, and GenerationNotFound for an id that is not the owner's.
+    All methods may raise DatabaseUnavailable, and TakeNotFound for an id that is not the owner's.
     """
 
     def __init__(self, database: Database, clock: Clock = utc_now) -> None:
@@ -29,7 +29,7 @@ class History:
         self._clock = clock
 
     def deletion_mark(self, *, owner: str = LOCAL) -> str:
-        """Return a mark that changes when all data of the owner is deleted. Read it when a generation begins."""
+        """Return a mark that changes when all data of the owner is deleted. Read it when a take begins."""
         with self._database.read() as session:
             return owner_deletions.mark(session=session, owner=checked_owner(owner))
 
@@ -37,25 +37,21 @@ class History:
         """Whether all data of the owner was deleted since this mark was read."""
         return owner_deletions.has_changed(self.deletion_mark(owner=owner), mark)
 
-    def add(
-        self, generation: NewGeneration, *, owner: str = LOCAL, since: str | None = None
-    ) -> GenerationRecord | None:
-        """Store a generation in the history. If the owner keeps no history, store nothing and return None.
+    def add(self, take: NewTake, *, owner: str = LOCAL, since: str | None = None) -> TakeRecord | None:
+        """Store a take in the history. If the owner keeps no history, store nothing and return None.
 
-        since: the owner's deletion mark when the generation began. Raises GenerationNotFound, and stores nothing, if
+        since: the owner's deletion mark when the take began. Raises TakeNotFound, and stores nothing, if
         all data of the owner was deleted meanwhile.
         """
         if not self.settings(owner=owner).history:
             return None
-        with self._database.storing([generation.audio]) as (sound,), self._database.write() as session:
+        with self._database.storing([take.audio]) as (sound,), self._database.write() as session:
             if since is not None:
                 owner_deletions.lock(session=session, owner=owner)
                 if owner_deletions.has_changed(owner_deletions.mark(session=session, owner=owner), since):
-                    raise GenerationNotFound("take.gone")
-            made = generations.create(
-                session=session, generation=generation, owner=owner, now=self._clock(), listed=True, sound=sound
-            )
-            return generations.record(session=session, generation_id=made, owner=owner)
+                    raise TakeNotFound("take.gone")
+            made = takes.create(session=session, take=take, owner=owner, now=self._clock(), listed=True, sound=sound)
+            return takes.record(session=session, take_id=made, owner=owner)
 
     def page(
         self,
@@ -78,7 +74,7 @@ class History:
         if voice_id is not None and not is_id(voice_id):
             return HistoryPage((), 0)
         with self._database.read() as session:
-            return generations.page(
+            return takes.page(
                 session=session,
                 owner=checked_owner(owner),
                 search=search,
@@ -91,53 +87,49 @@ class History:
     def voices(self, *, owner: str = LOCAL) -> list[SpokenVoice]:
         """Return the voices in the history, including deleted ones, most recently used first."""
         with self._database.read() as session:
-            return generations.voices(session=session, owner=checked_owner(owner))
+            return takes.voices(session=session, owner=checked_owner(owner))
 
-    def get(self, generation_id: str, *, owner: str = LOCAL) -> GenerationRecord:
-        """Return a generation without its sound."""
+    def get(self, take_id: str, *, owner: str = LOCAL) -> TakeRecord:
+        """Return a take without its sound."""
         with self._database.read() as session:
-            return generations.record(session=session, generation_id=generation_id, owner=checked_owner(owner))
+            return takes.record(session=session, take_id=take_id, owner=checked_owner(owner))
 
-    def audio(self, generation_id: str, *, owner: str = LOCAL) -> bytes:
-        """Return the sound of a generation or a script's take: FLAC."""
+    def audio(self, take_id: str, *, owner: str = LOCAL) -> bytes:
+        """Return the sound of a take, also of a script's: FLAC."""
         with self._database.read() as session:
-            return generations.audio(session=session, generation_id=generation_id, owner=checked_owner(owner))
+            return takes.audio(session=session, take_id=take_id, owner=checked_owner(owner))
 
-    def star(self, generation_id: str, starred: bool = True, *, owner: str = LOCAL) -> GenerationRecord:
-        """Set or remove the star. Starred generations do not expire, and outlive their script."""
+    def star(self, take_id: str, starred: bool = True, *, owner: str = LOCAL) -> TakeRecord:
+        """Set or remove the star. Starred takes do not expire, and outlive their script."""
         with self._database.write() as session:
-            return generations.star(
-                session=session, generation_id=generation_id, owner=checked_owner(owner), starred=starred
-            )
+            return takes.star(session=session, take_id=take_id, owner=checked_owner(owner), starred=starred)
 
-    def delete(self, generation_id: str, *, owner: str = LOCAL) -> None:
-        """Delete a generation, also if it is a script's take; its bytes are overwritten in a SQLite file."""
+    def delete(self, take_id: str, *, owner: str = LOCAL) -> None:
+        """Delete a take, also if it is a script's take; its bytes are overwritten in a SQLite file."""
         self._database.delete(
-            lambda session: generations.remove(session=session, generation_id=generation_id, owner=checked_owner(owner))
+            lambda session: takes.remove(session=session, take_id=take_id, owner=checked_owner(owner))
         )
 
-    def withdraw(self, generation_id: str, *, owner: str = LOCAL) -> None:
-        """Remove a generation from the history. It is deleted as `delete` does, unless it is a script's take."""
+    def withdraw(self, take_id: str, *, owner: str = LOCAL) -> None:
+        """Remove a take from the history. It is deleted as `delete` does, unless it is a script's take."""
         self._database.delete(
-            lambda session: generations.withdraw(
-                session=session, generation_id=generation_id, owner=checked_owner(owner)
-            )
+            lambda session: takes.withdraw(session=session, take_id=take_id, owner=checked_owner(owner))
         )
 
     def clear(self, *, owner: str = LOCAL) -> int:
-        """Remove all generations, including starred ones, from the history as `withdraw` does; return their number."""
-        return self._database.delete(lambda session: generations.clear(session=session, owner=checked_owner(owner)))
+        """Remove all takes, including starred ones, from the history as `withdraw` does; return their number."""
+        return self._database.delete(lambda session: takes.clear(session=session, owner=checked_owner(owner)))
 
     def expire(self) -> int:
-        """Delete generations older than their owner's retention, for all owners; return their number. Call it daily.
+        """Delete takes older than their owner's retention, for all owners; return their number. Call it daily.
 
-        Starred generations and takes of scripts stay.
+        Starred takes and takes of scripts stay.
         """
         now = self._clock()
 
         def expire(session: Session) -> int:
             owner_deletions.expire(session=session, now=now)
-            return generations.expire(session=session, now=now)
+            return takes.expire(session=session, now=now)
 
         return self._database.delete(expire)
 
@@ -156,6 +148,6 @@ class History:
             )
 
     def voice_uses(self, *, owner: str = LOCAL) -> dict[str, VoiceUse]:
-        """Return how often and how long the owner spoke in each voice, by id; only stored generations count."""
+        """Return how often and how long the owner spoke in each voice, by id; only stored takes count."""
         with self._database.read() as session:
             return usage.voice_uses(session=session, owner=checked_owner(owner))

@@ -4,18 +4,18 @@ voices             owner, name, consent and original codec of each voice
 voice_portraits    the pictures of voices that have one
 voice_references   the clips of a voice with their transcripts, in order
 reference_codes    the codes of a reference, for each codec that was used with the voice
-generations        spoken texts with voice and settings; they outlive the voice
-generation_audio   the sound of a generation, separate so that lists do not read it
+generations        the takes: spoken texts with voice and settings; they outlive the voice
+generation_audio   the sound of a take, separate so that lists do not read it
 scripts            long texts, each a sequence of cards
 script_cards       the cards of a script, in order
 script_runs        runs of processes that are speaking a script
 card_claims        the cards that these runs are speaking
-card_takes         the generations that are takes of a card, and which is chosen
+card_takes         which takes belong to a card, and which of them is chosen
 take_hearings      recogniser transcripts of takes of cards
 favourites         the voices that an owner has marked
 favourite_speakers the same for models' own voices
 pronunciations     an owner's pronunciation dictionary
-voice_uses         how often and how long an owner used a voice, including deleted generations
+voice_uses         how often and how long an owner used a voice, including deleted takes
 owner_settings     whether and how long an owner's history is kept; no row: the defaults
 owner_deletions    the last deletion of all data of an owner, for takes that were being generated
 api_keys           API keys: hashes, owners, limits
@@ -198,8 +198,8 @@ class CodesRow(Base):
     codes: Mapped[bytes] = mapped_column(LargeBinary)  # as codes_to_bytes writes them
 
 
-class GenerationRow(Base):
-    """A generation without its sound."""
+class TakeRow(Base):
+    """A take without its sound."""
 
     __tablename__ = "generations"
     __table_args__ = (Index(None, "owner", "created", "id"), CheckConstraint("duration > 0", "duration_positive"))
@@ -224,13 +224,13 @@ class GenerationRow(Base):
     words: Mapped[str | None] = mapped_column(Text)  # a JSON list of times, if the model reported them
 
 
-class AudioRow(Base):
-    """The sound of a generation; immutable."""
+class TakeAudioRow(Base):
+    """The sound of a take; immutable."""
 
     __tablename__ = "generation_audio"
     __table_args__ = (Index(None, "object"),)
 
-    generation_id: Mapped[str] = mapped_column(ForeignKey(GenerationRow.id, ondelete="CASCADE"), primary_key=True)
+    take_id: Mapped[str] = mapped_column("generation_id", ForeignKey(TakeRow.id, ondelete="CASCADE"), primary_key=True)
     lead: Mapped[bytes] = _lead()
     audio: Mapped[bytes] = mapped_column(LargeBinary)  # FLAC
     object: Mapped[str | None] = _object()
@@ -272,7 +272,7 @@ class CardRow(Base):
     chapter: Mapped[str | None] = mapped_column(String(200))  # the title of the chapter that begins with it
     locked: Mapped[bool]
     status: Mapped[str] = mapped_column(String(10))
-    failure: Mapped[str | None] = mapped_column(Text)  # for the author: `Sentence.to_json`
+    failure: Mapped[str | None] = mapped_column(Text)  # for the author: `UserMessage.to_json`
     seed: Mapped[int | None]
     settings: Mapped[str] = mapped_column(Text)  # a JSON object
 
@@ -299,7 +299,7 @@ class CardClaimRow(Base):
 
 
 class CardTakeRow(Base):
-    """The relation of a generation to the card that it is a take of."""
+    """A take that belongs to a card."""
 
     __tablename__ = "card_takes"
     __table_args__ = (
@@ -310,7 +310,7 @@ class CardTakeRow(Base):
         ),
     )
 
-    generation_id: Mapped[str] = mapped_column(ForeignKey(GenerationRow.id, ondelete="CASCADE"), primary_key=True)
+    take_id: Mapped[str] = mapped_column("generation_id", ForeignKey(TakeRow.id, ondelete="CASCADE"), primary_key=True)
     card_id: Mapped[str] = mapped_column(ForeignKey(CardRow.id, ondelete="CASCADE"))
     chosen: Mapped[bool]
 
@@ -321,8 +321,8 @@ class TakeHearingRow(Base):
     __tablename__ = "take_hearings"
     __table_args__ = (CheckConstraint("word_error >= 0", "word_error_positive"),)
 
-    generation_id: Mapped[str] = mapped_column(
-        ForeignKey(CardTakeRow.generation_id, ondelete="CASCADE"), primary_key=True
+    take_id: Mapped[str] = mapped_column(
+        "generation_id", ForeignKey(CardTakeRow.take_id, ondelete="CASCADE"), primary_key=True
     )
     heard: Mapped[str] = mapped_column(Text)
     word_error: Mapped[float] = mapped_column(Double)  # differing words per word of the text

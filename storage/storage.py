@@ -12,7 +12,7 @@ from storage.copying import Progress, TableContent, copy_library
 from storage.database import Database
 from storage.history import History
 from storage.pronunciations import Pronunciations
-from storage.repositories import api_keys, generations, owner_deletions, owner_settings, pronunciations
+from storage.repositories import api_keys, owner_deletions, owner_settings, pronunciations, takes
 from storage.repositories.scripts import scripts
 from storage.repositories.voices import favourites, usage, voice_consents, voices
 from storage.repositories.voices.usage import OwnerCounts, StorageUse
@@ -92,7 +92,7 @@ class Storage:
         def remove(session: Session) -> None:
             owner_deletions.add(session=session, owner=owner, now=self._clock())
             scripts.remove_all(session=session, owner=owner)
-            generations.remove_all(session=session, owner=owner)
+            takes.remove_all(session=session, owner=owner)
             voices.remove_all(session=session, owner=owner)
             voice_consents.remove_all(session=session, owner=owner)
             favourites.remove_all(session=session, owner=owner)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 
 from engine.errors import InvalidInput
-from engine.sentences import Sentence
+from engine.messages import UserMessage
 from engine.voice import check_text
 from storage.database_errors import damaged
 
@@ -79,7 +79,7 @@ def check_number(value: float | None, field: str, *, lowest: float, highest: flo
     """Raise InvalidInput for a number that is not finite or out of bounds. field: a key of `field.*`."""
     if value is None or (math.isfinite(value) and lowest <= value <= highest):
         return
-    name = Sentence(f"field.{field}")
+    name = UserMessage(f"field.{field}")
     if math.isfinite(highest):
         raise InvalidInput("field.out_of_range", field=name, value=value, least=lowest, most=highest)
     raise InvalidInput("field.too_small", field=name, value=value, least=lowest)

@@ -33,8 +33,8 @@ from engine.audio.transcription import (
     transcribe_words,
 )
 from engine.errors import EngineBusy, EngineFailed
-from engine.sentences import Sentence
-from studio.error_sentences import error_sentence
+from engine.messages import UserMessage
+from studio.user_messages import user_message
 
 if TYPE_CHECKING:
     from engine.audio.decode import Source
@@ -73,7 +73,7 @@ class Installation:
 
     step: Literal["package", "model"] | None = None
     part: str = ""
-    failure: Sentence | None = None
+    failure: UserMessage | None = None
 
 
 class WhisperRecogniser:
@@ -132,7 +132,7 @@ class WhisperRecogniser:
             self._installation = Installation("model")
             load_model(model)
         except Exception as error:
-            failure = error_sentence(error)
+            failure = user_message(error)
             log.warning("the recogniser could not be installed: %s", failure)
         self._installation = Installation(failure=failure)
 

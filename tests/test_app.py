@@ -28,10 +28,10 @@ from engine.audio import wav_bytes
 from engine.audio.output.mastering import loudness_of
 from engine.audio.output.tags import read_tags
 from engine.errors import InvalidOption, ReleaseNotFound
+from engine.messages import UserMessage
 from engine.release.hub import BUNDLED
 from engine.release.profile import Profile
 from engine.request import AudioChunk, SpeechResult
-from engine.sentences import Sentence
 from engine.voice import Voice
 from studio.provenance import origin as origins
 from studio.provenance import watermark
@@ -362,7 +362,7 @@ def test_model_choices_have_license_notices() -> None:
     notices = model_notices("bundled", ["fishaudio/s2-pro", "bundled"])
     assert list(notices) == ["bundled", "fishaudio/s2-pro"]
     assert "research and non-commercial use" in str(notices["fishaudio/s2-pro"])
-    assert notices["bundled"] == Sentence(Profile.load(BUNDLED).notice)
+    assert notices["bundled"] == UserMessage(Profile.load(BUNDLED).notice)
     assert "small demonstration" in str(notices["bundled"])
     with pytest.raises(ReleaseNotFound):
         model_notices("bundled", ["nowhere/at/all"])

@@ -1,6 +1,6 @@
 """The import directions, checked by reading every import statement of the sources.
 
-app → faces (web, api, cli) → studio → storage, engine; storage → engine.voice, engine.errors, engine.sentences. Faces
+app → faces (web, api, cli) → studio → storage, engine; storage → engine.voice, engine.errors, engine.messages. Faces
 do not import each other. Inside the engine nothing imports the engine itself, serving knows the protocols of a family
 only, and models and codec know configuration, shared layers and errors only, never each other.
 """
@@ -43,7 +43,7 @@ RULES = (
     ),
     Rule(
         "storage",
-        ("storage", "engine.voice", "engine.errors", "engine.sentences"),
+        ("storage", "engine.voice", "engine.errors", "engine.messages"),
         "the library knows voices, errors and sentences only",
     ),
     Rule("engine", ("engine",), "the engine knows nothing of databases, HTTP or pages"),
@@ -53,15 +53,15 @@ RULES = (
         ("benchmarks", "training", "web", "api", "cli", "studio", "storage", "engine"),
         "benchmarks measure the run-time code and the training",
     ),
-    Rule("engine.errors", ("engine.sentences",), "the error tree knows its sentences only"),
-    Rule("engine.sentences", (), "sentences are a leaf"),
-    Rule("engine.files.bounded", ("engine.errors", "engine.sentences"), "reading files within bounds is a leaf"),
+    Rule("engine.errors", ("engine.messages",), "the error tree knows its sentences only"),
+    Rule("engine.messages", (), "sentences are a leaf"),
+    Rule("engine.files.bounded", ("engine.errors", "engine.messages"), "reading files within bounds is a leaf"),
     Rule("engine.files.tensors", ("engine.errors", "engine.files.bounded"), "reading tensors knows no model"),
     Rule("engine.layers", (), "shared layers know no model"),
     Rule("engine.config", ("engine.errors",), "configurations are leaves"),
     Rule(
         "engine.voice",
-        ("engine.errors", "engine.sentences", "engine.files.bounded"),
+        ("engine.errors", "engine.messages", "engine.files.bounded"),
         "a voice is data: storage carries it without the engine",
     ),
     Rule(
@@ -80,7 +80,7 @@ RULES = (
             "engine.release",
             "engine.config",
             "engine.errors",
-            "engine.sentences",
+            "engine.messages",
             "engine.files",
             "engine.models.sampling",
             "engine.text",
@@ -131,7 +131,7 @@ RULES = (
             "engine.text",
             "engine.byte_lru",
             "engine.errors",
-            "engine.sentences",
+            "engine.messages",
             "engine.files.bounded",
         ),
         "reading and writing audio knows no model",

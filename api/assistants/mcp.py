@@ -35,8 +35,8 @@ from engine.errors import RepriseError
 from engine.files.bounded import MAX_CLIP_FILE_BYTES, read_regular
 from engine.voice import MAX_DESCRIPTION, MAX_LANGUAGE, MAX_NAME, MAX_TRANSCRIPT, MAX_WHO
 from studio.access import Caller
-from studio.error_sentences import error_sentence
 from studio.speech_service import MAX_CHARACTERS
+from studio.user_messages import user_message
 from studio.voices.consents import given_consent
 from studio.voices.voice_maker import make_voice
 
@@ -236,4 +236,4 @@ async def _tool_errors() -> AsyncIterator[None]:
     except ValidationError as error:
         raise ToolError(invalid_detail(error.errors()).message) from error
     except RepriseError as error:
-        raise ToolError(str(error_sentence(error))) from error
+        raise ToolError(str(user_message(error))) from error

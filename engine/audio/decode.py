@@ -113,7 +113,7 @@ def opened_audio(source: Source) -> Iterator[BinaryIO]:
     try:
         file = open_regular(source, MAX_CLIP_FILE_BYTES)
     except UnreadableFile as error:
-        raise UnusableReference(error.sentence.key, **error.sentence.values) from error
+        raise UnusableReference(error.message.key, **error.message.values) from error
     with file:  # opened by descriptor, so that it has no name: the content decides the format, not the suffix
         yield file
 

@@ -14,7 +14,7 @@ from engine.audio.resample import resample
 from engine.audio.vad import SAMPLE_RATE as VAD_RATE
 from engine.audio.vad import Span, speech_spans
 from engine.errors import UnusableReference
-from engine.sentences import Sentence
+from engine.messages import UserMessage
 from engine.text import cut_text
 
 SHORTEST_SPEECH = 1.0  # seconds
@@ -48,7 +48,7 @@ class Clip:
 
     samples: Tensor
     sample_rate: int
-    notes: tuple[Sentence, ...]
+    notes: tuple[UserMessage, ...]
     used: Span
     speech_kept: float = 1.0
     spoken: float = 0.0
@@ -105,7 +105,7 @@ def prepare_reference(source: Source, sample_rate: int, *, device: torch.device 
         source: the bytes of an audio file, or its path.
         sample_rate: sampling rate of the result in Hz.
         device: device for resampling and for the result.
-    Raises UnusableReference with a sentence that explains the problem and what to do.
+    Raises UnusableReference with a message that explains the problem and what to do.
     """
     listening = analyse_speech(decode(source))
     recording, spans = listening.recording, listening.spans
@@ -119,7 +119,7 @@ def prepare_reference(source: Source, sample_rate: int, *, device: torch.device 
     return Clip(samples, sample_rate, notes, (excerpt.start, excerpt.end), excerpt.speech_kept, spoken)
 
 
-def transcript_for(clip: Clip, transcript: str) -> tuple[str, Sentence | None]:
+def transcript_for(clip: Clip, transcript: str) -> tuple[str, UserMessage | None]:
     """Return the part of a transcript that belongs to a prepared clip, and a note for the user if it is a guess.
 
     If only silence was removed, the transcript stays whole. If speech was cut off, the last words are removed in
@@ -132,7 +132,7 @@ def transcript_for(clip: Clip, transcript: str) -> tuple[str, Sentence | None]:
     kept = cut_text(transcript, clip.speech_kept)
     if kept == transcript:
         return kept, None
-    return kept, Sentence("reference.words_cut", {"words": _ending(kept)})
+    return kept, UserMessage("reference.words_cut", {"words": _ending(kept)})
 
 
 def _ending(text: str) -> str:
@@ -166,18 +166,18 @@ def _evened(heard: Tensor) -> Tensor:
     return heard * (0.3 / loud)
 
 
-def _judge_clipping(recording: Recording, excerpt: Excerpt) -> tuple[Sentence, ...]:
+def _judge_clipping(recording: Recording, excerpt: Excerpt) -> tuple[UserMessage, ...]:
     found = crest_factor(speech_samples(recording, excerpt.spans))
     if found < CLIPPED_BEYOND_USE:
         raise UnusableReference("doctor.clipping_beyond_use")
-    return (Sentence("doctor.clipping_some"),) if found < CLIPPED else ()
+    return (UserMessage("doctor.clipping_some"),) if found < CLIPPED else ()
 
 
-def _cut_note(excerpt: Excerpt, spans: tuple[Span, ...]) -> tuple[Sentence, ...]:
+def _cut_note(excerpt: Excerpt, spans: tuple[Span, ...]) -> tuple[UserMessage, ...]:
     if excerpt.speech_kept >= 1:
         return ()
     part = {"start": round(excerpt.start, 1), "end": round(excerpt.end, 1), "all": round(spans[-1][1])}
-    return (Sentence("reference.excerpt", part),)
+    return (UserMessage("reference.excerpt", part),)
 
 
 def _levelled(samples: Tensor) -> Tensor:

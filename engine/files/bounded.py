@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, NoReturn
 
 from engine.errors import InvalidConfig, ReleaseIncomplete, UnreadableFile
-from engine.sentences import Sentence
+from engine.messages import UserMessage
 
 MAX_CLIP_FILE_BYTES = 1 << 30  # more than 90 seconds in any format
 MAX_JSON_BYTES = 4 << 20
@@ -76,9 +76,9 @@ def _check_regular(status: os.stat_result, name: str, most: int) -> None:
         raise UnreadableFile("file.large", file=name, most=most >> 20)
 
 
-def _kind(mode: int) -> Sentence:
+def _kind(mode: int) -> UserMessage:
     kinds = ((stat.S_ISDIR, "file.folder"), (stat.S_ISFIFO, "file.pipe"), (stat.S_ISSOCK, "file.socket"))
-    return Sentence(next((key for is_kind, key in kinds if is_kind(mode)), "file.device"))
+    return UserMessage(next((key for is_kind, key in kinds if is_kind(mode)), "file.device"))
 
 
 def read_object(path: Path) -> dict[str, Any]:

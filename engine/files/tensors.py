@@ -54,7 +54,7 @@ def open_tensors(path: Path) -> TensorFile:
     try:
         return _open_safetensors(path) if path.suffix == ".safetensors" else _open_pickled(path)
     except UnreadableFile as error:
-        raise ReleaseIncomplete(error.sentence.key, **error.sentence.values) from error
+        raise ReleaseIncomplete(error.message.key, **error.message.values) from error
 
 
 def _damaged(path: Path, why: object) -> ReleaseIncomplete:

@@ -26,7 +26,7 @@ class Profile:
     temperature, top_p, top_k: default options of this model; see `SamplingOptions`.
     alignment_head: layer and query head of the Slow AR whose attention follows the phones, in a model trained for it;
         None for others.
-    notice: licence notice, shown where the model is named: a sentence's key (`engine.sentences`) or a text; "" for
+    notice: licence notice, shown where the model is named: a sentence's key (`engine.messages`) or a text; "" for
         none.
     """
 

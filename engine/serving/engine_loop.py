@@ -129,7 +129,7 @@ class EngineLoop:
             waiting = list(self._events)
         for events in waiting:
             # One error per reader: each is raised in its own thread, and its traceback keeps that thread's frames.
-            events.put(type(reason)(reason.sentence.key, **reason.sentence.values))
+            events.put(type(reason)(reason.message.key, **reason.message.values))
 
     def _work(self) -> None:
         step: tuple[PendingFrames, list[Turn]] | None = None

@@ -87,7 +87,7 @@ class GrowingText:
         try:
             taken = self._segmentation.plan(respelled, self._last)
         except InvalidText as error:
-            if error.sentence.key != "text.no_words":
+            if error.message.key != "text.no_words":
                 raise
             with self._lock:
                 self._pending = ("" if finished else text) + self._pending

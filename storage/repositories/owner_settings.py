@@ -17,9 +17,9 @@ MAX_RETENTION_DAYS = 3650
 
 @dataclass(frozen=True)
 class OwnerSettings:
-    """An owner's settings. history: whether new generations are kept. retention_days: how long, 1 to 3,650.
+    """An owner's settings. history: whether new takes are kept. retention_days: how long, 1 to 3,650.
 
-    Starred generations are kept indefinitely. Raises InvalidInput.
+    Starred takes are kept indefinitely. Raises InvalidInput.
     """
 
     history: bool = True

@@ -12,12 +12,12 @@ from datetime import datetime
 from sqlalchemy import delete, exists, or_, select, update
 from sqlalchemy.orm import InstrumentedAttribute, Session
 
-from storage.models import AudioRow, ConsentRecordingRow, ReferenceRow, StoredObjectRow
+from storage.models import ConsentRecordingRow, ReferenceRow, StoredObjectRow, TakeAudioRow
 from storage.object_store import StoredSound
 
 REFERRING: tuple[InstrumentedAttribute[str | None], ...] = (
     ReferenceRow.object,
-    AudioRow.object,
+    TakeAudioRow.object,
     ConsentRecordingRow.object,
 )
 

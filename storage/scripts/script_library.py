@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from engine.sentences import Sentence
+from engine.messages import UserMessage
 from storage.database import Database
-from storage.repositories import generations, owner_settings
-from storage.repositories.generations import GenerationRecord, NewGeneration
-from storage.repositories.scripts import card_order, cards, runs, scripts, takes
+from storage.repositories import owner_settings, takes
+from storage.repositories.scripts import card_order, card_takes, cards, runs, scripts
 from storage.repositories.scripts.cards import CardRecord
 from storage.repositories.scripts.scripts import NewCard, ScriptRecord
+from storage.repositories.takes import NewTake, TakeRecord
 from storage.validation import Clock, Settings, checked_owner, utc_now
 from storage.voices.library import LOCAL
 
 ScriptRecords = list[ScriptRecord]  # defined here because `list` and `takes` are methods of the class
 CardRecords = list[CardRecord]
-TakeRecords = list[GenerationRecord]
+TakeRecords = list[TakeRecord]
 CardIds = list[str]
 
 
@@ -180,17 +180,17 @@ class ScriptLibrary:
     def queue(self, script_id: str, card_ids: Sequence[str] | None = None, *, owner: str = LOCAL) -> int:
         """Queue the given cards, or all without a chosen take, except locked ones; return their number."""
         with self._database.replace() as session:
-            return takes.queue(session=session, script_id=script_id, owner=checked_owner(owner), card_ids=card_ids)
+            return card_takes.queue(session=session, script_id=script_id, owner=checked_owner(owner), card_ids=card_ids)
 
     def unqueue(self, script_id: str, *, owner: str = LOCAL) -> int:
         """Remove all cards of a script from the queue, and end the runs of all processes; return their number."""
         with self._database.replace() as session:
-            return takes.unqueue(session=session, script_id=script_id, owner=checked_owner(owner))
+            return card_takes.unqueue(session=session, script_id=script_id, owner=checked_owner(owner))
 
     def waiting(self, script_id: str, limit: int = 2, *, owner: str = LOCAL) -> CardRecords:
         """Return the first queued cards in order. The queue persists across restarts."""
         with self._database.read() as session:
-            return takes.waiting(session=session, script_id=script_id, owner=checked_owner(owner), limit=limit)
+            return card_takes.waiting(session=session, script_id=script_id, owner=checked_owner(owner), limit=limit)
 
     def claim(self, script_id: str, run_id: str, *, owner: str = LOCAL) -> CardRecord | None:
         """Claim the first queued card that no run speaks, in any process; None if there is none.
@@ -228,48 +228,44 @@ class ScriptLibrary:
         with self._database.read() as session:
             return runs.speaking(session=session, owner=checked_owner(owner), now=self._clock())
 
-    def fail(self, card_id: str, failure: Sentence, *, owner: str = LOCAL, run_id: str | None = None) -> CardRecord:
-        """Store why a card could not be spoken, as a sentence for its author. run_id: as for `attach`.
+    def fail(self, card_id: str, failure: UserMessage, *, owner: str = LOCAL, run_id: str | None = None) -> CardRecord:
+        """Store why a card could not be spoken, as a message for its author. run_id: as for `attach`.
 
         Raises InvalidInput, ClaimLost.
         """
         with self._database.replace() as session:
-            return takes.fail(
+            return card_takes.fail(
                 session=session, card_id=card_id, owner=checked_owner(owner), failure=failure, run_id=run_id
             )
 
-    def attach(
-        self, card_id: str, generation: NewGeneration, *, owner: str = LOCAL, run_id: str | None = None
-    ) -> CardRecord:
+    def attach(self, card_id: str, take: NewTake, *, owner: str = LOCAL, run_id: str | None = None) -> CardRecord:
         """Store a take of a card until the script is discarded, even if the owner keeps no history.
 
         It is chosen unless the card's text or voice has changed meanwhile, or the card was locked with a take.
         run_id: the run that claimed the card; its claim ends. Raises ClaimLost, and stores nothing, if it has none.
         """
-        with self._database.storing([generation.audio]) as (sound,), self._database.write() as session:
+        with self._database.storing([take.audio]) as (sound,), self._database.write() as session:
             listed = owner_settings.load(session=session, owner=checked_owner(owner)).history
-            return takes.attach(
+            return card_takes.attach(
                 session=session,
                 card_id=card_id,
                 owner=owner,
-                generation=generation,
+                take=take,
                 now=self._clock(),
                 listed=listed,
                 sound=sound,
                 run_id=run_id,
             )
 
-    def choose(self, card_id: str, generation_id: str, *, owner: str = LOCAL) -> CardRecord:
+    def choose(self, card_id: str, take_id: str, *, owner: str = LOCAL) -> CardRecord:
         """Choose one of the card's takes. Raises InvalidInput."""
         with self._database.write() as session:
-            return takes.choose(
-                session=session, card_id=card_id, owner=checked_owner(owner), generation_id=generation_id
-            )
+            return card_takes.choose(session=session, card_id=card_id, owner=checked_owner(owner), take_id=take_id)
 
     def takes(self, card_id: str, *, owner: str = LOCAL) -> TakeRecords:
         """Return all takes of a card, newest first, without sound."""
         with self._database.read() as session:
-            return takes.records(session=session, card_id=card_id, owner=checked_owner(owner))
+            return card_takes.records(session=session, card_id=card_id, owner=checked_owner(owner))
 
     def spoken(self, script_id: str, *, owner: str = LOCAL) -> SpokenScript:
         """Return a script with its cards and chosen takes, all as of one moment, without sound."""
@@ -278,16 +274,16 @@ class ScriptLibrary:
             return SpokenScript(
                 scripts.record(session=session, script_id=script_id, owner=owner),
                 cards.records(session=session, script_id=script_id, owner=owner),
-                takes.chosen(session=session, script_id=script_id, owner=owner),
+                card_takes.chosen(session=session, script_id=script_id, owner=owner),
             )
 
     def sounds(self, spoken: Iterable[CardRecord], *, owner: str = LOCAL) -> Iterator[tuple[CardRecord, bytes]]:
         """Iterate over the cards that have a chosen take, each with its sound (FLAC), read lazily.
 
-        Raises GenerationNotFound if a take is deleted meanwhile.
+        Raises TakeNotFound if a take is deleted meanwhile.
         """
         for card in spoken:
             if card.take_id is not None:
                 with self._database.read() as session:
-                    sound = generations.audio(session=session, generation_id=card.take_id, owner=checked_owner(owner))
+                    sound = takes.audio(session=session, take_id=card.take_id, owner=checked_owner(owner))
                 yield card, sound

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from ray.serve.handle import DeploymentHandle
 
     from engine.families.family import Abilities
-    from engine.sentences import Sentence
+    from engine.messages import UserMessage
 
 log = logging.getLogger(__name__)
 
@@ -82,7 +82,7 @@ class ClusterEngine:
         return self.properties.device
 
     @property
-    def notice(self) -> Sentence:
+    def notice(self) -> UserMessage:
         return self.properties.notice
 
     @property

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from engine.errors import EngineBusy, EngineClosed, InvalidOption, RepriseError
-from engine.sentences import Sentence
+from engine.messages import UserMessage
 from studio.engines.speech_engine import EngineInfo
 from studio.speed import SpeedEstimator, TakeTiming
 
@@ -50,7 +50,7 @@ class ModelCatalog:
     load: creates its engine; called after the previous engine is closed.
     """
 
-    notices: Mapping[str, Sentence]
+    notices: Mapping[str, UserMessage]
     fetch: Callable[[str, Progress], object]
     load: Callable[[str, Progress], SpeechEngine]
 
@@ -125,7 +125,7 @@ class ModelManager:
         return self._shown.device
 
     @property
-    def notice(self) -> Sentence:
+    def notice(self) -> UserMessage:
         return self._shown.notice
 
     @property
@@ -311,7 +311,7 @@ class ModelManager:
     # ---- switching models
 
     @property
-    def models(self) -> Mapping[str, Sentence]:
+    def models(self) -> Mapping[str, UserMessage]:
         """Licence notices by model; empty if the host allows no choice."""
         return self._catalog.notices if self._catalog else {}
 

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from engine.engine import EncodedVoice, EngineStatus, SpeakOptions
     from engine.errors import RepriseError
     from engine.families.family import Abilities
+    from engine.messages import UserMessage
     from engine.request import AudioChunk, SpeechResult
-    from engine.sentences import Sentence
     from engine.text import GrowingText
     from engine.voice import Consent, OwnVoice, Voice
 
@@ -53,7 +53,7 @@ class EngineInfo:
 
     name: str
     device: str
-    notice: Sentence
+    notice: UserMessage
     sample_rate: int
     frame_length: int
     frame_rate: float
@@ -75,7 +75,7 @@ class SpeechEngine(Protocol):
     def device(self) -> str: ...
 
     @property
-    def notice(self) -> Sentence: ...
+    def notice(self) -> UserMessage: ...
 
     @property
     def sample_rate(self) -> int: ...

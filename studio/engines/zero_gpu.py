@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
     from engine.engine import EncodedVoice, Engine, EngineStatus, SpeakOptions
     from engine.families.family import Abilities
+    from engine.messages import UserMessage
     from engine.request import AudioChunk, SpeechResult, SpokenSegment
-    from engine.sentences import Sentence
     from engine.text import GrowingText, Segment
     from engine.voice import Consent, OwnVoice, Voice
 
@@ -124,7 +124,7 @@ class ZeroGpuEngine:
         return self._engine.device
 
     @property
-    def notice(self) -> Sentence:
+    def notice(self) -> UserMessage:
         return self._engine.notice
 
     @property

@@ -21,13 +21,13 @@ from engine.errors import EngineBusy
 from engine.text import without_pauses
 from engine.text.marks import SPEAKER_TAG, STYLE_TAG, word_spans
 from engine.text.sentences import sentence_spans
-from storage.repositories.generations import NewGeneration, TimedWord
+from storage.repositories.takes import NewTake, TimedWord
 from studio.playback_position import sounding, step_samples
 from studio.takes.buffer import MENDED
 
 if TYPE_CHECKING:
-    from storage.repositories.generations import GenerationRecord
     from storage.repositories.scripts.hearings import Hearing
+    from storage.repositories.takes import TakeRecord
     from studio.proof.take_checker import TakeChecker
 
 MAX_ATTEMPTS = 4  # most attempts per sentence
@@ -37,8 +37,8 @@ _MARGIN = 0.02  # seconds of silence kept at each end of a sentence
 _FADE = 0.005  # seconds
 
 Samples = NDArray[np.float32]
-SpeakAgain = Callable[[str], NewGeneration | None]
-Mending = Generator[int, None, "tuple[NewGeneration, Hearing] | None"]
+SpeakAgain = Callable[[str], NewTake | None]
+Mending = Generator[int, None, "tuple[NewTake, Hearing] | None"]
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class Passage:
 
 
 def mend(
-    take: GenerationRecord, sound: bytes, heard: Hearing, *, model: str, speak: SpeakAgain, checker: TakeChecker
+    take: TakeRecord, sound: bytes, heard: Hearing, *, model: str, speak: SpeakAgain, checker: TakeChecker
 ) -> Mending:
     """Mend a take. Yields the number of each attempt before it begins, 1 to MAX_ATTEMPTS.
 
@@ -68,8 +68,8 @@ def mend(
         found = passages_of(take.text, words, samples, rate)
         passages = found if len(found) > 1 else passages
     errors = {passage: _error(take.text, heard, passage) for passage in passages}
-    better: dict[Passage, tuple[NewGeneration, Hearing]] = {}
-    best: tuple[NewGeneration, Hearing] | None = None
+    better: dict[Passage, tuple[NewTake, Hearing]] = {}
+    best: tuple[NewTake, Hearing] | None = None
     for attempt in range(1, MAX_ATTEMPTS + 1):
         wrong = [passage for passage, error in errors.items() if error > 0]
         if not wrong:
@@ -90,7 +90,7 @@ def _try(
     text: str,
     wrong: Sequence[Passage],
     errors: dict[Passage, float],
-    better: dict[Passage, tuple[NewGeneration, Hearing]],
+    better: dict[Passage, tuple[NewTake, Hearing]],
     speak: SpeakAgain,
     checker: TakeChecker,
 ) -> bool:
@@ -184,19 +184,17 @@ def _sound_of(samples: Samples, rate: int) -> tuple[int, int] | None:
 
 
 def _heard_joined(
-    take: GenerationRecord,
+    take: TakeRecord,
     samples: Samples,
     rate: int,
-    better: dict[Passage, tuple[NewGeneration, Hearing]],
+    better: dict[Passage, tuple[NewTake, Hearing]],
     checker: TakeChecker,
-) -> tuple[NewGeneration, Hearing]:
+) -> tuple[NewTake, Hearing]:
     joined = _joined(take, samples, rate, {passage: spoken for passage, (spoken, _) in better.items()})
     return joined, checker.check(take.text, joined.audio)
 
 
-def _joined(
-    take: GenerationRecord, samples: Samples, rate: int, exchanged: dict[Passage, NewGeneration]
-) -> NewGeneration:
+def _joined(take: TakeRecord, samples: Samples, rate: int, exchanged: dict[Passage, NewTake]) -> NewTake:
     """Return the take with new audio for some passages; its length may differ."""
     pieces: list[Samples] = []
     words: list[TimedWord] = []
@@ -219,7 +217,7 @@ def _joined(
         at, character = passage.last, passage.end
     keep(Passage(len(take.text), len(take.text), len(samples), len(samples)))
     joined = np.concatenate(pieces)
-    return NewGeneration(
+    return NewTake(
         text=take.text,
         audio=encode_audio(joined, rate, "flac"),
         duration=len(joined) / rate,
@@ -232,7 +230,7 @@ def _joined(
     )
 
 
-def _mended_sentences(take: GenerationRecord, exchanged: Iterable[Passage]) -> int:
+def _mended_sentences(take: TakeRecord, exchanged: Iterable[Passage]) -> int:
     """Return the number of a take's sentences that were replaced by this mending and earlier ones, at most all."""
     sentences = _sentences(take.text)
     now = sum(passage.start <= start < passage.end for passage in exchanged for start, _ in sentences)

@@ -11,17 +11,17 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from engine.errors import EngineBusy, GenerationNotFound, InvalidInput, ScriptNotFound, VoiceNotFound
-from engine.sentences import Sentence
-from studio.error_sentences import error_sentence
+from engine.errors import EngineBusy, InvalidInput, ScriptNotFound, TakeNotFound, VoiceNotFound
+from engine.messages import UserMessage
 from studio.proof.mending import Mending, mend
 from studio.proof.take_checker import TakeChecker
 from studio.traces import describe_error
+from studio.user_messages import user_message
 
 if TYPE_CHECKING:
     from storage import Storage
-    from storage.repositories.generations import NewGeneration
     from storage.repositories.scripts.cards import CardRecord
+    from storage.repositories.takes import NewTake
     from studio.recognition import Recogniser
     from studio.script.runner import ScriptRunner
 
@@ -65,7 +65,7 @@ class ProofRunner:
         self._storage, self._scripts, self._recogniser = storage, scripts, recogniser
         self._lock = threading.Lock()
         self._runs: dict[Key, _ProofRun] = {}
-        self._failures: dict[Key, Sentence] = {}
+        self._failures: dict[Key, UserMessage] = {}
 
     def start(
         self,
@@ -116,7 +116,7 @@ class ProofRunner:
             run = self._runs.get((owner, script_id))
             return None if run is None else ProofProgress(len(run.cards), run.done, run.card, run.attempt)
 
-    def failure(self, owner: str, script_id: str) -> Sentence | None:
+    def failure(self, owner: str, script_id: str) -> UserMessage | None:
         """Return why the last run failed; None if it did not. Cleared by `start` and `stop`."""
         return self._failures.get((owner, script_id))
 
@@ -143,7 +143,7 @@ class ProofRunner:
             log.warning("a script is not heard back any further: %s", describe_error(error))
             with self._lock:
                 if not run.stopped.is_set():
-                    self._failures[run.owner, run.script_id] = error_sentence(error)
+                    self._failures[run.owner, run.script_id] = user_message(error)
                 self._end(run)
         for on_end in run.on_end:
             on_end()
@@ -176,7 +176,7 @@ class ProofRunner:
                 speak = partial(self._spoken, run, card)
                 model = self._scripts.model
                 self._mend(run, card, mend(take, sound, hearing, model=model, speak=speak, checker=checker))
-        except (ScriptNotFound, GenerationNotFound, VoiceNotFound, InvalidInput) as error:
+        except (ScriptNotFound, TakeNotFound, VoiceNotFound, InvalidInput) as error:
             log.info("a card was changed while it was heard: %s", describe_error(error))
 
     def _mend(self, run: _ProofRun, card: CardRecord, tries: Mending) -> None:
@@ -195,7 +195,7 @@ class ProofRunner:
         if now.take_id not in (None, card.take_id):  # else the card was changed or locked meanwhile
             self._storage.hearings.keep(card.id, now.take_id, hearing, owner=run.owner)
 
-    def _spoken(self, run: _ProofRun, card: CardRecord, text: str) -> NewGeneration | None:
+    def _spoken(self, run: _ProofRun, card: CardRecord, text: str) -> NewTake | None:
         """Speak a part of a card's text again; None when the run was stopped."""
         while not run.stopped.is_set():
             try:

@@ -11,7 +11,7 @@ from studio.proof.compare import compare
 from studio.takes.written_words import WrittenWords
 
 if TYPE_CHECKING:
-    from storage.repositories.generations import TimedWord
+    from storage.repositories.takes import TimedWord
     from studio.recognition import Recogniser
 
 

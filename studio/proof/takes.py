@@ -17,8 +17,8 @@ from studio.takes.buffer import LANGUAGE
 from studio.takes.requests import TakeRequest
 
 if TYPE_CHECKING:
-    from storage.repositories.generations import GenerationRecord, NewGeneration
     from storage.repositories.scripts.hearings import Hearing
+    from storage.repositories.takes import NewTake, TakeRecord
     from studio.engines.model_manager import MeasuredSpeech, ModelManager
     from studio.recognition import Recogniser
     from studio.takes.requests import TakeStarter
@@ -32,7 +32,7 @@ MAX_HEARINGS = 1_000  # hearings in memory
 class TakeProofs:
     """Hears and mends takes outside of scripts. Hearings are kept in memory only.
 
-    Methods block during recognition. They raise GenerationNotFound for a take that is not the owner's, and what the
+    Methods block during recognition. They raise TakeNotFound for a take that is not the owner's, and what the
     recogniser raises.
     """
 
@@ -70,7 +70,7 @@ class TakeProofs:
 
     def mend(
         self, take_id: str, *, owner: str, attach: Callable[[MeasuredSpeech], object]
-    ) -> Generator[int, None, GenerationRecord | None]:
+    ) -> Generator[int, None, TakeRecord | None]:
         """Mend a take; see `studio.proof.mending.mend`.
 
         attach: called with each speech; cancelling one ends the attempts. Yields the number of each attempt before it
@@ -95,8 +95,8 @@ class TakeProofs:
         return made
 
     def _spoken(
-        self, kept: GenerationRecord, owner: str, attach: Callable[[MeasuredSpeech], object], text: str
-    ) -> NewGeneration | None:
+        self, kept: TakeRecord, owner: str, attach: Callable[[MeasuredSpeech], object], text: str
+    ) -> NewTake | None:
         """Speak a part of the text again; None when it was stopped or has no audio."""
         take = self._take_starter.begin(replace(TakeRequest.again(kept, None), text=text), owner=owner)
         with closing(take.speech) as speech:
@@ -108,7 +108,7 @@ class TakeProofs:
             return None
         return take.finish(self._engine.name, result)
 
-    def _checker(self, kept: GenerationRecord, owner: str) -> TakeChecker:
+    def _checker(self, kept: TakeRecord, owner: str) -> TakeChecker:
         language = str(kept.settings.get(LANGUAGE) or "")
         with suppress(VoiceNotFound):
             language = language or self._voices.get(kept.voice_id or "", owner=owner).language

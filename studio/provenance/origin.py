@@ -16,14 +16,14 @@ from urllib.parse import quote, unquote
 from engine.audio.decode import decode
 from engine.audio.output.tags import read_tags
 from engine.errors import VoiceNotFound
-from engine.sentences import Sentence
+from engine.messages import UserMessage
 from storage.voices.library import LOCAL
 from studio.provenance.watermark import JUDGED, load_watermark, watermark_installed
 from studio.voices.available_voices import OWN_VOICE
 
 if TYPE_CHECKING:
     from storage import VoiceLibrary
-    from storage.repositories.generations import GenerationRecord
+    from storage.repositories.takes import TakeRecord
 
 ARTIST = "Synthetic speech (Reprise)"
 MAX_VALUES = 16  # models, voices and seeds each, of a file joined from many takes
@@ -57,7 +57,7 @@ class Origin:
         )
 
     @classmethod
-    def of_record(cls, record: GenerationRecord) -> Origin:
+    def of_record(cls, record: TakeRecord) -> Origin:
         """Return the origin of a stored take."""
         return cls.from_take(record.model, record.voice_id, record.seed, record.created)
 
@@ -114,9 +114,9 @@ class Checked:
         """Whether the tags or the watermark say that Reprise made the file."""
         return self.origin is not None or self.watermark == "found"
 
-    def sentences(self, voices: Sequence[str] = ()) -> list[Sentence]:
-        """Return the findings as user-facing sentences. voices: names to show in place of the ids."""
-        origin, found = self.origin, [Sentence("origin.tagged" if self.origin else "origin.untagged")]
+    def messages(self, voices: Sequence[str] = ()) -> list[UserMessage]:
+        """Return the findings as user-facing messages. voices: names to show in place of the ids."""
+        origin, found = self.origin, [UserMessage("origin.tagged" if self.origin else "origin.untagged")]
         if origin:
             facts = {
                 "model": ", ".join(origin.models),
@@ -124,8 +124,8 @@ class Checked:
                 "seed": ", ".join(map(str, origin.seeds)),
                 "date": origin.made.isoformat() if origin.made else "",
             }
-            found += [Sentence(f"origin.{name}", {name: value}) for name, value in facts.items() if value]
-        return [*found, Sentence(f"origin.watermark_{self.watermark}")]
+            found += [UserMessage(f"origin.{name}", {name: value}) for name, value in facts.items() if value]
+        return [*found, UserMessage(f"origin.watermark_{self.watermark}")]
 
 
 def voice_names(origin: Origin, library: VoiceLibrary, owner: str = LOCAL) -> tuple[str, ...]:

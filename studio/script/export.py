@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 class ScriptExport:
     """The files of one script, as it is when this is created. lufs: target loudness; None to leave it as it is.
 
-    Raises ScriptNotFound. Methods raise InvalidInput if nothing is spoken, and GenerationNotFound if a take is deleted
+    Raises ScriptNotFound. Methods raise InvalidInput if nothing is spoken, and TakeNotFound if a take is deleted
     meanwhile.
     """
 

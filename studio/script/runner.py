@@ -26,20 +26,20 @@ from engine.errors import (
     RepriseError,
     ScriptNotFound,
 )
-from engine.sentences import Sentence
+from engine.messages import UserMessage
 from storage.validation import new_id
-from studio.error_sentences import error_sentence
 from studio.pronunciation import respell_for_owner
 from studio.script.fair_semaphore import FairSemaphore
 from studio.takes.buffer import SAMPLING_SETTINGS, TakeBuffer
 from studio.traces import describe_error
+from studio.user_messages import user_message
 from studio.voices.available_voices import AvailableVoices
 
 if TYPE_CHECKING:
     from engine.request import SpeechResult
     from storage import Storage
-    from storage.repositories.generations import NewGeneration
     from storage.repositories.scripts.cards import CardRecord
+    from storage.repositories.takes import NewTake
     from studio.engines.model_manager import MeasuredSpeech, ModelManager
     from studio.provenance.watermark import Watermark
     from studio.voices.available_voices import ReadyVoice
@@ -81,7 +81,7 @@ class ScriptRunner:
         self._slots = FairSemaphore(self._slots_now)
         self._lock = threading.Lock()
         self._runs: dict[Key, _ScriptRun] = {}
-        self._failures: dict[Key, Sentence] = {}
+        self._failures: dict[Key, UserMessage] = {}
 
     @property
     def model(self) -> str:
@@ -139,11 +139,11 @@ class ScriptRunner:
                     found.setdefault(run.script_id, set()).update(run.speeches)
         return {script_id: tuple(sorted(cards)) for script_id, cards in found.items()}
 
-    def failure(self, owner: str, script_id: str) -> Sentence | None:
+    def failure(self, owner: str, script_id: str) -> UserMessage | None:
         """Return why the last run failed; None if it did not. Cleared by `start` and `stop`."""
         return self._failures.get((owner, script_id))
 
-    def speak_once(self, card: CardRecord, stopped: threading.Event, *, owner: str) -> NewGeneration | None:
+    def speak_once(self, card: CardRecord, stopped: threading.Event, *, owner: str) -> NewTake | None:
         """Speak a card outside of a run, without storing the take; None when it was stopped.
 
         Raises InvalidInput, VoiceNotFound, and what the engine raises.
@@ -209,7 +209,7 @@ class ScriptRunner:
         """End a run because the engine, the database or the script is gone; queued cards stay queued."""
         with self._lock:
             if not run.stopped.is_set() and not isinstance(error, ScriptNotFound):
-                self._failures[run.owner, run.script_id] = error_sentence(error)
+                self._failures[run.owner, run.script_id] = user_message(error)
             self._leave(run)
 
     def _end(self, run: _ScriptRun) -> None:
@@ -251,14 +251,14 @@ class ScriptRunner:
         except (EngineClosed, DatabaseUnavailable):
             raise
         except Exception as error:
-            self._fail(run, card, error_sentence(error))
+            self._fail(run, card, user_message(error))
         finally:
             with suppress(ClaimLost, ScriptNotFound, DatabaseUnavailable):  # it lapses otherwise
                 scripts.release(card.id, run.id, owner=run.owner)
             with self._lock:
                 run.speeches.pop(card.id, None)
 
-    def _spoken(self, run: _ScriptRun, card: CardRecord) -> NewGeneration | None:
+    def _spoken(self, run: _ScriptRun, card: CardRecord) -> NewTake | None:
         """Speak a card; None when it was stopped. Raises InvalidInput, and what the engine raises."""
         engine = self._engine
         voice = self._voice(run, card)
@@ -292,7 +292,7 @@ class ScriptRunner:
         if run.stopped.is_set():
             speech.cancel()
 
-    def _kept(self, card: CardRecord, take: TakeBuffer, voice: ReadyVoice, result: SpeechResult) -> NewGeneration:
+    def _kept(self, card: CardRecord, take: TakeBuffer, voice: ReadyVoice, result: SpeechResult) -> NewTake:
         return take.finish(
             result,
             voice_name=voice.name,
@@ -302,13 +302,13 @@ class ScriptRunner:
             model=self._engine.name,
         )
 
-    def _fail(self, run: _ScriptRun, card: CardRecord, sentence: Sentence) -> None:
+    def _fail(self, run: _ScriptRun, card: CardRecord, message: UserMessage) -> None:
         """Store why a card failed, unless it was changed, deleted or stopped meanwhile."""
         scripts = self._storage.scripts
         try:
             now = scripts.card(card.id, owner=run.owner)
             if (now.text, now.voice_id) == (card.text, card.voice_id) and not run.stopped.is_set():
-                scripts.fail(card.id, sentence, owner=run.owner, run_id=run.id)
+                scripts.fail(card.id, message, owner=run.owner, run_id=run.id)
         except DatabaseUnavailable:
             raise
         except RepriseError as error:

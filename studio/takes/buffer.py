@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.audio import AudioFormat, encode_audio, to_int16
-from storage.repositories.generations import NewGeneration, TimedWord
+from storage.repositories.takes import NewTake, TimedWord
 from studio.takes.written_words import WrittenWords
 
 if TYPE_CHECKING:
@@ -76,9 +76,9 @@ class TakeBuffer:
         seed: int,
         model: str,
         stop_reason: str = "",
-    ) -> NewGeneration:
+    ) -> NewTake:
         """Return the take for storage. stop_reason: of a take without a result. Raises InvalidInput."""
-        return NewGeneration(
+        return NewTake(
             text=self._text,
             audio=self.encode("flac"),
             duration=self.seconds,

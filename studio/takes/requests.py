@@ -15,7 +15,7 @@ from studio.voices.available_voices import AvailableVoices
 if TYPE_CHECKING:
     from engine.request import SpeechResult
     from storage import Storage
-    from storage.repositories.generations import GenerationRecord, NewGeneration
+    from storage.repositories.takes import NewTake, TakeRecord
     from studio.engines.model_manager import MeasuredSpeech, ModelManager
     from studio.provenance.watermark import Watermark
 
@@ -30,7 +30,7 @@ class TakeRequest:
     paragraph_pause: float = 0.0
 
     @classmethod
-    def again(cls, kept: GenerationRecord, seed: int | None) -> TakeRequest:
+    def again(cls, kept: TakeRecord, seed: int | None) -> TakeRequest:
         """Request another take with the text, voice and settings of `kept`. seed: None for a new one.
 
         Raises VoiceNotFound.
@@ -44,7 +44,7 @@ class TakeRequest:
 
 
 @dataclass(frozen=True)
-class NewTake:
+class UnfinishedTake:
     """A take being generated. voice: name of its voice. buffer: the audio generated so far."""
 
     request: TakeRequest
@@ -52,7 +52,7 @@ class NewTake:
     speech: MeasuredSpeech
     buffer: TakeBuffer
 
-    def finish(self, model: str, result: SpeechResult | None, stop_reason: str = "") -> NewGeneration:
+    def finish(self, model: str, result: SpeechResult | None, stop_reason: str = "") -> NewTake:
         """Return the take for storage. stop_reason: of a take without a result. Raises InvalidInput."""
         spoken = self.buffer.finish(
             result,
@@ -74,7 +74,7 @@ class TakeStarter:
         """watermark: for the files of the takes."""
         self._engine, self._storage, self._watermark = engine, storage, watermark
 
-    def begin(self, request: TakeRequest, *, owner: str) -> NewTake:
+    def begin(self, request: TakeRequest, *, owner: str) -> UnfinishedTake:
         """Start a take. The caller reads the speech into the buffer and closes the speech.
 
         Raises VoiceNotFound, InvalidInput, and what the engine raises.
@@ -86,4 +86,6 @@ class TakeStarter:
         text = respell_for_owner(self._storage, text, language, owner=owner, phones=engine.abilities.phones)
         options = replace(request.options, word_times=engine.abilities.word_times)
         speech = engine.speak(text, voice.voice, options, owner=owner)
-        return NewTake(request, voice.name, speech, TakeBuffer(engine.sample_rate, self._watermark, text=request.text))
+        return UnfinishedTake(
+            request, voice.name, speech, TakeBuffer(engine.sample_rate, self._watermark, text=request.text)
+        )

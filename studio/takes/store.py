@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from engine.errors import DatabaseUnavailable, GenerationNotFound, RepriseError
-from storage.repositories.generations import GenerationRecord, NewGeneration
+from engine.errors import DatabaseUnavailable, RepriseError, TakeNotFound
+from storage.repositories.takes import NewTake, TakeRecord
 from storage.validation import new_id
 from studio.traces import describe_error
 
@@ -30,7 +30,7 @@ HOURS = 6.0
 class _HeldTake:
     """A take in memory. until: by the clock. mark: the owner's deletion mark when it began."""
 
-    record: GenerationRecord
+    record: TakeRecord
     audio: bytes
     until: float
     mark: str
@@ -39,7 +39,7 @@ class _HeldTake:
 class TemporaryTakes:
     """Takes in memory, limited in age, number per owner, and bytes; the oldest are dropped first.
 
-    Methods raise GenerationNotFound for a take that is missing or belongs to another owner.
+    Methods raise TakeNotFound for a take that is missing or belongs to another owner.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class TemporaryTakes:
         self._lock = threading.Lock()
         self._takes: dict[str, _HeldTake] = {}  # by id, the oldest first
 
-    def add(self, take: NewGeneration, *, owner: str, mark: str = "") -> GenerationRecord:
+    def add(self, take: NewTake, *, owner: str, mark: str = "") -> TakeRecord:
         """Add a take. Older takes are dropped if a limit is exceeded. mark: see `marks`."""
         record = _record(take, owner)
         with self._lock:
@@ -62,7 +62,7 @@ class TemporaryTakes:
             self._evict(owner)
         return record
 
-    def get(self, take_id: str, *, owner: str) -> GenerationRecord:
+    def get(self, take_id: str, *, owner: str) -> TakeRecord:
         """Return the record of a take."""
         return self._find(take_id, owner).record
 
@@ -70,7 +70,7 @@ class TemporaryTakes:
         """Return the audio of a take as FLAC."""
         return self._find(take_id, owner).audio
 
-    def star(self, take_id: str, starred: bool, *, owner: str) -> GenerationRecord:
+    def star(self, take_id: str, starred: bool, *, owner: str) -> TakeRecord:
         """Set or remove the star. It does not exempt the take from the limits."""
         held = self._find(take_id, owner)
         with self._lock:
@@ -102,7 +102,7 @@ class TemporaryTakes:
         with self._lock:
             held = self._takes.get(take_id)
         if held is None or held.record.owner != owner or held.until <= self._clock():
-            raise GenerationNotFound("take.expired")
+            raise TakeNotFound("take.expired")
         return held
 
     def _evict(self, owner: str) -> None:
@@ -128,7 +128,7 @@ class TakeStore:
         """Return the owner's deletion mark at the start of a take, for `save`. Raises DatabaseUnavailable."""
         return self._history.deletion_mark(owner=owner)
 
-    def save(self, take: NewGeneration, *, owner: str, began: str) -> GenerationRecord | None:
+    def save(self, take: NewTake, *, owner: str, began: str) -> TakeRecord | None:
         """Save a take in the history, or in memory if the owner keeps no history or saving fails.
 
         began: from `begin`. Returns None if all data of the owner was deleted since then, in any process. The record's
@@ -136,48 +136,48 @@ class TakeStore:
         """
         try:
             kept = self._history.add(take, owner=owner, since=began)
-        except GenerationNotFound:
+        except TakeNotFound:
             return None
         except RepriseError as error:
             log.warning("a take could not be kept in the history: %s", describe_error(error))
             kept = None
         return kept or self._hold(take, owner, began)
 
-    def _hold(self, take: NewGeneration, owner: str, began: str) -> GenerationRecord | None:
+    def _hold(self, take: NewTake, owner: str, began: str) -> TakeRecord | None:
         held = self._temporary.add(take, owner=owner, mark=began)
         with suppress(DatabaseUnavailable):  # then `drop_deleted` checks it later
             if self._history.deleted_since(began, owner=owner):
-                with suppress(GenerationNotFound):
+                with suppress(TakeNotFound):
                     self._temporary.delete(held.id, owner=owner)
                 return None
         return held
 
-    def get(self, take_id: str, *, owner: str) -> GenerationRecord:
-        """Return the record of a take. Raises GenerationNotFound, as do the following methods."""
+    def get(self, take_id: str, *, owner: str) -> TakeRecord:
+        """Return the record of a take. Raises TakeNotFound, as do the following methods."""
         try:
             return self._temporary.get(take_id, owner=owner)
-        except GenerationNotFound:
+        except TakeNotFound:
             return self._history.get(take_id, owner=owner)
 
     def audio(self, take_id: str, *, owner: str) -> bytes:
         """Return the audio of a take as FLAC."""
         try:
             return self._temporary.audio(take_id, owner=owner)
-        except GenerationNotFound:
+        except TakeNotFound:
             return self._history.audio(take_id, owner=owner)
 
-    def star(self, take_id: str, starred: bool, *, owner: str) -> GenerationRecord:
+    def star(self, take_id: str, starred: bool, *, owner: str) -> TakeRecord:
         """Set or remove the star."""
         try:
             return self._temporary.star(take_id, starred, owner=owner)
-        except GenerationNotFound:
+        except TakeNotFound:
             return self._history.star(take_id, starred, owner=owner)
 
     def delete(self, take_id: str, *, owner: str) -> None:
         """Delete a take."""
         try:
             self._temporary.delete(take_id, owner=owner)
-        except GenerationNotFound:
+        except TakeNotFound:
             self._history.delete(take_id, owner=owner)
 
     def delete_owner(self, owner: str) -> None:
@@ -191,8 +191,8 @@ class TakeStore:
                 self._temporary.delete_owner(owner, mark)
 
 
-def _record(take: NewGeneration, owner: str) -> GenerationRecord:
-    return GenerationRecord(
+def _record(take: NewTake, owner: str) -> TakeRecord:
+    return TakeRecord(
         id=new_id(),
         owner=owner,
         created=datetime.now(UTC),

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from engine.text.marks import word_spans
-from storage.repositories.generations import TimedWord
+from storage.repositories.takes import TimedWord
 
 if TYPE_CHECKING:
     from engine.audio.transcription import HeardWord

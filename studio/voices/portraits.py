@@ -28,7 +28,7 @@ def make_portrait(photograph: bytes | Path) -> bytes:
     try:
         data = photograph if isinstance(photograph, bytes) else read_regular(photograph, MAX_BYTES)
     except UnreadableFile as error:
-        raise InvalidInput(error.sentence.key, **error.sentence.values) from error
+        raise InvalidInput(error.message.key, **error.message.values) from error
     if len(data) > MAX_BYTES:
         raise InvalidInput("portrait.large", most=MAX_PIXELS // 1_000_000)
     square = _square(data)

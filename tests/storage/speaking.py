@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from storage.repositories.generations import NewGeneration
+from storage.repositories.takes import NewTake
 from tests.storage.making import clip
 
 FLAC = clip(seconds=0.01)
@@ -37,5 +37,5 @@ def card(text: str, speaker: str | None = None, pause: float = 0.2, **how: Any) 
     return NewCard(text, speaker, pause, **how)
 
 
-def spoken(text: str = "Hello.", *, voice_id: str | None = "e" * 32, duration: float = 1.5) -> NewGeneration:
-    return NewGeneration(text=text, audio=FLAC, duration=duration, seed=7, voice_name="Ada", voice_id=voice_id)
+def spoken(text: str = "Hello.", *, voice_id: str | None = "e" * 32, duration: float = 1.5) -> NewTake:
+    return NewTake(text=text, audio=FLAC, duration=duration, seed=7, voice_name="Ada", voice_id=voice_id)

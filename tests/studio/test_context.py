@@ -11,10 +11,10 @@ import pytest
 from sqlalchemy import Engine as SqlEngine
 from sqlalchemy import event
 
-from engine.errors import DatabaseUnavailable, GenerationNotFound
+from engine.errors import DatabaseUnavailable, TakeNotFound
 from engine.voice import Voice
 from storage import Storage
-from storage.repositories.generations import GenerationRecord
+from storage.repositories.takes import TakeRecord
 from studio.context import AppContext
 from studio.engines.model_manager import ModelManager
 from tests.attack.storage.marked import Marker, tokens_in_files
@@ -71,7 +71,7 @@ def add_voice(app: AppContext, mark: Marker) -> tuple[str, Voice]:
     return voice_id, spoken
 
 
-def keep_take(app: AppContext, mark: Marker) -> GenerationRecord:
+def keep_take(app: AppContext, mark: Marker) -> TakeRecord:
     """Save a take in memory, with the owner's history switched off."""
     app.storage.history.change_settings(history=False, owner=OWNER)
     kept = app.takes.save(mark.spoken(), owner=OWNER, began=app.takes.begin(owner=OWNER))
@@ -108,7 +108,7 @@ def test_delete_owner_removes_data_everywhere(
     assert tokens_in_files(path), "the tokens are found before the deletion"
     app.delete_owner(OWNER)
     assert tokens_in_files(path) == set()
-    with pytest.raises(GenerationNotFound):
+    with pytest.raises(TakeNotFound):
         app.takes.get(take.id, owner=OWNER)
     assert cached(engine.dropped[-1]) == cached(voice)
     assert len(engine.dropped) == 2

@@ -71,7 +71,7 @@ def test_failed_installation_is_reported_and_can_be_repeated(recognition: Whispe
     machine.failure = EngineFailed("engine.recogniser_not_installed", why="no space left", package=PACKAGE)
     recognition.install("tiny")
     until(lambda: recognition.installation.step is None)
-    assert recognition.installation.failure == machine.failure.sentence
+    assert recognition.installation.failure == machine.failure.message
     assert "no space left" in str(recognition.installation.failure)
     machine.failure = None
     recognition.install("tiny")

@@ -9,7 +9,7 @@ import pytest
 from engine import Engine, request
 from engine.engine import choose_device
 from engine.errors import InvalidInput, InvalidOption, VoiceNotFound, VoiceProtected
-from engine.sentences import Sentence
+from engine.messages import UserMessage
 from storage import Storage
 from storage.voices.library import LOCAL
 from studio.access import Access, Caller
@@ -34,7 +34,7 @@ def app(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[AppContext]
     def load(model: str, _report: object) -> Engine:
         return Engine(model, folders[model], choose_device("cpu"), slots=1, graphs="off")
 
-    catalog = ModelCatalog({name: Sentence("") for name in folders}, lambda *_: None, load)
+    catalog = ModelCatalog({name: UserMessage("") for name in folders}, lambda *_: None, load)
     storage = Storage.open(tmp_path / "library.db")
     manager = ModelManager(load("s2", None), catalog)
     yield AppContext.create(manager, storage)

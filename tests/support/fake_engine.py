@@ -12,8 +12,8 @@ from engine.audio import encode_audio, prepare_reference
 from engine.engine import EncodedVoice, EngineStatus, SpeakOptions
 from engine.errors import InvalidInput, RepriseError
 from engine.families.family import Abilities
+from engine.messages import UserMessage
 from engine.request import AudioChunk, SegmentResult, SpeechResult, WordTime
-from engine.sentences import Sentence
 from engine.text.marks import word_spans
 from engine.voice import Consent, Reference, Voice
 
@@ -152,7 +152,7 @@ class FakeEngine:
 
     def __init__(self, script: Script | None = None, prepare: Callable | None = None) -> None:
         self.script = script or Script()
-        self.notice = Sentence(self.script.notice)
+        self.notice = UserMessage(self.script.notice)
         self.abilities = Abilities(english_only=True, word_times=self.script.tells_words, phones=self.script.phones)
         self.default_options = SpeakOptions(temperature=0.6)
         self.codec_fingerprint = "fake-1"
@@ -168,7 +168,7 @@ class FakeEngine:
     ) -> EncodedVoice:  # fmt: skip
         made = tuple(self._prepare(clip, transcript) for clip, transcript in references)
         voice = Voice(name, made, self.codec_fingerprint, language, description, consent)
-        return EncodedVoice(voice, (Sentence("A note about the clip."),))
+        return EncodedVoice(voice, (UserMessage("A note about the clip."),))
 
     def reencode(self, voice: Voice) -> Voice:
         return replace(voice, codec_fingerprint=self.codec_fingerprint)

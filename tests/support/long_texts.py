@@ -18,7 +18,7 @@ from studio.script.formats.decode import MAX_CHARACTERS
 from tests.paths import BUNDLED
 from tests.support.linear import LEAST, repeated, seconds
 
-LARGEST = MAX_CHARACTERS  # storage.repositories.generations.MAX_TEXT is the same
+LARGEST = MAX_CHARACTERS  # storage.repositories.takes.MAX_TEXT is the same
 LIMIT = 2.0  # seconds for a text of the largest size
 _MEASURED = 6  # slowest texts measured at full length
 

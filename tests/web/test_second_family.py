@@ -10,7 +10,7 @@ from playwright.sync_api import Browser, Page, expect
 from engine import Engine, request
 from engine.audio import AudioFormat
 from engine.engine import choose_device
-from engine.sentences import Sentence
+from engine.messages import UserMessage
 from storage import Storage
 from studio.engines.model_manager import ModelCatalog, ModelManager
 from studio.takes.buffer import TakeBuffer
@@ -41,7 +41,7 @@ def choice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModelCatalog:
     def load(model: str, _report: object) -> Engine:
         return Engine(model, folders[model], choose_device("cpu"), slots=1, graphs="off")
 
-    return ModelCatalog({kind: Sentence("model.notice_qwen") for kind in KINDS}, lambda *_: None, load)
+    return ModelCatalog({kind: UserMessage("model.notice_qwen") for kind in KINDS}, lambda *_: None, load)
 
 
 def load(page: Page, model: str) -> None:

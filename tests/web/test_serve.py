@@ -12,7 +12,7 @@ import httpx
 import pytest
 
 from engine.errors import InvalidOption
-from engine.sentences import Sentence
+from engine.messages import UserMessage
 from storage import Storage
 from tests.storage.speaking import Clock, spoken
 from tests.support.fake_engine import FakeEngine, voice
@@ -33,7 +33,7 @@ def database(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def url(database: Path) -> Iterator[str]:
     with Storage.open(database) as storage, serving() as serve:
         engine = FakeEngine()
-        engine.notice = Sentence("Cannot <sing>.")
+        engine.notice = UserMessage("Cannot <sing>.")
         storage.voices.add(voice("Wilhelmina"))
         yield serve(engine, storage)
 

@@ -15,7 +15,7 @@ import soundfile
 
 from engine.audio.output.concatenate import FileFormat, TakeAudio
 from engine.audio.output.mastering import LOUDNESS
-from engine.errors import GenerationNotFound, VoiceNotFound
+from engine.errors import TakeNotFound, VoiceNotFound
 from studio.file_names import take_file_name
 from studio.provenance.origin import Origin, public_name
 from studio.script.export import write_takes
@@ -25,7 +25,7 @@ from web.downloads.links import DownloadFile, FileProducer
 
 if TYPE_CHECKING:
     from storage import VoiceLibrary
-    from storage.repositories.generations import GenerationRecord
+    from storage.repositories.takes import TakeRecord
     from studio.takes.store import TakeStore
     from web.downloads.links import DownloadLinks
     from web.identity.owners import Owner
@@ -42,7 +42,7 @@ def take_producer(takes: TakeStore) -> FileProducer:
         item, _, format = asked.partition(".")
         take_id, _, percent = item.partition("@")
         if (format or "wav") not in FORMATS:
-            raise GenerationNotFound("take.format", format=format, formats=tuple(FORMATS))
+            raise TakeNotFound("take.format", format=format, formats=tuple(FORMATS))
         record = takes.get(take_id, owner=owner)
         chosen = cast(FileFormat, format or "wav")
         name = take_file_name(record.voice_name, record.text)
@@ -53,7 +53,7 @@ def take_producer(takes: TakeStore) -> FileProducer:
 
 
 def sound_facts(
-    record: GenerationRecord, owner: Owner, links: DownloadLinks, valid: int = 600, speed: float = 1.0
+    record: TakeRecord, owner: Owner, links: DownloadLinks, valid: int = 600, speed: float = 1.0
 ) -> dict[str, Any]:
     """Return the player's details of a take, for details.js. valid: lifetime of the links in seconds.
 

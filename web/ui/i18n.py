@@ -1,8 +1,8 @@
 """Translations of the page: a folder per language in `web/locales`, with a file per tab and `page.json` for the rest.
-The English texts of errors and notes are in `engine.sentences`, their translations in a language's folder `engine`.
+The English texts of errors and notes are in `engine.messages`, their translations in a language's folder `engine`.
 
 Labels (`label`) are translated by Gradio in the browser, and our ES modules have their own texts. Both are in one
-module per language (`web.ui.modules`). Sentences created on the server are translated there (`texts`). The language is
+module per language (`web.ui.modules`). Messages created on the server are translated there (`texts`). The language is
 the one chosen on the page, which a cookie stores (`web.http.language`), else the browser's first one, with or without
 the part after the hyphen, else English.
 """
@@ -18,7 +18,7 @@ import gradio as gr
 from babel import Locale
 from babel.numbers import format_decimal
 
-from engine.sentences import Sentence, Value, english, english_number
+from engine.messages import UserMessage, Value, english, english_number
 
 LOCALES = Path(__file__).parents[1] / "locales"
 ENGLISH = "en"
@@ -27,7 +27,7 @@ _COUNTED = 10**15  # larger numbers are written as in English
 
 @dataclass(frozen=True)
 class Texts:
-    """The texts of one language. `texts("notice.saved", name="Anna")` returns a sentence as plain text."""
+    """The texts of one language. `texts("notice.saved", name="Anna")` returns a message as plain text."""
 
     language: str
     by_key: Mapping[str, str]
@@ -36,11 +36,11 @@ class Texts:
         """Return the text of a key with its placeholders filled in. Raises KeyError for a missing key or value."""
         if key not in self.by_key:
             raise KeyError(key)
-        return self.write(Sentence(key, values))
+        return self.write(UserMessage(key, values))
 
-    def write(self, sentence: Sentence) -> str:
-        """Translate a sentence of the engine, the library or the page to plain text."""
-        return sentence.written(self.by_key, self.number)
+    def write(self, message: UserMessage) -> str:
+        """Translate a message of the engine, the library or the page to plain text."""
+        return message.written(self.by_key, self.number)
 
     def number(self, value: float, digits: int | None = None) -> str:
         """Format a number for the language. digits: fraction digits; None: as needed, up to three."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from html import escape
 from typing import TYPE_CHECKING, Literal
 
-from studio.error_sentences import error_sentence
+from studio.user_messages import user_message
 
 if TYPE_CHECKING:
     from engine.request import AudioChunk, SpeechResult, StopReason
@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
 
 def error_message(error: Exception, texts: Texts) -> str:
-    """Return the sentence for an error. Unexpected errors are logged."""
-    return texts.write(error_sentence(error))
+    """Return the message for an error. Unexpected errors are logged."""
+    return texts.write(user_message(error))
 
 
 def notice(text: str, kind: Literal["good", "bad", "busy"] = "good") -> str:
@@ -48,7 +48,7 @@ def _why(result: SpeechResult, texts: Texts) -> str:
 
 
 def _fault(result: SpeechResult, reason: StopReason, key: str, texts: Texts) -> str:
-    """Return the sentence about segments that ended for this reason; "" if there are none."""
+    """Return the message about segments that ended for this reason; "" if there are none."""
     which = [str(number) for number, segment in enumerate(result.segments, 1) if segment.stop_reason == reason]
     if len(result.segments) > 1 and which:
         return texts(f"{key}_segments", which=which, count=len(result.segments))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import gradio as gr
 
 from engine.errors import InvalidInput
-from engine.sentences import Sentence
+from engine.messages import UserMessage
 from studio.voices.available_voices import ModelVoice
 from web.ui.payloads import Payload, SelectedId
 
@@ -51,7 +51,7 @@ def description_of(voice: ListedVoice, texts: Texts) -> str:
     """Return a voice's description, translated for sample voices that come with Reprise."""
     if isinstance(voice, ModelVoice):
         return texts("voice.of_model")
-    sample = Sentence(f"sample.{voice.name.casefold()}")
+    sample = UserMessage(f"sample.{voice.name.casefold()}")
     return texts.write(sample) if voice.shared and voice.description == str(sample) else voice.description
 
 

@@ -22,7 +22,7 @@ from starlette.routing import Route
 from starlette.types import Message, Receive
 
 from engine.errors import InvalidInput
-from engine.sentences import Sentence
+from engine.messages import UserMessage
 from web.gradio_internals import is_admitted
 from web.http.request_body import BodyRejected, Disconnected, read_body
 from web.http.responses import error_response
@@ -39,11 +39,11 @@ SILENCE = 30.0  # seconds without a byte
 AT_ONCE, AT_ONCE_OF_ONE = 12, 3  # concurrent uploads: in all, per address
 MAX_DISCARDED = 100  # files per DELETE request
 
-LARGE = Sentence("upload.large", {"mb": MAX_UPLOAD_MB})
-BUSY = Sentence("upload.busy")
-NO_FILE = Sentence("upload.no_file")
-STRANGER = Sentence("owner.logged_out")
-SLOW = Sentence("upload.slow")
+LARGE = UserMessage("upload.large", {"mb": MAX_UPLOAD_MB})
+BUSY = UserMessage("upload.busy")
+NO_FILE = UserMessage("upload.no_file")
+STRANGER = UserMessage("owner.logged_out")
+SLOW = UserMessage("upload.slow")
 NO_PATHS = "The request does not name the files to delete."
 
 
@@ -53,9 +53,9 @@ _Paths = TypeAdapter(Annotated[list[str], Field(max_length=MAX_DISCARDED)])
 class _Refused(Exception):
     """Raised for an upload beyond the limits. status: HTTP status of the response."""
 
-    def __init__(self, status: int, sentence: Sentence) -> None:
-        super().__init__(status, sentence)
-        self.status, self.sentence = status, sentence
+    def __init__(self, status: int, message: UserMessage) -> None:
+        super().__init__(status, message)
+        self.status, self.message = status, message
 
 
 class UploadEndpoint:
@@ -125,11 +125,11 @@ class UploadEndpoint:
         if not self._begun(address, size):
             return self._refusal(429, BUSY, request, {"Retry-After": "2"})
         try:
-            if sentence := await asyncio.to_thread(self._store.refusal, address, *self._bytes_coming(address)):
-                return self._refusal(429, sentence, request, {"Retry-After": "60"})
+            if message := await asyncio.to_thread(self._store.refusal, address, *self._bytes_coming(address)):
+                return self._refusal(429, message, request, {"Retry-After": "60"})
             return JSONResponse(await self._taken(request, address))
         except _Refused as error:
-            return self._refusal(error.status, error.sentence, request, {"Connection": "close"})
+            return self._refusal(error.status, error.message, request, {"Connection": "close"})
         except (HTTPException, MultiPartException):
             return self._refusal(400, NO_FILE, request)
         except ClientDisconnect:
@@ -138,10 +138,10 @@ class UploadEndpoint:
             self._over(address, size)
 
     def _refusal(
-        self, status: int, sentence: Sentence, request: Request, more: Mapping[str, str] | None = None
+        self, status: int, message: UserMessage, request: Request, more: Mapping[str, str] | None = None
     ) -> Response:
         texts = self._translations.texts_for(request.headers.get("accept-language", ""))
-        return error_response(status, texts.write(sentence), request.headers, more)
+        return error_response(status, texts.write(message), request.headers, more)
 
     async def _taken(self, request: Request, address: str) -> list[str]:
         counted = Request(request.scope, _counted(request.receive))

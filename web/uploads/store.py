@@ -16,7 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO
 
-from engine.sentences import Sentence
+from engine.messages import UserMessage
 from studio.file_names import safe_file_name
 
 KEPT, KEPT_OF_ONE = 2 << 30, 300 << 20  # bytes: in all, per address
@@ -25,8 +25,8 @@ SPARE = 256 << 20  # bytes of free disk space
 HOURS = 6.0  # longer than any job
 IDLE = 30 * 60.0  # seconds without use; three times the interval at which an open page marks its clips (recorder.js)
 
-FULL = Sentence("upload.full")
-NO_ROOM = Sentence("upload.no_room")
+FULL = UserMessage("upload.full")
+NO_ROOM = UserMessage("upload.no_room")
 
 _Sizes = dict[Path, int]  # bytes by file
 
@@ -55,7 +55,7 @@ class UploadStore:
             self._kept.setdefault(address, {})[path] = path.stat().st_size
         return path
 
-    def refusal(self, address: str, coming: int, coming_in_all: int) -> Sentence | None:
+    def refusal(self, address: str, coming: int, coming_in_all: int) -> UserMessage | None:
         """Return why an upload of an address is refused, or None. Deletes idle uploads to make room.
 
         coming, coming_in_all: bytes of the uploads under way, this one included: those of the address, and all.

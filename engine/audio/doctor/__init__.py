@@ -1,6 +1,6 @@
 """The reference doctor: checks a clip before a voice is made from it, and repairs it.
 
-`examine` measures a clip. Each `Finding` of its `Report` is a green, amber or red light with a number, a `Sentence`
+`examine` measures a clip. Each `Finding` of its `Report` is a green, amber or red light with a number, a `UserMessage`
 and, if there is one, a `Fix` that `mend` applies.
 """
 

@@ -1,4 +1,4 @@
-"""Findings of the doctor: the light, sentence and fix of each measure.
+"""Findings of the doctor: the light, message and fix of each measure.
 
 Each threshold is stated with its source. "Measured" means measured for this project, on joined sentences of synthetic
 speech, telephone prompts and audiobooks.
@@ -12,7 +12,7 @@ from engine.audio.clip_length import LONGEST_USED, SHORTEST_ADVISED
 from engine.audio.doctor.fixes import LONG_PAUSE, Fix
 from engine.audio.doctor.voices import TWO_VOICES, UNLIKE
 from engine.audio.reference import CLIPPED, CLIPPED_BEYOND_USE, LEAST_HEARD
-from engine.sentences import Sentence
+from engine.messages import UserMessage
 
 Light = Literal["green", "amber", "red"]
 Measure = Literal[
@@ -64,10 +64,10 @@ class Finding:
     """Result of one measure.
 
     measure: the measure.
-    what: key of the result within the measure; each has its own sentence.
+    what: key of the result within the measure; each has its own message.
     value: the measured number; None if there is too little to measure.
     fix: the repair to offer; None if only another recording helps.
-    more: further values of the sentence's placeholders.
+    more: further values of the message's placeholders.
     """
 
     measure: Measure
@@ -83,10 +83,10 @@ class Finding:
         return _UNITS[self.measure][0]
 
     @property
-    def sentence(self) -> Sentence:
+    def message(self) -> UserMessage:
         """Description of the result and what to do. `value` is rounded for display."""
         value = {} if self.value is None else {"value": round(self.value, _UNITS[self.measure][1])}
-        return Sentence(f"doctor.{self.measure}_{self.what}", {**value, **self.more})
+        return UserMessage(f"doctor.{self.measure}_{self.what}", {**value, **self.more})
 
 
 def of_length(seconds: float) -> Finding:

@@ -19,7 +19,7 @@ from engine.audio.excerpt import choose_excerpt
 from engine.audio.reference import SpeechAnalysis, analyse_speech
 from engine.audio.vad import Span
 from engine.errors import UnusableReference
-from engine.sentences import Sentence
+from engine.messages import UserMessage
 
 Samples = NDArray[np.float32]
 
@@ -39,9 +39,9 @@ class Fix(StrEnum):
     LEVEL = "level"
 
     @property
-    def label(self) -> Sentence:
+    def label(self) -> UserMessage:
         """Label of the button for this fix."""
-        return Sentence(f"doctor.fix_{self}")
+        return UserMessage(f"doctor.fix_{self}")
 
 
 def mend(source: Source, fixes: Iterable[Fix]) -> bytes:

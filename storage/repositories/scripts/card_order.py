@@ -10,7 +10,7 @@ from sqlalchemy.orm import Session
 
 from engine.errors import InvalidInput
 from storage.models import CardRow
-from storage.repositories import generations
+from storage.repositories import takes
 from storage.repositories.scripts import cards, scripts
 from storage.repositories.scripts.cards import CardRecord
 from storage.repositories.scripts.scripts import NewCard
@@ -88,7 +88,7 @@ def merge(*, session: Session, card_id: str, owner: str) -> CardRecord:
 
 
 def _remove(session: Session, row: CardRow) -> None:
-    generations.delete_takes(session=session, card_ids=[row.id])
+    takes.delete_of_cards(session=session, card_ids=[row.id])
     position, script_id = row.position, row.script_id
     session.delete(row)
     session.flush()

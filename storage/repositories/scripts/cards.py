@@ -15,9 +15,9 @@ from sqlalchemy import ColumnElement, Select, func, select, update
 from sqlalchemy.orm import Session, aliased
 
 from engine.errors import InvalidInput, ScriptNotFound
-from engine.sentences import Sentence
+from engine.messages import UserMessage
 from engine.voice import check_text
-from storage.models import CardRow, CardTakeRow, GenerationRow, ScriptRow
+from storage.models import CardRow, CardTakeRow, ScriptRow, TakeRow
 from storage.repositories.scripts import scripts
 from storage.sqlite import erasure
 from storage.validation import Settings, check_seed, is_id, settings_from_json, settings_to_json
@@ -32,8 +32,8 @@ class CardRecord:
     ends_paragraph: its pause follows the script's. speed: playback speed of its take, 0.5 to 2. chapter: the title of
     the chapter that begins with it, or None.
 
-    state: `failed` has a sentence in `failure`; `queued` may have a take, which the next one replaces. seed, settings:
-    how it is spoken; None and empty for the defaults. take_id, duration: the chosen generation and its seconds, or
+    state: `failed` has a message in `failure`; `queued` may have a take, which the next one replaces. seed, settings:
+    how it is spoken; None and empty for the defaults. take_id, duration: the chosen take and its seconds, or
     None. stop_reason: of its speech; after `length` and `short` words may be missing. takes: their number.
     """
 
@@ -49,7 +49,7 @@ class CardRecord:
     chapter: str | None
     locked: bool
     state: CardState
-    failure: Sentence | None
+    failure: UserMessage | None
     seed: int | None
     settings: Mapping[str, str | int | float | bool | None]
     take_id: str | None
@@ -175,10 +175,10 @@ def unlocked(session: Session, card_id: str, owner: str) -> CardRow:
     return row
 
 
-def lock_take(session: Session, row: CardRow, generation_id: str) -> CardTakeRow:
+def lock_take(session: Session, row: CardRow, take_id: str) -> CardTakeRow:
     """Lock and return one of a card's takes, so that it is not deleted meanwhile. Raises InvalidInput."""
-    query = select(CardTakeRow).where(CardTakeRow.generation_id == generation_id, CardTakeRow.card_id == row.id)
-    take = session.scalar(query.with_for_update()) if is_id(generation_id) else None
+    query = select(CardTakeRow).where(CardTakeRow.take_id == take_id, CardTakeRow.card_id == row.id)
+    take = session.scalar(query.with_for_update()) if is_id(take_id) else None
     if take is None:
         raise InvalidInput("cards.other_take")
     return take
@@ -236,10 +236,10 @@ def with_takes() -> Select[CardRow, str | None, float | None, str | None, int]:
     of_card = aliased(CardTakeRow)
     takes = select(func.count()).where(of_card.card_id == CardRow.id).scalar_subquery()
     return (
-        select(CardRow, CardTakeRow.generation_id, GenerationRow.duration, GenerationRow.stop_reason, takes)
+        select(CardRow, CardTakeRow.take_id, TakeRow.duration, TakeRow.stop_reason, takes)
         .join(ScriptRow, ScriptRow.id == CardRow.script_id)
         .outerjoin(CardTakeRow, (CardTakeRow.card_id == CardRow.id) & CardTakeRow.chosen)
-        .outerjoin(GenerationRow, GenerationRow.id == CardTakeRow.generation_id)
+        .outerjoin(TakeRow, TakeRow.id == CardTakeRow.take_id)
     )
 
 
@@ -268,7 +268,7 @@ def to_record(
         chapter=row.chapter,
         locked=row.locked,
         state=_state(row, take_id),
-        failure=None if row.failure is None else Sentence.from_json(row.failure),
+        failure=None if row.failure is None else UserMessage.from_json(row.failure),
         seed=row.seed,
         settings=settings_from_json(row.settings),
         take_id=take_id,

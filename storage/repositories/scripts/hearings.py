@@ -46,11 +46,11 @@ def of_script(*, session: Session, script_id: str, owner: str) -> dict[str, Hear
     scripts.record(session=session, script_id=script_id, owner=owner)
     query = (
         select(TakeHearingRow)
-        .join(CardTakeRow, CardTakeRow.generation_id == TakeHearingRow.generation_id)
+        .join(CardTakeRow, CardTakeRow.take_id == TakeHearingRow.take_id)
         .join(CardRow, CardRow.id == CardTakeRow.card_id)
         .where(CardRow.script_id == script_id, CardTakeRow.chosen)
     )
-    return {row.generation_id: _hearing(row) for row in session.scalars(query)}
+    return {row.take_id: _hearing(row) for row in session.scalars(query)}
 
 
 def keep(*, session: Session, card_id: str, take_id: str, owner: str, hearing: Hearing) -> None:
@@ -62,7 +62,7 @@ def keep(*, session: Session, card_id: str, take_id: str, owner: str, hearing: H
     cards.lock_take(session, row, take_id)
     session.merge(
         TakeHearingRow(
-            generation_id=take_id,
+            take_id=take_id,
             heard=hearing.heard,
             word_error=hearing.word_error,
             marks=json.dumps(hearing.marks),

@@ -12,8 +12,8 @@ from sqlalchemy.orm import Session
 
 from engine.errors import InvalidInput, InvalidName, ScriptNotFound
 from engine.voice import check_text, is_own_voice
-from storage.models import CardRow, CardTakeRow, GenerationRow, ScriptRow
-from storage.repositories.generations import delete_takes
+from storage.models import CardRow, CardTakeRow, ScriptRow, TakeRow
+from storage.repositories.takes import delete_of_cards
 from storage.repositories.voices import voices
 from storage.validation import check_number, is_id, new_id
 
@@ -153,7 +153,7 @@ def set_paragraph_pause(*, session: Session, script_id: str, owner: str, seconds
 def remove(*, session: Session, script_id: str, owner: str) -> None:
     """Delete a script with its takes, except those in the history. Raises ScriptNotFound."""
     row = lock(session=session, script_id=script_id, owner=owner)
-    delete_takes(session=session, card_ids=select(CardRow.id).where(CardRow.script_id == row.id))
+    delete_of_cards(session=session, card_ids=select(CardRow.id).where(CardRow.script_id == row.id))
     session.delete(row)
 
 
@@ -161,7 +161,7 @@ def remove_all(*, session: Session, owner: str) -> int:
     """Delete all scripts of an owner as `remove` does; return their number."""
     rows = session.scalars(select(ScriptRow).where(ScriptRow.owner == owner).with_for_update()).all()
     for row in rows:
-        delete_takes(session=session, card_ids=select(CardRow.id).where(CardRow.script_id == row.id))
+        delete_of_cards(session=session, card_ids=select(CardRow.id).where(CardRow.script_id == row.id))
         session.delete(row)
     return len(rows)
 
@@ -174,7 +174,7 @@ def clean_script_name(name: str) -> str:
     try:
         check_text(cleaned, "script_name", MAX_SCRIPT_NAME)
     except InvalidInput as error:
-        raise InvalidName(error.sentence.key, **error.sentence.values) from error
+        raise InvalidName(error.message.key, **error.message.values) from error
     return cleaned
 
 
@@ -237,12 +237,12 @@ def _with_totals() -> Select[ScriptRow, int, int, float | None]:
         select(
             ScriptRow,
             func.count(CardRow.id),
-            func.count(CardTakeRow.generation_id),
-            func.sum(GenerationRow.duration / CardRow.speed),
+            func.count(CardTakeRow.take_id),
+            func.sum(TakeRow.duration / CardRow.speed),
         )
         .outerjoin(CardRow, CardRow.script_id == ScriptRow.id)
         .outerjoin(CardTakeRow, (CardTakeRow.card_id == CardRow.id) & CardTakeRow.chosen)
-        .outerjoin(GenerationRow, GenerationRow.id == CardTakeRow.generation_id)
+        .outerjoin(TakeRow, TakeRow.id == CardTakeRow.take_id)
         .group_by(ScriptRow.id)
     )
 

@@ -12,11 +12,11 @@ from storage.models import (
     CardTakeRow,
     CodesRow,
     ConsentRecordingRow,
-    GenerationRow,
     PortraitRow,
     ReferenceRow,
     ScriptRow,
     StoredObjectRow,
+    TakeRow,
     VoiceConsentRow,
     VoiceRow,
     VoiceUseRow,
@@ -33,15 +33,15 @@ class VoiceUse:
 
 @dataclass(frozen=True)
 class StorageUse:
-    """Bytes of an owner's data. voices: clips, codes, pictures and consents. generations: sound."""
+    """Bytes of an owner's data. voices: clips, codes, pictures and consents. takes: sound."""
 
     voices: int
-    generations: int
+    takes: int
 
     @property
     def total(self) -> int:
         """The sum, in bytes."""
-        return self.voices + self.generations
+        return self.voices + self.takes
 
 
 @dataclass(frozen=True)
@@ -96,21 +96,19 @@ def storage_use(*, session: Session, owner: str) -> StorageUse:
     objects = select(func.sum(StoredObjectRow.size)).where(
         StoredObjectRow.name.in_(of_clips) | StoredObjectRow.name.in_(of_recordings)
     )
-    sounds = select(func.sum(GenerationRow.size)).where(GenerationRow.owner == owner)
+    sounds = select(func.sum(TakeRow.size)).where(TakeRow.owner == owner)
     of_voices = sum(session.scalar(query) or 0 for query in (clips, codes, pictures, recordings, objects))
     return StorageUse(of_voices, session.scalar(sounds) or 0)
 
 
 def holdings(*, session: Session, owner: str) -> OwnerCounts:
     """Return counts of an owner's data, without the trash."""
-    own = GenerationRow.owner == owner
-    takes = (
-        select(func.count()).select_from(CardTakeRow).join(GenerationRow, GenerationRow.id == CardTakeRow.generation_id)
-    )
+    own = TakeRow.owner == owner
+    takes = select(func.count()).select_from(CardTakeRow).join(TakeRow, TakeRow.id == CardTakeRow.take_id)
     queries = (
         select(func.count()).where(VoiceRow.owner == owner, VoiceRow.trashed.is_(None)),
-        select(func.count()).where(own, GenerationRow.listed),
-        select(func.count()).where(own, GenerationRow.listed, GenerationRow.starred),
+        select(func.count()).where(own, TakeRow.listed),
+        select(func.count()).where(own, TakeRow.listed, TakeRow.starred),
         select(func.count()).where(ScriptRow.owner == owner),
         takes.where(own),
     )

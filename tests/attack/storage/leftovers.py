@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
-from engine.sentences import Sentence
+from engine.messages import UserMessage
 from engine.voice import Voice
 from storage import Storage
 from storage.voices.library import TRASH_RETENTION
@@ -96,7 +96,7 @@ class RandomLibrary:
             else:
                 scripts.edit(card_id, self.mark.text(1_000), owner=owner)
                 scripts.set_speaker(card_id, self.mark.token(), owner=owner)
-                scripts.fail(card_id, Sentence(self.mark.text(300)), owner=owner)
+                scripts.fail(card_id, UserMessage(self.mark.text(300)), owner=owner)
                 scripts.configure(card_id, settings={"style": self.mark.text(60)}, owner=owner)
             script = self.chance.choice(scripts.list(owner=owner))
             scripts.rename(script.id, self.mark.text(120), owner=owner)

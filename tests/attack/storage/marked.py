@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from engine.voice import Consent, Reference, Voice
-from storage.repositories.generations import NewGeneration
+from storage.repositories.takes import NewTake
 from tests.storage.making import SAMPLE_RATE, clip
 from tests.storage.speaking import NewCard, card
 
@@ -67,11 +67,11 @@ class Marker:
         )
         return Voice(voice.name, made, "codec-b")
 
-    def spoken(self, text: str | None = None) -> NewGeneration:
+    def spoken(self, text: str | None = None) -> NewTake:
         said = text or self.text(self.chance.choice([60, 900, 9_000]))
         sound = self.sound(self.chance.choice([100, 5_000, 60_000]))
         settings = {"style": self.text(100)}
-        return NewGeneration(text=said, audio=sound, duration=1.0, seed=7, voice_name=self.text(80), settings=settings)
+        return NewTake(text=said, audio=sound, duration=1.0, seed=7, voice_name=self.text(80), settings=settings)
 
     def card(self) -> NewCard:
         return card(self.text(self.chance.choice([100, 1_000])), speaker=self.token())

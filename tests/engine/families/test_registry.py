@@ -8,7 +8,7 @@ import pytest
 
 from engine.errors import ReleaseNotFound, UnknownFamily
 from engine.families.registry import FAMILIES, notice_of, read_release
-from engine.sentences import english
+from engine.messages import english
 from tests.paths import MINIATURE, QWEN
 
 FISH, QWEN_NOTICE = "model.notice_fish", "model.notice_qwen"

@@ -25,7 +25,7 @@ def test_ids_that_the_hub_refuses_are_no_releases(model: str) -> None:
     for find in (find_release, notice_of):
         with pytest.raises(ReleaseNotFound) as caught:
             find(model)
-        assert caught.value.sentence.key == "release.none"
+        assert caught.value.message.key == "release.none"
 
 
 @pytest.mark.parametrize(

@@ -18,8 +18,8 @@ from torch import Tensor
 from engine.codec.codec import CodecDecoder, DecoderState
 from engine.engine import Engine, SpeakOptions
 from engine.errors import EngineBusy, EngineClosed, EngineFailed, RepriseError
+from engine.messages import english
 from engine.request import AudioChunk, Speech, noise_key
-from engine.sentences import english
 from engine.serving.codec_worker import CodecWorker
 from engine.serving.runner.graphs import TorchScriptCapture
 from engine.serving.runner.model_runner import ModelRunner, PendingFrames
@@ -90,7 +90,7 @@ class Reader(BackgroundCall):
         self.join()
         assert type(self.error) is kind, (self.error, self.speech.result)
         assert isinstance(self.error, RepriseError)
-        assert self.error.sentence.key in english()
+        assert self.error.message.key in english()
         assert self.speech.result is None
         return str(self.error)
 

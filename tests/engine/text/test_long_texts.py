@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.text import plan_segments
-from storage.repositories.generations import MAX_TEXT
+from storage.repositories.takes import MAX_TEXT
 from tests.support.linear import LEAST, assert_linear, faults, repeated, seconds
 from tests.support.long_texts import (
     LARGEST,

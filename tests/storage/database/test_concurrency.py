@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from engine.errors import DatabaseUnavailable, GenerationNotFound, NameTaken, VoiceNotFound
+from engine.errors import DatabaseUnavailable, NameTaken, TakeNotFound, VoiceNotFound
 from engine.voice import OwnVoice, Voice
 from storage import Storage, VoiceLibrary
 from storage.database import Database
@@ -130,7 +130,7 @@ def test_marking_a_voice_that_is_being_deleted(postgresql: str, postgresql_datab
             marking.result()
 
 
-def test_generation_stored_while_all_data_is_deleted(postgresql: str, postgresql_database: Database) -> None:
+def test_take_stored_while_all_data_is_deleted(postgresql: str, postgresql_database: Database) -> None:
     storage = Storage(postgresql_database)
     began = storage.history.deletion_mark()
     with ThreadPoolExecutor(1) as pool:
@@ -138,7 +138,7 @@ def test_generation_stored_while_all_data_is_deleted(postgresql: str, postgresql
             owner_deletions.add(session=session, owner="local", now=datetime.now(UTC))
             storing = pool.submit(storage.history.add, spoken(), since=began)
             assert lock_awaited(postgresql, storing)
-        with pytest.raises(GenerationNotFound):
+        with pytest.raises(TakeNotFound):
             storing.result()
     assert storage.history.add(spoken(), since=storage.history.deletion_mark())
 

@@ -1,4 +1,4 @@
-"""History: generations are stored, found and deleted, and lists never read the audio."""
+"""History: takes are stored, found and deleted, and lists never read the audio."""
 
 import sqlite3
 from contextlib import closing
@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Engine, event, select
 
-from engine.errors import GenerationNotFound, InvalidInput
+from engine.errors import InvalidInput, TakeNotFound
 from storage.database import Database
 from storage.models import OwnerDeletionRow
-from storage.repositories.generations import GenerationRecord, NewGeneration, TimedWord
 from storage.repositories.owner_settings import OwnerSettings
+from storage.repositories.takes import NewTake, TakeRecord, TimedWord
 from storage.repositories.voices.usage import VoiceUse
 from storage.storage import Storage
 from tests.storage.making import clip, count_rows, voice
@@ -22,7 +22,7 @@ from tests.storage.speaking import FLAC, Clock, card, spoken
 UNKNOWN_ID = "0" * 32
 
 
-def add(storage: Storage, text: str = "Hello.", *, owner: str = "local", **how: object) -> GenerationRecord:
+def add(storage: Storage, text: str = "Hello.", *, owner: str = "local", **how: object) -> TakeRecord:
     made = storage.history.add(replace(spoken(text), **how), owner=owner)  # type: ignore[arg-type]
     assert made is not None
     return made
@@ -32,8 +32,8 @@ def texts(storage: Storage, **which: object) -> list[str]:
     return [record.text for record in storage.history.page(**which).records]  # type: ignore[arg-type]
 
 
-def test_generation_is_unchanged_after_reopening(url: str, clock: Clock) -> None:
-    kept = NewGeneration(
+def test_take_is_unchanged_after_reopening(url: str, clock: Clock) -> None:
+    kept = NewTake(
         text="Grüße, שלום 👩‍🚀 [laugh]!",
         audio=clip(3),
         duration=2.5,
@@ -92,13 +92,13 @@ def test_filter_by_starred_and_voice(storage: Storage) -> None:
     assert texts(storage, starred=True) == []
 
 
-def test_delete_removes_only_the_owners_generation(storage: Storage, url: str) -> None:
+def test_delete_removes_only_the_owners_take(storage: Storage, url: str) -> None:
     first, second = add(storage, "First."), add(storage, "Second.", owner="other")
     storage.history.delete(first.id)
-    with pytest.raises(GenerationNotFound):
+    with pytest.raises(TakeNotFound):
         storage.history.get(first.id)
     assert count_rows(url, "generation_audio") == 1
-    with pytest.raises(GenerationNotFound):
+    with pytest.raises(TakeNotFound):
         storage.history.delete(second.id)
     storage.history.delete(second.id, owner="other")
     assert count_rows(url, "generation_audio") == 0
@@ -116,7 +116,7 @@ def test_withdrawn_takes_stay_in_their_script(storage: Storage, url: str) -> Non
     assert texts(storage, starred=True) == []
     left = storage.history.get(take.id)
     assert (left.listed, left.starred, left.script_id) == (False, False, script.id)
-    with pytest.raises(GenerationNotFound):
+    with pytest.raises(TakeNotFound):
         storage.history.get(plain.id)
     add(storage, "Theirs.", owner="other")
     add(storage, "Another.")
@@ -159,8 +159,8 @@ def test_holdings_count_the_owners_content(storage: Storage) -> None:
     assert storage.holdings().empty
 
 
-@pytest.mark.parametrize("generation_id", [UNKNOWN_ID, "", "x", "a" * 33, "\0", "%"])
-def test_unknown_generation_raises(storage: Storage, generation_id: str) -> None:
+@pytest.mark.parametrize("take_id", [UNKNOWN_ID, "", "x", "a" * 33, "\0", "%"])
+def test_unknown_take_raises(storage: Storage, take_id: str) -> None:
     for call in (
         storage.history.get,
         storage.history.audio,
@@ -168,8 +168,8 @@ def test_unknown_generation_raises(storage: Storage, generation_id: str) -> None
         storage.history.delete,
         storage.history.withdraw,
     ):
-        with pytest.raises(GenerationNotFound):
-            call(generation_id)
+        with pytest.raises(TakeNotFound):
+            call(take_id)
 
 
 def test_history_can_be_switched_off(storage: Storage, url: str) -> None:
@@ -184,7 +184,7 @@ def test_history_can_be_switched_off(storage: Storage, url: str) -> None:
     assert add(storage, "Again.").text == "Again."
 
 
-def test_expire_deletes_old_generations_but_not_starred_ones(storage: Storage, clock: Clock) -> None:
+def test_expire_deletes_old_takes_but_not_starred_ones(storage: Storage, clock: Clock) -> None:
     starred = add(storage, "Starred.")
     storage.history.star(starred.id)
     add(storage, "Old.")
@@ -238,9 +238,9 @@ def test_storage_use_is_in_bytes(storage: Storage) -> None:
     add(storage, owner="other")
     storage.voices.add(voice(references=2))
     use = storage.storage_use()
-    assert use.generations == len(FLAC)
+    assert use.takes == len(FLAC)
     assert use.voices > len(clip(0)) + len(clip(1))
-    assert use.total == use.voices + use.generations
+    assert use.total == use.voices + use.takes
 
 
 def test_forget_deletes_all_of_one_owner_and_nothing_of_others(storage: Storage, url: str) -> None:
@@ -303,7 +303,7 @@ def test_deleted_audio_is_not_left_in_the_file(tmp_path: Path) -> None:
         {"first_audio": -1.0},
     ],
 )
-def test_invalid_generation_is_rejected(wrong: dict[str, object]) -> None:
+def test_invalid_take_is_rejected(wrong: dict[str, object]) -> None:
     with pytest.raises(InvalidInput) as refused:
         replace(spoken(), **wrong)  # type: ignore[arg-type]
     assert str(refused.value).endswith(".")
@@ -341,7 +341,7 @@ def test_lists_never_read_the_audio(sqlite: str) -> None:
             page = storage.history.page(limit=500, search="number")
             assert page.total == len(page.records) == 200
             assert storage.history.star(page.records[0].id).starred
-            assert storage.storage_use().generations == 220 * len(FLAC)
+            assert storage.storage_use().takes == 220 * len(FLAC)
             assert storage.scripts.list()[0].done == 20
             cards = storage.scripts.cards(script.id)
             assert [len(storage.scripts.takes(each.id)) for each in cards] == [1] * 20

@@ -9,7 +9,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initialize, rule
 
-from engine.errors import GenerationNotFound, InvalidInput, ScriptNotFound
+from engine.errors import InvalidInput, ScriptNotFound, TakeNotFound
 from storage.storage import Storage
 from tests.storage.speaking import FLAC, card, spoken
 
@@ -21,7 +21,7 @@ texts = st.sampled_from(["One.", "שלום.", "🎉 Two?", "Naïve three!"])
 class OwnerIsolation(RuleBasedStateMachine):
     """Compares the database with a model of dicts and lists. All owners try every id; it works only for its owner."""
 
-    generations = Bundle("generations")
+    takes = Bundle("takes")
     scripts = Bundle("scripts")
     cards = Bundle("cards")
 
@@ -48,11 +48,11 @@ class OwnerIsolation(RuleBasedStateMachine):
         if may:
             call()
         else:
-            with pytest.raises((GenerationNotFound, ScriptNotFound)):
+            with pytest.raises((TakeNotFound, ScriptNotFound)):
                 call()
         return may
 
-    @rule(target=generations, owner=owners, text=texts)
+    @rule(target=takes, owner=owners, text=texts)
     def speak(self, owner: str, text: str) -> str:
         made = self.storage.history.add(spoken(text), owner=owner)
         assert (made is None) == (owner in self.off)
@@ -66,19 +66,19 @@ class OwnerIsolation(RuleBasedStateMachine):
         self.storage.history.change_settings(history=on, owner=owner)
         self.off = self.off - {owner} if on else self.off | {owner}
 
-    @rule(one=generations, owner=owners, starred=st.booleans())
+    @rule(one=takes, owner=owners, starred=st.booleans())
     def star(self, one: str, owner: str, starred: bool) -> None:
         may = one in self.kept and self.kept[one][0] == owner
         if self.allowed(lambda: self.storage.history.star(one, starred, owner=owner), may):
             _, text, listed, _, of = self.kept[one]
             self.kept[one] = (owner, text, listed or starred, starred, of)
 
-    @rule(one=generations, owner=owners)
+    @rule(one=takes, owner=owners)
     def read_audio(self, one: str, owner: str) -> None:
         may = one in self.kept and self.kept[one][0] == owner
         self.allowed(lambda: self.storage.history.audio(one, owner=owner), may)
 
-    @rule(one=generations, owner=owners)
+    @rule(one=takes, owner=owners)
     def delete(self, one: str, owner: str) -> None:
         may = one in self.kept and self.kept[one][0] == owner
         if self.allowed(lambda: self.storage.history.delete(one, owner=owner), may):
@@ -106,7 +106,7 @@ class OwnerIsolation(RuleBasedStateMachine):
     def owner_of(self, one: str) -> str | None:
         return next((owner for owner, made in self.written.values() if one in made), None)
 
-    @rule(target=generations, one=cards, owner=owners, text=texts)
+    @rule(target=takes, one=cards, owner=owners, text=texts)
     def attach(self, one: str, owner: str, text: str) -> str:
         before = {record.id for record in self.takes_of(one, owner)}
         may = self.owner_of(one) == owner
@@ -179,7 +179,7 @@ class OwnerIsolation(RuleBasedStateMachine):
                 for one, (whose, text, listed, starred, _) in self.kept.items()
                 if whose == owner and listed
             }
-            assert self.storage.storage_use(owner=owner).generations == len(FLAC) * sum(
+            assert self.storage.storage_use(owner=owner).takes == len(FLAC) * sum(
                 whose == owner for whose, *_ in self.kept.values()
             )
             assert {each.id for each in self.storage.scripts.list(owner=owner)} == {

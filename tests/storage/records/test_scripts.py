@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 from sqlalchemy import Connection, Engine, event
 
-from engine.errors import ClaimLost, GenerationNotFound, InvalidInput, InvalidName, ScriptNotFound, VoiceNotFound
-from engine.sentences import Sentence
+from engine.errors import ClaimLost, InvalidInput, InvalidName, ScriptNotFound, TakeNotFound, VoiceNotFound
+from engine.messages import UserMessage
 from storage.database import Database
-from storage.repositories import generations
+from storage.repositories import takes
 from storage.repositories.scripts.cards import CardRecord
 from storage.repositories.scripts.hearings import Hearing
 from storage.storage import Storage
@@ -174,7 +174,7 @@ def test_card_states_through_queue_take_and_failure(storage: Storage) -> None:
     storage.scripts.lock(three.id)
     assert storage.scripts.queue(one.script_id) == 2
     attach_take(storage, one)
-    why = Sentence("voicefile.unusable", {"why": Sentence("codes.range", {"most": 65535})})
+    why = UserMessage("voicefile.unusable", {"why": UserMessage("codes.range", {"most": 65535})})
     failed = storage.scripts.fail(two.id, why)
     assert (failed.state, failed.failure) == ("failed", why)
     assert storage.scripts.waiting(one.script_id) == []
@@ -336,7 +336,7 @@ def test_discarded_script_leaves_listed_takes_in_the_history(storage: Storage, u
     storage.history.star(str(starred))
     storage.scripts.discard(one.script_id)
     assert {record.id for record in storage.history.page().records} == {listed, starred}
-    with pytest.raises(GenerationNotFound):
+    with pytest.raises(TakeNotFound):
         storage.history.get(str(hidden))
     assert count_rows(url, "script_cards") == count_rows(url, "card_takes") == 0
     clock.pass_time(days=31)
@@ -407,7 +407,7 @@ def test_concurrent_runs_claim_different_cards(storage: Storage) -> None:
     with pytest.raises(ClaimLost):
         storage.scripts.release(his[0], runs[0])
     with pytest.raises(ClaimLost):
-        storage.scripts.fail(his[0], Sentence("cards.nothing_spoken"), run_id=runs[0])
+        storage.scripts.fail(his[0], UserMessage("cards.nothing_spoken"), run_id=runs[0])
     storage.scripts.end_run(script_id, runs[1])
     following = storage.scripts.claim(script_id, runs[0])
     assert following
@@ -430,7 +430,7 @@ def test_take_that_is_being_deleted_is_not_one_of_the_cards(
     }[change]
     with ThreadPoolExecutor(1) as pool:
         with postgresql_database.write() as session:
-            generations.remove(session=session, generation_id=take, owner="local")
+            takes.remove(session=session, take_id=take, owner="local")
             working = pool.submit(work)
             assert lock_awaited(postgresql, working)
         with pytest.raises(InvalidInput, match="not one of"):

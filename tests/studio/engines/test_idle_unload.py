@@ -10,7 +10,7 @@ import pytest
 
 from engine import Engine, SpeakOptions
 from engine.errors import DoesNotFit, EngineBusy, EngineClosed
-from engine.sentences import Sentence
+from engine.messages import UserMessage
 from engine.serving.memory import release_memory
 from studio.engines.model_manager import IdleUnload, ModelCatalog, ModelLoading, ModelManager
 from tests.support.clock import Clock
@@ -146,7 +146,7 @@ def test_load_error_reaches_all_waiting_calls_and_is_retried(factory: EngineFact
 
 
 def test_switch_loads_another_model_instead_of_the_unloaded_one(factory: EngineFactory) -> None:
-    choice = ModelCatalog({"small": Sentence(""), "large": Sentence("")}, lambda *_: None, factory.load)  # type: ignore[arg-type]
+    choice = ModelCatalog({"small": UserMessage(""), "large": UserMessage("")}, lambda *_: None, factory.load)  # type: ignore[arg-type]
     manager = factory.unloaded_manager(choice)
     manager.switch("large")
     assert (factory.loaded, manager.asleep) == (["large"], False)

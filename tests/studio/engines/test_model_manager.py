@@ -9,12 +9,12 @@ from contextlib import suppress
 import pytest
 
 from engine.errors import DoesNotFit, EngineBusy, EngineClosed, InvalidOption, ReleaseIncomplete
-from engine.sentences import Sentence
+from engine.messages import UserMessage
 from studio.engines.model_manager import ModelCatalog, ModelLoading, ModelManager
 from tests.support.fake_engine import FakeEngine, Script, voice
 from tests.support.waiting import until
 
-NOTICES = {"small": Sentence("Free for all."), "large": Sentence("For research only.")}
+NOTICES = {"small": UserMessage("Free for all."), "large": UserMessage("For research only.")}
 
 
 class EngineFactory:
@@ -44,7 +44,7 @@ class EngineFactory:
 def create_engine(model: str, **script: float) -> FakeEngine:
     engine = FakeEngine(Script(**script))  # type: ignore[arg-type]
     engine.name, engine.codec_fingerprint = model, f"codec of {model}"
-    engine.notice = NOTICES.get(model, Sentence(""))
+    engine.notice = NOTICES.get(model, UserMessage(""))
     return engine
 
 

@@ -17,8 +17,8 @@ from engine.audio import encode_audio
 from engine.audio.transcription import HeardWord
 from engine.errors import EngineBusy
 from engine.text.marks import word_spans
-from storage.repositories.generations import GenerationRecord, NewGeneration, TimedWord
 from storage.repositories.scripts.hearings import Hearing
+from storage.repositories.takes import NewTake, TakeRecord, TimedWord
 from studio.proof.mending import MAX_ATTEMPTS, Passage, mend, passages_of
 from studio.proof.take_checker import TakeChecker
 from studio.takes.buffer import MENDED
@@ -86,8 +86,8 @@ def timed(text: str, file: bytes) -> list[TimedWord]:
     return CHECKER.word_times(text, file)
 
 
-def take_of(file: bytes, text: str = TEXT, *, words: bool = True) -> GenerationRecord:
-    return GenerationRecord(
+def take_of(file: bytes, text: str = TEXT, *, words: bool = True) -> TakeRecord:
+    return TakeRecord(
         id="a" * 32, owner="", created=datetime.now(UTC), listed=True, starred=False, text=text, voice_id="b" * 32,
         voice_name="Ann", seed=5, settings={"temperature": 0.3}, model="fake", duration=len(samples_of(file)) / RATE,
         real_time_factor=None, first_audio=None, stop_reason="end", size=len(file), script_id=None,
@@ -103,22 +103,22 @@ class ToneVoice:
     seconds: float = 0.4
     said: list[str] = field(default_factory=list)
 
-    def __call__(self, text: str) -> NewGeneration | None:
+    def __call__(self, text: str) -> NewTake | None:
         self.said.append(text)
         file = file_of(sound(*self.tones[text][:1], seconds=self.seconds, before=0.13, after=0.31))
         self.tones[text][:1] = []
-        return NewGeneration(
+        return NewTake(
             text=text, audio=file, duration=1, seed=9, voice_name="Ann", model="fake", words=timed(text, file)
         )
 
 
 def run_mend(
-    take: GenerationRecord,
+    take: TakeRecord,
     file: bytes,
-    speak: Callable[[str], NewGeneration | None],
+    speak: Callable[[str], NewTake | None],
     model: str = "fake",
     checker: TakeChecker = CHECKER,
-) -> tuple[tuple[NewGeneration, Hearing] | None, list[int]]:
+) -> tuple[tuple[NewTake, Hearing] | None, list[int]]:
     heard, attempts = checker.check(take.text, file), []
     tries = mend(take, file, heard, model=model, speak=speak, checker=checker)
     while True:
@@ -202,7 +202,7 @@ def test_sentence_wrong_only_in_context_is_tried_again() -> None:
     file, checker = file_of(sound(200, 300, 500)), TakeChecker(Contextual(), "en")
     takes = [0.3, 0.3, 1.0]  # seconds
 
-    def speak(text: str) -> NewGeneration | None:
+    def speak(text: str) -> NewTake | None:
         return ToneVoice({text: [400]}, seconds=takes.pop(0))(text)
 
     better, attempts = run_mend(take_of(file), file, speak, checker=checker)

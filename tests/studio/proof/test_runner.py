@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from engine.errors import EngineFailed, InvalidInput
-from engine.sentences import Sentence
+from engine.messages import UserMessage
 from storage import Storage
 from storage.repositories.scripts.hearings import Hearing
 from studio.proof.mending import MAX_ATTEMPTS
@@ -146,7 +146,7 @@ def test_failure_is_reported_and_cleared(studio: ProofScript) -> None:
 
     studio.recogniser.words = fail
     studio.prove()
-    assert studio.proofs.failure(OWNER, studio.id) == Sentence("engine.no_transcriber")
+    assert studio.proofs.failure(OWNER, studio.id) == UserMessage("engine.no_transcriber")
     studio.proofs.stop(OWNER, studio.id)
     assert studio.proofs.failure(OWNER, studio.id) is None
 

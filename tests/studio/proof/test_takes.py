@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from engine.engine import SpeakOptions
-from engine.errors import GenerationNotFound, InvalidInput, VoiceNotFound
+from engine.errors import InvalidInput, TakeNotFound, VoiceNotFound
 from storage import Storage
-from storage.repositories.generations import GenerationRecord
+from storage.repositories.takes import TakeRecord
 from studio.context import AppContext
 from studio.engines.model_manager import ModelManager
 from studio.proof import takes as proof_takes
@@ -36,7 +36,7 @@ class ProofTake:
         ann = storage.voices.add(voice("Ann"), owner=OWNER)
         self.take = self.spoken(TakeRequest(TEXT, ann.id, SpeakOptions(temperature=0.3, seed=5), 1.5)).id
 
-    def spoken(self, request: TakeRequest) -> GenerationRecord:
+    def spoken(self, request: TakeRequest) -> TakeRecord:
         take = self.app.take_starter.begin(request, owner=OWNER)
         for chunk in take.speech:
             take.buffer.add(chunk)
@@ -45,7 +45,7 @@ class ProofTake:
         assert kept is not None
         return kept
 
-    def mend(self, *words: str, attach: Callable[[Any], object] = lambda _speech: None) -> GenerationRecord | None:
+    def mend(self, *words: str, attach: Callable[[Any], object] = lambda _speech: None) -> TakeRecord | None:
         self.words = list(words)
         tries = self.proofs.mend(self.take, owner=OWNER, attach=attach)
         self.attempts: list[int] = []
@@ -53,7 +53,7 @@ class ProofTake:
             try:
                 self.attempts.append(next(tries))
             except StopIteration as over:
-                made: GenerationRecord | None = over.value
+                made: TakeRecord | None = over.value
                 return made
 
     @property
@@ -73,7 +73,7 @@ def test_hearing_is_isolated_by_owner_and_forgotten_with_the_take(studio: ProofT
     assert studio.recogniser.heard == ["en"]
     assert studio.proofs.hearing(studio.take, owner=OWNER) == hearing
     assert studio.proofs.hearing(studio.take, owner="browser:ben") is None
-    with pytest.raises(GenerationNotFound):
+    with pytest.raises(TakeNotFound):
         studio.proofs.hear(studio.take, owner="browser:ben")
     studio.proofs.forget(OWNER, "0" * 32)
     assert studio.proofs.hearing(studio.take, owner=OWNER) == hearing

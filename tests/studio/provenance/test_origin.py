@@ -9,7 +9,7 @@ import pytest
 
 from engine.audio.output.encode import encode_audio
 from engine.errors import UnusableReference
-from engine.sentences import english
+from engine.messages import english
 from storage import Storage
 from studio.provenance import origin as origins
 from studio.provenance.origin import MAX_VALUES, Checked, Origin, check_file, voice_names
@@ -68,7 +68,7 @@ def test_tagged_file_is_recognised(format: Any, no_watermark: None, tmp_path: Pa
     checked = check_file(file)
     assert checked == Checked(TAKE, "unknown")
     assert checked.ours
-    told = " ".join(map(str, checked.sentences(["Ada"])))
+    told = " ".join(map(str, checked.messages(["Ada"])))
     assert "Voice: Ada. Seed: 7. Made on 2026-01-31." in told
     assert english()["origin.watermark_unknown"] in told
 
@@ -77,6 +77,6 @@ def test_untagged_file_is_not_recognised(no_watermark: None) -> None:
     checked = check_file(encode_audio(SAMPLES, RATE, "mp3"))
     assert checked == Checked(None, "unknown")
     assert not checked.ours
-    assert str(checked.sentences()[0]) == english()["origin.untagged"]
+    assert str(checked.messages()[0]) == english()["origin.untagged"]
     with pytest.raises(UnusableReference):
         check_file(b"no audio")

@@ -12,7 +12,7 @@ import pytest
 from engine.engine import SpeakOptions
 from engine.errors import ClaimLost, EngineBusy, EngineClosed, InvalidText
 from engine.families.family import Abilities
-from engine.sentences import Sentence
+from engine.messages import UserMessage
 from engine.voice import Voice
 from storage import Storage
 from storage.pronunciations import Pronunciation
@@ -210,7 +210,7 @@ def test_card_without_a_voice_or_with_a_deleted_one_fails(
     begin(storage, runner, script)
     until(finished(runner, script))
     assert [card.state for card in cards()] == ["failed", "failed", "spoken", "spoken"]
-    assert cards()[0].failure == Sentence("cards.no_voice")
+    assert cards()[0].failure == UserMessage("cards.no_voice")
     assert "no such voice" in str(cards()[1].failure)
 
 
@@ -220,7 +220,7 @@ def test_silent_speech_fails_the_card(
     actor.silent = True
     begin(storage, runner, script)
     until(finished(runner, script))
-    assert [card.failure for card in cards()] == [Sentence("cards.nothing_spoken")] * len(cards())
+    assert [card.failure for card in cards()] == [UserMessage("cards.nothing_spoken")] * len(cards())
 
 
 def test_stop_ends_current_cards_and_keeps_finished_ones(
@@ -305,7 +305,7 @@ def test_cards_stay_queued_when_the_engine_closes(
     begin(storage, runner, script)
     until(finished(runner, script))
     assert [card.state for card in cards()] == ["spoken", "queued", "queued", "queued"]
-    assert runner.failure(OWNER, script) == EngineClosed().sentence
+    assert runner.failure(OWNER, script) == EngineClosed().message
     actor.errors.clear()
     runner.start(OWNER, script)
     assert runner.failure(OWNER, script) is None

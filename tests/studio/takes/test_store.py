@@ -2,25 +2,25 @@
 
 import pytest
 
-from engine.errors import DatabaseUnavailable, GenerationNotFound
+from engine.errors import DatabaseUnavailable, TakeNotFound
 from storage import Storage
-from storage.repositories.generations import GenerationRecord, NewGeneration
+from storage.repositories.takes import NewTake, TakeRecord
 from studio.takes.store import TakeStore, TemporaryTakes
 from tests.support.clock import Clock
 
 ANNA, BEN = "browser:anna", "browser:ben"
 
 
-def spoken(text: str = "Hello there.", size: int = 10) -> NewGeneration:
-    return NewGeneration(text, b"fLaC" + bytes(size - 4), 1.5, 7, "Anna", settings={"temperature": 0.7})
+def spoken(text: str = "Hello there.", size: int = 10) -> NewTake:
+    return NewTake(text, b"fLaC" + bytes(size - 4), 1.5, 7, "Anna", settings={"temperature": 0.7})
 
 
-def held(temporary: TemporaryTakes, *records: GenerationRecord) -> list[bool]:
+def held(temporary: TemporaryTakes, *records: TakeRecord) -> list[bool]:
     found = []
     for record in records:
         try:
             found.append(temporary.get(record.id, owner=record.owner) == record)
-        except GenerationNotFound:
+        except TakeNotFound:
             found.append(False)
     return found
 
@@ -64,13 +64,13 @@ def test_takes_are_isolated_by_owner_in_history_and_memory(storage: Storage, his
         lambda: takes.star(kept.id, True, owner=BEN),
         lambda: takes.delete(kept.id, owner=BEN),
     ):
-        with pytest.raises(GenerationNotFound):
+        with pytest.raises(TakeNotFound):
             act()
     assert takes.star(kept.id, True, owner=ANNA).starred
     assert takes.get(kept.id, owner=ANNA).starred
     assert [record.id for record in storage.history.page(owner=ANNA).records] == ([kept.id] if history else [])
     takes.delete(kept.id, owner=ANNA)
-    with pytest.raises(GenerationNotFound):
+    with pytest.raises(TakeNotFound):
         takes.get(kept.id, owner=ANNA)
 
 
@@ -86,7 +86,7 @@ def test_take_is_kept_in_memory_when_the_history_fails(storage: Storage, monkeyp
     assert kept is not None
     assert takes.audio(kept.id, owner=ANNA) == spoken().audio
     takes.delete_owner(ANNA)
-    with pytest.raises(GenerationNotFound):
+    with pytest.raises(TakeNotFound):
         takes.get(kept.id, owner=ANNA)
 
 

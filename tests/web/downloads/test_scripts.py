@@ -22,7 +22,7 @@ from pyloudnorm import Meter
 from engine.audio.output.tags import read_tags
 from engine.errors import InvalidInput, LibraryError
 from storage import Storage
-from storage.repositories.generations import NewGeneration
+from storage.repositories.takes import NewTake
 from studio.provenance.origin import Origin
 from studio.script import Card, parse
 from tests.support.fake_engine import SAMPLE_RATE, FakeEngine, buzz
@@ -36,10 +36,10 @@ OWNER = "browser:ann"
 Serve = Callable[..., str]
 
 
-def spoken(text: str, seconds: float) -> NewGeneration:
+def spoken(text: str, seconds: float) -> NewTake:
     file = io.BytesIO()
     soundfile.write(file, buzz(0, round(seconds * SAMPLE_RATE), 110), SAMPLE_RATE, format="FLAC", subtype="PCM_16")
-    return NewGeneration(text=text, audio=file.getvalue(), duration=seconds, seed=7, voice_name="Ann")
+    return NewTake(text=text, audio=file.getvalue(), duration=seconds, seed=7, voice_name="Ann")
 
 
 @pytest.fixture
@@ -217,7 +217,7 @@ def test_empty_scripts_other_owners_and_unknown_formats_are_refused(storage: Sto
 
 def test_damaged_take_leaves_no_open_file(storage: Storage, script: str, monkeypatch: pytest.MonkeyPatch) -> None:
     two = storage.scripts.cards(script, owner=OWNER)[1]
-    broken = NewGeneration(text="Two.", audio=b"fLaC and nothing", duration=1.0, seed=7, voice_name="Ann")
+    broken = NewTake(text="Two.", audio=b"fLaC and nothing", duration=1.0, seed=7, voice_name="Ann")
     storage.scripts.attach(two.id, broken, owner=OWNER)
     with tempfile.TemporaryFile() as file:
         monkeypatch.setattr(tempfile, "TemporaryFile", lambda: file)

@@ -10,10 +10,10 @@ import soundfile
 
 from engine.audio import encode_flac, to_int16
 from engine.audio.output.tags import read_tags
-from engine.errors import GenerationNotFound, VoiceNotFound
+from engine.errors import TakeNotFound, VoiceNotFound
 from engine.voice import Consent
 from storage import Storage, VoiceLibrary
-from storage.repositories.generations import GenerationRecord, NewGeneration
+from storage.repositories.takes import NewTake, TakeRecord
 from studio.file_names import take_file_name
 from studio.provenance.origin import Origin
 from studio.takes.store import TakeStore
@@ -29,15 +29,15 @@ def takes(storage: Storage) -> TakeStore:
 
 
 @pytest.fixture
-def take(takes: TakeStore) -> GenerationRecord:
-    spoken = NewGeneration("The rain has stopped. Listen!", encode_flac(SOUND, SAMPLE_RATE), 2.0, 7, "Anna")
+def take(takes: TakeStore) -> TakeRecord:
+    spoken = NewTake("The rain has stopped. Listen!", encode_flac(SOUND, SAMPLE_RATE), 2.0, 7, "Anna")
     kept = takes.save(spoken, owner="anna", began=takes.begin(owner="anna"))
     assert kept is not None
     return kept
 
 
 @pytest.mark.parametrize("format", FORMATS)
-def test_take_is_served_in_each_format(takes: TakeStore, take: GenerationRecord, format: str) -> None:
+def test_take_is_served_in_each_format(takes: TakeStore, take: TakeRecord, format: str) -> None:
     file = take_producer(takes)("anna", f"{take.id}.{format}")
     assert file.name == f"Anna – The rain has stopped. Listen.{format}"
     samples, rate = soundfile.read(io.BytesIO(file.data))
@@ -46,7 +46,7 @@ def test_take_is_served_in_each_format(takes: TakeStore, take: GenerationRecord,
     assert file.mime == {"wav": "audio/wav", "flac": "audio/flac", "mp3": "audio/mpeg", "opus": "audio/ogg"}[format]
 
 
-def test_take_without_format_is_a_16_bit_wav(takes: TakeStore, take: GenerationRecord) -> None:
+def test_take_without_format_is_a_16_bit_wav(takes: TakeStore, take: TakeRecord) -> None:
     file = take_producer(takes)("anna", take.id)
     assert file == take_producer(takes)("anna", f"{take.id}.wav")
     samples, rate = soundfile.read(io.BytesIO(file.data), dtype="int16")
@@ -55,10 +55,10 @@ def test_take_without_format_is_a_16_bit_wav(takes: TakeStore, take: GenerationR
 
 
 @pytest.mark.parametrize("asked", ["{id}.aiff", "{id}.wav.exe", "x", "", ".wav", "{id}/../{id}.wav"])
-def test_unknown_takes_and_formats_are_refused(takes: TakeStore, take: GenerationRecord, asked: str) -> None:
-    with pytest.raises(GenerationNotFound):
+def test_unknown_takes_and_formats_are_refused(takes: TakeStore, take: TakeRecord, asked: str) -> None:
+    with pytest.raises(TakeNotFound):
         take_producer(takes)("anna", asked.replace("{id}", take.id))
-    with pytest.raises(GenerationNotFound):
+    with pytest.raises(TakeNotFound):
         take_producer(takes)("ben", f"{take.id}.wav")
 
 

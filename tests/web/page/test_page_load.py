@@ -5,7 +5,7 @@ from typing import Any
 import gradio as gr
 import pytest
 
-from engine.sentences import Sentence
+from engine.messages import UserMessage
 from storage import Storage, VoiceLibrary, VoiceRecord
 from tests.storage.speaking import spoken
 from tests.support.fake_engine import FakeEngine, voice
@@ -76,11 +76,11 @@ def test_model_folder_is_hidden(context: WebContext, engine: FakeEngine) -> None
 
 
 def test_heading_names_the_current_model(context: WebContext, events: PageLoadHandlers, engine: FakeEngine) -> None:
-    engine.notice = Sentence("Cannot <sing>.")
+    engine.notice = UserMessage("Cannot <sing>.")
     heading = events.load_page(None, None, NO_REQUEST)[0]
     assert "<strong>fake</strong> on cpu" in heading
     assert "Cannot &lt;sing&gt;." in heading
-    engine.name, engine.notice = "<other>", Sentence("")
+    engine.name, engine.notice = "<other>", UserMessage("")
     heading = events.refresh_page(None, None, NO_REQUEST)[0]
     assert "&lt;other&gt;" in heading
     assert "rp-model-notice" not in heading

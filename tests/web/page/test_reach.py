@@ -5,7 +5,7 @@ from typing import Any
 
 from playwright.sync_api import Browser, Page, expect
 
-from engine.sentences import english
+from engine.messages import english
 from storage import Storage, VoiceLibrary
 from storage.voices.sample_voices import install_samples
 from tests.paths import CLIP

@@ -12,7 +12,7 @@ import gradio as gr
 import pytest
 from playwright.sync_api import Browser, expect
 
-from engine.sentences import english
+from engine.messages import english
 from storage import Storage
 from tests.paths import ROOT
 from tests.support.fake_engine import FakeEngine

@@ -29,12 +29,12 @@ export class DoctorView {
   }
 
   // Writes the text only if it changed, because screen readers would repeat it.
-  sayVerdict({ light, sentence }) {
+  sayVerdict({ light, message }) {
     const line = this.find(".rp-verdict");
-    const said = `${light} ${sentence}`;
+    const said = `${light} ${message}`;
     if (line.dataset.said === said) return;
     line.dataset.said = said;
-    line.replaceChildren(...(light ? [markOf(light)] : []), sentence);
+    line.replaceChildren(...(light ? [markOf(light)] : []), message);
   }
 
   fill(list, rows, press) {
@@ -47,10 +47,10 @@ export class DoctorView {
 
 // The verdict on a clip as a whole: never better than that on its transcript. light: "" while it is examined.
 export function verdictOf(found, remarks) {
-  if (!found || found.problem) return { light: "", sentence: found?.problem ?? words("clip.examining") };
+  if (!found || found.problem) return { light: "", message: found?.problem ?? words("clip.examining") };
   const [worst] = inOrder(remarks);
-  if (found.light !== "green" || !worst) return { light: found.light, sentence: found.verdict };
-  return { light: worst.light, sentence: words("clip.look_at_words") };
+  if (found.light !== "green" || !worst) return { light: found.light, message: found.verdict };
+  return { light: worst.light, message: words("clip.look_at_words") };
 }
 
 // The findings that need attention, the worst first.
@@ -58,11 +58,11 @@ export function inOrder(rows) {
   return ["red", "amber"].flatMap((light) => rows.filter((row) => row.light === light));
 }
 
-// One finding: its light as a mark, with a word for screen readers, its sentence, and a button if there is a remedy.
+// One finding: its light as a mark, with a word for screen readers, its message, and a button if there is a remedy.
 export function findingLine(row, press = null) {
   const light = create("span", { class: "rp-unseen", text: `${row.word}: ` });
-  const sentence = create("span", { class: "rp-sentence", text: row.sentence });
-  const line = create("li", { "data-light": row.light }, markOf(row.light), light, sentence);
+  const message = create("span", { class: "rp-message", text: row.message });
+  const line = create("li", { "data-light": row.light }, markOf(row.light), light, message);
   if (row.fix && row.light !== "green" && press) {
     line.append(button({ text: row.label, "data-fix": row.fix, onclick: () => press(row) }));
   }

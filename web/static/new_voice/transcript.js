@@ -38,7 +38,7 @@ export class TranscriptView {
 
   showSaid(rows) {
     const list = this.find(".rp-words-said");
-    const said = rows.map((row) => row.sentence).join("\n");
+    const said = rows.map((row) => row.message).join("\n");
     if (list.dataset.said === said) return; // screen readers would repeat it
     list.dataset.said = said;
     list.replaceChildren(...rows.map((row) => findingLine(row)));
@@ -48,7 +48,7 @@ export class TranscriptView {
 // Findings about a clip's transcript; none if it is right or not yet written.
 export function remarks(clip) {
   const rows = [];
-  if (clip.moved) rows.push({ light: "amber", word: words("clip.amber"), sentence: words("clip.moved") });
+  if (clip.moved) rows.push({ light: "amber", word: words("clip.amber"), message: words("clip.moved") });
   if (clip.words.trim() && clip.wordsRow && clip.wordsRow.light !== "green") rows.push(clip.wordsRow);
   return rows;
 }

@@ -19,7 +19,7 @@ from web.ui.payloads import Id, Payload, SelectedId, default_if_invalid, parse_p
 from web.ui.voice_picker import select_voice
 
 if TYPE_CHECKING:
-    from storage.repositories.generations import GenerationRecord
+    from storage.repositories.takes import TakeRecord
     from web.context import WebContext
     from web.identity.owners import Owner
     from web.ui.i18n import Texts
@@ -228,7 +228,7 @@ class HistoryHandlers:
             "kept": self._history.settings(owner=owner.key).history,
         }
 
-    def _reuse_remark(self, record: GenerationRecord, voice_exists: bool, texts: Texts) -> str:
+    def _reuse_remark(self, record: TakeRecord, voice_exists: bool, texts: Texts) -> str:
         if not voice_exists:
             return texts("history.voice_gone", name=record.voice_name)
         current = self._context.engine.name

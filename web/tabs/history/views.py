@@ -9,7 +9,7 @@ from studio.provenance.origin import public_name
 from web.downloads.sounds import sound_facts
 
 if TYPE_CHECKING:
-    from storage.repositories.generations import GenerationRecord
+    from storage.repositories.takes import TakeRecord
     from storage.repositories.voices.usage import StorageUse
     from web.downloads.links import DownloadLinks
     from web.identity.owners import Owner
@@ -19,7 +19,7 @@ RETENTION_DAYS = (1, 7, 30, 90, 365, 3650)
 _MEGABYTE = 1_000_000
 
 
-def entry_view(record: GenerationRecord, owner: Owner, links: DownloadLinks) -> dict[str, Any]:
+def entry_view(record: TakeRecord, owner: Owner, links: DownloadLinks) -> dict[str, Any]:
     """Return an entry for entry_row.js. Its links are valid for minutes."""
     facts = sound_facts(record, owner, links)
     return {
@@ -47,7 +47,7 @@ def retention_choices(current: int, texts: Texts) -> list[tuple[str, int]]:
 
 def storage_use_html(use: StorageUse, texts: Texts) -> str:
     """Return HTML of the storage used by takes and voices."""
-    text = texts("history.used", takes=megabytes(use.generations, texts), voices=megabytes(use.voices, texts))
+    text = texts("history.used", takes=megabytes(use.takes, texts), voices=megabytes(use.voices, texts))
     return f'<p class="rp-facts">{escape(text)}</p>'
 
 

@@ -38,7 +38,7 @@ def library_view(context: WebContext, owner: Owner, texts: Texts) -> dict[str, A
             _voice_view(context, owner, voice, uses.get(voice.id, _UNUSED), pictures.get(voice.id, b""), texts)
             for voice in voices
         ],
-        "bytes": {"voices": used.voices, "takes": used.generations},
+        "bytes": {"voices": used.voices, "takes": used.takes},
         "all": context.links.sign(owner, "voices", "all") if own else "",
         "aside": _deleted_voices(context, owner),
     }

@@ -12,7 +12,7 @@ import gradio as gr
 
 from engine.audio.merge import merge_clips, merge_transcripts
 from engine.errors import InvalidInput, InvalidName, VoiceNotFound
-from engine.sentences import Sentence
+from engine.messages import UserMessage
 from engine.text import speaking_time
 from engine.voice import Consent, Voice, clean_name
 from studio.voices.voice_maker import (
@@ -78,7 +78,7 @@ class IncompleteForm(InvalidInput):
     """Raised for an invalid form. errors: all problems found."""
 
     def __init__(self, errors: Sequence[FormError]) -> None:
-        super().__init__(" ".join(error.sentence for error in errors))
+        super().__init__(" ".join(error.message for error in errors))
         self.errors = errors
 
 
@@ -212,7 +212,7 @@ class NewVoiceHandlers:
         except VoiceNotFound:
             return ""
         except InvalidName as error:
-            return texts.write(error.sentence)
+            return texts.write(error.message)
         return "" if taken.shared else texts("new.name_taken", name=taken.name)
 
     def _reference(self, clips: Sequence[ChosenClip]) -> tuple[bytes | Path, str]:
@@ -233,7 +233,7 @@ class NewVoiceHandlers:
         return record
 
     def _saved_message(
-        self, record: VoiceRecord, left_out: Sequence[ChosenClip], notes: Sequence[Sentence], texts: Texts
+        self, record: VoiceRecord, left_out: Sequence[ChosenClip], notes: Sequence[UserMessage], texts: Texts
     ) -> str:
         names = [texts("shell.quoted", name=clip.name) for clip in left_out]
         missing = [texts("new.left_out", names=names)] if names else []

@@ -19,15 +19,15 @@ if TYPE_CHECKING:
 
 STEPS = ("preparing", "encoding", "saving")
 DESCRIBED_STEPS = ("speaking", "saving")
-# A finding for doctor.js, with keys "light", "word", "sentence", "fix", "label", "part".
+# A finding for doctor.js, with keys "light", "word", "message", "fix", "label", "part".
 Row = dict[str, Any]
 
 
 @dataclass(frozen=True)
 class FormError:
-    """A problem of the form, as a sentence. field: CSS selector of the input to correct."""
+    """A problem of the form, as text for the visitor. field: CSS selector of the input to correct."""
 
-    sentence: str
+    message: str
     field: str
 
 
@@ -68,7 +68,7 @@ def apply_fix(clip: Path | bytes, fix: Fix | None) -> bytes:
 
 def errors_html(errors: Sequence[FormError]) -> str:
     """Return HTML of all errors. The page focuses the field of the first one (form_notice.js)."""
-    lines = "".join(f"<li>{escape(error.sentence)}</li>" for error in errors)
+    lines = "".join(f"<li>{escape(error.message)}</li>" for error in errors)
     field = escape(errors[0].field)
     return f'<ul class="rp-notice rp-bad rp-faults" role="alert" data-field="{field}">{lines}</ul>'
 
@@ -91,7 +91,7 @@ def _row(finding: Finding, texts: Texts, parts: dict[Fix, tuple[float, float]]) 
     return {
         "light": finding.light,
         "word": texts(f"doctor.{finding.light}"),
-        "sentence": texts.write(finding.sentence),
+        "message": texts.write(finding.message),
         "fix": fix and fix.value,
         "label": fix and texts.write(fix.label),
         "part": fix and parts.get(fix),

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING, Any
 
-from engine.errors import GenerationNotFound, InvalidInput
+from engine.errors import InvalidInput, TakeNotFound
 from studio.script import Card
 from studio.script.casting import speaker_or_narrator
 from web.downloads.scripts import AUDIOBOOK, SCRIPT_FORMATS
@@ -103,7 +103,7 @@ class ScriptActions:
         """Return waveforms of takes. Missing takes are left out."""
         waves: dict[str, list[int]] = {}
         for take in command.ids():
-            with suppress(GenerationNotFound):
+            with suppress(TakeNotFound):
                 waves[take] = peaks_of(self._context.storage.history.audio(take, owner=owner.key))
         return {"peaks": waves}
 

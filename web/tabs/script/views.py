@@ -14,10 +14,10 @@ from web.ui.hearing_view import hearing_view
 
 if TYPE_CHECKING:
     from storage import Storage
-    from storage.repositories.generations import GenerationRecord
     from storage.repositories.scripts.cards import CardRecord
     from storage.repositories.scripts.hearings import Hearing
     from storage.repositories.scripts.scripts import ScriptRecord
+    from storage.repositories.takes import TakeRecord
     from studio.proof.runner import ProofProgress, ProofRunner
     from studio.script.runner import ScriptRunner
     from web.ui.i18n import Texts
@@ -153,7 +153,7 @@ def script_view(record: ScriptRecord, *, running: bool) -> dict[str, Any]:
     }
 
 
-def take_view(take: GenerationRecord, card: CardRecord) -> dict[str, Any]:
+def take_view(take: TakeRecord, card: CardRecord) -> dict[str, Any]:
     """Return one of a card's takes, at the card's speed. fits: whether it has the card's current text."""
     return {
         "id": take.id,

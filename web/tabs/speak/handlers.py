@@ -28,10 +28,10 @@ from pydantic import Field
 from engine.engine import MAX_SEED, SpeakOptions
 from engine.errors import InvalidInput, InvalidOption, RepriseError, VoiceNotFound
 from engine.text import MAX_PAUSE, speaking_time
-from storage.repositories.generations import MAX_TEXT
+from storage.repositories.takes import MAX_TEXT
 from studio.file_names import take_file_name
 from studio.provenance.origin import Origin, public_name
-from studio.takes.requests import NewTake, TakeRequest
+from studio.takes.requests import TakeRequest, UnfinishedTake
 from studio.traces import describe_error
 from web.downloads.sounds import sound_facts
 from web.tabs.speak.settings import NAMES
@@ -107,7 +107,7 @@ class PendingTake:
 
     began: str
     owner: Owner
-    take: NewTake
+    take: UnfinishedTake
 
 
 class SpeakHandlers:

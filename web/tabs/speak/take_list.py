@@ -9,7 +9,7 @@ import gradio as gr
 from pydantic import Field
 
 from engine.engine import MAX_SEED
-from engine.errors import GenerationNotFound
+from engine.errors import TakeNotFound
 from web.tabs.speak.views import take_view
 from web.ui.events import broadcast_change, skip_on_error
 from web.ui.messages import error_message, notice
@@ -96,7 +96,7 @@ def list_value(context: WebContext, owner: Owner, ids: Ids) -> dict[str, Any]:
     for take_id in ids:
         try:
             take = context.takes.get(take_id, owner=owner.key)
-        except GenerationNotFound:
+        except TakeNotFound:
             gone.append(take_id)
         else:
             takes.append(take_view(take, owner, context.links, context.take_proofs.hearing(take_id, owner=owner.key)))

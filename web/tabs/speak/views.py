@@ -11,8 +11,8 @@ from web.ui.hearing_view import hearing_view
 from web.ui.voice_picker import description_of
 
 if TYPE_CHECKING:
-    from storage.repositories.generations import GenerationRecord
     from storage.repositories.scripts.hearings import Hearing
+    from storage.repositories.takes import TakeRecord
     from studio.engines.model_manager import ModelManager
     from studio.voices.available_voices import ListedVoice
     from web.downloads.links import DownloadLinks
@@ -60,7 +60,7 @@ def writing_hints(engine: ModelManager, voice: ListedVoice | None) -> dict[str, 
     return {"tags": engine.style_tags, "english": engine.english_only, "demo": voice.demo if voice else ""}
 
 
-def take_view(take: GenerationRecord, owner: Owner, links: DownloadLinks, heard: Hearing | None) -> dict[str, Any]:
+def take_view(take: TakeRecord, owner: Owner, links: DownloadLinks, heard: Hearing | None) -> dict[str, Any]:
     """Return a take for take_list.js. heard: the recogniser's result."""
     facts = sound_facts(take, owner, links, LINK_SECONDS)
     return {

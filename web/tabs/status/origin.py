@@ -1,7 +1,7 @@
 """Check whether a file was made by Reprise, in the Status tab.
 
 Event `check`: the upload (`path`, `name`). Answer: `name`, `verdict` ("ours", "marked", "not_ours", or "bad" for a file
-that cannot be read), `lines` (sentences), `once` (differs each time).
+that cannot be read), `lines` (messages), `once` (differs each time).
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class OriginHandlers:
             checked = check_file(path)
             names = voice_names(checked.origin, context.storage.voices, owner.key) if checked.origin else ()
             verdict = "ours" if checked.origin else "marked" if checked.ours else "not_ours"
-            lines = [texts.write(sentence) for sentence in checked.sentences(names)]
+            lines = [texts.write(message) for message in checked.messages(names)]
         except Exception as error:
             verdict, lines = "bad", [error_message(error, texts)]
         finally:

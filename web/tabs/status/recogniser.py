@@ -30,7 +30,7 @@ class RecogniserHandlers:
     """Event handlers of the dialog. Their output is its value, for recogniser.js:
 
     ready; model, models (`name` and `mb`), package_mb; allowed (whether this visitor may install and choose); step and
-    part of a running installation; failure (a sentence); once.
+    part of a running installation; failure (a message); once.
     """
 
     def __init__(self, context: WebContext) -> None:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from engine.audio.doctor import Fix, Report, apply, check_transcript, examine, findings
 from engine.errors import UnusableReference
-from engine.sentences import english
+from engine.messages import english
 from tests.support.spoiled_speech import (
     GAP,
     MAN,
@@ -240,7 +240,7 @@ def test_any_signal_is_examined_and_fixed_without_errors(
     assert report.duration == pytest.approx(count / rate)
     for finding in report.findings:
         assert finding.value is None or math.isfinite(finding.value)
-        assert str(finding.sentence).endswith((".", "?"))
+        assert str(finding.message).endswith((".", "?"))
     if report.best is not None:
         assert 0 <= report.best[0] < report.best[1] <= count / rate + 1e-3
     mended = apply(samples, rate, fixes)
@@ -252,10 +252,10 @@ def test_any_signal_is_examined_and_fixed_without_errors(
 def test_silent_clip_gives_a_finding_and_invalid_input_raises() -> None:
     silent = examine(written(pause(6)))
     assert lights(silent) == {"speech": "red"}
-    assert "silent" in str(found(silent, "speech").sentence)
+    assert "silent" in str(found(silent, "speech").message)
     assert silent.best is None
     assert silent.spoken == 0
-    assert "No speech" in str(found(examine(noisy(pause(6) + np.float32(1e-9), -160), RATE), "speech").sentence)
+    assert "No speech" in str(found(examine(noisy(pause(6) + np.float32(1e-9), -160), RATE), "speech").message)
     with pytest.raises(UnusableReference, match="not audio"):
         examine(b"Dear Sir or Madam, " * 400)
     with pytest.raises(ValueError, match="sample rate"):
@@ -276,11 +276,11 @@ def test_transcript_is_checked_against_spoken_seconds() -> None:
     assert check_transcript(STORY, spoken).light == "green"
     half = examine(WOMAN[: 6 * RATE], RATE).spoken
     assert check_transcript(STORY, half).light == "red"
-    assert "too many words" in str(check_transcript(STORY, half).sentence)
+    assert "too many words" in str(check_transcript(STORY, half).message)
     assert check_transcript(STORY.split(". ")[0], spoken).light == "red"
-    assert "too few words" in str(check_transcript(STORY.split(". ")[0], spoken).sentence)
+    assert "too few words" in str(check_transcript(STORY.split(". ")[0], spoken).message)
     assert check_transcript("Yes.", 0.0).light == "red"
-    assert "is empty" in str(check_transcript(" \n", spoken).sentence)
+    assert "is empty" in str(check_transcript(" \n", spoken).message)
     silent = examine(joined(WOMAN[: 7 * RATE], pause(8), WOMAN[7 * RATE :]), RATE)
     assert silent.spoken == pytest.approx(spoken + 0.6, abs=0.4)
     assert check_transcript("今天早上面包师打开窗户，在门上挂了一盏蓝色的灯。", 6.0).light == "green"
@@ -299,10 +299,10 @@ def test_findings_and_sentences_correspond() -> None:
     crests = [(share, crest, 1.3) for share in (0, 0.005, 0.1) for crest in (1.5, 2.2, 4)]
     all_findings += [findings.of_clipping(*measured) for measured in crests]
     lights = {f"doctor.{name}{light}" for name in ("", "verdict_") for light in ("green", "amber", "red")}
-    used_keys = {finding.sentence.key for finding in all_findings} | {fix.label.key for fix in Fix}
+    used_keys = {finding.message.key for finding in all_findings} | {fix.label.key for fix in Fix}
     assert used_keys == {key for key in english() if key.startswith("doctor.")} - lights
     for finding in all_findings:
-        text = str(finding.sentence)  # fails if a placeholder has no value
+        text = str(finding.message)  # fails if a placeholder has no value
         assert text.endswith((".", "?"))
         assert finding.light == "green" or ":" in text or finding.what == "some"
 
@@ -313,10 +313,10 @@ def test_length_is_judged_as_it_is_displayed() -> None:
 
 
 def test_finding_numbers_are_rounded() -> None:
-    assert str(findings.of_length(2.4567).sentence).startswith("The clip lasts only 2.5 s:")
-    assert findings.of_noise(12.3456).sentence.values == {"value": 12}
+    assert str(findings.of_length(2.4567).message).startswith("The clip lasts only 2.5 s:")
+    assert findings.of_noise(12.3456).message.values == {"value": 12}
     assert findings.of_noise(12.3456).unit == "dB"
-    assert str(findings.of_bandwidth(3_375).sentence).startswith("The speech ends at 3.4 kHz")
+    assert str(findings.of_bandwidth(3_375).message).startswith("The speech ends at 3.4 kHz")
 
 
 def test_examine_does_not_modify_samples() -> None:

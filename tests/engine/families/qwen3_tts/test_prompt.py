@@ -29,7 +29,7 @@ def cloned(transcript: str, frames: int) -> PromptVoice:
 def test_a_voice_that_is_too_long_is_told(release: Qwen3TTSRelease, voice: PromptVoice) -> None:
     with pytest.raises(InvalidInput) as caught:
         release.prompts.conversation(voice, 1024, 0).prompt_for("Hello.", 100)
-    assert caught.value.sentence.key == "voices.too_long"
+    assert caught.value.message.key == "voices.too_long"
 
 
 @pytest.mark.parametrize("voice", [cloned(WORDS, 900), cloned("", 2000), PromptVoice(description=WORDS)])
@@ -39,4 +39,4 @@ def test_a_text_that_is_too_long_is_told(release: Qwen3TTSRelease, voice: Prompt
     assert conversation.prompt_for("Hello.", 20)[1] == 20
     with pytest.raises(InvalidInput) as caught:
         conversation.prompt_for(WORDS * 400, 20)
-    assert caught.value.sentence.key == "text.long_turn"
+    assert caught.value.message.key == "text.long_turn"

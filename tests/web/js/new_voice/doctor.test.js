@@ -21,12 +21,12 @@ test("the worst rows come first, and green rows are left out", () => {
 test("wrong words lower the verdict, and the worse of the two is shown", () => {
   const found = (light) => ({ light, verdict: `${light} sound` });
   const [amber, red] = [row("amber", "too many"), row("red", "far too many")];
-  assert.deepEqual(verdictOf(found("green"), []), { light: "green", sentence: "green sound" });
-  assert.deepEqual(verdictOf(found("green"), [amber]), { light: "amber", sentence: words("clip.look_at_words") });
+  assert.deepEqual(verdictOf(found("green"), []), { light: "green", message: "green sound" });
+  assert.deepEqual(verdictOf(found("green"), [amber]), { light: "amber", message: words("clip.look_at_words") });
   assert.deepEqual(verdictOf(found("green"), [amber, red]).light, "red");
-  assert.deepEqual(verdictOf(found("red"), [amber]), { light: "red", sentence: "red sound" });
-  assert.deepEqual(verdictOf(null, [amber]), { light: "", sentence: words("clip.examining") });
-  assert.deepEqual(verdictOf({ problem: "No answer." }, [amber]), { light: "", sentence: "No answer." });
+  assert.deepEqual(verdictOf(found("red"), [amber]), { light: "red", message: "red sound" });
+  assert.deepEqual(verdictOf(null, [amber]), { light: "", message: words("clip.examining") });
+  assert.deepEqual(verdictOf({ problem: "No answer." }, [amber]), { light: "", message: "No answer." });
 });
 
 test("implausible words get a remark", () => {

@@ -11,7 +11,7 @@ import pytest
 import soundfile
 
 from engine.audio import encode_audio
-from storage.repositories.generations import GenerationRecord, NewGeneration
+from storage.repositories.takes import NewTake, TakeRecord
 from tests.storage.speaking import card, spoken
 from tests.support.fake_engine import SAMPLE_RATE, FakeEngine, buzz, voice
 from tests.web.conftest import read_wav
@@ -27,11 +27,11 @@ def events(context: WebContext) -> HistoryHandlers:
     return HistoryHandlers(context)
 
 
-def add_take(context: WebContext, text: str = "Hello there.", *, owner: str = "local", **how: Any) -> GenerationRecord:
+def add_take(context: WebContext, text: str = "Hello there.", *, owner: str = "local", **how: Any) -> TakeRecord:
     flac = encode_audio(buzz(0, 2_000, 120), SAMPLE_RATE, "flac")
     how = {"voice_id": "a" * 32, "settings": {"temperature": 0.9, "top_p": 0.5, "top_k": 7}, "model": "fake"} | how
     made = context.storage.history.add(
-        NewGeneration(text, flac, 2_000 / SAMPLE_RATE, how.pop("seed", 7), how.pop("voice_name", "Anna"), **how),
+        NewTake(text, flac, 2_000 / SAMPLE_RATE, how.pop("seed", 7), how.pop("voice_name", "Anna"), **how),
         owner=owner,
     )
     assert made is not None

@@ -12,7 +12,7 @@ from playwright.sync_api import Browser, Locator, Page, expect
 
 from engine.audio import encode_audio
 from storage import Storage
-from storage.repositories.generations import NewGeneration
+from storage.repositories.takes import NewTake
 from storage.voices.sample_voices import install_samples
 from tests.paths import CLIP
 from tests.support.fake_engine import SAMPLE_RATE, FakeEngine, Script, buzz, voice
@@ -30,7 +30,7 @@ def sound() -> bytes:
 
 def add_take(storage: Storage, text: str, *, owner: str = "local", **how: Any) -> str:
     flac = sound()
-    made = storage.history.add(NewGeneration(text, flac, LENGTH / SAMPLE_RATE, 7, "Anna", **how), owner=owner)
+    made = storage.history.add(NewTake(text, flac, LENGTH / SAMPLE_RATE, 7, "Anna", **how), owner=owner)
     assert made is not None
     return made.id
 

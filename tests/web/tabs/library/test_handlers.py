@@ -95,8 +95,8 @@ def test_list_has_all_details_of_a_voice(
     assert card["agreed"] == "2026-11-20T00:00:00+00:00"
     assert listed["voices"][1]["shared"]
     used = storage.storage_use()
-    assert listed["bytes"] == {"voices": used.voices, "takes": used.generations}
-    assert used.voices > 0 < used.generations
+    assert listed["bytes"] == {"voices": used.voices, "takes": used.takes}
+    assert used.voices > 0 < used.takes
     assert all(each[link].startswith("/reprise/files/") for each in listed["voices"] for link in ("clip", "file"))
 
 

@@ -15,8 +15,8 @@ from engine.errors import EngineFailed, InvalidOption
 from storage import Storage, VoiceLibrary
 from storage.repositories.pronunciations import Pronunciation
 from storage.voices.library import LOCAL
-from studio.error_sentences import OUR_FAULT
 from studio.takes.running import RunningTakes
+from studio.user_messages import OUR_FAULT
 from tests.support.fake_engine import CHUNK, FRAME, FakeEngine, voice
 from tests.support.waiting import until
 from web.context import WebContext

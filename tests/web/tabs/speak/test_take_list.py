@@ -7,7 +7,7 @@ import pytest
 
 from engine.audio import encode_flac
 from storage import Storage, VoiceLibrary
-from storage.repositories.generations import NewGeneration
+from storage.repositories.takes import NewTake
 from storage.voices.sample_voices import install_samples
 from tests.support.fake_engine import SAMPLE_RATE, FakeEngine, buzz, voice
 from tests.web.conftest import make_context
@@ -36,7 +36,7 @@ def ben(context: WebContext) -> Any:
 
 
 def add_take(context: WebContext, visitor: Any, text: str = "Hello there.") -> str:
-    spoken = NewGeneration(text, SOUND, 1.0, 7, "Anna", first_audio=0.2, real_time_factor=0.5)
+    spoken = NewTake(text, SOUND, 1.0, 7, "Anna", first_audio=0.2, real_time_factor=0.5)
     kept = context.takes.save(spoken, owner=visitor.owner.key, began=context.takes.begin(owner=visitor.owner.key))
     assert kept is not None
     return kept.id

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from engine.errors import DoesNotFit
-from engine.sentences import Sentence
+from engine.messages import UserMessage
 from storage import Storage
 from studio.engines.model_manager import ModelCatalog, ModelLoading
 from tests.support.fake_engine import FakeEngine
@@ -19,7 +19,7 @@ from web.context import WebContext
 from web.tabs.status.handlers import StatusHandlers
 from web.tabs.status.views import process_memory
 
-NOTICES = {"fake": Sentence("Free <for> all."), "large": Sentence("For research only.")}
+NOTICES = {"fake": UserMessage("Free <for> all."), "large": UserMessage("For research only.")}
 
 
 def request(session: str = "mine") -> Any:
@@ -47,7 +47,7 @@ def two_models(engine: FakeEngine, storage: Storage, tmp_path: Path) -> WebConte
     """A context that offers two models."""
 
     def load(model: str, _report: object) -> FakeEngine:
-        if model == "large" and engine.notice == Sentence("small machine"):
+        if model == "large" and engine.notice == UserMessage("small machine"):
             raise DoesNotFit("It does not fit.")
         made = FakeEngine()
         made.name = model
@@ -145,7 +145,7 @@ def test_loading_without_a_catalog_is_rejected(events: StatusHandlers) -> None:
 
 
 def test_model_that_does_not_fit_is_reported_and_the_old_one_kept(two_models: WebContext, engine: FakeEngine) -> None:
-    engine.notice = Sentence("small machine")
+    engine.notice = UserMessage("small machine")
     *_, (said, heading, _) = list(StatusHandlers(two_models).load_model("large", request()))
     assert "It does not fit." in said
     assert "<strong>fake</strong>" in heading

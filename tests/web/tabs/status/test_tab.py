@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import Browser, Page, Request, expect
 
 from engine.audio.output.encode import encode_audio
-from engine.sentences import Sentence
+from engine.messages import UserMessage
 from storage import Storage
 from studio.engines.model_manager import ModelCatalog, ModelManager
 from studio.provenance import origin as origins
@@ -18,7 +18,7 @@ from tests.web import conftest
 from tests.web.visiting import open_tab, picker, speak, visit, wait_for
 
 Serve = Callable[..., str]
-NOTICES = {"fake": Sentence("A fake engine that buzzes."), "large": Sentence("Free for research only.")}
+NOTICES = {"fake": UserMessage("A fake engine that buzzes."), "large": UserMessage("Free for research only.")}
 
 
 def row(page: Page, name: str) -> Any:

@@ -1,4 +1,4 @@
-"""Generations: queries and changes within the caller's session. Lists never read sound."""
+"""Takes: queries and changes within the caller's session. Lists never read sound."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from typing import NamedTuple
 from sqlalchemy import ColumnElement, Select, delete, exists, func, select, update
 from sqlalchemy.orm import Session
 
-from engine.errors import GenerationNotFound, InvalidInput
+from engine.errors import InvalidInput, TakeNotFound
 from engine.voice import MAX_NAME, check_text
 from storage.database_errors import damaged
-from storage.models import AudioRow, CardRow, CardTakeRow, GenerationRow, OwnerSettingsRow
+from storage.models import CardRow, CardTakeRow, OwnerSettingsRow, TakeAudioRow, TakeRow
 from storage.object_store import StoredSound, read_sound
 from storage.repositories import stored_objects
 from storage.repositories.owner_settings import RETENTION_DAYS
@@ -46,8 +46,8 @@ class TimedWord(NamedTuple):
 
 
 @dataclass(frozen=True)
-class NewGeneration:
-    """A new generation to be stored. audio: FLAC. seed, settings, model: reproduce it.
+class NewTake:
+    """A new take to be stored. audio: FLAC. seed, settings, model: reproduce it.
 
     voice_id: None for a voice that is not saved. duration, first_audio: seconds. real_time_factor: seconds of work per
     second of audio. words: in order, those whose times the model has reported. Raises InvalidInput.
@@ -84,11 +84,11 @@ class NewGeneration:
 
 
 @dataclass(frozen=True)
-class GenerationRecord:
-    """A stored generation without its sound.
+class TakeRecord:
+    """A stored take without its sound.
 
     voice_name: at that time. listed: whether it is in the history; False: only a take of a script. script_id: the
-    script that it is a take of, or None. words: as in `NewGeneration`.
+    script that it is a take of, or None. words: as in `NewTake`.
     """
 
     id: str
@@ -113,9 +113,9 @@ class GenerationRecord:
 
 @dataclass(frozen=True)
 class HistoryPage:
-    """A page of matching generations, newest first, and the total number of matches."""
+    """A page of matching takes, newest first, and the total number of matches."""
 
-    records: tuple[GenerationRecord, ...]
+    records: tuple[TakeRecord, ...]
     total: int
 
 
@@ -131,44 +131,44 @@ class SpokenVoice:
 def create(
     *,
     session: Session,
-    generation: NewGeneration,
+    take: NewTake,
     owner: str,
     now: datetime,
     listed: bool,
     sound: StoredSound | None = None,
 ) -> str:
-    """Store a generation and count the use of its voice; return its id.
+    """Store a take and count the use of its voice; return its id.
 
     sound: as stored; None: in the database. Raises InvalidInput.
     """
-    sound = sound or StoredSound(generation.audio)
-    row = GenerationRow(
+    sound = sound or StoredSound(take.audio)
+    row = TakeRow(
         id=new_id(),
         owner=owner,
         created=now,
         listed=listed,
         starred=False,
-        text=generation.text,
-        search_key=search_fold(f"{generation.text}\n{generation.voice_name}"),
-        voice_id=generation.voice_id,
-        voice_name=generation.voice_name,
-        seed=generation.seed,
-        settings=settings_to_json(generation.settings),
-        model=generation.model,
-        duration=generation.duration,
-        real_time_factor=generation.real_time_factor,
-        first_audio=generation.first_audio,
-        stop_reason=generation.stop_reason,
-        size=len(generation.audio),
-        words=words_to_json(generation.words),
+        text=take.text,
+        search_key=search_fold(f"{take.text}\n{take.voice_name}"),
+        voice_id=take.voice_id,
+        voice_name=take.voice_name,
+        seed=take.seed,
+        settings=settings_to_json(take.settings),
+        model=take.model,
+        duration=take.duration,
+        real_time_factor=take.real_time_factor,
+        first_audio=take.first_audio,
+        stop_reason=take.stop_reason,
+        size=len(take.audio),
+        words=words_to_json(take.words),
     )
     session.add(row)
     session.flush()
-    session.add(AudioRow(generation_id=row.id, audio=sound.data, object=sound.object))
+    session.add(TakeAudioRow(take_id=row.id, audio=sound.data, object=sound.object))
     stored_objects.keep(session=session, sounds=[sound])
     session.flush()
-    if generation.voice_id is not None:
-        count_use(session=session, owner=owner, voice_id=generation.voice_id, seconds=generation.duration)
+    if take.voice_id is not None:
+        count_use(session=session, owner=owner, voice_id=take.voice_id, seconds=take.duration)
     return row.id
 
 
@@ -176,90 +176,88 @@ def page(
     *, session: Session, owner: str, search: str, starred: bool, voice_id: str | None, skip: int, limit: int
 ) -> HistoryPage:
     """Return a page of the owner's history. search: words that are all in the text or the voice's name."""
-    wanted = [GenerationRow.owner == owner, GenerationRow.listed]
-    wanted += [
-        GenerationRow.search_key.contains(word, autoescape=True) for word in sorted(set(search_fold(search).split()))
-    ]
+    wanted = [TakeRow.owner == owner, TakeRow.listed]
+    wanted += [TakeRow.search_key.contains(word, autoescape=True) for word in sorted(set(search_fold(search).split()))]
     if starred:
-        wanted.append(GenerationRow.starred)
+        wanted.append(TakeRow.starred)
     if voice_id is not None:
-        wanted.append(GenerationRow.voice_id == voice_id)
-    total = session.scalar(select(func.count()).select_from(GenerationRow).where(*wanted)) or 0
+        wanted.append(TakeRow.voice_id == voice_id)
+    total = session.scalar(select(func.count()).select_from(TakeRow).where(*wanted)) or 0
     found = session.execute(_newest_first().where(*wanted).offset(skip).limit(limit))
     return HistoryPage(tuple(_record(row, script_id) for row, script_id in found), total)
 
 
-def record(*, session: Session, generation_id: str, owner: str) -> GenerationRecord:
-    """Return one generation. Raises GenerationNotFound, also for another owner's."""
-    found = session.execute(_newest_first().where(*_one(generation_id, owner))).first()
+def record(*, session: Session, take_id: str, owner: str) -> TakeRecord:
+    """Return one take. Raises TakeNotFound, also for another owner's."""
+    found = session.execute(_newest_first().where(*_one(take_id, owner))).first()
     if found is None:
-        raise GenerationNotFound("take.gone")
+        raise TakeNotFound("take.gone")
     row, script_id = found
     return _record(row, script_id)
 
 
-def takes(*, session: Session, card_id: str) -> list[GenerationRecord]:
+def of_card(*, session: Session, card_id: str) -> list[TakeRecord]:
     """Return all takes of a card, newest first."""
     found = session.execute(_newest_first().where(CardTakeRow.card_id == card_id))
     return [_record(row, script_id) for row, script_id in found]
 
 
-def chosen(*, session: Session, script_id: str) -> list[GenerationRecord]:
+def chosen(*, session: Session, script_id: str) -> list[TakeRecord]:
     """Return the chosen takes of a script in the order of its cards."""
     query = _newest_first().where(CardRow.script_id == script_id, CardTakeRow.chosen)
     return [_record(row, of) for row, of in session.execute(query.order_by(None).order_by(CardRow.position))]
 
 
-def audio(*, session: Session, generation_id: str, owner: str) -> bytes:
-    """Return the sound, FLAC. Raises GenerationNotFound."""
-    query = select(AudioRow.audio, AudioRow.object).join(GenerationRow, GenerationRow.id == AudioRow.generation_id)
-    found = session.execute(query.where(*_one(generation_id, owner))).first()
+def audio(*, session: Session, take_id: str, owner: str) -> bytes:
+    """Return the sound, FLAC. Raises TakeNotFound."""
+    query = select(TakeAudioRow.audio, TakeAudioRow.object).join(TakeRow, TakeRow.id == TakeAudioRow.take_id)
+    found = session.execute(query.where(*_one(take_id, owner))).first()
     if found is None:
-        raise GenerationNotFound("take.gone")
+        raise TakeNotFound("take.gone")
     return read_sound(session.info, found[0], found[1])
 
 
-def star(*, session: Session, generation_id: str, owner: str, starred: bool) -> GenerationRecord:
-    """Set or remove the star. A starred generation is in the history and stays. Raises GenerationNotFound."""
-    row = session.scalar(select(GenerationRow).where(*_one(generation_id, owner)).with_for_update())
+def star(*, session: Session, take_id: str, owner: str, starred: bool) -> TakeRecord:
+    """Set or remove the star. A starred take is in the history and stays. Raises TakeNotFound."""
+    row = session.scalar(select(TakeRow).where(*_one(take_id, owner)).with_for_update())
     if row is None:
-        raise GenerationNotFound("take.gone")
+        raise TakeNotFound("take.gone")
     row.starred = starred
     row.listed = row.listed or starred
     session.flush()
-    return record(session=session, generation_id=generation_id, owner=owner)
+    return record(session=session, take_id=take_id, owner=owner)
 
 
-def remove(*, session: Session, generation_id: str, owner: str) -> None:
-    """Delete a generation, also if it is a take of a card. Raises GenerationNotFound."""
-    if not _delete(session, *_one(generation_id, owner)):
-        raise GenerationNotFound("take.gone")
+def remove(*, session: Session, take_id: str, owner: str) -> None:
+    """Delete a take, also if it is a take of a card. Raises TakeNotFound."""
+    if not _delete(session, *_one(take_id, owner)):
+        raise TakeNotFound("take.gone")
 
 
 def remove_all(*, session: Session, owner: str) -> int:
-    """Delete all generations of an owner, including takes of scripts; return their number."""
-    return _delete(session, GenerationRow.owner == owner)
+    """Delete all takes of an owner, including takes of scripts; return their number."""
+    return _delete(session, TakeRow.owner == owner)
 
 
-def withdraw(*, session: Session, generation_id: str, owner: str) -> None:
-    """Remove a generation from the history; delete it unless it is a script's take. Raises GenerationNotFound."""
-    if not _withdraw(session, *_one(generation_id, owner)):
-        raise GenerationNotFound("take.gone")
+def withdraw(*, session: Session, take_id: str, owner: str) -> None:
+    """Remove a take from the history; delete it unless it is a script's take. Raises TakeNotFound."""
+    if not _withdraw(session, *_one(take_id, owner)):
+        raise TakeNotFound("take.gone")
 
 
 def clear(*, session: Session, owner: str) -> int:
-    """Remove all generations, including starred ones, from the history as `withdraw` does; return their number."""
-    return _withdraw(session, GenerationRow.owner == owner, GenerationRow.listed.is_(True))
+    """Remove all takes, including starred ones, from the history as `withdraw` does; return their number."""
+    return _withdraw(session, TakeRow.owner == owner, TakeRow.listed.is_(True))
 
 
 def voices(*, session: Session, owner: str) -> list[SpokenVoice]:
     """Return the voices in the history, including deleted ones, most recently used first."""
-    last, entries = func.max(GenerationRow.created), func.count()
+    last, entries = func.max(TakeRow.created), func.count()
     query = (
-        select(GenerationRow.voice_id, GenerationRow.voice_name, entries)
-        .where(GenerationRow.owner == owner, GenerationRow.listed, GenerationRow.voice_id.is_not(None))
-        .group_by(GenerationRow.voice_id, GenerationRow.voice_name)
-        .order_by(last.desc(), GenerationRow.voice_name)
+        select(TakeRow.voice_id, TakeRow.voice_name, entries)
+        .where(TakeRow.owner == owner, TakeRow.listed, TakeRow.voice_id.is_not(None))
+        .group_by(TakeRow.voice_id, TakeRow.voice_name)
+        .order_by(last.desc(), TakeRow.voice_name)
     )
     found: dict[str, SpokenVoice] = {}
     for voice_id, name, count in session.execute(query):
@@ -270,58 +268,58 @@ def voices(*, session: Session, owner: str) -> list[SpokenVoice]:
 
 
 def expire(*, session: Session, now: datetime) -> int:
-    """Delete generations older than their owner's retention, except starred ones and takes; return their number."""
-    own_days = select(OwnerSettingsRow.retention_days).where(OwnerSettingsRow.owner == GenerationRow.owner)
+    """Delete takes older than their owner's retention, except starred ones and those of cards; return their number."""
+    own_days = select(OwnerSettingsRow.retention_days).where(OwnerSettingsRow.owner == TakeRow.owner)
     days_kept = func.coalesce(own_days.scalar_subquery(), RETENTION_DAYS)
     choices = {RETENTION_DAYS, *session.scalars(select(OwnerSettingsRow.retention_days).distinct())}
     return sum(
         _delete(
             session,
-            GenerationRow.created < now - timedelta(days=days),
+            TakeRow.created < now - timedelta(days=days),
             days_kept == days,
-            ~GenerationRow.starred,
-            ~exists().where(CardTakeRow.generation_id == GenerationRow.id),
+            ~TakeRow.starred,
+            ~exists().where(CardTakeRow.take_id == TakeRow.id),
         )
         for days in choices
     )
 
 
-def delete_takes(*, session: Session, card_ids: Select[str] | list[str]) -> None:
+def delete_of_cards(*, session: Session, card_ids: Select[str] | list[str]) -> None:
     """Delete the takes of cards that are about to be deleted, except those in the history."""
-    of_cards = select(CardTakeRow.generation_id).where(CardTakeRow.card_id.in_(card_ids))
-    _delete(session, GenerationRow.id.in_(of_cards), ~GenerationRow.listed)
+    of_cards = select(CardTakeRow.take_id).where(CardTakeRow.card_id.in_(card_ids))
+    _delete(session, TakeRow.id.in_(of_cards), ~TakeRow.listed)
 
 
 def _withdraw(session: Session, *which: ColumnElement[bool]) -> int:
-    of_a_script = exists().where(CardTakeRow.generation_id == GenerationRow.id)
-    unlist = update(GenerationRow).where(*which, of_a_script).values(listed=False, starred=False)
-    stayed = session.scalars(unlist.returning(GenerationRow.id), execution_options={"synchronize_session": False}).all()
+    of_a_script = exists().where(CardTakeRow.take_id == TakeRow.id)
+    unlist = update(TakeRow).where(*which, of_a_script).values(listed=False, starred=False)
+    stayed = session.scalars(unlist.returning(TakeRow.id), execution_options={"synchronize_session": False}).all()
     return len(stayed) + _delete(session, *which, ~of_a_script)
 
 
 def _delete(session: Session, *which: ColumnElement[bool]) -> int:
-    done = delete(GenerationRow).where(*which).returning(GenerationRow.id)
+    done = delete(TakeRow).where(*which).returning(TakeRow.id)
     return len(session.scalars(done, execution_options={"synchronize_session": False}).all())
 
 
-def _one(generation_id: str, owner: str) -> tuple[ColumnElement[bool], ColumnElement[bool]]:
-    if not is_id(generation_id):
-        raise GenerationNotFound("take.gone")
-    return GenerationRow.id == generation_id, GenerationRow.owner == owner
+def _one(take_id: str, owner: str) -> tuple[ColumnElement[bool], ColumnElement[bool]]:
+    if not is_id(take_id):
+        raise TakeNotFound("take.gone")
+    return TakeRow.id == take_id, TakeRow.owner == owner
 
 
-def _newest_first() -> Select[GenerationRow, str | None]:
-    """Query generations with the script that they belong to, newest first."""
+def _newest_first() -> Select[TakeRow, str | None]:
+    """Query takes with the script that they belong to, newest first."""
     return (
-        select(GenerationRow, CardRow.script_id)
-        .outerjoin(CardTakeRow, CardTakeRow.generation_id == GenerationRow.id)
+        select(TakeRow, CardRow.script_id)
+        .outerjoin(CardTakeRow, CardTakeRow.take_id == TakeRow.id)
         .outerjoin(CardRow, CardRow.id == CardTakeRow.card_id)
-        .order_by(GenerationRow.created.desc(), GenerationRow.id.desc())
+        .order_by(TakeRow.created.desc(), TakeRow.id.desc())
     )
 
 
-def _record(row: GenerationRow, script_id: str | None) -> GenerationRecord:
-    return GenerationRecord(
+def _record(row: TakeRow, script_id: str | None) -> TakeRecord:
+    return TakeRecord(
         id=row.id,
         owner=row.owner,
         created=row.created,

@@ -12,14 +12,14 @@ from sqlalchemy import ColumnElement, exists, select, update
 from sqlalchemy.orm import Session
 
 from engine.errors import InvalidInput
-from engine.sentences import Sentence
+from engine.messages import UserMessage
 from engine.voice import check_text
-from storage.models import CardRow, CardTakeRow, GenerationRow
+from storage.models import CardRow, CardTakeRow, TakeRow
 from storage.object_store import StoredSound
-from storage.repositories import generations
-from storage.repositories.generations import GenerationRecord, NewGeneration
+from storage.repositories import takes
 from storage.repositories.scripts import cards, runs, scripts
 from storage.repositories.scripts.cards import CardRecord
+from storage.repositories.takes import NewTake, TakeRecord
 from storage.sqlite import erasure
 
 _MAX_FAILURE = 4_000  # characters
@@ -50,7 +50,7 @@ def waiting(*, session: Session, script_id: str, owner: str, limit: int) -> list
     return [cards.to_record(*found) for found in session.execute(query.order_by(CardRow.position).limit(limit))]
 
 
-def fail(*, session: Session, card_id: str, owner: str, failure: Sentence, run_id: str | None = None) -> CardRecord:
+def fail(*, session: Session, card_id: str, owner: str, failure: UserMessage, run_id: str | None = None) -> CardRecord:
     """Store why a card could not be spoken, for its author. run_id: as for `attach`.
 
     Raises ScriptNotFound, InvalidInput, ClaimLost.
@@ -67,48 +67,48 @@ def attach(
     session: Session,
     card_id: str,
     owner: str,
-    generation: NewGeneration,
+    take: NewTake,
     now: datetime,
     listed: bool,
     sound: StoredSound | None = None,
     run_id: str | None = None,
 ) -> CardRecord:
-    """Store a take of a card and choose it. sound: as for `generations.create`. run_id: the run that claimed the card.
+    """Store a take of a card and choose it. sound: as for `takes.create`. run_id: the run that claimed the card.
 
     It is not chosen if the card's text or voice has changed meanwhile, or if the card was locked with a take.
     Raises ScriptNotFound, InvalidInput, and ClaimLost if the run's claim has ended; otherwise it ends with this.
     """
     row = _locked(session, card_id, owner, run_id)
-    taken = generations.create(session=session, generation=generation, owner=owner, now=now, listed=listed, sound=sound)
-    fits = generation.text == row.text and row.voice_id in (None, generation.voice_id)
+    taken = takes.create(session=session, take=take, owner=owner, now=now, listed=listed, sound=sound)
+    fits = take.text == row.text and row.voice_id in (None, take.voice_id)
     chosen = fits and not (row.locked and _has_take(session, row.id))
     if chosen:
         _reset(session, row)
-    session.add(CardTakeRow(generation_id=taken, card_id=row.id, chosen=chosen))
+    session.add(CardTakeRow(take_id=taken, card_id=row.id, chosen=chosen))
     return cards.changed(session, row, owner)
 
 
-def choose(*, session: Session, card_id: str, owner: str, generation_id: str) -> CardRecord:
+def choose(*, session: Session, card_id: str, owner: str, take_id: str) -> CardRecord:
     """Choose one of the card's takes. Raises ScriptNotFound, InvalidInput."""
     row = cards.unlocked(session, card_id, owner)
-    wanted = cards.lock_take(session, row, generation_id)
-    if session.scalar(select(GenerationRow.text).where(GenerationRow.id == generation_id)) != row.text:
+    wanted = cards.lock_take(session, row, take_id)
+    if session.scalar(select(TakeRow.text).where(TakeRow.id == take_id)) != row.text:
         raise InvalidInput("cards.other_words")
     _reset(session, row)
     wanted.chosen = True
     return cards.changed(session, row, owner)
 
 
-def records(*, session: Session, card_id: str, owner: str) -> list[GenerationRecord]:
+def records(*, session: Session, card_id: str, owner: str) -> list[TakeRecord]:
     """Return all takes of a card, newest first. Raises ScriptNotFound."""
     cards.record(session=session, card_id=card_id, owner=owner)
-    return generations.takes(session=session, card_id=card_id)
+    return takes.of_card(session=session, card_id=card_id)
 
 
-def chosen(*, session: Session, script_id: str, owner: str) -> list[GenerationRecord]:
+def chosen(*, session: Session, script_id: str, owner: str) -> list[TakeRecord]:
     """Return the chosen takes of a script in the order of its cards. Raises ScriptNotFound."""
     scripts.record(session=session, script_id=script_id, owner=owner)
-    return generations.chosen(session=session, script_id=script_id)
+    return takes.chosen(session=session, script_id=script_id)
 
 
 def _locked(session: Session, card_id: str, owner: str, run_id: str | None) -> CardRow:
@@ -127,7 +127,7 @@ def _reset(session: Session, row: CardRow) -> None:
 
 
 def _has_take(session: Session, card_id: str) -> bool:
-    query = select(CardTakeRow.generation_id).where(CardTakeRow.card_id == card_id, CardTakeRow.chosen)
+    query = select(CardTakeRow.take_id).where(CardTakeRow.card_id == card_id, CardTakeRow.chosen)
     return session.scalar(query) is not None
 
 

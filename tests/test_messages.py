@@ -1,4 +1,4 @@
-"""Every error that can reach a page has a sentence in all languages, with the same placeholders."""
+"""Every error that can reach a page has a message in all languages, with the same placeholders."""
 
 import ast
 from collections.abc import Iterator
@@ -9,8 +9,8 @@ import pytest
 
 from engine import errors
 from engine.errors import InvalidVoiceFile, ReleaseIncomplete, RepriseError
-from engine.sentences import Sentence, english
-from studio import error_sentences
+from engine.messages import UserMessage, english
+from studio import user_messages
 from tests.paths import ROOT
 from tests.support.sentences import placeholders
 from web.ui.i18n import Translations
@@ -66,25 +66,25 @@ def keys_of(argument: ast.expr) -> list[str] | None:
 
 
 def constructions() -> Iterator[tuple[str, list[str] | None, ast.Call]]:
-    """Yield the location of each construction of an error or sentence, its possible keys, and the call."""
+    """Yield the location of each construction of an error or message, its possible keys, and the call."""
     for path in sources():
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.args:
                 where = f"{path.relative_to(ROOT)}:{node.lineno}"
-                if node.func.id in error_classes() | {"Sentence"}:
+                if node.func.id in error_classes() | {"UserMessage"}:
                     yield where, keys_of(node.args[0]), node
 
 
-def test_errors_use_known_keys_and_the_values_of_their_sentences() -> None:
+def test_errors_use_known_keys_and_the_values_of_their_messages() -> None:
     known = {**english(), **TRANSLATIONS.languages["en"]}
     found = 0
     for where, keys, call in constructions():
         if keys is None:
-            # The sentence of another error, one of a group, or one already translated.
+            # The message of another error, one of a group, or one already translated.
             how = ast.unparse(call.args[0])
             assert how.startswith(
                 (
-                    "error.sentence.key",
+                    "error.message.key",
                     "texts(",
                     "f'field.",
                     "f'doctor.",
@@ -93,20 +93,20 @@ def test_errors_use_known_keys_and_the_values_of_their_sentences() -> None:
                     "self._profile.",
                     "Profile.",
                 )
-            ) or (where.startswith(("engine/sentences", "studio/error_sentences", "engine/files/bounded", "web/"))), (
+            ) or (where.startswith(("engine/messages", "studio/user_messages", "engine/files/bounded", "web/"))), (
                 f"{where}: {how}"
             )
             continue
         for key in keys:
             found += 1
-            assert key in known, f"{where}: there is no sentence {key}"
-            if isinstance(call.func, ast.Name) and call.func.id != "Sentence":
+            assert key in known, f"{where}: there is no message {key}"
+            if isinstance(call.func, ast.Name) and call.func.id != "UserMessage":
                 values = {keyword.arg for keyword in call.keywords} - {"detail"}
                 assert values == placeholders(known[key]), f"{where}: {key}"
     assert found > 150
 
 
-def test_all_sentences_are_used() -> None:
+def test_all_messages_are_used() -> None:
     everything = "".join(path.read_text("utf-8") for path in sources())
     errors_own = (ROOT / "engine" / "errors.py").read_text("utf-8")
     groups = ("doctor.", "field.", "model.notice_", "origin.", "sample.")  # keys built from names
@@ -121,22 +121,22 @@ def test_translations_have_the_same_placeholders(language: str) -> None:
         assert placeholders(texts[key]) == placeholders(text), key
 
 
-def test_sentence_is_english_as_text_and_round_trips_as_json() -> None:
-    why = Sentence("codes.range", {"most": 65535})
+def test_message_is_english_as_text_and_round_trips_as_json() -> None:
+    why = UserMessage("codes.range", {"most": 65535})
     error = InvalidVoiceFile("voicefile.unusable", why=why)
     assert str(error) == "This voice file cannot be used. Codes are numbers from 0 to 65,535."
-    assert Sentence.from_json(error.sentence.to_json()) == error.sentence
+    assert UserMessage.from_json(error.message.to_json()) == error.message
     german = TRANSLATIONS.texts_for("de")
-    assert german.write(error.sentence).endswith("Codes sind Zahlen von 0 bis 65.535.")
-    assert Sentence.from_json("An older version wrote this.") == Sentence("An older version wrote this.")
+    assert german.write(error.message).endswith("Codes sind Zahlen von 0 bis 65.535.")
+    assert UserMessage.from_json("An older version wrote this.") == UserMessage("An older version wrote this.")
     for odd in ("[1]", '{"key": 3}', "17", '{"key": "a", "values": 1}'):
-        assert str(Sentence.from_json(odd)) == odd
+        assert str(UserMessage.from_json(odd)) == odd
 
 
 def test_lists_are_written_by_language() -> None:
     error = ReleaseIncomplete("release.lacks", files=("vocab.json", "merges.txt"))
     assert "vocab.json, merges.txt" in str(error)
-    assert Sentence.from_json(error.sentence.to_json()) == error.sentence
+    assert UserMessage.from_json(error.message.to_json()) == error.message
     lists = {
         each: TRANSLATIONS.texts_for(each)("library.imported", names=["A", "B", "C"]) for each in ("en", "ja", "zh-CN")
     }
@@ -158,8 +158,8 @@ def test_numbers_are_formatted_by_language() -> None:
     assert (german(float("inf")), german(10**400)[:5]) == ("inf", "10,00")
 
 
-def test_error_sentences_contain_no_folders() -> None:
+def test_error_messages_contain_no_folders() -> None:
     error = errors.ReleaseNotFound("release.none", model="/home/anna/my models/s2")
-    said = error_sentences.error_sentence(error)
+    said = user_messages.user_message(error)
     assert "There is no folder s2;" in str(said)
     assert "/home" not in TRANSLATIONS.texts_for("fr").write(said)

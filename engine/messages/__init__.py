@@ -1,7 +1,7 @@
 """Translatable messages. Each has a key; this package's JSON files hold the English text of all keys.
 
-Errors and notes carry a `Sentence` instead of text. `str` returns its English text; a user interface formats it in the
-user's language from a table with the same keys and placeholders (`web/locales`).
+Errors and notes carry a `UserMessage` instead of text. `str` returns its English text; a user interface formats it in
+the user's language from a table with the same keys and placeholders (`web/locales`).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from functools import cache, reduce
 from pathlib import Path
 from typing import Any, Union
 
-Value = Union[str, float, "Sentence", Sequence[str]]
+Value = Union[str, float, "UserMessage", Sequence[str]]
 """Value of a placeholder. Numbers are formatted for the user's locale, so pass text for values such as a seed or a
 version. A sequence of texts is written as a list."""
 
@@ -21,7 +21,7 @@ _FOLDER = Path(__file__).parent
 
 
 @dataclass(frozen=True)
-class Sentence:
+class UserMessage:
     """A translatable message. values: values of its placeholders, by name.
 
     A key that is in no table is the text itself: messages of the command line and the API, which are in English only,
@@ -35,13 +35,13 @@ class Sentence:
         return self.written(english(), english_number)
 
     def written(self, texts: Mapping[str, str], number: Callable[[float], str]) -> str:
-        """Format the sentence. texts: the texts of one language by key. number: formats a number in that language."""
+        """Format the message. texts: the texts of one language by key. number: formats a number in that language."""
         text = texts.get(self.key)
         if text is None:
             return self.key
 
         def shown(value: Value) -> str:
-            if isinstance(value, Sentence):
+            if isinstance(value, UserMessage):
                 return value.written(texts, number)
             if isinstance(value, str):
                 return value
@@ -53,30 +53,32 @@ class Sentence:
         return text.format_map({name: shown(value) for name, value in self.values.items()})
 
     def to_json(self) -> str:
-        """Encode the sentence as JSON for a database."""
+        """Encode the message as JSON for a database."""
         return json.dumps(_plain(self), ensure_ascii=False)
 
     @classmethod
-    def from_json(cls, written: str) -> Sentence:
-        """Decode the output of `to_json`. Any other text becomes the sentence itself."""
+    def from_json(cls, written: str) -> UserMessage:
+        """Decode the output of `to_json`. Any other text becomes the message itself."""
         try:
-            return _sentence(json.loads(written))
+            return _message(json.loads(written))
         except (ValueError, TypeError, KeyError, AttributeError):
             return cls(written)
 
 
-def _plain(sentence: Sentence) -> dict[str, Any]:
-    values = {name: _plain(value) if isinstance(value, Sentence) else value for name, value in sentence.values.items()}
-    return {"key": sentence.key, "values": values}
+def _plain(message: UserMessage) -> dict[str, Any]:
+    values = {
+        name: _plain(value) if isinstance(value, UserMessage) else value for name, value in message.values.items()
+    }
+    return {"key": message.key, "values": values}
 
 
-def _sentence(plain: dict[str, Any]) -> Sentence:
-    return Sentence(plain["key"], {name: _value(value) for name, value in plain["values"].items()})
+def _message(plain: dict[str, Any]) -> UserMessage:
+    return UserMessage(plain["key"], {name: _value(value) for name, value in plain["values"].items()})
 
 
 def _value(plain: Any) -> Value:
     if isinstance(plain, dict):
-        return _sentence(plain)
+        return _message(plain)
     return tuple(map(str, plain)) if isinstance(plain, list) else plain
 
 
