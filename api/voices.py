@@ -77,7 +77,7 @@ class VoiceDeleted(BaseModel):
 @router.get("/v1/audio/voices", operation_id="list_voices", responses=documented())
 @router.get("/audio/voices", operation_id="list_voices_without_version", responses=documented())
 async def list_voices(request: Request) -> VoiceList:
-    """List the model's own voices, the caller's, then the sample voices; without a key, only those shared by all."""
+    """List the model's built-in voices, the caller's, then the sample voices; without a key, the shared ones."""
     context, owner = context_of(request), caller_of(request).owner
     found = await run_in_threadpool(context.app.voices.list, owner=owner)
     return VoiceList(

@@ -126,8 +126,8 @@ class CommandContext:
 
         return load_watermark() if self.watermarked else None
 
-    def own_voices(self) -> list[ModelVoice] | None:
-        """Return the model's own voices without loading it; None if the model is not on this machine."""
+    def built_in_voices(self) -> list[ModelVoice] | None:
+        """Return the model's built-in voices without loading it; None if the model is not on this machine."""
         from studio.voices.available_voices import voices_of
 
         return voices_of(self.model)
@@ -137,9 +137,9 @@ class CommandContext:
 
         missing: the error's message. Raises InvalidInput.
         """
-        from studio.voices.available_voices import abilities_of
+        from studio.voices.available_voices import capabilities_of
 
-        able = None if transcript.strip() else abilities_of(self.model)
+        able = None if transcript.strip() else capabilities_of(self.model)
         if able is not None and able.needs_transcript:
             raise InvalidInput(missing)
 
@@ -151,7 +151,7 @@ class CommandContext:
         try:
             library.find(name, owner=owner)
         except VoiceNotFound:
-            own = self.own_voices()
+            own = self.built_in_voices()
             if own is not None and not any(voice.is_called(name) for voice in own):
                 raise
 

@@ -21,7 +21,7 @@ from engine.files.bounded import MAX_CLIP_FILE_BYTES, check_regular
 if TYPE_CHECKING:
     from engine.engine import SpeakOptions
     from engine.request import SpeechResult
-    from engine.voice import OwnVoice, Voice
+    from engine.voice import BuiltInVoice, Voice
     from studio.engines.speech_engine import SpeechEngine
     from studio.provenance.origin import Origin
     from studio.provenance.watermark import Watermark
@@ -141,7 +141,7 @@ def _one_off_voice(engine: SpeechEngine, reference: Path | None, transcript: str
 
 
 def _speak(
-    engine: SpeechEngine, text: str, voice: Voice | OwnVoice, how: SpeakOptions, watermark: Watermark | None
+    engine: SpeechEngine, text: str, voice: Voice | BuiltInVoice, how: SpeakOptions, watermark: Watermark | None
 ) -> tuple[TakeBuffer, SpeechResult]:
     from studio.takes.buffer import TakeBuffer
 

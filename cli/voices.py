@@ -34,11 +34,11 @@ def list_voices(
     model: options.ModelAfter = None,
     database: options.DatabaseAfter = None,
 ) -> None:
-    """List the model's own voices, if any, then the saved voices and the sample voices."""
+    """List the model's built-in voices, if any, then the saved voices and the sample voices."""
     command = context_of(context, model=model, database=database)
     with exit_on_error(), command.library() as library:
         # The bundled model has no own voices, so its release need not be read.
-        own = [] if command.model == "bundled" else command.own_voices() or []
+        own = [] if command.model == "bundled" else command.built_in_voices() or []
         own = [each for each in own if search.casefold() in each.name.casefold()]
         for each in own:
             typer.echo(f"{each.name}\t\tmodel")
@@ -97,7 +97,7 @@ def delete(
     """Delete a voice for good."""
     command = context_of(context, database=database)
     with exit_on_error(), command.library() as library:
-        record = library.own(library.find(name).id)
+        record = library.owned(library.find(name).id)
         if not yes:
             typer.confirm(f"Delete “{record.name}” with its clip for good?", abort=True, err=True)
         library.delete(record.id)

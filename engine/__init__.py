@@ -25,10 +25,11 @@ from engine.errors import (
 if TYPE_CHECKING:
     from engine.engine import EncodedVoice, Engine, EngineStatus, SpeakOptions
     from engine.request import AudioChunk, Speech, SpeechResult
-    from engine.voice import Consent, OwnVoice, Reference, Voice
+    from engine.voice import BuiltInVoice, Consent, Reference, Voice
 
 __all__ = [
     "AudioChunk",
+    "BuiltInVoice",
     "Consent",
     "DeviceUnavailable",
     "DoesNotFit",
@@ -42,7 +43,6 @@ __all__ = [
     "InvalidInput",
     "InvalidOption",
     "InvalidText",
-    "OwnVoice",
     "Reference",
     "ReleaseError",
     "RepriseError",
@@ -56,7 +56,7 @@ __all__ = [
 _MODULES = {
     "engine.engine": ("EncodedVoice", "Engine", "EngineStatus", "SpeakOptions"),
     "engine.request": ("AudioChunk", "Speech", "SpeechResult"),
-    "engine.voice": ("Consent", "OwnVoice", "Reference", "Voice"),
+    "engine.voice": ("Consent", "BuiltInVoice", "Reference", "Voice"),
 }
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
 

@@ -55,7 +55,7 @@ from engine.serving.runner.step_runners import GraphMode
 from engine.serving.speaker_embeddings import SpeakerEmbeddings
 from engine.serving.warm_up import warm_up
 from engine.text import GrowingText, Segment, Segmentation, check_speakers, normalise
-from engine.voice import Consent, OwnVoice, Reference, Voice, voices_of
+from engine.voice import BuiltInVoice, Consent, Reference, Voice, voices_of
 
 MAX_SEED = 2**31 - 1
 # Default numbers of slots: what a small CPU serves faster than real time, and a good batch size for a GPU.
@@ -77,7 +77,7 @@ class SpeakOptions(SamplingOptions):
     language: of the text, a name such as `german` or a tag such as `de-AT`; "" leaves it to the model. Models without a
     language input ignore it.
     word_times: whether chunks include word times. `Engine.speak` raises InvalidOption for a model without them
-    (`Abilities.word_times`).
+    (`Capabilities.word_times`).
     """
 
     seed: int | None = None
@@ -130,8 +130,8 @@ class Engine:
     frame_length: samples per frame. frame_rate: frames per second. codec_fingerprint: identifies the codec; a voice's
     codes are valid for one codec only. notice: description, limits and licence of the model. style_tags: whether tags
     such as `[whisper]` have an effect. english_only: whether the model speaks English only. default_options: of the
-    release. slots: most requests that speak at once. abilities: what the model can do besides speaking. precision: of
-    the speech model's weights.
+    release. slots: most requests that speak at once. capabilities: what the model can do besides speaking.
+    precision: of the speech model's weights.
     """
 
     def __init__(
@@ -153,7 +153,7 @@ class Engine:
         prepare_device(device)
         self.name, self.device = name, str(device)
         release = read_release(folder)
-        self._profile, self.abilities = release.profile, release.abilities
+        self._profile, self.capabilities = release.profile, release.capabilities
         self.notice = UserMessage(self._profile.notice)
         self.default_options = SpeakOptions(self._profile.temperature, self._profile.top_p, self._profile.top_k)
         architecture, self._codec_config = release.architecture, release.architecture.codec
@@ -184,7 +184,7 @@ class Engine:
         self.sample_rate, self.frame_length = codec.sample_rate, codec.frame_length
         self.frame_rate = codec.frame_rate
         self.codec_fingerprint = release.fingerprint(decoder)
-        self.style_tags, self.english_only = self._profile.style_tags, self.abilities.english_only
+        self.style_tags, self.english_only = self._profile.style_tags, self.capabilities.english_only
         self._encoder = ClipEncoder(lambda: release.load_encoder(device), self.codec_fingerprint, device)
         self._embeddings = SpeakerEmbeddings(lambda: release.load_speaker_encoder(device))
         self._prompts, self._model, self._decoder = release.prompts, model, decoder
@@ -238,7 +238,7 @@ class Engine:
             self._profile.context_positions,
             self._aligner,
         )
-        if self.abilities.clones:
+        if self.capabilities.clones:
             self._pipeline.loop.idle_work.begin(self._encoder.warm_up())
         self._started = True
 
@@ -321,14 +321,14 @@ class Engine:
         or for a model that does not clone.
         """
         self._check_open()
-        if not self.abilities.designs_voices:  # a described voice keeps a sample for other models to clone
+        if not self.capabilities.designs_voices:  # a described voice keeps a sample for other models to clone
             self._check_clones()
         if not references:
             raise InvalidInput("reference.none")
         made: list[Reference] = []
         notes: list[UserMessage] = []
         for source, transcript in references:
-            if not transcript.strip() and self.abilities.needs_transcript:
+            if not transcript.strip() and self.capabilities.needs_transcript:
                 raise InvalidInput("reference.no_words")
             clip = prepare_reference(source, self.sample_rate, device=self.device)
             if not transcript.strip():
@@ -372,7 +372,7 @@ class Engine:
     def speak(
         self,
         text: str | GrowingText | Sequence[Segment],
-        voice: Voice | Sequence[Voice] | OwnVoice | None = None,
+        voice: Voice | Sequence[Voice] | BuiltInVoice | None = None,
         options: SpeakOptions | None = None,
         *,
         owner: str = "",
@@ -395,7 +395,7 @@ class Engine:
         self._check_started()
         options = (options or self.default_options).seeded()
         assert options.seed is not None
-        if options.word_times and not self.abilities.word_times:
+        if options.word_times and not self.capabilities.word_times:
             raise InvalidOption("option.word_times")
         prompted = self._prompted(voice, self._language(options.language))
         segments = self.segments(text, len(prompted.references)) if isinstance(text, str) else text
@@ -429,7 +429,7 @@ class Engine:
         """
         if self._closed or voice.codec_fingerprint != self.codec_fingerprint:
             return
-        if self.abilities.has_speaker_encoder and not all(reference.clip for reference in voice.references):
+        if self.capabilities.has_speaker_encoder and not all(reference.clip for reference in voice.references):
             return  # without its clips the voice cannot have been used
         if self._started:
             self._forget_prefixes(voice)
@@ -479,12 +479,12 @@ class Engine:
                 self._pipeline.loop.close()
             self.release_encoder()
 
-    def _prompted(self, voice: Voice | Sequence[Voice] | OwnVoice | None, language: str) -> PromptVoice:
+    def _prompted(self, voice: Voice | Sequence[Voice] | BuiltInVoice | None, language: str) -> PromptVoice:
         """Return the prompt inputs of a voice. Raises InvalidCodes, InvalidInput, InvalidOption, UnusableReference."""
-        able = self.abilities
+        able = self.capabilities
         if voice is None and able.speakers:
-            voice = OwnVoice(able.speakers[0])
-        if isinstance(voice, OwnVoice):
+            voice = BuiltInVoice(able.speakers[0])
+        if isinstance(voice, BuiltInVoice):
             speaker = voice.speaker.strip().lower()
             if speaker and speaker not in able.speakers:
                 raise InvalidOption("option.speaker", name=voice.speaker[:80], known=able.speakers or "—")
@@ -499,7 +499,7 @@ class Engine:
 
     def _language(self, language: str) -> str:
         """Return the model's name for a language. Raises InvalidOption for an unsupported one."""
-        known, wanted = self.abilities.languages, language.strip().lower()
+        known, wanted = self.capabilities.languages, language.strip().lower()
         if not known or wanted in ("", "auto"):
             return ""
         name = wanted if wanted in known else language_name(wanted)
@@ -508,8 +508,8 @@ class Engine:
         return name
 
     def _check_clones(self) -> None:
-        if not self.abilities.clones:
-            raise InvalidInput("engine.describes_only" if self.abilities.designs_voices else "engine.no_cloning")
+        if not self.capabilities.clones:
+            raise InvalidInput("engine.describes_only" if self.capabilities.designs_voices else "engine.no_cloning")
 
     def _check_open(self) -> None:
         if (failure := self.failure) is not None:
@@ -555,11 +555,13 @@ class Engine:
 
     def _prompt_reference(self, reference: Reference, name: str) -> PromptReference:
         """Return the prompt inputs of a reference. name: of its voice."""
-        if not reference.transcript.strip() and self.abilities.needs_transcript:
+        if not reference.transcript.strip() and self.capabilities.needs_transcript:
             raise InvalidInput("reference.no_words")
-        if self.abilities.has_speaker_encoder and not reference.clip:
+        if self.capabilities.has_speaker_encoder and not reference.clip:
             raise UnusableReference("voices.no_clip", name=name)
-        embedding = self._embeddings.embed(reference.clip, self._decode) if self.abilities.has_speaker_encoder else None
+        embedding = (
+            self._embeddings.embed(reference.clip, self._decode) if self.capabilities.has_speaker_encoder else None
+        )
         return PromptReference(reference.transcript, self._codes(reference), embedding)
 
     def _codes(self, reference: Reference) -> Tensor:

@@ -59,8 +59,8 @@ MAX_CLIP_BYTES = 6 << 20
 MAX_CODEBOOKS = 64
 MAX_FRAMES = 1 << 14
 
-_OWN = "0" * 16
-_OWN_ID = re.compile(rf"{_OWN}[0-9a-f]{{16}}")
+_BUILT_IN = "0" * 16
+_BUILT_IN_ID = re.compile(rf"{_BUILT_IN}[0-9a-f]{{16}}")
 _CODES_MAGIC = b"RPCD"
 _CODES_VERSION = 1
 _CODES_HEAD = struct.Struct("<4sBBI")
@@ -249,8 +249,8 @@ class Reference:
 
 
 @dataclass(frozen=True)
-class OwnVoice:
-    """A voice of the model's own: one of its named speakers, or a description if the model takes one.
+class BuiltInVoice:
+    """A voice built into the model: one of its named speakers, or a description if the model takes one.
 
     description: of the voice, or how the named speaker should speak.
     """
@@ -261,12 +261,12 @@ class OwnVoice:
     @property
     def id(self) -> str:
         """Id of the speaker, whatever its case, in the form of a saved voice's id; its 16 leading zeros mark it."""
-        return _OWN + hashlib.sha256(self.speaker.strip().lower().encode()).hexdigest()[: 32 - len(_OWN)]
+        return _BUILT_IN + hashlib.sha256(self.speaker.strip().lower().encode()).hexdigest()[: 32 - len(_BUILT_IN)]
 
 
-def is_own_voice(voice_id: str) -> bool:
-    """Return whether an id is that of a model's own voice, whether or not the model is loaded."""
-    return _OWN_ID.fullmatch(voice_id) is not None
+def is_built_in_voice(voice_id: str) -> bool:
+    """Return whether an id is that of a built-in voice of a model, whether or not the model is loaded."""
+    return _BUILT_IN_ID.fullmatch(voice_id) is not None
 
 
 def check_portrait(picture: bytes) -> None:
@@ -352,9 +352,9 @@ class Voice:
             raise InvalidVoiceFile("voicefile.header") from error
 
 
-def voices_of(voice: Voice | Sequence[Voice] | OwnVoice | None) -> tuple[Voice, ...]:
+def voices_of(voice: Voice | Sequence[Voice] | BuiltInVoice | None) -> tuple[Voice, ...]:
     """Return the voices with references that `Engine.speak` is given: none for one of the model's own."""
-    if voice is None or isinstance(voice, OwnVoice):
+    if voice is None or isinstance(voice, BuiltInVoice):
         return ()
     return (voice,) if isinstance(voice, Voice) else tuple(voice)
 

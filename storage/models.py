@@ -13,7 +13,7 @@ card_claims        the cards that these runs are speaking
 card_takes         which takes belong to a card, and which of them is chosen
 take_hearings      recogniser transcripts of takes of cards
 favourites         the voices that an owner has marked
-favourite_speakers the same for models' own voices
+favourite_speakers the same for models' built-in voices
 pronunciations     an owner's pronunciation dictionary
 voice_uses         how often and how long an owner used a voice, including deleted takes
 owner_settings     whether and how long an owner's history is kept; no row: the defaults
@@ -436,12 +436,12 @@ class FavouriteRow(Base):
 
 
 class FavouriteSpeakerRow(Base):
-    """A model's own voice that an owner has marked."""
+    """A model's built-in voice that an owner has marked."""
 
     __tablename__ = "favourite_speakers"
 
     owner: Mapped[str] = mapped_column(String(200), primary_key=True)
-    voice_id: Mapped[str] = mapped_column(String(32), primary_key=True)  # the id of an OwnVoice
+    voice_id: Mapped[str] = mapped_column(String(32), primary_key=True)  # the id of an BuiltInVoice
 
 
 class PronunciationRow(Base):

@@ -94,9 +94,9 @@ class AppContext:
     def _cached_voice(self, voice_id: str, owner: str) -> Voice | None:
         """Return the voice for which the engine may have cached data; None if there is none."""
         with suppress(RepriseError):  # damaged, missing or shared: deleting it raises the error
-            own = self.storage.voices.own(voice_id, owner=owner)
+            own = self.storage.voices.owned(voice_id, owner=owner)
             voice = self.storage.voices.stored(own.id, self.engine.codec_fingerprint, owner=owner)
-            if voice is not None and self.engine.abilities.has_speaker_encoder:
+            if voice is not None and self.engine.capabilities.has_speaker_encoder:
                 return voice  # the cache is keyed by its clips
             if voice is not None:
                 return replace(voice, references=tuple(replace(each, clip=b"") for each in voice.references))

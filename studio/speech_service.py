@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 from engine.errors import InvalidInput, InvalidOption, VoiceNotFound, VoiceProtected
 from engine.languages import language_tag
-from engine.voice import OwnVoice
+from engine.voice import BuiltInVoice
 from storage.validation import is_id
 from studio.pronunciation import respell_for_owner, respell_growing
-from studio.voices.available_voices import OWN_VOICE, ModelVoice, ReadyVoice
+from studio.voices.available_voices import BUILT_IN_VOICE, ModelVoice, ReadyVoice
 
 if TYPE_CHECKING:
     from engine.text import GrowingText
@@ -96,7 +96,7 @@ class SpeechService:
         voice = ready.voice if ready else None
         spoken = language_tag(language) or (ready.language if ready else "")
         style, storage = self.style_tag(instructions), self._context.storage
-        phones = engine.abilities.phones
+        phones = engine.capabilities.phones
         with self._access.spending(caller, len(text)):
             if isinstance(text, str):
                 said: str | GrowingText = style + respell_for_owner(
@@ -119,7 +119,7 @@ class SpeechService:
     def find_voice(self, caller: Caller, name: str) -> ListedVoice:
         """Find a voice by an alias of the key, its id, its name, or an OpenAI name. Raises VoiceNotFound.
 
-        OpenAI names map to the model's own speakers if it has any, else to sample voices.
+        OpenAI names map to the model's built-in speakers if it has any, else to sample voices.
         """
         voices, owner = self._context.voices, caller.owner
         alias = caller.voices.get(name.lower())
@@ -133,7 +133,7 @@ class SpeechService:
         except VoiceNotFound:
             if name.lower() not in COMMON_VOICES:
                 raise
-            if own := voices.own():
+            if own := voices.built_in():
                 return own[list(COMMON_VOICES).index(name.lower()) % len(own)]
             return voices.find(COMMON_VOICES[name.lower()], owner=owner)
 
@@ -169,8 +169,8 @@ class SpeechService:
         if by.clip is not None:
             made = engine.encode_voice("reference", [(by.clip, by.transcript)]).voice
             return ReadyVoice(made.name, made.language, made, None)
-        if engine.abilities.designs_voices and self._is_unmapped(caller, by.name):
-            return ReadyVoice("", "", OwnVoice(description=told), f"{OWN_VOICE}described")
+        if engine.capabilities.designs_voices and self._is_unmapped(caller, by.name):
+            return ReadyVoice("", "", BuiltInVoice(description=told), f"{BUILT_IN_VOICE}described")
         if by.name is None:
             return None
         found = self.find_voice(caller, by.name)

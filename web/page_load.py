@@ -71,7 +71,7 @@ def heading_html(context: WebContext, texts: Texts) -> str:
     remarks = f'<details class="rp-model-notice"><summary>{licence}</summary></details>' if licence else ""
     name = f"<strong>{escape(public_name(engine.name))}</strong>"
     model = texts("heading.running", name=name, device=escape(engine.device))
-    able = engine.abilities
+    able = engine.capabilities
     makes = "clones" if able.clones else "describes" if able.designs_voices else ""
     facts = {
         "makes": makes,

@@ -184,7 +184,7 @@ class WyomingHandler(AsyncEventHandler):
         await self.write_event(message.event())
 
     def _info(self) -> Info:
-        tags = language_tags(self._context.app.engine.abilities.languages)
+        tags = language_tags(self._context.app.engine.capabilities.languages)
         program = TtsProgram(
             name="reprise",
             attribution=_OURS,

@@ -83,9 +83,9 @@ class PromptReference:
 
 @dataclass(frozen=True)
 class PromptVoice:
-    """The voice of a prompt: references to clone, one of the model's own speakers, or a description.
+    """The voice of a prompt: references to clone, one of the model's built-in speakers, or a description.
 
-    language: one of `Abilities.languages`; "" lets the model choose.
+    language: one of `Capabilities.languages`; "" lets the model choose.
     """
 
     references: Sequence[PromptReference] = ()
@@ -132,11 +132,11 @@ class Prompts(Protocol):
 
 
 @dataclass(frozen=True)
-class Abilities:
+class Capabilities:
     """Optional features of a release.
 
     clones: whether voices can be cloned from clips. needs_transcript: whether a clip needs its transcript.
-    has_speaker_encoder: whether there is a speaker encoder for clips. speakers: names of the model's own voices.
+    has_speaker_encoder: whether there is a speaker encoder for clips. speakers: names of the model's built-in voices.
     follows_instructions: whether these follow instructions. designs_voices: whether a voice can be described in words.
     languages: languages that a request can choose, named as in the release; empty if the model has no language setting.
     english_only: whether it speaks English only. word_times: whether it provides word timings. phones: whether texts
@@ -177,7 +177,7 @@ class Release(Protocol):
     @property
     def profile(self) -> Profile: ...
     @property
-    def abilities(self) -> Abilities: ...
+    def capabilities(self) -> Capabilities: ...
     @property
     def prompts(self) -> Prompts: ...
 
@@ -194,7 +194,7 @@ class Release(Protocol):
         """Load the speaker encoder; None for a release without one."""
 
     def aligner(self, model: SpeechModel) -> Aligner | None:
-        """Create the aligner of a loaded model; None unless `Abilities.word_times`."""
+        """Create the aligner of a loaded model; None unless `Capabilities.word_times`."""
 
     def fingerprint(self, decoder: DecoderView) -> str:
         """Return an identifier that is equal for codecs whose codes mean the same."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from engine.voice import is_own_voice
+from engine.voice import is_built_in_voice
 from storage.database import Database
 from storage.repositories.voices import favourites, voices
 from storage.validation import checked_owner
@@ -27,7 +27,7 @@ class Favourites:
         """
         owner = checked_owner(owner)
         with self._database.write() as session:
-            if not is_own_voice(voice_id):
+            if not is_built_in_voice(voice_id):
                 voice_id = voices.record(session=session, voice_id=voice_id, owner=owner).id
             change = favourites.mark if marked else favourites.unmark
             change(session=session, voice_id=voice_id, owner=owner)

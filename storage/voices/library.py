@@ -60,7 +60,7 @@ class VoiceLibrary:
         with self._database.read() as session:
             return voices.record(session=session, voice_id=voice_id, owner=checked_owner(owner))
 
-    def own(self, voice_id: str, *, owner: str = LOCAL) -> VoiceRecord:
+    def owned(self, voice_id: str, *, owner: str = LOCAL) -> VoiceRecord:
         """Like `get`, but only for voices that the owner can change. Raises VoiceProtected for a shared one."""
         record = self.get(voice_id, owner=owner)
         voices.refuse_shared(record)

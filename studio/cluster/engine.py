@@ -21,7 +21,7 @@ from engine.errors import EngineBusy, EngineClosed, EngineFailed, RepriseError
 from engine.files.bounded import MAX_CLIP_FILE_BYTES, read_regular
 from engine.request import AudioChunk, SpeechResult, SpokenSegment
 from engine.text import GrowingText, Segment
-from engine.voice import Consent, OwnVoice, Voice, voices_of
+from engine.voice import BuiltInVoice, Consent, Voice, voices_of
 from studio.cluster.messages import EngineProperties, QueuePlace, ReplicaStatus, SpeakRequest, voice_key
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from ray.serve.handle import DeploymentHandle
 
-    from engine.families.family import Abilities
+    from engine.families.family import Capabilities
     from engine.messages import UserMessage
 
 log = logging.getLogger(__name__)
@@ -118,8 +118,8 @@ class ClusterEngine:
         return self.properties.english_only
 
     @property
-    def abilities(self) -> Abilities:
-        return self.properties.abilities
+    def capabilities(self) -> Capabilities:
+        return self.properties.capabilities
 
     def replicas(self) -> list[ReplicaStatus]:
         """Return the state of each replica. Raises EngineFailed."""
@@ -181,7 +181,7 @@ class ClusterEngine:
     def speak(
         self,
         text: str | GrowingText,
-        voice: Voice | Sequence[Voice] | OwnVoice | None = None,
+        voice: Voice | Sequence[Voice] | BuiltInVoice | None = None,
         options: SpeakOptions | None = None,
         *,
         owner: str = "",
@@ -196,7 +196,7 @@ class ClusterEngine:
             tuple(self._with_own_codes(each) for each in voices_of(voice)),
             (options or self.default_options).seeded(),
             owner,
-            own_voice=voice if isinstance(voice, OwnVoice) else None,
+            built_in_voice=voice if isinstance(voice, BuiltInVoice) else None,
         )
         speech = ClusterSpeech(self, request, text if isinstance(text, GrowingText) else None)
         self._speeches.add(speech)
@@ -257,7 +257,7 @@ class ClusterEngine:
         """Return the voice with codes of this codec, and without its clips unless replicas embed them."""
         if voice.codec_fingerprint != self.codec_fingerprint:
             voice = self.reencode(voice)
-        if self.abilities.has_speaker_encoder:
+        if self.capabilities.has_speaker_encoder:
             return voice
         return replace(voice, references=tuple(replace(each, clip=b"") for each in voice.references))
 

@@ -13,7 +13,7 @@ from studio.engines.speech_engine import EngineInfo
 
 if TYPE_CHECKING:
     from engine.text import Segment, Segmentation
-    from engine.voice import OwnVoice, Voice
+    from engine.voice import BuiltInVoice, Voice
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class EngineProperties(EngineInfo):
 class SpeakRequest:
     """A request to a replica. spoken: segments of `text` that were spoken already; the request continues after them.
 
-    own_voice: one of the model's own voices, in place of `voices`.
+    built_in_voice: one of the model's built-in voices, in place of `voices`.
     """
 
     text: str | tuple[Segment, ...]
@@ -63,7 +63,7 @@ class SpeakRequest:
     options: SpeakOptions
     owner: str
     spoken: tuple[SpokenSegment, ...] = ()
-    own_voice: OwnVoice | None = None
+    built_in_voice: BuiltInVoice | None = None
 
 
 @dataclass(frozen=True)

@@ -127,7 +127,7 @@ class EngineReplica:
                 self._voices.popitem(last=False)
         self._queued[id(request)] = _seconds(request)
         try:
-            voices = request.own_voice or list(request.voices) or None
+            voices = request.built_in_voice or list(request.voices) or None
             speech = await self._run(
                 lambda: self._engine.speak(
                     request.text, voices, request.options, owner=request.owner, spoken=request.spoken

@@ -29,10 +29,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from engine.engine import EncodedVoice, EngineStatus, SpeakOptions
-    from engine.families.family import Abilities
+    from engine.families.family import Capabilities
     from engine.request import AudioChunk, SpeechResult
     from engine.text import GrowingText
-    from engine.voice import Consent, OwnVoice, Voice
+    from engine.voice import BuiltInVoice, Consent, Voice
     from studio.engines.speech_engine import SpeechEngine, SpeechStream
 
 log = logging.getLogger(__name__)
@@ -161,8 +161,8 @@ class ModelManager:
         return self._shown.english_only
 
     @property
-    def abilities(self) -> Abilities:
-        return self._shown.abilities
+    def capabilities(self) -> Capabilities:
+        return self._shown.capabilities
 
     @property
     def failure(self) -> RepriseError | None:
@@ -206,7 +206,7 @@ class ModelManager:
     def speak(
         self,
         text: str | GrowingText,
-        voice: Voice | Sequence[Voice] | OwnVoice | None = None,
+        voice: Voice | Sequence[Voice] | BuiltInVoice | None = None,
         options: SpeakOptions | None = None,
         *,
         owner: str = "",

@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
     from engine.engine import EncodedVoice, EngineStatus, SpeakOptions
     from engine.errors import RepriseError
-    from engine.families.family import Abilities
+    from engine.families.family import Capabilities
     from engine.messages import UserMessage
     from engine.request import AudioChunk, SpeechResult
     from engine.text import GrowingText
-    from engine.voice import Consent, OwnVoice, Voice
+    from engine.voice import BuiltInVoice, Consent, Voice
 
 
 class SpeechStream(Protocol):
@@ -62,7 +62,7 @@ class EngineInfo:
     default_options: SpeakOptions
     style_tags: bool
     english_only: bool
-    abilities: Abilities
+    capabilities: Capabilities
 
 
 class SpeechEngine(Protocol):
@@ -102,7 +102,7 @@ class SpeechEngine(Protocol):
     def english_only(self) -> bool: ...
 
     @property
-    def abilities(self) -> Abilities: ...
+    def capabilities(self) -> Capabilities: ...
 
     @property
     def failure(self) -> RepriseError | None:
@@ -131,7 +131,7 @@ class SpeechEngine(Protocol):
     def speak(
         self,
         text: str | GrowingText,
-        voice: Voice | Sequence[Voice] | OwnVoice | None = None,
+        voice: Voice | Sequence[Voice] | BuiltInVoice | None = None,
         options: SpeakOptions | None = None,
         *,
         owner: str = "",

@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from engine.engine import EncodedVoice, Engine, EngineStatus, SpeakOptions
-    from engine.families.family import Abilities
+    from engine.families.family import Capabilities
     from engine.messages import UserMessage
     from engine.request import AudioChunk, SpeechResult, SpokenSegment
     from engine.text import GrowingText, Segment
-    from engine.voice import Consent, OwnVoice, Voice
+    from engine.voice import BuiltInVoice, Consent, Voice
 
 Result = TypeVar("Result")
 
@@ -45,7 +45,7 @@ class Call:
     voices: tuple[Voice, ...]
     options: SpeakOptions
     spoken: tuple[SpokenSegment, ...] = ()
-    own_voice: OwnVoice | None = None
+    built_in_voice: BuiltInVoice | None = None
 
 
 def is_zero_gpu() -> bool:
@@ -92,7 +92,7 @@ class ZeroGpuEngine:
         def speak(call: Call) -> Iterator[AudioChunk | SpokenSegment | SpeechResult | RepriseError]:
             try:
                 engine.start()
-                voices = call.own_voice or list(call.voices) or None
+                voices = call.built_in_voice or list(call.voices) or None
                 speech = engine.speak(call.segments, voices, call.options, spoken=call.spoken)
                 told = len(call.spoken)
                 for chunk in speech:
@@ -156,8 +156,8 @@ class ZeroGpuEngine:
         return self._engine.english_only
 
     @property
-    def abilities(self) -> Abilities:
-        return self._engine.abilities
+    def capabilities(self) -> Capabilities:
+        return self._engine.capabilities
 
     @property
     def failure(self) -> EngineClosed | None:
@@ -197,23 +197,23 @@ class ZeroGpuEngine:
     def speak(
         self,
         text: str | GrowingText,
-        voice: Voice | Sequence[Voice] | OwnVoice | None = None,
+        voice: Voice | Sequence[Voice] | BuiltInVoice | None = None,
         options: SpeakOptions | None = None,
         *,
         owner: str = "",
     ) -> ZeroGpuSpeech:
         """See `Engine.speak`. `spaces` does its own queueing. A growing text is refused, since it would hold a GPU."""
         from engine.text import GrowingText
-        from engine.voice import OwnVoice, voices_of
+        from engine.voice import BuiltInVoice, voices_of
 
         if self._closed:
             raise EngineClosed()
         if isinstance(text, GrowingText):
             raise InvalidInput("spaces.no_growing")
         options, voices = (options or self.default_options).seeded(), voices_of(voice)
-        own = voice if isinstance(voice, OwnVoice) else None
+        own = voice if isinstance(voice, BuiltInVoice) else None
         segments = tuple(self._engine.segments(text, sum(len(each.references) for each in voices)))
-        return ZeroGpuSpeech(self._speak, Call(segments, voices, options, own_voice=own), self.sample_rate)
+        return ZeroGpuSpeech(self._speak, Call(segments, voices, options, built_in_voice=own), self.sample_rate)
 
     def growing_text(self) -> GrowingText:
         """Raise InvalidInput."""

@@ -262,9 +262,9 @@ class ScriptRunner:
         """Speak a card; None when it was stopped. Raises InvalidInput, and what the engine raises."""
         engine = self._engine
         voice = self._voice(run, card)
-        options = replace(options_of(card, engine.default_options), word_times=engine.abilities.word_times)
+        options = replace(options_of(card, engine.default_options), word_times=engine.capabilities.word_times)
         text = respell_for_owner(
-            self._storage, card.text, voice.language, owner=run.owner, phones=engine.abilities.phones
+            self._storage, card.text, voice.language, owner=run.owner, phones=engine.capabilities.phones
         )
         with closing(engine.speak(text, voice.voice, options, owner=run.owner)) as speech:
             take = TakeBuffer(speech.sample_rate, self._watermark, text=card.text)

@@ -6,21 +6,21 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from engine.errors import VoiceNotFound
-from engine.voice import OwnVoice, Voice, is_own_voice
+from engine.voice import BuiltInVoice, Voice, is_built_in_voice
 from storage.repositories.voices.voices import VoiceRecord, fold
 
 if TYPE_CHECKING:
-    from engine.families.family import Abilities
+    from engine.families.family import Capabilities
     from storage import VoiceLibrary
     from studio.engines.model_manager import ModelManager
     from studio.engines.speech_engine import SpeechEngine
 
-OWN_VOICE = "model:"  # prefix of the name of one of the model's own voices, in file tags and responses
+BUILT_IN_VOICE = "model:"  # prefix of the name of one of the model's built-in voices, in file tags and responses
 
 
 @dataclass(frozen=True)
 class ModelVoice:
-    """One of the loaded model's own speakers, with the fields of a `VoiceRecord` that lists of voices show."""
+    """One of the loaded model's built-in speakers, with the fields of a `VoiceRecord` that lists of voices show."""
 
     speaker: str
     language: str = ""
@@ -31,7 +31,7 @@ class ModelVoice:
 
     @property
     def id(self) -> str:
-        return OwnVoice(self.speaker).id
+        return BuiltInVoice(self.speaker).id
 
     @property
     def name(self) -> str:
@@ -55,7 +55,7 @@ class ReadyVoice:
 
     name: str
     language: str
-    voice: Voice | OwnVoice
+    voice: Voice | BuiltInVoice
     id: str | None
 
 
@@ -65,26 +65,26 @@ class AvailableVoices:
     def __init__(self, engine: ModelManager | SpeechEngine, library: VoiceLibrary) -> None:
         self._engine, self._library = engine, library
 
-    def own(self) -> list[ModelVoice]:
-        """Return the model's own speakers, in the order of the release."""
-        return list(map(ModelVoice, self._engine.abilities.speakers))
+    def built_in(self) -> list[ModelVoice]:
+        """Return the model's built-in speakers, in the order of the release."""
+        return list(map(ModelVoice, self._engine.capabilities.speakers))
 
     def list(self, *, owner: str) -> list[ListedVoice]:
-        """List the model's own voices, then the owner's by name, then the sample voices."""
-        return [*self.own(), *self._library.list(owner=owner)]
+        """List the model's built-in voices, then the owner's by name, then the sample voices."""
+        return [*self.built_in(), *self._library.list(owner=owner)]
 
     def get(self, voice_id: str, *, owner: str) -> ListedVoice:
         """Return a voice by id. Raises VoiceNotFound, also for a speaker of a model that is not loaded."""
-        if not is_own_voice(voice_id):
+        if not is_built_in_voice(voice_id):
             return self._library.get(voice_id, owner=owner)
-        for voice in self.own():
+        for voice in self.built_in():
             if voice.id == voice_id:
                 return voice
         raise VoiceNotFound("voices.of_other_model")
 
     def find(self, name: str, *, owner: str) -> ListedVoice:
         """Find a voice by name, ignoring case: the model's own, the owner's, or a sample. Raises VoiceNotFound."""
-        for voice in self.own():
+        for voice in self.built_in():
             if voice.is_called(name):
                 return voice
         return self._library.find(name, owner=owner)
@@ -95,29 +95,29 @@ class AvailableVoices:
         instructions: how to speak, for speakers that follow them and for described voices. Raises what
         `VoiceLibrary.ready` and `Engine.reencode` raise.
         """
-        found, able = self.get(voice_id, owner=owner), self._engine.abilities
+        found, able = self.get(voice_id, owner=owner), self._engine.capabilities
         if isinstance(found, ModelVoice):
-            voice = OwnVoice(found.speaker, instructions if able.follows_instructions else "")
-            return ReadyVoice(found.name, "", voice, OWN_VOICE + found.speaker)
+            voice = BuiltInVoice(found.speaker, instructions if able.follows_instructions else "")
+            return ReadyVoice(found.name, "", voice, BUILT_IN_VOICE + found.speaker)
         if able.designs_voices and is_described(found):
             told = f"{found.description} {instructions}".strip()
-            return ReadyVoice(found.name, found.language, OwnVoice(description=told), found.id)
+            return ReadyVoice(found.name, found.language, BuiltInVoice(description=told), found.id)
         saved = self._library.ready(voice_id, self._engine.codec_fingerprint, self._engine.reencode, owner=owner)
         return ReadyVoice(saved.name, saved.language, saved, found.id)
 
 
-def abilities_of(model: str) -> Abilities | None:
-    """Return the abilities of a model without loading it; None if it is not on this machine. Raises ReleaseError."""
+def capabilities_of(model: str) -> Capabilities | None:
+    """Return the capabilities of a model without loading it; None if it is not on this machine. Raises ReleaseError."""
     from engine.families.registry import read_release
     from engine.release.hub import known_release
 
     folder = known_release(model)
-    return None if folder is None else read_release(folder).abilities
+    return None if folder is None else read_release(folder).capabilities
 
 
 def voices_of(model: str) -> list[ModelVoice] | None:
-    """Return a model's own speakers without loading it; None if it is not on this machine. Raises ReleaseError."""
-    able = abilities_of(model)
+    """Return a model's built-in speakers without loading it; None if it is not on this machine. Raises ReleaseError."""
+    able = capabilities_of(model)
     return None if able is None else list(map(ModelVoice, able.speakers))
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from engine.errors import EngineFailed, InvalidInput, NameTaken
 from engine.languages import language_tag, language_tags
-from engine.voice import Consent, OwnVoice, clean_name
+from engine.voice import BuiltInVoice, Consent, clean_name
 from studio.takes.buffer import TakeBuffer
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def sample_language(engine: ModelManager, wanted: str) -> str:
     """Return the language tag for a described voice's sample: the wanted one if the model and `SAMPLE_TEXTS` have it,
     else English, else the model's first.
     """
-    able = engine.abilities
+    able = engine.capabilities
     spoken = [tag for tag in language_tags(able.languages) if tag in SAMPLE_TEXTS] if able.languages else ["en"]
     return next((tag for tag in (language_tag(wanted), "en", *spoken) if tag in spoken), "en")
 
@@ -94,7 +94,7 @@ def make_voice(
     language = voice_language(app.engine, language)
     if not transcript.strip():
         transcript = _heard(app, clip, language)
-        if not transcript and app.engine.abilities.needs_transcript:
+        if not transcript and app.engine.capabilities.needs_transcript:
             raise TranscriptNeeded("reference.no_words")
     made = app.engine.encode_voice(
         cleaned, [(clip, transcript)], language=language, description=description, consent=consent
@@ -120,7 +120,7 @@ def speak_sample(app: AppContext, name: str, description: str, *, owner: str, la
     Raises NameTaken, InvalidOption for a model that takes no description, and what `speak` raises.
     """
     _free_name(app, name, owner)
-    engine, described = app.engine, OwnVoice(description=description.strip())
+    engine, described = app.engine, BuiltInVoice(description=description.strip())
     how, take = replace(engine.default_options, language=language), TakeBuffer(engine.sample_rate)
     with closing(engine.speak(SAMPLE_TEXTS[language], described, how, owner=owner)) as speech:
         for chunk in speech:
@@ -142,7 +142,7 @@ def save_described_voice(
 
 def require_cloning(engine: ModelManager) -> None:
     """Raise InvalidInput if the loaded model cannot clone voices."""
-    able = engine.abilities
+    able = engine.capabilities
     if not able.clones:
         raise InvalidInput("engine.describes_only" if able.designs_voices else "engine.no_cloning")
 

@@ -25,15 +25,15 @@ from engine.voice import (
     MAX_FILE_BYTES,
     MAX_FRAMES,
     MAX_REFERENCES,
+    BuiltInVoice,
     Consent,
-    OwnVoice,
     Reference,
     Voice,
     clean_name,
     clean_tags,
     codes_from_bytes,
     codes_to_bytes,
-    is_own_voice,
+    is_built_in_voice,
 )
 
 SAMPLE_RATE = 22050
@@ -229,10 +229,10 @@ def test_voices_and_references_compare_by_value() -> None:
 
 
 def test_a_speaker_has_one_id_however_it_is_typed() -> None:
-    assert is_own_voice(OwnVoice("ryan").id)
-    for forged in ("0" * 16, "0" * 16 + "\0" * 16, OwnVoice("ryan").id + "0", "1" * 32):
-        assert not is_own_voice(forged)
-    assert OwnVoice(" Uncle_Fu ").id == OwnVoice("uncle_fu", "You are calm.").id != OwnVoice("ryan").id
+    assert is_built_in_voice(BuiltInVoice("ryan").id)
+    for forged in ("0" * 16, "0" * 16 + "\0" * 16, BuiltInVoice("ryan").id + "0", "1" * 32):
+        assert not is_built_in_voice(forged)
+    assert BuiltInVoice(" Uncle_Fu ").id == BuiltInVoice("uncle_fu", "You are calm.").id != BuiltInVoice("ryan").id
 
 
 def test_reference_copies_its_codes() -> None:

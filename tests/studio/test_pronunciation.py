@@ -6,7 +6,7 @@ import pytest
 
 from engine.errors import InvalidInput, VoiceNotFound
 from engine.text import GrowingText
-from engine.voice import OwnVoice
+from engine.voice import BuiltInVoice
 from storage import Storage
 from storage.pronunciations import Pronunciation
 from studio.pronunciation import from_csv, respell_growing, respelled, to_csv
@@ -114,10 +114,10 @@ def test_favourites_are_isolated_by_owner_and_deleted_with_the_voice(storage: St
     with pytest.raises(VoiceNotFound):
         storage.favourites.mark(ids[0], owner="ben")
     for speaker in ("ryan", "vivian", "ryan"):
-        storage.favourites.mark(OwnVoice(speaker).id, owner="ann")
-    storage.favourites.mark(OwnVoice("vivian").id, False, owner="ann")
-    assert storage.favourites.ids(owner="ann") == {ids[0], OwnVoice("ryan").id}
+        storage.favourites.mark(BuiltInVoice(speaker).id, owner="ann")
+    storage.favourites.mark(BuiltInVoice("vivian").id, False, owner="ann")
+    assert storage.favourites.ids(owner="ann") == {ids[0], BuiltInVoice("ryan").id}
     storage.voices.delete(ids[0], owner="ann")
-    assert storage.favourites.ids(owner="ann") == {OwnVoice("ryan").id}
+    assert storage.favourites.ids(owner="ann") == {BuiltInVoice("ryan").id}
     storage.forget("ann")
     assert storage.favourites.ids(owner="ann") == set()

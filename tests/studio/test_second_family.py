@@ -1,4 +1,4 @@
-"""Switching to a model of another family keeps the library and lists the model's own voices."""
+"""Switching to a model of another family keeps the library and lists the model's built-in voices."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -70,7 +70,7 @@ def test_library_is_kept_and_own_voices_are_listed(app: AppContext) -> None:
     with pytest.raises(InvalidOption, match="does not speak Klingon"):
         spoken(VoiceChoice("Anna"), language="Klingon")
     app.engine.switch("custom_voice")
-    assert app.engine.abilities.speakers == ("vivian", "dylan", "ryan")
+    assert app.engine.capabilities.speakers == ("vivian", "dylan", "ryan")
     assert spoken(VoiceChoice("Ryan"), instructions="Calmly.")
     listed = app.voices.list(owner=LOCAL)
     assert [voice.name for voice in listed] == ["Vivian", "Dylan", "Ryan", "Anna"]

@@ -11,7 +11,7 @@ import numpy as np
 from engine.audio import encode_audio, prepare_reference
 from engine.engine import EncodedVoice, EngineStatus, SpeakOptions
 from engine.errors import InvalidInput, RepriseError
-from engine.families.family import Abilities
+from engine.families.family import Capabilities
 from engine.messages import UserMessage
 from engine.request import AudioChunk, SegmentResult, SpeechResult, WordTime
 from engine.text.marks import word_spans
@@ -153,7 +153,9 @@ class FakeEngine:
     def __init__(self, script: Script | None = None, prepare: Callable | None = None) -> None:
         self.script = script or Script()
         self.notice = UserMessage(self.script.notice)
-        self.abilities = Abilities(english_only=True, word_times=self.script.tells_words, phones=self.script.phones)
+        self.capabilities = Capabilities(
+            english_only=True, word_times=self.script.tells_words, phones=self.script.phones
+        )
         self.default_options = SpeakOptions(temperature=0.6)
         self.codec_fingerprint = "fake-1"
         self.speeches: list[FakeSpeech] = []

@@ -1,4 +1,4 @@
-"""The page with models of another family: the library is kept, and the models' own voices appear."""
+"""The page with models of another family: the library is kept, and the models' built-in voices appear."""
 
 from collections.abc import Callable
 from pathlib import Path

@@ -60,7 +60,7 @@ class TalkerPrompts:
     def prompt(self, reference: PromptReference | None, voice: PromptVoice, text: str) -> Prompt:
         """Build the prompt of a turn that says `text`. Raises InvalidInput if the text is too long.
 
-        reference: the reference to clone; None for one of the model's own voices.
+        reference: the reference to clone; None for one of the model's built-in voices.
         """
         ids = self._tokenizer.encode(f"<|im_start|>assistant\n{text}<|im_end|>\n<|im_start|>assistant\n")
         said, control = ids[_ROLE:-_NEXT_ROLE], self.config.control_tokens

@@ -7,7 +7,7 @@ import torch
 
 from engine.codec.views import DecoderView
 from engine.errors import InvalidCheckpoint
-from engine.families.family import Abilities, SpeechModel
+from engine.families.family import Capabilities, SpeechModel
 from engine.families.qwen3_tts.codec import SpeechDecoder, SpeechEncoder, fingerprint
 from engine.families.qwen3_tts.codec_config import SpeechTokenizerConfig, read_codec_config
 from engine.families.qwen3_tts.config import GenerationDefaults, TalkerConfig, read_config, read_generation
@@ -70,7 +70,7 @@ class Qwen3TTSRelease:
         self.profile = Profile.load(folder, usual)
         self.architecture = TalkerArchitecture(config, codec)
         self.prompts = TalkerPrompts(config, tokenizer)
-        self.abilities = Abilities(
+        self.capabilities = Capabilities(
             clones=config.kind == "base",
             needs_transcript=False,
             has_speaker_encoder=config.speaker_encoder is not None,

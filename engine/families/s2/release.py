@@ -11,7 +11,7 @@ from engine.codec.fingerprint import codec_fingerprint
 from engine.codec.views import DecoderView
 from engine.config import DualARConfig
 from engine.errors import InvalidCheckpoint, InvalidConfig
-from engine.families.family import Abilities, Aligner, SpeakerEncoder, SpeechModel
+from engine.families.family import Aligner, Capabilities, SpeakerEncoder, SpeechModel
 from engine.families.s2.alignment import AttentionAligner
 from engine.families.s2.codec import codec_files, load_codec_decoder, load_codec_encoder
 from engine.families.s2.dual_ar import DualAR, ReleaseHeader, load_dual_ar, read_header
@@ -52,7 +52,7 @@ class S2Release:
         builder = InterleavedPromptBuilder if self._header.flat else PromptBuilder
         self.prompts = builder(self._header.tokenizer, codec.num_codebooks)
         phonetic = self._header.tokenizer.lexicon is not None
-        self.abilities = Abilities(
+        self.capabilities = Capabilities(
             english_only=phonetic,
             word_times=phonetic and self.profile.alignment_head is not None,
             phones=phonetic,
@@ -72,7 +72,7 @@ class S2Release:
 
     def aligner(self, model: SpeechModel) -> Aligner | None:
         head = self.profile.alignment_head
-        if not self.abilities.word_times or head is None:
+        if not self.capabilities.word_times or head is None:
             return None
         assert isinstance(model, DualAR)
         return AttentionAligner(model.slow, self.prompts, head)

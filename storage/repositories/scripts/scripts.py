@@ -11,7 +11,7 @@ from sqlalchemy import Select, func, insert, select, update
 from sqlalchemy.orm import Session
 
 from engine.errors import InvalidInput, InvalidName, ScriptNotFound
-from engine.voice import check_text, is_own_voice
+from engine.voice import check_text, is_built_in_voice
 from storage.models import CardRow, CardTakeRow, ScriptRow, TakeRow
 from storage.repositories.takes import delete_of_cards
 from storage.repositories.voices import voices
@@ -215,7 +215,7 @@ def checked_chapter(title: str | None) -> str | None:
 
 def check_voice(session: Session, voice_id: str | None, owner: str) -> None:
     """Raise VoiceNotFound unless the voice is None, a model's own, or one that the owner can use."""
-    if voice_id is not None and not is_own_voice(voice_id):
+    if voice_id is not None and not is_built_in_voice(voice_id):
         voices.record(session=session, voice_id=voice_id, owner=owner)
 
 

@@ -1,4 +1,4 @@
-"""Favourite voices: queries and changes within the caller's session. Models' own voices have a separate table."""
+"""Favourite voices: queries and changes within the caller's session. Models' built-in voices have a separate table."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
 from engine.errors import VoiceNotFound
-from engine.voice import is_own_voice
+from engine.voice import is_built_in_voice
 from storage.models import FavouriteRow, FavouriteSpeakerRow
 from storage.upserting import put_row
 
@@ -42,4 +42,4 @@ def remove_all(*, session: Session, owner: str) -> None:
 
 
 def _table(voice_id: str) -> _Row:
-    return FavouriteSpeakerRow if is_own_voice(voice_id) else FavouriteRow
+    return FavouriteSpeakerRow if is_built_in_voice(voice_id) else FavouriteRow

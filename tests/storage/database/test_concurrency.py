@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 import pytest
 
 from engine.errors import DatabaseUnavailable, NameTaken, TakeNotFound, VoiceNotFound
-from engine.voice import OwnVoice, Voice
+from engine.voice import BuiltInVoice, Voice
 from storage import Storage, VoiceLibrary
 from storage.database import Database
 from storage.models import FavouriteRow, FavouriteSpeakerRow
@@ -89,7 +89,7 @@ def test_concurrent_reencodings_in_two_libraries_agree_on_one_result(url: str) -
 def test_concurrent_marks_and_settings_are_stored_once(postgresql: str, postgresql_database: Database) -> None:
     storage = Storage(postgresql_database)
     saved = storage.voices.add(voice()).id
-    for voice_id, table in ((saved, FavouriteRow), (OwnVoice("ryan").id, FavouriteSpeakerRow)):
+    for voice_id, table in ((saved, FavouriteRow), (BuiltInVoice("ryan").id, FavouriteSpeakerRow)):
         with inserts_together(table.__tablename__, 2):
             run_concurrently([lambda one=voice_id: storage.favourites.mark(one)] * 2)
         assert count_rows(postgresql, table.__tablename__) == 1

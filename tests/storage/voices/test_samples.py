@@ -131,7 +131,7 @@ def delete(library: VoiceLibrary, record: VoiceRecord) -> None:
 
 
 def own(library: VoiceLibrary, record: VoiceRecord) -> None:
-    library.own(record.id, owner="her")
+    library.owned(record.id, owner="her")
 
 
 @pytest.mark.parametrize("change", [rename, describe, delete, own])
@@ -161,7 +161,7 @@ def test_own_voice_takes_precedence_over_sample_of_same_name(library: VoiceLibra
     mine = library.import_voice(library.export_voice(sample.id, owner="her"), owner="her")
     assert library.find("ADAM", owner="her") == mine
     assert not mine.shared
-    assert library.own(mine.id, owner="her") == mine
+    assert library.owned(mine.id, owner="her") == mine
     assert library.find("Adam", owner="him") == sample
     assert names(library, owner="her") == ["Adam", *SIX]
     library.delete(mine.id, owner="her")

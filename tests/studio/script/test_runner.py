@@ -11,7 +11,7 @@ import pytest
 
 from engine.engine import SpeakOptions
 from engine.errors import ClaimLost, EngineBusy, EngineClosed, InvalidText
-from engine.families.family import Abilities
+from engine.families.family import Capabilities
 from engine.messages import UserMessage
 from engine.voice import Voice
 from storage import Storage
@@ -191,7 +191,7 @@ def test_word_in_phones_needs_a_model_with_phones(
     runner.start(OWNER, script)
     until(finished(runner, script))
     assert "is given in phones" in str(cards()[0].failure)
-    actor.abilities = Abilities(phones=True)
+    actor.capabilities = Capabilities(phones=True)
     storage.scripts.queue(script, [first.id], owner=OWNER)
     runner.start(OWNER, script)
     until(finished(runner, script))

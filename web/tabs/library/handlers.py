@@ -133,7 +133,7 @@ class LibraryHandlers:
 
         def change(owner: str, texts: Texts) -> str:
             asked, path = parse_payload(VoicePicture, event), None
-            name = self._library.own(asked.id, owner=owner).name
+            name = self._library.owned(asked.id, owner=owner).name
             try:
                 path = None if asked.remove else uploaded_path(event_value(event), self._context.folder)
                 if path is None and not asked.remove:

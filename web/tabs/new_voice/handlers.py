@@ -112,7 +112,7 @@ class NewVoiceHandlers:
         request: gr.Request,
     ) -> AsyncIterator[Updates]:
         """Run `save_steps` or `describe_steps` on the pool's threads."""
-        if self._context.engine.abilities.designs_voices:
+        if self._context.engine.capabilities.designs_voices:
             saving = self.describe_steps(name, description, language, token, request)
         else:
             saving = self.save_steps(clips, name, speaker, agreed, language, token, request)
@@ -192,7 +192,7 @@ class NewVoiceHandlers:
         owner = context.owner(token, request).key
         form = parse_payload(VoiceForm, name=name, speaker=speaker, agreed=agreed, language=language)
         chosen = chosen_clips(clips, context.folder)
-        errors = list(_clip_errors(chosen, clips, texts, needs_transcript=context.engine.abilities.needs_transcript))
+        errors = list(_clip_errors(chosen, clips, texts, needs_transcript=context.engine.capabilities.needs_transcript))
         if problem := self._name_problem(form.name, owner, texts):
             errors.append(FormError(problem, NAME_FIELD))
         if not form.agreed:

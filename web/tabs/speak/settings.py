@@ -53,7 +53,7 @@ class SettingsHandlers:
 
     def _languages(self, chosen: str, texts: Texts) -> gr.Dropdown:
         """Return the language dropdown, hidden for models without a language option."""
-        tags = language_tags(self._context.engine.abilities.languages)
+        tags = language_tags(self._context.engine.capabilities.languages)
         choices = [(texts("speech.any_language"), ""), *((own_name(tag), tag) for tag in tags)]
         return gr.Dropdown(choices=choices, value=chosen if chosen in tags else "", visible=bool(tags))
 

@@ -34,7 +34,7 @@ def voice_card_view(voice: ListedVoice, owner: Owner, links: DownloadLinks, text
 def rail_voice_view(
     voice: ListedVoice, favourite: bool, picture: bytes, owner: Owner, links: DownloadLinks, texts: Texts
 ) -> dict[str, Any]:
-    """Return a voice for voice_rail.js. own: whether it is one of the loaded model's own voices."""
+    """Return a voice for voice_rail.js. own: whether it is one of the loaded model's built-in voices."""
     return {
         "id": voice.id,
         "name": voice.name,
@@ -51,7 +51,7 @@ def rail_voice_view(
 
 
 def clip_link(voice: ListedVoice, owner: Owner, links: DownloadLinks) -> str:
-    """Return a link to a voice's clip; "" for the model's own voices, which have none."""
+    """Return a link to a voice's clip; "" for the model's built-in voices, which have none."""
     return "" if isinstance(voice, ModelVoice) else links.sign(owner, "clip", voice.id, LINK_SECONDS)
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from engine import Engine, OwnVoice, SpeakOptions, Speech, Voice, request
+from engine import BuiltInVoice, Engine, SpeakOptions, Speech, Voice, request
 from engine.engine import choose_device
 from engine.errors import (
     InvalidConfig,
@@ -59,7 +59,7 @@ def assemble(speech: Speech) -> np.ndarray:
 
 
 def speak(
-    engine: Engine, voice: Voice | OwnVoice | None, text: str = TEXT, seed: int = 1, language: str = ""
+    engine: Engine, voice: Voice | BuiltInVoice | None, text: str = TEXT, seed: int = 1, language: str = ""
 ) -> np.ndarray:
     speech = engine.speak(text, voice, SpeakOptions(0.9, 1.0, 50, seed=seed, language=language))
     audio = assemble(speech)
@@ -75,8 +75,8 @@ def test_loaded_release_reports_its_properties(engine: Engine) -> None:
     assert status.graphs.startswith("frame")
     assert engine.default_options == SpeakOptions(0.9, 1.0, 50)
     assert engine.notice.key == "model.notice_qwen"
-    assert engine.abilities.languages == ("english", "german", "chinese")
-    assert not engine.abilities.needs_transcript
+    assert engine.capabilities.languages == ("english", "german", "chinese")
+    assert not engine.capabilities.needs_transcript
 
 
 def test_batched_speech_equals_single_speech(engine: Engine, voice: Voice) -> None:
@@ -188,13 +188,13 @@ def _without_clip(voice: Voice) -> Iterator[object]:
 
 def test_custom_voice_model_has_speakers_and_does_not_clone(tmp_path: Path, voice: Voice) -> None:
     engine = Engine(str(tmp_path), as_kind(tmp_path, "custom_voice"), choose_device("cpu"), slots=1)
-    assert engine.abilities.speakers == ("vivian", "dylan", "ryan")
-    ryan = speak(engine, OwnVoice("Ryan"))
-    assert not is_same_take(ryan, speak(engine, OwnVoice("vivian")))
-    assert not is_same_take(ryan, speak(engine, OwnVoice("ryan", "You are calm.")))
-    assert is_same_take(speak(engine, None), speak(engine, OwnVoice("vivian")))
+    assert engine.capabilities.speakers == ("vivian", "dylan", "ryan")
+    ryan = speak(engine, BuiltInVoice("Ryan"))
+    assert not is_same_take(ryan, speak(engine, BuiltInVoice("vivian")))
+    assert not is_same_take(ryan, speak(engine, BuiltInVoice("ryan", "You are calm.")))
+    assert is_same_take(speak(engine, None), speak(engine, BuiltInVoice("vivian")))
     with pytest.raises(InvalidOption, match="no voice called Eve; it has: vivian, dylan, ryan"):
-        engine.speak(TEXT, OwnVoice("Eve"))
+        engine.speak(TEXT, BuiltInVoice("Eve"))
     for refused in (lambda: engine.speak(TEXT, voice), lambda: engine.encode_voice("Slt", [(CLIP, WORDS)])):
         with pytest.raises(InvalidInput, match="does not clone"):
             refused()
@@ -203,14 +203,14 @@ def test_custom_voice_model_has_speakers_and_does_not_clone(tmp_path: Path, voic
 
 def test_voice_design_follows_descriptions(tmp_path: Path) -> None:
     engine = Engine(str(tmp_path), as_kind(tmp_path, "voice_design"), choose_device("cpu"), slots=1)
-    low, high = (speak(engine, OwnVoice(description=f"A {kind} voice.")) for kind in ("low", "young"))
+    low, high = (speak(engine, BuiltInVoice(description=f"A {kind} voice.")) for kind in ("low", "young"))
     assert not is_same_take(low, high)
     engine.close()
 
 
 def test_base_model_rejects_descriptions(engine: Engine) -> None:
     with pytest.raises(InvalidOption, match="description"):
-        engine.speak(TEXT, OwnVoice(description="A low voice."))
+        engine.speak(TEXT, BuiltInVoice(description="A low voice."))
 
 
 @pytest.mark.parametrize(

@@ -131,7 +131,7 @@ def test_speak_with_voice_picks_it_and_opens_the_tab(
 def test_the_picker_keeps_the_voices_of_the_model(
     events: LibraryHandlers, library: VoiceLibrary, engine: FakeEngine
 ) -> None:
-    engine.abilities = replace(engine.abilities, speakers=("ryan",))
+    engine.capabilities = replace(engine.capabilities, speakers=("ryan",))
     ben = library.add(voice("Ben"))
     own, mine = ("Ryan (of the model)", ModelVoice("ryan").id), ("Ben", ben.id)
     assert press(events.speak_with_voice, id=ben.id)[0].choices == [own, mine]

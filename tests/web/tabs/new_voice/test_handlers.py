@@ -12,8 +12,8 @@ import soundfile
 
 from engine.audio.merge import MAX_MERGED_SECONDS
 from engine.errors import UnusableReference
-from engine.families.family import Abilities
-from engine.voice import OwnVoice
+from engine.families.family import Capabilities
+from engine.voice import BuiltInVoice
 from storage import VoiceLibrary
 from storage.repositories.voices.shared_voices import SampleVoice
 from studio.voices.voice_maker import SAMPLE_TEXTS
@@ -87,7 +87,7 @@ def test_words_are_required_only_if_the_model_needs_them(
     events: NewVoiceHandlers, library: VoiceLibrary, clip: dict[str, Any], context: WebContext, engine: FakeEngine
 ) -> None:
     assert "Type the words" in save(events, {**clip, "words": ""})[0]
-    engine.abilities = Abilities(needs_transcript=False)
+    engine.capabilities = Capabilities(needs_transcript=False)
     engine._prepare = lambda _clip, transcript: reference(transcript, buzz(0, 30_000, 120))
     assert save(events, {**clip, "words": ""})[0] == ""
     assert library.load(library.find("Anna").id).references[0].transcript == ""
@@ -109,7 +109,7 @@ def test_voice_has_the_chosen_language(
 def test_described_voice_is_saved_with_a_sample(
     events: NewVoiceHandlers, library: VoiceLibrary, clip: dict[str, Any], context: WebContext, engine: FakeEngine
 ) -> None:
-    engine.abilities = Abilities(clones=False, needs_transcript=False, designs_voices=True)
+    engine.capabilities = Capabilities(clones=False, needs_transcript=False, designs_voices=True)
     engine._prepare = lambda _clip, transcript: reference(transcript, buzz(0, 30_000, 120))
 
     def save_described(request: Any = None, **form: str) -> tuple[Any, ...]:
@@ -129,11 +129,11 @@ def test_described_voice_is_saved_with_a_sample(
     assert (trouble, picker.value, record.description, record.consent) == ("", record.id, "A low voice.", None)
     assert "Saved “Ben”." in said
     assert library.load(record.id).references[0].transcript == SAMPLE_TEXTS["en"]
-    assert engine.asked[-1][:2] == (SAMPLE_TEXTS["en"], OwnVoice(description="A low voice."))
+    assert engine.asked[-1][:2] == (SAMPLE_TEXTS["en"], BuiltInVoice(description="A low voice."))
     spoken = context.voices.ready(record.id, owner="local", instructions="Slowly.")
-    assert spoken.voice == OwnVoice(description="A low voice. Slowly.")
+    assert spoken.voice == BuiltInVoice(description="A low voice. Slowly.")
     assert "does not clone" in save(events, clip)[0]
-    engine.abilities = replace(engine.abilities, languages=("english", "german", "chinese"))
+    engine.capabilities = replace(engine.capabilities, languages=("english", "german", "chinese"))
     for request, wanted, language in ((GERMAN, "", "de"), (GERMAN, "zh", "zh"), (None, "ja", "en"), (None, "", "en")):
         save_described(
             request, name=f"{wanted} {language} {request is None}", description="A low voice.", language=wanted
@@ -141,7 +141,7 @@ def test_described_voice_is_saved_with_a_sample(
         text, _, options = engine.asked[-1]
         assert (text, options.language) == (SAMPLE_TEXTS[language], language)
     assert {each.language for each in library.list()} == {"de", "zh", "en"}
-    engine.abilities = Abilities()
+    engine.capabilities = Capabilities()
     assert context.voices.ready(record.id, owner="local").voice == library.load(record.id)
 
 
@@ -159,7 +159,7 @@ def test_each_step_is_shown(events: NewVoiceHandlers, clip: dict[str, Any]) -> N
 def test_each_step_of_a_described_voice_is_shown_and_its_sample_charged(
     events: NewVoiceHandlers, context: WebContext, engine: FakeEngine
 ) -> None:
-    engine.abilities = Abilities(clones=False, needs_transcript=False, designs_voices=True)
+    engine.capabilities = Capabilities(clones=False, needs_transcript=False, designs_voices=True)
     engine._prepare = lambda _clip, transcript: reference(transcript, buzz(0, 30_000, 120))
     budgets = Budgets({"local": Limits(hourly=60)})
     object.__setattr__(context, "budgets", budgets)

@@ -253,7 +253,7 @@ def test_settings_follow_the_loaded_model(context: WebContext, engine: FakeEngin
     defaults = engine.default_options
     *sampling, language, model = events.follow_model("", "fake", asked)  # type: ignore[arg-type]
     assert (sampling, model, language.visible) == ([gr.skip()] * 3, "fake", False)
-    engine.abilities = replace(engine.abilities, languages=("english", "german", "klingon"))
+    engine.capabilities = replace(engine.capabilities, languages=("english", "german", "klingon"))
     *sampling, language, model = events.follow_model("de", "another", asked)  # type: ignore[arg-type]
     assert (sampling, model) == ([defaults.temperature, defaults.top_p, defaults.top_k], "fake")
     assert (language.value, language.visible) == ("de", True)
