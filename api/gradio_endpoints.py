@@ -89,7 +89,7 @@ def create_endpoints(context: "ApiContext") -> ASGIApp:
         return f"data:{stream.media_type};base64,{base64.b64encode(audio).decode()}"
 
     async def list_voices(request: gr.Request) -> list[dict[str, str]]:
-        """List the built-in voices of the model, the caller's, the sample voices: id, name, language and description."""
+        """List the built-in voices, the caller's, then the sample voices: id, name, language and description."""
         voices, owner = context.app.voices, _caller(request).owner
         try:
             found = await run_in_threadpool(voices.list, owner=owner)

@@ -235,9 +235,9 @@ class Speech(Iterator[AudioChunk]):
         return tuple(self._request.spoken)
 
     @property
-    def place(self) -> int | None:
+    def queue_position(self) -> int | None:
         """Number of waiting turns before its next one; None when it is not waiting. For any thread."""
-        return self._request.place
+        return self._request.queue_position
 
     def __iter__(self) -> "Speech":
         return self
@@ -307,10 +307,10 @@ class Request:
             self._growing.changed = partial(self._events.put, TextChanged())
 
     @property
-    def place(self) -> int | None:
+    def queue_position(self) -> int | None:
         if self._ticket.stage != "waiting" or self._ticket.gone:
             return None
-        return self._pipeline.loop.scheduler.place(self._ticket)
+        return self._pipeline.loop.scheduler.queue_position(self._ticket)
 
     def leave(self) -> None:
         """Leave the engine. Idempotent; finalizers may call it."""

@@ -73,12 +73,11 @@ class Plan:
 class Scheduler:
     """Assigns `slots` slots to at most `slots + queue` open requests.
 
-    `enter`, `leave`, `place`, `open_tickets` and the counts may be called from any thread, the other methods from the
-    engine's thread.
-    `leave` may also be called by a finalizer, which the garbage collector may run within any of these methods: it takes
-    no lock and only sets a flag; the other methods clean up.
-    Because a request may leave at any moment, `enqueue`, `ready` and `release` ignore a ticket that is gone; for a
-    ticket in any other wrong stage they raise ValueError.
+    `enter`, `leave`, `queue_position`, `open_tickets` and the counts may be called from any thread, the other methods
+    from the engine's thread. `leave` may also be called by a finalizer, which the garbage collector may run within any
+    of these methods: it takes no lock and only sets a flag; the other methods clean up. Because a request may leave at
+    any moment, `enqueue`, `ready` and `release` ignore a ticket that is gone; for a ticket in any other wrong stage
+    they raise ValueError.
     """
 
     def __init__(self, slots: int, queue: int) -> None:
@@ -162,7 +161,7 @@ class Scheduler:
         """End a request. The next plan can assign its slot again. Leaving twice has no effect."""
         ticket.gone = True
 
-    def place(self, ticket: Ticket) -> int:
+    def queue_position(self, ticket: Ticket) -> int:
         """Return the number of waiting tickets ahead of this one; 0 when it is next or not waiting."""
         with self._lock:
             waiting = self._queue_order()

@@ -22,7 +22,7 @@ from engine.files.bounded import MAX_CLIP_FILE_BYTES, read_regular
 from engine.request import AudioChunk, SpeechResult, SpokenSegment
 from engine.text import GrowingText, Segment
 from engine.voice import BuiltInVoice, Consent, Voice, voices_of
-from studio.cluster.messages import EngineProperties, QueuePlace, ReplicaStatus, SpeakRequest, voice_key
+from studio.cluster.messages import EngineProperties, QueuePosition, ReplicaStatus, SpeakRequest, voice_key
 
 if TYPE_CHECKING:
     import numpy as np
@@ -313,7 +313,7 @@ class ClusterSpeech:
 
     def __init__(self, engine: ClusterEngine, request: SpeakRequest, growing: GrowingText | None) -> None:
         self.result: SpeechResult | None = None
-        self.place: int | None = None
+        self.queue_position: int | None = None
         assert request.options.seed is not None, "the engine has chosen one"
         self.seed = request.options.seed
         self._items: queue.SimpleQueue[AudioChunk | SpeechResult | Exception] = queue.SimpleQueue()
@@ -330,7 +330,7 @@ class ClusterSpeech:
         if self._ended:
             raise StopIteration
         item = self._items.get()
-        self.place = None
+        self.queue_position = None
         if isinstance(item, AudioChunk):
             return item
         self._ended = True
@@ -422,9 +422,9 @@ class _Work:
                         self._chunk(item)
                     elif isinstance(item, SpokenSegment):
                         self._spoken.append(item)
-                    elif isinstance(item, QueuePlace):
+                    elif isinstance(item, QueuePosition):
                         if (speech := self._speech()) is not None:
-                            speech.place = item.place
+                            speech.queue_position = item.position
                     elif isinstance(item, SpeechResult):
                         return replace(item, elapsed=self._elapsed(), first_audio=self._first_audio)
                     elif isinstance(item, Exception):

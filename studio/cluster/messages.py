@@ -67,10 +67,10 @@ class SpeakRequest:
 
 
 @dataclass(frozen=True)
-class QueuePlace:
-    """The request is queued. place: number of turns before its next one."""
+class QueuePosition:
+    """The request is queued. position: number of turns before its next one."""
 
-    place: int
+    position: int
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ class ReplicaStatus:
     gpus: tuple[str, ...]  # assigned by Ray
 
 
-SpeechItem = AudioChunk | SpokenSegment | SpeechResult | QueuePlace | Exception
+SpeechItem = AudioChunk | SpokenSegment | SpeechResult | QueuePosition | Exception
 """An item in the stream of a speech. An exception ends it; if it were raised, the caller would get one of Ray's."""
 
 

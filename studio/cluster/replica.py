@@ -18,7 +18,7 @@ from studio.cluster.autoscaling import BUSY, QUEUED_SECONDS
 from studio.cluster.messages import (
     DeploymentSettings,
     EngineProperties,
-    QueuePlace,
+    QueuePosition,
     ReplicaStatus,
     SpeakRequest,
     SpeechItem,
@@ -143,15 +143,15 @@ class EngineReplica:
             self._queued.pop(id(request), None)
 
     async def _items(self, speech: Speech, request: SpeakRequest) -> AsyncIterator[SpeechItem]:
-        told, place = len(request.spoken), None
+        told, position = len(request.spoken), None
         first = True
         while True:
             coming = asyncio.ensure_future(self._run(lambda: next(speech, None)))
             try:
                 while not (await asyncio.wait([coming], timeout=PLACE_SECONDS))[0]:
-                    if speech.place is not None and speech.place != place:
-                        place = speech.place
-                        yield QueuePlace(place)
+                    if speech.queue_position is not None and speech.queue_position != position:
+                        position = speech.queue_position
+                        yield QueuePosition(position)
                 chunk = await coming
             except BaseException:
                 speech.cancel()  # ends the thread that waits for the next chunk

@@ -481,9 +481,9 @@ class MeasuredSpeech:
         return self._speech.result
 
     @property
-    def place(self) -> int | None:
+    def queue_position(self) -> int | None:
         """Number of turns before its next one; None when it does not wait."""
-        return self._speech.place
+        return self._speech.queue_position
 
     def __iter__(self) -> MeasuredSpeech:
         return self

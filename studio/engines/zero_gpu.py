@@ -241,7 +241,7 @@ class ZeroGpuSpeech:
     def __init__(self, speak: Callable[[Call], Iterator[Any]], call: Call, sample_rate: int) -> None:
         """sample_rate: Hz of the chunks."""
         assert call.options.seed is not None, "the engine has chosen one"
-        self.seed, self.place = call.options.seed, None
+        self.seed, self.queue_position = call.options.seed, None
         self.result: SpeechResult | None = None
         self._call, self._start = call, speak
         self._ends = parts(call.segments)

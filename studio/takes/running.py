@@ -15,7 +15,7 @@ class CancellableSpeech(Protocol):
     """The part of a speech that this module uses."""
 
     @property
-    def place(self) -> int | None:
+    def queue_position(self) -> int | None:
         """Number of turns before its next one; None when it does not wait."""
 
     def cancel(self) -> None:
@@ -75,11 +75,11 @@ class RunningTakes:
         """Return the number of turns before a take's next one; None when it does not wait."""
         with self._lock:
             take = self._takes.get(ticket)
-        return take.speech.place if take and take.speech else None
+        return take.speech.queue_position if take and take.speech else None
 
     def session_queue_position(self, session: str) -> int | None:
-        """Return the lowest place of a session's takes; None when none of them waits."""
+        """Return the lowest queue position of a session's takes; None when none of them waits."""
         with self._lock:
             speeches = [take.speech for take in self._takes.values() if take.session == session]
-        places = [speech.place for speech in speeches if speech is not None]
-        return min((place for place in places if place is not None), default=None)
+        positions = [speech.queue_position for speech in speeches if speech is not None]
+        return min((position for position in positions if position is not None), default=None)

@@ -90,13 +90,13 @@ def test_unread_speech_leaves_the_engine(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_speech_reports_its_place_in_the_queue() -> None:
     engine = Engine.load(MINIATURE, "cpu", slots=1, graphs="off")
     speeches = [engine.speak("A sentence to say.", owner=name) for name in ("ann", "ben", "carl")]
-    assert [each.place for each in speeches] == [None] * 3, "no turn has been requested yet"
+    assert [each.queue_position for each in speeches] == [None] * 3, "no turn has been requested yet"
     engine.close()  # the engine loop has ended
     for each in speeches[1:]:
         engine._pipeline.loop.scheduler.enqueue(each._request._ticket)
-    assert [each.place for each in speeches] == [None, 0, 1]
+    assert [each.queue_position for each in speeches] == [None, 0, 1]
     speeches[1].cancel()
-    assert [each.place for each in speeches[1:]] == [None, 0]
+    assert [each.queue_position for each in speeches[1:]] == [None, 0]
 
 
 def growing(engine: Engine, *pieces: str) -> GrowingText:

@@ -60,7 +60,7 @@ class FakeSpeech:
         self._chunks = self._chunked()
 
     @property
-    def place(self) -> int | None:
+    def queue_position(self) -> int | None:
         return self._before()
 
     @property
@@ -81,7 +81,7 @@ class FakeSpeech:
         self.cancel()
 
     def _chunked(self) -> Iterator[AudioChunk]:
-        while self.place is not None and not self.over:
+        while self.queue_position is not None and not self.over:
             time.sleep(0.01)
         start = count = 0
         first = None

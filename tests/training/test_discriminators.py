@@ -97,9 +97,9 @@ def test_discriminators_affect_the_decoder_only_after_their_lead(corpus: Corpus,
     """The first step of the decoder is the same as without discriminators; later steps differ."""
     alone = open_run(tmp_path / "alone", AGAINST, corpus, source=source, decoder_only=True)
     judged = adversarial(tmp_path / "judged", corpus, source)
-    judged.trainer.recognition = None
+    judged.objective.recognition = None
     assert {"own", "adversarial", "features"} <= set(judged.advance()) - set(alone.advance())
-    weights = [run.trainer.codec.decoder.state_dict() for run in (alone, judged)]
+    weights = [run.objective.codec.decoder.state_dict() for run in (alone, judged)]
     assert all(torch.equal(a, b) for a, b in zip(*(w.values() for w in weights), strict=True))
     for _ in range(2):
         alone.advance(), judged.advance()
@@ -109,23 +109,23 @@ def test_discriminators_affect_the_decoder_only_after_their_lead(corpus: Corpus,
 def test_discriminators_may_be_used_in_some_steps_only(corpus: Corpus, tmp_path: Path, source: Path) -> None:
     recipe = replace(AGAINST, discriminators_every=2)
     run = open_run(tmp_path, recipe, corpus, source=source, adversarial=True)
-    judges = run.trainer.discriminators
+    judges = run.objective.discriminators
     assert judges is not None
     assert "own" in run.advance()
-    before, codec = [[weight.clone() for weight in part.parameters()] for part in (judges, run.trainer.codec.decoder)]
+    before, codec = [[weight.clone() for weight in part.parameters()] for part in (judges, run.objective.codec.decoder)]
     assert "own" not in run.advance()
     assert all(torch.equal(a, b) for a, b in zip(before, judges.parameters(), strict=True))
-    assert not all(torch.equal(a, b) for a, b in zip(codec, run.trainer.codec.decoder.parameters(), strict=True))
+    assert not all(torch.equal(a, b) for a, b in zip(codec, run.objective.codec.decoder.parameters(), strict=True))
 
 
 def test_recognition_loss_is_used_without_training_the_recogniser(corpus: Corpus, tmp_path: Path, source: Path) -> None:
     run = adversarial(tmp_path, corpus, source)
-    assert run.trainer.recognition is not None
-    before = [weight.clone() for weight in run.trainer.recognition.parameters()]
+    assert run.objective.recognition is not None
+    before = [weight.clone() for weight in run.objective.recognition.parameters()]
     found = run.advance()
     assert found["heard"] > 0
     assert found["divergence"] > 0
-    assert all(torch.equal(a, b) for a, b in zip(before, run.trainer.recognition.parameters(), strict=True))
+    assert all(torch.equal(a, b) for a, b in zip(before, run.objective.recognition.parameters(), strict=True))
 
 
 def test_resumed_adversarial_run_equals_an_uninterrupted_one(corpus: Corpus, tmp_path: Path, source: Path) -> None:

@@ -257,6 +257,12 @@ def test_releases_and_checkpoints_of_other_sizes_are_rejected(tmp_path: Path) ->
         with pytest.raises(TrainingError, match="has other sizes than one for these codes"):
             train_ar.train(tmp_path, quick, 1, source=BUNDLED)
         train_ar.train(tmp_path, quick, 1)
+        checkpoint = tmp_path / "ar" / "checkpoint.pt"
+        state = torch.load(checkpoint, weights_only=True)
+        state["optimiser"]["param_groups"] = state["optimiser"]["param_groups"][:2]
+        torch.save(state, checkpoint)
+        with pytest.raises(TrainingError, match="is of another version of Reprise"):
+            train_ar.train(tmp_path, quick, 1)
     with pytest.raises(TrainingError, match=r"checkpoint\.pt holds a model of other sizes"):
         train_ar.train(tmp_path, quick, 1)
 

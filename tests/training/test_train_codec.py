@@ -1,4 +1,4 @@
-"""The codec's trainer learns, resumes exactly, and keeps codes in decoder-only training."""
+"""The codec's training learns, resumes exactly, and keeps codes in decoder-only training."""
 
 import json
 import shutil
@@ -103,7 +103,7 @@ def finished(corpus: Corpus, tmp_path_factory: pytest.TempPathFactory) -> tuple[
     work = tmp_path_factory.mktemp("trained")
     run = open_run(work, QUICK, corpus, config=TINY)
     finish(work, run)
-    return work, run.trainer.codec
+    return work, run.objective.codec
 
 
 @pytest.fixture(scope="module")
@@ -221,7 +221,7 @@ def test_training_quantizes_like_inference(trained: Path, audio: Tensor) -> None
 
 def test_gradients_pass_the_lookup_but_not_into_codebooks(corpus: Corpus, tmp_path: Path) -> None:
     run = open_run(tmp_path, QUICK, corpus, config=TINY)
-    codec = run.trainer.codec
+    codec = run.objective.codec
     latents = torch.randn(2, TINY.latent_dim, 5, generator=generator(), requires_grad=True)
     quantize(codec.quantizer, latents, generator()).latents.square().sum().backward()
     assert latents.grad is not None
@@ -246,14 +246,14 @@ def test_quantizer_dropout_omits_the_last_codebooks(trained: Path, audio: Tensor
 
 def test_codebooks_are_initialised_from_latents(corpus: Corpus, tmp_path: Path) -> None:
     run = open_run(tmp_path, QUICK, corpus, config=TINY)
-    quantizer = run.trainer.codec.quantizer
+    quantizer = run.objective.codec.quantizer
     centres = 3 * torch.randn(TINY.latent_dim, 12, generator=generator())
     z = centres.repeat(1, 20)[None] + 0.01 * torch.randn(1, TINY.latent_dim, 240, generator=generator(1))
     before = quantize(quantizer, z, generator()).commitment
-    run.trainer.averages.begin(z, generator())
+    run.objective.averages.begin(z, generator())
     assert quantize(quantizer, z, generator()).commitment < 0.2 * before
     with pytest.raises(ValueError, match="5 latents cannot lay out a codebook of 12 entries"):
-        run.trainer.averages.begin(z[..., :5], generator())
+        run.objective.averages.begin(z[..., :5], generator())
 
 
 def test_entries_follow_lookups_and_dead_ones_restart() -> None:
@@ -285,7 +285,7 @@ def test_entries_stand_still_among_noisy_vectors(rows: int) -> None:
 
 def test_fresh_codec_latents_vary_with_speech(corpus: Corpus, tmp_path: Path, audio: Tensor) -> None:
     with torch.no_grad():
-        scaled = open_run(tmp_path, QUICK, corpus, config=TINY).trainer.encoded(audio)
+        scaled = open_run(tmp_path, QUICK, corpus, config=TINY).objective.encoded(audio)
         default = Codec(TINY)
         idle = default.quantizer.pre_module(default.quantizer.downsample(default.encoder(audio)))
     assert scaled.std(2).mean() > 10 * idle.std(2).mean()
@@ -314,7 +314,7 @@ def test_resumed_run_equals_an_uninterrupted_one(corpus: Corpus, tmp_path: Path)
     resumed = open_run(tmp_path, recipe, corpus, config=TINY)
     assert resumed.step == 4
     assert before + advance(resumed, 2) == expected
-    assert have_equal_weights(resumed.trainer.codec, unbroken.trainer.codec)
+    assert have_equal_weights(resumed.objective.codec, unbroken.objective.codec)
 
 
 def test_exported_codec_equals_the_trained_one(finished: tuple[Path, Codec], audio: Tensor) -> None:
@@ -353,31 +353,31 @@ def test_decoder_only_training_keeps_codes(corpus: Corpus, tmp_path: Path, train
 def test_continued_training_changes_all_weights(corpus: Corpus, tmp_path: Path, trained: Path) -> None:
     run = open_run(tmp_path, QUICK, corpus, source=trained)
     before = load_codec(*codec_files(trained))
-    assert have_equal_weights(run.trainer.codec, before)
+    assert have_equal_weights(run.objective.codec, before)
     advance(run, 3)
-    after = run.trainer.codec.state_dict()
+    after = run.objective.codec.state_dict()
     assert [name for name, weight in before.state_dict().items() if torch.equal(weight, after[name])] == []
-    assert codec_fingerprint(run.trainer.codec) != codec_fingerprint(before)
+    assert codec_fingerprint(run.objective.codec) != codec_fingerprint(before)
 
 
 def test_anchored_training_keeps_the_semantic_codebook(corpus: Corpus, tmp_path: Path, trained: Path) -> None:
     run = open_run(tmp_path, QUICK, corpus, source=trained, anchored=True)
     before = load_codec(*codec_files(trained))
     losses = [each["anchor"] for each in advance(run, 3)]
-    after = run.trainer.codec.state_dict()
+    after = run.objective.codec.state_dict()
     same = [name for name, weight in before.state_dict().items() if torch.equal(weight, after[name])]
     assert same == ["quantizer.semantic_quantizer.quantizers.0.codebook.weight"]
     # The first step begins where the anchor stands.
     assert losses[0] == pytest.approx(0, abs=1e-6)
     assert losses[-1] > 1e-6
     run.save(tmp_path / "checkpoint.pt")
-    assert not any("anchor" in name for name in torch.load(tmp_path / "checkpoint.pt")["trainer"])
+    assert not any("anchor" in name for name in torch.load(tmp_path / "checkpoint.pt")["objective"])
 
 
 def test_anchor_loss_leads_back_to_the_latents_of_the_source(corpus: Corpus, tmp_path: Path, trained: Path) -> None:
     run = open_run(tmp_path, QUICK, corpus, source=trained, anchored=True)
-    trainer, batch = run.trainer, run.sampler.batch(2, 1)
-    moved = [weight for weight in trainer.codec.encoder.parameters() if weight.dim() > 1]
+    objective, batch = run.objective, run.sampler.batch(2, 1)
+    moved = [weight for weight in objective.codec.encoder.parameters() if weight.dim() > 1]
     with torch.no_grad():
         for weight in moved:
             weight.mul_(1 + 0.3 * torch.randn(weight.shape, generator=generator()))
@@ -385,7 +385,7 @@ def test_anchor_loss_leads_back_to_the_latents_of_the_source(corpus: Corpus, tmp
     losses = []
     for _ in range(5):
         descent.zero_grad()
-        loss = trainer.attempt(batch, generator(), share=1.0, dropout=0.0).losses["anchor"]
+        loss = objective.reconstruct(batch, generator(), share=1.0, dropout=0.0).losses["anchor"]
         losses.append(loss.item())
         loss.backward()
         descent.step()
@@ -400,7 +400,7 @@ def test_checkpoint_of_another_source_is_rejected(corpus: Corpus, tmp_path: Path
     assert open_run(tmp_path, QUICK, corpus, source=source, decoder_only=True).step == 4
     other = open_run(tmp_path / "other", QUICK, corpus, source=source)
     advance(other, 1)
-    export(source, other.trainer.codec)
+    export(source, other.objective.codec)
     with pytest.raises(TrainingError, match="Remove it to train anew"):
         open_run(tmp_path, QUICK, corpus, source=source, decoder_only=True)
 
@@ -410,6 +410,16 @@ def test_checkpoint_of_another_setting_is_rejected(corpus: Corpus, tmp_path: Pat
     other = replace(TINY, decoder_dim=2 * TINY.decoder_dim)
     with pytest.raises(TrainingError, match=r"checkpoint-fresh.pt holds a codec of other sizes.*--setting"):
         open_run(tmp_path, QUICK, corpus, config=other)
+
+
+def test_checkpoint_of_another_version_is_rejected(corpus: Corpus, tmp_path: Path, trained: Path) -> None:
+    shutil.copytree(trained, tmp_path / "codec")
+    checkpoint = tmp_path / "codec" / "checkpoint-fresh.pt"
+    state = torch.load(checkpoint, weights_only=True)
+    state["trainer"] = state.pop("objective")
+    torch.save(state, checkpoint)
+    with pytest.raises(TrainingError, match="another version of Reprise"):
+        open_run(tmp_path, QUICK, corpus, config=TINY)
 
 
 def test_finished_run_writes_nothing_again(

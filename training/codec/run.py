@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from training.codec.batches import CropBatch, CropSampler
+from training.codec.objective import CodecObjective, Reconstruction
 from training.codec.quantizer import Lookup
-from training.codec.trainer import Attempt, CodecTrainer
 from training.work import TrainingError
 
 # Purposes of random seeds; each is combined with the step number.
@@ -52,15 +52,15 @@ class Recipe:
 class CodecRun:
     """State of a run. A step depends on its number and the elapsed time, not on interruptions."""
 
-    def __init__(self, trainer: CodecTrainer, sampler: CropSampler, recipe: Recipe, origin: str) -> None:
+    def __init__(self, objective: CodecObjective, sampler: CropSampler, recipe: Recipe, origin: str) -> None:
         """Create a run. `origin` names the codec to continue from; "" means a new codec without codebooks."""
-        self.trainer, self.sampler, self.recipe, self.origin = trainer, sampler, recipe, origin
+        self.objective, self.sampler, self.recipe, self.origin = objective, sampler, recipe, origin
         self.step, self.elapsed, self.finished = 0, 0.0, False
         # Step at which the codebooks were initialised. A codec that starts with codebooks skips the ramps.
         self.quantized_since: int | None = -2 * recipe.ramp_steps if origin else None
-        judging = [] if trainer.discriminators is None else list(trainer.discriminators.parameters())
+        judging = [] if objective.discriminators is None else list(objective.discriminators.parameters())
         others = {id(p) for p in judging}
-        self._trained = [p for p in trainer.parameters() if p.requires_grad and id(p) not in others]
+        self._trained = [p for p in objective.parameters() if p.requires_grad and id(p) not in others]
         groups = [
             {"params": self._trained, "peak": recipe.learning_rate},
             {"params": judging, "peak": recipe.discriminators_rate},
@@ -102,61 +102,61 @@ class CodecRun:
         for group in self._optimiser.param_groups:
             group["lr"] = group["peak"] * self.rate
         batch = self._batch(_STEP, self.step)
-        attempt = self._attempt(batch, generator)
-        total = self.trainer.weighted(attempt.losses, self.recipe.phone_weight)
+        reconstruction = self._reconstruct(batch, generator)
+        total = self.objective.weighted(reconstruction.losses, self.recipe.phone_weight)
         if not math.isfinite(total.item()):
             raise FloatingPointError(f"The loss is no longer finite at step {self.step}.")
-        judged = self._learn(total, attempt.made, batch.audio)
-        self._move_codebooks(attempt.lookups, generator)
+        judged = self._learn(total, reconstruction.made, batch.audio)
+        self._move_codebooks(reconstruction.lookups, generator)
         self.step += 1
         self.elapsed += time.monotonic() - started
-        return {"total": total.item(), **{name: loss.item() for name, loss in (attempt.losses | judged).items()}}
+        return {"total": total.item(), **{name: loss.item() for name, loss in (reconstruction.losses | judged).items()}}
 
     def save(self, path: Path) -> None:
         """Save the run atomically: a kill at any moment leaves the previous checkpoint intact."""
         partial = path.with_suffix(".partial")
-        state = {"trainer": self.trainer.state_dict(), "optimiser": self._optimiser.state_dict()}
+        state = {"objective": self.objective.state_dict(), "optimiser": self._optimiser.state_dict()}
         torch.save(state | {name: getattr(self, name) for name in _PLAIN}, partial)
         partial.replace(path)
 
     def resume(self, path: Path) -> None:
         """Resume from a checkpoint. Raises TrainingError when it is of a run with another origin or other sizes."""
-        device = next(self.trainer.parameters()).device
+        device = next(self.objective.parameters()).device
         state = torch.load(path, map_location=device, weights_only=True)
         if state["origin"] != self.origin:
             raise TrainingError(f"{path} continues {state['origin']}, not {self.origin}. Remove it to train anew.")
         try:
-            self.trainer.load_state_dict(state["trainer"])
-        except RuntimeError as error:  # names or shapes differ
+            self.objective.load_state_dict(state["objective"])
+            self._optimiser.load_state_dict(state["optimiser"])
+        except (KeyError, RuntimeError, ValueError) as error:  # names, shapes or parameter groups differ
             raise TrainingError(
-                f"{path} holds a codec of other sizes. Give the setting that it was begun with (--setting), or remove "
-                "it to train anew."
+                f"{path} holds a codec of other sizes, or is of another version of Reprise. Give the setting that it "
+                "was begun with (--setting), or remove it to train anew."
             ) from error
-        self._optimiser.load_state_dict(state["optimiser"])
         for name in _PLAIN:
             setattr(self, name, state[name])
 
     def _batch(self, purpose: int, number: int) -> CropBatch:
-        device = next(self.trainer.parameters()).device
+        device = next(self.objective.parameters()).device
         return self.sampler.batch(self.recipe.batch, self.recipe.seed, purpose, number).to(device)
 
-    def _attempt(self, batch: CropBatch, generator: torch.Generator) -> Attempt:
-        if self.trainer.decoder_only:
-            return self.trainer.decoder_attempt(batch)
+    def _reconstruct(self, batch: CropBatch, generator: torch.Generator) -> Reconstruction:
+        if self.objective.decoder_only:
+            return self.objective.reconstruct_from_codes(batch)
         if self.quantized_since is None:
-            return self.trainer.attempt(batch, generator, share=0.0, dropout=0.0)
+            return self.objective.reconstruct(batch, generator, share=0.0, dropout=0.0)
         ramp = (self.step - self.quantized_since) / self.recipe.ramp_steps
         dropout = self.recipe.dropout if ramp >= 2 else 0.0
-        return self.trainer.attempt(batch, generator, share=min(1.0, 0.5 + 0.5 * ramp), dropout=dropout)
+        return self.objective.reconstruct(batch, generator, share=min(1.0, 0.5 + 0.5 * ramp), dropout=dropout)
 
     def _learn(self, total: Tensor, made: Tensor, wanted: Tensor) -> dict[str, Tensor]:
         """Compute gradients and step the optimiser. Return the discriminators' losses, if any."""
         recipe, judged = self.recipe, {}
-        if self.trainer.discriminators is None or self.step % recipe.discriminators_every:
+        if self.objective.discriminators is None or self.step % recipe.discriminators_every:
             total.backward()
         else:
             heard = min(1.0, max(0.0, self.step / recipe.discriminators_lead - 1))
-            losses = self.trainer.discriminators.judge(
+            losses = self.objective.discriminators.judge(
                 made, wanted, adversarial=recipe.adversarial_weight, features=recipe.feature_weight
             )
             losses.own.backward()
@@ -174,18 +174,18 @@ class CodecRun:
 
     @torch.no_grad()
     def _lay_out_codebooks(self, generator: torch.Generator) -> None:
-        needed = _LAYOUT_LATENTS * max(self.trainer.codec.config.codebook_sizes)
+        needed = _LAYOUT_LATENTS * max(self.objective.codec.config.codebook_sizes)
         batches = math.ceil(needed / (self.recipe.batch * self.recipe.crop_frames))
-        z = [self.trainer.encoded(self._batch(_LAYOUT, i).audio) for i in range(batches)]
+        z = [self.objective.encoded(self._batch(_LAYOUT, i).audio) for i in range(batches)]
         latents = torch.cat([rows.transpose(0, 1).flatten(1) for rows in z], dim=1)
-        self.trainer.averages.begin(latents[None], generator)
+        self.objective.averages.begin(latents[None], generator)
         self.quantized_since = self.step
         print(f"step {self.step}: codebooks laid out over {latents.shape[1]} latents", flush=True)
 
     def _move_codebooks(self, lookups: list[Lookup], generator: torch.Generator) -> None:
         if not lookups or self.quantized_since is None:
             return
-        averages, age = self.trainer.averages, self.step - self.quantized_since
+        averages, age = self.objective.averages, self.step - self.quantized_since
         averages.follow(lookups)
         due = self.step % self.recipe.restart_every == 0 and age >= _RESTART_AFTER
         if due and self.progress < _RESTART_UNTIL:

@@ -30,9 +30,9 @@ from engine.families.s2.codec import codec_files, load_codec
 from training.codec.batches import CropSampler
 from training.codec.check import held_out_quality
 from training.codec.initialisation import initialise
+from training.codec.objective import CodecObjective
 from training.codec.run import CodecRun, Recipe
 from training.codec.sizes import bundled_codec_config, write_codec
-from training.codec.trainer import CodecTrainer
 from training.recogniser.alignment import WEIGHTS
 from training.recogniser.model import Recogniser
 from training.settings import SETTINGS
@@ -79,10 +79,10 @@ def open_run(
     utterances = [item for item in corpus.utterances if item.for_training]
     sampler = CropSampler(utterances, codec.config, recipe.crop_frames)
     recogniser = Recogniser.load(WEIGHTS) if adversarial else None
-    trainer = CodecTrainer(
+    objective = CodecObjective(
         codec, decoder_only=decoder_only, adversarial=adversarial, anchored=anchored, recogniser=recogniser
     )
-    run = CodecRun(trainer.to(device), sampler, recipe, origin)
+    run = CodecRun(objective.to(device), sampler, recipe, origin)
     if (checkpoint := checkpoint_of(work, run)).exists():
         run.resume(checkpoint)
     elif source is None:
@@ -92,8 +92,8 @@ def open_run(
 
 def checkpoint_of(work: Path, run: CodecRun) -> Path:
     """Return the path of the run's checkpoint. It contains the kind of run, since one folder may hold several."""
-    kind = "fresh" if not run.origin else "decoder" if run.trainer.decoder_only else "continued"
-    kind += "-adversarial" if run.trainer.discriminators else ""
+    kind = "fresh" if not run.origin else "decoder" if run.objective.decoder_only else "continued"
+    kind += "-adversarial" if run.objective.discriminators else ""
     return work / "codec" / f"checkpoint-{kind}.pt"
 
 
@@ -118,7 +118,7 @@ def finish(work: Path, run: CodecRun) -> None:
         if time.monotonic() - saved > SAVE_SECONDS:
             run.save(checkpoint)
             saved = time.monotonic()
-    export(folder, run.trainer.codec)
+    export(folder, run.objective.codec)
     run.finished = True
     run.save(checkpoint)
 
@@ -126,8 +126,8 @@ def finish(work: Path, run: CodecRun) -> None:
 def report(run: CodecRun, means: dict[str, float], seconds: float) -> None:
     losses = " ".join(f"{name} {mean:.3f}" for name, mean in means.items())
     used = ""
-    if run.quantized_since is not None and not run.trainer.decoder_only:
-        used = f" least used codebook {min(run.trainer.averages.used()):.0%}"
+    if run.quantized_since is not None and not run.objective.decoder_only:
+        used = f" least used codebook {min(run.objective.averages.used()):.0%}"
     rate = f"rate {run.rate:.3f} {seconds:.2f} s/step"
     print(f"step {run.step} {run.elapsed / 60:.1f} min {losses}{used} {rate}", flush=True)
 
@@ -200,13 +200,13 @@ def _train(args: argparse.Namespace, recipe: Recipe, device: str) -> None:
         config=SETTINGS[args.setting].codec,
     )
     print(
-        f"{sum(p.numel() for p in run.trainer.codec.parameters()) / 1e6:.2f} M parameters on {device}, "
+        f"{sum(p.numel() for p in run.objective.codec.parameters()) / 1e6:.2f} M parameters on {device}, "
         f"from step {run.step}, {run.elapsed / 60:.1f} minutes in",
         flush=True,
     )
     finish(args.work, run)
     if kept := kept_from_training(corpus):
-        quality = held_out_quality(run.trainer.codec, kept, run.trainer.spectral)
+        quality = held_out_quality(run.objective.codec, kept, run.objective.spectral)
         print(f"{len(kept)} utterances kept from training: {quality}", flush=True)
 
 

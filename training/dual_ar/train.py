@@ -278,11 +278,12 @@ def train(work: Path, recipe: Recipe, threads: int, source: Path | None = None) 
             )
         try:
             model.load_state_dict(state["model"])
-        except RuntimeError as error:  # names or shapes differ
+            optimiser.load_state_dict(state["optimiser"])
+        except (RuntimeError, ValueError) as error:  # names, shapes or parameter groups differ
             raise TrainingError(
-                f"{checkpoint} holds a model of other sizes, for codes of another codec. Remove it to train anew."
+                f"{checkpoint} holds a model of other sizes, for codes of another codec, or is of another version of "
+                "Reprise. Remove it to train anew."
             ) from error
-        optimiser.load_state_dict(state["optimiser"])
         step, elapsed = state["step"], state["elapsed"]
         print(f"resuming at step {step}, {elapsed / 60:.0f} minutes in", flush=True)
     elif source is not None:

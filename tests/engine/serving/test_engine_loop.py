@@ -451,7 +451,12 @@ def test_tickets_may_leave_at_any_line_of_the_scheduler() -> None:
             scheduler.enqueue(ticket)
         served = [scheduler.plan().prefill for _ in range(2)]
         scheduler.ready(staying[0])
-        places = scheduler.place(newcomer), len(scheduler.open_tickets()), scheduler.waiting, scheduler.speaking
+        places = (
+            scheduler.queue_position(newcomer),
+            len(scheduler.open_tickets()),
+            scheduler.waiting,
+            scheduler.speaking,
+        )
         scheduler.release(staying[0])
         sys.settrace(None)
         assert [prefill[0] for prefill in served] == [staying[0], staying[0]]

@@ -155,7 +155,7 @@ class CheckedScheduler:
         assert self.scheduler.waiting == len(self.tickets("waiting"))
         assert self.scheduler.speaking == len(self.tickets("speaking"))
         for place, ticket in enumerate(self.expected_order(len(self.stages))[0]):
-            assert self.scheduler.place(ticket) == place
+            assert self.scheduler.queue_position(ticket) == place
         for ticket, stage in self.stages.items():
             assert (ticket.stage, ticket.slot) == (stage, self.slots.get(ticket))
 
@@ -413,7 +413,7 @@ def test_stages_of_one_turn() -> None:
     assert (ticket.stage, ticket.slot) == ("idle", None)
     assert scheduler.plan() == Plan((), ())
     scheduler.enqueue(ticket)
-    assert (ticket.stage, scheduler.waiting, scheduler.place(ticket)) == ("waiting", 1, 0)
+    assert (ticket.stage, scheduler.waiting, scheduler.queue_position(ticket)) == ("waiting", 1, 0)
     assert scheduler.plan() == Plan((ticket,), ())
     assert scheduler.plan() == Plan((ticket,), ())  # the next prefill chunk
     assert (ticket.stage, ticket.slot, scheduler.speaking) == ("prefilling", 0, 0)
@@ -458,15 +458,15 @@ def test_earlier_ticket_goes_before_newcomers() -> None:
     others = [scheduler.enter() for _ in range(3)]
     for ticket in reversed(others):
         scheduler.enqueue(ticket)
-    assert [scheduler.place(ticket) for ticket in others] == [0, 1, 2]
+    assert [scheduler.queue_position(ticket) for ticket in others] == [0, 1, 2]
     scheduler.release(first)
     scheduler.enqueue(first)
-    assert [scheduler.place(ticket) for ticket in (first, *others)] == [0, 1, 2, 3]
+    assert [scheduler.queue_position(ticket) for ticket in (first, *others)] == [0, 1, 2, 3]
     assert scheduler.plan().prefill == (first,)
     scheduler.leave(first)
     scheduler.release(others[0])  # leaves the queue
     assert scheduler.plan().prefill == (others[1],)
-    assert [scheduler.place(ticket) for ticket in others] == [0, 0, 0]
+    assert [scheduler.queue_position(ticket) for ticket in others] == [0, 0, 0]
 
 
 def turn(scheduler: Scheduler, *tickets: Ticket) -> list[int | None]:
@@ -483,7 +483,7 @@ def test_owners_take_turns_regardless_of_their_requests() -> None:
     modest, late = scheduler.enter("modest"), scheduler.enter("late")
     for ticket in (*greedy, modest, late):
         scheduler.enqueue(ticket)
-    assert [scheduler.place(ticket) for ticket in (greedy[0], modest, late, greedy[1])] == [0, 1, 2, 3]
+    assert [scheduler.queue_position(ticket) for ticket in (greedy[0], modest, late, greedy[1])] == [0, 1, 2, 3]
     order = []
     for _ in range(6):
         (served,) = scheduler.plan().prefill
@@ -529,7 +529,7 @@ def test_returning_owner_counts_as_newcomer() -> None:
     scheduler.leave(second)
     again = scheduler.enter("b")
     scheduler.enqueue(again)
-    assert [scheduler.place(third), scheduler.place(again)] == [0, 1]
+    assert [scheduler.queue_position(third), scheduler.queue_position(again)] == [0, 1]
 
 
 def test_ticket_gets_its_previous_slot() -> None:

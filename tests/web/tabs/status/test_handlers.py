@@ -37,7 +37,7 @@ def queued_takes(context: WebContext, *sessions: str) -> Iterator[None]:
     with ExitStack() as takes:
         for place, session in enumerate(sessions):
             takes.enter_context(context.running.register(f"take {place}", session))
-            speech: Any = SimpleNamespace(place=place, cancel=lambda: None)
+            speech: Any = SimpleNamespace(queue_position=place, cancel=lambda: None)
             context.running.attach(f"take {place}", speech)
         yield
 

@@ -30,7 +30,7 @@ _WEIGHTS = {
 
 
 @dataclass(frozen=True)
-class Attempt:
+class Reconstruction:
     """The codec's output for a batch `[B, 1, n]`, its unweighted losses by name, and the codebook lookups."""
 
     made: Tensor
@@ -43,7 +43,7 @@ def _latents(codec: Codec, audio: Tensor) -> Tensor:
     return z
 
 
-class CodecTrainer(nn.Module):
+class CodecObjective(nn.Module):
     """Training losses of a codec. Codebooks take no gradients; `averages` updates them."""
 
     def __init__(
@@ -86,7 +86,9 @@ class CodecTrainer(nn.Module):
         audio: Tensor = self.codec.decoder(quantizer.upsample(quantizer.post_module(latents)))
         return audio
 
-    def attempt(self, batch: CropBatch, generator: torch.Generator, *, share: float, dropout: float) -> Attempt:
+    def reconstruct(
+        self, batch: CropBatch, generator: torch.Generator, *, share: float, dropout: float
+    ) -> Reconstruction:
         """Encode, quantize and decode; see `quantize` for `share` and `dropout`."""
         config = self.codec.config
         z = self.encoded(batch.audio)
@@ -101,7 +103,7 @@ class CodecTrainer(nn.Module):
         }
         for anchor in self._anchors:
             losses["anchor"] = self._anchor_loss(anchor, z, batch.audio)
-        return Attempt(made, losses, found.lookups)
+        return Reconstruction(made, losses, found.lookups)
 
     def _anchor_loss(self, anchor: Codec, z: Tensor, audio: Tensor) -> Tensor:
         """Return the mean cosine distance of the vectors for the semantic lookup, of latents `z` and of `anchor`."""
@@ -116,13 +118,13 @@ class CodecTrainer(nn.Module):
         weights = {**_WEIGHTS, "phones": phone_weight}
         return torch.stack([weights[name] * loss for name, loss in losses.items()]).sum()
 
-    def decoder_attempt(self, batch: CropBatch) -> Attempt:
+    def reconstruct_from_codes(self, batch: CropBatch) -> Reconstruction:
         """Decode codes of the inference path. The losses depend on the decoder only."""
         quantizer = self.codec.quantizer
         with torch.no_grad():
             latents = quantizer.from_codes(quantizer.encode(self.codec.encoder(batch.audio)))
         made = self.decoded(latents)
-        return Attempt(made, self._audio_losses(made, batch.audio))
+        return Reconstruction(made, self._audio_losses(made, batch.audio))
 
     def _audio_losses(self, made: Tensor, wanted: Tensor) -> dict[str, Tensor]:
         mel, harmonics = self.spectral(made, wanted)
