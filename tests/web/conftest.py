@@ -22,7 +22,7 @@ from studio.context import AppContext
 from studio.engines.model_manager import ModelManager
 from tests.paths import CLIP
 from tests.support.fake_engine import FakeEngine, voice
-from tests.web.stage import PLAIN_HTTP_HOST
+from tests.web.stage import PLAIN_HTTP_HOST, reused_port
 from web.context import WebContext
 from web.identity.owners import OwnerMode, OwnerResolver
 from web.page import create_app
@@ -101,7 +101,9 @@ def serving() -> Iterator[Callable[..., str]]:
             place = replace(place, sign_in=way == "hub")
             policy = create_policy(place, way, storage.voices.secret(SIGNING), context.translations)
             routes = [*context.links.routes(), *UploadEndpoint(context.folder, context.translations).routes()]
-            url = launch(demo, **{"policy": policy, "translations": context.translations, "routes": routes, **options})
+            options = {"policy": policy, "translations": context.translations, "routes": routes, **options}
+            options.setdefault("server_port", stack.enter_context(reused_port()))
+            url = launch(demo, **options)
             stack.callback(demo.close, verbose=False)
             return policy.token.link(url) if policy.token else url
 

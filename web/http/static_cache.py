@@ -1,13 +1,14 @@
-"""Cache of static responses, so that files are read and compressed once per process.
+"""Cache of static responses, so that files are read and compressed once per process, and sent once to each browser.
 
-Gradio reads and compresses its scripts, about 150 for the page, for every request.
+Gradio reads and compresses its scripts, about 150 for the page, for every request, and lets browsers ask again for
+each of them.
 """
 
 from __future__ import annotations
 
 import re
 
-from starlette.datastructures import Headers
+from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from engine.byte_lru import ByteLRU
@@ -50,6 +51,9 @@ class StaticCache:
         async def send_and_keep(message: Message) -> None:
             nonlocal start
             if message["type"] == "http.response.start" and message["status"] == 200:
+                headers = MutableHeaders(scope=message)
+                if "set-cookie" not in headers:
+                    headers.setdefault("Cache-Control", modules.IMMUTABLE)
                 start = list(message["headers"])  # a copy: outer middleware adds headers
             elif start is not None:
                 body.extend(message.get("body", b""))

@@ -36,7 +36,8 @@ _LOADING = (
     "animation:rp-loading .3s .4s backwards}"
     "@keyframes rp-loading{from{opacity:0}}"
 )
-_FOR_EVER = {"Cache-Control": "public, max-age=31536000, immutable"}
+IMMUTABLE = "public, max-age=31536000, immutable"  # Cache-Control of paths with content hashes
+_FOR_EVER = {"Cache-Control": IMMUTABLE}
 _TYPES = {".js": "text/javascript", ".woff2": "font/woff2"}
 # Inter for Latin letters; other scripts use system fonts. Unicode ranges as on Google Fonts.
 _FONTS = {

@@ -1,4 +1,4 @@
-"""Static files are read and compressed once, then sent from the cache."""
+"""Static files are read and compressed once, then sent from the cache; browsers do not ask for them again."""
 
 from typing import Any
 
@@ -28,17 +28,20 @@ class Files:
         await send({"type": "http.response.body", "body": dict(scope["headers"]).get(b"accept-encoding", b"")})
 
 
-def ask(files: Files, path: str, *headers: dict[str, str], method: str = "GET", limit: int = 1_000) -> list[str]:
+def ask(files: Files, path: str, *headers: dict[str, str], **how: Any) -> list[str]:
     """Return the bodies of the responses, one for each of `headers`."""
+    answers = responses(files, path, *headers, **how)
+    assert all(answer.headers.get("etag") == files._headers.get("etag") for answer in answers)
+    return [answer.text for answer in answers]
 
-    async def asking() -> list[str]:
+
+def responses(
+    files: Files, path: str, *headers: dict[str, str], method: str = "GET", limit: int = 1_000
+) -> list[httpx.Response]:
+    async def asking() -> list[httpx.Response]:
         transport = httpx.ASGITransport(StaticCache(files, ByteLRU(limit)))
         async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as client:
-            answers = [
-                await client.request(method, path, headers={"accept-encoding": "", **given}) for given in headers
-            ]
-        assert all(answer.headers.get("etag") == files._headers.get("etag") for answer in answers)
-        return [answer.text for answer in answers]
+            return [await client.request(method, path, headers={"accept-encoding": "", **given}) for given in headers]
 
     return run(asking)
 
@@ -56,6 +59,21 @@ def test_each_encoding_is_cached_separately() -> None:
     assert ask(files, SCRIPT, *({"accept-encoding": each} for each in accepted)) == [
         "1 gzip, br", "1 gzip, br", "2 gzip", "3 ", "2 gzip",
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("files", "path", "expected"),
+    [
+        (Files(), SCRIPT, "public, max-age=31536000, immutable"),
+        (Files(cache_control="no-store"), SCRIPT, "no-store"),
+        (Files(set_cookie="a=b"), SCRIPT, None),
+        (Files(404), SCRIPT, None),
+        (Files(), "/theme.css", None),
+    ],
+    ids=["hashed", "told otherwise", "cookie", "missing", "no hash"],
+)
+def test_browsers_keep_files_with_hashes(files: Files, path: str, expected: str | None) -> None:
+    assert [answer.headers.get("cache-control") for answer in responses(files, path, {}, {})] == [expected] * 2
 
 
 @pytest.mark.parametrize(

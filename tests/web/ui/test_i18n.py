@@ -69,8 +69,8 @@ def files_of(folder: Path) -> dict[str, list[str]]:
 
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_every_language_has_the_same_keys_and_placeholders(language: str) -> None:
-    sentences = {f"engine/{name}": keys for name, keys in files_of(ROOT / "engine" / "sentences").items()}
-    expected = files_of(LOCALES / "en") | ({} if language == "en" else sentences)
+    messages = {f"engine/{name}": keys for name, keys in files_of(ROOT / "engine" / "messages").items()}
+    expected = files_of(LOCALES / "en") | ({} if language == "en" else messages)
     assert files_of(LOCALES / language) == expected, "keys have the same order in all languages"
     for key, text in TRANSLATIONS.languages[language].items():
         assert placeholders(text) == placeholders(ENGLISH[key]), key
