@@ -37,7 +37,7 @@ def list_voices(
     """List the model's built-in voices, if any, then the saved voices and the sample voices."""
     command = context_of(context, model=model, database=database)
     with exit_on_error(), command.library() as library:
-        # The bundled model has no own voices, so its release need not be read.
+        # The bundled model has no built-in voices, so its release need not be read.
         own = [] if command.model == "bundled" else command.built_in_voices() or []
         own = [each for each in own if search.casefold() in each.name.casefold()]
         for each in own:

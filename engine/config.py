@@ -16,8 +16,8 @@ SIZE_LIMITS = {
     "intermediate_size": (1, 1 << 18),
     "max_seq_len": (1, 1 << 20),
 }
-_WIDEST = 16  # most channels of all heads together, in multiples of `dim`
-_LARGEST_TABLE = 1 << 23  # most positions times head_dim of the rotary table
+_WIDEST = 16  # maximum number of channels of all heads together, in multiples of `dim`
+_LARGEST_TABLE = 1 << 23  # maximum of positions times head_dim of the rotary table
 MAX_VOCABULARY = SIZE_LIMITS["vocab_size"][1]
 MAX_CODEBOOKS = 64
 

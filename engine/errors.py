@@ -18,7 +18,7 @@ RepriseError
 ├── LibraryError             the voice library refuses an operation
 │   ├── NameTaken            the owner already has a voice of that name, or a key has it
 │   ├── VoiceNotFound        no such voice for this owner
-│   ├── TakeNotFound   no such generation for this owner
+│   ├── TakeNotFound         no such take for this owner
 │   ├── ScriptNotFound       no such script, or no such card of one, for this owner
 │   ├── ClaimLost            a run's claim of a card has ended; its take is not stored
 │   ├── KeyNotFound          no such key
@@ -102,7 +102,7 @@ class VoiceNotFound(LibraryError, LookupError):
 
 
 class TakeNotFound(LibraryError, LookupError):
-    """No such generation for this owner."""
+    """No such take for this owner."""
 
 
 class ScriptNotFound(LibraryError, LookupError):

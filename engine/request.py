@@ -136,7 +136,7 @@ class SpeechResult:
 class SpeechPipeline:
     """The parts of an engine that a request goes through, and their sizes.
 
-    positions: most positions of a prompt and its speech together. history_positions: most of these for earlier turns.
+    positions: maximum for a prompt and its speech together. history_positions: maximum of these for earlier turns.
     aligner: finds word times; None for a model without them.
     """
 

@@ -441,7 +441,7 @@ class FavouriteSpeakerRow(Base):
     __tablename__ = "favourite_speakers"
 
     owner: Mapped[str] = mapped_column(String(200), primary_key=True)
-    voice_id: Mapped[str] = mapped_column(String(32), primary_key=True)  # the id of an BuiltInVoice
+    voice_id: Mapped[str] = mapped_column(String(32), primary_key=True)  # the id of a BuiltInVoice
 
 
 class PronunciationRow(Base):

@@ -77,12 +77,12 @@ class Storage:
         with self._database.read() as session:
             return usage.storage_use(session=session, owner=checked_owner(owner))
 
-    def holdings(self, *, owner: str = LOCAL) -> OwnerCounts:
-        """Return counts of the owner's data, which `forget` would delete."""
+    def owner_counts(self, *, owner: str = LOCAL) -> OwnerCounts:
+        """Return counts of the owner's data, which `delete_owner` would delete."""
         with self._database.read() as session:
-            return usage.holdings(session=session, owner=checked_owner(owner))
+            return usage.owner_counts(session=session, owner=checked_owner(owner))
 
-    def forget(self, owner: str) -> None:
+    def delete_owner(self, owner: str) -> None:
         """Delete everything of an owner in one transaction; in a SQLite file the bytes are overwritten.
 
         Takes that are being generated in any process are not stored. If this raises, nothing has been deleted.

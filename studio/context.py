@@ -85,7 +85,7 @@ class AppContext:
         """
         own = [voice.id for voice in self.storage.voices.list(owner=owner) if not voice.shared]
         cached = [self._cached_voice(voice_id, owner) for voice_id in own]
-        self.storage.forget(owner)
+        self.storage.delete_owner(owner)
         self.takes.delete_owner(owner)
         self.take_proofs.forget(owner)
         for voice in cached:

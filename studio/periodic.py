@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from studio.traces import format_traceback
+from studio.tracebacks import format_traceback
 
 log = logging.getLogger(__name__)
 

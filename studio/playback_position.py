@@ -49,15 +49,15 @@ class PlaybackPosition:
 
 @dataclass
 class _Segment:
-    """A segment in the stream. start: seconds in the stream. begins: seconds in the take.
+    """A segment in the stream. stream_start: seconds in the stream. take_start: seconds in the take.
 
     sounding: whether each step has sound. rest: samples of the last, incomplete step. complete: whether it has ended.
     """
 
     index: int
     text: str
-    start: float
-    begins: float
+    stream_start: float
+    take_start: float
     sounding: list[NDArray[np.bool_]] = field(default_factory=list)
     rest: NDArray[np.float32] = field(default_factory=lambda: np.zeros(0, np.float32))
     seconds: float = 0.0
@@ -111,7 +111,7 @@ class PlayedWords:
         heard: list[str] = []
         unheard: list[str] = []
         for segment in self._last_attempts():
-            end = self._words_end(segment, moment - segment.start)
+            end = self._words_end(segment, moment - segment.stream_start)
             heard.append(segment.text[:end])
             unheard.append(segment.text[end:])
         return PlaybackPosition(*(" ".join(" ".join(parts).split()) for parts in (heard, unheard)))
@@ -123,7 +123,7 @@ class PlayedWords:
         if segment.complete and seconds >= segment.seconds:
             return len(segment.text)
         if words := [word for word in self._words if word.segment == segment.index]:
-            heard = [word for word in words if (word.start + word.end) / 2 - segment.begins <= seconds]
+            heard = [word for word in words if (word.start + word.end) / 2 - segment.take_start <= seconds]
             return heard[-1].offset + len(heard[-1].text) if heard else 0
         return _estimated_end(segment, seconds)
 

@@ -99,11 +99,11 @@ class WhisperRecogniser:
         return self._installation
 
     def transcribe(self, sound: Source, language: str = "") -> str:
-        """Like `transcribe`, with the chosen model."""
+        """Like `engine.audio.transcription.transcribe`, with the chosen model."""
         return transcribe(sound, self.name, language)
 
     def transcribe_words(self, sound: Source, language: str = "") -> list[HeardWord]:
-        """Like `transcribe_words`, with the chosen model."""
+        """Like `engine.audio.transcription.transcribe_words`, with the chosen model."""
         return transcribe_words(sound, self.name, language)
 
     def choose(self, model: str) -> None:

@@ -7,7 +7,7 @@ import re
 
 from engine.errors import DatabaseUnavailable, EngineError, ReleaseError, RepriseError, UnusableReference
 from engine.messages import UserMessage, Value
-from studio.traces import format_traceback
+from studio.tracebacks import format_traceback
 
 log = logging.getLogger(__name__)
 

@@ -1,6 +1,6 @@
 """The import directions, checked by reading every import statement of the sources.
 
-app → faces (web, api, cli) → studio → storage, engine; storage → engine.voice, engine.errors, engine.messages. Faces
+app → front ends (web, api, cli) → studio → storage, engine; storage → engine.voice, engine.errors, engine.messages. Faces
 do not import each other. Inside the engine nothing imports the engine itself, serving knows the protocols of a family
 only, and models and codec know configuration, shared layers and errors only, never each other.
 """
@@ -32,10 +32,10 @@ class Rule:
 
 RULES = (
     Rule("app", ("app", "web", "api", "cli", "studio", "storage", "engine"), "app.py puts the run-time parts together"),
-    Rule("web", ("web", "studio", "storage", "engine"), "a face stands on studio, storage and engine"),
-    Rule("api", ("api", "studio", "storage", "engine"), "a face stands on studio, storage and engine"),
-    Rule("cli", ("cli", "studio", "storage", "engine"), "a face stands on studio, storage and engine"),
-    Rule("studio", ("studio", "storage", "engine"), "application services know no face"),
+    Rule("web", ("web", "studio", "storage", "engine"), "a front end stands on studio, storage and engine"),
+    Rule("api", ("api", "studio", "storage", "engine"), "a front end stands on studio, storage and engine"),
+    Rule("cli", ("cli", "studio", "storage", "engine"), "a front end stands on studio, storage and engine"),
+    Rule("studio", ("studio", "storage", "engine"), "application services do not depend on front ends"),
     Rule(
         "studio.script.formats",
         ("studio.script", "engine.text", "engine.errors"),
@@ -158,7 +158,11 @@ FOREIGN = (
         ("gradio", "fastapi", "sqlalchemy", "alembic", "typer"),
         "the engine knows no database, HTTP or page",
     ),
-    ("studio", ("gradio", "fastapi", "starlette", "uvicorn", "typer"), "application services know no face"),
+    (
+        "studio",
+        ("gradio", "fastapi", "starlette", "uvicorn", "typer"),
+        "application services do not depend on front ends",
+    ),
     ("studio.script.formats", ("torch", "numpy", "sqlalchemy"), "reading and writing texts computes nothing"),
     ("storage", ("gradio", "fastapi", "torch", "typer"), "the library knows no page and computes nothing"),
 )
@@ -167,7 +171,7 @@ FOREIGN = (
 OPTIONAL = {"faster_whisper", "mcp", "perth", "ray", "spaces", "torchao", "triton", "wyoming"}
 DISTRIBUTED_AS = {"perth": "resemble-perth"}  # name of the distribution, if it differs
 
-# Only the faces may import the engine as a whole; modules that it depends on must not.
+# Only the front ends may import the engine as a whole; modules that it depends on must not.
 ENGINE_ITSELF = "engine.engine"
 
 
@@ -325,7 +329,7 @@ def test_valid_tree_passes(tmp_path: Path) -> None:
         ("web/page.py", "import app", "web may import"),
         ("web/page.py", "import cli.speak", "web may import"),
         ("studio/takes.py", "import web.page", "studio may import"),
-        ("studio/takes.py", "import gradio", "know no face"),
+        ("studio/takes.py", "import gradio", "do not depend on front ends"),
         ("studio/script/formats/plain.py", "from storage import Storage", "studio.script.formats may import"),
         ("app.py", "import benchmarks.speed", "app may import"),
         ("training/train.py", "import benchmarks.speed", "training may import"),

@@ -28,7 +28,7 @@ from engine.families.s2.codec import codec_files, load_codec
 from training.codec import run as codec_run
 from training.codec.check import held_out_quality
 from training.codec.losses import SpectralLoss
-from training.codec.train import BATCH, finish, kept_from_training, open_run
+from training.codec.train import BATCH, finish, held_out_for_checks, open_run
 from training.dual_ar import train as train_ar
 from training.dual_ar.encode import encode
 from training.dual_ar.matching import match
@@ -115,7 +115,7 @@ def _adversarial(work: Path, setting: Setting) -> Found:
 def _gate(work: Path, setting: Setting) -> Found:
     """Measure the codec on held-out speech and check the result."""
     codec = load_codec(*codec_files(work / "codec"), _device())
-    kept = kept_from_training(Corpus.load(work / "data"))
+    kept = held_out_for_checks(Corpus.load(work / "data"))
     quality = held_out_quality(codec, kept, SpectralLoss(SAMPLE_RATE).to(_device()))
     print(f"{len(kept)} utterances kept from training: {quality}", flush=True)
     check_gate(quality.pitch, setting.gate, work)

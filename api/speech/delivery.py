@@ -67,8 +67,8 @@ async def open_stream(
 ) -> EncodedSpeech:
     """Start a speech of at most `max_frames` frames. The options are those of `SpeechService.speak`.
 
-    complete: the speech is read by `collect`. Only then can it have a loudness, and the watermark if the server adds
-    one, and only then are attempts left out that the model repeats. Raises what `SpeechService.speak` raises, and
+    complete: the speech is read by `collect`. Only then can the loudness be set, the watermark added and
+    rejected attempts left out. Raises what `SpeechService.speak` raises, and
     InvalidInput for a loudness without `complete`.
     """
     if output.lufs is not None and not complete:

@@ -33,7 +33,7 @@ from engine.voice import Voice
 
 CPU_MOST, GPU_MOST = 8, 64
 SENTENCES = 3  # per listener
-ALONE = 8  # most requests that run one by one
+ALONE = 8  # maximum number of requests that run one by one
 
 Save = Callable[[Mapping[str, Any]], object]
 

@@ -43,7 +43,7 @@ class Clip:
     notes: messages for the user.
     used: start and end, in seconds, of the used part of the original.
     speech_kept: share of the original's speech in the samples; below 1, the transcript is too long for them.
-    spoken: seconds of speech in the samples, including short pauses.
+    speech_seconds: seconds of speech in the samples, including short pauses.
     """
 
     samples: Tensor
@@ -51,7 +51,7 @@ class Clip:
     notes: tuple[UserMessage, ...]
     used: Span
     speech_kept: float = 1.0
-    spoken: float = 0.0
+    speech_seconds: float = 0.0
 
     @property
     def duration(self) -> float:

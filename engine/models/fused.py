@@ -22,7 +22,7 @@ from engine.models.stacks import FastStack, SlowStack
 # Largest relative difference of fused and plain run, from rounding in another order. Wrong kernels differ by about 1.
 TOLERANCE = {torch.float32: 1e-4, torch.float16: 0.02, torch.bfloat16: 0.1}
 _LEAST_GROUP = 16  # columns per scale
-_REPEATS = 3  # of the rows in a check of more rows than one kernel multiplies one by one
+_REPEATS = 3  # copies of each row in a check, which then has more rows than one kernel multiplies one by one
 
 
 class FusedRun:

@@ -12,7 +12,7 @@ class Prompt:
     columns: int64 `[rows, T]`, T ≥ 2; the meaning of the rows is the family's. Prompts with equal columns are equal.
     shared: length of the prefix that other requests may share (a voice). A prefill chunk ends with it, so that all of
         it is reused.
-    spoken: first and last + 1 of the columns that entered one by one while the request spoke its earlier turns, in
+    spoken: ranges [first, stop) of the columns that were generated frame by frame in the request's earlier turns, in
         order. Their keys and values are reused.
     trailing_text: int64 `[n]`, text tokens that enter one by one with the columns of the first n frames; None for a
         family whose text is all in the prompt.

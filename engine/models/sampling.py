@@ -16,7 +16,7 @@ from torch import Tensor
 
 from engine.errors import InvalidOption
 
-# Most candidates of a draw.
+# Maximum number of candidates of a draw.
 MAX_TOP_K = 256
 
 REPETITION_TEMPERATURE = 1.0

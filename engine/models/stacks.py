@@ -19,7 +19,8 @@ class SlowStack(Transformer, ABC):
     """The transformer over time, with the embedding of its input columns and its sampling rules.
 
     num_codebooks: K, the semantic codebook included. semantic_codebook_size: S. rules: how tokens are drawn.
-    max_trailing_text: most text tokens that enter with the frames; 0 for a family whose text is all in the prompt.
+    max_trailing_text: maximum number of text tokens that enter with the frames; 0 for a family with all text in the
+        prompt.
     normed_vectors: whether the fast stack takes the normed output.
     """
 

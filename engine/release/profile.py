@@ -15,10 +15,10 @@ class Profile:
     """Settings of a release beyond its sizes, from Reprise's own optional `reprise.json`.
 
     max_segment_bytes: longest text, in UTF-8 bytes, that the model speaks as one turn.
-    max_segment_sentences: most sentences of a turn; None for as many as fit. A model that was trained on single
-        sentences leaves out the words after the first.
-    max_segment_turns: most turns of a dialogue that the model speaks as one; 1 for a model that speaks each with one
-        voice.
+    max_segment_sentences: maximum number of sentences of a turn; None for as many as fit. A model that was
+        trained on single sentences leaves out the words after the first.
+    max_segment_turns: maximum number of turns of a dialogue that the model speaks as one; 1 for a model that
+        speaks each with one voice.
     sentence_pause: seconds of silence between two turns where a sentence ends, besides what the model speaks itself.
     context_positions: positions of earlier turns that stay in context in a long text; 1024 are about 40 s of speech.
         A model trained on fewer turns drops words with more.

@@ -109,7 +109,7 @@ class ClipEncoder:
         with self._loading:
             self._encoder, self._released = None, True
 
-    def warm_up(self) -> tuple[Callable[[], object], ...]:
+    def warm_up_steps(self) -> tuple[Callable[[], object], ...]:
         """Return the steps that make the first clip as fast as later ones. After `release` they do nothing."""
         return self._load_ahead, self._encode_silence
 

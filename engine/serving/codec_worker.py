@@ -29,16 +29,16 @@ log = logging.getLogger(__name__)
 Samples = NDArray[np.float32]
 Deliver = Callable[[Samples | Exception], None]
 
-# Most frames of all streams in one batch: the codec's activations are large.
+# Maximum number of frames of all streams in one batch: the codec's activations are large.
 FRAMES_AT_ONCE = 64
 # Chunk lengths that graphs are captured for; other lengths are sums of these.
 GRAPH_FRAMES = (16, 8, 4, 2, 1)
-# Frames of a chunk when all codes of a stream are known: no more than other streams', so as not to delay these longer
-# than they delay each other.
+# Frames of a chunk when all codes of a stream are known: as many as the largest chunk of a live stream, so that it
+# delays live streams no longer than they delay each other.
 _DECODE_CHUNK = 16
 # Rows of a worker for each slot: the last audio of a turn is decoded while another turn has its slot.
 ROWS_PER_SLOT = 2
-# Most context streams to cache, each with the codec's state: those of the most recently used voices.
+# Maximum number of context streams to cache, each with the codec's state: those of the most recently used voices.
 CONTEXTS_KEPT = 8
 
 
@@ -114,7 +114,7 @@ class CodecWorker:
 
     capture: captures the decoding of a batch as a graph, while neither the worker nor the engine has work, since a
     capture waits for the whole device. Without a graph, decoding is eager.
-    at_once: most rows of a batch; by default all.
+    at_once: maximum number of rows of a batch; by default all.
     """
 
     def __init__(

@@ -10,15 +10,15 @@ from functools import cache
 import torch
 from platformdirs import user_cache_path
 
-# Seconds that a thread waits for Python's lock before the one that has it must give it up. A frame needs the lock
-# several times: beside a busy thread it takes several times as long with Python's 5 ms (docs/log.md).
+# Switch interval of the GIL in seconds (`sys.setswitchinterval`). A frame takes the GIL several times: beside a busy
+# thread it takes several times as long with Python's 5 ms (docs/log.md).
 SWITCH_SECONDS = 0.0002
 
 
 def prepare_device(device: torch.device) -> None:
     """Configure Python, torch and Triton, for the whole process, for an engine on `device`.
 
-    Threads get Python's lock after `SWITCH_SECONDS`, so that frames do not wait for those of a page.
+    The GIL's switch interval is `SWITCH_SECONDS`, so that the engine loop does not wait for the page's threads.
 
     On a GPU, products and convolutions in fp32 do not use TF32, and products of fp16 and bf16 accumulate in fp32.
     Attention is flash or memory-efficient, never cuDNN's, which spends 25 to 40 ms planning every new shape; cuDNN's

@@ -172,8 +172,8 @@ def plan_memory(
     If they do not fit, the number of slots is reduced first, down to one, then the positions, down to 2,048 or the
     requested number if that is smaller. `available` None: no limit. `activations`: see `activation_dtype`; by default
     that of current GPUs. `measured`: peak bytes of frames, prompts and decoding together, as `warm_up` returns them; by
-    default they are estimated. `refuses`: whether the smallest plan must fit, too, as on a GPU; a CPU's system may make
-    room for it.
+    default they are estimated. `refuses`: whether to raise DoesNotFit when even the smallest plan exceeds `available`;
+    False on a CPU, where the system can swap.
 
     Raises InvalidOption for less than one slot or position, and DoesNotFit when even the smallest plan is too large.
     """

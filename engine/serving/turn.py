@@ -95,7 +95,7 @@ class Turn:
 
     number: consecutive within the request. segment: index of its text. attempt: 1, or 2 when the segment is spoken
     again. start: frames of the take before it.
-    minimum, budget: the fewest and most frames that its text may take. key: noise key, a signed 64-bit number.
+    minimum, budget: the minimum and maximum number of frames for its text. key: noise key, a signed 64-bit number.
     ticket: of the request; its slot is the turn's. stream: decodes its audio. pacer: of the whole take.
 
     Written by the engine's thread:

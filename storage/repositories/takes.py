@@ -37,12 +37,12 @@ _MAX_REASON = 20
 
 
 class TimedWord(NamedTuple):
-    """A word of a text with its times. start, end: its characters [start, end). begins, ends: seconds."""
+    """A word of a text with its times. first, stop: its characters [first, stop). start, end: seconds."""
 
-    start: int
-    end: int
-    begins: float
-    ends: float
+    first: int
+    stop: int
+    start: float
+    end: float
 
 
 @dataclass(frozen=True)
@@ -344,7 +344,7 @@ def _record(row: TakeRow, script_id: str | None) -> TakeRecord:
 def words_to_json(words: Sequence[TimedWord]) -> str | None:
     """Encode words as [first character, length, start in ms, duration in ms]; None if there are none."""
     rows = [
-        (word.start, word.end - word.start, round(1000 * word.begins), round(1000 * (word.ends - word.begins)))
+        (word.first, word.stop - word.first, round(1000 * word.start), round(1000 * (word.end - word.start)))
         for word in words
     ]
     return json.dumps(rows, separators=(",", ":")) if rows else None
@@ -355,8 +355,8 @@ def words_from_json(written: str | None) -> tuple[TimedWord, ...]:
     try:
         rows = json.loads(written or "[]")
         return tuple(
-            TimedWord(start, start + length, begins / 1000, (begins + lasts) / 1000)
-            for start, length, begins, lasts in rows
+            TimedWord(first, first + length, start / 1000, (start + seconds) / 1000)
+            for first, length, start, seconds in rows
         )
     except (TypeError, ValueError) as error:
         raise damaged("times of words that are not four numbers each") from error

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from storage.repositories.takes import TakeRecord
     from studio.proof.take_checker import TakeChecker
 
-MAX_ATTEMPTS = 4  # most attempts per sentence
+MAX_ATTEMPTS = 4  # maximum per sentence
 _LEAST_SILENCE = 0.05  # seconds
 _REACH = 0.15  # seconds before the end of a word and after the start of the next that are searched for silence
 _MARGIN = 0.02  # seconds of silence kept at each end of a sentence
@@ -159,14 +159,14 @@ def _silence(
 
     within: the samples [first, last) that are searched, whole steps. Word times may be wrong.
     """
-    before = [word for word in words if left[0] <= word.start < left[1]]
-    after = [word for word in words if right[0] <= word.start < right[1]]
+    before = [word for word in words if left[0] <= word.first < left[1]]
+    after = [word for word in words if right[0] <= word.first < right[1]]
     if not before or not after:
         return None
     step = step_samples(rate)
     # At most to the middle of each sentence: beyond a short one is the silence at its other end.
-    start = max(before[-1].ends - _REACH, (before[0].begins + before[-1].ends) / 2)
-    end = min(after[0].begins + _REACH, (after[0].begins + after[-1].ends) / 2)
+    start = max(before[-1].end - _REACH, (before[0].start + before[-1].end) / 2)
+    end = min(after[0].start + _REACH, (after[0].start + after[-1].end) / 2)
     first, last = max(within[0], round(start * rate)) // step, min(within[1], round(end * rate)) // step
     quiet = ~sounding(samples[first * step : last * step], rate)
     edges = np.flatnonzero(np.diff(np.concatenate(([False], quiet, [False])).astype(np.int8)))
@@ -203,7 +203,7 @@ def _joined(take: TakeRecord, samples: Samples, rate: int, exchanged: dict[Passa
 
     def keep(passage: Passage) -> None:
         """Copy the part before a passage."""
-        old = [word for word in take.words if character <= word.start < passage.start]
+        old = [word for word in take.words if character <= word.first < passage.start]
         words.extend(_moved(word, 0, shift / rate) for word in old)
         pieces.append(samples[at : passage.first])
 
@@ -252,8 +252,8 @@ def _trimmed(sound: bytes, rate: int) -> tuple[Samples, int]:
 
 
 def _moved(word: TimedWord, characters: int, seconds: float) -> TimedWord:
-    begins, ends = max(0.0, word.begins + seconds), max(0.0, word.ends + seconds)
-    return TimedWord(word.start + characters, word.end + characters, begins, ends)
+    start, end = max(0.0, word.start + seconds), max(0.0, word.end + seconds)
+    return TimedWord(word.first + characters, word.stop + characters, start, end)
 
 
 def _error(text: str, heard: Hearing, passage: Passage) -> float:

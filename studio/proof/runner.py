@@ -15,7 +15,7 @@ from engine.errors import EngineBusy, InvalidInput, ScriptNotFound, TakeNotFound
 from engine.messages import UserMessage
 from studio.proof.mending import Mending, mend
 from studio.proof.take_checker import TakeChecker
-from studio.traces import describe_error
+from studio.tracebacks import describe_error
 from studio.user_messages import user_message
 
 if TYPE_CHECKING:

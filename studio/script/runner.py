@@ -31,7 +31,7 @@ from storage.validation import new_id
 from studio.pronunciation import respell_for_owner
 from studio.script.fair_semaphore import FairSemaphore
 from studio.takes.buffer import SAMPLING_SETTINGS, TakeBuffer
-from studio.traces import describe_error
+from studio.tracebacks import describe_error
 from studio.user_messages import user_message
 from studio.voices.available_voices import AvailableVoices
 

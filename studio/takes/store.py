@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from engine.errors import DatabaseUnavailable, RepriseError, TakeNotFound
 from storage.repositories.takes import NewTake, TakeRecord
 from storage.validation import new_id
-from studio.traces import describe_error
+from studio.tracebacks import describe_error
 
 if TYPE_CHECKING:
     from storage.history import History

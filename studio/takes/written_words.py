@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from engine.audio.transcription import HeardWord
     from engine.request import WordTime
 
-_REACH = 8  # most consecutive words that may be missing, added or respelled
+_REACH = 8  # maximum number of consecutive words that may be missing, added or respelled
 
 
 class WrittenWords:

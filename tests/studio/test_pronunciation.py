@@ -100,7 +100,7 @@ def test_dictionaries_are_isolated_by_owner_and_entries_replaced(storage: Storag
         with pytest.raises(InvalidInput):
             words.delete(*wrong, owner="ann")
     assert [entry.spoken for entry in words.list(owner="ann")] == ["sequel"]
-    storage.forget("ann")
+    storage.delete_owner("ann")
     assert words.list(owner="ann") == []
 
 
@@ -119,5 +119,5 @@ def test_favourites_are_isolated_by_owner_and_deleted_with_the_voice(storage: St
     assert storage.favourites.ids(owner="ann") == {ids[0], BuiltInVoice("ryan").id}
     storage.voices.delete(ids[0], owner="ann")
     assert storage.favourites.ids(owner="ann") == {BuiltInVoice("ryan").id}
-    storage.forget("ann")
+    storage.delete_owner("ann")
     assert storage.favourites.ids(owner="ann") == set()

@@ -27,7 +27,7 @@ from training.codec.check import held_out_quality
 from training.codec.losses import RecognitionLoss, SpectralLoss, pitch_of
 from training.codec.quantizer import Lookup, QuantizerTraining, codebooks_of, quantize
 from training.codec.run import CodecRun, Recipe
-from training.codec.train import checkpoint_of, export, finish, kept_from_training, open_run
+from training.codec.train import checkpoint_of, export, finish, held_out_for_checks, open_run
 from training.recogniser.alignment import WEIGHTS
 from training.recogniser.model import Recogniser
 from training.speech.corpus import SAMPLE_RATE, Corpus, Utterance
@@ -438,7 +438,7 @@ def test_other_sample_rates_are_rejected(corpus: Corpus, tmp_path: Path) -> None
 
 
 def test_quality_is_measured_on_held_out_speech(corpus: Corpus, trained: Path) -> None:
-    kept = kept_from_training(corpus)
+    kept = held_out_for_checks(corpus)
     assert [item.test_sentence for item in kept] == [True, True]
     quality = held_out_quality(load_codec(*codec_files(trained)), kept, SpectralLoss(SAMPLE_RATE))
     assert quality.mel > 0

@@ -151,7 +151,7 @@ def _stored(weight: Tensor, trained: bool) -> Tensor:
     return half if trained or torch.equal(half.float(), weight) else weight.float()
 
 
-def kept_from_training(corpus: Corpus) -> list[Utterance]:
+def held_out_for_checks(corpus: Corpus) -> list[Utterance]:
     """Return some held-out utterances for checking, spread over the corpus."""
     kept = [item for item in corpus.utterances if not item.for_training]
     return kept[:: max(1, math.ceil(len(kept) / CHECKED_UTTERANCES))]
@@ -205,7 +205,7 @@ def _train(args: argparse.Namespace, recipe: Recipe, device: str) -> None:
         flush=True,
     )
     finish(args.work, run)
-    if kept := kept_from_training(corpus):
+    if kept := held_out_for_checks(corpus):
         quality = held_out_quality(run.objective.codec, kept, run.objective.spectral)
         print(f"{len(kept)} utterances kept from training: {quality}", flush=True)
 

@@ -1,4 +1,4 @@
-"""Prepare a trained dual AR for a codec with other codes, so that it has less to learn again.
+"""Prepare a trained dual AR for a codec with other codes, so that it has less to relearn.
 
 First the residual entries of the new codec are renumbered: each gets the index of the old entry that occurs most often
 in the same frames (Hungarian method). Then the Slow AR's codebook embeddings are fitted by ridge regression: for the

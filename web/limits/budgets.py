@@ -1,6 +1,6 @@
 """Limits on each visitor's concurrent and hourly use, checked before any work begins.
 
-    with context.budgets.reserve_take(owner, speaking_time(text), words) as reservation:
+    with context.budgets.reserve_take(owner, speaking_time(text), texts) as reservation:
         ...
         reservation.spoken = take.seconds
 

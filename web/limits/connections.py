@@ -23,7 +23,7 @@ from web.http.hosts import is_loopback
 HEAD_SECONDS = 10.0  # from the connection's start or a request's first byte to the end of its headers
 IDLE_SECONDS = 75  # between requests: longer than clients (often 5 s) and proxies (60 s) keep an idle connection
 STALLED_SECONDS = 30.0  # without progress in sending a response
-PONG_SECONDS = 600.0  # a client that plays a reply while it reads finds a ping after the audio before it: minutes later
+PONG_SECONDS = 600.0  # a client that reads as fast as it plays reaches a ping after the audio before it, minutes later
 LAST_SECONDS = 2.0  # for open responses, once the server is stopped; Gradio waits five seconds for all of them
 MAX_HEAD = 32 << 10  # bytes of a request line and headers
 MAX_CONNECTIONS, MAX_OF_A_PEER = 800, 100

@@ -72,4 +72,4 @@ def skip_on_error(outputs: int) -> Callable[[Callable[P, Any]], Callable[P, Any]
 
 def broadcast_change(*what: Literal["voices", "history", "scripts"]) -> ChangeBroadcast:
     """Return a value for `SharedComponents.changes` that announces these changes. Each value is different."""
-    return {"what": " ".join(what), "once": secrets.token_hex(4)}
+    return {"what": " ".join(what), "nonce": secrets.token_hex(4)}

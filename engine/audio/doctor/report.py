@@ -60,7 +60,7 @@ class Report:
         return (start, end) if round(end - start, 1) >= BEST_FROM else None
 
     @property
-    def spoken(self) -> float:
+    def speech_seconds(self) -> float:
         """Seconds of speech including short pauses, for `check_transcript`."""
         return spoken_duration(self.speech)
 
@@ -98,7 +98,7 @@ def check_transcript(transcript: str, seconds: float) -> Finding:
 
     Args:
         transcript: text in any script.
-        seconds: duration of the speech, from `Report.spoken` or `Clip.spoken`; 0 or more.
+        seconds: duration of the speech, from `Report.speech_seconds` or `Clip.speech_seconds`; 0 or more.
     """
     words = transcript.strip()
     return findings.of_transcript(speaking_time(words) if words else 0.0, seconds)

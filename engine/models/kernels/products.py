@@ -111,7 +111,7 @@ def _outputs_at_once(outputs: int) -> int:
 
 @triton.jit
 def _widened(entry, FP8: tl.constexpr):
-    """Widen int8, or the bits of float8_e4m3fn, to fp32. The latter are a half with an exponent that is 8 too small."""
+    """Widen int8, or the bits of float8_e4m3fn, to fp32. As the bits of a half, the latter are too small by 2⁸."""
     if FP8:
         bits = entry.to(tl.int32)
         half = (((bits & 0x80) << 8) | ((bits & 0x7F) << 7)).to(tl.uint16)

@@ -144,7 +144,7 @@ class ModelRunner:
 
     @property
     def prefill_budget(self) -> int:
-        """Most prompt positions of a step."""
+        """Maximum number of prompt positions of a step."""
         return self._slots.chunk
 
     @property

@@ -53,7 +53,7 @@ class _SlotPrompt:
 class SlotPool:
     """`count` slots of `positions` positions each, for one model.
 
-    state: decoding state between two frames; row i is slot i. chunk: most positions of a prefill step.
+    state: decoding state between two frames; row i is slot i. chunk: maximum number of positions of a prefill step.
     prefills_alone: whether each prompt is computed alone, so that its keys and values do not depend on other prompts.
     """
 

@@ -101,7 +101,7 @@ def storage_use(*, session: Session, owner: str) -> StorageUse:
     return StorageUse(of_voices, session.scalar(sounds) or 0)
 
 
-def holdings(*, session: Session, owner: str) -> OwnerCounts:
+def owner_counts(*, session: Session, owner: str) -> OwnerCounts:
     """Return counts of an owner's data, without the trash."""
     own = TakeRow.owner == owner
     takes = select(func.count()).select_from(CardTakeRow).join(TakeRow, TakeRow.id == CardTakeRow.take_id)

@@ -105,7 +105,7 @@ def test_python_client_manages_recorded_consents(openai_client: openai.OpenAI, s
         with server.key() as key, pytest.raises(openai.NotFoundError):
             openai_client.with_options(api_key=key).audio.voice_consents.retrieve(second.id)
     finally:
-        server.storage.forget("local")
+        server.storage.delete_owner("local")
 
 
 def test_python_client_lists_models_and_reads_errors(openai_client: openai.OpenAI, server: Server) -> None:

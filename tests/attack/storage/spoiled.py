@@ -97,7 +97,7 @@ def _acts(storage: Storage, chance: random.Random) -> list[Callable[[], object]]
             lambda owner=owner: storage.voices.list(owner=owner),
             lambda owner=owner: storage.history.page(owner=owner),
             lambda owner=owner: storage.scripts.list(owner=owner),
-            lambda owner=owner: storage.holdings(owner=owner),
+            lambda owner=owner: storage.owner_counts(owner=owner),
             *(lambda one=one, owner=owner: storage.voices.export_voice(one, owner=owner) for one in voices),
             *(lambda one=one, owner=owner: storage.history.audio(one, owner=owner) for one in takes),
             *(lambda one=one, owner=owner: storage.scripts.takes(one, owner=owner) for one in cards),
@@ -107,4 +107,4 @@ def _acts(storage: Storage, chance: random.Random) -> list[Callable[[], object]]
             *(lambda one=one, owner=owner: storage.voices.trash(one, owner=owner) for one in voices[1:2]),
             *(lambda one=one, owner=owner: storage.history.delete(one, owner=owner) for one in takes[:1]),
         ]
-    return [*acts, storage.voices.purge_expired, storage.history.expire, lambda: storage.forget("ann")]
+    return [*acts, storage.voices.purge_expired, storage.history.expire, lambda: storage.delete_owner("ann")]

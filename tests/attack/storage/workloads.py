@@ -161,8 +161,8 @@ def _forget() -> Workload:
         filled_library(),
         (
             lambda storage: storage.history.change_settings(retention_days=3, owner="ann"),
-            lambda storage: storage.forget("ann"),
-            lambda storage: storage.forget("local"),
+            lambda storage: storage.delete_owner("ann"),
+            lambda storage: storage.delete_owner("local"),
         ),
     )
 

@@ -363,7 +363,7 @@ def test_warm_up_loads_and_runs_the_encoder_once() -> None:
     fake = FakeEncoder()
     loads: list[int] = []
     clips = ClipEncoder(lambda: loads.append(1) or cast(CodecEncoder, fake), "codec", CPU)  # type: ignore[func-returns-value]
-    load, run = clips.warm_up()
+    load, run = clips.warm_up_steps()
     load()
     assert (len(loads), fake.clips) == (1, 0)
     run()
@@ -377,7 +377,7 @@ def test_released_encoder_is_not_warmed_up(steps: int) -> None:
     fake = FakeEncoder()
     loads: list[int] = []
     clips = ClipEncoder(lambda: loads.append(1) or cast(CodecEncoder, fake), "codec", CPU)  # type: ignore[func-returns-value]
-    work = clips.warm_up()
+    work = clips.warm_up_steps()
     for step in work[:steps]:
         step()
     clips.release()

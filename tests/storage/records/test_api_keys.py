@@ -105,6 +105,6 @@ def test_invalid_key_is_rejected(storage: Storage, new: NewKey) -> None:
 def test_forgetting_an_owner_revokes_their_keys(storage: Storage) -> None:
     _, mine = storage.keys.create(NewKey("Mine", "user:ann"))
     _, other = storage.keys.create(NewKey("Other", "user:bob"))
-    storage.forget("user:ann")
+    storage.delete_owner("user:ann")
     assert storage.keys.find(mine) is None
     assert storage.keys.find(other)

@@ -174,11 +174,11 @@ def test_failed_forget_changes_nothing(storage: Storage, path: Path, mark: Marke
         event.listen(Engine, "before_cursor_execute", fail)
         try:
             with pytest.raises((DatabaseUnavailable, sqlite3.OperationalError)):
-                storage.forget("ann")
+                storage.delete_owner("ann")
         finally:
             event.remove(Engine, "before_cursor_execute", fail)
         assert state_of(path.parent) == before, statement
-    storage.forget("ann")
+    storage.delete_owner("ann")
     left = state_of(path.parent)
     assert len(left.pop("owner_deletions")) == 1, "for takes in progress; without her name"
     assert not any(left.values())

@@ -142,21 +142,21 @@ def test_history_voices_have_their_latest_names(storage: Storage, clock: Clock) 
 
 
 def test_holdings_count_the_owners_content(storage: Storage) -> None:
-    assert storage.holdings().empty
+    assert storage.owner_counts().empty
     script = storage.scripts.create("Play", [card("One.")])
-    assert not storage.holdings().empty
+    assert not storage.owner_counts().empty
     (first,) = storage.scripts.cards(script.id)
     storage.scripts.attach(first.id, spoken("One."))
     storage.history.star(add(storage).id)
     add(storage)
     add(storage, owner="other")
     storage.voices.add(voice())
-    found = storage.holdings()
+    found = storage.owner_counts()
     numbers = (found.voices, found.history, found.starred, found.scripts, found.takes)
     assert numbers == (1, 3, 1, 1, 1)
     assert found.storage == storage.storage_use()
-    storage.forget("local")
-    assert storage.holdings().empty
+    storage.delete_owner("local")
+    assert storage.owner_counts().empty
 
 
 @pytest.mark.parametrize("take_id", [UNKNOWN_ID, "", "x", "a" * 33, "\0", "%"])
@@ -251,7 +251,7 @@ def test_forget_deletes_all_of_one_owner_and_nothing_of_others(storage: Storage,
         (first,) = storage.scripts.cards(script.id, owner=owner)
         storage.scripts.attach(first.id, spoken("One."), owner=owner)
         storage.history.change_settings(history=False, owner=owner)
-    storage.forget("gone")
+    storage.delete_owner("gone")
     assert storage.storage_use(owner="gone").total == 0
     assert storage.history.settings(owner="gone") == OwnerSettings()
     assert storage.history.voice_uses(owner="gone") == {}
@@ -264,7 +264,7 @@ def test_deletion_of_an_owner_is_remembered_for_days_without_their_name(database
     clock = Clock(datetime(2026, 11, 21, tzinfo=UTC))
     storage = Storage(database, clock)
     before = storage.history.deletion_mark(owner="gone")
-    storage.forget("gone")
+    storage.delete_owner("gone")
     with database.read() as session:
         (row,) = session.scalars(select(OwnerDeletionRow))
     assert "gone" not in (row.owner_digest, row.mark)

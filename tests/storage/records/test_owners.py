@@ -162,7 +162,7 @@ class OwnerIsolation(RuleBasedStateMachine):
 
     @rule(owner=owners)
     def forget(self, owner: str) -> None:
-        self.storage.forget(owner)
+        self.storage.delete_owner(owner)
         self.kept = {one: kept for one, kept in self.kept.items() if kept[0] != owner}
         self.written = {one: written for one, written in self.written.items() if written[0] != owner}
         self.off.discard(owner)

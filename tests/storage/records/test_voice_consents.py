@@ -41,18 +41,18 @@ def test_consents_are_isolated_by_owner(storage: Storage) -> None:
 def test_consent_is_renamed_and_deleted(storage: Storage) -> None:
     record = storage.consents.add("Anna", "en", SOUND)
     assert storage.consents.rename(record.id, "Anna Gray").name == storage.consents.get(record.id).name == "Anna Gray"
-    assert storage.holdings().storage.voices == len(SOUND)
+    assert storage.owner_counts().storage.voices == len(SOUND)
     storage.consents.delete(record.id)
     assert storage.consents.list() == []
-    assert storage.holdings().empty
+    assert storage.owner_counts().empty
 
 
 def test_forget_deletes_the_owners_consents(storage: Storage) -> None:
     storage.consents.add("Anna", "en", SOUND, owner="ann")
     kept = storage.consents.add("Ben", "en", SOUND, owner="bob")
-    assert not storage.holdings(owner="ann").empty
-    storage.forget("ann")
-    assert storage.holdings(owner="ann").empty
+    assert not storage.owner_counts(owner="ann").empty
+    storage.delete_owner("ann")
+    assert storage.owner_counts(owner="ann").empty
     assert storage.consents.list(owner="bob") == [kept]
     assert storage.consents.recording(kept.id, owner="bob") == SOUND
 

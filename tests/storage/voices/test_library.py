@@ -241,9 +241,9 @@ def test_forgetting_an_owner_removes_all_rows_of_voices(url: str) -> None:
     with Storage.open(url) as storage:
         for name in ("Ada", "Bea"):
             storage.voices.add(voice(name), owner="her")
-        storage.forget("nobody")
+        storage.delete_owner("nobody")
         assert [count_rows(url, table) for table in tables] == [2, 4, 4]
-        storage.forget("her")
+        storage.delete_owner("her")
         assert [count_rows(url, table) for table in tables] == [0, 0, 0]
 
 

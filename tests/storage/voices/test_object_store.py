@@ -77,7 +77,7 @@ def test_audio_is_written_to_and_read_from_the_store(url: str, place: str) -> No
         assert storage.consents.recording(consent.id) == b"I agree."
         assert [sound for _, sound in storage.scripts.sounds(storage.scripts.cards(script.id))] == [FLAC]
         assert storage.storage_use().voices > 2 * len(clip(0) + clip(1)) + len(b"I agree.")
-        storage.forget("local")
+        storage.delete_owner("local")
         assert objects(place) == []
     assert count_rows(url, "stored_objects") == 0
 

@@ -137,7 +137,7 @@ def test_trashed_voice_can_be_restored_after_reopening(url: str, clock: Clock) -
 
 def test_forget_empties_the_trash(storage: Storage, url: str) -> None:
     storage.voices.trash(storage.voices.add(voice(), owner="her").id, owner="her")
-    storage.forget("her")
+    storage.delete_owner("her")
     assert [count_rows(url, table) for table in TABLES] == [0, 0, 0]
 
 

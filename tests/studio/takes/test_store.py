@@ -97,7 +97,7 @@ def test_take_in_progress_during_forget_is_not_kept(storage: Storage, history: b
         storage.history.change_settings(history=history, owner=ANNA)
         takes = TakeStore(storage.history)
         hers, his = takes.begin(owner=ANNA), takes.begin(owner=BEN)
-        storage.forget(ANNA)
+        storage.delete_owner(ANNA)
         storage.history.change_settings(history=history, owner=ANNA)
         assert takes.save(spoken(), owner=ANNA, began=hers) is None
         assert takes.save(spoken(), owner=BEN, began=his) is not None
@@ -113,7 +113,7 @@ def test_takes_in_memory_are_dropped_when_another_process_deletes_their_owner(st
     temporary = TemporaryTakes()
     takes = TakeStore(storage.history, temporary)
     hers, his = (takes.save(spoken(), owner=owner, began=takes.begin(owner=owner)) for owner in (ANNA, BEN))
-    storage.forget(ANNA)
+    storage.delete_owner(ANNA)
     later = temporary.add(spoken(), owner=ANNA, mark=takes.begin(owner=ANNA))
     assert hers
     assert his

@@ -50,5 +50,5 @@ def test_times_increase_and_words_appear_once(text: str, segments: list[str]) ->
         second += len(spoken)
         found += words.follow(spoken)
     for earlier, later in pairwise(found):
-        assert earlier.start < earlier.end <= later.start < later.end <= len(text)
-        assert earlier.begins < earlier.ends <= later.begins + 1e-9
+        assert earlier.first < earlier.stop <= later.first < later.stop <= len(text)
+        assert earlier.start < earlier.end <= later.start + 1e-9

@@ -72,5 +72,5 @@ def test_portrait_is_stored_exported_and_deleted_with_its_voice(storage: Storage
 
     storage.portraits.put(ada, b"", owner="ada")
     assert storage.portraits.of(ada, owner="ada") == b""
-    storage.forget("ben")
+    storage.delete_owner("ben")
     assert storage.portraits.all(owner="ben") == {}

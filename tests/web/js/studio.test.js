@@ -17,8 +17,8 @@ import { useWords } from "../../../web/static/ui/words.js";
 test("favourites come first, then the model's voices, own voices and samples, each by name", () => {
   const voices = [
     { name: "Zoe", shared: false }, { name: "Adam", shared: true }, { name: "Ben", shared: true, favourite: true },
-    { name: "Anna 10", shared: false }, { name: "Anna 9", shared: false }, { name: "Ryan", shared: true, own: true },
-    { name: "Vivian", shared: true, own: true, favourite: true },
+    { name: "Anna 10", shared: false }, { name: "Anna 9", shared: false }, { name: "Ryan", shared: true, built_in: true },
+    { name: "Vivian", shared: true, built_in: true, favourite: true },
   ];
   const names = railOrder(voices, "en").map(({ name }) => name);
   assert.deepEqual(names, ["Ben", "Vivian", "Ryan", "Anna 9", "Anna 10", "Zoe", "Adam"]);

@@ -12,7 +12,7 @@ from pydantic import Field
 
 from engine.errors import DatabaseUnavailable, EngineFailed, InvalidCheckpoint, UnusableReference
 from storage import Storage
-from studio.traces import describe_error, format_traceback
+from studio.tracebacks import describe_error, format_traceback
 from tests.attack.inputs.events import forge_events
 from tests.support.fake_engine import FakeEngine, voice
 from tests.web.conftest import make_context

@@ -1,4 +1,4 @@
-// Announces changes to the tabs of this page and to this browser's other pages. Its value: { what, once }. Its events are
+// Announces changes to the tabs of this page and to this browser's other pages. Its value: { what, nonce }. Its events are
 // named after the changed data: "voices", "history", "scripts". A page that regains the focus is refreshed. When the page
 // is opened, the value has `owner`, too: event "opened", after "reopen" if the page was opened with another owner's voice.
 

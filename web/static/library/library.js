@@ -22,7 +22,7 @@ class Library {
     this.cards = new Map(); // by id: { node, shown }; shown: its state as text, to detect changes
     this.open = null; // { id, how: "edit" or "name" } while a card is edited
     this.removing = null; // the voice that was deleted last, until that is answered
-    this.handled = null; // `once` of the last answer that was shown
+    this.handled = null; // `nonce` of the last answer that was shown
     this.replacements = new Map(); // the replacement of each voice that was deleted while picked
     this.part = (selector) => element.querySelector(selector);
     this.search = this.part("input[type=search]");
@@ -68,9 +68,9 @@ class Library {
       this.render();
       this.showPicture();
     }
-    if (answer && answer.once !== this.handled) this.hear(answer);
+    if (answer && answer.nonce !== this.handled) this.hear(answer);
     if (answer) this.picturing = false;
-    this.handled = answer?.once ?? this.handled;
+    this.handled = answer?.nonce ?? this.handled;
   }
 
   // Updates the picture in the open form, which stays open while its picture changes.

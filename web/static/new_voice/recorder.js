@@ -28,8 +28,8 @@ class Recorder {
     this.scriptAt = 0;
     this.told = "null"; // the value last sent to the server
     this.view = new RecorderView(element, this);
-    const codecPreview = server.hear_back
-      ? new CodecPreview((clip) => this.ask("hear_back", clip.value), () => this.trim.update(), (text) => this.refuse(text))
+    const codecPreview = server.preview_codec
+      ? new CodecPreview((clip) => this.ask("preview_codec", clip.value), () => this.trim.update(), (text) => this.refuse(text))
       : null;
     this.trim = new TrimView(element, { changed: () => this.publish(), codecPreview });
     this.doctor = new DoctorView(element, (clip, row) => this.mend(clip, row));
@@ -222,14 +222,14 @@ class Recorder {
     clip.find({ ...found, part });
     this.show();
     const unwritten = !clip.words.trim() || (clip.dictated && clip.moved);
-    if (window.repriseRecogniser?.ready && found.spoken && unwritten) this.dictate(clip, { asked: false });
+    if (window.repriseRecogniser?.ready && found.speech_seconds && unwritten) this.dictate(clip, { asked: false });
     else await this.checkWords(clip);
   }
 
   async checkWords(clip) {
-    const { words: written, spoken, part } = clip;
-    if (!this.server.check_words || spoken === null || !written.trim()) return this.showFindings();
-    const { row = null } = await this.ask("check_words", { words: written, spoken });
+    const { words: written, speechSeconds, part } = clip;
+    if (!this.server.check_words || speechSeconds === null || !written.trim()) return this.showFindings();
+    const { row = null } = await this.ask("check_words", { words: written, speech_seconds: speechSeconds });
     if (clip.words !== written || clip.part !== part) return;
     clip.wordsRow = row;
     this.showFindings();

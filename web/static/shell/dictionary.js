@@ -1,5 +1,5 @@
 // The dialog of the owner's pronunciation dictionary. Buttons with [data-rp-dictionary] open it at the word that is selected in a text.
-// Its value: { entries, csv, phones, said, kind, once } from web/tabs/speak/dictionary.py. Its events: `save_entry`, `erase`, `import_entries`.
+// Its value: { entries, csv, phones, said, kind, nonce } from web/tabs/speak/dictionary.py. Its events: `save_entry`, `erase`, `import_entries`.
 
 import { LANGUAGES } from "../library/card.js";
 import { languageName } from "../library/voices.js";
@@ -82,14 +82,14 @@ class Dictionary {
   }
 
   answered() {
-    const { said = "", kind = "good", once } = this.props.value ?? {};
+    const { said = "", kind = "good", nonce } = this.props.value ?? {};
     this.find(".rp-dictionary-phones").textContent = words(this.props.value?.phones ? "words.phones" : "words.phones_unknown");
     this.find("tbody").replaceChildren(...this.entries.map((entry) => this.row(entry)));
     this.find(".rp-dictionary-table").hidden = !this.entries.length;
     this.find(".rp-dictionary-none").hidden = this.entries.length > 0;
     this.find(".rp-dictionary-export").disabled = !this.entries.length;
-    if (!said || once === this.heard) return;
-    this.heard = once;
+    if (!said || nonce === this.heard) return;
+    this.heard = nonce;
     this.say(said, kind);
     const { erased } = this;
     this.erased = null;

@@ -169,10 +169,10 @@ class HistoryHandlers:
         """Outputs: question (column), its text, notice."""
 
         def question(owner: str, texts: Texts) -> str:
-            holdings = self._context.storage.holdings(owner=owner)
-            if not holdings.history:
+            counts = self._context.storage.owner_counts(owner=owner)
+            if not counts.history:
                 raise InvalidInput(texts("history.nothing"))
-            return texts("history.clear_question", count=holdings.history, starred=holdings.starred)
+            return texts("history.clear_question", count=counts.history, starred=counts.starred)
 
         return self._confirm(question, token, request)
 
@@ -188,14 +188,14 @@ class HistoryHandlers:
         """Outputs: question (column), its text, notice."""
 
         def question(owner: str, texts: Texts) -> str:
-            holdings = self._context.storage.holdings(owner=owner)
+            counts = self._context.storage.owner_counts(owner=owner)
             return texts(
                 "history.forget_question",
-                voices=holdings.voices,
-                history=holdings.history,
-                scripts=holdings.scripts,
-                takes=holdings.takes,
-                size=megabytes(holdings.storage.total, texts),
+                voices=counts.voices,
+                history=counts.history,
+                scripts=counts.scripts,
+                takes=counts.takes,
+                size=megabytes(counts.storage.total, texts),
             )
 
         return self._confirm(question, token, request)

@@ -3,7 +3,7 @@
 Most handlers return the list's value (`library_view`) with `answer`, the outcome of the user's action:
 
     kind    "good" or "bad"        text    a sentence, or ""        lines    further sentences
-    id      id of the affected voice, or ""        once    different each time
+    id      id of the affected voice, or ""        nonce   different each time
     replacement   id of the voice now selected in place of the affected one, or ""
     offers  for imports with taken names: `line`, a sentence; the positions `file` and `voice`; `free`, a free name
 """
@@ -299,8 +299,8 @@ class LibraryHandlers:
 def _answer(
     text: str, *, kind: str = "good", lines: list[str] | None = None, about: str = "", replacement: str = ""
 ) -> Answer:
-    once = secrets.token_hex(4)
-    return {"kind": kind, "text": text, "lines": lines or [], "id": about, "replacement": replacement, "once": once}
+    nonce = secrets.token_hex(4)
+    return {"kind": kind, "text": text, "lines": lines or [], "id": about, "replacement": replacement, "nonce": nonce}
 
 
 def _voice_of(event: gr.EventData) -> str:

@@ -36,7 +36,7 @@ class Transcript(Payload):
     """A transcript, and the seconds of speech in its clip; None for an invalid number."""
 
     words: Annotated[str, default_if_invalid("")] = ""
-    spoken: Annotated[float | None, Field(ge=0, lt=1_000, allow_inf_nan=False), default_if_invalid(None)] = None
+    speech_seconds: Annotated[float | None, Field(ge=0, lt=1_000, allow_inf_nan=False), default_if_invalid(None)] = None
 
 
 class ClipPaths(Payload):
@@ -67,7 +67,7 @@ class ClipServer:
             self.examine_clip,
             self.check_words,
             self.mend_clip,
-            self.hear_back,
+            self.preview_codec,
             self.write_words,
             self.keep_clips,
             self.forget_clip,
@@ -80,7 +80,7 @@ class ClipServer:
         return {"seconds": len(recording.samples) / recording.sample_rate, "peaks": peaks(recording)}
 
     def examine_clip(self, value: Any, texts: Texts) -> Answer:
-        """Return `verdict`, `light`, `rows`, `best` and `spoken`: the doctor's report on the selected part."""
+        """Return `verdict`, `light`, `rows`, `best` and `speech_seconds`: the doctor's report on the selected part."""
         clip = self._clip(value)
         found = views.examine_part(clip.recording(), clip.start, texts)
         return {
@@ -88,21 +88,21 @@ class ClipServer:
             "light": found.light,
             "rows": found.rows,
             "best": found.best,
-            "spoken": found.spoken,
+            "speech_seconds": found.speech_seconds,
         }
 
     def check_words(self, value: Any, texts: Texts) -> Answer:
-        """Return `row`: whether the number of `words` fits `spoken` seconds of speech."""
+        """Return `row`: whether the number of `words` fits `speech_seconds` seconds of speech."""
         transcript = parse_payload(Transcript, value)
-        if transcript.spoken is None:
+        if transcript.speech_seconds is None:
             raise UnexpectedPayload
-        return {"row": views.compare_transcript(transcript.words[:MAX_WORDS], transcript.spoken, texts)}
+        return {"row": views.compare_transcript(transcript.words[:MAX_WORDS], transcript.speech_seconds, texts)}
 
     def mend_clip(self, value: Any, texts: Texts) -> Answer:
         """Return `wav`: the selected part with a `fix` applied."""
         return _sound(views.apply_fix(self._clip(value).audio(), parse_payload(FixRequest, value).fix))
 
-    def hear_back(self, value: Any, texts: Texts) -> Answer:
+    def preview_codec(self, value: Any, texts: Texts) -> Answer:
         """Return `wav`: the selected part as reconstructed by the codec."""
         engine = self._context.engine
         made = engine.encode_voice(

@@ -36,13 +36,13 @@ class Examination:
     """The doctor's report on a part of a clip.
 
     rows: one per finding. light: the worst of them. best: start and end of the best 8 to 15 s, None if there is less
-    speech. spoken: seconds of speech.
+    speech. speech_seconds: seconds of speech.
     """
 
     rows: list[Row]
     light: str
     best: tuple[float, float] | None
-    spoken: float
+    speech_seconds: float
 
 
 def examine_part(part: Recording, start: float, texts: Texts) -> Examination:
@@ -51,7 +51,7 @@ def examine_part(part: Recording, start: float, texts: Texts) -> Examination:
     parts = {fix: _shift(span, start) for fix, span in report.parts.items()}
     rows = [_row(finding, texts, parts) for finding in report.findings]
     best = report.best and _shift(report.best, start)
-    return Examination(rows, report.light, best, report.spoken)
+    return Examination(rows, report.light, best, report.speech_seconds)
 
 
 def compare_transcript(transcript: str, spoken: float, texts: Texts) -> Row:

@@ -35,7 +35,7 @@ def narrator_names(context: WebContext, texts: Texts) -> tuple[str, ...]:
 
 
 class ScriptActions:
-    """The actions by name: `actions.changing["edit"](owner, command, words)`. Each may raise RepriseError.
+    """The actions by name: `actions.changing["edit"](owner, command, texts)`. Each may raise RepriseError.
 
     looking: read-only actions. changing: actions after which other pages must update.
     """

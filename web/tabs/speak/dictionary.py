@@ -93,7 +93,7 @@ class DictionaryHandlers:
             value = self._value(owner)
         except Exception as error:
             said, kind = error_message(error, self._context.texts(request)), "bad"
-        return {**value, "said": said, "kind": kind, "once": secrets.token_hex(4)}
+        return {**value, "said": said, "kind": kind, "nonce": secrets.token_hex(4)}
 
     def _value(self, owner: str) -> dict[str, Any]:
         entries = self._context.storage.pronunciations.list(owner=owner)

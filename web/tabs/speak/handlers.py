@@ -32,7 +32,7 @@ from storage.repositories.takes import MAX_TEXT
 from studio.file_names import take_file_name
 from studio.provenance.origin import Origin, public_name
 from studio.takes.requests import TakeRequest, UnfinishedTake
-from studio.traces import describe_error
+from studio.tracebacks import describe_error
 from web.downloads.sounds import sound_facts
 from web.tabs.speak.settings import NAMES
 from web.tabs.speak.views import voice_card_view, writing_hints

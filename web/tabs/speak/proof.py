@@ -94,4 +94,4 @@ class TakeProofHandlers:
 
 
 def _value(proof: Value) -> Value:
-    return {"proof": proof, "once": secrets.token_hex(4)}
+    return {"proof": proof, "nonce": secrets.token_hex(4)}

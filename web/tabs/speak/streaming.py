@@ -79,7 +79,7 @@ class TakeStreams:
             added: list[str] = []
             takes, cancelled = speak(*inputs), threading.Event()
             if not takes:
-                yield {"added": added, "tickets": [], "problem": "", "over": True, "once": secrets.token_hex(4)}
+                yield {"added": added, "tickets": [], "problem": "", "over": True, "nonce": secrets.token_hex(4)}
             ends = [
                 asyncio.wrap_future(self._threads.submit(copy_context().run, _last, messages, cancelled))
                 for _, messages in takes
@@ -95,7 +95,7 @@ class TakeStreams:
                         "tickets": [ticket for ticket, _ in takes],
                         "problem": problem,
                         "over": number == len(ends),
-                        "once": secrets.token_hex(4),
+                        "nonce": secrets.token_hex(4),
                     }
             finally:
                 cancelled.set()  # for takes that are not registered yet

@@ -100,5 +100,5 @@ def list_value(context: WebContext, owner: Owner, ids: Ids) -> dict[str, Any]:
             gone.append(take_id)
         else:
             takes.append(take_view(take, owner, context.links, context.take_proofs.hearing(take_id, owner=owner.key)))
-    # `once` makes each value different: the page ignores an unchanged value.
-    return {"takes": takes, "gone": gone, "once": secrets.token_hex(4)}
+    # `nonce` makes each value different: the page ignores an unchanged value.
+    return {"takes": takes, "gone": gone, "nonce": secrets.token_hex(4)}

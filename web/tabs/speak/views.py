@@ -34,13 +34,13 @@ def voice_card_view(voice: ListedVoice, owner: Owner, links: DownloadLinks, text
 def rail_voice_view(
     voice: ListedVoice, favourite: bool, picture: bytes, owner: Owner, links: DownloadLinks, texts: Texts
 ) -> dict[str, Any]:
-    """Return a voice for voice_rail.js. own: whether it is one of the loaded model's built-in voices."""
+    """Return a voice for voice_rail.js. built_in: whether it is one of the loaded model's built-in voices."""
     return {
         "id": voice.id,
         "name": voice.name,
         "picture": portrait_url(picture),
         "shared": voice.shared,
-        "own": isinstance(voice, ModelVoice),
+        "built_in": isinstance(voice, ModelVoice),
         "favourite": favourite,
         "language": voice.language,
         "description": description_of(voice, texts).strip(),

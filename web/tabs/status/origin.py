@@ -1,7 +1,7 @@
 """Check whether a file was made by Reprise, in the Status tab.
 
 Event `check`: the upload (`path`, `name`). Answer: `name`, `verdict` ("ours", "marked", "not_ours", or "bad" for a file
-that cannot be read), `lines` (messages), `once` (differs each time).
+that cannot be read), `lines` (messages), `nonce` (differs each time).
 """
 
 from __future__ import annotations
@@ -47,4 +47,4 @@ class OriginHandlers:
         finally:
             if path is not None:
                 delete_upload(path, context.folder)
-        return {"name": uploaded_name(value), "verdict": verdict, "lines": lines, "once": secrets.token_hex(4)}
+        return {"name": uploaded_name(value), "verdict": verdict, "lines": lines, "nonce": secrets.token_hex(4)}

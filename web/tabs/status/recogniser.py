@@ -30,7 +30,7 @@ class RecogniserHandlers:
     """Event handlers of the dialog. Their output is its value, for recogniser.js:
 
     ready; model, models (`name` and `mb`), package_mb; allowed (whether this visitor may install and choose); step and
-    part of a running installation; failure (a message); once.
+    part of a running installation; failure (a message); nonce.
     """
 
     def __init__(self, context: WebContext) -> None:
@@ -73,5 +73,5 @@ class RecogniserHandlers:
             "step": state.step,
             "part": state.part,
             "failure": texts.write(state.failure) if state.failure else "",
-            "once": secrets.token_hex(4),
+            "nonce": secrets.token_hex(4),
         }

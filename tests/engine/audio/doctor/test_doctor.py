@@ -254,7 +254,7 @@ def test_silent_clip_gives_a_finding_and_invalid_input_raises() -> None:
     assert lights(silent) == {"speech": "red"}
     assert "silent" in str(found(silent, "speech").message)
     assert silent.best is None
-    assert silent.spoken == 0
+    assert silent.speech_seconds == 0
     assert "No speech" in str(found(examine(noisy(pause(6) + np.float32(1e-9), -160), RATE), "speech").message)
     with pytest.raises(UnusableReference, match="not audio"):
         examine(b"Dear Sir or Madam, " * 400)
@@ -272,9 +272,9 @@ def test_files_of_any_format_are_examined(format: str, source_of: Callable[[Path
 
 
 def test_transcript_is_checked_against_spoken_seconds() -> None:
-    spoken = examine(WOMAN, RATE).spoken
+    spoken = examine(WOMAN, RATE).speech_seconds
     assert check_transcript(STORY, spoken).light == "green"
-    half = examine(WOMAN[: 6 * RATE], RATE).spoken
+    half = examine(WOMAN[: 6 * RATE], RATE).speech_seconds
     assert check_transcript(STORY, half).light == "red"
     assert "too many words" in str(check_transcript(STORY, half).message)
     assert check_transcript(STORY.split(". ")[0], spoken).light == "red"
@@ -282,7 +282,7 @@ def test_transcript_is_checked_against_spoken_seconds() -> None:
     assert check_transcript("Yes.", 0.0).light == "red"
     assert "is empty" in str(check_transcript(" \n", spoken).message)
     silent = examine(joined(WOMAN[: 7 * RATE], pause(8), WOMAN[7 * RATE :]), RATE)
-    assert silent.spoken == pytest.approx(spoken + 0.6, abs=0.4)
+    assert silent.speech_seconds == pytest.approx(spoken + 0.6, abs=0.4)
     assert check_transcript("今天早上面包师打开窗户，在门上挂了一盏蓝色的灯。", 6.0).light == "green"
 
 

@@ -11,11 +11,11 @@ import { useWords, words } from "../../../../web/static/ui/words.js";
 
 useWords(english("clip"));
 
-const row = (light, sentence) => ({ light, sentence });
+const row = (light, message) => ({ light, message });
 
 test("the worst rows come first, and green rows are left out", () => {
   const rows = [row("green", "a"), row("amber", "b"), row("red", "c"), row("amber", "d")];
-  assert.deepEqual(inOrder(rows).map(({ sentence }) => sentence), ["c", "b", "d"]);
+  assert.deepEqual(inOrder(rows).map(({ message }) => message), ["c", "b", "d"]);
 });
 
 test("wrong words lower the verdict, and the worse of the two is shown", () => {
@@ -31,19 +31,19 @@ test("wrong words lower the verdict, and the worse of the two is shown", () => {
 
 test("implausible words get a remark", () => {
   const clip = new Clip({ path: "a", name: "a", seconds: 10, words: "Ten seconds of words." });
-  clip.find({ part: clip.part, spoken: 9 });
+  clip.find({ part: clip.part, speech_seconds: 9 });
   clip.wordsRow = row("green", "fits");
   assert.deepEqual(remarks(clip), []);
   clip.trim.move("start", 5);
-  clip.find({ part: clip.part, spoken: 4 });
+  clip.find({ part: clip.part, speech_seconds: 4 });
   clip.wordsRow = row("amber", "too many");
-  assert.deepEqual(remarks(clip).map(({ light, sentence }) => [light, sentence]), [
+  assert.deepEqual(remarks(clip).map(({ light, message }) => [light, message]), [
     ["amber", words("clip.moved")],
     ["amber", "too many"],
   ]);
   clip.write("Half of them.");
   clip.wordsRow = row("red", "far too few");
-  assert.deepEqual(remarks(clip).map(({ sentence }) => sentence), ["far too few"]);
+  assert.deepEqual(remarks(clip).map(({ message }) => message), ["far too few"]);
   clip.write("");
   assert.deepEqual(remarks(clip), [], "an empty field gets no remark");
 });

@@ -139,7 +139,7 @@ test("clips that fit into a voice are used in order, the first one always", () =
   assert.deepEqual(new Clips(28).leftOut, []);
 });
 
-const find = (each, spoken) => each.find({ part: each.part, spoken });
+const find = (each, seconds) => each.find({ part: each.part, speech_seconds: seconds });
 
 test("words no longer match when trimming changes the amount of speech", () => {
   const read = new Clip({ path: "a", name: "a", seconds: 12, words: "From the script." });
@@ -147,7 +147,7 @@ test("words no longer match when trimming changes the amount of speech", () => {
   assert.ok(!read.moved);
   read.trim.move("end", 6);
   assert.ok(!read.moved, "the new selection is not examined yet");
-  assert.equal(read.spoken, null);
+  assert.equal(read.speechSeconds, null);
   find(read, 5);
   assert.ok(read.moved);
   read.write("From the");

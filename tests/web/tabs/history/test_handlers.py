@@ -261,19 +261,19 @@ def test_deleting_all_data_asks_first_with_counts(
     question, asked, _ = events.confirm_delete_everything(None, NO_REQUEST)
     assert question.visible
     assert "Voices: 1. Takes in the history: 1. Scripts: 1. Takes in scripts: 0." in asked
-    assert not context.storage.holdings().empty, "asking deletes nothing"
+    assert not context.storage.owner_counts().empty, "asking deletes nothing"
     said, broadcast, question, emptied = events.delete_everything(None, NO_REQUEST)
     assert "is deleted" in said
     assert (broadcast["what"], question.visible) == ("voices history scripts", False)
     assert emptied["entries"] == []
     assert emptied["forget"], "the browser clears its storage as well"
-    assert context.storage.holdings().empty
+    assert context.storage.owner_counts().empty
     assert context.storage.history.settings().history
     with pytest.raises(LookupError):
         context.takes.get(unlisted.id, owner="local")
     assert context.takes.get(theirs.id, owner="other")
     assert [record.name for record in context.storage.voices.list(owner="other")] == ["Theirs"]
-    assert context.storage.holdings(owner="other").history == 2
+    assert context.storage.owner_counts(owner="other").history == 2
     assert engine.forgotten, "the engine drops the voices"
 
 
@@ -312,4 +312,4 @@ def test_page_with_a_forged_key_shows_nothing(engine: FakeEngine, context: WebCo
         events.set_history_enabled(False, "forged", NO_REQUEST),
     ):
         assert 'role="alert"' in said
-    assert context.storage.holdings().history == 1
+    assert context.storage.owner_counts().history == 1

@@ -89,7 +89,7 @@ def test_take_is_listed_reused_and_deleted_with_all_data(chromium: Browser, url:
         assert set(page.evaluate("Object.keys(localStorage)")) <= {"reprise.owner", "reprise.draft_owner"}
         expect(page.locator(".rp-clip-line")).to_have_count(0)
         until(lambda: not clip.exists())
-    assert storage.holdings().empty
+    assert storage.owner_counts().empty
     assert storage.history.settings().history
 
 

@@ -126,19 +126,19 @@ def test_every_format_gets_peaks_and_a_report(ask: Any, store_clip: Any, kind: s
     clip = store_clip(encode_clip(kind, *FORMATS[kind]), f"clip.{kind}")
     assert ask("clip_peaks", clip)["seconds"] == pytest.approx(3.125, abs=0.2)
     answer = ask("examine_clip", clip)
-    assert answer["spoken"] == pytest.approx(2.8, abs=0.3)
+    assert answer["speech_seconds"] == pytest.approx(2.8, abs=0.3)
 
 
 def test_ogg_vorbis_gets_a_report(ask: Any, store_clip: Any) -> None:
     file = io.BytesIO()  # written by soundfile, the only library here that can
     soundfile.write(file, *soundfile.read(CLIP), format="OGG", subtype="VORBIS")
-    assert ask("examine_clip", store_clip(file.getvalue(), "clip.ogg"))["spoken"] == pytest.approx(2.8, abs=0.3)
+    assert ask("examine_clip", store_clip(file.getvalue(), "clip.ogg"))["speech_seconds"] == pytest.approx(2.8, abs=0.3)
 
 
 @pytest.mark.parametrize(("container", "codec"), [("mp4", "aac"), ("webm", "libopus"), ("mov", "aac")])
 def test_sound_of_a_video_is_used(ask: Any, store_clip: Any, container: str, codec: str) -> None:
     clip = store_clip(encode_clip(container, container, codec, video=True), f"film.{container}")
-    assert ask("examine_clip", clip)["spoken"] == pytest.approx(2.8, abs=0.3)
+    assert ask("examine_clip", clip)["speech_seconds"] == pytest.approx(2.8, abs=0.3)
 
 
 def test_long_file_is_rejected_without_decoding(ask: Any, store_clip: Any, context: WebContext) -> None:
@@ -180,7 +180,7 @@ def test_selection_is_examined_with_times_of_the_file(ask: Any, store_clip: Any)
 
 def test_silence_is_a_finding_not_an_error(ask: Any, store_clip: Any) -> None:
     answer = ask("examine_clip", store_clip(np.zeros(RATE * 6, np.float32)))
-    assert (answer["light"], answer["best"], answer["spoken"]) == ("red", None, 0)
+    assert (answer["light"], answer["best"], answer["speech_seconds"]) == ("red", None, 0)
     assert "The clip is silent" in answer["rows"][1]["sentence"]
 
 
@@ -242,9 +242,18 @@ def test_unknown_repairs_are_rejected(ask: Any, store_clip: Any, fix: Any) -> No
 
 def test_word_count_is_checked_against_the_speech_length(ask: Any) -> None:
     said = "On Thursday my cousin Joyce brought fresh oranges, a jar of plum jam and a huge yellow kite to the beach."
-    lights = [ask("check_words", {"words": words, "spoken": 6.5})["row"]["light"] for words in (said, "On", said * 4)]
+    lights = [
+        ask("check_words", {"words": words, "speech_seconds": 6.5})["row"]["light"] for words in (said, "On", said * 4)
+    ]
     assert lights == ["green", "red", "red"]
-    for value in (None, {}, {"words": said}, {"words": said, "spoken": float("nan")}, {"spoken": -1}, {"spoken": "1"}):
+    for value in (
+        None,
+        {},
+        {"words": said},
+        {"words": said, "speech_seconds": float("nan")},
+        {"speech_seconds": -1},
+        {"speech_seconds": "1"},
+    ):
         assert "problem" in ask("check_words", value)
 
 
@@ -269,19 +278,19 @@ def test_clip_is_transcribed_if_faster_whisper_is_installed(
 # --- reconstruction
 
 
-def test_hear_back_reconstructs_the_selection(ask: Any, store_clip: Any) -> None:
-    samples, rate = samples_of(ask("hear_back", store_clip(story(), start=2.0, end=7.0, seconds=15.2)))
+def test_codec_preview_reconstructs_the_selection(ask: Any, store_clip: Any) -> None:
+    samples, rate = samples_of(ask("preview_codec", store_clip(story(), start=2.0, end=7.0, seconds=15.2)))
     assert rate == SAMPLE_RATE
     assert len(samples) / rate == pytest.approx(5, abs=0.6)
     assert len(samples) % FRAME == 0
-    assert "silent" in ask("hear_back", store_clip(np.zeros(RATE * 3, np.float32)))["problem"]
+    assert "silent" in ask("preview_codec", store_clip(np.zeros(RATE * 3, np.float32)))["problem"]
 
 
-def test_hear_back_works_with_a_real_engine(store_clip: Any, context: WebContext) -> None:
+def test_codec_preview_works_with_a_real_engine(store_clip: Any, context: WebContext) -> None:
     engine = Engine.load(MINIATURE, "cpu", graphs="off")
     try:
         real: Any = SimpleNamespace(engine=engine, folder=context.folder, texts=context.texts)
-        ask = {function.__name__: function for function in ClipServer(real).functions()}["hear_back"]
+        ask = {function.__name__: function for function in ClipServer(real).functions()}["preview_codec"]
         samples, rate = samples_of(run(ask, store_clip(CLIP, "clip.flac"), None))
     finally:
         engine.close()
@@ -296,7 +305,7 @@ def test_busy_engine_is_reported_in_the_readers_language(
         raise EngineBusy("engine.busy", limit=4)
 
     monkeypatch.setattr(engine, "reconstruct", busy)
-    assert ask("hear_back", store_clip(story()), GERMAN)["problem"] == Translations.load().texts(GERMAN)(
+    assert ask("preview_codec", store_clip(story()), GERMAN)["problem"] == Translations.load().texts(GERMAN)(
         "engine.busy", limit=4
     )
 
@@ -317,9 +326,9 @@ def test_clip_calls_have_their_own_bounded_queue(
 
         async with anyio.create_task_group() as group:
             for _ in range(EACH):
-                group.start_soon(ask, "hear_back")
+                group.start_soon(ask, "preview_codec")
             await anyio.wait_all_tasks_blocked()
-            await ask("hear_back")
+            await ask("preview_codec")
             await ask("check_words")
             go.set()
 

@@ -35,31 +35,31 @@ export class Clip {
     return this.trim?.length ?? 0;
   }
 
-  get spoken() {
-    return this.found?.part === this.part ? (this.found.spoken ?? null) : null;
+  get speechSeconds() {
+    return this.found?.part === this.part ? (this.found.speech_seconds ?? null) : null;
   }
 
   // Sets a transcript written by hand for the part that is chosen now.
   write(words) {
     this.words = words;
-    this.wordsSpoken = words.trim() ? this.spoken : null;
+    this.wordsSpoken = words.trim() ? this.speechSeconds : null;
     this.dictated = false;
   }
 
   find(found) {
     this.found = found;
-    if (this.words.trim()) this.wordsSpoken ??= this.spoken;
+    if (this.words.trim()) this.wordsSpoken ??= this.speechSeconds;
   }
 
   // Whether the ends were moved across speech after the transcript was written.
   get moved() {
-    const { spoken, wordsSpoken } = this;
-    return spoken !== null && wordsSpoken !== null && Math.abs(spoken - wordsSpoken) > SAME_SPEECH;
+    const { speechSeconds, wordsSpoken } = this;
+    return speechSeconds !== null && wordsSpoken !== null && Math.abs(speechSeconds - wordsSpoken) > SAME_SPEECH;
   }
 }
 
 export class Clips {
-  // mostMerged: the most seconds that several clips may have in total.
+  // mostMerged: the maximum seconds that several clips may have in total.
   constructor(mostMerged = Infinity) {
     this.mostMerged = mostMerged;
     this.list = [];

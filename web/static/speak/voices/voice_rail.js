@@ -16,7 +16,7 @@ const WIDE = "(min-width: 1100px)"; // as in studio.css
 // Favourites first, then the model's own voices, the owner's, and samples; each by name.
 export function railOrder(voices, language) {
   const byName = new Intl.Collator(language, { numeric: true, sensitivity: "base" });
-  const rank = ({ own, favourite, shared }) => (favourite ? 0 : own ? 1 : shared ? 3 : 2);
+  const rank = ({ built_in: builtIn, favourite, shared }) => (favourite ? 0 : builtIn ? 1 : shared ? 3 : 2);
   return [...voices].sort((one, other) => rank(one) - rank(other) || byName.compare(one.name, other.name));
 }
 
@@ -77,7 +77,7 @@ class VoiceRail {
   }
 
   row(voice) {
-    const { id, name, description, language, favourite, own } = voice;
+    const { id, name, description, language, favourite, built_in: builtIn } = voice;
     const told = JSON.stringify([name, description, language, favourite]);
     const known = this.rows.get(id);
     if (known?.dataset.told === told) {
@@ -93,7 +93,7 @@ class VoiceRail {
     const star = button({ class: "rp-rail-star rp-icon-button", "aria-pressed": favourite, onclick: () => this.favour(id) });
     star.setAttribute("aria-label", words("rail.favourite", { name }));
     star.append(drawing("star"));
-    if (own) return this.keep(id, told, create("span", { class: "rp-rail-hear" }, portraitOf(voice)), choose, star);
+    if (builtIn) return this.keep(id, told, create("span", { class: "rp-rail-hear" }, portraitOf(voice)), choose, star);
     const hear = button({ class: "rp-rail-hear", "aria-label": words("rail.hear", { name }), onclick: () => this.hear(id) });
     hear.append(portraitOf(voice), drawing("play"), drawing("pause"));
     return this.keep(id, told, hear, choose, star);
