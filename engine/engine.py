@@ -108,9 +108,9 @@ class EngineStatus:
 
     speaking, waiting: numbers of requests. slots: at most so many requests speak at once. graphs: what is captured
     (`frame`, `fast`) and how many sizes failed, or `off` and why; also why fused kernels are off where they are
-    supported. precision: of the speech model's weights. positions: of a slot, prompt and speech together. prefixes: bytes of the
-    prefix cache on the device and in host memory. device_memory: bytes of GPU memory that PyTorch has reserved; None
-    on a CPU.
+    supported. precision: of the speech model's weights. positions: of a slot, prompt and speech together. prefixes:
+    bytes of the prefix cache on the device and in host memory. device_memory: bytes of GPU memory that PyTorch has
+    reserved; None on a CPU.
     """
 
     speaking: int

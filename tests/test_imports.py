@@ -1,8 +1,8 @@
 """The import directions, checked by reading every import statement of the sources.
 
-app → front ends (web, api, cli) → studio → storage, engine; storage → engine.voice, engine.errors, engine.messages. Faces
-do not import each other. Inside the engine nothing imports the engine itself, serving knows the protocols of a family
-only, and models and codec know configuration, shared layers and errors only, never each other.
+app → front ends (web, api, cli) → studio → storage, engine; storage → engine.voice, engine.errors, engine.messages.
+Front ends do not import each other. Inside the engine nothing imports the engine itself, serving knows the protocols
+of a family only, and models and codec know configuration, shared layers and errors only, never each other.
 """
 
 import ast
@@ -35,7 +35,7 @@ RULES = (
     Rule("web", ("web", "studio", "storage", "engine"), "a front end stands on studio, storage and engine"),
     Rule("api", ("api", "studio", "storage", "engine"), "a front end stands on studio, storage and engine"),
     Rule("cli", ("cli", "studio", "storage", "engine"), "a front end stands on studio, storage and engine"),
-    Rule("studio", ("studio", "storage", "engine"), "application services do not depend on front ends"),
+    Rule("studio", ("studio", "storage", "engine"), "services do not depend on front ends"),
     Rule(
         "studio.script.formats",
         ("studio.script", "engine.text", "engine.errors"),
@@ -161,7 +161,7 @@ FOREIGN = (
     (
         "studio",
         ("gradio", "fastapi", "starlette", "uvicorn", "typer"),
-        "application services do not depend on front ends",
+        "services do not depend on front ends",
     ),
     ("studio.script.formats", ("torch", "numpy", "sqlalchemy"), "reading and writing texts computes nothing"),
     ("storage", ("gradio", "fastapi", "torch", "typer"), "the library knows no page and computes nothing"),

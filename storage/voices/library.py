@@ -29,8 +29,8 @@ class VoiceLibrary:
     """The voices of all owners. An owner has no access to the voices of another.
 
     All owners can use and export the shared voices but not change them: that raises VoiceProtected. Names are unique
-    for each owner, regardless of case and of how accents are encoded; an owner's voice may be named like a shared one. A
-    deleted voice can stay in the trash for TRASH_RETENTION; only `trashed`, `restore` and `empty_trash` find it
+    for each owner, regardless of case and of how accents are encoded; an owner's voice may be named like a shared one.
+    A deleted voice can stay in the trash for TRASH_RETENTION; only `trashed`, `restore` and `empty_trash` find it
     there. All methods may raise DatabaseUnavailable, and VoiceNotFound for an id that is neither one of the owner's
     voices nor shared.
     """
