@@ -75,7 +75,7 @@ def create_endpoints(context: "ApiContext") -> ASGIApp:
         try:
             how = {"voice": voice, "response_format": format, "speed": speed, "seed": None if seed == -1 else seed}
             asked = SpeechRequest.model_validate({"input": text, **how})
-            stream = await begin_speech(context, _caller(request), asked, None, complete=True)
+            stream = await begin_speech(context, _caller(request), asked, None, as_whole=True)
             call.follow(stream)
             audio = await collect(context, stream)
         except ValidationError as error:

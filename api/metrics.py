@@ -91,7 +91,9 @@ class _EngineCollector(Collector):
         yield GaugeMetricFamily("reprise_slots_used", "Speeches that are being made.", status.speaking)
         yield GaugeMetricFamily("reprise_queue", "Speeches that wait for a slot.", status.waiting)
         yield GaugeMetricFamily("reprise_started_seconds", "When the server started, since 1970.", self._started)
-        yield GaugeMetricFamily("reprise_prefix_bytes", "Memory of the cache of voices' prompts.", sum(status.prefixes))
+        yield GaugeMetricFamily(
+            "reprise_prefix_bytes", "Memory of the cache of voices' prompts.", sum(status.prefix_cache_bytes)
+        )
         if status.device_memory is not None:
             yield GaugeMetricFamily("reprise_device_bytes", "Memory of the GPU in use.", status.device_memory)
 

@@ -108,8 +108,8 @@ class EngineStatus:
 
     speaking, waiting: numbers of requests. slots: at most so many requests speak at once. graphs: what is captured
     (`frame`, `fast`) and how many sizes failed, or `off` and why; also why fused kernels are off where they are
-    supported. precision: of the speech model's weights. positions: of a slot, prompt and speech together. prefixes:
-    bytes of the prefix cache on the device and in host memory. device_memory: bytes of GPU memory that PyTorch has
+    supported. precision: of the speech model's weights. positions: of a slot, prompt and speech together.
+    prefix_cache_bytes: on the device and in host memory. device_memory: bytes of GPU memory that PyTorch has
     reserved; None on a CPU.
     """
 
@@ -119,7 +119,7 @@ class EngineStatus:
     graphs: str
     precision: Precision
     positions: int
-    prefixes: tuple[int, int]
+    prefix_cache_bytes: tuple[int, int]
     device_memory: int | None
 
 
@@ -456,7 +456,7 @@ class Engine:
             graphs="; ".join(filter(None, graphs)),
             precision=self.precision,
             positions=self._runner.positions,
-            prefixes=self._prefixes.nbytes,
+            prefix_cache_bytes=self._prefixes.nbytes,
             device_memory=reserved_memory(self.device),
         )
 

@@ -136,7 +136,7 @@ class SpeechResult:
 class SpeechPipeline:
     """The parts of an engine that a request goes through, and their sizes.
 
-    positions: maximum for a prompt and its speech together. history_positions: maximum of these for earlier turns.
+    positions: maximum for a prompt and its speech together. context_positions: maximum of these for earlier turns.
     aligner: finds word times; None for a model without them.
     """
 
@@ -146,7 +146,7 @@ class SpeechPipeline:
     frame_length: int
     sample_rate: int
     positions: int
-    history_positions: int
+    context_positions: int
     aligner: Aligner | None = None
 
     @property
@@ -284,7 +284,7 @@ class Request:
         self._growing = text if isinstance(text, GrowingText) else None
         self._segments = [] if isinstance(text, GrowingText) else list(text)
         self._speakers = len(voice.references)
-        self._conversation = pipeline.prompts.conversation(voice, pipeline.positions, pipeline.history_positions)
+        self._conversation = pipeline.prompts.conversation(voice, pipeline.positions, pipeline.context_positions)
         self._requested_at = time.perf_counter()
         self._pacer = Pacer(1 / pipeline.frame_rate)
         self._cancelled = False

@@ -108,7 +108,7 @@ class Tools:
                 "seed": seed,
             }
             asked = SpeechRequest.model_validate({"input": text, **how})
-            stream = await begin_speech(self._context, _caller(call), asked, None, complete=True)
+            stream = await begin_speech(self._context, _caller(call), asked, None, as_whole=True)
             audio = base64.b64encode(await collect(self._context, stream)).decode()
         told = f"{stream.usage.seconds:.1f} s of speech in the voice “{voice}”, seed {stream.seed}."
         return [

@@ -98,7 +98,7 @@ async def create_batch(asked: BatchRequest, request: Request) -> BatchResponse:
 async def _result(context: ApiContext, caller: Caller, index: int, values: dict[str, Any]) -> BatchResult:
     try:
         asked = SpeechRequest.model_validate(values)
-        stream = await begin_speech(context, caller, asked, await clip_of(context, asked), complete=True)
+        stream = await begin_speech(context, caller, asked, await clip_of(context, asked), as_whole=True)
         words: list[SpokenWord] = []
         data = await collect(context, stream, words)
     except ValidationError as error:

@@ -55,7 +55,7 @@ async def create_speech(request: Request) -> Response:
     if clip is None:
         clip = await clip_of(context, asked)
     in_parts = asked.stream or asked.stream_format == "sse"
-    stream = await begin_speech(context, caller, asked, clip, complete=not in_parts)
+    stream = await begin_speech(context, caller, asked, clip, as_whole=not in_parts)
     headers = {
         "Cache-Control": "no-store",
         "X-Accel-Buffering": "no",  # a proxy that buffers the response would defeat streaming
@@ -85,9 +85,9 @@ async def begin_speech(
     *,
     text: GrowingText | None = None,
     word_times: bool = False,
-    complete: bool = False,
+    as_whole: bool = False,
 ) -> EncodedSpeech:
-    """Start the requested speech. clip: of the voice. text: replaces the input. complete: as for `open_stream`.
+    """Start the requested speech. clip: of the voice. text: replaces the input. as_whole: as for `open_stream`.
 
     Raises RepriseError.
     """
@@ -106,7 +106,7 @@ async def begin_speech(
         instructions=asked.instructions,
         language=asked.language,
         word_times=word_times or bool(asked.timestamp_granularities),
-        complete=complete,
+        as_whole=as_whole,
     )
 
 

@@ -53,7 +53,7 @@ async def open_stream(
     context: ApiContext,
     caller: Caller,
     text: str | GrowingText,
-    by: VoiceChoice,
+    voice: VoiceChoice,
     output: AudioOutput,
     *,
     max_frames: int | None = None,
@@ -63,21 +63,21 @@ async def open_stream(
     instructions: str = "",
     language: str = "",
     word_times: bool = False,
-    complete: bool = False,
+    as_whole: bool = False,
 ) -> EncodedSpeech:
     """Start a speech of at most `max_frames` frames. The options are those of `SpeechService.speak`.
 
-    complete: the speech is read by `collect`. Only then can the loudness be set, the watermark added and
+    as_whole: the speech is read by `collect`. Only then can the loudness be set, the watermark added and
     rejected attempts left out. Raises what `SpeechService.speak` raises, and
-    InvalidInput for a loudness without `complete`.
+    InvalidInput for a loudness without `as_whole`.
     """
-    if output.lufs is not None and not complete:
+    if output.lufs is not None and not as_whole:
         raise InvalidInput(NOT_WHOLE)
     speech = await run_in_threadpool(
         context.speech.speak,
         caller,
         text,
-        by,
+        voice,
         seed=seed,
         temperature=temperature,
         top_p=top_p,
@@ -86,7 +86,7 @@ async def open_stream(
         word_times=word_times,
     )
     tags = Origin.from_take(context.app.engine.name, speech.voice, speech.seed).tags()
-    mark = context.app.watermark if complete else None
+    mark = context.app.watermark if as_whole else None
     encoder: ChunkEncoder
     if mark or output.lufs is not None:
         encoder = FinishedFile(output, speech.sample_rate, tags, mark)
@@ -94,7 +94,7 @@ async def open_stream(
         encoder = StreamEncoder(
             output.format, speech.sample_rate, sample_rate=output.sample_rate, speed=output.speed, tags=tags
         )
-    return EncodedSpeech(speech, encoder, Usage(len(text)), max_frames=max_frames, complete=complete)
+    return EncodedSpeech(speech, encoder, Usage(len(text)), max_frames=max_frames, as_whole=as_whole)
 
 
 class FinishedFile:

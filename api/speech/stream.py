@@ -113,12 +113,12 @@ class EncodedSpeech:
         usage: Usage,
         *,
         max_frames: int | None = None,
-        complete: bool = False,
+        as_whole: bool = False,
     ) -> None:
-        """max_frames: the length at which the speech ends. complete: whether it is sent as a whole."""
+        """max_frames: the length at which the speech ends. as_whole: whether it is sent as a whole."""
         self.usage, self.gone, self.failed = usage, False, False
         self.seed, self.format, self.sample_rate = speech.seed, encoder.format, encoder.sample_rate
-        self._speech, self._encoder, self._max_frames, self._complete = speech, encoder, max_frames, complete
+        self._speech, self._encoder, self._max_frames, self._as_whole = speech, encoder, max_frames, as_whole
         self._loop, self._parts = asyncio.get_running_loop(), asyncio.Queue[Part | Exception | None]()
         self._first: list[Part] = []
         self._ended = False  # whether the end, or an error, has been taken from the queue
@@ -182,7 +182,7 @@ class EncodedSpeech:
 
     def _work(self) -> None:
         try:
-            for chunk in self._last_attempts() if self._complete else self._chunks():
+            for chunk in self._last_attempts() if self._as_whole else self._chunks():
                 words = self._spoken(chunk)
                 sent = self._counted(chunk)
                 self._put(Part(self._encoder.encode(sent.samples), sent, words))

@@ -128,7 +128,7 @@ def measure(model: str, device: str, precision: Precision, limit: float | None) 
         with _checks_apart(meter), loaded(model, device, precision=precision, progress=report) as engine:
             found |= {"slots": engine.slots, "positions": engine.status().positions}
             use(engine, meter)
-            found |= {"graphs": engine.status().graphs, "prefixes_mib": engine.status().prefixes[0] / MIB}
+            found |= {"graphs": engine.status().graphs, "prefixes_mib": engine.status().prefix_cache_bytes[0] / MIB}
     except (RepriseError, RuntimeError, TimeoutError) as error:
         found["failed"] = first_line(error)
     meter.end()

@@ -110,10 +110,10 @@ class Conversation(Protocol):
 class Prompts(Protocol):
     """The prompts of a family."""
 
-    def conversation(self, voice: PromptVoice, positions: int, history_positions: int) -> Conversation:
+    def conversation(self, voice: PromptVoice, positions: int, context_positions: int) -> Conversation:
         """Start the context of a request. Raises InvalidInput if the voice is too long.
 
-        positions: maximum for a prompt and its speech together. history_positions: how many of them earlier turns may
+        positions: maximum for a prompt and its speech together. context_positions: how many of them earlier turns may
         use.
         """
 

@@ -501,7 +501,10 @@ def _sum(found: Sequence[EngineStatus]) -> EngineStatus:
         speaking=sum(each.speaking for each in found),
         waiting=sum(each.waiting for each in found),
         slots=sum(each.slots for each in found),
-        prefixes=(sum(each.prefixes[0] for each in found), sum(each.prefixes[1] for each in found)),
+        prefix_cache_bytes=(
+            sum(each.prefix_cache_bytes[0] for each in found),
+            sum(each.prefix_cache_bytes[1] for each in found),
+        ),
         device_memory=sum(memory) if memory else None,
     )
 

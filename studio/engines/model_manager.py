@@ -174,7 +174,7 @@ class ModelManager:
         """Return the engine's status; for a closed engine, the last one with nothing running."""
         engine = self._engine
         if engine is None:
-            return replace(self._status, speaking=0, waiting=0, prefixes=(0, 0), device_memory=None)
+            return replace(self._status, speaking=0, waiting=0, prefix_cache_bytes=(0, 0), device_memory=None)
         self._status = engine.status()
         return self._status
 

@@ -136,7 +136,7 @@ class ProofRunner:
     def _work(self, run: _ProofRun) -> None:
         try:
             while (following := self._next(run)) is not None:
-                self._prove(run, *following)
+                self._check_card(run, *following)
                 with self._lock:
                     run.done += 1
         except Exception as error:
@@ -161,7 +161,7 @@ class ProofRunner:
         if self._runs.get((run.owner, run.script_id)) is run:
             del self._runs[run.owner, run.script_id]
 
-    def _prove(self, run: _ProofRun, card_id: str, mends: bool) -> None:
+    def _check_card(self, run: _ProofRun, card_id: str, mends: bool) -> None:
         """Hear one card, and mend it. A card that is changed or deleted meanwhile is skipped."""
         try:
             card = self._storage.scripts.card(card_id, owner=run.owner)

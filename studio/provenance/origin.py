@@ -100,7 +100,7 @@ class Origin:
 
 
 @dataclass(frozen=True)
-class Checked:
+class FileCheck:
     """Result of checking a file. origin: from its tags; None if they are not from Reprise.
 
     watermark: in the first 30 s; "unknown" if the packages to check it are not installed.
@@ -133,14 +133,14 @@ def voice_names(origin: Origin, library: VoiceLibrary, owner: str = LOCAL) -> tu
     return tuple(_voice_name(voice, library, owner) for voice in origin.voices)
 
 
-def check_file(source: bytes | str | Path) -> Checked:
+def check_file(source: bytes | str | Path) -> FileCheck:
     """Check the tags and the watermark of a file. Raises UnusableReference for one that is not audio."""
     sound = decode(source, max_seconds=JUDGED)
     origin = Origin.read(read_tags(source).get("comment", ""))
     if not watermark_installed():
-        return Checked(origin, "unknown")
+        return FileCheck(origin, "unknown")
     found = load_watermark().found(sound.samples, sound.sample_rate)
-    return Checked(origin, "found" if found else "missing")
+    return FileCheck(origin, "found" if found else "missing")
 
 
 def _quoted(name: str) -> str:

@@ -255,7 +255,7 @@ def test_long_text_drops_old_turns_from_the_context(engine: Engine, monkeypatch:
         return prompt, frames
 
     monkeypatch.setattr(engine, "_profile", Profile(max_segment_bytes=60))
-    monkeypatch.setattr(engine, "_pipeline", replace(engine._pipeline, history_positions=200))
+    monkeypatch.setattr(engine, "_pipeline", replace(engine._pipeline, context_positions=200))
     monkeypatch.setattr(Turn, "push", push_with_early_end)
     monkeypatch.setattr(speech_module, "frame_minimum", lambda *_: 0)
     monkeypatch.setattr(S2Conversation, "prompt_for", recording_prompt_for)

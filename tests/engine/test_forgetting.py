@@ -51,21 +51,21 @@ def joined(chunks: Iterable[AudioChunk]) -> np.ndarray:
 def test_forgotten_voice_is_removed_from_slots_and_caches(engine: Engine, voices: tuple[Voice, Voice]) -> None:
     one, other = voices
     before = speak(engine, one)
-    kept = engine.status().prefixes[0]
+    kept = engine.status().prefix_cache_bytes[0]
     speak(engine, other)
-    both = engine.status().prefixes[0]
+    both = engine.status().prefix_cache_bytes[0]
     assert both > kept > 0
     slots = engine._runner._slots
     (used,) = (place for place, held in enumerate(slots._prompts) if held.filled)
     assert engine._encoder._cache.nbytes == sum(each.references[0].codes.nbytes for each in voices)
     engine.forget(one)
-    until(lambda: engine.status().prefixes[0] == both - kept)
+    until(lambda: engine.status().prefix_cache_bytes[0] == both - kept)
     held = [slot.prompt.columns for slot in slots._prompts]
     system = engine._pipeline.prompts.system([engine._prompt_reference(one.references[0], one.name)])
     assert not any(torch.equal(columns[:, : system.shape[1]], system) for columns in held)
     assert engine._encoder._cache.nbytes == other.references[0].codes.nbytes
     engine.forget(other)
-    until(lambda: engine.status().prefixes[0] == 0)
+    until(lambda: engine.status().prefix_cache_bytes[0] == 0)
     # Inactive rows write to the last position.
     until(lambda: not slots.cache.buffer[:, :, used, :, :-1].any())
     np.testing.assert_allclose(speak(engine, one), before, rtol=0, atol=1e-5)
@@ -85,7 +85,7 @@ def test_running_speech_of_a_forgotten_voice_finishes_uncached(
     used = [place for place, held in enumerate(slots._prompts) if held.filled]
     engine.forget(voices[0])
     np.testing.assert_allclose(joined([first, *speech]), whole, rtol=0, atol=1e-5)
-    until(lambda: engine.status().prefixes[0] == 0)
+    until(lambda: engine.status().prefix_cache_bytes[0] == 0)
     until(lambda: not any(held.filled for held in slots._prompts))
     assert not slots.cache.buffer[:, :, used, :, :-1].any()
 

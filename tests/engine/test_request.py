@@ -159,7 +159,7 @@ def test_cancelled_speech_leaves_nothing_in_the_prefix_cache(bundled_engine: Eng
     options = SpeakOptions(0.6, seed=3)
     for _ in bundled_engine.speak("Yes.", options=options):
         pass  # the voice is cached
-    before = bundled_engine.status().prefixes
+    before = bundled_engine.status().prefix_cache_bytes
     waiting = bundled_engine.speak(growing(bundled_engine, "The rain has stopped. We"), options=options)
     reader = Thread(target=lambda: list(waiting))
     reader.start()
@@ -170,12 +170,12 @@ def test_cancelled_speech_leaves_nothing_in_the_prefix_cache(bundled_engine: Eng
     ]
     for other in others:
         other.start()
-    until(lambda: bundled_engine.status().prefixes > before)
+    until(lambda: bundled_engine.status().prefix_cache_bytes > before)
     for other in others:
         other.join()
     waiting.cancel()
     reader.join()
-    until(lambda: bundled_engine.status().prefixes == before)
+    until(lambda: bundled_engine.status().prefix_cache_bytes == before)
 
 
 def test_waiting_for_growing_text_can_be_cancelled(bundled_engine: Engine) -> None:

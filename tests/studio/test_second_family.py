@@ -45,12 +45,12 @@ def app(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[AppContext]
 def test_deleted_voice_leaves_the_cache_of_a_model_that_embeds_clips(app: AppContext) -> None:
     app.engine.switch("base")
     anna = app.storage.voices.add(app.engine.encode_voice("Anna", [(CLIP, "The words of the clip.")]).voice)
-    before = app.engine.status().prefixes
+    before = app.engine.status().prefix_cache_bytes
     speech = SpeechService(app, Access(app.storage.keys)).speak(Caller(), TEXT, VoiceChoice("Anna"), seed=1)
     assert sum(len(chunk.samples) for chunk in speech)
-    assert app.engine.status().prefixes > before
+    assert app.engine.status().prefix_cache_bytes > before
     app.trash_voice(anna.id, owner=LOCAL)
-    until(lambda: app.engine.status().prefixes == before)
+    until(lambda: app.engine.status().prefix_cache_bytes == before)
 
 
 def test_library_is_kept_and_own_voices_are_listed(app: AppContext) -> None:

@@ -36,7 +36,7 @@ class TalkerPrompts:
         self._languages = dict(config.languages)
         self._speakers = {name: (token, dialect) for name, token, dialect in config.speakers}
 
-    def conversation(self, voice: PromptVoice, positions: int, history_positions: int) -> "IndependentTurns":
+    def conversation(self, voice: PromptVoice, positions: int, context_positions: int) -> "IndependentTurns":
         return IndependentTurns(self, voice, positions)
 
     def prefixes(self, voice: PromptVoice) -> Sequence[Prompt]:

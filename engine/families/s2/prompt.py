@@ -32,8 +32,8 @@ class PromptBuilder:
     def __init__(self, tokenizer: Tokenizer, num_codebooks: int) -> None:
         self._tokenizer, self._codebooks = tokenizer, num_codebooks
 
-    def conversation(self, voice: PromptVoice, positions: int, history_positions: int) -> "S2Conversation":
-        return S2Conversation(self, voice.references, positions, history_positions)
+    def conversation(self, voice: PromptVoice, positions: int, context_positions: int) -> "S2Conversation":
+        return S2Conversation(self, voice.references, positions, context_positions)
 
     def prefixes(self, voice: PromptVoice) -> Sequence[Prompt]:
         system = self.system(voice.references)
@@ -158,14 +158,14 @@ class S2Conversation:
     When the context is full, the oldest turns are removed. The others then move to new positions and are prefilled
     again.
 
-    positions: maximum for a prompt and its speech together. history_positions: how many of them earlier turns may use.
+    positions: maximum for a prompt and its speech together. context_positions: how many of them earlier turns may use.
     When they exceed it, turns are removed until half of it is free, so that prefilling again is rare.
     """
 
     def __init__(
-        self, prompts: PromptBuilder, references: Sequence[PromptReference], positions: int, history_positions: int
+        self, prompts: PromptBuilder, references: Sequence[PromptReference], positions: int, context_positions: int
     ) -> None:
-        self._prompts, self._positions, self._history_positions = prompts, positions, history_positions
+        self._prompts, self._positions, self._history_positions = prompts, positions, context_positions
         self._system = prompts.system(references)
         if self._system.shape[1] + MIN_SPEECH_FRAMES > positions:
             raise InvalidInput("voices.too_long")

@@ -153,14 +153,14 @@ class ModelRunner:
         return self._slots.prefills_alone
 
     def prefill_cost(self, slot: int) -> int:
-        """Return the budget that the next piece of the slot's prompt takes, in positions; 0 when it is complete."""
-        piece = self._slots.next_piece(slot)
-        return self.prefill_budget if piece.spoken else piece.length
+        """Return the budget that the next chunk of the slot's prompt takes, in positions; 0 when it is complete."""
+        chunk = self._slots.next_chunk(slot)
+        return self.prefill_budget if chunk.spoken else chunk.length
 
     @torch.inference_mode()
     def prefill(self, slots: Sequence[int]) -> list[int]:
-        """Compute the next piece of these slots' prompts. Returns the slots whose prompts are complete."""
-        return self._slots.prefill([self._slots.next_piece(slot) for slot in slots])
+        """Compute the next chunk of these slots' prompts. Returns the slots whose prompts are complete."""
+        return self._slots.prefill([self._slots.next_chunk(slot) for slot in slots])
 
     @torch.inference_mode()
     def append_spoken(self, slot: int, codes: NDArray[np.int64]) -> None:

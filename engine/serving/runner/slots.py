@@ -29,7 +29,7 @@ _SPOKEN_CHUNK = 16
 
 
 @dataclass(frozen=True)
-class Piece:
+class PrefillChunk:
     """The next positions of a slot's prompt, from `start` to `end`. spoken: whether they are computed one by one."""
 
     slot: int
@@ -151,55 +151,55 @@ class SlotPool:
         """Drop spoken turns that `stash` has cached."""
         self._prefixes.drop_stash(key)
 
-    def next_piece(self, slot: int) -> Piece:
+    def next_chunk(self, slot: int) -> PrefillChunk:
         """Return the next positions of the slot's prompt to compute, at most `chunk`; none when it is complete."""
         held = self._prompts[slot]
         start, last = held.filled, held.prompt.columns.shape[1] - 1  # the last is the input of the first frame
         if start >= last:
-            return Piece(slot, start, start)
-        return Piece(slot, start, *self._piece(held.prompt, start))
+            return PrefillChunk(slot, start, start)
+        return PrefillChunk(slot, start, *self._chunk(held.prompt, start))
 
-    def prefill(self, pieces: Sequence[Piece]) -> list[int]:
-        """Compute the next pieces of these slots' prompts. Returns the slots whose prompts are complete."""
-        read = [piece for piece in pieces if piece.length and not piece.spoken]
-        for part in [[piece] for piece in read] if self.prefills_alone else [read]:
+    def prefill(self, chunks: Sequence[PrefillChunk]) -> list[int]:
+        """Compute the next chunks of these slots' prompts. Returns the slots whose prompts are complete."""
+        read = [chunk for chunk in chunks if chunk.length and not chunk.spoken]
+        for part in [[chunk] for chunk in read] if self.prefills_alone else [read]:
             if part:
                 self._read(part)
-        for piece in pieces:
-            if piece.spoken:
-                self._recompute_spoken(piece)
-            held = self._prompts[piece.slot]
-            held.filled = piece.end
-            if piece.length and piece.end == held.prompt.shared:
-                self._prefixes.put(held.prompt.columns[:, : piece.end], self.cache.copy_out(piece.slot, piece.end))
-        return [piece.slot for piece in pieces if self.next_piece(piece.slot).length == 0]
+        for chunk in chunks:
+            if chunk.spoken:
+                self._recompute_spoken(chunk)
+            held = self._prompts[chunk.slot]
+            held.filled = chunk.end
+            if chunk.length and chunk.end == held.prompt.shared:
+                self._prefixes.put(held.prompt.columns[:, : chunk.end], self.cache.copy_out(chunk.slot, chunk.end))
+        return [chunk.slot for chunk in chunks if self.next_chunk(chunk.slot).length == 0]
 
-    def _read(self, pieces: Sequence[Piece]) -> None:
-        """Compute pieces in one run, side by side."""
+    def _read(self, chunks: Sequence[PrefillChunk]) -> None:
+        """Compute chunks in one run, side by side."""
         embedded = []
-        for piece in pieces:
-            prompt = self._prompts[piece.slot].prompt
-            columns = to_device(prompt.columns[None, :, piece.start : piece.end], self.device)
+        for chunk in chunks:
+            prompt = self._prompts[chunk.slot].prompt
+            columns = to_device(prompt.columns[None, :, chunk.start : chunk.end], self.device)
             vector = None if prompt.vector is None else to_device(prompt.vector, self.device)
             embedded.append(self._slow.embed(columns, vector))
         if not self._pads_prefill:
-            (piece,), (x,) = pieces, embedded
-            self._slow.run(x, ContiguousView(self.cache, piece.start, piece.slot))
+            (chunk,), (x,) = chunks, embedded
+            self._slow.run(x, ContiguousView(self.cache, chunk.start, chunk.slot))
             return
         x = torch.cat(embedded, dim=1)
         size = next((size for size in PADDED_SIZES if x.shape[1] <= size), x.shape[1])
-        parts = [(piece.slot, piece.start, piece.length) for piece in pieces]
+        parts = [(chunk.slot, chunk.start, chunk.length) for chunk in chunks]
         self._slow.run(F.pad(x, (0, 0, 0, size - x.shape[1])), PackedView(self.cache, parts))
 
-    def _recompute_spoken(self, piece: Piece) -> None:
+    def _recompute_spoken(self, chunk: PrefillChunk) -> None:
         """Compute spoken columns as their frames did, each as a separate row."""
-        spoken = self._prompts[piece.slot].prompt.columns[:, piece.start : piece.end]
+        spoken = self._prompts[chunk.slot].prompt.columns[:, chunk.start : chunk.end]
         columns = to_device(spoken.T[:, :, None], self.device)
         # In one batch if rows do not affect each other: each row attends after earlier ones have written theirs.
         rows = len(columns) if self._slow.is_batch_invariant else 1
         for at in range(0, len(columns), rows):
-            positions = range(piece.start + at, piece.start + min(at + rows, len(columns)))
-            view = UnpaddedRowsView(self.cache, [piece.slot] * len(positions), positions)
+            positions = range(chunk.start + at, chunk.start + min(at + rows, len(columns)))
+            view = UnpaddedRowsView(self.cache, [chunk.slot] * len(positions), positions)
             self._slow.run(self._slow.embed(columns[at : at + rows]), view)
 
     def forget(self, prefix: Prompt, free: Iterable[int]) -> None:
@@ -216,7 +216,7 @@ class SlotPool:
         return torch.equal(held[:, : columns.shape[1]], columns)
 
     def _reuse(self, slot: int, prompt: Prompt) -> int:
-        """Fill the slot with the cached beginning of the prompt, in whole pieces of its prefill. Returns its length."""
+        """Fill the slot with the cached beginning of the prompt, in whole chunks of its prefill. Returns its length."""
         shared, own = min(prompt.shared, prompt.columns.shape[1] - 1), self._reusable_length(slot, prompt)
         if self._batch_invariant and prompt.spoken and own < prompt.spoken[-1][1]:
             aside = self._prefixes.unstash(prompt)
@@ -234,25 +234,25 @@ class SlotPool:
     def _reusable_length(self, slot: int, prompt: Prompt) -> int:
         """Return the length of the prompt's beginning that the slot holds.
 
-        If `batch_invariant`, only what was computed in the same pieces counts.
+        If `batch_invariant`, only what was computed in the same chunks counts.
         """
         held, common, reused = self._prompts[slot].prompt, self._common_prefix(slot, prompt.columns), 0
         if not self._batch_invariant:
             return common
         while reused < common:
-            end, spoken = self._piece(prompt, reused)
-            other, also_spoken = self._piece(held, reused)
+            end, spoken = self._chunk(prompt, reused)
+            other, also_spoken = self._chunk(held, reused)
             if spoken != also_spoken:
                 break
-            if spoken:  # each column is its own piece
+            if spoken:  # each column is its own chunk
                 end = other = min(end, other, common)
             if end != other or end > common:
                 break
             reused = end
         return reused
 
-    def _piece(self, prompt: Prompt, start: int) -> tuple[int, bool]:
-        """Return the end of the piece that begins at `start`, and whether it is of columns that are recomputed.
+    def _chunk(self, prompt: Prompt, start: int) -> tuple[int, bool]:
+        """Return the end of the chunk that begins at `start`, and whether it is of columns that are recomputed.
 
         A chunk ends at the next multiple of `chunk`, with the shared prefix or with the prompt; if `batch_invariant`,
         also before spoken columns, which are recomputed.

@@ -18,10 +18,10 @@ class Spoken(FakeSpeech):
     sample_rate = SAMPLE_RATE
 
 
-async def spoken(*, complete: bool, max_frames: int | None = None) -> tuple[bytes, Usage, list[SpokenWord]]:
+async def spoken(*, as_whole: bool, max_frames: int | None = None) -> tuple[bytes, Usage, list[SpokenWord]]:
     speech = Spoken(TEXT, SpeakOptions(word_times=True), Script(retry_at=0, tells_words=True))
     encoder = StreamEncoder("pcm", SAMPLE_RATE)
-    stream = EncodedSpeech(speech, encoder, Usage(len(TEXT)), max_frames=max_frames, complete=complete)
+    stream = EncodedSpeech(speech, encoder, Usage(len(TEXT)), max_frames=max_frames, as_whole=as_whole)
     parts = [part async for part in stream.parts()]
     return b"".join(part.data for part in parts), stream.usage, [word for part in parts for word in part.words]
 
@@ -32,7 +32,7 @@ def samples(attempt: int, segment: int) -> np.ndarray:
 
 
 def test_speech_sent_as_a_whole_has_the_last_attempt_only() -> None:
-    data, usage, words = run(lambda: spoken(complete=True))
+    data, usage, words = run(lambda: spoken(as_whole=True))
     assert np.array_equal(np.frombuffer(data, "<i2"), np.concatenate((samples(2, 0), samples(1, 1))))
     assert (usage.frames, usage.seconds) == (FIRST + SECOND, pytest.approx((FIRST + SECOND) * FRAME / SAMPLE_RATE))
     assert words[0].start == 0
@@ -41,7 +41,7 @@ def test_speech_sent_as_a_whole_has_the_last_attempt_only() -> None:
 
 def test_streamed_speech_has_both_attempts() -> None:
     """The client may have played the first one. Words have the times of the last one."""
-    data, usage, words = run(lambda: spoken(complete=False))
+    data, usage, words = run(lambda: spoken(as_whole=False))
     expected = np.concatenate((samples(1, 0), samples(2, 0), samples(1, 1)))
     assert np.array_equal(np.frombuffer(data, "<i2"), expected)
     assert usage.frames == 2 * FIRST + SECOND
@@ -49,6 +49,6 @@ def test_streamed_speech_has_both_attempts() -> None:
 
 
 def test_speech_sent_as_a_whole_ends_at_its_limit() -> None:
-    data, usage, _ = run(lambda: spoken(complete=True, max_frames=FIRST - 1))
+    data, usage, _ = run(lambda: spoken(as_whole=True, max_frames=FIRST - 1))
     assert np.array_equal(np.frombuffer(data, "<i2"), samples(1, 0)[: (FIRST - 1) * FRAME])
     assert usage.frames == FIRST - 1

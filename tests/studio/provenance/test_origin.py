@@ -12,7 +12,7 @@ from engine.errors import UnusableReference
 from engine.messages import english
 from storage import Storage
 from studio.provenance import origin as origins
-from studio.provenance.origin import MAX_VALUES, Checked, Origin, check_file, voice_names
+from studio.provenance.origin import MAX_VALUES, FileCheck, Origin, check_file, voice_names
 from tests.support.fake_engine import voice
 
 RATE = 22_050
@@ -66,7 +66,7 @@ def test_tagged_file_is_recognised(format: Any, no_watermark: None, tmp_path: Pa
     file = tmp_path / "take"
     file.write_bytes(encode_audio(SAMPLES, RATE, format, TAKE.tags()))
     checked = check_file(file)
-    assert checked == Checked(TAKE, "unknown")
+    assert checked == FileCheck(TAKE, "unknown")
     assert checked.ours
     told = " ".join(map(str, checked.messages(["Ada"])))
     assert "Voice: Ada. Seed: 7. Made on 2026-01-31." in told
@@ -75,7 +75,7 @@ def test_tagged_file_is_recognised(format: Any, no_watermark: None, tmp_path: Pa
 
 def test_untagged_file_is_not_recognised(no_watermark: None) -> None:
     checked = check_file(encode_audio(SAMPLES, RATE, "mp3"))
-    assert checked == Checked(None, "unknown")
+    assert checked == FileCheck(None, "unknown")
     assert not checked.ours
     assert str(checked.messages()[0]) == english()["origin.untagged"]
     with pytest.raises(UnusableReference):

@@ -13,7 +13,7 @@ from engine.audio.output.encode import encode_audio
 from engine.errors import InvalidOption
 from engine.voice import Voice
 from studio.provenance import watermark as watermarks
-from studio.provenance.origin import Checked, check_file
+from studio.provenance.origin import FileCheck, check_file
 from studio.provenance.watermark import Watermark, load_watermark
 from tests.paths import ROOT
 
@@ -37,7 +37,7 @@ def test_watermark_survives_mp3(speech: tuple[Any, int], capsys: pytest.CaptureF
     assert marked.shape == samples.shape
     assert 0 < np.abs(marked - samples).max() < 0.2
     mp3 = _mp3(marked, rate, 128_000)
-    assert check_file(mp3) == Checked(None, "found")
+    assert check_file(mp3) == FileCheck(None, "found")
     assert check_file(mp3).ours
     assert check_file(encode_audio(marked, rate, "opus")).watermark == "found"
     assert check_file(_mp3(samples, rate, 128_000)).watermark == "missing"

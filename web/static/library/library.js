@@ -43,7 +43,7 @@ class Library {
     this.part("select").addEventListener("change", () => this.render());
     this.part(".rp-lib-import").addEventListener("click", () => this.part("input[type=file]").click());
     this.part("input[type=file]").addEventListener("change", ({ target }) => {
-      this.bring(wholeFiles(target.files));
+      this.importFiles(wholeFiles(target.files));
       target.value = "";
     });
     root.addEventListener("change", ({ target }) => {
@@ -103,7 +103,7 @@ class Library {
     const items = lines.map((line) => create("li", { text: line }));
     said.className = `rp-lib-said rp-notice rp-${kind}`;
     said.replaceChildren(text, ...(items.length ? [create("ul", {}, ...items)] : []));
-    if (offers.length) said.append(offerForm(offers, (chosen) => this.bringAs(chosen)));
+    if (offers.length) said.append(offerForm(offers, (chosen) => this.importFilesAs(chosen)));
     said.hidden = !text && !items.length;
   }
 
@@ -201,21 +201,21 @@ class Library {
   drop(event) {
     if (!event.dataTransfer.files.length) return;
     event.preventDefault();
-    this.bring(wholeFiles(event.dataTransfer.files));
+    this.importFiles(wholeFiles(event.dataTransfer.files));
   }
 
   // chosen: [{ file, names }]. names: new names of the voices to import, by position; undefined to import all unchanged.
-  async bring(chosen) {
+  async importFiles(chosen) {
     const uploaded = [];
     const refused = [];
-    this.brought = []; // the files that the positions in the answer refer to
+    this.imported = []; // the files that the positions in the answer refer to
     for (const { file, names } of chosen) {
       this.say(words("library.uploading", { name: file.name }), "busy");
       const small = file.size <= this.props.max_mb * 2 ** 20;
       const path = small && (await this.upload(file).then((sent) => sent.path, () => null));
       if (path) {
         uploaded.push({ path, name: file.name, names });
-        this.brought.push(file);
+        this.imported.push(file);
       } else refused.push(words(small ? "library.upload_failed" : "library.too_large", { name: file.name, mb: this.props.max_mb }));
     }
     this.say(refused.join(" "), "bad");
@@ -232,8 +232,8 @@ class Library {
   }
 
   // Uploads files again, to import their voices under other names.
-  bringAs(chosen) {
-    return this.bring(chosen.map(({ file, names }) => ({ file: this.brought[file], names })));
+  importFilesAs(chosen) {
+    return this.importFiles(chosen.map(({ file, names }) => ({ file: this.imported[file], names })));
   }
 
   // ---- display

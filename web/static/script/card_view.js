@@ -43,7 +43,7 @@ export class CardView {
 
   // ---- with all controls
 
-  dress(voices) {
+  buildControls(voices) {
     if (this.parts) return;
     const { editor } = this;
     const act = (what, values) => editor.act(what, this.card, values);

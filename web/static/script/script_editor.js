@@ -422,5 +422,5 @@ class ScriptEditor {
 export function mount(component) {
   const editor = new ScriptEditor(component);
   window.repriseScript = { refresh: () => editor.refresh() };
-  if (window.repriseScriptRung) editor.refresh(); // a change was announced before this component was mounted
+  if (window.repriseScriptMissedRefresh) editor.refresh(); // a change was announced before this component was mounted
 }

@@ -20,7 +20,7 @@ export class ScriptView {
     }
     this.list = root.querySelector(".rp-script-cards");
     this.speakers = root.querySelector("#rp-script-speakers");
-    this.watcher = new IntersectionObserver((seen) => this.dress(seen), { rootMargin: `${NEAR} 0px` });
+    this.watcher = new IntersectionObserver((seen) => this.buildControls(seen), { rootMargin: `${NEAR} 0px` });
     this.list.addEventListener("keydown", (event) => this.key(event));
     this.drag = new CardDrag(this.list, () => this.present, (card, position) => editor.act("move", card, { position }));
     const request = async (takes) => (await editor.ask("peaks", { takes }, { quiet: true }))?.peaks ?? null;
@@ -89,10 +89,10 @@ export class ScriptView {
     if (this.list.contains(focus) && document.activeElement !== focus) focus.focus({ preventScroll: true });
   }
 
-  dress(seen) {
+  buildControls(seen) {
     for (const { isIntersecting, target } of seen) {
       if (!isIntersecting) continue;
-      target.view.dress(this.voices);
+      target.view.buildControls(this.voices);
       target.view.sound(target.view.card.sound !== null && target.view.card.sound === this.sounding);
       this.watcher.unobserve(target);
     }
@@ -169,7 +169,7 @@ export class ScriptView {
   write(id) {
     const view = this.views.get(id);
     if (!view) return;
-    view.dress(this.voices);
+    view.buildControls(this.voices);
     view.node.scrollIntoView({ block: "nearest" });
     view.parts.text.focus();
     view.parts.text.select();

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from web.context import WebContext
 
 # The component's script only runs when the tab is first shown, which may be after the first broadcast.
-REFRESH = "() => { window.repriseScriptRung = true; window.repriseScript?.refresh(); }"
+REFRESH = "() => { window.repriseScriptMissedRefresh = true; window.repriseScript?.refresh(); }"
 
 
 def build(context: WebContext, shared: SharedComponents) -> None:

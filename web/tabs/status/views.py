@@ -37,7 +37,7 @@ def status_view(context: WebContext, session: str, texts: Texts) -> dict[str, An
         "factor": engine.speed.real_time_factor,
         "memory": process_memory(),
         "device_memory": status.device_memory,
-        "prepared": sum(status.prefixes),
+        "prepared": sum(status.prefix_cache_bytes),
         "uptime": int(time.monotonic() - engine.started),
         "idle": engine.idle_seconds,
         "asleep": engine.asleep and loading is None,

@@ -98,7 +98,7 @@ def test_voice_prefix_is_reused_by_a_second_request(engine: Engine, voice: Voice
     assert second.result.stages is not None
     # Role, tags, speaker and the transcript beside the clip's first frames.
     assert 10 < second.result.stages.reused < second.result.stages.positions
-    assert engine.status().prefixes[0] > 0
+    assert engine.status().prefix_cache_bytes[0] > 0
 
 
 def test_clip_without_transcript_is_cloned_by_its_embedding(engine: Engine, voice: Voice) -> None:

@@ -490,7 +490,7 @@ def test_prompts_enter_a_slot_without_waiting_for_the_device() -> None:
     with Copies():
         for slot in range(2):
             slots.begin(slot, Prompt(columns), SamplingOptions(), key=1)
-        slots.prefill([slots.next_piece(slot) for slot in range(2)])
+        slots.prefill([slots.next_chunk(slot) for slot in range(2)])
     assert len(copied) >= 2 * len(fields(DecodeState)) + 3
     assert all(copied)
 
