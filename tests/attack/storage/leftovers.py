@@ -138,7 +138,7 @@ def crowded(number: int, *, voices: int = 120) -> Tally:
                     Voice(name, (library.mark.reference(),), "codec-a"), owner=library.chance.choice(OWNERS)
                 )
             for owner in OWNERS:
-                _check(tally, library, number, f"crowded, {owner} left", partial(library.storage.forget, owner))
+                _check(tally, library, number, f"crowded, {owner} left", partial(library.storage.delete_owner, owner))
         finally:
             library.close()
     return tally
@@ -155,7 +155,7 @@ def run(count: int, seed: int = 0, *, steps: int = 120) -> Tally:
                 library.run_operations(steps)
                 _check(tally, library, number, "purged", library.storage.voices.purge_expired)
                 for owner in OWNERS:
-                    _check(tally, library, number, f"{owner} left", partial(library.storage.forget, owner))
+                    _check(tally, library, number, f"{owner} left", partial(library.storage.delete_owner, owner))
             finally:
                 library.close()
     return tally

@@ -463,7 +463,17 @@ def test_tickets_may_leave_at_any_line_of_the_scheduler() -> None:
         assert places == (0, 3, 1, 1)
 
     run_with_timeout(work)
-    assert {"enter", "enqueue", "plan", "ready", "release", "place", "open_tickets", "waiting", "speaking"} <= left
+    assert {
+        "enter",
+        "enqueue",
+        "plan",
+        "ready",
+        "release",
+        "queue_position",
+        "open_tickets",
+        "waiting",
+        "speaking",
+    } <= left
 
 
 @pytest.mark.usefixtures("frequent_gc")

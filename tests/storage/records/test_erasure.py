@@ -159,7 +159,7 @@ def test_audio_and_transcripts_follow_a_page_of_zeros(storage: Storage, path: Pa
         assert connection.execute("SELECT lead FROM voice_references").fetchall() == [(bytes(LEAD_BYTES),)]
 
 
-def test_failed_forget_changes_nothing(storage: Storage, path: Path, mark: Marker) -> None:
+def test_failed_deletion_of_an_owner_changes_nothing(storage: Storage, path: Path, mark: Marker) -> None:
     storage.voices.add(mark.voice(), owner="ann")
     storage.history.add(mark.spoken(), owner="ann")
     storage.scripts.create("Play", [mark.card()], owner="ann")

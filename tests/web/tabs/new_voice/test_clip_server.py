@@ -158,7 +158,7 @@ def test_good_clip_passes_all_checks(ask: Any, store_clip: Any) -> None:
     assert answer["light"] == "green"
     assert set(lights(answer)) == {"green"}
     assert answer["verdict"] == "This clip is good to use."
-    assert "The clip lasts 15.2 s, which is enough." in [row["sentence"] for row in answer["rows"]]
+    assert "The clip lasts 15.2 s, which is enough." in [row["message"] for row in answer["rows"]]
     start, end = answer["best"]
     assert 0 <= start < 1
     assert 8 <= end - start <= 15
@@ -181,13 +181,13 @@ def test_selection_is_examined_with_times_of_the_file(ask: Any, store_clip: Any)
 def test_silence_is_a_finding_not_an_error(ask: Any, store_clip: Any) -> None:
     answer = ask("examine_clip", store_clip(np.zeros(RATE * 6, np.float32)))
     assert (answer["light"], answer["best"], answer["speech_seconds"]) == ("red", None, 0)
-    assert "The clip is silent" in answer["rows"][1]["sentence"]
+    assert "The clip is silent" in answer["rows"][1]["message"]
 
 
 def test_doctor_answers_in_the_readers_language(ask: Any, store_clip: Any) -> None:
     answer = ask("examine_clip", store_clip(story() * 0.002), GERMAN)
     (quiet,) = [row for row in answer["rows"] if row["fix"] == "level"]
-    assert "sehr leise" in quiet["sentence"]
+    assert "sehr leise" in quiet["message"]
     assert (quiet["label"], quiet["word"]) == ("Lautstärke angleichen", "Mangel")
 
 
@@ -200,7 +200,7 @@ def test_each_light_has_a_word_and_a_verdict() -> None:
 def test_row_is_built_from_a_finding_alone() -> None:
     finding: Finding = findings.of_pauses(2.0)
     row = views._row(finding, ENGLISH, {})
-    assert row["sentence"].startswith("There is a silence of 2 s")
+    assert row["message"].startswith("There is a silence of 2 s")
     assert (row["fix"], row["label"], row["part"]) == ("pauses", "Shorten the pauses", None)
 
 
