@@ -1,5 +1,6 @@
 """The README's nginx and Caddy examples, with only ports and paths changed, under attack from a sibling site."""
 
+import asyncio
 import json
 import os
 import re
@@ -15,7 +16,7 @@ from urllib.parse import urlsplit
 import httpx
 import pytest
 from playwright.sync_api import Browser, expect
-from websockets.sync.client import connect
+from websockets.asyncio.client import connect
 
 from api.app import create_api
 from benchmarks.browser import another
@@ -25,6 +26,7 @@ from studio.context import AppContext
 from studio.engines.model_manager import ModelManager
 from tests.paths import ROOT
 from tests.support.fake_engine import FakeEngine, voice
+from tests.support.looping import run
 from tests.support.waiting import until
 from tests.web.conftest import serving
 from tests.web.http.test_strange_pages import (
@@ -109,18 +111,26 @@ def proxied(proxy: Proxy, folder: Path, upstream: str, strange: int) -> Iterator
 
 
 def live_session(page: str, key: str) -> dict[str, str]:
-    """Open a speech session over a web socket through the proxy; return the API's first message."""
+    """Open a speech session over a web socket through the proxy; return the API's first message.
+
+    The client with threads reads and writes one TLS connection at once, which Python's ssl does not support.
+    """
     place = urlsplit(page)
-    with connect(
-        f"wss://{place.netloc}/v1/audio/speech/stream",
-        address=("127.0.0.1", place.port),
-        ssl=trusting(),
-        proxy=None,
-        additional_headers={"Authorization": f"Bearer {key}"},
-    ) as socket:
-        socket.send(json.dumps({"type": "session.config", "voice": SECRET}))
-        answer: dict[str, str] = json.loads(socket.recv(timeout=PATIENCE))
-        return answer
+
+    async def first_message() -> dict[str, str]:
+        async with connect(
+            f"wss://{place.netloc}/v1/audio/speech/stream",
+            host="127.0.0.1",
+            port=place.port,
+            ssl=trusting(),
+            proxy=None,
+            additional_headers={"Authorization": f"Bearer {key}"},
+        ) as socket:
+            await socket.send(json.dumps({"type": "session.config", "voice": SECRET}))
+            answer: dict[str, str] = json.loads(await asyncio.wait_for(socket.recv(), PATIENCE))
+            return answer
+
+    return run(first_message)
 
 
 def _listens(port: int) -> bool:
