@@ -4,7 +4,7 @@ voices             owner, name, consent and original codec of each voice
 voice_portraits    the pictures of voices that have one
 voice_references   the clips of a voice with their transcripts, in order
 reference_codes    the codes of a reference, for each codec that was used with the voice
-generations        the takes: spoken texts with voice and settings; they outlive the voice
+generations        takes, by the table's first name: spoken texts with voice and settings; they outlive the voice
 generation_audio   the sound of a take, separate so that lists do not read it
 scripts            long texts, each a sequence of cards
 script_cards       the cards of a script, in order
