@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import socket
 import subprocess
 import sys
 import threading
@@ -26,6 +25,7 @@ from engine.request import AudioChunk, SegmentResult, SpeechResult, SpokenSegmen
 from engine.text import Segment
 from studio.engines import zero_gpu
 from tests.paths import ROOT, share_native_code
+from tests.support.ports import free_port
 
 pytestmark = pytest.mark.slow
 
@@ -72,12 +72,6 @@ def gpu_server() -> Iterator[GpuServer]:
     yield server
     server.shutdown()
     server.server_close()
-
-
-def free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])
 
 
 def packages_beside_gradio(folder: Path) -> Path:

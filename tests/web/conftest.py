@@ -22,7 +22,8 @@ from studio.context import AppContext
 from studio.engines.model_manager import ModelManager
 from tests.paths import CLIP
 from tests.support.fake_engine import FakeEngine, voice
-from tests.web.stage import PLAIN_HTTP_HOST, reused_port
+from tests.support.ports import reused_port
+from tests.web.stage import PLAIN_HTTP_HOST
 from web.context import WebContext
 from web.identity.owners import OwnerMode, OwnerResolver
 from web.page import create_app

@@ -1,6 +1,5 @@
-"""A page with a single component, served by Gradio and opened in Chromium, and ports for servers."""
+"""A page with a single component, served by Gradio and opened in Chromium."""
 
-import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,22 +18,6 @@ from web.uploads.endpoint import UploadEndpoint
 # A host that is neither localhost nor https, like another computer in the local network.
 PLAIN_HTTP_HOST = "voices.example"
 PATIENCE = 60_000  # ms: generous, since the machine may be busy
-_free_ports: list[int] = []
-
-
-@contextmanager
-def reused_port() -> Iterator[int]:
-    """Yield a port for a server, an earlier server's where possible: the browser has kept the scripts of that address,
-    which halves the processor time of a visit."""
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind(("127.0.0.1", _free_ports.pop() if _free_ports else 0))
-        except OSError:  # another process has taken it
-            probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    yield port
-    _free_ports.append(port)
 
 
 @contextmanager

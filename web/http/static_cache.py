@@ -17,6 +17,7 @@ from web.ui import modules
 LIMIT = 32 << 20  # bytes; the page needs about 2 MB per encoding
 # These paths contain content hashes, so all servers of a process can share the cache.
 _HASHED = re.compile(rf".*/(assets|{modules.PLACE.strip('/')}/[0-9a-f]{{16}})/[\w./-]+")
+_FOR_EVER = "public, max-age=31536000, immutable"
 _ENCODINGS = ("br", "gzip")  # in Gradio's order of preference
 
 Sent = tuple[list[tuple[bytes, bytes]], bytes]  # headers and body of a response
@@ -31,8 +32,11 @@ class StaticCache:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Respond from the cache, or pass the request on and cache the complete response."""
-        headers = Headers(scope=scope) if scope["type"] == "http" else Headers()
-        if scope.get("method") != "GET" or "range" in headers or not _HASHED.fullmatch(scope["path"]):
+        if scope["type"] != "http" or not _HASHED.fullmatch(scope["path"]):
+            await self._app(scope, receive, send)
+            return
+        headers, send = Headers(scope=scope), _for_ever(send)
+        if scope["method"] != "GET" or "range" in headers:
             await self._app(scope, receive, send)
             return
         accepted = headers.get("accept-encoding", "")
@@ -51,9 +55,6 @@ class StaticCache:
         async def send_and_keep(message: Message) -> None:
             nonlocal start
             if message["type"] == "http.response.start" and message["status"] == 200:
-                headers = MutableHeaders(scope=message)
-                if "set-cookie" not in headers:
-                    headers.setdefault("Cache-Control", modules.IMMUTABLE)
                 start = list(message["headers"])  # a copy: outer middleware adds headers
             elif start is not None:
                 body.extend(message.get("body", b""))
@@ -67,3 +68,16 @@ class StaticCache:
         headers = [(name, value) for name, value in start if name.lower() != b"content-length"]
         if not any(name.lower() == b"set-cookie" for name, _ in headers):
             self._kept.put(key, ([*headers, (b"content-length", str(len(body)).encode())], body), len(body))
+
+
+def _for_ever(send: Send) -> Send:
+    """Let browsers keep the response, unless it fails, sets a cookie or has a Cache-Control of its own."""
+
+    async def send_for_ever(message: Message) -> None:
+        if message["type"] == "http.response.start" and message["status"] < 400:
+            headers = MutableHeaders(scope=message)
+            if "set-cookie" not in headers:
+                headers.setdefault("Cache-Control", _FOR_EVER)
+        await send(message)
+
+    return send_for_ever

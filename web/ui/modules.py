@@ -36,8 +36,6 @@ _LOADING = (
     "animation:rp-loading .3s .4s backwards}"
     "@keyframes rp-loading{from{opacity:0}}"
 )
-IMMUTABLE = "public, max-age=31536000, immutable"  # Cache-Control of paths with content hashes
-_FOR_EVER = {"Cache-Control": IMMUTABLE}
 _TYPES = {".js": "text/javascript", ".woff2": "font/woff2"}
 # Inter for Latin letters; other scripts use system fonts. Unicode ranges as on Google Fonts.
 _FONTS = {
@@ -89,9 +87,9 @@ class Modules:
         name = request.path_params["name"]
         if name in self._files:
             path = self._files[name]
-            return FileResponse(path, media_type=_TYPES[path.suffix], headers=_FOR_EVER)
+            return FileResponse(path, media_type=_TYPES[path.suffix])
         if name in self._words:
-            return Response(self._words[name], media_type=_TYPES[".js"], headers=_FOR_EVER)
+            return Response(self._words[name], media_type=_TYPES[".js"])
         return Response(status_code=404)
 
     def _words_module(self, language: str) -> str:

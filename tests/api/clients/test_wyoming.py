@@ -2,7 +2,6 @@
 
 import asyncio
 import gc
-import socket
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -33,6 +32,7 @@ from engine.errors import InvalidOption
 from tests.api.conftest import LONG, TEXT, Server
 from tests.paths import ROOT
 from tests.support.looping import run
+from tests.support.ports import free_port
 from tests.support.waiting import until
 
 CLARA = SynthesizeVoice(name="Clara")
@@ -70,9 +70,7 @@ def with_client(server: Server, visit: Callable[[Client], Awaitable[None]]) -> N
 
 @asynccontextmanager
 async def wyoming_port(server: Server) -> AsyncIterator[int]:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     serving = asyncio.create_task(serve(ApiContext.create(server.app), create_server(f"tcp://127.0.0.1:{port}")))
     while True:
         with suppress(OSError):

@@ -5,7 +5,6 @@ import os
 import re
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -17,6 +16,7 @@ from urllib.parse import urlsplit
 
 from tests.attack.attack import Broken
 from tests.paths import share_native_code
+from tests.support.ports import free_port
 
 STARTING = 180.0  # seconds; generous, for busy machines
 _LINK = re.compile(r"https?://(?:localhost|127\.0\.0\.1)(?::\d+)?/?\S*")
@@ -156,13 +156,6 @@ class Server:
         assert self.process.stdout is not None, "stdout is a pipe"
         for line in self.process.stdout:
             self.log.append(line.rstrip())
-
-
-def free_port() -> int:
-    """A free loopback port."""
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])
 
 
 @cache

@@ -14,9 +14,9 @@ from studio.proof.mending import MAX_ATTEMPTS
 from studio.proof.runner import ProofProgress, ProofRunner
 from studio.script import Card
 from studio.script.runner import ScriptRunner
+from tests.studio.proof.fake_recogniser import FakeRecogniser
 from tests.studio.script.test_runner import Actor, finished
 from tests.support.fake_engine import voice
-from tests.support.fake_recogniser import FakeRecogniser
 from tests.support.waiting import until
 from tests.web.conftest import make_context
 

@@ -16,8 +16,8 @@ from studio.proof import takes as proof_takes
 from studio.proof.mending import MAX_ATTEMPTS
 from studio.proof.takes import TakeProofs
 from studio.takes.requests import TakeRequest
+from tests.studio.proof.fake_recogniser import FakeRecogniser
 from tests.support.fake_engine import FakeEngine, voice
-from tests.support.fake_recogniser import FakeRecogniser
 
 OWNER = "browser:ann"
 TEXT = "The second card."

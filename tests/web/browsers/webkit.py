@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import socket
 import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -13,6 +12,7 @@ from typing import Any
 
 import httpx
 
+from tests.support.ports import free_port
 from tests.support.waiting import PATIENCE, until
 from tests.web.browsers.processes import running
 
@@ -121,8 +121,7 @@ def open_webkit() -> Iterator[WebKit]:
             "GST_PLUGIN_FEATURE_RANK": ",".join(f"{sink}:NONE" for sink in SINKS),
             "DISPLAY": stack.enter_context(_display(home, dict(os.environ))),
         }  # fmt: skip
-        with socket.create_server(("127.0.0.1", 0)) as free:
-            port = free.getsockname()[1]
+        port = free_port()
         stack.enter_context(running([DRIVER, f"--port={port}"], home / "driver.log", environment))
         http = httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=PATIENCE, trust_env=False)
         stack.enter_context(http)

@@ -27,6 +27,7 @@ from studio.engines.model_manager import ModelManager
 from tests.paths import ROOT
 from tests.support.fake_engine import FakeEngine, voice
 from tests.support.looping import run
+from tests.support.ports import free_port
 from tests.support.waiting import until
 from tests.web.conftest import serving
 from tests.web.http.test_strange_pages import (
@@ -95,9 +96,7 @@ def caddy(folder: Path, upstream: str, port: int, strange: int) -> tuple[list[st
 @contextmanager
 def proxied(proxy: Proxy, folder: Path, upstream: str, strange: int) -> Iterator[str]:
     """Run the proxy; yield the URL of the page."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     command, environment = proxy(folder, upstream, port, strange)
     with (folder / "output").open("wb") as output:
         running = subprocess.Popen(command, env=os.environ | environment, stdout=output, stderr=output)

@@ -4,6 +4,8 @@ import socket
 import threading
 from contextlib import suppress
 
+from tests.support.ports import free_port
+
 _RESET = b"\x01\0\0\0\0\0\0\0"  # linger for no time: closing resets the connection
 
 
@@ -11,9 +13,7 @@ class Forwarder:
     """Forwards connections to one port of this machine to another port, between `open` and `close`."""
 
     def __init__(self) -> None:
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self.port: int = free.getsockname()[1]
+        self.port = free_port()
         self._listener: socket.socket | None = None
         self._ends: list[socket.socket] = []
         self._lock = threading.Lock()
