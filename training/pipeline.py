@@ -27,7 +27,9 @@ from engine.engine import Engine
 from engine.families.s2.codec import codec_files, load_codec
 from training.codec import run as codec_run
 from training.codec.check import held_out_quality
+from training.codec.growth import grown
 from training.codec.losses import SpectralLoss
+from training.codec.sizes import write_codec
 from training.codec.train import BATCH, finish, held_out_for_checks, open_run
 from training.dual_ar import train as train_ar
 from training.dual_ar.encode import encode
@@ -36,7 +38,7 @@ from training.export import export
 from training.settings import SETTINGS, Setting
 from training.speech.corpus import SAMPLE_RATE, Corpus, Utterance
 from training.speech.synthesize import synthesize
-from training.work import DEFAULT_WORK, TrainingError, messages_only
+from training.work import DEFAULT_WORK, TrainingError, messages_only, training_device
 
 SEED = 1
 _REFERENCE_SECONDS = 3.0
@@ -66,12 +68,8 @@ def _speech(work: Path, setting: Setting) -> Found:
     return {"utterances": len(Corpus.load(work / "data").utterances)}
 
 
-def _device() -> str:
-    return "cuda" if torch.cuda.is_available() else "cpu"
-
-
 def _train_codec(work: Path, setting: Setting, recipe: codec_run.Recipe, **beginning: Any) -> Found:
-    device = _device()
+    device = training_device()
     recipe = replace(recipe, batch=setting.batch or BATCH[device])
     run = open_run(work, recipe, Corpus.load(work / "data"), device=device, **beginning)
     finish(work, run)
@@ -79,11 +77,15 @@ def _train_codec(work: Path, setting: Setting, recipe: codec_run.Recipe, **begin
 
 
 def _source(work: Path, setting: Setting) -> Found:
-    """Copy the codec of the release that the setting continues from."""
+    """Copy the codec of the release that the setting continues from, in the sizes of the setting if it is trained."""
     assert setting.source is not None
     (work / "codec").mkdir(exist_ok=True)
-    for name in ("codec_config.json", "codec.safetensors"):
-        shutil.copy(setting.source / name, work / "codec")
+    codec = load_codec(*codec_files(setting.source))
+    if setting.refined is None or codec.config == setting.codec:
+        for name in ("codec_config.json", "codec.safetensors"):
+            shutil.copy(setting.source / name, work / "codec")
+    else:
+        write_codec(work / "codec", grown(codec, setting.codec).state_dict(), setting.codec)
     return {"fingerprint": codec_fingerprint(load_codec(*codec_files(work / "codec")))}
 
 
@@ -103,7 +105,7 @@ def _refined(work: Path, setting: Setting) -> Found:
 def _matched(work: Path, setting: Setting) -> Found:
     """Renumber the refined codec's entries and fit the source's dual AR to its codes."""
     assert setting.source is not None
-    same = match(setting.source, work / "codec", Corpus.load(work / "data"), work / "matched", _device())
+    same = match(setting.source, work / "codec", Corpus.load(work / "data"), work / "matched", training_device())
     return {"same codes": [round(share, 3) for share in same]}
 
 
@@ -114,9 +116,9 @@ def _adversarial(work: Path, setting: Setting) -> Found:
 
 def _gate(work: Path, setting: Setting) -> Found:
     """Measure the codec on held-out speech and check the result."""
-    codec = load_codec(*codec_files(work / "codec"), _device())
+    codec = load_codec(*codec_files(work / "codec"), training_device())
     kept = held_out_for_checks(Corpus.load(work / "data"))
-    quality = held_out_quality(codec, kept, SpectralLoss(SAMPLE_RATE).to(_device()))
+    quality = held_out_quality(codec, kept, SpectralLoss(SAMPLE_RATE).to(training_device()))
     print(f"{len(kept)} utterances kept from training: {quality}", flush=True)
     check_gate(quality.pitch, setting.gate, work)
     pitch = None if math.isnan(quality.pitch) else round(quality.pitch, 4)
@@ -142,7 +144,7 @@ def _ar(work: Path, setting: Setting) -> Found:
     source = setting.source if setting.refined is None else work / "matched"
     train_ar.train(work, setting.ar, threads=0, source=source)
     state = torch.load(work / "ar" / "checkpoint.pt", map_location="cpu", weights_only=True, mmap=True)
-    return {"steps": state["step"], "minutes": round(state["elapsed"] / 60, 1), "device": _device()}
+    return {"steps": state["step"], "minutes": round(state["elapsed"] / 60, 1), "device": training_device()}
 
 
 def _release(work: Path, setting: Setting) -> Found:

@@ -59,7 +59,7 @@ def bundled() -> Replica:
 
 S2_PRO = Replica("s2-pro", 3_000, 21.53, 0.25, 80, 1, 2.50,
                  "assumed: half of what the memory bandwidth of an 80 GB GPU permits with 64 slots; "
-                 "no GPU was measured")  # fmt: skip
+                 "many listeners on a GPU have not been measured")  # fmt: skip
 
 
 def hit_rate(replicas: int, cache: int, voices: int, zipf: float, *, routed: bool, seed: int = 7) -> float:

@@ -132,7 +132,9 @@ def available_memory(device: torch.device | str) -> int | None:
     if device.type != "cuda":
         return free_host_memory()
     free, total = torch.cuda.mem_get_info(device)
-    share = int(total * torch.cuda.get_per_process_memory_fraction(device))
+    index: int | None = device.index  # PyTorch's types deny None
+    index = torch.cuda.current_device() if index is None else index
+    share = int(total * torch.cuda.get_per_process_memory_fraction(index))
     return min(free + torch.cuda.memory_reserved(device), share) - torch.cuda.memory_allocated(device)
 
 

@@ -232,7 +232,8 @@ def test_refined_setting_trains_the_whole_codec_of_its_source() -> None:
 def test_refined_dual_ar_begins_with_the_matched_release(work: Path, tmp_path: Path) -> None:
     shutil.copytree(work / "data", tmp_path / "data")
     ar = replace(TINY.ar, learning_rate=0.0, steps=1)
-    setting = replace(TINY, source=work / "release", refined=TINY.continued, ar=ar, variants=1)
+    codec = replace(TINY.codec, encoder_dim=2 * TINY.codec.encoder_dim)
+    setting = replace(TINY, source=work / "release", refined=TINY.continued, ar=ar, variants=1, codec=codec)
     with small_models():
         done = run(tmp_path, setting, until="ar")
     assert len(done["matched"]["same codes"]) == TINY.codec.num_codebooks
@@ -244,6 +245,7 @@ def test_refined_dual_ar_begins_with_the_matched_release(work: Path, tmp_path: P
     source, refined = (load_codec(*codec_files(each)).state_dict() for each in (work / "release", tmp_path / "matched"))
     semantic = "quantizer.semantic_quantizer.quantizers.0.codebook.weight"
     assert torch.equal(source[semantic], refined[semantic])
+    assert codec_files(tmp_path / "matched")[1] == codec
 
 
 def test_sample_voices_speak_their_share_of_sentences() -> None:

@@ -4,6 +4,7 @@ import json
 import shutil
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import combinations
 from pathlib import Path
 
 import numpy as np
@@ -25,6 +26,7 @@ from training.dual_ar.conversations import (
     ConversationSampler,
     Utterance,
     collate,
+    conversation_batches,
 )
 from training.dual_ar.encode import CodedCorpus, phone_of_frames
 from training.dual_ar.transcripts import damaged
@@ -94,6 +96,15 @@ def test_batches_are_bounded_in_positions(builder: ConversationBuilder) -> None:
     batch = next(iter(ConversationSampler(speakers, builder, 400, 0)))
     assert batch.columns.shape[0] * batch.columns.shape[2] <= 400 + batch.columns.shape[2]
     assert batch.columns.shape[::2] == batch.targets.shape == batch.guide.shape
+
+
+def test_each_process_prepares_other_batches(builder: ConversationBuilder) -> None:
+    speakers = [utterance(s, i) for s in range(3) for i in range(8)]
+    alone, together = (conversation_batches(speakers, builder, 400, seed=3, workers=count) for count in (0, 2))
+    wanted = next(iter(ConversationSampler(speakers, builder, 400, 3)))
+    assert torch.equal(next(alone).columns, wanted.columns)
+    batches = [next(together).columns for _ in range(4)]
+    assert not any(torch.equal(a, b) for a, b in combinations(batches, 2))
 
 
 def test_recorded_reference_is_input_but_not_a_target(builder: ConversationBuilder) -> None:

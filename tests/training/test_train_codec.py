@@ -22,7 +22,7 @@ from engine.families.s2.codec import codec_files, load_codec, load_codec_decoder
 from engine.text.english.pronunciation import PHONES
 from tests.paths import CLIP
 from training.codec import train as train_codec
-from training.codec.batches import LABELS_PER_FRAME, SILENCE, CropSampler, phones_at
+from training.codec.batches import LABELS_PER_FRAME, SILENCE, CropSampler, crop_batches, phones_at
 from training.codec.check import held_out_quality
 from training.codec.losses import RecognitionLoss, SpectralLoss, pitch_of
 from training.codec.quantizer import Lookup, QuantizerTraining, codebooks_of, quantize
@@ -149,6 +149,15 @@ def test_crops_depend_only_on_their_seed(corpus: Corpus) -> None:
     assert torch.equal(first.audio, again.audio)
     assert torch.equal(first.phones, again.phones)
     assert not torch.equal(first.audio, other.audio)
+
+
+def test_processes_prepare_the_batches_of_the_same_steps(corpus: Corpus) -> None:
+    sampler = CropSampler(corpus.utterances, TINY, 8)
+    batches = crop_batches(sampler, 3, (0, 1), first=5, workers=2)
+    for step in range(5, 9):
+        batch, wanted = next(batches), sampler.batch(3, 0, 1, step)
+        assert torch.equal(batch.audio, wanted.audio)
+        assert torch.equal(batch.phones, wanted.phones)
 
 
 def test_speech_shorter_than_a_crop_is_rejected(corpus: Corpus) -> None:

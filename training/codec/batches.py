@@ -1,11 +1,14 @@
 """Crops of training speech for the codec, with phone labels."""
 
-from collections.abc import Sequence
+import sys
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import torch
 from torch import Tensor
+from torch.utils.data import DataLoader
 
 from engine.codec.config import CodecConfig
 from engine.text.english.pronunciation import PHONES, WORD_BREAK
@@ -65,6 +68,22 @@ class CropSampler:
         label = self._config.frame_length / rate / LABELS_PER_FRAME
         moments = start / rate + (np.arange(self._frames * LABELS_PER_FRAME) + 0.5) * label
         return audio.clip(-1, 1), phones_at(utterance, moments)
+
+
+def crop_batches(
+    sampler: CropSampler, size: int, seed: tuple[int, ...], *, first: int, workers: int
+) -> Iterator[CropBatch]:
+    """Yield `sampler.batch(size, *seed, step)` for the steps from `first` on, prepared in `workers` processes."""
+    loader: DataLoader[int] = DataLoader(
+        range(sys.maxsize),  # type: ignore[arg-type]
+        batch_size=None,
+        sampler=range(first, sys.maxsize),
+        collate_fn=partial(sampler.batch, size, *seed),
+        num_workers=workers,
+        multiprocessing_context="fork" if workers else None,  # shares the index of the speech
+        prefetch_factor=4 if workers else None,
+    )
+    return iter(loader)
 
 
 def phones_at(utterance: Utterance, moments: np.ndarray) -> np.ndarray:

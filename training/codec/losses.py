@@ -20,7 +20,7 @@ _HARMONIC_WINDOWS = (4096, 2048, 1024)
 _HARMONIC_SHARE = 6
 _MEL_FLOOR, _MAGNITUDE_FLOOR = 1e-4, 3e-3
 
-_LOWEST_F0, _HIGHEST_F0 = 73.5, 400.0  # Hz
+_LOWEST_F0, _HIGHEST_F0 = 55.0, 400.0  # Hz
 _PITCH_WINDOW = 2048 / 22050  # seconds
 _PERIODIC, _AUDIBLE = 0.55, 0.01  # autocorrelation and RMS of a voiced frame
 _USUAL_LOG_F0 = 7.2  # log2 of 147 Hz
@@ -82,7 +82,7 @@ class RecognitionLoss(nn.Module):
 
     def _heard(self, audio: Tensor) -> tuple[list[Tensor], Tensor]:
         """Return the feature maps of all layers, and the log-probabilities of phones `[B, T, 41]`."""
-        maps = self._recogniser.maps(torch.stack([self._mel(row) for row in self._resample(audio[:, 0])]))
+        maps = self._recogniser.maps(self._mel(self._resample(audio[:, 0])))
         return maps, self._recogniser.output(maps[-1]).log_softmax(-1)
 
 

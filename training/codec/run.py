@@ -2,14 +2,16 @@
 
 import math
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from training.codec.batches import CropBatch, CropSampler
+from training.codec.batches import CropBatch, CropSampler, crop_batches
 from training.codec.objective import CodecObjective, Reconstruction
 from training.codec.quantizer import Lookup
 from training.work import TrainingError
@@ -52,9 +54,17 @@ class Recipe:
 class CodecRun:
     """State of a run. A step depends on its number and the elapsed time, not on interruptions."""
 
-    def __init__(self, objective: CodecObjective, sampler: CropSampler, recipe: Recipe, origin: str) -> None:
-        """Create a run. `origin` names the codec to continue from; "" means a new codec without codebooks."""
+    def __init__(
+        self, objective: CodecObjective, sampler: CropSampler, recipe: Recipe, origin: str, *, workers: int = 0
+    ) -> None:
+        """Create a run.
+
+        Args:
+            origin: names the codec to continue from; "" means a new codec without codebooks.
+            workers: processes that prepare the next steps' batches.
+        """
         self.objective, self.sampler, self.recipe, self.origin = objective, sampler, recipe, origin
+        self._workers = workers
         self.step, self.elapsed, self.finished = 0, 0.0, False
         # Step at which the codebooks were initialised. A codec that starts with codebooks skips the ramps.
         self.quantized_since: int | None = -2 * recipe.ramp_steps if origin else None
@@ -101,7 +111,7 @@ class CodecRun:
             self._lay_out_codebooks(generator)
         for group in self._optimiser.param_groups:
             group["lr"] = group["peak"] * self.rate
-        batch = self._batch(_STEP, self.step)
+        batch = next(self._batches).to(self._device)
         reconstruction = self._reconstruct(batch, generator)
         total = self.objective.weighted(reconstruction.losses, self.recipe.phone_weight)
         if not math.isfinite(total.item()):
@@ -121,8 +131,7 @@ class CodecRun:
 
     def resume(self, path: Path) -> None:
         """Resume from a checkpoint. Raises TrainingError when it is of a run with another origin or other sizes."""
-        device = next(self.objective.parameters()).device
-        state = torch.load(path, map_location=device, weights_only=True)
+        state = torch.load(path, map_location=self._device, weights_only=True)
         if state["origin"] != self.origin:
             raise TrainingError(f"{path} continues {state['origin']}, not {self.origin}. Remove it to train anew.")
         try:
@@ -136,9 +145,19 @@ class CodecRun:
         for name in _PLAIN:
             setattr(self, name, state[name])
 
+    @cached_property
+    def _batches(self) -> Iterator[CropBatch]:
+        """The batches of this and all later steps."""
+        return crop_batches(
+            self.sampler, self.recipe.batch, (self.recipe.seed, _STEP), first=self.step, workers=self._workers
+        )
+
+    @property
+    def _device(self) -> torch.device:
+        return next(self.objective.parameters()).device
+
     def _batch(self, purpose: int, number: int) -> CropBatch:
-        device = next(self.objective.parameters()).device
-        return self.sampler.batch(self.recipe.batch, self.recipe.seed, purpose, number).to(device)
+        return self.sampler.batch(self.recipe.batch, self.recipe.seed, purpose, number).to(self._device)
 
     def _reconstruct(self, batch: CropBatch, generator: torch.Generator) -> Reconstruction:
         if self.objective.decoder_only:

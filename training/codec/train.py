@@ -37,7 +37,15 @@ from training.recogniser.alignment import WEIGHTS
 from training.recogniser.model import Recogniser
 from training.settings import SETTINGS
 from training.speech.corpus import SAMPLE_RATE, Corpus, Utterance
-from training.work import DEFAULT_WORK, TrainingError, messages_only, positive, positive_int
+from training.work import (
+    DEFAULT_WORK,
+    TrainingError,
+    loader_workers,
+    messages_only,
+    positive,
+    positive_int,
+    training_device,
+)
 
 SAVE_SECONDS = 300
 REPORT_STEPS = 100
@@ -82,7 +90,7 @@ def open_run(
     objective = CodecObjective(
         codec, decoder_only=decoder_only, adversarial=adversarial, anchored=anchored, recogniser=recogniser
     )
-    run = CodecRun(objective.to(device), sampler, recipe, origin)
+    run = CodecRun(objective.to(device), sampler, recipe, origin, workers=loader_workers(device))
     if (checkpoint := checkpoint_of(work, run)).exists():
         run.resume(checkpoint)
     elif source is None:
@@ -108,7 +116,9 @@ def finish(work: Path, run: CodecRun) -> None:
     losses: dict[str, list[float]] = defaultdict(list)  # since the last report
     saved = reported = time.monotonic()
     while run.progress < 1:
-        for name, value in run.advance().items():
+        with torch.backends.cudnn.flags(benchmark=True):  # all steps have the same shapes
+            step = run.advance()
+        for name, value in step.items():
             losses[name].append(value)
         if run.step % REPORT_STEPS == 0:
             now = time.monotonic()
@@ -178,7 +188,7 @@ def main() -> None:
         parser.error("--anchored needs --from FOLDER, and not --decoder-only, which keeps all codes anyway.")
     if args.threads:
         torch.set_num_threads(args.threads)
-    device = "cuda" if torch.cuda.is_available() else "cpu"
+    device = training_device()
     recipe = Recipe(minutes=args.minutes, steps=args.steps or math.inf, batch=args.batch or BATCH[device])
     if args.source is not None:
         recipe = replace(recipe, learning_rate=2e-4 if args.adversarial else 4e-4, phone_weight=0.5, dropout=0.15)

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import torch
 from torch import Tensor
+from torch.utils.data import DataLoader, IterableDataset, get_worker_info
 
 from engine.families.family import PromptReference
 from engine.families.s2.prompt import PromptBuilder
@@ -206,3 +207,31 @@ class ConversationSampler:
     def _wrong_transcript(self, reference: Sequence[Utterance]) -> str:
         unsaid = self._utterances[self._rng.integers(len(self._utterances))]
         return damaged(" ".join(u.phones for u in reference), unsaid.phones, self._rng)
+
+
+class _Batches(IterableDataset[Batch]):
+    """The batches of a sampler; each process of a loader draws others."""
+
+    def __init__(
+        self, utterances: Sequence[Utterance], builder: ConversationBuilder, positions: int, seed: int
+    ) -> None:
+        self._utterances, self._builder, self._positions, self._seed = utterances, builder, positions, seed
+
+    def __iter__(self) -> Iterator[Batch]:
+        worker = get_worker_info()
+        seed = self._seed if worker is None else 1_000_003 * (worker.id + 1) + self._seed
+        return iter(ConversationSampler(self._utterances, self._builder, self._positions, seed))
+
+
+def conversation_batches(
+    utterances: Sequence[Utterance], builder: ConversationBuilder, positions: int, *, seed: int, workers: int
+) -> Iterator[Batch]:
+    """Yield the batches of a `ConversationSampler`, or in turn those of one in each of `workers` processes."""
+    loader = DataLoader(
+        _Batches(utterances, builder, positions, seed),
+        batch_size=None,
+        num_workers=workers,
+        multiprocessing_context="fork" if workers else None,  # shares the codes
+        prefetch_factor=4 if workers else None,
+    )
+    return iter(loader)

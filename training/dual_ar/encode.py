@@ -11,8 +11,10 @@ references.
 import argparse
 import itertools
 import json
+import os
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
@@ -29,9 +31,9 @@ from training.dual_ar.conversations import Utterance
 from training.speech.conditions import recorded
 from training.speech.corpus import SAMPLE_RATE, Corpus
 from training.speech.corpus import Utterance as SpokenUtterance
-from training.work import DEFAULT_WORK, TrainingError, messages_only, positive_int
+from training.work import DEFAULT_WORK, TrainingError, messages_only, positive_int, training_device
 
-BATCH_SECONDS = 12.0
+BATCH_SECONDS = {"cpu": 12.0, "cuda": 240.0}
 VARIANT_STRIDE = 10_000  # separates the speakers of different variants
 
 
@@ -113,7 +115,7 @@ def _recorded_codes(path: Path) -> np.ndarray | None:
 def encode_shard(encoder: CodecEncoder, utterances: list[SpokenUtterance], variant: int) -> dict[str, np.ndarray]:
     """Encode the utterances of one shard in the given order. Return their codes and labels."""
     rate = encoder.config.frame_rate
-    kept = encode_waves(encoder, [_played(u, speed_of(u.speaker, variant)) for u in utterances])
+    kept = encode_waves(encoder, _together(lambda _, u: _played(u, speed_of(u.speaker, variant)), utterances))
     return {
         "codes": np.concatenate(kept, axis=1),
         "ends": np.cumsum([c.shape[1] for c in kept]),
@@ -131,9 +133,17 @@ def encode_shard(encoder: CodecEncoder, utterances: list[SpokenUtterance], varia
 
 def encode_recorded(encoder: CodecEncoder, utterances: list[SpokenUtterance], shard: int) -> dict[str, np.ndarray]:
     """Encode one shard under recording conditions. The codes are frame-aligned with those of variant 0."""
-    rng = np.random.default_rng([shard, 77])
-    waves = [recorded(_played(u, Fraction(1)), encoder.config.sample_rate, rng) for u in utterances]
+    rate = encoder.config.sample_rate
+    waves = _together(lambda i, u: recorded(u.waveform(), rate, np.random.default_rng([shard, 77, i])), utterances)
     return {"codes": np.concatenate(encode_waves(encoder, waves), axis=1)}
+
+
+def _together(
+    make: Callable[[int, SpokenUtterance], np.ndarray], utterances: list[SpokenUtterance]
+) -> list[np.ndarray]:
+    """Make one waveform of each utterance and its number, on all cores; most of the work is in NumPy and SciPy."""
+    with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+        return list(pool.map(make, range(len(utterances)), utterances))
 
 
 def encode_waves(encoder: CodecEncoder, waves: list[np.ndarray]) -> list[np.ndarray]:
@@ -143,7 +153,7 @@ def encode_waves(encoder: CodecEncoder, waves: list[np.ndarray]) -> list[np.ndar
     order = sorted(range(len(waves)), key=lambda i: len(waves[i]))
     while order:
         longest = len(waves[order[-1]])
-        size = max(1, int(BATCH_SECONDS * config.sample_rate / longest))
+        size = max(1, int(BATCH_SECONDS[device.type] * config.sample_rate / longest))
         batch, order = order[-size:], order[:-size]
         audio = torch.zeros(len(batch), 1, longest)
         for row, i in enumerate(batch):
@@ -168,7 +178,7 @@ def encode(work: Path, codec: Path, variants: int) -> None:
     """
     corpus = Corpus.load(work / "data")
     path, config = codec_files(codec)
-    encoder = load_codec_encoder(path, config, "cuda" if torch.cuda.is_available() else "cpu")
+    encoder = load_codec_encoder(path, config, training_device())
     out = work / "codes"
     out.mkdir(parents=True, exist_ok=True)
     meta: dict[str, object] = {

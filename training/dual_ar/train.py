@@ -34,12 +34,14 @@ from training.dual_ar.conversations import (
     Batch,
     ConversationBuilder,
     ConversationSampler,
+    conversation_batches,
     fit_for_conversations,
 )
 from training.dual_ar.encode import CodedCorpus
 from training.tokenizer import save_tokenizer
-from training.work import DEFAULT_WORK, TrainingError, messages_only, positive
+from training.work import DEFAULT_WORK, TrainingError, loader_workers, messages_only, positive, training_device
 
+POSITIONS = {"cpu": 3072, "cuda": 16_384}
 CONTINUED_RATE = 4e-4  # learning rate of a run that continues from a release
 GUIDED_HEAD = 0  # a query head; it shares the first key head
 
@@ -48,7 +50,7 @@ GUIDED_HEAD = 0  # a query head; it shares the first key head
 class Recipe:
     minutes: float
     steps: float = math.inf  # the run ends after its minutes or its steps, whichever comes first
-    positions: int = 3072  # per batch
+    positions: int | None = None  # per batch; None: by device
     learning_rate: float = 1.5e-3
     slow_rate: float = 1.0  # learning rate of the Slow AR as a fraction of `learning_rate`
     warmup_steps: int = 150
@@ -226,7 +228,8 @@ def train(work: Path, recipe: Recipe, threads: int, source: Path | None = None) 
     torch.manual_seed(recipe.seed)
     if threads:
         torch.set_num_threads(threads)
-    device = "cuda" if torch.cuda.is_available() else "cpu"
+    device = training_device()
+    positions = recipe.positions or POSITIONS[device]
     corpus = CodedCorpus.load(work / "codes")
     for part, utterances in {"training": corpus.train, "held-out": corpus.held_out}.items():
         if not fit_for_conversations(utterances):
@@ -293,8 +296,10 @@ def train(work: Path, recipe: Recipe, threads: int, source: Path | None = None) 
         f"{len(corpus.train)} utterances, {corpus.train_hours:.2f} h, on {device}",
         flush=True,
     )
-    batches = iter(ConversationSampler(corpus.train, builder, recipe.positions, recipe.seed + step))
-    held_out = list(islice(ConversationSampler(corpus.held_out, builder, recipe.positions, 1), 6))
+    batches = conversation_batches(
+        corpus.train, builder, positions, seed=recipe.seed + step, workers=loader_workers(device)
+    )
+    held_out = list(islice(ConversationSampler(corpus.held_out, builder, positions, 1), 6))
     sums: dict[str, float] = {}
     counted, last_save, last = 0, time.monotonic(), time.monotonic()
     while (progress := max(elapsed / (recipe.minutes * 60), step / recipe.steps)) < 1:

@@ -28,7 +28,7 @@ _SCALE = 0.4  # scales the features to about unit deviation
 
 
 class LogMel(nn.Module):
-    """Log-mel features `[T, 64]` of samples `[n]` at 16 kHz, one frame per 10 ms.
+    """Log-mel features `[…, T, 64]` of samples `[…, n]` at 16 kHz, one frame per 10 ms.
 
     The level and the mean of each band are removed, and with them loudness, distance and the microphone's response.
     `stretch` multiplies the bands' frequencies: 1.1 simulates a speaker with a longer vocal tract.
@@ -41,13 +41,13 @@ class LogMel(nn.Module):
         self.register_buffer("_window", torch.hann_window(400), persistent=False)
 
     def forward(self, wave: Tensor) -> Tensor:
-        power = wave.square().mean().clamp(min=1e-10)  # the square root has no gradient at zero
+        power = wave.square().mean(-1, keepdim=True).clamp(min=1e-10)  # the square root has no gradient at zero
         wave = wave * (_LEVEL / (power.sqrt() + 1e-5))
         spectrum = torch.stft(
             wave, _FFT, _HOP, 400, self.get_buffer("_window"), pad_mode="constant", return_complex=True
         )
-        mel = (spectrum.abs().square().T @ self.get_buffer("_bands") + _FLOOR).log()
-        features: Tensor = (mel - mel.mean(dim=0)) * _SCALE
+        mel = (spectrum.abs().square().mT @ self.get_buffer("_bands") + _FLOOR).log()
+        features: Tensor = (mel - mel.mean(dim=-2, keepdim=True)) * _SCALE
         return features
 
 

@@ -29,7 +29,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-import pyworld
 
 from engine.text.english.pronunciation import MARKS, PHONES, WORD_BREAK, Lexicon
 from training.speech.resampling import resampled
@@ -144,6 +143,8 @@ def align(tokens: list[str], segments: list[tuple[str, float]]) -> list[float]:
 
 def warp(samples: np.ndarray, sample_rate: int, speaker: Speaker, tempo: float) -> np.ndarray:
     """Convert the teacher's speech to the speaker's voice by WORLD analysis and synthesis. Float64, same rate."""
+    import pyworld  # needs a compiler; a machine that only trains has none
+
     signal = samples.astype(np.float64)
     rough, times = pyworld.dio(signal, sample_rate, f0_floor=60.0, f0_ceil=400.0, speed=2)
     f0 = pyworld.stonemask(signal, rough, times, sample_rate)

@@ -181,7 +181,11 @@ def test_stages_sum_to_first_audio_and_cases_differ(device: str) -> None:
         assert row["first_audio"]["median"] == pytest.approx(total)
         assert all(row[stage]["worst"] >= row[stage]["median"] >= 0 for stage in first_audio.STAGES)
     assert [row["encode"]["median"] > 0 for row in rows] == [True, True, False, False]
-    assert [row["reused"] > 0 for row in rows] == [False, False, False, True]
+    cold, new, saved_voice, known = (row["reused"] for row in rows)
+    assert cold == 0
+    assert new == saved_voice
+    assert (new == 0) == (device == "cpu")  # a GPU reuses the beginning of the system text, which all prompts share
+    assert known > new
     assert found["model"] == MINIATURE.name
     assert len(first_audio.table(found).rows) == 4
 

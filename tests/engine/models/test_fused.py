@@ -242,8 +242,9 @@ def test_noise_kernel_equals_plain_noise(draws: int, candidates: int) -> None:
 def test_draw_kernel_equals_plain_sampling(values: int, candidates: int, dtype: torch.dtype) -> None:
     """Ten rows with different options; some repeat a recent value and are redrawn."""
     rows = 10
-    # Values are distinct in 16 bits, since the order of equal ones is undefined.
-    logits = torch.stack([torch.randperm(values) for _ in range(rows)]).to(DEVICE, dtype) * (6 / values)
+    # Values are distinct in bf16, too (8 bits and a power of two), since the order of equal ones is undefined.
+    ranks = torch.stack([torch.randperm(values) for _ in range(rows)]) - values // 2
+    logits = ranks.to(DEVICE, dtype) * 2.0 ** -round(math.log2(values / 8))
     options = RowOptions(
         torch.tensor([0.7, 0.0, 1.3, 1.0, 2.0] * 2, device=DEVICE)[:, None],
         torch.tensor([0.8, 0.9, 1.0, 0.05, 0.95] * 2, device=DEVICE)[:, None],

@@ -262,11 +262,11 @@ def test_available_memory_respects_the_process_share(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda _device: (70 * GB, 80 * GB))
     monkeypatch.setattr(torch.cuda, "memory_reserved", lambda _device: 9 * GB)
     monkeypatch.setattr(torch.cuda, "memory_allocated", lambda _device: 8 * GB)
-    monkeypatch.setattr(torch.cuda, "get_per_process_memory_fraction", lambda _device: shares[0])
+    monkeypatch.setattr(torch.cuda, "get_per_process_memory_fraction", lambda _index: shares[0])
     monkeypatch.setattr(torch.cuda, "set_per_process_memory_fraction", lambda share, index: shares.insert(index, share))
-    assert available_memory("cuda") == 71 * GB
+    assert available_memory("cuda:0") == 71 * GB
     share_memory(0.5)
-    assert available_memory("cuda") == 30 * GB  # 95 % of a half, minus 8 GB in use
+    assert available_memory("cuda:0") == 30 * GB  # 95 % of a half, minus 8 GB in use
 
 
 @pytest.mark.gpu
