@@ -9,7 +9,7 @@ from pydantic import BaseModel
 from starlette.concurrency import run_in_threadpool
 
 from api.errors import documented
-from studio.provenance.origin import check_file
+from studio.provenance.provenance import check_file
 
 router = APIRouter(tags=["speech"])
 
@@ -33,14 +33,14 @@ class CheckedAudio(BaseModel):
 async def check_audio(file: Annotated[UploadFile, File(description="An audio file.")]) -> CheckedAudio:
     """Report whether a file's tags say that Reprise made it, and whether it carries the watermark."""
     checked = await run_in_threadpool(check_file, await file.read())
-    origin = checked.origin
-    if origin is None:
+    provenance = checked.provenance
+    if provenance is None:
         return CheckedAudio(tagged=False, watermark=checked.watermark)
     return CheckedAudio(
         tagged=True,
-        models=list(origin.models),
-        voices=list(origin.voices),
-        seeds=list(origin.seeds),
-        made=origin.made.isoformat() if origin.made else None,
+        models=list(provenance.models),
+        voices=list(provenance.voices),
+        seeds=list(provenance.seeds),
+        made=provenance.made.isoformat() if provenance.made else None,
         watermark=checked.watermark,
     )

@@ -19,13 +19,13 @@ def check(
     """Check whether a file was made with Reprise. The exit status is 3 if nothing indicates it."""
     command = context_of(context, database=database)
     with exit_on_error():
-        from studio.provenance.origin import check_file, voice_names
+        from studio.provenance.provenance import check_file, voice_names
 
         checked = check_file(file)
         names: tuple[str, ...] = ()
-        if checked.origin and checked.origin.voices:
+        if checked.provenance and checked.provenance.voices:
             with command.library() as library:
-                names = voice_names(checked.origin, library)
+                names = voice_names(checked.provenance, library)
     say(" ".join(str(message) for message in checked.messages(names)))
     if not checked.ours:
         raise typer.Exit(NOT_OURS)

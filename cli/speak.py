@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from engine.request import SpeechResult
     from engine.voice import BuiltInVoice, Voice
     from studio.engines.speech_engine import SpeechEngine
-    from studio.provenance.origin import Origin
+    from studio.provenance.provenance import Provenance
     from studio.provenance.watermark import Watermark
     from studio.takes.buffer import TakeBuffer
     from studio.voices.available_voices import ReadyVoice
@@ -54,7 +54,7 @@ def speak(
             command.check_words(transcript, "Give the words spoken in the reference with --transcript “…”.")
         _check_loudness(lufs)
         from engine.engine import SpeakOptions
-        from studio.provenance.origin import Origin
+        from studio.provenance.provenance import Provenance
         from studio.speech_service import check_language
 
         sampling = {"seed": seed, "temperature": temperature, "top_p": top_p, "top_k": top_k}
@@ -70,17 +70,19 @@ def speak(
             speaker = _saved_or_own(command, engine, voice) if voice else _one_off_voice(engine, reference, transcript)
             name = engine.name
             take, result = _speak(engine, text, speaker.voice, replace(engine.default_options, **given), watermark)
-        finish(take, result, output, Origin.from_take(name, speaker.id, result.seed), lufs)
+        finish(take, result, output, Provenance.from_take(name, speaker.id, result.seed), lufs)
 
 
-def finish(take: TakeBuffer, result: SpeechResult, output: Path, origin: Origin, lufs: float | None = None) -> None:
-    """Write the file with its origin tags, and report on it. lufs: its loudness; None leaves it unchanged.
+def finish(
+    take: TakeBuffer, result: SpeechResult, output: Path, provenance: Provenance, lufs: float | None = None
+) -> None:
+    """Write the file with its provenance tags, and report on it. lufs: its loudness; None leaves it unchanged.
 
     Raises typer.Exit with status 130 after Ctrl-C.
     """
     ending = report.ending(result)
     if take.length:
-        write(output, _encoded(take, output.suffix.lower().removeprefix("."), origin, lufs), AUDIO)
+        write(output, _encoded(take, output.suffix.lower().removeprefix("."), provenance, lufs), AUDIO)
         say(f"{ending}. {report.figures(result)}. Wrote {output}.")
     else:
         say(ending)
@@ -88,14 +90,14 @@ def finish(take: TakeBuffer, result: SpeechResult, output: Path, origin: Origin,
         raise typer.Exit(130)
 
 
-def _encoded(take: TakeBuffer, format: Any, origin: Origin, lufs: float | None) -> bytes:
+def _encoded(take: TakeBuffer, format: Any, provenance: Provenance, lufs: float | None) -> bytes:
     if lufs is None:
-        return take.encode(format, origin)
+        return take.encode(format, provenance)
     from engine.audio.output.concatenate import TakeAudio
     from studio.script.export import write_takes
 
     file = BytesIO()
-    write_takes(file, [TakeAudio(take.encode("flac"))], format, origin.tags(), lufs)
+    write_takes(file, [TakeAudio(take.encode("flac"))], format, provenance.tags(), lufs)
     return file.getvalue()
 
 

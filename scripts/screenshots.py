@@ -17,7 +17,7 @@ from typing import Literal
 from playwright.sync_api import Browser, Page, StorageState, expect
 
 from benchmarks.browser import chromium
-from tests.web.visiting import PATIENCE, open_tab
+from tests.web.visiting import TIMEOUT, open_tab
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = ROOT / "docs" / "pages"
@@ -51,7 +51,7 @@ def work(page: Page) -> None:
     """Create two takes and a script as sample content."""
     for number in (1, 2):
         page.get_by_role("button", name="Speak", exact=True).click()
-        expect(page.locator(".rp-take")).to_have_count(number, timeout=PATIENCE)
+        expect(page.locator(".rp-take")).to_have_count(number, timeout=TIMEOUT)
         page.wait_for_timeout(1500)
     open_tab(page, "Script")
     page.get_by_label("Text of the new script").fill(DIALOGUE)
@@ -68,10 +68,10 @@ def picture(browser: Browser, url: str, size: str, theme: Theme, state: StorageS
     context = browser.new_context(
         viewport={"width": width, "height": height}, color_scheme=theme, storage_state=state, device_scale_factor=1
     )
-    context.set_default_timeout(PATIENCE)
+    context.set_default_timeout(TIMEOUT)
     page = context.new_page()
     page.goto(f"{url}?__theme={theme}")
-    expect(page.get_by_role("button", name="Speak", exact=True)).to_be_visible(timeout=PATIENCE)
+    expect(page.get_by_role("button", name="Speak", exact=True)).to_be_visible(timeout=TIMEOUT)
     page.wait_for_timeout(2500)
     for name, tab in TABS.items():
         open_tab(page, tab)
@@ -96,7 +96,7 @@ def main() -> None:
     PAGES.mkdir(parents=True, exist_ok=True)
     with served() as url, chromium() as browser:
         context = browser.new_context(viewport={"width": 1280, "height": 900})
-        context.set_default_timeout(PATIENCE)
+        context.set_default_timeout(TIMEOUT)
         page = context.new_page()
         page.goto(url)
         page.wait_for_timeout(3000)

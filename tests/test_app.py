@@ -33,9 +33,9 @@ from engine.release.hub import BUNDLED
 from engine.release.profile import Profile
 from engine.request import AudioChunk, SpeechResult
 from engine.voice import Voice
-from studio.provenance import origin as origins
+from studio.provenance import provenance as provenances
 from studio.provenance import watermark
-from studio.provenance.origin import Origin
+from studio.provenance.provenance import Provenance
 from studio.takes.buffer import TakeBuffer
 from tests.engine.families.qwen3_tts.conftest import as_kind
 from tests.paths import QWEN, ROOT
@@ -164,7 +164,7 @@ def test_saved_voice_speaks_reproducibly_and_files_are_checked(run: Run, monkeyp
         assert "seed 5" in spoken.stderr
     np.testing.assert_array_equal(soundfile.read("a.wav", dtype="int16")[0], soundfile.read("b.flac", dtype="int16")[0])
 
-    monkeypatch.setattr(origins, "watermark_installed", lambda: False)
+    monkeypatch.setattr(provenances, "watermark_installed", lambda: False)
     checked = run("check", "b.flac")
     assert checked.exit_code == 0, checked.stderr
     assert "Model: bundled. Voice: Anna. Seed: 5." in checked.stderr
@@ -425,7 +425,7 @@ def test_audio_before_ctrl_c_is_kept_with_exit_code_130(tmp_path: Path) -> None:
     take, result = TakeBuffer(8_000), SpeechResult("cancelled", 1, 0.1, 0.2, 0.1, 3, ())
     take.add(AudioChunk(np.ones(800, np.float32) / 2, 0, 1, 0.1, 0, 1, "text"))
     with pytest.raises(typer.Exit) as exit_:
-        finish(take, result, tmp_path / "out.wav", Origin())
+        finish(take, result, tmp_path / "out.wav", Provenance())
     assert exit_.value.exit_code == 130
     assert len(soundfile.read(tmp_path / "out.wav")[0]) == 800
 

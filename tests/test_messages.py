@@ -88,7 +88,7 @@ def test_errors_use_known_keys_and_the_values_of_their_messages() -> None:
                     "texts(",
                     "f'field.",
                     "f'doctor.",
-                    "f'origin.",
+                    "f'provenance.",
                     "_key(",
                     "self._profile.",
                     "Profile.",
@@ -109,7 +109,7 @@ def test_errors_use_known_keys_and_the_values_of_their_messages() -> None:
 def test_all_messages_are_used() -> None:
     everything = "".join(path.read_text("utf-8") for path in sources())
     errors_own = (ROOT / "engine" / "errors.py").read_text("utf-8")
-    groups = ("doctor.", "field.", "model.notice_", "origin.", "sample.")  # keys built from names
+    groups = ("doctor.", "field.", "model.notice_", "provenance.", "sample.")  # keys built from names
     unused = [key for key in english() if f'"{key}"' not in everything + errors_own and not key.startswith(groups)]
     assert unused == []
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import gradio as gr
 
 from engine.errors import DatabaseUnavailable, InvalidInput
-from studio.provenance.origin import public_name
+from studio.provenance.provenance import public_name
 from web.ui.events import broadcast_change, skip_on_error
 from web.ui.messages import error_message, notice
 from web.ui.payloads import parse_payload

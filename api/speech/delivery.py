@@ -23,7 +23,7 @@ from api.speech.stream import MEDIA_TYPES, ChunkEncoder, EncodedSpeech, SpokenWo
 from engine.audio.output.mastering import at_loudness
 from engine.audio.output.stream import LOSSY, StreamEncoder, StreamFormat, written_rate
 from engine.errors import InvalidInput
-from studio.provenance.origin import Origin
+from studio.provenance.provenance import Provenance
 
 if TYPE_CHECKING:
     from api.context import ApiContext
@@ -85,7 +85,7 @@ async def open_stream(
         language=language,
         word_times=word_times,
     )
-    tags = Origin.from_take(context.app.engine.name, speech.voice, speech.seed).tags()
+    tags = Provenance.from_take(context.app.engine.name, speech.voice, speech.seed).tags()
     mark = context.app.watermark if as_whole else None
     encoder: ChunkEncoder
     if mark or output.lufs is not None:

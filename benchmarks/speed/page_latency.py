@@ -36,7 +36,7 @@ PACE = 0.5  # seconds of simulated computation per second of audio
 SECONDS = 4.0
 WAYS = ("player", "streamed")
 NAMES = {"player": "Reprise's player", "streamed": "gr.Audio(streaming=True)"}
-_PATIENCE = 60_000  # ms
+_TIMEOUT = 60_000  # ms
 
 # Finds the start of an audio element's playback by subtracting its clock from the time when it was first seen moving.
 WATCH = """(seconds) => {
@@ -116,7 +116,7 @@ def page(samples: NDArray[np.int16], rate: int) -> gr.Blocks:
 def listen(browser: Browser, url: str, way: str, seconds: float) -> dict[str, float]:
     """Run once in a new page. Return the seconds from the click to the first sample, and the number of pauses after."""
     context = browser.new_context()
-    context.set_default_timeout(_PATIENCE)
+    context.set_default_timeout(_TIMEOUT)
     try:
         visited = context.new_page()
         visited.goto(url)

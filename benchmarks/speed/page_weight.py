@@ -44,7 +44,7 @@ WATCH = """
 """
 QUIET = 5_000  # ms without a long task
 BUDGET = 350_000  # bytes of our files without fonts
-_PATIENCE = 60_000  # ms
+_TIMEOUT = 60_000  # ms
 TIMES = ("first paint", "usable", "interactive")
 Times = dict[str, float]
 
@@ -93,12 +93,12 @@ def visit(browser: Browser, url: str) -> tuple[Times, Times, Counter[str]]:
 
 def times(page: Page) -> Times:
     """Wait until a page that was just opened is interactive. Return the seconds by the names in TIMES."""
-    usable = float(page.wait_for_function(READY, timeout=_PATIENCE).json_value())
+    usable = float(page.wait_for_function(READY, timeout=_TIMEOUT).json_value())
     quiet = f"""() => {{
       const last = Math.max({usable}, ...window.longTasks);
       return performance.now() > last + {QUIET} ? last : null;
     }}"""
-    interactive = float(page.wait_for_function(quiet, timeout=_PATIENCE).json_value())
+    interactive = float(page.wait_for_function(quiet, timeout=_TIMEOUT).json_value())
     paint = page.evaluate("performance.getEntriesByName('first-contentful-paint')[0].startTime")
     return dict(zip(TIMES, (paint / 1000, usable / 1000, interactive / 1000), strict=True))
 

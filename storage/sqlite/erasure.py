@@ -26,7 +26,7 @@ from sqlalchemy.orm import Session
 from storage.database_errors import code_of
 from storage.models import LEAD_BYTES, Base, ErasureRow
 
-PATIENCE = 1.0  # seconds to wait for readers of the log
+READERS_TIMEOUT = 1.0  # seconds to wait for readers of the log
 _FILLED_AT_ONCE = 200  # pages
 _MARK = "replaces a text"
 
@@ -82,7 +82,7 @@ def _rewrite_tables(engine: Engine) -> int:
 
 def truncate_log(engine: Engine) -> bool:
     """Checkpoint the log and empty it; return False if others keep it in use."""
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + READERS_TIMEOUT
     while not _checkpoint(engine):
         if time.monotonic() > deadline:
             return False

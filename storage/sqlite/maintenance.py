@@ -29,9 +29,9 @@ class Maintenance:
     later."""
 
     def __init__(self, url: URL, busy_timeout: float) -> None:
-        """busy_timeout: seconds to wait for other writers; at most `erasure.PATIENCE` when overwriting."""
-        patience = min(busy_timeout, erasure.PATIENCE)
-        self._erasing = connect(url, patience, "foreign_keys = OFF", "temp_store = MEMORY", keep=False)
+        """busy_timeout: seconds to wait for other writers; at most `erasure.READERS_TIMEOUT` when overwriting."""
+        timeout = min(busy_timeout, erasure.READERS_TIMEOUT)
+        self._erasing = connect(url, timeout, "foreign_keys = OFF", "temp_store = MEMORY", keep=False)
         # Writes few pages in a deletion: freed pages keep their bytes until they are overwritten afterwards.
         lean = connect(url, busy_timeout, "secure_delete = OFF", "cache_spill = OFF", "temp_store = MEMORY", keep=False)
         self._lean = lean.execution_options(writes=True)

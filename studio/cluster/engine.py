@@ -39,7 +39,7 @@ Result = TypeVar("Result")
 ATTEMPTS = 4  # of a call, each on another replica if there is one
 RETRY_SECONDS = 0.5  # before the next attempt
 STATUS_SECONDS = 1.0  # for which a status is cached
-STATUS_PATIENCE = 5.0  # seconds
+STATUS_TIMEOUT = 5.0  # seconds
 WATCH_SECONDS = 1.0  # between two checks of the cluster's head
 MISSES = 3  # failed checks in a row after which the cluster counts as lost
 
@@ -133,7 +133,7 @@ class ClusterEngine:
     def _broadcast(self, method: str, *arguments: Any) -> list[Any]:
         """Call all replicas, in a new thread: Ray refuses the call in a thread whose event loop is running."""
         with ThreadPoolExecutor(1) as thread:
-            call = thread.submit(lambda: self._handle.broadcast(method, *arguments).results(timeout_s=STATUS_PATIENCE))
+            call = thread.submit(lambda: self._handle.broadcast(method, *arguments).results(timeout_s=STATUS_TIMEOUT))
             return list(call.result())
 
     def status(self) -> EngineStatus:

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-PATIENCE = 120.0  # seconds that a switch waits for running speech to end
+SWITCH_TIMEOUT = 120.0  # seconds that a switch waits for running speech to end
 
 Progress = Callable[[str, float], None]
 
@@ -91,13 +91,13 @@ class ModelManager:
         catalog: ModelCatalog | None = None,
         *,
         idle: IdleUnload | None = None,
-        patience: float = PATIENCE,
+        switch_timeout: float = SWITCH_TIMEOUT,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """idle: None if the model stays loaded. patience: seconds that `switch` waits for running speech."""
+        """idle: None if the model stays loaded. switch_timeout: seconds that `switch` waits for running speech."""
         self.speed = SpeedEstimator()
         self.started = time.monotonic()
-        self._catalog, self._patience = catalog, patience
+        self._catalog, self._switch_timeout = catalog, switch_timeout
         self._changed = threading.Condition()
         self._engine: SpeechEngine | None = engine
         self._status = engine.status()  # the last known one
@@ -369,7 +369,7 @@ class ModelManager:
         with self._changed:
             self._loading, self._closing = ModelLoading(model, waits=bool(self._users)), True
             if not self._changed.wait_for(
-                lambda: self._closed or not (self._users or self._waking or self._unloading), self._patience
+                lambda: self._closed or not (self._users or self._waking or self._unloading), self._switch_timeout
             ):
                 raise ModelChanging("engine.takes_running")
             if self._closed:

@@ -17,7 +17,7 @@ from engine.audio.output.encode import RATES
 from engine.audio.output.mastering import master
 from engine.errors import InvalidInput
 from studio.file_names import safe_file_name, take_file_name
-from studio.provenance.origin import Origin
+from studio.provenance.provenance import Provenance
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -38,7 +38,7 @@ class ScriptExport:
         # Writing a file takes minutes, during which cards may be changed and spoken.
         spoken = scripts.spoken(script_id, owner=owner)
         self._name, self._cards = spoken.script.name, spoken.cards
-        self._origins = {take.id: Origin.of_record(take) for take in spoken.takes}
+        self._origins = {take.id: Provenance.of_record(take) for take in spoken.takes}
 
     def sound(self, format: FileFormat) -> BinaryIO:
         """Return all takes, with the pauses between them."""
@@ -87,7 +87,7 @@ class ScriptExport:
         return (TakeAudio(sound, card.pause, card.speed) for card, sound in self._sounds())
 
     def _tags(self) -> Mapping[str, str]:
-        return Origin.joined(self._origins.values()).tags()
+        return Provenance.joined(self._origins.values()).tags()
 
     def _chapters(self) -> list[Chapter]:
         """Return the chapters, with their starts in the joined audio. Cards before the first have the script's name.

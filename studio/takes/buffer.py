@@ -14,7 +14,7 @@ from studio.takes.written_words import WrittenWords
 if TYPE_CHECKING:
     from engine.engine import SpeakOptions
     from engine.request import AudioChunk, SpeechResult
-    from studio.provenance.origin import Origin
+    from studio.provenance.provenance import Provenance
     from studio.provenance.watermark import Watermark
 
 SAMPLING_SETTINGS = ("temperature", "top_p", "top_k")  # the options that are stored with a take, besides its seed
@@ -56,15 +56,15 @@ class TakeBuffer:
         """Return all samples, int16 `[n]`."""
         return np.concatenate(self._chunks) if self._chunks else np.zeros(0, np.int16)
 
-    def encode(self, format: AudioFormat = "wav", origin: Origin | None = None) -> bytes:
-        """Encode the take as a file; wav and flac have 16 bits. origin: for the file's tags.
+    def encode(self, format: AudioFormat = "wav", provenance: Provenance | None = None) -> bytes:
+        """Encode the take as a file; wav and flac have 16 bits. provenance: for the file's tags.
 
         Raises InvalidOption for an unknown format.
         """
         samples: NDArray[np.floating] = self.samples() / np.float32(32768)
         if self._watermark:
             samples = self._watermark.mark(samples, self.sample_rate)
-        return encode_audio(samples, self.sample_rate, format, origin.tags() if origin else None)
+        return encode_audio(samples, self.sample_rate, format, provenance.tags() if provenance else None)
 
     def finish(
         self,

@@ -3,12 +3,12 @@
 import time
 from collections.abc import Callable
 
-PATIENCE = 60.0  # seconds; generous, because the machine may be busy
+TIMEOUT = 60.0  # seconds; generous, because the machine may be busy
 
 
 def until(condition: Callable[[], object]) -> None:
     """Return once the condition holds."""
-    end = time.monotonic() + PATIENCE
+    end = time.monotonic() + TIMEOUT
     while not condition():
         assert time.monotonic() < end, "the condition did not hold in time"
         time.sleep(0.01)

@@ -56,7 +56,7 @@ def test_gradient_is_that_of_the_reported_losses() -> None:
 
 def test_discriminator_loss_gives_no_gradient_to_copies() -> None:
     judges, made = Discriminators(), waves(1).requires_grad_()
-    judges.judge(made, waves(0), adversarial=1.0, features=1.0).own.backward()
+    judges.judge(made, waves(0), adversarial=1.0, features=1.0).discriminators.backward()
     assert made.grad is None
     assert all(p.grad is not None and p.grad.isfinite().all() for p in judges.parameters())
 
@@ -68,7 +68,7 @@ def test_discriminators_learn_to_distinguish_copies() -> None:
     losses = []
     for seed in range(6):
         real = waves(seed).cumsum(-1) * 0.1  # low-pass noise; the copies are white noise
-        own = judges.judge(waves(99 + seed), real, adversarial=1.0, features=1.0).own
+        own = judges.judge(waves(99 + seed), real, adversarial=1.0, features=1.0).discriminators
         own.backward()
         optimiser.step()
         optimiser.zero_grad()
@@ -98,7 +98,7 @@ def test_discriminators_affect_the_decoder_only_after_their_lead(corpus: Corpus,
     alone = open_run(tmp_path / "alone", AGAINST, corpus, source=source, decoder_only=True)
     judged = adversarial(tmp_path / "judged", corpus, source)
     judged.objective.recognition = None
-    assert {"own", "adversarial", "features"} <= set(judged.advance()) - set(alone.advance())
+    assert {"discriminators", "adversarial", "features"} <= set(judged.advance()) - set(alone.advance())
     weights = [run.objective.codec.decoder.state_dict() for run in (alone, judged)]
     assert all(torch.equal(a, b) for a, b in zip(*(w.values() for w in weights), strict=True))
     for _ in range(2):
@@ -111,9 +111,9 @@ def test_discriminators_may_be_used_in_some_steps_only(corpus: Corpus, tmp_path:
     run = open_run(tmp_path, recipe, corpus, source=source, adversarial=True)
     judges = run.objective.discriminators
     assert judges is not None
-    assert "own" in run.advance()
+    assert "discriminators" in run.advance()
     before, codec = [[weight.clone() for weight in part.parameters()] for part in (judges, run.objective.codec.decoder)]
-    assert "own" not in run.advance()
+    assert "discriminators" not in run.advance()
     assert all(torch.equal(a, b) for a, b in zip(before, judges.parameters(), strict=True))
     assert not all(torch.equal(a, b) for a, b in zip(codec, run.objective.codec.decoder.parameters(), strict=True))
 
@@ -123,7 +123,7 @@ def test_recognition_loss_is_used_without_training_the_recogniser(corpus: Corpus
     assert run.objective.recognition is not None
     before = [weight.clone() for weight in run.objective.recognition.parameters()]
     found = run.advance()
-    assert found["heard"] > 0
+    assert found["perceptual"] > 0
     assert found["divergence"] > 0
     assert all(torch.equal(a, b) for a, b in zip(before, run.objective.recognition.parameters(), strict=True))
 
@@ -141,7 +141,7 @@ def test_resumed_adversarial_run_equals_an_uninterrupted_one(corpus: Corpus, tmp
 
 def test_full_adversarial_training_changes_codes(corpus: Corpus, tmp_path: Path, source: Path) -> None:
     run = open_run(tmp_path, AGAINST, corpus, source=source, adversarial=True)
-    assert {"heard", "own", "phones", "pitch"} <= set(run.advance())
+    assert {"perceptual", "discriminators", "phones", "pitch"} <= set(run.advance())
     finish(tmp_path, run)
     assert checkpoint_of(tmp_path, run).name == "checkpoint-continued-adversarial.pt"
     codecs = [load_codec(*codec_files(folder)) for folder in (source, tmp_path / "codec")]

@@ -17,7 +17,7 @@ from web.uploads.endpoint import UploadEndpoint
 
 # A host that is neither localhost nor https, like another computer in the local network.
 PLAIN_HTTP_HOST = "voices.example"
-PATIENCE = 60_000  # ms: generous, since the machine may be busy
+TIMEOUT = 60_000  # ms: generous, since the machine may be busy
 
 
 @contextmanager
@@ -38,7 +38,7 @@ def serve_component(build: Callable[[str], None]) -> Iterator[str]:
 def open_page(chromium: Browser, url: str, **context: Any) -> Iterator[Page]:
     """Yield the page in a new browser context. Fails on errors of its scripts."""
     visitor = chromium.new_context(**context)
-    visitor.set_default_timeout(PATIENCE)
+    visitor.set_default_timeout(TIMEOUT)
     page = visitor.new_page()
     troubles: list[str] = []
     page.on("pageerror", lambda error: troubles.append(str(error)))

@@ -12,8 +12,8 @@ from axe_playwright_python.base import AXE_SCRIPT
 from playwright.sync_api import APIResponse, Browser, Locator, Page, Route, ViewportSize, expect
 
 # ms: generous, since the machine may be busy.
-PATIENCE = int(os.environ.get("REPRISE_TEST_PATIENCE", 60_000))
-expect.set_options(timeout=PATIENCE)
+TIMEOUT = int(os.environ.get("REPRISE_TEST_TIMEOUT", 60_000))
+expect.set_options(timeout=TIMEOUT)
 
 
 SERIOUS = ("serious", "critical")  # impacts, as axe names them
@@ -64,7 +64,7 @@ def visit(
 
 def _new_page(chromium: Browser, clock: bool, context: dict[str, Any]) -> Page:
     visitor = chromium.new_context(**{"reduced_motion": "reduce", **context})
-    visitor.set_default_timeout(PATIENCE)
+    visitor.set_default_timeout(TIMEOUT)
     if clock:
         visitor.clock.install()
     return visitor.new_page()

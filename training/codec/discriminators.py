@@ -83,12 +83,12 @@ class AdversarialLosses:
     """Losses of `Discriminators.judge`.
 
     Attributes:
-        own: the discriminators' own loss, with gradients for the discriminators only.
+        discriminators: the discriminators' own loss, with gradients for the discriminators only.
         adversarial, features: the codec's losses, scalars without gradients.
         gradient: gradient of the codec's weighted losses with respect to the copies `[B, 1, n]`.
     """
 
-    own: Tensor
+    discriminators: Tensor
     adversarial: Tensor
     features: Tensor
     gradient: Tensor
@@ -103,21 +103,23 @@ class Discriminators(nn.Module):
             [*(PeriodDiscriminator(p) for p in _PERIODS), *(SpectrumDiscriminator(w) for w in _WINDOWS)]
         )
 
-    def judge(self, made: Tensor, wanted: Tensor, *, adversarial: float, features: float) -> AdversarialLosses:
-        """Judge copies `made` against originals `wanted`, both `[B, 1, n]`.
+    def judge(
+        self, reconstructed: Tensor, original: Tensor, *, adversarial: float, features: float
+    ) -> AdversarialLosses:
+        """Judge audio `reconstructed` against `original`, both `[B, 1, n]`.
 
         `adversarial` and `features` are the weights of the codec's losses. A single forward pass yields both the
         codec's gradient and the discriminators' own loss.
         """
-        copies = made.detach().requires_grad_()
-        own, fooled, matched = [], [], []
+        copies = reconstructed.detach().requires_grad_()
+        judging, fooled, matched = [], [], []
         for discriminator in self.all:
-            maps = [m.chunk(2) for m in discriminator(torch.cat([wanted, copies]))]
+            maps = [m.chunk(2) for m in discriminator(torch.cat([original, copies]))]
             *between, (real, fake) = maps
-            own.append((real - 1).square().mean() + fake.square().mean())
+            judging.append((real - 1).square().mean() + fake.square().mean())
             fooled.append((fake - 1).square().mean())
             matched += [(a.detach() - b).abs().mean() / a.detach().abs().mean().clamp(1e-4) for a, b in between]
         fooling, matching = torch.stack(fooled).mean(), torch.stack(matched).mean()
         wish = adversarial * fooling + features * matching
         (gradient,) = torch.autograd.grad(wish, copies, retain_graph=True)
-        return AdversarialLosses(torch.stack(own).mean(), fooling.detach(), matching.detach(), gradient)
+        return AdversarialLosses(torch.stack(judging).mean(), fooling.detach(), matching.detach(), gradient)

@@ -36,11 +36,11 @@ class SpectralLoss(nn.Module):
             self.register_buffer(f"bank_{window}", bank.T, persistent=False)
             self.register_buffer(f"window_{window}", torch.hann_window(window), persistent=False)
 
-    def forward(self, made: Tensor, wanted: Tensor) -> tuple[Tensor, Tensor]:
+    def forward(self, reconstructed: Tensor, original: Tensor) -> tuple[Tensor, Tensor]:
         """Compare audio `[B, 1, n]`. Return L1 of the log mel spectra and L1 of the low-frequency log magnitudes."""
-        mel = harmonics = made.new_zeros(())
+        mel = harmonics = reconstructed.new_zeros(())
         for window, _, weight in _SCALES:
-            a, b = self._magnitudes(made, window), self._magnitudes(wanted, window)
+            a, b = self._magnitudes(reconstructed, window), self._magnitudes(original, window)
             bank: Tensor = getattr(self, f"bank_{window}")
             mel = mel + weight / len(_SCALES) * _log_distance(bank @ a, bank @ b, _MEL_FLOOR)
             if window in _HARMONIC_WINDOWS:
@@ -71,16 +71,16 @@ class RecognitionLoss(nn.Module):
         self._resample, self._mel = Resample(sample_rate, RATE), LogMel()
         self._recogniser = recogniser.requires_grad_(False)
 
-    def forward(self, made: Tensor, wanted: Tensor) -> tuple[Tensor, Tensor]:
+    def forward(self, reconstructed: Tensor, original: Tensor) -> tuple[Tensor, Tensor]:
         """Compare audio `[B, 1, n]`. Return the relative L1 of all feature maps, and the divergence in nats a frame."""
         with torch.no_grad():
-            maps, phones = self._heard(wanted)
-        copies, guesses = self._heard(made)
+            maps, phones = self._outputs(original)
+        copies, guesses = self._outputs(reconstructed)
         features = [(a - b).abs().mean() / a.abs().mean() for a, b in zip(maps, copies, strict=True)]
         divergence = F.kl_div(guesses.flatten(0, 1), phones.flatten(0, 1), reduction="batchmean", log_target=True)
         return torch.stack(features).mean(), divergence
 
-    def _heard(self, audio: Tensor) -> tuple[list[Tensor], Tensor]:
+    def _outputs(self, audio: Tensor) -> tuple[list[Tensor], Tensor]:
         """Return the feature maps of all layers, and the log-probabilities of phones `[B, T, 41]`."""
         maps = self._recogniser.maps(self._mel(self._resample(audio[:, 0])))
         return maps, self._recogniser.output(maps[-1]).log_softmax(-1)

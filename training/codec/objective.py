@@ -23,7 +23,7 @@ _WEIGHTS = {
     "wave": 5.0,
     "commitment": 1.0,
     "pitch": 2.0,
-    "heard": 10.0,
+    "perceptual": 10.0,
     "divergence": 3.0,
     "anchor": 100.0,
 }
@@ -33,7 +33,7 @@ _WEIGHTS = {
 class Reconstruction:
     """The codec's output for a batch `[B, 1, n]`, its unweighted losses by name, and the codebook lookups."""
 
-    made: Tensor
+    audio: Tensor
     losses: dict[str, Tensor]
     lookups: list[Lookup] = field(default_factory=list)
 
@@ -94,16 +94,16 @@ class CodecObjective(nn.Module):
         z = self.encoded(batch.audio)
         found = quantize(self.codec.quantizer, z, generator, share=share, dropout=dropout)
         log_f0, voiced = pitch_of(batch.audio, config.sample_rate, config.frame_length)
-        made = self.decoded(found.latents)
+        reconstructed = self.decoded(found.latents)
         losses = {
-            **self._audio_losses(made, batch.audio),
+            **self._audio_losses(reconstructed, batch.audio),
             "commitment": found.commitment,
             "pitch": self.heads.pitch_loss(found.latents, log_f0, voiced),
             "phones": self.heads.phone_loss(found.semantic, batch.phones),
         }
         for anchor in self._anchors:
             losses["anchor"] = self._anchor_loss(anchor, z, batch.audio)
-        return Reconstruction(made, losses, found.lookups)
+        return Reconstruction(reconstructed, losses, found.lookups)
 
     def _anchor_loss(self, anchor: Codec, z: Tensor, audio: Tensor) -> Tensor:
         """Return the mean cosine distance of the vectors for the semantic lookup, of latents `z` and of `anchor`."""
@@ -123,12 +123,12 @@ class CodecObjective(nn.Module):
         quantizer = self.codec.quantizer
         with torch.no_grad():
             latents = quantizer.from_codes(quantizer.encode(self.codec.encoder(batch.audio)))
-        made = self.decoded(latents)
-        return Reconstruction(made, self._audio_losses(made, batch.audio))
+        reconstructed = self.decoded(latents)
+        return Reconstruction(reconstructed, self._audio_losses(reconstructed, batch.audio))
 
-    def _audio_losses(self, made: Tensor, wanted: Tensor) -> dict[str, Tensor]:
-        mel, harmonics = self.spectral(made, wanted)
-        losses = {"mel": mel, "harmonics": harmonics, "wave": F.l1_loss(made, wanted)}
+    def _audio_losses(self, reconstructed: Tensor, original: Tensor) -> dict[str, Tensor]:
+        mel, harmonics = self.spectral(reconstructed, original)
+        losses = {"mel": mel, "harmonics": harmonics, "wave": F.l1_loss(reconstructed, original)}
         if self.recognition is not None:
-            losses["heard"], losses["divergence"] = self.recognition(made, wanted)
+            losses["perceptual"], losses["divergence"] = self.recognition(reconstructed, original)
         return losses

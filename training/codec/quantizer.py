@@ -36,7 +36,7 @@ _KMEANS_ROUNDS = 12
 class Lookup:
     """One codebook lookup: projected vectors `[N, d]` without gradient, and their codes `[N]`."""
 
-    wanted: Tensor
+    projected: Tensor
     codes: Tensor
 
 
@@ -68,7 +68,7 @@ def quantize(
         share: fraction of the samples to quantize, drawn for each codebook; 0 disables the lookup.
         dropout: fraction of the samples that use only a random number of residual codebooks.
     """
-    heard = _codebooks_heard(len(z), quantizer.num_codebooks, dropout, generator).to(z.device)
+    kept = _codebooks_kept(len(z), quantizer.num_codebooks, dropout, generator).to(z.device)
     residual, parts, lookups = z, [], []
     commitment = z.new_zeros(())
     for i, codebook in enumerate(codebooks_of(quantizer)):
@@ -84,11 +84,11 @@ def quantize(
             commitment = commitment + _REST * projected.square().mean()
         part = codebook.out_proj(projected)
         residual = residual - part
-        parts.append(part * (heard > i)[:, None, None])
+        parts.append(part * (kept > i)[:, None, None])
     return Quantized(torch.stack(parts).sum(0), parts[0], commitment, lookups)
 
 
-def _codebooks_heard(batch: int, count: int, dropout: float, generator: torch.Generator) -> Tensor:
+def _codebooks_kept(batch: int, count: int, dropout: float, generator: torch.Generator) -> Tensor:
     """Draw the number of codebooks that each sample uses `[B]`, always including the semantic one."""
     fewer = torch.randint(1, count + 1, (batch,), generator=generator)
     return torch.where(torch.rand(batch, generator=generator) < dropout, fewer, count)
@@ -131,7 +131,7 @@ class CodebookAverages(nn.Module):
         scale = (1 - decay) * len(entries) / len(lookup.codes)
         counts = torch.bincount(lookup.codes, minlength=len(entries)).to(self.use.dtype)
         self.use.mul_(decay).add_(counts, alpha=scale)
-        self.total.mul_(decay).index_add_(0, lookup.codes, lookup.wanted, alpha=scale)
+        self.total.mul_(decay).index_add_(0, lookup.codes, lookup.projected, alpha=scale)
         mean = self.total / self.use.clamp(min=_DEAD)[:, None]
         entries.copy_(torch.where((self.use > _DEAD)[:, None], mean, entries))
 
@@ -139,7 +139,7 @@ class CodebookAverages(nn.Module):
     def restart_dead(self, entries: Tensor, lookup: Lookup, generator: torch.Generator) -> None:
         """Move unused entries to vectors of the current step."""
         dead = torch.nonzero(self.use < _DEAD)[:, 0]
-        entries[dead] = lookup.wanted[_draw(len(lookup.wanted), len(dead), generator).to(dead.device)]
+        entries[dead] = lookup.projected[_draw(len(lookup.projected), len(dead), generator).to(dead.device)]
         self.use[dead] = _RESTARTED
         self.total[dead] = entries[dead] * _RESTARTED
 

@@ -116,7 +116,7 @@ class CodecRun:
         total = self.objective.weighted(reconstruction.losses, self.recipe.phone_weight)
         if not math.isfinite(total.item()):
             raise FloatingPointError(f"The loss is no longer finite at step {self.step}.")
-        judged = self._learn(total, reconstruction.made, batch.audio)
+        judged = self._learn(total, reconstruction.audio, batch.audio)
         self._move_codebooks(reconstruction.lookups, generator)
         self.step += 1
         self.elapsed += time.monotonic() - started
@@ -168,19 +168,23 @@ class CodecRun:
         dropout = self.recipe.dropout if ramp >= 2 else 0.0
         return self.objective.reconstruct(batch, generator, share=min(1.0, 0.5 + 0.5 * ramp), dropout=dropout)
 
-    def _learn(self, total: Tensor, made: Tensor, wanted: Tensor) -> dict[str, Tensor]:
+    def _learn(self, total: Tensor, reconstructed: Tensor, original: Tensor) -> dict[str, Tensor]:
         """Compute gradients and step the optimiser. Return the discriminators' losses, if any."""
         recipe, judged = self.recipe, {}
         if self.objective.discriminators is None or self.step % recipe.discriminators_every:
             total.backward()
         else:
-            heard = min(1.0, max(0.0, self.step / recipe.discriminators_lead - 1))
+            weight = min(1.0, max(0.0, self.step / recipe.discriminators_lead - 1))
             losses = self.objective.discriminators.judge(
-                made, wanted, adversarial=recipe.adversarial_weight, features=recipe.feature_weight
+                reconstructed, original, adversarial=recipe.adversarial_weight, features=recipe.feature_weight
             )
-            losses.own.backward()
-            torch.autograd.backward([total, made], [None, heard * losses.gradient])
-            judged = {"own": losses.own, "adversarial": losses.adversarial, "features": losses.features}
+            losses.discriminators.backward()
+            torch.autograd.backward([total, reconstructed], [None, weight * losses.gradient])
+            judged = {
+                "discriminators": losses.discriminators,
+                "adversarial": losses.adversarial,
+                "features": losses.features,
+            }
         torch.nn.utils.clip_grad_norm_(self._trained, recipe.clip)
         self._optimiser.step()
         self._optimiser.zero_grad(set_to_none=True)

@@ -17,7 +17,7 @@ from engine.audio.output.concatenate import FileFormat, TakeAudio
 from engine.audio.output.mastering import LOUDNESS
 from engine.errors import TakeNotFound, VoiceNotFound
 from studio.file_names import take_file_name
-from studio.provenance.origin import Origin, public_name
+from studio.provenance.provenance import Provenance, public_name
 from studio.script.export import write_takes
 from studio.takes.buffer import MENDED, SAMPLING_SETTINGS
 from studio.voices.available_voices import is_described
@@ -46,7 +46,9 @@ def take_producer(takes: TakeStore) -> FileProducer:
         record = takes.get(take_id, owner=owner)
         chosen = cast(FileFormat, format or "wav")
         name = take_file_name(record.voice_name, record.text)
-        sound = converted(takes.audio(take_id, owner=owner), chosen, _speed(percent), Origin.of_record(record), lufs)
+        sound = converted(
+            takes.audio(take_id, owner=owner), chosen, _speed(percent), Provenance.of_record(record), lufs
+        )
         return DownloadFile(sound, f"{name}.{chosen}", MIMES[chosen])
 
     return produce
@@ -68,7 +70,7 @@ def sound_facts(
         "settings": {name: record.settings[name] for name in (*SAMPLING_SETTINGS, MENDED) if name in record.settings},
         "words": [(start, end, begins / speed, ends / speed) for start, end, begins, ends in record.words],
         "name": f"{take_file_name(record.voice_name, record.text)}.wav",
-        "tags": Origin.of_record(record).tags(),
+        "tags": Provenance.of_record(record).tags(),
         "links": {kind: links.sign(owner, "take", f"{item}.{kind}", valid) for kind in FORMATS},
     }
 
@@ -79,7 +81,7 @@ def sound_id(take_id: str, speed: float) -> str:
 
 
 def clip_producer(library: VoiceLibrary) -> FileProducer:
-    """Return a producer for clips of voices. Synthetic clips (described and sample voices) get origin tags."""
+    """Return a producer for clips of voices. Synthetic clips (described and sample voices) get provenance tags."""
 
     def produce(owner: str, asked: str) -> DownloadFile:
         voice_id, _, number = asked.partition(".")
@@ -90,8 +92,8 @@ def clip_producer(library: VoiceLibrary) -> FileProducer:
             raise VoiceNotFound("voices.no_recording", name=voice.name)
         record = library.get(voice_id, owner=owner)
         spoken = record.shared or is_described(record)
-        origin = Origin((), (record.id,), (), record.created.date()) if spoken else None
-        return DownloadFile(converted(clips[place], "wav", origin=origin), f"{voice.name}.wav", MIMES["wav"])
+        provenance = Provenance((), (record.id,), (), record.created.date()) if spoken else None
+        return DownloadFile(converted(clips[place], "wav", provenance=provenance), f"{voice.name}.wav", MIMES["wav"])
 
     return produce
 
@@ -115,14 +117,14 @@ def _speed(percent: str) -> float:
 
 
 def converted(
-    flac: bytes, format: FileFormat, speed: float = 1.0, origin: Origin | None = None, lufs: float | None = None
+    flac: bytes, format: FileFormat, speed: float = 1.0, provenance: Provenance | None = None, lufs: float | None = None
 ) -> bytes:
-    """Convert a stored FLAC to another format, speed and loudness. origin: written to the file's tags.
+    """Convert a stored FLAC to another format, speed and loudness. provenance: written to the file's tags.
 
     Raises InvalidInput for a damaged file.
     """
-    if format == "flac" and speed == 1 and origin is None and lufs is None:
+    if format == "flac" and speed == 1 and provenance is None and lufs is None:
         return flac
     file = io.BytesIO()
-    write_takes(file, [TakeAudio(flac, speed=speed)], format, origin.tags() if origin else {}, lufs)
+    write_takes(file, [TakeAudio(flac, speed=speed)], format, provenance.tags() if provenance else {}, lufs)
     return file.getvalue()

@@ -17,13 +17,15 @@ T = TypeVar("T")
 
 
 class WorkerPool:
-    """A pool for jobs of one kind. threads: running jobs. line: running and waiting jobs. each: the same, per visitor.
+    """A pool for jobs of one kind.
+
+    threads: running jobs. capacity: running and waiting jobs. per_visitor: the same, for one visitor.
 
     Bound to one event loop: `run` and `steps` may only be called there.
     """
 
-    def __init__(self, threads: int, line: int, each: int) -> None:
-        self._threads, self._line, self._each = threads, line, each
+    def __init__(self, threads: int, capacity: int, per_visitor: int) -> None:
+        self._threads, self._capacity, self._per_visitor = threads, capacity, per_visitor
         self._limiter: CapacityLimiter | None = None
         self._inside: Counter[str] = Counter()
 
@@ -48,7 +50,7 @@ class WorkerPool:
 
     @contextmanager
     def _place(self, visitor: str) -> Iterator[None]:
-        if self._inside.total() >= self._line or self._inside[visitor] >= self._each:
+        if self._inside.total() >= self._capacity or self._inside[visitor] >= self._per_visitor:
             raise PoolFull()
         self._inside[visitor] += 1
         try:

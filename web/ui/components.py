@@ -108,7 +108,7 @@ def status_board() -> gr.HTML:
 
 
 def file_checker() -> gr.HTML:
-    """Create the check of a file's origin. Value and event: see `web.tabs.status.origin`."""
+    """Create the check of a file's origin. Value and event: see `web.tabs.status.file_check`."""
     return _component("status/checker", "rp-checker", ("check",), max_mb=MAX_UPLOAD_MB)
 
 

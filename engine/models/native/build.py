@@ -19,7 +19,7 @@ from engine.errors import first_line
 SOURCE = Path(__file__).with_name("rows.c")
 _FLAGS = ("-O3", "-march=native", "-fno-math-errno", "-ffp-contract=off", "-shared", "-fPIC")
 _TORCH = Path(torch.__file__).parent / "lib"
-_PATIENCE = 120  # seconds for the compiler
+_COMPILER_TIMEOUT = 120  # seconds for the compiler
 
 _lock = threading.Lock()  # operators are registered once in a process
 
@@ -63,7 +63,7 @@ def _built(compiler: str) -> Path:
         made = Path(scratch) / path.name
         command = [compiler, *_FLAGS, str(SOURCE), "-o", str(made), f"-L{_TORCH}", "-ltorch_cpu", "-lm"]
         try:
-            subprocess.run(command, check=True, capture_output=True, text=True, timeout=_PATIENCE)
+            subprocess.run(command, check=True, capture_output=True, text=True, timeout=_COMPILER_TIMEOUT)
         except subprocess.CalledProcessError as error:
             raise NoNativeCode(f"the C compiler failed: {error.stderr.strip().partition(chr(10))[0]}") from error
         made.replace(path)  # atomic: other processes may build it at the same time
@@ -72,7 +72,9 @@ def _built(compiler: str) -> Path:
 
 def _key(compiler: str) -> str:
     """Return a digest of all that determines the library."""
-    version = subprocess.run([compiler, "--version"], check=True, capture_output=True, text=True, timeout=_PATIENCE)
+    version = subprocess.run(
+        [compiler, "--version"], check=True, capture_output=True, text=True, timeout=_COMPILER_TIMEOUT
+    )
     parts = (SOURCE.read_text("utf-8"), *_FLAGS, torch.__version__, version.stdout, platform.machine(), _processor())
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
 

@@ -21,7 +21,7 @@ import httpx
 from tests.web.visitor import page_config
 
 JSON = {"content-type": "application/json"}
-PATIENCE = 30.0  # seconds for one answer
+TIMEOUT = 30.0  # seconds for one answer
 NO_ID = "f" * 32
 FILE = {"path": "/etc/passwd", "meta": {"_type": "gradio.FileData"}}
 FAR_FILE = {**FILE, "path": "http://127.0.0.1:9/x.wav", "url": "http://127.0.0.1:9/x.wav"}
@@ -101,7 +101,7 @@ class Report:
 def forge_events(url: str, *, count: int, seed: int, headers: dict[str, str] | None = None) -> Report:
     """Make `count` forged calls, chosen by `seed`, to a page at `url` that needs no login beyond `headers`."""
     report, chance = Report(), random.Random(seed)
-    with httpx.Client(base_url=url, timeout=PATIENCE, headers=headers or {}) as http:
+    with httpx.Client(base_url=url, timeout=TIMEOUT, headers=headers or {}) as http:
         config = page_config(http.get("").text)
         calls = list(forgeries(config))
         for forgery in chance.choices(calls, k=count) if count > len(calls) else chance.sample(calls, count):

@@ -17,7 +17,7 @@ from tests.attack.inputs import clips
 from tests.attack.inputs.events import NASTY
 from tests.attack.live.server import shared_server
 
-PATIENCE = 60.0  # seconds for one answer
+TIMEOUT = 60.0  # seconds for one answer
 JSON, MSGPACK = "application/json", "application/msgpack"
 BOUNDARY = "reprise"
 SPEECH = {
@@ -165,7 +165,7 @@ def _run(call: HostileCall) -> None:
 
 
 def _post(url: str, call: HostileCall) -> None:
-    with httpx.Client(base_url=url, timeout=PATIENCE) as http:
+    with httpx.Client(base_url=url, timeout=TIMEOUT) as http:
         answer = http.post(call.path, content=call.body, headers=call.headers)
     if answer.is_success:
         return
@@ -179,12 +179,12 @@ def _post(url: str, call: HostileCall) -> None:
 
 
 def _talk(url: str, call: HostileCall) -> None:
-    with connect(url.replace("http", "ws", 1) + "v1/audio/speech/stream", open_timeout=PATIENCE) as socket:
+    with connect(url.replace("http", "ws", 1) + "v1/audio/speech/stream", open_timeout=TIMEOUT) as socket:
         try:
             for message in (*call.messages, '{"type":"session.close"}'):
                 socket.send(message)
             while True:
-                told = socket.recv(timeout=PATIENCE)
+                told = socket.recv(timeout=TIMEOUT)
                 if isinstance(told, str) and (content := json.loads(told))["type"] == "error":
                     _check_sentence(call, content["error"]["message"])
         except ConnectionClosed as closed:

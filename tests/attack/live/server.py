@@ -107,13 +107,13 @@ class Server:
         self.link = next((link for link in self._links() if "token=" in link), self._links()[0])
         return self
 
-    def wait_for_exit(self, patience: float = STARTING) -> int:
+    def wait_for_exit(self, timeout: float = STARTING) -> int:
         """Wait for the exit code. Raises Broken if the server does not exit."""
         try:
-            code = self.process.wait(patience)
+            code = self.process.wait(timeout)
         except subprocess.TimeoutExpired:
             self.stop()
-            raise Broken(f"The server did not exit within {patience:g} s:\n" + "\n".join(self.log[-20:])) from None
+            raise Broken(f"The server did not exit within {timeout:g} s:\n" + "\n".join(self.log[-20:])) from None
         self._reader.join(5.0)
         return code
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from tests.attack.attack import Attack
 from tests.attack.running.outcome import Outcome
-from tests.attack.running.worker import PATIENCE, serve
+from tests.attack.running.worker import WALL_CLOCK_FACTOR, serve
 
 Report = Callable[[Attack, int, Any, Outcome], None]
 _WRITING = 1.0  # seconds for a process to write its stack
@@ -95,7 +95,7 @@ class _Worker:
     def begin(self, job: Job) -> None:
         self.job, self._seconds = job, job.attack.seconds
         self._deadline = (
-            time.monotonic() + PATIENCE * self._seconds + (_STARTING if self._fresh else self._seconds + 5.0)
+            time.monotonic() + WALL_CLOCK_FACTOR * self._seconds + (_STARTING if self._fresh else self._seconds + 5.0)
         )
         self._fresh = False
         self.connection.send((job.attack.name, job.case))
@@ -114,14 +114,16 @@ class _Worker:
         with suppress(ProcessLookupError):
             os.kill(self._process.pid or 0, signal.SIGUSR1)
         self.connection.poll(_WRITING)  # it writes its stack
-        self.end(patience=0.0)
-        return Outcome("slow", f"It did not come back and was killed.\n{self._stacks()}", PATIENCE * self._seconds)
+        self.end(timeout=0.0)
+        return Outcome(
+            "slow", f"It did not come back and was killed.\n{self._stacks()}", WALL_CLOCK_FACTOR * self._seconds
+        )
 
-    def end(self, patience: float = 10.0) -> None:
+    def end(self, timeout: float = 10.0) -> None:
         """End the process: an idle one exits, a busy one is killed."""
         self.alive = False
         self.connection.close()
-        self._process.join(patience)
+        self._process.join(timeout)
         self._process.kill()
         self._process.join()
 

@@ -22,7 +22,7 @@ from tests.attack.running.outcome import Outcome
 _MIB = 1 << 20
 _ADDRESSES = 2_048 * _MIB  # added to the limit of a case, because mapped memory is not all used
 _LARGEST_FILE = 1_024 * _MIB
-PATIENCE = 6.0  # factor of its limit, in wall-clock time, after which a case is killed
+WALL_CLOCK_FACTOR = 6.0  # factor of its limit, in wall-clock time, after which a case is killed
 
 
 def serve(connection: Connection, folder: Path, attacks: dict[str, Attack] | None = None) -> None:

@@ -25,7 +25,7 @@ V = TypeVar("V")
 CPU = torch.device("cpu")
 FRAME, PIECE = 4, 10  # samples per frame, frames per piece
 # Seconds until a test counts as hanging.
-PATIENCE = 10.0
+TIMEOUT = 10.0
 
 
 class FakeEncoder:
@@ -50,7 +50,7 @@ class FakeEncoder:
             self.most_inside = max(self.most_inside, self.inside)
         self.entered.set()
         if self.gate is not None:
-            assert self.gate.wait(PATIENCE)
+            assert self.gate.wait(TIMEOUT)
         time.sleep(self.linger)
         state.append(1)
         first = audio[0, 0, ::FRAME].long()
@@ -86,7 +86,7 @@ def run_concurrently(count: int, work: Callable[[int], Any]) -> list[Any]:
     threads = [threading.Thread(target=run, args=(i,), daemon=True) for i in range(count)]
     for thread in threads:
         thread.start()
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + TIMEOUT
     for thread in threads:
         thread.join(max(0.0, deadline - time.monotonic()))
     assert not any(thread.is_alive() for thread in threads)
@@ -119,7 +119,7 @@ class _AnnouncingDict(dict[str, Any]):
 
 def wait_for_callers(flights: WatchedSingleFlight[Any], callers: int) -> None:
     for _ in range(callers):
-        assert flights.lookups.acquire(timeout=PATIENCE)
+        assert flights.lookups.acquire(timeout=TIMEOUT)
 
 
 @pytest.mark.parametrize("error", [None, OSError("the disk is gone"), SystemExit("interrupted")])
@@ -159,7 +159,7 @@ def test_results_and_errors_are_not_remembered() -> None:
 
 def test_different_keys_do_not_wait_for_each_other() -> None:
     flights: SingleFlight[int, int] = SingleFlight()
-    together = threading.Barrier(3, timeout=PATIENCE)
+    together = threading.Barrier(3, timeout=TIMEOUT)
 
     def work() -> int:
         together.wait()
@@ -307,11 +307,11 @@ def test_release_during_encoding_finishes_the_run_and_reloads() -> None:
     results: list[np.ndarray] = []
     thread = threading.Thread(target=lambda: results.append(encode(clips, clip(1, frames=25))))
     thread.start()
-    assert first.entered.wait(PATIENCE)
+    assert first.entered.wait(TIMEOUT)
     clips.release()  # does not wait for the running encoding
     assert first.gate is not None
     first.gate.set()
-    thread.join(PATIENCE)
+    thread.join(TIMEOUT)
     assert results[0][1].tolist() == [1] * 10 + [2] * 10 + [3] * 5
     encode(clips, clip(1, frames=25))  # cached: needs no encoder
     encode(clips, clip(2))
@@ -324,11 +324,11 @@ def test_a_clip_that_is_forgotten_while_it_is_encoded_is_not_cached() -> None:
     results: list[np.ndarray] = []
     thread = threading.Thread(target=lambda: results.append(encode(clips, clip(1))))
     thread.start()
-    assert fake.entered.wait(PATIENCE)
+    assert fake.entered.wait(TIMEOUT)
     clips.forget(np.array([[1, 1, 1], [1, 1, 1]], np.uint16))
     assert fake.gate is not None
     fake.gate.set()
-    thread.join(PATIENCE)
+    thread.join(TIMEOUT)
     assert results[0].tolist() == [[1, 1, 1], [1, 1, 1]]
     for runs in (2, 2):
         encode(clips, clip(1))

@@ -9,7 +9,7 @@ from engine.engine import Engine
 from engine.serving import idle_work as module
 from engine.serving.idle_work import IdleWork
 from tests.paths import CLIP, MINIATURE
-from tests.support.waiting import PATIENCE, until
+from tests.support.waiting import TIMEOUT, until
 
 
 @pytest.fixture(autouse=True)
@@ -46,14 +46,14 @@ def test_each_step_waits_until_the_engine_is_idle(work: IdleWork) -> None:
     for number in (1, 2):
         assert done == list(range(1, number))
         work.set_idle(True)
-        assert ran.acquire(timeout=PATIENCE)
+        assert ran.acquire(timeout=TIMEOUT)
         assert done == list(range(1, number + 1))
-    thread_of(work).join(PATIENCE)
+    thread_of(work).join(TIMEOUT)
     assert done == [1, 2]
 
 
 def test_request_restarts_the_quiet_time(work: IdleWork, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "QUIET", PATIENCE)
+    monkeypatch.setattr(module, "QUIET", TIMEOUT)
     done: list[int] = []
     work.begin([lambda: done.append(1)])
     for idle in (True, False, True):
@@ -71,7 +71,7 @@ def test_failed_step_is_logged_and_ends_the_work(work: IdleWork, caplog: pytest.
 
     work.set_idle(True)
     work.begin([fail, lambda: done.append(1)])
-    thread_of(work).join(PATIENCE)
+    thread_of(work).join(TIMEOUT)
     assert done == []
     assert "none left" in caplog.text
 
@@ -82,16 +82,16 @@ def test_close_waits_for_the_step_and_prevents_further_ones() -> None:
 
     def long() -> None:
         inside.set()
-        assert gate.wait(PATIENCE)
+        assert gate.wait(TIMEOUT)
         done.append(1)
 
     work.set_idle(True)
     work.begin([long, lambda: done.append(2)])
-    assert inside.wait(PATIENCE)
+    assert inside.wait(TIMEOUT)
     closing = threading.Thread(target=work.close)
     closing.start()
     gate.set()
-    closing.join(PATIENCE)
+    closing.join(TIMEOUT)
     assert done == [1]
     never = IdleWork()
     never.close()
@@ -113,7 +113,7 @@ def test_idle_engine_loads_its_encoder() -> None:
 
 
 def test_engine_closed_at_once_leaves_no_thread(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "QUIET", PATIENCE)
+    monkeypatch.setattr(module, "QUIET", TIMEOUT)
     engine = Engine.load(MINIATURE, "cpu", slots=1, graphs="off")
     engine.close()
     assert not thread_of(engine._pipeline.loop.idle_work).is_alive()

@@ -52,7 +52,7 @@ class EngineFactory:
 
     def manager(self, catalog: ModelCatalog | None = None) -> ModelManager:
         idle = IdleUnload(10 * MINUTE, "small", self.load, self.release)  # type: ignore[arg-type]
-        return ModelManager(self.create(), catalog, idle=idle, patience=0.2, clock=self.clock)  # type: ignore[arg-type]
+        return ModelManager(self.create(), catalog, idle=idle, switch_timeout=0.2, clock=self.clock)  # type: ignore[arg-type]
 
     def unloaded_manager(self, catalog: ModelCatalog | None = None) -> ModelManager:
         manager = self.manager(catalog)

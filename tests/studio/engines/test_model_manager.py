@@ -56,7 +56,7 @@ def factory() -> EngineFactory:
 @pytest.fixture
 def engines(factory: EngineFactory) -> ModelManager:
     choice = ModelCatalog(NOTICES, factory.fetch, factory.load)  # type: ignore[arg-type]
-    return ModelManager(create_engine("small"), choice, patience=0.2)  # type: ignore[arg-type]
+    return ModelManager(create_engine("small"), choice, switch_timeout=0.2)  # type: ignore[arg-type]
 
 
 def test_manager_delegates_to_the_engine(engines: ModelManager) -> None:
@@ -108,7 +108,7 @@ def test_switch_accepts_only_models_of_the_catalog(engines: ModelManager, factor
 
 
 def test_switch_waits_for_takes_in_progress_and_rejects_new_ones(engines: ModelManager, factory: EngineFactory) -> None:
-    engines._patience = 60
+    engines._switch_timeout = 60
     speech = engines.speak("A long text. " * 5)
     next(speech)
     switching = threading.Thread(target=engines.switch, args=["large"])
@@ -279,7 +279,7 @@ def test_an_engine_loaded_after_closing_is_closed(
 
 
 def test_closing_ends_the_wait_of_a_switch(engines: ModelManager, factory: EngineFactory) -> None:
-    engines._patience = 60
+    engines._switch_timeout = 60
     speech = engines.speak("A long text. " * 5)
     next(speech)
     errors: list[Exception] = []

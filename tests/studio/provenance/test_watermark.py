@@ -13,7 +13,7 @@ from engine.audio.output.encode import encode_audio
 from engine.errors import InvalidOption
 from engine.voice import Voice
 from studio.provenance import watermark as watermarks
-from studio.provenance.origin import FileCheck, check_file
+from studio.provenance.provenance import FileCheck, check_file
 from studio.provenance.watermark import Watermark, load_watermark
 from tests.paths import ROOT
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from websockets.sync.client import ClientConnection, connect
 
-from tests.support.waiting import PATIENCE, until
+from tests.support.waiting import TIMEOUT, until
 from tests.web.browsers.processes import running
 
 NAMES = ("firefox-esr", "firefox")
@@ -46,7 +46,7 @@ class Firefox:
         self._sent += 1
         self._socket.send(json.dumps({"id": self._sent, "method": method, "params": params}))
         while True:
-            answer = json.loads(self._socket.recv(timeout=PATIENCE))
+            answer = json.loads(self._socket.recv(timeout=TIMEOUT))
             if answer.get("method") == "log.entryAdded" and answer["params"]["level"] == "error":
                 self.troubles.append(answer["params"]["text"])
             if answer.get("id") == self._sent:

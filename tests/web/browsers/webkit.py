@@ -13,7 +13,7 @@ from typing import Any
 import httpx
 
 from tests.support.ports import free_port
-from tests.support.waiting import PATIENCE, until
+from tests.support.waiting import TIMEOUT, until
 from tests.web.browsers.processes import running
 
 DRIVER, DISPLAY = "WebKitWebDriver", "Xvfb"
@@ -123,7 +123,7 @@ def open_webkit() -> Iterator[WebKit]:
         }  # fmt: skip
         port = free_port()
         stack.enter_context(running([DRIVER, f"--port={port}"], home / "driver.log", environment))
-        http = httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=PATIENCE, trust_env=False)
+        http = httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=TIMEOUT, trust_env=False)
         stack.enter_context(http)
         until(lambda: _answers(http))
         webkit = WebKit(http)

@@ -23,7 +23,7 @@ from engine.audio.output.tags import read_tags
 from engine.errors import InvalidInput, LibraryError
 from storage import Storage
 from storage.repositories.takes import NewTake
-from studio.provenance.origin import Origin
+from studio.provenance.provenance import Provenance
 from studio.script import Card, parse
 from tests.support.fake_engine import SAMPLE_RATE, FakeEngine, buzz
 from tests.web.conftest import make_context
@@ -65,11 +65,11 @@ def export_script(storage: Storage, script: str, format: str, owner: str = OWNER
 def test_sound_export_has_takes_and_pauses(storage: Storage, script: str, format: str) -> None:
     name, data = export_script(storage, script, format)
     assert name == f"A play / in parts.{format}"
-    origin = Origin.read(read_tags(data)["comment"])
-    assert origin == Origin.joined(map(Origin.of_record, storage.scripts.spoken(script, owner=OWNER).takes))
-    assert origin is not None
-    assert len(origin.seeds) == 1
-    assert origin.made
+    provenance = Provenance.read(read_tags(data)["comment"])
+    assert provenance == Provenance.joined(map(Provenance.of_record, storage.scripts.spoken(script, owner=OWNER).takes))
+    assert provenance is not None
+    assert len(provenance.seeds) == 1
+    assert provenance.made
     samples, rate = soundfile.read(io.BytesIO(data), dtype="float32")
     assert len(samples) / rate == pytest.approx(1.0 + 0.5 + 2.0, abs=0.1)
     loud = np.abs(samples) > 0.01

@@ -15,7 +15,7 @@ from engine.voice import Consent
 from storage import Storage, VoiceLibrary
 from storage.repositories.takes import NewTake, TakeRecord
 from studio.file_names import take_file_name
-from studio.provenance.origin import Origin
+from studio.provenance.provenance import Provenance
 from studio.takes.store import TakeStore
 from tests.support.fake_engine import SAMPLE_RATE, buzz, voice
 from web.downloads.sounds import FORMATS, clip_producer, take_producer
@@ -42,7 +42,7 @@ def test_take_is_served_in_each_format(takes: TakeStore, take: TakeRecord, forma
     assert file.name == f"Anna – The rain has stopped. Listen.{format}"
     samples, rate = soundfile.read(io.BytesIO(file.data))
     assert len(samples) / rate == pytest.approx(2.0, abs=0.1)
-    assert Origin.read(read_tags(file.data)["comment"]) == Origin.of_record(take)
+    assert Provenance.read(read_tags(file.data)["comment"]) == Provenance.of_record(take)
     assert file.mime == {"wav": "audio/wav", "flac": "audio/flac", "mp3": "audio/mpeg", "opus": "audio/ogg"}[format]
 
 

@@ -46,7 +46,7 @@ from web.identity.accounts import load_accounts
 README = (ROOT / "README.md").read_text("utf-8")
 NAME, SIBLING = "voices.example.org", "blog.example.org"
 PASSWORD = "a good password"
-PATIENCE = 60.0  # seconds: generous, since the machine may be busy
+TIMEOUT = 60.0  # seconds: generous, since the machine may be busy
 
 Proxy = Callable[[Path, str, int, int], tuple[list[str], dict[str, str]]]
 
@@ -106,7 +106,7 @@ def proxied(proxy: Proxy, folder: Path, upstream: str, strange: int) -> Iterator
             yield f"https://{NAME}:{port}/"
         finally:
             running.terminate()
-            running.wait(PATIENCE)
+            running.wait(TIMEOUT)
 
 
 def live_session(page: str, key: str) -> dict[str, str]:
@@ -126,7 +126,7 @@ def live_session(page: str, key: str) -> dict[str, str]:
             additional_headers={"Authorization": f"Bearer {key}"},
         ) as socket:
             await socket.send(json.dumps({"type": "session.config", "voice": SECRET}))
-            answer: dict[str, str] = json.loads(await asyncio.wait_for(socket.recv(), PATIENCE))
+            answer: dict[str, str] = json.loads(await asyncio.wait_for(socket.recv(), TIMEOUT))
             return answer
 
     return run(first_message)
@@ -216,7 +216,7 @@ def test_page_behind_caddy_rejects_a_sibling_site(tmp_path: Path, engine: FakeEn
     """Over HTTP: the server decides by the headers that the proxy passes on, and nginx is tested with a browser."""
     with served_behind(caddy, tmp_path, storage, engine) as (target, kept, key):
         anna = Visitor(target)
-        anna.http = httpx.Client(base_url=target, transport=OnThisMachine(verify=False), timeout=PATIENCE)
+        anna.http = httpx.Client(base_url=target, transport=OnThisMachine(verify=False), timeout=TIMEOUT)
         with anna.http as client:
             assert anna.log_in("anna", PASSWORD) == 200
             cookies = [line for line in client.cookies.jar if line.name.startswith("access-token")]

@@ -26,7 +26,7 @@ from tests.web.visiting import visit
 SECRET = "Grandmother Wilhelmina"
 CHECKS_OFF = "LocalNetworkAccessChecks,PrivateNetworkAccessSendPreflights,BlockInsecurePrivateNetworkRequests"
 
-ATTACK_PATIENCE = 60_000  # ms
+ATTACK_TIMEOUT = 60_000  # ms
 
 # Tries everything that a page can do. Returns the texts that it could read, with how it got them.
 # Without CORS, browsers send JSON as text/plain.
@@ -85,7 +85,7 @@ ATTACK = """async ({ target, calls, opens }) => {
 # `page.evaluate` has no timeout of its own.
 BOUNDED_ATTACK = f"""(given) => Promise.race([
   ({ATTACK})(given),
-  new Promise((_, fail) => setTimeout(() => fail(new Error("the attack does not end")), {ATTACK_PATIENCE})),
+  new Promise((_, fail) => setTimeout(() => fail(new Error("the attack does not end")), {ATTACK_TIMEOUT})),
 ])"""
 
 

@@ -27,7 +27,7 @@ from tests.support.looping import run
 from tests.web.conftest import serving
 from web.limits import connections
 
-PATIENCE = 20.0  # seconds: generous, since the machine may be busy
+TIMEOUT = 20.0  # seconds: generous, since the machine may be busy
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +49,7 @@ def connected(url: str, **options: Any) -> Iterator[socket.socket]:
     with socket.socket() as plain:
         for name, value in options.items():
             plain.setsockopt(socket.SOL_SOCKET, getattr(socket, name), value)
-        plain.settimeout(PATIENCE)
+        plain.settimeout(TIMEOUT)
         plain.connect((parts.hostname, parts.port or 80))
         yield plain
 
@@ -94,7 +94,7 @@ def test_unread_response_is_aborted(url: str, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(connections.BoundedConnection, "drop", observed)
     with connected(url, SO_RCVBUF=4096) as plain:
         plain.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n" * 40)  # more than the system's buffers hold
-        assert dropped.wait(PATIENCE)  # the client leaves the response unread
+        assert dropped.wait(TIMEOUT)  # the client leaves the response unread
         taken = 0
         with contextlib.suppress(ConnectionError):
             while part := plain.recv(1 << 20):
@@ -139,12 +139,12 @@ def test_idle_connections_are_closed_to_admit_new_ones(url: str, monkeypatch: py
     monkeypatch.setattr(connections, "MAX_CONNECTIONS", 10)
     with contextlib.ExitStack() as stack:
         held = [stack.enter_context(connected(url)) for _ in range(30)]
-        assert httpx.get(url, timeout=PATIENCE).status_code == 200
+        assert httpx.get(url, timeout=TIMEOUT).status_code == 200
         assert is_closed(held[0]), "the connection that was idle longest is closed"
 
 
 def test_busy_connection_is_not_closed(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connections, "HEAD_SECONDS", PATIENCE)
+    monkeypatch.setattr(connections, "HEAD_SECONDS", TIMEOUT)
     body = json.dumps({"data": [], "fn_index": 0, "session_hash": "abc"}).encode()
     head = b"POST /gradio_api/run/predict HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
     head += b"Connection: close\r\nExpect: 100-continue\r\nContent-Length: %d\r\n\r\n" % len(body)
@@ -155,7 +155,7 @@ def test_busy_connection_is_not_closed(url: str, monkeypatch: pytest.MonkeyPatch
         monkeypatch.setattr(connections, "MAX_CONNECTIONS", 5)
         for _ in range(20):
             stack.enter_context(connected(url))
-        assert httpx.get(url, timeout=PATIENCE).status_code == 200
+        assert httpx.get(url, timeout=TIMEOUT).status_code == 200
         busy.sendall(body[5:])
         assert busy.recv(12) == b"HTTP/1.1 200"
 
@@ -225,7 +225,7 @@ def test_a_stopped_server_waits_for_short_responses_only(
             await asyncio.sleep(0)
         port = server.servers[0].sockets[0].getsockname()[1]
         async with (
-            httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=PATIENCE) as client,
+            httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=TIMEOUT) as client,
             client.stream("GET", "/long") as one,
             client.stream("GET", "/short") as other,
         ):
@@ -236,7 +236,7 @@ def test_a_stopped_server_waits_for_short_responses_only(
             assert [piece async for piece in others] == [b", ended"]
             with pytest.raises((httpx.ReadError, httpx.RemoteProtocolError)):
                 await anext(pieces)
-        await asyncio.wait_for(left.wait(), PATIENCE)
+        await asyncio.wait_for(left.wait(), TIMEOUT)
         await running
 
     monkeypatch.setattr(connections, "LAST_SECONDS", 0.1)

@@ -14,7 +14,7 @@ from tests.paths import CLIP
 from tests.storage.speaking import spoken
 from tests.support.fake_engine import FakeEngine, Script, voice
 from tests.web.page.forwarder import Forwarder
-from tests.web.visiting import PATIENCE, hold_response, open_tab, pick, picker, player, speak, visit, wait_for
+from tests.web.visiting import TIMEOUT, hold_response, open_tab, pick, picker, player, speak, visit, wait_for
 
 Serve = Callable[..., str]
 pytestmark = pytest.mark.slow
@@ -83,7 +83,7 @@ def test_page_survives_a_server_restart(
     library.add(voice("Ben"))
     start()
     visitor = chromium.new_context()
-    visitor.set_default_timeout(PATIENCE)
+    visitor.set_default_timeout(TIMEOUT)
     page = visitor.new_page()
     failed: list[str] = []
     page.on("pageerror", lambda error: failed.append(str(error)))

@@ -14,13 +14,13 @@ from playwright.sync_api import Browser, Page, expect
 
 from engine.audio import wav_bytes
 from tests.web.conftest import read_wav
-from tests.web.stage import PATIENCE, open_page, serve_component
+from tests.web.stage import TIMEOUT, open_page, serve_component
 from tests.web.visiting import downloaded
 from web.ui.components import player
 
 RATE = 22_050
 SECONDS = 3.0
-expect.set_options(timeout=PATIENCE)
+expect.set_options(timeout=TIMEOUT)
 
 
 def tone(seconds: float, pitch: float = 220.0) -> np.ndarray:

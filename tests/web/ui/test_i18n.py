@@ -39,7 +39,7 @@ SAME = {
     "library.name",
     "library.description",
     "recogniser.size",
-    "origin.seed",
+    "provenance.seed",
     "list.more",
     "locked.token",
     "shell.quoted",

@@ -10,7 +10,7 @@ from pydantic import BeforeValidator, Field
 
 from engine.errors import InvalidInput
 from storage.voices.library import MAX_SEARCH
-from studio.provenance.origin import public_name
+from studio.provenance.provenance import public_name
 from studio.takes.buffer import LANGUAGE, PARAGRAPH_PAUSE, SAMPLING_SETTINGS
 from web.tabs.history.views import entry_view, megabytes, question_html, retention_choices, storage_use_html
 from web.ui.events import broadcast_change, skip_on_error

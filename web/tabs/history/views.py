@@ -5,7 +5,7 @@ from __future__ import annotations
 from html import escape
 from typing import TYPE_CHECKING, Any
 
-from studio.provenance.origin import public_name
+from studio.provenance.provenance import public_name
 from web.downloads.sounds import sound_facts
 
 if TYPE_CHECKING:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 Answer = dict[str, Any]
 QUICK = ("check_words", "keep_clips", "forget_clip")
-AT_ONCE, LINE, EACH = 2, 16, 4  # threads; running and waiting jobs; jobs per address
+THREADS, CAPACITY, PER_ADDRESS = 2, 16, 4  # threads; running and waiting jobs; jobs per address
 
 
 class Transcript(Payload):
@@ -58,7 +58,7 @@ class ClipServer:
 
     def __init__(self, context: WebContext) -> None:
         self._context = context
-        self._pool = WorkerPool(AT_ONCE, LINE, EACH)
+        self._pool = WorkerPool(THREADS, CAPACITY, PER_ADDRESS)
 
     def functions(self) -> list[Callable[..., Awaitable[Answer]]]:
         """Return the functions for `clip_input`. On failure they return `{"problem": sentence}`."""

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 Updates = tuple[Any, ...]
 FIELDS = 5
-AT_ONCE, LINE, EACH = 1, 16, 4  # threads; running and waiting jobs; jobs per address
+THREADS, CAPACITY, PER_ADDRESS = 1, 16, 4  # threads; running and waiting jobs; jobs per address
 NAME_FIELD = "#rp-name :is(input, textarea)"
 UNNAMED = "…"  # shown in the consent sentence until there is a name
 
@@ -87,7 +87,7 @@ class NewVoiceHandlers:
 
     def __init__(self, context: WebContext) -> None:
         self._context = context
-        self._pool = WorkerPool(AT_ONCE, LINE, EACH)
+        self._pool = WorkerPool(THREADS, CAPACITY, PER_ADDRESS)
 
     def update_consent(self, name: Any, speaker: Any, request: gr.Request) -> gr.Checkbox:
         """Output: consent checkbox, labelled with the name of the speaker."""

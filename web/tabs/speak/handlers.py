@@ -30,7 +30,7 @@ from engine.errors import InvalidInput, InvalidOption, RepriseError, VoiceNotFou
 from engine.text import MAX_PAUSE, speaking_time
 from storage.repositories.takes import MAX_TEXT
 from studio.file_names import take_file_name
-from studio.provenance.origin import Origin, public_name
+from studio.provenance.provenance import Provenance, public_name
 from studio.takes.requests import TakeRequest, UnfinishedTake
 from studio.tracebacks import describe_error
 from web.downloads.sounds import sound_facts
@@ -290,7 +290,7 @@ class SpeakHandlers:
         wav = {
             "name": take_file_name(pending.take.voice, pending.take.request.text) + ".wav",
             "url": None,
-            "tags": Origin.from_take(
+            "tags": Provenance.from_take(
                 self._context.engine.name, pending.take.request.voice_id, pending.take.speech.seed
             ).tags(),
             "marked": self._context.watermark is not None,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import gradio as gr
 
 from engine.languages import language_tags
-from studio.provenance.origin import public_name
+from studio.provenance.provenance import public_name
 from web.ui.events import listen, show
 from web.ui.i18n import own_name
 from web.ui.payloads import Payload, ShortText, default_if_invalid, parse_payload

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import gradio as gr
 
+from web.tabs.status.file_check import FileCheckHandlers
 from web.tabs.status.handlers import StatusHandlers
-from web.tabs.status.origin import OriginHandlers
 from web.ui.components import file_checker, status_board
 from web.ui.events import NO_PROGRESS, broadcast_change, keep_choices, listen, show
 from web.ui.shared import SharedComponents, notice_line, section_title
@@ -23,7 +23,7 @@ def build(context: WebContext, shared: SharedComponents) -> None:
     board = status_board()
     show(board.refresh, handlers.show_status, None, board)
     checker = file_checker()
-    listen(checker.check, OriginHandlers(context).check_file, shared.token, checker)
+    listen(checker.check, FileCheckHandlers(context).check_file, shared.token, checker)
     if context.engine.models:
         _model_choice(context, shared, handlers, board)
 

@@ -10,7 +10,7 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from studio.provenance.origin import public_name
+from studio.provenance.provenance import public_name
 
 if TYPE_CHECKING:
     from web.context import WebContext

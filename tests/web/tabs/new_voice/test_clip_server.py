@@ -28,7 +28,7 @@ from tests.support.fake_engine import FRAME, SAMPLE_RATE
 from tests.support.looping import run
 from web.context import WebContext
 from web.tabs.new_voice import views
-from web.tabs.new_voice.clip_server import EACH, ClipServer
+from web.tabs.new_voice.clip_server import PER_ADDRESS, ClipServer
 from web.ui.i18n import Translations
 
 STORY = CLIP.with_name("flite_slt_story.flac")
@@ -325,7 +325,7 @@ def test_clip_calls_have_their_own_bounded_queue(
             answers.append(await functions[name](clip, GERMAN))
 
         async with anyio.create_task_group() as group:
-            for _ in range(EACH):
+            for _ in range(PER_ADDRESS):
                 group.start_soon(ask, "preview_codec")
             await anyio.wait_all_tasks_blocked()
             await ask("preview_codec")
@@ -335,7 +335,7 @@ def test_clip_calls_have_their_own_bounded_queue(
     run(main)
     assert answers[0]["problem"] == Translations.load().texts(GERMAN)("budget.files")
     assert "budget" not in str(answers[1:])
-    assert [set(answer) for answer in answers[2:]] == [{"wav"}] * EACH
+    assert [set(answer) for answer in answers[2:]] == [{"wav"}] * PER_ADDRESS
 
 
 # --- deletion

@@ -15,7 +15,7 @@ from playwright.sync_api import Browser, Page, Route, expect
 
 from tests.paths import CLIP
 from tests.support.fake_engine import FakeEngine
-from tests.web.stage import PATIENCE, PLAIN_HTTP_HOST, open_page, serve_component
+from tests.web.stage import PLAIN_HTTP_HOST, TIMEOUT, open_page, serve_component
 from tests.web.visiting import begin_recording, skip_countdown, wait_for_recording
 from web.tabs.new_voice.clip_server import ClipServer
 from web.tabs.new_voice.clips import chosen_clips
@@ -27,7 +27,7 @@ OTHER = "Say this instead."
 INVITATION = "8 to 15 seconds"
 STORY = CLIP.with_name("flite_slt_story.flac")
 TRANSLATIONS = Translations.load()
-expect.set_options(timeout=PATIENCE)
+expect.set_options(timeout=TIMEOUT)
 pytestmark = pytest.mark.slow
 
 

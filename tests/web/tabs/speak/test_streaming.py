@@ -20,7 +20,7 @@ from studio.takes.running import RunningTakes
 from tests.support.clock import Clock
 from tests.support.fake_engine import FakeEngine, FakeSpeech, Script, voice
 from tests.support.looping import run
-from tests.support.waiting import PATIENCE, until
+from tests.support.waiting import TIMEOUT, until
 from tests.web import conftest
 from tests.web.visitor import Visitor
 from web.tabs.speak import streaming
@@ -169,7 +169,7 @@ def test_page_shows_that_the_model_is_loaded_again(
 
     def load(_model: str, report: Callable[[str, float], None]) -> FakeEngine:
         report("Reading", 0.5)
-        assert go_on.wait(PATIENCE)
+        assert go_on.wait(TIMEOUT)
         return FakeEngine()
 
     idle = IdleUnload(600, "fake", load, lambda: None)  # type: ignore[arg-type]
@@ -243,7 +243,7 @@ def test_further_takes_that_are_cancelled_before_they_are_registered_are_not_spo
 
     def take() -> Iterator[dict[str, Any]]:
         begun.set()
-        assert go_on.wait(PATIENCE)
+        assert go_on.wait(TIMEOUT)
         yield {"kind": "start"}
         spoken.append(1)
         yield {"kind": "end", "take": None, "problem": False}
@@ -252,7 +252,7 @@ def test_further_takes_that_are_cancelled_before_they_are_registered_are_not_spo
         context = cast(Any, SimpleNamespace(running=RunningTakes()))
         streams = streaming.TakeStreams(context, cast(Any, None))
         ends = asyncio.ensure_future(anext(streams.gather(lambda: [("t", take())])()))
-        await asyncio.to_thread(begun.wait, PATIENCE)
+        await asyncio.to_thread(begun.wait, TIMEOUT)
         ends.cancel()
         await asyncio.wait([ends])
         go_on.set()

@@ -13,7 +13,7 @@ from storage import Storage, VoiceLibrary
 from storage.voices.sample_voices import install_samples
 from studio import recognition
 from tests.support.fake_engine import FakeEngine, Script, voice
-from tests.support.waiting import PATIENCE
+from tests.support.waiting import TIMEOUT
 from tests.web.conftest import read_wav
 from tests.web.visiting import (
     downloaded,
@@ -133,7 +133,7 @@ def may_load(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
     opened, answer = threading.Event(), page_load.heading_html
 
     def wait(*given: Any) -> str:
-        assert opened.wait(PATIENCE)
+        assert opened.wait(TIMEOUT)
         return answer(*given)
 
     monkeypatch.setattr(page_load, "heading_html", wait)

@@ -152,7 +152,7 @@ def test_model_that_does_not_fit_is_reported_and_the_old_one_kept(two_models: We
 
 
 def test_running_takes_block_loading(two_models: WebContext) -> None:
-    two_models.engine._patience = 0.01
+    two_models.engine._switch_timeout = 0.01
     speech = two_models.engine.speak("Hello.")
     *_, (said, *_) = list(StatusHandlers(two_models).load_model("large", request()))
     assert "still being spoken" in said

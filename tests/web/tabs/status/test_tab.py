@@ -11,8 +11,8 @@ from engine.audio.output.encode import encode_audio
 from engine.messages import UserMessage
 from storage import Storage
 from studio.engines.model_manager import ModelCatalog, ModelManager
-from studio.provenance import origin as origins
-from studio.provenance.origin import Origin
+from studio.provenance import provenance as provenances
+from studio.provenance.provenance import Provenance
 from tests.support.fake_engine import SAMPLE_RATE, FakeEngine, Script, buzz, voice
 from tests.web import conftest
 from tests.web.visiting import open_tab, picker, speak, visit, wait_for
@@ -52,9 +52,11 @@ def test_model_is_loaded_and_named_and_status_is_polled_while_open(
         expect(row(page, "Model")).to_have_text("large")
         expect(page.locator("#rp-heading")).to_contain_text("Model large on cpu")
 
-        monkeypatch.setattr(origins, "watermark_installed", lambda: False)
+        monkeypatch.setattr(provenances, "watermark_installed", lambda: False)
         anna = storage.voices.find("Anna").id
-        file = encode_audio(buzz(0, SAMPLE_RATE, 120), SAMPLE_RATE, "mp3", Origin.from_take("large", anna, 7).tags())
+        file = encode_audio(
+            buzz(0, SAMPLE_RATE, 120), SAMPLE_RATE, "mp3", Provenance.from_take("large", anna, 7).tags()
+        )
         page.locator(".rp-checker input").set_input_files({"name": "it.mp3", "mimeType": "audio/mpeg", "buffer": file})
         found = page.locator(".rp-check-result")
         expect(found).to_contain_text("Made with Reprise")

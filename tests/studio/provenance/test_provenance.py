@@ -1,4 +1,4 @@
-"""Origin tags of files: writing, reading, and checking of untrusted tags."""
+"""Provenance tags of files: writing, reading, and checking of untrusted tags."""
 
 from datetime import UTC, date, datetime
 from pathlib import Path
@@ -11,52 +11,54 @@ from engine.audio.output.encode import encode_audio
 from engine.errors import UnusableReference
 from engine.messages import english
 from storage import Storage
-from studio.provenance import origin as origins
-from studio.provenance.origin import MAX_VALUES, FileCheck, Origin, check_file, voice_names
+from studio.provenance import provenance as provenances
+from studio.provenance.provenance import MAX_VALUES, FileCheck, Provenance, check_file, voice_names
 from tests.support.fake_engine import voice
 
 RATE = 22_050
 SAMPLES = (np.sin(np.arange(RATE) / 20) * 0.3).astype(np.float32)
-TAKE = Origin.from_take("/models/a; model=b, ü", "8" * 32, 7, datetime(2026, 1, 31, 23, 59, tzinfo=UTC))
+TAKE = Provenance.from_take("/models/a; model=b, ü", "8" * 32, 7, datetime(2026, 1, 31, 23, 59, tzinfo=UTC))
 
 
 @pytest.fixture
 def no_watermark(monkeypatch: pytest.MonkeyPatch) -> None:
     """Simulate an installation without the watermark's packages."""
-    monkeypatch.setattr(origins, "watermark_installed", lambda: False)
+    monkeypatch.setattr(provenances, "watermark_installed", lambda: False)
 
 
 def test_origin_of_a_take_round_trips() -> None:
-    assert Origin(("a; model=b, ü",), ("8" * 32,), (7,), date(2026, 1, 31)) == TAKE  # without the server's folder
+    assert Provenance(("a; model=b, ü",), ("8" * 32,), (7,), date(2026, 1, 31)) == TAKE  # without the server's folder
     comment = TAKE.tags()["comment"]
     assert comment.startswith("synthetic speech; made-by=Reprise; model=a%3B")
     assert comment.isascii()
-    assert Origin.read(comment) == TAKE
+    assert Provenance.read(comment) == TAKE
 
 
-def test_joined_origin_is_bounded() -> None:
+def test_joined_provenance_is_bounded() -> None:
     days = [datetime(2026, 1, day + 1, tzinfo=UTC) for day in range(31)]
-    many = Origin.joined(Origin.from_take("m", f"{number % 2:032}", number, day) for number, day in enumerate(days))
-    assert many == Origin(("m",), ("0" * 32, f"{1:032}"), tuple(range(MAX_VALUES)), date(2026, 1, 31))
-    assert Origin.read(many.tags()["comment"]) == many
-    assert Origin.read(Origin.joined([]).tags()["comment"]) == Origin()
+    many = Provenance.joined(
+        Provenance.from_take("m", f"{number % 2:032}", number, day) for number, day in enumerate(days)
+    )
+    assert many == Provenance(("m",), ("0" * 32, f"{1:032}"), tuple(range(MAX_VALUES)), date(2026, 1, 31))
+    assert Provenance.read(many.tags()["comment"]) == many
+    assert Provenance.read(Provenance.joined([]).tags()["comment"]) == Provenance()
 
 
 @pytest.mark.parametrize(
     "comment", ["", "synthetic speech", "made-by=Reprise", "Synthetic speech by Another", ";" * 999]
 )
 def test_foreign_comments_are_not_read(comment: str) -> None:
-    assert Origin.read(comment) is None
+    assert Provenance.read(comment) is None
 
 
 def test_invalid_fields_are_omitted() -> None:
     spoiled = "synthetic speech; made-by=Reprise; model; seed=1,x,-2,³,9e9; date=tomorrow; voice=" + ",".join("v" * 99)
-    assert Origin.read(spoiled) == Origin((), ("v",) * MAX_VALUES, (1,), None)
+    assert Provenance.read(spoiled) == Provenance((), ("v",) * MAX_VALUES, (1,), None)
 
 
 def test_voice_names_are_resolved_for_the_owner(storage: Storage) -> None:
     known = storage.voices.add(voice("Ada"), owner="ada").id
-    of = Origin(voices=(known, "model:Vivian", "f" * 32))
+    of = Provenance(voices=(known, "model:Vivian", "f" * 32))
     assert voice_names(of, storage.voices, "ada") == ("Ada", "Vivian", "f" * 32)
     assert voice_names(of, storage.voices, "ben")[0] == known
 
@@ -70,13 +72,13 @@ def test_tagged_file_is_recognised(format: Any, no_watermark: None, tmp_path: Pa
     assert checked.ours
     told = " ".join(map(str, checked.messages(["Ada"])))
     assert "Voice: Ada. Seed: 7. Made on 2026-01-31." in told
-    assert english()["origin.watermark_unknown"] in told
+    assert english()["provenance.watermark_unknown"] in told
 
 
 def test_untagged_file_is_not_recognised(no_watermark: None) -> None:
     checked = check_file(encode_audio(SAMPLES, RATE, "mp3"))
     assert checked == FileCheck(None, "unknown")
     assert not checked.ours
-    assert str(checked.messages()[0]) == english()["origin.untagged"]
+    assert str(checked.messages()[0]) == english()["provenance.untagged"]
     with pytest.raises(UnusableReference):
         check_file(b"no audio")

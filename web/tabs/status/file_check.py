@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import gradio as gr
 
 from engine.errors import InvalidInput
-from studio.provenance.origin import check_file, voice_names
+from studio.provenance.provenance import check_file, voice_names
 from web.gradio_internals import event_value
 from web.ui.messages import error_message
 from web.uploads.files import delete_upload, uploaded_name, uploaded_path
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from web.context import WebContext
 
 
-class OriginHandlers:
+class FileCheckHandlers:
     """Checks uploaded files and deletes them immediately."""
 
     def __init__(self, context: WebContext) -> None:
@@ -39,8 +39,8 @@ class OriginHandlers:
             if path is None:
                 raise InvalidInput("notice.upload_gone")
             checked = check_file(path)
-            names = voice_names(checked.origin, context.storage.voices, owner.key) if checked.origin else ()
-            verdict = "ours" if checked.origin else "marked" if checked.ours else "not_ours"
+            names = voice_names(checked.provenance, context.storage.voices, owner.key) if checked.provenance else ()
+            verdict = "ours" if checked.provenance else "marked" if checked.ours else "not_ours"
             lines = [texts.write(message) for message in checked.messages(names)]
         except Exception as error:
             verdict, lines = "bad", [error_message(error, texts)]

@@ -37,7 +37,7 @@ def public_name(model: str) -> str:
 
 
 @dataclass(frozen=True)
-class Origin:
+class Provenance:
     """The origin of a file. voices: ids, or `model:NAME` for the model's own. made: the date, UTC."""
 
     models: tuple[str, ...] = ()
@@ -46,7 +46,7 @@ class Origin:
     made: date | None = None
 
     @classmethod
-    def from_take(cls, model: str, voice: str | None, seed: int, made: datetime | None = None) -> Origin:
+    def from_take(cls, model: str, voice: str | None, seed: int, made: datetime | None = None) -> Provenance:
         """Return the origin of one take. made: now by default."""
         name = public_name(model)
         return cls(
@@ -57,14 +57,14 @@ class Origin:
         )
 
     @classmethod
-    def of_record(cls, record: TakeRecord) -> Origin:
+    def of_record(cls, record: TakeRecord) -> Provenance:
         """Return the origin of a stored take."""
         return cls.from_take(record.model, record.voice_id, record.seed, record.created)
 
     @classmethod
-    def joined(cls, origins: Iterable[Origin]) -> Origin:
+    def joined(cls, provenances: Iterable[Provenance]) -> Provenance:
         """Return the origin of a file joined from takes: each model, voice and seed once, and the last date."""
-        parts = tuple(origins)
+        parts = tuple(provenances)
         return cls(
             tuple(dict.fromkeys(name for each in parts for name in each.models))[:MAX_VALUES],
             tuple(dict.fromkeys(voice for each in parts for voice in each.voices))[:MAX_VALUES],
@@ -85,7 +85,7 @@ class Origin:
         return {"artist": ARTIST, "comment": comment, "date": day}
 
     @classmethod
-    def read(cls, comment: str) -> Origin | None:
+    def read(cls, comment: str) -> Provenance | None:
         """Parse a file's comment; None if Reprise did not write it. Invalid values are left out."""
         kind, *fields = [part.strip() for part in comment.split(";")]
         if kind != _KIND or _MAKER not in fields:
@@ -101,46 +101,49 @@ class Origin:
 
 @dataclass(frozen=True)
 class FileCheck:
-    """Result of checking a file. origin: from its tags; None if they are not from Reprise.
+    """Result of checking a file. provenance: from its tags; None if they are not from Reprise.
 
     watermark: in the first 30 s; "unknown" if the packages to check it are not installed.
     """
 
-    origin: Origin | None
+    provenance: Provenance | None
     watermark: Literal["found", "missing", "unknown"]
 
     @property
     def ours(self) -> bool:
         """Whether the tags or the watermark say that Reprise made the file."""
-        return self.origin is not None or self.watermark == "found"
+        return self.provenance is not None or self.watermark == "found"
 
     def messages(self, voices: Sequence[str] = ()) -> list[UserMessage]:
         """Return the findings as user-facing messages. voices: names to show in place of the ids."""
-        origin, found = self.origin, [UserMessage("origin.tagged" if self.origin else "origin.untagged")]
-        if origin:
+        provenance, found = (
+            self.provenance,
+            [UserMessage("provenance.tagged" if self.provenance else "provenance.untagged")],
+        )
+        if provenance:
             facts = {
-                "model": ", ".join(origin.models),
-                "voice": ", ".join(voices or origin.voices),
-                "seed": ", ".join(map(str, origin.seeds)),
-                "date": origin.made.isoformat() if origin.made else "",
+                "model": ", ".join(provenance.models),
+                "voice": ", ".join(voices or provenance.voices),
+                "seed": ", ".join(map(str, provenance.seeds)),
+                "date": provenance.made.isoformat() if provenance.made else "",
             }
-            found += [UserMessage(f"origin.{name}", {name: value}) for name, value in facts.items() if value]
-        return [*found, UserMessage(f"origin.watermark_{self.watermark}")]
+            found += [UserMessage(f"provenance.{name}", {name: value}) for name, value in facts.items() if value]
+        return [*found, UserMessage(f"provenance.watermark_{self.watermark}")]
 
 
-def voice_names(origin: Origin, library: VoiceLibrary, owner: str = LOCAL) -> tuple[str, ...]:
-    """Return the names of an origin's voices; the id of a voice that the owner does not have."""
-    return tuple(_voice_name(voice, library, owner) for voice in origin.voices)
+def voice_names(provenance: Provenance, library: VoiceLibrary, owner: str = LOCAL) -> tuple[str, ...]:
+    """Return the names of the provenance's voices; the id of a voice that the owner does not have."""
+    return tuple(_voice_name(voice, library, owner) for voice in provenance.voices)
 
 
 def check_file(source: bytes | str | Path) -> FileCheck:
     """Check the tags and the watermark of a file. Raises UnusableReference for one that is not audio."""
     sound = decode(source, max_seconds=JUDGED)
-    origin = Origin.read(read_tags(source).get("comment", ""))
+    provenance = Provenance.read(read_tags(source).get("comment", ""))
     if not watermark_installed():
-        return FileCheck(origin, "unknown")
+        return FileCheck(provenance, "unknown")
     found = load_watermark().found(sound.samples, sound.sample_rate)
-    return FileCheck(origin, "found" if found else "missing")
+    return FileCheck(provenance, "found" if found else "missing")
 
 
 def _quoted(name: str) -> str:
