@@ -7,7 +7,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from engine.models.kernels.elementwise import gated, scaled, summed
+from engine.models.kernels.elementwise import gated, summed
 
 MAX_ROWS = 64
 # Up to this many rows are multiplied one by one, more of them together by matrix units.
@@ -57,7 +57,8 @@ def normed_product(
     rows at most.
 
     norm: `[D]`. gates: weight is that of w1 above w3, without bias, and the product is silu(w1) * w3. Every program
-    norms its row again. The twins are the three kernels, with the same rounding.
+    adds up the squares of its row while it multiplies, and scales the sums: a norm before the product would keep the
+    memory waiting. So the normed row is not rounded, as it is by the twins, the three kernels.
     """
     outputs = len(weight) // 2 if gates else len(weight)
     out = x.new_empty(len(x), outputs)
@@ -87,7 +88,7 @@ def _multiply_rows(
     _row_product[(rows, triton.cdiv(outputs, tile))](
         x, *given, stored, scale, x if bias is None else bias, out, outputs, eps,
         OUTPUTS=tile, COLUMNS=_columns(scale, width, _TILE // tile), HAS_BIAS=bias is not None,
-        ADDS=added is not None, NORMS=norm is not None, GATES=gates, BLOCK=triton.next_power_of_2(width), **kinds,
+        ADDS=added is not None, NORMS=norm is not None, GATES=gates, **kinds,
     )  # fmt: skip
 
 
@@ -125,39 +126,40 @@ def _widened(entry, FP8: tl.constexpr):
 def _row_product(
     x, added, norm, total, weight, scale, bias, out, outputs, eps,
     WIDTH: tl.constexpr, GROUPS: tl.constexpr, FP8: tl.constexpr, HAS_BIAS: tl.constexpr, OUTPUTS: tl.constexpr,
-    COLUMNS: tl.constexpr, ADDS: tl.constexpr, NORMS: tl.constexpr, GATES: tl.constexpr, BLOCK: tl.constexpr,
+    COLUMNS: tl.constexpr, ADDS: tl.constexpr, NORMS: tl.constexpr, GATES: tl.constexpr,
 ):  # fmt: skip
     row, output = tl.program_id(0), tl.program_id(1) * OUTPUTS + tl.arange(0, OUTPUTS)
     present = output < outputs
     x += row * WIDTH
     added += row * WIDTH
-    if NORMS:
-        whole = tl.arange(0, BLOCK)
-        values = summed(x, added, whole, whole < WIDTH, ADDS)
-        if ADDS:
-            tl.store(total + row * WIDTH + whole, values, mask=(whole < WIDTH) & (tl.program_id(1) == 0))
-        squares = values.to(tl.float32) * values.to(tl.float32)
-        root = tl.rsqrt(tl.sum(squares, axis=0) / WIDTH + eps)
+    total += row * WIDTH
     first = tl.zeros((OUTPUTS, COLUMNS), tl.float32)
-    second = first
+    second, squares = first, tl.zeros((COLUMNS,), tl.float32)
     for start in tl.range(0, WIDTH, COLUMNS, num_stages=_STAGES):  # loads ahead of the sums
         column = start + tl.arange(0, COLUMNS)
         inside = column < WIDTH
         value = summed(x, added, column, inside, ADDS)
+        wide = value.to(tl.float32)
         if NORMS:
-            value = scaled(value, root, tl.load(norm + column, mask=inside, other=0.0))
-        wide = value.to(tl.float32)[None, :]
+            if ADDS:
+                tl.store(total + column, value, mask=inside & (tl.program_id(1) == 0))
+            squares += wide * wide
+            wide *= tl.load(norm + column, mask=inside, other=0.0).to(tl.float32)
+        wide = wide[None, :]
         first += _entries(weight, scale, output, present, column, start, WIDTH, GROUPS, FP8, COLUMNS) * wide
         if GATES:
             second += (
                 _entries(weight, scale, outputs + output, present, column, start, WIDTH, GROUPS, FP8, COLUMNS) * wide
             )
-    result = _result(first, scale, output, present, GROUPS)
+    root = 1.0
+    if NORMS:
+        root = tl.rsqrt(tl.sum(squares, axis=0) / WIDTH + eps)
+    result = _result(first, scale, output, present, GROUPS) * root
     if HAS_BIAS:
         result += tl.load(bias + output, mask=present, other=0.0).to(tl.float32)
     if GATES:
         kind = out.dtype.element_ty
-        other = _result(second, scale, outputs + output, present, GROUPS)
+        other = _result(second, scale, outputs + output, present, GROUPS) * root
         result = gated(result.to(kind), other.to(kind)).to(tl.float32)
     tl.store(out + row * outputs + output, result.to(out.dtype.element_ty), mask=present)
 

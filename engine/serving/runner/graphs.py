@@ -289,6 +289,20 @@ class CapturedGraphs:
             self._failed[key] = first_line(error)
 
 
+def powers(least: int, most: int) -> list[int]:
+    """Return `least`, its doublings below `most`, and `most` itself."""
+    found = []
+    while least < most:
+        found.append(least)
+        least *= 2
+    return [*found, most]
+
+
+def at_least(sizes: Sequence[int], wanted: int) -> int:
+    """Return the first of ascending sizes that is `wanted` or more."""
+    return next(size for size in sizes if size >= wanted)
+
+
 class TracedRowsView:
     """`UnpaddedRowsView` for a TorchScript trace: slots and positions are read from tensors at every replay.
 

@@ -74,8 +74,15 @@ class ModelRunner:
         frame = FrameStep(model.slow, model.fast, residual_size)
         pads_prefill = model.slow.norm.weight.device.type == "cuda" or (capture is not None and capture.fixed_shapes)
         batch_invariant = deterministic or (model.slow.is_batch_invariant and not pads_prefill)
+        has_graphs = mode == "frame" and capture is not None and capture.fixed_shapes and not deterministic
         self._slots = SlotPool(
-            model.slow, slots, positions, prefixes, pads_prefill=pads_prefill, batch_invariant=batch_invariant
+            model.slow,
+            slots,
+            positions,
+            prefixes,
+            pads_prefill=pads_prefill,
+            batch_invariant=batch_invariant,
+            capture=capture if has_graphs else None,
         )
         self._steps: EagerStepRunner | TracedStepRunner | StaticStepRunner | SequentialStepRunner
         if deterministic:
@@ -114,8 +121,8 @@ class ModelRunner:
 
     @property
     def graph_state(self) -> str:
-        """What is captured: `frame`, `fast`, or `off` and why."""
-        return self._steps.graph_state
+        """What is captured: `frame`, `fast`, or `off` and why; and why prompts are not, if that has failed."""
+        return "; ".join(filter(None, (self._steps.graph_state, self._slots.prefill_graphs.failure)))
 
     def stream(self) -> AbstractContextManager[torch.cuda.Stream | None]:
         """Return a context that runs frames on the model's device and their own stream, before other work of a GPU."""
@@ -127,7 +134,7 @@ class ModelRunner:
 
         A failure shows in `graph_state`; steps then run eagerly.
         """
-        return self._steps.capture_next()
+        return self._steps.capture_next() or self._slots.prefill_graphs.capture_next()
 
     @torch.inference_mode()
     def begin(self, slot: int, prompt: Prompt, options: SamplingOptions, key: int) -> int:

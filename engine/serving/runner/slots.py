@@ -16,6 +16,8 @@ from engine.models.prompt import Prompt
 from engine.models.sampling import SamplingOptions
 from engine.models.stacks import SlowStack
 from engine.models.transfer import pinned, to_device
+from engine.serving.runner.graphs import GraphCapture
+from engine.serving.runner.prefill_graphs import PrefillGraphs
 from engine.serving.runner.prefix_cache import PrefixCache
 
 # Positions of a prefill chunk, and of one step over all prompts, on a CPU and on GPUs. Chunks end at multiples of it
@@ -24,6 +26,9 @@ from engine.serving.runner.prefix_cache import PrefixCache
 PREFILL_CHUNK, GPU_PREFILL_CHUNK = 128, 512
 # Sizes that the positions of a step are padded to on GPUs.
 PADDED_SIZES = (16, 32, 64, 128, 256, GPU_PREFILL_CHUNK)
+# Prompts of a step that graphs compute one after the other. More are computed side by side, without a graph: each graph
+# reads all weights.
+_REPLAYED_PROMPTS = 4
 # Spoken columns that are recomputed in one step: they take about as long as a chunk.
 _SPOKEN_CHUNK = 16
 
@@ -66,9 +71,11 @@ class SlotPool:
         *,
         pads_prefill: bool = False,
         batch_invariant: bool = False,
+        capture: GraphCapture | None = None,
     ) -> None:
         """
         pads_prefill: whether the positions of a step are padded to few sizes, for which a GPU's libraries have plans.
+        capture: captures graphs of padded prompts; None for none.
         batch_invariant: whether a request's codes do not depend on other requests: spoken columns that are no longer
             cached are then recomputed one by one, as when they were spoken.
         """
@@ -87,6 +94,7 @@ class SlotPool:
         # Inactive rows of a static step write to the last position, so no request may use it.
         self.positions = min(positions, slow.config.max_seq_len) - 1
         self.cache = slow.new_cache(count, self.positions + 1)
+        self.prefill_graphs = PrefillGraphs(slow, self.cache, PADDED_SIZES, capture)
         self.state = DecodeState.idle(count, slow, self.device)
         self._no_prompt = Prompt(torch.zeros(slow.column_rows, 0, dtype=torch.long))
         self._prompts = [_SlotPrompt(self._no_prompt) for _ in range(count)]
@@ -175,7 +183,7 @@ class SlotPool:
         return [chunk.slot for chunk in chunks if self.next_chunk(chunk.slot).length == 0]
 
     def _read(self, chunks: Sequence[PrefillChunk]) -> None:
-        """Compute chunks in one run, side by side."""
+        """Compute chunks: by their graphs one after the other, or in one run side by side."""
         embedded = []
         for chunk in chunks:
             prompt = self._prompts[chunk.slot].prompt
@@ -185,6 +193,12 @@ class SlotPool:
         if not self._pads_prefill:
             (chunk,), (x,) = chunks, embedded
             self._slow.run(x, ContiguousView(self.cache, chunk.start, chunk.slot))
+            return
+        if len(chunks) <= _REPLAYED_PROMPTS and all(
+            self.prefill_graphs.has(chunk.start, chunk.length) for chunk in chunks
+        ):
+            for chunk, x in zip(chunks, embedded, strict=True):
+                self.prefill_graphs.replay(chunk.slot, chunk.start, x)
             return
         x = torch.cat(embedded, dim=1)
         size = next((size for size in PADDED_SIZES if x.shape[1] <= size), x.shape[1])

@@ -642,7 +642,7 @@ def is_failure_message(message: str, error: Exception) -> bool:
     return message == f"The model failed while it was speaking ({str(error).splitlines()[0]}); try again."
 
 
-@pytest.mark.parametrize(("call", "error"), zip(["begin", "prefill"], FAILURES, strict=True))
+@pytest.mark.parametrize(("call", "error"), list(zip(["begin", "prefill"], FAILURES, strict=True)))
 def test_failed_prefill_ends_only_its_request(
     watch: Callable[..., WatchedEngine], turns: Turns, call: str, error: Exception
 ) -> None:
@@ -660,7 +660,7 @@ def test_failed_prefill_ends_only_its_request(
     two.assert_idle()
 
 
-@pytest.mark.parametrize(("when", "error"), zip(["started", "read"], FAILURES, strict=True))
+@pytest.mark.parametrize(("when", "error"), list(zip(["started", "read"], FAILURES, strict=True)))
 def test_failed_frame_ends_only_its_requests(
     watch: Callable[..., WatchedEngine], turns: Turns, monkeypatch: pytest.MonkeyPatch, when: str, error: Exception
 ) -> None:

@@ -19,6 +19,7 @@ from engine.models.prompt import Prompt
 from engine.models.quantization import Precision
 from engine.models.sampling import SamplingOptions
 from engine.release.hub import BUNDLED
+from engine.serving.runner import prefill_graphs
 from engine.serving.runner.graphs import TorchScriptCapture
 from engine.serving.runner.model_runner import ModelRunner
 from engine.serving.runner.prefix_cache import PrefixCache
@@ -218,7 +219,7 @@ def test_failed_capture_is_logged_once_and_steps_run_eagerly(
     begin(run, 1, request_prompt, 0)
     drawn = np.stack([run.step([1]).frames()[0] for _ in range(FRAMES)])
     np.testing.assert_array_equal(drawn, run_alone(short, request_prompt, 0))
-    assert len(caplog.records) == 1
+    assert len(caplog.records) == (2 if mode == "frame" else 1)  # of frames and of prompts
     assert "not permitted" in run.graph_state
 
 
@@ -293,6 +294,58 @@ def test_padded_prefill_equals_exact_prefill(short: DualAR, length: int) -> None
         assert slots.cache.buffer[:, :, 0].eq(3).all()
         assert slots.cache.buffer[:, :, 2].eq(3).all()
     torch.testing.assert_close(*caches, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("length", [5, 17, 100, 129, 300, 510])
+def test_captured_prefill_equals_exact_prefill(short: DualAR, length: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In graphs of several spans, without and with a beginning that is reused. No other slot is changed."""
+    monkeypatch.setattr(prefill_graphs, "SHORTEST_SPAN", 64)
+    longer = prompt(short, length, length)
+    beginning = replace(longer, columns=longer.columns[:, : max(2, length // 3)])
+    graphs, caches = FakeGraphCapture(), []
+    for capture in (None, graphs):
+        run = runner(short, slots=3, capture=capture, mode="off" if capture is None else "frame")
+        capture_all(run)
+        buffer = run._slots.cache.buffer
+        buffer.fill_(3.0)
+        begin(run, 1, beginning, 0)
+        begin(run, 1, longer, 0)
+        caches.append(buffer[:, :, 1, :, : length - 1])
+        assert buffer[:, :, ::2].eq(3).all()
+    torch.testing.assert_close(*caches, rtol=1e-4, atol=1e-5)
+    assert graphs.replayed == 2
+
+
+@pytest.mark.parametrize("count", [4, 5])
+def test_graphs_compute_few_prompts_of_a_step(short: DualAR, count: int) -> None:
+    """Two prompts follow a cached voice. More than four are computed without a graph, since each reads all weights."""
+    voice = prompt(short, 40, 1, shared=40)
+    known = [Prompt(torch.cat((voice.columns, prompt(short, 9, i).columns), dim=1), 40) for i in range(3)]
+    prompts = [prompt(short, 70, 3), *known[1:], prompt(short, 300, 4), prompt(short, 20, 5)][:count]
+    graphs, caches = FakeGraphCapture(), []
+    for capture in (None, graphs):
+        run = runner(short, capture=capture, mode="off" if capture is None else "frame")
+        capture_all(run)
+        begin(run, 0, known[0], 0)
+        before = graphs.replayed
+        for slot, each in enumerate(prompts):
+            run.begin(slot, each, options(slot), key=slot)
+        unread = list(range(count))
+        done = run.prefill(unread) if capture else [slot for each in unread for slot in run.prefill([each])]
+        assert set(unread) - set(done) == ({3} if capture is None else set())  # longer than a chunk of a CPU
+        while len(done) < count:
+            done += run.prefill([3])
+        caches.append([run._slots.cache.buffer[:, :, i, :, : p.columns.shape[1] - 1] for i, p in enumerate(prompts)])
+    assert graphs.replayed - before == (4 if count == 4 else 0)
+    for exact, replayed in zip(*caches, strict=True):
+        torch.testing.assert_close(exact, replayed, rtol=1e-4, atol=1e-5)
+
+
+def test_prompts_without_graphs_are_computed_and_say_why(short: DualAR) -> None:
+    run = runner(short, capture=FailingGraphCapture(), mode="frame")
+    capture_all(run)
+    begin(run, 1, prompt(short, 150, 2), 0)
+    assert run.graph_state.count("not permitted") == 2
 
 
 def test_padded_chunks_have_few_sizes(short: DualAR, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -496,10 +549,15 @@ def test_prompts_enter_a_slot_without_waiting_for_the_device() -> None:
 
 
 @pytest.mark.gpu
-def test_prompts_and_frames_never_wait_for_the_gpu() -> None:
+@pytest.mark.parametrize("captured", [False, True])
+def test_prompts_and_frames_never_wait_for_the_gpu(captured: bool) -> None:
+    from engine.serving.runner.graphs import CudaGraphCapture
+
     device = torch.device("cuda:0")
     model = load_dual_ar(MINIATURE, dtype=torch.bfloat16, device=device)
-    run = runner(model, prefixes=PrefixCache(device, 1 << 26, 1 << 26), mode="frame")
+    capture = CudaGraphCapture(device) if captured else None
+    run = runner(model, prefixes=PrefixCache(device, 1 << 26, 1 << 26), capture=capture, mode="frame")
+    capture_all(run)
     for _ in range(2):  # libraries are loaded in the first round
         begin(run, 0, prompt(model, 30, 1, shared=20), 0)
         run.step([0]).frames()
