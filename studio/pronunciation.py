@@ -20,7 +20,7 @@ from engine.errors import InvalidInput
 from engine.languages import language_tag
 from engine.text import GrowingText
 from engine.text.english.pronunciation import parse_arpabet, phone_mark
-from engine.text.marks import compose
+from engine.text.tags import compose
 from storage.pronunciations import MAX_ENTRIES, Pronunciation
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ import torch
 from torch import Tensor, nn
 
 from engine.codec.config import CodecConfig
+from engine.codec.conv_coder import Decoder, Encoder
 from engine.codec.quantizer import Quantizer, QuantizerDecodeState, QuantizerEncodeState
-from engine.codec.stacks import Decoder, Encoder
 from engine.codec.streaming import SequentialState, StreamingState
 from engine.codec.views import DecoderView, EncoderView, whole_frames
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 import regex
 
 from engine.errors import InvalidText
-from engine.text.marks import SPEAKER_TAG, compose, is_speakable
+from engine.text.tags import SPEAKER_TAG, compose, is_speakable
 
 # Anything like a control token of the model, such as `<|im_end|>`, except speaker tags.
 _CONTROL_TOKEN = regex.compile(rf"(?!{SPEAKER_TAG.pattern})<\|[^<>|\n]{{0,64}}\|>")

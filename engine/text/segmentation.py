@@ -7,10 +7,10 @@ import regex
 
 from engine.errors import InvalidText
 from engine.text.clean import normalise
-from engine.text.marks import SPEAKER_TAG
 from engine.text.pauses import split_pauses
 from engine.text.sentences import ends_sentence
 from engine.text.splitting import MAX_BYTES, split_segments, written_size
+from engine.text.tags import SPEAKER_TAG
 
 MAX_TURNS = 5
 

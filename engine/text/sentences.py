@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import regex
 
-from engine.text.marks import SPEAKER_TAG, STYLE_TAG
+from engine.text.tags import SPEAKER_TAG, STYLE_TAG
 
 Span = tuple[int, int]
 """Start and end of a part of a text."""

@@ -4,8 +4,8 @@ from collections.abc import Callable
 from itertools import pairwise
 
 from engine.text.cuts import fitting_spans
-from engine.text.marks import STYLE_TAG, has_words
 from engine.text.sentences import Span, lines, sentences, word_ends
+from engine.text.tags import STYLE_TAG, has_words
 from engine.text.timing import speaking_time
 
 MAX_BYTES = 300  # UTF-8 bytes of a segment: the size of a turn in the S2 reference

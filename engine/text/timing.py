@@ -6,8 +6,8 @@ from functools import lru_cache
 
 import regex
 
-from engine.text.marks import SPEAKER_TAG, STYLE_TAG
 from engine.text.pauses import pause_seconds, without_pauses
+from engine.text.tags import SPEAKER_TAG, STYLE_TAG
 
 # Pattern, seconds per character at an ordinary pace, and minimum; the first matching pattern applies. Speech in any
 # language has about 4 to 8 syllables a second and at most 10, so the values of a script follow from the syllables per

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from engine.text import without_pauses
 from engine.text.english.normalization import written_out
-from engine.text.marks import SPEAKER_TAG, STYLE_TAG
+from engine.text.tags import SPEAKER_TAG, STYLE_TAG
 
 _ALONE = r"[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]"  # no spaces: each character counts as a word
 _TOKEN = re.compile(rf"{_ALONE}|(?:(?!{_ALONE})\S)+")

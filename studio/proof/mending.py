@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 from engine.audio import encode_audio
 from engine.errors import EngineBusy
 from engine.text import without_pauses
-from engine.text.marks import SPEAKER_TAG, STYLE_TAG, word_spans
 from engine.text.sentences import sentence_spans
+from engine.text.tags import SPEAKER_TAG, STYLE_TAG, word_spans
 from storage.repositories.takes import NewTake, TimedWord
 from studio.playback_position import sounding, step_samples
 from studio.takes.buffer import MENDED

@@ -9,8 +9,8 @@ import regex
 
 from engine.errors import InvalidText
 from engine.text.cuts import split_to_fit
-from engine.text.marks import is_speakable
 from engine.text.sentences import Span, sentences
+from engine.text.tags import is_speakable
 from engine.text.timing import speaking_time
 from studio.script.formats.captions import is_captions, read_captions
 from studio.script.formats.card_marks import join_lone_marks, read_marks

@@ -8,7 +8,7 @@ import unicodedata
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from engine.text.marks import word_spans
+from engine.text.tags import word_spans
 from storage.repositories.takes import TimedWord
 
 if TYPE_CHECKING:

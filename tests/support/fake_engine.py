@@ -14,7 +14,7 @@ from engine.errors import InvalidInput, RepriseError
 from engine.families.family import Capabilities
 from engine.messages import UserMessage
 from engine.request import AudioChunk, SegmentResult, SpeechResult, WordTime
-from engine.text.marks import word_spans
+from engine.text.tags import word_spans
 from engine.voice import Consent, Reference, Voice
 
 SAMPLE_RATE = 22_050

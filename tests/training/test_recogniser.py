@@ -15,20 +15,20 @@ from training.recogniser.model import BLANK, LogMel, Recogniser, decode
 pytest.importorskip("pyworld", reason="pyworld (requirements-lab.txt) makes the speakers' warps")
 
 from training.recogniser import speech as recogniser_speech
-from training.recogniser.speech import RATE, Utterance, cast, lines, load, save
+from training.recogniser.speech import RATE, LabelledUtterance, cast, lines, load, save
 from training.recogniser.train import BatchAugmenter, Trainer, batches, error_rate, timed_phones
 from training.speech.speakers import HELD_OUT_TEACHER, speakers
 from training.speech.synthesize import LEXICON
 
 
-def utterance(phones: str, seed: int) -> Utterance:
+def utterance(phones: str, seed: int) -> LabelledUtterance:
     """Return an utterance with one tone of 80 ms for each phone, with a little noise."""
     numbers = [PHONES.index(phone) for phone in phones.split()]
     time = np.arange(int(0.08 * RATE)) / RATE
     tones = [np.sin(2 * np.pi * (300 + 150 * number) * time) for number in numbers]
     samples = 0.1 * np.concatenate(tones) + np.random.default_rng(seed).normal(0, 0.003, len(time) * len(tones))
     starts = 0.08 * np.arange(len(numbers))
-    return Utterance(samples.astype(np.float32), np.array(numbers), starts.astype(np.float32))
+    return LabelledUtterance(samples.astype(np.float32), np.array(numbers), starts.astype(np.float32))
 
 
 SPEECH = [utterance(" ".join(random.Random(seed).choices(PHONES[:5], k=10)), seed) for seed in range(24)]
@@ -62,7 +62,7 @@ def test_weights_for_other_phones_are_rejected(tmp_path: Path) -> None:
 
 
 def test_timed_phones_label_frames_with_the_spoken_phone() -> None:
-    short = Utterance(np.zeros(RATE, np.float32), np.array([4, 9]), np.array([0.05, 0.15], np.float32))
+    short = LabelledUtterance(np.zeros(RATE, np.float32), np.array([4, 9]), np.array([0.05, 0.15], np.float32))
     named = timed_phones(short, 20)
     assert named.tolist() == [-100] * 3 + [4] * 5 + [9] * 5 + [-100] * 7
 

@@ -24,7 +24,7 @@ from training.dual_ar.conversations import (
     TURN_SHARES,
     ConversationBuilder,
     ConversationSampler,
-    Utterance,
+    EncodedUtterance,
     collate,
     conversation_batches,
 )
@@ -38,14 +38,14 @@ SEMANTIC, RESIDUAL, CODEBOOKS = 32, 16, 4
 WORDS = ["hh ax l ow .", "g uh d _ b ay !", "y eh s .", "n ow _ n ow ?"]
 
 
-def utterance(speaker: int, index: int) -> Utterance:
+def utterance(speaker: int, index: int) -> EncodedUtterance:
     rng = np.random.default_rng([speaker, index])
     phones = WORDS[index % len(WORDS)]
     frames = int(rng.integers(6, 12))
     codes = rng.integers(0, RESIDUAL, (CODEBOOKS, frames))
     codes[0] = rng.integers(0, SEMANTIC, frames)
     spoken = np.sort(rng.integers(0, len(phones.split()), frames))
-    return Utterance(speaker, phones, codes.astype(np.int16), spoken.astype(np.int16))
+    return EncodedUtterance(speaker, phones, codes.astype(np.int16), spoken.astype(np.int16))
 
 
 @pytest.fixture
@@ -189,7 +189,7 @@ def test_padding_does_not_change_losses(tokenizer: Tokenizer, builder: Conversat
         torch.testing.assert_close(first[name], value, rtol=1e-4, atol=1e-4)
 
 
-def write_codes(work: Path, utterances: list[Utterance], *, held_out: int) -> None:
+def write_codes(work: Path, utterances: list[EncodedUtterance], *, held_out: int) -> None:
     """Write one shard of codes, in which one speaker is held out."""
     codes = work / "codes"
     codes.mkdir(parents=True, exist_ok=True)

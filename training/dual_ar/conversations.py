@@ -29,7 +29,7 @@ DAMAGED_SHARE = 0.15  # of the references: the transcript is damaged
 
 
 @dataclass(frozen=True)
-class Utterance:
+class EncodedUtterance:
     """One encoded utterance: phone tokens as one string, codes `[K, T]`, and for each frame the index of its phone.
 
     recorded: codes `[K, T]` of the same speech under recording conditions. Used in references, never as a target.
@@ -63,8 +63,8 @@ class ConversationBuilder:
 
     def build(
         self,
-        reference: Sequence[Utterance],
-        turns: Sequence[Utterance],
+        reference: Sequence[EncodedUtterance],
+        turns: Sequence[EncodedUtterance],
         *,
         as_recorded: bool = False,
         transcript: str | None = None,
@@ -77,7 +77,7 @@ class ConversationBuilder:
         if as_recorded:
             reference = [u if u.recorded is None else replace(u, codes=u.recorded) for u in reference]
         pieces: list[Tensor] = []
-        spoken: list[Utterance | None] = []  # None where the transcript does not match the speech
+        spoken: list[EncodedUtterance | None] = []  # None where the transcript does not match the speech
         if reference:
             joined = PromptReference(
                 " ".join(u.phones for u in reference) if transcript is None else transcript,
@@ -110,7 +110,7 @@ class ConversationBuilder:
         targets[-1] = IGNORED
         return targets
 
-    def _guide(self, tokens: Tensor, spoken: Sequence[Utterance | None]) -> Tensor:
+    def _guide(self, tokens: Tensor, spoken: Sequence[EncodedUtterance | None]) -> Tensor:
         """Return, for each column, the position of the phone spoken in the next frame, or -1."""
         guide = torch.full_like(tokens, -1)
         is_frame = ((tokens >= self._start) & (tokens < self._start + self._size)).numpy()
@@ -134,9 +134,9 @@ class ConversationBuilder:
         raise ValueError("the text of an utterance is not in its conversation")
 
 
-def _join(parts: Sequence[Utterance]) -> Utterance:
+def _join(parts: Sequence[EncodedUtterance]) -> EncodedUtterance:
     offsets = np.cumsum([0] + [len(u.phones.split()) for u in parts[:-1]])
-    return Utterance(
+    return EncodedUtterance(
         parts[0].speaker,
         " ".join(u.phones for u in parts),
         np.concatenate([u.codes for u in parts], axis=1),
@@ -158,7 +158,7 @@ def collate(examples: Sequence[Example]) -> Batch:
     )
 
 
-def fit_for_conversations(utterances: Sequence[Utterance]) -> list[Utterance]:
+def fit_for_conversations(utterances: Sequence[EncodedUtterance]) -> list[EncodedUtterance]:
     """Return the utterances of speakers who have enough of them for a conversation."""
     counts = Counter(each.speaker for each in utterances)
     return [each for each in utterances if counts[each.speaker] >= LEAST_UTTERANCES]
@@ -168,11 +168,11 @@ class ConversationSampler:
     """Endless sampler of batches of at most about `positions` positions, with examples of similar length."""
 
     def __init__(
-        self, utterances: Sequence[Utterance], builder: ConversationBuilder, positions: int, seed: int
+        self, utterances: Sequence[EncodedUtterance], builder: ConversationBuilder, positions: int, seed: int
     ) -> None:
         self._builder, self._positions = builder, positions
         self._rng = np.random.default_rng(seed)
-        self._by_speaker: dict[int, list[Utterance]] = defaultdict(list)
+        self._by_speaker: dict[int, list[EncodedUtterance]] = defaultdict(list)
         for utterance in utterances:
             self._by_speaker[utterance.speaker].append(utterance)
         self._utterances = fit_for_conversations(utterances)
@@ -204,7 +204,7 @@ class ConversationSampler:
         recorded = bool(reference) and recorded
         return self._builder.build(reference, [*before, target], as_recorded=recorded, transcript=wrong)
 
-    def _wrong_transcript(self, reference: Sequence[Utterance]) -> str:
+    def _wrong_transcript(self, reference: Sequence[EncodedUtterance]) -> str:
         unsaid = self._utterances[self._rng.integers(len(self._utterances))]
         return damaged(" ".join(u.phones for u in reference), unsaid.phones, self._rng)
 
@@ -213,7 +213,7 @@ class _Batches(IterableDataset[Batch]):
     """The batches of a sampler; each process of a loader draws others."""
 
     def __init__(
-        self, utterances: Sequence[Utterance], builder: ConversationBuilder, positions: int, seed: int
+        self, utterances: Sequence[EncodedUtterance], builder: ConversationBuilder, positions: int, seed: int
     ) -> None:
         self._utterances, self._builder, self._positions, self._seed = utterances, builder, positions, seed
 
@@ -224,7 +224,7 @@ class _Batches(IterableDataset[Batch]):
 
 
 def conversation_batches(
-    utterances: Sequence[Utterance], builder: ConversationBuilder, positions: int, *, seed: int, workers: int
+    utterances: Sequence[EncodedUtterance], builder: ConversationBuilder, positions: int, *, seed: int, workers: int
 ) -> Iterator[Batch]:
     """Yield the batches of a `ConversationSampler`, or in turn those of one in each of `workers` processes."""
     loader = DataLoader(

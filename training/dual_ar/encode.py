@@ -27,10 +27,9 @@ from scipy.signal import resample_poly
 from engine.codec.codec import CodecEncoder
 from engine.codec.fingerprint import codec_fingerprint
 from engine.families.s2.codec import codec_files, load_codec_encoder
-from training.dual_ar.conversations import Utterance
+from training.dual_ar.conversations import EncodedUtterance
 from training.speech.conditions import recorded
-from training.speech.corpus import SAMPLE_RATE, Corpus
-from training.speech.corpus import Utterance as SpokenUtterance
+from training.speech.corpus import SAMPLE_RATE, Corpus, Utterance
 from training.work import DEFAULT_WORK, TrainingError, messages_only, positive_int, training_device
 
 BATCH_SECONDS = {"cpu": 12.0, "cuda": 240.0}
@@ -41,8 +40,8 @@ VARIANT_STRIDE = 10_000  # separates the speakers of different variants
 class CodedCorpus:
     """Encoded utterances and the sizes of their codec."""
 
-    train: list[Utterance]
-    held_out: list[Utterance]
+    train: list[EncodedUtterance]
+    held_out: list[EncodedUtterance]
     num_codebooks: int
     semantic_size: int
     residual_size: int
@@ -57,8 +56,8 @@ class CodedCorpus:
         if not (folder / "codec.json").exists():
             raise TrainingError(f"No codes in {folder}: encode the speech first (python -m training.dual_ar.encode).")
         meta = json.loads((folder / "codec.json").read_text())
-        train: list[Utterance] = []
-        held_out: list[Utterance] = []
+        train: list[EncodedUtterance] = []
+        held_out: list[EncodedUtterance] = []
         for path in sorted(folder.glob("codes-*.npz")):
             with np.load(path) as shard:
                 codes, ends, spoken = shard["codes"], shard["ends"], shard["spoken"]
@@ -72,7 +71,7 @@ class CodedCorpus:
                 start = 0
                 for (speaker, phones, kept_out), end in zip(rows, ends.tolist(), strict=True):
                     heard = None if beside is None else beside[:, start:end]
-                    utterance = Utterance(speaker, phones, codes[:, start:end], spoken[start:end], heard)
+                    utterance = EncodedUtterance(speaker, phones, codes[:, start:end], spoken[start:end], heard)
                     (held_out if kept_out else train).append(utterance)
                     start = end
         frames = sum(u.codes.shape[1] for u in train)
@@ -112,7 +111,7 @@ def _recorded_codes(path: Path) -> np.ndarray | None:
     return codes
 
 
-def encode_shard(encoder: CodecEncoder, utterances: list[SpokenUtterance], variant: int) -> dict[str, np.ndarray]:
+def encode_shard(encoder: CodecEncoder, utterances: list[Utterance], variant: int) -> dict[str, np.ndarray]:
     """Encode the utterances of one shard in the given order. Return their codes and labels."""
     rate = encoder.config.frame_rate
     kept = encode_waves(encoder, _together(lambda _, u: _played(u, speed_of(u.speaker, variant)), utterances))
@@ -131,16 +130,14 @@ def encode_shard(encoder: CodecEncoder, utterances: list[SpokenUtterance], varia
     }
 
 
-def encode_recorded(encoder: CodecEncoder, utterances: list[SpokenUtterance], shard: int) -> dict[str, np.ndarray]:
+def encode_recorded(encoder: CodecEncoder, utterances: list[Utterance], shard: int) -> dict[str, np.ndarray]:
     """Encode one shard under recording conditions. The codes are frame-aligned with those of variant 0."""
     rate = encoder.config.sample_rate
     waves = _together(lambda i, u: recorded(u.waveform(), rate, np.random.default_rng([shard, 77, i])), utterances)
     return {"codes": np.concatenate(encode_waves(encoder, waves), axis=1)}
 
 
-def _together(
-    make: Callable[[int, SpokenUtterance], np.ndarray], utterances: list[SpokenUtterance]
-) -> list[np.ndarray]:
+def _together(make: Callable[[int, Utterance], np.ndarray], utterances: list[Utterance]) -> list[np.ndarray]:
     """Make one waveform of each utterance and its number, on all cores; most of the work is in NumPy and SciPy."""
     with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
         return list(pool.map(make, range(len(utterances)), utterances))
@@ -164,7 +161,7 @@ def encode_waves(encoder: CodecEncoder, waves: list[np.ndarray]) -> list[np.ndar
     return [coded[i] for i in range(len(waves))]
 
 
-def _played(utterance: SpokenUtterance, speed: Fraction) -> np.ndarray:
+def _played(utterance: Utterance, speed: Fraction) -> np.ndarray:
     """Return the samples played at `speed`, float32 in [-1, 1]."""
     wave = utterance.waveform()
     return wave if speed == 1 else resample_poly(wave, speed.denominator, speed.numerator).astype(np.float32)
@@ -199,7 +196,7 @@ def encode(work: Path, codec: Path, variants: int) -> None:
             keep(out / f"recorded-{shard:03d}.npz", utterances, partial(encode_recorded, encoder, utterances, shard))
 
 
-def keep(target: Path, utterances: list[SpokenUtterance], make: Callable[[], dict[str, np.ndarray]]) -> None:
+def keep(target: Path, utterances: list[Utterance], make: Callable[[], dict[str, np.ndarray]]) -> None:
     """Save the result of `make` for these utterances, unless `target` exists."""
     if target.exists() or not utterances:
         return

@@ -43,7 +43,7 @@ _WORDS_PER_MINUTE = 165  # of espeak-ng
 
 
 @dataclass(frozen=True)
-class Utterance:
+class LabelledUtterance:
     """Samples float32 `[n]` in [-1, 1] at 16 kHz; phones as indices into `PHONES`, int64 `[P]`, and their starts in
     seconds, float32 `[P]`."""
 
@@ -82,17 +82,17 @@ class RecogniserCorpusRenderer:
         self.lexicon = Lexicon.load(LEXICON)
         self._flite, self._festival, self._espeak = teachers.Flite(), teachers.Festival(), teachers.Espeak()
 
-    def render(self, shard: int, seconds: float) -> list[Utterance]:
+    def render(self, shard: int, seconds: float) -> list[LabelledUtterance]:
         """Render at least `seconds` of speech, which depends only on the shard's number."""
         source, rng = lines(shard, self.lexicon), random.Random(f"recogniser rendering {shard}")
-        made: list[Utterance] = []
+        made: list[LabelledUtterance] = []
         while sum(len(each.samples) for each in made) < seconds * RATE:
             batch = list(itertools.islice(source, _BATCH))
             finished = [self._finished(line, said, rng) for line, said in self._spoken(batch)]
             made += [each for each in finished if each is not None]
         return made
 
-    def _spoken(self, batch: list[Line]) -> Iterator[tuple[Line, teachers.Utterance]]:
+    def _spoken(self, batch: list[Line]) -> Iterator[tuple[Line, teachers.SynthesizedUtterance]]:
         at_once: defaultdict[str, list[Line]] = defaultdict(list)
         for line in batch:
             text, speaker = line
@@ -106,7 +106,9 @@ class RecogniserCorpusRenderer:
         for voice, group in at_once.items():
             yield from zip(group, self._festival.say_all([text for text, _ in group], voice), strict=True)
 
-    def _finished(self, line: Line, said: teachers.Utterance, rng: random.Random) -> Utterance | None:
+    def _finished(
+        self, line: Line, said: teachers.SynthesizedUtterance, rng: random.Random
+    ) -> LabelledUtterance | None:
         """Return the finished utterance, or None when it is too short or too long or has fewer than three phones."""
         text, speaker = line
         tokens = self.lexicon.phones(text).split()
@@ -121,10 +123,12 @@ class RecogniserCorpusRenderer:
             return None
         spoken = [at for at, token in enumerate(tokens) if token in PHONES]  # word breaks and marks are silent
         phones = np.array([PHONES.index(tokens[at]) for at in spoken], np.int64)
-        return Utterance(samples, phones, (times[spoken] - first).astype(np.float32))
+        return LabelledUtterance(samples, phones, (times[spoken] - first).astype(np.float32))
 
 
-def _voiced(said: teachers.Utterance, speaker: Speaker, rng: random.Random) -> tuple[NDArray[np.float32], float]:
+def _voiced(
+    said: teachers.SynthesizedUtterance, speaker: Speaker, rng: random.Random
+) -> tuple[NDArray[np.float32], float]:
     """Return the teacher's speech in another voice at 16 kHz, and its speed factor."""
     wave = said.samples.astype(np.float64) / 32768
     if speaker.engine != "espeak" and rng.random() < _WARPED:
@@ -135,7 +139,7 @@ def _voiced(said: teachers.Utterance, speaker: Speaker, rng: random.Random) -> t
     return resampled(wave, read, RATE).astype(np.float32), read / said.sample_rate
 
 
-def save(path: Path, made: list[Utterance]) -> None:
+def save(path: Path, made: list[LabelledUtterance]) -> None:
     """Save the utterances concatenated, with their ends. Replace the file atomically."""
     unfinished = path.with_name(f"unfinished-{path.name}")
     np.savez(
@@ -149,13 +153,13 @@ def save(path: Path, made: list[Utterance]) -> None:
     unfinished.replace(path)
 
 
-def load(path: Path) -> list[Utterance]:
+def load(path: Path) -> list[LabelledUtterance]:
     """Load the utterances of a shard."""
     with np.load(path) as file:
         samples = np.split(file["samples"].astype(np.float32) / 32767, file["sample_ends"][:-1])
         phones = np.split(file["phones"].astype(np.int64), file["phone_ends"][:-1])
         starts = np.split(file["starts"], file["phone_ends"][:-1])
-    return [Utterance(*each) for each in zip(samples, phones, starts, strict=True)]
+    return [LabelledUtterance(*each) for each in zip(samples, phones, starts, strict=True)]
 
 
 def make(folder: Path, minutes: float) -> list[Path]:

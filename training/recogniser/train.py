@@ -28,7 +28,7 @@ from torch.nn.utils.rnn import pad_sequence
 from engine.text.english.pronunciation import PHONES
 from training.recogniser.edits import edits
 from training.recogniser.model import BLANK, FRAME_SECONDS, RATE, LogMel, Recogniser, decode
-from training.recogniser.speech import Utterance, load, make
+from training.recogniser.speech import LabelledUtterance, load, make
 from training.speech.conditions import recorded
 from training.work import DEFAULT_WORK
 
@@ -92,27 +92,27 @@ class BatchAugmenter:
         self._mel, self._rng = LogMel(), np.random.default_rng(seed)
         self._stretched = [LogMel(stretch) for stretch in _STRETCHES]
 
-    def batch(self, utterances: Sequence[Utterance]) -> Batch:
+    def batch(self, utterances: Sequence[LabelledUtterance]) -> Batch:
         """Return a batch of utterances under random conditions."""
         disturbed = [self._disturbed(each) for each in utterances]
         return _collated(disturbed, [self._roughened(self._through_any(each)) for each in disturbed])
 
-    def plain(self, utterances: Sequence[Utterance]) -> Batch:
+    def plain(self, utterances: Sequence[LabelledUtterance]) -> Batch:
         """Return a batch of unchanged utterances."""
         return _collated(utterances, [self._mel(torch.from_numpy(each.samples)) for each in utterances])
 
-    def _through_any(self, each: Utterance) -> Tensor:
+    def _through_any(self, each: LabelledUtterance) -> Tensor:
         mel: LogMel = self._stretched[self._rng.integers(len(_STRETCHES))]
         features: Tensor = mel(torch.from_numpy(each.samples))
         return features
 
-    def _disturbed(self, each: Utterance) -> Utterance:
+    def _disturbed(self, each: LabelledUtterance) -> LabelledUtterance:
         pace = self._rng.uniform(_SLOWEST, _FASTEST)
         places = np.arange(0, len(each.samples) - 1, pace)
         samples = np.interp(places, np.arange(len(each.samples)), each.samples).astype(np.float32)
         if self._rng.random() < 0.5:
             samples = recorded(samples, RATE, self._rng)
-        return Utterance(samples, each.phones, (each.starts / pace).astype(np.float32))
+        return LabelledUtterance(samples, each.phones, (each.starts / pace).astype(np.float32))
 
     def _roughened(self, features: Tensor) -> Tensor:
         """Simulate vocoder artefacts: noisy and blurred features, with a band and a moment masked."""
@@ -131,7 +131,7 @@ class BatchAugmenter:
         return out
 
 
-def _collated(utterances: Sequence[Utterance], features: list[Tensor]) -> Batch:
+def _collated(utterances: Sequence[LabelledUtterance], features: list[Tensor]) -> Batch:
     frames = [(len(each) + 1) // 2 for each in features]
     timed = [torch.from_numpy(timed_phones(each, count)) for each, count in zip(utterances, frames, strict=True)]
     return Batch(
@@ -143,7 +143,7 @@ def _collated(utterances: Sequence[Utterance], features: list[Tensor]) -> Batch:
     )
 
 
-def timed_phones(utterance: Utterance, frames: int) -> NDArray[np.int64]:
+def timed_phones(utterance: LabelledUtterance, frames: int) -> NDArray[np.int64]:
     """Return the phone of each output frame `[frames]`, `_IGNORED` before the first and after the last one."""
     times = np.arange(frames) * FRAME_SECONDS
     places = np.searchsorted(utterance.starts, times, side="right") - 1
@@ -152,7 +152,7 @@ def timed_phones(utterance: Utterance, frames: int) -> NDArray[np.int64]:
     return np.where(known, named, _IGNORED)
 
 
-def batches(utterances: Sequence[Utterance], augmenter: BatchAugmenter, rng: random.Random) -> Iterator[Batch]:
+def batches(utterances: Sequence[LabelledUtterance], augmenter: BatchAugmenter, rng: random.Random) -> Iterator[Batch]:
     """Yield every utterance once, in batches of similar length and random order."""
     ranked = sorted(utterances, key=lambda each: len(each.samples) * rng.uniform(0.9, 1.1))
     groups = [ranked[at : at + _BATCH] for at in range(0, len(ranked), _BATCH)]
@@ -162,7 +162,7 @@ def batches(utterances: Sequence[Utterance], augmenter: BatchAugmenter, rng: ran
 
 
 @torch.inference_mode()
-def error_rate(model: Recogniser, utterances: Sequence[Utterance]) -> float:
+def error_rate(model: Recogniser, utterances: Sequence[LabelledUtterance]) -> float:
     """Return the phone error rate on unchanged utterances."""
     model.eval()
     augmenter, errors = BatchAugmenter(), 0
@@ -172,7 +172,7 @@ def error_rate(model: Recogniser, utterances: Sequence[Utterance]) -> float:
     return errors / sum(len(each.phones) for each in utterances)
 
 
-def train(utterances: Sequence[Utterance], epochs: int, seed: int = 0) -> Recogniser:
+def train(utterances: Sequence[LabelledUtterance], epochs: int, seed: int = 0) -> Recogniser:
     """Train a recogniser, with one in 25 utterances held out for checking."""
     checked = utterances[::_CHECKED]
     heard = [each for at, each in enumerate(utterances) if at % _CHECKED]

@@ -44,7 +44,7 @@ class _Wave(c.Structure):
 
 
 @dataclass(frozen=True)
-class Utterance:
+class SynthesizedUtterance:
     """Synthesized speech: int16 samples, and (phone, end in seconds), `pau` for silence."""
 
     samples: np.ndarray
@@ -76,7 +76,7 @@ class Flite:
         pointer: c._Pointer[_Voice] = register(None)
         return pointer
 
-    def say(self, text: str, voice: str, **features: float) -> Utterance:
+    def say(self, text: str, voice: str, **features: float) -> SynthesizedUtterance:
         """Speak ASCII `text`. `features` are Flite's: duration_stretch, or int_f0_target_mean (Hz) for kal16."""
         pointer = self._voices[voice]
         for name, value in features.items():
@@ -85,7 +85,7 @@ class Flite:
         try:
             wave = self._lib.utt_wave(utterance).contents
             samples = np.ctypeslib.as_array(wave.samples, (wave.num_samples,)).copy()
-            return Utterance(samples, wave.sample_rate, self._segments(utterance))
+            return SynthesizedUtterance(samples, wave.sample_rate, self._segments(utterance))
         finally:
             self._lib.delete_utterance(utterance)
 

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from training.recogniser.alignment import Aligner
-from training.speech.flite import Utterance
+from training.speech.flite import SynthesizedUtterance
 from training.speech.teachers import Espeak
 
 SAMPLE_RATE = 24_000
@@ -70,7 +70,7 @@ class Kokoro:
         )
         self._session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
 
-    def say(self, text: str, voice: str, phones: list[str], tempo: float) -> Utterance:
+    def say(self, text: str, voice: str, phones: list[str], tempo: float) -> SynthesizedUtterance:
         """Speak `text` in a voice as parsed by `weights_of`; `phones` are those of the text.
 
         `segments` are empty when the speech does not have these phones in this order.
@@ -87,7 +87,7 @@ class Kokoro:
         )
         samples = np.clip(audio.ravel(), -1, 1)
         segments = self._aligner.segments(samples, SAMPLE_RATE, phones)
-        return Utterance((samples * _LEVEL).astype(np.int16), SAMPLE_RATE, segments)
+        return SynthesizedUtterance((samples * _LEVEL).astype(np.int16), SAMPLE_RATE, segments)
 
     def _spelled(self, text: str) -> str:
         """Return the text in Kokoro's symbols, with its punctuation marks."""

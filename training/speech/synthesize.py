@@ -35,7 +35,7 @@ from training.speech.resampling import resampled
 from training.speech.sample_voices import sample_speakers
 from training.speech.sentences import held_out_sentences, training_sentences
 from training.speech.speakers import SHARES, WOMEN, Engine, Speaker, speakers
-from training.speech.teachers import Espeak, Festival, Flite, Utterance
+from training.speech.teachers import Espeak, Festival, Flite, SynthesizedUtterance
 from training.work import DEFAULT_WORK, messages_only, positive, positive_int
 
 if TYPE_CHECKING:
@@ -218,7 +218,7 @@ class CorpusRenderer:
             if rendered is not None:
                 yield rendered
 
-    def _spoken(self, jobs: list[Job], rng: random.Random) -> Iterator[tuple[Job, Utterance]]:
+    def _spoken(self, jobs: list[Job], rng: random.Random) -> Iterator[tuple[Job, SynthesizedUtterance]]:
         batches: defaultdict[str, list[Job]] = defaultdict(list)
         for job in jobs:
             voice = job.speaker.voice
@@ -241,7 +241,7 @@ class CorpusRenderer:
     def _phones(self, text: str) -> list[str]:
         return [token for token in self.lexicon.phones(text).split() if token in PHONES]
 
-    def _finished(self, job: Job, utterance: Utterance, tempo: float) -> Rendered | None:
+    def _finished(self, job: Job, utterance: SynthesizedUtterance, tempo: float) -> Rendered | None:
         tokens = self.lexicon.phones(job.text).split()
         if len([1 for phone, _ in utterance.segments if phone != "pau"]) < 3:
             return None
@@ -254,7 +254,7 @@ class CorpusRenderer:
         return Rendered(job, level(samples), tokens, [round(float(t), 3) for t in np.clip(times - cut, 0, length)])
 
     @staticmethod
-    def _voiced(speaker: Speaker, utterance: Utterance, tempo: float) -> tuple[np.ndarray, float]:
+    def _voiced(speaker: Speaker, utterance: SynthesizedUtterance, tempo: float) -> tuple[np.ndarray, float]:
         """Return the utterance in the speaker's voice at 22,050 Hz, and its speed factor."""
         if speaker.engine in ("espeak", "kokoro"):
             # Playing the samples faster raises pitch and envelope together; nothing else is changed here.

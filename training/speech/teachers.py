@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import soundfile as sf
 
-from training.speech.flite import Flite, Utterance
+from training.speech.flite import Flite, SynthesizedUtterance
 
 _IPA = {
     "ə": "ax", "ɐ": "ax", "ʌ": "ah", "ɑː": "aa", "ɑ": "aa", "ɒ": "aa", "ɔː": "ao", "ɔ": "ao", "oː": "ao",
@@ -82,7 +82,7 @@ class Espeak:
             at += 1
         return 0
 
-    def say(self, text: str, voice: str, *, pitch: int, rate: int) -> Utterance:
+    def say(self, text: str, voice: str, *, pitch: int, rate: int) -> SynthesizedUtterance:
         """Speak `text`; `pitch` is espeak-ng's setting (0 to 99), `rate` in words per minute."""
         self._pieces, self._phones = [], []
         if self._lib.espeak_SetVoiceByName(voice.encode()) != 0:
@@ -93,7 +93,7 @@ class Espeak:
         self._lib.espeak_Synth(data, len(data) + 1, 0, 1, 0, 1, None, None)
         self._lib.espeak_Synchronize()
         samples = np.concatenate(self._pieces) if self._pieces else np.zeros(0, np.int16)
-        return Utterance(samples, self.sample_rate, self._segments(len(samples) / self.sample_rate))
+        return SynthesizedUtterance(samples, self.sample_rate, self._segments(len(samples) / self.sample_rate))
 
     def phonemes(self, text: str, voice: str = "en-us") -> str:
         """Return `text` in IPA with stress, clauses separated by spaces."""
@@ -119,7 +119,7 @@ class Espeak:
 class Festival:
     """Festival, one process per batch of sentences. Raises OSError when it is not installed."""
 
-    def say_all(self, texts: list[str], voice: str) -> list[Utterance]:
+    def say_all(self, texts: list[str], voice: str) -> list[SynthesizedUtterance]:
         """Speak sentences, which may contain only letters, apostrophes and plain punctuation."""
         with tempfile.TemporaryDirectory() as folder:
             lines = [_FESTIVAL_SAY, f"(voice_{voice})"]
@@ -130,11 +130,11 @@ class Festival:
             return [self._read(Path(folder, str(at))) for at in range(len(texts))]
 
     @staticmethod
-    def _read(path: Path) -> Utterance:
+    def _read(path: Path) -> SynthesizedUtterance:
         samples, sample_rate = sf.read(path.with_suffix(".wav"), dtype="int16")
         rows = [line.split() for line in path.with_suffix(".lab").read_text().split("#\n", 1)[1].splitlines()]
         segments = [(_FESTIVAL_PHONES.get(row[2], row[2]), float(row[0])) for row in rows if len(row) == 3]
-        return Utterance(samples, sample_rate, segments)
+        return SynthesizedUtterance(samples, sample_rate, segments)
 
 
-__all__ = ["Espeak", "Festival", "Flite", "Utterance"]
+__all__ = ["Espeak", "Festival", "Flite", "SynthesizedUtterance"]

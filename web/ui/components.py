@@ -71,7 +71,7 @@ def recogniser() -> gr.HTML:
 
 
 def clip_input(functions: Sequence[Callable[..., Any]] = (), **more: Any) -> gr.HTML:
-    """Create the recorder, to record, upload, trim, examine and mend clips. `chosen_clips` parses its value.
+    """Create the recorder, to record, upload, trim, examine and repair clips. `chosen_clips` parses its value.
 
     Args:
         functions: server functions of `ClipServer`. Features whose function is missing are not shown.

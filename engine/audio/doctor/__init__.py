@@ -1,11 +1,11 @@
 """The reference doctor: checks a clip before a voice is made from it, and repairs it.
 
 `examine` measures a clip. Each `Finding` of its `Report` is a green, amber or red light with a number, a `UserMessage`
-and, if there is one, a `Fix` that `mend` applies.
+and, if there is one, a `Fix` that `repair` applies.
 """
 
 from engine.audio.doctor.findings import Finding, Light, Measure
-from engine.audio.doctor.fixes import Fix, apply, mend
+from engine.audio.doctor.fixes import Fix, apply, repair
 from engine.audio.doctor.report import Report, check_transcript, examine
 
 __all__ = [
@@ -17,5 +17,5 @@ __all__ = [
     "apply",
     "check_transcript",
     "examine",
-    "mend",
+    "repair",
 ]

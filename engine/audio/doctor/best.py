@@ -8,7 +8,7 @@ from torch import Tensor
 
 from engine.audio.clip_length import BEST_FROM, BEST_TO
 from engine.audio.doctor.clipping import clipped_samples
-from engine.audio.doctor.voices import TWO_VOICES, Voices
+from engine.audio.doctor.voices import TWO_VOICES, SpeakerGroups
 from engine.audio.excerpt import FRAME, MARGIN, extend_edge, frame_levels, quietest_point, total_duration
 from engine.audio.reference import SpeechAnalysis
 from engine.audio.vad import SAMPLE_RATE, Span
@@ -40,7 +40,7 @@ class _Piece:
     voice: int
 
 
-def best_excerpt(listening: SpeechAnalysis, voices: Voices) -> Span:
+def best_excerpt(listening: SpeechAnalysis, voices: SpeakerGroups) -> Span:
     """Return the best part of at most 15 s for a voice.
 
     It is preferably at least 8 s of one voice with little silence, from pause to pause, clean and unclipped. If all the
@@ -61,7 +61,7 @@ def best_excerpt(listening: SpeechAnalysis, voices: Voices) -> Span:
     return edges[first][0], edges[last][1]
 
 
-def _pieces(listening: SpeechAnalysis, voices: Voices) -> Iterator[_Piece]:
+def _pieces(listening: SpeechAnalysis, voices: SpeakerGroups) -> Iterator[_Piece]:
     rate = listening.recording.sample_rate
     flat = clipped_samples(listening.recording.samples.numpy())
     two = voices.distance is not None and voices.distance >= TWO_VOICES

@@ -14,7 +14,7 @@ from engine.audio.decode import Recording, Source, decode
 from engine.audio.doctor.best import best_excerpt
 from engine.audio.doctor.loudness import apply_target_gain
 from engine.audio.doctor.noise import remove_rumble
-from engine.audio.doctor.voices import Voices, compare_voices
+from engine.audio.doctor.voices import SpeakerGroups, compare_voices
 from engine.audio.excerpt import choose_excerpt
 from engine.audio.reference import SpeechAnalysis, analyse_speech
 from engine.audio.vad import Span
@@ -44,7 +44,7 @@ class Fix(StrEnum):
         return UserMessage(f"doctor.fix_{self}")
 
 
-def mend(source: Source, fixes: Iterable[Fix]) -> bytes:
+def repair(source: Source, fixes: Iterable[Fix]) -> bytes:
     """Apply fixes to a clip and return it as a file; see `apply`.
 
     Args:
@@ -53,9 +53,9 @@ def mend(source: Source, fixes: Iterable[Fix]) -> bytes:
     Raises UnusableReference as `decode` does.
     """
     recording = decode(source)
-    mended = apply(recording.samples.numpy(), recording.sample_rate, fixes)
+    repaired = apply(recording.samples.numpy(), recording.sample_rate, fixes)
     file = io.BytesIO()
-    soundfile.write(file, mended, recording.sample_rate, format="WAV", subtype="FLOAT")
+    soundfile.write(file, repaired, recording.sample_rate, format="WAV", subtype="FLOAT")
     return file.getvalue()
 
 
@@ -72,14 +72,14 @@ def apply(samples: Samples, sample_rate: int, fixes: Iterable[Fix]) -> Samples:
     if not wanted or peak == 0:
         return samples
     # Squares of the largest floats would overflow.
-    mended = (samples / peak).astype(np.float32)
+    repaired = (samples / peak).astype(np.float32)
     for fix, function in _FUNCTIONS.items():
         if fix in wanted:
-            mended = function(mended, sample_rate)
-    return mended if Fix.LEVEL in wanted else mended * peak
+            repaired = function(repaired, sample_rate)
+    return repaired if Fix.LEVEL in wanted else repaired * peak
 
 
-def parts(listening: SpeechAnalysis, voices: Voices) -> dict[Fix, Span]:
+def parts(listening: SpeechAnalysis, voices: SpeakerGroups) -> dict[Fix, Span]:
     """Return the spans, in seconds, that `Fix.EXCERPT` and `Fix.TRIM` keep of a clip with speech."""
     return {Fix.EXCERPT: best_excerpt(listening, voices), Fix.TRIM: _spoken_part(listening)}
 

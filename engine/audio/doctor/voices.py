@@ -61,7 +61,7 @@ Frames = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Voices:
+class SpeakerGroups:
     """Result of `compare_voices`.
 
     distance: distance between the two groups of speech, in standard deviations, 0 or more; None for too little speech.
@@ -72,17 +72,17 @@ class Voices:
     groups: tuple[int, ...]
 
 
-def compare_voices(heard: NDArray[np.float32], spans: tuple[Span, ...]) -> Voices:
+def compare_voices(speech: NDArray[np.float32], spans: tuple[Span, ...]) -> SpeakerGroups:
     """Compare the most different parts of a clip's speech; independent of gain.
 
     Args:
-        heard: float32 [n], mono, 16 kHz. spans: its segments of speech.
+        speech: float32 [n], mono, 16 kHz. spans: its segments of speech.
     """
-    alike = Voices(None, (0,) * len(spans))
-    if len(heard) < _LONG_WINDOW:
+    alike = SpeakerGroups(None, (0,) * len(spans))
+    if len(speech) < _LONG_WINDOW:
         return alike
     # With rumble, everything appears periodic at the shortest period.
-    cepstra, at = _voiced(remove_rumble(heard, SAMPLE_RATE))
+    cepstra, at = _voiced(remove_rumble(speech, SAMPLE_RATE))
     chunks = _chunks(at, spans)
     if len(chunks) < 2:
         return alike
@@ -92,12 +92,12 @@ def compare_voices(heard: NDArray[np.float32], spans: tuple[Span, ...]) -> Voice
     if found is None:
         return alike
     squared, second = found
-    return Voices(max(squared, 0.0) ** 0.5, _by_span(at[np.concatenate(chunks)], second[chunk_of], spans))
+    return SpeakerGroups(max(squared, 0.0) ** 0.5, _by_span(at[np.concatenate(chunks)], second[chunk_of], spans))
 
 
-def _voiced(heard: NDArray[np.float32]) -> tuple[Frames, NDArray[np.float64]]:
+def _voiced(speech: NDArray[np.float32]) -> tuple[Frames, NDArray[np.float64]]:
     """Return cepstra and pitch of the voiced frames [frames, 13], and the middle of each frame in seconds."""
-    padded = np.pad(heard, _LONG_WINDOW // 2)
+    padded = np.pad(speech, _LONG_WINDOW // 2)
     windows = np.lib.stride_tricks.sliding_window_view(padded, _LONG_WINDOW)[::_HOP]
     inner = windows[:, (_LONG_WINDOW - _WINDOW) // 2 : (_LONG_WINDOW + _WINDOW) // 2]
     power = np.square(np.abs(np.fft.rfft(inner * np.hanning(_WINDOW).astype(np.float32))))

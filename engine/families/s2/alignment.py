@@ -15,7 +15,7 @@ from engine.families.s2.prompt import PromptBuilder
 from engine.families.s2.slow_ar import SlowAR
 from engine.models.layers import TransformerBlock
 from engine.models.prompt import Prompt
-from engine.text.marks import word_spans
+from engine.text.tags import word_spans
 
 MAX_SKIPPED = 4  # phones skipped within one 46 ms frame
 _SKIP_COST = 2.0  # nats per skipped phone

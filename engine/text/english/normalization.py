@@ -11,8 +11,8 @@ from collections.abc import Container
 
 from engine.text.english import dates, names, quantities
 from engine.text.english.rules import SPELL, Rule
-from engine.text.marks import compose
 from engine.text.splitting import written_size
+from engine.text.tags import compose
 
 PUNCTUATION = ",.!?"  # weakest first; of several in a row the strongest is kept
 

@@ -10,7 +10,7 @@ from itertools import pairwise
 import regex
 
 from engine.errors import InvalidText
-from engine.text.marks import is_speakable
+from engine.text.tags import is_speakable
 from studio.script.formats.dialogue import MAX_SPEAKER, SpeakerLines, find_speakers, split_by_speaker
 from studio.script.formats.document import MAX_PAUSE, Document, Paragraph
 from studio.script.formats.raw_html import unescape

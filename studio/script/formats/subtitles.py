@@ -9,8 +9,8 @@ from itertools import accumulate, pairwise
 from typing import Protocol
 
 from engine.text.cuts import split_to_fit
-from engine.text.marks import STYLE_TAG, has_words
 from engine.text.sentences import is_clause_end, word_ends
+from engine.text.tags import STYLE_TAG, has_words
 from engine.text.timing import speaking_time
 from studio.script.progress import SpokenCard
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from engine.audio import encode_audio
 from engine.audio.transcription import HeardWord
 from engine.errors import EngineBusy
-from engine.text.marks import word_spans
+from engine.text.tags import word_spans
 from storage.repositories.scripts.hearings import Hearing
 from storage.repositories.takes import NewTake, TakeRecord, TimedWord
 from studio.proof.mending import MAX_ATTEMPTS, Passage, mend, passages_of

@@ -6,9 +6,9 @@ import { words } from "../ui/words.js";
 const MARKS = { green: "✓", amber: "!", red: "✕" };
 
 export class DoctorView {
-  // mend(clip, row): the remedy of a row was pressed.
-  constructor(element, mend) {
-    this.mend = mend;
+  // repair(clip, row): the remedy of a row was pressed.
+  constructor(element, repair) {
+    this.repair = repair;
     this.find = (selector) => element.querySelector(selector);
   }
 
@@ -21,7 +21,7 @@ export class DoctorView {
     this.sayVerdict(verdictOf(found, remarks));
     const rows = found?.rows ?? [];
     const fine = rows.filter((row) => row.light === "green");
-    const press = (row) => this.mend(clip, row);
+    const press = (row) => this.repair(clip, row);
     this.fill(box.querySelector(":scope > .rp-findings"), inOrder(rows), press);
     this.fill(this.find(".rp-fine .rp-findings"), fine, press);
     this.find(".rp-fine").hidden = !fine.length;

@@ -32,7 +32,7 @@ class Recorder {
       ? new CodecPreview((clip) => this.ask("preview_codec", clip.value), () => this.trim.update(), (text) => this.refuse(text))
       : null;
     this.trim = new TrimView(element, { changed: () => this.publish(), codecPreview });
-    this.doctor = new DoctorView(element, (clip, row) => this.mend(clip, row));
+    this.doctor = new DoctorView(element, (clip, row) => this.repair(clip, row));
     this.transcript = new TranscriptView(element, {
       written: () => this.publish(),
       check: (clip) => this.checkWords(clip),
@@ -254,21 +254,21 @@ class Recorder {
   }
 
   // Applies the remedy of a finding: moves the ends, or has the server repair the part into a new clip.
-  async mend(clip, { fix, part }) {
+  async repair(clip, { fix, part }) {
     if (part && clip.trim) {
       clip.trim.set(...part);
       this.publish();
       return;
     }
     this.trim.hush();
-    this.say(words("clip.mending"), "uploading");
-    const { part: mended } = clip;
-    const { wav, problem } = await this.ask("mend_clip", { ...clip.value, fix });
+    this.say(words("clip.repairing"), "uploading");
+    const { part: repaired } = clip;
+    const { wav, problem } = await this.ask("repair_clip", { ...clip.value, fix });
     if (problem) return this.refuse(problem);
-    if (clip.part !== mended || !this.clips.list.includes(clip)) return this.invite(); // the part has changed, or the clip is gone
+    if (clip.part !== repaired || !this.clips.list.includes(clip)) return this.invite(); // the part has changed, or the clip is gone
     const { name, recorded, words: written, wordsSpoken } = clip;
     const file = new File([wavOf(wav)], `${name}.wav`, { type: "audio/wav" });
-    const said = words("clip.mended", { name });
+    const said = words("clip.repaired", { name });
     await this.take(file, { name, said, instead: clip, before: clip, recorded, words: written, wordsSpoken });
   }
 

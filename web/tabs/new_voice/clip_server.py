@@ -66,7 +66,7 @@ class ClipServer:
             self.clip_peaks,
             self.examine_clip,
             self.check_words,
-            self.mend_clip,
+            self.repair_clip,
             self.preview_codec,
             self.write_words,
             self.keep_clips,
@@ -98,7 +98,7 @@ class ClipServer:
             raise UnexpectedPayload
         return {"row": views.compare_transcript(transcript.words[:MAX_WORDS], transcript.speech_seconds, texts)}
 
-    def mend_clip(self, value: Any, texts: Texts) -> Answer:
+    def repair_clip(self, value: Any, texts: Texts) -> Answer:
         """Return `wav`: the selected part with a `fix` applied."""
         return _sound(views.apply_fix(self._clip(value).audio(), parse_payload(FixRequest, value).fix))
 

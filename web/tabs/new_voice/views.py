@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING, Any
 
-from engine.audio.doctor import Fix, check_transcript, examine, mend
+from engine.audio.doctor import Fix, check_transcript, examine, repair
 from web.ui.payloads import UnexpectedPayload
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def apply_fix(clip: Path | bytes, fix: Fix | None) -> bytes:
     """Apply a fix to a clip and return a WAV file. Raises InvalidInput for None."""
     if fix is None:
         raise UnexpectedPayload
-    return mend(clip, [fix])
+    return repair(clip, [fix])
 
 
 def errors_html(errors: Sequence[FormError]) -> str:

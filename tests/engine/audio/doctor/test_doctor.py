@@ -243,10 +243,10 @@ def test_any_signal_is_examined_and_fixed_without_errors(
         assert str(finding.message).endswith((".", "?"))
     if report.best is not None:
         assert 0 <= report.best[0] < report.best[1] <= count / rate + 1e-3
-    mended = apply(samples, rate, fixes)
-    assert mended.dtype == np.float32
-    assert 0 < len(mended) <= count
-    assert np.isfinite(mended).all()
+    repaired = apply(samples, rate, fixes)
+    assert repaired.dtype == np.float32
+    assert 0 < len(repaired) <= count
+    assert np.isfinite(repaired).all()
 
 
 def test_silent_clip_gives_a_finding_and_invalid_input_raises() -> None:

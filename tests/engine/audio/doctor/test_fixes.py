@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import signal
 
-from engine.audio.doctor import Fix, apply, examine, mend
+from engine.audio.doctor import Fix, apply, examine, repair
 from engine.audio.doctor.loudness import clip_loudness
 from engine.audio.reference import prepare_reference
 from tests.support.spoiled_speech import (
@@ -91,11 +91,11 @@ def test_fixes_work_at_any_scale() -> None:
 def test_fixes_keep_every_word() -> None:
     spoken = examine(MAN, RATE).speech
     clip = joined(pause(2), MAN, pause(3), MAN, pause(2))
-    mended = apply(clip, RATE, [fix for fix in Fix if fix is not Fix.EXCERPT])
-    again = examine(mended, RATE).speech
+    repaired = apply(clip, RATE, [fix for fix in Fix if fix is not Fix.EXCERPT])
+    again = examine(repaired, RATE).speech
     length = sum(end - start for start, end in spoken)
     assert sum(end - start for start, end in again) == pytest.approx(2 * length, rel=0.03)
-    assert len(mended) / RATE == pytest.approx(2 * len(MAN) / RATE + 0.6, abs=0.7)
+    assert len(repaired) / RATE == pytest.approx(2 * len(MAN) / RATE + 0.6, abs=0.7)
 
 
 @settings(max_examples=5, deadline=None)
@@ -145,7 +145,9 @@ def test_best_stretch_is_the_cleanest_part(spoiled: str, at: int) -> None:
 
 
 def test_fixed_clip_is_a_usable_reference() -> None:
-    clip = mend(written(joined(pause(2), humming(MAN) * np.float32(0.01), pause(2))), [Fix.RUMBLE, Fix.TRIM, Fix.LEVEL])
+    clip = repair(
+        written(joined(pause(2), humming(MAN) * np.float32(0.01), pause(2))), [Fix.RUMBLE, Fix.TRIM, Fix.LEVEL]
+    )
     prepared = prepare_reference(clip, 22_050)
     assert prepared.notes == ()
     assert prepared.used[0] < 0.3

@@ -15,7 +15,7 @@ from engine.errors import InvalidConfig
 from engine.families.s2 import alignment
 from engine.families.s2.alignment import monotonic_path
 from engine.release.profile import Profile
-from engine.text.marks import word_spans
+from engine.text.tags import word_spans
 from engine.voice import Voice
 from tests.paths import ROOT
 

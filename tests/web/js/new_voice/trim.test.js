@@ -77,12 +77,12 @@ test("the value has the selection of each clip and the chosen clip", () => {
 test("paths include the files from before repairs", () => {
   const clips = new Clips();
   assert.deepEqual(clips.paths, []);
-  const [raw, level, mended] = ["raw", "level", "mended"].map((name) => clip(name));
-  Object.assign(mended, { before: level });
+  const [raw, level, repaired] = ["raw", "level", "repaired"].map((name) => clip(name));
+  Object.assign(repaired, { before: level });
   Object.assign(level, { before: raw });
-  clips.add(mended);
+  clips.add(repaired);
   clips.add(clip("b"));
-  assert.deepEqual(clips.paths, ["mended", "level", "raw", "b"]);
+  assert.deepEqual(clips.paths, ["repaired", "level", "raw", "b"]);
 });
 
 test("a clip recorded again replaces the old one in place", () => {

@@ -219,22 +219,22 @@ def test_repaired_finding_disappears(ask: Any, store_clip: Any, fix: Fix, spoil:
     clip = store_clip(spoil(story()).astype(np.float32))
     before = ask("examine_clip", clip)
     assert fix.value in [row["fix"] for row in before["rows"]]
-    samples, rate = samples_of(ask("mend_clip", {**clip, "fix": fix.value}))
+    samples, rate = samples_of(ask("repair_clip", {**clip, "fix": fix.value}))
     assert rate == RATE
-    after = ask("examine_clip", store_clip(samples, "mended.wav"))
+    after = ask("examine_clip", store_clip(samples, "repaired.wav"))
     assert fix.value not in [row["fix"] for row in after["rows"]]
 
 
 def test_repair_applies_to_the_selection_only(ask: Any, store_clip: Any) -> None:
     clip = store_clip(story() * 0.002, start=2.0, end=7.0, seconds=15.2)
-    samples, _ = samples_of(ask("mend_clip", {**clip, "fix": "level"}))
+    samples, _ = samples_of(ask("repair_clip", {**clip, "fix": "level"}))
     assert len(samples) == RATE * 5
     assert np.abs(samples).max() > 0.1
 
 
 @pytest.mark.parametrize("fix", [None, "reverb", ["level"], {}])
 def test_unknown_repairs_are_rejected(ask: Any, store_clip: Any, fix: Any) -> None:
-    assert "Reload it" in ask("mend_clip", {**store_clip(story()), "fix": fix})["problem"]
+    assert "Reload it" in ask("repair_clip", {**store_clip(story()), "fix": fix})["problem"]
 
 
 # --- words

@@ -421,15 +421,15 @@ def test_finding_is_shown_with_a_one_click_repair(page: Page, tmp_path: Path) ->
     page.get_by_role("button", name="Level the loudness").click()
     expect_message(page, "quiet.wav is repaired.")
     expect_verdict(page, "This clip is good to use.")
-    mended = value(page, '"start": 0')["clips"][0]
-    assert mended["path"] != trimmed["path"]
-    assert mended["seconds"] == pytest.approx(trimmed["end"] - trimmed["start"], abs=0.01)
+    repaired = value(page, '"start": 0')["clips"][0]
+    assert repaired["path"] != trimmed["path"]
+    assert repaired["seconds"] == pytest.approx(trimmed["end"] - trimmed["start"], abs=0.01)
     expect(page.locator(".rp-clip-line")).to_have_count(1)
 
     page.get_by_role("button", name="Undo the repair of quiet.wav").click()
     expect_verdict(page, "would not sound good")
     assert value(page, trimmed["path"])["clips"][0] == trimmed
-    wait_until_deleted(page, Path(mended["path"]))
+    wait_until_deleted(page, Path(repaired["path"]))
 
 
 def test_best_part_is_chosen_and_words_are_checked_against_it(page: Page, tmp_path: Path) -> None:
