@@ -162,8 +162,8 @@ def meta_frame(
 
     def step() -> None:
         noise = frame.noise(state, frame.candidates)
-        semantic, vector = frame.semantic(state, StaticRowsView(cache, state.position, positions), noise)
-        codes = frame.codes(state.options, vector, semantic, noise)
+        semantic, hidden = frame.semantic(state, StaticRowsView(cache, state.position, positions), noise)
+        codes = frame.codes(state.options, hidden, semantic, noise)
         frame.next_state(state, semantic, codes)
 
     return step

@@ -112,21 +112,21 @@ class PlainModel:
         columns, start, recent = prompt.to(self.device), 0, list[int]()
         free = SamplingOptions(REPETITION_TEMPERATURE, REPETITION_TOP_P, options.top_k)
         for _ in range(budget):
-            logits, vector = self._slow_step(columns, start)
+            logits, hidden = self._slow_step(columns, start)
             token = draw(logits, options, generator)
             if token in recent[-REPETITION_WINDOW:] and options.temperature > 0:
                 token = draw(logits, free, generator)
             if token == self._model.tokenizer.end_id:
                 return
             recent.append(token)
-            codes = self._frame(vector, token - self._config.semantic_start_id, options, generator)
+            codes = self._frame(hidden, token - self._config.semantic_start_id, options, generator)
             yield codes
             start += columns.shape[1]
             columns = torch.tensor([[token], *([code] for code in codes)], device=self.device)
 
     @torch.inference_mode()
     def _slow_step(self, columns: Tensor, start: int) -> tuple[Tensor, Tensor]:
-        """Run columns `[K + 1, T]` at `start`. Return logits of the whole vocabulary `[V]` and the Fast AR's vector
+        """Run columns `[K + 1, T]` at `start`. Return logits of the whole vocabulary `[V]` and the Fast AR's hidden
         `[D]`."""
         slow = self._model.slow
         last = self._slow.run(slow.embed(columns[None]), start)[0, -1]
@@ -140,11 +140,11 @@ class PlainModel:
 
     @torch.inference_mode()
     def _frame(
-        self, vector: Tensor, semantic_code: int, options: SamplingOptions, generator: torch.Generator
+        self, hidden: Tensor, semantic_code: int, options: SamplingOptions, generator: torch.Generator
     ) -> list[int]:
         """Complete a frame from its semantic code. Return all K codes."""
         fast, codes = self._model.fast, [semantic_code]
-        self._fast.run(fast.fast_project_in(vector)[None, None], 0)
+        self._fast.run(fast.fast_project_in(hidden)[None, None], 0)
         for position in range(1, fast.codebooks):
             code = torch.tensor([[codes[-1]]], device=self.device)
             hidden = self._fast.run(fast.embeddings(code), position)[0, -1]

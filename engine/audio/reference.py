@@ -65,13 +65,13 @@ class SpeechAnalysis:
 
     recording: the clip without DC offset, its loudest sample at about full scale.
     scale: divisor that was applied to its samples.
-    heard: float32 [n], the clip at 16 kHz and at the detector's best level.
+    vad_samples: float32 [n], the clip at 16 kHz and at the detector's best level.
     spans: the segments of speech.
     """
 
     recording: Recording
     scale: float
-    heard: Tensor
+    vad_samples: Tensor
     spans: tuple[Span, ...]
 
 
@@ -79,8 +79,8 @@ class SpeechAnalysis:
 def analyse_speech(recording: Recording) -> SpeechAnalysis:
     """Find the speech in a clip; `spans` is empty if there is none. Raises UnusableReference for a silent clip."""
     centred = _centred(recording)
-    heard = _evened(resample(centred.samples, centred.sample_rate, VAD_RATE))
-    return SpeechAnalysis(centred, float(recording.samples.abs().max()), heard, speech_spans(heard))
+    samples = _evened(resample(centred.samples, centred.sample_rate, VAD_RATE))
+    return SpeechAnalysis(centred, float(recording.samples.abs().max()), samples, speech_spans(samples))
 
 
 def crest_factor(speech: NDArray[np.float32]) -> float:
@@ -107,10 +107,10 @@ def prepare_reference(source: Source, sample_rate: int, *, device: torch.device 
         device: device for resampling and for the result.
     Raises UnusableReference with a message that explains the problem and what to do.
     """
-    listening = analyse_speech(decode(source))
-    recording, spans = listening.recording, listening.spans
+    analysis = analyse_speech(decode(source))
+    recording, spans = analysis.recording, analysis.spans
     _require_speech(spans)
-    excerpt = choose_excerpt(listening.heard, spans, LONGEST_USED - END_SILENCE)
+    excerpt = choose_excerpt(analysis.vad_samples, spans, LONGEST_USED - END_SILENCE)
     used = _seconds(recording.samples, recording.sample_rate, (excerpt.start, excerpt.end))
     notes = (*_judge_clipping(recording, excerpt), *_cut_note(excerpt, spans))
     speech = _levelled(resample(used.to(device), recording.sample_rate, sample_rate))

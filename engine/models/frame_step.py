@@ -77,22 +77,22 @@ class FrameStep:
         self.draws = self._rules.draws + slow.num_codebooks - 1
 
     def semantic(self, state: DecodeState, view: KVView, noise: Tensor) -> tuple[Tensor, Tensor]:
-        """Run the slow stack → (semantic draw `[B]`, S for the end token; vector for the fast stack `[B, D]`).
+        """Run the slow stack → (semantic draw `[B]`, S for the end token; hidden state for the fast stack `[B, D]`).
 
         noise: `[B, draws, C]`, C at least every row's top_k.
         """
-        normed, vectors = self.slow(state.column[:, :, None], view)
+        normed, hidden = self.slow(state.column[:, :, None], view)
         logits = self.slow.logits(normed)[:, 0]
         own, backend = noise[:, : self._rules.draws], self.slow.sampling_backend
-        return self._rules.semantic(logits, state.options, state.drawn, state.frame, own, backend), vectors[:, 0]
+        return self._rules.semantic(logits, state.options, state.drawn, state.frame, own, backend), hidden[:, 0]
 
-    def codes(self, options: RowOptions, vector: Tensor, semantic: Tensor, noise: Tensor) -> Tensor:
+    def codes(self, options: RowOptions, hidden: Tensor, semantic: Tensor, noise: Tensor) -> Tensor:
         """Run the fast stack → the frame's codes `[B, K]`, meaningless for a row that drew the end token."""
         draw = self._rules.residual(options, noise.shape[-1], self.slow.sampling_backend)
         noises = noise.unbind(1)[self._rules.draws - 1 :]
         codes = semantic.clamp(max=self.slow.semantic_codebook_size - 1)
         return self._fast.generate(
-            vector, codes, lambda logits, codebook: draw(logits, noises[codebook]), self._residual_size
+            hidden, codes, lambda logits, codebook: draw(logits, noises[codebook]), self._residual_size
         )
 
     def noise(self, state: DecodeState, candidates: int) -> Tensor:

@@ -16,7 +16,7 @@ class Prompt:
         order. Their keys and values are reused.
     trailing_text: int64 `[n]`, text tokens that enter one by one with the columns of the first n frames; None for a
         family whose text is all in the prompt.
-    vector: float `[D]`, which replaces an embedding in columns of the prompt (a speaker); the columns identify it.
+    embedding: float `[D]`, which replaces an embedding in columns of the prompt (a speaker); the columns identify it.
     codec_context: codes `[K, T]` that the codec decodes before the first turn of a take; None to begin at silence.
     """
 
@@ -24,5 +24,5 @@ class Prompt:
     shared: int = 0
     spoken: tuple[tuple[int, int], ...] = ()
     trailing_text: Tensor | None = None
-    vector: Tensor | None = None
+    embedding: Tensor | None = None
     codec_context: Tensor | None = None

@@ -21,7 +21,7 @@ class SlowStack(Transformer, ABC):
     num_codebooks: K, the semantic codebook included. semantic_codebook_size: S. rules: how tokens are drawn.
     max_trailing_text: maximum number of text tokens that enter with the frames; 0 for a family with all text in the
         prompt.
-    normed_vectors: whether the fast stack takes the normed output.
+    normed_hidden: whether the fast stack takes the normed output.
     """
 
     max_trailing_text = 0
@@ -32,12 +32,12 @@ class SlowStack(Transformer, ABC):
         *,
         num_codebooks: int,
         semantic_codebook_size: int,
-        normed_vectors: bool,
+        normed_hidden: bool,
         rules: SamplingRules,
     ) -> None:
         super().__init__(config)
         self.num_codebooks, self.semantic_codebook_size = num_codebooks, semantic_codebook_size
-        self.normed_vectors, self.rules = normed_vectors, rules
+        self.normed_hidden, self.rules = normed_hidden, rules
         self.sampling_backend: SamplingBackend | None = None  # set by `fuse_sampling` or `use_native_draws`
 
     @property
@@ -46,8 +46,8 @@ class SlowStack(Transformer, ABC):
         """Rows of an input column."""
 
     @abstractmethod
-    def embed(self, columns: Tensor, vector: Tensor | None = None) -> Tensor:
-        """Embed columns `[B, rows, T]` → `[B, T, D]`. vector: `[D]`, that of the prompt."""
+    def embed(self, columns: Tensor, embedding: Tensor | None = None) -> Tensor:
+        """Embed columns `[B, rows, T]` → `[B, T, D]`. embedding: `[D]`, that of the prompt."""
 
     @abstractmethod
     def logits(self, normed: Tensor) -> Tensor:
@@ -58,10 +58,10 @@ class SlowStack(Transformer, ABC):
         """Return the column `[B, rows]` of a frame of codes `[B, K]`, with its trailing text token `[B]`, if any."""
 
     def forward(self, columns: Tensor, view: KVView | None = None) -> tuple[Tensor, Tensor]:
-        """Run columns `[B, rows, T]` → (normed output, vectors for the fast stack), both `[B, T, D]`."""
+        """Run columns `[B, rows, T]` → (normed output, hidden states for the fast stack), both `[B, T, D]`."""
         x = self.run(self.embed(columns), view)
         normed = self.norm(x)
-        return normed, normed if self.normed_vectors else x
+        return normed, normed if self.normed_hidden else x
 
 
 class FastStack(Transformer, ABC):
@@ -81,7 +81,7 @@ class FastStack(Transformer, ABC):
     @abstractmethod
     def generate(
         self,
-        vector: Tensor,
+        hidden: Tensor,
         semantic_codes: Tensor,
         sample: Callable[[Tensor, int], Tensor],
         size: int | None = None,
@@ -89,7 +89,7 @@ class FastStack(Transformer, ABC):
         """Generate the codes of one frame.
 
         Args:
-            vector: from the slow stack, `[B, D]`.
+            hidden: from the slow stack, `[B, D]`.
             semantic_codes: codebook 0, `[B]`.
             sample: takes logits `[B, size]` and their codebook, 1…K-1; returns values `[B]`.
             size: entries of a residual codebook; further rows of the head are not multiplied. Default: all.

@@ -157,17 +157,17 @@ class DualAR(nn.Module):
             if i == self.guide_layer:
                 guided = block.attention_norm(x)
             x = block(x, rope, None, i)
-        normed = vectors = self.slow.norm(x)
+        normed = hidden = self.slow.norm(x)
         wanted = batch.targets != IGNORED
         targets = batch.targets[wanted]
         logits = self.slow.logits(normed[wanted]).float()
         is_frame = targets < self.config.semantic_codebook_size
         following = torch.roll(batch.columns, -1, dims=2)[:, 1:].transpose(1, 2)[wanted][is_frame]
-        vectors = vectors[wanted][is_frame]
+        hidden = hidden[wanted][is_frame]
         if training:
-            some = torch.randperm(len(vectors), device=vectors.device)[: max(8, int(len(vectors) * recipe.fast_share))]
-            vectors, following = vectors[some], following[some]
-        fast = self.fast.logits(vectors, following, self.residual_size).float()
+            some = torch.randperm(len(hidden), device=hidden.device)[: max(8, int(len(hidden) * recipe.fast_share))]
+            hidden, following = hidden[some], following[some]
+        fast = self.fast.logits(hidden, following, self.residual_size).float()
         return {
             "slow": F.cross_entropy(logits, targets),
             "fast": F.cross_entropy(fast.flatten(0, 1), following[:, 1:].flatten()),

@@ -40,20 +40,20 @@ class _Piece:
     voice: int
 
 
-def best_excerpt(listening: SpeechAnalysis, voices: SpeakerGroups) -> Span:
+def best_excerpt(analysis: SpeechAnalysis, voices: SpeakerGroups) -> Span:
     """Return the best part of at most 15 s for a voice.
 
     It is preferably at least 8 s of one voice with little silence, from pause to pause, clean and unclipped. If all the
     speech is of one voice and no longer than 15 s, it is returned whole.
 
     Args:
-        listening: analysis of a clip with speech.
+        analysis: analysis of a clip with speech.
         voices: voices of the same clip.
     Returns: start and end in seconds, including soft edges and a margin, within the clip.
     """
-    levels = frame_levels(listening.heard)
-    pieces = [part for piece in _pieces(listening, voices) for part in _split(levels, piece)]
-    edges = _edges(levels, pieces, len(listening.heard) / SAMPLE_RATE)
+    levels = frame_levels(analysis.vad_samples)
+    pieces = [part for piece in _pieces(analysis, voices) for part in _split(levels, piece)]
+    edges = _edges(levels, pieces, len(analysis.vad_samples) / SAMPLE_RATE)
     if edges[-1][1] - edges[0][0] <= BEST_TO and len({piece.voice for piece in pieces}) == 1:
         return edges[0][0], edges[-1][1]
     powers = levels.square().double()
@@ -61,11 +61,11 @@ def best_excerpt(listening: SpeechAnalysis, voices: SpeakerGroups) -> Span:
     return edges[first][0], edges[last][1]
 
 
-def _pieces(listening: SpeechAnalysis, voices: SpeakerGroups) -> Iterator[_Piece]:
-    rate = listening.recording.sample_rate
-    flat = clipped_samples(listening.recording.samples.numpy())
+def _pieces(analysis: SpeechAnalysis, voices: SpeakerGroups) -> Iterator[_Piece]:
+    rate = analysis.recording.sample_rate
+    flat = clipped_samples(analysis.recording.samples.numpy())
     two = voices.distance is not None and voices.distance >= TWO_VOICES
-    for span, voice in zip(listening.spans, voices.groups, strict=True):
+    for span, voice in zip(analysis.spans, voices.groups, strict=True):
         inside = flat[round(span[0] * rate) : round(span[1] * rate)]
         yield _Piece(span, float(inside.mean()) if len(inside) else 0.0, voice if two else 0)
 

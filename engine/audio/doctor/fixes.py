@@ -79,27 +79,27 @@ def apply(samples: Samples, sample_rate: int, fixes: Iterable[Fix]) -> Samples:
     return repaired if Fix.LEVEL in wanted else repaired * peak
 
 
-def parts(listening: SpeechAnalysis, voices: SpeakerGroups) -> dict[Fix, Span]:
+def parts(analysis: SpeechAnalysis, voices: SpeakerGroups) -> dict[Fix, Span]:
     """Return the spans, in seconds, that `Fix.EXCERPT` and `Fix.TRIM` keep of a clip with speech."""
-    return {Fix.EXCERPT: best_excerpt(listening, voices), Fix.TRIM: _spoken_part(listening)}
+    return {Fix.EXCERPT: best_excerpt(analysis, voices), Fix.TRIM: _spoken_part(analysis)}
 
 
-def _spoken_part(listening: SpeechAnalysis) -> Span:
-    excerpt = choose_excerpt(listening.heard, listening.spans, np.inf)
+def _spoken_part(analysis: SpeechAnalysis) -> Span:
+    excerpt = choose_excerpt(analysis.vad_samples, analysis.spans, np.inf)
     return excerpt.start, excerpt.end
 
 
 def _excerpt(samples: Samples, rate: int) -> Samples:
-    if (listening := _listened(samples, rate)) is None:
+    if (analysis := _analysed(samples, rate)) is None:
         return samples
-    voices = compare_voices(listening.heard.numpy(), listening.spans)
-    return _cut(samples, rate, best_excerpt(listening, voices))
+    voices = compare_voices(analysis.vad_samples.numpy(), analysis.spans)
+    return _cut(samples, rate, best_excerpt(analysis, voices))
 
 
 def _trim(samples: Samples, rate: int) -> Samples:
-    if (listening := _listened(samples, rate)) is None:
+    if (analysis := _analysed(samples, rate)) is None:
         return samples
-    return _cut(samples, rate, _spoken_part(listening))
+    return _cut(samples, rate, _spoken_part(analysis))
 
 
 def _cut(samples: Samples, rate: int, span: Span) -> Samples:
@@ -110,9 +110,9 @@ def _cut(samples: Samples, rate: int, span: Span) -> Samples:
 
 def _with_short_pauses(samples: Samples, rate: int) -> Samples:
     """Remove the middle of each long inner pause, with a cross-fade."""
-    if (listening := _listened(samples, rate)) is None:
+    if (analysis := _analysed(samples, rate)) is None:
         return samples
-    for (_, start), (end, _) in reversed(list(pairwise(listening.spans))):  # backwards, so that times stay valid
+    for (_, start), (end, _) in reversed(list(pairwise(analysis.spans))):  # backwards, so that times stay valid
         if end - start > LONG_PAUSE:
             middle = (start + end) / 2
             away = (end - start - _PAUSE_LEFT) / 2
@@ -127,13 +127,13 @@ def _joined(samples: Samples, start: int, end: int, fade: int) -> Samples:
     return np.concatenate((samples[: start - fade], seam, samples[end:]))
 
 
-def _listened(samples: Samples, rate: int) -> SpeechAnalysis | None:
+def _analysed(samples: Samples, rate: int) -> SpeechAnalysis | None:
     """Analyse the samples; None without speech, in which case fixes leave the clip unchanged."""
     try:
-        listening = analyse_speech(Recording(torch.from_numpy(samples), rate))
+        analysis = analyse_speech(Recording(torch.from_numpy(samples), rate))
     except UnusableReference:
         return None
-    return listening if listening.spans else None
+    return analysis if analysis.spans else None
 
 
 # In the order in which they are applied.

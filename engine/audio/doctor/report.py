@@ -78,15 +78,15 @@ def examine(source: Source | NDArray[np.float32], sample_rate: int | None = None
     duration = len(recording.samples) / recording.sample_rate
     length = findings.of_length(duration)
     try:
-        listening = analyse_speech(recording)
+        analysis = analyse_speech(recording)
     except UnusableReference:
         return Report((length, findings.of_silence()), duration, (), {})
-    spoken = total_duration(listening.spans)
+    spoken = total_duration(analysis.spans)
     if spoken < SHORTEST_SPEECH:
         return Report((length, findings.of_little_speech(spoken, spoken / duration)), duration, (), {})
-    voices = compare_voices(listening.heard.numpy(), listening.spans)
-    judged = (length, *_timing(listening, duration), *_sound(recording, listening), findings.of_voices(voices.distance))
-    report = Report(judged, duration, listening.spans, parts(listening, voices))
+    voices = compare_voices(analysis.vad_samples.numpy(), analysis.spans)
+    judged = (length, *_timing(analysis, duration), *_sound(recording, analysis), findings.of_voices(voices.distance))
+    report = Report(judged, duration, analysis.spans, parts(analysis, voices))
     return report if report.best else replace(report, findings=(replace(length, fix=None), *judged[1:]))
 
 
@@ -112,28 +112,28 @@ def _recording(source: Source | NDArray[np.float32], sample_rate: int | None) ->
     return Recording(torch.from_numpy(source), sample_rate)
 
 
-def _timing(listening: SpeechAnalysis, duration: float) -> Iterator[Finding]:
-    spans = listening.spans
+def _timing(analysis: SpeechAnalysis, duration: float) -> Iterator[Finding]:
+    spans = analysis.spans
     spoken = total_duration(spans)
     at_ends = spans[0][0] + duration - spans[-1][1]
     yield findings.of_speech(spoken / duration, at_ends >= (duration - spoken) / 2)
     yield findings.of_pauses(max((later[0] - sooner[1] for sooner, later in pairwise(spans)), default=0.0))
 
 
-def _sound(recording: Recording, listening: SpeechAnalysis) -> Iterator[Finding]:
-    speech = speech_samples(listening.recording, listening.spans)
+def _sound(recording: Recording, analysis: SpeechAnalysis) -> Iterator[Finding]:
+    speech = speech_samples(analysis.recording, analysis.spans)
     yield findings.of_clipping(float(clipped_samples(speech).mean()), crest_factor(speech), top(speech))
     yield findings.of_loudness(clip_loudness(recording.samples.numpy(), recording.sample_rate))
-    heard = listening.heard.numpy()
+    heard = analysis.vad_samples.numpy()
     # Hum is a separate finding, and would leak into the lowest bands of the noise.
     steady = spectra(remove_rumble(heard, SAMPLE_RATE), SAMPLE_RATE)
-    yield findings.of_noise(signal_to_noise(steady, listening.spans))
+    yield findings.of_noise(signal_to_noise(steady, analysis.spans))
     yield findings.of_rumble(rumble(heard, SAMPLE_RATE))
-    yield findings.of_bandwidth(_bandwidth(listening))
+    yield findings.of_bandwidth(_bandwidth(analysis))
 
 
-def _bandwidth(listening: SpeechAnalysis) -> float:
-    recording = listening.recording
+def _bandwidth(analysis: SpeechAnalysis) -> float:
+    recording = analysis.recording
     rate = min(recording.sample_rate, _HIGHEST_RATE)
     heights = spectra(resample(recording.samples, recording.sample_rate, rate).numpy(), rate)
-    return bandwidth(heights, listening.spans)
+    return bandwidth(heights, analysis.spans)

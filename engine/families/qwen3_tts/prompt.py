@@ -82,7 +82,7 @@ class TalkerPrompts:
             columns,
             shared=shared.shape[1],
             trailing_text=torch.tensor([*trailing, control.text_pad]),
-            vector=None if reference is None else reference.embedding,
+            embedding=None if reference is None else reference.embedding,
             codec_context=_codec_context(reference),
         )
 

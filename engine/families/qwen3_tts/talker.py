@@ -18,7 +18,7 @@ from engine.models.stacks import FastStack, SlowStack
 NOTHING = -1
 """In a column: this row has no token."""
 SPEAKER = -2
-"""In the second row of a column: the column takes the prompt's vector. The rows below hold a digest of the vector."""
+"""In the second row of a column: the column takes the prompt's embedding, of which the rows below hold a digest."""
 TRAILING = 512
 """Maximum number of text tokens fed with the frames of one turn."""
 
@@ -51,7 +51,7 @@ class Talker(SlowStack):
             config.slow,
             num_codebooks=config.num_codebooks,
             semantic_codebook_size=config.semantic_codebook_size,
-            normed_vectors=True,
+            normed_hidden=True,
             rules=RepetitionPenaltyRules(
                 config.semantic_codebook_size, defaults.repetition_penalty, defaults.predictor
             ),
@@ -68,7 +68,7 @@ class Talker(SlowStack):
     def column_rows(self) -> int:
         return self.num_codebooks + 1
 
-    def embed(self, columns: Tensor, vector: Tensor | None = None) -> Tensor:
+    def embed(self, columns: Tensor, embedding: Tensor | None = None) -> Tensor:
         text, codec, residual = columns[:, 0], columns[:, 1], columns[:, 2:]
         said = self.text_projection(self.text_embeddings(text.clamp(min=0)))
         coded = self.codec_embeddings(codec.clamp(min=0))
@@ -78,8 +78,8 @@ class Talker(SlowStack):
         x = torch.where((codec >= 0)[..., None], coded, 0)
         x = x + torch.where(is_frame[..., None], self.residual_embeddings(below).sum(1), 0)
         x = x + torch.where((text >= 0)[..., None], said, 0)
-        if vector is not None:
-            x = torch.where((codec == SPEAKER)[..., None], x + vector.to(x), x)
+        if embedding is not None:
+            x = torch.where((codec == SPEAKER)[..., None], x + embedding.to(x), x)
         return x
 
     def logits(self, normed: Tensor) -> Tensor:
@@ -92,8 +92,8 @@ class Talker(SlowStack):
 
 
 class CodePredictor(FastStack):
-    """A small transformer over the codebooks of one frame. Position 0 takes the talker's vector, position i ≥ 1 the
-    value of codebook i - 1, embedded with the talker's tables; the output at position i predicts codebook i. Each
+    """A small transformer over the codebooks of one frame. Position 0 takes the talker's hidden state, position i ≥ 1
+    the value of codebook i - 1, embedded with the talker's tables; the output at position i predicts codebook i. Each
     codebook has its own head."""
 
     def __init__(self, config: TalkerConfig, talker: Talker) -> None:
@@ -106,28 +106,28 @@ class CodePredictor(FastStack):
         )
         self._talker = (talker,)  # a tuple, so that the talker is not registered as a submodule
 
-    def logits(self, vectors: Tensor, codes: Tensor) -> Tensor:
-        """Compute the logits of all positions at once: vectors `[N, D]`, codes `[N, K]` → `[N, K - 1, size]`."""
+    def logits(self, hidden: Tensor, codes: Tensor) -> Tensor:
+        """Compute the logits of all positions at once: hidden `[N, D]`, codes `[N, K]` → `[N, K - 1, size]`."""
         values = [self._embed(codes[:, i], i) for i in range(self.codebooks - 1)]
-        inputs = self.project(torch.stack([vectors, *values], dim=1))
+        inputs = self.project(torch.stack([hidden, *values], dim=1))
         normed = self.norm(self.run(inputs))[:, 1:]
         return torch.stack([head(x) for head, x in zip(self.heads, torch.unbind(normed, 1), strict=True)], dim=1)
 
     def generate(
         self,
-        vector: Tensor,
+        hidden: Tensor,
         semantic_codes: Tensor,
         sample: Callable[[Tensor, int], Tensor],
         size: int | None = None,
     ) -> Tensor:
-        view = self.new_view(len(vector))
+        view = self.new_view(len(hidden))
         # The inputs of the first two positions are known, so one pass handles both: K - 1 passes instead of K.
-        x = torch.stack((vector, self._embed(semantic_codes, 0)), dim=1)
+        x = torch.stack((hidden, self._embed(semantic_codes, 0)), dim=1)
         codes = [semantic_codes]
         for codebook, module in enumerate(self.heads, start=1):
             head = cast(BatchInvariantLinear, module)
-            hidden = self.run(self.project(x), view)
-            last = self.norm(hidden if codebook > 1 else hidden[:, 1:])
+            out = self.run(self.project(x), view)
+            last = self.norm(out if codebook > 1 else out[:, 1:])
             logits = head(last) if size in (None, head.out_features) else linear(last, head.weight[:size])
             codes.append(sample(logits.squeeze(1), codebook))
             if codebook < self.codebooks - 1:

@@ -14,8 +14,8 @@ from engine.models.stacks import FastStack
 class FastAR(FastStack):
     """A small transformer over the codebooks of one frame.
 
-    Position 0 takes the Slow AR's vector, position i ≥ 1 the value of codebook i - 1; the output at position i predicts
-    codebook i. The KV cache lasts for one frame.
+    Position 0 takes the Slow AR's hidden state, position i ≥ 1 the value of codebook i - 1; the output at position i
+    predicts codebook i. The KV cache lasts for one frame.
     """
 
     def __init__(self, config: DualARConfig) -> None:
@@ -29,29 +29,29 @@ class FastAR(FastStack):
             else BatchInvariantLinear(config.slow.dim, config.fast.dim)
         )
 
-    def logits(self, vectors: Tensor, codes: Tensor, size: int | None = None) -> Tensor:
+    def logits(self, hidden: Tensor, codes: Tensor, size: int | None = None) -> Tensor:
         """Compute the logits of all positions at once, for teacher forcing.
 
         Vectors `[N, D]` from the Slow AR, codes `[N, K]` → logits of codebooks 1…K-1, `[N, K - 1, size]`.
         """
-        inputs = torch.cat((self.fast_project_in(vectors)[:, None], self.embeddings(codes[:, :-1])), dim=1)
+        inputs = torch.cat((self.fast_project_in(hidden)[:, None], self.embeddings(codes[:, :-1])), dim=1)
         return F.linear(self.norm(self.run(inputs))[:, 1:], self.output.weight[:size])
 
     def generate(
         self,
-        vector: Tensor,
+        hidden: Tensor,
         semantic_codes: Tensor,
         sample: Callable[[Tensor, int], Tensor],
         size: int | None = None,
     ) -> Tensor:
         head = self.output.weight[:size]
-        view = self.new_view(len(vector))
+        view = self.new_view(len(hidden))
         # The inputs of the first two positions are known, so one pass handles both: K - 1 passes instead of K.
-        x = torch.cat((self.fast_project_in(vector[:, None]), self.embeddings(semantic_codes[:, None])), dim=1)
+        x = torch.cat((self.fast_project_in(hidden[:, None]), self.embeddings(semantic_codes[:, None])), dim=1)
         codes = [semantic_codes]
         for codebook in range(1, self.codebooks):
-            hidden = self.run(x, view)
-            last = self.norm(hidden if codebook > 1 else hidden[:, 1:])
+            out = self.run(x, view)
+            last = self.norm(out if codebook > 1 else out[:, 1:])
             codes.append(sample(linear(last, head).squeeze(1), codebook))
             x = self.embeddings(codes[-1])[:, None]
         return torch.stack(codes, dim=1)

@@ -24,7 +24,7 @@ class SlowAR(SlowStack):
             config.slow,
             num_codebooks=config.num_codebooks,
             semantic_codebook_size=config.semantic_codebook_size,
-            normed_vectors=config.normed_fast_input,
+            normed_hidden=config.normed_fast_input,
             rules=RecentPenaltyRules() if config.penalises_repetition else RepetitionAwareRules(),
         )
         self.dual, self.end_id = config, end_id
@@ -37,7 +37,7 @@ class SlowAR(SlowStack):
     def column_rows(self) -> int:
         return self.num_codebooks + 1
 
-    def embed(self, columns: Tensor, vector: Tensor | None = None) -> Tensor:
+    def embed(self, columns: Tensor, embedding: Tensor | None = None) -> Tensor:
         tokens, codes = columns[:, 0], columns[:, 1:]
         text = self.embeddings(tokens)
         is_frame = (tokens >= self.dual.semantic_start_id) & (tokens <= self.dual.semantic_end_id)

@@ -188,8 +188,8 @@ class SlotPool:
         for chunk in chunks:
             prompt = self._prompts[chunk.slot].prompt
             columns = to_device(prompt.columns[None, :, chunk.start : chunk.end], self.device)
-            vector = None if prompt.vector is None else to_device(prompt.vector, self.device)
-            embedded.append(self._slow.embed(columns, vector))
+            embedding = None if prompt.embedding is None else to_device(prompt.embedding, self.device)
+            embedded.append(self._slow.embed(columns, embedding))
         if not self._pads_prefill:
             (chunk,), (x,) = chunks, embedded
             self._slow.run(x, ContiguousView(self.cache, chunk.start, chunk.slot))

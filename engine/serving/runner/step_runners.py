@@ -54,8 +54,8 @@ class EagerStepRunner:
         positions = [self._slots.next_position(slot) for slot in slots]
         candidates = _candidates(self._frame, self._slots, slots)
         noise = self._frame.noise(rows, candidates)
-        semantic, vector = self._frame.semantic(rows, UnpaddedRowsView(self._slots.cache, slots, positions), noise)
-        codes = self._codes(rows, vector, semantic, noise)
+        semantic, hidden = self._frame.semantic(rows, UnpaddedRowsView(self._slots.cache, slots, positions), noise)
+        codes = self._codes(rows, hidden, semantic, noise)
         moved = self._frame.next_state(rows, semantic, codes)
         for name in DecodeState.MUTABLE_FIELDS:
             getattr(self._slots.state, name)[index] = getattr(moved, name)
@@ -73,22 +73,22 @@ class EagerStepRunner:
             self._graphs.capture(key, self._fast, *self._inputs[key])
         return wanted
 
-    def _codes(self, rows: DecodeState, vector: Tensor, semantic: Tensor, noise: Tensor) -> Tensor:
+    def _codes(self, rows: DecodeState, hidden: Tensor, semantic: Tensor, noise: Tensor) -> Tensor:
         options, count = rows.options, len(semantic)
         key = at_least(self._batches, count), noise.shape[2]
         self._capture(key)
         replay = self._graphs.get(key)
         if replay is None:
-            return self._frame.codes(options, vector, semantic, noise)
-        values = (options.temperature, options.top_p, options.top_k, vector, semantic, noise)
+            return self._frame.codes(options, hidden, semantic, noise)
+        values = (options.temperature, options.top_p, options.top_k, hidden, semantic, noise)
         for buffer, value in zip(self._inputs[key], values, strict=True):
             buffer[:count] = value
         return replay()[:count]
 
     def _fast(
-        self, temperature: Tensor, top_p: Tensor, top_k: Tensor, vector: Tensor, semantic: Tensor, noise: Tensor
+        self, temperature: Tensor, top_p: Tensor, top_k: Tensor, hidden: Tensor, semantic: Tensor, noise: Tensor
     ) -> Tensor:
-        return self._frame.codes(RowOptions(temperature, top_p, top_k), vector, semantic, noise)
+        return self._frame.codes(RowOptions(temperature, top_p, top_k), hidden, semantic, noise)
 
     def _inputs_for(self, count: int, candidates: int) -> tuple[Tensor, ...]:
         idle = DecodeState.idle(count, self._frame.slow, self._slots.device)
@@ -145,8 +145,8 @@ class TracedStepRunner:
         all_rows = DecodeState(*state)
         rows = all_rows.take(index)
         noise = self._frame.noise(rows, self._frame.candidates)
-        semantic, vector = self._frame.semantic(rows, TracedRowsView(buffer, index, rows.position), noise)
-        codes = self._frame.codes(rows.options, vector, semantic, noise)
+        semantic, hidden = self._frame.semantic(rows, TracedRowsView(buffer, index, rows.position), noise)
+        codes = self._frame.codes(rows.options, hidden, semantic, noise)
         moved = self._frame.next_state(rows, semantic, codes)
         for name in DecodeState.MUTABLE_FIELDS:
             getattr(all_rows, name)[index] = getattr(moved, name)
@@ -204,8 +204,8 @@ class StaticStepRunner:
         noise = self._frame.noise(state, candidates)
         lengths = torch.where(active[:, 0], position + 1, 1)
         view = StaticRowsView(self._slots.cache, position, span, lengths)
-        semantic, vector = self._frame.semantic(state, view, noise)
-        codes = self._frame.codes(state.options, vector, semantic, noise)
+        semantic, hidden = self._frame.semantic(state, view, noise)
+        codes = self._frame.codes(state.options, hidden, semantic, noise)
         moved = self._frame.next_state(state, semantic, codes)
         for name in DecodeState.MUTABLE_FIELDS:
             before, after = getattr(state, name), getattr(moved, name)

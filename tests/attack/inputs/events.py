@@ -124,7 +124,7 @@ def _of_event(event: dict[str, Any], parts: dict[int, str]) -> Iterator[Forgery]
     target, kind = event["targets"][0]
     name = f"{parts.get(target, '')}.{kind}"
     inputs = [json.dumps(INPUTS.get(parts[part])) for part in event["inputs"]]
-    asked = [{"asked": 1, "do": do, "script": "", "version": "", "values": VALUES} for do in ACTIONS]
+    asked = [{"number": 1, "do": do, "script": "", "version": "", "values": VALUES} for do in ACTIONS]
     sent = asked if kind == "act" else [SENT.get((parts.get(target, ""), kind))]
 
     def call(label: str, data: list[str], told: str, session: str = f'"{TICKET}"', more: str = "") -> Forgery:

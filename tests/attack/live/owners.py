@@ -46,7 +46,7 @@ class Victim:
         return voices, scripts, cards, takes
 
     def _desk(self, do: str) -> dict[str, Any]:
-        sent = {"asked": 1, "do": do, "script": self.script, "version": "", "values": {}}
+        sent = {"number": 1, "do": do, "script": self.script, "version": "", "values": {}}
         return dict(self.guest.event("act", "rp-script-editor", [self.guest.token], sent=sent)[0])
 
     def _history(self) -> dict[str, Any]:
@@ -119,7 +119,7 @@ def _sent(chance: random.Random, theirs: Victim) -> dict[str, Any]:
     values = {key: chance.choice([*theirs.ids, "mine now", 0, True, None]) for key in (*KEYS, "name", "text", "format")}
     more = {
         "do": chance.choice(ACTIONS),
-        "asked": 1,
+        "number": 1,
         "version": "",
         "values": values,
         "name": "mine now",

@@ -312,13 +312,13 @@ def test_fused_frame_draws_equal_codes(small_model: DualAR) -> None:
         cache.buffer.copy_(random(*cache.buffer.shape))
         state = replace(_state(small_model), position=torch.tensor([5, 39, 16], device=DEVICE))
         noise = frame.noise(state, 32)
-        semantic, vector = frame.semantic(state, StaticRowsView(cache, state.position, 40), noise)
-        return semantic, frame.codes(state.options, vector, semantic, noise), vector
+        semantic, hidden = frame.semantic(state, StaticRowsView(cache, state.position, 40), noise)
+        return semantic, frame.codes(state.options, hidden, semantic, noise), hidden
 
-    semantic, codes, vector = draw()
+    semantic, codes, hidden = draw()
     slow.step_backend, fast.step_backend, slow.sampling_backend = FusedRun(slow), FusedRun(fast), sampling_kernels()
-    fused_semantic, fused_codes, fused_vector = draw()
-    torch.testing.assert_close(fused_vector, vector, rtol=1e-4, atol=1e-4)
+    fused_semantic, fused_codes, fused_hidden = draw()
+    torch.testing.assert_close(fused_hidden, hidden, rtol=1e-4, atol=1e-4)
     assert torch.equal(fused_semantic, semantic)
     assert torch.equal(fused_codes, codes)
 

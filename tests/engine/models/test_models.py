@@ -28,10 +28,10 @@ def relative_error(ours: Tensor, theirs: Tensor) -> float:
 
 @torch.inference_mode()
 def test_prefill_equals_reference(miniature: DualAR) -> None:
-    normed, vectors = miniature.slow(PROMPT, ContiguousView(miniature.slow.new_cache(1, 64)))
+    normed, hidden = miniature.slow(PROMPT, ContiguousView(miniature.slow.new_cache(1, 64)))
     logits = miniature.slow.logits(normed)[0]
     start, end = miniature.config.semantic_start_id, miniature.config.semantic_end_id
-    assert relative_error(vectors[0], GOLDEN["prefill_hidden"]) < 1e-4
+    assert relative_error(hidden[0], GOLDEN["prefill_hidden"]) < 1e-4
     assert relative_error(logits[:, :-1], GOLDEN["prefill_logits"][:, start : end + 1]) < 1e-4
     assert relative_error(logits[:, -1], GOLDEN["prefill_logits"][:, miniature.tokenizer.end_id]) < 1e-4
 
@@ -40,7 +40,7 @@ def test_prefill_equals_reference(miniature: DualAR) -> None:
 def test_greedy_frames_equal_reference(miniature: DualAR) -> None:
     slow, fast = miniature.slow, miniature.fast
     cache = slow.new_cache(1, 64)
-    normed, vectors = slow(PROMPT, ContiguousView(cache))
+    normed, hidden = slow(PROMPT, ContiguousView(cache))
     for step, frame in enumerate(GOLDEN["greedy_frames"].long()):
         logits = slow.logits(normed[0, -1])[:-1]
         assert int(logits.argmax()) == int(frame[1])
@@ -50,15 +50,15 @@ def test_greedy_frames_equal_reference(miniature: DualAR) -> None:
             seen.append(values[0])
             return values.argmax(-1)
 
-        codes = fast.generate(vectors[:, -1], frame[1:2], greedy)
+        codes = fast.generate(hidden[:, -1], frame[1:2], greedy)
         assert torch.equal(codes[0], frame[1:])
         assert relative_error(torch.stack(seen), GOLDEN["fast_logits"][step]) < 1e-4
-        normed, vectors = slow(frame[None, :, None], ContiguousView(cache, PROMPT.shape[2] + step))
+        normed, hidden = slow(frame[None, :, None], ContiguousView(cache, PROMPT.shape[2] + step))
         if step + 1 < len(GOLDEN["step_hidden"]):
             expected = GOLDEN["step_hidden"]
             assert (
-                relative_error(vectors[0, -1], expected[step + 1]) < 1e-4
-                or relative_error(vectors[0, -1], expected[step]) < 1e-4
+                relative_error(hidden[0, -1], expected[step + 1]) < 1e-4
+                or relative_error(hidden[0, -1], expected[step]) < 1e-4
             )
 
 
@@ -81,17 +81,17 @@ def test_prefill_in_chunks_equals_whole_prefill(miniature: DualAR, cuts: list[in
 @torch.inference_mode()
 def test_teacher_forced_logits_equal_generation_logits(miniature: DualAR) -> None:
     fast = miniature.fast
-    vectors = torch.randn(3, miniature.config.slow.dim, generator=torch.Generator().manual_seed(1))
+    hidden = torch.randn(3, miniature.config.slow.dim, generator=torch.Generator().manual_seed(1))
     seen: list[Tensor] = []
 
     def greedy(values: Tensor, codebook: int) -> Tensor:
         seen.append(values)
         return values.argmax(-1)
 
-    codes = fast.generate(vectors, torch.tensor([1, 2, 3]), greedy, size=64)
+    codes = fast.generate(hidden, torch.tensor([1, 2, 3]), greedy, size=64)
     assert codes.shape == (3, miniature.config.num_codebooks)
     assert int(codes[:, 1:].max()) < 64
-    torch.testing.assert_close(torch.stack(seen, 1), fast.logits(vectors, codes, 64), rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(torch.stack(seen, 1), fast.logits(hidden, codes, 64), rtol=1e-4, atol=1e-5)
 
 
 @torch.inference_mode()
@@ -183,13 +183,13 @@ def test_prepare_for_decoding_keeps_outputs(miniature: DualAR) -> None:
     for stack in (slow, fast):
         stack.prepare_for_decoding()
         assert all(layer.weight.t().is_contiguous() for layer in stack.modules() if isinstance(layer, nn.Linear))
-    normed, vectors = slow(PROMPT)
-    expected, expected_vectors = miniature.slow(PROMPT)
+    normed, hidden = slow(PROMPT)
+    expected, expected_hidden = miniature.slow(PROMPT)
     assert relative_error(normed, expected) < 1e-5
-    assert relative_error(vectors, expected_vectors) < 1e-5
+    assert relative_error(hidden, expected_hidden) < 1e-5
     codes = GOLDEN["greedy_frames"].long()[:1, 1:]
     assert (
-        relative_error(fast.logits(vectors[:, -1], codes), miniature.fast.logits(expected_vectors[:, -1], codes)) < 1e-5
+        relative_error(fast.logits(hidden[:, -1], codes), miniature.fast.logits(expected_hidden[:, -1], codes)) < 1e-5
     )
     before = slow.layers[0].attention.wqkv.weight.clone()
     slow.bfloat16().prepare_for_decoding()  # does nothing in other dtypes

@@ -153,10 +153,10 @@ def test_int8_shrinks_only_the_blocks(pair: Pair) -> None:
 @torch.inference_mode()
 def predict_greedy(slow: SlowAR, fast: FastAR) -> Tensor:
     """Return the greedy codes of all codebooks after each column of the golden frames."""
-    normed, vectors = slow(COLUMNS)
+    normed, hidden = slow(COLUMNS)
     first = GOLDEN["prompt"].shape[1] - 1
     semantic = slow.logits(normed[0, first:-1]).argmax(-1)
-    residual = fast.logits(vectors[0, first:-1], GOLDEN["greedy_frames"].long()[:, 1:]).argmax(-1)
+    residual = fast.logits(hidden[0, first:-1], GOLDEN["greedy_frames"].long()[:, 1:]).argmax(-1)
     return torch.cat((semantic[:, None], residual), dim=1)
 
 

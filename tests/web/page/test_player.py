@@ -236,10 +236,10 @@ def until(page: Page, condition: str) -> None:
 
 LISTEN = """async () => {
   await new Promise((done) => {
-    const look = () => (window.reprisePlayer.speakers ? done() : setTimeout(look, 5));
+    const look = () => (window.reprisePlayer.graph ? done() : setTimeout(look, 5));
     look();
   });
-  const { context, volume } = window.reprisePlayer.speakers;
+  const { context, volume } = window.reprisePlayer.graph;
   const source = `registerProcessor("ear", class extends AudioWorkletProcessor {
     process([[heard]]) { if (heard) this.port.postMessage(heard.slice()); return true; }
   });`;

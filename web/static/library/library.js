@@ -68,7 +68,7 @@ class Library {
       this.render();
       this.showPicture();
     }
-    if (answer && answer.nonce !== this.handled) this.hear(answer);
+    if (answer && answer.nonce !== this.handled) this.receive(answer);
     if (answer) this.picturing = false;
     this.handled = answer?.nonce ?? this.handled;
   }
@@ -82,7 +82,7 @@ class Library {
     form.querySelector("[data-act=no_picture]").hidden = !voice.picture;
   }
 
-  hear(answer) {
+  receive(answer) {
     const inForm = answer.kind === "bad" && this.open?.id === answer.id && this.cards.get(answer.id)?.node;
     if (inForm) this.complain(inForm, answer.text);
     else this.say(answer.text, answer.kind, answer.lines, answer.offers);

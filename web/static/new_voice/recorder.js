@@ -2,7 +2,7 @@
 // is null or { chosen, clips: [{ path, name, seconds, start, end, words }] }. The server may send it back with other
 // ends, another choice, or fewer clips.
 
-import { CodecPreview, looked, wavOf } from "./clips/clip_playback.js";
+import { CodecPreview, inspected, wavOf } from "./clips/clip_playback.js";
 import { Clip, Clips, MAX_CLIPS } from "./clips/clips.js";
 import { DoctorView } from "./doctor.js";
 import { Microphone, obstacle, refusal } from "./capture/microphone.js";
@@ -179,7 +179,7 @@ class Recorder {
       return this.refuse(failure(error));
     }
     try {
-      const heard = await looked(file, name, this.props.longest, () => this.peaksOf(path));
+      const heard = await inspected(file, name, this.props.longest, () => this.peaksOf(path));
       if (!this.clips.list.includes(instead)) instead = null; // removed meanwhile
       if (instead && instead !== more.before) this.forget(instead);
       this.clips.add(new Clip({ file, path, name, ...more, ...heard }), instead);

@@ -10,7 +10,7 @@ export class Playback {
   // or "moved" when the position changed. after(ms, done): a timer.
   constructor(open, tell, after = (ms, done) => setTimeout(done, ms)) {
     Object.assign(this, { open, tell, after, sound: null, pace: Infinity, speed: 1, at: AT_REST, sounding: false });
-    this.speakers = null; // { context, output }, opened at the first gesture
+    this.graph = null; // { context, output }, opened at the first gesture
     this.resting = null; // identifies the current rest, after which the context is suspended
     this.sent = 0; // calls to the output
     this.silent = false; // the output does not play, for example because the device has none
@@ -20,11 +20,11 @@ export class Playback {
   // Call it in a user gesture: browsers start sound only then. Resolves to null if the output cannot be opened.
   wake(rate) {
     this.opening ??= this.open(rate, (at) => this.report(at)).then(
-      (speakers) => (this.speakers = speakers),
+      (graph) => (this.graph = graph),
       () => this.failed(),
     );
     this.resting = null;
-    this.opening.then((speakers) => speakers?.context.resume());
+    this.opening.then((graph) => graph?.context.resume());
     return this.opening;
   }
 
@@ -40,7 +40,7 @@ export class Playback {
 
   call(...message) {
     this.sent += 1;
-    this.wake(this.sound.rate).then((speakers) => speakers?.output.call(...message));
+    this.wake(this.sound.rate).then((graph) => graph?.output.call(...message));
     this.awaitReport();
   }
 
@@ -169,7 +169,7 @@ export class Playback {
   suspendLater() {
     if (this.resting) return;
     const resting = (this.resting = {});
-    this.after(SUSPEND_AFTER, () => this.resting === resting && this.speakers.context.suspend());
+    this.after(SUSPEND_AFTER, () => this.resting === resting && this.graph.context.suspend());
   }
 
   rest(reason) {

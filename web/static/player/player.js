@@ -38,9 +38,9 @@ class Player {
   }
 
   async open(rate, report) {
-    const speakers = await openOutput(rate, report);
-    speakers.volume.gain.value = this.volume ?? 1;
-    return speakers;
+    const graph = await openOutput(rate, report);
+    graph.volume.gain.value = this.volume ?? 1;
+    return graph;
   }
 
   // ---- the take that is being spoken
@@ -98,7 +98,7 @@ class Player {
   // volume: 0 to 1.
   setVolume(volume) {
     this.volume = volume;
-    this.playback.speakers?.volume.gain.setTargetAtTime(volume, 0, 0.02); // without a click
+    this.playback.graph?.volume.gain.setTargetAtTime(volume, 0, 0.02); // without a click
   }
 
   get active() {
@@ -332,9 +332,9 @@ class Player {
     const { stats, playback } = this;
     if (underruns === undefined) return; // nothing was reported yet
     if (starved !== stats.starved) this.stalled();
-    Object.assign(stats, { played, underruns, starved, lost, output: playback.speakers.output.kind });
+    Object.assign(stats, { played, underruns, starved, lost, output: playback.graph.output.kind });
     if (typeof startedAt !== "number" || stats.firstSoundAt !== null) return;
-    const since = (playback.speakers.context.currentTime - startedAt) * 1000;
+    const since = (playback.graph.context.currentTime - startedAt) * 1000;
     stats.firstSoundAt = Math.max(stats.firstChunkAt, performance.now() - since); // the two clocks differ by a little
     this.live.ms = firstSound(stats);
     announce("heard", { id: this.live.id, ms: this.live.ms });
@@ -391,8 +391,8 @@ export function mount(component) {
     get stalls() {
       return player.playback.stalls;
     },
-    get speakers() {
-      return player.playback.speakers;
+    get graph() {
+      return player.playback.graph;
     },
     get stats() {
       const { stats, playback, status } = player;

@@ -67,8 +67,8 @@ export class PlayerView {
   // The time that is heard now: earlier than `time` by the output latency, which is up to 0.3 s for wireless speakers. In
   // Firefox it equals `time`.
   get heard() {
-    const { sounding, speakers, speed } = this.player.playback;
-    const late = sounding && this.held === null && tellsLatency() ? (speakers?.context.outputLatency ?? 0) : 0;
+    const { sounding, graph, speed } = this.player.playback;
+    const late = sounding && this.held === null && tellsLatency() ? (graph?.context.outputLatency ?? 0) : 0;
     return Math.max(0, this.time - late * speed);
   }
 

@@ -1,6 +1,6 @@
 // The page's copy of a script, updated by patches of web/tabs/script/views.py, and functions of its cards.
 
-export class Script {
+export class ScriptCopy {
   constructor(id) {
     Object.assign(this, { id, version: "", head: null, order: [], cards: new Map() });
   }

@@ -3,7 +3,7 @@
 import { nextToHear } from "./cards.js";
 
 export class ContinuousPlayback {
-  // script(): the open Script, or null. isDeleted(card): whether it is skipped. play(card): plays it. ready(card): fetches its
+  // script(): the open ScriptCopy, or null. isDeleted(card): whether it is skipped. play(card): plays it. ready(card): fetches its
   // sound in advance, so that fetching does not lengthen the pause.
   constructor({ script, isDeleted, play, ready, later = (...what) => setTimeout(...what), forget = (timer) => clearTimeout(timer) }) {
     Object.assign(this, { script, isDeleted, play, ready, later, forget });

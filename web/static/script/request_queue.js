@@ -18,15 +18,15 @@ export class RequestQueue {
 
   // Sends a request at once. Resolves to its answer, if one still arrives.
   leave(request) {
-    const asked = ++this.number;
-    this.send({ ...request, asked });
-    return new Promise((resolve) => this.left.set(asked, resolve));
+    const number = ++this.number;
+    this.send({ ...request, number });
+    return new Promise((resolve) => this.left.set(number, resolve));
   }
 
   turn(request) {
     return new Promise((resolve) => {
-      const asked = ++this.number;
-      this.open = { request: { ...request, asked }, asked, resolve };
+      const number = ++this.number;
+      this.open = { request: { ...request, number }, number, resolve };
       this.post();
     });
   }
@@ -49,10 +49,10 @@ export class RequestQueue {
   }
 
   // Takes an answer of the server; late ones are ignored.
-  hear(answer) {
-    if (this.open && answer?.asked === this.open.asked) this.close(answer);
-    this.left.get(answer?.asked)?.(answer);
-    this.left.delete(answer?.asked);
+  receive(answer) {
+    if (this.open && answer?.number === this.open.number) this.close(answer);
+    this.left.get(answer?.number)?.(answer);
+    this.left.delete(answer?.number);
   }
 
   close(answer) {

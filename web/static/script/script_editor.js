@@ -2,7 +2,7 @@
 // its answer is the new value; see web/tabs/script/handlers.py. The server speaks the cards whether or not this page is
 // open; the page polls the progress.
 
-import { castOf, characters, isComing, partingPlace, Script } from "./cards.js";
+import { castOf, characters, isComing, partingPlace, ScriptCopy } from "./cards.js";
 import { ContinuousPlayback } from "./continuous_playback.js";
 import { coverOf } from "./cover.js";
 import { RequestQueue } from "./request_queue.js";
@@ -106,7 +106,7 @@ class ScriptEditor {
 
   receive(value) {
     if (value?.show) this.open(value.show, value.said);
-    else this.requests.hear(value);
+    else this.requests.receive(value);
   }
 
   // quiet: not caused by the user, so the message stays.
@@ -232,7 +232,7 @@ class ScriptEditor {
   // Opens a script. Resolves to whether the server has it.
   async open(id, said = "", { quiet = false } = {}) {
     finishDeletions(this.view.list);
-    this.script = new Script(id);
+    this.script = new ScriptCopy(id);
     this.listening.rest();
     this.view.clear();
     remember(OPEN_KEY, id);

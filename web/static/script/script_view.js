@@ -39,7 +39,7 @@ export class ScriptView {
     this.cast.open = false;
   }
 
-  // script: a Script. news: the result of its `apply`.
+  // script: a ScriptCopy. news: the result of its `apply`.
   show(script, { changed, moved }) {
     for (const card of changed) if (!this.views.has(card.id)) this.add(card);
     if (moved) this.arrange(script);

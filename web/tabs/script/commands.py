@@ -48,7 +48,7 @@ class CommandValues(Payload):
 class CommandPayload(Payload):
     """A command, with the script and version that the page shows."""
 
-    asked: Count
+    number: Count
     page: Annotated[Keyword, default_if_invalid("")] = ""
     do: Keyword
     script: SelectedId
@@ -59,7 +59,7 @@ class CommandPayload(Payload):
 class CommandNumber(Payload):
     """A command's number, None for an invalid one."""
 
-    asked: Annotated[Count | None, default_if_invalid(None)]
+    number: Annotated[Count | None, default_if_invalid(None)]
 
 
 class ScriptCommand:
@@ -71,7 +71,7 @@ class ScriptCommand:
 
     def __init__(self, event: gr.EventData) -> None:
         question = parse_payload(CommandPayload, event)
-        self.number, self.page, self.do = question.asked, question.page, question.do
+        self.number, self.page, self.do = question.number, question.page, question.do
         self.script, self.version = question.script, question.version
         self._values = question.values
 
@@ -109,4 +109,4 @@ class ScriptCommand:
 def command_number(event: gr.EventData) -> int | None:
     """Return the number of an event that may not be a valid command."""
     value = event_value(event)
-    return parse_payload(CommandNumber, asked=value.get("asked") if isinstance(value, dict) else None).asked
+    return parse_payload(CommandNumber, number=value.get("number") if isinstance(value, dict) else None).number

@@ -53,7 +53,7 @@ class ScriptFile(Payload):
 class ScriptHandlers:
     """Event handlers of the Script tab.
 
-    The component's value: asked (the command's number), state (`ScriptPatcher.patch`, or None), gone (whether the open
+    The component's value: number (the command's number), state (`ScriptPatcher.patch`, or None), gone (whether the open
     script no longer exists), problem and said (sentences), and the fields of the action's reply.
     """
 
@@ -114,11 +114,11 @@ class ScriptHandlers:
         try:
             command, owner = ScriptCommand(event), self._context.owner(token, request)
         except InvalidInput as error:  # an unexpected payload, or a missing or invalid token
-            return {"asked": command_number(event), "problem": error_message(error, texts)}, gr.skip()
+            return {"number": command_number(event), "problem": error_message(error, texts)}, gr.skip()
         changes = command.do in self._actions.changing
         repeated = changes and not self._is_new(owner, command)
         reply = {} if repeated else self._run(owner, command, texts)
-        answer = {"asked": command.number, **reply, **self._state(owner, command, texts)}
+        answer = {"number": command.number, **reply, **self._state(owner, command, texts)}
         return answer, broadcast_change("scripts") if changes and not repeated else gr.skip()
 
     def _is_new(self, owner: Owner, command: ScriptCommand) -> bool:

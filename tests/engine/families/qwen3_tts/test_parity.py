@@ -57,7 +57,7 @@ def test_prompt_matches_package(case: dict[str, Any], releases: Releases, model:
     )
     assert ids == tensors[f"{name}.input_ids"].tolist()
     prompt = prompt_of(case, releases)
-    assert_close(model.slow.embed(prompt.columns[None], prompt.vector)[0], tensors[f"{name}.prompt"])
+    assert_close(model.slow.embed(prompt.columns[None], prompt.embedding)[0], tensors[f"{name}.prompt"])
     assert prompt.trailing_text is not None
     text = model.slow.text_projection(model.slow.text_embeddings(prompt.trailing_text))
     expected = tensors[f"{name}.trailing"]
@@ -78,7 +78,7 @@ def test_logits_match_package(case: dict[str, Any], releases: Releases, model: T
     assert prompt.trailing_text is not None
     steps = torch.arange(codes.shape[1] - 1).clamp(max=len(prompt.trailing_text) - 1)
     columns = [prompt.columns, torch.cat((prompt.trailing_text[steps][None], codes[:, :-1]))]
-    normed = model.slow.norm(model.slow.run(model.slow.embed(torch.cat(columns, dim=1)[None], prompt.vector)))
+    normed = model.slow.norm(model.slow.run(model.slow.embed(torch.cat(columns, dim=1)[None], prompt.embedding)))
     last = normed[0, prompt.columns.shape[1] - 1 :]
     expected, config = tensors[f"{name}.logits"], releases["base"].architecture.config
     heads = [*range(config.semantic_codebook_size), config.control_tokens.end]

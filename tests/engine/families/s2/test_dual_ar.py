@@ -88,8 +88,8 @@ def test_unnormed_vector_is_passed_to_the_fast_ar_in_s1(tmp_path: Path) -> None:
     folder = write_flat_release(tmp_path / "flat", "")
     config = json.loads((folder / "config.json").read_text()) | {"norm_fastlayer_input": False}
     (folder / "config.json").write_text(json.dumps(config))
-    normed, vectors = load(folder).slow(COLUMNS)
-    assert not torch.equal(normed, vectors)
+    normed, hidden = load(folder).slow(COLUMNS)
+    assert not torch.equal(normed, hidden)
 
 
 def test_all_faulty_tensors_are_named_in_one_error(release: Path) -> None:

@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { seeded } from "../helpers.js";
-import { castOf, characters, nextToHear, partingPlace, Script } from "../../../../web/static/script/cards.js";
+import { castOf, characters, nextToHear, partingPlace, ScriptCopy } from "../../../../web/static/script/cards.js";
 import { ContinuousPlayback } from "../../../../web/static/script/continuous_playback.js";
 import { RequestQueue } from "../../../../web/static/script/request_queue.js";
 import { TakePeaks } from "../../../../web/static/script/take_peaks.js";
@@ -22,18 +22,18 @@ test("a request is built and sent when the previous one is answered", async () =
   const first = queue.ask(() => ({ do: "a", version }));
   const second = queue.ask(() => ({ do: "b", version }));
   await soon();
-  assert.deepEqual(put, [{ do: "a", version: 1, asked: 1 }]);
-  queue.hear({ asked: 99 });
-  queue.hear(null);
+  assert.deepEqual(put, [{ do: "a", version: 1, number: 1 }]);
+  queue.receive({ number: 99 });
+  queue.receive(null);
   assert.equal(put.length, 1);
   version = 2;
-  queue.hear({ asked: 1, told: "x" });
-  assert.deepEqual(await first, { asked: 1, told: "x" });
+  queue.receive({ number: 1, told: "x" });
+  assert.deepEqual(await first, { number: 1, told: "x" });
   await soon();
-  assert.deepEqual(put[1], { do: "b", version: 2, asked: 2 });
-  queue.hear({ asked: 1 });
-  queue.hear({ asked: 2 });
-  assert.deepEqual(await second, { asked: 2 });
+  assert.deepEqual(put[1], { do: "b", version: 2, number: 2 });
+  queue.receive({ number: 1 });
+  queue.receive({ number: 2 });
+  assert.deepEqual(await second, { number: 2 });
 });
 
 test("an unanswered request times out, and the next one is sent", async () => {
@@ -42,9 +42,9 @@ test("an unanswered request times out, and the next one is sent", async () => {
   assert.equal(await queue.ask(() => ({ do: "a" })), null);
   const next = queue.ask(() => ({ do: "b" }));
   await soon();
-  queue.hear({ asked: 1, late: true });
-  queue.hear({ asked: 2 });
-  assert.deepEqual(await next, { asked: 2 });
+  queue.receive({ number: 1, late: true });
+  queue.receive({ number: 2 });
+  assert.deepEqual(await next, { number: 2 });
 });
 
 test("on leaving, requests do not wait for answers, and late answers are accepted", async () => {
@@ -55,11 +55,11 @@ test("on leaving, requests do not wait for answers, and late answers are accepte
   await soon();
   last = true;
   const [first, second] = [queue.ask(() => ({ do: "remove" })), queue.ask(() => ({ do: "remove" }))];
-  assert.deepEqual(put.map(({ asked }) => asked), [1, 2, 3]);
-  queue.hear({ asked: 3 });
-  queue.hear({ asked: 2 });
-  assert.deepEqual([await first, await second], [{ asked: 2 }, { asked: 3 }]);
-  queue.hear({ asked: 1 });
+  assert.deepEqual(put.map(({ number }) => number), [1, 2, 3]);
+  queue.receive({ number: 3 });
+  queue.receive({ number: 2 });
+  assert.deepEqual([await first, await second], [{ number: 2 }, { number: 3 }]);
+  queue.receive({ number: 1 });
 });
 
 test("a request waits for the server, and is sent again if it got no answer", async () => {
@@ -75,16 +75,16 @@ test("a request waits for the server, and is sent again if it got no answer", as
   queue.hold(); // the server is gone again
   await new Promise((resolve) => setTimeout(resolve, 10));
   queue.again();
-  assert.deepEqual(put, [{ do: "edit", asked: 1 }, { do: "edit", asked: 1 }]);
-  queue.hear({ asked: 1 });
-  assert.deepEqual(await answer, { asked: 1 });
+  assert.deepEqual(put, [{ do: "edit", number: 1 }, { do: "edit", number: 1 }]);
+  queue.receive({ number: 1 });
+  assert.deepEqual(await answer, { number: 1 });
   queue.hold();
   queue.again();
   assert.equal(put.length, 2, "no request is pending");
 });
 
 test("patches apply in order, and one out of order is rejected", () => {
-  const script = new Script("s");
+  const script = new ScriptCopy("s");
   assert.deepEqual(script.apply(patch([card("a"), card("b")])), { changed: [card("a"), card("b")], moved: true });
   const changed = card("b", { text: "Other." });
   const news = script.apply({ ...patch([changed], { since: "1", version: "2" }), order: null });
@@ -102,7 +102,7 @@ test("patches reproduce the script after random edits", () => {
   const random = seeded(7);
   const pick = (count) => Math.floor(random() * count);
   let truth = [card("0"), card("1"), card("2")];
-  const page = new Script("s");
+  const page = new ScriptCopy("s");
   page.apply(patch(truth));
   for (let step = 1; step < 200; step++) {
     const before = truth;
@@ -149,7 +149,7 @@ test("a card is split at the cursor, or else between its sentences", () => {
 });
 
 function listening(cards, running = false) {
-  const script = new Script("s");
+  const script = new ScriptCopy("s");
   script.apply(patch(cards, { running }));
   const heard = [];
   const deleted = new Set();
@@ -242,11 +242,11 @@ test("cards that were not spoken are no longer awaited when speaking ends", () =
   assert.deepEqual([heard, along.awaited], [[], null]);
 });
 
-test("peaks are asked for together, and again when no answer came", async () => {
-  const [asked, timers] = [[], []];
+test("peaks are number for together, and again when no answer came", async () => {
+  const [number, timers] = [[], []];
   let answer = null;
   const request = async (takes) => {
-    asked.push(takes);
+    number.push(takes);
     return answer;
   };
   const peaks = new TakePeaks(request, () => ["a", "b"].forEach((take) => peaks.of(take)), (_ms, done) => timers.push(done));
@@ -257,6 +257,6 @@ test("peaks are asked for together, and again when no answer came", async () => 
   next(); // what is shown asks for its peaks again
   answer = { a: [1, 2] };
   await next();
-  assert.deepEqual(asked, [["a", "b"], ["a", "b"]]);
+  assert.deepEqual(number, [["a", "b"], ["a", "b"]]);
   assert.deepEqual([peaks.of("a"), peaks.of("b"), timers.length], [[1, 2], null, 0]);
 });

@@ -46,9 +46,9 @@ class Page:
 
     def ask(self, do: str, **values: Any) -> dict[str, Any]:
         self.number += 1
-        question = {"asked": self.number, "do": do, "script": self.script, "version": self.version, "values": values}
+        question = {"number": self.number, "do": do, "script": self.script, "version": self.version, "values": values}
         answer, rung = self.events.run_action(self.token, REQUEST, gr.EventData(None, question))
-        assert answer["asked"] == self.number
+        assert answer["number"] == self.number
         if answer.get("state"):
             self.apply(answer["state"])
         return {**answer, "rung": rung != gr.skip()}
@@ -87,7 +87,7 @@ def page(events: ScriptHandlers, storage: Storage) -> Page:
 def test_repeated_command_runs_once(page: Page) -> None:
     """After a lost response the page sends the command again. Each page numbers its own commands."""
     page.make("One thing.")
-    command = {"asked": 5, "page": "a", "do": "insert", "script": page.script, "version": ""}
+    command = {"number": 5, "page": "a", "do": "insert", "script": page.script, "version": ""}
     counts, rung = [], []
     for values in ({"page": "a"}, {"page": "a"}, {"page": "b"}):
         event = gr.EventData(None, {**command, **values, "values": {"card": page.cards[0]["id"], "text": "Another."}})
@@ -337,14 +337,14 @@ def test_invalid_actions_are_answered_with_a_message(page: Page, do: str, values
 @settings(max_examples=10, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(
     question=st.dictionaries(
-        st.sampled_from(["asked", "do", "script", "version", "values"]),
+        st.sampled_from(["number", "do", "script", "version", "values"]),
         st.none() | st.integers() | st.text(max_size=5) | st.dictionaries(st.sampled_from(["card", "id"]), st.text()),
     )
 )
 def test_arbitrary_actions_are_answered(page: Page, question: dict[str, Any]) -> None:
     answer, _ = page.events.run_action(None, REQUEST, gr.EventData(None, question))
-    asked = question.get("asked")
-    assert answer["asked"] == (asked if type(asked) is int and 0 <= asked <= 2**53 else None)
+    asked = question.get("number")
+    assert answer["number"] == (asked if type(asked) is int and 0 <= asked <= 2**53 else None)
 
 
 def test_scripts_of_other_owners_are_unreachable(engine: FakeEngine, storage: Storage, tmp_path: Path) -> None:
@@ -369,7 +369,7 @@ def test_scripts_of_other_owners_are_unreachable(engine: FakeEngine, storage: St
     ann.ask("open")
     assert ann.texts == ["Good morning!", "Is it?", "It is."]
     stranger = Page(events, "made up")
-    assert stranger.events.run_action("made up", REQUEST, gr.EventData(None, {"asked": 1}))[0]["problem"]
+    assert stranger.events.run_action("made up", REQUEST, gr.EventData(None, {"number": 1}))[0]["problem"]
 
 
 def test_name_from_the_text_is_shortened(page: Page) -> None:

@@ -40,7 +40,7 @@ function peaksOf(buffer) {
 
 // Resolves to { seconds, peaks, playable } of a file. ask(): resolves to the server's { seconds, peaks }, or { problem };
 // called if the browser does not know the format or the length. Rejects with an Error whose message is shown.
-export async function looked(file, name, longest, ask) {
+export async function inspected(file, name, longest, ask) {
   const said = await probe(file);
   if (said > longest + LEEWAY_SECONDS) {
     throw new Error(words("clip.too_long", { name, longest }));
