@@ -6,11 +6,13 @@ from copy import copy
 import torch
 from torch import Tensor
 
-from engine.models.kv_cache import FrameView, GrowingView, KVCache, KVView
+from engine.models.kv_cache import ContiguousView, FrameView, GrowingView, KVCache, KVView
 from engine.models.layers import StepBackend, Transformer
 from engine.models.sampling import MAX_TOP_K, RowOptions, SamplingBackend, gumbel_noise, sample, sample_semantic
 from engine.models.stacks import FastStack
 
+# Largest relative difference of a fast and a plain run, from rounding in another order. Wrong code differs by about 1.
+TOLERANCE = {torch.float32: 1e-4, torch.float16: 0.02, torch.bfloat16: 0.1}
 _POSITIONS = (0, 1, 7, 8, 255, 256, 300)  # first and last of a vector and of a split of the attention
 _CACHE = _POSITIONS[-1] + 1
 _DRAWS = 64
@@ -43,6 +45,22 @@ def step_difference(
     x = torch.randn(len(positions), 1, config.dim, generator=chance, device=weight.device).to(weight.dtype)
     views = [view(_over_layers(cache, config.n_layer), positions) for cache in held]
     plain, other = stack.run_plain(x, views[0]), run(x, views[1])
+    return max(relative_difference(plain, other), relative_difference(held[0].buffer, held[1].buffer))
+
+
+@torch.inference_mode()
+def prompt_difference(stack: Transformer, view: Callable[[KVCache, int, Sequence[int]], KVView]) -> float:
+    """Return the relative difference of some positions of a slot, with a `ContiguousView` and with another view.
+
+    view: makes a view of these positions of a slot.
+    """
+    weight, slot = stack.norm.weight, 1
+    start, end = 5, min(29, stack.config.max_seq_len)
+    chance = torch.Generator(weight.device).manual_seed(0)
+    x = torch.randn(1, end - start, stack.config.dim, generator=chance, device=weight.device).to(weight.dtype)
+    held = [_random_cache(stack, stack.config.n_layer, slot + 1, end) for _ in range(2)]
+    plain = stack.run_plain(x, ContiguousView(held[0], start, slot))
+    other = stack.run_plain(x, view(held[1], slot, range(start, end)))
     return max(relative_difference(plain, other), relative_difference(held[0].buffer, held[1].buffer))
 
 

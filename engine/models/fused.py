@@ -13,14 +13,12 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from engine.errors import first_line
-from engine.models.agreement import drawing_difference, frame_difference, step_difference
+from engine.models.agreement import TOLERANCE, drawing_difference, frame_difference, step_difference
 from engine.models.kv_cache import KVCache, KVView, RowsView, StaticRowsView
 from engine.models.layers import FoldableRMSNorm, Transformer, TransformerBlock
 from engine.models.sampling import SamplingBackend
 from engine.models.stacks import FastStack, SlowStack
 
-# Largest relative difference of fused and plain run, from rounding in another order. Wrong kernels differ by about 1.
-TOLERANCE = {torch.float32: 1e-4, torch.float16: 0.02, torch.bfloat16: 0.1}
 _LEAST_GROUP = 16  # columns per scale
 _REPEATS = 3  # copies of each row in a check, which then has more rows than one kernel multiplies one by one
 

@@ -15,6 +15,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from engine.families.s2.dual_ar import DualAR, load_dual_ar
 from engine.models.frame_step import DecodeState
+from engine.models.kv_cache import StaticPromptView
 from engine.models.prompt import Prompt
 from engine.models.quantization import Precision
 from engine.models.sampling import SamplingOptions
@@ -346,6 +347,18 @@ def test_prompts_without_graphs_are_computed_and_say_why(short: DualAR) -> None:
     capture_all(run)
     begin(run, 1, prompt(short, 150, 2), 0)
     assert run.graph_state.count("not permitted") == 2
+
+
+def test_prompts_run_without_graphs_if_these_would_differ(short: DualAR, monkeypatch: pytest.MonkeyPatch) -> None:
+    usual = StaticPromptView.attend
+    monkeypatch.setattr(StaticPromptView, "attend", lambda *args: usual(*args).flip(1))
+    graphs = FakeGraphCapture()
+    run = runner(short, capture=graphs, mode="frame")
+    capture_all(run)
+    assert "differ by" in run.graph_state
+    before = graphs.replayed
+    begin(run, 1, prompt(short, 40, 1), 0)
+    assert graphs.replayed == before
 
 
 def test_padded_chunks_have_few_sizes(short: DualAR, monkeypatch: pytest.MonkeyPatch) -> None:
