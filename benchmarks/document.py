@@ -125,11 +125,14 @@ def _fused_on_gpu(results: Mapping[str, Result]) -> str:
     modes = [mode for of in found["sizes"].values() for mode in of["modes"] if "fused" in mode["mode"]] if found else []
     if found is None or not modes:
         return "No GPU has run these kernels yet."
-    gpu = found["machine"]["gpu"]
+    gpu, commit = found["machine"]["gpu"], found["machine"]["commit"]
     refused = [mode["skipped"] for mode in modes if "skipped" in mode]
     if len(refused) == len(modes):
         return f"A GPU ({gpu}) has not run these kernels: {refused[0]}"
-    return f"A GPU ({gpu}) has run these kernels; its frame rates are under “Memory bandwidth bound”."
+    return (
+        f"A GPU ({gpu}) has run these kernels, as they were after commit {commit.split('-')[0]}; its frame rates are "
+        "under “Memory bandwidth bound”."
+    )
 
 
 def _qwen3_tts(found: Result) -> list[Table]:

@@ -9,15 +9,15 @@ stop the others. A summary with the status of each step comes last; the exit sta
 one. Only the standard library is needed here, so that a package that a step lacks shows as the status of this step.
 
 On a machine that is rented for minutes, without a network, whose Python has the packages: besides those of PyTorch,
-Triton and pytest (with its plugins for timeouts and for processes), these steps need hypothesis, platformdirs, av,
+Triton and pytest (with its plugin for timeouts), these steps need hypothesis, platformdirs, av,
 soundfile, silero-vad and, for weights in 8 bits, torchao.
 
     python3 -m benchmarks.run --gpu --only tests floor --minutes 9 --out FOLDER
     python3 -m benchmarks.run --gpu --only first_audio throughput --release /dev/shm/s2 --minutes 9 --out FOLDER
     python3 -m benchmarks.run --gpu --only device_memory ready --release /dev/shm/s2 --minutes 9 --out FOLDER
 
-On an H200 with 16 cores, the tests take 1 minute, the floor 2, a random release 2 (9 GB to a disk; less in memory, as
-here) and the first audio 1.
+On an H200 with 16 cores, the tests take about 2 minutes, the floor 2, a random release 2 (9 GB to a disk; less in
+memory, as here) and the first audio 1.
 """
 
 import argparse
@@ -64,7 +64,7 @@ RELEASE = Step("release", "benchmarks.random_release")
 TESTS = Step(
     "tests",
     "pytest",
-    ("-q", "-m", "gpu", "-n", "4", "--continue-on-collection-errors", "tests/engine", "tests/benchmarks"),
+    ("-q", "-m", "gpu", "--continue-on-collection-errors", "tests/engine", "tests/benchmarks"),
     device=False,
 )
 BASELINE = Step("reference_baseline", "benchmarks.speed.reference_baseline", model=True)

@@ -33,8 +33,7 @@ from engine.release.hub import BUNDLED
 from engine.release.profile import Profile
 from engine.request import AudioChunk, SpeechResult
 from engine.voice import Voice
-from studio.provenance import provenance as provenances
-from studio.provenance import watermark
+from studio.provenance import provenance, watermark
 from studio.provenance.provenance import Provenance
 from studio.takes.buffer import TakeBuffer
 from tests.engine.families.qwen3_tts.conftest import as_kind
@@ -164,7 +163,7 @@ def test_saved_voice_speaks_reproducibly_and_files_are_checked(run: Run, monkeyp
         assert "seed 5" in spoken.stderr
     np.testing.assert_array_equal(soundfile.read("a.wav", dtype="int16")[0], soundfile.read("b.flac", dtype="int16")[0])
 
-    monkeypatch.setattr(provenances, "watermark_installed", lambda: False)
+    monkeypatch.setattr(provenance, "watermark_installed", lambda: False)
     checked = run("check", "b.flac")
     assert checked.exit_code == 0, checked.stderr
     assert "Model: bundled. Voice: Anna. Seed: 5." in checked.stderr

@@ -85,6 +85,7 @@ def _source(work: Path, setting: Setting) -> Found:
         for name in ("codec_config.json", "codec.safetensors"):
             shutil.copy(setting.source / name, work / "codec")
     else:
+        torch.manual_seed(SEED)
         write_codec(work / "codec", grown(codec, setting.codec).state_dict(), setting.codec)
     return {"fingerprint": codec_fingerprint(load_codec(*codec_files(work / "codec")))}
 

@@ -16,8 +16,8 @@ class Setting:
     """All parameters of a pipeline run that determine its result.
 
     source: a finished release to continue from; None trains from scratch. refined: with a source, trains its whole
-    codec first, grown to the sizes of `codec`, which changes most residual and some semantic codes. Without it, only
-    the decoder and dual AR are trained, and codes stay valid. batch: crops per codec step; None chooses by device.
+    codec first, in the sizes of `codec`. Training changes most residual and some semantic codes. Without it, only the
+    decoder and dual AR are trained, and codes stay valid. batch: crops per codec step; None chooses by device.
     gate: the least F0 correlation of the codec for training the dual AR; None accepts any. variants: number of variants
     of the encoded speech; the first is unchanged, the others are played faster or slower.
     """

@@ -114,13 +114,13 @@ class Speech:
         columns = turn.prompt.to(self._device)
         frames: list[Tensor] = []
         while len(frames) < MOST_FRAMES:
-            normed, vectors = self._slow(columns[None], ContiguousView(cache, start))
+            normed, hidden = self._slow(columns[None], ContiguousView(cache, start))
             start += columns.shape[1]
             semantic = sample(self._slow.logits(normed[:, -1]), generator)
             if int(semantic) == self._end:
                 break
             codes = self._fast.generate(
-                vectors[:, -1], semantic, lambda logits, _codebook: sample(logits, generator), self._size
+                hidden[:, -1], semantic, lambda logits, _codebook: sample(logits, generator), self._size
             )
             frames.append(codes[0].cpu())
             columns = torch.cat((codes[0, :1] + self._start, codes[0]))[:, None]
@@ -136,10 +136,10 @@ class Speech:
         codes of each frame `[T, K - 1]`.
         """
         spoken = torch.cat((said[:, :1] + self._start, said), dim=1).T
-        normed, vectors = self._slow(torch.cat((turn.prompt, spoken), dim=1)[None].to(self._device))
+        normed, hidden = self._slow(torch.cat((turn.prompt, spoken), dim=1)[None].to(self._device))
         before = turn.prompt.shape[1] - 1
         semantic = self._slow.logits(normed[0, before:]).argmax(-1)
-        residual = self._fast.logits(vectors[0, before:-1], said.to(self._device), self._size).argmax(-1)
+        residual = self._fast.logits(hidden[0, before:-1], said.to(self._device), self._size).argmax(-1)
         return semantic.cpu(), residual.cpu()
 
 

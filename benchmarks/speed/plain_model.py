@@ -147,8 +147,8 @@ class PlainModel:
         self._fast.run(fast.fast_project_in(hidden)[None, None], 0)
         for position in range(1, fast.codebooks):
             code = torch.tensor([[codes[-1]]], device=self.device)
-            hidden = self._fast.run(fast.embeddings(code), position)[0, -1]
-            logits = fast.output(norm(hidden, fast.norm))
+            out = self._fast.run(fast.embeddings(code), position)[0, -1]
+            logits = fast.output(norm(out, fast.norm))
             logits[self._size :] = -torch.inf
             codes.append(draw(logits, options, generator))
         return codes

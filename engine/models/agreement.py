@@ -50,7 +50,7 @@ def step_difference(
 
 @torch.inference_mode()
 def prompt_difference(stack: Transformer, view: Callable[[KVCache, int, Sequence[int]], KVView]) -> float:
-    """Return the relative difference of some positions of a slot, with a `ContiguousView` and with another view.
+    """Return the relative difference of a prompt chunk's output and cache, with a `ContiguousView` and another view.
 
     view: makes a view of these positions of a slot.
     """

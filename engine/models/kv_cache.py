@@ -240,32 +240,39 @@ class StaticRowsView:
 
 
 class StaticPromptView:
-    """T new positions of one slot; all read its first `span` positions, masked."""
+    """T new positions of one slot; all read its first `span` positions, masked.
 
-    def __init__(self, cache: KVCache, slot: Tensor, positions: Tensor, span: int) -> None:
-        """slot: int64 `[1]`; positions: int64 `[T]`, both on the cache's device."""
-        self._buffer, self._slot, self._positions, self._span = cache.buffer, slot, positions, span
-        self._kept: tuple[Tensor, Tensor] | None = None
+    What earlier requests left at `end` and behind it is read as zeros, because a NaN would remain one under a mask.
+    """
+
+    def __init__(self, cache: KVCache, slot: Tensor, positions: Tensor, end: Tensor, span: int) -> None:
+        """slot, end: int64 `[1]`; positions: int64 `[T]`; all on the cache's device."""
+        self._buffer, self._slot, self._positions, self._end, self._span = cache.buffer, slot, positions, end, span
+        self._kept: tuple[Tensor, Tensor, Tensor] | None = None
 
     def rope(self, table: Tensor, new: int) -> Tensor:
         return table[self._positions][:, None]
 
-    def _shared(self, heads: int) -> tuple[Tensor, Tensor]:
-        """Return the slot of each new position `[T]` and the additive mask `[1, 1, heads × T, span]` of all layers."""
+    def _shared(self, heads: int) -> tuple[Tensor, Tensor, Tensor]:
+        """Return what all layers share: the slot of each new position `[T]`, the additive mask
+        `[1, 1, heads × T, span]`, and which positions are behind the end `[span, 1]`."""
         if self._kept is None:
-            unseen = torch.arange(self._span, device=self._slot.device) > self._positions[:, None]
+            position = torch.arange(self._span, device=self._slot.device)
+            unseen = position > self._positions[:, None]
             added = torch.zeros(unseen.shape, dtype=self._buffer.dtype, device=self._slot.device)
             added = added.masked_fill_(unseen, -torch.inf).repeat(heads, 1)[None, None]
-            self._kept = self._slot.expand(len(self._positions)), added
+            self._kept = self._slot.expand(len(self._positions)), added, (position >= self._end)[:, None]
         return self._kept
 
     def attend(self, layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         keys, values = self._buffer[layer].unbind(0)
         (batch, heads, new, width), groups = q.shape, k.shape[1]
-        rows, added = self._shared(heads // groups)
+        rows, added, behind = self._shared(heads // groups)
         keys[rows, :, self._positions] = k[0].transpose(0, 1)
         values[rows, :, self._positions] = v[0].transpose(0, 1)
-        keys, values = (each[:, :, : self._span].index_select(0, self._slot) for each in (keys, values))
+        keys, values = (
+            each[:, :, : self._span].index_select(0, self._slot).masked_fill_(behind, 0) for each in (keys, values)
+        )
         # Heads of a group are further queries of one head: kernels that take a mask do not accept shared keys.
         grouped = q.reshape(batch, groups, heads // groups * new, width)
         return F.scaled_dot_product_attention(grouped, keys, values, added).reshape(batch, heads, new, width)

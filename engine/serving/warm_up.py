@@ -19,8 +19,8 @@ from engine.serving.runner.slots import GPU_PREFILL_CHUNK
 def warm_up(model: SpeechModel, decoder: DecoderView, residual_size: int, slots: int) -> int | None:
     """Run a whole prefill chunk, a frame of all slots and the largest batches of the codec, on the model's device.
 
-    Returns: their peak bytes besides weights, cache and states, added: graphs of frames and of the codec keep their
-    memory while prompts are computed. None on a CPU, where memory is not measured.
+    Returns: their peak bytes besides weights, cache and states, added: graphs keep their memory while many prompts are
+    computed without them. Those of frames and of prompts share theirs. None on a CPU, where memory is not measured.
     """
     device, chunk = model.slow.norm.weight.device, min(GPU_PREFILL_CHUNK, model.slow.config.max_seq_len - 2)
     runner = ModelRunner(
@@ -52,7 +52,7 @@ def warm_up(model: SpeechModel, decoder: DecoderView, residual_size: int, slots:
 
     peaks = _peak(device, prefill), _peak(device, frame)
     decoding = [_peak(device, partial(decode, *batch)) for batch in largest_batches(slots)]
-    return sum(peaks) + max(decoding) if _is_measured(device) else None
+    return peaks[0] + max(peaks) + max(decoding) if _is_measured(device) else None
 
 
 def _is_measured(device: torch.device) -> bool:

@@ -1,4 +1,4 @@
-"""Tags for the origin of a file, written into every exported file and read from any file.
+"""Tags for the provenance of a file, written into every exported file and read from any file.
 
 They say that the speech is synthetic, and name model, voice, seed and date. Anyone can remove or forge them. The
 watermark (`studio.provenance.watermark`) is harder to remove, but carries no data.
@@ -38,7 +38,7 @@ def public_name(model: str) -> str:
 
 @dataclass(frozen=True)
 class Provenance:
-    """The origin of a file. voices: ids, or `model:NAME` for the model's own. made: the date, UTC."""
+    """The provenance of a file. voices: ids, or `model:NAME` for the model's own. made: the date, UTC."""
 
     models: tuple[str, ...] = ()
     voices: tuple[str, ...] = ()
@@ -47,7 +47,7 @@ class Provenance:
 
     @classmethod
     def from_take(cls, model: str, voice: str | None, seed: int, made: datetime | None = None) -> Provenance:
-        """Return the origin of one take. made: now by default."""
+        """Return the provenance of one take. made: now by default."""
         name = public_name(model)
         return cls(
             (name,) if name else (),
@@ -58,12 +58,12 @@ class Provenance:
 
     @classmethod
     def of_record(cls, record: TakeRecord) -> Provenance:
-        """Return the origin of a stored take."""
+        """Return the provenance of a stored take."""
         return cls.from_take(record.model, record.voice_id, record.seed, record.created)
 
     @classmethod
     def joined(cls, provenances: Iterable[Provenance]) -> Provenance:
-        """Return the origin of a file joined from takes: each model, voice and seed once, and the last date."""
+        """Return the provenance of a file joined from takes: each model, voice and seed once, and the last date."""
         parts = tuple(provenances)
         return cls(
             tuple(dict.fromkeys(name for each in parts for name in each.models))[:MAX_VALUES],

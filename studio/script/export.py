@@ -38,7 +38,7 @@ class ScriptExport:
         # Writing a file takes minutes, during which cards may be changed and spoken.
         spoken = scripts.spoken(script_id, owner=owner)
         self._name, self._cards = spoken.script.name, spoken.cards
-        self._origins = {take.id: Provenance.of_record(take) for take in spoken.takes}
+        self._provenances = {take.id: Provenance.of_record(take) for take in spoken.takes}
 
     def sound(self, format: FileFormat) -> BinaryIO:
         """Return all takes, with the pauses between them."""
@@ -58,11 +58,11 @@ class ScriptExport:
         """Return a .zip with a file for each card, numbered by position."""
 
         def write(file: BinaryIO) -> None:
-            if not self._origins:
+            if not self._provenances:
                 raise InvalidInput("cards.unspoken")
             with zipfile.ZipFile(file, "w") as archive:  # audio does not compress
                 for card, take in self._sounds():
-                    part, tags = io.BytesIO(), self._origins[card.take_id or ""].tags()
+                    part, tags = io.BytesIO(), self._provenances[card.take_id or ""].tags()
                     self._write(part, [TakeAudio(take, speed=card.speed)], format, tags)
                     archive.writestr(_card_name(card, format), part.getvalue())
 
@@ -87,7 +87,7 @@ class ScriptExport:
         return (TakeAudio(sound, card.pause, card.speed) for card, sound in self._sounds())
 
     def _tags(self) -> Mapping[str, str]:
-        return Provenance.joined(self._origins.values()).tags()
+        return Provenance.joined(self._provenances.values()).tags()
 
     def _chapters(self) -> list[Chapter]:
         """Return the chapters, with their starts in the joined audio. Cards before the first have the script's name.

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from engine.codec.codec import Codec
 from engine.codec.config import CodecConfig
-from engine.families.s2.codec import codec_files
+from engine.families.s2.codec import codec_files, load_codec
 from engine.release.hub import BUNDLED
 from training.codec.growth import grown
 from training.codec.sizes import bundled_codec_config, write_codec
@@ -81,6 +81,8 @@ def test_other_differences_are_rejected() -> None:
             grown(codec, config)
 
 
-def test_refined_setting_grows_the_codec_of_its_source() -> None:
-    assert REFINED.codec.encoder_dim == 24
-    assert REFINED.codec.quantizer.transformer.n_layer == 6
+def test_bundled_codec_can_grow_to_the_sizes_of_the_refined_setting() -> None:
+    codec = load_codec(*codec_files(BUNDLED))
+    after = grown(codec, REFINED.codec)
+    assert after.config == REFINED.codec
+    assert torch.equal(after.encode(audio()[:, :, :4096]), codec.encode(audio()[:, :, :4096]))

@@ -431,6 +431,22 @@ def test_checkpoint_of_another_version_is_rejected(corpus: Corpus, tmp_path: Pat
         open_run(tmp_path, QUICK, corpus, config=TINY)
 
 
+def test_cudnn_looks_for_fast_algorithms_while_a_codec_is_trained(
+    corpus: Corpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run, settings = open_run(tmp_path, QUICK, corpus, config=TINY), []
+    advance = run.advance
+
+    def noting() -> dict[str, float]:
+        settings.append((torch.backends.cudnn.enabled, torch.backends.cudnn.benchmark))
+        return advance()
+
+    monkeypatch.setattr(run, "advance", noting)
+    finish(tmp_path, run)
+    assert set(settings) == {(True, True)}
+    assert not torch.backends.cudnn.benchmark
+
+
 def test_finished_run_writes_nothing_again(
     corpus: Corpus, trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

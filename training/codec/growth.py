@@ -46,7 +46,7 @@ def _grows(old: CodecConfig, new: CodecConfig) -> bool:
 
 
 def _put(old: Tensor, new: Tensor, name: str) -> None:
-    """Put old weights into the new ones, from whose further inputs the old outputs take nothing."""
+    """Copy old weights into the first rows and columns; weights from new inputs to old outputs are zero."""
     if name.endswith("alpha"):
         new.fill_(1.0)
     elif new.dim() == 1:

@@ -144,6 +144,7 @@ class CodecRun:
             ) from error
         for name in _PLAIN:
             setattr(self, name, state[name])
+        self.__dict__.pop("_batches", None)  # those of an earlier step
 
     @cached_property
     def _batches(self) -> Iterator[CropBatch]:

@@ -116,7 +116,7 @@ def finish(work: Path, run: CodecRun) -> None:
     losses: dict[str, list[float]] = defaultdict(list)  # since the last report
     saved = reported = time.monotonic()
     while run.progress < 1:
-        with torch.backends.cudnn.flags(benchmark=True):  # all steps have the same shapes
+        with torch.backends.cudnn.flags(enabled=True, benchmark=True):  # all steps have the same shapes
             step = run.advance()
         for name, value in step.items():
             losses[name].append(value)
@@ -176,7 +176,7 @@ def main() -> None:
     parser.add_argument("--setting", choices=SETTINGS, default="full", help="the sizes of a new codec")
     parser.add_argument("--from", dest="source", type=Path, metavar="FOLDER", help="learn on from this codec")
     parser.add_argument("--decoder-only", action="store_true", help="leave the codes as they are")
-    parser.add_argument("--adversarial", action="store_true", help="with judges; needs --from")
+    parser.add_argument("--adversarial", action="store_true", help="with discriminators; needs --from")
     parser.add_argument("--anchored", action="store_true", help="keep most semantic codes; needs --from")
     parser.add_argument("--threads", type=int, default=0)
     args = parser.parse_args()

@@ -210,7 +210,7 @@ class ConversationSampler:
 
 
 class _Batches(IterableDataset[Batch]):
-    """The batches of a sampler; each process of a loader draws others."""
+    """The batches of a sampler; each process of a loader draws different ones."""
 
     def __init__(
         self, utterances: Sequence[EncodedUtterance], builder: ConversationBuilder, positions: int, seed: int

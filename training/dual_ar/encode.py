@@ -70,8 +70,10 @@ class CodedCorpus:
                 )
                 start = 0
                 for (speaker, phones, kept_out), end in zip(rows, ends.tolist(), strict=True):
-                    heard = None if beside is None else beside[:, start:end]
-                    utterance = EncodedUtterance(speaker, phones, codes[:, start:end], spoken[start:end], heard)
+                    recorded_codes = None if beside is None else beside[:, start:end]
+                    utterance = EncodedUtterance(
+                        speaker, phones, codes[:, start:end], spoken[start:end], recorded_codes
+                    )
                     (held_out if kept_out else train).append(utterance)
                     start = end
         frames = sum(u.codes.shape[1] for u in train)
@@ -114,7 +116,7 @@ def _recorded_codes(path: Path) -> np.ndarray | None:
 def encode_shard(encoder: CodecEncoder, utterances: list[Utterance], variant: int) -> dict[str, np.ndarray]:
     """Encode the utterances of one shard in the given order. Return their codes and labels."""
     rate = encoder.config.frame_rate
-    kept = encode_waves(encoder, _together(lambda _, u: _played(u, speed_of(u.speaker, variant)), utterances))
+    kept = encode_waves(encoder, _make_waveforms(lambda _, u: _played(u, speed_of(u.speaker, variant)), utterances))
     return {
         "codes": np.concatenate(kept, axis=1),
         "ends": np.cumsum([c.shape[1] for c in kept]),
@@ -133,11 +135,13 @@ def encode_shard(encoder: CodecEncoder, utterances: list[Utterance], variant: in
 def encode_recorded(encoder: CodecEncoder, utterances: list[Utterance], shard: int) -> dict[str, np.ndarray]:
     """Encode one shard under recording conditions. The codes are frame-aligned with those of variant 0."""
     rate = encoder.config.sample_rate
-    waves = _together(lambda i, u: recorded(u.waveform(), rate, np.random.default_rng([shard, 77, i])), utterances)
+    waves = _make_waveforms(
+        lambda i, u: recorded(u.waveform(), rate, np.random.default_rng([shard, 77, i])), utterances
+    )
     return {"codes": np.concatenate(encode_waves(encoder, waves), axis=1)}
 
 
-def _together(make: Callable[[int, Utterance], np.ndarray], utterances: list[Utterance]) -> list[np.ndarray]:
+def _make_waveforms(make: Callable[[int, Utterance], np.ndarray], utterances: list[Utterance]) -> list[np.ndarray]:
     """Make one waveform of each utterance and its number, on all cores; most of the work is in NumPy and SciPy."""
     with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
         return list(pool.map(make, range(len(utterances)), utterances))

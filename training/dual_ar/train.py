@@ -229,7 +229,8 @@ def train(work: Path, recipe: Recipe, threads: int, source: Path | None = None) 
     if threads:
         torch.set_num_threads(threads)
     device = training_device()
-    positions = recipe.positions or POSITIONS[device]
+    recipe = replace(recipe, positions=recipe.positions or POSITIONS[device])
+    positions = cast(int, recipe.positions)
     corpus = CodedCorpus.load(work / "codes")
     for part, utterances in {"training": corpus.train, "held-out": corpus.held_out}.items():
         if not fit_for_conversations(utterances):

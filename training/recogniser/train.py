@@ -175,11 +175,11 @@ def error_rate(model: Recogniser, utterances: Sequence[LabelledUtterance]) -> fl
 def train(utterances: Sequence[LabelledUtterance], epochs: int, seed: int = 0) -> Recogniser:
     """Train a recogniser, with one in 25 utterances held out for checking."""
     checked = utterances[::_CHECKED]
-    heard = [each for at, each in enumerate(utterances) if at % _CHECKED]
-    trainer = Trainer(epochs * -(-len(heard) // _BATCH), seed)
+    training = [each for at, each in enumerate(utterances) if at % _CHECKED]
+    trainer = Trainer(epochs * -(-len(training) // _BATCH), seed)
     augmenter, rng, began = BatchAugmenter(seed), random.Random(seed), time.monotonic()
     for epoch in range(1, epochs + 1):
-        losses = [trainer.step(batch) for batch in batches(heard, augmenter, rng)]
+        losses = [trainer.step(batch) for batch in batches(training, augmenter, rng)]
         rate = error_rate(trainer.model, checked)
         took = time.monotonic() - began
         print(f"epoch {epoch}: loss {np.mean(losses):.3f}, phone error {rate:.3f}, {took:.0f} s", flush=True)

@@ -124,11 +124,11 @@ def _sound(recording: Recording, analysis: SpeechAnalysis) -> Iterator[Finding]:
     speech = speech_samples(analysis.recording, analysis.spans)
     yield findings.of_clipping(float(clipped_samples(speech).mean()), crest_factor(speech), top(speech))
     yield findings.of_loudness(clip_loudness(recording.samples.numpy(), recording.sample_rate))
-    heard = analysis.vad_samples.numpy()
+    samples = analysis.vad_samples.numpy()
     # Hum is a separate finding, and would leak into the lowest bands of the noise.
-    steady = spectra(remove_rumble(heard, SAMPLE_RATE), SAMPLE_RATE)
+    steady = spectra(remove_rumble(samples, SAMPLE_RATE), SAMPLE_RATE)
     yield findings.of_noise(signal_to_noise(steady, analysis.spans))
-    yield findings.of_rumble(rumble(heard, SAMPLE_RATE))
+    yield findings.of_rumble(rumble(samples, SAMPLE_RATE))
     yield findings.of_bandwidth(_bandwidth(analysis))
 
 

@@ -32,7 +32,7 @@ class FastAR(FastStack):
     def logits(self, hidden: Tensor, codes: Tensor, size: int | None = None) -> Tensor:
         """Compute the logits of all positions at once, for teacher forcing.
 
-        Vectors `[N, D]` from the Slow AR, codes `[N, K]` → logits of codebooks 1…K-1, `[N, K - 1, size]`.
+        Hidden states `[N, D]` from the Slow AR, codes `[N, K]` → logits of codebooks 1…K-1, `[N, K - 1, size]`.
         """
         inputs = torch.cat((self.fast_project_in(hidden)[:, None], self.embeddings(codes[:, :-1])), dim=1)
         return F.linear(self.norm(self.run(inputs))[:, 1:], self.output.weight[:size])

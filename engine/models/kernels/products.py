@@ -57,8 +57,8 @@ def normed_product(
     rows at most.
 
     norm: `[D]`. gates: weight is that of w1 above w3, without bias, and the product is silu(w1) * w3. Every program
-    adds up the squares of its row while it multiplies, and scales the sums: a norm before the product would keep the
-    memory waiting. So the normed row is not rounded, as it is by the twins, the three kernels.
+    adds up the squares of its row while it multiplies, and scales the sums: a norm before the product would delay the
+    loads of the weight. Unlike in the twins, the three kernels, the normed row is not rounded.
     """
     outputs = len(weight) // 2 if gates else len(weight)
     out = x.new_empty(len(x), outputs)

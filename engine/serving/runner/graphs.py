@@ -285,11 +285,11 @@ class CapturedGraphs:
             self._replays[key] = self._capture.capture(function, *inputs)
         except Exception as error:  # tracers raise many types
             if not self._failed:
-                log.warning("Steps of some sizes are not recorded and run more slowly: %s", error)
+                log.warning("%s of some sizes has no graph and runs more slowly: %s", self._name.capitalize(), error)
             self._failed[key] = first_line(error)
 
 
-def powers(least: int, most: int) -> list[int]:
+def doublings(least: int, most: int) -> list[int]:
     """Return `least`, its doublings below `most`, and `most` itself."""
     found = []
     while least < most:

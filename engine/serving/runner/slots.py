@@ -94,7 +94,7 @@ class SlotPool:
         # Inactive rows of a static step write to the last position, so no request may use it.
         self.positions = min(positions, slow.config.max_seq_len) - 1
         self.cache = slow.new_cache(count, self.positions + 1)
-        self.prefill_graphs = PrefillGraphs(slow, self.cache, PADDED_SIZES, capture)
+        self.prefill_graphs = PrefillGraphs(slow, self.cache, capture)
         self.state = DecodeState.idle(count, slow, self.device)
         self._no_prompt = Prompt(torch.zeros(slow.column_rows, 0, dtype=torch.long))
         self._prompts = [_SlotPrompt(self._no_prompt) for _ in range(count)]
@@ -220,6 +220,7 @@ class SlotPool:
         """Drop the keys and values of prompts that begin with `prefix`, all of it shared, from the prefix cache and
         from the unused slots `free`."""
         self._prefixes.drop(prefix.columns[:, : prefix.shared])
+        self.prefill_graphs.clear()
         for slot in free:
             if self._prompts[slot].filled and self._begins_with(slot, prefix.columns):
                 self.cache.clear(slot)

@@ -13,7 +13,7 @@ from torch import Tensor
 from engine.models.frame_step import DecodeState, FrameStep
 from engine.models.kv_cache import StaticRowsView, UnpaddedRowsView
 from engine.models.sampling import MAX_TOP_K, RowOptions
-from engine.serving.runner.graphs import CapturedGraphs, GraphCapture, GraphKey, TracedRowsView, at_least, powers
+from engine.serving.runner.graphs import CapturedGraphs, GraphCapture, GraphKey, TracedRowsView, at_least, doublings
 from engine.serving.runner.slots import SlotPool
 
 SHORTEST_SPAN = 256
@@ -26,7 +26,7 @@ class EagerStepRunner:
     """Runs as many rows as there are active slots; each row attends to exactly the positions in use.
 
     With a capture, the Fast AR, whose shapes are constant, is replayed from graphs: one for every number of rows on a
-    CPU, for powers of two on a GPU, captured in advance or on first use.
+    CPU, for doublings of two on a GPU, captured in advance or on first use.
     """
 
     def __init__(
@@ -38,7 +38,7 @@ class EagerStepRunner:
         self._inputs: dict[GraphKey, tuple[Tensor, ...]] = {}  # input buffers of the captured Fast ARs
         # The time of a step grows with its rows on a CPU, but hardly on a GPU.
         most = rows or slots.count
-        self._batches = list(range(1, most + 1)) if slots.device.type == "cpu" else powers(1, most)
+        self._batches = list(range(1, most + 1)) if slots.device.type == "cpu" else doublings(1, most)
 
     @property
     def graph_state(self) -> str:
@@ -165,7 +165,7 @@ class StaticStepRunner:
         self._graphs = CapturedGraphs(capture, "frame")
         # Fused kernels attend to exact lengths in any span.
         shortest = SHORTEST_SPAN if frame.slow.step_backend is None else slots.positions + 1
-        self._batches, self._spans = powers(1, slots.count), powers(shortest, slots.positions + 1)
+        self._batches, self._spans = doublings(1, slots.count), doublings(shortest, slots.positions + 1)
         self._active = torch.zeros(slots.count, 1, dtype=torch.bool, device=slots.device)
         self._active_slots: tuple[int, ...] = ()
 
@@ -243,4 +243,4 @@ class SequentialStepRunner:
 
 def _candidates(frame: FrameStep, slots: SlotPool, active: Sequence[int]) -> int:
     """Return the number of candidates of each draw: the usual one, or the next of its doublings that suffices."""
-    return at_least(powers(frame.candidates, MAX_TOP_K), max(slots.top_k(slot) for slot in active))
+    return at_least(doublings(frame.candidates, MAX_TOP_K), max(slots.top_k(slot) for slot in active))

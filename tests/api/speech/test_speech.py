@@ -17,7 +17,7 @@ import soundfile
 from engine.audio.output.mastering import loudness_of
 from engine.audio.output.stream import STREAM_FORMATS, StreamEncoder, StreamFormat
 from engine.errors import EngineFailed
-from studio.provenance import origin as origins
+from studio.provenance import provenance
 from tests.api.conftest import LONG, MOST_OF_LONG, TEXT, Server, bearer, decode_audio, same_sound
 from tests.paths import CLIP
 from tests.support.waiting import until
@@ -133,7 +133,7 @@ def test_whole_response_has_the_requested_loudness(client: httpx.Client, speak: 
 def test_audio_check_reads_the_origin_of_a_file(
     whole: httpx.Response, client: httpx.Client, server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(origins, "watermark_installed", lambda: False)
+    monkeypatch.setattr(provenance, "watermark_installed", lambda: False)
     checked = client.post("/v1/audio/check", files={"file": whole.content}).json()
     clara = server.app.storage.voices.find("Clara").id
     assert checked["tagged"]

@@ -78,8 +78,8 @@ def test_random_weights_are_seeded_and_run() -> None:
     assert float(slow.embeddings.weight.std()) == pytest.approx(0.02, rel=0.05)
     assert bool((slow.norm.weight == 1).all())
     columns = torch.randint(70, (1, config.num_codebooks + 1, 5), generator=torch.Generator().manual_seed(0))
-    normed, vectors = slow(columns, ContiguousView(slow.new_cache(1, 8)))
-    codes = fast.generate(vectors[:, -1], torch.tensor([3]), lambda logits, _codebook: logits.argmax(-1), 512)
+    normed, hidden = slow(columns, ContiguousView(slow.new_cache(1, 8)))
+    codes = fast.generate(hidden[:, -1], torch.tensor([3]), lambda logits, _codebook: logits.argmax(-1), 512)
     assert bool(slow.logits(normed).isfinite().all())
     assert codes.shape == (1, config.num_codebooks)
 

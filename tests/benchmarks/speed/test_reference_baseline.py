@@ -52,14 +52,12 @@ def engine_greedy_codes(model: DualAR, prompt: Tensor, frames: int) -> list[list
     """Generate greedy codes with the engine's modules."""
     cache, start, columns, found = model.slow.new_cache(1, prompt.shape[1] + frames), 0, prompt[None], []
     while len(found) < frames:
-        normed, vectors = model.slow(columns, ContiguousView(cache, start))
+        normed, hidden = model.slow(columns, ContiguousView(cache, start))
         start += columns.shape[2]
         semantic = model.slow.logits(normed[:, -1]).argmax(-1)
         if int(semantic) == model.config.semantic_codebook_size:
             break
-        codes = model.fast.generate(
-            vectors[:, -1], semantic, lambda logits, _codebook: logits.argmax(-1), RESIDUAL_SIZE
-        )
+        codes = model.fast.generate(hidden[:, -1], semantic, lambda logits, _codebook: logits.argmax(-1), RESIDUAL_SIZE)
         found.append(codes[0].tolist())
         columns = torch.cat((codes[:, :1] + model.config.semantic_start_id, codes), dim=1)[:, :, None]
     return found

@@ -318,7 +318,7 @@ def test_warm_up_runs_a_frame_of_all_slots_on_cpu(miniature: DualAR) -> None:
 
 
 def test_warm_up_adds_what_exists_side_by_side(miniature: DualAR, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Prompts, frames and the largest of the codec's batches."""
+    """Prompts without graphs, the larger of graphs of prompts and of frames, and the largest of the codec's batches."""
     sizes: list[tuple[int, int]] = []
     peaks = iter([1000, 200, 10, 30, 20, 10, 10])
 
@@ -331,7 +331,7 @@ def test_warm_up_adds_what_exists_side_by_side(miniature: DualAR, monkeypatch: p
     monkeypatch.setattr(decoder, "decode_step", lambda c, state: sizes.append((len(c), c.shape[2])) or usual(c, state))
     monkeypatch.setattr("engine.serving.warm_up._peak", peak)
     monkeypatch.setattr("engine.serving.warm_up._is_measured", lambda _device: True)
-    assert warm_up(miniature, decoder, 64, slots=3) == 1230
+    assert warm_up(miniature, decoder, 64, slots=3) == 2030
     assert sizes == [(4, 16), (4, 8), (4, 4), (4, 2), (4, 1)]  # three rows, padded
 
 

@@ -11,7 +11,7 @@ from engine.audio.output.encode import encode_audio
 from engine.errors import UnusableReference
 from engine.messages import english
 from storage import Storage
-from studio.provenance import provenance as provenances
+from studio.provenance import provenance
 from studio.provenance.provenance import MAX_VALUES, FileCheck, Provenance, check_file, voice_names
 from tests.support.fake_engine import voice
 
@@ -23,7 +23,7 @@ TAKE = Provenance.from_take("/models/a; model=b, ü", "8" * 32, 7, datetime(2026
 @pytest.fixture
 def no_watermark(monkeypatch: pytest.MonkeyPatch) -> None:
     """Simulate an installation without the watermark's packages."""
-    monkeypatch.setattr(provenances, "watermark_installed", lambda: False)
+    monkeypatch.setattr(provenance, "watermark_installed", lambda: False)
 
 
 def test_origin_of_a_take_round_trips() -> None:

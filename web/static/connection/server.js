@@ -6,7 +6,7 @@ import { LatestAnswers } from "./latest_answers.js";
 import { ServerWatch } from "./server_watch.js";
 import { Transport } from "./transport.js";
 
-const PATIENCE = 5_000; // ms for an answer
+const TIMEOUT = 5_000; // ms for an answer
 
 export const answers = new LatestAnswers(window.gradio_config?.dependencies ?? []);
 export const server = new ServerWatch({
@@ -21,7 +21,7 @@ const browsers = window.fetch.bind(window);
 const transport = new Transport({ fetch: browsers, answers, lost: () => server.lost() });
 
 async function ask() {
-  const response = await browsers("./reprise/alive", { cache: "no-store", signal: AbortSignal.timeout(PATIENCE) });
+  const response = await browsers("./reprise/alive", { cache: "no-store", signal: AbortSignal.timeout(TIMEOUT) });
   if (!response.ok) throw new Error(`${response.status}`);
   return response.json();
 }

@@ -1,12 +1,12 @@
 // Requests to the server, one at a time: each is sent after the previous one was answered, so that answers stay in order.
 
-const PATIENCE = 20_000; // ms for an answer
+const TIMEOUT = 20_000; // ms for an answer
 
 export class RequestQueue {
   // send(request): sends it to the server. present(): resolves when the server is reachable. last(): whether the page is
   // unloading, so that no answer can be awaited.
-  constructor(send, { patience = PATIENCE, present = () => Promise.resolve(), last = () => false } = {}) {
-    Object.assign(this, { send, patience, present, last, number: 0, open: null, before: Promise.resolve(), left: new Map() });
+  constructor(send, { timeout = TIMEOUT, present = () => Promise.resolve(), last = () => false } = {}) {
+    Object.assign(this, { send, timeout, present, last, number: 0, open: null, before: Promise.resolve(), left: new Map() });
   }
 
   // make(): creates the request when its turn has come. Resolves to its answer, null if none came.
@@ -32,7 +32,7 @@ export class RequestQueue {
   }
 
   post() {
-    this.open.timer = setTimeout(() => this.close(null), this.patience);
+    this.open.timer = setTimeout(() => this.close(null), this.timeout);
     this.send(this.open.request);
   }
 

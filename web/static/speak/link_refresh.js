@@ -1,7 +1,7 @@
 // Links are valid for minutes only. LinkRefresh requests new ones when they are needed, and waits for them.
 
 export const LINKS_LAST = 20 * 60_000; // ms; less than the server's links are valid
-const PATIENCE = 10_000; // ms for an answer; then the links are requested again
+const TIMEOUT = 10_000; // ms for an answer; then the links are requested again
 
 export class LinkRefresh {
   // request(): has the server send new links. after(ms, done): a timer.
@@ -29,6 +29,6 @@ export class LinkRefresh {
   ask() {
     const { waiting } = this;
     this.request();
-    this.after(PATIENCE, () => waiting === this.waiting && this.ask());
+    this.after(TIMEOUT, () => waiting === this.waiting && this.ask());
   }
 }

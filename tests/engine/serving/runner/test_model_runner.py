@@ -300,7 +300,8 @@ def test_padded_prefill_equals_exact_prefill(short: DualAR, length: int) -> None
 @pytest.mark.parametrize("length", [5, 17, 100, 129, 300, 510])
 def test_captured_prefill_equals_exact_prefill(short: DualAR, length: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """In graphs of several spans, without and with a beginning that is reused. No other slot is changed."""
-    monkeypatch.setattr(prefill_graphs, "SHORTEST_SPAN", 64)
+    monkeypatch.setattr(prefill_graphs, "SIZES", (16, 64, 256, 511))
+    monkeypatch.setattr(prefill_graphs, "SPANS", (64, 256, 511))
     longer = prompt(short, length, length)
     beginning = replace(longer, columns=longer.columns[:, : max(2, length // 3)])
     graphs, caches = FakeGraphCapture(), []
@@ -309,6 +310,7 @@ def test_captured_prefill_equals_exact_prefill(short: DualAR, length: int, monke
         capture_all(run)
         buffer = run._slots.cache.buffer
         buffer.fill_(3.0)
+        buffer[:, :, 1] = torch.nan  # left by an earlier request
         begin(run, 1, beginning, 0)
         begin(run, 1, longer, 0)
         caches.append(buffer[:, :, 1, :, : length - 1])
@@ -346,7 +348,20 @@ def test_prompts_without_graphs_are_computed_and_say_why(short: DualAR) -> None:
     run = runner(short, capture=FailingGraphCapture(), mode="frame")
     capture_all(run)
     begin(run, 1, prompt(short, 150, 2), 0)
-    assert run.graph_state.count("not permitted") == 2
+    why = "they could not be recorded (operation not permitted when stream is capturing)"
+    assert run.graph_state == f"off: {why}; prompts without graphs: off: {why}"
+
+
+def test_buffers_of_graphs_keep_nothing_of_a_forgotten_prompt(short: DualAR) -> None:
+    run = runner(short, capture=FakeGraphCapture(), mode="frame")
+    capture_all(run)
+    voice = prompt(short, 40, 1, shared=30)
+    for length, size in ((40, 128), (12, 32)):  # a shorter prompt reads nothing of a longer one
+        begin(run, 0, prompt(short, length, length), 0)
+        assert run._slots.prefill_graphs._x[0, length - 1 : size].count_nonzero() == 0
+    assert run._slots.prefill_graphs._x.count_nonzero()
+    run.forget(replace(voice, columns=voice.columns[:, :30]), [0])
+    assert run._slots.prefill_graphs._x.count_nonzero() == 0
 
 
 def test_prompts_run_without_graphs_if_these_would_differ(short: DualAR, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,7 +15,7 @@ const { RequestQueue } = await import("../../../../web/static/script/request_que
 
 test("on leaving, a request is sent at once with keepalive although another is pending", () => {
   mock.timers.enable({ apis: ["setTimeout"] });
-  const queue = new RequestQueue(({ text }) => window.fetch("/act", { method: "POST", body: text }), { patience: 0, last: isLeaving });
+  const queue = new RequestQueue(({ text }) => window.fetch("/act", { method: "POST", body: text }), { timeout: 0, last: isLeaving });
   queue.ask(() => ({ text: "first" }));
   whenLeaving(() => queue.ask(() => ({ text: "typed" })));
   assert.equal(isLeaving(), false);

@@ -38,7 +38,7 @@ test("a request is built and sent when the previous one is answered", async () =
 
 test("an unanswered request times out, and the next one is sent", async () => {
   const put = [];
-  const queue = new RequestQueue((question) => put.push(question), { patience: 5 });
+  const queue = new RequestQueue((question) => put.push(question), { timeout: 5 });
   assert.equal(await queue.ask(() => ({ do: "a" })), null);
   const next = queue.ask(() => ({ do: "b" }));
   await soon();
@@ -66,7 +66,7 @@ test("a request waits for the server, and is sent again if it got no answer", as
   const put = [];
   let back;
   const present = () => new Promise((resolve) => (back = resolve));
-  const queue = new RequestQueue((question) => put.push(question), { patience: 5, present });
+  const queue = new RequestQueue((question) => put.push(question), { timeout: 5, present });
   const answer = queue.ask(() => ({ do: "edit" }));
   await soon();
   assert.deepEqual(put, [], "the server is gone");
@@ -242,11 +242,11 @@ test("cards that were not spoken are no longer awaited when speaking ends", () =
   assert.deepEqual([heard, along.awaited], [[], null]);
 });
 
-test("peaks are number for together, and again when no answer came", async () => {
-  const [number, timers] = [[], []];
+test("peaks are asked for together, and again when no answer came", async () => {
+  const [asked, timers] = [[], []];
   let answer = null;
   const request = async (takes) => {
-    number.push(takes);
+    asked.push(takes);
     return answer;
   };
   const peaks = new TakePeaks(request, () => ["a", "b"].forEach((take) => peaks.of(take)), (_ms, done) => timers.push(done));
@@ -257,6 +257,6 @@ test("peaks are number for together, and again when no answer came", async () =>
   next(); // what is shown asks for its peaks again
   answer = { a: [1, 2] };
   await next();
-  assert.deepEqual(number, [["a", "b"], ["a", "b"]]);
+  assert.deepEqual(asked, [["a", "b"], ["a", "b"]]);
   assert.deepEqual([peaks.of("a"), peaks.of("b"), timers.length], [[1, 2], null, 0]);
 });

@@ -11,7 +11,7 @@ from engine.audio.output.encode import encode_audio
 from engine.messages import UserMessage
 from storage import Storage
 from studio.engines.model_manager import ModelCatalog, ModelManager
-from studio.provenance import provenance as provenances
+from studio.provenance import provenance
 from studio.provenance.provenance import Provenance
 from tests.support.fake_engine import SAMPLE_RATE, FakeEngine, Script, buzz, voice
 from tests.web import conftest
@@ -52,7 +52,7 @@ def test_model_is_loaded_and_named_and_status_is_polled_while_open(
         expect(row(page, "Model")).to_have_text("large")
         expect(page.locator("#rp-heading")).to_contain_text("Model large on cpu")
 
-        monkeypatch.setattr(provenances, "watermark_installed", lambda: False)
+        monkeypatch.setattr(provenance, "watermark_installed", lambda: False)
         anna = storage.voices.find("Anna").id
         file = encode_audio(
             buzz(0, SAMPLE_RATE, 120), SAMPLE_RATE, "mp3", Provenance.from_take("large", anna, 7).tags()
