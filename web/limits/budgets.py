@@ -73,12 +73,12 @@ class Reservation:
     """An admitted take. expected, spoken: seconds of speech. `expected` counts until the take ends, then `spoken`."""
 
     expected: float
-    accounts: tuple[_Account, ...]
+    quotas: tuple[_Quota, ...]
     spoken: float = 0.0
 
 
 @dataclass(frozen=True)
-class _Account:
+class _Quota:
     """An owner or address that usage is charged to, with its limits."""
 
     key: tuple[str, str]
@@ -121,14 +121,14 @@ class Budgets:
     @contextmanager
     def reserve_take(self, owner: Owner, seconds: float, texts: Texts) -> Iterator[Reservation]:
         """Reserve a take for the duration of the block. seconds: expected speech. Raises BudgetExceeded."""
-        reservation = Reservation(max(LEAST, seconds), self._accounts(owner))
+        reservation = Reservation(max(LEAST, seconds), self._quotas(owner))
         with self._lock:
             self._check_length(reservation, texts)
             self._check_takes(reservation, texts)
             self._check_hour(reservation, texts)
             self._now["takes"] += 1
-            for account in reservation.accounts:
-                self._ledger(account).takes.add(reservation)
+            for quota in reservation.quotas:
+                self._ledger(quota).takes.add(reservation)
         try:
             yield reservation
         finally:
@@ -136,59 +136,59 @@ class Budgets:
 
     def reserve_script(self, owner: Owner, texts: Texts) -> Callable[[], None]:
         """Reserve a script; return an idempotent function that releases it. Raises BudgetExceeded."""
-        accounts = self._accounts(owner)
+        quotas = self._quotas(owner)
         with self._lock:
-            for account in accounts:
-                most = account.limits.scripts
-                if most is not None and self._ledger(account).scripts >= most:
+            for quota in quotas:
+                most = quota.limits.scripts
+                if most is not None and self._ledger(quota).scripts >= most:
                     raise BudgetExceeded(texts("budget.scripts", most=most))
             if self._now["scripts"] >= self._most["scripts"]:
                 raise BudgetExceeded(texts("speech.busy"))
-            self._count_script(accounts, 1)
+            self._count_script(quotas, 1)
         over = threading.Event()
 
         def end() -> None:
             with self._lock:
                 if not over.is_set():
                     over.set()
-                    self._count_script(accounts, -1)
+                    self._count_script(quotas, -1)
 
         return end
 
-    def _accounts(self, owner: Owner) -> tuple[_Account, ...]:
-        account = _Account(("owner", owner.key), self._owners[owner.kind])
+    def _quotas(self, owner: Owner) -> tuple[_Quota, ...]:
+        quota = _Quota(("owner", owner.key), self._owners[owner.kind])
         if owner.kind != "browser" or not owner.address:
-            return (account,)
-        return account, _Account(("address", owner.address), self._address)
+            return (quota,)
+        return quota, _Quota(("address", owner.address), self._address)
 
     def _check_length(self, reservation: Reservation, texts: Texts) -> None:
-        for account in reservation.accounts:
-            most = account.limits.minutes
+        for quota in reservation.quotas:
+            most = quota.limits.minutes
             if most is not None and reservation.expected > 60 * most:
                 minutes = math.ceil(reservation.expected / 60)
                 raise BudgetExceeded(texts("budget.minutes", minutes=minutes, most=most))
 
     def _check_takes(self, reservation: Reservation, texts: Texts) -> None:
-        for account in reservation.accounts:
-            most = account.limits.takes
-            if most is not None and len(self._ledger(account).takes) >= most:
-                own = account.key[0] == "owner"
+        for quota in reservation.quotas:
+            most = quota.limits.takes
+            if most is not None and len(self._ledger(quota).takes) >= most:
+                own = quota.key[0] == "owner"
                 raise BudgetExceeded(texts("budget.takes", most=most) if own else texts("budget.network", most=most))
         if self._now["takes"] >= self._most["takes"]:
             raise BudgetExceeded(texts("speech.busy"))
 
     def _check_hour(self, reservation: Reservation, texts: Texts) -> None:
-        wait = max(self._wait(account, reservation.expected) for account in reservation.accounts)
+        wait = max(self._wait(quota, reservation.expected) for quota in reservation.quotas)
         if wait:
             raise BudgetExceeded(texts("budget.hourly", minutes=math.ceil(wait / 60)), wait)
 
-    def _wait(self, account: _Account, seconds: float) -> float:
+    def _wait(self, quota: _Quota, seconds: float) -> float:
         """Return the wait in seconds until there is room for this many more seconds of speech."""
-        if account.limits.hourly is None:
+        if quota.limits.hourly is None:
             return 0.0
-        now, ledger = self._clock(), self._ledger(account)
+        now, ledger = self._clock(), self._ledger(quota)
         spends = [*ledger.spent, *((now, each.expected) for each in ledger.takes)]
-        over = sum(spent for _, spent in spends) + seconds - 60 * account.limits.hourly
+        over = sum(spent for _, spent in spends) + seconds - 60 * quota.limits.hourly
         wait = 0.0
         for ended, spent in spends:
             if over <= 0:
@@ -201,23 +201,23 @@ class Budgets:
         with self._lock:
             now = self._clock()
             self._now["takes"] -= 1
-            for account in reservation.accounts:
-                ledger = self._ledger(account)
+            for quota in reservation.quotas:
+                ledger = self._ledger(quota)
                 ledger.takes.discard(reservation)
-                if account.limits.hourly is not None:
+                if quota.limits.hourly is not None:
                     ledger.spent.append((now, max(LEAST, reservation.spoken)))
 
-    def _count_script(self, accounts: tuple[_Account, ...], count: int) -> None:
+    def _count_script(self, quotas: tuple[_Quota, ...], count: int) -> None:
         self._now["scripts"] += count
-        for account in accounts:
-            self._ledger(account).scripts += count
+        for quota in quotas:
+            self._ledger(quota).scripts += count
 
-    def _ledger(self, account: _Account) -> _Ledger:
-        """Return the ledger of an account. Also checks the two least recently used ledgers and drops empty ones."""
-        ledger = self._ledgers.setdefault(account.key, _Ledger())
+    def _ledger(self, quota: _Quota) -> _Ledger:
+        """Return the ledger of a quota. Also checks the two least recently used ledgers and drops empty ones."""
+        ledger = self._ledgers.setdefault(quota.key, _Ledger())
         for key in list(islice(self._ledgers, 2)):
             self._forget(self._ledgers[key])
-            if self._ledgers[key].is_empty and key != account.key:
+            if self._ledgers[key].is_empty and key != quota.key:
                 del self._ledgers[key]
             else:
                 self._ledgers.move_to_end(key)

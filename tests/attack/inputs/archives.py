@@ -13,7 +13,7 @@ from engine.errors import RepriseError
 from engine.voice import Voice
 from studio.voices.voice_archive import MAX_BYTES, MAX_FILES, VoiceArchive
 from tests.attack.attack import Attack, Broken, randoms
-from tests.attack.inputs.mutations import spoiled
+from tests.attack.inputs.mutations import damaged
 from tests.storage.making import voice
 
 NAMES = (
@@ -42,7 +42,7 @@ def _archives(seed: int, count: int) -> Iterator[bytes]:
             case 3:
                 yield packed([("a.voice", b"x" * 10_000)], chance.choice((ZIP_BZIP2, ZIP_LZMA, ZIP_DEFLATED)))
             case _:
-                yield spoiled(whole, chance)
+                yield damaged(whole, chance)
 
 
 def _read(data: bytes) -> None:
@@ -86,7 +86,7 @@ def _bomb() -> bytes:
 def _false_directory(whole: bytes, chance: random.Random) -> bytes:
     """Damage the central directory: sizes, offsets, compression method."""
     start = whole.rindex(b"PK\1\2") if chance.random() < 0.5 else whole.index(b"PK\1\2")
-    return whole[:start] + spoiled(whole[start:], chance)
+    return whole[:start] + damaged(whole[start:], chance)
 
 
-ARCHIVES = Attack("archives", "zips of voices: spoiled, lying, unpacking to a gigabyte", _archives, _read, 1_300)
+ARCHIVES = Attack("archives", "zips of voices: damaged, lying, unpacking to a gigabyte", _archives, _read, 1_300)

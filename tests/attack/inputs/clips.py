@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from engine.audio.decode import LONGEST, decode
 from engine.errors import UnusableReference
-from tests.attack.inputs.mutations import spoiled
+from tests.attack.inputs.mutations import damaged
 
 _RATE = 16_000
 _SPEECH = Path(__file__).parents[2] / "fixtures" / "speech" / "flite_slt.flac"
@@ -62,7 +62,7 @@ def cases(seed: int, count: int) -> Iterator[bytes]:
     sources = [*sound()]
     for index in range(count - len(crafted())):
         chance = random.Random(f"{seed}:{index}")
-        yield spoiled(sound_file(sources[index % len(sources)]), chance)
+        yield damaged(sound_file(sources[index % len(sources)]), chance)
 
 
 def run(case: bytes) -> None:

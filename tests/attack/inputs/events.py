@@ -151,19 +151,19 @@ def _of_event(event: dict[str, Any], parts: dict[int, str]) -> Iterator[Forgery]
         yield call(f"trigger is {nasty[:40]}", inputs, told, more=f',"trigger_id":{nasty}')
         yield call(f"there is more: {nasty[:40]}", inputs, told, more=f',"batched":{nasty},"request":{nasty}')
         for each in sent:
-            for key, spoiled in _spoiled(each or {}, nasty):
-                yield call(f"{(each or {}).get('do', '')} {key} is {nasty[:40]}", inputs, spoiled)
+            for key, damaged in _damaged(each or {}, nasty):
+                yield call(f"{(each or {}).get('do', '')} {key} is {nasty[:40]}", inputs, damaged)
 
 
-def _spoiled(sent: dict[str, Any], nasty: str) -> Iterator[tuple[str, str]]:
+def _damaged(sent: dict[str, Any], nasty: str) -> Iterator[tuple[str, str]]:
     """The payload with one value replaced or removed, as JSON."""
     for key, value in sent.items():
         rest = {name: kept for name, kept in sent.items() if name != key}
         inside = json.dumps(rest)[1:-1]
         yield key, f'{{{inside}{"," if inside else ""}"{key}":{nasty}}}'
         if isinstance(value, dict):
-            for name, spoiled in _spoiled(value, nasty):
-                yield f"{key}.{name}", f'{{{inside}{"," if inside else ""}"{key}":{spoiled}}}'
+            for name, damaged in _damaged(value, nasty):
+                yield f"{key}.{name}", f'{{{inside}{"," if inside else ""}"{key}":{damaged}}}'
         if isinstance(value, list):
             yield f"{key}[]", f'{{{inside}{"," if inside else ""}"{key}":[{nasty}]}}'
     if sent:
@@ -184,8 +184,8 @@ def _of_server_function(part: int, name: str) -> Iterator[Forgery]:
         yield call(f"value is {nasty[:40]}", nasty)
         yield call(f"component is {nasty[:40]}", clip, part=nasty)
         yield call(f"session is {nasty[:40]}", clip, session=nasty)
-        for key, spoiled in _spoiled({**CLIP, "fix": "level", "spoken": 3.0}, nasty):
-            yield call(f"{key} is {nasty[:40]}", spoiled)
+        for key, damaged in _damaged({**CLIP, "fix": "level", "spoken": 3.0}, nasty):
+            yield call(f"{key} is {nasty[:40]}", damaged)
 
 
 def _of_bodies() -> Iterator[Forgery]:

@@ -14,7 +14,7 @@ from starlette.testclient import TestClient
 from engine.errors import InvalidInput, VoiceNotFound
 from tests.attack.attack import Attack, Broken, randoms
 from tests.attack.inputs.hostile_texts import hostile_text
-from tests.attack.inputs.mutations import spoiled
+from tests.attack.inputs.mutations import damaged
 from web.downloads.links import PATH_PREFIX, DownloadFile, DownloadLinks, parse_range
 from web.identity.owners import Owner, OwnerResolver
 
@@ -55,9 +55,9 @@ def _tokens(seed: int, count: int) -> Iterator[str]:
                 yield hostile_text(chance, 2_000)
             case 3:
                 head, _, signature = whole.rpartition(".")
-                yield f"{spoiled(head.encode(), chance).decode('latin-1')}.{signature}"
+                yield f"{damaged(head.encode(), chance).decode('latin-1')}.{signature}"
             case _:
-                yield spoiled(whole.encode(), chance).decode("latin-1")
+                yield damaged(whole.encode(), chance).decode("latin-1")
 
 
 def _forged(chance: random.Random) -> str:
@@ -93,7 +93,7 @@ def _keys(seed: int, count: int) -> Iterator[str]:
         OwnerResolver("browser", secret)._signer.sign(_SIGNED).decode() for secret in (SECRET, OTHER_SECRET)
     )
     for chance in randoms(seed, count):
-        yield chance.choice((foreign, spoiled(mine.encode(), chance).decode("latin-1"), hostile_text(chance, 10_000)))
+        yield chance.choice((foreign, damaged(mine.encode(), chance).decode("latin-1"), hostile_text(chance, 10_000)))
 
 
 def _present(key: str) -> None:
@@ -110,7 +110,7 @@ def _ranges(seed: int, count: int) -> Iterator[tuple[str, int]]:
     whole = b"bytes=10-20"
     for chance in randoms(seed, count):
         size = chance.choice((0, 1, 20, 1 << 40))
-        yield chance.choice((hostile_text(chance, 4_000), spoiled(whole, chance).decode("latin-1"))), size
+        yield chance.choice((hostile_text(chance, 4_000), damaged(whole, chance).decode("latin-1"))), size
 
 
 def _cut(case: tuple[str, int]) -> None:

@@ -6,7 +6,7 @@ import struct
 _NUMBERS = (0, 1, 2, 7, 0x7F, 0x80, 0xFF, 0x7FFF, 0xFFFF, 0x10000, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFF, 1 << 40, 1 << 63)
 
 
-def spoiled(data: bytes, chance: random.Random) -> bytes:
+def damaged(data: bytes, chance: random.Random) -> bytes:
     """`data` with one to four mutations, half of them near its start, where headers are."""
     for _ in range(chance.randint(1, 4)):
         data = chance.choice(_MUTATIONS)(data, chance) or data

@@ -9,7 +9,7 @@ from pathlib import Path
 from engine.errors import RepriseError
 from tests.attack.attack import Attack, Broken, randoms
 from tests.attack.inputs.hostile_texts import hostile_text
-from tests.attack.inputs.mutations import spoiled
+from tests.attack.inputs.mutations import damaged
 from web.identity.accounts import load_accounts
 
 HASH = b"$scrypt$c2FsdHNhbHRzYWx0c2FsdA==$" + b"A" * 43 + b"="
@@ -33,7 +33,7 @@ def _content(chance: random.Random) -> bytes:
         case 2:
             return chance.randbytes(chance.randint(0, 4_000))
         case _:
-            return spoiled(WHOLE, chance)
+            return damaged(WHOLE, chance)
 
 
 def _open(case: tuple[str, bytes]) -> None:
@@ -85,4 +85,4 @@ def _state(path: Path) -> tuple[object, ...]:
     return stat.S_IFMT(state.st_mode), stat.S_IMODE(state.st_mode), path.is_symlink(), content
 
 
-ACCOUNTS = Attack("accounts", "--auth files: spoiled, foreign, links, pipes, devices", _files, _open, 500)
+ACCOUNTS = Attack("accounts", "--auth files: damaged, foreign, links, pipes, devices", _files, _open, 500)

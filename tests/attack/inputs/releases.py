@@ -26,7 +26,7 @@ from safetensors.torch import load_file, save
 
 from engine.engine import Engine
 from engine.errors import ReleaseError
-from tests.attack.inputs.mutations import spoiled
+from tests.attack.inputs.mutations import damaged
 from tests.support.flat_release import flat_release, saved
 
 _MINIATURE = Path(__file__).parents[2] / "fixtures" / "s2_tiny"
@@ -58,10 +58,10 @@ def cases(seed: int, count: int) -> Iterator[Case]:
     for case in islice(crafted(), count):
         yield case
         made += 1
-    yield from spoiled_releases(seed, count - made)
+    yield from damaged_releases(seed, count - made)
 
 
-def spoiled_releases(seed: int, count: int) -> Iterator[Case]:
+def damaged_releases(seed: int, count: int) -> Iterator[Case]:
     """`count` releases with one randomly damaged file."""
     ways = (_other_value, _other_value, _other_bytes, _other_header, _other_pickle)
     for index in range(count):
@@ -258,7 +258,7 @@ def _objects(value: Any) -> Iterator[dict[str, Any]]:
 def _other_bytes(chance: random.Random) -> Case:
     layout = chance.choice(("s2", "s1"))
     file = chance.choice([*_release(layout)])
-    return Case(layout, file, spoiled(_release(layout)[file], chance))
+    return Case(layout, file, damaged(_release(layout)[file], chance))
 
 
 def _other_header(chance: random.Random) -> Case:
@@ -266,7 +266,7 @@ def _other_header(chance: random.Random) -> Case:
     file = chance.choice(_SHARDS)
     data = _release("s2")[file]
     size = struct.unpack("<Q", data[:8])[0]
-    header = spoiled(data[8 : 8 + size], chance)
+    header = damaged(data[8 : 8 + size], chance)
     return Case("s2", file, struct.pack("<Q", len(header)) + header + data[8 + size :])
 
 
@@ -275,4 +275,4 @@ def _other_pickle(chance: random.Random) -> Case:
     data = _release(layout)[file]
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
         text = archive.read(next(name for name in archive.namelist() if name.endswith("data.pkl")))
-    return Case(layout, file, repacked(data, spoiled(text, chance)))
+    return Case(layout, file, repacked(data, damaged(text, chance)))

@@ -9,7 +9,7 @@ from studio.script import cues, parse_file, to_srt, to_vtt
 from studio.script.formats.decode import MAX_CHARACTERS
 from tests.attack.attack import Attack, Broken, randoms
 from tests.attack.inputs.hostile_texts import hostile_text
-from tests.attack.inputs.mutations import spoiled
+from tests.attack.inputs.mutations import damaged
 
 ENDINGS = (".txt", ".md", ".srt", ".vtt", "", ".docx")
 ENCODINGS = ("utf-8", "utf-8", "utf-16", "utf-32", "windows-1252")
@@ -36,7 +36,7 @@ def _files(seed: int, count: int) -> Iterator[tuple[bytes, str]]:
     for chance in randoms(seed, count):
         name = f"script{chance.choice(ENDINGS)}"
         if chance.random() < 0.5:
-            yield spoiled(chance.choice(WHOLE) * chance.choice((1, 1, 50, 2_000)), chance), name
+            yield damaged(chance.choice(WHOLE) * chance.choice((1, 1, 50, 2_000)), chance), name
         else:
             text = hostile_text(chance, MAX_CHARACTERS)
             yield text.encode(chance.choice(ENCODINGS), "replace"), name
@@ -64,5 +64,5 @@ def _plan(text: str) -> None:
     unpronounceable(text)
 
 
-SCRIPTS = Attack("scripts", "spoiled text, Markdown, srt and vtt files", _files, _read, 2_000)
+SCRIPTS = Attack("scripts", "damaged text, Markdown, srt and vtt files", _files, _read, 2_000)
 TEXTS = Attack("texts", "texts to speak, up to half a million characters", _texts, _plan, 1_000)

@@ -25,7 +25,7 @@ from engine.audio import decode_audio, encode_flac
 from engine.errors import InvalidInput
 from engine.voice import MAX_CODEBOOKS, MAX_FRAMES, Reference, Voice
 from studio.voices.voice_archive import VoiceArchive
-from tests.attack.inputs.mutations import spoiled
+from tests.attack.inputs.mutations import damaged
 from web.downloads.sounds import converted
 from web.ui.i18n import Texts, Translations
 
@@ -40,10 +40,10 @@ _VALUES: tuple[Any, ...] = (
 def cases(seed: int, count: int) -> Iterator[bytes]:
     """`count` uploads: first the crafted ones, then forged and damaged ones in turn."""
     yield from (make() for make in itertools.islice(crafted().values(), count))
-    yield from spoiled_uploads(seed, count - len(crafted()))
+    yield from damaged_uploads(seed, count - len(crafted()))
 
 
-def spoiled_uploads(seed: int, count: int) -> Iterator[bytes]:
+def damaged_uploads(seed: int, count: int) -> Iterator[bytes]:
     """`count` forged and damaged voice files and archives."""
     ways = (_damaged_voice, _forged_voice, _damaged_archive, _archive_of_forged)
     for index in range(count):
@@ -165,20 +165,20 @@ def _forged_voice(chance: random.Random) -> bytes:
     for _ in range(chance.randint(0, 2)):
         inside[chance.choice([*inside, "extra"])] = deepcopy(chance.choice(_VALUES))
     if chance.random() < 0.6:
-        blobs = spoiled(blobs, chance)
+        blobs = damaged(blobs, chance)
         if chance.random() < 0.5:
             blobs = blobs[:198] + struct.pack("<I", zlib.crc32(blobs[:198])) + blobs[202:]
     text = json.dumps(header).encode()
-    return with_checksum(spoiled(text, chance) if chance.random() < 0.2 else text, blobs)
+    return with_checksum(damaged(text, chance) if chance.random() < 0.2 else text, blobs)
 
 
 def _damaged_voice(chance: random.Random) -> bytes:
-    return spoiled(valid_voice_file(), chance)
+    return damaged(valid_voice_file(), chance)
 
 
 def _damaged_archive(chance: random.Random) -> bytes:
     ways = ZIP_STORED, ZIP_DEFLATED
-    return spoiled(
+    return damaged(
         archive(("Anna.voice", valid_voice_file()), ("b/Zoë.voice", b"x"), compression=chance.choice(ways)), chance
     )
 

@@ -58,9 +58,9 @@ def read_only(path: Path) -> None:
     path.parent.chmod(0o500)
 
 
-SPOILS = {
-    spoil.__name__: spoil
-    for spoil in (newer, garbage, damaged_pages, cut_short, empty_of_tables, a_folder, a_text, read_only)
+DAMAGES = {
+    damage.__name__: damage
+    for damage in (newer, garbage, damaged_pages, cut_short, empty_of_tables, a_folder, a_text, read_only)
 }
 
 
@@ -71,7 +71,7 @@ def at_the_start(name: str) -> None:
     path = whole.database
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("PRAGMA journal_mode = DELETE")  # all data in one file
-    SPOILS[name](path)
+    DAMAGES[name](path)
     server = Server(folder=whole.folder, database=path)
     try:
         server.wait_until_started()
@@ -94,7 +94,7 @@ def while_serving(name: str) -> None:
         if name == "locked":
             _locked(server, guest)
         else:
-            SPOILS[name](server.database)
+            DAMAGES[name](server.database)
             _send_events(guest)
         server.check_log()
     finally:
@@ -126,7 +126,7 @@ def _send_events(guest: Guest) -> None:
 
 
 SERVING = ("locked", "damaged_pages", "newer", "empty_of_tables", "read_only")
-CASES = tuple(("at_the_start", name) for name in SPOILS) + tuple(("while_serving", name) for name in SERVING)
+CASES = tuple(("at_the_start", name) for name in DAMAGES) + tuple(("while_serving", name) for name in SERVING)
 
 
 def _cases(seed: int, count: int) -> Iterator[tuple[str, str]]:

@@ -114,5 +114,5 @@ def _send(request: GateRequest) -> None:
         raise Broken(f"{said}returned internals of the server: {text[:300]}")
 
 
-WHAT = "foreign origins and hosts, unused routes, large and spoiled bodies"
+WHAT = "foreign origins and hosts, unused routes, large and damaged bodies"
 GATE = Attack("gate", WHAT, _cases, _send, len(list(_requests())), 120.0, None, alone=True)

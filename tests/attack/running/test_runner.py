@@ -200,14 +200,14 @@ def test_finding_has_its_case_and_the_reproducing_command(tmp_path: Path) -> Non
 
 
 def test_table_counts_tries_and_failures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    tally, skipped = Tally("voices", "spoiled"), Tally("moon", "light")
+    tally, skipped = Tally("voices", "damaged"), Tally("moon", "light")
     tally.add(Outcome("held", tries=1_000, seconds=0.25, megabytes=3))
     tally.add(Outcome("refused"))
     tally.add(Outcome("raised", "why"))
     skipped.add(Outcome("skipped", "there is no moon"))
     assert tally_of(json.loads(json.dumps(tally.values()))) == tally
     rows = report.rows([tally, skipped])
-    assert rows[0] == ["voices: spoiled", "1,002", 1, 0, 0, 0, "0.2 s", "3 MB"]
+    assert rows[0] == ["voices: damaged", "1,002", 1, 0, 0, 0, "0.2 s", "3 MB"]
     assert rows[1][:2] == ["moon: light", "not run"]
     assert rows[2][:3] == ["all", "1,002", 1]
 
@@ -224,17 +224,17 @@ def test_table_counts_tries_and_failures(tmp_path: Path, monkeypatch: pytest.Mon
 
 def test_partial_run_replaces_only_its_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(report._report, "RESULTS", tmp_path)
-    voices, moon = Tally("voices", "spoiled", tries=9), Tally("moon", "light", tries=3)
+    voices, moon = Tally("voices", "damaged", tries=9), Tally("moon", "light", tries=3)
     assert report.merged([moon]) == [moon]
     payload = report.payload([voices, moon], 1, [])
     (tmp_path / "attack.json").write_text(json.dumps({"machine": MACHINE, **payload}))
-    again, new = Tally("voices", "spoiled", tries=10), Tally("sun", "heat", tries=1)
+    again, new = Tally("voices", "damaged", tries=10), Tally("sun", "heat", tries=1)
     assert report.merged([new, again]) == [again, moon, new]
 
 
 def test_rows_of_another_run_keep_its_date(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(report._report, "RESULTS", tmp_path)
-    before = [Tally(name, "spoiled", tries=9).values() for name in ("voices", "moon", "sun")]
+    before = [Tally(name, "damaged", tries=9).values() for name in ("voices", "moon", "sun")]
     for values in before:
         del values["run"]  # as results were kept before rows had runs of their own
     (tmp_path / "attack.json").write_text(json.dumps({"machine": MACHINE, "seed": 1, "attacks": before}))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 
-from tests.attack.storage import cuts, faults, full_disk, kills, leftovers, spoiled
+from tests.attack.storage import cuts, damaged, faults, full_disk, kills, leftovers
 from tests.attack.storage.tally import Tally
 
 
@@ -16,7 +16,7 @@ def run(seed: int = 0) -> Iterator[Tally]:
     if hasattr(os, "fork"):
         yield kills.run(180, seed)
     yield leftovers.run(20, seed)
-    yield spoiled.run(150, seed)
+    yield damaged.run(150, seed)
     if full_disk.missing() is None:
         yield full_disk.run(4, seed)
 

@@ -6,13 +6,13 @@ from functools import partial
 import pytest
 
 from storage.sqlite import connection
-from tests.attack.storage import cuts, faults, full_disk, kills, leftovers, spoiled
+from tests.attack.storage import cuts, damaged, faults, full_disk, kills, leftovers
 from tests.attack.storage.tally import Tally
 from tests.attack.storage.workloads import workloads
 
 
 @pytest.mark.parametrize(
-    ("attack", "count"), [(cuts.run, None), (faults.run, None), (partial(leftovers.run, steps=60), 1), (spoiled.run, 3)]
+    ("attack", "count"), [(cuts.run, None), (faults.run, None), (partial(leftovers.run, steps=60), 1), (damaged.run, 3)]
 )
 def test_library_withstands_cuts_faults_deletions_and_damage(attack: object, count: int | None) -> None:
     """count: of attempts; None for one of each workload."""

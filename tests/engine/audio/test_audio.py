@@ -37,7 +37,7 @@ from engine.audio.reference import END_SILENCE, SPEECH_LEVEL
 from engine.audio.vad import silero_weights, speech_probabilities, speech_spans
 from engine.errors import InvalidOption, UnusableReference
 from tests.paths import SPEECH
-from tests.support.spoiled_speech import silent_film
+from tests.support.damaged_speech import silent_film
 
 Samples = NDArray[np.float32]
 

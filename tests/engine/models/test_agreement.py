@@ -54,17 +54,17 @@ def rows_view(cache: KVCache, positions: Sequence[int]) -> StaticRowsView:
 
 
 class _Run:
-    """Runs the plain blocks, then spoils the cache."""
+    """Runs the plain blocks, then damages the cache."""
 
-    def __init__(self, made: Transformer, spoil: bool = False) -> None:
-        self._made, self._spoil = made, spoil
+    def __init__(self, made: Transformer, damage: bool = False) -> None:
+        self._made, self._damage = made, damage
 
     def accepts(self, view: KVView, new: int) -> bool:
         return True
 
     def __call__(self, x: Tensor, view: Any) -> Tensor:
         out = self._made.run_plain(x, view)
-        if self._spoil:
+        if self._damage:
             view.next_rows(1)[0][-1, 1, 3, 0, 12] = 9.0
         return out
 
@@ -81,7 +81,7 @@ def test_memory_of_a_check_is_a_few_times_that_of_one_layer(layers: int) -> None
 
 
 @pytest.mark.parametrize("one_layer", [False, True])
-def test_spoiled_keys_and_values_are_found(one_layer: bool) -> None:
+def test_damaged_keys_and_values_are_found(one_layer: bool) -> None:
     made = stack(2)
     assert step_difference(made, _Run(made), rows_view, one_layer=one_layer) == 0
-    assert step_difference(made, _Run(made, spoil=True), rows_view, one_layer=one_layer) > 1e-4
+    assert step_difference(made, _Run(made, damage=True), rows_view, one_layer=one_layer) > 1e-4

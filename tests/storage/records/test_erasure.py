@@ -262,12 +262,12 @@ def test_errors_contain_no_user_text(path: Path, mark: Marker) -> None:
         record = library.add(mark.voice())
         database = Database.open(path, busy_timeout=1.0)
 
-        def spoil() -> None:
+        def damage() -> None:
             with database.write() as session:
                 row = voices.lock(session=session, voice_id=record.id, owner="local")
                 row.name, row.name_key = "", "typed by somebody"
 
         with closing(database), pytest.raises(DatabaseUnavailable) as caught:
-            spoil()
+            damage()
     errors = f"{caught.value!r} {caught.value.detail} {caught.value.__cause__!r}"
     assert "typed" not in errors

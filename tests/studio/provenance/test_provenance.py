@@ -52,8 +52,8 @@ def test_foreign_comments_are_not_read(comment: str) -> None:
 
 
 def test_invalid_fields_are_omitted() -> None:
-    spoiled = "synthetic speech; made-by=Reprise; model; seed=1,x,-2,³,9e9; date=tomorrow; voice=" + ",".join("v" * 99)
-    assert Provenance.read(spoiled) == Provenance((), ("v",) * MAX_VALUES, (1,), None)
+    damaged = "synthetic speech; made-by=Reprise; model; seed=1,x,-2,³,9e9; date=tomorrow; voice=" + ",".join("v" * 99)
+    assert Provenance.read(damaged) == Provenance((), ("v",) * MAX_VALUES, (1,), None)
 
 
 def test_voice_names_are_resolved_for_the_owner(storage: Storage) -> None:

@@ -40,9 +40,9 @@ def test_portrait_is_a_small_upright_square_without_exif(format: str) -> None:
 def test_invalid_picture_is_rejected() -> None:
     gif = io.BytesIO()
     Image.new("RGB", (9, 9)).save(gif, "GIF")
-    for spoiled in (b"", b"no picture", photograph()[:200], gif.getvalue()):
+    for damaged in (b"", b"no picture", photograph()[:200], gif.getvalue()):
         with pytest.raises(InvalidInput, match="JPEG, PNG or WebP"):
-            make_portrait(spoiled)
+            make_portrait(damaged)
     large = io.BytesIO()
     Image.new("1", (10_000, 6_000)).save(large, "PNG")
     with pytest.raises(InvalidInput, match="50 megapixels"):

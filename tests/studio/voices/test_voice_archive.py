@@ -145,7 +145,7 @@ def test_corrupted_uploads_load_or_raise_an_error() -> None:
     )
     for name in bombs:
         voices.run(voices.crafted()[name]())
-    for case in voices.spoiled_uploads(seed=0, count=300):
+    for case in voices.damaged_uploads(seed=0, count=300):
         voices.run(case)
 
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from engine.audio.doctor import Fix, Report, apply, check_transcript, examine, findings
 from engine.errors import UnusableReference
 from engine.messages import english
-from tests.support.spoiled_speech import (
+from tests.support.damaged_speech import (
     GAP,
     MAN,
     RATE,
@@ -93,8 +93,8 @@ DEGRADED = [
 @pytest.mark.parametrize(("kind", "voice"), DEGRADED)
 def test_degradation_changes_only_its_own_light(kind: str, voice: str) -> None:
     clip = WOMAN if voice == "woman" else MAN
-    spoil, name = BAD[kind]
-    report = examine(spoil(clip).astype(np.float32), RATE)
+    damage, name = BAD[kind]
+    report = examine(damage(clip).astype(np.float32), RATE)
     others = {"length"} if name == "speech" else set()  # silence also makes the clip too long
     light = "amber" if name == "voices" else "red"  # the count of voices is uncertain
     assert lights(report).get(name) == light, report.findings
@@ -103,7 +103,7 @@ def test_degradation_changes_only_its_own_light(kind: str, voice: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("spoil", "name"),
+    ("damage", "name"),
     [
         (lambda clip: clip[: 4 * RATE], "length"),
         (lambda clip: joined(pause(5), clip[: 6 * RATE], pause(3)), "speech"),
@@ -113,8 +113,8 @@ def test_degradation_changes_only_its_own_light(kind: str, voice: str) -> None:
         (lambda clip: low_passed(clip, 5_500), "bandwidth"),
     ],
 )
-def test_moderate_degradation_is_amber(spoil: Callable[[Samples], Samples], name: str) -> None:
-    assert lights(examine(spoil(WOMAN).astype(np.float32), RATE)) == {name: "amber"}
+def test_moderate_degradation_is_amber(damage: Callable[[Samples], Samples], name: str) -> None:
+    assert lights(examine(damage(WOMAN).astype(np.float32), RATE)) == {name: "amber"}
 
 
 @pytest.mark.parametrize("clip", [WOMAN, MAN], ids=["woman", "man"])

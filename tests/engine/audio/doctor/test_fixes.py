@@ -9,7 +9,7 @@ from scipy import signal
 from engine.audio.doctor import Fix, apply, examine, repair
 from engine.audio.doctor.loudness import clip_loudness
 from engine.audio.reference import prepare_reference
-from tests.support.spoiled_speech import (
+from tests.support.damaged_speech import (
     GAP,
     MAN,
     RATE,
@@ -40,7 +40,7 @@ def test_offered_fix_turns_the_light_green() -> None:
         assert lights(examine(apply(clip, RATE, [fix]), RATE)) == {}, fix
 
 
-SPOILED = {
+DAMAGED = {
     "as it is": WOMAN,
     "silence around": joined(pause(3), MAN, pause(2)),
     "silence inside": joined(MAN, pause(3), MAN[: 5 * RATE], pause(2), MAN[: 5 * RATE]),
@@ -55,14 +55,14 @@ SPOILED = {
 FIXED = [
     (Fix.RUMBLE, "hum"), (Fix.EXCERPT, "long"), (Fix.EXCERPT, "two voices"), (Fix.TRIM, "silence around"),
     (Fix.TRIM, "quiet and noisy"), (Fix.PAUSES, "silence inside"), (Fix.LEVEL, "quiet and noisy"),
-    (Fix.LEVEL, "as it is"), *((None, kind) for kind in SPOILED),
+    (Fix.LEVEL, "as it is"), *((None, kind) for kind in DAMAGED),
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize(("fix", "kind"), FIXED)
 def test_fixes_are_idempotent(fix: Fix | None, kind: str) -> None:
     fixes = [fix] if fix else list(Fix)
-    once = apply(SPOILED[kind], RATE, fixes)
+    once = apply(DAMAGED[kind], RATE, fixes)
     twice = apply(once, RATE, fixes)
     assert len(twice) == len(once)
     # The high-pass has a gradual slope: it attenuates 55 to 75 Hz again.
@@ -131,10 +131,10 @@ def test_best_stretch_without_pauses_ends_at_quiet_places() -> None:
         assert np.sqrt(np.mean(near**2)) < level / 2
 
 
-@pytest.mark.parametrize(("spoiled", "at"), [("clipped", 0), ("clipped", 1), ("noisy", 1), ("noisy", 2)])
-def test_best_stretch_is_the_cleanest_part(spoiled: str, at: int) -> None:
+@pytest.mark.parametrize(("damaged", "at"), [("clipped", 0), ("clipped", 1), ("noisy", 1), ("noisy", 2)])
+def test_best_stretch_is_the_cleanest_part(damaged: str, at: int) -> None:
     part = WOMAN[: int(9.5 * RATE)]
-    worse = clipped(part, 6) * np.abs(part).max() if spoiled == "clipped" else noisy(part, 8)
+    worse = clipped(part, 6) * np.abs(part).max() if damaged == "clipped" else noisy(part, 8)
     parts = [part if i == at else worse.astype(np.float32) for i in range(3)]
     clip = joined(*(piece for one in parts for piece in (one, noisy(GAP + np.float32(1e-9), -80))))
     start, end = examine(clip, RATE).best or (0, 0)

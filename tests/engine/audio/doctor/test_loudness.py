@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from engine.audio.doctor.loudness import clip_loudness, integrated_loudness
-from tests.support.spoiled_speech import RATE, Samples, pause
+from tests.support.damaged_speech import RATE, Samples, pause
 
 
 def test_integrated_loudness_matches_reference_signals() -> None:

@@ -93,13 +93,13 @@ def test_unnormed_vector_is_passed_to_the_fast_ar_in_s1(tmp_path: Path) -> None:
 
 
 def test_all_faulty_tensors_are_named_in_one_error(release: Path) -> None:
-    def spoil(tensors: dict[str, torch.Tensor]) -> None:
+    def damage(tensors: dict[str, torch.Tensor]) -> None:
         del tensors["text_model.model.norm.weight"]
         tensors["audio_decoder.surprise"] = torch.zeros(1)
         tensors["vision.weight"] = torch.zeros(1)
         tensors["audio_decoder.norm.weight"] = torch.zeros(63)
 
-    rewrite(release, spoil)
+    rewrite(release, damage)
     with pytest.raises(InvalidCheckpoint) as caught:
         load(release)
     message = str(caught.value)
@@ -242,12 +242,12 @@ def test_quantized_release_approximates_the_plain_one(miniature: DualAR) -> None
 
 
 def test_faulty_tensors_are_reported_before_quantization(release: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def spoil(tensors: dict[str, torch.Tensor]) -> None:
+    def damage(tensors: dict[str, torch.Tensor]) -> None:
         tensors["vision.weight"] = torch.zeros(1)
         tensors["text_model.model.layers.1.ffn_norm.weight"] = torch.zeros(63)
         del tensors["audio_decoder.norm.weight"]
 
-    rewrite(release, spoil)
+    rewrite(release, damage)
     done: list[object] = []
     monkeypatch.setattr(reading, "quantize_block", lambda block, **_how: done.append(block))
     with pytest.raises(InvalidCheckpoint, match=r"vision\.weight.*ffn_norm\.weight is \[63\].*missing norm\.weight"):

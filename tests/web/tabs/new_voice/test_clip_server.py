@@ -208,15 +208,15 @@ def test_row_is_built_from_a_finding_alone() -> None:
 
 
 @pytest.mark.parametrize(
-    ("fix", "spoil"),
+    ("fix", "damage"),
     [
         (Fix.LEVEL, lambda samples: samples * 0.002),
         (Fix.RUMBLE, lambda samples: samples + 0.4 * np.sin(2 * np.pi * 40 * np.arange(len(samples)) / RATE)),
         (Fix.PAUSES, lambda samples: np.concatenate([samples[: RATE * 5], np.zeros(RATE * 4), samples[RATE * 5 :]])),
     ],
 )
-def test_repaired_finding_disappears(ask: Any, store_clip: Any, fix: Fix, spoil: Any) -> None:
-    clip = store_clip(spoil(story()).astype(np.float32))
+def test_repaired_finding_disappears(ask: Any, store_clip: Any, fix: Fix, damage: Any) -> None:
+    clip = store_clip(damage(story()).astype(np.float32))
     before = ask("examine_clip", clip)
     assert fix.value in [row["fix"] for row in before["rows"]]
     samples, rate = samples_of(ask("repair_clip", {**clip, "fix": fix.value}))

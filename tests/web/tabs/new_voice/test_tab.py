@@ -15,8 +15,8 @@ from playwright.sync_api import Browser, Page, expect
 
 from storage import Storage, VoiceLibrary
 from tests.paths import CLIP
+from tests.support.damaged_speech import silent_film
 from tests.support.fake_engine import FakeEngine
-from tests.support.spoiled_speech import silent_film
 from tests.support.waiting import until
 from tests.web.stage import PLAIN_HTTP_HOST
 from tests.web.tabs.new_voice.test_clip_server import FORMATS, encode_clip

@@ -43,7 +43,7 @@ changes = st.tuples(
 encodings = st.sampled_from(["utf-8", "utf-8-sig", "utf-16", "utf-16-be", "utf-32", "cp1251", "shift_jis"])
 
 
-def spoiled(text: str, encoding: str, wanted: list[tuple[str, float, bytes]]) -> bytes:
+def damaged(text: str, encoding: str, wanted: list[tuple[str, float, bytes]]) -> bytes:
     data = text.encode(encoding, "replace")
     for change, place, piece in wanted:
         at = int(place * len(data))
@@ -75,7 +75,7 @@ def test_corrupted_files_parse_or_raise_an_error(
     text: str, encoding: str, wanted: list[tuple[str, float, bytes]], name: str
 ) -> None:
     try:
-        script = parse_file(spoiled(text, encoding, wanted), name)
+        script = parse_file(damaged(text, encoding, wanted), name)
     except InvalidText as error:
         assert str(error).endswith(".")  # noqa: PT017
     else:

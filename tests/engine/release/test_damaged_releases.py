@@ -37,7 +37,7 @@ def test_crafted_releases_load_or_raise() -> None:
     "ignore:invalid escape sequence:DeprecationWarning"
 )  # from the standard library's pickletools
 def test_random_mutations_load_or_raise() -> None:
-    for case in releases.spoiled_releases(seed=0, count=20):
+    for case in releases.damaged_releases(seed=0, count=20):
         releases.run(case)
 
 

@@ -24,7 +24,7 @@ def run(count: int, seed: int = 0) -> Tally:
     tally = Tally("damaged databases")
     for number in range(seed, seed + count):
         chance = random.Random(number)
-        data = spoil(bytearray(filled_library()[NAME]), chance)
+        data = damage(bytearray(filled_library()[NAME]), chance)
         tally.tried += 1
         with scratch() as folder:
             write_files({NAME: data}, folder)
@@ -33,7 +33,7 @@ def run(count: int, seed: int = 0) -> Tally:
     return tally
 
 
-def spoil(data: bytearray, chance: random.Random) -> bytes:
+def damage(data: bytearray, chance: random.Random) -> bytes:
     """Damage a database in one of several ways."""
     pages = len(data) // PAGE
     match chance.choice(["bytes", "bytes", "page", "swap", "cut", "text"]):
