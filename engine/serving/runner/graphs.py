@@ -285,22 +285,8 @@ class CapturedGraphs:
             self._replays[key] = self._capture.capture(function, *inputs)
         except Exception as error:  # tracers raise many types
             if not self._failed:
-                log.warning("%s of some sizes has no graph and runs more slowly: %s", self._name.capitalize(), error)
+                log.warning("Some sizes have no graph (%s) and run more slowly: %s", self._name, error)
             self._failed[key] = first_line(error)
-
-
-def doublings(least: int, most: int) -> list[int]:
-    """Return `least`, its doublings below `most`, and `most` itself."""
-    found = []
-    while least < most:
-        found.append(least)
-        least *= 2
-    return [*found, most]
-
-
-def at_least(sizes: Sequence[int], wanted: int) -> int:
-    """Return the first of ascending sizes that is `wanted` or more."""
-    return next(size for size in sizes if size >= wanted)
 
 
 class TracedRowsView:

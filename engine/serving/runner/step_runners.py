@@ -13,7 +13,7 @@ from torch import Tensor
 from engine.models.frame_step import DecodeState, FrameStep
 from engine.models.kv_cache import StaticRowsView, UnpaddedRowsView
 from engine.models.sampling import MAX_TOP_K, RowOptions
-from engine.serving.runner.graphs import CapturedGraphs, GraphCapture, GraphKey, TracedRowsView, at_least, doublings
+from engine.serving.runner.graphs import CapturedGraphs, GraphCapture, GraphKey, TracedRowsView
 from engine.serving.runner.slots import SlotPool
 
 SHORTEST_SPAN = 256
@@ -26,7 +26,7 @@ class EagerStepRunner:
     """Runs as many rows as there are active slots; each row attends to exactly the positions in use.
 
     With a capture, the Fast AR, whose shapes are constant, is replayed from graphs: one for every number of rows on a
-    CPU, for doublings of two on a GPU, captured in advance or on first use.
+    CPU, for powers of two on a GPU, captured in advance or on first use.
     """
 
     def __init__(
@@ -38,7 +38,7 @@ class EagerStepRunner:
         self._inputs: dict[GraphKey, tuple[Tensor, ...]] = {}  # input buffers of the captured Fast ARs
         # The time of a step grows with its rows on a CPU, but hardly on a GPU.
         most = rows or slots.count
-        self._batches = list(range(1, most + 1)) if slots.device.type == "cpu" else doublings(1, most)
+        self._batches = list(range(1, most + 1)) if slots.device.type == "cpu" else _doublings(1, most)
 
     @property
     def graph_state(self) -> str:
@@ -75,7 +75,7 @@ class EagerStepRunner:
 
     def _codes(self, rows: DecodeState, hidden: Tensor, semantic: Tensor, noise: Tensor) -> Tensor:
         options, count = rows.options, len(semantic)
-        key = at_least(self._batches, count), noise.shape[2]
+        key = _at_least(self._batches, count), noise.shape[2]
         self._capture(key)
         replay = self._graphs.get(key)
         if replay is None:
@@ -165,7 +165,7 @@ class StaticStepRunner:
         self._graphs = CapturedGraphs(capture, "frame")
         # Fused kernels attend to exact lengths in any span.
         shortest = SHORTEST_SPAN if frame.slow.step_backend is None else slots.positions + 1
-        self._batches, self._spans = doublings(1, slots.count), doublings(shortest, slots.positions + 1)
+        self._batches, self._spans = _doublings(1, slots.count), _doublings(shortest, slots.positions + 1)
         self._active = torch.zeros(slots.count, 1, dtype=torch.bool, device=slots.device)
         self._active_slots: tuple[int, ...] = ()
 
@@ -177,7 +177,7 @@ class StaticStepRunner:
         """As `EagerStepRunner.run`."""
         longest = max(self._slots.next_position(slot) for slot in slots) + 1
         candidates = _candidates(self._frame, self._slots, slots)
-        key = at_least(self._batches, max(slots) + 1), at_least(self._spans, longest), candidates
+        key = _at_least(self._batches, max(slots) + 1), _at_least(self._spans, longest), candidates
         self._capture(key)
         self._activate(slots)
         replay = self._graphs.get(key)
@@ -243,4 +243,18 @@ class SequentialStepRunner:
 
 def _candidates(frame: FrameStep, slots: SlotPool, active: Sequence[int]) -> int:
     """Return the number of candidates of each draw: the usual one, or the next of its doublings that suffices."""
-    return at_least(doublings(frame.candidates, MAX_TOP_K), max(slots.top_k(slot) for slot in active))
+    return _at_least(_doublings(frame.candidates, MAX_TOP_K), max(slots.top_k(slot) for slot in active))
+
+
+def _doublings(least: int, most: int) -> list[int]:
+    """Return `least`, its doublings below `most`, and `most` itself."""
+    found = []
+    while least < most:
+        found.append(least)
+        least *= 2
+    return [*found, most]
+
+
+def _at_least(sizes: Sequence[int], wanted: int) -> int:
+    """Return the first of ascending sizes that is `wanted` or more."""
+    return next(size for size in sizes if size >= wanted)
