@@ -1,11 +1,11 @@
 """Pack training speech and its codes to carry to a machine without network access, and unpack them there.
 
-    python -m training.packing pack --work DIR --out FOLDER [--megabytes 60]
+    python -m training.packing pack --work DIR --out FOLDER [--megabytes 60] [--first N]
     python -m training.packing unpack --from FOLDER --work DIR
 
 Speech is compressed with Opus (RFC 6716) to about 7 KB per second, or 26 MB per hour; codes take less than 1 MB per
-hour. Only whole shards that fit are packed, the test shard first. Unpacked shards are complete: the pipeline continues
-from them as if it had made them itself.
+hour. Only whole shards that fit are packed, the test shard first; another pack can begin with the next one. Unpacked
+shards are complete: the pipeline continues from them as if it had made them itself.
 """
 
 import argparse
@@ -40,15 +40,17 @@ class TooLarge(TrainingError):
     """The first shard alone exceeds the limit."""
 
 
-def pack(work: Path, out: Path, limit: int) -> list[str]:
-    """Pack shards of `work` into the folder `out`, at most `limit` bytes in total. Return their numbers.
+def pack(work: Path, out: Path, limit: int, first: int = 0) -> list[str]:
+    """Pack shards of `work` from number `first` on into the folder `out`, at most `limit` bytes in total. Return their
+    numbers.
 
     Speech that was packed into `out` before is replaced. Raises TrainingError when there is no finished shard,
     ForeignFolder when `out` contains anything else, TooLarge when the first shard does not fit.
     """
-    numbers = sorted(path.stem.removeprefix("index-") for path in (work / "data").glob("index-*.jsonl"))
+    found = sorted(path.stem.removeprefix("index-") for path in (work / "data").glob("index-*.jsonl"))
+    numbers = [number for number in found if int(number) >= first]
     if not numbers:
-        raise TrainingError(f"No finished shard of training speech in {work / 'data'}.")
+        raise TrainingError(f"No finished shard of training speech in {work / 'data'}, from number {first} on.")
     out.mkdir(parents=True, exist_ok=True)
     _clear(out)
     shutil.copy(work / "data" / _SPEAKERS, out / _SPEAKERS)
@@ -147,6 +149,7 @@ def main() -> None:
     packing.add_argument("--out", type=Path, required=True)
     packing.add_argument("--megabytes", type=positive, default=60, help="the most, in MiB")
     unpacking.add_argument("--from", dest="source", type=Path, required=True, metavar="FOLDER")
+    packing.add_argument("--first", type=int, default=0, help="the number of the first shard")
     options = parser.parse_args()
     with messages_only():
         _run(options)
@@ -154,8 +157,8 @@ def main() -> None:
 
 def _run(options: argparse.Namespace) -> None:
     if options.command == "pack":
-        numbers = pack(options.work, options.out, int(options.megabytes * 2**20))
-        print(f"{len(numbers)} shards, {_size(options.out) / 2**20:.1f} MiB in {options.out}")
+        numbers = pack(options.work, options.out, int(options.megabytes * 2**20), options.first)
+        print(f"shards {numbers[0]} to {numbers[-1]}, {_size(options.out) / 2**20:.1f} MiB in {options.out}")
     else:
         print(f"{len(unpack(options.source, options.work))} shards in {options.work}")
 

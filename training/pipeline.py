@@ -1,10 +1,11 @@
 """Train the bundled model from scratch: speech, codec, codes, dual AR, release, and a first sentence.
 
     python -m training.pipeline --work DIR [--setting full|large|samples|refined|tiny] [--until STAGE]
+                                [--packed FOLDER … ] [--scale S]
 
-Runs all stages in order. `DIR/pipeline.json` records the finished stages and their results. An interrupted stage
-resumes, so the same command starts a run, continues it, and does nothing once it is complete. docs/training.md
-describes the stages.
+Runs all stages in order, the first one by synthesis or with packed speech. `DIR/pipeline.json` records the finished
+stages and their results. An interrupted stage resumes, so the same command starts a run, continues it, and does nothing
+once it is complete. docs/training.md describes the stages.
 """
 
 import argparse
@@ -13,7 +14,7 @@ import math
 import os
 import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -35,10 +36,11 @@ from training.dual_ar import train as train_ar
 from training.dual_ar.encode import encode
 from training.dual_ar.matching import match
 from training.export import export
-from training.settings import SETTINGS, Setting
+from training.packing import unpack
+from training.settings import SETTINGS, Setting, scaled
 from training.speech.corpus import SAMPLE_RATE, Corpus, Utterance
 from training.speech.synthesize import synthesize
-from training.work import DEFAULT_WORK, TrainingError, messages_only, training_device
+from training.work import DEFAULT_WORK, TrainingError, messages_only, positive, training_device
 
 SEED = 1
 _REFERENCE_SECONDS = 3.0
@@ -241,11 +243,13 @@ class Record:
         partial.replace(file)
 
 
-def run(work: Path, setting: Setting, until: str = STAGES[-1].name) -> dict[str, Found]:
+def run(work: Path, setting: Setting, until: str = STAGES[-1].name, packed: Sequence[Path] = ()) -> dict[str, Found]:
     """Run the unfinished stages up to and including `until`. Return the results of all finished stages.
 
-    Raises TrainingError when the setting has no stage `until`, and StageFailed when a stage's result is not good enough
-    for the next one.
+    packed: folders of `training.packing` with the speech, which is then not synthesized.
+
+    Raises TrainingError when the setting has no stage `until` or a folder has no packed speech, and StageFailed when a
+    stage's result is not good enough for the next one.
     """
     planned = stages(setting)
     names = [stage.name for stage in planned]
@@ -254,7 +258,10 @@ def run(work: Path, setting: Setting, until: str = STAGES[-1].name) -> dict[str,
     work.mkdir(parents=True, exist_ok=True)
     file = work / "pipeline.json"
     record = Record.open(file, setting)
-    if not file.exists():
+    if packed:
+        shards = {number for folder in packed for number in unpack(folder, work)}
+        record.done[planned[0].name] = {"packed shards": sorted(shards)}
+    if packed or not file.exists():
         record.save(file)
     for stage in planned:
         if stage.name in record.done and (work / stage.writes).exists():
@@ -276,9 +283,11 @@ def main() -> None:
     parser.add_argument("--setting", choices=SETTINGS, default="full")
     names = dict.fromkeys(stage.name for setting in SETTINGS.values() for stage in stages(setting))
     parser.add_argument("--until", choices=names, default=STAGES[-1].name)
+    parser.add_argument("--packed", type=Path, nargs="+", default=(), metavar="FOLDER", help="packed speech to use")
+    parser.add_argument("--scale", type=positive, default=1.0, help="of the minutes of all trainings, as for a GPU")
     options = parser.parse_args()
     with messages_only():
-        run(options.work, SETTINGS[options.setting], options.until)
+        run(options.work, scaled(SETTINGS[options.setting], options.scale), options.until, options.packed)
 
 
 if __name__ == "__main__":

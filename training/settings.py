@@ -156,3 +156,19 @@ TINY = Setting(
 )
 
 SETTINGS = {"full": FULL, "large": LARGE, "samples": SAMPLES, "refined": REFINED, "tiny": TINY}
+
+
+def scaled(setting: Setting, factor: float) -> Setting:
+    """Return the setting with `factor` times the minutes of all trainings."""
+
+    def codec(recipe: codec_run.Recipe) -> codec_run.Recipe:
+        return replace(recipe, minutes=factor * recipe.minutes)
+
+    return replace(
+        setting,
+        fresh=codec(setting.fresh),
+        continued=codec(setting.continued),
+        refined=None if setting.refined is None else codec(setting.refined),
+        adversarial=codec(setting.adversarial),
+        ar=replace(setting.ar, minutes=factor * setting.ar.minutes),
+    )

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -48,6 +49,23 @@ def test_unpacked_speech_matches_packed_speech(tmp_path: Path) -> None:
         assert np.square(copy - original).mean() < 0.02 * np.square(original).mean()
     for codes in (tmp_path / "here" / "codes").glob("[cr]*.npz"):
         assert np.array_equal(np.load(codes)["codes"], np.load(tmp_path / "there" / "codes" / codes.name)["codes"])
+
+
+def test_a_second_pack_holds_what_the_first_does_not(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def packed(first: int) -> None:
+        options = ["--work", str(tmp_path / "here"), "--out", str(tmp_path / "rest"), "--first", str(first)]
+        monkeypatch.setattr(sys, "argv", ["packing", "pack", *options])
+        main()
+
+    for number in range(3):
+        write_shard(tmp_path / "here", number)
+    packed(1)
+    assert capsys.readouterr().out.startswith("shards 001 to 002, ")
+    assert unpack(tmp_path / "rest", tmp_path / "there") == ["001", "002"]
+    with pytest.raises(SystemExit, match="from number 3 on"):
+        packed(3)
 
 
 def test_packed_speech_keeps_its_high_frequencies(tmp_path: Path) -> None:

@@ -28,10 +28,12 @@ from engine.families.s2.dual_ar import load_dual_ar
 from engine.text.english.pronunciation import Lexicon
 from tests.training.small_model import small_models
 from tests.training.test_data import needs_synthesizers
+from training import pipeline
 from training.codec.train import open_run
 from training.dual_ar.encode import CodedCorpus
+from training.packing import pack
 from training.pipeline import SEED, STAGES, StageFailed, check_gate, held_out_pair, run, stages
-from training.settings import FULL, LARGE, REFINED, SAMPLES, TINY
+from training.settings import FULL, LARGE, REFINED, SAMPLES, TINY, scaled
 from training.speech import synthesize
 from training.speech.corpus import Corpus, table
 from training.speech.sample_voices import DESIGNS, FIRST_ID
@@ -104,6 +106,25 @@ def test_release_speech_is_finite_and_in_whole_frames(work: Path) -> None:
     assert speech.result.stop_reason in ("end", "short", "length")
     assert engine.sample_rate == SAMPLE_RATE
     assert all(np.isfinite(chunk.samples).all() and len(chunk.samples) % engine.frame_length == 0 for chunk in chunks)
+
+
+@needs_synthesizers
+def test_packed_speech_is_not_synthesized_again(work: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    numbers = pack(work, tmp_path / "packed", 2**24)
+    rest = pack(work, tmp_path / "rest", 2**24, first=1)
+    monkeypatch.setattr(pipeline, "synthesize", lambda *_args, **_options: pytest.fail("speech is synthesized"))
+    done = run(tmp_path / "there", TINY, until="speech", packed=[tmp_path / "packed", tmp_path / "rest"])
+    assert done["speech"] == {"packed shards": numbers}
+    assert rest == numbers[1:]
+    texts = [each.text for each in Corpus.load(work / "data").utterances]
+    assert [each.text for each in Corpus.load(tmp_path / "there" / "data").utterances] == texts
+
+
+def test_scaled_setting_trains_for_a_part_of_the_minutes() -> None:
+    short = scaled(REFINED, 0.02)
+    assert short.refined is not None
+    assert [short.refined.minutes, short.ar.minutes, short.adversarial.minutes] == pytest.approx([6.0, 3.6, 1.6])
+    assert scaled(FULL, 1) == FULL
 
 
 @needs_synthesizers
