@@ -10,7 +10,6 @@ shards are complete: the pipeline continues from them as if it had made them its
 
 import argparse
 import gzip
-import os
 import re
 import shutil
 from collections.abc import Iterator
@@ -23,7 +22,7 @@ import soundfile
 
 from training.speech.corpus import SAMPLE_RATE
 from training.speech.resampling import resampled
-from training.work import DEFAULT_WORK, TrainingError, messages_only, positive
+from training.work import DEFAULT_WORK, TrainingError, cores, messages_only, positive
 
 _OPUS_RATE = 24_000  # Hz: Opus does not support 22,050
 # Of libsndfile's scale from 0 to 1: 57 kbit/s. At 53 and less, Opus weakens what is above 4 kHz by 2 to 3 dB.
@@ -85,7 +84,7 @@ def unpack(source: Path, work: Path) -> list[str]:
         for file in source.glob("*.npz"):
             shutil.copy(file, codes / file.name)
     numbers = sorted(path.name.removeprefix("index-")[:3] for path in source.glob("index-*.jsonl.gz"))
-    with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+    with ThreadPoolExecutor(cores()) as pool:
         list(pool.map(partial(_unpack_shard, source, data), numbers))
     return numbers
 

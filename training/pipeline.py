@@ -11,7 +11,6 @@ once it is complete. docs/training.md describes the stages.
 import argparse
 import json
 import math
-import os
 import shutil
 import time
 from collections.abc import Callable, Sequence
@@ -32,6 +31,7 @@ from training.codec.growth import grown
 from training.codec.losses import SpectralLoss
 from training.codec.sizes import write_codec
 from training.codec.train import BATCH, finish, held_out_for_checks, open_run
+from training.device import training_device
 from training.dual_ar import train as train_ar
 from training.dual_ar.encode import encode
 from training.dual_ar.matching import match
@@ -40,7 +40,7 @@ from training.packing import unpack
 from training.settings import SETTINGS, Setting, scaled
 from training.speech.corpus import SAMPLE_RATE, Corpus, Utterance
 from training.speech.synthesize import synthesize
-from training.work import DEFAULT_WORK, TrainingError, messages_only, positive, training_device
+from training.work import DEFAULT_WORK, TrainingError, cores, messages_only, positive
 
 SEED = 1
 _REFERENCE_SECONDS = 3.0
@@ -66,7 +66,7 @@ class Stage:
 
 
 def _speech(work: Path, setting: Setting) -> Found:
-    synthesize(work, setting.speech, SEED, workers=len(os.sched_getaffinity(0)))
+    synthesize(work, setting.speech, SEED, workers=cores())
     return {"utterances": len(Corpus.load(work / "data").utterances)}
 
 

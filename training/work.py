@@ -17,19 +17,9 @@ class TrainingError(RuntimeError):
     """A command cannot go on with its folders or options; the message says what to change."""
 
 
-def training_device() -> str:
-    """Return the device of all trainings: `cuda`, which then multiplies in TF32, if there is one, else `cpu`."""
-    import torch  # takes seconds, and synthesizing speech does not need it
-
-    if not torch.cuda.is_available():
-        return "cpu"
-    torch.set_float32_matmul_precision("high")
-    return "cuda"
-
-
-def loader_workers(device: str) -> int:
-    """Return the number of processes that prepare batches: none on a CPU, whose cores the training itself uses."""
-    return 0 if device == "cpu" else max(1, min(12, len(os.sched_getaffinity(0)) - 2))
+def cores() -> int:
+    """Return the number of processor cores that this process may use."""
+    return len(os.sched_getaffinity(0))
 
 
 @contextmanager

@@ -126,8 +126,8 @@ class PlainModel:
 
     @torch.inference_mode()
     def _slow_step(self, columns: Tensor, start: int) -> tuple[Tensor, Tensor]:
-        """Run columns `[K + 1, T]` at `start`. Return logits of the whole vocabulary `[V]` and the Fast AR's hidden
-        `[D]`."""
+        """Run columns `[K + 1, T]` at `start`. Return logits of the whole vocabulary `[V]` and the hidden state for
+        the Fast AR `[D]`."""
         slow = self._model.slow
         last = self._slow.run(slow.embed(columns[None]), start)[0, -1]
         normed = norm(last, slow.norm)

@@ -116,10 +116,8 @@ class FileCheck:
 
     def messages(self, voices: Sequence[str] = ()) -> list[UserMessage]:
         """Return the findings as user-facing messages. voices: names to show in place of the ids."""
-        provenance, found = (
-            self.provenance,
-            [UserMessage("provenance.tagged" if self.provenance else "provenance.untagged")],
-        )
+        provenance = self.provenance
+        found = [UserMessage("provenance.tagged" if provenance else "provenance.untagged")]
         if provenance:
             facts = {
                 "model": ", ".join(provenance.models),

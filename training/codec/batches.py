@@ -3,15 +3,15 @@
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 import torch
 from torch import Tensor
-from torch.utils.data import DataLoader
+from torch.utils.data import Dataset
 
 from engine.codec.config import CodecConfig
 from engine.text.english.pronunciation import PHONES, WORD_BREAK
+from training.device import prefetched
 from training.speech.corpus import Utterance
 from training.work import TrainingError
 
@@ -70,20 +70,21 @@ class CropSampler:
         return audio.clip(-1, 1), phones_at(utterance, moments)
 
 
+class _Steps(Dataset[CropBatch]):
+    """The batch of each step."""
+
+    def __init__(self, sampler: CropSampler, size: int, seed: tuple[int, ...]) -> None:
+        self._sampler, self._size, self._seed = sampler, size, seed
+
+    def __getitem__(self, step: int) -> CropBatch:
+        return self._sampler.batch(self._size, *self._seed, step)
+
+
 def crop_batches(
     sampler: CropSampler, size: int, seed: tuple[int, ...], *, first: int, workers: int
 ) -> Iterator[CropBatch]:
     """Yield `sampler.batch(size, *seed, step)` for the steps from `first` on, prepared in `workers` processes."""
-    loader: DataLoader[int] = DataLoader(
-        range(sys.maxsize),  # type: ignore[arg-type]
-        batch_size=None,
-        sampler=range(first, sys.maxsize),
-        collate_fn=partial(sampler.batch, size, *seed),
-        num_workers=workers,
-        multiprocessing_context="fork" if workers else None,  # shares the index of the speech
-        prefetch_factor=4 if workers else None,
-    )
-    return iter(loader)
+    return prefetched(_Steps(sampler, size, seed), workers, range(first, sys.maxsize))
 
 
 def phones_at(utterance: Utterance, moments: np.ndarray) -> np.ndarray:

@@ -33,19 +33,12 @@ from training.codec.initialisation import initialise
 from training.codec.objective import CodecObjective
 from training.codec.run import CodecRun, Recipe
 from training.codec.sizes import bundled_codec_config, write_codec
+from training.device import fast_steps, loader_workers, training_device
 from training.recogniser.alignment import WEIGHTS
 from training.recogniser.model import Recogniser
 from training.settings import SETTINGS
 from training.speech.corpus import SAMPLE_RATE, Corpus, Utterance
-from training.work import (
-    DEFAULT_WORK,
-    TrainingError,
-    loader_workers,
-    messages_only,
-    positive,
-    positive_int,
-    training_device,
-)
+from training.work import DEFAULT_WORK, TrainingError, messages_only, positive, positive_int
 
 SAVE_SECONDS = 300
 REPORT_STEPS = 100
@@ -116,7 +109,7 @@ def finish(work: Path, run: CodecRun) -> None:
     losses: dict[str, list[float]] = defaultdict(list)  # since the last report
     saved = reported = time.monotonic()
     while run.progress < 1:
-        with torch.backends.cudnn.flags(enabled=True, benchmark=True):  # all steps have the same shapes
+        with fast_steps():
             step = run.advance()
         for name, value in step.items():
             losses[name].append(value)

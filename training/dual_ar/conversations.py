@@ -13,10 +13,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 import torch
 from torch import Tensor
-from torch.utils.data import DataLoader, IterableDataset, get_worker_info
+from torch.utils.data import IterableDataset, get_worker_info
 
 from engine.families.family import PromptReference
 from engine.families.s2.prompt import PromptBuilder
+from training.device import prefetched
 from training.dual_ar.transcripts import damaged
 
 IGNORED = -100
@@ -227,11 +228,4 @@ def conversation_batches(
     utterances: Sequence[EncodedUtterance], builder: ConversationBuilder, positions: int, *, seed: int, workers: int
 ) -> Iterator[Batch]:
     """Yield the batches of a `ConversationSampler`, or in turn those of one in each of `workers` processes."""
-    loader = DataLoader(
-        _Batches(utterances, builder, positions, seed),
-        batch_size=None,
-        num_workers=workers,
-        multiprocessing_context="fork" if workers else None,  # shares the codes
-        prefetch_factor=4 if workers else None,
-    )
-    return iter(loader)
+    return prefetched(_Batches(utterances, builder, positions, seed), workers)

@@ -11,7 +11,6 @@ references.
 import argparse
 import itertools
 import json
-import os
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -27,10 +26,11 @@ from scipy.signal import resample_poly
 from engine.codec.codec import CodecEncoder
 from engine.codec.fingerprint import codec_fingerprint
 from engine.families.s2.codec import codec_files, load_codec_encoder
+from training.device import training_device
 from training.dual_ar.conversations import EncodedUtterance
 from training.speech.conditions import recorded
 from training.speech.corpus import SAMPLE_RATE, Corpus, Utterance
-from training.work import DEFAULT_WORK, TrainingError, messages_only, positive_int, training_device
+from training.work import DEFAULT_WORK, TrainingError, cores, messages_only, positive_int
 
 BATCH_SECONDS = {"cpu": 12.0, "cuda": 240.0}
 VARIANT_STRIDE = 10_000  # separates the speakers of different variants
@@ -143,7 +143,7 @@ def encode_recorded(encoder: CodecEncoder, utterances: list[Utterance], shard: i
 
 def _make_waveforms(make: Callable[[int, Utterance], np.ndarray], utterances: list[Utterance]) -> list[np.ndarray]:
     """Make one waveform of each utterance and its number, on all cores; most of the work is in NumPy and SciPy."""
-    with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+    with ThreadPoolExecutor(cores()) as pool:
         return list(pool.map(make, range(len(utterances)), utterances))
 
 

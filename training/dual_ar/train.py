@@ -28,6 +28,7 @@ from engine.families.s2.prompt import PromptBuilder
 from engine.families.s2.slow_ar import SlowAR
 from engine.models.layers import TransformerBlock
 from engine.text.tokenizer import Tokenizer
+from training.device import loader_workers, training_device
 from training.dual_ar.conversations import (
     IGNORED,
     LEAST_UTTERANCES,
@@ -39,7 +40,7 @@ from training.dual_ar.conversations import (
 )
 from training.dual_ar.encode import CodedCorpus
 from training.tokenizer import save_tokenizer
-from training.work import DEFAULT_WORK, TrainingError, loader_workers, messages_only, positive, training_device
+from training.work import DEFAULT_WORK, TrainingError, messages_only, positive
 
 POSITIONS = {"cpu": 3072, "cuda": 16_384}
 CONTINUED_RATE = 4e-4  # learning rate of a run that continues from a release
@@ -229,8 +230,8 @@ def train(work: Path, recipe: Recipe, threads: int, source: Path | None = None) 
     if threads:
         torch.set_num_threads(threads)
     device = training_device()
-    recipe = replace(recipe, positions=recipe.positions or POSITIONS[device])
-    positions = cast(int, recipe.positions)
+    positions = recipe.positions or POSITIONS[device]
+    recipe = replace(recipe, positions=positions)
     corpus = CodedCorpus.load(work / "codes")
     for part, utterances in {"training": corpus.train, "held-out": corpus.held_out}.items():
         if not fit_for_conversations(utterances):

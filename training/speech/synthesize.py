@@ -16,7 +16,6 @@ import argparse
 import itertools
 import json
 import multiprocessing
-import os
 import random
 import sys
 import time
@@ -36,7 +35,7 @@ from training.speech.sample_voices import sample_speakers
 from training.speech.sentences import held_out_sentences, training_sentences
 from training.speech.speakers import SHARES, WOMEN, Engine, Speaker, speakers
 from training.speech.teachers import Espeak, Festival, Flite, SynthesizedUtterance
-from training.work import DEFAULT_WORK, messages_only, positive, positive_int
+from training.work import DEFAULT_WORK, cores, messages_only, positive, positive_int
 
 if TYPE_CHECKING:
     from training.speech.kokoro import Kokoro
@@ -366,7 +365,7 @@ def main() -> None:
     parser.add_argument("--work", type=Path, default=DEFAULT_WORK, help="folder for everything that training makes")
     parser.add_argument("--hours", type=positive, default=Extent.hours, help="training speech to make, in hours")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--workers", type=positive_int, default=len(os.sched_getaffinity(0)), help="processes")
+    parser.add_argument("--workers", type=positive_int, default=cores(), help="processes")
     options = parser.parse_args()
     with messages_only():
         synthesize(options.work, Extent(options.hours), options.seed, options.workers)

@@ -1,0 +1,48 @@
+"""The device that trains, and its batches, which other processes prepare for a GPU."""
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import TypeVar
+
+import torch
+from torch.utils.data import DataLoader, Dataset
+
+from training.work import cores
+
+T = TypeVar("T")
+
+
+def training_device() -> str:
+    """Return the device of all trainings: `cuda` if there is one, else `cpu`."""
+    return "cuda" if torch.cuda.is_available() else "cpu"
+
+
+def loader_workers(device: str) -> int:
+    """Return the number of processes that prepare batches: none on a CPU, whose cores the training itself uses."""
+    return 0 if device == "cpu" else max(1, min(12, cores() - 2))
+
+
+def prefetched(batches: Dataset[T], workers: int, steps: Iterable[int] | None = None) -> Iterator[T]:
+    """Yield the batches of a dataset, prepared in `workers` processes. steps: those of a dataset with an index."""
+    loader = DataLoader(
+        batches,
+        batch_size=None,
+        sampler=steps,
+        num_workers=workers,
+        multiprocessing_context="fork" if workers else None,  # shares the speech
+        prefetch_factor=4 if workers else None,
+    )
+    return iter(loader)
+
+
+@contextmanager
+def fast_steps() -> Iterator[None]:
+    """Let cuDNN look for the fastest algorithms, for steps of the same shapes, and a GPU multiply in TF32."""
+    precision = torch.get_float32_matmul_precision()
+    if training_device() == "cuda":
+        torch.set_float32_matmul_precision("high")
+    try:
+        with torch.backends.cudnn.flags(enabled=True, benchmark=True):
+            yield
+    finally:
+        torch.set_float32_matmul_precision(precision)
