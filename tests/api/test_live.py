@@ -233,8 +233,10 @@ def test_rejected_text_ends_its_reply(server: Server, accepted: str) -> None:
         session.speak("A new reply begins.")
 
 
-@pytest.mark.parametrize("cleared", ["input.interrupt", "session.config"])
-def test_new_reply_may_begin_after_a_rejected_one_without_its_end(server: Server, cleared: str) -> None:
+@pytest.mark.parametrize(("cleared", "fields"), [("input.interrupt", {"seconds": 1.0}), ("session.config", {})])
+def test_new_reply_may_begin_after_a_rejected_one_without_its_end(
+    server: Server, cleared: str, fields: dict[str, float]
+) -> None:
     with live_session(server) as session:
         session.configure()
         session.send("input.text", text=REPLY * 4)
@@ -242,7 +244,7 @@ def test_new_reply_may_begin_after_a_rejected_one_without_its_end(server: Server
         session.next("audio.done")
         session.send("input.text", text="привет")
         session.next("error")
-        session.send(cleared)
+        session.send(cleared, **fields)
         told = session.next("interrupted", "session.created")
         assert told.get("heard", "The rain").startswith("The rain")
         assert session.speak("Yes.")["sentences"] == 1

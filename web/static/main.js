@@ -26,6 +26,7 @@ import * as checker from "./status/checker.js";
 import * as status from "./status/status.js";
 import { listen, nameOverflow } from "./ui/keyboard.js";
 import { closeFromOutside } from "./ui/menus.js";
+import { endStatusTimers } from "./shell/status_timers.js";
 import { translate } from "./ui/words.js";
 
 // By the path of their markup, or of their module if there is no markup.
@@ -49,6 +50,7 @@ const COMPONENTS = {
   "status/status": status,
 };
 
+endStatusTimers();
 listen();
 nameOverflow();
 closeFromOutside();
