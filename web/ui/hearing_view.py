@@ -18,7 +18,7 @@ def hearing_view(text: str, hearing: Hearing, *, under_way: bool = False) -> dic
     parts.append((text[end:], False))
     return {
         "parts": [part for part in parts if part[0]],
-        "said": hearing.heard,
+        "heard_text": hearing.heard,
         "right": not hearing.word_error,
         "under_way": under_way,
     }

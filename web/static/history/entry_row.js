@@ -25,7 +25,7 @@ export class EntryRow {
     const actions = create("div", { class: "rp-entry-actions" }, this.again, this.open, this.files, this.gone);
     this.node.append(
       this.play,
-      create("div", { class: "rp-entry-said" }, this.text, this.facts, this.details, actions),
+      create("div", { class: "rp-entry-body" }, this.text, this.facts, this.details, actions),
       this.star,
     );
     this.name();

@@ -55,8 +55,8 @@ function consent(voice) {
 
 function link(voice) {
   const word = words("library.export");
-  const said = { href: voice.file, download: `${voice.name}.voice`, title: word, "aria-label": word };
-  return create("a", { class: "rp-lib-tool", "data-act": "export", ...said }, drawing(ICONS.export));
+  const attributes = { href: voice.file, download: `${voice.name}.voice`, title: word, "aria-label": word };
+  return create("a", { class: "rp-lib-tool", "data-act": "export", ...attributes }, drawing(ICONS.export));
 }
 
 function tools(voice) {
@@ -84,11 +84,11 @@ export function shownCard(voice) {
 
 // ---- the form; the names of its fields are those of the voice's properties
 
-function field(name, said, input, hint) {
+function field(name, label, input, hint) {
   const id = `rp-lib-field-${name}`;
   input.id = id;
   input.name = name;
-  const parts = [create("label", { for: id, text: said }), input];
+  const parts = [create("label", { for: id, text: label }), input];
   if (hint) {
     input.setAttribute("aria-describedby", `${id}-hint`);
     parts.push(create("small", { id: `${id}-hint`, text: hint }));

@@ -99,12 +99,12 @@ class Library {
   }
 
   say(text, kind = "good", lines = [], offers = []) {
-    const said = this.part(".rp-lib-said");
+    const message = this.part(".rp-lib-message");
     const items = lines.map((line) => create("li", { text: line }));
-    said.className = `rp-lib-said rp-notice rp-${kind}`;
-    said.replaceChildren(text, ...(items.length ? [create("ul", {}, ...items)] : []));
-    if (offers.length) said.append(offerForm(offers, (chosen) => this.importFilesAs(chosen)));
-    said.hidden = !text && !items.length;
+    message.className = `rp-lib-message rp-notice rp-${kind}`;
+    message.replaceChildren(text, ...(items.length ? [create("ul", {}, ...items)] : []));
+    if (offers.length) message.append(offerForm(offers, (chosen) => this.importFilesAs(chosen)));
+    message.hidden = !text && !items.length;
   }
 
   // ---- controls
@@ -287,9 +287,9 @@ class Library {
     const nothing = search.trim() && !listed.length;
     const own = this.value.voices.some((voice) => !voice.shared);
     none.hidden = this.value.at === 0 || (own && !nothing) || (!nothing && Boolean(search.trim()));
-    const said = nothing ? words("library.no_match", { search: search.trim() }) : words("library.none");
-    if (none.querySelector("span")?.textContent === said) return;
-    none.replaceChildren(...emptyState(nothing ? "search" : "mic", said, nothing ? "" : "new", words("tab.new")));
+    const message = nothing ? words("library.no_match", { search: search.trim() }) : words("library.none");
+    if (none.querySelector("span")?.textContent === message) return;
+    none.replaceChildren(...emptyState(nothing ? "search" : "mic", message, nothing ? "" : "new", words("tab.new")));
   }
 
   showAside() {
@@ -300,9 +300,9 @@ class Library {
     const lines = gone.map((voice) => {
       const until = new Date(Date.now() + this.remaining(voice));
       const time = new Intl.DateTimeFormat(pageLanguage(), { timeStyle: "short" }).format(until);
-      const said = words("library.deleted", { name: voice.name, time });
+      const message = words("library.deleted", { name: voice.name, time });
       const undo = act("restore", words("library.undo"), { class: "rp-lib-main" });
-      return create("li", { "data-id": voice.id }, create("span", { text: said }), undo);
+      return create("li", { "data-id": voice.id }, create("span", { text: message }), undo);
     });
     const finish = act("purge", words("library.let_go"));
     this.part(".rp-lib-aside").replaceChildren(...(gone.length ? [create("ul", {}, ...lines), finish] : []));

@@ -31,9 +31,9 @@ export class DoctorView {
   // Writes the text only if it changed, because screen readers would repeat it.
   sayVerdict({ light, message }) {
     const line = this.find(".rp-verdict");
-    const said = `${light} ${message}`;
-    if (line.dataset.said === said) return;
-    line.dataset.said = said;
+    const verdict = `${light} ${message}`;
+    if (line.dataset.rendered === verdict) return;
+    line.dataset.rendered = verdict;
     line.replaceChildren(...(light ? [markOf(light)] : []), message);
   }
 

@@ -26,7 +26,7 @@ class Recorder {
     this.taking = null; // { microphone, countdown, recording, meter, instead } while the microphone is open
     this.pending = Promise.resolve(); // files are added one after the other
     this.scriptAt = 0;
-    this.told = "null"; // the value last sent to the server
+    this.sentValue = "null"; // the value last sent to the server
     this.view = new RecorderView(element, this);
     const codecPreview = server.preview_codec
       ? new CodecPreview((clip) => this.ask("preview_codec", clip.value), () => this.trim.update(), (text) => this.refuse(text))
@@ -143,8 +143,8 @@ class Recorder {
     const file = new File([recording.wav()], `${name}.wav`, { type: "audio/wav" });
     const loud = meter.clips ? words("clip.was_loud") : "";
     const recorded = words("clip.recorded", { seconds: decimals(recording.seconds, 1, pageLanguage()) });
-    const said = [recorded, loud, why].filter(Boolean).join(" ");
-    await this.take(file, { name, said, instead, words: read, recorded: true });
+    const message = [recorded, loud, why].filter(Boolean).join(" ");
+    await this.take(file, { name, message, instead, words: read, recorded: true });
   }
 
   // ---- files
@@ -167,7 +167,7 @@ class Recorder {
   }
 
   // more: properties of the Clip. Resolves to the reason why the file was refused, else "".
-  async take(file, { name, said = words("clip.ready", { name }), instead = null, ...more }) {
+  async take(file, { name, message = words("clip.ready", { name }), instead = null, ...more }) {
     const full = this.noRoom(instead);
     if (full) return full;
     if (file.size > this.props.max_mb * 2 ** 20) return this.refuse(words("clip.too_large", { name, limit: this.props.max_mb }));
@@ -183,7 +183,7 @@ class Recorder {
       if (!this.clips.list.includes(instead)) instead = null; // removed meanwhile
       if (instead && instead !== more.before) this.forget(instead);
       this.clips.add(new Clip({ file, path, name, ...more, ...heard }), instead);
-      this.say(said, "ready");
+      this.say(message, "ready");
       this.publish();
       return "";
     } catch (error) {
@@ -268,8 +268,8 @@ class Recorder {
     if (clip.part !== repaired || !this.clips.list.includes(clip)) return this.invite(); // the part has changed, or the clip is gone
     const { name, recorded, words: written, wordsSpoken } = clip;
     const file = new File([wavOf(wav)], `${name}.wav`, { type: "audio/wav" });
-    const said = words("clip.repaired", { name });
-    await this.take(file, { name, said, instead: clip, before: clip, recorded, words: written, wordsSpoken });
+    const message = words("clip.repaired", { name });
+    await this.take(file, { name, message, instead: clip, before: clip, recorded, words: written, wordsSpoken });
   }
 
   undo(clip) {
@@ -331,15 +331,15 @@ class Recorder {
 
   publish() {
     const value = this.clips.value();
-    this.told = JSON.stringify(value);
+    this.sentValue = JSON.stringify(value);
     this.props.value = value;
     this.show();
   }
 
   accept(value) {
-    if (JSON.stringify(value ?? null) === this.told) return; // it is our own value
+    if (JSON.stringify(value ?? null) === this.sentValue) return; // it is our own value
     this.clips.accept(value || null).forEach((clip) => this.forget(clip));
-    this.told = JSON.stringify(this.clips.value());
+    this.sentValue = JSON.stringify(this.clips.value());
     if (!this.clips.list.length) this.invite();
     this.show();
   }
@@ -355,9 +355,9 @@ class Recorder {
   // Shows the findings about the chosen clip's transcript and sound.
   showFindings() {
     const { chosen } = this.clips;
-    const said = chosen ? remarks(chosen) : [];
-    this.transcript.show(chosen, said);
-    this.doctor.show(this.server.examine_clip ? chosen : null, said);
+    const findings = chosen ? remarks(chosen) : [];
+    this.transcript.show(chosen, findings);
+    this.doctor.show(this.server.examine_clip ? chosen : null, findings);
   }
 }
 

@@ -111,8 +111,8 @@ export class RecorderView {
     this.find(".rp-lamp").dataset.lit = meter.clipping;
     const level = meter.level.toFixed(0);
     this.find(".rp-meter").setAttribute("aria-valuenow", level);
-    const said = words(meter.clipping ? "clip.level_clipping" : "clip.level_value", { level });
-    this.find(".rp-meter").setAttribute("aria-valuetext", said);
+    const text = words(meter.clipping ? "clip.level_clipping" : "clip.level_value", { level });
+    this.find(".rp-meter").setAttribute("aria-valuetext", text);
     if (!recording) return;
     this.find(".rp-say").textContent = words(progress(meter, recording, this.recorder.props.enough), { seconds: decimals(recording.seconds, 1, pageLanguage()) });
   }

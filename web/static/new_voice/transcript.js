@@ -24,8 +24,8 @@ export class TranscriptView {
     this.soon = setTimeout(() => this.check(clip), REST_MS);
   }
 
-  // clip: a Clip or null. said: findings about its transcript.
-  show(clip, said) {
+  // clip: a Clip or null. findings: those about its transcript.
+  show(clip, findings) {
     this.clip = clip;
     this.find(".rp-transcript").hidden = !clip;
     if (!clip) return;
@@ -33,14 +33,14 @@ export class TranscriptView {
     this.find(".rp-dictate").hidden = !window.repriseRecogniser;
     this.find(".rp-dictate").disabled = clip.dictating;
     this.find(".rp-dictate").textContent = words(clip.dictating ? "clip.dictating" : "clip.dictate");
-    this.showSaid(said);
+    this.showFindings(findings);
   }
 
-  showSaid(rows) {
-    const list = this.find(".rp-words-said");
-    const said = rows.map((row) => row.message).join("\n");
-    if (list.dataset.said === said) return; // screen readers would repeat it
-    list.dataset.said = said;
+  showFindings(rows) {
+    const list = this.find(".rp-words-findings");
+    const text = rows.map((row) => row.message).join("\n");
+    if (list.dataset.rendered === text) return; // screen readers would repeat it
+    list.dataset.rendered = text;
     list.replaceChildren(...rows.map((row) => findingLine(row)));
   }
 }

@@ -36,14 +36,14 @@ export function listDetails(list, sound) {
 // The text of the loaded sound, with the word that is heard marked.
 export class SpokenLine {
   constructor(portrait, line) {
-    Object.assign(this, { portrait, line, told: null, clock: null, marked: -1 });
+    Object.assign(this, { portrait, line, rendered: null, clock: null, marked: -1 });
   }
 
   show(sound) {
     const { text = "", voice } = factsOf(sound);
     showPortrait(this.portrait, voiceOf(voice) ?? {});
-    if (text === this.told) return;
-    this.told = text;
+    if (text === this.rendered) return;
+    this.rendered = text;
     this.clock = text ? new WordClock(text, pageLanguage()) : null;
     this.marked = -1;
     this.line.hidden = !text;
@@ -59,7 +59,7 @@ export class SpokenLine {
     const from = Math.min(at, this.marked);
     const to = Math.max(at, this.marked);
     for (let i = Math.max(0, from); i <= to; i++) {
-      spans[i].toggleAttribute("data-said", i < at);
+      spans[i].toggleAttribute("data-spoken", i < at);
       spans[i].toggleAttribute("data-now", i === at);
     }
     this.marked = at;

@@ -176,9 +176,9 @@ class Player {
     this.say(this.status, "waiting");
   }
 
-  addChunk({ start, pcm, words: told = [] }) {
+  addChunk({ start, pcm, words: spokenWords = [] }) {
     const samples = decodePcm(pcm);
-    if (told.length) this.live.facts = { ...this.live.facts, words: [...(this.live.facts.words ?? []), ...told] };
+    if (spokenWords.length) this.live.facts = { ...this.live.facts, words: [...(this.live.facts.words ?? []), ...spokenWords] };
     if (!samples.length) return; // the message has only words
     this.stats.firstChunkAt ??= performance.now();
     this.before = null;

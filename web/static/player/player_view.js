@@ -173,8 +173,8 @@ export class PlayerView {
     const heard = [ms !== null && words("player.first_sound", { ms }), stallsOf(stalls, pageLanguage())];
     this.find(".rp-player").dataset.state = player.state;
     this.find(".rp-player").dataset.blank = !sound && player.state !== "waiting";
-    const told = player.playback.silent ? words("player.silent") : other && !lost ? sound.status : player.status;
-    this.find(".rp-status").textContent = told || (sound ? "" : words("player.empty"));
+    const status = player.playback.silent ? words("player.silent") : other && !lost ? sound.status : player.status;
+    this.find(".rp-status").textContent = status || (sound ? "" : words("player.empty"));
     this.find(".rp-first").textContent = lost ? "" : heard.filter(Boolean).join(" · ");
     this.find(".rp-download").hidden = !sound?.wav && !factsOf(sound).links;
     this.find(".rp-formats").hidden = !factsOf(sound).links;

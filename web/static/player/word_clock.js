@@ -13,7 +13,7 @@ export function piecesOf(text, language = "en") {
   const blind = text.replace(MARKS, (mark) => " ".repeat(mark.length));
   const segmenter = new Intl.Segmenter(language, { granularity: "word" });
   const pieces = [];
-  let [said, from] = [0, 0];
+  let [spoken, from] = [0, 0];
   let last = null;
   for (const { segment, index, isWordLike } of segmenter.segment(blind)) {
     const piece = { text: text.slice(index, index + segment.length), from };
@@ -21,14 +21,14 @@ export function piecesOf(text, language = "en") {
     from += length;
     if (isWordLike) {
       last = piece;
-      Object.assign(piece, { start: said, end: (said += length + 1) });
+      Object.assign(piece, { start: spoken, end: (spoken += length + 1) });
     } else if (last && /[.!?…。！？]/.test(segment)) {
-      said += 2; // a sentence's last syllable is drawn out
-      last.end = said;
+      spoken += 2; // a sentence's last syllable is drawn out
+      last.end = spoken;
     }
     pieces.push(piece);
   }
-  return { pieces, length: said };
+  return { pieces, length: spoken };
 }
 
 export class WordClock {
@@ -43,13 +43,13 @@ export class WordClock {
   at(time, peaks, expected = 0, known = []) {
     const last = known.at(-1);
     if (!last) return this.estimated(time, peaks, expected, 0, 0);
-    if (time < last[3]) return this.told(time, known);
+    if (time < last[3]) return this.measured(time, known);
     const spoken = this.within(0, last[1]).at(-1) ?? -1;
     return Math.max(spoken, this.estimated(time, peaks, expected, last[3], this.pieces[spoken]?.end ?? 0));
   }
 
   // As `at`, within the known words. A word of several pieces, such as "well-known", is divided by their lengths.
-  told(time, known) {
+  measured(time, known) {
     let [low, high] = [0, known.length]; // the first word that begins later
     while (low < high) {
       const middle = (low + high) >> 1;
@@ -62,8 +62,8 @@ export class WordClock {
     if (!parts.length) return this.within(0, to).at(-1) ?? -1; // a symbol, which is not segmented as a word
     const { pieces } = this;
     const start = pieces[parts[0]].start;
-    const said = start + Math.min(1, (time - begins) / (ends - begins || 1)) * (pieces[parts.at(-1)].end - start);
-    return parts.findLast((at) => pieces[at].start <= said);
+    const spoken = start + Math.min(1, (time - begins) / (ends - begins || 1)) * (pieces[parts.at(-1)].end - start);
+    return parts.findLast((at) => pieces[at].start <= spoken);
   }
 
   // The indices of the words that begin between two characters of the text.
@@ -89,7 +89,7 @@ export class WordClock {
     const all = arrived - skipped + missing * (peaks.length ? arrived / peaks.length : 1);
     const heard = sounding[moment(time)] - skipped;
     if (!all || !heard) return -1;
-    const said = before + (heard / all) * (this.length - before);
-    return this.pieces.findLastIndex(({ start }) => start !== undefined && start < said);
+    const spoken = before + (heard / all) * (this.length - before);
+    return this.pieces.findLastIndex(({ start }) => start !== undefined && start < spoken);
   }
 }

@@ -137,9 +137,9 @@ export class CardView {
   showWave() {
     const { card, parts, editor } = this;
     const peaks = editor.view.peaks.of(card.take);
-    const told = peaks ? card.take : null;
-    if (told === this.waveTold) return;
-    this.waveTold = told;
+    const current = peaks ? card.take : null;
+    if (current === this.renderedWaveform) return;
+    this.renderedWaveform = current;
     parts.wave.replaceChildren(...(peaks ? [waveOf(peaks)] : []));
     parts.wave.style.width = peaks ? `${Math.min(100, 8 + card.seconds * 6)}%` : "";
   }
@@ -147,9 +147,9 @@ export class CardView {
   // Shows the result of checking the take: wrong words are marked, and a button has them spoken again.
   showHeard() {
     const { card, parts, editor } = this;
-    const told = JSON.stringify([card.heard, card.locked]);
-    if (told === this.heardTold) return;
-    this.heardTold = told;
+    const current = JSON.stringify([card.heard, card.locked]);
+    if (current === this.renderedProof) return;
+    this.renderedProof = current;
     const status = card.heard?.under_way ? words("script.hearing") : "";
     parts.heard.replaceChildren(...heardLines(card.heard, status, card.locked ? null : () => editor.proof(this.card)));
   }
@@ -157,9 +157,9 @@ export class CardView {
   label() {
     const { number, parts, card } = this;
     const call = (part, key) => {
-      const said = words(key, { number });
-      part.setAttribute("aria-label", said);
-      if (part.type === "button") part.title = said;
+      const text = words(key, { number });
+      part.setAttribute("aria-label", text);
+      if (part.type === "button") part.title = text;
     };
     call(parts.text, "script.text_of");
     call(parts.speaker, "script.speaker_of");

@@ -34,8 +34,8 @@ const SHARE = 10; // polling takes at most 1/SHARE of the time
 
 // Writes an example into the field for a new script, in a language that the model speaks.
 function tryDialogue() {
-  const said = document.documentElement.hasAttribute("data-rp-english") ? inEnglish : words;
-  typeInto(document.querySelector("#rp-script-text textarea"), said("examples.script"), { all: true });
+  const translate = document.documentElement.hasAttribute("data-rp-english") ? inEnglish : words;
+  typeInto(document.querySelector("#rp-script-text textarea"), translate("examples.script"), { all: true });
 }
 
 // Has the browser offer these files first. The server refuses others, in the page's language.
@@ -105,7 +105,7 @@ class ScriptEditor {
   // ---- requests and answers
 
   receive(value) {
-    if (value?.show) this.open(value.show, value.said);
+    if (value?.show) this.open(value.show, value.message);
     else this.requests.receive(value);
   }
 
@@ -124,7 +124,7 @@ class ScriptEditor {
     if (answer.scripts) this.showList(answer.scripts);
     if (about && about === this.script) this.follow(answer);
     if (answer.problem) this.say(answer.problem, "bad");
-    else if (answer.said || !quiet) this.say(answer.said ?? "");
+    else if (answer.message || !quiet) this.say(answer.message ?? "");
     return answer.problem ? null : answer;
   }
 
@@ -149,9 +149,9 @@ class ScriptEditor {
 
   say(text, kind = "good") {
     this.lost = text === words("script.lost");
-    for (const line of this.element.querySelectorAll(".rp-script-said")) {
+    for (const line of this.element.querySelectorAll(".rp-script-message")) {
       line.hidden = !text;
-      line.className = `rp-script-said rp-notice rp-${kind}`;
+      line.className = `rp-script-message rp-notice rp-${kind}`;
       line.setAttribute("role", kind === "bad" ? "alert" : "status");
       line.textContent = text;
     }
@@ -212,8 +212,8 @@ class ScriptEditor {
     const facts = [momentOf(changed, pageLanguage()), words("script.done", { done, cards, time })];
     if (running) facts.push(words("script.speaking"));
     const open = button({ class: "rp-script-title", text: name, onclick: () => this.open(id) });
-    const said = { text: words("script.discard"), "aria-label": words("script.discard_one", { name }) };
-    const discard = button({ ...said, onclick: () => deleteWithUndo(line, () => this.ask("discard", { id })) });
+    const attributes = { text: words("script.discard"), "aria-label": words("script.discard_one", { name }) };
+    const discard = button({ ...attributes, onclick: () => deleteWithUndo(line, () => this.ask("discard", { id })) });
     const link = button({ text: words("links.copy"), "aria-label": `${words("links.copy")}: ${name}`, onclick: () => copyLink("script", id) });
     const line = create("li", { "data-id": id }, open, create("span", { class: "rp-script-facts", text: facts.join(" · ") }), link, discard);
     return line;
@@ -230,7 +230,7 @@ class ScriptEditor {
   // ---- the open script
 
   // Opens a script. Resolves to whether the server has it.
-  async open(id, said = "", { quiet = false } = {}) {
+  async open(id, message = "", { quiet = false } = {}) {
     finishDeletions(this.view.list);
     this.script = new ScriptCopy(id);
     this.listening.rest();
@@ -240,7 +240,7 @@ class ScriptEditor {
     const found = Boolean(answer) && !answer.gone;
     if (this.script?.id !== id) return found;
     if (quiet && !answer) this.say(""); // it was discarded elsewhere
-    else if (said) this.say(said);
+    else if (message) this.say(message);
     this.view.cast.open = castOf(this.script?.list ?? []).length > 1 && !this.script.head.done; // casting is the first thing to do
     this.turn();
     this.later();

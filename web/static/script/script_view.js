@@ -15,7 +15,7 @@ export class ScriptView {
   constructor(root, editor) {
     Object.assign(this, { root, editor, views: new Map(), voices: [], sounding: null });
     const find = (name) => root.querySelector(`.rp-script-${name}`);
-    for (const name of ["name", "speak", "hear", "stop", "proof", "along", "saving", "progress", "told", "cast", "roles", "apart"]) {
+    for (const name of ["name", "speak", "hear", "stop", "proof", "along", "saving", "progress", "status", "cast", "roles", "apart"]) {
       this[name] = find(name);
     }
     this.list = root.querySelector(".rp-script-cards");
@@ -126,15 +126,15 @@ export class ScriptView {
     if (proof) parts.push(words("script.proofing", { number: Math.min(proof.done + 1, proof.cards), cards: proof.cards }));
     if (proof?.attempt) parts.push(words("script.mending", { attempt: proof.attempt }));
     if (trouble) parts.push(trouble);
-    this.told.textContent = parts.join(" · ");
+    this.status.textContent = parts.join(" · ");
     this.root.toggleAttribute("data-running", running);
   }
 
   showCast({ list }) {
     const cast = castOf(list);
-    const told = JSON.stringify([cast, this.voices]);
-    if (told === this.toldCast) return;
-    this.toldCast = told;
+    const current = JSON.stringify([cast, this.voices]);
+    if (current === this.renderedCast) return;
+    this.renderedCast = current;
     const names = cast.map(({ speaker }) => speaker).filter((name) => name !== null);
     this.speakers.replaceChildren(...names.map((value) => create("option", { value })));
     const focus = this.roles.contains(document.activeElement) ? document.activeElement.dataset.speaker : null;

@@ -1,5 +1,5 @@
 // The dialog of the owner's pronunciation dictionary. Buttons with [data-rp-dictionary] open it at the word that is selected in a text.
-// Its value: { entries, csv, phones, said, kind, nonce } from web/tabs/speak/dictionary.py. Its events: `save_entry`, `erase`, `import_entries`.
+// Its value: { entries, csv, phones, message, kind, nonce } from web/tabs/speak/dictionary.py. Its events: `save_entry`, `erase`, `import_entries`.
 
 import { LANGUAGES } from "../library/card.js";
 import { languageName } from "../library/voices.js";
@@ -57,9 +57,9 @@ class Dictionary {
   }
 
   name() {
-    const said = this.selected ? words("words.say_like", { word: this.selected }) : words("words.title");
+    const title = this.selected ? words("words.say_like", { word: this.selected }) : words("words.title");
     for (const node of document.querySelectorAll(OPENERS)) {
-      node.querySelector(".rp-dictionary-name").textContent = said;
+      node.querySelector(".rp-dictionary-name").textContent = title;
       node.toggleAttribute("data-word", Boolean(this.selected));
     }
   }
@@ -82,20 +82,20 @@ class Dictionary {
   }
 
   answered() {
-    const { said = "", kind = "good", nonce } = this.props.value ?? {};
+    const { message = "", kind = "good", nonce } = this.props.value ?? {};
     this.find(".rp-dictionary-phones").textContent = words(this.props.value?.phones ? "words.phones" : "words.phones_unknown");
     this.find("tbody").replaceChildren(...this.entries.map((entry) => this.row(entry)));
     this.find(".rp-dictionary-table").hidden = !this.entries.length;
     this.find(".rp-dictionary-none").hidden = this.entries.length > 0;
     this.find(".rp-dictionary-export").disabled = !this.entries.length;
-    if (!said || nonce === this.heard) return;
+    if (!message || nonce === this.heard) return;
     this.heard = nonce;
-    this.say(said, kind);
+    this.say(message, kind);
     const { erased } = this;
     this.erased = null;
     if (kind !== "good") return;
     this.form.reset();
-    if (erased) this.find(".rp-dialog-said").append(" ", button({ class: "rp-quiet", text: words("library.undo"), onclick: () => this.trigger("save_entry", erased) }));
+    if (erased) this.find(".rp-dialog-message").append(" ", button({ class: "rp-quiet", text: words("library.undo"), onclick: () => this.trigger("save_entry", erased) }));
   }
 
   row(entry) {
@@ -155,11 +155,11 @@ class Dictionary {
   }
 
   say(text, kind = "good") {
-    const said = this.find(".rp-dialog-said");
-    said.hidden = !text;
-    said.className = `rp-dialog-said rp-notice rp-${kind}`;
-    said.setAttribute("role", kind === "bad" ? "alert" : "status");
-    said.textContent = text;
+    const message = this.find(".rp-dialog-message");
+    message.hidden = !text;
+    message.className = `rp-dialog-message rp-notice rp-${kind}`;
+    message.setAttribute("role", kind === "bad" ? "alert" : "status");
+    message.textContent = text;
   }
 }
 

@@ -62,9 +62,9 @@ class Recogniser {
     const { value } = this.props;
     if (!value) return;
     const select = this.form.elements.model;
-    const told = JSON.stringify([value.models, value.model]);
-    if (told !== this.told) {
-      this.told = told;
+    const current = JSON.stringify([value.models, value.model]);
+    if (current !== this.rendered) {
+      this.rendered = current;
       const name = ({ name: text, mb }) => (mb ? words("recogniser.size", { name: text, mb: this.number(mb) }) : text);
       select.replaceChildren(...value.models.map((each) => create("option", { value: each.name, text: name(each) })));
       select.value = value.model;
@@ -89,7 +89,7 @@ class Recogniser {
     button.hidden = !act;
     button.textContent = act ?? "";
     this.find(".rp-recogniser-progress").hidden = !value.step;
-    const failed = this.find(".rp-dialog-said");
+    const failed = this.find(".rp-dialog-message");
     failed.hidden = !value.failure || Boolean(value.step);
     if (failed.textContent !== value.failure) failed.textContent = value.failure;
   }

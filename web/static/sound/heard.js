@@ -10,10 +10,10 @@ export function heardLines(heard, status, mend) {
   if (heard?.right) lines.push(create("p", { class: "rp-heard-right", text: words("script.heard_right") }));
   else if (heard?.parts.length) {
     const text = heard.parts.map(([part, wrong]) => (wrong ? create("mark", { text: part }) : document.createTextNode(part)));
-    const said = words(heard.said ? "script.heard_wrong" : "script.heard_nothing", { words: heard.said });
-    lines.push(create("p", {}, ...text), create("p", { class: "rp-heard-said", text: said }));
+    const message = words(heard.heard_text ? "script.heard_wrong" : "script.heard_nothing", { words: heard.heard_text });
+    lines.push(create("p", {}, ...text), create("p", { class: "rp-heard-message", text: message }));
   }
-  if (status) lines.push(create("p", { class: "rp-heard-said", role: "status", text: status }));
+  if (status) lines.push(create("p", { class: "rp-heard-message", role: "status", text: status }));
   else if (heard && !heard.right && mend) lines.push(button({ class: "rp-heard-mend", text: words("script.mend"), onclick: mend }));
   return lines;
 }

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 SHOW_NOTICE = "() => { reprise.showNotice(); }"
 INTERRUPTED = "() => reprise.interrupted()"
 # Editing may have resolved the error. Otherwise the notice is left as it is: by now it may have changed.
-CLEAR_ERRORS = "(said) => (said?.includes('rp-bad') ? '' : { __type__: 'update' })"
+CLEAR_ERRORS = "(notice) => (notice?.includes('rp-bad') ? '' : { __type__: 'update' })"
 # No notice means that the voice was saved and Speak is shown.
 FOCUS_TEXT = """() => {
   if (!document.querySelector('#rp-form-notice .rp-notice')) document.querySelector('#rp-text textarea')?.focus();

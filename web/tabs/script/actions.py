@@ -115,10 +115,10 @@ class ScriptActions:
         if format != "md" and not script.done:
             raise InvalidInput("cards.unspoken")
         missing = 0 if format == "md" else script.cards - script.done
-        said = texts("script.saved_part", missing=missing, count=script.cards) if missing else texts("script.saved")
+        message = texts("script.saved_part", missing=missing, count=script.cards) if missing else texts("script.saved")
         cover = command.optional("text") if format == AUDIOBOOK else None
         file = f"{script.id}.{format}" + (f"+{self._context.links.covers.put(cover)}" if cover else "")
-        return {"url": self._context.links.sign(owner, "script", file), "said": said}
+        return {"url": self._context.links.sign(owner, "script", file), "message": message}
 
     # ---- the script
 
@@ -131,7 +131,7 @@ class ScriptActions:
         self._runner.stop(owner.key, command.text("id"))
         self._context.proof_runner.stop(owner.key, command.text("id"))
         self._scripts.discard(command.text("id"), owner=owner.key)
-        return self._list(owner, command, texts) | {"said": texts("script.discarded", name=name)}
+        return self._list(owner, command, texts) | {"message": texts("script.discarded", name=name)}
 
     def _speak(self, owner: Owner, command: ScriptCommand, texts: Texts) -> Reply:
         """Queue all cards without a take, or only those from a given card on, and start speaking."""
@@ -144,7 +144,7 @@ class ScriptActions:
         if waiting:
             return {}
         script = self._scripts.get(command.script, owner=owner.key)
-        return {"said": texts("script.all_spoken" if script.done == script.cards else "script.rest_locked")}
+        return {"message": texts("script.all_spoken" if script.done == script.cards else "script.rest_locked")}
 
     def _admitted(self, owner: Owner, script: str, texts: Texts) -> ExitStack:
         """Reserve a script until the returned stack is closed, unless it is already speaking. Raises BudgetExceeded."""
@@ -185,7 +185,7 @@ class ScriptActions:
             count = context.proof_runner.start(
                 owner.key, command.script, cards, mend=command.flag("mend"), on_end=over.pop_all().close
             )
-        return {} if count else {"said": texts("script.proofed")}
+        return {} if count else {"message": texts("script.proofed")}
 
     # ---- a card
 

@@ -54,7 +54,7 @@ class ScriptHandlers:
     """Event handlers of the Script tab.
 
     The component's value: number (the command's number), state (`ScriptPatcher.patch`, or None), gone (whether the open
-    script no longer exists), problem and said (sentences), and the fields of the action's reply.
+    script no longer exists), problem and message (sentences), and the fields of the action's reply.
     """
 
     def __init__(self, context: WebContext) -> None:
@@ -77,8 +77,8 @@ class ScriptHandlers:
 
     def move_text(self, text: Any, picked: Any, token: Any, request: gr.Request) -> Updates:
         """Outputs: notice and text of Speak, component, change broadcast, tab to show. Turns the text into a script."""
-        said, text, opened, changed = self.create_script(text, picked, token, request)
-        return said, text, opened, changed, gr.skip() if said else gr.Tabs(selected="script")
+        message, text, opened, changed = self.create_script(text, picked, token, request)
+        return message, text, opened, changed, gr.skip() if message else gr.Tabs(selected="script")
 
     def import_script(self, upload: Any, picked: Any, token: Any, request: gr.Request) -> Updates:
         """Outputs: notice, component, change broadcast. Scripts are named after the book or the file."""
@@ -105,7 +105,7 @@ class ScriptHandlers:
             return notice(error_message(error, texts), "bad"), gr.skip(), gr.skip()
         opened = self._opened(script_id, scripts[0], texts)
         if len(scripts) > 1:
-            opened["said"] = texts("script.books", name=name, count=len(scripts))
+            opened["message"] = texts("script.books", name=name, count=len(scripts))
         return "", opened, broadcast_change("scripts")
 
     def run_action(self, token: Any, request: gr.Request, event: gr.EventData) -> Updates:
@@ -176,7 +176,7 @@ class ScriptHandlers:
             return {"show": script_id}
         first = " ".join(script.omitted[0].split())
         shown = first if len(first) <= SHOWN else first[:SHOWN].rstrip() + "…"
-        return {"show": script_id, "said": texts("script.left_out", count=len(script.omitted), first=shown)}
+        return {"show": script_id, "message": texts("script.left_out", count=len(script.omitted), first=shown)}
 
 
 def _read_file(path: Path) -> tuple[str, Sequence[Script]]:

@@ -136,7 +136,7 @@ def card_hearing_view(
     """
     hearing, under_way = hearings.get(card.take_id or ""), proof is not None and proof.card == card.id
     if hearing is None:
-        return {"parts": [], "said": "", "right": False, "under_way": True} if under_way else None
+        return {"parts": [], "heard_text": "", "right": False, "under_way": True} if under_way else None
     return hearing_view(card.text, hearing, under_way=under_way)
 
 

@@ -85,15 +85,15 @@ class DictionaryHandlers:
         return self._changed(change, token, request)
 
     def _changed(self, change: Callable[[str], str], token: Any, request: gr.Request) -> Any:
-        said, kind, value = "", "good", {}
+        message, kind, value = "", "good", {}
         try:
             owner = self._context.owner(token, request).key
             value = self._value(owner)
-            said = change(owner)
+            message = change(owner)
             value = self._value(owner)
         except Exception as error:
-            said, kind = error_message(error, self._context.texts(request)), "bad"
-        return {**value, "said": said, "kind": kind, "nonce": secrets.token_hex(4)}
+            message, kind = error_message(error, self._context.texts(request)), "bad"
+        return {**value, "message": message, "kind": kind, "nonce": secrets.token_hex(4)}
 
     def _value(self, owner: str) -> dict[str, Any]:
         entries = self._context.storage.pronunciations.list(owner=owner)

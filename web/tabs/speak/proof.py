@@ -41,7 +41,7 @@ class TakeProofHandlers:
 
         proof: id, the take's; attempt, number of the new try, 0 while the take itself is checked. The last one has
         `over` and the outcome: offer, whether a recogniser must be installed first; added, the id of a better take;
-        said, a sentence; problem, whether it is an error.
+        message, a sentence; problem, whether it is an error.
         """
         texts = self._context.texts(request)
         try:
@@ -62,9 +62,9 @@ class TakeProofHandlers:
             with budget as reservation, self._context.running.register(asked.ticket, session):
                 added = yield from self._steps(asked, owner, reservation)
             if asked.mend:
-                end |= {"added": added, "said": texts("takes.mended" if added else "takes.not_mended")}
+                end |= {"added": added, "message": texts("takes.mended" if added else "takes.not_mended")}
         except Exception as error:
-            end |= {"said": error_message(error, texts), "problem": True}
+            end |= {"message": error_message(error, texts), "problem": True}
         listed = list_value(self._context, owner, [*asked.ids, *([added] if added else [])]) if owner else {}
         yield {**listed, **_value(end)}
 

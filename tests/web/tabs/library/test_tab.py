@@ -77,7 +77,7 @@ def test_voices_are_edited_searched_played_used_and_in_sync_on_two_pages(
         expect(form.get_by_label("Tags")).to_have_value("warm, Story,story")
         form.get_by_label("Name").fill("Zoe")
         form.get_by_role("button", name="Save").click()
-        expect(page.locator(".rp-lib-said")).to_have_text("Renamed to “Zoe”.")
+        expect(page.locator(".rp-lib-message")).to_have_text("Renamed to “Zoe”.")
         zoe = card(page, "Zoe")
         expect(zoe).to_contain_text("French")
         expect(zoe.locator(".rp-portrait")).to_have_css("background-image", re.compile("^url"))
@@ -153,7 +153,7 @@ def test_voices_are_deleted_restored_and_deleted_for_good(
         open_tab(page, "Library")
         for name, now in (("Zoe", "Anna"), ("Anna", "Ben")):
             delete(name)
-            expect(page.locator(".rp-lib-said")).to_have_text(f"The voice is now “{now}”.")
+            expect(page.locator(".rp-lib-message")).to_have_text(f"The voice is now “{now}”.")
             expect(picker(page)).to_have_value(now)
         undo(page, "Zoe").click()
         expect(card(page, "Zoe")).to_be_visible()
@@ -246,19 +246,19 @@ def test_voices_are_duplicated_exported_and_imported(
             (tmp_path / file).write_bytes(content)
         chosen = [tmp_path / file for file in ("all.zip", "Clara.voice", "broken.voice")]
         page.locator("#rp-library input[type=file]").set_input_files(chosen)
-        said = page.locator(".rp-lib-said")
-        expect(said).to_contain_text("Imported “Adam 2”, “Clara”.")
-        expect(said.get_by_role("listitem")).to_have_text(
+        message = page.locator(".rp-lib-message")
+        expect(message).to_contain_text("Imported “Adam 2”, “Clara”.")
+        expect(message.get_by_role("listitem")).to_have_text(
             [
                 "“broken.voice” was not imported. This voice file is damaged.",
                 "“Adam.voice” was not imported. There is already a voice called “Adam”.",
             ]
         )
-        name = said.get_by_role("textbox", name="Name to import it under")
+        name = message.get_by_role("textbox", name="Name to import it under")
         expect(name).to_have_value("Adam 3")
         name.fill("Adamo")
-        said.get_by_role("button", name="Import under this name").click()
-        expect(said).to_have_text("Imported “Adamo”.")
+        message.get_by_role("button", name="Import under this name").click()
+        expect(message).to_have_text("Imported “Adamo”.")
         expect(page.locator(".rp-lib-used")).to_contain_text("kB")
     assert [record.name for record in library.list() if not record.shared] == ["Adam", "Adam 2", "Adamo", "Clara"]
 

@@ -265,7 +265,7 @@ def test_trimming_by_keyboard_mouse_and_server(page: Page) -> None:
         expect(start).to_have_attribute("aria-valuenow", time)
     end.press("Shift+ArrowLeft")
     assert value(page, '"start": 1.1, "end": 3.025')["chosen"] == 0
-    expect(page.locator(".rp-trim-said")).to_have_text("1.10 s to 3.03 s: 1.92 s of 3.13 s")
+    expect(page.locator(".rp-trim-range")).to_have_text("1.10 s to 3.03 s: 1.92 s of 3.13 s")
     start.press("End")
     expect(start).to_have_attribute("aria-valuetext", re.compile(r"^2\.9\d seconds$"))
 

@@ -57,7 +57,7 @@ def test_voice_is_made_by_keyboard_in_german_over_plain_http(
         expect(page.locator(".rp-verdict")).to_contain_text(texts["doctor.verdict_red"])
         words = page.get_by_label(texts["clip.words"])
         words.fill("Zu wenig.")
-        expect(page.locator(".rp-words-said li")).to_be_visible()
+        expect(page.locator(".rp-words-findings li")).to_be_visible()
         page.locator(".rp-fine summary").press("Enter")
         for width in (390, 1920):  # dark first, then light
             page.set_viewport_size({"width": width, "height": 800})
@@ -211,7 +211,7 @@ def test_each_supported_format_is_drawn_examined_and_saved(
             else:
                 upload(page, file)
             expect(lines.last).to_contain_text(re.compile(rf"^memo\.{kind} · 3\.[12] s"))
-            expect(page.locator(".rp-trim-said")).to_have_text(re.compile(r"^0\.00 s to 3\.[12]\d s: 3\.[12]\d s$"))
+            expect(page.locator(".rp-trim-range")).to_have_text(re.compile(r"^0\.00 s to 3\.[12]\d s: 3\.[12]\d s$"))
             expect(page.locator(".rp-verdict")).to_contain_text("This clip can be used, but could be better.")
             expect(page.get_by_text(re.compile(r"^The clip lasts (only )?3\.[12] s"))).to_be_visible()
             outlines[kind] = outline(page)

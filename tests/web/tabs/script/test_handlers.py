@@ -181,7 +181,7 @@ def test_files_become_scripts_with_their_name(page: Page, context: WebContext, t
         return page.events.import_script({"path": str(path), "orig_name": name}, None, None, REQUEST)
 
     _, desk, _ = bring("Chapter one.md", b"# Title\n\nSome words.\n\n```\ncode\n```\n")
-    assert "Not read out (1): ``` code ```" in desk["said"]
+    assert "Not read out (1): ``` code ```" in desk["message"]
     page.open(desk["show"])
     assert (page.state["head"]["name"], page.texts) == ("Chapter one", ["Title", "Some words."])
     _, desk, _ = bring(
@@ -254,16 +254,16 @@ def test_speak_stop_and_redo(page: Page, engine: FakeEngine) -> None:
     assert [card["state"] for card in page.cards] == ["new", "spoken", "spoken"]
     saved = page.ask("save", format="srt")
     assert saved["url"].startswith("/reprise/files/")
-    assert "1 of 3 cards" in saved["said"]
-    assert page.ask("speak", card=page.cards[1]["id"])["said"].startswith("There is nothing to speak here")
+    assert "1 of 3 cards" in saved["message"]
+    assert page.ask("speak", card=page.cards[1]["id"])["message"].startswith("There is nothing to speak here")
     page.ask("lock", card=page.cards[0]["id"], locked=True)
-    assert page.ask("speak")["said"].startswith("There is nothing to speak here"), "the first card is locked"
+    assert page.ask("speak")["message"].startswith("There is nothing to speak here"), "the first card is locked"
     page.ask("lock", card=page.cards[0]["id"], locked=False)
     page.ask("speak")
     page.spoken()
     assert page.state["head"]["done"] == 3
     assert page.state["head"]["wait"] == 0
-    assert page.ask("speak")["said"].startswith("Everything is spoken")
+    assert page.ask("speak")["message"].startswith("Everything is spoken")
     card = page.cards[0]
     assert page.ask("listen", card=card["id"], take=card["take"])["url"].startswith("/reprise/files/")
     page.ask("redo", card=card["id"])

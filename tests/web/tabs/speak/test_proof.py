@@ -45,7 +45,7 @@ def test_what_is_spoken_is_charged(
         proof: dict[str, Any] = last["proof"]
         return proof
 
-    assert "said" not in check(mend=False)
+    assert "message" not in check(mend=False)
     assert check(mend=True)["added"]
     assert heard == []
     *_, first, second, third = (speech.result.seconds for speech in engine.speeches if speech.result)

@@ -41,18 +41,18 @@ function peaksOf(buffer) {
 // Resolves to { seconds, peaks, playable } of a file. ask(): resolves to the server's { seconds, peaks }, or { problem };
 // called if the browser does not know the format or the length. Rejects with an Error whose message is shown.
 export async function inspected(file, name, longest, ask) {
-  const said = await probe(file);
-  if (said > longest + LEEWAY_SECONDS) {
+  const length = await probe(file);
+  if (length > longest + LEEWAY_SECONDS) {
     throw new Error(words("clip.too_long", { name, longest }));
   }
-  const told = said === null ? await ask() : null;
-  if (told?.problem) throw new Error(told.problem);
-  if (told?.seconds === null) return { ...told, playable: false };
+  let answer = length === null ? await ask() : null;
+  if (answer?.problem) throw new Error(answer.problem);
+  if (answer?.seconds === null) return { ...answer, playable: false };
   try {
     const buffer = await decoded(file);
     return { seconds: buffer.duration, peaks: peaksOf(buffer), playable: true };
   } catch {
-    const answer = told ?? (await ask());
+    answer ??= await ask();
     if (answer.problem) throw new Error(answer.problem);
     return { ...answer, playable: false };
   }

@@ -137,11 +137,11 @@ export class Clips {
 
   // Applies the server's value, which may move ends, choose another clip, and remove clips. Returns the removed ones.
   accept(value) {
-    const told = new Map((value?.clips ?? []).map((clip) => [clip.path, clip]));
-    const gone = this.list.filter((clip) => !told.has(clip.path));
-    this.list = this.list.filter((clip) => told.has(clip.path));
+    const kept = new Map((value?.clips ?? []).map((clip) => [clip.path, clip]));
+    const gone = this.list.filter((clip) => !kept.has(clip.path));
+    this.list = this.list.filter((clip) => kept.has(clip.path));
     for (const clip of this.list) {
-      const { start, end } = told.get(clip.path);
+      const { start, end } = kept.get(clip.path);
       clip.trim?.set(start ?? 0, end ?? clip.seconds);
     }
     const wanted = value?.clips?.[value.chosen]?.path;

@@ -54,7 +54,7 @@ export class TrimView {
     }
     const [start, end, length, all] = [trim.start, trim.end, trim.length, trim.seconds].map((time) => secondsOf(time, pageLanguage(), 2));
     const range = trim.whole ? "clip.range" : "clip.range_of";
-    this.find(".rp-trim-said").textContent = words(range, { start, end, length, all });
+    this.find(".rp-trim-range").textContent = words(range, { start, end, length, all });
     this.find(".rp-trim-all").hidden = trim.whole;
     this.find(".rp-trim-best").hidden = !best || trim.is(...best);
     this.find(".rp-trim-play").textContent = words(this.player.playing ? "clip.stop" : "clip.play");

@@ -86,9 +86,9 @@ export class TakeRow {
     const { heard } = this.take;
     const { attempt = null } = checking?.id === this.id ? checking : {};
     this.check.disabled = checking !== null;
-    const told = JSON.stringify([heard, attempt, checking === null]);
-    if (told === this.heardTold) return;
-    this.heardTold = told;
+    const current = JSON.stringify([heard, attempt, checking === null]);
+    if (current === this.renderedProof) return;
+    this.renderedProof = current;
     const status = attempt === null ? "" : attempt ? words("script.mending", { attempt }) : words("script.hearing");
     this.heard.replaceChildren(...heardLines(heard, status, checking ? null : () => this.act("mend", this.id)));
   }

@@ -39,7 +39,7 @@ class Takes {
     document.addEventListener("reprise:spoken", ({ detail }) => this.spoken(detail));
     document.addEventListener("reprise:heard", ({ detail }) => this.list.heard(detail.id, detail.ms));
     document.addEventListener("reprise:stalled", ({ detail }) => this.list.stalled(detail.id, detail.stalls));
-    for (const told of ["playing", "stopped"]) document.addEventListener(`reprise:${told}`, () => this.show());
+    for (const event of ["playing", "stopped"]) document.addEventListener(`reprise:${event}`, () => this.show());
     watch("value", () => this.answered());
     if (named("take")) this.list.add(named("take"));
     else answer("take", false);
@@ -116,7 +116,7 @@ class Takes {
     for (const id of added) if (!own.some((take) => take.id === id)) this.list.add(id, null, null, group);
     if (over) this.batches.delete(group);
     this.tell();
-    this.said = problem;
+    this.message = problem;
     this.refresh();
   }
 
@@ -124,7 +124,7 @@ class Takes {
   endBatches() {
     this.batches.clear();
     this.tell();
-    this.said = words(server.away ? "player.lost" : "player.full");
+    this.message = words(server.away ? "player.lost" : "player.full");
     this.refresh();
   }
 
@@ -140,9 +140,9 @@ class Takes {
       await this.links.ready();
       if (this.list.known.has(id)) window.reprisePlayer.switchTo(this.source(id), ids);
     };
-    const told = JSON.stringify([ids, this.picked, playing]);
-    if (told === this.groupTold) return;
-    this.groupTold = told;
+    const current = JSON.stringify([ids, this.picked, playing]);
+    if (current === this.renderedGroup) return;
+    this.renderedGroup = current;
     const focused = [...this.find(".rp-group-takes").children].indexOf(document.activeElement);
     const buttons = group.map(({ id, seconds }, i) => {
       const name = LETTERS[i];
@@ -175,13 +175,13 @@ class Takes {
     if (this.checking) return;
     const ticket = [...crypto.getRandomValues(new Uint32Array(4))].map((part) => part.toString(16)).join("");
     this.checking = { id, mend, ticket, attempt: 0 };
-    this.said = "";
+    this.message = "";
     this.trigger("check", { ids: this.list.ids, id, mend, ticket });
     window.reprisePlayer.activity("proof", () => this.trigger("stop_speech", { tickets: [ticket] }));
     this.show();
   }
 
-  checked({ id, attempt, over, offer, added, said }) {
+  checked({ id, attempt, over, offer, added, message }) {
     if (this.checking?.id !== id) return;
     const { mend } = this.checking;
     if (!over) {
@@ -191,7 +191,7 @@ class Takes {
     this.endCheck();
     if (offer) window.repriseRecogniser.offer(() => this.check(id, mend));
     if (added) this.list.add(added);
-    this.said = said ?? "";
+    this.message = message ?? "";
   }
 
   endCheck() {
@@ -297,7 +297,7 @@ class Takes {
   showCompared() {
     const { chosen } = this.list;
     this.find(".rp-switch").hidden = chosen.length < 2;
-    this.find(".rp-takes-say").textContent = chosen.length === 1 ? words("takes.compare_one") : (this.said ?? "");
+    this.find(".rp-takes-say").textContent = chosen.length === 1 ? words("takes.compare_one") : (this.message ?? "");
   }
 }
 

@@ -78,9 +78,9 @@ class VoiceRail {
 
   row(voice) {
     const { id, name, description, language, favourite, built_in: builtIn } = voice;
-    const told = JSON.stringify([name, description, language, favourite]);
+    const rendered = JSON.stringify([name, description, language, favourite]);
     const known = this.rows.get(id);
-    if (known?.dataset.told === told) {
+    if (known?.dataset.rendered === rendered) {
       showPortrait(known.querySelector(".rp-portrait"), voice); // its picture may have changed
       return known;
     }
@@ -93,14 +93,14 @@ class VoiceRail {
     const star = button({ class: "rp-rail-star rp-icon-button", "aria-pressed": favourite, onclick: () => this.favour(id) });
     star.setAttribute("aria-label", words("rail.favourite", { name }));
     star.append(drawing("star"));
-    if (builtIn) return this.keep(id, told, create("span", { class: "rp-rail-hear" }, portraitOf(voice)), choose, star);
+    if (builtIn) return this.keep(id, rendered, create("span", { class: "rp-rail-hear" }, portraitOf(voice)), choose, star);
     const hear = button({ class: "rp-rail-hear", "aria-label": words("rail.hear", { name }), onclick: () => this.hear(id) });
     hear.append(portraitOf(voice), drawing("play"), drawing("pause"));
-    return this.keep(id, told, hear, choose, star);
+    return this.keep(id, rendered, hear, choose, star);
   }
 
-  keep(id, told, ...parts) {
-    const node = create("li", { class: "rp-rail-row", "data-id": id, "data-told": told }, ...parts);
+  keep(id, rendered, ...parts) {
+    const node = create("li", { class: "rp-rail-row", "data-id": id, "data-rendered": rendered }, ...parts);
     this.rows.set(id, node);
     return node;
   }
