@@ -28,7 +28,7 @@ _OPUS_RATE = 24_000  # Hz: Opus does not support 22,050
 # Of libsndfile's scale from 0 to 1: 57 kbit/s. At 53 and less, Opus weakens what is above 4 kHz by 2 to 3 dB.
 _COMPRESSION = 0.8
 _SPEAKERS, _CODEC = "speakers.json", "codec.json"
-_PACKED = re.compile(r"(speakers|codec)\.json|index-\d+\.jsonl\.gz|audio-\d+\.opus|(codes|recorded)-\d+(-\d+)?\.npz")
+_PACKED = re.compile(r"(speakers|codec)\.json|index-\d+\.jsonl\.gz|audio-\d+\.opus|(codes|degraded)-\d+(-\d+)?\.npz")
 
 
 class ForeignFolder(TrainingError):
@@ -118,7 +118,7 @@ def _packed_shard(work: Path, out: Path, number: str) -> Iterator[Path]:
     _encode(np.load(work / "data" / f"audio-{number}.npy", mmap_mode="r"), audio)
     yield audio
     folder = work / "codes"  # may also have unfinished files
-    for codes in sorted([*folder.glob(f"codes-{number}-*.npz"), *folder.glob(f"recorded-{number}.npz")]):
+    for codes in sorted([*folder.glob(f"codes-{number}-*.npz"), *folder.glob(f"degraded-{number}.npz")]):
         with np.load(codes) as arrays:
             np.savez_compressed(out / codes.name, **arrays)
         yield out / codes.name

@@ -21,17 +21,17 @@ def power(wave: np.ndarray, low: float, high: float) -> float:
     return float(spectrum[(at >= low) & (at < high)].sum())
 
 
-def test_recording_repeats_with_its_seed_and_keeps_length() -> None:
+def test_degraded_speech_repeats_with_its_seed_and_keeps_length() -> None:
     wave = tone()
-    made = [conditions.recorded(wave, RATE, np.random.default_rng(seed)) for seed in range(30)]
-    for recording in made:
-        assert recording.dtype == np.float32
-        assert recording.shape == wave.shape
-        assert np.isfinite(recording).all()
-        assert np.abs(recording).max() <= 1.2  # ripple of a codec
-        assert power(recording, 200, 240) > 0.5 * power(recording, 0, RATE / 2)  # the tone still dominates
-    np.testing.assert_array_equal(made[3], conditions.recorded(wave, RATE, np.random.default_rng(3)))
-    assert len({recording.tobytes() for recording in made}) > 25
+    made = [conditions.degraded(wave, RATE, np.random.default_rng(seed)) for seed in range(30)]
+    for made_wave in made:
+        assert made_wave.dtype == np.float32
+        assert made_wave.shape == wave.shape
+        assert np.isfinite(made_wave).all()
+        assert np.abs(made_wave).max() <= 1.2  # ripple of a codec
+        assert power(made_wave, 200, 240) > 0.5 * power(made_wave, 0, RATE / 2)  # the tone still dominates
+    np.testing.assert_array_equal(made[3], conditions.degraded(wave, RATE, np.random.default_rng(3)))
+    assert len({made_wave.tobytes() for made_wave in made}) > 25
 
 
 @pytest.mark.parametrize("condition", [conditions.in_a_room, conditions.coloured, conditions.band_limited])

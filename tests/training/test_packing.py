@@ -29,7 +29,7 @@ def write_shard(work: Path, number: int) -> np.ndarray:
     (work / "data" / f"index-{number:03d}.jsonl").write_text(json.dumps(line) + "\n")
     (work / "data" / "speakers.json").write_text(json.dumps([{"id": 0}]))
     np.savez(work / "codes" / f"codes-{number:03d}-0.npz", codes=np.full((9, 80), number))
-    np.savez(work / "codes" / f"recorded-{number:03d}.npz", codes=np.full((9, 80), number + 1))
+    np.savez(work / "codes" / f"degraded-{number:03d}.npz", codes=np.full((9, 80), number + 1))
     (work / "codes" / "codec.json").write_text("{}")
     (work / "codes" / f"unfinished-codes-{number:03d}-1.npz").write_bytes(b"PK")
     return samples
@@ -114,7 +114,7 @@ def test_existing_shards_are_kept_and_invalid_folders_rejected(tmp_path: Path) -
         pack(tmp_path, tmp_path / "packed", 100)
 
 
-@pytest.mark.parametrize("foreign", ["data/index-000.jsonl", "notes.txt", "folder/audio-000.opus", "recorded-000.npz"])
+@pytest.mark.parametrize("foreign", ["data/index-000.jsonl", "notes.txt", "folder/audio-000.opus", "degraded-000.npz"])
 def test_a_folder_with_other_contents_is_refused_and_kept(
     tmp_path: Path, foreign: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -122,7 +122,7 @@ def test_a_folder_with_other_contents_is_refused_and_kept(
     kept = tmp_path / "out" / foreign
     kept.parent.mkdir(parents=True)
     kept.write_text("kept")
-    if not foreign.startswith("recorded"):
+    if not foreign.startswith("degraded"):
         (tmp_path / "out" / "speakers.json").write_text("[]")
     before = set((tmp_path / "out").rglob("*"))
     with pytest.raises(ForeignFolder, match=f"contains {Path(foreign).parts[0]}, which"):

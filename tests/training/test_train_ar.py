@@ -19,8 +19,8 @@ from tests.paths import BUNDLED
 from tests.training.small_model import small_models
 from training.dual_ar import train as train_ar
 from training.dual_ar.conversations import (
+    DEGRADED_SHARE,
     IGNORED,
-    RECORDED_SHARE,
     TURN_SHARES,
     ConversationBuilder,
     ConversationSampler,
@@ -107,17 +107,17 @@ def test_each_process_prepares_other_batches(builder: ConversationBuilder) -> No
     assert not any(torch.equal(a, b) for a, b in combinations(batches, 2))
 
 
-def test_recorded_reference_is_input_but_not_a_target(builder: ConversationBuilder) -> None:
+def test_degraded_reference_is_input_but_not_a_target(builder: ConversationBuilder) -> None:
     clean, turn = utterance(0, 0), utterance(0, 1)
-    noisy = replace(clean, recorded=(clean.codes + 1) % RESIDUAL)
-    plain, recorded = (builder.build([noisy], [turn], as_recorded=choice) for choice in (False, True))
-    bare = builder.build([replace(clean, codes=noisy.recorded)], [turn])
-    assert torch.equal(recorded.columns, bare.columns)
-    assert not torch.equal(recorded.columns, plain.columns)
+    noisy = replace(clean, degraded=(clean.codes + 1) % RESIDUAL)
+    plain, degraded = (builder.build([noisy], [turn], degraded_reference=choice) for choice in (False, True))
+    bare = builder.build([replace(clean, codes=noisy.degraded)], [turn])
+    assert torch.equal(degraded.columns, bare.columns)
+    assert not torch.equal(degraded.columns, plain.columns)
     spoken = turn.codes.shape[1] + 1  # plus the end
-    assert int((recorded.targets != IGNORED).sum()) == spoken
+    assert int((degraded.targets != IGNORED).sum()) == spoken
     assert int((plain.targets != IGNORED).sum()) == spoken + clean.codes.shape[1] + 1
-    assert torch.equal(recorded.targets[-spoken - 5 :], plain.targets[-spoken - 5 :])
+    assert torch.equal(degraded.targets[-spoken - 5 :], plain.targets[-spoken - 5 :])
 
 
 def test_reference_with_wrong_transcript_is_not_a_target(tokenizer: Tokenizer, builder: ConversationBuilder) -> None:
@@ -154,12 +154,12 @@ def test_damaged_transcripts_are_short_long_or_empty() -> None:
     assert all(text in phones and text != phones for text in short)
 
 
-def test_sampler_draws_some_recorded_references(builder: ConversationBuilder) -> None:
-    marked = [replace(u, recorded=np.full_like(u.codes, RESIDUAL - 1)) for u in (utterance(0, i) for i in range(8))]
+def test_sampler_draws_some_degraded_references(builder: ConversationBuilder) -> None:
+    marked = [replace(u, degraded=np.full_like(u.codes, RESIDUAL - 1)) for u in (utterance(0, i) for i in range(8))]
     sampler = ConversationSampler(marked, builder, 400, 0)
     examples = [sampler._draw() for _ in range(300)]
     heard = [int((example.columns[2:] == RESIDUAL - 1).all(0).sum()) > 4 for example in examples]
-    assert sum(heard) / len(heard) == pytest.approx(RECORDED_SHARE, abs=0.1)
+    assert sum(heard) / len(heard) == pytest.approx(DEGRADED_SHARE, abs=0.1)
 
 
 def test_sampler_draws_conversations_of_several_turns(builder: ConversationBuilder) -> None:

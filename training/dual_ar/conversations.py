@@ -25,7 +25,7 @@ LEAST_UTTERANCES = 6  # of a speaker, for conversations
 # Probabilities of the number of utterances in the reference (from 0) and the number of turns (from 1).
 REFERENCE_SHARES = (0.04, 0.44, 0.22, 0.14, 0.06, 0.04, 0.03, 0.03)
 TURN_SHARES = (0.55, 0.20, 0.09, 0.06, 0.05, 0.05)
-RECORDED_SHARE = 0.4  # of the references with recorded codes: these codes are used
+DEGRADED_SHARE = 0.4  # of the references with degraded codes: these codes are used
 DAMAGED_SHARE = 0.15  # of the references: the transcript is damaged
 
 
@@ -33,14 +33,14 @@ DAMAGED_SHARE = 0.15  # of the references: the transcript is damaged
 class EncodedUtterance:
     """One encoded utterance: phone tokens as one string, codes `[K, T]`, and for each frame the index of its phone.
 
-    recorded: codes `[K, T]` of the same speech under recording conditions. Used in references, never as a target.
+    degraded: codes `[K, T]` of the same speech under recording conditions. Used in references, never as a target.
     """
 
     speaker: int
     phones: str
     codes: np.ndarray
     spoken: np.ndarray  # [T] index into phones.split()
-    recorded: np.ndarray | None = None
+    degraded: np.ndarray | None = None
 
 
 @dataclass(frozen=True)
@@ -67,16 +67,16 @@ class ConversationBuilder:
         reference: Sequence[EncodedUtterance],
         turns: Sequence[EncodedUtterance],
         *,
-        as_recorded: bool = False,
+        degraded_reference: bool = False,
         transcript: str | None = None,
     ) -> Example:
         """Build one example from the utterances of the reference and of the turns, all of one speaker.
 
-        as_recorded: use the reference's codes under recording conditions, which are not targets.
+        degraded_reference: use the reference's codes under recording conditions, which are not targets.
         transcript: wrong transcript of the reference, in phones. The reference's codes are not targets then.
         """
-        if as_recorded:
-            reference = [u if u.recorded is None else replace(u, codes=u.recorded) for u in reference]
+        if degraded_reference:
+            reference = [u if u.degraded is None else replace(u, codes=u.degraded) for u in reference]
         pieces: list[Tensor] = []
         spoken: list[EncodedUtterance | None] = []  # None where the transcript does not match the speech
         if reference:
@@ -97,7 +97,7 @@ class ConversationBuilder:
             spoken.append(turn)
         columns = torch.cat(pieces, dim=1)
         targets, guide = self._targets(columns[0]), self._guide(columns[0], spoken)
-        if reference and (as_recorded or transcript is not None):
+        if reference and (degraded_reference or transcript is not None):
             targets[: pieces[0].shape[1]] = IGNORED
         return Example(columns, targets, guide)
 
@@ -200,10 +200,10 @@ class ConversationSampler:
         chosen = [same[i] for i in self._rng.choice(len(same), count, replace=False)]
         others = [u for u in chosen if u is not target][: parts + turns - 1]
         reference, before = others[:parts], others[parts:]
-        recorded = all(u.recorded is not None for u in reference) and self._rng.random() < RECORDED_SHARE
+        degraded = all(u.degraded is not None for u in reference) and self._rng.random() < DEGRADED_SHARE
         wrong = self._wrong_transcript(reference) if reference and self._rng.random() < DAMAGED_SHARE else None
-        recorded = bool(reference) and recorded
-        return self._builder.build(reference, [*before, target], as_recorded=recorded, transcript=wrong)
+        degraded = bool(reference) and degraded
+        return self._builder.build(reference, [*before, target], degraded_reference=degraded, transcript=wrong)
 
     def _wrong_transcript(self, reference: Sequence[EncodedUtterance]) -> str:
         unsaid = self._utterances[self._rng.integers(len(self._utterances))]

@@ -4,7 +4,7 @@
 
 Writes `codes-NNN-V.npz` for each shard of the corpus and each variant V, except existing ones. Variant 0 is the
 unchanged speech. In the others, each speaker is played faster or slower, which creates a new speaker: pitch, vocal
-tract and tempo change together. `recorded-NNN.npz` holds codes of the unchanged speech under recording conditions, for
+tract and tempo change together. `degraded-NNN.npz` holds codes of the unchanged speech under recording conditions, for
 references.
 """
 
@@ -28,7 +28,7 @@ from engine.codec.fingerprint import codec_fingerprint
 from engine.families.s2.codec import codec_files, load_codec_encoder
 from training.device import training_device
 from training.dual_ar.conversations import EncodedUtterance
-from training.speech.conditions import recorded
+from training.speech.conditions import degraded
 from training.speech.corpus import SAMPLE_RATE, Corpus, Utterance
 from training.work import DEFAULT_WORK, TrainingError, cores, messages_only, positive_int
 
@@ -61,7 +61,7 @@ class CodedCorpus:
         for path in sorted(folder.glob("codes-*.npz")):
             with np.load(path) as shard:
                 codes, ends, spoken = shard["codes"], shard["ends"], shard["spoken"]
-                beside = _recorded_codes(path)
+                beside = _degraded_codes(path)
                 rows = zip(
                     shard["speaker"].tolist(),
                     shard["phones"].tolist(),
@@ -70,9 +70,9 @@ class CodedCorpus:
                 )
                 start = 0
                 for (speaker, phones, kept_out), end in zip(rows, ends.tolist(), strict=True):
-                    recorded_codes = None if beside is None else beside[:, start:end]
+                    degraded_codes = None if beside is None else beside[:, start:end]
                     utterance = EncodedUtterance(
-                        speaker, phones, codes[:, start:end], spoken[start:end], recorded_codes
+                        speaker, phones, codes[:, start:end], spoken[start:end], degraded_codes
                     )
                     (held_out if kept_out else train).append(utterance)
                     start = end
@@ -102,10 +102,10 @@ def speed_of(speaker: int, variant: int) -> Fraction:
     return Fraction(int(percent), 100)
 
 
-def _recorded_codes(path: Path) -> np.ndarray | None:
+def _degraded_codes(path: Path) -> np.ndarray | None:
     """Load the codes of the same shard under recording conditions, if `path` is of variant 0 and they exist."""
     _, shard, variant = path.stem.split("-")
-    beside = path.with_name(f"recorded-{shard}.npz")
+    beside = path.with_name(f"degraded-{shard}.npz")
     if variant != "0" or not beside.exists():
         return None
     with np.load(beside) as found:
@@ -132,11 +132,11 @@ def encode_shard(encoder: CodecEncoder, utterances: list[Utterance], variant: in
     }
 
 
-def encode_recorded(encoder: CodecEncoder, utterances: list[Utterance], shard: int) -> dict[str, np.ndarray]:
+def encode_degraded(encoder: CodecEncoder, utterances: list[Utterance], shard: int) -> dict[str, np.ndarray]:
     """Encode one shard under recording conditions. The codes are frame-aligned with those of variant 0."""
     rate = encoder.config.sample_rate
     waves = _make_waveforms(
-        lambda i, u: recorded(u.waveform(), rate, np.random.default_rng([shard, 77, i])), utterances
+        lambda i, u: degraded(u.waveform(), rate, np.random.default_rng([shard, 77, i])), utterances
     )
     return {"codes": np.concatenate(encode_waves(encoder, waves), axis=1)}
 
@@ -197,7 +197,7 @@ def encode(work: Path, codec: Path, variants: int) -> None:
         utterances = [u for u in corpus.of_shard(shard) if variant == 0 or u.for_training]
         keep(out / f"codes-{shard:03d}-{variant}.npz", utterances, partial(encode_shard, encoder, utterances, variant))
         if variant == 0:
-            keep(out / f"recorded-{shard:03d}.npz", utterances, partial(encode_recorded, encoder, utterances, shard))
+            keep(out / f"degraded-{shard:03d}.npz", utterances, partial(encode_degraded, encoder, utterances, shard))
 
 
 def keep(target: Path, utterances: list[Utterance], make: Callable[[], dict[str, np.ndarray]]) -> None:

@@ -29,7 +29,7 @@ from engine.text.english.pronunciation import PHONES
 from training.recogniser.edits import edits
 from training.recogniser.model import BLANK, FRAME_SECONDS, RATE, LogMel, Recogniser, decode
 from training.recogniser.speech import LabelledUtterance, load, make
-from training.speech.conditions import recorded
+from training.speech.conditions import degraded
 from training.work import DEFAULT_WORK
 
 OUT = Path(__file__).parents[2] / "benchmarks" / "data" / "recogniser.safetensors"
@@ -111,7 +111,7 @@ class BatchAugmenter:
         places = np.arange(0, len(each.samples) - 1, pace)
         samples = np.interp(places, np.arange(len(each.samples)), each.samples).astype(np.float32)
         if self._rng.random() < 0.5:
-            samples = recorded(samples, RATE, self._rng)
+            samples = degraded(samples, RATE, self._rng)
         return LabelledUtterance(samples, each.phones, (each.starts / pace).astype(np.float32))
 
     def _roughened(self, features: Tensor) -> Tensor:

@@ -17,7 +17,7 @@ _TELEPHONE_RATE = 8000  # Hz
 _SCALE = (0, 3, 5, 7, 10, 12, 15, 17, 19, 22, 24)  # semitones of a pentatonic scale
 
 
-def recorded(wave: Wave, rate: int, rng: np.random.Generator) -> Wave:
+def degraded(wave: Wave, rate: int, rng: np.random.Generator) -> Wave:
     """Apply conditions drawn from `rng` to samples `[n]` in [-1, 1] at `rate` Hz. Return `[n]`, time-aligned."""
     out = wave.astype(np.float64)
     if rng.random() < 0.5:
