@@ -62,13 +62,13 @@ def respelled(text: str, entries: Sequence[Pronunciation], language: str = "", *
     valid.sort(key=lambda entry: (-len(entry.word), not entry.language, not entry.match_case))
     words = "|".join(f"(?P<w{number}>{_pattern(entry)})" for number, entry in enumerate(valid))
 
-    def said(found: regex.Match[str]) -> str:
-        return _said(valid[int(found.lastgroup[1:])], phones) if found.lastgroup else found[0]
+    def respell(found: regex.Match[str]) -> str:
+        return _respelling(valid[int(found.lastgroup[1:])], phones) if found.lastgroup else found[0]
 
-    return regex.sub(f"{_TAG}|{words}", said, compose(text))
+    return regex.sub(f"{_TAG}|{words}", respell, compose(text))
 
 
-def _said(entry: Pronunciation, phones: bool) -> str:
+def _respelling(entry: Pronunciation, phones: bool) -> str:
     if not _has_phones(entry):
         return entry.spoken
     if not phones:

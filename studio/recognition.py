@@ -157,15 +157,15 @@ def pip_install(requirement: str, report: Report) -> None:
         constraints.write_text("\n".join(sorted(_installed())), "utf-8")
         command = [sys.executable, "-m", "pip", "install", "--no-input", "--disable-pip-version-check"]
         command += ["--progress-bar", "off", "--constraint", str(constraints), requirement]
-        said = deque[str](maxlen=200)
+        output = deque[str](maxlen=200)
         with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as pip:
             assert pip.stdout is not None, "it is a pipe"
             for line in pip.stdout:
-                said.append(line.strip())
-                if found := _COLLECTING.match(said[-1]):
+                output.append(line.strip())
+                if found := _COLLECTING.match(output[-1]):
                     report(re.split(r"[<>=!~\[;-]", found[1])[0])
     if pip.returncode:
-        why = next((line for line in reversed(said) if line.startswith("ERROR:")), said[-1] if said else "pip")
+        why = next((line for line in reversed(output) if line.startswith("ERROR:")), output[-1] if output else "pip")
         raise EngineFailed(
             "engine.recogniser_not_installed", why=why.removeprefix("ERROR:").strip()[:200], package=requirement
         )

@@ -99,14 +99,14 @@ class SpeechService:
         phones = engine.capabilities.phones
         with self._access.spending(caller, len(text)):
             if isinstance(text, str):
-                said: str | GrowingText = style + respell_for_owner(
+                full_text: str | GrowingText = style + respell_for_owner(
                     storage, text, spoken, owner=caller.owner, phones=phones
                 )
             else:
                 respell_growing(storage, text, spoken, owner=caller.owner, phones=phones)
                 text.append(style)
-                said = text
-            speech = engine.speak(said, voice, options, owner=caller.owner)
+                full_text = text
+            speech = engine.speak(full_text, voice, options, owner=caller.owner)
         speech.voice = ready.id if ready else None
         return speech
 
@@ -165,16 +165,16 @@ class SpeechService:
 
     def _voice(self, caller: Caller, by: VoiceChoice, instructions: str) -> ReadyVoice | None:
         """Return the voice of a request; None if the model picks one."""
-        engine, told = self._context.engine, instructions.strip()
+        engine, style = self._context.engine, instructions.strip()
         if by.clip is not None:
             made = engine.encode_voice("reference", [(by.clip, by.transcript)]).voice
             return ReadyVoice(made.name, made.language, made, None)
         if engine.capabilities.designs_voices and self._is_unmapped(caller, by.name):
-            return ReadyVoice("", "", BuiltInVoice(description=told), f"{BUILT_IN_VOICE}described")
+            return ReadyVoice("", "", BuiltInVoice(description=style), f"{BUILT_IN_VOICE}described")
         if by.name is None:
             return None
         found = self.find_voice(caller, by.name)
-        return self._context.voices.ready(found.id, owner=caller.owner, instructions=told)
+        return self._context.voices.ready(found.id, owner=caller.owner, instructions=style)
 
     def _is_unmapped(self, caller: Caller, name: str | None) -> bool:
         """Return whether a request names no voice, or an OpenAI name that is not one of the owner's voices."""

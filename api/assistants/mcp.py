@@ -110,10 +110,10 @@ class Tools:
             asked = SpeechRequest.model_validate({"input": text, **how})
             stream = await begin_speech(self._context, _caller(call), asked, None, as_whole=True)
             audio = base64.b64encode(await collect(self._context, stream)).decode()
-        told = f"{stream.usage.seconds:.1f} s of speech in the voice “{voice}”, seed {stream.seed}."
+        summary = f"{stream.usage.seconds:.1f} s of speech in the voice “{voice}”, seed {stream.seed}."
         return [
             AudioContent(type="audio", data=audio, mime_type=stream.media_type),
-            TextContent(type="text", text=told),
+            TextContent(type="text", text=summary),
         ]
 
     async def clone_voice(

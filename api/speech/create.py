@@ -121,16 +121,16 @@ async def _events(stream: EncodedSpeech) -> AsyncIterator[bytes]:
     except Exception as error:
         yield _event({"type": "error", "error": detail_of(error).model_dump()})
         return
-    usage = stream.usage
-    told = {
-        "input_tokens": usage.characters,
-        "output_tokens": usage.frames,
-        "total_tokens": usage.characters + usage.frames,
-        "characters": usage.characters,
-        "frames": usage.frames,
-        "seconds": round(usage.seconds, 3),
+    spent = stream.usage
+    usage = {
+        "input_tokens": spent.characters,
+        "output_tokens": spent.frames,
+        "total_tokens": spent.characters + spent.frames,
+        "characters": spent.characters,
+        "frames": spent.frames,
+        "seconds": round(spent.seconds, 3),
     }
-    yield _event({"type": "speech.audio.done", "usage": told})
+    yield _event({"type": "speech.audio.done", "usage": usage})
 
 
 def _event(content: dict[str, Any]) -> bytes:

@@ -129,17 +129,17 @@ class Speech:
         )
 
     @torch.inference_mode()
-    def predict(self, turn: Turn, said: Tensor) -> tuple[Tensor, Tensor]:
-        """Predict codes teacher-forced on `said` `[T, K]`.
+    def predict(self, turn: Turn, codes: Tensor) -> tuple[Tensor, Tensor]:
+        """Predict codes teacher-forced on `codes` `[T, K]`.
 
         Return the likeliest semantic code of each frame and after the last one `[T + 1]`, and the likeliest residual
         codes of each frame `[T, K - 1]`.
         """
-        spoken = torch.cat((said[:, :1] + self._start, said), dim=1).T
+        spoken = torch.cat((codes[:, :1] + self._start, codes), dim=1).T
         normed, hidden = self._slow(torch.cat((turn.prompt, spoken), dim=1)[None].to(self._device))
         before = turn.prompt.shape[1] - 1
         semantic = self._slow.logits(normed[0, before:]).argmax(-1)
-        residual = self._fast.logits(hidden[0, before:-1], said.to(self._device), self._size).argmax(-1)
+        residual = self._fast.logits(hidden[0, before:-1], codes.to(self._device), self._size).argmax(-1)
         return semantic.cpu(), residual.cpu()
 
 
@@ -175,19 +175,19 @@ def turns(data: EvaluationSet, folder: Path, model: DualAR, device: str) -> Iter
 
 def compare(plain: Speech, quantized: Speech, all_turns: Sequence[Turn]) -> tuple[Figures, list[Take], list[Take]]:
     """Return the figures without word error, and both models' takes."""
-    said = [plain.speak(turn) for turn in all_turns]
-    own = [quantized.speak(turn) for turn in all_turns]
+    plain_takes = [plain.speak(turn) for turn in all_turns]
+    quantized_takes = [quantized.speak(turn) for turn in all_turns]
     semantic, residual = [], []
-    for turn, take in zip(all_turns, said, strict=True):
+    for turn, take in zip(all_turns, plain_takes, strict=True):
         ours, theirs = plain.predict(turn, take.codes), quantized.predict(turn, take.codes)
         semantic.append(ours[0] == theirs[0])
         residual.append((ours[1] == theirs[1]).flatten())
-    ends = (_share([take.ended for take in said]), _share([take.ended for take in own]))
+    ends = (_share([take.ended for take in plain_takes]), _share([take.ended for take in quantized_takes]))
     everything = torch.cat([*semantic, *residual])
     found = Figures(
         _mean(torch.cat(semantic)), _mean(torch.cat(residual)), _mean(everything), ends, (math.nan, math.nan)
     )
-    return found, said, own
+    return found, plain_takes, quantized_takes
 
 
 def word_errors(
@@ -212,14 +212,18 @@ def word_errors(
 
 def failures(found: Figures, bounds: Bounds) -> list[str]:
     """Return one sentence for each figure outside its bounds."""
-    said = []
+    sentences = []
     if found.codes < bounds.codes:
-        said.append(f"{found.codes:.1%} of the greedy codes are equal; at least {bounds.codes:.0%} must be.")
+        sentences.append(f"{found.codes:.1%} of the greedy codes are equal; at least {bounds.codes:.0%} must be.")
     if abs(found.ends[1] - found.ends[0]) > bounds.ends:
-        said.append(f"{found.ends[1]:.1%} of the turns end against {found.ends[0]:.1%}; {bounds.ends:.0%} may differ.")
+        sentences.append(
+            f"{found.ends[1]:.1%} of the turns end against {found.ends[0]:.1%}; {bounds.ends:.0%} may differ."
+        )
     if found.words[1] - found.words[0] > bounds.words:
-        said.append(f"Word error is {found.words[1]:.1%} against {found.words[0]:.1%}; {bounds.words:.0%} may be lost.")
-    return said
+        sentences.append(
+            f"Word error is {found.words[1]:.1%} against {found.words[0]:.1%}; {bounds.words:.0%} may be lost."
+        )
+    return sentences
 
 
 def _share(values: Sequence[bool]) -> float:
@@ -249,9 +253,11 @@ def main() -> None:
     quantized = load_dual_ar(folder, dtype=dtype, device=options.device, precision=options.precision)
     residual_size = codec_files(folder)[1].quantizer.codebook_size
     chosen = list(islice(turns(data, folder, plain, options.device), options.turns))
-    found, said, own = compare(Speech(plain, residual_size), Speech(quantized, residual_size), chosen)
+    found, plain_takes, quantized_takes = compare(
+        Speech(plain, residual_size), Speech(quantized, residual_size), chosen
+    )
     if options.words:
-        heard = [word_errors(data, folder, chosen, takes, options.device) for takes in (said, own)]
+        heard = [word_errors(data, folder, chosen, takes, options.device) for takes in (plain_takes, quantized_takes)]
         found = Figures(**{**asdict(found), "words": tuple(heard)})
     sizes = [held_bytes(model.slow) + held_bytes(model.fast) for model in (plain, quantized)]
     _show(options, found, sizes, str(dtype).removeprefix("torch."), len(chosen))

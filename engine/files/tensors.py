@@ -58,8 +58,8 @@ def open_tensors(path: Path) -> TensorFile:
 
 
 def _damaged(path: Path, why: object) -> ReleaseIncomplete:
-    said = str(why).splitlines()[:1] or [""]
-    return ReleaseIncomplete("release.cut_short", file=path.name, why=said[0][:200])
+    lines = str(why).splitlines()[:1] or [""]
+    return ReleaseIncomplete("release.cut_short", file=path.name, why=lines[0][:200])
 
 
 def _open_safetensors(path: Path) -> TensorFile:

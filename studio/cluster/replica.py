@@ -143,7 +143,7 @@ class EngineReplica:
             self._queued.pop(id(request), None)
 
     async def _items(self, speech: Speech, request: SpeakRequest) -> AsyncIterator[SpeechItem]:
-        told, position = len(request.spoken), None
+        reported, position = len(request.spoken), None
         first = True
         while True:
             coming = asyncio.ensure_future(self._run(lambda: next(speech, None)))
@@ -156,9 +156,9 @@ class EngineReplica:
             except BaseException:
                 speech.cancel()  # ends the thread that waits for the next chunk
                 raise
-            for segment in speech.spoken[told:]:
+            for segment in speech.spoken[reported:]:
                 yield segment
-                told += 1
+                reported += 1
             if chunk is None:
                 break
             if first:

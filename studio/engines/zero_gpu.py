@@ -94,12 +94,12 @@ class ZeroGpuEngine:
                 engine.start()
                 voices = call.built_in_voice or list(call.voices) or None
                 speech = engine.speak(call.segments, voices, call.options, spoken=call.spoken)
-                told = len(call.spoken)
+                reported = len(call.spoken)
                 for chunk in speech:
-                    yield from speech.spoken[told:]
-                    told = len(speech.spoken)
+                    yield from speech.spoken[reported:]
+                    reported = len(speech.spoken)
                     yield chunk
-                yield from speech.spoken[told:]
+                yield from speech.spoken[reported:]
                 assert speech.result is not None
                 yield speech.result
             except RepriseError as error:

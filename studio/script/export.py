@@ -143,5 +143,5 @@ def _written(write: Callable[[BinaryIO], None]) -> BinaryIO:
 
 
 def _card_name(card: CardRecord, format: FileFormat) -> str:
-    said = take_file_name(card.speaker or "", card.text).removeprefix(" – ")
-    return safe_file_name(f"{card.position + 1:04} {said}.{format}")
+    title = take_file_name(card.speaker or "", card.text).removeprefix(" – ")
+    return safe_file_name(f"{card.position + 1:04} {title}.{format}")

@@ -100,8 +100,8 @@ class AvailableVoices:
             voice = BuiltInVoice(found.speaker, instructions if able.follows_instructions else "")
             return ReadyVoice(found.name, "", voice, BUILT_IN_VOICE + found.speaker)
         if able.designs_voices and is_described(found):
-            told = f"{found.description} {instructions}".strip()
-            return ReadyVoice(found.name, found.language, BuiltInVoice(description=told), found.id)
+            description = f"{found.description} {instructions}".strip()
+            return ReadyVoice(found.name, found.language, BuiltInVoice(description=description), found.id)
         saved = self._library.ready(voice_id, self._engine.codec_fingerprint, self._engine.reencode, owner=owner)
         return ReadyVoice(saved.name, saved.language, saved, found.id)
 

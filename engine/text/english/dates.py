@@ -28,8 +28,8 @@ def _month(name: str) -> str:
 
 def _full(month: int, day: int, written_year: str) -> str:
     """Return a date without its month's number. A year of four digits is read by a later rule."""
-    said = written_year if len(written_year) == 4 else oh(int(written_year))
-    return f"{_MONTHS[month - 1]} {ordinal(day)}, {said}"
+    year_words = written_year if len(written_year) == 4 else oh(int(written_year))
+    return f"{_MONTHS[month - 1]} {ordinal(day)}, {year_words}"
 
 
 def _day_of_month(match: re.Match[str]) -> str:
