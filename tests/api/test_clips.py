@@ -57,7 +57,7 @@ def test_responses_without_a_clip_raise(answer: ClipSource, says: str) -> None:
         run(answer.read, "https://clips.example/a.wav")
 
 
-def test_a_clip_that_does_not_end_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_clip_that_does_not_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its parts come without a pause that is long enough for the timeout between two of them."""
 
     class Endless(httpx.AsyncByteStream):

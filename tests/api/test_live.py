@@ -44,10 +44,10 @@ class Session:
             if isinstance(message, bytes):
                 self.audio += message
                 continue
-            told: dict[str, Any] = json.loads(message)
-            assert told["type"] != "error" or "error" in kinds or not kinds, told
-            if told["type"] in kinds or not kinds:
-                return told
+            content: dict[str, Any] = json.loads(message)
+            assert content["type"] != "error" or "error" in kinds or not kinds, content
+            if content["type"] in kinds or not kinds:
+                return content
 
     def configure(self, **config: Any) -> dict[str, Any]:
         self.send("session.config", **{"voice": "Clara", "seed": 7, **config})
@@ -167,12 +167,12 @@ def test_interruption_reports_the_heard_words(server: Server) -> None:
         session.next("audio.start")
         session.next("audio.done")
         session.send("input.interrupt", seconds=first / 2)
-        told = session.next("interrupted")
+        interrupted = session.next("interrupted")
         words = " ".join(SHORT.split())
-        assert told["seconds"] == pytest.approx(first / 2, abs=0.001)
-        assert words.startswith(told["heard"])
-        assert 1 <= len(told["heard"].split()) < len(words.split())
-        assert f"{told['heard']} {told['unheard']}".startswith(words)
+        assert interrupted["seconds"] == pytest.approx(first / 2, abs=0.001)
+        assert words.startswith(interrupted["heard"])
+        assert 1 <= len(interrupted["heard"].split()) < len(words.split())
+        assert f"{interrupted['heard']} {interrupted['unheard']}".startswith(words)
         until(lambda: server.busy() == 0)  # the rest of the reply is discarded
         session.send("input.text", text="Sorry, ")  # the next reply begins
         session.send("input.text", text="go on.")
@@ -194,10 +194,10 @@ def test_interruption_without_position_uses_the_clock(server: Server) -> None:
         begun = time.monotonic()
         until(lambda: time.monotonic() - begun > 1.5)
         session.send("input.interrupt")
-        told = session.next("interrupted")
-        assert 0.5 < told["seconds"] < time.monotonic() - begun + 1
-        assert told["heard"].startswith("The rain")
-        assert " ".join((REPLY * 4).split()).startswith(told["heard"])
+        interrupted = session.next("interrupted")
+        assert 0.5 < interrupted["seconds"] < time.monotonic() - begun + 1
+        assert interrupted["heard"].startswith("The rain")
+        assert " ".join((REPLY * 4).split()).startswith(interrupted["heard"])
 
 
 @pytest.mark.parametrize("written", ["It rains. ", "It rains.\n", "One moment."])
@@ -227,9 +227,9 @@ def test_rejected_text_ends_its_reply(server: Server, accepted: str) -> None:
         session.send("input.text", text="The rest is ignored. ")
         session.send("input.text", text="привет")
         session.send("input.done")
-        while (told := session.next())["type"] != "session.done":
-            assert told.get("sentence_text", "The rain has stopped.") == "The rain has stopped."
-        assert told["usage"]["characters"] == len(accepted)
+        while (event := session.next())["type"] != "session.done":
+            assert event.get("sentence_text", "The rain has stopped.") == "The rain has stopped."
+        assert event["usage"]["characters"] == len(accepted)
         session.speak("A new reply begins.")
 
 
@@ -245,8 +245,8 @@ def test_new_reply_may_begin_after_a_rejected_one_without_its_end(
         session.send("input.text", text="привет")
         session.next("error")
         session.send(cleared, **fields)
-        told = session.next("interrupted", "session.created")
-        assert told.get("heard", "The rain").startswith("The rain")
+        event = session.next("interrupted", "session.created")
+        assert event.get("heard", "The rain").startswith("The rain")
         assert session.speak("Yes.")["sentences"] == 1
 
 
@@ -325,10 +325,10 @@ def test_session_is_not_idle_during_playback(server: Server, monkeypatch: pytest
 def test_reference_clip_is_used_as_the_voice(server: Server) -> None:
     url = "data:audio/flac;base64," + base64.b64encode(CLIP.read_bytes()).decode()
     with live_session(server) as session:
-        told = session.configure(
+        answer = session.configure(
             ref_audio=url, ref_text="The train was late, so we walked along the river.", voice=None
         )
-        assert told["type"] == "session.created"
+        assert answer["type"] == "session.created"
         session.send("input.text", text="Hello.")
         session.send("input.done")
         session.next("session.done")

@@ -36,7 +36,7 @@ def test_a_browser_is_closed_after_an_error(monkeypatch: pytest.MonkeyPatch) -> 
     assert arguments[-1] == "--mute"
 
 
-def test_a_missing_browser_is_told_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_browser_is_named_in_the_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("shutil.which", lambda _: None)
     of: Any = SimpleNamespace(browser_type=_Type())
     with pytest.raises(browser.NoChromium, match="apt-get install"), browser.another(of):

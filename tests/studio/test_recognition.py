@@ -98,17 +98,17 @@ def test_pip_failure_contains_its_reason(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_pip_gets_constraints_and_reports_packages(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    fake, told = tmp_path / "python", tmp_path / "told"
+    fake, arguments = tmp_path / "python", tmp_path / "arguments"
     fake.write_text(
-        f"#!/bin/sh\necho Collecting 'ctranslate2<5,>=4.0'\nfor last; do :; done; echo $last > {told}\n"
-        f'while [ "$1" != --constraint ]; do shift; done; cat "$2" >> {told}\n'
+        f"#!/bin/sh\necho Collecting 'ctranslate2<5,>=4.0'\nfor last; do :; done; echo $last > {arguments}\n"
+        f'while [ "$1" != --constraint ]; do shift; done; cat "$2" >> {arguments}\n'
     )
     fake.chmod(0o755)
     monkeypatch.setattr(sys, "executable", str(fake))
     seen: list[str] = []
     pip_install(PACKAGE, seen.append)
     assert seen == ["ctranslate2"]
-    first, *installed = told.read_text().splitlines()
+    first, *installed = arguments.read_text().splitlines()
     assert first == PACKAGE
     assert any(line.startswith("torch==") for line in installed), "torch is in use"
 

@@ -39,7 +39,7 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[gr.Blocks]:
         yield create_app(make_context(FakeEngine(), storage, folder))
 
 
-def test_taken_port_is_told_without_names_of_gradio() -> None:
+def test_taken_port_is_reported_without_names_of_gradio() -> None:
     with socket.socket() as taken, gr.Blocks() as page:
         taken.bind(("127.0.0.1", 0))
         taken.listen()

@@ -67,9 +67,9 @@ class Visitor:
         self.http.post("gradio_api/queue/join", json=body).raise_for_status()
         with self.http.stream("GET", "gradio_api/queue/data", params={"session_hash": self._session}) as events:
             for line in events.iter_lines():
-                said = json.loads(line.removeprefix("data: ")) if line.startswith("data: ") else {}
-                if said.get("msg") == "process_completed":
-                    return dict(said["output"]["data"][0])
+                message = json.loads(line.removeprefix("data: ")) if line.startswith("data: ") else {}
+                if message.get("msg") == "process_completed":
+                    return dict(message["output"]["data"][0])
         raise AssertionError("the queue closed before the take was done")
 
     def _function(self, kind: str, elem_id: str | None, outputs: int | None) -> int:

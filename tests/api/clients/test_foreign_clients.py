@@ -40,17 +40,17 @@ def run_agent(server: Server, name: str) -> Any:
 
 
 def test_pipecat_agent_speaks(server: Server) -> None:
-    told = run_agent(server, "pipecat_agent")
-    assert not told["errors"]
-    assert told["seconds"] > 0.3
-    assert told["loudness"] > 0.01
+    report = run_agent(server, "pipecat_agent")
+    assert not report["errors"]
+    assert report["seconds"] > 0.3
+    assert report["loudness"] > 0.01
 
 
 def test_livekit_agent_speaks(server: Server) -> None:
     """It requests audio from one model and server-sent events from the other."""
-    told = run_agent(server, "livekit_agent")
-    assert set(told) == {"tts-1", "gpt-4o-mini-tts"}
-    assert all(each["seconds"] > 0.3 and each["loudness"] > 0.01 for each in told.values())
+    report = run_agent(server, "livekit_agent")
+    assert set(report) == {"tts-1", "gpt-4o-mini-tts"}
+    assert all(each["seconds"] > 0.3 and each["loudness"] > 0.01 for each in report.values())
 
 
 def test_openai_node_client_speaks(server: Server, tmp_path: Path) -> None:
@@ -63,7 +63,7 @@ def test_openai_node_client_speaks(server: Server, tmp_path: Path) -> None:
     done = subprocess.run(
         ["node", "speak.mjs"], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120, check=True
     )
-    told = json.loads(done.stdout)
-    samples, rate = decode_audio(base64.b64decode(told["bytes"]), "mp3")
+    report = json.loads(done.stdout)
+    samples, rate = decode_audio(base64.b64decode(report["bytes"]), "mp3")
     assert len(samples) / rate > 0.3
-    assert (told["models"], told["refused"]) == (4, "404 voice_not_found")
+    assert (report["models"], report["refused"]) == (4, "404 voice_not_found")

@@ -230,9 +230,9 @@ def test_command_serves_until_its_input_ends(tmp_path: Path) -> None:
         [sys.executable, *command], cwd=ROOT, input=asked.getvalue(), capture_output=True, timeout=120, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    told = read_event(BytesIO(done.stdout))
-    assert told is not None
-    assert len(Info.from_event(told).tts[0].voices) == 6
+    answer = read_event(BytesIO(done.stdout))
+    assert answer is not None
+    assert len(Info.from_event(answer).tts[0].voices) == 6
 
 
 def test_invalid_address_is_rejected() -> None:

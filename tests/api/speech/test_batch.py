@@ -18,19 +18,19 @@ def test_each_batch_item_has_its_own_result(client: httpx.Client) -> None:
         {"input": ""},
         {"input": "Yes.", "seed": 1},
     ]
-    told = client.post("/v1/audio/speech/batch", json={**common, "items": items}).json()
-    assert (told["total"], told["succeeded"], told["failed"]) == (4, 2, 2)
-    assert [result["status"] for result in told["results"]] == ["success", "error", "error", "success"]
-    assert [result["index"] for result in told["results"]] == [0, 1, 2, 3]
-    assert told["results"][1]["error"]["code"] == "voice_not_found"
-    assert told["results"][2]["error"]["param"] == "input"
+    answer = client.post("/v1/audio/speech/batch", json={**common, "items": items}).json()
+    assert (answer["total"], answer["succeeded"], answer["failed"]) == (4, 2, 2)
+    assert [result["status"] for result in answer["results"]] == ["success", "error", "error", "success"]
+    assert [result["index"] for result in answer["results"]] == [0, 1, 2, 3]
+    assert answer["results"][1]["error"]["code"] == "voice_not_found"
+    assert answer["results"][2]["error"]["param"] == "input"
     alone = client.post("/v1/audio/speech", json={**common, "input": TEXT}).content
-    first = told["results"][0]
+    first = answer["results"][0]
     assert same_sound(base64.b64decode(first["audio_data"]), alone)
     assert first["media_type"] == "audio/pcm;rate=24000;channels=1"
     assert first["usage"]["characters"] == len(TEXT)
     assert [word["word"] for word in first["words"]] == TEXT.split()
-    assert told["results"][3]["words"] is None
+    assert answer["results"][3]["words"] is None
     assert len(decode_audio(alone, "pcm")[0]) / 24_000 == pytest.approx(first["usage"]["seconds"], abs=0.01)
 
 

@@ -80,8 +80,8 @@ def test_events_contain_word_times(speak: Speak) -> None:
     asked = {"stream_format": "sse", "response_format": "pcm", "timestamp_granularities": ["word"]}
     spoken = {speed: list(events(speak(speed=speed, **asked))) for speed in (1, 0.5)}
     words = {
-        speed: [word for event in told if event["type"] == "speech.audio.words" for word in event["words"]]
-        for speed, told in spoken.items()
+        speed: [word for event in received if event["type"] == "speech.audio.words" for word in event["words"]]
+        for speed, received in spoken.items()
     }
     assert [word["word"] for word in words[1]] == TEXT.split()
     assert words[0.5][-1]["end"] == pytest.approx(2 * words[1][-1]["end"], abs=0.002)
@@ -273,16 +273,16 @@ def test_null_fields_count_as_omitted(client: httpx.Client) -> None:
     names = ("model", "response_format", "speed", "instructions", "language", "ref_text", "stream_format", "seed")
     asked = {"input": TEXT, "voice": "Clara", "max_new_tokens": 1, **dict.fromkeys(names)}
     assert client.post("/v1/audio/speech", json=asked).status_code == 200
-    told = client.post("/v1/audio/speech/batch", json={"items": [asked]}).json()
-    assert told["succeeded"] == 1
-    assert isinstance(told["results"][0]["seed"], int)
+    answer = client.post("/v1/audio/speech/batch", json={"items": [asked]}).json()
+    assert answer["succeeded"] == 1
+    assert isinstance(answer["results"][0]["seed"], int)
 
 
 @pytest.mark.parametrize("name", ["timestamp_granularities", "timestamp_granularities[]"])
 def test_form_requests_word_times(client: httpx.Client, name: str) -> None:
     asked = {"input": TEXT, "stream_format": "sse", name: "word", "ref_text": WORDS}
-    told = client.post("/v1/audio/speech", data=asked, files={"ref_audio": CLIP.read_bytes()})
-    assert [word["word"] for event in events(told) for word in event.get("words", [])] == TEXT.split()
+    response = client.post("/v1/audio/speech", data=asked, files={"ref_audio": CLIP.read_bytes()})
+    assert [word["word"] for event in events(response) for word in event.get("words", [])] == TEXT.split()
 
 
 def test_other_bodies_are_rejected(client: httpx.Client) -> None:
@@ -361,12 +361,12 @@ def test_failed_speech_is_reported(
         return encode(encoder, samples)
 
     monkeypatch.setattr(StreamEncoder, "encode", failing)
-    told = speak(input=WORDS, stream_format="sse", response_format="pcm")
+    response = speak(input=WORDS, stream_format="sse", response_format="pcm")
     if after:
-        *_, last = events(told)
+        *_, last = events(response)
         assert (last["type"], "it is a test" in last["error"]["message"]) == ("error", True)
     else:
-        assert (told.status_code, "it is a test" in told.json()["error"]["message"]) == (500, True)
+        assert (response.status_code, "it is a test" in response.json()["error"]["message"]) == (500, True)
     assert metric("failed", client) == before + 1
 
 

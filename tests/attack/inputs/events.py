@@ -127,29 +127,28 @@ def _of_event(event: dict[str, Any], parts: dict[int, str]) -> Iterator[Forgery]
     asked = [{"number": 1, "do": do, "script": "", "version": "", "values": VALUES} for do in ACTIONS]
     sent = asked if kind == "act" else [SENT.get((parts.get(target, ""), kind))]
 
-    def call(label: str, data: list[str], told: str, session: str = f'"{TICKET}"', more: str = "") -> Forgery:
-        body = (
-            f'{{"data":[{",".join(data)}],"fn_index":{event["id"]},"session_hash":{session},"event_data":{told}{more}}}'
-        )
+    def call(label: str, data: list[str], event_data: str, session: str = f'"{TICKET}"', more: str = "") -> Forgery:
+        start = f'"data":[{",".join(data)}],"fn_index":{event["id"]},"session_hash":{session}'
+        body = f'{{{start},"event_data":{event_data}{more}}}'
         path = "queue/join" if event["queue"] else "run/predict"
         return Forgery(f"{name}: {label}", path, body, TICKET if event["queue"] else "")
 
-    told = json.dumps(sent[0])
-    yield call("as it is", inputs, told)
-    yield call("no inputs", [], told)
-    yield call("too many inputs", [*inputs, *["null"] * 40], told)
+    event_data = json.dumps(sent[0])
+    yield call("as it is", inputs, event_data)
+    yield call("no inputs", [], event_data)
+    yield call("too many inputs", [*inputs, *["null"] * 40], event_data)
     for nasty in NASTY:
         for place in range(len(inputs)):
             yield call(
                 f"input {place} is {nasty[:40]}",
                 [*inputs[:place], nasty, *inputs[place + 1 :]],
-                told,
+                event_data,
                 more=',"trigger_id":1',
             )
         yield call(f"event data is {nasty[:40]}", inputs, nasty)
-        yield call(f"session is {nasty[:40]}", inputs, told, session=nasty)
-        yield call(f"trigger is {nasty[:40]}", inputs, told, more=f',"trigger_id":{nasty}')
-        yield call(f"there is more: {nasty[:40]}", inputs, told, more=f',"batched":{nasty},"request":{nasty}')
+        yield call(f"session is {nasty[:40]}", inputs, event_data, session=nasty)
+        yield call(f"trigger is {nasty[:40]}", inputs, event_data, more=f',"trigger_id":{nasty}')
+        yield call(f"there is more: {nasty[:40]}", inputs, event_data, more=f',"batched":{nasty},"request":{nasty}')
         for each in sent:
             for key, damaged in _damaged(each or {}, nasty):
                 yield call(f"{(each or {}).get('do', '')} {key} is {nasty[:40]}", inputs, damaged)
@@ -228,7 +227,7 @@ def _queue_error(http: httpx.Client, session: str) -> str:
     """The error with which a queued event ended; "" if it was answered."""
     with http.stream("GET", "gradio_api/queue/data", params={"session_hash": session}) as events:
         for line in events.iter_lines():
-            told = json.loads(line.removeprefix("data: ")) if line.startswith("data: ") else {}
-            if told.get("msg") in ("process_completed", "unexpected_error"):
-                return "" if told.get("success") else str(told)[:200]
+            message = json.loads(line.removeprefix("data: ")) if line.startswith("data: ") else {}
+            if message.get("msg") in ("process_completed", "unexpected_error"):
+                return "" if message.get("success") else str(message)[:200]
     return "no answer"

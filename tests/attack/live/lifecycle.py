@@ -14,7 +14,7 @@ from tests.attack.live.slow import STORY
 CLEAN = (0, 128 + signal.SIGTERM, -signal.SIGTERM)
 
 
-def told_to_stop() -> None:
+def asked_to_stop() -> None:
     """SIGTERM during two takes: a clean exit, and an empty temporary folder."""
     server = Server("--owners", "browser").wait_until_started()
     try:
@@ -87,7 +87,7 @@ def _speaking(server: Server) -> httpx.Response:
     return stream
 
 
-WAYS = {way.__name__: way for way in (told_to_stop, killed, a_neighbour)}
+WAYS = {way.__name__: way for way in (asked_to_stop, killed, a_neighbour)}
 
 
 def _cases(seed: int, count: int) -> Iterator[str]:

@@ -184,8 +184,8 @@ def _talk(url: str, call: HostileCall) -> None:
             for message in (*call.messages, '{"type":"session.close"}'):
                 socket.send(message)
             while True:
-                told = socket.recv(timeout=TIMEOUT)
-                if isinstance(told, str) and (content := json.loads(told))["type"] == "error":
+                received = socket.recv(timeout=TIMEOUT)
+                if isinstance(received, str) and (content := json.loads(received))["type"] == "error":
                     _check_sentence(call, content["error"]["message"])
         except ConnectionClosed as closed:
             if closed.rcvd is None or closed.rcvd.code >= 1011:

@@ -695,12 +695,12 @@ def test_failed_frame_ends_only_its_requests(
 def test_codec_worker_knows_when_the_engine_is_idle(
     watch: Callable[..., WatchedEngine], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    told: list[bool] = []
-    monkeypatch.setattr(CodecWorker, "set_engine_idle", lambda _worker, idle: told.append(idle))
+    idle_states: list[bool] = []
+    monkeypatch.setattr(CodecWorker, "set_engine_idle", lambda _worker, idle: idle_states.append(idle))
     one = watch(1, 2)
     assert one.read(1).ended()
-    until(lambda: bool(told) and told[-1])
-    assert False in told
+    until(lambda: bool(idle_states) and idle_states[-1])
+    assert False in idle_states
 
 
 def test_failed_decoding_ends_only_its_request(

@@ -89,9 +89,9 @@ def test_parsed_script_survives_reopening(url: str) -> None:
         assert [each.id for each in storage.scripts.waiting(script.id, 1)] == [cards[1].id]
         (record,) = storage.scripts.list()
         assert (record.name, record.cards, record.done, record.spoken) == ("A play 🎭", 3, 1, 1.5)
-        told = progress(cards, 0.5)
-        assert (told.cards, told.done, told.spoken) == (3, 1, 1.5)
-        assert told.wait > 0
+        report = progress(cards, 0.5)
+        assert (report.cards, report.done, report.spoken) == (3, 1, 1.5)
+        assert report.wait > 0
         assert [cue.lines for cue in cues(cards)] == [("Good morning! שלום.",)]
 
 
@@ -296,10 +296,10 @@ def test_card_has_take_count_and_stop_reason(storage: Storage) -> None:
 
 def test_card_seed_settings_and_pause(storage: Storage) -> None:
     one, *_ = create_cards(storage)
-    told = storage.scripts.configure(one.id, seed=5, settings={"temperature": 0.5})
-    assert (told.seed, told.settings) == (5, {"temperature": 0.5})
-    told = storage.scripts.configure(one.id)
-    assert (told.seed, told.settings) == (None, {})
+    configured = storage.scripts.configure(one.id, seed=5, settings={"temperature": 0.5})
+    assert (configured.seed, configured.settings) == (5, {"temperature": 0.5})
+    configured = storage.scripts.configure(one.id)
+    assert (configured.seed, configured.settings) == (None, {})
     with pytest.raises(InvalidInput, match="seed"):
         storage.scripts.configure(one.id, seed=-1)
     for wrong in (-0.1, 61.0, float("nan")):

@@ -135,9 +135,9 @@ def test_pdf_paragraphs_span_pages_without_headers_and_numbers(tmp_path: Path) -
     ],
 )
 def test_hostile_files_raise_specific_errors(tmp_path: Path, data: bytes, key: str) -> None:
-    with pytest.raises(Unreadable) as told:
+    with pytest.raises(Unreadable) as error:
         read(tmp_path, data, "book.epub")
-    assert told.value.key == f"books.{key}"
+    assert error.value.key == f"books.{key}"
 
 
 def test_long_and_deeply_nested_books(tmp_path: Path) -> None:

@@ -128,11 +128,11 @@ def run_mend(
             return over.value, attempts
 
 
-@pytest.mark.parametrize("told", [True, False], ids=["times of the model", "times of the recogniser"])
-def test_only_the_wrong_sentence_is_replaced(told: bool) -> None:
+@pytest.mark.parametrize("model_times", [True, False], ids=["times of the model", "times of the recogniser"])
+def test_only_the_wrong_sentence_is_replaced(model_times: bool) -> None:
     file = file_of(sound(200, 300, 500, before=0.1))
     voice = ToneVoice({"Two dogs slept there.": [300, 350, 400]}, seconds=0.9)
-    better, attempts = run_mend(take_of(file, words=told), file, voice)
+    better, attempts = run_mend(take_of(file, words=model_times), file, voice)
     assert better is not None
     spoken, hearing = better
     assert (attempts, voice.said) == ([1, 2, 3], ["Two dogs slept there."] * 3)
@@ -145,7 +145,7 @@ def test_only_the_wrong_sentence_is_replaced(told: bool) -> None:
     np.testing.assert_array_equal(new[-last:], old[-last:])
     pauses = [b[1] - a[2] for a, b in pairwise(bursts(new))]
     assert pauses == pytest.approx([PAUSE, PAUSE], abs=0.02), "pauses keep their length"
-    if told:
+    if model_times:
         wanted = timed(TEXT, spoken.audio)
         assert [word[:2] for word in spoken.words] == [word[:2] for word in wanted]
         assert np.allclose([w[2:] for w in spoken.words], [w[2:] for w in wanted], atol=0.02)

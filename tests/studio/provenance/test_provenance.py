@@ -70,9 +70,9 @@ def test_tagged_file_is_recognised(format: Any, no_watermark: None, tmp_path: Pa
     checked = check_file(file)
     assert checked == FileCheck(TAKE, "unknown")
     assert checked.ours
-    told = " ".join(map(str, checked.messages(["Ada"])))
-    assert "Voice: Ada. Seed: 7. Made on 2026-01-31." in told
-    assert english()["provenance.watermark_unknown"] in told
+    messages = " ".join(map(str, checked.messages(["Ada"])))
+    assert "Voice: Ada. Seed: 7. Made on 2026-01-31." in messages
+    assert english()["provenance.watermark_unknown"] in messages
 
 
 def test_untagged_file_is_not_recognised(no_watermark: None) -> None:

@@ -30,7 +30,7 @@ window.troubles ??= [];
 addEventListener("error", ({ message }) => troubles.push(message));
 addEventListener("unhandledrejection", ({ reason }) => troubles.push(String(reason)));
 const log = console.error;
-console.error = (...said) => (troubles.push(said.join(" ")), log(...said));
+console.error = (...values) => (troubles.push(values.join(" ")), log(...values));
 """
 
 REACHABLE = """(element) => {
@@ -134,10 +134,10 @@ def open_webkit() -> Iterator[WebKit]:
 @contextmanager
 def _display(home: Path, environment: dict[str, str]) -> Iterator[str]:
     """Yield the name of a new display."""
-    told, tell = os.pipe()
-    command = [DISPLAY, "-displayfd", str(tell), "-screen", "0", "1280x900x24", "-nolisten", "tcp"]
-    with os.fdopen(told) as names, running(command, home / "display.log", environment, keep=[tell]):
-        os.close(tell)
+    reader, writer = os.pipe()
+    command = [DISPLAY, "-displayfd", str(writer), "-screen", "0", "1280x900x24", "-nolisten", "tcp"]
+    with os.fdopen(reader) as names, running(command, home / "display.log", environment, keep=[writer]):
+        os.close(writer)
         yield f":{names.readline().strip()}"
 
 

@@ -97,8 +97,8 @@ def probe_file(data: bytes) -> dict[str, Any]:
     """Return the chapters, streams and format that ffprobe reports."""
     command = ["ffprobe", "-v", "error", "-show_chapters", "-show_streams", "-show_format", "-of", "json", "-"]
     done = subprocess.run(command, input=data, capture_output=True, check=True)
-    told: dict[str, Any] = json.loads(done.stdout)
-    return told
+    report: dict[str, Any] = json.loads(done.stdout)
+    return report
 
 
 @pytest.mark.skipif(shutil.which("ffprobe") is None, reason="ffprobe is not installed")
@@ -115,18 +115,18 @@ def test_audiobook_has_chapters_cover_and_target_loudness(storage: Storage, scri
     assert (file.name, file.mime) == ("A play / in parts.m4b", "audio/mp4")
     with file.file:
         data = file.file.read()
-    told = probe_file(data)
+    report = probe_file(data)
     assert [
-        (float(each["start_time"]), float(each["end_time"]), each["tags"]["title"]) for each in told["chapters"]
+        (float(each["start_time"]), float(each["end_time"]), each["tags"]["title"]) for each in report["chapters"]
     ] == [
         (0.0, 1.3, "The first"),
         (1.3, 3.3, "The last: ü"),
     ]
-    streams = {each["codec_type"]: each for each in told["streams"]}
+    streams = {each["codec_type"]: each for each in report["streams"]}
     assert (streams["audio"]["codec_name"], streams["audio"]["channels"]) == ("aac", 1)
     assert (streams["video"]["codec_name"], streams["video"]["disposition"]["attached_pic"]) == ("mjpeg", 1)
     assert (streams["video"]["width"], streams["video"]["height"]) == (302, 400)
-    tags = told["format"]["tags"]
+    tags = report["format"]["tags"]
     assert (tags["title"], tags["major_brand"].strip()) == ("A play / in parts", "M4B")
     assert "synthetic speech" in tags["comment"].lower()
     with av.open(io.BytesIO(data)) as book:
@@ -154,9 +154,9 @@ def test_export_is_of_the_script_at_its_start(storage: Storage, script: str, mon
         yield from takes
 
     monkeypatch.setattr(storage.scripts, "sounds", sounds_while_speaking)
-    told = probe_file(export_script(storage, script, "m4b")[1])
-    assert [float(each["end_time"]) for each in told["chapters"]] == [1.5, 3.5]
-    assert float(told["format"]["duration"]) == pytest.approx(3.5, abs=0.1)
+    report = probe_file(export_script(storage, script, "m4b")[1])
+    assert [float(each["end_time"]) for each in report["chapters"]] == [1.5, 3.5]
+    assert float(report["format"]["duration"]) == pytest.approx(3.5, abs=0.1)
 
 
 def test_archive_has_one_file_per_spoken_card(storage: Storage, script: str) -> None:

@@ -76,9 +76,9 @@ def test_voice_clip_is_a_wav_for_its_owner(library: VoiceLibrary) -> None:
 def test_synthetic_clip_is_tagged_with_its_origin(library: VoiceLibrary) -> None:
     described = library.add(replace(voice("Cleo"), description="A low voice."), owner="anna")
     recorded = library.add(replace(voice("Anna"), consent=Consent("Anna", datetime.now(UTC), "I agree.")), owner="anna")
-    told = [read_tags(clip_producer(library)("anna", each.id).data) for each in (described, recorded)]
-    assert f"voice={described.id}" in told[0].get("comment", "")
-    assert "comment" not in told[1]
+    tags = [read_tags(clip_producer(library)("anna", each.id).data) for each in (described, recorded)]
+    assert f"voice={described.id}" in tags[0].get("comment", "")
+    assert "comment" not in tags[1]
 
 
 @pytest.mark.parametrize(

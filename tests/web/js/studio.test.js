@@ -78,7 +78,7 @@ test("words are timed by the model, and estimated after its last word", () => {
   const at = (part, begins, ends) => [[...text.slice(0, text.indexOf(part))].length, [...text.slice(0, text.indexOf(part) + part.length)].length, begins, ends];
   const known = [at("Well-known", 0.5, 1.5), at("words,", 2, 3), at("&", 3, 3.5)];
   const peaks = Array(50 * 6).fill(0.5);
-  const word = (time, told = known) => clock.pieces[clock.at(time, peaks, 0, told)]?.text;
+  const word = (time, timed = known) => clock.pieces[clock.at(time, peaks, 0, timed)]?.text;
   const times = [0.4, 0.5, 1.4, 1.7, 2.5, 3.2, 3.6, 4.6, 5.9];
   const heard = [undefined, "Well", "known", "known", "words", "words", "more", "to", "come"];
   assert.deepEqual(times.map((time) => word(time)), heard);

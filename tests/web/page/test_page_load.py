@@ -31,9 +31,9 @@ def test_new_visitor_gets_samples_and_a_welcome(
     events: PageLoadHandlers, library: VoiceLibrary, storage: Storage, samples: list[VoiceRecord]
 ) -> None:
     ada, ben = samples
-    _, _, welcome, said, picker, broadcast = events.load_page(None, None, NO_REQUEST)
+    _, _, welcome, message, picker, broadcast = events.load_page(None, None, NO_REQUEST)
     assert names(picker) == ["Ada (sample)", "Ben (sample)"]
-    assert (picker.value, welcome["visible"], said) == (ada.id, True, "")
+    assert (picker.value, welcome["visible"], message) == (ada.id, True, "")
     assert set(broadcast["what"].split()) >= {"voices", "history"}, "all tabs are refreshed"
     assert events.load_page(None, ben.id, NO_REQUEST)[4].value == ben.id
     storage.history.add(spoken())
@@ -90,13 +90,13 @@ def test_browser_gets_one_key_and_a_new_one_for_a_forged_key(
     engine: FakeEngine, storage: Storage, context: WebContext
 ) -> None:
     events = PageLoadHandlers(make_context(engine, storage, context.folder, "browser"))
-    _, token, _, said, _, _ = events.load_page(None, None, NO_REQUEST)
+    _, token, _, message, _, _ = events.load_page(None, None, NO_REQUEST)
     assert isinstance(token, str)
-    assert said == ""
+    assert message == ""
     assert events.load_page(token, None, NO_REQUEST)[1] == token
-    _, other, _, said, _, _ = events.load_page(token[:-1] + "?", None, NO_REQUEST)
+    _, other, _, message, _, _ = events.load_page(token[:-1] + "?", None, NO_REQUEST)
     assert other not in (token, None)
-    assert "not from this server" in said
+    assert "not from this server" in message
     assert events.refresh_page(None, "forged", NO_REQUEST) == (gr.skip(),) * 3
 
 

@@ -271,9 +271,9 @@ def page(loaded: Page) -> Page:
     loaded.reload()
     expect(loaded.locator(".rp-play")).to_be_visible()
     loaded.evaluate("""() => {
-        window.told = [];
+        window.playerEvents = [];
         for (const name of ["playing", "stopped", "spoken", "heard"]) {
-            const note = ({ detail }) => window.told.push([name, detail.id, detail.reason]);
+            const note = ({ detail }) => window.playerEvents.push([name, detail.id, detail.reason]);
             document.addEventListener(`reprise:${name}`, note);
         }
     }""")
@@ -337,20 +337,20 @@ def test_seek_pause_and_replay_without_fetching(page: Page) -> None:
     wave.press("ArrowRight")
     button.click()
     until(page, "stats.position >= stats.length - 1")
-    told = page.evaluate("window.told")
-    assert ["spoken", "take-1", None] in told
-    assert [name for name, *_ in told].count("heard") == 1
-    told = [event for event in told if event[0] in ("playing", "stopped")]
-    assert [name for name, *_ in told] == ["playing", "stopped"] * 3
-    assert told[-1] == ["stopped", "take-1", "ended"]
-    assert told[-3] == ["stopped", "take-1", "paused"]
+    events = page.evaluate("window.playerEvents")
+    assert ["spoken", "take-1", None] in events
+    assert [name for name, *_ in events].count("heard") == 1
+    events = [event for event in events if event[0] in ("playing", "stopped")]
+    assert [name for name, *_ in events] == ["playing", "stopped"] * 3
+    assert events[-1] == ["stopped", "take-1", "ended"]
+    assert events[-3] == ["stopped", "take-1", "paused"]
     assert asked == []
 
 
 def test_lost_message_is_fetched_again_and_download_is_complete(page: Page) -> None:
     page.get_by_role("button", name="Lose").click()
     until(page, "stats.refilled && stats.length === 3 * 22050 && stats.position >= stats.length - 1")
-    assert page.evaluate("window.told.at(-1)") == ["stopped", "take-1", "ended"], "it went on where it was"
+    assert page.evaluate("window.playerEvents.at(-1)") == ["stopped", "take-1", "ended"], "it went on where it was"
     name, wav = downloaded(page, page.get_by_role("button", name="Download WAV"))
     samples, rate = read_wav(wav)
     assert (name, rate) == ("Anna – Hello.wav", RATE)
@@ -430,8 +430,8 @@ def test_takes_play_and_compare_at_the_same_position(page: Page) -> None:
     expect(page.locator(".rp-status")).to_have_text(away)
     page.locator(".rp-play").click()
     expect(page.locator(".rp-status")).not_to_contain_text("cannot be played")
-    told = page.evaluate("window.told.map(([name, id, reason]) => [name, id, reason ?? null])")
-    assert told[:3] == [["playing", "a", None], ["stopped", "a", "replaced"], ["playing", "b", None]]
+    events = page.evaluate("window.playerEvents.map(([name, id, reason]) => [name, id, reason ?? null])")
+    assert events[:3] == [["playing", "a", None], ["stopped", "a", "replaced"], ["playing", "b", None]]
 
 
 # Plays a second of sound; returns the times that the waveform showed meanwhile.

@@ -163,13 +163,15 @@ def test_no_handler_reveals_paths_of_the_server(
     def fail(*_args: Any, **_more: Any) -> Any:
         raise failure
 
-    told = [list(SpeakHandlers(context).speak("Hi.", anna.id, "", 0.7, 0.8, 30, 0, "", "fake", None, "t", NO_REQUEST))]
+    outputs = [
+        list(SpeakHandlers(context).speak("Hi.", anna.id, "", 0.7, 0.8, 30, 0, "", "fake", None, "t", NO_REQUEST))
+    ]
     for name in ("list", "get", "update", "trash", "duplicate", "trashed"):
         monkeypatch.setattr(context.storage.voices, name, fail)
     for name in ("star", "get", "page", "settings", "clear"):
         monkeypatch.setattr(context.storage.history, name, fail)
     event = gr.EventData(None, {"id": anna.id})
-    told += [
+    outputs += [
         LibraryHandlers(context).update_voice(gr.EventData(None, {"id": anna.id, "name": "Ben"}), None, NO_REQUEST),
         LibraryHandlers(context).delete_voice(event, anna.id, None, NO_REQUEST),
         LibraryHandlers(context).speak_with_voice(event, None, NO_REQUEST),
@@ -178,16 +180,16 @@ def test_no_handler_reveals_paths_of_the_server(
         TakeListHandlers(context).delete_take(None, NO_REQUEST, gr.EventData(None, {"id": NO_ID, "ids": []})),
     ]
     if isinstance(failure, DatabaseUnavailable):
-        told += [
+        outputs += [
             PageLoadHandlers(context).load_page(None, None, NO_REQUEST),
             PageLoadHandlers(context).refresh_page(None, None, NO_REQUEST),
             LibraryHandlers(context).list_voices(None, NO_REQUEST),
             SpeakHandlers(context).show_voice(anna.id, None, NO_REQUEST),
             HistoryHandlers(context).show_tab("", "", False, 20, None, NO_REQUEST),
         ]
-    for said in [sent, *map(str, told)]:
+    for text in [sent, *map(str, outputs)]:
         for place in ("/srv", "/tmp", "/usr", str(Path.home()), "my models"):
-            assert place not in said, said
+            assert place not in text, text
 
 
 def test_messages_keep_only_the_file_name_of_a_path() -> None:
@@ -239,10 +241,10 @@ def test_trace_has_location_and_type_without_values() -> None:
         except KeyError as error:
             raise RuntimeError("CUDA error") from error
     except RuntimeError as error:
-        told = format_traceback(error)
-    assert "test_payloads.py" in told
-    assert told.splitlines()[-1] == "RuntimeError: CUDA error"
-    assert "KeyError" in told
-    assert f"KeyError: {SECRET}" not in told
+        trace = format_traceback(error)
+    assert "test_payloads.py" in trace
+    assert trace.splitlines()[-1] == "RuntimeError: CUDA error"
+    assert "KeyError" in trace
+    assert f"KeyError: {SECRET}" not in trace
     assert describe_error(OSError(2, "No such file", SECRET)) == "FileNotFoundError: No such file"
     assert describe_error(UnusableReference(SECRET)) == "UnusableReference"

@@ -14,7 +14,7 @@ from livekit.plugins import openai
 
 async def main(base_url: str, text: str) -> None:
     http_context._new_session_ctx()
-    told = {}
+    results = {}
     for model in (
         "tts-1",
         "gpt-4o-mini-tts",
@@ -23,9 +23,9 @@ async def main(base_url: str, text: str) -> None:
         frames = [event.frame async for event in service.synthesize(text)]
         samples = np.concatenate([np.frombuffer(frame.data, np.int16) for frame in frames])
         loudness = float(np.sqrt(np.mean(np.square(samples / 32768))))
-        told[model] = {"seconds": len(samples) / frames[0].sample_rate, "loudness": loudness}
+        results[model] = {"seconds": len(samples) / frames[0].sample_rate, "loudness": loudness}
         await service.aclose()
-    print(json.dumps(told))
+    print(json.dumps(results))
 
 
 asyncio.run(main(*sys.argv[1:]))

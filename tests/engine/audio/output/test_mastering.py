@@ -69,15 +69,15 @@ def test_normalised_files_have_target_loudness_and_peaks(lufs: float, format: st
     assert true_peak(heard, rate) < -1.0
 
 
-def test_the_loudness_told_is_that_of_a_file_that_misses_its_target(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_returned_loudness_is_that_of_a_file_that_misses_its_target(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("engine.audio.output.mastering._CORRECTIONS", 0)
     samples, rate = speech_with_clicks()
     made = io.BytesIO()
-    told = master(wav(samples, rate), made, "wav", -14)
+    loudness = master(wav(samples, rate), made, "wav", -14)
     made.seek(0)
-    assert told == loudness_of([soundfile.read(made, dtype="int16")[0]], rate)
-    assert told is not None
-    assert told < -14.1
+    assert loudness == loudness_of([soundfile.read(made, dtype="int16")[0]], rate)
+    assert loudness is not None
+    assert loudness < -14.1
 
 
 def test_normalisation_does_not_depend_on_block_size(monkeypatch: pytest.MonkeyPatch) -> None:

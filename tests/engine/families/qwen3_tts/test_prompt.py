@@ -26,14 +26,14 @@ def cloned(transcript: str, frames: int) -> PromptVoice:
     ],
     ids=["clip", "clip and head", "transcript", "description"],
 )
-def test_a_voice_that_is_too_long_is_told(release: Qwen3TTSRelease, voice: PromptVoice) -> None:
+def test_a_voice_that_is_too_long_is_refused(release: Qwen3TTSRelease, voice: PromptVoice) -> None:
     with pytest.raises(InvalidInput) as caught:
         release.prompts.conversation(voice, 1024, 0).prompt_for("Hello.", 100)
     assert caught.value.message.key == "voices.too_long"
 
 
 @pytest.mark.parametrize("voice", [cloned(WORDS, 900), cloned("", 2000), PromptVoice(description=WORDS)])
-def test_a_text_that_is_too_long_is_told(release: Qwen3TTSRelease, voice: PromptVoice) -> None:
+def test_a_text_that_is_too_long_is_refused(release: Qwen3TTSRelease, voice: PromptVoice) -> None:
     """A clip without a transcript is not in the prompt, whatever its length."""
     conversation = release.prompts.conversation(voice, 1024, 0)
     assert conversation.prompt_for("Hello.", 20)[1] == 20

@@ -68,9 +68,9 @@ const body = (id) => ({ method: "POST", body: JSON.stringify({ fn_index: id, dat
 const refusing = () => Promise.reject(new TypeError("Failed to fetch"));
 
 function transport(fetch) {
-  const told = { lost: 0 };
-  const made = new Transport({ fetch, answers: new LatestAnswers(events), lost: () => (told.lost += 1) });
-  return { told, made };
+  const counts = { lost: 0 };
+  const made = new Transport({ fetch, answers: new LatestAnswers(events), lost: () => (counts.lost += 1) });
+  return { counts, made };
 }
 
 test("only late outputs of an answer are replaced", async () => {
@@ -85,23 +85,23 @@ test("only late outputs of an answer are replaced", async () => {
 });
 
 test("without a server, events fail and Gradio keeps working", async () => {
-  const { told, made } = transport(refusing);
+  const { counts, made } = transport(refusing);
   const join = await made.send("http://here/gradio_api/queue/join", body(1));
   const call = await made.send(CALL, body(1));
-  assert.deepEqual([call.ok, join.ok, told.lost], [false, false, 2]);
+  assert.deepEqual([call.ok, join.ok, counts.lost], [false, false, 2]);
   assert.deepEqual(await call.json(), { error: null });
   await assert.rejects(made.send("http://here/file.wav"), TypeError);
-  assert.equal(told.lost, 3);
+  assert.equal(counts.lost, 3);
 });
 
 test("a gateway error counts as a lost server, a refusal does not", async () => {
   let status = 502;
-  const { told, made } = transport(async () => new Response("{}", { status }));
+  const { counts, made } = transport(async () => new Response("{}", { status }));
   await made.send(CALL, body(1));
-  assert.equal(told.lost, 1);
+  assert.equal(counts.lost, 1);
   status = 429;
   assert.equal((await made.send(CALL, body(1))).status, 429);
-  assert.equal(told.lost, 1);
+  assert.equal(counts.lost, 1);
 });
 
 const messages = (text) => text.split("\n\n").filter(Boolean).map((each) => JSON.parse(each.replace(/^data: /, "")).msg);
@@ -115,27 +115,27 @@ test("a broken or refused stream ends the events that wait for it", async () => 
       controller.error(new TypeError("network error"));
     },
   });
-  const { told, made } = transport(async () => new Response(broken));
+  const { counts, made } = transport(async () => new Response(broken));
   const text = await (await made.send(new Request(STREAM))).text();
   assert.deepEqual(messages(text), ["estimation", "unexpected_error", "close_stream"]);
   const refused = transport(refusing);
   assert.deepEqual(messages(await (await refused.made.send(STREAM)).text()), ["unexpected_error", "close_stream"]);
-  assert.deepEqual([told.lost, refused.told.lost], [1, 1]);
+  assert.deepEqual([counts.lost, refused.counts.lost], [1, 1]);
 });
 
 test("a request aborted by the page does not count as a lost server", async () => {
   const ended = Object.assign(new Error("ended"), { name: "AbortError" });
-  const { told, made } = transport(() => Promise.reject(ended));
+  const { counts, made } = transport(() => Promise.reject(ended));
   await assert.rejects(made.send(STREAM), { name: "AbortError" });
   await assert.rejects(made.send("http://here/file.wav"), { name: "AbortError" });
-  assert.equal(told.lost, 0);
+  assert.equal(counts.lost, 0);
 });
 
 // ---- the watch
 
-// A watch with answers from the test: a server or an error. `told` records its callbacks.
+// A watch with answers from the test: a server or an error. `calls` records its callbacks.
 function watching() {
-  const told = [];
+  const calls = [];
   const timers = [];
   let next = null;
   const watch = new ServerWatch({
@@ -143,8 +143,8 @@ function watching() {
       if (next instanceof Error) throw next;
       return next;
     },
-    gone: () => told.push("gone"),
-    back: (now, before) => told.push(`${before.process} is ${now.process}`),
+    gone: () => calls.push("gone"),
+    back: (now, before) => calls.push(`${before.process} is ${now.process}`),
     later: (again, ms) => timers.push({ again, ms }),
     forget() {},
   });
@@ -152,47 +152,47 @@ function watching() {
     next = answer;
     return watch.look();
   };
-  return { watch, told, timers, look };
+  return { watch, calls, timers, look };
 }
 
 const refusal = new TypeError("refused");
 const slow = Object.assign(new Error("slow"), { name: "TimeoutError" });
 
 test("a refused request means that the server is gone; it is polled faster until it is back", async () => {
-  const { told, timers, look } = watching();
+  const { calls, timers, look } = watching();
   await look({ process: "a" });
   await look(refusal);
   await look(refusal);
-  assert.deepEqual(told, ["gone"]);
+  assert.deepEqual(calls, ["gone"]);
   assert.ok(timers.at(-1).ms < timers[0].ms);
   await look({ process: "b" });
-  assert.deepEqual(told, ["gone", "a is b"]);
+  assert.deepEqual(calls, ["gone", "a is b"]);
 });
 
 test("one timeout is tolerated, two in a row mean that the server is gone", async () => {
-  const { told, look } = watching();
+  const { calls, look } = watching();
   await look({ process: "a" });
   await look(slow);
   await look({ process: "a" });
   await look(slow);
-  assert.deepEqual(told, []);
+  assert.deepEqual(calls, []);
   await look(slow);
-  assert.deepEqual(told, ["gone"]);
+  assert.deepEqual(calls, ["gone"]);
 });
 
 test("a new server process is noticed without an outage", async () => {
-  const { told, look } = watching();
+  const { calls, look } = watching();
   await look({ process: "a" });
   await look({ process: "b" });
-  assert.deepEqual(told, ["a is b"]);
+  assert.deepEqual(calls, ["a is b"]);
 });
 
 test("a failed request marks the server as gone; waiting requests continue when it is back", async () => {
-  const { watch, told, look } = watching();
+  const { watch, calls, look } = watching();
   await look({ process: "a" });
   await watch.present();
   watch.lost();
-  assert.deepEqual(told, ["gone"]);
+  assert.deepEqual(calls, ["gone"]);
   let there = false;
   const present = watch.present().then(() => (there = true));
   await Promise.resolve();
@@ -200,5 +200,5 @@ test("a failed request marks the server as gone; waiting requests continue when 
   await watch.asking;
   await look({ process: "a" });
   await present;
-  assert.deepEqual(told, ["gone", "a is a"]);
+  assert.deepEqual(calls, ["gone", "a is a"]);
 });

@@ -16,10 +16,10 @@ globalThis.addEventListener = (_, callback) => (stored = callback);
 function page(before, ...steps) {
   kept = new Map(before === null ? [] : [[KEY, before]]);
   const props = { value: null };
-  let told;
-  mount({ props, watch: (_, callback) => (told = callback) });
+  let changed;
+  mount({ props, watch: (_, callback) => (changed = callback) });
   const take = {
-    answer: (token) => told((props.value = token)),
+    answer: (token) => changed((props.value = token)),
     other: (token) => kept.set(KEY, token),
     event: (token) => stored({ key: KEY, newValue: token }),
   };
@@ -50,15 +50,15 @@ test("a page says that its browser does not store the key", () => {
   useWords(english("owner"));
   const notice = { hidden: true, textContent: "" };
   const props = { value: null };
-  let told;
+  let changed;
   const usual = Object.getOwnPropertyDescriptor(globalThis, "localStorage");
   const refuse = () => {
     throw new Error("no storage");
   };
   Object.defineProperty(globalThis, "localStorage", { configurable: true, get: refuse }); // as browsers refuse
   const element = { querySelector: (name) => (name === ".rp-notice" ? notice : null) };
-  mount({ element, props, watch: (_, callback) => (told = callback) });
-  told((props.value = "a"));
+  mount({ element, props, watch: (_, callback) => (changed = callback) });
+  changed((props.value = "a"));
   Object.defineProperty(globalThis, "localStorage", usual);
   assert.deepEqual([props.value, notice.hidden], ["a", false]);
   assert.match(notice.textContent, /^This browser does not store anything for this page/);

@@ -10,7 +10,7 @@ import { Sound } from "../../../../web/static/player/sound_cache.js";
 // A playback, the calls to its output, and its events. report(…): sends the output's report of its state.
 function setUp() {
   const calls = [];
-  const told = [];
+  const events = [];
   const context = { state: "suspended", resume: () => (context.state = "running"), suspend: () => (context.state = "suspended") };
   const timers = [];
   const waits = []; // for a report of the output
@@ -19,20 +19,20 @@ function setUp() {
     say = report;
     return { context, output: { call: (...call) => calls.push(call) } };
   };
-  const playback = new Playback(open, (event, ...more) => event !== "moved" && told.push([event, ...more]), (ms, done) => (ms === SUSPEND_AFTER ? timers : waits).push(done));
+  const playback = new Playback(open, (event, ...more) => event !== "moved" && events.push([event, ...more]), (ms, done) => (ms === SUSPEND_AFTER ? timers : waits).push(done));
   const report = async (at) => {
     await playback.opening;
     await new Promise(setImmediate);
     const usual = { wanted: true, waiting: false, ended: false, played: 1, underruns: 0, starved: 0, pace: Infinity };
     say({ ...usual, received: playback.sent, ...at });
   };
-  return { playback, calls, told, report, context, timers, waits };
+  return { playback, calls, events, report, context, timers, waits };
 }
 
 const whole = (id, count = 4000) => Sound.whole(id, { rate: 1000, samples: ramp(0, count) });
 
 test("an arriving take is passed on in chunks", async () => {
-  const { playback, calls, told, report } = setUp();
+  const { playback, calls, events, report } = setUp();
   const live = new Sound("live", 1000, { expected: 5000 });
   playback.load(live);
   playback.feed(live, 0, ramp(0, 100));
@@ -41,7 +41,7 @@ test("an arriving take is passed on in chunks", async () => {
   await report({ position: 100, ended: true, wanted: false });
   assert.deepEqual(calls.map(([method]) => method), ["load", "write", "finish"]);
   assert.equal(calls[0][2].expected, 5);
-  assert.deepEqual(told, [["playing", "live"], ["stopped", "live", "ended"]]);
+  assert.deepEqual(events, [["playing", "live"], ["stopped", "live", "ended"]]);
 });
 
 test("the audio context is suspended when idle, but not if playback started meanwhile", async () => {
@@ -63,8 +63,8 @@ test("the audio context is suspended when idle, but not if playback started mean
   assert.equal(context.state, "running");
 });
 
-test("an output that does not play is told once, until it plays", async () => {
-  const { playback, told, report, waits } = setUp();
+test("an output that does not play is reported once, until it plays", async () => {
+  const { playback, events, report, waits } = setUp();
   const live = new Sound("live", 1000);
   playback.load(live);
   assert.equal(waits.length, 0, "there is nothing to play yet");
@@ -72,9 +72,9 @@ test("an output that does not play is told once, until it plays", async () => {
   playback.feed(live, 100, ramp(100, 200));
   assert.equal(waits.length, 1);
   waits.shift()();
-  assert.deepEqual([playback.silent, told], [true, [["silent"]]]);
+  assert.deepEqual([playback.silent, events], [true, [["silent"]]]);
   await report({ position: 50 });
-  assert.deepEqual([playback.silent, told], [false, [["silent"], ["silent"], ["playing", "live"]]]);
+  assert.deepEqual([playback.silent, events], [false, [["silent"], ["silent"], ["playing", "live"]]]);
 });
 
 test("a paused or reporting output is not called silent", async () => {
@@ -95,14 +95,14 @@ test("a paused or reporting output is not called silent", async () => {
 });
 
 test("a sound is loaded silently at a position and played from there", async () => {
-  const { playback, calls, told, report } = setUp();
+  const { playback, calls, events, report } = setUp();
   playback.load(whole("a", 4000), 0.25, false);
   await report({ position: 1000, wanted: false });
   assert.deepEqual(calls.map(([method]) => method), ["load", "pause", "write", "finish", "seek"]);
-  assert.deepEqual([playback.wanted, playback.place, told], [false, 0.25, []]);
+  assert.deepEqual([playback.wanted, playback.place, events], [false, 0.25, []]);
   playback.play();
   await report({ position: 1100 });
-  assert.deepEqual(told, [["playing", "a"]]);
+  assert.deepEqual(events, [["playing", "a"]]);
 });
 
 test("a take keeps arriving while another plays, and is complete when it is loaded", async () => {
@@ -121,24 +121,24 @@ test("a take keeps arriving while another plays, and is complete when it is load
 });
 
 test("another take continues at the same share of its length", async () => {
-  const { playback, calls, told, report } = setUp();
+  const { playback, calls, events, report } = setUp();
   playback.load(whole("a", 4000));
   await report({ position: 1000 });
   playback.load(whole("b", 8000), playback.place);
   await report({ position: 2000, played: 0 });
   assert.deepEqual(calls.slice(-2), [["seek", 2000], ["play"]]);
-  assert.deepEqual(told, [["playing", "a"], ["stopped", "a", "replaced"]]);
+  assert.deepEqual(events, [["playing", "a"], ["stopped", "a", "replaced"]]);
   assert.equal(playback.place, 0.25);
 });
 
 test("reports from before the output received a call are ignored", async () => {
-  const { playback, told, report } = setUp();
+  const { playback, events, report } = setUp();
   playback.load(whole("a"));
   await report({ position: 1000 });
   playback.pause();
   await report({ position: 1010, received: playback.sent - 1 });
   assert.equal(playback.wanted, false);
-  assert.deepEqual(told, [["playing", "a"], ["stopped", "a", "paused"]]);
+  assert.deepEqual(events, [["playing", "a"], ["stopped", "a", "paused"]]);
 });
 
 test("seeking is limited to the samples that have arrived", async () => {
@@ -182,16 +182,16 @@ test("play after the end restarts; toggle pauses and resumes", async () => {
 
 test("an output that could not be opened is opened again for the next sound", async () => {
   const calls = [];
-  const told = [];
+  const events = [];
   let broken = true;
   const open = async () => {
     if (broken) throw new Error("no worklet");
     return { context: { resume: () => {} }, output: { call: (method) => calls.push(method) } };
   };
-  const playback = new Playback(open, (...event) => event[0] !== "moved" && told.push(event));
+  const playback = new Playback(open, (...event) => event[0] !== "moved" && events.push(event));
   playback.load(whole("a"));
   await playback.opening;
-  assert.deepEqual(told, [["stopped", "a", "failed"], ["failed", "a"]]);
+  assert.deepEqual(events, [["stopped", "a", "failed"], ["failed", "a"]]);
   assert.deepEqual([playback.sound, playback.wanted], [null, false]);
   broken = false;
   playback.load(whole("a"));

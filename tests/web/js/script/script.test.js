@@ -27,8 +27,8 @@ test("a request is built and sent when the previous one is answered", async () =
   queue.receive(null);
   assert.equal(put.length, 1);
   version = 2;
-  queue.receive({ number: 1, told: "x" });
-  assert.deepEqual(await first, { number: 1, told: "x" });
+  queue.receive({ number: 1, answer: "x" });
+  assert.deepEqual(await first, { number: 1, answer: "x" });
   await soon();
   assert.deepEqual(put[1], { do: "b", version: 2, number: 2 });
   queue.receive({ number: 1 });

@@ -154,8 +154,8 @@ def test_links_serve_the_sound_in_every_format(
 
 def test_entries_are_starred_and_unstarred(context: WebContext, events: HistoryHandlers) -> None:
     kept = add_take(context)
-    said, broadcast = events.star_entry(None, event_data(id=kept.id, starred=True), NO_REQUEST)
-    assert (said, broadcast["what"]) == ("", "history")
+    message, broadcast = events.star_entry(None, event_data(id=kept.id, starred=True), NO_REQUEST)
+    assert (message, broadcast["what"]) == ("", "history")
     assert context.storage.history.get(kept.id).starred
     events.star_entry(None, event_data(id=kept.id, starred=False), NO_REQUEST)
     assert not context.storage.history.get(kept.id).starred
@@ -176,40 +176,44 @@ def test_deleting_an_entry_keeps_the_take_of_its_script(context: WebContext, eve
 @pytest.mark.parametrize("wrong", [None, 7, "x", "0" * 32, {"a": 1}])
 def test_unknown_entries_are_reported(events: HistoryHandlers, wrong: Any) -> None:
     for event in (events.star_entry, events.delete_entry, events.reuse_entry):
-        *_, said = (
-            said for said in event(None, event_data(id=wrong, starred=True), NO_REQUEST) if isinstance(said, str)
+        *_, message = (
+            message
+            for message in event(None, event_data(id=wrong, starred=True), NO_REQUEST)
+            if isinstance(message, str)
         )
-        assert 'role="alert"' in said
+        assert 'role="alert"' in message
 
 
 def test_reuse_restores_text_voice_and_settings(context: WebContext, events: HistoryHandlers) -> None:
     anna = context.storage.voices.add(voice("Anna"))
     kept = add_take(context, "Once more.", seed=42, voice_id=anna.id)
-    text, picked, seed, *settings, fold, said, tabs, own = events.reuse_entry(None, event_data(id=kept.id), NO_REQUEST)
+    text, picked, seed, *settings, fold, message, tabs, own = events.reuse_entry(
+        None, event_data(id=kept.id), NO_REQUEST
+    )
     assert (text, picked.value, seed, settings) == ("Once more.", anna.id, "42", [0.9, 0.5, 7, 0, "", gr.skip()])
     assert (tabs.selected, fold.open) == ("speak", True)
-    assert "are restored" in said
+    assert "are restored" in message
     assert own == ""
 
 
 def test_reuse_reports_differences(context: WebContext, events: HistoryHandlers) -> None:
     anna = context.storage.voices.add(voice("Anna"))
     other = add_take(context, voice_id=anna.id, model="large", settings={})
-    _, _, _, *settings, _, said, _, _ = events.reuse_entry(None, event_data(id=other.id), NO_REQUEST)
-    assert "large spoke this take, so it will sound different with fake" in said
+    _, _, _, *settings, _, message, _, _ = events.reuse_entry(None, event_data(id=other.id), NO_REQUEST)
+    assert "large spoke this take, so it will sound different with fake" in message
     assert settings == [*[gr.skip()] * 3, 0, "", gr.skip()], "unknown settings stay unchanged"
     context.storage.voices.delete(anna.id)
-    text, picked, *_, said, _, _ = events.reuse_entry(None, event_data(id=other.id), NO_REQUEST)
+    text, picked, *_, message, _, _ = events.reuse_entry(None, event_data(id=other.id), NO_REQUEST)
     assert (text, picked) == ("Hello there.", gr.skip())
-    assert "“Anna” no longer exists" in said
+    assert "“Anna” no longer exists" in message
 
 
 # --- retention
 
 
 def test_history_is_switched_off_and_on(context: WebContext, events: HistoryHandlers) -> None:
-    said, broadcast = events.set_history_enabled(False, None, NO_REQUEST)
-    assert "not kept" in said
+    message, broadcast = events.set_history_enabled(False, None, NO_REQUEST)
+    assert "not kept" in message
     assert broadcast["what"] == "history"
     assert not events.show_tab("", "", False, PAGE_SIZE, None, NO_REQUEST)[2]
     assert not events.refresh_list("", "", False, PAGE_SIZE, None, NO_REQUEST)["kept"]
@@ -229,17 +233,17 @@ def test_retention_days_are_validated_and_saved(context: WebContext, events: His
 
 
 def test_clearing_the_history_asks_first(context: WebContext, events: HistoryHandlers) -> None:
-    question, _, said = events.confirm_clear(None, NO_REQUEST)
+    question, _, message = events.confirm_clear(None, NO_REQUEST)
     assert not question.visible
-    assert "already empty" in said
+    assert "already empty" in message
     context.storage.history.star(add_take(context).id)
     add_take(context)
-    question, asked, said = events.confirm_clear(None, NO_REQUEST)
-    assert (question.visible, said) == (True, "")
+    question, asked, message = events.confirm_clear(None, NO_REQUEST)
+    assert (question.visible, message) == (True, "")
     assert "Takes: 2, 1 of them starred" in asked
     assert len(list_texts(events)) == 2, "asking deletes nothing"
-    said, broadcast, question = events.clear_history(None, NO_REQUEST)
-    assert "Takes deleted: 2" in said
+    message, broadcast, question = events.clear_history(None, NO_REQUEST)
+    assert "Takes deleted: 2" in message
     assert (broadcast["what"], question.visible) == ("history", False)
     assert list_texts(events) == []
 
@@ -262,8 +266,8 @@ def test_deleting_all_data_asks_first_with_counts(
     assert question.visible
     assert "Voices: 1. Takes in the history: 1. Scripts: 1. Takes in scripts: 0." in asked
     assert not context.storage.owner_counts().empty, "asking deletes nothing"
-    said, broadcast, question, emptied = events.delete_everything(None, NO_REQUEST)
-    assert "is deleted" in said
+    message, broadcast, question, emptied = events.delete_everything(None, NO_REQUEST)
+    assert "is deleted" in message
     assert (broadcast["what"], question.visible) == ("voices history scripts", False)
     assert emptied["entries"] == []
     assert emptied["forget"], "the browser clears its storage as well"
@@ -279,8 +283,8 @@ def test_deleting_all_data_asks_first_with_counts(
 
 def test_failed_deletion_is_reported_and_leaves_the_view(context: WebContext, events: HistoryHandlers) -> None:
     context.storage.close()
-    said, *unchanged = events.delete_everything(None, NO_REQUEST)
-    assert 'role="alert"' in said
+    message, *unchanged = events.delete_everything(None, NO_REQUEST)
+    assert 'role="alert"' in message
     assert unchanged == [gr.skip()] * 3
     assert 'role="alert"' in events.clear_history(None, NO_REQUEST)[0]
 
@@ -306,10 +310,10 @@ def test_page_with_a_forged_key_shows_nothing(engine: FakeEngine, context: WebCo
     events = HistoryHandlers(make_context(engine, context.storage, context.folder, "browser"))
     assert events.show_tab("", "", False, PAGE_SIZE, "forged", NO_REQUEST) == (gr.skip(),) * 5
     assert events.refresh_list("", "", False, PAGE_SIZE, "forged", NO_REQUEST) == gr.skip()
-    for said, *_ in (
+    for message, *_ in (
         events.clear_history("forged", NO_REQUEST),
         events.delete_everything("forged", NO_REQUEST),
         events.set_history_enabled(False, "forged", NO_REQUEST),
     ):
-        assert 'role="alert"' in said
+        assert 'role="alert"' in message
     assert context.storage.owner_counts().history == 1

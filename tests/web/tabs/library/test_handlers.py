@@ -147,10 +147,10 @@ def test_the_picker_keeps_the_voices_of_the_model(
 def test_voice_details_can_be_changed(events: LibraryHandlers, library: VoiceLibrary) -> None:
     ben = library.add(voice("Ben"))
     assert answer(events.update_voice, id=ben.id, name=" Zoe ") == ("good", "Renamed to “Zoe”.")
-    said = answer(
+    reply = answer(
         events.update_voice, id=ben.id, language="pt-BR", description="Low.", tags=["#warm", "Warm", " a  b "]
     )
-    assert said == ("good", "“Zoe” is saved.")
+    assert reply == ("good", "“Zoe” is saved.")
     changed = library.get(ben.id)
     assert (changed.name, changed.language, changed.description, changed.tags) == (
         "Zoe",
@@ -291,9 +291,9 @@ def test_import_of_files_and_archives_reports_each_voice(
         upload("bad.zip", b"PK\x03\x04" + bytes(30)),
     ]
     listed, _ = press(events.import_voices, files=files)
-    said = listed["answer"]
-    assert (said["kind"], said["text"]) == ("bad", "Imported “Anna”, “Zoe”.")
-    assert [line.partition(" was not imported. ")[::2] for line in said["lines"]] == [
+    reply = listed["answer"]
+    assert (reply["kind"], reply["text"]) == ("bad", "Imported “Anna”, “Zoe”.")
+    assert [line.partition(" was not imported. ")[::2] for line in reply["lines"]] == [
         ("“readme.txt”", "This is not a voice file."),
         ("“broken.voice”", "This voice file is damaged."),
         (
@@ -302,7 +302,7 @@ def test_import_of_files_and_archives_reports_each_voice(
         ),
     ]
     taken = "“ben.voice” was not imported. There is already a voice called “ben”."
-    assert said["offers"] == [{"line": taken, "file": 1, "voice": 1, "free": "ben 2"}]
+    assert reply["offers"] == [{"line": taken, "file": 1, "voice": 1, "free": "ben 2"}]
     assert names(library) == ["Anna", "Ben", "Zoe"]
     again = [upload("mine.zip", packed.getvalue()) | {"names": {"1": "Benjamin"}}]
     assert answer(events.import_voices, files=again) == ("good", "Imported “Benjamin”.")

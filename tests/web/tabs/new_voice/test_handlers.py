@@ -64,19 +64,19 @@ def store_clip(context: WebContext, file: Path, **more: Any) -> dict[str, Any]:
 
 def save(events: NewVoiceHandlers, *clips: dict[str, Any], request: Any = None, **changes: Any) -> tuple[Any, ...]:
     value = {"chosen": 0, "clips": list(clips)} if clips else None
-    told = list(events.save_steps(value, *{**FORM, **changes}.values(), None, request))  # type: ignore[arg-type]
-    assert len({len(each) for each in told}) == 1, "every step fills the same outputs"
-    return told[-1]
+    updates = list(events.save_steps(value, *{**FORM, **changes}.values(), None, request))  # type: ignore[arg-type]
+    assert len({len(each) for each in updates}) == 1, "every step fills the same outputs"
+    return updates[-1]
 
 
 def test_saved_voice_is_picked_and_its_upload_deleted(
     events: NewVoiceHandlers, library: VoiceLibrary, clip: dict[str, Any], context: WebContext
 ) -> None:
-    trouble, clips, name, speaker, agreed, description, picker, said, tabs, broadcast = save(events, clip)
+    trouble, clips, name, speaker, agreed, description, picker, message, tabs, broadcast = save(events, clip)
     record = library.find("Anna")
     assert (trouble, clips, name, speaker, agreed.value, description) == ("", None, "", "", False, "")
     assert (picker.value, [label for label, _ in picker.choices]) == (record.id, ["Anna"])
-    assert "Saved “Anna”. A note about the clip. Now write something to say." in said
+    assert "Saved “Anna”. A note about the clip. Now write something to say." in message
     assert (tabs.selected, broadcast["what"]) == ("speak", "voices")
     assert list(context.folder.iterdir()) == [], "the upload is deleted"
     assert library.load(record.id).references[0].transcript == "Hello there."
@@ -114,8 +114,8 @@ def test_described_voice_is_saved_with_a_sample(
 
     def save_described(request: Any = None, **form: str) -> tuple[Any, ...]:
         async def steps() -> list[tuple[Any, ...]]:
-            told = (form.get(name) for name in ("description", "language"))
-            given: Any = (None, form.get("name"), "", False, *told, None, request)
+            described = (form.get(name) for name in ("description", "language"))
+            given: Any = (None, form.get("name"), "", False, *described, None, request)
             return [updates async for updates in events.save_voice(*given)]
 
         *_, last = run(steps)
@@ -124,10 +124,10 @@ def test_described_voice_is_saved_with_a_sample(
     missing = save_described()[0]
     assert "Describe the voice." in missing
     assert "Give the voice a name." in missing
-    trouble, *_, picker, said, _, _ = save_described(name="Ben", description=" A low voice. ")
+    trouble, *_, picker, message, _, _ = save_described(name="Ben", description=" A low voice. ")
     record = library.find("Ben")
     assert (trouble, picker.value, record.description, record.consent) == ("", record.id, "A low voice.", None)
-    assert "Saved “Ben”." in said
+    assert "Saved “Ben”." in message
     assert library.load(record.id).references[0].transcript == SAMPLE_TEXTS["en"]
     assert engine.asked[-1][:2] == (SAMPLE_TEXTS["en"], BuiltInVoice(description="A low voice."))
     spoken = context.voices.ready(record.id, owner="local", instructions="Slowly.")
@@ -146,11 +146,11 @@ def test_described_voice_is_saved_with_a_sample(
 
 
 def test_each_step_is_shown(events: NewVoiceHandlers, clip: dict[str, Any]) -> None:
-    told = list(events.save_steps({"clips": [clip]}, *FORM.values(), None, None))  # type: ignore[arg-type]
-    assert [each[0] for each in told] == [*(steps_html(step, ENGLISH) for step in STEPS), ""]
-    assert 'data-step="done"' in told[1][0]
-    assert 'role="status">Encoding the voice<' in told[1][0]
-    assert all(value == gr.skip() for each in told[:-1] for value in each[1:]), (
+    updates = list(events.save_steps({"clips": [clip]}, *FORM.values(), None, None))  # type: ignore[arg-type]
+    assert [each[0] for each in updates] == [*(steps_html(step, ENGLISH) for step in STEPS), ""]
+    assert 'data-step="done"' in updates[1][0]
+    assert 'role="status">Encoding the voice<' in updates[1][0]
+    assert all(value == gr.skip() for each in updates[:-1] for value in each[1:]), (
         "the form is unchanged until the last step"
     )
     assert "Waiting" in events.show_waiting(None)  # type: ignore[arg-type]
@@ -163,8 +163,11 @@ def test_each_step_of_a_described_voice_is_shown_and_its_sample_charged(
     engine._prepare = lambda _clip, transcript: reference(transcript, buzz(0, 30_000, 120))
     budgets = Budgets({"local": Limits(hourly=60)})
     object.__setattr__(context, "budgets", budgets)
-    told = list(events.describe_steps("Ben", "A low voice.", "", None, None))  # type: ignore[arg-type]
-    assert [each[0] for each in told] == [*(steps_html(step, ENGLISH, DESCRIBED_STEPS) for step in DESCRIBED_STEPS), ""]
+    updates = list(events.describe_steps("Ben", "A low voice.", "", None, None))  # type: ignore[arg-type]
+    assert [each[0] for each in updates] == [
+        *(steps_html(step, ENGLISH, DESCRIBED_STEPS) for step in DESCRIBED_STEPS),
+        "",
+    ]
     ((_, charged),) = budgets._ledgers["owner", "local"].spent
     (result,) = (speech.result for speech in engine.speeches)
     assert result is not None
@@ -210,11 +213,11 @@ def test_clips_are_merged_into_one_reference(
 ) -> None:
     """Each reference of a prompt is a speaker, so a second reference would be another speaker."""
     clips = [store_clip(context, CLIP, words="One"), store_clip(context, STORY, words="two three!", start=1.0, end=9.0)]
-    *_, said, _, _ = save(events, *clips)
+    *_, message, _, _ = save(events, *clips)
     (only,) = library.load(library.find("Anna").id).references
     assert only.transcript == "One. two three!"
     assert only.duration == pytest.approx(3.1 + 8.0 + 0.2, abs=0.6)
-    assert "Left out" not in said
+    assert "Left out" not in message
     assert list(context.folder.iterdir()) == []
 
 
@@ -227,10 +230,10 @@ def test_clips_over_the_limit_are_left_out_and_reported(
         store_clip(context, CLIP, words="Third."),
     ]
     assert clips[0]["seconds"] * 2 > MAX_MERGED_SECONDS
-    *_, said, _, _ = save(events, *clips)
+    *_, message, _, _ = save(events, *clips)
     (only,) = library.load(library.find("Anna").id).references
     assert only.transcript == "Hello there. Third."
-    assert "Left out, because the other clips fill the voice: “second”." in said
+    assert "Left out, because the other clips fill the voice: “second”." in message
     assert list(context.folder.iterdir()) == []
 
 
@@ -358,8 +361,8 @@ def test_messages_escape_html(
     context: WebContext, library: VoiceLibrary, clip: dict[str, Any], engine: FakeEngine
 ) -> None:
     engine._prepare = lambda _clip, transcript: reference(transcript, buzz(0, 30_000, 120))
-    *_, said, _, _ = save(NewVoiceHandlers(context), clip, name="<b>{{x}}</b> `${alert(1)}`")
-    assert "Saved “&lt;b&gt;{{x}}&lt;/b&gt; `${alert(1)}`”." in said
+    *_, message, _, _ = save(NewVoiceHandlers(context), clip, name="<b>{{x}}</b> `${alert(1)}`")
+    assert "Saved “&lt;b&gt;{{x}}&lt;/b&gt; `${alert(1)}`”." in message
 
 
 def test_saving_has_its_own_bounded_pool(events: NewVoiceHandlers, clip: dict[str, Any], library: VoiceLibrary) -> None:
@@ -371,10 +374,10 @@ def test_saving_has_its_own_bounded_pool(events: NewVoiceHandlers, clip: dict[st
 
     refusing = WorkerPool(1, 0, 1)
     own, events._pool = events._pool, refusing
-    ((said, *others),) = run(saved)
-    assert TRANSLATIONS.texts(GERMAN)("budget.files") in said
+    ((message, *others),) = run(saved)
+    assert TRANSLATIONS.texts(GERMAN)("budget.files") in message
     events._pool = own
-    told = run(saved)
-    assert len(told) == len(STEPS) + 1
-    assert {len(each) for each in told} == {len(others) + 1}
+    updates = run(saved)
+    assert len(updates) == len(STEPS) + 1
+    assert {len(each) for each in updates} == {len(others) + 1}
     assert [voice.name for voice in library.list()] == ["Anna"]

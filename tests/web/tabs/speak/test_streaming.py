@@ -63,9 +63,9 @@ def queue_events(visitor: Visitor, session: str = "") -> Iterator[Iterator[dict[
         yield (json.loads(line[6:]) for line in events.iter_lines() if line.startswith("data: "))
 
 
-def messages(said: Iterator[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+def messages(events: Iterator[dict[str, Any]]) -> Iterator[dict[str, Any]]:
     """Yield the take messages among the events."""
-    for each in said:
+    for each in events:
         if each["msg"] in ("process_generating", "process_completed") and each["output"].get("data"):
             message = each["output"]["data"][0]
             if isinstance(message, dict):
@@ -139,8 +139,8 @@ def test_slow_reader_receives_everything(serve: Serve, storage: Storage, anna: s
     visitor = Visitor(serve(engine, storage))
     join(visitor, LONG, anna)
     chunks = []
-    with queue_events(visitor) as said:
-        for message in messages(said):
+    with queue_events(visitor) as events:
+        for message in messages(events):
             chunks.append(message)
             time.sleep(0.03)
     assert chunks[-1]["kind"] == "end"
@@ -154,9 +154,9 @@ def test_closed_page_leaves_the_queue(serve: Serve, storage: Storage, anna: str)
     join(first, LONG, anna)
     until(lambda: engine.speeches)
     join(second, "Me too.", anna, "second")
-    with queue_events(second) as said:
-        assert next(messages(said))["kind"] == "start"
-        assert "Waiting: you are next." in json.dumps(next(said)), "only the changes of a message are sent"
+    with queue_events(second) as events:
+        assert next(messages(events))["kind"] == "start"
+        assert "Waiting: you are next." in json.dumps(next(events)), "only the changes of a message are sent"
     until(lambda: engine.speeches[1].closed)
     assert not engine.speeches[0].over
     engine.speeches[0].cancel()
@@ -183,11 +183,11 @@ def test_page_shows_that_the_model_is_loaded_again(
     clock.now = 600
     assert managers[0].unload_idle()
     join(visitor, "Hello there.", anna)
-    with queue_events(visitor) as said:
-        assert next(messages(said))["kind"] == "start"
-        assert "The model is being loaded: 50 %" in json.dumps(next(said))
+    with queue_events(visitor) as events:
+        assert next(messages(events))["kind"] == "start"
+        assert "The model is being loaded: 50 %" in json.dumps(next(events))
         go_on.set()
-        assert list(messages(said))[-1]["stop_reason"] == "end"
+        assert list(messages(events))[-1]["stop_reason"] == "end"
     assert not managers[0].asleep
 
 
@@ -205,8 +205,8 @@ def test_many_requests_of_one_visitor_leave_room_for_another(serve: Serve, stora
     assert statuses == [200] * 24, "every request is accepted"
     assert other.speak("Only this.", mine)["stop_reason"] == "end"
     assert [text for text, _, _ in engine.asked].count(LONG) == 4
-    with queue_events(greedy, "greedy23") as said:
-        refused = list(messages(said))[-1]
+    with queue_events(greedy, "greedy23") as events:
+        refused = list(messages(events))[-1]
     assert "4 of your takes" in refused["status"]
 
 
@@ -228,12 +228,12 @@ def test_long_work_runs_in_the_context_of_its_event() -> None:
         yield {"visitor": visitor.get(), "thread": threading.current_thread().name}
         yield {"visitor": visitor.get()}
 
-    async def told() -> list[dict[str, Any]]:
+    async def collect() -> list[dict[str, Any]]:
         visitor.set("ann")
         streams = streaming.TakeStreams(cast(Any, None), cast(Any, None))
         return [value async for value in streams.steps(work)()]
 
-    first, second = run(told)
+    first, second = run(collect)
     assert first.pop("thread").startswith("reprise-speak")
     assert (first, second) == ({"visitor": "ann"}, {"visitor": "ann"})
 

@@ -75,8 +75,8 @@ def test_takes_of_other_owners_are_unreachable(
     his_list = events.list_takes(ben.token, None, event(ids=[hers]))  # type: ignore[arg-type]
     assert (his_list["takes"], his_list["gone"]) == ([], [hers])
     for act in (events.star_take, events.delete_take):
-        _, said, _ = act(ben.token, None, event(ids=[hers], id=hers, starred=True))  # type: ignore[arg-type]
-        assert 'role="alert"' in said
+        _, message, _ = act(ben.token, None, event(ids=[hers], id=hers, starred=True))  # type: ignore[arg-type]
+        assert 'role="alert"' in message
     (take,) = events.list_takes(anna.token, None, event(ids=[hers]))["takes"]  # type: ignore[arg-type]
     assert (take["starred"], take["listed"]) == (False, history)
     assert "from this server" in events.star_take("forged", None, event(ids=[hers], id=hers, starred=True))[1]  # type: ignore[arg-type]
@@ -86,12 +86,12 @@ def test_takes_of_other_owners_are_unreachable(
 def test_star_and_delete_update_the_history(context: WebContext, storage: Storage, anna: Any, history: bool) -> None:
     storage.history.change_settings(history=history, owner=anna.owner.key)
     take, events = add_take(context, anna), TakeListHandlers(context)
-    answer, said, rung = events.star_take(anna.token, None, event(ids=[take], id=take, starred=True))  # type: ignore[arg-type]
+    answer, message, rung = events.star_take(anna.token, None, event(ids=[take], id=take, starred=True))  # type: ignore[arg-type]
     assert answer["takes"][0]["starred"]
-    assert (said, rung["what"]) == ("", "history")
+    assert (message, rung["what"]) == ("", "history")
     assert storage.history.page(owner=anna.owner.key, starred=True).total == int(history)
-    answer, said, _ = events.delete_take(anna.token, None, event(ids=[take], id=take))  # type: ignore[arg-type]
-    assert (answer["takes"], answer["gone"], said) == ([], [take], "")
+    answer, message, _ = events.delete_take(anna.token, None, event(ids=[take], id=take))  # type: ignore[arg-type]
+    assert (answer["takes"], answer["gone"], message) == ([], [take], "")
     assert storage.history.page(owner=anna.owner.key).total == 0
 
 

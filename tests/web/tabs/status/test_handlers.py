@@ -125,35 +125,35 @@ def test_licence_is_shown_before_loading(two_models: WebContext) -> None:
 
 def test_loading_a_model_changes_the_page(two_models: WebContext) -> None:
     events = StatusHandlers(two_models)
-    (busy, *_), (said, heading, state) = list(events.load_model("large", request()))
+    (busy, *_), (message, heading, state) = list(events.load_model("large", request()))
     assert "large is being loaded" in busy
-    assert "large is ready" in said
+    assert "large is ready" in message
     assert "<strong>large</strong>" in heading
     assert state["name"] == two_models.engine.name == "large"
 
 
 @pytest.mark.parametrize("wrong", ["other", "", None, 7, "fake"])
 def test_unknown_or_loaded_models_are_rejected(two_models: WebContext, wrong: Any) -> None:
-    ((said, _heading, state),) = list(StatusHandlers(two_models).load_model(wrong, request()))
-    assert 'role="alert"' in said
+    ((message, _heading, state),) = list(StatusHandlers(two_models).load_model(wrong, request()))
+    assert 'role="alert"' in message
     assert state["name"] == "fake"
 
 
 def test_loading_without_a_catalog_is_rejected(events: StatusHandlers) -> None:
-    ((said, *_),) = list(events.load_model("large", request()))
-    assert 'role="alert"' in said
+    ((message, *_),) = list(events.load_model("large", request()))
+    assert 'role="alert"' in message
 
 
 def test_model_that_does_not_fit_is_reported_and_the_old_one_kept(two_models: WebContext, engine: FakeEngine) -> None:
     engine.notice = UserMessage("small machine")
-    *_, (said, heading, _) = list(StatusHandlers(two_models).load_model("large", request()))
-    assert "It does not fit." in said
+    *_, (message, heading, _) = list(StatusHandlers(two_models).load_model("large", request()))
+    assert "It does not fit." in message
     assert "<strong>fake</strong>" in heading
 
 
 def test_running_takes_block_loading(two_models: WebContext) -> None:
     two_models.engine._switch_timeout = 0.01
     speech = two_models.engine.speak("Hello.")
-    *_, (said, *_) = list(StatusHandlers(two_models).load_model("large", request()))
-    assert "still being spoken" in said
+    *_, (message, *_) = list(StatusHandlers(two_models).load_model("large", request()))
+    assert "still being spoken" in message
     speech.close()
