@@ -1,4 +1,4 @@
-"""Proof-listening of scripts: hears their takes and mends those with wrong words, independently of any open page."""
+"""Proof-listening of scripts: hears their takes and repairs those with wrong words, independently of any open page."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from engine.errors import EngineBusy, InvalidInput, ScriptNotFound, TakeNotFound, VoiceNotFound
 from engine.messages import UserMessage
-from studio.proof.mending import Mending, mend
+from studio.proof.repair import Repair, repair
 from studio.proof.take_checker import TakeChecker
 from studio.tracebacks import describe_error
 from studio.user_messages import user_message
@@ -35,7 +35,7 @@ Key = tuple[str, str]  # owner, script
 class ProofProgress:
     """Progress of a run. cards: their number. done: finished ones. card: the current one, "" before the first.
 
-    attempt: number of the attempt to mend it, 1 to MAX_ATTEMPTS; 0 while its take is heard.
+    attempt: number of the attempt to repair it, 1 to MAX_ATTEMPTS; 0 while its take is heard.
     """
 
     cards: int
@@ -46,7 +46,7 @@ class ProofProgress:
 
 @dataclass
 class _ProofRun:
-    """A script that is being heard. cards: the cards to hear, and whether to mend each."""
+    """A script that is being heard. cards: the cards to hear, and whether to repair each."""
 
     owner: str
     script_id: str
@@ -59,7 +59,7 @@ class _ProofRun:
 
 
 class ProofRunner:
-    """Hears and mends cards, on one thread per script."""
+    """Hears and repairs cards, on one thread per script."""
 
     def __init__(self, storage: Storage, scripts: ScriptRunner, recogniser: Recogniser) -> None:
         self._storage, self._scripts, self._recogniser = storage, scripts, recogniser
@@ -73,17 +73,17 @@ class ProofRunner:
         script_id: str,
         card_ids: Sequence[str] | None = None,
         *,
-        mend: bool = False,
+        repair: bool = False,
         on_end: Callable[[], None] | None = None,
     ) -> int:
         """Hear cards, in order; return their number. They are added to the script's current run if there is one.
 
-        card_ids: None for all with a take that this recogniser has not heard yet and, with `mend`, those with wrong
-        words. mend: speak wrong sentences of unlocked cards again with other seeds, until all words are right or
+        card_ids: None for all with a take that this recogniser has not heard yet and, with `repair`, those with wrong
+        words. repair: speak wrong sentences of unlocked cards again with other seeds, until all words are right or
         MAX_ATTEMPTS times, and keep the take with the fewest wrong words. on_end: called when the run is over, also if
         there is nothing to do. Raises ScriptNotFound.
         """
-        cards = self._open(owner, script_id, mend) if card_ids is None else list(card_ids)
+        cards = self._open(owner, script_id, repair) if card_ids is None else list(card_ids)
         with self._lock:
             self._failures.pop((owner, script_id), None)
             run = self._runs.get((owner, script_id))
@@ -94,7 +94,7 @@ class ProofRunner:
             if begins:
                 self._runs[owner, script_id] = run
             waiting = run.cards[run.done :]
-            run.cards += [(card, mend) for card in cards if (card, mend) not in waiting]
+            run.cards += [(card, repair) for card in cards if (card, repair) not in waiting]
             run.on_end += [on_end] if on_end else []
         if begins:
             work = copy_context().run  # as in studio/script/runner.py
@@ -104,7 +104,7 @@ class ProofRunner:
         return len(cards)
 
     def stop(self, owner: str, script_id: str) -> None:
-        """Stop after the current hearing. A card that is being mended keeps the best take so far."""
+        """Stop after the current hearing. A card that is being repaired keeps the best take so far."""
         with self._lock:
             self._failures.pop((owner, script_id), None)
             if run := self._runs.pop((owner, script_id), None):
@@ -120,14 +120,14 @@ class ProofRunner:
         """Return why the last run failed; None if it did not. Cleared by `start` and `stop`."""
         return self._failures.get((owner, script_id))
 
-    def _open(self, owner: str, script_id: str, mend: bool) -> list[str]:
+    def _open(self, owner: str, script_id: str, repair: bool) -> list[str]:
         hearings = self._storage.hearings.of_script(script_id, owner=owner)
 
         def is_open(card: CardRecord) -> bool:
             hearing = hearings.get(card.take_id or "")
             if hearing is None or hearing.recogniser != self._recogniser.name:
                 return card.take_id is not None
-            return mend and hearing.word_error > 0 and not card.locked
+            return repair and hearing.word_error > 0 and not card.locked
 
         return [card.id for card in self._storage.scripts.cards(script_id, owner=owner) if is_open(card)]
 
@@ -153,16 +153,16 @@ class ProofRunner:
             if run.stopped.is_set() or run.done == len(run.cards):
                 self._end(run)
                 return None
-            card, mend = run.cards[run.done]
+            card, repair = run.cards[run.done]
             run.card, run.attempt = card, 0
-            return card, mend
+            return card, repair
 
     def _end(self, run: _ProofRun) -> None:
         if self._runs.get((run.owner, run.script_id)) is run:
             del self._runs[run.owner, run.script_id]
 
-    def _check_card(self, run: _ProofRun, card_id: str, mends: bool) -> None:
-        """Hear one card, and mend it. A card that is changed or deleted meanwhile is skipped."""
+    def _check_card(self, run: _ProofRun, card_id: str, repairs: bool) -> None:
+        """Hear one card, and repair it. A card that is changed or deleted meanwhile is skipped."""
         try:
             card = self._storage.scripts.card(card_id, owner=run.owner)
             if card.take_id is None:
@@ -171,15 +171,15 @@ class ProofRunner:
             checker = self._checker(run, card)
             hearing = checker.check(card.text, sound)
             self._storage.hearings.keep(card.id, card.take_id, hearing, owner=run.owner)
-            if mends and not card.locked:
+            if repairs and not card.locked:
                 take = self._storage.history.get(card.take_id, owner=run.owner)
                 speak = partial(self._spoken, run, card)
                 model = self._scripts.model
-                self._mend(run, card, mend(take, sound, hearing, model=model, speak=speak, checker=checker))
+                self._repair(run, card, repair(take, sound, hearing, model=model, speak=speak, checker=checker))
         except (ScriptNotFound, TakeNotFound, VoiceNotFound, InvalidInput) as error:
             log.info("a card was changed while it was heard: %s", describe_error(error))
 
-    def _mend(self, run: _ProofRun, card: CardRecord, tries: Mending) -> None:
+    def _repair(self, run: _ProofRun, card: CardRecord, tries: Repair) -> None:
         """Replace the take of a card by a better one, if there is one."""
         try:
             while True:

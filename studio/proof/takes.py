@@ -1,4 +1,4 @@
-"""Proof-listening of single takes: hears them and mends those with wrong words."""
+"""Proof-listening of single takes: hears them and repairs those with wrong words."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from engine.errors import InvalidInput, VoiceNotFound
-from studio.proof.mending import mend
+from studio.proof.repair import repair
 from studio.proof.take_checker import TakeChecker
 from studio.takes.buffer import LANGUAGE
 from studio.takes.requests import TakeRequest
@@ -30,7 +30,7 @@ MAX_HEARINGS = 1_000  # hearings in memory
 
 
 class TakeProofs:
-    """Hears and mends takes outside of scripts. Hearings are kept in memory only.
+    """Hears and repairs takes outside of scripts. Hearings are kept in memory only.
 
     Methods block during recognition. They raise TakeNotFound for a take that is not the owner's, and what the
     recogniser raises.
@@ -68,17 +68,17 @@ class TakeProofs:
         sound = self._takes.audio(take_id, owner=owner)
         return self._keep(owner, take_id, self._checker(kept, owner).check(kept.text, sound))
 
-    def mend(
+    def repair(
         self, take_id: str, *, owner: str, attach: Callable[[MeasuredSpeech], object]
     ) -> Generator[int, None, TakeRecord | None]:
-        """Mend a take; see `studio.proof.mending.mend`.
+        """Repair a take; see `studio.proof.repair.repair`.
 
         attach: called with each speech; cancelling one ends the attempts. Yields the number of each attempt before it
-        begins. Returns the mended take, which is saved; None if no attempt is better or the owner's data was deleted.
+        begins. Returns the repaired take, which is saved; None if no attempt is better or the owner's data was deleted.
         Raises VoiceNotFound, and what the engine raises.
         """
         began, kept = self._takes.begin(owner=owner), self._takes.get(take_id, owner=owner)
-        better = yield from mend(
+        better = yield from repair(
             kept,
             self._takes.audio(take_id, owner=owner),
             self.hearing(take_id, owner=owner) or self.hear(take_id, owner=owner),

@@ -19,7 +19,7 @@ from engine.errors import TakeNotFound, VoiceNotFound
 from studio.file_names import take_file_name
 from studio.provenance.provenance import Provenance, public_name
 from studio.script.export import write_takes
-from studio.takes.buffer import MENDED, SAMPLING_SETTINGS
+from studio.takes.buffer import REPAIRED, SAMPLING_SETTINGS
 from studio.voices.available_voices import is_described
 from web.downloads.links import DownloadFile, FileProducer
 
@@ -67,7 +67,7 @@ def sound_facts(
         "voice": {"id": record.voice_id or "", "name": record.voice_name},
         "seed": record.seed,
         "model": public_name(record.model),
-        "settings": {name: record.settings[name] for name in (*SAMPLING_SETTINGS, MENDED) if name in record.settings},
+        "settings": {name: record.settings[name] for name in (*SAMPLING_SETTINGS, REPAIRED) if name in record.settings},
         "words": [(start, end, begins / speed, ends / speed) for start, end, begins, ends in record.words],
         "name": f"{take_file_name(record.voice_name, record.text)}.wav",
         "tags": Provenance.of_record(record).tags(),

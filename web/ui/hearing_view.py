@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 def hearing_view(text: str, hearing: Hearing, *, under_way: bool = False) -> dict[str, Any]:
-    """Return the text in parts, each with whether it is wrong. under_way: whether it is being checked or mended."""
+    """Return the text in parts, each with whether it is wrong. under_way: whether it is being checked or repaired."""
     parts: list[tuple[str, bool]] = []
     end = 0
     for start, stop in hearing.marks:

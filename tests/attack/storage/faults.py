@@ -30,12 +30,12 @@ _ERRORS = {"write": IOERR_WRITE, "sync": IOERR_FSYNC, "truncate": IOERR_TRUNCATE
 
 @dataclass
 class Fault:
-    """Fails one operation, by number. full: like a full disk. lasting: all later ones fail too, until `mended`."""
+    """Fails one operation, by number. full: like a full disk. lasting: all later ones fail too, until `repaired`."""
 
     number: int
     full: bool
     lasting: bool
-    mended: bool = False
+    repaired: bool = False
     seen: int = field(default=0, init=False)
 
     def __call__(self, operation: Operation) -> int:
@@ -43,7 +43,7 @@ class Fault:
             return OK
         self.seen += 1
         hit = self.seen == self.number or (self.lasting and self.seen > self.number)
-        if not hit or self.mended:
+        if not hit or self.repaired:
             return OK
         if self.full:  # a full disk still syncs, truncates and deletes
             return FULL if operation.kind == "write" else OK
@@ -78,7 +78,7 @@ def _broken(workload_number: int, fault: Fault) -> str | None:
             try:
                 storage = open_storage(folder)
             except DatabaseUnavailable:
-                fault.mended = True
+                fault.repaired = True
                 return _wrong(folder, states[:1])
             with storage:
                 done = 0
@@ -89,11 +89,11 @@ def _broken(workload_number: int, fault: Fault) -> str | None:
                 except DatabaseUnavailable:
                     pass
                 allowed = states[done : done + 2]
-                fault.mended = True
+                fault.repaired = True
                 if state_of(folder) not in allowed:
                     return f"after step {done} it holds neither what it did before nor after"
                 if not _works(storage):
-                    return f"after step {done} nothing can be saved, although the disk is mended"
+                    return f"after step {done} nothing can be saved, although the disk is repaired"
         return _wrong(folder, allowed)
 
 

@@ -10,7 +10,7 @@ from engine.errors import EngineFailed, InvalidInput
 from engine.messages import UserMessage
 from storage import Storage
 from storage.repositories.scripts.hearings import Hearing
-from studio.proof.mending import MAX_ATTEMPTS
+from studio.proof.repair import MAX_ATTEMPTS
 from studio.proof.runner import ProofProgress, ProofRunner
 from studio.script import Card
 from studio.script.runner import ScriptRunner
@@ -42,9 +42,9 @@ class ProofScript:
         self.scripts.start(OWNER, self.id)
         until(finished(self.scripts, self.id))
 
-    def prove(self, *words: str, cards: list[str] | None = None, mend: bool = False) -> int:
+    def prove(self, *words: str, cards: list[str] | None = None, repair: bool = False) -> int:
         self.words = list(words)
-        count = self.proofs.start(OWNER, self.id, cards, mend=mend)
+        count = self.proofs.start(OWNER, self.id, cards, repair=repair)
         until(lambda: self.proofs.progress(OWNER, self.id) is None)
         return count
 
@@ -84,7 +84,7 @@ def test_script_is_proofread_and_hearings_are_stored(studio: ProofScript) -> Non
 
 def test_wrong_cards_are_repeated_until_they_are_right(studio: ProofScript) -> None:
     takes = studio.takes
-    assert studio.prove(TEXTS[0], "a second", "the second guard", TEXTS[1], TEXTS[2], mend=True) == 3
+    assert studio.prove(TEXTS[0], "a second", "the second guard", TEXTS[1], TEXTS[2], repair=True) == 3
     assert studio.actor.said[3:] == [TEXTS[1], TEXTS[1]]
     assert [hearing and hearing.word_error for hearing in studio.heard] == [0, 0, 0]
     assert [now == then for now, then in zip(studio.takes, takes, strict=True)] == [True, False, True]
@@ -93,7 +93,7 @@ def test_wrong_cards_are_repeated_until_they_are_right(studio: ProofScript) -> N
 
 def test_best_take_is_kept_after_the_last_try(studio: ProofScript) -> None:
     wrong = ["no", "the second guard", *["the no"] * (MAX_ATTEMPTS - 1)]
-    studio.prove(*wrong, cards=[studio.cards[1]], mend=True)
+    studio.prove(*wrong, cards=[studio.cards[1]], repair=True)
     assert studio.words == [], "at most MAX_ATTEMPTS"
     hearing = studio.heard[1]
     assert hearing is not None
@@ -101,10 +101,10 @@ def test_best_take_is_kept_after_the_last_try(studio: ProofScript) -> None:
     assert len(studio.storage.scripts.takes(studio.cards[1], owner=OWNER)) == 2, "worse takes are not kept"
 
 
-def test_earlier_hearings_are_mended_but_not_locked_cards(studio: ProofScript) -> None:
+def test_earlier_hearings_are_repaired_but_not_locked_cards(studio: ProofScript) -> None:
     studio.prove("no", "no", TEXTS[2])
     studio.storage.scripts.lock(studio.cards[0], owner=OWNER)
-    assert studio.prove("no", TEXTS[1], mend=True) == 1
+    assert studio.prove("no", TEXTS[1], repair=True) == 1
     assert [hearing and hearing.word_error for hearing in studio.heard] == [1, 0, 0]
 
 
@@ -112,7 +112,7 @@ def test_stop_during_a_repeated_take(studio: ProofScript) -> None:
     studio.actor.hold(TEXTS[0])
     studio.words = ["no"]
     over = threading.Event()
-    studio.proofs.start(OWNER, studio.id, [studio.cards[0]], mend=True, on_end=over.set)
+    studio.proofs.start(OWNER, studio.id, [studio.cards[0]], repair=True, on_end=over.set)
     until(lambda: len(studio.actor.said) == 4)
     assert studio.proofs.progress(OWNER, studio.id) == ProofProgress(1, 0, studio.cards[0], 1)
     studio.proofs.stop(OWNER, studio.id)
@@ -123,7 +123,7 @@ def test_stop_during_a_repeated_take(studio: ProofScript) -> None:
     assert studio.heard[0] is not None, "the earlier hearing stays"
 
 
-def test_card_changed_during_mending_is_left_alone(studio: ProofScript) -> None:
+def test_card_changed_during_repair_is_left_alone(studio: ProofScript) -> None:
     change: list[Callable[[], object]] = [
         lambda: studio.storage.scripts.edit(studio.cards[0], "Other words.", owner=OWNER)
     ]
@@ -134,7 +134,7 @@ def test_card_changed_during_mending_is_left_alone(studio: ProofScript) -> None:
         return "no" if len(studio.recogniser.heard) == 1 else TEXTS[0]
 
     studio.recogniser.words = hear
-    studio.prove(cards=[studio.cards[0]], mend=True)
+    studio.prove(cards=[studio.cards[0]], repair=True)
     assert (studio.takes[0], studio.heard[0]) == (None, None)
     assert studio.prove(cards=["0" * 32, studio.cards[0]]) == 2, "an unknown card and one without a take"
     assert len(studio.recogniser.heard) == 2

@@ -13,7 +13,7 @@ from storage.repositories.takes import TakeRecord
 from studio.context import AppContext
 from studio.engines.model_manager import ModelManager
 from studio.proof import takes as proof_takes
-from studio.proof.mending import MAX_ATTEMPTS
+from studio.proof.repair import MAX_ATTEMPTS
 from studio.proof.takes import TakeProofs
 from studio.takes.requests import TakeRequest
 from tests.studio.proof.fake_recogniser import FakeRecogniser
@@ -45,9 +45,9 @@ class ProofTake:
         assert kept is not None
         return kept
 
-    def mend(self, *words: str, attach: Callable[[Any], object] = lambda _speech: None) -> TakeRecord | None:
+    def repair(self, *words: str, attach: Callable[[Any], object] = lambda _speech: None) -> TakeRecord | None:
         self.words = list(words)
-        tries = self.proofs.mend(self.take, owner=OWNER, attach=attach)
+        tries = self.proofs.repair(self.take, owner=OWNER, attach=attach)
         self.attempts: list[int] = []
         while True:
             try:
@@ -82,7 +82,7 @@ def test_hearing_is_isolated_by_owner_and_forgotten_with_the_take(studio: ProofT
 
 
 def test_best_try_becomes_a_take_with_the_same_settings(studio: ProofTake) -> None:
-    made = studio.mend("no", "nothing", "the second guard", "the no", "no")
+    made = studio.repair("no", "nothing", "the second guard", "the no", "no")
     assert made is not None
     assert studio.attempts == [1, 2, 3, 4]
     assert studio.kept == 2, "worse takes are not kept"
@@ -94,24 +94,24 @@ def test_best_try_becomes_a_take_with_the_same_settings(studio: ProofTake) -> No
 
 
 def test_correct_and_unimproved_takes_are_kept(studio: ProofTake) -> None:
-    assert studio.mend(TEXT) is None
+    assert studio.repair(TEXT) is None
     assert (studio.attempts, studio.words) == ([], [])
     studio.proofs.forget(OWNER)
-    assert studio.mend("the second guard", *["no"] * MAX_ATTEMPTS) is None
+    assert studio.repair("the second guard", *["no"] * MAX_ATTEMPTS) is None
     assert (studio.words, studio.kept) == ([], 1)
-    assert studio.mend("no", TEXT) is not None, "the earlier hearing is reused"
+    assert studio.repair("no", TEXT) is not None, "the earlier hearing is reused"
     assert studio.attempts == [1, 2]
 
 
 def test_stop_ends_the_tries(studio: ProofTake) -> None:
-    assert studio.mend("no", attach=lambda speech: speech.cancel()) is None
+    assert studio.repair("no", attach=lambda speech: speech.cancel()) is None
     assert (studio.attempts, studio.words, studio.kept) == ([1], [], 1)
 
 
 def test_take_without_voice_or_too_long_is_rejected(studio: ProofTake, monkeypatch: pytest.MonkeyPatch) -> None:
     studio.storage.voices.trash(studio.app.takes.get(studio.take, owner=OWNER).voice_id or "", owner=OWNER)
     with pytest.raises(VoiceNotFound):
-        studio.mend("no")
+        studio.repair("no")
     assert studio.recogniser.heard == [""], "it is transcribed even without its voice"
     monkeypatch.setattr(proof_takes, "MAX_TEXT", 5)
     with pytest.raises(InvalidInput, match="more than 5 characters"):

@@ -11,7 +11,7 @@ import { pageLanguage, words } from "../ui/words.js";
 export const factsOf = (sound) => sound?.facts ?? {};
 
 // Text keys of the settings, by their names in the engine.
-const SETTINGS = { temperature: "player.temperature", top_p: "player.top_p", top_k: "player.top_k", mended: "player.mended" };
+const SETTINGS = { temperature: "player.temperature", top_p: "player.top_p", top_k: "player.top_k", mended: "player.repaired" };
 
 function detailsOf(sound, language) {
   const { voice, seed, model, settings = {} } = factsOf(sound);

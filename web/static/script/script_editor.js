@@ -349,10 +349,10 @@ class ScriptEditor {
 
   // ---- proof-listening
 
-  // Has a recogniser check a card, or all cards. mend: speak them again where words are wrong.
-  async proof(card = null, mend = true) {
-    const answer = await this.ask("proof", { mend, ...(card ? { card: card.id } : {}) });
-    if (answer?.offer) window.repriseRecogniser.offer(() => this.proof(card, mend));
+  // Has a recogniser check a card, or all cards. repair: speak them again where words are wrong.
+  async proof(card = null, repair = true) {
+    const answer = await this.ask("proof", { repair, ...(card ? { card: card.id } : {}) });
+    if (answer?.offer) window.repriseRecogniser.offer(() => this.proof(card, repair));
     this.later();
   }
 

@@ -124,7 +124,7 @@ export class ScriptView {
     if (running && wait !== null && done < cards) parts.push(words("script.left", { time: lengthOf(Math.ceil(wait), language, 0) }));
     if (!running && waiting) parts.push(words("script.still_waiting", { count: waiting }));
     if (proof) parts.push(words("script.proofing", { number: Math.min(proof.done + 1, proof.cards), cards: proof.cards }));
-    if (proof?.attempt) parts.push(words("script.mending", { attempt: proof.attempt }));
+    if (proof?.attempt) parts.push(words("script.repairing", { attempt: proof.attempt }));
     if (trouble) parts.push(trouble);
     this.status.textContent = parts.join(" · ");
     this.root.toggleAttribute("data-running", running);

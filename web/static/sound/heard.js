@@ -3,9 +3,9 @@
 import { button, create } from "../ui/elements.js";
 import { words } from "../ui/words.js";
 
-// heard: see web/ui/hearing_view.py; null if the take was not checked. status: text about a check under way, "" for none. mend():
+// heard: see web/ui/hearing_view.py; null if the take was not checked. status: text about a check under way, "" for none. repair():
 // has the wrong words spoken again; null if that is not possible.
-export function heardLines(heard, status, mend) {
+export function heardLines(heard, status, repair) {
   const lines = [];
   if (heard?.right) lines.push(create("p", { class: "rp-heard-right", text: words("script.heard_right") }));
   else if (heard?.parts.length) {
@@ -14,6 +14,6 @@ export function heardLines(heard, status, mend) {
     lines.push(create("p", {}, ...text), create("p", { class: "rp-heard-message", text: message }));
   }
   if (status) lines.push(create("p", { class: "rp-heard-message", role: "status", text: status }));
-  else if (heard && !heard.right && mend) lines.push(button({ class: "rp-heard-mend", text: words("script.mend"), onclick: mend }));
+  else if (heard && !heard.right && repair) lines.push(button({ class: "rp-heard-repair", text: words("script.repair"), onclick: repair }));
   return lines;
 }

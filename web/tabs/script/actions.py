@@ -171,7 +171,7 @@ class ScriptActions:
         return {}
 
     def _proof(self, owner: Owner, command: ScriptCommand, texts: Texts) -> Reply:
-        """Check one card or all cards with the recogniser; with `mend`, speak cards with wrong words again.
+        """Check one card or all cards with the recogniser; with `repair`, speak cards with wrong words again.
 
         offer: whether the page must first offer to install a recogniser.
         """
@@ -183,7 +183,7 @@ class ScriptActions:
                 over.callback(context.budgets.reserve_script(owner, texts))
             cards = None if card is None else [self._scripts.card(card, owner=owner.key).id]
             count = context.proof_runner.start(
-                owner.key, command.script, cards, mend=command.flag("mend"), on_end=over.pop_all().close
+                owner.key, command.script, cards, repair=command.flag("repair"), on_end=over.pop_all().close
             )
         return {} if count else {"message": texts("script.proofed")}
 

@@ -41,7 +41,7 @@ class CommandValues(Payload):
     at: Count | None = None
     position: Count | None = None
     locked: bool = False
-    mend: bool = False
+    repair: bool = False
     takes: Ids = Field(default_factory=list)
 
 

@@ -132,7 +132,7 @@ def card_hearing_view(
 ) -> dict[str, Any] | None:
     """Return the recogniser's result for a card's take: the text in parts, the wrong ones marked; None if unchecked.
 
-    under_way: whether the card is being checked or mended now.
+    under_way: whether the card is being checked or repaired now.
     """
     hearing, under_way = hearings.get(card.take_id or ""), proof is not None and proof.card == card.id
     if hearing is None:

@@ -23,10 +23,10 @@ Value = dict[str, Any]
 
 
 class TakeProof(ShownTakes):
-    """A take to check and, if `mend`, to speak again where words are wrong. ticket: for `stop`."""
+    """A take to check and, if `repair`, to speak again where words are wrong. ticket: for `stop`."""
 
     id: Id
-    mend: bool
+    repair: bool
     ticket: Ticket
 
 
@@ -57,12 +57,12 @@ class TakeProofHandlers:
                 return
             session = getattr(request, "session_hash", None) or ""
             text = self._context.takes.get(asked.id, owner=owner.key).text
-            expected = speaking_time(text) if asked.mend else 0.0  # of a first try; what is spoken is charged
+            expected = speaking_time(text) if asked.repair else 0.0  # of a first try; what is spoken is charged
             budget = self._context.budgets.reserve_take(owner, expected, texts)
             with budget as reservation, self._context.running.register(asked.ticket, session):
                 added = yield from self._steps(asked, owner, reservation)
-            if asked.mend:
-                end |= {"added": added, "message": texts("takes.mended" if added else "takes.not_mended")}
+            if asked.repair:
+                end |= {"added": added, "message": texts("takes.repaired" if added else "takes.not_repaired")}
         except Exception as error:
             end |= {"message": error_message(error, texts), "problem": True}
         listed = list_value(self._context, owner, [*asked.ids, *([added] if added else [])]) if owner else {}
@@ -73,9 +73,9 @@ class TakeProofHandlers:
         proofs = self._context.take_proofs
         yield _value({"id": asked.id, "attempt": 0})
         heard = proofs.hearing(asked.id, owner=owner.key)
-        if heard is None or not asked.mend:
+        if heard is None or not asked.repair:
             proofs.hear(asked.id, owner=owner.key)
-        if not asked.mend:
+        if not asked.repair:
             return None
         speeches: list[MeasuredSpeech] = []
 
@@ -83,7 +83,7 @@ class TakeProofHandlers:
             speeches.append(speech)
             self._context.running.attach(asked.ticket, speech)
 
-        tries = proofs.mend(asked.id, owner=owner.key, attach=attach)
+        tries = proofs.repair(asked.id, owner=owner.key, attach=attach)
         try:
             while True:
                 yield _value({"id": asked.id, "attempt": next(tries)})

@@ -44,13 +44,13 @@ def test_script_is_proofed_repaired_and_remembered(
         expect(card(page, 1)).to_contain_text("Heard as it is written.")
         expect(card(page, 2).locator("mark")).to_have_text("harbour.")
         expect(card(page, 2)).to_contain_text(f"Heard: “{wrong}”")
-        mend = card(page, 2).get_by_role("button", name="Mend")
-        expect(mend).to_be_visible()
+        repair = card(page, 2).get_by_role("button", name="Mend")
+        expect(repair).to_be_visible()
         assert len(actor.said) == 2 + 4, "four tries"
         assert text_offset(page, 2) == offset, "the results are below the text"
         assert violations(page, ".rp-scripts") == []
         page.reload()
         expect(card(page, 2).locator("mark")).to_have_text("harbour.")
-        mend.press("Enter")
+        repair.press("Enter")
         expect(card(page, 2)).to_contain_text("Heard as it is written.")
         assert said == []

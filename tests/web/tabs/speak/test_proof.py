@@ -1,4 +1,4 @@
-"""Takes that are heard back and mended, without a page."""
+"""Takes that are heard back and repaired, without a page."""
 
 from typing import Any
 
@@ -39,14 +39,14 @@ def test_what_is_spoken_is_charged(
     object.__setattr__(context, "budgets", budgets)
     take = spoken(context, library.add(voice("Ann")).id)
 
-    def check(mend: bool) -> dict[str, Any]:
-        event = gr.EventData(None, {"ids": [take], "id": take, "mend": mend, "ticket": "t"})
+    def check(repair: bool) -> dict[str, Any]:
+        event = gr.EventData(None, {"ids": [take], "id": take, "repair": repair, "ticket": "t"})
         *_, last = TakeProofHandlers(context).check(None, None, event)  # type: ignore[arg-type]
         proof: dict[str, Any] = last["proof"]
         return proof
 
-    assert "message" not in check(mend=False)
-    assert check(mend=True)["added"]
+    assert "message" not in check(repair=False)
+    assert check(repair=True)["added"]
     assert heard == []
     *_, first, second, third = (speech.result.seconds for speech in engine.speeches if speech.result)
     charged = [seconds for _, seconds in budgets._ledgers["owner", LOCAL].spent]

@@ -10,7 +10,7 @@ const TAKE_FORMATS = ["wav", "flac", "mp3", "opus"];
 const IN_LABEL = 60; // characters
 
 export class TakeRow {
-  // act(what, id, detail): "play", "star", "same", "another", "compare", "check", "mend", "save", "link", "delete", "seed".
+  // act(what, id, detail): "play", "star", "same", "another", "compare", "check", "repair", "save", "link", "delete", "seed".
   constructor(id, act) {
     Object.assign(this, { id, act });
     const on = (what) => () => act(what, id, this.take);
@@ -63,7 +63,7 @@ export class TakeRow {
 
   // ---- texts
 
-  // checking: { id, attempt } of the take that is being checked or mended; null for none.
+  // checking: { id, attempt } of the take that is being checked or repaired; null for none.
   show(take, { playing, compared, checking }) {
     this.take = take;
     this.showHeard(checking);
@@ -79,7 +79,7 @@ export class TakeRow {
     this.star.ariaPressed = take.starred;
     this.summary.ariaLabel = words("takes.more", { text });
     this.compare.ariaPressed = compared;
-    this.same.hidden = "mended" in (take.facts?.settings ?? {}); // a mended take cannot be reproduced from one seed
+    this.same.hidden = "mended" in (take.facts?.settings ?? {}); // a repaired take cannot be reproduced from one seed
   }
 
   showHeard(checking) {
@@ -89,8 +89,8 @@ export class TakeRow {
     const current = JSON.stringify([heard, attempt, checking === null]);
     if (current === this.renderedProof) return;
     this.renderedProof = current;
-    const status = attempt === null ? "" : attempt ? words("script.mending", { attempt }) : words("script.hearing");
-    this.heard.replaceChildren(...heardLines(heard, status, checking ? null : () => this.act("mend", this.id)));
+    const status = attempt === null ? "" : attempt ? words("script.repairing", { attempt }) : words("script.hearing");
+    this.heard.replaceChildren(...heardLines(heard, status, checking ? null : () => this.act("repair", this.id)));
   }
 }
 

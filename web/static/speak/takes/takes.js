@@ -32,7 +32,7 @@ class Takes {
     this.rows = new Map(); // by id
     this.links = new LinkRefresh(() => this.refresh());
     this.soon = null;
-    this.checking = null; // the take that is being checked: { id, mend, ticket, attempt }
+    this.checking = null; // the take that is being checked: { id, repair, ticket, attempt }
     this.batches = new Map(); // tickets of the further takes being spoken, by group: the ticket of the first take
     document.addEventListener("reprise:begun", ({ detail }) => this.begun(detail));
     this.find(".rp-switch").onclick = () => this.compare();
@@ -170,26 +170,26 @@ class Takes {
 
   // ---- proof-listening
 
-  // Has a recogniser check a take. mend: speak it again where words are wrong.
-  check(id, mend) {
+  // Has a recogniser check a take. repair: speak it again where words are wrong.
+  check(id, repair) {
     if (this.checking) return;
     const ticket = [...crypto.getRandomValues(new Uint32Array(4))].map((part) => part.toString(16)).join("");
-    this.checking = { id, mend, ticket, attempt: 0 };
+    this.checking = { id, repair, ticket, attempt: 0 };
     this.message = "";
-    this.trigger("check", { ids: this.list.ids, id, mend, ticket });
+    this.trigger("check", { ids: this.list.ids, id, repair, ticket });
     window.reprisePlayer.activity("proof", () => this.trigger("stop_speech", { tickets: [ticket] }));
     this.show();
   }
 
   checked({ id, attempt, over, offer, added, message }) {
     if (this.checking?.id !== id) return;
-    const { mend } = this.checking;
+    const { repair } = this.checking;
     if (!over) {
       this.checking.attempt = attempt;
       return;
     }
     this.endCheck();
-    if (offer) window.repriseRecogniser.offer(() => this.check(id, mend));
+    if (offer) window.repriseRecogniser.offer(() => this.check(id, repair));
     if (added) this.list.add(added);
     this.message = message ?? "";
   }
@@ -210,7 +210,7 @@ class Takes {
     else if (what === "same" || what === "another") this.again(id, what);
     else if (what === "compare") this.choose(id);
     else if (what === "save") this.save(id, detail);
-    else if (what === "check" || what === "mend") this.check(id, what === "mend");
+    else if (what === "check" || what === "repair") this.check(id, what === "repair");
     else if (what === "link") copyLink("take", id);
     else this.play(id);
   }

@@ -1,4 +1,4 @@
-"""Mending of takes: sentences with wrong words are spoken again with other seeds and replaced by the best attempts.
+"""Repair of takes: sentences with wrong words are spoken again with other seeds and replaced by the best attempts.
 
 A take is cut in the silence between sentences. Sentences without silence between them, or at unknown positions in the
 audio, are replaced together. A text with tags is replaced as a whole, since a tag affects all speech after it.
@@ -23,7 +23,7 @@ from engine.text.sentences import sentence_spans
 from engine.text.tags import SPEAKER_TAG, STYLE_TAG, word_spans
 from storage.repositories.takes import NewTake, TimedWord
 from studio.playback_position import sounding, step_samples
-from studio.takes.buffer import MENDED
+from studio.takes.buffer import REPAIRED
 
 if TYPE_CHECKING:
     from storage.repositories.scripts.hearings import Hearing
@@ -38,7 +38,7 @@ _FADE = 0.005  # seconds
 
 Samples = NDArray[np.float32]
 SpeakAgain = Callable[[str], NewTake | None]
-Mending = Generator[int, None, "tuple[NewTake, Hearing] | None"]
+Repair = Generator[int, None, "tuple[NewTake, Hearing] | None"]
 
 
 @dataclass(frozen=True)
@@ -51,14 +51,14 @@ class Passage:
     last: int
 
 
-def mend(
+def repair(
     take: TakeRecord, sound: bytes, heard: Hearing, *, model: str, speak: SpeakAgain, checker: TakeChecker
-) -> Mending:
-    """Mend a take. Yields the number of each attempt before it begins, 1 to MAX_ATTEMPTS.
+) -> Repair:
+    """Repair a take. Yields the number of each attempt before it begins, 1 to MAX_ATTEMPTS.
 
     sound: the take's audio, FLAC. heard: the take's hearing. model: the loaded model; a take of another one is spoken
     again as a whole. speak: speaks a text like the take, with another seed; None ends the attempts, as does EngineBusy
-    once a passage has improved. Returns the mended take and its hearing; None if no attempt is better.
+    once a passage has improved. Returns the repaired take and its hearing; None if no attempt is better.
     """
     samples, rate = _decoded(sound)
     whole = Passage(0, len(take.text), 0, len(samples))
@@ -96,16 +96,16 @@ def _try(
 ) -> bool:
     """Speak each wrong passage again and keep the better attempts. Returns whether to continue."""
     for passage in wrong:
-        said = text[passage.start : passage.end]
+        passage_text = text[passage.start : passage.end]
         try:
-            spoken = speak(said)
+            spoken = speak(passage_text)
         except EngineBusy:
             if not better:
                 raise
             return False
         if spoken is None:
             return False
-        hearing = checker.check(said, spoken.audio)
+        hearing = checker.check(passage_text, spoken.audio)
         if hearing.word_error < errors[passage]:
             errors[passage], better[passage] = hearing.word_error, (spoken, hearing)
     return True
@@ -224,17 +224,17 @@ def _joined(take: TakeRecord, samples: Samples, rate: int, exchanged: dict[Passa
         seed=take.seed,
         voice_name=take.voice_name,
         voice_id=take.voice_id,
-        settings={**take.settings, MENDED: _mended_sentences(take, exchanged)},
+        settings={**take.settings, REPAIRED: _repaired_sentences(take, exchanged)},
         model=take.model,
         words=words,
     )
 
 
-def _mended_sentences(take: TakeRecord, exchanged: Iterable[Passage]) -> int:
-    """Return the number of a take's sentences that were replaced by this mending and earlier ones, at most all."""
+def _repaired_sentences(take: TakeRecord, exchanged: Iterable[Passage]) -> int:
+    """Return the number of a take's sentences that were replaced by this repair and earlier ones, at most all."""
     sentences = _sentences(take.text)
     now = sum(passage.start <= start < passage.end for passage in exchanged for start, _ in sentences)
-    before = take.settings.get(MENDED)
+    before = take.settings.get(REPAIRED)
     return min(len(sentences), now + (before if isinstance(before, int) else 0))
 
 

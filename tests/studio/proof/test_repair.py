@@ -1,4 +1,4 @@
-"""Mending replaces sentences with wrong words and leaves all other audio unchanged."""
+"""Repair replaces sentences with wrong words and leaves all other audio unchanged."""
 
 import io
 from collections.abc import Callable, Iterator, Sequence
@@ -19,9 +19,9 @@ from engine.errors import EngineBusy
 from engine.text.tags import word_spans
 from storage.repositories.scripts.hearings import Hearing
 from storage.repositories.takes import NewTake, TakeRecord, TimedWord
-from studio.proof.mending import MAX_ATTEMPTS, Passage, mend, passages_of
+from studio.proof.repair import MAX_ATTEMPTS, Passage, passages_of, repair
 from studio.proof.take_checker import TakeChecker
-from studio.takes.buffer import MENDED
+from studio.takes.buffer import REPAIRED
 
 RATE = 16_000
 PAUSE = 0.2  # seconds between sentences
@@ -112,7 +112,7 @@ class ToneVoice:
         )
 
 
-def run_mend(
+def run_repair(
     take: TakeRecord,
     file: bytes,
     speak: Callable[[str], NewTake | None],
@@ -120,7 +120,7 @@ def run_mend(
     checker: TakeChecker = CHECKER,
 ) -> tuple[tuple[NewTake, Hearing] | None, list[int]]:
     heard, attempts = checker.check(take.text, file), []
-    tries = mend(take, file, heard, model=model, speak=speak, checker=checker)
+    tries = repair(take, file, heard, model=model, speak=speak, checker=checker)
     while True:
         try:
             attempts.append(next(tries))
@@ -132,12 +132,12 @@ def run_mend(
 def test_only_the_wrong_sentence_is_replaced(model_times: bool) -> None:
     file = file_of(sound(200, 300, 500, before=0.1))
     voice = ToneVoice({"Two dogs slept there.": [300, 350, 400]}, seconds=0.9)
-    better, attempts = run_mend(take_of(file, words=model_times), file, voice)
+    better, attempts = run_repair(take_of(file, words=model_times), file, voice)
     assert better is not None
     spoken, hearing = better
     assert (attempts, voice.said) == ([1, 2, 3], ["Two dogs slept there."] * 3)
     assert (hearing.word_error, hearing.heard) == (0, "One fox ran Two dogs slept there Six")
-    assert (spoken.text, spoken.seed, spoken.settings) == (TEXT, 5, {"temperature": 0.3, MENDED: 1})
+    assert (spoken.text, spoken.seed, spoken.settings) == (TEXT, 5, {"temperature": 0.3, REPAIRED: 1})
     assert spoken.duration == pytest.approx(len(samples_of(spoken.audio)) / RATE)
     old, new = samples_of(file), samples_of(spoken.audio)
     first, last = round(0.65 * RATE), round(0.5 * RATE)
@@ -158,37 +158,37 @@ def test_each_wrong_sentence_is_replaced_by_its_best_try() -> None:
     voice = ToneVoice({
         "One fox ran.": [200], "Two dogs slept there.": [700, 700, 700, 700], "Six.": [600, 500],
     })  # fmt: skip
-    better, attempts = run_mend(take_of(file), file, voice)
+    better, attempts = run_repair(take_of(file), file, voice)
     assert better is not None
     assert attempts == [1, 2, 3, 4][:MAX_ATTEMPTS]
     assert better[1].heard == "One fox ran Two cats slept there Six"
-    assert better[0].settings[MENDED] == 2
+    assert better[0].settings[REPAIRED] == 2
     assert voice.said.count("One fox ran.") == 1
 
 
 @pytest.mark.parametrize(("before", "count"), [(None, 2), (1, 3), (3, 3)])
-def test_the_count_of_mended_sentences_includes_joined_ones_and_earlier_mendings(
+def test_the_count_of_repaired_sentences_includes_joined_ones_and_earlier_repairs(
     before: int | None, count: int
 ) -> None:
     text = "One fox ran. Six. Two dogs slept there."
     file = file_of(sound(800, 400, seconds=0.9))  # no silence between the first two sentences
     take = take_of(file, text)
     if before is not None:
-        take = replace(take, settings={**take.settings, MENDED: before})
+        take = replace(take, settings={**take.settings, REPAIRED: before})
     voice = ToneVoice({"One fox ran. Six.": [250]})
-    better, _ = run_mend(take, file, voice)
+    better, _ = run_repair(take, file, voice)
     assert better is not None
-    assert better[0].settings[MENDED] == count
+    assert better[0].settings[REPAIRED] == count
 
 
 def test_take_without_improvement_is_kept() -> None:
     file = file_of(sound(200, 300, 500))
-    assert run_mend(take_of(file), file, ToneVoice({"Two dogs slept there.": [300, 700, 300, 300]})) == (
+    assert run_repair(take_of(file), file, ToneVoice({"Two dogs slept there.": [300, 700, 300, 300]})) == (
         None,
         [1, 2, 3, 4],
     )
     right = file_of(sound(200, 400, 500))
-    assert run_mend(take_of(right), right, ToneVoice({})) == (None, [])
+    assert run_repair(take_of(right), right, ToneVoice({})) == (None, [])
 
 
 def test_sentence_wrong_only_in_context_is_tried_again() -> None:
@@ -205,7 +205,7 @@ def test_sentence_wrong_only_in_context_is_tried_again() -> None:
     def speak(text: str) -> NewTake | None:
         return ToneVoice({text: [400]}, seconds=takes.pop(0))(text)
 
-    better, attempts = run_mend(take_of(file), file, speak, checker=checker)
+    better, attempts = run_repair(take_of(file), file, speak, checker=checker)
     assert better is not None
     assert (better[1].word_error, attempts, takes) == (0, [1, 2, 3], [])
 
@@ -215,13 +215,13 @@ def test_stop_keeps_improvements_so_far() -> None:
     voice = ToneVoice({"Two dogs slept there.": [350, 400], "Six.": [600]})
     for stopped in (lambda: None, _busy):
         voice.tones = {"Two dogs slept there.": [400]}
-        better, attempts = run_mend(
+        better, attempts = run_repair(
             take_of(file), file, lambda text, stopped=stopped: stopped() if text == "Six." else voice(text)
         )
         assert better is not None
         assert (attempts, better[1].heard) == ([1], "One fox ran Two dogs slept there Sick")
     with pytest.raises(EngineBusy):
-        run_mend(take_of(file), file, lambda _text: _busy())
+        run_repair(take_of(file), file, lambda _text: _busy())
 
 
 def _busy() -> None:
@@ -241,7 +241,7 @@ def _busy() -> None:
 def test_unsplittable_takes_are_repeated_whole(text: str, model: str, tones: tuple[int, ...]) -> None:
     file = file_of(sound(*tones))
     voice = ToneVoice({text: [400] * MAX_ATTEMPTS})
-    better, _ = run_mend(take_of(file, text), file, voice, model)
+    better, _ = run_repair(take_of(file, text), file, voice, model)
     assert set(voice.said) == {text}
     if len(tones) == 1:
         assert better is not None
