@@ -160,6 +160,6 @@ def test_numbers_are_formatted_by_language() -> None:
 
 def test_error_messages_contain_no_folders() -> None:
     error = errors.ReleaseNotFound("release.none", model="/home/anna/my models/s2")
-    said = user_messages.user_message(error)
-    assert "There is no folder s2;" in str(said)
-    assert "/home" not in TRANSLATIONS.texts_for("fr").write(said)
+    message = user_messages.user_message(error)
+    assert "There is no folder s2;" in str(message)
+    assert "/home" not in TRANSLATIONS.texts_for("fr").write(message)

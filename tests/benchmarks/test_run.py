@@ -45,8 +45,8 @@ def summary(capfd: pytest.CaptureFixture[str]) -> str:
     return capfd.readouterr().out.partition("=== summary ===")[2]
 
 
-def statuses(said: str) -> list[tuple[str, str]]:
-    rows = [line.split("|") for line in said.splitlines() if line.startswith("| ")][1:]
+def statuses(output: str) -> list[tuple[str, str]]:
+    rows = [line.split("|") for line in output.splitlines() if line.startswith("| ")][1:]
     return [(row[1].strip(), row[2].strip()) for row in rows if len(row) == 5]
 
 
@@ -55,10 +55,10 @@ def test_a_failure_does_not_stop_the_other_steps(
 ) -> None:
     missing = Step("missing", "no_such_module", device=False)
     assert run_steps(monkeypatch, fails(), missing, passes()) == 1
-    said = summary(capfd)
-    assert statuses(said) == [("fails", "exit status 1"), ("missing", "exit status 1"), ("passes", "passed")]
-    assert "fails: no such kernel" in said
-    assert "No module named no_such_module" in said
+    output = summary(capfd)
+    assert statuses(output) == [("fails", "exit status 1"), ("missing", "exit status 1"), ("passes", "passed")]
+    assert "fails: no such kernel" in output
+    assert "No module named no_such_module" in output
     assert run_steps(monkeypatch, passes()) == 0
 
 

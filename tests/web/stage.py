@@ -42,7 +42,7 @@ def open_page(chromium: Browser, url: str, **context: Any) -> Iterator[Page]:
     page = visitor.new_page()
     troubles: list[str] = []
     page.on("pageerror", lambda error: troubles.append(str(error)))
-    page.on("console", lambda said: troubles.append(said.text) if said.type == "error" else None)
+    page.on("console", lambda message: troubles.append(message.text) if message.type == "error" else None)
     page.goto(url)
     yield page
     visitor.close()

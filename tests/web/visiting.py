@@ -41,7 +41,7 @@ def visit(
     troubles: list[str] = []
     listeners: dict[Any, Callable[[Any], None]] = {
         "pageerror": lambda error: troubles.append(str(error)),
-        "console": lambda said: troubles.append(said.text) if said.type == "error" else None,
+        "console": lambda message: troubles.append(message.text) if message.type == "error" else None,
     }
     for event, listener in listeners.items():
         page.on(event, listener)

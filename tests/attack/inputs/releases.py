@@ -73,13 +73,13 @@ def run(case: Case) -> None:
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place) / "release"
         _write(case, folder)
-        said = ""
+        message = ""
         try:
             Engine.load(folder, "cpu", graphs="off", slots=1).close()
         except ReleaseError as error:
-            said = str(error)
-        assert len(said) < 3_000, "the message is too long"
-        assert place not in said, "the message contains a folder"
+            message = str(error)
+        assert len(message) < 3_000, "the message is too long"
+        assert place not in message, "the message contains a folder"
         assert not (folder.parent / "ran").exists(), "a file of the release was executed"
 
 

@@ -95,11 +95,11 @@ class Guest(Visitor):
 def wait_for_sound(stream: httpx.Response) -> None:
     """Read until the first chunk of a take. Raises Broken if there is none."""
     for line in stream.iter_lines():
-        said = json.loads(line.removeprefix("data: ")) if line.startswith("data: ") else {}
-        if '"chunk"' in json.dumps(said.get("output") or {}):
+        message = json.loads(line.removeprefix("data: ")) if line.startswith("data: ") else {}
+        if '"chunk"' in json.dumps(message.get("output") or {}):
             return
-        if said.get("msg") == "process_completed":
-            raise Broken(f"A take ended without sound: {json.dumps(said)[:500]}")
+        if message.get("msg") == "process_completed":
+            raise Broken(f"A take ended without sound: {json.dumps(message)[:500]}")
     raise Broken("The stream of a take ended without sound.")
 
 

@@ -220,7 +220,7 @@ def test_served_page_throttles_logins_and_logs_no_credentials(
         assert page_config(elsewhere.get("").text)["dependencies"]
     out, err = capfd.readouterr()
     ours = [record for record in caplog.records if not record.name.startswith(("httpx", "httpcore"))]
-    said = out + err + "".join(record.getMessage() + str(record.exc_text) for record in ours)
-    assert "canary" not in said
+    logged = out + err + "".join(record.getMessage() + str(record.exc_text) for record in ours)
+    assert "canary" not in logged
     assert token
-    assert token not in said
+    assert token not in logged

@@ -56,7 +56,7 @@ def test_touch_targets_on_a_phone_are_large_enough(
         wait_for(page, "player.finished")
         name, _ = downloaded(page, page.get_by_role("button", name="Download WAV"))
         assert name.endswith("We walked along the river.wav")
-        page.evaluate("said => window.reprisePlayer.refuse(said)", NOTICE[:100])
+        page.evaluate("message => window.reprisePlayer.refuse(message)", NOTICE[:100])
         wide = page.locator(".rp-status").evaluate("status => status.clientWidth > innerWidth / 2")
         assert wide, "a problem beside a loaded take is not squeezed"
         page.evaluate("window.reprisePlayer.clearMessage()")

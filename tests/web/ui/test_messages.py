@@ -54,9 +54,9 @@ def test_ending_states_the_reason(spoken: SpeechResult, says: str) -> None:
 
 def test_ending_joins_numbers_and_reasons_as_the_language_does() -> None:
     both = result("length", "length", "short", overall="length")
-    said = messages.ending(both, Translations.load().texts_for("ja"))
-    assert said.startswith("3 区間中 1、2 が")
-    assert "いるかもしれません。3 区間中 3 が" in said
+    message = messages.ending(both, Translations.load().texts_for("ja"))
+    assert message.startswith("3 区間中 1、2 が")
+    assert "いるかもしれません。3 区間中 3 が" in message
     assert "1, 2" in messages.ending(both, Translations.load().texts_for("fr"))
 
 

@@ -48,7 +48,7 @@ def test_recording_becomes_a_voice_that_speaks(
     """A phone fits the controls of a recording, its tab is marked, and four actions later its voice speaks."""
     needed = [".rp-script-text", ".rp-record", ".rp-levels", ".rp-say"]
     with visit(chromium, serve(engine, storage), clock=True, viewport=PHONE) as page:
-        stop, said = page.get_by_role("button", name="Stop", exact=True).first, page.locator(".rp-say")
+        stop, status = page.get_by_role("button", name="Stop", exact=True).first, page.locator(".rp-say")
         open_tab(page, "New voice")
         expect(page.locator(".rp-script-text")).to_have_text(READING_TEXTS[0])
         begin_recording(page)
@@ -67,10 +67,10 @@ def test_recording_becomes_a_voice_that_speaks(
         assert dot == "rgb(200, 56, 42)"
         page.keyboard.press("Escape")  # acts on the current tab only
         page.get_by_role("tab", name="New voice").click()
-        before = float(said.inner_text().split()[1])
+        before = float(status.inner_text().split()[1])
         wait_for_recording(page, max(20, int(10 * before) + 3))
         stop.click()
-        expect(said).to_contain_text("Recorded ")
+        expect(status).to_contain_text("Recorded ")
         expect(page.get_by_role("tab", name="New voice", exact=True)).to_be_visible()
 
         page.get_by_label("Name of the voice").fill("Anna")  # 1
@@ -157,10 +157,10 @@ def test_missing_fields_taken_names_and_saving_progress_are_in_view(
         wait_until_in_view(page, "#rp-form-notice .rp-bad")
         agreed.check()
         save_all()
-        said = page.locator("#rp-speak-notice")
-        expect(said).to_contain_text("Saved “Anna”.")
+        saved_notice = page.locator("#rp-speak-notice")
+        expect(saved_notice).to_contain_text("Saved “Anna”.")
         page.keyboard.insert_text("Good morning.")
-        expect(said).to_be_hidden()  # typing, and pasting as here, hides the notice
+        expect(saved_notice).to_be_hidden()  # typing, and pasting as here, hides the notice
 
         page.set_viewport_size(DESKTOP)
         open_tab(page, "New voice")
@@ -176,5 +176,5 @@ def test_missing_fields_taken_names_and_saving_progress_are_in_view(
         name.fill("Anna 2")  # as pasted text
         expect(notice).to_be_hidden()
         save_all()
-        expect(said).to_contain_text("Saved “Anna 2”.")
+        expect(saved_notice).to_contain_text("Saved “Anna 2”.")
     assert library.find("Anna 2").duration > 2

@@ -68,8 +68,8 @@ def card(page: Page, number: int) -> Locator:
     return page.locator(".rp-script-cards").get_by_role("listitem", name=f"Card {number}", exact=True)
 
 
-def expect_state(page: Page, number: int, said: str) -> None:
-    expect(card(page, number).locator(".rp-script-card-state")).to_have_text(said)
+def expect_state(page: Page, number: int, text: str) -> None:
+    expect(card(page, number).locator(".rp-script-card-state")).to_have_text(text)
 
 
 def text(page: Page, number: int) -> Locator:
