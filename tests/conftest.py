@@ -64,11 +64,10 @@ def pytest_collection_finish() -> None:
 
 
 @pytest.fixture(scope="module", autouse=True)
-def quick_gc() -> Iterator[None]:
+def quick_gc() -> None:
     """Exclude what exists before a module, mostly imported objects, from garbage collections: one would take 0.7 s."""
     gc.collect()
     gc.freeze()
-    yield
 
 
 @pytest.fixture(scope="module", autouse=True)

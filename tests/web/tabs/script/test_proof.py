@@ -30,21 +30,21 @@ def test_script_is_proofed_repaired_and_remembered(
     with visit(chromium, serve(actor, storage)) as page:
         make(page, PLAY)
         expect(text(page, 2)).to_have_value("They went down to the harbour.")
-        expect(page.get_by_role("button", name="Proof and mend")).to_be_hidden()
+        expect(page.get_by_role("button", name="Check and fix")).to_be_hidden()
         page.get_by_label("Listen along").uncheck()
         page.get_by_role("button", name="Speak all").click()
         expect(page.get_by_text("Cards spoken: 2 of 2")).to_be_visible()
         offset = text_offset(page, 2)
-        page.get_by_role("button", name="Proof and mend").click()
+        page.get_by_role("button", name="Check and fix").click()
         dialog = page.get_by_role("dialog", name="Automatic transcripts")
         expect(dialog).to_contain_text("operator can enable them")
         ready[0] = True
         page.keyboard.press("Escape")
-        page.get_by_role("button", name="Proof and mend").click()
+        page.get_by_role("button", name="Check and fix").click()
         expect(card(page, 1)).to_contain_text("Heard as it is written.")
         expect(card(page, 2).locator("mark")).to_have_text("harbour.")
         expect(card(page, 2)).to_contain_text(f"Heard: “{wrong}”")
-        repair = card(page, 2).get_by_role("button", name="Mend")
+        repair = card(page, 2).get_by_role("button", name="Fix")
         expect(repair).to_be_visible()
         assert len(actor.said) == 2 + 4, "four tries"
         assert text_offset(page, 2) == offset, "the results are below the text"

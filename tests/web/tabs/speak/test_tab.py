@@ -216,7 +216,7 @@ def test_takes_are_repeated_varied_proofed_and_repaired(
         expect(row(page).locator("mark")).to_have_text("seed.")
         expect(row(page)).to_contain_text("Heard: “a take with its own feed”")
         assert violations(page, "#rp-takes") == []
-        row(page).get_by_role("button", name="Mend").press("Enter")
+        row(page).get_by_role("button", name="Fix").press("Enter")
         expect(page.get_by_text("A better take is at the top of the list.")).to_be_visible()
         expect(page.locator(".rp-take")).to_have_count(4)
         expect(row(page)).to_contain_text("Heard as it is written.")
