@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import settings
 
+import web  # noqa: F401 - before Gradio, for a quick import
 from tests.paths import FIXTURES, ROOT, in_memory
 
 if TYPE_CHECKING:

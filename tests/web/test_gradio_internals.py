@@ -5,10 +5,12 @@ import inspect
 import socket
 import sys
 from collections.abc import Callable, Iterator
+from importlib import metadata
 from typing import Any
 
 import gradio as gr
 import pytest
+from gradio import component_meta
 from gradio.queueing import Queue
 from gradio.state_holder import SessionState, StateHolder
 
@@ -27,6 +29,7 @@ from web.gradio_internals import (
     drop_unread_messages,
     unread_messages,
 )
+from web.gradio_stubs import FUNCTION, write_nothing
 from web.page import create_app
 from web.serve import launch
 
@@ -47,6 +50,13 @@ def test_taken_port_is_reported_without_names_of_gradio() -> None:
         with pytest.raises(InvalidOption, match=f"127.0.0.1, port {port}: another program") as refused:
             launch(page, server_port=port)
     assert "GRADIO" not in str(refused.value)
+
+
+def test_gradio_writes_no_stub_files_and_brings_them() -> None:
+    assert getattr(component_meta, FUNCTION) is write_nothing
+    assert f"def {FUNCTION}(" in inspect.getsource(component_meta), "the function has another name: skip that one"
+    stubs = {file.name for file in metadata.files("gradio") or () if file.suffix == ".pyi"}
+    assert {"textbox.pyi", "html.pyi", "blocks_events.pyi"} <= stubs
 
 
 def test_private_session_state_of_gradio_is_unchanged(demo: gr.Blocks) -> None:
