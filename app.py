@@ -29,6 +29,7 @@ from cli.terminal import exit_on_error, say
 from cli.voices import voices
 from studio.engines.zero_gpu import prepare as prepare_zero_gpu
 from studio.packages import MCP
+from studio.startup import pause_collections
 
 main = typer.Typer(
     help="Clone a voice from a clip and hear speech while it is generated. Without a command: serve the page.",
@@ -92,6 +93,7 @@ def serve(
     prepare_zero_gpu()
     if context.invoked_subcommand:
         return
+    pause_collections()
     logging.basicConfig(format="%(levelname)s %(name)s: %(message)s")
     logging.getLogger("web").setLevel(logging.INFO)
     from web.serve import serve as serve_page

@@ -152,8 +152,15 @@ def reserved_memory(device: torch.device | str) -> int | None:
 
 
 def release_memory() -> None:
-    """Return the memory of unused models to the system, on all GPUs."""
+    """Return the memory of unused models to the system, on all GPUs.
+
+    A model may have been loaded before objects were excluded from collections (`gc.freeze`): those are collected, too.
+    """
+    excluded = gc.get_freeze_count() > 0
+    gc.unfreeze()
     gc.collect()
+    if excluded:
+        gc.freeze()
     if torch.cuda.is_available():
         torch.cuda.empty_cache()
 

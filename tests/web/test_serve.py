@@ -1,5 +1,6 @@
 """Information that the served page reveals, and information that it does not."""
 
+import gc
 import json
 import logging
 import re
@@ -11,11 +12,16 @@ from pathlib import Path
 import httpx
 import pytest
 
+import web.serve
 from engine.errors import InvalidOption
 from engine.messages import UserMessage
 from storage import Storage
+from studio.context import AppContext
+from studio.engines.model_manager import ModelManager
+from studio.startup import pause_collections
 from tests.storage.speaking import Clock, spoken
 from tests.support.fake_engine import FakeEngine, voice
+from tests.support.ports import free_port
 from tests.web.conftest import serving
 from tests.web.visitor import page_config
 from web.binding import checked_address
@@ -117,6 +123,23 @@ def test_page_is_served_at_ipv6_addresses(
     assert httpx.get(everywhere.replace("[::]", "[::1]")).status_code == 200
     show_address(everywhere, None, open_browser=False)
     assert capsys.readouterr().out == f"Reprise is at {everywhere.replace('[::]', 'localhost')}\n"
+
+
+def test_garbage_is_collected_again_when_the_page_is_served(
+    engine: FakeEngine, storage: Storage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Served(Exception):
+        pass
+
+    def stop(url: str, *_: object, **__: object) -> None:
+        raise Served(httpx.get(url, follow_redirects=True).status_code, gc.isenabled(), gc.get_freeze_count() > before)
+
+    monkeypatch.setattr(web.serve, "show_address", stop)
+    pause_collections()
+    before = gc.get_freeze_count()
+    with pytest.raises(Served) as served:
+        web.serve.serve(AppContext.create(ModelManager(engine), storage), server_port=free_port())
+    assert served.value.args == (200, True, True)
 
 
 @pytest.mark.parametrize("host", ["192.0.2.1", "nowhere.invalid", "a..b"])

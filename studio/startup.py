@@ -1,0 +1,15 @@
+"""Starting a server without garbage collections."""
+
+import gc
+
+
+def pause_collections() -> None:
+    """Collect no garbage while a server starts: hardly any of a million new objects is garbage, but visiting them
+    takes a fifth of the start."""
+    gc.disable()
+
+
+def resume_collections() -> None:
+    """Collect garbage again, but visit no object that exists now, so that no collection interrupts speech for 0.3 s."""
+    gc.freeze()
+    gc.enable()
