@@ -19,6 +19,7 @@ from functools import partial
 
 import typer
 
+import web  # noqa: F401 - before Gradio, which `prepare_zero_gpu` imports: see web/gradio_stubs.py
 from cli import options
 from cli.check import check
 from cli.context import CommandContext, context_of, model_notices, require
@@ -29,7 +30,7 @@ from cli.terminal import exit_on_error, say
 from cli.voices import voices
 from studio.engines.zero_gpu import prepare as prepare_zero_gpu
 from studio.packages import MCP
-from studio.startup import pause_collections
+from studio.startup import paused_collections, resume_collections
 
 main = typer.Typer(
     help="Clone a voice from a clip and hear speech while it is generated. Without a command: serve the page.",
@@ -93,12 +94,11 @@ def serve(
     prepare_zero_gpu()
     if context.invoked_subcommand:
         return
-    pause_collections()
     logging.basicConfig(format="%(levelname)s %(name)s: %(message)s")
     logging.getLogger("web").setLevel(logging.INFO)
     from web.serve import serve as serve_page
 
-    with exit_on_error():
+    with exit_on_error(), paused_collections():
         from api.app import create_api
         from web.binding import check_binding
         from web.http.hosts import check_names, is_local
@@ -133,6 +133,7 @@ def wyoming(
 
         server = create_server(uri)
         with command.services() as services, suppress(KeyboardInterrupt):
+            resume_collections()
             ready = partial(say, f"Reprise speaks Wyoming at {uri}")
             asyncio.run(serve(ApiContext.create(services), server, ready))
 
@@ -152,7 +153,9 @@ def mcp(
             from api.assistants.mcp import create_mcp
             from api.context import ApiContext
 
-            create_mcp(ApiContext.create(services)).run("stdio")
+            server = create_mcp(ApiContext.create(services))
+            resume_collections()
+            server.run("stdio")
 
 
 main.command()(speak)

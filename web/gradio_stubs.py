@@ -19,9 +19,8 @@ MODULE, FUNCTION = "gradio.component_meta", "create_or_modify_pyi"
 
 
 def skip_stub_files() -> None:
-    """Make the first import of Gradio, if it is still to come, write no stub files."""
-    if MODULE not in sys.modules and not any(isinstance(each, _Finder) for each in sys.meta_path):
-        sys.meta_path.insert(0, _Finder())
+    """Make the import of Gradio, if it is still to come, write no stub files."""
+    sys.meta_path.insert(0, _Finder())
 
 
 def write_nothing(*_: Any) -> None:
@@ -34,7 +33,6 @@ class _Finder(MetaPathFinder):
     ) -> ModuleSpec | None:
         if fullname != MODULE:
             return None
-        sys.meta_path.remove(self)
         spec = PathFinder.find_spec(fullname, path, target)
         if spec is not None and spec.loader is not None:
             spec.loader = _Loader(spec.loader)

@@ -154,7 +154,8 @@ def reserved_memory(device: torch.device | str) -> int | None:
 def release_memory() -> None:
     """Return the memory of unused models to the system, on all GPUs.
 
-    A model may have been loaded before objects were excluded from collections (`gc.freeze`): those are collected, too.
+    A model may have been loaded before objects were excluded from collections (`gc.freeze`), so these are included this
+    time. If there are any, all objects that are left are excluded afterwards.
     """
     excluded = gc.get_freeze_count() > 0
     gc.unfreeze()

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 SAMPLING_SETTINGS = ("temperature", "top_p", "top_k")  # the options that are stored with a take, besides its seed
 # Further settings that are stored with a take.
 LANGUAGE = "language"  # the requested language, if there is one
-REPAIRED = "mended"  # number of its sentences that were replaced by repairs
+REPAIRED = "mended"  # number of its sentences that were replaced by repairs; the name in databases and web/static
 PARAGRAPH_PAUSE = "paragraph_pause"  # seconds of additional silence after each paragraph, if any
 
 

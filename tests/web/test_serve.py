@@ -18,7 +18,7 @@ from engine.messages import UserMessage
 from storage import Storage
 from studio.context import AppContext
 from studio.engines.model_manager import ModelManager
-from studio.startup import pause_collections
+from studio.startup import paused_collections
 from tests.storage.speaking import Clock, spoken
 from tests.support.fake_engine import FakeEngine, voice
 from tests.support.ports import free_port
@@ -135,9 +135,8 @@ def test_garbage_is_collected_again_when_the_page_is_served(
         raise Served(httpx.get(url, follow_redirects=True).status_code, gc.isenabled(), gc.get_freeze_count() > before)
 
     monkeypatch.setattr(web.serve, "show_address", stop)
-    pause_collections()
     before = gc.get_freeze_count()
-    with pytest.raises(Served) as served:
+    with pytest.raises(Served) as served, paused_collections():
         web.serve.serve(AppContext.create(ModelManager(engine), storage), server_port=free_port())
     assert served.value.args == (200, True, True)
 

@@ -137,7 +137,7 @@ def test_only_the_wrong_sentence_is_replaced(model_times: bool) -> None:
     spoken, hearing = better
     assert (attempts, voice.said) == ([1, 2, 3], ["Two dogs slept there."] * 3)
     assert (hearing.word_error, hearing.heard) == (0, "One fox ran Two dogs slept there Six")
-    assert (spoken.text, spoken.seed, spoken.settings) == (TEXT, 5, {"temperature": 0.3, REPAIRED: 1})
+    assert (spoken.text, spoken.seed, spoken.settings) == (TEXT, 5, {"temperature": 0.3, "mended": 1})
     assert spoken.duration == pytest.approx(len(samples_of(spoken.audio)) / RATE)
     old, new = samples_of(file), samples_of(spoken.audio)
     first, last = round(0.65 * RATE), round(0.5 * RATE)

@@ -91,7 +91,7 @@ def _listen_to_speech(
     listeners: list[Any] = [
         event(
             streams.stream(fn), inputs, player, js=js,
-            show_progress="minimal", preprocess=False, api_visibility="private", **engine,
+            preprocess=False, api_visibility="private", **NO_PROGRESS, **engine,
         )
         for event, fn, inputs, js in (
             (speak.click, handlers.speak, [shared.text, shared.picker, *settings, shared.token, player], BEGIN),
