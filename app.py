@@ -30,7 +30,7 @@ from cli.terminal import exit_on_error, say
 from cli.voices import voices
 from studio.engines.zero_gpu import prepare as prepare_zero_gpu
 from studio.packages import MCP
-from studio.startup import paused_collections, resume_collections
+from studio.startup import exclude_loaded_objects, paused_collections
 
 main = typer.Typer(
     help="Clone a voice from a clip and hear speech while it is generated. Without a command: serve the page.",
@@ -126,14 +126,14 @@ def wyoming(
 ) -> None:
     """Serve speech to Home Assistant over the Wyoming protocol."""
     command = context_of(context, model=model, device=device, database=database)
-    with exit_on_error():
+    with exit_on_error(), paused_collections():
         require("wyoming")
         from api.assistants.wyoming import create_server, serve
         from api.context import ApiContext
 
         server = create_server(uri)
         with command.services() as services, suppress(KeyboardInterrupt):
-            resume_collections()
+            exclude_loaded_objects()
             ready = partial(say, f"Reprise speaks Wyoming at {uri}")
             asyncio.run(serve(ApiContext.create(services), server, ready))
 
@@ -147,14 +147,14 @@ def mcp(
 ) -> None:
     """Serve tools to a language model's client: MCP over standard input and output."""
     command = context_of(context, model=model, device=device, database=database)
-    with exit_on_error():
+    with exit_on_error(), paused_collections():
         require("mcp", MCP)
         with command.services() as services, suppress(KeyboardInterrupt):
             from api.assistants.mcp import create_mcp
             from api.context import ApiContext
 
             server = create_mcp(ApiContext.create(services))
-            resume_collections()
+            exclude_loaded_objects()
             server.run("stdio")
 
 

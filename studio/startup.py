@@ -1,4 +1,4 @@
-"""Starting a server without garbage collections."""
+"""Garbage collections while a server starts, and afterwards."""
 
 import gc
 from collections.abc import Iterator
@@ -16,7 +16,8 @@ def paused_collections() -> Iterator[None]:
         gc.enable()
 
 
-def resume_collections() -> None:
-    """Collect garbage again, but visit no object that exists now, so that no collection interrupts speech for 0.3 s."""
+def exclude_loaded_objects() -> None:
+    """Visit no object that exists now in later collections, because one would interrupt speech for 0.3 s. Collections
+    that are paused begin again."""
     gc.freeze()
     gc.enable()

@@ -195,7 +195,7 @@ def serve(
     api: the API's application. The other options are as for `launch`. Raises InvalidOption.
     """
     from studio.periodic import every
-    from studio.startup import resume_collections
+    from studio.startup import exclude_loaded_objects
     from web.identity.addresses import trust_proxies
 
     deployment = read_deployment(
@@ -232,7 +232,7 @@ def serve(
             **options,
         )
         stack.callback(demo.close, verbose=False)
-        resume_collections()
+        exclude_loaded_objects()
         show_address(policy.token.link(url) if policy.token else url, demo.share_url, open_browser=open_browser)
         with suppress(KeyboardInterrupt):
             threading.Event().wait()

@@ -24,7 +24,7 @@ from studio.cluster.messages import (
     SpeechItem,
     voice_key,
 )
-from studio.startup import resume_collections
+from studio.startup import exclude_loaded_objects
 
 if TYPE_CHECKING:
     import numpy as np
@@ -71,7 +71,7 @@ class EngineReplica:
         self._seconds = Counter("reprise_audio_seconds", "Seconds of audio that were made.")
         self._reused = Counter("reprise_prefix_reused", "Speeches whose voice had been read before.")
         self._first = Histogram("reprise_first_audio_seconds", "Time to the first audio.", boundaries=FIRST_AUDIO)
-        resume_collections()
+        exclude_loaded_objects()
 
     # ---- methods of the engine
 

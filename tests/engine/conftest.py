@@ -1,7 +1,8 @@
 """The miniature release, loaded once, with the golden tensors of the public reference (see its README)."""
 
+import gc
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cache
 from typing import Any
 
@@ -69,3 +70,12 @@ def short_turns(monkeypatch: pytest.MonkeyPatch) -> None:
     """Limit turns to 24 frames, several chunks, since random weights rarely sample the end token."""
     budget: Callable[[str, float], int] = request.frame_budget
     monkeypatch.setattr(request, "frame_budget", lambda text, rate: min(24, budget(text, rate)))
+
+
+@pytest.fixture
+def frequent_gc() -> Iterator[None]:
+    """Collect garbage at nearly every new object, so that finalizers run at any line."""
+    before = gc.get_threshold()
+    gc.set_threshold(1)
+    yield
+    gc.set_threshold(*before)

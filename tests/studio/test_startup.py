@@ -6,7 +6,7 @@ import weakref
 import pytest
 
 from engine.serving.memory import release_memory
-from studio.startup import paused_collections, resume_collections
+from studio.startup import exclude_loaded_objects, paused_collections
 
 
 class Cycle:
@@ -23,7 +23,7 @@ def test_collections_pause_and_then_skip_existing_objects() -> None:
         assert not gc.isenabled()
         loaded = Cycle()
         assert is_tracked(loaded)
-        resume_collections()
+        exclude_loaded_objects()
         assert gc.isenabled()
         assert not is_tracked(loaded)
 
@@ -37,7 +37,7 @@ def test_failed_start_resumes_collections() -> None:
 def test_model_loaded_before_the_resumption_is_released() -> None:
     model, kept = Cycle(), Cycle()
     gone = weakref.ref(model)
-    resume_collections()
+    exclude_loaded_objects()
     del model
     gc.collect()
     assert gone() is not None

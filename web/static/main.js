@@ -19,6 +19,7 @@ import * as voiceCard from "./speak/voices/voice_card.js";
 import * as writing from "./speak/writing.js";
 import * as dictionary from "./shell/dictionary.js";
 import * as recogniser from "./shell/recogniser.js";
+import { endStatusTimers } from "./shell/status_timers.js";
 import * as switches from "./shell/switches.js";
 import { begin } from "./shell/switches.js";
 import * as voiceRail from "./speak/voices/voice_rail.js";
@@ -26,7 +27,6 @@ import * as checker from "./status/checker.js";
 import * as status from "./status/status.js";
 import { listen, nameOverflow } from "./ui/keyboard.js";
 import { closeFromOutside } from "./ui/menus.js";
-import { endStatusTimers } from "./shell/status_timers.js";
 import { translate } from "./ui/words.js";
 
 // By the path of their markup, or of their module if there is no markup.

@@ -355,16 +355,6 @@ class Garbage:
         self.itself, self.held = self, held
 
 
-@pytest.fixture
-def frequent_gc() -> Iterator[None]:
-    gc.collect()
-    gc.freeze()  # collections are fast without the existing objects
-    before = gc.get_threshold()
-    gc.set_threshold(1)
-    yield
-    gc.set_threshold(*before)
-
-
 @pytest.mark.usefixtures("frequent_gc")
 def test_speeches_finalized_by_gc_do_not_block_others(watch: Callable[..., WatchedEngine]) -> None:
     many = watch(2, 200)

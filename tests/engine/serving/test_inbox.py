@@ -4,7 +4,7 @@ import gc
 import sys
 import threading
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from types import FrameType
 
 import pytest
@@ -21,14 +21,6 @@ class Garbage:
     def __init__(self, finalizer: Callable[[], None]) -> None:
         self.itself = self
         weakref.finalize(self, finalizer)
-
-
-@pytest.fixture
-def frequent_gc() -> Iterator[None]:
-    before = gc.get_threshold()
-    gc.set_threshold(1)
-    yield
-    gc.set_threshold(*before)
 
 
 def finishes(work: Callable[[], object]) -> bool:
