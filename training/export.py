@@ -18,7 +18,7 @@ from engine.config import DualARConfig
 from engine.families.s2.codec import codec_files, load_codec_decoder
 from engine.release.hub import BUNDLED
 from engine.text.tokenizer import LEXICON_FILE, Tokenizer
-from training.dual_ar.train import GUIDED_HEAD, Recipe, bundled_config, release_name
+from training.dual_ar.model import GUIDE_LAYER, GUIDED_HEAD, bundled_config, release_name
 from training.work import DEFAULT_WORK, TrainingError, messages_only
 
 # The longest text of one turn in bytes of UTF-8: the length of the longest training sentence.
@@ -72,7 +72,7 @@ def export(work: Path, codec: Path, out: Path) -> None:
         "context_positions": CONTEXT_POSITIONS,
         "temperature": TEMPERATURE,
         "style_tags": False,
-        "alignment_head": [Recipe.guide_layer, GUIDED_HEAD],
+        "alignment_head": [GUIDE_LAYER, GUIDED_HEAD],
         "notice": "model.notice_bundled",
     }
     (out / "reprise.json").write_text(json.dumps(profile, indent=1) + "\n")

@@ -7,17 +7,17 @@ from unittest import mock
 
 from engine.config import DualARConfig
 from training import export
-from training.dual_ar import train
+from training.dual_ar import model
 
 
 @contextmanager
 def small_models() -> Iterator[None]:
     """Make training and export use small models."""
-    with mock.patch.object(train, "bundled_config", _small), mock.patch.object(export, "bundled_config", _small):
+    with mock.patch.object(model, "bundled_config", _small), mock.patch.object(export, "bundled_config", _small):
         yield
 
 
-_bundled = train.bundled_config
+_bundled = model.bundled_config
 
 
 def _small(*sizes: int) -> DualARConfig:

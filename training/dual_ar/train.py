@@ -15,36 +15,25 @@ import time
 from dataclasses import asdict, dataclass, replace
 from itertools import islice
 from pathlib import Path
-from typing import cast
 
 import torch
 import torch.nn.functional as F
-from safetensors.torch import load_file
-from torch import Tensor, nn
+from torch import Tensor
 
-from engine.config import DualARConfig, TransformerConfig
-from engine.families.s2.fast_ar import FastAR
-from engine.families.s2.prompt import PromptBuilder
-from engine.families.s2.slow_ar import SlowAR
-from engine.models.layers import TransformerBlock
-from engine.text.tokenizer import Tokenizer
 from training.device import loader_workers, training_device
 from training.dual_ar.conversations import (
-    IGNORED,
     LEAST_UTTERANCES,
     Batch,
-    ConversationBuilder,
     ConversationSampler,
     conversation_batches,
     fit_for_conversations,
 )
 from training.dual_ar.encode import CodedCorpus
-from training.tokenizer import save_tokenizer
+from training.dual_ar.model import DualAR, load_release, new_model
 from training.work import DEFAULT_WORK, TrainingError, messages_only, positive
 
 POSITIONS = {"cpu": 3072, "cuda": 16_384}
 CONTINUED_RATE = 4e-4  # learning rate of a run that continues from a release
-GUIDED_HEAD = 0  # a query head; it shares the first key head
 
 
 @dataclass(frozen=True)
@@ -63,159 +52,40 @@ class Recipe:
     corrupt_codes: float = 0.15
     dropout: float = 0.1
     guide_weight: float = 0.3  # falls to zero by 70 % of the run
-    guide_layer: int = 2
     seed: int = 0
 
 
-def bundled_config(vocab_size: int, semantic_start: int, semantic_size: int, num_codebooks: int) -> DualARConfig:
-    """Return the config of the bundled model: S2-Pro's, with other sizes."""
-    slow = TransformerConfig(
-        vocab_size=vocab_size,
-        n_layer=6,
-        n_head=4,
-        n_local_heads=2,
-        head_dim=64,
-        dim=256,
-        intermediate_size=704,
-        max_seq_len=4096,
-        rope_base=10000.0,
-        attention_qk_norm=True,
+def corrupt(model: DualAR, columns: Tensor, tokens: float, codes: float) -> Tensor:
+    """Replace some semantic tokens and residual codes of columns `[B, K + 1, L]` at random."""
+    config, size = model.config, model.config.semantic_codebook_size
+    is_frame = (columns[:, 0] >= config.semantic_start_id) & (columns[:, 0] <= config.semantic_end_id)
+    out = columns.clone()
+    hit = is_frame & (torch.rand(is_frame.shape, device=columns.device) < tokens)
+    wrong = torch.randint(0, size, is_frame.shape, device=columns.device)
+    out[:, 0] = torch.where(hit, wrong + config.semantic_start_id, columns[:, 0])
+    out[:, 1] = torch.where(hit, wrong, columns[:, 1])
+    residual = columns[:, 2:]
+    hit_codes = is_frame[:, None] & (torch.rand(residual.shape, device=columns.device) < codes)
+    out[:, 2:] = torch.where(
+        hit_codes, torch.randint(0, model.residual_size, residual.shape, device=columns.device), residual
     )
-    fast = TransformerConfig(
-        vocab_size=semantic_size,
-        n_layer=3,
-        n_head=4,
-        n_local_heads=2,
-        head_dim=48,
-        dim=192,
-        intermediate_size=512,
-        max_seq_len=num_codebooks + 1,
-        rope_base=10000.0,
-        tie_word_embeddings=False,
-    )
-    return DualARConfig(
-        slow=slow,
-        fast=fast,
-        num_codebooks=num_codebooks,
-        semantic_start_id=semantic_start,
-        semantic_end_id=semantic_start + semantic_size - 1,
-        normed_fast_input=True,
-        scaled_codebook_embeddings=True,
-    )
+    return out
 
 
-def initialise(stack: nn.Module, layers: int) -> None:
-    for name, weight in stack.named_parameters():
-        if weight.dim() == 2:
-            nn.init.normal_(weight, std=0.05 if "embeddings" in name else 0.02)
-            if name.endswith(("wo.weight", "w2.weight")):
-                weight.data /= math.sqrt(2 * layers)
-
-
-class DualAR(nn.Module):
-    """The Slow and the Fast AR with their losses."""
-
-    def __init__(self, config: DualARConfig, end_id: int, residual_size: int, guide_layer: int) -> None:
-        super().__init__()
-        self.slow, self.fast = SlowAR(config, end_id), FastAR(config)
-        initialise(self.slow, config.slow.n_layer)
-        initialise(self.fast, config.fast.n_layer)
-        self.config, self.residual_size, self.guide_layer = config, residual_size, guide_layer
-
-    def drop_out(self, share: float) -> None:
-        """Add dropout after every attention and feed-forward module; the engine's layers have none."""
-
-        def hook(module: nn.Module, _inputs: object, output: Tensor) -> Tensor:
-            return F.dropout(output, share, module.training)
-
-        for block in (*self.slow.layers, *self.fast.layers):
-            block.attention.register_forward_hook(hook)
-            block.feed_forward.register_forward_hook(hook)
-
-    def corrupt(self, columns: Tensor, tokens: float, codes: float) -> Tensor:
-        """Replace some semantic tokens and residual codes at random."""
-        config, size = self.config, self.config.semantic_codebook_size
-        is_frame = (columns[:, 0] >= config.semantic_start_id) & (columns[:, 0] <= config.semantic_end_id)
-        out = columns.clone()
-        hit = is_frame & (torch.rand(is_frame.shape, device=columns.device) < tokens)
-        wrong = torch.randint(0, size, is_frame.shape, device=columns.device)
-        out[:, 0] = torch.where(hit, wrong + config.semantic_start_id, columns[:, 0])
-        out[:, 1] = torch.where(hit, wrong, columns[:, 1])
-        residual = columns[:, 2:]
-        hit_codes = is_frame[:, None] & (torch.rand(residual.shape, device=columns.device) < codes)
-        out[:, 2:] = torch.where(
-            hit_codes, torch.randint(0, self.residual_size, residual.shape, device=columns.device), residual
-        )
-        return out
-
-    def losses(self, batch: Batch, recipe: Recipe, *, training: bool) -> dict[str, Tensor]:
-        columns = batch.columns
-        if training:
-            columns = self.corrupt(columns, recipe.corrupt_tokens, recipe.corrupt_codes)
-        # The Slow AR's forward pass, inlined to keep the input of the guided layer.
-        x, rope = self.slow.embed(columns), self.slow.rope[: columns.shape[2], None]
-        for i, block in enumerate(self._blocks()):
-            if i == self.guide_layer:
-                guided = block.attention_norm(x)
-            x = block(x, rope, None, i)
-        normed = hidden = self.slow.norm(x)
-        wanted = batch.targets != IGNORED
-        targets = batch.targets[wanted]
-        logits = self.slow.logits(normed[wanted]).float()
-        is_frame = targets < self.config.semantic_codebook_size
-        following = torch.roll(batch.columns, -1, dims=2)[:, 1:].transpose(1, 2)[wanted][is_frame]
-        hidden = hidden[wanted][is_frame]
-        if training:
-            some = torch.randperm(len(hidden), device=hidden.device)[: max(8, int(len(hidden) * recipe.fast_share))]
-            hidden, following = hidden[some], following[some]
-        fast = self.fast.logits(hidden, following, self.residual_size).float()
-        return {
-            "slow": F.cross_entropy(logits, targets),
-            "fast": F.cross_entropy(fast.flatten(0, 1), following[:, 1:].flatten()),
-            "guide": self._guide_loss(guided, rope, batch.guide),
-            "accuracy": (logits.argmax(-1) == targets).float().mean(),
-        }
-
-    def _guide_loss(self, x: Tensor, rope: Tensor, guide: Tensor) -> Tensor:
-        """Return the capped negative log of the guided head's attention mass within one phone of the spoken one."""
-        q, k, _ = self._blocks()[self.guide_layer].attention.project(x, rope)
-        scores = (q[:, GUIDED_HEAD] @ k[:, GUIDED_HEAD].transpose(1, 2)).float() / math.sqrt(q.shape[-1])
-        position = torch.arange(scores.shape[1], device=scores.device)
-        scores = scores.masked_fill(position > position[:, None], -torch.inf)
-        at = guide >= 0
-        logs = scores[at].log_softmax(-1)
-        centre = guide[at][:, None]
-        window = (centre + torch.tensor([-1, 0, 1], device=centre.device)).clamp(0, scores.shape[1] - 1)
-        mass: Tensor = logs.gather(-1, window).logsumexp(-1)
-        return -mass.clamp(min=-12).mean()
-
-    def _blocks(self) -> list[TransformerBlock]:
-        return [cast(TransformerBlock, block) for block in self.slow.layers]
-
-
-def release_name(name: str) -> str:
-    """Return the name of a `DualAR` tensor in a release, which is S2-Pro's name."""
-    stack, _, rest = name.partition(".")
-    if rest.startswith("codebook_embeddings."):
-        return f"audio_decoder.{rest}"
-    return f"text_model.model.{rest}" if stack == "slow" else f"audio_decoder.{rest.removeprefix('fast_')}"
-
-
-def load_release(model: DualAR, release: Path) -> None:
-    """Load the weights of a release written by `training/export.py`.
-
-    Raises TrainingError when its sizes differ from the model's.
-    """
-    stored = load_file(release / "model.safetensors")
-    tensors = {name.replace(".fast_project_in.", ".project_in."): tensor for name, tensor in stored.items()}
-    names = {name: release_name(name) for name in model.state_dict()}
-    try:
-        model.load_state_dict({own: tensors[name].float() for own, name in names.items() if name in tensors})
-    except RuntimeError as error:  # names or shapes differ
-        raise TrainingError(
-            f"The dual AR in {release} has other sizes than one for these codes. Continue from a release with the "
-            "codec that the speech was encoded with."
-        ) from error
+def losses_of(model: DualAR, batch: Batch, recipe: Recipe, *, training: bool) -> dict[str, Tensor]:
+    """Return the losses of a batch by name, and the accuracy of the semantic tokens."""
+    columns = corrupt(model, batch.columns, recipe.corrupt_tokens, recipe.corrupt_codes) if training else None
+    forced = model.force(batch, columns)
+    hidden, codes = forced.hidden, forced.codes
+    if training:
+        some = torch.randperm(len(hidden), device=hidden.device)[: max(8, int(len(hidden) * recipe.fast_share))]
+        hidden, codes = hidden[some], codes[some]
+    return {
+        "slow": F.cross_entropy(forced.logits, forced.tokens),
+        "fast": F.cross_entropy(model.residual_logits(hidden, codes).flatten(0, 1), codes[:, 1:].flatten()),
+        "guide": model.guide_loss(forced.guided, batch.guide),
+        "accuracy": (forced.logits.argmax(-1) == forced.tokens).float().mean(),
+    }
 
 
 def train(work: Path, recipe: Recipe, threads: int, source: Path | None = None) -> None:
@@ -241,22 +111,8 @@ def train(work: Path, recipe: Recipe, threads: int, source: Path | None = None) 
             )
     run = work / "ar"
     run.mkdir(parents=True, exist_ok=True)
-    fast_tokenizer = save_tokenizer(run, corpus.semantic_size)
-    tokenizer = Tokenizer.load(run)
-    config = bundled_config(
-        fast_tokenizer.get_vocab_size(),
-        tokenizer.semantic_start_id,
-        corpus.semantic_size,
-        corpus.num_codebooks,
-    )
-    model = DualAR(config, tokenizer.end_id, corpus.residual_size, recipe.guide_layer).to(device)
-    model.drop_out(recipe.dropout)
-    builder = ConversationBuilder(
-        PromptBuilder(tokenizer, config.num_codebooks),
-        config.semantic_start_id,
-        corpus.semantic_size,
-        tokenizer.end_id,
-    )
+    model, builder = new_model(run, corpus)
+    model.to(device).drop_out(recipe.dropout)
     (run / "recipe.json").write_text(json.dumps(asdict(recipe), indent=1))
     optimiser = torch.optim.AdamW(
         [
@@ -309,9 +165,9 @@ def train(work: Path, recipe: Recipe, threads: int, source: Path | None = None) 
         rate *= 0.03 + 0.97 * 0.5 * (1 + math.cos(math.pi * progress))
         for group in optimiser.param_groups:
             group["lr"] = rate * group["share"]
-        batch = _to(next(batches), device)
-        with _halved(device):
-            losses = model.losses(batch, recipe, training=True)
+        batch = moved(next(batches), device)
+        with halved(device):
+            losses = losses_of(model, batch, recipe, training=True)
         guide = recipe.guide_weight * max(0.0, 1 - progress / 0.7)
         (losses["slow"] + recipe.fast_weight * losses["fast"] + guide * losses["guide"]).backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), recipe.clip)
@@ -336,13 +192,13 @@ def train(work: Path, recipe: Recipe, threads: int, source: Path | None = None) 
     _save(checkpoint, model, optimiser, step, elapsed, origin)
 
 
-def _halved(device: str) -> torch.autocast:
+def halved(device: str) -> torch.autocast:
     """Return an autocast to bf16, disabled on a CPU without AVX-512, where bf16 is fifty times slower."""
     has = device != "cpu" or torch.backends.cpu.get_cpu_capability() == "AVX512"
     return torch.autocast(device, torch.bfloat16, enabled=has)
 
 
-def _to(batch: Batch, device: str) -> Batch:
+def moved(batch: Batch, device: str) -> Batch:
     return Batch(batch.columns.to(device), batch.targets.to(device), batch.guide.to(device))
 
 
@@ -351,8 +207,8 @@ def _validate(model: DualAR, batches: list[Batch], recipe: Recipe, device: str) 
     model.eval()
     rows = []
     for batch in batches:
-        with _halved(device):
-            losses = model.losses(_to(batch, device), recipe, training=False)
+        with halved(device):
+            losses = losses_of(model, moved(batch, device), recipe, training=False)
         rows.append([float(v) for v in losses.values()])
     means = torch.tensor(rows).mean(0).tolist()
     print("held out " + " ".join(f"{n} {m:.3f}" for n, m in zip(losses, means, strict=True)), flush=True)

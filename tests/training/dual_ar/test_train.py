@@ -17,6 +17,7 @@ from engine.families.s2.prompt import PromptBuilder
 from engine.text.tokenizer import Tokenizer
 from tests.paths import BUNDLED
 from tests.training.small_model import small_models
+from training.dual_ar import model as dual_ar
 from training.dual_ar import train as train_ar
 from training.dual_ar.conversations import (
     DEGRADED_SHARE,
@@ -176,15 +177,17 @@ def test_few_utterances_make_short_conversations(builder: ConversationBuilder) -
 
 
 def test_padding_does_not_change_losses(tokenizer: Tokenizer, builder: ConversationBuilder) -> None:
-    config = train_ar.bundled_config(SEMANTIC + 100, tokenizer.semantic_start_id, SEMANTIC, CODEBOOKS)
+    config = dual_ar.bundled_config(SEMANTIC + 100, tokenizer.semantic_start_id, SEMANTIC, CODEBOOKS)
     torch.manual_seed(0)
-    model = train_ar.DualAR(config, tokenizer.end_id, RESIDUAL, guide_layer=1).eval()
+    model = dual_ar.DualAR(config, tokenizer.end_id, RESIDUAL, guide_layer=1).eval()
     recipe = train_ar.Recipe(minutes=1)
     short = builder.build([utterance(0, 0)], [utterance(0, 1)])
     long = builder.build([utterance(1, 0), utterance(1, 1)], [utterance(1, 2), utterance(1, 3)])
     padded = collate([short, long])
-    alone = model.losses(collate([short]), recipe, training=False)
-    first = model.losses(type(padded)(padded.columns[:1], padded.targets[:1], padded.guide[:1]), recipe, training=False)
+    alone = train_ar.losses_of(model, collate([short]), recipe, training=False)
+    first = train_ar.losses_of(
+        model, type(padded)(padded.columns[:1], padded.targets[:1], padded.guide[:1]), recipe, training=False
+    )
     for name, value in alone.items():
         torch.testing.assert_close(first[name], value, rtol=1e-4, atol=1e-4)
 
@@ -233,7 +236,7 @@ def test_training_updates_resumes_and_exports(tmp_path: Path, capsys: pytest.Cap
 
     tokenizer = Tokenizer.load(tmp_path / "ar")
     vocabulary = len(second["model"]["slow.embeddings.weight"])
-    config = train_ar.bundled_config(vocabulary, tokenizer.semantic_start_id, SEMANTIC, CODEBOOKS)
+    config = dual_ar.bundled_config(vocabulary, tokenizer.semantic_start_id, SEMANTIC, CODEBOOKS)
     save_file(release_tensors(second["model"]), tmp_path / "ar" / "model.safetensors")
     (tmp_path / "ar" / "config.json").write_text(json.dumps(release_config(config)))
     loaded = load_dual_ar(tmp_path / "ar", dtype=torch.float32, device="cpu")

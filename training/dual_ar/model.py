@@ -1,0 +1,190 @@
+"""The dual AR in training: the engine's stacks with teacher forcing, and its weights under the release's names.
+
+Shapes: B batch, K codebooks, L positions, N targets.
+"""
+
+import math
+from dataclasses import dataclass
+from pathlib import Path
+from typing import cast
+
+import torch
+import torch.nn.functional as F
+from safetensors.torch import load_file
+from torch import Tensor, nn
+
+from engine.config import DualARConfig, TransformerConfig
+from engine.families.s2.fast_ar import FastAR
+from engine.families.s2.prompt import PromptBuilder
+from engine.families.s2.slow_ar import SlowAR
+from engine.models.layers import TransformerBlock
+from engine.text.tokenizer import Tokenizer
+from training.dual_ar.conversations import IGNORED, Batch, ConversationBuilder
+from training.dual_ar.encode import CodedCorpus
+from training.tokenizer import save_tokenizer
+from training.work import TrainingError
+
+GUIDE_LAYER, GUIDED_HEAD = 2, 0  # of the guide loss; a query head, which shares the first key head
+
+
+def bundled_config(vocab_size: int, semantic_start: int, semantic_size: int, num_codebooks: int) -> DualARConfig:
+    """Return the config of the bundled model: S2-Pro's, with other sizes."""
+    slow = TransformerConfig(
+        vocab_size=vocab_size,
+        n_layer=6,
+        n_head=4,
+        n_local_heads=2,
+        head_dim=64,
+        dim=256,
+        intermediate_size=704,
+        max_seq_len=4096,
+        rope_base=10000.0,
+        attention_qk_norm=True,
+    )
+    fast = TransformerConfig(
+        vocab_size=semantic_size,
+        n_layer=3,
+        n_head=4,
+        n_local_heads=2,
+        head_dim=48,
+        dim=192,
+        intermediate_size=512,
+        max_seq_len=num_codebooks + 1,
+        rope_base=10000.0,
+        tie_word_embeddings=False,
+    )
+    return DualARConfig(
+        slow=slow,
+        fast=fast,
+        num_codebooks=num_codebooks,
+        semantic_start_id=semantic_start,
+        semantic_end_id=semantic_start + semantic_size - 1,
+        normed_fast_input=True,
+        scaled_codebook_embeddings=True,
+    )
+
+
+def initialise(stack: nn.Module, layers: int) -> None:
+    for name, weight in stack.named_parameters():
+        if weight.dim() == 2:
+            nn.init.normal_(weight, std=0.05 if "embeddings" in name else 0.02)
+            if name.endswith(("wo.weight", "w2.weight")):
+                weight.data /= math.sqrt(2 * layers)
+
+
+@dataclass(frozen=True)
+class Forced:
+    """What the dual AR computes for the targets of a batch, given all columns before them.
+
+    Attributes:
+        tokens: the targets, semantic index or the semantic size for the end `[N]`.
+        logits: of the targets, fp32 `[N, semantic size + 1]`.
+        is_frame: which targets are frames, bool `[N]`; the others are ends of speech.
+        hidden: outputs of the Slow AR that the Fast AR continues, for these frames `[F, D]`.
+        codes: their codes, uncorrupted `[F, K]`.
+        guided: inputs of the guided layer's attention `[B, L, D]`.
+    """
+
+    tokens: Tensor
+    logits: Tensor
+    is_frame: Tensor
+    hidden: Tensor
+    codes: Tensor
+    guided: Tensor
+
+
+class DualAR(nn.Module):
+    """The Slow and the Fast AR, initialised for training."""
+
+    def __init__(self, config: DualARConfig, end_id: int, residual_size: int, guide_layer: int = GUIDE_LAYER) -> None:
+        super().__init__()
+        self.slow, self.fast = SlowAR(config, end_id), FastAR(config)
+        initialise(self.slow, config.slow.n_layer)
+        initialise(self.fast, config.fast.n_layer)
+        self.config, self.residual_size, self.guide_layer = config, residual_size, guide_layer
+
+    def drop_out(self, share: float) -> None:
+        """Add dropout after every attention and feed-forward module; the engine's layers have none."""
+
+        def hook(module: nn.Module, _inputs: object, output: Tensor) -> Tensor:
+            return F.dropout(output, share, module.training)
+
+        for block in (*self.slow.layers, *self.fast.layers):
+            block.attention.register_forward_hook(hook)
+            block.feed_forward.register_forward_hook(hook)
+
+    def force(self, batch: Batch, columns: Tensor | None = None) -> Forced:
+        """Run the Slow AR over a batch, or over corrupted `columns` `[B, K + 1, L]` with the batch's targets."""
+        columns = batch.columns if columns is None else columns
+        # The Slow AR's forward pass, inlined to keep the input of the guided layer.
+        x, rope = self.slow.embed(columns), self._rope(columns)
+        for i, block in enumerate(self._blocks()):
+            if i == self.guide_layer:
+                guided = block.attention_norm(x)
+            x = block(x, rope, None, i)
+        wanted = batch.targets != IGNORED
+        hidden, tokens = self.slow.norm(x)[wanted], batch.targets[wanted]
+        is_frame = tokens < self.config.semantic_codebook_size
+        codes = torch.roll(batch.columns, -1, dims=2)[:, 1:].transpose(1, 2)[wanted][is_frame]
+        return Forced(tokens, self.slow.logits(hidden).float(), is_frame, hidden[is_frame], codes, guided)
+
+    def residual_logits(self, hidden: Tensor, codes: Tensor) -> Tensor:
+        """Return fp32 logits of the residual codes `[F, K - 1, size]`, given `Forced.hidden` and `Forced.codes`."""
+        return self.fast.logits(hidden, codes, self.residual_size).float()
+
+    def guide_loss(self, guided: Tensor, guide: Tensor) -> Tensor:
+        """Return the capped negative log of the guided head's attention mass within one phone of the spoken one.
+
+        guided: of `Forced`. guide: of the batch, `[B, L]`.
+        """
+        q, k, _ = self._blocks()[self.guide_layer].attention.project(guided, self._rope(guide))
+        scores = (q[:, GUIDED_HEAD] @ k[:, GUIDED_HEAD].transpose(1, 2)).float() / math.sqrt(q.shape[-1])
+        position = torch.arange(scores.shape[1], device=scores.device)
+        scores = scores.masked_fill(position > position[:, None], -torch.inf)
+        at = guide >= 0
+        logs = scores[at].log_softmax(-1)
+        centre = guide[at][:, None]
+        window = (centre + torch.tensor([-1, 0, 1], device=centre.device)).clamp(0, scores.shape[1] - 1)
+        mass: Tensor = logs.gather(-1, window).logsumexp(-1)
+        return -mass.clamp(min=-12).mean()
+
+    def _rope(self, columns: Tensor) -> Tensor:
+        return self.slow.rope[: columns.shape[-1], None]
+
+    def _blocks(self) -> list[TransformerBlock]:
+        return [cast(TransformerBlock, block) for block in self.slow.layers]
+
+
+def new_model(folder: Path, corpus: CodedCorpus) -> tuple[DualAR, ConversationBuilder]:
+    """Create a dual AR for the codes of a corpus and the builder of its examples; write its tokenizer to `folder`."""
+    vocabulary = save_tokenizer(folder, corpus.semantic_size).get_vocab_size()
+    tokenizer = Tokenizer.load(folder)
+    start, end = tokenizer.semantic_start_id, tokenizer.end_id
+    config = bundled_config(vocabulary, start, corpus.semantic_size, corpus.num_codebooks)
+    builder = ConversationBuilder(PromptBuilder(tokenizer, config.num_codebooks), start, corpus.semantic_size, end)
+    return DualAR(config, end, corpus.residual_size), builder
+
+
+def release_name(name: str) -> str:
+    """Return the name of a `DualAR` tensor in a release, which is S2-Pro's name."""
+    stack, _, rest = name.partition(".")
+    if rest.startswith("codebook_embeddings."):
+        return f"audio_decoder.{rest}"
+    return f"text_model.model.{rest}" if stack == "slow" else f"audio_decoder.{rest.removeprefix('fast_')}"
+
+
+def load_release(model: DualAR, release: Path) -> None:
+    """Load the weights of a release written by `training/export.py`.
+
+    Raises TrainingError when its sizes differ from the model's.
+    """
+    stored = load_file(release / "model.safetensors")
+    tensors = {name.replace(".fast_project_in.", ".project_in."): tensor for name, tensor in stored.items()}
+    names = {name: release_name(name) for name in model.state_dict()}
+    try:
+        model.load_state_dict({own: tensors[name].float() for own, name in names.items() if name in tensors})
+    except RuntimeError as error:  # names or shapes differ
+        raise TrainingError(
+            f"The dual AR in {release} has other sizes than one for these codes. Continue from a release with the "
+            "codec that the speech was encoded with."
+        ) from error
