@@ -11,14 +11,13 @@ from pathlib import Path
 
 import torch
 from safetensors.torch import save_file
-from torch import Tensor
 
 from engine.codec.fingerprint import codec_fingerprint
 from engine.config import DualARConfig
 from engine.families.s2.codec import codec_files, load_codec_decoder
 from engine.release.hub import BUNDLED
 from engine.text.tokenizer import LEXICON_FILE, Tokenizer
-from training.dual_ar.model import GUIDE_LAYER, GUIDED_HEAD, bundled_config, release_name
+from training.dual_ar.model import GUIDE_LAYER, GUIDED_HEAD, bundled_config, release_tensors
 from training.work import DEFAULT_WORK, TrainingError, messages_only
 
 # The longest text of one turn in bytes of UTF-8: the length of the longest training sentence.
@@ -41,11 +40,6 @@ def release_config(config: DualARConfig) -> dict[str, object]:
         "text_config": asdict(config.slow),
         "audio_decoder_config": asdict(config.fast) | {"num_codebooks": config.num_codebooks},
     }
-
-
-def release_tensors(state: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Return the trainer's tensors under S2-Pro's names, in fp16."""
-    return {release_name(name): tensor.to(torch.float16).contiguous() for name, tensor in state.items()}
 
 
 def export(work: Path, codec: Path, out: Path) -> None:

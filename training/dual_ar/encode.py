@@ -59,23 +59,8 @@ class CodedCorpus:
         train: list[EncodedUtterance] = []
         held_out: list[EncodedUtterance] = []
         for path in sorted(folder.glob("codes-*.npz")):
-            with np.load(path) as shard:
-                codes, ends, spoken = shard["codes"], shard["ends"], shard["spoken"]
-                beside = _degraded_codes(path)
-                rows = zip(
-                    shard["speaker"].tolist(),
-                    shard["phones"].tolist(),
-                    shard["held_out"].tolist(),
-                    strict=True,
-                )
-                start = 0
-                for (speaker, phones, kept_out), end in zip(rows, ends.tolist(), strict=True):
-                    degraded_codes = None if beside is None else beside[:, start:end]
-                    utterance = EncodedUtterance(
-                        speaker, phones, codes[:, start:end], spoken[start:end], degraded_codes
-                    )
-                    (held_out if kept_out else train).append(utterance)
-                    start = end
+            for utterance, kept_out in read_codes(path):
+                (held_out if kept_out else train).append(utterance)
         frames = sum(u.codes.shape[1] for u in train)
         return cls(
             train,
@@ -85,6 +70,20 @@ class CodedCorpus:
             meta["residual_size"],
             frames / meta["frame_rate"] / 3600,
         )
+
+
+def read_codes(path: Path) -> list[tuple[EncodedUtterance, bool]]:
+    """Read the utterances of an encoded shard, in the order of its audio, and whether each is held out."""
+    with np.load(path) as shard:
+        codes, spoken, ends = shard["codes"], shard["spoken"], shard["ends"].tolist()
+        rows = zip(shard["speaker"].tolist(), shard["phones"].tolist(), shard["held_out"].tolist(), strict=True)
+        beside = _degraded_codes(path)
+        found = []
+        for (speaker, phones, kept_out), start, end in zip(rows, [0, *ends[:-1]], ends, strict=True):
+            degraded_codes = None if beside is None else beside[:, start:end]
+            utterance = EncodedUtterance(speaker, phones, codes[:, start:end], spoken[start:end], degraded_codes)
+            found.append((utterance, kept_out))
+        return found
 
 
 def phone_of_frames(times: Sequence[float], frames: int, frame_rate: float) -> np.ndarray:

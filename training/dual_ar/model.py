@@ -173,6 +173,11 @@ def release_name(name: str) -> str:
     return f"text_model.model.{rest}" if stack == "slow" else f"audio_decoder.{rest.removeprefix('fast_')}"
 
 
+def release_tensors(state: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Return the trainer's tensors under S2-Pro's names, in fp16."""
+    return {release_name(name): tensor.to(torch.float16).contiguous() for name, tensor in state.items()}
+
+
 def load_release(model: DualAR, release: Path) -> None:
     """Load the weights of a release written by `training/export.py`.
 

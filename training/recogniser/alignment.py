@@ -1,11 +1,13 @@
 """Forced alignment of known phones by the phone recogniser (CTC segmentation, Kürzinger et al., 2020)."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import torch
 import torchaudio.functional as AF
 from numpy.typing import NDArray
+from torch import Tensor
 
 from engine.text.english.pronunciation import PHONES
 from training.recogniser.model import BLANK, FRAME_SECONDS, RATE, LogMel, Recogniser
@@ -27,16 +29,28 @@ class Aligner:
         The list is empty when the speech is too short for the phones or has other phones.
         """
         wave = AF.resample(torch.from_numpy(np.ascontiguousarray(samples, dtype=np.float32)), sample_rate, RATE)
-        scores = self._model(self._mel(wave)[None]).log_softmax(-1)
-        wanted = torch.tensor([[PHONES.index(phone) for phone in phones]])
-        repeated = int((wanted[0, 1:] == wanted[0, :-1]).sum())
-        if not phones or scores.shape[1] < wanted.shape[1] + repeated:
+        found = best_path(self._model(self._mel(wave)[None]).log_softmax(-1), phones)
+        if found is None:
             return []
-        path, found = AF.forced_align(scores, wanted, blank=BLANK)
-        spans = AF.merge_tokens(path[0], found[0].exp(), blank=BLANK)
+        labels, log_probs = found
+        spans = AF.merge_tokens(labels, log_probs.exp(), blank=BLANK)
         if float(np.mean([np.log(max(span.score, 1e-9)) for span in spans])) < _LEAST:
             return []
-        return _with_ends(phones, [span.start for span in spans], spans[-1].end, scores.shape[1])
+        return _with_ends(phones, [span.start for span in spans], spans[-1].end, len(labels))
+
+
+def best_path(log_probs: Tensor, phones: Sequence[str]) -> tuple[Tensor, Tensor] | None:
+    """Find the likeliest path of `phones` through the recogniser's log-probabilities `[1, T, 41]`.
+
+    Returns: its labels and their log-probabilities, both `[T]`; None when the speech is too short for the phones, or
+    there are none.
+    """
+    wanted = torch.tensor([[PHONES.index(phone) for phone in phones]])
+    repeated = int((wanted[0, 1:] == wanted[0, :-1]).sum())
+    if not phones or log_probs.shape[1] < wanted.shape[1] + repeated:
+        return None
+    labels, found = AF.forced_align(log_probs, wanted, blank=BLANK)
+    return labels[0], found[0]
 
 
 def _with_ends(phones: list[str], starts: list[int], last: int, frames: int) -> list[tuple[str, float]]:

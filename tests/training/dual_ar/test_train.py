@@ -31,7 +31,7 @@ from training.dual_ar.conversations import (
 )
 from training.dual_ar.encode import CodedCorpus, phone_of_frames
 from training.dual_ar.transcripts import damaged
-from training.export import export, release_config, release_tensors
+from training.export import export, release_config
 from training.tokenizer import save_tokenizer
 from training.work import TrainingError
 
@@ -237,7 +237,7 @@ def test_training_updates_resumes_and_exports(tmp_path: Path, capsys: pytest.Cap
     tokenizer = Tokenizer.load(tmp_path / "ar")
     vocabulary = len(second["model"]["slow.embeddings.weight"])
     config = dual_ar.bundled_config(vocabulary, tokenizer.semantic_start_id, SEMANTIC, CODEBOOKS)
-    save_file(release_tensors(second["model"]), tmp_path / "ar" / "model.safetensors")
+    save_file(dual_ar.release_tensors(second["model"]), tmp_path / "ar" / "model.safetensors")
     (tmp_path / "ar" / "config.json").write_text(json.dumps(release_config(config)))
     loaded = load_dual_ar(tmp_path / "ar", dtype=torch.float32, device="cpu")
     assert loaded.config == config
