@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import partial
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -32,6 +32,7 @@ from training.work import TrainingError
 _Spoken = tuple[str, EncodedUtterance]  # text and codes
 # Numbers of utterances that are joined to a reference, equally likely.
 _REFERENCE_PARTS = (1, 2, 2, 3)
+_DEGRADED_SHARE = 0.3  # of the references: their codes under recording conditions are used
 
 
 @dataclass(frozen=True)
@@ -120,28 +121,27 @@ class CandidateSampler:
         Raises the errors of `Engine.speak`.
         """
         rng = random.Random(seed)
+        drawn = [(self._draw_voice(rng, engine), rng.choice(self._speech)[0]) for _ in range(texts)]
+        seeds = [rng.randrange(MAX_SEED) for _ in range(texts * self._count)]
         with ThreadPoolExecutor(self._count) as pool:
-            for _ in range(texts):
-                reference, voice = self._draw_voice(rng, engine)
-                text, _ = rng.choice(self._speech)
-                phones = self._lexicon.phones(text)
-                seeds = [rng.randrange(MAX_SEED) for _ in range(self._count)]
-                takes = list(pool.map(partial(self._take, engine, voice, text, phones), seeds))
-                candidates = [take for take in takes if take is not None]
+            asked = ((voice, text) for (_, voice), text in drawn for _ in range(self._count))
+            takes = pool.map(lambda ask, seed: self._take(engine, ask[0], ask[1], seed), asked, seeds)
+            for (reference, _), text in drawn:
+                candidates = [take for take in islice(takes, self._count) if take is not None]
                 if len(candidates) > 1:
-                    yield Group(reference, phones, candidates)
+                    yield Group(reference, self._lexicon.phones(text), candidates)
 
     def _draw_voice(self, rng: random.Random, engine: Engine) -> tuple[EncodedUtterance, Voice]:
         """Draw some utterances of one speaker, as a reference in an example and as a voice."""
         _, spoken = rng.choice(self._speech)
         parts = rng.sample(self._by_speaker[spoken.speaker], rng.choice(_REFERENCE_PARTS))
-        transcript = " ".join(text for text, _ in parts)
-        codes = np.concatenate([coded.codes for _, coded in parts], axis=1)
+        transcript, degraded = " ".join(text for text, _ in parts), rng.random() < _DEGRADED_SHARE
+        codes = np.concatenate([_reference_codes(coded, degraded) for _, coded in parts], axis=1)
         clip = Reference(transcript, codes, b"", engine.sample_rate, codes.shape[1] / engine.frame_rate)
         voice = Voice(f"speaker {spoken.speaker}", (clip,), engine.codec_fingerprint)
         return without_times(spoken.speaker, self._lexicon.phones(transcript), codes), voice
 
-    def _take(self, engine: Engine, voice: Voice, text: str, phones: str, seed: int) -> Candidate | None:
+    def _take(self, engine: Engine, voice: Voice, text: str, seed: int) -> Candidate | None:
         """Speak a text; None when the engine divides it, or when the take cannot be judged."""
         whole = np.zeros(0, dtype=np.float32)
         speech = engine.speak(text, voice, SpeakOptions(seed=seed))
@@ -150,10 +150,15 @@ class CandidateSampler:
         if len(speech.spoken) != 1:
             return None
         (spoken,) = speech.spoken
-        clarity = self._judge.judge(whole, engine.sample_rate, [token for token in phones.split() if token in PHONES])
+        phones = [token for token in self._lexicon.phones(text).split() if token in PHONES]
+        clarity = self._judge.judge(whole, engine.sample_rate, phones)
         if clarity is None:
             return None
         return Candidate(spoken.codes.astype(np.int16), spoken.result.stop_reason == "end", clarity)
+
+
+def _reference_codes(utterance: EncodedUtterance, degraded: bool) -> NDArray[np.int16]:
+    return utterance.codes if utterance.degraded is None or not degraded else utterance.degraded
 
 
 def without_times(speaker: int, phones: str, codes: NDArray[np.int16]) -> EncodedUtterance:

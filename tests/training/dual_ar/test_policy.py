@@ -23,8 +23,8 @@ from training.dual_ar.policy import (
     Recipe,
     learn,
     log_probs,
-    relative_scores,
     policy_loss,
+    relative_scores,
     rollouts,
     whole_advantages,
 )
