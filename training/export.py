@@ -10,14 +10,13 @@ from dataclasses import asdict
 from pathlib import Path
 
 import torch
-from safetensors.torch import save_file
 
 from engine.codec.fingerprint import codec_fingerprint
 from engine.config import DualARConfig
 from engine.families.s2.codec import codec_files, load_codec_decoder
 from engine.release.hub import BUNDLED
 from engine.text.tokenizer import LEXICON_FILE, Tokenizer
-from training.dual_ar.model import GUIDE_LAYER, GUIDED_HEAD, bundled_config, release_tensors
+from training.dual_ar.model import GUIDE_LAYER, GUIDED_HEAD, bundled_config, save_release
 from training.work import DEFAULT_WORK, TrainingError, messages_only
 
 # The longest text of one turn in bytes of UTF-8: the length of the longest training sentence.
@@ -56,8 +55,7 @@ def export(work: Path, codec: Path, out: Path) -> None:
     out.mkdir(parents=True, exist_ok=True)
     vocabulary = len(state["model"]["slow.embeddings.weight"])
     config = bundled_config(vocabulary, tokenizer.semantic_start_id, meta["semantic_size"], meta["num_codebooks"])
-    save_file(release_tensors(state["model"]), out / "model.safetensors")
-    (out / "model.safetensors").chmod(0o644)  # readable by all, like the other files
+    save_release(state["model"], out)
     (out / "config.json").write_text(json.dumps(release_config(config), indent=1) + "\n")
     profile = {
         "max_segment_bytes": MAX_SEGMENT_BYTES,

@@ -30,7 +30,9 @@ from tests.training.small_model import small_models
 from tests.training.test_data import needs_synthesizers
 from training import pipeline
 from training.codec.train import open_run
+from training.dual_ar import policy
 from training.dual_ar.encode import CodedCorpus
+from training.dual_ar.model import release_tensors
 from training.packing import pack
 from training.pipeline import SEED, STAGES, StageFailed, check_gate, held_out_pair, run, stages
 from training.settings import FULL, LARGE, REFINED, SAMPLES, TINY, scaled
@@ -106,6 +108,20 @@ def test_release_speech_is_finite_and_in_whole_frames(work: Path) -> None:
     assert speech.result.stop_reason in ("end", "short", "length")
     assert engine.sample_rate == SAMPLE_RATE
     assert all(np.isfinite(chunk.samples).all() and len(chunk.samples) % engine.frame_length == 0 for chunk in chunks)
+
+
+@needs_synthesizers
+def test_policy_changes_the_dual_ar_and_nothing_else(work: Path) -> None:
+    (error,) = json.loads((work / "pipeline.json").read_text())["done"]["policy"]["errors"]
+    assert error > 0
+    trained = torch.load(work / "ar" / "checkpoint.pt", weights_only=True)["model"]
+    before, after = release_tensors(trained), load_file(work / "release" / "model.safetensors")
+    assert before.keys() == after.keys()
+    assert not all(torch.equal(before[name], after[name]) for name in before)
+    for file in (work / "policy" / "release").iterdir():
+        assert file.read_bytes() == (work / "release" / file.name).read_bytes()
+        assert file.stat().st_mode & 0o044 == 0o044, file.name
+    assert policy.optimise(work, work / "release", TINY.policy) == []  # all rounds are finished
 
 
 @needs_synthesizers

@@ -10,7 +10,7 @@ from typing import cast
 
 import torch
 import torch.nn.functional as F
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from engine.config import DualARConfig, TransformerConfig
@@ -178,8 +178,15 @@ def release_tensors(state: dict[str, Tensor]) -> dict[str, Tensor]:
     return {release_name(name): tensor.to(torch.float16).contiguous() for name, tensor in state.items()}
 
 
+def save_release(state: dict[str, Tensor], release: Path) -> None:
+    """Write the trainer's tensors into the folder of a release."""
+    file = release / "model.safetensors"
+    save_file(release_tensors(state), file)
+    file.chmod(0o644)  # readable by all, like the other files
+
+
 def load_release(model: DualAR, release: Path) -> None:
-    """Load the weights of a release written by `training/export.py`.
+    """Load the weights of a release written by `save_release`.
 
     Raises TrainingError when its sizes differ from the model's.
     """

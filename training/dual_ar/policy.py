@@ -27,7 +27,6 @@ from pathlib import Path
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from safetensors.torch import save_file
 from torch import Tensor
 
 from engine.engine import Engine
@@ -35,7 +34,7 @@ from training.device import training_device
 from training.dual_ar.candidates import Candidate, CandidateSampler, Group, without_times
 from training.dual_ar.conversations import IGNORED, Batch, ConversationBuilder, Example, collate
 from training.dual_ar.encode import CodedCorpus
-from training.dual_ar.model import DualAR, load_release, new_model, release_tensors
+from training.dual_ar.model import DualAR, load_release, new_model, save_release
 from training.dual_ar.train import halved, moved
 from training.work import DEFAULT_WORK, TrainingError, messages_only, positive_int
 
@@ -248,7 +247,7 @@ def _round(
     model, builder = new_model(unfinished, corpus)
     load_release(model, before)
     learn(model.to(device), rollouts(groups, builder, frame_rate, recipe), temperature, recipe)
-    save_file(release_tensors(model.state_dict()), unfinished / "model.safetensors")
+    save_release(model.state_dict(), unfinished)
     unfinished.replace(after)
     print(f"{after}: {(time.monotonic() - began) / 60:.1f} min", flush=True)
     return float(np.mean(every))
