@@ -26,6 +26,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -60,7 +61,7 @@ class Recipe:
     phone_share: float = 0.5  # of the advantage
     fast_weight: float = 3.0  # of the mean over residual codebooks, to the semantic tokens' 1
     clip: float = 0.2  # of the ratio of the probabilities
-    penalty: float = 0.03  # of half the squared difference of the log-probabilities
+    penalty: float = 0.05  # of half the squared difference of the log-probabilities, linear above 1
     clip_gradient: float = 1.0
     seed: int = 0
 
@@ -125,7 +126,8 @@ def policy_loss(new: Tensor, old: Tensor, advantages: Tensor, recipe: Recipe) ->
     ratio = difference.exp()
     clipped = ratio.clamp(1 - recipe.clip, 1 + recipe.clip)
     objective = torch.minimum(ratio * advantages, clipped * advantages)
-    return (recipe.penalty * 0.5 * difference.clamp(-4, 4).square() - objective).mean()
+    penalty = F.smooth_l1_loss(new, old, reduction="none")
+    return (recipe.penalty * penalty - objective).mean()
 
 
 def log_probs(model: DualAR, batch: Batch, temperature: float) -> tuple[Tensor, Tensor, Tensor]:
