@@ -159,6 +159,7 @@ def new_model(folder: Path, corpus: CodedCorpus) -> tuple[DualAR, ConversationBu
     """Create a dual AR for the codes of a corpus and the builder of its examples; write its tokenizer to `folder`."""
     vocabulary = save_tokenizer(folder, corpus.semantic_size).get_vocab_size()
     tokenizer = Tokenizer.load(folder)
+    tokenizer.lexicon = None  # a release has one, but the texts of a corpus are phones already
     start, end = tokenizer.semantic_start_id, tokenizer.end_id
     config = bundled_config(vocabulary, start, corpus.semantic_size, corpus.num_codebooks)
     builder = ConversationBuilder(PromptBuilder(tokenizer, config.num_codebooks), start, corpus.semantic_size, end)

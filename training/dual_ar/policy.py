@@ -44,7 +44,7 @@ _LEAST_DEVIATION = 0.1  # of the errors of a group, nats per phone: smaller diff
 _LARGEST = 3.0  # absolute advantage, in deviations
 # Frames after the one that a code belongs to, in which the recogniser's judgement of it is looked up.
 _HEARD = (0.0, 0.75, 1.5, 2.25)
-_REPORT_STEPS = 25
+_REPORT_TEXTS, _REPORT_STEPS = 50, 25
 
 
 @dataclass(frozen=True)
@@ -231,7 +231,11 @@ def _round(
     began, device = time.monotonic(), training_device()
     engine = Engine.load(before, device, slots=recipe.candidates)
     try:
-        groups = list(sampler.sample(engine, recipe.texts, seed=recipe.seed + number))
+        groups = []
+        for group in sampler.sample(engine, recipe.texts, seed=recipe.seed + number):
+            groups.append(group)
+            if len(groups) % _REPORT_TEXTS == 0:
+                print(f"{len(groups)} texts spoken, {(time.monotonic() - began) / 60:.1f} min", flush=True)
         temperature, frame_rate = engine.default_options.temperature, engine.frame_rate
     finally:
         engine.close()

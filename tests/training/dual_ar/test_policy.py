@@ -1,5 +1,6 @@
 """Policy optimisation: advantages follow the recogniser's judgement, and training makes favoured takes more likely."""
 
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -123,6 +124,18 @@ def test_training_makes_the_clear_take_likelier_than_the_unclear_one(
     after = likelihoods()
     assert after[0] > before[0]
     assert after[1] < before[1]
+
+
+def test_prompts_are_of_phones_beside_a_lexicon(
+    made: tuple[DualAR, ConversationBuilder], tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """The folder of a release has a lexicon, which would take phones for words."""
+    release = tmp_path_factory.mktemp("release")
+    shutil.copy(BUNDLED / LEXICON_FILE, release)
+    with small_models():
+        _, builder = new_model(release, CodedCorpus.load(tmp_path / "codes"))
+    spoken = [utterance(0, 0)], [utterance(0, 1)]
+    assert torch.equal(builder.build(*spoken).columns, made[1].build(*spoken).columns)
 
 
 def test_log_probabilities_are_those_of_the_codes_at_the_temperature(made: tuple[DualAR, ConversationBuilder]) -> None:
