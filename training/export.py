@@ -16,8 +16,9 @@ from engine.config import DualARConfig
 from engine.families.s2.codec import codec_files, load_codec_decoder
 from engine.release.hub import BUNDLED
 from engine.text.tokenizer import LEXICON_FILE, Tokenizer
+from training.dual_ar.encode import check_codec
 from training.dual_ar.model import GUIDE_LAYER, GUIDED_HEAD, bundled_config, save_release
-from training.work import DEFAULT_WORK, TrainingError, messages_only
+from training.work import DEFAULT_WORK, messages_only
 
 # The longest text of one turn in bytes of UTF-8: the length of the longest training sentence.
 MAX_SEGMENT_BYTES = 72
@@ -47,11 +48,7 @@ def export(work: Path, codec: Path, out: Path) -> None:
     state = torch.load(run / "checkpoint.pt", map_location="cpu", weights_only=True)
     tokenizer = Tokenizer.load(run)
     meta = json.loads((work / "codes" / "codec.json").read_text())
-    fingerprint = codec_fingerprint(load_codec_decoder(*codec_files(codec)))
-    if meta.get("fingerprint", fingerprint) != fingerprint:
-        raise TrainingError(
-            f"The codes in {work / 'codes'}, which the dual AR learned, are not those of the codec in {codec}."
-        )
+    check_codec(work / "codes", codec_fingerprint(load_codec_decoder(*codec_files(codec))), codec)
     out.mkdir(parents=True, exist_ok=True)
     vocabulary = len(state["model"]["slow.embeddings.weight"])
     config = bundled_config(vocabulary, tokenizer.semantic_start_id, meta["semantic_size"], meta["num_codebooks"])

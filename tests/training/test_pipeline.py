@@ -17,7 +17,7 @@ import soundfile
 import torch
 from safetensors.torch import load_file
 
-from tests.paths import ROOT
+from tests.paths import BUNDLED, ROOT
 
 pytest.importorskip("pyworld", reason="pyworld (requirements-lab.txt) makes the speakers' warps")
 
@@ -42,6 +42,7 @@ from training.speech.sample_voices import DESIGNS, FIRST_ID
 from training.speech.sentences import is_held_out
 from training.speech.speakers import SHARES, speakers
 from training.speech.synthesize import SAMPLE_RATE
+from training.work import TrainingError
 
 # The first test runs the whole pipeline, which can exceed the usual timeout on a busy machine.
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
@@ -122,6 +123,14 @@ def test_policy_changes_the_dual_ar_and_nothing_else(work: Path) -> None:
         assert file.read_bytes() == (work / "release" / file.name).read_bytes()
         assert file.stat().st_mode & 0o044 == 0o044, file.name
     assert policy.optimise(work, work / "release", TINY.policy) == []  # all rounds are finished
+
+
+@needs_synthesizers
+def test_policy_refuses_a_release_with_another_codec(work: Path, tmp_path: Path) -> None:
+    for name in ("data", "codes"):
+        (tmp_path / name).symlink_to(work / name)
+    with pytest.raises(TrainingError, match="are not those of the codec in"):
+        policy.optimise(tmp_path, BUNDLED, TINY.policy)
 
 
 @needs_synthesizers

@@ -93,17 +93,20 @@ class Group:
 
 
 class CandidateSampler:
-    """Draws voices and texts from the encoded training speech of a folder, and lets an engine speak them."""
+    """Draws voices and texts from the encoded training speech of a folder, and lets an engine speak them.
+
+    codes: the folder of the codes.
+    """
 
     def __init__(self, work: Path, candidates: int) -> None:
         """candidates: the number of takes of each text.
 
         Raises TrainingError when the folder has no training speech with codes.
         """
-        corpus = Corpus.load(work / "data")
+        corpus, self.codes = Corpus.load(work / "data"), work / "codes"
         self._count, self._judge, self._lexicon = candidates, ClarityJudge(), Lexicon.load(BUNDLED / LEXICON_FILE)
         self._by_speaker: dict[int, list[_Spoken]] = defaultdict(list)
-        for path in sorted((work / "codes").glob("codes-*-0.npz")):
+        for path in sorted(self.codes.glob("codes-*-0.npz")):
             utterances = corpus.of_shard(int(path.stem.split("-")[1]))
             for utterance, (coded, held_out) in zip(utterances, read_codes(path), strict=True):
                 if not held_out:
@@ -111,9 +114,7 @@ class CandidateSampler:
         # A speaker is drawn as often as it speaks: sample voices often, where they have most of the speech.
         self._speech = [spoken for own in self._by_speaker.values() if len(own) >= LEAST_UTTERANCES for spoken in own]
         if not self._speech:
-            raise TrainingError(
-                f"No speaker has {LEAST_UTTERANCES} encoded utterances for training in {work / 'codes'}."
-            )
+            raise TrainingError(f"No speaker has {LEAST_UTTERANCES} encoded utterances for training in {self.codes}.")
 
     def sample(self, engine: Engine, texts: int, seed: int) -> Iterator[Group]:
         """Yield a group for each of `texts` texts, except those of which fewer than two takes can be judged.

@@ -72,6 +72,12 @@ class CodedCorpus:
         )
 
 
+def check_codec(codes: Path, fingerprint: str, folder: Path) -> None:
+    """Raise TrainingError unless the codes in `codes` are by the codec in `folder`, which has this fingerprint."""
+    if json.loads((codes / "codec.json").read_text()).get("fingerprint", fingerprint) != fingerprint:
+        raise TrainingError(f"The codes in {codes}, which the dual AR learned, are not those of the codec in {folder}.")
+
+
 def read_codes(path: Path) -> list[tuple[EncodedUtterance, bool]]:
     """Read the utterances of an encoded shard, in the order of its audio, and whether each is held out."""
     with np.load(path) as shard:

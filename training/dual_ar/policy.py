@@ -34,7 +34,7 @@ from engine.engine import Engine
 from training.device import training_device
 from training.dual_ar.candidates import Candidate, CandidateSampler, Group, without_times
 from training.dual_ar.conversations import IGNORED, Batch, ConversationBuilder, Example, collate
-from training.dual_ar.encode import CodedCorpus
+from training.dual_ar.encode import CodedCorpus, check_codec
 from training.dual_ar.model import DualAR, load_release, new_model, save_release
 from training.dual_ar.train import halved, moved
 from training.work import DEFAULT_WORK, TrainingError, messages_only, positive_int
@@ -229,9 +229,9 @@ def _round(
 ) -> float:
     """Let the release `before` speak, train it, and write it to `after`. Returns the mean error of the candidates."""
     began, device = time.monotonic(), training_device()
-    engine = Engine.load(before, device, slots=recipe.candidates)
+    engine, groups = Engine.load(before, device, slots=recipe.candidates), []
     try:
-        groups = []
+        check_codec(sampler.codes, engine.codec_fingerprint, before)
         for group in sampler.sample(engine, recipe.texts, seed=recipe.seed + number):
             groups.append(group)
             if len(groups) % _REPORT_TEXTS == 0:
