@@ -56,6 +56,9 @@ class Batch:
     targets: Tensor  # [B, L]
     guide: Tensor  # [B, L]
 
+    def to(self, device: str) -> "Batch":
+        return Batch(self.columns.to(device), self.targets.to(device), self.guide.to(device))
+
 
 class ConversationBuilder:
     def __init__(self, prompt: PromptBuilder, semantic_start_id: int, semantic_size: int, end_id: int) -> None:

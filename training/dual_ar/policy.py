@@ -31,12 +31,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from engine.engine import Engine
-from training.device import training_device
+from training.device import halved, training_device
 from training.dual_ar.candidates import Candidate, CandidateSampler, Group, without_times
 from training.dual_ar.conversations import IGNORED, Batch, ConversationBuilder, Example, collate
 from training.dual_ar.encode import CodedCorpus, check_codec
 from training.dual_ar.model import DualAR, load_release, new_model, save_release
-from training.dual_ar.train import halved, moved
 from training.work import DEFAULT_WORK, TrainingError, messages_only, positive_int
 
 _NOT_ENDED = 1.0  # added to the error of a candidate that did not end by itself
@@ -191,9 +190,8 @@ def _log_probs(
     model: DualAR, made: Sequence[Rollout], chosen: Sequence[int], temperature: float
 ) -> tuple[Tensor, Tensor, Tensor]:
     device = next(model.parameters()).device.type
-    batch = moved(collate([made[i].example for i in chosen]), device)
     with halved(device):
-        return log_probs(model, batch, temperature)
+        return log_probs(model, collate([made[i].example for i in chosen]).to(device), temperature)
 
 
 def _batches(made: Sequence[Rollout], positions: int, rng: random.Random) -> list[list[int]]:

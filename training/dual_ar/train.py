@@ -20,7 +20,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from training.device import loader_workers, training_device
+from training.device import halved, loader_workers, training_device
 from training.dual_ar.conversations import (
     LEAST_UTTERANCES,
     Batch,
@@ -165,7 +165,7 @@ def train(work: Path, recipe: Recipe, threads: int, source: Path | None = None) 
         rate *= 0.03 + 0.97 * 0.5 * (1 + math.cos(math.pi * progress))
         for group in optimiser.param_groups:
             group["lr"] = rate * group["share"]
-        batch = moved(next(batches), device)
+        batch = next(batches).to(device)
         with halved(device):
             losses = losses_of(model, batch, recipe, training=True)
         guide = recipe.guide_weight * max(0.0, 1 - progress / 0.7)
@@ -192,23 +192,13 @@ def train(work: Path, recipe: Recipe, threads: int, source: Path | None = None) 
     _save(checkpoint, model, optimiser, step, elapsed, origin)
 
 
-def halved(device: str) -> torch.autocast:
-    """Return an autocast to bf16, disabled on a CPU without AVX-512, where bf16 is fifty times slower."""
-    has = device != "cpu" or torch.backends.cpu.get_cpu_capability() == "AVX512"
-    return torch.autocast(device, torch.bfloat16, enabled=has)
-
-
-def moved(batch: Batch, device: str) -> Batch:
-    return Batch(batch.columns.to(device), batch.targets.to(device), batch.guide.to(device))
-
-
 @torch.no_grad()
 def _validate(model: DualAR, batches: list[Batch], recipe: Recipe, device: str) -> None:
     model.eval()
     rows = []
     for batch in batches:
         with halved(device):
-            losses = losses_of(model, moved(batch, device), recipe, training=False)
+            losses = losses_of(model, batch.to(device), recipe, training=False)
         rows.append([float(v) for v in losses.values()])
     means = torch.tensor(rows).mean(0).tolist()
     print("held out " + " ".join(f"{n} {m:.3f}" for n, m in zip(losses, means, strict=True)), flush=True)
