@@ -16,7 +16,7 @@ from engine.config import DualARConfig
 from engine.families.s2.codec import codec_files, load_codec_decoder
 from engine.release.hub import BUNDLED
 from engine.text.tokenizer import LEXICON_FILE, Tokenizer
-from training.dual_ar.encode import check_codec
+from training.dual_ar.encode import CodeFormat
 from training.dual_ar.model import GUIDE_LAYER, GUIDED_HEAD, bundled_config, save_release
 from training.work import DEFAULT_WORK, messages_only
 
@@ -47,11 +47,11 @@ def export(work: Path, codec: Path, out: Path) -> None:
     run = work / "ar"
     state = torch.load(run / "checkpoint.pt", map_location="cpu", weights_only=True)
     tokenizer = Tokenizer.load(run)
-    meta = json.loads((work / "codes" / "codec.json").read_text())
-    check_codec(work / "codes", codec_fingerprint(load_codec_decoder(*codec_files(codec))), codec)
+    codes = CodeFormat.load(work / "codes")
+    codes.check(work / "codes", codec_fingerprint(load_codec_decoder(*codec_files(codec))), codec)
     out.mkdir(parents=True, exist_ok=True)
     vocabulary = len(state["model"]["slow.embeddings.weight"])
-    config = bundled_config(vocabulary, tokenizer.semantic_start_id, meta["semantic_size"], meta["num_codebooks"])
+    config = bundled_config(vocabulary, tokenizer.semantic_start_id, codes.semantic_size, codes.num_codebooks)
     save_release(state["model"], out)
     (out / "config.json").write_text(json.dumps(release_config(config), indent=1) + "\n")
     profile = {

@@ -41,6 +41,7 @@ from training.packing import unpack
 from training.settings import SETTINGS, Setting, scaled
 from training.speech.corpus import SAMPLE_RATE, Corpus, Utterance
 from training.speech.synthesize import synthesize
+from training.whole_take import whole_take
 from training.work import DEFAULT_WORK, TrainingError, cores, messages_only, positive
 
 SEED = 1
@@ -172,9 +173,7 @@ def _first_words(work: Path, setting: Setting) -> Found:
     try:
         voice = engine.encode_voice("held out", [(clip, " ".join(each.text for each in reference))]).voice
         speech = engine.speak(sentence.text, voice, replace(engine.default_options, seed=SEED))
-        take = np.zeros(0, dtype=np.float32)
-        for chunk in speech:
-            take = np.concatenate([take[: chunk.start], chunk.samples])
+        take = whole_take(speech)
     finally:
         engine.close()
     if speech.result is None or not len(take) or not np.isfinite(take).all():

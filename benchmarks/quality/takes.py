@@ -12,6 +12,7 @@ from benchmarks.bootstrap import Estimate, estimate, mean
 from engine.engine import Engine, SpeakOptions
 from engine.models.sampling import SamplingOptions
 from engine.voice import Voice
+from training.whole_take import whole_take
 
 _SAMPLING = {"temperature": float, "top_p": float, "top_k": int}
 Samples = NDArray[np.float32]
@@ -30,11 +31,9 @@ class Run:
 
 def take(engine: Engine, text: str, voice: Voice, seed: int, sampling: SamplingOptions) -> tuple[Samples, Run]:
     """Speak a text. Return samples [n] at the engine's rate, where retried segments replace their first attempts."""
-    whole = np.zeros(0, dtype=np.float32)
     options = SpeakOptions(sampling.temperature, sampling.top_p, sampling.top_k, seed)
     speech = engine.speak(text, voice, options)
-    for chunk in speech:
-        whole = np.concatenate([whole[: chunk.start], chunk.samples])
+    whole = whole_take(speech)
     result = speech.result
     if result is None:
         raise RuntimeError("the engine ended without a result")

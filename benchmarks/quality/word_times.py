@@ -27,6 +27,7 @@ from storage import Storage
 from storage.voices.sample_voices import install_samples
 from training.recogniser.alignment import Aligner
 from training.speech.synthesize import LEXICON
+from training.whole_take import whole_take
 
 SEED = 7
 Span = tuple[float, float]
@@ -34,12 +35,8 @@ Span = tuple[float, float]
 
 def spoken_words(engine: Engine, text: str, voice: Voice) -> tuple[Samples, list[WordTime]]:
     """Speak a text. Return the take and the word times that the model reports."""
-    take = np.zeros(0, np.float32)
-    words: list[WordTime] = []
-    for chunk in engine.speak(text, voice, replace(engine.default_options, seed=SEED, word_times=True)):
-        take = np.concatenate([take[: chunk.start], chunk.samples])
-        words += chunk.words
-    return take, words
+    chunks = list(engine.speak(text, voice, replace(engine.default_options, seed=SEED, word_times=True)))
+    return whole_take(chunks), [word for chunk in chunks for word in chunk.words]
 
 
 def heard_words(aligner: Aligner, lexicon: Lexicon, text: str, take: Samples, rate: int) -> list[Span]:

@@ -24,9 +24,10 @@ from engine.text.tokenizer import LEXICON_FILE
 from engine.voice import Reference, Voice
 from training.dual_ar.conversations import LEAST_UTTERANCES, EncodedUtterance
 from training.dual_ar.encode import read_codes
-from training.recogniser.alignment import WEIGHTS, best_path
-from training.recogniser.model import BLANK, FRAME_SECONDS, RATE, LogMel, Recogniser
+from training.recogniser.alignment import Aligner, best_path
+from training.recogniser.model import BLANK, FRAME_SECONDS
 from training.speech.corpus import Corpus
+from training.whole_take import whole_take
 from training.work import TrainingError
 
 _Spoken = tuple[str, EncodedUtterance]  # text and codes
@@ -51,14 +52,13 @@ class Clarity:
 class ClarityJudge:
     """The frozen phone recogniser of the benchmarks and of the codec's training."""
 
-    def __init__(self, weights: Path = WEIGHTS) -> None:
-        self._recogniser, self._mel = Recogniser.load(weights), LogMel()
+    def __init__(self) -> None:
+        self._aligner = Aligner()
 
     @torch.inference_mode()
     def judge(self, samples: NDArray[np.float32], sample_rate: int, phones: list[str]) -> Clarity | None:
         """Judge mono samples [n] that should contain the phones; None when they are too short for them."""
-        wave = AF.resample(torch.from_numpy(np.ascontiguousarray(samples)), sample_rate, RATE)
-        log_probs = self._recogniser(self._mel(wave)[None]).log_softmax(-1)
+        log_probs = self._aligner.log_probs(samples, sample_rate)
         found = best_path(log_probs, phones)
         if found is None:
             return None
@@ -137,17 +137,16 @@ class CandidateSampler:
         _, spoken = rng.choice(self._speech)
         parts = rng.sample(self._by_speaker[spoken.speaker], rng.choice(_REFERENCE_PARTS))
         transcript, degraded = " ".join(text for text, _ in parts), rng.random() < _DEGRADED_SHARE
-        codes = np.concatenate([_reference_codes(coded, degraded) for _, coded in parts], axis=1)
+        utterances = [coded.as_recorded() if degraded else coded for _, coded in parts]
+        codes = np.concatenate([each.codes for each in utterances], axis=1)
         clip = Reference(transcript, codes, b"", engine.sample_rate, codes.shape[1] / engine.frame_rate)
         voice = Voice(f"speaker {spoken.speaker}", (clip,), engine.codec_fingerprint)
         return without_times(spoken.speaker, self._lexicon.phones(transcript), codes), voice
 
     def _take(self, engine: Engine, voice: Voice, text: str, seed: int) -> Candidate | None:
         """Speak a text; None when the engine divides it, or when the take cannot be judged."""
-        whole = np.zeros(0, dtype=np.float32)
         speech = engine.speak(text, voice, SpeakOptions(seed=seed))
-        for chunk in speech:
-            whole = np.concatenate([whole[: chunk.start], chunk.samples])
+        whole = whole_take(speech)
         if len(speech.spoken) != 1:
             return None
         (spoken,) = speech.spoken
@@ -156,10 +155,6 @@ class CandidateSampler:
         if clarity is None:
             return None
         return Candidate(spoken.codes.astype(np.int16), spoken.result.stop_reason == "end", clarity)
-
-
-def _reference_codes(utterance: EncodedUtterance, degraded: bool) -> NDArray[np.int16]:
-    return utterance.codes if utterance.degraded is None or not degraded else utterance.degraded
 
 
 def without_times(speaker: int, phones: str, codes: NDArray[np.int16]) -> EncodedUtterance:

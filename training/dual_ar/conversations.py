@@ -42,6 +42,10 @@ class EncodedUtterance:
     spoken: np.ndarray  # [T] index into phones.split()
     degraded: np.ndarray | None = None
 
+    def as_recorded(self) -> "EncodedUtterance":
+        """Return it under recording conditions, if there are such codes."""
+        return self if self.degraded is None else replace(self, codes=self.degraded)
+
 
 @dataclass(frozen=True)
 class Example:
@@ -72,14 +76,16 @@ class ConversationBuilder:
         *,
         degraded_reference: bool = False,
         transcript: str | None = None,
+        reference_is_target: bool = True,
     ) -> Example:
         """Build one example from the utterances of the reference and of the turns, all of one speaker.
 
         degraded_reference: use the reference's codes under recording conditions, which are not targets.
         transcript: wrong transcript of the reference, in phones. The reference's codes are not targets then.
+        reference_is_target: whether they are otherwise.
         """
         if degraded_reference:
-            reference = [u if u.degraded is None else replace(u, codes=u.degraded) for u in reference]
+            reference = [u.as_recorded() for u in reference]
         pieces: list[Tensor] = []
         spoken: list[EncodedUtterance | None] = []  # None where the transcript does not match the speech
         if reference:
@@ -100,7 +106,7 @@ class ConversationBuilder:
             spoken.append(turn)
         columns = torch.cat(pieces, dim=1)
         targets, guide = self._targets(columns[0]), self._guide(columns[0], spoken)
-        if reference and (degraded_reference or transcript is not None):
+        if degraded_reference or transcript is not None or not reference_is_target:
             targets[: pieces[0].shape[1]] = IGNORED
         return Example(columns, targets, guide)
 

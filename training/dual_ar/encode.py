@@ -37,14 +37,37 @@ VARIANT_STRIDE = 10_000  # separates the speakers of different variants
 
 
 @dataclass(frozen=True)
-class CodedCorpus:
-    """Encoded utterances and the sizes of their codec."""
+class CodeFormat:
+    """The sizes of the codec that encoded a folder's speech, as in its `codec.json`. fingerprint: of the codec."""
 
-    train: list[EncodedUtterance]
-    held_out: list[EncodedUtterance]
     num_codebooks: int
     semantic_size: int
     residual_size: int
+    frame_rate: float
+    fingerprint: str | None = None  # unknown
+
+    @classmethod
+    def load(cls, codes: Path) -> "CodeFormat":
+        """Load the format of the codes in a folder. Raises TrainingError when there are none."""
+        if not (codes / "codec.json").exists():
+            raise TrainingError(f"No codes in {codes}: encode the speech first (python -m training.dual_ar.encode).")
+        return cls(**json.loads((codes / "codec.json").read_text()))
+
+    def check(self, codes: Path, fingerprint: str, codec: Path) -> None:
+        """Raise TrainingError unless the codes are by the codec in the folder `codec`, which has this fingerprint."""
+        if self.fingerprint not in (None, fingerprint):
+            raise TrainingError(
+                f"The codes in {codes}, which the dual AR learned, are not those of the codec in {codec}."
+            )
+
+
+@dataclass(frozen=True)
+class CodedCorpus:
+    """Encoded utterances and their format."""
+
+    train: list[EncodedUtterance]
+    held_out: list[EncodedUtterance]
+    format: CodeFormat
     train_hours: float
 
     @classmethod
@@ -53,29 +76,14 @@ class CodedCorpus:
 
         Raises TrainingError when there are none.
         """
-        if not (folder / "codec.json").exists():
-            raise TrainingError(f"No codes in {folder}: encode the speech first (python -m training.dual_ar.encode).")
-        meta = json.loads((folder / "codec.json").read_text())
+        found = CodeFormat.load(folder)
         train: list[EncodedUtterance] = []
         held_out: list[EncodedUtterance] = []
         for path in sorted(folder.glob("codes-*.npz")):
             for utterance, kept_out in read_codes(path):
                 (held_out if kept_out else train).append(utterance)
         frames = sum(u.codes.shape[1] for u in train)
-        return cls(
-            train,
-            held_out,
-            meta["num_codebooks"],
-            meta["semantic_size"],
-            meta["residual_size"],
-            frames / meta["frame_rate"] / 3600,
-        )
-
-
-def check_codec(codes: Path, fingerprint: str, folder: Path) -> None:
-    """Raise TrainingError unless the codes in `codes` are by the codec in `folder`, which has this fingerprint."""
-    if json.loads((codes / "codec.json").read_text()).get("fingerprint", fingerprint) != fingerprint:
-        raise TrainingError(f"The codes in {codes}, which the dual AR learned, are not those of the codec in {folder}.")
+        return cls(train, held_out, found, frames / found.frame_rate / 3600)
 
 
 def read_codes(path: Path) -> list[tuple[EncodedUtterance, bool]]:

@@ -20,7 +20,7 @@ from engine.families.s2.slow_ar import SlowAR
 from engine.models.layers import TransformerBlock
 from engine.text.tokenizer import Tokenizer
 from training.dual_ar.conversations import IGNORED, Batch, ConversationBuilder
-from training.dual_ar.encode import CodedCorpus
+from training.dual_ar.encode import CodeFormat
 from training.tokenizer import save_tokenizer
 from training.work import TrainingError
 
@@ -155,15 +155,15 @@ class DualAR(nn.Module):
         return [cast(TransformerBlock, block) for block in self.slow.layers]
 
 
-def new_model(folder: Path, corpus: CodedCorpus) -> tuple[DualAR, ConversationBuilder]:
-    """Create a dual AR for the codes of a corpus and the builder of its examples; write its tokenizer to `folder`."""
-    vocabulary = save_tokenizer(folder, corpus.semantic_size).get_vocab_size()
+def new_model(folder: Path, codes: CodeFormat) -> tuple[DualAR, ConversationBuilder]:
+    """Create a dual AR for codes and the builder of its examples; write its tokenizer to `folder`."""
+    vocabulary = save_tokenizer(folder, codes.semantic_size).get_vocab_size()
     tokenizer = Tokenizer.load(folder)
     tokenizer.lexicon = None  # a release has one, but the texts of a corpus are phones already
     start, end = tokenizer.semantic_start_id, tokenizer.end_id
-    config = bundled_config(vocabulary, start, corpus.semantic_size, corpus.num_codebooks)
-    builder = ConversationBuilder(PromptBuilder(tokenizer, config.num_codebooks), start, corpus.semantic_size, end)
-    return DualAR(config, end, corpus.residual_size), builder
+    config = bundled_config(vocabulary, start, codes.semantic_size, codes.num_codebooks)
+    builder = ConversationBuilder(PromptBuilder(tokenizer, config.num_codebooks), start, codes.semantic_size, end)
+    return DualAR(config, end, codes.residual_size), builder
 
 
 def release_name(name: str) -> str:

@@ -33,8 +33,8 @@ from torch import Tensor
 from engine.engine import Engine
 from training.device import halved, training_device
 from training.dual_ar.candidates import Candidate, CandidateSampler, Group, without_times
-from training.dual_ar.conversations import IGNORED, Batch, ConversationBuilder, Example, collate
-from training.dual_ar.encode import CodedCorpus, check_codec
+from training.dual_ar.conversations import Batch, ConversationBuilder, Example, collate
+from training.dual_ar.encode import CodeFormat
 from training.dual_ar.model import DualAR, load_release, new_model, save_release
 from training.work import DEFAULT_WORK, TrainingError, messages_only, positive_int
 
@@ -102,21 +102,12 @@ def rollouts(groups: Sequence[Group], builder: ConversationBuilder, frame_rate: 
             spoken = np.searchsorted(candidate.clarity.ends, at, side="right").clip(max=len(candidate.clarity.ends) - 1)
             local = phones[i][spoken].mean(1)
             advantages = (1 - recipe.phone_share) * whole[i] + recipe.phone_share * np.append(local, whole[i])
-            example = _example(builder, group, candidate)
+            take = without_times(group.reference.speaker, group.phones, candidate.codes)
+            example = builder.build([group.reference], [take], reference_is_target=False)
             made.append(Rollout(example, torch.from_numpy(advantages).float()))
     every = torch.cat([each.advantages for each in made])
     mean, spread = every.mean(), every.std().clamp(min=1e-3)
     return [Rollout(each.example, (each.advantages - mean) / spread) for each in made]
-
-
-def _example(builder: ConversationBuilder, group: Group, candidate: Candidate) -> Example:
-    """Build the engine's prompt with the candidate after it. The reference's codes are no targets."""
-    spoken = without_times(group.reference.speaker, group.phones, candidate.codes)
-    example = builder.build([group.reference], [spoken])
-    wanted = torch.nonzero(example.targets != IGNORED)[:, 0]
-    targets = example.targets.clone()
-    targets[wanted[: -(candidate.codes.shape[1] + 1)]] = IGNORED
-    return Example(example.columns, targets, example.guide)
 
 
 def policy_loss(new: Tensor, old: Tensor, advantages: Tensor, recipe: Recipe) -> Tensor:
@@ -211,25 +202,25 @@ def optimise(work: Path, release: Path, recipe: Recipe) -> list[float]:
     Raises TrainingError when the folder has no encoded speech, or the release other sizes or another codec.
     """
     folder, errors, before = work / "policy", [], release
-    corpus, sampler = CodedCorpus.load(work / "codes"), CandidateSampler(work, recipe.candidates)
+    codes, sampler = CodeFormat.load(work / "codes"), CandidateSampler(work, recipe.candidates)
     folder.mkdir(exist_ok=True)
     for number in range(1, recipe.rounds + 1):
         after = folder / f"round-{number}"
         if not (after / "model.safetensors").exists():
-            errors.append(_round(corpus, sampler, before, after, number, recipe))
+            errors.append(_round(codes, sampler, before, after, number, recipe))
         before = after
     shutil.copytree(before, folder / "release", dirs_exist_ok=True)
     return errors
 
 
 def _round(
-    corpus: CodedCorpus, sampler: CandidateSampler, before: Path, after: Path, number: int, recipe: Recipe
+    codes: CodeFormat, sampler: CandidateSampler, before: Path, after: Path, number: int, recipe: Recipe
 ) -> float:
     """Let the release `before` speak, train it, and write it to `after`. Returns the mean error of the candidates."""
     began, device = time.monotonic(), training_device()
     engine, groups = Engine.load(before, device, slots=recipe.candidates), []
     try:
-        check_codec(sampler.codes, engine.codec_fingerprint, before)
+        codes.check(sampler.codes, engine.codec_fingerprint, before)
         for group in sampler.sample(engine, recipe.texts, seed=recipe.seed + number):
             groups.append(group)
             if len(groups) % _REPORT_TEXTS == 0:
@@ -248,7 +239,7 @@ def _round(
     )
     unfinished = after.with_name(f"unfinished-{after.name}")
     shutil.copytree(before, unfinished, dirs_exist_ok=True)
-    model, builder = new_model(unfinished, corpus)
+    model, builder = new_model(unfinished, codes)
     load_release(model, before)
     learn(model.to(device), rollouts(groups, builder, frame_rate, recipe), temperature, recipe)
     save_release(model.state_dict(), unfinished)

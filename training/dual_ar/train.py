@@ -111,7 +111,7 @@ def train(work: Path, recipe: Recipe, threads: int, source: Path | None = None) 
             )
     run = work / "ar"
     run.mkdir(parents=True, exist_ok=True)
-    model, builder = new_model(run, corpus)
+    model, builder = new_model(run, corpus.format)
     model.to(device).drop_out(recipe.dropout)
     (run / "recipe.json").write_text(json.dumps(asdict(recipe), indent=1))
     optimiser = torch.optim.AdamW(

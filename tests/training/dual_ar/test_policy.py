@@ -18,7 +18,7 @@ from tests.training.dual_ar.test_train import CODEBOOKS, RESIDUAL, SEMANTIC, utt
 from tests.training.small_model import small_models
 from training.dual_ar.candidates import Candidate, Clarity, ClarityJudge, Group
 from training.dual_ar.conversations import IGNORED, ConversationBuilder, collate
-from training.dual_ar.encode import CodedCorpus
+from training.dual_ar.encode import CodeFormat
 from training.dual_ar.model import DualAR, new_model
 from training.dual_ar.policy import (
     Recipe,
@@ -52,7 +52,7 @@ def made(tmp_path: Path) -> tuple[DualAR, ConversationBuilder]:
     write_codes(tmp_path, [utterance(speaker, i) for speaker in range(2) for i in range(6)], held_out=1)
     torch.manual_seed(0)
     with small_models():
-        return new_model(tmp_path, CodedCorpus.load(tmp_path / "codes"))
+        return new_model(tmp_path, CodeFormat.load(tmp_path / "codes"))
 
 
 def test_clearer_takes_have_higher_advantages_and_takes_without_end_lower_ones() -> None:
@@ -133,7 +133,7 @@ def test_prompts_are_of_phones_beside_a_lexicon(
     release = tmp_path_factory.mktemp("release")
     shutil.copy(BUNDLED / LEXICON_FILE, release)
     with small_models():
-        _, builder = new_model(release, CodedCorpus.load(tmp_path / "codes"))
+        _, builder = new_model(release, CodeFormat.load(tmp_path / "codes"))
     spoken = [utterance(0, 0)], [utterance(0, 1)]
     assert torch.equal(builder.build(*spoken).columns, made[1].build(*spoken).columns)
 
