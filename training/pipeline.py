@@ -1,4 +1,4 @@
-"""Train the bundled model from scratch: speech, codec, codes, dual AR, release, its policy, and a first sentence.
+"""Train the bundled model from scratch: speech, codec, codes, dual AR, release, its reward, and a first sentence.
 
     python -m training.pipeline --work DIR [--setting full|large|samples|refined|tiny] [--until STAGE]
                                 [--packed FOLDER … ] [--scale S]
@@ -32,7 +32,7 @@ from training.codec.losses import SpectralLoss
 from training.codec.sizes import write_codec
 from training.codec.train import BATCH, finish, held_out_for_checks, open_run
 from training.device import training_device
-from training.dual_ar import policy
+from training.dual_ar import reward
 from training.dual_ar import train as train_ar
 from training.dual_ar.encode import encode
 from training.dual_ar.matching import match
@@ -157,10 +157,11 @@ def _release(work: Path, setting: Setting) -> Found:
     return {"bytes": sum(file.stat().st_size for file in (work / "release").iterdir())}
 
 
-def _policy(work: Path, setting: Setting) -> Found:
-    """Train the release on its own takes."""
-    errors = policy.optimise(work, work / "release", setting.policy)
-    shutil.copy(work / "policy" / "release" / "model.safetensors", work / "release")
+def _reward(work: Path, setting: Setting) -> Found:
+    """Train the release on the reward of its own takes."""
+    export(work, work / "codec", work / "release")  # anew, because a repeated stage has trained it before
+    errors = reward.optimise(work, work / "release", setting.reward)
+    shutil.copy(work / "reward" / "release" / "model.safetensors", work / "release")
     return {"errors": [round(error, 3) for error in errors]}
 
 
@@ -210,7 +211,7 @@ STAGES = (
     Stage("ar", "ar/checkpoint.pt", _ar),
     Stage("codec-adversarial", "codec/checkpoint-decoder-adversarial.pt", _adversarial),
     Stage("release", "release/model.safetensors", _release),
-    Stage("policy", "policy/release/model.safetensors", _policy),
+    Stage("reward", "reward/release/model.safetensors", _reward),
     Stage("first-words", "first_words.wav", _first_words),
 )
 

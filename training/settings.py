@@ -8,7 +8,7 @@ from engine.release.hub import BUNDLED
 from training.codec import run as codec_run
 from training.codec.sizes import bundled_codec_config
 from training.dual_ar import train as train_ar
-from training.dual_ar.policy import Recipe as PolicyRecipe
+from training.dual_ar.reward import Recipe as RewardRecipe
 from training.speech.synthesize import Extent
 
 
@@ -32,7 +32,7 @@ class Setting:
     variants: int
     ar: train_ar.Recipe
     adversarial: codec_run.Recipe
-    policy: PolicyRecipe
+    reward: RewardRecipe
     source: Path | None = None
     refined: codec_run.Recipe | None = None
 
@@ -50,7 +50,7 @@ FULL = Setting(
     variants=1,
     ar=train_ar.Recipe(minutes=290),
     adversarial=replace(_LATER, minutes=75, learning_rate=2e-4),
-    policy=PolicyRecipe(),
+    reward=RewardRecipe(),
 )
 
 
@@ -156,14 +156,14 @@ TINY = Setting(
     variants=2,
     ar=train_ar.Recipe(minutes=5, steps=4, positions=512, warmup_steps=2),
     adversarial=_few(3),
-    policy=PolicyRecipe(rounds=1, texts=1, candidates=2, kept=2, passes=1, positions=512),
+    reward=RewardRecipe(rounds=1, takes=2, passes=1, positions=512),
 )
 
 SETTINGS = {"full": FULL, "large": LARGE, "samples": SAMPLES, "refined": REFINED, "tiny": TINY}
 
 
 def scaled(setting: Setting, factor: float) -> Setting:
-    """Return the setting with `factor` times the minutes of all trainings, and of the texts of the last."""
+    """Return the setting with `factor` times the minutes of all trainings, and of the takes of the last."""
 
     def codec(recipe: codec_run.Recipe) -> codec_run.Recipe:
         return replace(recipe, minutes=factor * recipe.minutes)
@@ -175,5 +175,5 @@ def scaled(setting: Setting, factor: float) -> Setting:
         refined=None if setting.refined is None else codec(setting.refined),
         adversarial=codec(setting.adversarial),
         ar=replace(setting.ar, minutes=factor * setting.ar.minutes),
-        policy=replace(setting.policy, texts=max(1, round(factor * setting.policy.texts))),
+        reward=replace(setting.reward, takes=max(1, round(factor * setting.reward.takes))),
     )

@@ -37,7 +37,7 @@ def run(command: str, monkeypatch: pytest.MonkeyPatch) -> str:
         ),
         ("dual_ar.train --work none", "No codes in none/codes: encode the speech first"),
         ("dual_ar.train --work none --from none", "none is no release to continue from"),
-        ("dual_ar.policy --work none --from none", "No codes in none/codes: encode the speech first"),
+        ("dual_ar.reward --work none --from none", "No codes in none/codes: encode the speech first"),
         ("export --work none --codec {bundled} --out out", "none/ar/checkpoint.pt: No such file or directory."),
         ("packing pack --work none --out out", NO_SPEECH),
         ("packing unpack --from none --work out", "none holds no packed speech"),

@@ -30,7 +30,7 @@ from tests.training.small_model import small_models
 from tests.training.test_data import needs_synthesizers
 from training import pipeline
 from training.codec.train import open_run
-from training.dual_ar import policy
+from training.dual_ar import reward
 from training.dual_ar.encode import CodedCorpus
 from training.dual_ar.model import release_tensors
 from training.packing import pack
@@ -112,25 +112,25 @@ def test_release_speech_is_finite_and_in_whole_frames(work: Path) -> None:
 
 
 @needs_synthesizers
-def test_policy_changes_the_dual_ar_and_nothing_else(work: Path) -> None:
-    (error,) = json.loads((work / "pipeline.json").read_text())["done"]["policy"]["errors"]
+def test_reward_optimisation_changes_the_dual_ar_and_nothing_else(work: Path) -> None:
+    (error,) = json.loads((work / "pipeline.json").read_text())["done"]["reward"]["errors"]
     assert error > 0
     trained = torch.load(work / "ar" / "checkpoint.pt", weights_only=True)["model"]
     before, after = release_tensors(trained), load_file(work / "release" / "model.safetensors")
     assert before.keys() == after.keys()
     assert not all(torch.equal(before[name], after[name]) for name in before)
-    for file in (work / "policy" / "release").iterdir():
+    for file in (work / "reward" / "release").iterdir():
         assert file.read_bytes() == (work / "release" / file.name).read_bytes()
         assert file.stat().st_mode & 0o044 == 0o044, file.name
-    assert policy.optimise(work, work / "release", TINY.policy) == []  # all rounds are finished
+    assert reward.optimise(work, work / "release", TINY.reward) == []  # all rounds are finished
 
 
 @needs_synthesizers
-def test_policy_refuses_a_release_with_another_codec(work: Path, tmp_path: Path) -> None:
+def test_reward_optimisation_refuses_a_release_with_another_codec(work: Path, tmp_path: Path) -> None:
     for name in ("data", "codes"):
         (tmp_path / name).symlink_to(work / name)
     with pytest.raises(TrainingError, match="are not those of the codec in"):
-        policy.optimise(tmp_path, BUNDLED, TINY.policy)
+        reward.optimise(tmp_path, BUNDLED, TINY.reward)
 
 
 @needs_synthesizers

@@ -23,7 +23,7 @@ class Aligner:
         self._model, self._mel = Recogniser.load(weights), LogMel()
 
     @torch.inference_mode()
-    def log_probs(self, samples: NDArray[np.float32], sample_rate: int) -> Tensor:
+    def _log_probs(self, samples: NDArray[np.float32], sample_rate: int) -> Tensor:
         """Return the recogniser's log-probabilities `[1, T, 41]` for mono samples [n] in [-1, 1]."""
         wave = AF.resample(torch.from_numpy(np.ascontiguousarray(samples, dtype=np.float32)), sample_rate, RATE)
         found: Tensor = self._model(self._mel(wave)[None]).log_softmax(-1)
@@ -35,7 +35,7 @@ class Aligner:
 
         The list is empty when the speech is too short for the phones or has other phones.
         """
-        found = best_path(self.log_probs(samples, sample_rate), phones)
+        found = _best_path(self._log_probs(samples, sample_rate), phones)
         if found is None:
             return []
         labels, log_probs = found
@@ -45,7 +45,7 @@ class Aligner:
         return _with_ends(phones, [span.start for span in spans], spans[-1].end, len(labels))
 
 
-def best_path(log_probs: Tensor, phones: Sequence[str]) -> tuple[Tensor, Tensor] | None:
+def _best_path(log_probs: Tensor, phones: Sequence[str]) -> tuple[Tensor, Tensor] | None:
     """Find the likeliest path of `phones` through the recogniser's log-probabilities `[1, T, 41]`.
 
     Returns: its labels and their log-probabilities, both `[T]`; None when the speech is too short for the phones, or

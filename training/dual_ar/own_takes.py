@@ -1,0 +1,105 @@
+"""The dual AR's own takes of training texts in training voices, to learn from.
+
+Shapes: K codebooks, T frames.
+"""
+
+import random
+from collections import defaultdict
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.engine import MAX_SEED, Engine, SpeakOptions
+from engine.release.hub import BUNDLED
+from engine.text.english.pronunciation import PHONES, Lexicon
+from engine.text.tokenizer import LEXICON_FILE
+from engine.voice import Reference, Voice
+from training.dual_ar.conversations import LEAST_UTTERANCES, EncodedUtterance
+from training.dual_ar.encode import read_codes
+from training.speech.corpus import Corpus
+from training.work import TrainingError
+
+_Spoken = tuple[str, EncodedUtterance]  # text and codes
+_Asked = tuple[EncodedUtterance, Voice, str]  # a reference, as an example and as a voice, and a text
+# Numbers of utterances that are joined to a reference, equally likely.
+_REFERENCE_PARTS = (1, 2, 2, 3)
+_DEGRADED_SHARE = 0.3  # of the references: their codes under recording conditions are used
+
+
+@dataclass(frozen=True)
+class OwnTake:
+    """One take of a text in the voice of a reference. spoken: its phones and codes."""
+
+    reference: EncodedUtterance
+    spoken: EncodedUtterance
+
+    @property
+    def phones(self) -> list[str]:
+        """The phones alone, without the marks between them."""
+        return [token for token in self.spoken.phones.split() if token in PHONES]
+
+
+class TakeSampler:
+    """Draws voices and texts from the encoded training speech of a folder, and lets an engine speak them.
+
+    codes: the folder of the codes.
+    """
+
+    def __init__(self, work: Path) -> None:
+        """Raises TrainingError when the folder has no training speech with codes."""
+        corpus, self.codes = Corpus.load(work / "data"), work / "codes"
+        self._lexicon = Lexicon.load(BUNDLED / LEXICON_FILE)
+        self._by_speaker: dict[int, list[_Spoken]] = defaultdict(list)
+        for path in sorted(self.codes.glob("codes-*-0.npz")):
+            utterances = corpus.of_shard(int(path.stem.split("-")[1]))
+            for utterance, (coded, held_out) in zip(utterances, read_codes(path), strict=True):
+                if not held_out:
+                    self._by_speaker[utterance.speaker].append((utterance.text, coded))
+        # A speaker is drawn as often as it speaks: sample voices often, where they have most of the speech.
+        self._speech = [spoken for own in self._by_speaker.values() if len(own) >= LEAST_UTTERANCES for spoken in own]
+        if not self._speech:
+            raise TrainingError(f"No speaker has {LEAST_UTTERANCES} encoded utterances for training in {self.codes}.")
+
+    def sample(self, engine: Engine, takes: int, seed: int) -> Iterator[OwnTake]:
+        """Yield `takes` takes, less those of texts that the engine divides.
+
+        Raises the errors of `Engine.speak`.
+        """
+        rng = random.Random(seed)
+        asked = [(*self._draw_voice(rng, engine), rng.choice(self._speech)[0]) for _ in range(takes)]
+        seeds = [rng.randrange(MAX_SEED) for _ in asked]
+        with ThreadPoolExecutor(engine.slots) as pool:
+            spoken = pool.map(partial(self._speak, engine), asked, seeds)
+            yield from (take for take in spoken if take is not None)
+
+    def _draw_voice(self, rng: random.Random, engine: Engine) -> tuple[EncodedUtterance, Voice]:
+        """Draw some utterances of one speaker, as a reference in an example and as a voice."""
+        _, spoken = rng.choice(self._speech)
+        parts = rng.sample(self._by_speaker[spoken.speaker], rng.choice(_REFERENCE_PARTS))
+        transcript, degraded = " ".join(text for text, _ in parts), rng.random() < _DEGRADED_SHARE
+        utterances = [coded.as_recorded() if degraded else coded for _, coded in parts]
+        codes = np.concatenate([each.codes for each in utterances], axis=1)
+        clip = Reference(transcript, codes, b"", engine.sample_rate, codes.shape[1] / engine.frame_rate)
+        voice = Voice(f"speaker {spoken.speaker}", (clip,), engine.codec_fingerprint)
+        return _without_times(spoken.speaker, self._lexicon.phones(transcript), codes), voice
+
+    def _speak(self, engine: Engine, asked: _Asked, seed: int) -> OwnTake | None:
+        """Speak a text; None when the engine divides it."""
+        reference, voice, text = asked
+        speech = engine.speak(text, voice, SpeakOptions(seed=seed))
+        for _ in speech:
+            pass  # only the codes are needed
+        if len(speech.spoken) != 1:
+            return None
+        codes = speech.spoken[0].codes.astype(np.int16)
+        return OwnTake(reference, _without_times(reference.speaker, self._lexicon.phones(text), codes))
+
+
+def _without_times(speaker: int, phones: str, codes: NDArray[np.int16]) -> EncodedUtterance:
+    """Return an utterance of which it is unknown when each phone is spoken, for examples without a guide loss."""
+    return EncodedUtterance(speaker, phones, codes, np.zeros(codes.shape[1], dtype=np.int16))

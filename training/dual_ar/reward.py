@@ -1,0 +1,248 @@
+"""Reward optimisation: the dual AR learns which residual codes make its own takes clearer to a phone recogniser.
+
+    python -m training.dual_ar.reward --work DIR --from RELEASE [--rounds N] [--takes N]
+
+In each round the release speaks texts in voices of the training speech. A take's reward is the log-likelihood of its
+phones for the frozen recogniser. The decoder and the recogniser are differentiable, so that one backward pass tells, to
+first order, what every other code at any place would have gained. The Fast AR learns to raise the expected gain of each
+of its codes, and the Slow AR what the Fast AR needs to know for that. This is differentiable reward optimisation
+(CosyVoice 3; Du et al., 2025) with an expectation over all codes of a codebook in the place of a sampled relaxation. A
+penalty on the distance to the round's first model keeps the codes likely. Encoder, codebooks and decoder stay.
+
+Writes `DIR/reward/round-N`, a release each, and copies the last one to `DIR/reward/release`. A round that was
+interrupted begins anew.
+
+Shapes: N targets, K codebooks, F frames, D latent width.
+"""
+
+import argparse
+import math
+import random
+import shutil
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from engine.engine import Engine
+from training.device import halved, training_device
+from training.dual_ar.clarity import ClarityReward
+from training.dual_ar.conversations import Batch, ConversationBuilder, Example, collate
+from training.dual_ar.encode import CodeFormat
+from training.dual_ar.model import DualAR, load_release, new_model, save_release
+from training.dual_ar.own_takes import OwnTake, TakeSampler
+from training.work import DEFAULT_WORK, TrainingError, messages_only, positive_int
+
+Gains = Callable[[Tensor, Tensor, int], Tensor]  # `ClarityReward.gains`
+
+_SLOTS = 8  # takes that are spoken at once
+_REPORT_TAKES, _REPORT_STEPS = 100, 25
+
+
+@dataclass(frozen=True)
+class Recipe:
+    rounds: int = 3
+    takes: int = 900  # a round
+    passes: float = 2.0  # over the takes of a round
+    slow_rate: float = 5e-5  # learning rates of Slow AR and Fast AR
+    fast_rate: float = 3e-4
+    warmup_steps: int = 15
+    positions: int = 6000  # per batch
+    largest_gain: float = 1.0  # nats of one code: a first-order estimate holds for small changes
+    # Of the distances of log-probabilities, squared below 1 nat and linear above.
+    semantic_penalty: float = 0.0075
+    residual_penalty: float = 0.07
+    clip_gradient: float = 0.05
+    seed: int = 0
+
+
+@dataclass(frozen=True)
+class Rollout:
+    """A take as an example whose only targets are its own, and the gradient of its reward (`Clarity`) `[F, D]`."""
+
+    example: Example
+    gradient: Tensor
+
+
+@dataclass(frozen=True)
+class LogProbs:
+    """Log-probabilities at the temperature of the takes.
+
+    semantic: of the targets `[N]`. residual: of all residual codes `[F, K - 1, size]`. codes: the takes' `[F, K]`.
+    """
+
+    semantic: Tensor
+    residual: Tensor
+    codes: Tensor
+
+    @property
+    def taken(self) -> Tensor:
+        """Log-probabilities of the takes' residual codes `[F, K - 1]`."""
+        return self.residual.gather(2, self.codes[:, 1:, None])[..., 0]
+
+
+def rollout(take: OwnTake, gradient: Tensor, builder: ConversationBuilder) -> Rollout:
+    example = builder.build([take.reference], [take.spoken], reference_is_target=False)
+    return Rollout(example, gradient)
+
+
+def expected_gain(found: LogProbs, gradient: Tensor, gains: Gains, largest: float) -> Tensor:
+    """Return the gain in log-likelihood that the residual codes' distributions promise, nats per frame.
+
+    gradient: of the reward, `[F, D]`. largest: gain or loss of one code.
+    """
+    expected = [
+        (probabilities * gains(gradient, found.codes, codebook).clamp(-largest, largest)).sum(-1).mean()
+        for codebook, probabilities in enumerate(found.residual.exp().unbind(1), 1)
+    ]
+    return torch.stack(expected).sum()
+
+
+def penalty(found: LogProbs, semantic: Tensor, residual: Tensor, recipe: Recipe) -> Tensor:
+    """Return the penalty on the distance to earlier log-probabilities, of the targets `[N]` and of the takes' residual
+    codes `[F, K - 1]`."""
+    moved = F.smooth_l1_loss(found.semantic, semantic), F.smooth_l1_loss(found.taken, residual)
+    return recipe.semantic_penalty * moved[0] + recipe.residual_penalty * moved[1]
+
+
+def log_probs(model: DualAR, batch: Batch, temperature: float) -> LogProbs:
+    forced = model.force(batch)
+    semantic = (forced.logits / temperature).log_softmax(-1).gather(1, forced.tokens[:, None])[:, 0]
+    residual = (model.residual_logits(forced.hidden, forced.codes) / temperature).log_softmax(-1)
+    return LogProbs(semantic, residual, forced.codes)
+
+
+def learn(model: DualAR, made: Sequence[Rollout], gains: Gains, temperature: float, recipe: Recipe) -> None:
+    """Train a model on the takes that it has spoken in one round."""
+    rng = random.Random(recipe.seed)
+    model.eval()  # as when it spoke
+    before = _log_probs_before(model, made, _batches(made, recipe.positions, rng), temperature)
+    planned = [batch for _ in range(math.ceil(recipe.passes)) for batch in _batches(made, recipe.positions, rng)]
+    steps = max(1, round(len(planned) * recipe.passes / math.ceil(recipe.passes)))
+    stacks = (model.slow, recipe.slow_rate), (model.fast, recipe.fast_rate)
+    optimiser = torch.optim.AdamW(
+        [{"params": list(stack.parameters()), "peak": peak} for stack, peak in stacks],
+        betas=(0.9, 0.98),
+        weight_decay=0.0,
+    )
+    for step, chosen in enumerate(planned[:steps]):
+        rate = min(1.0, (step + 1) / recipe.warmup_steps) * (0.1 + 0.9 * 0.5 * (1 + math.cos(math.pi * step / steps)))
+        for group in optimiser.param_groups:
+            group["lr"] = rate * group["peak"]
+        found = _log_probs(model, made, chosen, temperature)
+        gradient = torch.cat([made[i].gradient for i in chosen]).to(found.semantic.device)
+        semantic, residual = (torch.cat(parts) for parts in zip(*(before[i] for i in chosen), strict=True))
+        gain = expected_gain(found, gradient, gains, recipe.largest_gain)
+        (penalty(found, semantic, residual, recipe) - gain).backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), recipe.clip_gradient)
+        optimiser.step()
+        optimiser.zero_grad(set_to_none=True)
+        if (step + 1) % _REPORT_STEPS == 0:
+            moved = (found.semantic - semantic).abs().mean().item(), (found.taken - residual).abs().mean().item()
+            print(
+                f"step {step + 1} of {steps}: expected gain {gain.item():.2f} nats per frame, log-probabilities change "
+                f"by {moved[0]:.2f}, {moved[1]:.2f}",
+                flush=True,
+            )
+
+
+def _log_probs_before(
+    model: DualAR, made: Sequence[Rollout], batches: list[list[int]], temperature: float
+) -> dict[int, tuple[Tensor, Tensor]]:
+    """Return the log-probabilities of each take before the training: of its targets, and of its residual codes."""
+    known: dict[int, tuple[Tensor, Tensor]] = {}
+    for chosen in batches:
+        with torch.no_grad():
+            found = _log_probs(model, made, chosen, temperature)
+        frames = [len(made[i].gradient) for i in chosen]
+        targets = found.semantic.split([count + 1 for count in frames])  # the end of a take is a target, too
+        known |= dict(zip(chosen, zip(targets, found.taken.split(frames), strict=True), strict=True))
+    return known
+
+
+def _log_probs(model: DualAR, made: Sequence[Rollout], chosen: Sequence[int], temperature: float) -> LogProbs:
+    device = next(model.parameters()).device.type
+    with halved(device):
+        return log_probs(model, collate([made[i].example for i in chosen]).to(device), temperature)
+
+
+def _batches(made: Sequence[Rollout], positions: int, rng: random.Random) -> list[list[int]]:
+    """Divide the takes into batches of similar length, in random order."""
+    batches: list[list[int]] = [[]]
+    for i in sorted(range(len(made)), key=lambda i: (made[i].example.columns.shape[1], rng.random())):
+        if batches[-1] and (len(batches[-1]) + 1) * made[i].example.columns.shape[1] > positions:
+            batches.append([])
+        batches[-1].append(i)
+    rng.shuffle(batches)
+    return batches
+
+
+def optimise(work: Path, release: Path, recipe: Recipe) -> list[float]:
+    """Run all rounds that are not finished, from `release` on. Returns the mean error of each round's takes.
+
+    Raises TrainingError when the folder has no encoded speech, or the release other sizes or another codec.
+    """
+    folder, errors, before = work / "reward", [], release
+    codes, sampler = CodeFormat.load(work / "codes"), TakeSampler(work)
+    folder.mkdir(exist_ok=True)
+    for number in range(1, recipe.rounds + 1):
+        after = folder / f"round-{number}"
+        if not (after / "model.safetensors").exists():
+            errors.append(_round(codes, sampler, before, after, number, recipe))
+        before = after
+    shutil.copytree(before, folder / "release", dirs_exist_ok=True)
+    return errors
+
+
+def _round(codes: CodeFormat, sampler: TakeSampler, before: Path, after: Path, number: int, recipe: Recipe) -> float:
+    """Let the release `before` speak, train it, and write it to `after`. Returns the mean error of the takes."""
+    began, device = time.monotonic(), training_device()
+    engine = Engine.load(before, device, slots=_SLOTS)
+    try:
+        codes.check(sampler.codes, engine.codec_fingerprint, before)
+        takes = list(sampler.sample(engine, recipe.takes, seed=recipe.seed + number))
+        temperature = engine.default_options.temperature
+    finally:
+        engine.close()
+    print(f"{len(takes)} takes spoken, {(time.monotonic() - began) / 60:.1f} min", flush=True)
+    unfinished = after.with_name(f"unfinished-{after.name}")
+    shutil.copytree(before, unfinished, dirs_exist_ok=True)
+    model, builder = new_model(unfinished, codes)
+    load_release(model, before)
+    reward, made, errors = ClarityReward(before, device), [], []
+    for take in takes:
+        clarity = reward.judge(take.spoken.codes, take.phones)
+        if clarity is not None:
+            made.append(rollout(take, clarity.gradient, builder))
+            errors.append(clarity.error)
+            if len(made) % _REPORT_TAKES == 0:
+                print(f"{len(made)} takes judged, {(time.monotonic() - began) / 60:.1f} min", flush=True)
+    if not made:
+        raise TrainingError(f"The release in {before} speaks no text long enough to be judged.")
+    error = float(np.mean(errors))
+    print(f"round {number}: error {error:.3f} nats per phone, {(time.monotonic() - began) / 60:.1f} min", flush=True)
+    learn(model.to(device), made, reward.gains, temperature, recipe)
+    save_release(model.state_dict(), unfinished)
+    unfinished.replace(after)
+    print(f"{after}: {(time.monotonic() - began) / 60:.1f} min", flush=True)
+    return error
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--work", type=Path, default=DEFAULT_WORK)
+    parser.add_argument("--from", dest="source", type=Path, required=True, metavar="RELEASE")
+    parser.add_argument("--rounds", type=positive_int, default=Recipe.rounds)
+    parser.add_argument("--takes", type=positive_int, default=Recipe.takes, help="a round")
+    args = parser.parse_args()
+    with messages_only():
+        optimise(args.work, args.source, Recipe(rounds=args.rounds, takes=args.takes))
+
+
+if __name__ == "__main__":
+    main()
