@@ -42,6 +42,17 @@ def halved(device: str) -> torch.autocast:
 
 
 @contextmanager
+def threads(count: int) -> Iterator[None]:
+    """Let operations on a CPU use so many threads each."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(count)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+@contextmanager
 def fast_steps() -> Iterator[None]:
     """Let cuDNN look for the fastest algorithms, for steps of the same shapes, and a GPU multiply in TF32."""
     precision = torch.get_float32_matmul_precision()

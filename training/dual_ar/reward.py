@@ -21,6 +21,7 @@ import random
 import shutil
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -30,18 +31,18 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from engine.engine import Engine
-from training.device import halved, training_device
-from training.dual_ar.clarity import ClarityReward
+from training.device import halved, threads, training_device
+from training.dual_ar.clarity import Clarity, ClarityReward
 from training.dual_ar.conversations import Batch, ConversationBuilder, Example, collate
 from training.dual_ar.encode import CodeFormat
 from training.dual_ar.model import DualAR, load_release, new_model, save_release
 from training.dual_ar.own_takes import OwnTake, TakeSampler
-from training.work import DEFAULT_WORK, TrainingError, messages_only, positive_int
+from training.work import DEFAULT_WORK, TrainingError, cores, messages_only, positive_int
 
 Gains = Callable[[Tensor, Tensor, int], Tensor]  # `ClarityReward.gains`
 
 _SLOTS = 8  # takes that are spoken at once
-_REPORT_TAKES, _REPORT_STEPS = 100, 25
+_REPORT_STEPS = 25
 
 
 @dataclass(frozen=True)
@@ -214,23 +215,26 @@ def _round(codes: CodeFormat, sampler: TakeSampler, before: Path, after: Path, n
     shutil.copytree(before, unfinished, dirs_exist_ok=True)
     model, builder = new_model(unfinished, codes)
     load_release(model, before)
-    reward, made, errors = ClarityReward(before, device), [], []
-    for take in takes:
-        clarity = reward.judge(take.spoken.codes, take.phones)
-        if clarity is not None:
-            made.append(rollout(take, clarity.gradient, builder))
-            errors.append(clarity.error)
-            if len(made) % _REPORT_TAKES == 0:
-                print(f"{len(made)} takes judged, {(time.monotonic() - began) / 60:.1f} min", flush=True)
-    if not made:
+    reward = ClarityReward(before, device)
+    judged = _judged(reward, takes, device)
+    if not judged:
         raise TrainingError(f"The release in {before} speaks no text long enough to be judged.")
-    error = float(np.mean(errors))
+    error = float(np.mean([clarity.error for _, clarity in judged]))
     print(f"round {number}: error {error:.3f} nats per phone, {(time.monotonic() - began) / 60:.1f} min", flush=True)
-    learn(model.to(device), made, reward.gains, temperature, recipe)
+    made = [rollout(take, clarity.gradient, builder) for take, clarity in judged]
+    with threads(cores()):  # the engine leaves fewer
+        learn(model.to(device), made, reward.gains, temperature, recipe)
     save_release(model.state_dict(), unfinished)
     unfinished.replace(after)
     print(f"{after}: {(time.monotonic() - began) / 60:.1f} min", flush=True)
     return error
+
+
+def _judged(reward: ClarityReward, takes: list[OwnTake], device: str) -> list[tuple[OwnTake, Clarity]]:
+    """Judge all takes. On a CPU a take for each core is faster than all cores for each take."""
+    with threads(1), ThreadPoolExecutor(1 if device == "cuda" else cores()) as pool:
+        found = pool.map(lambda take: reward.judge(take.spoken.codes, take.phones), takes)
+        return [(take, clarity) for take, clarity in zip(takes, found, strict=True) if clarity is not None]
 
 
 def main() -> None:
