@@ -47,7 +47,7 @@ _REPORT_STEPS = 25
 
 @dataclass(frozen=True)
 class Recipe:
-    rounds: int = 3
+    rounds: int = 4
     takes: int = 900  # a round
     passes: float = 2.0  # over the takes of a round
     slow_rate: float = 5e-5  # learning rates of Slow AR and Fast AR
