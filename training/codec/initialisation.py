@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from engine.codec.codec import Codec
 from engine.codec.layers import CausalConv1d, ConvNeXtBlock, ResidualUnit
 from engine.codec.transformer import LayerScale
-from training.codec.quantizer import codebooks_of, quantize
+from training.codec.quantizer import codebooks_of, decode_latents, quantize
 
 _RESIDUAL_DEVIATION = 0.3  # of a residual unit's branch
 _AUDIO_DEVIATION = 0.15
@@ -42,7 +42,7 @@ def initialise(codec: Codec, audio: Tensor, generator: torch.Generator) -> None:
     quantizer = codec.quantizer
     z = quantizer.pre_module(quantizer.downsample(codec.encoder(audio)))
     latents = quantize(quantizer, z, generator, share=0.0).latents
-    codec.decoder(quantizer.upsample(quantizer.post_module(latents)))
+    decode_latents(codec, latents)
     for hook in hooks:
         hook.remove()
 

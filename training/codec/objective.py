@@ -14,7 +14,7 @@ from engine.codec.codec import Codec
 from training.codec.batches import CropBatch
 from training.codec.discriminators import Discriminators
 from training.codec.losses import CodecHeads, RecognitionLoss, SpectralLoss, pitch_of
-from training.codec.quantizer import Lookup, QuantizerTraining, codebooks_of, quantize
+from training.codec.quantizer import Lookup, QuantizerTraining, codebooks_of, decode_latents, quantize
 from training.recogniser.model import Recogniser
 
 _WEIGHTS = {
@@ -80,12 +80,6 @@ class CodecObjective(nn.Module):
         """Encode audio `[B, 1, n]` to latents before quantization `[B, D, T]`, with gradients."""
         return _latents(self.codec, audio)
 
-    def decoded(self, latents: Tensor) -> Tensor:
-        """Decode quantized latents `[B, D, T]` to audio `[B, 1, n]`, with gradients."""
-        quantizer = self.codec.quantizer
-        audio: Tensor = self.codec.decoder(quantizer.upsample(quantizer.post_module(latents)))
-        return audio
-
     def reconstruct(
         self, batch: CropBatch, generator: torch.Generator, *, share: float, dropout: float
     ) -> Reconstruction:
@@ -94,7 +88,7 @@ class CodecObjective(nn.Module):
         z = self.encoded(batch.audio)
         found = quantize(self.codec.quantizer, z, generator, share=share, dropout=dropout)
         log_f0, voiced = pitch_of(batch.audio, config.sample_rate, config.frame_length)
-        reconstructed = self.decoded(found.latents)
+        reconstructed = decode_latents(self.codec, found.latents)
         losses = {
             **self._audio_losses(reconstructed, batch.audio),
             "commitment": found.commitment,
@@ -123,7 +117,7 @@ class CodecObjective(nn.Module):
         quantizer = self.codec.quantizer
         with torch.no_grad():
             latents = quantizer.from_codes(quantizer.encode(self.codec.encoder(batch.audio)))
-        reconstructed = self.decoded(latents)
+        reconstructed = decode_latents(self.codec, latents)
         return Reconstruction(reconstructed, self._audio_losses(reconstructed, batch.audio))
 
     def _audio_losses(self, reconstructed: Tensor, original: Tensor) -> dict[str, Tensor]:

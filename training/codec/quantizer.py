@@ -20,6 +20,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from engine.codec.codec import Codec, CodecDecoder
 from engine.codec.quantizer import Quantizer, VectorQuantizer
 
 # Vectors in the moving average of an entry.
@@ -57,6 +58,12 @@ class Quantized:
 def codebooks_of(quantizer: Quantizer) -> list[VectorQuantizer]:
     """Return all K codebooks, the semantic one first."""
     return [*quantizer.semantic_quantizer, *quantizer.quantizer]
+
+
+def decode_latents(codec: Codec | CodecDecoder, latents: Tensor) -> Tensor:
+    """Decode quantized latents `[B, D, T]` to audio `[B, 1, n]`, with gradients."""
+    audio: Tensor = codec.decoder(codec.quantizer.upsample(codec.quantizer.post_module(latents)))
+    return audio
 
 
 def quantize(

@@ -6,7 +6,6 @@ Shapes: K codebooks, T frames of a take, N frames of any takes, D latent width.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import cast
 
 import numpy as np
 import torch
@@ -17,6 +16,7 @@ from torchaudio.transforms import Resample
 
 from engine.families.s2.codec import codec_files, load_codec_decoder
 from engine.text.english.pronunciation import PHONES
+from training.codec.quantizer import codebooks_of, decode_latents
 from training.recogniser.alignment import WEIGHTS
 from training.recogniser.model import BLANK, RATE, LogMel, Recogniser
 
@@ -38,11 +38,14 @@ class ClarityReward:
 
     def __init__(self, release: Path, device: str) -> None:
         """Load the decoder of a release. Raises the errors of `load_codec_decoder`."""
-        self._device, files = device, codec_files(release)
-        self._decoder = load_codec_decoder(*files, device).requires_grad_(False)
+        self._device = device
+        self._decoder = load_codec_decoder(*codec_files(release), device).requires_grad_(False)
         self._recogniser = Recogniser.load(WEIGHTS).requires_grad_(False).to(device)
         self._resample = Resample(self._decoder.config.sample_rate, RATE).to(device)
-        self._mel, self._entries = LogMel().to(device), [table.to(device) for table in self._tables()]
+        self._mel = LogMel().to(device)
+        # Of each codebook, what its entries add to the latents of a frame [D, size], without the bias.
+        codebooks = codebooks_of(self._decoder.quantizer)
+        self._entries = [each.out_proj.weight[:, :, 0] @ each.codebook.weight.T for each in codebooks]
 
     def judge(self, codes: NDArray[np.int16], phones: Sequence[str]) -> Clarity | None:
         """Judge a take `[K, T]` in which the phones should be heard; None when it is too short for them."""
@@ -65,17 +68,10 @@ class ClarityReward:
         gains = gradient @ self._entries[codebook]
         return gains - gains.gather(1, codes[:, codebook, None])
 
-    def _tables(self) -> list[Tensor]:
-        """Return what each entry of each codebook adds to the latents of a frame `[D, size]`, without the bias."""
-        quantizer = self._decoder.quantizer
-        every = [each for stage in (quantizer.semantic_quantizer, quantizer.quantizer) for each in stage]
-        return [each.out_proj.weight[:, :, 0] @ each.codebook.weight.T for each in every]
-
     def _error(self, latents: Tensor, phones: Sequence[str]) -> Tensor:
         """Return the negative log-likelihood of the phones in nats, given the latents of all codes `[1, D, T]`."""
-        quantizer = self._decoder.quantizer
-        audio = cast(Tensor, self._decoder.decoder(quantizer.upsample(quantizer.post_module(latents))))
-        log_probs = self._recogniser(self._mel(self._resample(audio[:, 0]))).log_softmax(-1)
+        audio = decode_latents(self._decoder, latents)[:, 0]
+        log_probs = self._recogniser(self._mel(self._resample(audio))).log_softmax(-1)
         wanted = torch.tensor([[PHONES.index(phone) for phone in phones]], device=self._device)
         lengths = torch.tensor([log_probs.shape[1]]), torch.tensor([len(phones)])
         return F.ctc_loss(log_probs.transpose(0, 1), wanted, *lengths, blank=BLANK, reduction="sum")

@@ -23,19 +23,13 @@ class Aligner:
         self._model, self._mel = Recogniser.load(weights), LogMel()
 
     @torch.inference_mode()
-    def _log_probs(self, samples: NDArray[np.float32], sample_rate: int) -> Tensor:
-        """Return the recogniser's log-probabilities `[1, T, 41]` for mono samples [n] in [-1, 1]."""
-        wave = AF.resample(torch.from_numpy(np.ascontiguousarray(samples, dtype=np.float32)), sample_rate, RATE)
-        found: Tensor = self._model(self._mel(wave)[None]).log_softmax(-1)
-        return found
-
-    @torch.inference_mode()
     def segments(self, samples: NDArray[np.float32], sample_rate: int, phones: list[str]) -> list[tuple[str, float]]:
         """Align `phones` to mono samples [n] in [-1, 1]. Return (phone, end in seconds), with `pau` at both ends.
 
         The list is empty when the speech is too short for the phones or has other phones.
         """
-        found = _best_path(self._log_probs(samples, sample_rate), phones)
+        wave = AF.resample(torch.from_numpy(np.ascontiguousarray(samples, dtype=np.float32)), sample_rate, RATE)
+        found = _best_path(self._model(self._mel(wave)[None]).log_softmax(-1), phones)
         if found is None:
             return []
         labels, log_probs = found
