@@ -39,6 +39,7 @@ from training.dual_ar.matching import match
 from training.export import export
 from training.packing import unpack
 from training.settings import SETTINGS, Setting, scaled
+from training.speaker import train as train_speaker
 from training.speech.corpus import SAMPLE_RATE, Corpus, Utterance
 from training.speech.synthesize import synthesize
 from training.whole_take import whole_take
@@ -157,6 +158,11 @@ def _release(work: Path, setting: Setting) -> Found:
     return {"bytes": sum(file.stat().st_size for file in (work / "release").iterdir())}
 
 
+def _speaker(work: Path, setting: Setting) -> Found:
+    train_speaker.run(work, setting.speaker)
+    return {}
+
+
 def _reward(work: Path, setting: Setting) -> Found:
     """Train the release on the reward of its own takes."""
     export(work, work / "codec", work / "release")  # anew, because a repeated stage has trained it before
@@ -211,6 +217,7 @@ STAGES = (
     Stage("ar", "ar/checkpoint.pt", _ar),
     Stage("codec-adversarial", "codec/checkpoint-decoder-adversarial.pt", _adversarial),
     Stage("release", "release/model.safetensors", _release),
+    Stage("speaker", train_speaker.FILE, _speaker),
     Stage("reward", "reward/release/model.safetensors", _reward),
     Stage("first-words", "first_words.wav", _first_words),
 )

@@ -9,6 +9,7 @@ from training.codec import run as codec_run
 from training.codec.sizes import bundled_codec_config
 from training.dual_ar import train as train_ar
 from training.dual_ar.reward import Recipe as RewardRecipe
+from training.speaker.train import Recipe as SpeakerRecipe
 from training.speech.synthesize import Extent
 
 
@@ -32,6 +33,7 @@ class Setting:
     variants: int
     ar: train_ar.Recipe
     adversarial: codec_run.Recipe
+    speaker: SpeakerRecipe
     reward: RewardRecipe
     source: Path | None = None
     refined: codec_run.Recipe | None = None
@@ -50,6 +52,7 @@ FULL = Setting(
     variants=1,
     ar=train_ar.Recipe(minutes=290),
     adversarial=replace(_LATER, minutes=75, learning_rate=2e-4),
+    speaker=SpeakerRecipe(),
     reward=RewardRecipe(),
 )
 
@@ -156,6 +159,7 @@ TINY = Setting(
     variants=2,
     ar=train_ar.Recipe(minutes=5, steps=4, positions=512, warmup_steps=2),
     adversarial=_few(3),
+    speaker=SpeakerRecipe(steps=2, batch=4),
     reward=RewardRecipe(rounds=1, takes=2, passes=1, positions=512),
 )
 

@@ -127,7 +127,7 @@ def test_reward_optimisation_changes_the_dual_ar_and_nothing_else(work: Path) ->
 
 @needs_synthesizers
 def test_reward_optimisation_refuses_a_release_with_another_codec(work: Path, tmp_path: Path) -> None:
-    for name in ("data", "codes"):
+    for name in ("data", "codes", "speaker.safetensors"):
         (tmp_path / name).symlink_to(work / name)
     with pytest.raises(TrainingError, match="are not those of the codec in"):
         reward.optimise(tmp_path, BUNDLED, TINY.reward)

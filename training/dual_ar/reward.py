@@ -1,10 +1,11 @@
-"""Reward optimisation: the dual AR learns which residual codes make its own takes clearer to a phone recogniser.
+"""Reward optimisation: the dual AR learns which residual codes make its own takes clearer, and closer to the voice.
 
     python -m training.dual_ar.reward --work DIR --from RELEASE [--rounds N] [--takes N]
 
 In each round the release speaks texts in voices of the training speech. A take's reward is the log-likelihood of its
-phones for the frozen recogniser. The decoder and the recogniser are differentiable, so that one backward pass tells, to
-first order, what every other code at any place would have gained. The Fast AR learns to raise the expected gain of each
+phones for the frozen recogniser, and the similarity of its voice for the frozen speaker encoder (training/speaker).
+Both and the decoder are differentiable, so that one backward pass tells, to first order, what every other code at any
+place would have gained. The Fast AR learns to raise the expected gain of each
 of its codes, and the Slow AR what the Fast AR needs to know for that. This is differentiable reward optimisation
 (CosyVoice 3; Du et al., 2025) with an expectation over all codes of a codebook in the place of a sampled relaxation. A
 penalty on the distance to the round's first model keeps the codes likely. Encoder, codebooks and decoder stay.
@@ -32,14 +33,15 @@ from torch import Tensor
 
 from engine.engine import Engine
 from training.device import halved, threads, training_device
-from training.dual_ar.clarity import Clarity, ClarityReward
 from training.dual_ar.conversations import Batch, ConversationBuilder, Example, collate
 from training.dual_ar.encode import CodeFormat
 from training.dual_ar.model import DualAR, load_release, new_model, save_release
 from training.dual_ar.own_takes import OwnTake, TakeSampler
+from training.dual_ar.take_reward import Judgement, TakeReward
+from training.speaker.similarity import SpeakerSimilarity
 from training.work import DEFAULT_WORK, TrainingError, cores, messages_only, positive_int
 
-Gains = Callable[[Tensor, Tensor, int], Tensor]  # `ClarityReward.gains`
+Gains = Callable[[Tensor, Tensor, int], Tensor]  # `TakeReward.gains`
 
 _SLOTS = 8  # takes that are spoken at once
 _REPORT_STEPS = 25
@@ -54,6 +56,7 @@ class Recipe:
     fast_rate: float = 3e-4
     warmup_steps: int = 15
     positions: int = 6000  # per batch
+    similarity: float = 0.15  # reward in nats per frame for a voice with a cosine of 1 to the speaker's
     largest_gain: float = 1.0  # nats of one code: a first-order estimate holds for small changes
     # Of the distances of log-probabilities, squared below 1 nat and linear above.
     semantic_penalty: float = 0.0075
@@ -64,7 +67,7 @@ class Recipe:
 
 @dataclass(frozen=True)
 class Rollout:
-    """A take as an example whose only targets are its own, and the gradient of its reward (`Clarity`) `[F, D]`."""
+    """A take as an example whose only targets are its own, and the gradient of its reward (`Judgement`) `[F, D]`."""
 
     example: Example
     gradient: Tensor
@@ -186,55 +189,72 @@ def _batches(made: Sequence[Rollout], positions: int, rng: random.Random) -> lis
 def optimise(work: Path, release: Path, recipe: Recipe) -> list[float]:
     """Run all rounds that are not finished, from `release` on. Returns the mean error of each round's takes.
 
-    Raises TrainingError when the folder has no encoded speech, or the release other sizes or another codec.
+    Raises TrainingError when the folder has no encoded speech or no speaker encoder, or the release other sizes or
+    another codec.
     """
     folder, errors, before = work / "reward", [], release
-    codes, sampler = CodeFormat.load(work / "codes"), TakeSampler(work)
+    optimiser = RewardOptimiser(work, recipe)
     folder.mkdir(exist_ok=True)
     for number in range(1, recipe.rounds + 1):
         after = folder / f"round-{number}"
         if not (after / "model.safetensors").exists():
-            errors.append(_round(codes, sampler, before, after, number, recipe))
+            errors.append(optimiser.run_round(number, before, after))
         before = after
     shutil.copytree(before, folder / "release", dirs_exist_ok=True)
     return errors
 
 
-def _round(codes: CodeFormat, sampler: TakeSampler, before: Path, after: Path, number: int, recipe: Recipe) -> float:
-    """Let the release `before` speak, train it, and write it to `after`. Returns the mean error of the takes."""
-    began, device = time.monotonic(), training_device()
-    engine = Engine.load(before, device, slots=_SLOTS)
-    try:
-        codes.check(sampler.codes, engine.codec_fingerprint, before)
-        takes = list(sampler.sample(engine, recipe.takes, seed=recipe.seed + number))
-        temperature = engine.default_options.temperature
-    finally:
-        engine.close()
-    print(f"{len(takes)} takes spoken, {(time.monotonic() - began) / 60:.1f} min", flush=True)
-    unfinished = after.with_name(f"unfinished-{after.name}")
-    shutil.copytree(before, unfinished, dirs_exist_ok=True)
-    model, builder = new_model(unfinished, codes)
-    load_release(model, before)
-    reward = ClarityReward(before, device)
-    judged = _judged(reward, takes, device)
-    if not judged:
-        raise TrainingError(f"The release in {before} speaks no text long enough to be judged.")
-    error = float(np.mean([clarity.error for _, clarity in judged]))
-    print(f"round {number}: error {error:.3f} nats per phone, {(time.monotonic() - began) / 60:.1f} min", flush=True)
-    made = [rollout(take, clarity.gradient, builder) for take, clarity in judged]
-    with threads(cores()):  # the engine leaves fewer
-        learn(model.to(device), made, reward.gains, temperature, recipe)
-    save_release(model.state_dict(), unfinished)
-    unfinished.replace(after)
-    print(f"{after}: {(time.monotonic() - began) / 60:.1f} min", flush=True)
-    return error
+class RewardOptimiser:
+    """Runs single rounds, with the speech and the speaker encoder of a working folder."""
 
+    def __init__(self, work: Path, recipe: Recipe) -> None:
+        """Raises TrainingError when the folder has no encoded speech or no speaker encoder."""
+        self._codes, self._sampler = CodeFormat.load(work / "codes"), TakeSampler(work)
+        self._similarity, self._recipe = SpeakerSimilarity.load(work), recipe
+        self._device = training_device()
 
-def _judged(reward: ClarityReward, takes: list[OwnTake], device: str) -> list[tuple[OwnTake, Clarity]]:
-    """Judge all takes. On a CPU a take for each core is faster than all cores for each take."""
-    with threads(1), ThreadPoolExecutor(1 if device == "cuda" else cores()) as pool:
-        found = pool.map(lambda take: reward.judge(take.spoken.codes, take.phones), takes)
-        return [(take, clarity) for take, clarity in zip(takes, found, strict=True) if clarity is not None]
+    def run_round(self, number: int, before: Path, after: Path) -> float:
+        """Let the release `before` speak, train it, and write it to `after`. Returns the mean error of the takes."""
+        began, recipe = time.monotonic(), self._recipe
+        takes, temperature = self._takes(before, recipe.seed + number)
+        print(f"{len(takes)} takes spoken, {(time.monotonic() - began) / 60:.1f} min", flush=True)
+        unfinished = after.with_name(f"unfinished-{after.name}")
+        shutil.copytree(before, unfinished, dirs_exist_ok=True)
+        model, builder = new_model(unfinished, self._codes)
+        load_release(model, before)
+        reward = TakeReward(before, self._device, self._similarity, recipe.similarity)
+        judged = self._judged(reward, takes)
+        if not judged:
+            raise TrainingError(f"The release in {before} speaks no text long enough to be judged.")
+        error = float(np.mean([found.error for _, found in judged]))
+        print(
+            f"round {number}: error {error:.3f} nats per phone, similarity "
+            f"{np.mean([found.similarity for _, found in judged]):.3f}, {(time.monotonic() - began) / 60:.1f} min",
+            flush=True,
+        )
+        made = [rollout(take, found.gradient, builder) for take, found in judged]
+        with threads(cores()):  # the engine leaves fewer
+            learn(model.to(self._device), made, reward.gains, temperature, recipe)
+        save_release(model.state_dict(), unfinished)
+        unfinished.replace(after)
+        print(f"{after}: {(time.monotonic() - began) / 60:.1f} min", flush=True)
+        return error
+
+    def _takes(self, release: Path, seed: int) -> tuple[list[OwnTake], float]:
+        """Return takes of a release, and their temperature."""
+        engine = Engine.load(release, self._device, slots=_SLOTS)
+        try:
+            self._codes.check(self._sampler.codes, engine.codec_fingerprint, release)
+            takes = list(self._sampler.sample(engine, self._recipe.takes, seed))
+            return takes, engine.default_options.temperature
+        finally:
+            engine.close()
+
+    def _judged(self, reward: TakeReward, takes: list[OwnTake]) -> list[tuple[OwnTake, Judgement]]:
+        """Judge all takes. On a CPU a take for each core is faster than all cores for each take."""
+        with threads(1), ThreadPoolExecutor(1 if self._device == "cuda" else cores()) as pool:
+            found = pool.map(lambda take: reward.judge(take.spoken.codes, take.phones, take.reference.speaker), takes)
+            return [(take, judgement) for take, judgement in zip(takes, found, strict=True) if judgement is not None]
 
 
 def main() -> None:

@@ -24,6 +24,7 @@ _MELS, _FFT, _HOP = 64, 512, 160
 _WIDTH, _BLOCKS, _KERNEL = 192, 6, 7
 _LEVEL = 0.1  # RMS after normalisation
 _FLOOR = 1e-4  # added to the power of each mel band
+_USUAL_MEAN = -4.0  # of the bands, for features that keep the difference from it
 _SCALE = 0.4  # scales the features to about unit deviation
 
 
@@ -31,11 +32,13 @@ class LogMel(nn.Module):
     """Log-mel features `[…, T, 64]` of samples `[…, n]` at 16 kHz, one frame per 10 ms.
 
     The level and the mean of each band are removed, and with them loudness, distance and the microphone's response.
-    `stretch` multiplies the bands' frequencies: 1.1 simulates a speaker with a longer vocal tract.
+    `stretch` multiplies the bands' frequencies: 1.1 simulates a speaker with a longer vocal tract. Without `centred`
+    the bands keep their means, which belong to the speaker, too.
     """
 
-    def __init__(self, stretch: float = 1.0) -> None:
+    def __init__(self, stretch: float = 1.0, *, centred: bool = True) -> None:
         super().__init__()
+        self._centred = centred
         bands = AF.melscale_fbanks(_FFT // 2 + 1, 50.0 * stretch, 7600.0 * stretch, _MELS, RATE)
         self.register_buffer("_bands", bands, persistent=False)
         self.register_buffer("_window", torch.hann_window(400), persistent=False)
@@ -47,7 +50,7 @@ class LogMel(nn.Module):
             wave, _FFT, _HOP, 400, self.get_buffer("_window"), pad_mode="constant", return_complex=True
         )
         mel = (spectrum.abs().square().mT @ self.get_buffer("_bands") + _FLOOR).log()
-        features: Tensor = (mel - mel.mean(dim=-2, keepdim=True)) * _SCALE
+        features: Tensor = (mel - (mel.mean(dim=-2, keepdim=True) if self._centred else _USUAL_MEAN)) * _SCALE
         return features
 
 

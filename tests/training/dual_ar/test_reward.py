@@ -19,15 +19,19 @@ from engine.text.tokenizer import LEXICON_FILE
 from tests.paths import CLIP
 from tests.training.dual_ar.test_train import CODEBOOKS, RESIDUAL, utterance, write_codes
 from tests.training.small_model import small_models
-from training.dual_ar.clarity import Clarity, ClarityReward
 from training.dual_ar.conversations import IGNORED, ConversationBuilder, collate
 from training.dual_ar.encode import CodeFormat
 from training.dual_ar.model import DualAR, new_model
 from training.dual_ar.own_takes import OwnTake
 from training.dual_ar.reward import LogProbs, Recipe, expected_gain, learn, log_probs, penalty, rollout
+from training.dual_ar.take_reward import Judgement, TakeReward
+from training.recogniser.model import RATE
+from training.speaker.model import SpeakerNet
+from training.speaker.similarity import SpeakerSimilarity
 
 RECIPE = Recipe(passes=1, positions=400, warmup_steps=1)
 WIDTH = 6
+WEIGHT = 1.0  # nats per frame for a similarity of 1
 
 
 ENTRIES = torch.randn(CODEBOOKS, RESIDUAL, WIDTH, generator=torch.Generator().manual_seed(3))
@@ -47,9 +51,17 @@ def made(tmp_path: Path) -> tuple[DualAR, ConversationBuilder]:
         return new_model(tmp_path, CodeFormat.load(tmp_path / "codes"))
 
 
+def speaker_net() -> SpeakerNet:
+    torch.manual_seed(0)
+    return SpeakerNet().eval().requires_grad_(False)
+
+
 @pytest.fixture(scope="module")
-def reward() -> ClarityReward:
-    return ClarityReward(BUNDLED, "cpu")
+def reward() -> TakeReward:
+    """A reward for the voice of the clip (speaker 1) and another one (speaker 2)."""
+    model, (samples, rate) = speaker_net(), soundfile.read(CLIP, dtype="float32")
+    own = model(AF.resample(torch.from_numpy(samples), rate, RATE)[None])[0]
+    return TakeReward(BUNDLED, "cpu", SpeakerSimilarity(model, {1: own, 2: -own}), WEIGHT)
 
 
 @pytest.fixture(scope="module")
@@ -63,15 +75,13 @@ def clip() -> tuple[np.ndarray, list[str]]:
     return codes.numpy().astype(np.int16), [each for each in words.split() if each in ALL_PHONES]
 
 
-def judged(reward: ClarityReward, codes: np.ndarray, phones: list[str]) -> Clarity:
-    found = reward.judge(codes, phones)
+def judged(reward: TakeReward, codes: np.ndarray, phones: list[str], speaker: int = 1) -> Judgement:
+    found = reward.judge(codes, phones, speaker)
     assert found is not None
     return found
 
 
-def test_speech_is_clearer_than_damaged_or_other_words(
-    reward: ClarityReward, clip: tuple[np.ndarray, list[str]]
-) -> None:
+def test_speech_is_clearer_than_damaged_or_other_words(reward: TakeReward, clip: tuple[np.ndarray, list[str]]) -> None:
     codes, phones = clip
     whole, middle = judged(reward, codes, phones), codes.shape[1] // 2
     damaged = codes.copy()
@@ -79,12 +89,25 @@ def test_speech_is_clearer_than_damaged_or_other_words(
     assert judged(reward, damaged, phones).error > whole.error
     assert judged(reward, codes, phones[::-1]).error > whole.error + 1
     assert whole.gradient.shape == (codes.shape[1], codec_files(BUNDLED)[1].latent_dim)
-    assert reward.judge(codes[:, :5], phones) is None  # too short for the phones
-    assert reward.judge(codes, []) is None
+    assert reward.judge(codes[:, :5], phones, 1) is None  # too short for the phones
+    assert reward.judge(codes, [], 1) is None
+
+
+def test_take_is_compared_with_the_voice_of_its_speaker(reward: TakeReward, clip: tuple[np.ndarray, list[str]]) -> None:
+    codes, phones = clip
+    own, other = judged(reward, codes, phones), judged(reward, codes, phones, speaker=2)
+    assert 0.5 < own.similarity <= 1
+    assert other.similarity == pytest.approx(-own.similarity)
+    assert other.error == own.error
+    # What brings a take nearer to a voice takes it away from the opposite one. The rest is the words' part.
+    words = TakeReward(BUNDLED, "cpu", SpeakerSimilarity(speaker_net(), {1: torch.zeros(128)}), WEIGHT)
+    middle = (own.gradient + other.gradient) / 2
+    torch.testing.assert_close(middle, judged(words, codes, phones).gradient, rtol=1e-3, atol=1e-5)
+    assert not torch.allclose(own.gradient, middle, rtol=1e-2, atol=1e-4)
 
 
 def test_estimated_gains_are_those_of_codes_that_are_replaced(
-    reward: ClarityReward, clip: tuple[np.ndarray, list[str]]
+    reward: TakeReward, clip: tuple[np.ndarray, list[str]]
 ) -> None:
     codes, phones = clip
     found = judged(reward, codes, phones)
@@ -100,7 +123,9 @@ def test_estimated_gains_are_those_of_codes_that_are_replaced(
             other = codes.copy()
             other[codebook, frame] = code
             estimated.append(float(estimates[frame, code]))
-            true.append((found.error - judged(reward, other, phones).error) * len(phones))
+            changed = judged(reward, other, phones)
+            clearer, nearer = found.error - changed.error, changed.similarity - found.similarity
+            true.append(clearer * len(phones) + WEIGHT * codes.shape[1] * nearer)
     assert np.corrcoef(estimated, true)[0, 1] > 0.5
 
 

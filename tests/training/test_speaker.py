@@ -1,0 +1,100 @@
+"""Training the speaker encoder: its features, its learning, and the similarity to a speaker."""
+
+import random
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from training.recogniser.model import RATE, LogMel
+from training.speaker.model import WIDTH, SpeakerNet
+from training.speaker.similarity import SpeakerSimilarity
+from training.speaker.train import FILE, Recipe, features_of, train
+from training.speech.corpus import SAMPLE_RATE, Corpus, Utterance
+from training.work import TrainingError
+
+RECIPE = Recipe(steps=40, batch=16, warmup_steps=4)
+PITCHES = 90, 150, 230  # Hz
+
+
+def voice(pitch: float, seed: int, rate: int = SAMPLE_RATE, seconds: float = 1.2) -> np.ndarray:
+    """Return harmonics of a pitch in a spectrum that its speaker has, and varying loudness."""
+    rng, time = np.random.default_rng(seed), np.arange(int(seconds * rate)) / rate
+    spectrum = np.random.default_rng(int(pitch)).uniform(0.1, 1, 20)
+    drift = pitch * (1 + 0.05 * np.sin(2 * np.pi * rng.uniform(1, 3) * time))
+    tones = [level * np.sin(i * 2 * np.pi * np.cumsum(drift) / rate) for i, level in enumerate(spectrum, 1)]
+    loudness = 0.02 * (1.2 + np.sin(2 * np.pi * rng.uniform(2, 4) * time))
+    return np.asarray(loudness * sum(tones) + 0.001 * rng.standard_normal(len(time)), np.float32)
+
+
+def corpus() -> Corpus:
+    """A corpus of three speakers with four utterances each, and of one that is held out."""
+    utterances = [
+        Utterance("", [], [], speaker, 0, 0, len(samples), False, speaker == 3, (samples * 32767).astype(np.int16))
+        for speaker, pitch in enumerate((*PITCHES, 300))
+        for samples in (voice(pitch, seed) for seed in range(4))
+    ]
+    return Corpus(utterances, {})
+
+
+@pytest.fixture(scope="module")
+def model() -> SpeakerNet:
+    return train(features_of(corpus(), SpeakerNet(), random.Random(0)), RECIPE)
+
+
+def heard(pitch: float, seed: int) -> Tensor:
+    return torch.from_numpy(voice(pitch, seed, RATE))[None]
+
+
+def test_features_keep_the_bands_means_but_not_the_level() -> None:
+    wave = heard(150, 0)
+    features, centred = SpeakerNet().features(wave), LogMel()(wave)
+    assert features.shape == centred.shape
+    torch.testing.assert_close(features - features.mean(1, keepdim=True), centred)
+    assert features.mean(1).std() > 0.1
+    torch.testing.assert_close(SpeakerNet().features(0.1 * wave), features, rtol=0.02, atol=0.02)
+
+
+def test_speakers_are_those_of_training_at_several_speeds() -> None:
+    found = features_of(corpus(), SpeakerNet(), random.Random(0))
+    assert {speaker for speaker, _ in found} == {0, 1, 2}
+    assert all((speaker, 1.0) in found for speaker in range(3))
+    assert len(found) > 6
+    assert all(len(own) >= 3 for own in found.values())
+
+
+def test_network_tells_voices_apart_that_say_something_else(model: SpeakerNet) -> None:
+    references = torch.cat([model(heard(pitch, 20)) for pitch in PITCHES])
+    torch.testing.assert_close(references.norm(dim=1), torch.ones(3))
+    for own, pitch in enumerate(PITCHES):
+        for seed in (30, 31, 32):
+            assert int((references @ model(heard(pitch, seed))[0]).argmax()) == own
+
+
+def test_one_speaker_is_not_enough() -> None:
+    with pytest.raises(TrainingError, match="fewer than two speakers"):
+        train({(0, 1.0): [torch.zeros(200, 64, dtype=torch.float16)] * 3}, RECIPE)
+
+
+def test_similarity_is_the_cosine_to_a_speaker_and_has_a_gradient(model: SpeakerNet, tmp_path: Path) -> None:
+    model.save(tmp_path / FILE)
+    again = SpeakerNet.load(tmp_path / FILE)
+    reference = model(heard(150, 0))[0]
+    assert torch.equal(again(heard(150, 0))[0], reference)
+    similarity = SpeakerSimilarity(again, {7: reference})
+    audio = heard(230, 1).requires_grad_(True)
+    before = similarity(audio, 7)
+    assert reference.shape == (WIDTH,)
+    torch.testing.assert_close(before, model(audio)[0] @ reference)
+    (gradient,) = torch.autograd.grad(before, audio)
+    nearer = audio.detach() + 1e-3 * gradient / gradient.norm()
+    assert similarity(nearer, 7) > before
+    with pytest.raises(KeyError):
+        similarity(audio, 8)
+
+
+def test_missing_encoder_is_reported(tmp_path: Path) -> None:
+    with pytest.raises(TrainingError, match=r"No speaker encoder in .*training\.speaker\.train"):
+        SpeakerSimilarity.load(tmp_path)

@@ -1,0 +1,1 @@
+"""A speaker encoder, whose similarity of two voices is a part of the dual AR's reward."""

@@ -1,0 +1,69 @@
+"""A small speaker encoder: an x-vector network with attentive statistics pooling.
+
+Snyder et al., 2018; Okabe et al., 2018. It is for training alone: benchmarks compare voices with another network, which
+has heard none of our voices.
+
+Shapes: B batch, n samples, T feature frames, C classes.
+"""
+
+from pathlib import Path
+
+import torch
+import torch.nn.functional as F
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+
+from training.recogniser.model import LogMel
+
+WIDTH = 128  # of an embedding
+_MELS, _CHANNELS, _POOLED, _ATTENTION = 64, 160, 320, 64
+_KERNELS, _DILATIONS, _STRIDES = (5, 3, 3, 3, 1), (1, 1, 2, 3, 1), (2, 1, 1, 1, 1)
+_LEAST_VARIANCE = 1e-4
+
+
+class SpeakerNet(nn.Module):
+    """Network from samples at 16 kHz to a unit vector. Similarity is the cosine of two vectors."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._mel = LogMel(centred=False)
+        widths = [_MELS, *[_CHANNELS] * (len(_KERNELS) - 1), _POOLED]
+        sizes = zip(widths[:-1], widths[1:], _KERNELS, _DILATIONS, _STRIDES, strict=True)
+        self.layers = nn.Sequential(*(_layer(*each) for each in sizes))
+        self.attention = nn.Sequential(nn.Conv1d(_POOLED, _ATTENTION, 1), nn.Tanh(), nn.Conv1d(_ATTENTION, _POOLED, 1))
+        self.norm = nn.BatchNorm1d(2 * _POOLED)
+        self.output = nn.Linear(2 * _POOLED, WIDTH)
+
+    def features(self, wave: Tensor) -> Tensor:
+        """Return the features `[…, T, 64]` of samples `[…, n]` at 16 kHz, one frame per 10 ms."""
+        features: Tensor = self._mel(wave)
+        return features
+
+    def embed(self, features: Tensor) -> Tensor:
+        """Embed features `[B, T, 64]`. Returns unit vectors `[B, 128]`."""
+        hidden = self.layers(features.mT)
+        weights = self.attention(hidden).softmax(-1)
+        mean = (weights * hidden).sum(-1)
+        variance = (weights * hidden.square()).sum(-1) - mean.square()
+        pooled = self.norm(torch.cat([mean, variance.clamp(min=_LEAST_VARIANCE).sqrt()], dim=1))
+        return F.normalize(self.output(pooled), dim=1)
+
+    def forward(self, wave: Tensor) -> Tensor:
+        """Embed samples `[B, n]` at 16 kHz. Returns unit vectors `[B, 128]`."""
+        return self.embed(self.features(wave))
+
+    def save(self, path: Path) -> None:
+        save_file(self.state_dict(), path)
+
+    @classmethod
+    def load(cls, path: Path) -> "SpeakerNet":
+        """Load weights saved by `save`, for inference."""
+        model = cls()
+        model.load_state_dict(load_file(path))
+        return model.eval().requires_grad_(False)
+
+
+def _layer(width: int, out: int, kernel: int, dilation: int, stride: int) -> nn.Sequential:
+    padding = dilation * (kernel // 2)
+    convolution = nn.Conv1d(width, out, kernel, stride=stride, padding=padding, dilation=dilation)
+    return nn.Sequential(convolution, nn.ReLU(), nn.BatchNorm1d(out))
