@@ -26,17 +26,17 @@ class Excerpt:
     speech_kept: float
 
 
-def choose_excerpt(heard: Tensor, spans: tuple[Span, ...], longest: float) -> Excerpt:
+def choose_excerpt(samples: Tensor, spans: tuple[Span, ...], longest: float) -> Excerpt:
     """Return all the speech if it fits into `longest` seconds, else its beginning, up to a pause.
 
     Args:
-        heard: float32 [n], mono, 16 kHz, on the CPU.
+        samples: float32 [n], mono, 16 kHz, on the CPU.
         spans: its segments of speech, at least one, in order.
         longest: seconds.
     """
-    levels = frame_levels(heard)
+    levels = frame_levels(samples)
     start = max(extend_edge(levels, spans[0][0], -1) - MARGIN, 0.0)
-    end = min(extend_edge(levels, spans[-1][1], +1) + MARGIN, len(heard) / SAMPLE_RATE)
+    end = min(extend_edge(levels, spans[-1][1], +1) + MARGIN, len(samples) / SAMPLE_RATE)
     if end - start <= longest:
         return Excerpt(start, end, spans, 1.0)
     end = _pause_before(levels, spans, start + longest * 2 / 3, start + longest)
@@ -44,9 +44,9 @@ def choose_excerpt(heard: Tensor, spans: tuple[Span, ...], longest: float) -> Ex
     return Excerpt(start, end, inside, total_duration(inside) / total_duration(spans))
 
 
-def frame_levels(heard: Tensor) -> Tensor:
+def frame_levels(samples: Tensor) -> Tensor:
     """Return the RMS of every 10 ms: [n] → [n // 160]."""
-    return heard[: len(heard) // FRAME * FRAME].view(-1, FRAME).square().mean(dim=1).sqrt()
+    return samples[: len(samples) // FRAME * FRAME].view(-1, FRAME).square().mean(dim=1).sqrt()
 
 
 def extend_edge(levels: Tensor, bound: float, step: int) -> float:

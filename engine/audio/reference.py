@@ -18,7 +18,7 @@ from engine.messages import UserMessage
 from engine.text import cut_text
 
 SHORTEST_SPEECH = 1.0  # seconds
-LEAST_HEARD = 0.2  # seconds: anything shorter is a knock, not a word
+LEAST_SPEECH = 0.2  # seconds: anything shorter is a knock, not a word
 END_SILENCE = 0.2  # seconds after the last word, which tell the model that the speaker has finished
 _FADE = 0.005  # seconds at each end, against a click where the background noise stops
 
@@ -154,16 +154,16 @@ def _centred(recording: Recording) -> Recording:
 
 def _require_speech(spans: tuple[Span, ...]) -> None:
     spoken = total_duration(spans)
-    if spoken < LEAST_HEARD:
+    if spoken < LEAST_SPEECH:
         raise UnusableReference("doctor.speech_none")
     if spoken < SHORTEST_SPEECH:
         raise UnusableReference("reference.little_speech", seconds=round(spoken - 0.05, 1))
 
 
-def _evened(heard: Tensor) -> Tensor:
+def _evened(samples: Tensor) -> Tensor:
     """Scale to the detector's best level, since it misses the first words of a quiet clip."""
-    loud = max(float(np.quantile(np.abs(heard.numpy()), 0.99)), 0.01)  # torch's quantile sorts, which takes longer
-    return heard * (0.3 / loud)
+    loud = max(float(np.quantile(np.abs(samples.numpy()), 0.99)), 0.01)  # torch's quantile sorts, which takes longer
+    return samples * (0.3 / loud)
 
 
 def _judge_clipping(recording: Recording, excerpt: Excerpt) -> tuple[UserMessage, ...]:

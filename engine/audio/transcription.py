@@ -76,13 +76,13 @@ def transcribe_words(source: Source, model: str = MODEL, language: str = "") -> 
 def _segments(source: Source, model: str, language: str, **options: Any) -> list[Any]:
     if not can_transcribe():
         raise EngineFailed("engine.no_transcriber")
-    heard = decode_audio(source, _RATE).numpy()
+    samples = decode_audio(source, _RATE).numpy()
     load_model(model)
     try:
         with _running:
             recogniser = _model(model)
             known = language if language in recogniser.supported_languages else None
-            segments, _ = recogniser.transcribe(heard, beam_size=5, language=known, **options)
+            segments, _ = recogniser.transcribe(samples, beam_size=5, language=known, **options)
             return list(segments)
     except Exception as error:
         raise EngineFailed("engine.not_transcribed", why=first_line(error)) from error

@@ -37,22 +37,22 @@ class _Word:
     end: int
 
 
-def compare(text: str, heard: str) -> Comparison:
+def compare(text: str, transcript: str) -> Comparison:
     """Compare a text with its transcript, ignoring case, punctuation, accents and the spelling of numbers.
 
     Words that are only split differently are equal ("good bye", "goodbye"). Style tags and pauses are not words.
     """
-    said, guess = _words(_spoken(text)), _words(heard)
+    reference, hypothesis = _words(_spoken(text)), _words(transcript)
     errors, marks = 0, set[int]()
-    for a, b, c, d in _differences([word.sound for word in said], [word.sound for word in guess]):
-        if "".join(word.sound for word in said[a:b]) == "".join(word.sound for word in guess[c:d]):
+    for a, b, c, d in _differences([word.sound for word in reference], [word.sound for word in hypothesis]):
+        if "".join(word.sound for word in reference[a:b]) == "".join(word.sound for word in hypothesis[c:d]):
             continue
         errors += max(b - a, d - c)
         marks |= set(range(a, b)) or {max(0, a - 1)}
-    spans = sorted({(said[at].start, said[at].end) for at in marks if at < len(said)})
-    if not said:
-        return Comparison(float(bool(guess)), ())
-    return Comparison(errors / len(said), tuple(spans))
+    spans = sorted({(reference[at].start, reference[at].end) for at in marks if at < len(reference)})
+    if not reference:
+        return Comparison(float(bool(hypothesis)), ())
+    return Comparison(errors / len(reference), tuple(spans))
 
 
 def _spoken(text: str) -> str:
@@ -73,20 +73,20 @@ def _sounds(token: str) -> list[str]:
     return _WORD.findall(unicodedata.normalize("NFC", plain))
 
 
-def _differences(said: Sequence[str], heard: Sequence[str]) -> list[tuple[int, int, int, int]]:
-    """Return the differing parts of a shortest alignment: said[a:b] was heard as heard[c:d]."""
-    width = len(heard) + 1
+def _differences(reference: Sequence[str], hypothesis: Sequence[str]) -> list[tuple[int, int, int, int]]:
+    """Return the differing parts of a shortest alignment: reference[a:b] was recognised as hypothesis[c:d]."""
+    width = len(hypothesis) + 1
     costs = [list(range(width))]
-    for a, word in enumerate(said, 1):
+    for a, word in enumerate(reference, 1):
         row = [a]
         for c in range(1, width):
-            row.append(min(costs[-1][c - 1] + (word != heard[c - 1]), costs[-1][c] + 1, row[c - 1] + 1))
+            row.append(min(costs[-1][c - 1] + (word != hypothesis[c - 1]), costs[-1][c] + 1, row[c - 1] + 1))
         costs.append(row)
     found: list[tuple[int, int, int, int]] = []
-    a, c = len(said), len(heard)
+    a, c = len(reference), len(hypothesis)
     b, d = a, c
     while a or c:
-        if a and c and said[a - 1] == heard[c - 1] and costs[a][c] == costs[a - 1][c - 1]:
+        if a and c and reference[a - 1] == hypothesis[c - 1] and costs[a][c] == costs[a - 1][c - 1]:
             if (a, c) != (b, d):
                 found.append((a, b, c, d))
             a, c = a - 1, c - 1
