@@ -56,7 +56,7 @@ class Recipe:
     fast_rate: float = 3e-4
     warmup_steps: int = 15
     positions: int = 6000  # per batch
-    similarity: float = 0.15  # reward in nats per frame for a voice with a cosine of 1 to the speaker's
+    similarity: float = 0.2  # reward in nats per frame for a voice with a cosine of 1 to the speaker's
     largest_gain: float = 1.0  # nats of one code: a first-order estimate holds for small changes
     # Of the distances of log-probabilities, squared below 1 nat and linear above.
     semantic_penalty: float = 0.0075

@@ -53,7 +53,10 @@ class SpeakerNet(nn.Module):
         return self.embed(self.features(wave))
 
     def save(self, path: Path) -> None:
-        save_file(self.state_dict(), path)
+        """Save the weights atomically: a kill at any moment leaves no part of a file at `path`."""
+        partial = path.with_suffix(".partial")
+        save_file(self.state_dict(), partial)
+        partial.replace(path)
 
     @classmethod
     def load(cls, path: Path) -> "SpeakerNet":
