@@ -2,7 +2,7 @@
 
 import { onMeter } from "./capture/recording.js";
 import { guardLeaving } from "../connection/leaving.js";
-import { button, create } from "../ui/elements.js";
+import { button, create, isShown } from "../ui/elements.js";
 import { decimals, secondsOf } from "../ui/format.js";
 import { composes } from "../ui/keyboard.js";
 import { pageLanguage, words } from "../ui/words.js";
@@ -30,7 +30,7 @@ export class RecorderView {
 
   // Escape does what the button does, so nothing is lost. Other tabs use the key themselves.
   escape(event) {
-    if (event.key !== "Escape" || composes(event) || !this.find(".rp-clip").checkVisibility()) return;
+    if (event.key !== "Escape" || composes(event) || !isShown(this.find(".rp-clip"))) return;
     if (this.recorder.taking) this.recorder.press();
   }
 

@@ -1,11 +1,12 @@
 // Escape, on any tab, closes an open menu or else stops speech and playback.
 
+import { isShown } from "../ui/elements.js";
 import { composes } from "../ui/keyboard.js";
 import { MENU } from "../ui/menus.js";
 
 const PICKER = '[role="listbox"], dialog[open], [role="dialog"]'; // they close themselves
 
-const seen = (selector) => [...document.querySelectorAll(selector)].find((node) => node.checkVisibility());
+const seen = (selector) => [...document.querySelectorAll(selector)].find(isShown);
 
 export function stopOnEscape(player) {
   let picking = false; // whether a picker was open before it handled the key

@@ -5,7 +5,7 @@
 import { LinkRefresh } from "../link_refresh.js";
 import { answer, named } from "../../draft/deep_links.js";
 import { found, languageName } from "../../library/voices.js";
-import { button, create } from "../../ui/elements.js";
+import { button, create, isShown } from "../../ui/elements.js";
 import { draw, drawing } from "../../ui/icons.js";
 import { composes } from "../../ui/keyboard.js";
 import { learnColours, portraitOf, showPortrait } from "../../library/portraits.js";
@@ -189,7 +189,7 @@ class VoiceRail {
       event.stopPropagation();
       this.close();
     } else if (event.key === "Tab") {
-      const stops = [...this.sheet.querySelectorAll("button, input")].filter((node) => node.checkVisibility() && node.tabIndex >= 0);
+      const stops = [...this.sheet.querySelectorAll("button, input")].filter((node) => isShown(node) && node.tabIndex >= 0);
       const edge = event.shiftKey ? stops[0] : stops.at(-1);
       if (document.activeElement !== edge) return;
       event.preventDefault();
