@@ -1,4 +1,5 @@
-"""Train the bundled model from scratch: speech, codec, codes, dual AR, release, its reward, and a first sentence.
+"""Train the bundled model from scratch: speech, codec, codes, dual AR, release, speaker encoder,
+reward, and a first sentence.
 
     python -m training.pipeline --work DIR [--setting full|large|samples|refined|tiny] [--until STAGE]
                                 [--packed FOLDER … ] [--scale S]
@@ -40,6 +41,7 @@ from training.export import export
 from training.packing import unpack
 from training.settings import SETTINGS, Setting, scaled
 from training.speaker import train as train_speaker
+from training.speaker.model import WEIGHTS_FILE
 from training.speech.corpus import SAMPLE_RATE, Corpus, Utterance
 from training.speech.synthesize import synthesize
 from training.whole_take import whole_take
@@ -159,16 +161,18 @@ def _release(work: Path, setting: Setting) -> Found:
 
 
 def _speaker(work: Path, setting: Setting) -> Found:
-    train_speaker.run(work, setting.speaker)
-    return {}
+    return {"voices": train_speaker.run(work, setting.speaker)}
 
 
 def _reward(work: Path, setting: Setting) -> Found:
     """Train the release on the reward of its own takes."""
     export(work, work / "codec", work / "release")  # anew, because a repeated stage has trained it before
-    errors = reward.optimise(work, work / "release", setting.reward)
+    results = reward.optimise(work, work / "release", setting.reward)
     shutil.copy(work / "reward" / "release" / "model.safetensors", work / "release")
-    return {"errors": [round(error, 3) for error in errors]}
+    return {
+        "errors": [round(each.error, 3) for each in results],
+        "similarities": [round(each.similarity, 3) for each in results],
+    }
 
 
 def _first_words(work: Path, setting: Setting) -> Found:
@@ -217,7 +221,7 @@ STAGES = (
     Stage("ar", "ar/checkpoint.pt", _ar),
     Stage("codec-adversarial", "codec/checkpoint-decoder-adversarial.pt", _adversarial),
     Stage("release", "release/model.safetensors", _release),
-    Stage("speaker", train_speaker.FILE, _speaker),
+    Stage("speaker", WEIGHTS_FILE, _speaker),
     Stage("reward", "reward/release/model.safetensors", _reward),
     Stage("first-words", "first_words.wav", _first_words),
 )

@@ -167,7 +167,7 @@ SETTINGS = {"full": FULL, "large": LARGE, "samples": SAMPLES, "refined": REFINED
 
 
 def scaled(setting: Setting, factor: float) -> Setting:
-    """Return the setting with `factor` times the minutes of all trainings, and of the takes of the last."""
+    """Return the setting with `factor` times the minutes or steps of all trainings, and the takes of the last."""
 
     def codec(recipe: codec_run.Recipe) -> codec_run.Recipe:
         return replace(recipe, minutes=factor * recipe.minutes)
@@ -179,5 +179,6 @@ def scaled(setting: Setting, factor: float) -> Setting:
         refined=None if setting.refined is None else codec(setting.refined),
         adversarial=codec(setting.adversarial),
         ar=replace(setting.ar, minutes=factor * setting.ar.minutes),
+        speaker=replace(setting.speaker, steps=max(1, round(factor * setting.speaker.steps))),
         reward=replace(setting.reward, takes=max(1, round(factor * setting.reward.takes))),
     )

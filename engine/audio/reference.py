@@ -18,7 +18,7 @@ from engine.messages import UserMessage
 from engine.text import cut_text
 
 SHORTEST_SPEECH = 1.0  # seconds
-LEAST_SPEECH = 0.2  # seconds: anything shorter is a knock, not a word
+SHORTEST_WORD = 0.2  # seconds: anything shorter is a knock, not a word
 END_SILENCE = 0.2  # seconds after the last word, which tell the model that the speaker has finished
 _FADE = 0.005  # seconds at each end, against a click where the background noise stops
 
@@ -154,7 +154,7 @@ def _centred(recording: Recording) -> Recording:
 
 def _require_speech(spans: tuple[Span, ...]) -> None:
     spoken = total_duration(spans)
-    if spoken < LEAST_SPEECH:
+    if spoken < SHORTEST_WORD:
         raise UnusableReference("doctor.speech_none")
     if spoken < SHORTEST_SPEECH:
         raise UnusableReference("reference.little_speech", seconds=round(spoken - 0.05, 1))

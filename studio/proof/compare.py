@@ -42,17 +42,17 @@ def compare(text: str, transcript: str) -> Comparison:
 
     Words that are only split differently are equal ("good bye", "goodbye"). Style tags and pauses are not words.
     """
-    reference, hypothesis = _words(_spoken(text)), _words(transcript)
+    truth, guess = _words(_spoken(text)), _words(transcript)
     errors, marks = 0, set[int]()
-    for a, b, c, d in _differences([word.sound for word in reference], [word.sound for word in hypothesis]):
-        if "".join(word.sound for word in reference[a:b]) == "".join(word.sound for word in hypothesis[c:d]):
+    for a, b, c, d in _differences([word.sound for word in truth], [word.sound for word in guess]):
+        if "".join(word.sound for word in truth[a:b]) == "".join(word.sound for word in guess[c:d]):
             continue
         errors += max(b - a, d - c)
         marks |= set(range(a, b)) or {max(0, a - 1)}
-    spans = sorted({(reference[at].start, reference[at].end) for at in marks if at < len(reference)})
-    if not reference:
-        return Comparison(float(bool(hypothesis)), ())
-    return Comparison(errors / len(reference), tuple(spans))
+    spans = sorted({(truth[at].start, truth[at].end) for at in marks if at < len(truth)})
+    if not truth:
+        return Comparison(float(bool(guess)), ())
+    return Comparison(errors / len(truth), tuple(spans))
 
 
 def _spoken(text: str) -> str:
@@ -73,20 +73,20 @@ def _sounds(token: str) -> list[str]:
     return _WORD.findall(unicodedata.normalize("NFC", plain))
 
 
-def _differences(reference: Sequence[str], hypothesis: Sequence[str]) -> list[tuple[int, int, int, int]]:
-    """Return the differing parts of a shortest alignment: reference[a:b] was recognised as hypothesis[c:d]."""
-    width = len(hypothesis) + 1
+def _differences(truth: Sequence[str], guess: Sequence[str]) -> list[tuple[int, int, int, int]]:
+    """Return the differing parts of a shortest alignment: truth[a:b] was recognised as guess[c:d]."""
+    width = len(guess) + 1
     costs = [list(range(width))]
-    for a, word in enumerate(reference, 1):
+    for a, word in enumerate(truth, 1):
         row = [a]
         for c in range(1, width):
-            row.append(min(costs[-1][c - 1] + (word != hypothesis[c - 1]), costs[-1][c] + 1, row[c - 1] + 1))
+            row.append(min(costs[-1][c - 1] + (word != guess[c - 1]), costs[-1][c] + 1, row[c - 1] + 1))
         costs.append(row)
     found: list[tuple[int, int, int, int]] = []
-    a, c = len(reference), len(hypothesis)
+    a, c = len(truth), len(guess)
     b, d = a, c
     while a or c:
-        if a and c and reference[a - 1] == hypothesis[c - 1] and costs[a][c] == costs[a - 1][c - 1]:
+        if a and c and truth[a - 1] == guess[c - 1] and costs[a][c] == costs[a - 1][c - 1]:
             if (a, c) != (b, d):
                 found.append((a, b, c, d))
             a, c = a - 1, c - 1

@@ -27,9 +27,9 @@ class TakeChecker:
 
     def check(self, text: str, sound: bytes) -> Hearing:
         """Transcribe an audio file, and compare the transcript with its text."""
-        heard = self.recogniser.transcribe(sound, language_tag(self.language))
-        found = compare(text, heard)
-        return Hearing(heard, found.word_error, found.marks, self.recogniser.name)
+        transcript = self.recogniser.transcribe(sound, language_tag(self.language))
+        found = compare(text, transcript)
+        return Hearing(transcript, found.word_error, found.marks, self.recogniser.name)
 
     def word_times(self, text: str, sound: bytes) -> list[TimedWord]:
         """Return when the words of a text are spoken in an audio file."""

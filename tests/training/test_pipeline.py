@@ -113,8 +113,11 @@ def test_release_speech_is_finite_and_in_whole_frames(work: Path) -> None:
 
 @needs_synthesizers
 def test_reward_optimisation_changes_the_dual_ar_and_nothing_else(work: Path) -> None:
-    (error,) = json.loads((work / "pipeline.json").read_text())["done"]["reward"]["errors"]
+    done = json.loads((work / "pipeline.json").read_text())["done"]
+    assert done["speaker"]["voices"] > 1
+    (error,), (similarity,) = done["reward"]["errors"], done["reward"]["similarities"]
     assert error > 0
+    assert -1 <= similarity <= 1
     trained = torch.load(work / "ar" / "checkpoint.pt", weights_only=True)["model"]
     before, after = release_tensors(trained), load_file(work / "release" / "model.safetensors")
     assert before.keys() == after.keys()

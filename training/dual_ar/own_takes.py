@@ -5,7 +5,7 @@ Shapes: K codebooks, T frames.
 
 import random
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -50,15 +50,15 @@ class TakeSampler:
     codes: the folder of the codes.
     """
 
-    def __init__(self, work: Path) -> None:
-        """Raises TrainingError when the folder has no training speech with codes."""
+    def __init__(self, work: Path, speakers: Collection[int]) -> None:
+        """Use the speech of these speakers. Raises TrainingError when the folder has none with codes."""
         corpus, self.codes = Corpus.load(work / "data"), work / "codes"
         self._lexicon = Lexicon.load(BUNDLED / LEXICON_FILE)
         self._by_speaker: dict[int, list[_Spoken]] = defaultdict(list)
         for path in sorted(self.codes.glob("codes-*-0.npz")):
             utterances = corpus.of_shard(int(path.stem.split("-")[1]))
             for utterance, (coded, held_out) in zip(utterances, read_codes(path), strict=True):
-                if not held_out:
+                if not held_out and utterance.speaker in speakers:
                     self._by_speaker[utterance.speaker].append((utterance.text, coded))
         # A speaker is drawn as often as it speaks: sample voices often, where they have most of the speech.
         self._speech = [spoken for own in self._by_speaker.values() if len(own) >= LEAST_UTTERANCES for spoken in own]

@@ -3,9 +3,9 @@
     python -m training.dual_ar.reward --work DIR --from RELEASE [--rounds N] [--takes N]
 
 In each round the release speaks texts in voices of the training speech. A take's reward is the log-likelihood of its
-phones for the frozen recogniser, and the similarity of its voice for the frozen speaker encoder (training/speaker).
-Both and the decoder are differentiable, so that one backward pass tells, to first order, what every other code at any
-place would have gained. The Fast AR learns to raise the expected gain of each
+phones for the frozen recogniser, plus the similarity of its voice to the speaker's for the frozen speaker encoder
+(training/speaker). Recogniser, speaker encoder and decoder are differentiable, so that one backward pass tells, to
+first order, what every other code at any place would have gained. The Fast AR learns to raise the expected gain of each
 of its codes, and the Slow AR what the Fast AR needs to know for that. This is differentiable reward optimisation
 (CosyVoice 3; Du et al., 2025) with an expectation over all codes of a codebook in the place of a sampled relaxation. A
 penalty on the distance to the round's first model keeps the codes likely. Encoder, codebooks and decoder stay.
@@ -56,7 +56,7 @@ class Recipe:
     fast_rate: float = 3e-4
     warmup_steps: int = 15
     positions: int = 6000  # per batch
-    similarity: float = 0.2  # reward in nats per frame for a voice with a cosine of 1 to the speaker's
+    similarity_weight: float = 0.2  # reward in nats per frame for a voice with a cosine of 1 to the speaker's
     largest_gain: float = 1.0  # nats of one code: a first-order estimate holds for small changes
     # Of the distances of log-probabilities, squared below 1 nat and linear above.
     semantic_penalty: float = 0.0075
@@ -71,6 +71,14 @@ class Rollout:
 
     example: Example
     gradient: Tensor
+
+
+@dataclass(frozen=True)
+class RoundResult:
+    """Means over a round's takes, before its training: of the error in nats per phone, and of the similarity."""
+
+    error: float
+    similarity: float
 
 
 @dataclass(frozen=True)
@@ -96,7 +104,7 @@ def rollout(take: OwnTake, gradient: Tensor, builder: ConversationBuilder) -> Ro
 
 
 def expected_gain(found: LogProbs, gradient: Tensor, gains: Gains, largest: float) -> Tensor:
-    """Return the gain in log-likelihood that the residual codes' distributions promise, nats per frame.
+    """Return the gain in reward that the residual codes' distributions promise, nats per frame.
 
     gradient: of the reward, `[F, D]`. largest: gain or loss of one code.
     """
@@ -186,22 +194,22 @@ def _batches(made: Sequence[Rollout], positions: int, rng: random.Random) -> lis
     return batches
 
 
-def optimise(work: Path, release: Path, recipe: Recipe) -> list[float]:
-    """Run all rounds that are not finished, from `release` on. Returns the mean error of each round's takes.
+def optimise(work: Path, release: Path, recipe: Recipe) -> list[RoundResult]:
+    """Run all rounds that are not finished, from `release` on. Returns the results of the rounds that were run.
 
-    Raises TrainingError when the folder has no encoded speech or no speaker encoder, or the release other sizes or
-    another codec.
+    Raises TrainingError when the folder has no encoded speech or no speaker encoder, or when the release has other
+    sizes or another codec.
     """
-    folder, errors, before = work / "reward", [], release
-    optimiser = RewardOptimiser(work, recipe)
-    folder.mkdir(exist_ok=True)
-    for number in range(1, recipe.rounds + 1):
-        after = folder / f"round-{number}"
-        if not (after / "model.safetensors").exists():
-            errors.append(optimiser.run_round(number, before, after))
-        before = after
-    shutil.copytree(before, folder / "release", dirs_exist_ok=True)
-    return errors
+    folder = work / "reward"
+    releases = [release, *(folder / f"round-{number}" for number in range(1, recipe.rounds + 1))]
+    unfinished = [n for n in range(1, len(releases)) if not (releases[n] / "model.safetensors").exists()]
+    results = []
+    if unfinished:
+        optimiser = RewardOptimiser(work, recipe)
+        folder.mkdir(exist_ok=True)
+        results = [optimiser.run_round(number, releases[number - 1], releases[number]) for number in unfinished]
+    shutil.copytree(releases[-1], folder / "release", dirs_exist_ok=True)
+    return results
 
 
 class RewardOptimiser:
@@ -209,12 +217,15 @@ class RewardOptimiser:
 
     def __init__(self, work: Path, recipe: Recipe) -> None:
         """Raises TrainingError when the folder has no encoded speech or no speaker encoder."""
-        self._codes, self._sampler = CodeFormat.load(work / "codes"), TakeSampler(work)
-        self._similarity, self._recipe = SpeakerSimilarity.load(work), recipe
+        self._codes, self._similarity = CodeFormat.load(work / "codes"), SpeakerSimilarity.load(work)
+        self._sampler, self._recipe = TakeSampler(work, self._similarity.speakers), recipe
         self._device = training_device()
 
-    def run_round(self, number: int, before: Path, after: Path) -> float:
-        """Let the release `before` speak, train it, and write it to `after`. Returns the mean error of the takes."""
+    def run_round(self, number: int, before: Path, after: Path) -> RoundResult:
+        """Let the release `before` speak, train it, and write it to `after`.
+
+        Raises TrainingError when the release has another codec or speaks no text long enough to be judged.
+        """
         began, recipe = time.monotonic(), self._recipe
         takes, temperature = self._takes(before, recipe.seed + number)
         print(f"{len(takes)} takes spoken, {(time.monotonic() - began) / 60:.1f} min", flush=True)
@@ -222,14 +233,17 @@ class RewardOptimiser:
         shutil.copytree(before, unfinished, dirs_exist_ok=True)
         model, builder = new_model(unfinished, self._codes)
         load_release(model, before)
-        reward = TakeReward(before, self._device, self._similarity, recipe.similarity)
+        reward = TakeReward(before, self._device, self._similarity, recipe.similarity_weight)
         judged = self._judged(reward, takes)
         if not judged:
             raise TrainingError(f"The release in {before} speaks no text long enough to be judged.")
-        error = float(np.mean([found.error for _, found in judged]))
+        result = RoundResult(
+            float(np.mean([found.error for _, found in judged])),
+            float(np.mean([found.similarity for _, found in judged])),
+        )
         print(
-            f"round {number}: error {error:.3f} nats per phone, similarity "
-            f"{np.mean([found.similarity for _, found in judged]):.3f}, {(time.monotonic() - began) / 60:.1f} min",
+            f"round {number}: error {result.error:.3f} nats per phone, similarity {result.similarity:.3f}, "
+            f"{(time.monotonic() - began) / 60:.1f} min",
             flush=True,
         )
         made = [rollout(take, found.gradient, builder) for take, found in judged]
@@ -238,7 +252,7 @@ class RewardOptimiser:
         save_release(model.state_dict(), unfinished)
         unfinished.replace(after)
         print(f"{after}: {(time.monotonic() - began) / 60:.1f} min", flush=True)
-        return error
+        return result
 
     def _takes(self, release: Path, seed: int) -> tuple[list[OwnTake], float]:
         """Return takes of a release, and their temperature."""

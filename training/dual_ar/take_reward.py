@@ -55,7 +55,10 @@ class TakeReward:
         self._entries = [each.out_proj.weight[:, :, 0] @ each.codebook.weight.T for each in codebooks]
 
     def judge(self, codes: NDArray[np.int16], phones: Sequence[str], speaker: int) -> Judgement | None:
-        """Judge a take `[K, T]` in which a speaker should say the phones; None when it is too short for them."""
+        """Judge a take `[K, T]` in which a speaker should say the phones; None when it is too short for them.
+
+        Raises KeyError when voices cannot be compared with the speaker.
+        """
         if not phones:
             return None
         taken = torch.from_numpy(codes.astype(np.int64))[None].to(self._device)

@@ -24,16 +24,16 @@ _MELS, _FFT, _HOP = 64, 512, 160
 _WIDTH, _BLOCKS, _KERNEL = 192, 6, 7
 _LEVEL = 0.1  # RMS after normalisation
 _FLOOR = 1e-4  # added to the power of each mel band
-_USUAL_MEAN = -4.0  # of the bands, for features that keep the difference from it
+_USUAL_MEAN = -4.0  # typical log power of a band, subtracted when the means are kept
 _SCALE = 0.4  # scales the features to about unit deviation
 
 
 class LogMel(nn.Module):
     """Log-mel features `[…, T, 64]` of samples `[…, n]` at 16 kHz, one frame per 10 ms.
 
-    The level and the mean of each band are removed, and with them loudness, distance and the microphone's response.
-    `stretch` multiplies the bands' frequencies: 1.1 simulates a speaker with a longer vocal tract. Without `centred`
-    the bands keep their means, which belong to the speaker, too.
+    The level is removed, and with `centred` also the mean of each band: distance and the microphone's response, but a
+    part of the timbre, too. `stretch` multiplies the bands' frequencies: 1.1 simulates a speaker with a longer vocal
+    tract.
     """
 
     def __init__(self, stretch: float = 1.0, *, centred: bool = True) -> None:

@@ -3,7 +3,7 @@
 Snyder et al., 2018; Okabe et al., 2018. It is for training alone: benchmarks compare voices with another network, which
 has heard none of our voices.
 
-Shapes: B batch, n samples, T feature frames, C classes.
+Shapes: B batch, n samples, T feature frames.
 """
 
 from pathlib import Path
@@ -16,9 +16,15 @@ from torch import Tensor, nn
 from training.recogniser.model import LogMel
 
 WIDTH = 128  # of an embedding
+WEIGHTS_FILE = "speaker.safetensors"  # in a working folder
 _MELS, _CHANNELS, _POOLED, _ATTENTION = 64, 160, 320, 64
 _KERNELS, _DILATIONS, _STRIDES = (5, 3, 3, 3, 1), (1, 1, 2, 3, 1), (2, 1, 1, 1, 1)
 _LEAST_VARIANCE = 1e-4
+
+
+def speaker_features() -> LogMel:
+    """Return the network's features: `[…, T, 64]` of samples `[…, n]` at 16 kHz, one frame per 10 ms."""
+    return LogMel(centred=False)
 
 
 class SpeakerNet(nn.Module):
@@ -26,18 +32,13 @@ class SpeakerNet(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self._mel = LogMel(centred=False)
+        self._mel = speaker_features()
         widths = [_MELS, *[_CHANNELS] * (len(_KERNELS) - 1), _POOLED]
         sizes = zip(widths[:-1], widths[1:], _KERNELS, _DILATIONS, _STRIDES, strict=True)
         self.layers = nn.Sequential(*(_layer(*each) for each in sizes))
         self.attention = nn.Sequential(nn.Conv1d(_POOLED, _ATTENTION, 1), nn.Tanh(), nn.Conv1d(_ATTENTION, _POOLED, 1))
         self.norm = nn.BatchNorm1d(2 * _POOLED)
         self.output = nn.Linear(2 * _POOLED, WIDTH)
-
-    def features(self, wave: Tensor) -> Tensor:
-        """Return the features `[…, T, 64]` of samples `[…, n]` at 16 kHz, one frame per 10 ms."""
-        features: Tensor = self._mel(wave)
-        return features
 
     def embed(self, features: Tensor) -> Tensor:
         """Embed features `[B, T, 64]`. Returns unit vectors `[B, 128]`."""
@@ -50,12 +51,13 @@ class SpeakerNet(nn.Module):
 
     def forward(self, wave: Tensor) -> Tensor:
         """Embed samples `[B, n]` at 16 kHz. Returns unit vectors `[B, 128]`."""
-        return self.embed(self.features(wave))
+        return self.embed(self._mel(wave))
 
     def save(self, path: Path) -> None:
         """Save the weights atomically: a kill at any moment leaves no part of a file at `path`."""
         partial = path.with_suffix(".partial")
         save_file(self.state_dict(), partial)
+        partial.chmod(0o644)
         partial.replace(path)
 
     @classmethod

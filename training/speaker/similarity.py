@@ -1,21 +1,16 @@
 """Similarity of voices to the speakers of the training speech."""
 
-from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from training.recogniser.model import RATE
-from training.speaker.model import SpeakerNet
-from training.speaker.train import FILE
-from training.speech.corpus import SAMPLE_RATE, Corpus
-from training.speech.resampling import resampled
+from training.speaker.model import WEIGHTS_FILE, SpeakerNet
+from training.speaker.train import speech_of, waveform
+from training.speech.corpus import Corpus
 from training.work import TrainingError
-
-_UTTERANCES = 40  # of a speaker
 
 
 class SpeakerSimilarity:
@@ -31,15 +26,16 @@ class SpeakerSimilarity:
 
         Raises TrainingError when there is no encoder.
         """
-        if not (work / FILE).exists():
+        if not (work / WEIGHTS_FILE).exists():
             raise TrainingError(f"No speaker encoder in {work}: train it first (python -m training.speaker.train).")
-        model = SpeakerNet.load(work / FILE)
-        found: dict[int, list[Tensor]] = defaultdict(list)
-        for each in Corpus.load(work / "data").utterances:
-            if each.for_training and len(found[each.speaker]) < _UTTERANCES:
-                wave = torch.from_numpy(resampled(each.waveform(), SAMPLE_RATE, RATE))
-                found[each.speaker].append(model(wave[None])[0])
-        return cls(model, {speaker: F.normalize(torch.stack(own).mean(0), dim=0) for speaker, own in found.items()})
+        model, speech = SpeakerNet.load(work / WEIGHTS_FILE), speech_of(Corpus.load(work / "data"))
+        embedded = {speaker: [model(waveform(each)[None])[0] for each in own] for speaker, own in speech.items()}
+        return cls(model, {speaker: F.normalize(torch.stack(own).mean(0), dim=0) for speaker, own in embedded.items()})
+
+    @property
+    def speakers(self) -> Collection[int]:
+        """The speakers that voices can be compared with."""
+        return self._centroids.keys()
 
     def to(self, device: str) -> "SpeakerSimilarity":
         self._model.to(device)
@@ -47,6 +43,6 @@ class SpeakerSimilarity:
         return self
 
     def __call__(self, audio: Tensor, speaker: int) -> Tensor:
-        """Return the cosine for samples `[1, n]` at 16 kHz. Raises KeyError for a speaker without training speech."""
+        """Return the cosine for samples `[1, n]` at 16 kHz. Raises KeyError for other than `speakers`."""
         cosine: Tensor = self._model(audio)[0] @ self._centroids[speaker]
         return cosine

@@ -5,6 +5,8 @@
 Writes `DIR/speaker.safetensors`. Each speaker is also played faster and slower, which makes further speakers. The loss
 is the softmax over all of them with an additive margin (Wang et al., 2018). The features get another level, response
 and noise, which do not belong to the voice.
+
+Shapes: B batch, n samples, T feature frames, C voices.
 """
 
 import argparse
@@ -20,21 +22,22 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from training.device import training_device
 from training.recogniser.model import RATE
-from training.speaker.model import WIDTH, SpeakerNet
+from training.speaker.model import WEIGHTS_FILE, WIDTH, SpeakerNet, speaker_features
 from training.speech.corpus import SAMPLE_RATE, Corpus, Utterance
 from training.speech.resampling import resampled
 from training.work import DEFAULT_WORK, TrainingError, messages_only, positive_int
 
-FILE = "speaker.safetensors"
-_SPEEDS = 1.0, 0.87, 0.91, 1.09, 1.16
-_VARIED = 0.65  # share of the utterances that is played at each other speed
+# Rates in Hz at which the speech of SAMPLE_RATE is read, for other speeds: 0.87, 0.91, 1.09, 1.16.
+_RATES = SAMPLE_RATE, 19_200, 20_000, 24_000, 25_600
 _LEAST_SECONDS = 0.8  # of an utterance
-_LEAST_UTTERANCES = 3  # of a speaker
+_LEAST_UTTERANCES, _MOST_UTTERANCES = 3, 30  # of a voice
 _CROPS = 100, 140, 180  # feature frames of 10 ms
 _MARGIN, _SHARPNESS = 0.2, 24.0
 
-Features = Mapping[tuple[int, float], Sequence[Tensor]]  # of each speaker and speed, `[T, 64]` fp16
+Voice = tuple[int, int]  # a speaker, and the rate at which the speech is read
+Features = Mapping[Voice, Sequence[Tensor]]  # `[T, 64]` fp16
 
 
 @dataclass(frozen=True)
@@ -47,31 +50,39 @@ class Recipe:
     seed: int = 0
 
 
-def features_of(corpus: Corpus, model: SpeakerNet, rng: random.Random) -> Features:
-    """Return the features of all training utterances, by speaker and speed, that are long and many enough."""
-    found: dict[tuple[int, float], list[Tensor]] = defaultdict(list)
-    for utterance in corpus.utterances:
-        if not utterance.for_training or utterance.samples < _LEAST_SECONDS * SAMPLE_RATE:
-            continue
-        for speed in _SPEEDS:
-            if speed == 1.0 or rng.random() < _VARIED:
-                found[utterance.speaker, speed].append(model.features(_wave(utterance, speed)).half())
-    return {voice: own for voice, own in found.items() if len(own) >= _LEAST_UTTERANCES}
+def speech_of(corpus: Corpus) -> dict[int, list[Utterance]]:
+    """Return the first training utterances of each speaker that are long enough, at most 30."""
+    found: dict[int, list[Utterance]] = defaultdict(list)
+    for each in corpus.utterances:
+        if each.for_training and each.samples >= _LEAST_SECONDS * SAMPLE_RATE:
+            found[each.speaker].append(each)
+    return {speaker: own[:_MOST_UTTERANCES] for speaker, own in found.items()}
 
 
-def _wave(utterance: Utterance, speed: float) -> Tensor:
-    """Return samples `[n]` at 16 kHz, played faster or slower, pitch and timbre included."""
-    source = round(SAMPLE_RATE * speed / 50) * 50  # a simple ratio to 16 kHz
-    return torch.from_numpy(resampled(utterance.waveform(), source, RATE))
+def waveform(utterance: Utterance, rate: int = SAMPLE_RATE) -> Tensor:
+    """Return samples `[n]` at 16 kHz. Another rate than the speech's makes it faster or slower, higher or lower."""
+    return torch.from_numpy(resampled(utterance.waveform(), rate, RATE))
+
+
+def features_of(corpus: Corpus) -> Features:
+    """Return the features of all voices with enough utterances: of each speaker, read at each rate."""
+    features, speech = speaker_features(), speech_of(corpus)
+    return {
+        (speaker, rate): [features(waveform(each, rate)).half() for each in own]
+        for speaker, own in speech.items()
+        if len(own) >= _LEAST_UTTERANCES
+        for rate in _RATES
+    }
 
 
 def train(features: Features, recipe: Recipe) -> SpeakerNet:
-    """Train a network to tell the voices of `features` apart. Raises TrainingError when there are fewer than two."""
-    if len(features) < 2:
+    """Train a network to tell voices apart. Raises TrainingError when they are of fewer than two speakers."""
+    if len({speaker for speaker, _ in features}) < 2:
         raise TrainingError("The training speech has fewer than two speakers to tell apart.")
     torch.manual_seed(recipe.seed)
     rng, voices, began = random.Random(recipe.seed), sorted(features), time.monotonic()
-    model, centres = SpeakerNet(), nn.Parameter(0.1 * torch.randn(len(voices), WIDTH))
+    device = training_device()
+    model, centres = SpeakerNet().to(device), nn.Parameter(0.1 * torch.randn(len(voices), WIDTH, device=device))
     weights = [*model.parameters(), centres]
     optimiser = torch.optim.AdamW(weights, recipe.learning_rate, weight_decay=recipe.weight_decay)
     for step in range(recipe.steps):
@@ -80,13 +91,14 @@ def train(features: Features, recipe: Recipe) -> SpeakerNet:
             group["lr"] = recipe.learning_rate * rate
         chosen, frames = rng.choices(range(len(voices)), k=recipe.batch), rng.choice(_CROPS)
         crops = torch.stack([_disturbed(_crop(rng.choice(features[voices[i]]), frames, rng), rng) for i in chosen])
-        loss = _margin_loss(model.embed(crops) @ F.normalize(centres, dim=1).T, torch.tensor(chosen))
+        cosines = model.embed(crops.to(device)) @ F.normalize(centres, dim=1).T
+        loss = _margin_loss(cosines, torch.tensor(chosen, device=device))
         optimiser.zero_grad()
         torch.autograd.backward(loss)
         optimiser.step()
         if (step + 1) % 250 == 0:
             print(f"step {step + 1}: loss {loss.item():.2f}, {time.monotonic() - began:.0f} s", flush=True)
-    return model.eval().requires_grad_(False)
+    return model.to("cpu").eval().requires_grad_(False)
 
 
 def _margin_loss(cosines: Tensor, own: Tensor) -> Tensor:
@@ -113,12 +125,15 @@ def _disturbed(features: Tensor, rng: random.Random) -> Tensor:
     return out
 
 
-def run(work: Path, recipe: Recipe) -> None:
-    """Train the speaker encoder of a working folder and write it there, unless it has one."""
-    if (work / FILE).exists():
-        return
-    features = features_of(Corpus.load(work / "data"), SpeakerNet(), random.Random(recipe.seed))
-    train(features, recipe).save(work / FILE)
+def run(work: Path, recipe: Recipe) -> int:
+    """Train the speaker encoder of a working folder and write it there. Returns the number of its voices.
+
+    Raises TrainingError when there is no speech, or only that of one speaker.
+    """
+    features = features_of(Corpus.load(work / "data"))
+    print(f"{len(features)} voices", flush=True)
+    train(features, recipe).save(work / WEIGHTS_FILE)
+    return len(features)
 
 
 def main() -> None:

@@ -11,7 +11,7 @@ from typing import Literal
 from engine.audio.clip_length import LONGEST_USED, SHORTEST_ADVISED
 from engine.audio.doctor.fixes import LONG_PAUSE, Fix
 from engine.audio.doctor.voices import TWO_VOICES, UNLIKE
-from engine.audio.reference import CLIPPED, CLIPPED_BEYOND_USE, LEAST_SPEECH
+from engine.audio.reference import CLIPPED, CLIPPED_BEYOND_USE, SHORTEST_WORD
 from engine.messages import UserMessage
 
 Light = Literal["green", "amber", "red"]
@@ -108,7 +108,7 @@ def of_silence() -> Finding:
 
 def of_little_speech(spoken: float, share: float) -> Finding:
     """Judge a clip with less than a second of speech. `spoken`: its seconds. `share`: its share of the clip."""
-    return Finding("speech", "none" if spoken < LEAST_SPEECH else "little", "red", 100 * share)
+    return Finding("speech", "none" if spoken < SHORTEST_WORD else "little", "red", 100 * share)
 
 
 def of_speech(share: float, at_ends: bool) -> Finding:

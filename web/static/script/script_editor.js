@@ -9,7 +9,7 @@ import { RequestQueue } from "./request_queue.js";
 import { ScriptView } from "./script_view.js";
 import { answer, copyLink, named } from "../draft/deep_links.js";
 import { server } from "../connection/server.js";
-import { button, create } from "../ui/elements.js";
+import { button, create, isShown } from "../ui/elements.js";
 import { emptyState } from "../ui/empty.js";
 import { lengthOf, momentOf } from "../ui/format.js";
 import { isLeaving, whenLeaving } from "../connection/leaving.js";
@@ -181,7 +181,7 @@ class ScriptEditor {
   }
 
   async look() {
-    const seen = !document.hidden && this.element.offsetParent !== null;
+    const seen = !document.hidden && isShown(this.element);
     if (this.script ? seen || this.script.head?.running : seen && this.arrived) {
       const began = performance.now();
       await this.ask(this.script ? "poll" : "list", {}, { quiet: true });

@@ -4,7 +4,7 @@
 // the user changed the text while there was a notice above it.
 
 import { measured } from "./estimate.js";
-import { button, create } from "../ui/elements.js";
+import { button, create, isShown } from "../ui/elements.js";
 import { lengthOf, secondsOf } from "../ui/format.js";
 import { draw } from "../ui/icons.js";
 import { composes } from "../ui/keyboard.js";
@@ -105,7 +105,7 @@ export function mount({ element, props, trigger, watch }) {
 
   // ---- keys and clicks, from anywhere in the tab
 
-  const here = () => element.getClientRects().length > 0; // whether this tab is shown
+  const here = () => isShown(element); // whether this tab is shown
 
   document.addEventListener("keydown", (event) => {
     const { key, defaultPrevented, repeat } = event;

@@ -18,8 +18,8 @@ export function create(tag, { text, ...attributes } = {}, ...children) {
 
 export const button = (attributes, ...children) => create("button", { type: "button", ...attributes }, ...children);
 
-// Whether an element has a box on the page. Safari has checkVisibility() only since 17.4.
-export const isShown = (element) => element.getClientRects().length > 0;
+// Whether an element is displayed. Safari before 17.4 has no checkVisibility().
+export const isShown = (element) => element.checkVisibility?.() ?? element.getClientRects().length > 0;
 
 // A drawing of 24 by 24. shapes: path data.
 export function icon(...shapes) {
