@@ -79,9 +79,10 @@ def test_network_tells_voices_apart_that_say_something_else(model: SpeakerNet) -
             assert int((references @ model(heard(pitch, seed))[0]).argmax()) == own
 
 
-def test_one_speaker_is_not_enough() -> None:
-    with pytest.raises(TrainingError, match="fewer than two speakers"):
-        train({(0, rate): [torch.zeros(200, 64, dtype=torch.float16)] * 3 for rate in (22050, 24000)}, RECIPE)
+def test_speech_without_enough_utterances_is_refused() -> None:
+    few = Corpus(corpus().utterances[:2], {})
+    with pytest.raises(TrainingError, match="No speaker has 3 utterances"):
+        train(features_of(few), RECIPE)
 
 
 def test_similarity_is_the_cosine_to_a_speaker_and_has_a_gradient(model: SpeakerNet, tmp_path: Path) -> None:

@@ -76,9 +76,9 @@ def features_of(corpus: Corpus) -> Features:
 
 
 def train(features: Features, recipe: Recipe) -> SpeakerNet:
-    """Train a network to tell voices apart. Raises TrainingError when they are of fewer than two speakers."""
-    if len({speaker for speaker, _ in features}) < 2:
-        raise TrainingError("The training speech has fewer than two speakers to tell apart.")
+    """Train a network to tell voices apart. Raises TrainingError when there are none."""
+    if not features:
+        raise TrainingError(f"No speaker has {_LEAST_UTTERANCES} utterances of {_LEAST_SECONDS} s for training.")
     torch.manual_seed(recipe.seed)
     rng, voices, began = random.Random(recipe.seed), sorted(features), time.monotonic()
     device = training_device()
@@ -128,7 +128,7 @@ def _disturbed(features: Tensor, rng: random.Random) -> Tensor:
 def run(work: Path, recipe: Recipe) -> int:
     """Train the speaker encoder of a working folder and write it there. Returns the number of its voices.
 
-    Raises TrainingError when there is no speech, or only that of one speaker.
+    Raises TrainingError when no speaker has enough speech.
     """
     features = features_of(Corpus.load(work / "data"))
     print(f"{len(features)} voices", flush=True)
