@@ -60,9 +60,9 @@ class TakeSampler:
             for utterance, (coded, held_out) in zip(utterances, read_codes(path), strict=True):
                 if not held_out and utterance.speaker in speakers:
                     self._by_speaker[utterance.speaker].append((utterance.text, coded))
-        # A speaker is drawn as often as it speaks: sample voices often, where they have most of the speech.
-        self._speech = [spoken for own in self._by_speaker.values() if len(own) >= LEAST_UTTERANCES for spoken in own]
-        if not self._speech:
+        self._speakers = [speaker for speaker, own in self._by_speaker.items() if len(own) >= LEAST_UTTERANCES]
+        self._texts = [text for speaker in self._speakers for text, _ in self._by_speaker[speaker]]
+        if not self._texts:
             raise TrainingError(f"No speaker has {LEAST_UTTERANCES} encoded utterances for training in {self.codes}.")
 
     def sample(self, engine: Engine, takes: int, seed: int) -> Iterator[OwnTake]:
@@ -71,22 +71,25 @@ class TakeSampler:
         Raises the errors of `Engine.speak`.
         """
         rng = random.Random(seed)
-        asked = [(*self._draw_voice(rng, engine), rng.choice(self._speech)[0]) for _ in range(takes)]
+        asked = [(*self._draw_voice(rng, engine), rng.choice(self._texts)) for _ in range(takes)]
         seeds = [rng.randrange(MAX_SEED) for _ in asked]
         with ThreadPoolExecutor(engine.slots) as pool:
             spoken = pool.map(partial(self._speak, engine), asked, seeds)
             yield from (take for take in spoken if take is not None)
 
     def _draw_voice(self, rng: random.Random, engine: Engine) -> tuple[EncodedUtterance, Voice]:
-        """Draw some utterances of one speaker, as a reference in an example and as a voice."""
-        _, spoken = rng.choice(self._speech)
-        parts = rng.sample(self._by_speaker[spoken.speaker], rng.choice(_REFERENCE_PARTS))
+        """Draw some utterances of one speaker, as a reference in an example and as a voice.
+
+        All speakers are equally likely, because the voices that are cloned later are others.
+        """
+        speaker = rng.choice(self._speakers)
+        parts = rng.sample(self._by_speaker[speaker], rng.choice(_REFERENCE_PARTS))
         transcript, degraded = " ".join(text for text, _ in parts), rng.random() < _DEGRADED_SHARE
         utterances = [coded.as_recorded() if degraded else coded for _, coded in parts]
         codes = np.concatenate([each.codes for each in utterances], axis=1)
         clip = Reference(transcript, codes, b"", engine.sample_rate, codes.shape[1] / engine.frame_rate)
-        voice = Voice(f"speaker {spoken.speaker}", (clip,), engine.codec_fingerprint)
-        return _without_times(spoken.speaker, self._lexicon.phones(transcript), codes), voice
+        voice = Voice(f"speaker {speaker}", (clip,), engine.codec_fingerprint)
+        return _without_times(speaker, self._lexicon.phones(transcript), codes), voice
 
     def _speak(self, engine: Engine, asked: _Asked, seed: int) -> OwnTake | None:
         """Speak a text; None when the engine divides it."""
