@@ -1,5 +1,4 @@
-"""Train the bundled model from scratch: speech, codec, codes, dual AR, release, speaker encoder,
-reward, and a first sentence.
+"""Train the bundled model from scratch, in stages from the speech to a first sentence.
 
     python -m training.pipeline --work DIR [--setting full|large|samples|refined|tiny] [--until STAGE]
                                 [--packed FOLDER … ] [--scale S]

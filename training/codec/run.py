@@ -14,6 +14,7 @@ from torch import Tensor
 from training.codec.batches import CropBatch, CropSampler, crop_batches
 from training.codec.objective import CodecObjective, Reconstruction
 from training.codec.quantizer import Lookup
+from training.schedule import warmup_cosine
 from training.work import TrainingError
 
 # Purposes of random seeds; each is combined with the step number.
@@ -86,11 +87,8 @@ class CodecRun:
 
     @property
     def rate(self) -> float:
-        """Fraction of the peak learning rates: linear warm-up, then a cosine over the whole run."""
-        recipe = self.recipe
-        cosine = 0.5 * (1 + math.cos(math.pi * min(1.0, self.progress)))
-        warm = min(1.0, (self.step + 1) / recipe.warmup_steps)
-        return warm * (recipe.final_rate + (1 - recipe.final_rate) * cosine)
+        """Fraction of the peak learning rates."""
+        return warmup_cosine(self.step, self.recipe.warmup_steps, self.progress, self.recipe.final_rate)
 
     def initial_audio(self) -> Tensor:
         """Return crops `[B, 1, n]` for the initialisation of a new codec."""

@@ -21,7 +21,6 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from scipy.signal import resample_poly
 
 from engine.codec.codec import CodecEncoder
 from engine.codec.fingerprint import codec_fingerprint
@@ -30,6 +29,7 @@ from training.device import training_device
 from training.dual_ar.conversations import EncodedUtterance
 from training.speech.conditions import degraded
 from training.speech.corpus import SAMPLE_RATE, Corpus, Utterance
+from training.speech.resampling import resampled
 from training.work import DEFAULT_WORK, TrainingError, cores, messages_only, positive_int
 
 BATCH_SECONDS = {"cpu": 12.0, "cuda": 240.0}
@@ -180,8 +180,7 @@ def encode_waves(encoder: CodecEncoder, waves: list[np.ndarray]) -> list[np.ndar
 
 def _played(utterance: Utterance, speed: Fraction) -> np.ndarray:
     """Return the samples played at `speed`, float32 in [-1, 1]."""
-    wave = utterance.waveform()
-    return wave if speed == 1 else resample_poly(wave, speed.denominator, speed.numerator).astype(np.float32)
+    return resampled(utterance.waveform(), speed.numerator, speed.denominator)
 
 
 @torch.inference_mode()

@@ -38,12 +38,14 @@ from training.dual_ar.encode import CodeFormat
 from training.dual_ar.model import DualAR, load_release, new_model, save_release
 from training.dual_ar.own_takes import OwnTake, TakeSampler
 from training.dual_ar.take_reward import Judgement, TakeReward
+from training.schedule import warmup_cosine
 from training.speaker.similarity import SpeakerSimilarity
 from training.work import DEFAULT_WORK, TrainingError, cores, messages_only, positive_int
 
 Gains = Callable[[Tensor, Tensor, int], Tensor]  # `TakeReward.gains`
 
 _SLOTS = 8  # takes that are spoken at once
+_FINAL_RATE = 0.1  # fraction of the learning rates at the end of a round
 _REPORT_STEPS = 25
 
 
@@ -143,7 +145,7 @@ def learn(model: DualAR, made: Sequence[Rollout], gains: Gains, temperature: flo
         weight_decay=0.0,
     )
     for step, chosen in enumerate(planned[:steps]):
-        rate = min(1.0, (step + 1) / recipe.warmup_steps) * (0.1 + 0.9 * 0.5 * (1 + math.cos(math.pi * step / steps)))
+        rate = warmup_cosine(step, recipe.warmup_steps, step / steps, _FINAL_RATE)
         for group in optimiser.param_groups:
             group["lr"] = rate * group["peak"]
         found = _log_probs(model, made, chosen, temperature)

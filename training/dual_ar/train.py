@@ -30,10 +30,12 @@ from training.dual_ar.conversations import (
 )
 from training.dual_ar.encode import CodedCorpus
 from training.dual_ar.model import DualAR, load_release, new_model
+from training.schedule import warmup_cosine
 from training.work import DEFAULT_WORK, TrainingError, messages_only, positive
 
 POSITIONS = {"cpu": 3072, "cuda": 16_384}
 CONTINUED_RATE = 4e-4  # learning rate of a run that continues from a release
+_FINAL_RATE = 0.03  # fraction of the learning rate at the end of a run
 
 
 @dataclass(frozen=True)
@@ -161,8 +163,7 @@ def train(work: Path, recipe: Recipe, threads: int, source: Path | None = None) 
     sums: dict[str, float] = {}
     counted, last_save, last = 0, time.monotonic(), time.monotonic()
     while (progress := max(elapsed / (recipe.minutes * 60), step / recipe.steps)) < 1:
-        rate = recipe.learning_rate * min(1.0, (step + 1) / recipe.warmup_steps)
-        rate *= 0.03 + 0.97 * 0.5 * (1 + math.cos(math.pi * progress))
+        rate = recipe.learning_rate * warmup_cosine(step, recipe.warmup_steps, progress, _FINAL_RATE)
         for group in optimiser.param_groups:
             group["lr"] = rate * group["share"]
         batch = next(batches).to(device)

@@ -24,6 +24,7 @@ from torch import Tensor, nn
 
 from training.device import training_device
 from training.recogniser.model import RATE
+from training.schedule import warmup_cosine
 from training.speaker.model import WEIGHTS_FILE, WIDTH, SpeakerNet, speaker_features
 from training.speech.corpus import SAMPLE_RATE, Corpus, Utterance
 from training.speech.resampling import resampled
@@ -86,7 +87,7 @@ def train(features: Features, recipe: Recipe) -> SpeakerNet:
     weights = [*model.parameters(), centres]
     optimiser = torch.optim.AdamW(weights, recipe.learning_rate, weight_decay=recipe.weight_decay)
     for step in range(recipe.steps):
-        rate = min(1.0, (step + 1) / recipe.warmup_steps) * 0.5 * (1 + math.cos(math.pi * step / recipe.steps))
+        rate = warmup_cosine(step, recipe.warmup_steps, step / recipe.steps)
         for group in optimiser.param_groups:
             group["lr"] = recipe.learning_rate * rate
         chosen, frames = rng.choices(range(len(voices)), k=recipe.batch), rng.choice(_CROPS)
