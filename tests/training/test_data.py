@@ -87,6 +87,19 @@ def test_speakers_are_distinct_and_some_are_held_out() -> None:
     assert (espeak[-1].tract, espeak[-1].setting) == (1.0256, 84), "shards of a seed stay the same"
 
 
+def test_kokoro_is_warped_to_the_pitches_of_men_and_women() -> None:
+    unwarped, everyone = speakers()[:203], speakers()
+    warped = everyone[len(unwarped) :]
+    pitches = [speaker.hertz for speaker in warped]
+    assert all(speaker.engine == "kokoro" and speaker.pitch != 1.0 for speaker in warped)
+    assert all(speaker.pitch == 1.0 for speaker in unwarped if speaker.engine == "kokoro")
+    assert pitches == sorted(pitches)
+    assert 70 <= pitches[0] < 75
+    assert 210 < pitches[-1] <= 220
+    assert all("jm_kumo" in speaker.voice for speaker in warped if speaker.hertz < 140)
+    assert not any("jm_kumo" in speaker.voice for speaker in warped if speaker.hertz >= 140)
+
+
 def test_align_follows_the_teacher_and_fills_other_phones() -> None:
     tokens = "dh ax _ k ae t , g ow z .".split()
     segments = [("pau", 0.1), ("dh", 0.2), ("iy", 0.3), ("k", 0.4), ("ae", 0.5), ("t", 0.6), ("pau", 0.8),

@@ -1,8 +1,8 @@
 """The speakers of the training speech: warps of seven Flite and Festival voices, and espeak-ng's and Kokoro's voices.
 
 A warp changes the features that distinguish speakers: height and range of the pitch, length of the vocal tract
-(spectral envelope), tempo and breathiness. Kokoro's voices, which sound human, are mixed and played faster or slower
-instead.
+(spectral envelope), tempo and breathiness. Kokoro's voices, which sound human, are mixed first. Some mixtures are only
+played faster or slower; the others are warped to the pitches of most people, which Kokoro's own voices do not have.
 """
 
 import math
@@ -29,7 +29,10 @@ SHARES: dict[Engine, float] = {"flite": 0.52, "festival": 0.10, "espeak": 0.08, 
 _PER_FLITE_VOICE = 26
 _PER_FESTIVAL_VOICE = 8
 _KOKORO_MIXTURES = 30
+_KOKORO_WARPS = 45
+_KOKORO_MAN = "jm_kumo"
 _LOWEST, _HIGHEST = 68.0, 320.0  # Hz
+_LOWEST_KOKORO, _LOWEST_WOMAN, _HIGHEST_KOKORO = 70.0, 140.0, 220.0  # Hz, of its warps
 _LEAST, _MOST = 0.6, 1.8  # limits of the factor on the teacher's pitch
 HELD_OUT_TEACHER = "ked_diphone"  # all its speakers are held out, so this teacher is not in training
 HELD_OUT_KOKORO = "jf_nezumi"  # also held out, and part of no mixture
@@ -46,8 +49,8 @@ class Speaker:
         engine: the synthesizer. voice: the synthesizer's voice.
         pitch: factor on the teacher's F0 (for espeak-ng: 1; its own pitch setting is used).
         depth: factor on the excursions of F0 around its median, in octaves.
-        tract: factor on the frequencies of the spectral envelope; above 1 is a shorter vocal tract. For espeak-ng and
-            Kokoro, factor on all frequencies.
+        tract: factor on the frequencies of the spectral envelope; above 1 is a shorter vocal tract. For espeak-ng, and
+            for Kokoro with a pitch of 1, factor on all frequencies.
         tempo: factor on the speaking rate. 1 for espeak-ng, which speaks every voice at one rate.
         breath: 0 to 1, share of the voiced sound replaced by noise.
         setting: espeak-ng's pitch setting (0 to 99), else 0.
@@ -95,6 +98,7 @@ def speakers(seed: str = "speakers") -> list[Speaker]:
     drafts += _kokoro(random.Random(f"{seed} kokoro"))
     kept = set().union(*(_spread(drafts, engine, count) for engine, count in _HELD_OUT.items()))
     kept |= {at for at, draft in enumerate(drafts) if draft.voice in (HELD_OUT_TEACHER, HELD_OUT_KOKORO)}
+    drafts += _kokoro_warps(random.Random(f"{seed} kokoro warps"))  # after the choice of those held out
     return [_numbered(draft, at, at in kept) for at, draft in enumerate(drafts)]
 
 
@@ -125,10 +129,32 @@ def _kokoro(rng: random.Random) -> list[_Draft]:
     for _ in range(_KOKORO_MIXTURES):
         first, second = rng.sample(known, 2)
         share, tract = round(rng.uniform(0.2, 0.8), 2), rng.uniform(0.86, 1.16)
-        hertz = KOKORO[first] ** share * KOKORO[second] ** (1 - share) * tract
-        voice = f"{first} {share:.2f} + {second} {1 - share:.2f}"
-        drafts.append(_Draft("kokoro", voice, 1.0, 1.0, tract, rng.uniform(0.9, 1.1), 0.0, 0, hertz))
+        voice, hertz = _mixture(first, second, share)
+        drafts.append(_Draft("kokoro", voice, 1.0, 1.0, tract, rng.uniform(0.9, 1.1), 0.0, 0, hertz * tract))
     return drafts
+
+
+def _kokoro_warps(rng: random.Random) -> list[_Draft]:
+    """Return mixtures of Kokoro's voices warped to pitches that are spread over those of men and women."""
+    women = [voice for voice in KOKORO if voice not in (HELD_OUT_KOKORO, _KOKORO_MAN)]
+    drafts = []
+    for at in range(_KOKORO_WARPS):
+        wanted = _LOWEST_KOKORO * (_HIGHEST_KOKORO / _LOWEST_KOKORO) ** ((at + rng.random()) / _KOKORO_WARPS)
+        first, second = rng.sample(women, 2)
+        if wanted < _LOWEST_WOMAN:
+            voice, hertz = _mixture(_KOKORO_MAN, first, round(rng.uniform(0.7, 0.95), 2))
+        else:
+            voice, hertz = _mixture(first, second, round(rng.uniform(0.2, 0.8), 2))
+        tract, breath = rng.uniform(0.88, 1.1), rng.uniform(0.05, 0.3) if rng.random() < 0.3 else 0.0
+        pitch = wanted / hertz
+        drafts.append(_Draft("kokoro", voice, pitch, rng.uniform(0.8, 1.4), tract, 1.0, breath, 0, wanted))
+    return drafts
+
+
+def _mixture(first: str, second: str, share: float) -> tuple[str, float]:
+    """Return the mixture of two of Kokoro's voices, with the share of the first, and its median pitch in Hz."""
+    hertz = KOKORO[first] ** share * KOKORO[second] ** (1 - share)
+    return f"{first} {share:.2f} + {second} {1 - share:.2f}", hertz
 
 
 def _spread(drafts: list[_Draft], engine: Engine, count: int) -> set[int]:

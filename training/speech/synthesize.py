@@ -255,7 +255,7 @@ class CorpusRenderer:
     @staticmethod
     def _voiced(speaker: Speaker, utterance: SynthesizedUtterance, tempo: float) -> tuple[np.ndarray, float]:
         """Return the utterance in the speaker's voice at 22,050 Hz, and its speed factor."""
-        if speaker.engine in ("espeak", "kokoro"):
+        if speaker.engine == "espeak" or (speaker.engine == "kokoro" and speaker.pitch == 1.0):
             # Playing the samples faster raises pitch and envelope together; nothing else is changed here.
             target = round(SAMPLE_RATE / speaker.tract / 50) * 50
             samples = resampled(utterance.samples.astype(np.float64), utterance.sample_rate, target)
