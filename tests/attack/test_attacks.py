@@ -11,8 +11,8 @@ from tests.attack.running import worker
 from tests.attack.running.outcome import WRONG
 
 SLICE = 8  # cases of each attack
-# These take longer; tests of the parsers and tests/attack/storage/test_storage_attack.py cover them.
-EXCLUDED = ("fuzz", "texts", "library")
+# Tests of the parsers, of clips, releases and the library run a sample of these themselves.
+EXCLUDED = ("fuzz", "texts", "library", "clips", "releases")
 
 
 @pytest.fixture(autouse=True)

@@ -85,7 +85,7 @@ def test_judge_knows_every_word(data: EvaluationSet, judge: SphinxRecogniser) ->
 
 def test_judge_understands_teachers_but_not_reversed_speech(data: EvaluationSet, judge: SphinxRecogniser) -> None:
     forwards, backwards = [], []
-    for speaker in data.speakers[::6]:
+    for speaker in data.speakers[::10]:
         clip = speaker.sentences[0]
         samples, rate = clip.read()
         forwards.append(word_errors(clip.text, judge.hear(samples, rate)))
@@ -95,9 +95,9 @@ def test_judge_understands_teachers_but_not_reversed_speech(data: EvaluationSet,
 
 
 def test_judge_keeps_no_state_between_clips(data: EvaluationSet, judge: SphinxRecogniser) -> None:
-    one, other = (_first(speaker) for speaker in data.speakers[:2])
+    one, (other, rate) = (_first(speaker) for speaker in data.speakers[:2])
     before = judge.hear(*one)
-    judge.hear(*other)
+    judge.hear(other[:rate], rate)
     assert judge.hear(*one) == before != ""
 
 

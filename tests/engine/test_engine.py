@@ -364,6 +364,7 @@ def test_unavailable_device_is_rejected(device: str) -> None:
         Engine.load(MINIATURE, device)
 
 
+@pytest.mark.usefixtures("shared_weights")
 def test_closed_engine_raises_and_ends_running_speech() -> None:
     engine = Engine.load(MINIATURE, "cpu", graphs="off")
     speech = engine.speak("A sentence to break off.")
@@ -376,6 +377,7 @@ def test_closed_engine_raises_and_ends_running_speech() -> None:
         engine.speak("Hi.")
 
 
+@pytest.mark.usefixtures("shared_weights")
 def test_an_engine_that_was_not_started_says_so(voice: Voice) -> None:
     engine = Engine.load(MINIATURE, "cpu", graphs="off", start=False)
     for call in (lambda: engine.speak("Hi.", voice), lambda: engine.reconstruct(voice), engine.status):

@@ -72,6 +72,7 @@ def test_reader_waiting_for_audio_does_not_time_out(clock: Clock) -> None:
     assert not ticket.gone
 
 
+@pytest.mark.usefixtures("shared_weights")
 def test_unread_speech_leaves_the_engine(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(request, "READER_TIMEOUT", 0.0)
     engine = Engine.load(MINIATURE, "cpu", slots=1, graphs="off")
@@ -87,6 +88,7 @@ def test_unread_speech_leaves_the_engine(monkeypatch: pytest.MonkeyPatch) -> Non
         engine.close()
 
 
+@pytest.mark.usefixtures("shared_weights")
 def test_speech_reports_its_place_in_the_queue() -> None:
     engine = Engine.load(MINIATURE, "cpu", slots=1, graphs="off")
     speeches = [engine.speak("A sentence to say.", owner=name) for name in ("ann", "ben", "carl")]
@@ -189,6 +191,7 @@ def test_waiting_for_growing_text_can_be_cancelled(bundled_engine: Engine) -> No
     assert len(bundled_engine._pipeline.loop.scheduler.open_tickets()) == 0
 
 
+@pytest.mark.usefixtures("shared_weights")
 def test_closed_engine_ends_a_request_that_waits_for_text() -> None:
     engine = Engine.load(MINIATURE, "cpu", slots=1, graphs="off")
     speech = engine.speak(growing(engine, "Hel"))

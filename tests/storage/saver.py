@@ -1,6 +1,5 @@
 """Save, reencode and delete voices for the crash test, which checks the library after an interruption.
 
-`python -m tests.storage.saver PATH SEED` runs children on one library, one after the other, and kills each.
 `copies_before_each_statement` returns the files that a process killed before each statement would leave.
 
 A .said file beside each library logs the operations that began and completed. A voice's description is the digest of
@@ -9,11 +8,8 @@ its references, which distinguishes a whole voice from a partial one.
 
 import hashlib
 import os
-import random
 import shutil
 import signal
-import sys
-import time
 import traceback
 import uuid
 from collections.abc import Callable
@@ -28,7 +24,6 @@ from engine.voice import Voice
 from storage import Storage
 from tests.storage.making import open_voices, recoded, voice
 
-ROUNDS = 12
 MOMENTS = ("before_cursor_execute", "commit")
 
 
@@ -76,24 +71,6 @@ def wait_for_exit(child: int) -> int:
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
-def kill_children_at_random(path: Path, seed: int) -> None:
-    """Kill each child shortly after it has saved its first voice, however slow the machine is."""
-    chance = random.Random(seed)
-    said = path.with_suffix(".said")
-    said.touch()
-    for _ in range(ROUNDS):
-        before = said.stat().st_size
-        child = fork_child(lambda: run_cycles(path, cycles=1_000_000))
-        while said.stat().st_size == before:
-            if os.waitpid(child, os.WNOHANG)[0]:
-                sys.exit("The child ended before it was killed.")
-            time.sleep(0.001)
-        time.sleep(chance.uniform(0.0, 0.1))
-        os.kill(child, signal.SIGKILL)
-        if wait_for_exit(child) != -signal.SIGKILL:
-            sys.exit("The child ended before it was killed.")
-
-
 def run_until_statement(number: int, work: Callable[[], None]) -> None:
     """Run `work` and kill this process before the statement with this number."""
     statements = count(1)
@@ -137,7 +114,3 @@ def copies_before_each_statement(folder: Path) -> list[Path]:
         for moment in MOMENTS:
             event.remove(Engine, moment, copy)
     return copies
-
-
-if __name__ == "__main__":
-    kill_children_at_random(Path(sys.argv[1]), int(sys.argv[2]))

@@ -12,7 +12,7 @@ from storage.voices.sample_voices import install_samples
 from tests.support.fake_engine import FakeEngine, Script, voice
 from tests.support.waiting import until
 from tests.web.conftest import PLAIN_HTTP_HOST, read_wav
-from tests.web.visiting import downloaded, hold_response, pick, picker, player, speak, visit, wait_for
+from tests.web.visiting import downloaded, hold_response, open_tab, pick, picker, player, speak, visit, wait_for
 from tests.web.visitor import Visitor
 from web.identity.owners import OwnerResolver
 
@@ -170,6 +170,11 @@ def test_simultaneous_visitors_wait_for_each_other_and_never_see_each_others_tak
             page.evaluate("window.repriseTakes.refresh()")
         expect(anna.locator(".rp-take")).to_have_count(1)
         expect(anna.locator(".rp-take-star")).to_have_attribute("aria-pressed", "false")
+        for page, state, entries in ((anna, "Takes: 1", ["Hers alone."]), (ben, "History is off", [])):
+            open_tab(page, "History")
+            expect(page.locator(".rp-history-count")).to_contain_text(state)
+            expect(page.locator(".rp-entry-text")).to_have_text(entries)
+            open_tab(page, "Speak")
 
         # A waiting take is stopped; the next one is spoken when the page with the take before it is closed.
         engine.script.pace = 0.5

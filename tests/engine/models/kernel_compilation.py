@@ -31,7 +31,10 @@ _WARP = 32
 
 
 class Compiler:
-    """Compiles each launch once. `compiled`: the kernels' names and capabilities."""
+    """Compiles each launch once for Hopper, and one launch of each kernel and its types for Ampere.
+
+    `compiled`: the kernels' names and capabilities.
+    """
 
     def __init__(self) -> None:
         self.compiled: set[tuple[str, int]] = set()
@@ -45,10 +48,11 @@ class Compiler:
         key = kernel.__name__, *types.items(), *constants.items()
         if key in self._seen:
             return
-        self._seen.add(key)
         places = {(kernel.arg_names.index(name),): value for name, value in constants.items()}
         extra = {name: value for name, value in options.items() if name not in kernel.arg_names}  # such as num_warps
-        for capability in CAPABILITIES:
+        first = not any(seen[: 1 + len(types)] == key[: 1 + len(types)] for seen in self._seen)
+        self._seen.add(key)
+        for capability in CAPABILITIES if first else CAPABILITIES[1:]:
             source = ASTSource(fn=kernel, signature=types, constexprs=places)
             triton.compile(source, target=GPUTarget("cuda", capability, _WARP), options=extra)
             self.compiled.add((kernel.__name__, capability))

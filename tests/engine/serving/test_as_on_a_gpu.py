@@ -14,7 +14,7 @@ from engine.serving.runner.model_runner import ModelRunner, PendingFrames
 from storage.voices.sample_voices import read_sample_voices
 from tests.engine.serving.graph_capture import FakeGraphCapture
 
-TEXTS = ("Hello there. This is the second sentence.", "One more. Two more. Three more.", "Good morning.")
+TEXTS = ("Yes. No.", "One. Two. Three.", "Hi.")
 CANCELLED_AFTER = (None, 2, None)  # chunks
 
 

@@ -889,6 +889,7 @@ def test_cached_voice_is_reused_in_any_slot(
     two.assert_idle()
 
 
+@pytest.mark.usefixtures("shared_weights")
 def test_stashed_turns_replace_earlier_ones_of_the_request(monkeypatch: pytest.MonkeyPatch) -> None:
     engine = Engine.load(MINIATURE, "cpu", slots=1, queue=0, graphs="off")
     try:

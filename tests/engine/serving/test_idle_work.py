@@ -99,6 +99,7 @@ def test_close_waits_for_the_step_and_prevents_further_ones() -> None:
     assert never._thread is None
 
 
+@pytest.mark.usefixtures("shared_weights")
 def test_idle_engine_loads_its_encoder() -> None:
     engine = Engine.load(MINIATURE, "cpu", slots=1, graphs="off")
     try:
@@ -112,6 +113,7 @@ def test_idle_engine_loads_its_encoder() -> None:
         engine.close()
 
 
+@pytest.mark.usefixtures("shared_weights")
 def test_engine_closed_at_once_leaves_no_thread(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "QUIET", TIMEOUT)
     engine = Engine.load(MINIATURE, "cpu", slots=1, graphs="off")

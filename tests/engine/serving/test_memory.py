@@ -220,6 +220,7 @@ def test_cpus_memory_limits_slots_and_positions_but_refuses_no_model(monkeypatch
         assert (found.slots, found.positions) == expected
 
 
+@pytest.mark.usefixtures("shared_weights")
 def test_engine_on_a_cpu_has_as_many_slots_as_fit(monkeypatch: pytest.MonkeyPatch) -> None:
     sizes = S2Release(MINIATURE).architecture
     needed = plan_memory(sizes, "fp32", available=None, slots=3, positions=4096).total

@@ -1,24 +1,17 @@
-"""A process killed at any moment loses no saved voice and leaves no partial one."""
+"""A process killed before any statement loses no saved voice and leaves no partial one.
 
-import os
+Kills at random moments are in `tests/attack/storage/kills.py`.
+"""
+
 import sqlite3
-import subprocess
-import sys
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
-from tests.paths import ROOT
 from tests.storage.making import open_voices
-from tests.storage.saver import ROUNDS, copies_before_each_statement, digest
+from tests.storage.saver import copies_before_each_statement, digest
 from tests.storage.scratch import scratch
-
-
-def run_saver(*arguments: str) -> None:
-    command = [sys.executable, "-m", "tests.storage.saver", *arguments]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
 
 
 def content_of(path: Path) -> tuple[tuple[str, bytes], ...]:
@@ -57,14 +50,6 @@ def check_rows(path: Path, ids: set[str]) -> None:
         assert dict(references) == dict.fromkeys(ids, 2)
         codes = connection.execute("SELECT voice_id, count(*) FROM reference_codes GROUP BY 1, codec_fingerprint")
         assert set(codes) == {(voice_id, 2) for voice_id in ids}
-
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
-def test_library_survives_kills_at_random_moments() -> None:
-    with scratch() as folder:
-        path = folder / "voices.sqlite"
-        run_saver(str(path), "20")
-        assert check(path) >= ROUNDS
 
 
 def test_library_survives_a_kill_before_every_statement() -> None:

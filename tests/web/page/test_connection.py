@@ -129,15 +129,3 @@ def test_page_survives_a_server_restart(
     assert page.evaluate("window.same"), "the page was reloaded"
     assert failed == []
     visitor.close()
-
-
-def test_take_goes_on_if_the_user_stays_on_the_page(
-    chromium: Browser, serve: Serve, library: VoiceLibrary, storage: Storage
-) -> None:
-    library.add(voice("Anna"))
-    with visit(chromium, serve(FakeEngine(Script(pace=0.5)), storage)) as page:
-        expect(picker(page)).to_have_value("Anna")
-        speak(page, "The boats come back. " * 4)
-        wait_for(page, "player.chunks > 0 && !player.finished")
-        page.evaluate("dispatchEvent(new Event('beforeunload', { cancelable: true }))")
-        wait_for(page, "player.finished && player.stopReason === 'end'")

@@ -144,16 +144,14 @@ async function render(kind, rate, seconds, chunks) {
 
 
 @pytest.fixture(scope="module")
-def offline_page(chromium: Browser, url: str) -> Iterator[Page]:
-    """A page on a secure origin with `render` as a global."""
-    with open_page(chromium, url) as page:
+def loaded(chromium: Browser, url: str) -> Iterator[Page]:
+    """A page on a secure origin with `render` as a global, until it is loaded again."""
+    with open_page(chromium, url, reduced_motion="reduce") as page:
         page.evaluate(f"window.ECHO = {json.dumps(ECHO)};" + RENDER)
         yield page
 
 
-def render_take(
-    offline_page: Page, kind: str, factor: float, chunk: float, seconds: float = 4.0
-) -> tuple[np.ndarray, Any]:
+def render_take(loaded: Page, kind: str, factor: float, chunk: float, seconds: float = 4.0) -> tuple[np.ndarray, Any]:
     """Return the sound of a take made at real-time factor `factor` in `chunk`-second chunks, and the last report."""
     count, total = int(chunk * RATE), int(seconds * RATE)
     starts = range(0, total, count)
@@ -161,7 +159,7 @@ def render_take(
         [factor * min(start + count, total) / RATE, start, min(count, total - start)] for start in starts
     ]  # a chunk arrives when it is made
     length = seconds * max(1.0, factor) + chunk + 2.0
-    answer = offline_page.evaluate("(args) => render(...args)", [kind, RATE, int(length), chunks])
+    answer = loaded.evaluate("(args) => render(...args)", [kind, RATE, int(length), chunks])
     return np.frombuffer(base64.b64decode(answer["rendered"]), np.float32), answer["at"]
 
 
@@ -183,13 +181,10 @@ FADE_STEP = 0.5 / (0.005 * RATE)  # of the loudest sample in 5 ms
 
 
 @pytest.mark.parametrize("kind", OUTPUTS)
-@pytest.mark.parametrize("chunk", [0.0465, 0.2, 1.0])
-@pytest.mark.parametrize("factor", [0.2, 0.9])
-def test_playback_has_no_gaps_when_faster_than_real_time(
-    offline_page: Page, kind: str, factor: float, chunk: float
-) -> None:
+@pytest.mark.parametrize(("factor", "chunk"), [(0.2, 0.2), (0.9, 0.0465), (0.9, 1.0)])
+def test_playback_has_no_gaps_when_faster_than_real_time(loaded: Page, kind: str, factor: float, chunk: float) -> None:
     seconds = 3 * chunk if chunk >= 1 else 1.5
-    sound, at = render_take(offline_page, kind, factor, chunk, seconds)
+    sound, at = render_take(loaded, kind, factor, chunk, seconds)
     take = tone(seconds) / 32768.0
     first = int(np.flatnonzero(np.abs(sound) > 1e-5)[0])
     assert gaps(sound) == []
@@ -203,8 +198,8 @@ def test_playback_has_no_gaps_when_faster_than_real_time(
 
 
 @pytest.mark.parametrize("kind", OUTPUTS)
-def test_slow_engine_causes_gaps_but_no_clicks_or_lost_samples(offline_page: Page, kind: str) -> None:
-    sound, at = render_take(offline_page, kind, 1.6, 0.2)
+def test_slow_engine_causes_gaps_but_no_clicks_or_lost_samples(loaded: Page, kind: str) -> None:
+    sound, at = render_take(loaded, kind, 1.6, 0.2)
     found = gaps(sound)
     assert len(found) == at["underruns"] >= 1
     silent = sum(length for _, length in found)
@@ -257,12 +252,6 @@ HEARD = """() => {
   for (let i = 0; i < bytes.length; i += 32768) text += String.fromCharCode(...bytes.subarray(i, i + 32768));
   return btoa(text);
 }"""
-
-
-@pytest.fixture(scope="module")
-def loaded(chromium: Browser, url: str) -> Iterator[Page]:
-    with open_page(chromium, url, reduced_motion="reduce") as opened_page:
-        yield opened_page
 
 
 @pytest.fixture

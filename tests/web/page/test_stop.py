@@ -92,6 +92,7 @@ def test_escape_closes_menus_before_it_stops_and_keys_move_between_tabs(
             page.keyboard.press("Escape")
             expect(inside).to_be_hidden()
             assert not player(page)["finished"]
+        page.evaluate("dispatchEvent(new Event('beforeunload', { cancelable: true }))")  # and the user stays
         wait_for(page, f"player.chunks > {player(page)['chunks'] + 2}")  # speech goes on
         page.keyboard.press("Escape")
         wait_for(page, "player.finished")

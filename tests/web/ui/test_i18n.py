@@ -3,21 +3,18 @@
 import ast
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import gradio as gr
 import pytest
-from playwright.sync_api import Browser, expect
+from playwright.sync_api import expect
 
 from engine.messages import english
-from storage import Storage
 from tests.paths import ROOT
-from tests.support.fake_engine import FakeEngine
 from tests.support.sentences import placeholders
-from tests.web.visiting import visit
 from web.context import WebContext
 from web.page import create_app
 from web.tabs.speak.layout import FIRST_TEXT
@@ -203,30 +200,3 @@ def test_texts_fill_placeholders_with_any_text() -> None:
         texts("notice.unknown")
     with pytest.raises(KeyError):
         TRANSLATIONS.label("unknown")
-
-
-def test_page_is_shown_in_the_browsers_language_or_the_chosen_one(
-    chromium: Browser, serve: Serve, engine: FakeEngine, storage: Storage
-) -> None:
-    with visit(chromium, serve(engine, storage), locale="de-AT") as page:
-        for language in ("de", "zh-CN"):
-            texts: Mapping[str, str] = TRANSLATIONS.languages[language]
-            if language != "de":  # the tab of before is opened again
-                new = page.get_by_role("tab", name=texts["tab.new"], exact=True)
-                expect(new).to_have_attribute("aria-selected", "true")
-                page.get_by_role("tab", name=texts["tab.speak"], exact=True).click()
-            expect(page.get_by_role("button", name=texts["speech.speak"], exact=True)).to_be_visible()
-            expect(page.locator("html")).to_have_attribute("lang", language)
-            for key in ("welcome.pick_more", "takes.none"):
-                expect(page.get_by_text(texts[key], exact=True)).to_be_visible()
-            page.get_by_role("tab", name=texts["tab.new"], exact=True).click()
-            for key in ("clip.script", "clip.invitation", "new.consent_blank"):
-                expect(page.get_by_text(texts[key], exact=True)).to_be_visible()
-            expect(page.get_by_placeholder(texts["new.speaker_hint"])).to_be_visible()
-            page.get_by_role("button", name=texts["new.save"]).click()
-            expect(page.locator("#rp-form-notice")).to_contain_text(texts["notice.no_clip"])
-            assert "__i18n__" not in page.locator("gradio-app").inner_html()
-            menu = page.locator("#rp-tabs .overflow-menu > button")
-            expect(menu).to_have_attribute("aria-label", texts["shell.more_tabs"])
-            if language == "de":
-                page.get_by_label(texts["shell.language"], exact=True).first.select_option("zh-CN")

@@ -41,10 +41,10 @@ def test_offered_fix_turns_the_light_green() -> None:
 
 
 DAMAGED = {
-    "as it is": WOMAN,
-    "silence around": joined(pause(3), MAN, pause(2)),
-    "silence inside": joined(MAN, pause(3), MAN[: 5 * RATE], pause(2), MAN[: 5 * RATE]),
-    "hum": humming(MAN),
+    "as it is": WOMAN[: 9 * RATE],
+    "silence around": joined(pause(3), MAN[: 5 * RATE], pause(2)),
+    "silence inside": joined(MAN[: 5 * RATE], pause(3), MAN[: 5 * RATE], pause(2), MAN[: 5 * RATE]),
+    "hum": humming(MAN[: 5 * RATE]),
     "long": joined(WOMAN, GAP, WOMAN),
     "two voices": joined(WOMAN, GAP, MAN),
     "quiet and noisy": noisy(joined(pause(1), MAN, pause(1)), 15) * np.float32(0.01),

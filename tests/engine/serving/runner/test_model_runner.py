@@ -297,26 +297,30 @@ def test_padded_prefill_equals_exact_prefill(short: DualAR, length: int) -> None
     torch.testing.assert_close(*caches, rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("length", [5, 17, 100, 129, 300, 510])
-def test_captured_prefill_equals_exact_prefill(short: DualAR, length: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_captured_prefill_equals_exact_prefill(short: DualAR, monkeypatch: pytest.MonkeyPatch) -> None:
     """In graphs of several spans, without and with a beginning that is reused. No other slot is changed."""
     monkeypatch.setattr(prefill_graphs, "SIZES", (16, 64, 256, 511))
     monkeypatch.setattr(prefill_graphs, "SPANS", (64, 256, 511))
-    longer = prompt(short, length, length)
-    beginning = replace(longer, columns=longer.columns[:, : max(2, length // 3)])
-    graphs, caches = FakeGraphCapture(), []
-    for capture in (None, graphs):
-        run = runner(short, slots=3, capture=capture, mode="off" if capture is None else "frame")
+    graphs = FakeGraphCapture()
+    runs = [
+        runner(short, slots=3, capture=capture, mode="off" if capture is None else "frame")
+        for capture in (None, graphs)
+    ]
+    for run in runs:
         capture_all(run)
-        buffer = run._slots.cache.buffer
-        buffer.fill_(3.0)
-        buffer[:, :, 1] = torch.nan  # left by an earlier request
-        begin(run, 1, beginning, 0)
-        begin(run, 1, longer, 0)
-        caches.append(buffer[:, :, 1, :, : length - 1])
-        assert buffer[:, :, ::2].eq(3).all()
-    torch.testing.assert_close(*caches, rtol=1e-4, atol=1e-5)
-    assert graphs.replayed == 2
+    for length in (5, 17, 100, 129, 300, 510):
+        longer, caches, before = prompt(short, length, length), [], graphs.replayed
+        beginning = replace(longer, columns=longer.columns[:, : max(2, length // 3)])
+        for run in runs:
+            buffer = run._slots.cache.buffer
+            buffer.fill_(3.0)
+            buffer[:, :, 1] = torch.nan  # left by an earlier request
+            begin(run, 1, beginning, 0)
+            begin(run, 1, longer, 0)
+            caches.append(buffer[:, :, 1, :, : length - 1])
+            assert buffer[:, :, ::2].eq(3).all()
+        torch.testing.assert_close(*caches, rtol=1e-4, atol=1e-5, msg=lambda text, n=length: f"{n} positions: {text}")
+        assert graphs.replayed - before == 2, length
 
 
 @pytest.mark.parametrize("count", [4, 5])

@@ -13,7 +13,6 @@ from playwright.sync_api import Browser, Locator, Page, expect
 from engine.audio import encode_audio
 from storage import Storage
 from storage.repositories.takes import NewTake
-from storage.voices.sample_voices import install_samples
 from tests.paths import CLIP
 from tests.support.fake_engine import SAMPLE_RATE, FakeEngine, Script, buzz, voice
 from tests.support.waiting import until
@@ -164,20 +163,3 @@ def test_deletions_in_quick_succession_all_apply(chromium: Browser, url: str, st
         page.clock.run_for(10_500)
         expect(entries(page)).to_have_count(0)
     assert storage.history.page().total == 0
-
-
-def test_visitors_have_separate_histories(chromium: Browser, serve: Serve, storage: Storage) -> None:
-    install_samples(storage.voices)
-    for owner in ("local", "somebody"):
-        add_take(storage, "Not yours.", owner=owner)
-    with visit(chromium, serve(FakeEngine(), storage, way="browser")) as page:
-        expect(picker(page)).not_to_have_value("")
-        open_tab(page, "History")
-        expect(page.locator(".rp-history-count")).to_contain_text("No takes yet")
-        expect(entries(page)).to_have_count(0)
-        open_tab(page, "Speak")
-        speak(page, "My secret.")
-        wait_for(page, "player.finished")
-        open_tab(page, "History")
-        expect(entries(page)).to_have_count(1)
-        expect(entries(page)).to_contain_text("My secret.")

@@ -37,7 +37,7 @@ TRIM_AND_LEAVE = """() => {
 }"""
 
 
-def test_voice_is_made_by_keyboard_in_german_over_plain_http(
+def test_voice_is_made_by_keyboard_in_german_over_plain_http_and_the_page_then_turns_chinese(
     chromium: Browser, serve: Serve, library: VoiceLibrary, storage: Storage, engine: FakeEngine, tmp_path: Path
 ) -> None:
     """Its clips and findings fit the window, dark and light, without accessibility violations."""
@@ -50,6 +50,7 @@ def test_voice_is_made_by_keyboard_in_german_over_plain_http(
         expect(page.locator(".rp-say")).to_contain_text("Browser erlauben das Mikrofon nur auf sicheren Seiten")
         expect(page.locator(".rp-say")).to_contain_text("http://localhost:")
         expect(page.get_by_role("button", name="Aufnehmen")).to_be_disabled()
+        check_language(page, "de")
         with page.expect_file_chooser() as choosing:
             page.get_by_role("button", name="Dateien auswählen").press("Enter")
         choosing.value.set_files([CLIP, tmp_path / "leise.wav"])
@@ -75,7 +76,29 @@ def test_voice_is_made_by_keyboard_in_german_over_plain_http(
         page.get_by_role("button", name=texts["new.save"]).press("Enter")
         expect(page.locator("#rp-speak-notice")).to_contain_text("„Änne“ ist gespeichert.")
         assert library.find("Änne").consent is not None
-        assert "__i18n__" not in page.locator("gradio-app").inner_html()
+        page.get_by_role("tab", name=texts["tab.new"], exact=True).click()
+        page.get_by_label(texts["shell.language"], exact=True).first.select_option("zh-CN")
+        texts = Translations.load().languages["zh-CN"]
+        new = page.get_by_role("tab", name=texts["tab.new"], exact=True)
+        expect(new).to_have_attribute("aria-selected", "true")  # the tab of before is opened again
+        check_language(page, "zh-CN")
+        page.get_by_role("tab", name=texts["tab.speak"], exact=True).click()
+        expect(page.get_by_role("button", name=texts["speech.speak"], exact=True)).to_be_visible()
+        expect(page.get_by_text(texts["takes.none"], exact=True)).to_be_visible()
+
+
+def check_language(page: Page, language: str) -> None:
+    """Check texts of the open tab New voice, and that a form without a clip is refused in the same language."""
+    texts = Translations.load().languages[language]
+    expect(page.locator("html")).to_have_attribute("lang", language)
+    for key in ("clip.script", "new.consent_blank"):
+        expect(page.get_by_text(texts[key], exact=True)).to_be_visible()
+    expect(page.get_by_placeholder(texts["new.speaker_hint"])).to_be_visible()
+    page.get_by_role("button", name=texts["new.save"]).click()
+    expect(page.locator("#rp-form-notice")).to_contain_text(texts["notice.no_clip"])
+    assert "__i18n__" not in page.locator("gradio-app").inner_html()
+    menu = page.locator("#rp-tabs .overflow-menu > button")
+    expect(menu).to_have_attribute("aria-label", texts["shell.more_tabs"])
 
 
 # --- file formats, and files that are not audio
