@@ -17,7 +17,7 @@ from engine.families.s2.codec import codec_files, load_codec_decoder
 from engine.release.hub import BUNDLED
 from engine.text.tokenizer import LEXICON_FILE, Tokenizer
 from training.dual_ar.encode import CodeFormat
-from training.dual_ar.model import GUIDE_LAYER, GUIDED_HEAD, bundled_config, save_release
+from training.dual_ar.model import ALIGNMENT_HEAD, ALIGNMENT_LAYER, bundled_config, save_release
 from training.work import DEFAULT_WORK, messages_only
 
 # The longest text of one turn in bytes of UTF-8: the length of the longest training sentence.
@@ -61,7 +61,7 @@ def export(work: Path, codec: Path, out: Path) -> None:
         "context_positions": CONTEXT_POSITIONS,
         "temperature": TEMPERATURE,
         "style_tags": False,
-        "alignment_head": [GUIDE_LAYER, GUIDED_HEAD],
+        "alignment_head": [ALIGNMENT_LAYER, ALIGNMENT_HEAD],
         "notice": "model.notice_bundled",
     }
     (out / "reprise.json").write_text(json.dumps(profile, indent=1) + "\n")

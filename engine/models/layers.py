@@ -123,6 +123,11 @@ class CachedAttention(SelfAttention):
             self.q_norm = QueryKeyNorm(self.head_dim, config.norm_eps)
             self.k_norm = QueryKeyNorm(self.head_dim, config.norm_eps)
 
+    def project_head(self, x: Tensor, rope: Tensor, head: int) -> tuple[Tensor, Tensor]:
+        """Project x `[B, T, D]` → queries of one query head and the keys of its group, `[B, T, d]` each."""
+        q, k, _ = self.project(x, rope)
+        return q[:, head], k[:, head * self.kv_heads // self.heads]
+
     def forward(self, x: Tensor, rope: Tensor, view: KVView | None, layer: int) -> Tensor:
         q, k, v = self.project(x, rope)
         return self.output(attend(q, k, v) if view is None else view.attend(layer, q, k, v))

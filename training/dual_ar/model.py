@@ -24,7 +24,7 @@ from training.dual_ar.encode import CodeFormat
 from training.tokenizer import save_tokenizer
 from training.work import TrainingError
 
-GUIDE_LAYER, GUIDED_HEAD = 2, 0  # of the guide loss; a query head, which shares the first key head
+ALIGNMENT_LAYER, ALIGNMENT_HEAD = 2, 0  # layer and query head that the guide loss trains to follow the phones
 
 
 def bundled_config(vocab_size: int, semantic_start: int, semantic_size: int, num_codebooks: int) -> DualARConfig:
@@ -82,7 +82,7 @@ class Forced:
         is_frame: which targets are frames, bool `[N]`; the others are ends of speech.
         hidden: outputs of the Slow AR that the Fast AR continues, for these frames `[F, D]`.
         codes: their codes, uncorrupted `[F, K]`.
-        guided: inputs of the guided layer's attention `[B, L, D]`.
+        guided: inputs of the alignment layer's attention `[B, L, D]`.
     """
 
     tokens: Tensor
@@ -96,12 +96,20 @@ class Forced:
 class DualAR(nn.Module):
     """The Slow and the Fast AR, initialised for training."""
 
-    def __init__(self, config: DualARConfig, end_id: int, residual_size: int, guide_layer: int = GUIDE_LAYER) -> None:
+    def __init__(
+        self,
+        config: DualARConfig,
+        end_id: int,
+        residual_size: int,
+        alignment_layer: int = ALIGNMENT_LAYER,
+        alignment_head: int = ALIGNMENT_HEAD,
+    ) -> None:
         super().__init__()
         self.slow, self.fast = SlowAR(config, end_id), FastAR(config)
         initialise(self.slow, config.slow.n_layer)
         initialise(self.fast, config.fast.n_layer)
-        self.config, self.residual_size, self.guide_layer = config, residual_size, guide_layer
+        self.config, self.residual_size = config, residual_size
+        self.alignment_layer, self.alignment_head = alignment_layer, alignment_head
 
     def drop_out(self, share: float) -> None:
         """Add dropout after every attention and feed-forward module; the engine's layers have none."""
@@ -116,10 +124,10 @@ class DualAR(nn.Module):
     def force(self, batch: Batch, columns: Tensor | None = None) -> Forced:
         """Run the Slow AR over a batch, or over corrupted `columns` `[B, K + 1, L]` with the batch's targets."""
         columns = batch.columns if columns is None else columns
-        # The Slow AR's forward pass, inlined to keep the input of the guided layer.
+        # The Slow AR's forward pass, inlined to keep the input of the alignment layer.
         x, rope = self.slow.embed(columns), self._rope(columns)
         for i, block in enumerate(self._blocks()):
-            if i == self.guide_layer:
+            if i == self.alignment_layer:
                 guided = block.attention_norm(x)
             x = block(x, rope, None, i)
         wanted = batch.targets != IGNORED
@@ -133,12 +141,13 @@ class DualAR(nn.Module):
         return self.fast.logits(hidden, codes, self.residual_size).float()
 
     def guide_loss(self, guided: Tensor, guide: Tensor) -> Tensor:
-        """Return the capped negative log of the guided head's attention mass within one phone of the spoken one.
+        """Return the capped negative log of the alignment head's attention mass within one phone of the spoken one.
 
         guided: of `Forced`. guide: of the batch, `[B, L]`.
         """
-        q, k, _ = self._blocks()[self.guide_layer].attention.project(guided, self._rope(guide))
-        scores = (q[:, GUIDED_HEAD] @ k[:, GUIDED_HEAD].transpose(1, 2)).float() / math.sqrt(q.shape[-1])
+        attention = self._blocks()[self.alignment_layer].attention
+        q, k = attention.project_head(guided, self._rope(guide), self.alignment_head)
+        scores = (q @ k.transpose(1, 2)).float() / math.sqrt(q.shape[-1])
         position = torch.arange(scores.shape[1], device=scores.device)
         scores = scores.masked_fill(position > position[:, None], -torch.inf)
         at = guide >= 0

@@ -57,11 +57,9 @@ class AttentionAligner:
             x = block(x, rope, None, i)
         block = self._slow.layers[self._layer]
         assert isinstance(block, TransformerBlock)
-        q, k, _ = block.attention.project(block.attention_norm(x), rope)
+        q, k = block.attention.project_head(block.attention_norm(x), rope, self._head)
         first, count = self._prompts.place_of(text, prompt)
-        key_head = self._head * k.shape[1] // q.shape[1]
-        queries = q[0, self._head, prompt.columns.shape[1] - 1 :]
-        scores = queries @ k[0, key_head, first : first + count].T / math.sqrt(q.shape[-1])
+        scores = q[0, prompt.columns.shape[1] - 1 :] @ k[0, first : first + count].T / math.sqrt(q.shape[-1])
         return scores.float().softmax(-1).cpu()
 
 

@@ -179,7 +179,7 @@ def test_few_utterances_make_short_conversations(builder: ConversationBuilder) -
 def test_padding_does_not_change_losses(tokenizer: Tokenizer, builder: ConversationBuilder) -> None:
     config = dual_ar.bundled_config(SEMANTIC + 100, tokenizer.semantic_start_id, SEMANTIC, CODEBOOKS)
     torch.manual_seed(0)
-    model = dual_ar.DualAR(config, tokenizer.end_id, RESIDUAL, guide_layer=1).eval()
+    model = dual_ar.DualAR(config, tokenizer.end_id, RESIDUAL, alignment_layer=1).eval()
     recipe = train_ar.Recipe(minutes=1)
     short = builder.build([utterance(0, 0)], [utterance(0, 1)])
     long = builder.build([utterance(1, 0), utterance(1, 1)], [utterance(1, 2), utterance(1, 3)])
@@ -190,6 +190,24 @@ def test_padding_does_not_change_losses(tokenizer: Tokenizer, builder: Conversat
     )
     for name, value in alone.items():
         torch.testing.assert_close(first[name], value, rtol=1e-4, atol=1e-4)
+
+
+def test_guide_loss_takes_the_keys_of_the_heads_group(tokenizer: Tokenizer, builder: ConversationBuilder) -> None:
+    config = dual_ar.bundled_config(SEMANTIC + 100, tokenizer.semantic_start_id, SEMANTIC, CODEBOOKS)
+    batch = collate([builder.build([utterance(0, 0)], [utterance(0, 1)])])
+    for head in range(config.slow.n_head):
+        torch.manual_seed(0)
+        model = dual_ar.DualAR(config, tokenizer.end_id, RESIDUAL, alignment_layer=1, alignment_head=head).eval()
+        guided = model.force(batch).guided
+        attention = model.slow.layers[1].attention
+        q, k, _ = attention.project(guided, model.slow.rope[: guided.shape[1], None])
+        keys = k.repeat_interleave(config.slow.n_head // config.slow.n_local_heads, dim=1)
+        weights = (q @ keys.transpose(2, 3) / q.shape[-1] ** 0.5).exp()[0, head].tril()
+        weights = weights / weights.sum(-1, keepdim=True)
+        spoken = torch.nonzero(batch.guide[0] >= 0).flatten()
+        window = batch.guide[0, spoken, None] + torch.tensor([-1, 0, 1])
+        expected = -weights[spoken].gather(1, window).sum(-1).log().mean()
+        torch.testing.assert_close(model.guide_loss(guided, batch.guide), expected, rtol=1e-4, atol=1e-5)
 
 
 def write_codes(work: Path, utterances: list[EncodedUtterance], *, held_out: int) -> None:
