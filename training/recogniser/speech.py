@@ -1,9 +1,9 @@
-"""Training speech for the phone recogniser: the teachers of the model's corpus, with other speakers and sentences.
+"""Training speech for the phone recogniser: Flite, Festival and espeak-ng, with other speakers and sentences.
 
 Writes shards of five minutes, `speech-NN.npz`. A shard depends only on its number. Existing shards are kept, so a run
 can be interrupted, and more minutes add shards.
 
-The recogniser evaluates the bundled model, so it must not share the model's training data: sentences are drawn with
+The recogniser also evaluates models, so it must not share their training data: sentences are drawn with
 another seed, and no speaker is in the corpus. One sentence in five, except espeak-ng's, is warped, also with another
 seed. The others are only resampled, which changes pitch and spectral envelope together, because WORLD takes most of the
 time. The data includes the teacher that is held out from the model, because the recogniser must handle all evaluated

@@ -1,4 +1,4 @@
-"""Train the phone recogniser that evaluates the bundled model.
+"""Train the phone recogniser, which aligns phones, is a loss of the codec and part of the dual AR's reward.
 
     python -m training.recogniser.train --work DIR [--minutes 60] [--epochs 30]
 
@@ -6,7 +6,9 @@ Makes its speech under `DIR/recogniser` (`training/recogniser/speech.py`), and w
 `benchmarks/data/recogniser.safetensors`, where `benchmarks/judges/phones.py` reads them. The same speech and seed
 give the same weights on the same machine.
 
-The teachers' speech is clean, but the evaluated speech comes from a codec. Therefore half of the utterances get
+Versions of the bundled model from 2.2 on were trained with it, so its error rates of them are too low.
+
+The teachers' speech is clean, but a model's speech comes from a codec. Therefore half of the utterances get
 recording conditions, all get another tempo, and their spectra are roughened, blurred and masked, so that codec
 artefacts do not count as phone errors.
 """

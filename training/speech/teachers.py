@@ -1,4 +1,4 @@
-"""A common interface to Flite, Festival and espeak-ng: speech with phone times."""
+"""Flite, Festival and espeak-ng: speech with phone times."""
 
 import ctypes as c
 import subprocess
