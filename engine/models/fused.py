@@ -37,7 +37,7 @@ class FusedRun:
         self._attention, self._elementwise, self._products = attention, elementwise, products
         self._stack = stack
 
-    def accepts(self, view: KVView, new: int) -> bool:
+    def accepts(self, view: KVView) -> bool:
         return isinstance(view, RowsView)
 
     def __call__(self, x: Tensor, view: RowsView) -> Tensor:

@@ -26,8 +26,11 @@ from engine.models.transfer import to_device
 class KVView(Protocol):
     """Access of attention to the positions before the new ones."""
 
-    def rope(self, table: Tensor, new: int) -> Tensor:
-        """Return the rows of a rotary table `[positions, d / 2]` for T new positions: `[T or B × T…, 1, d / 2]`."""
+    def next_rope(self, table: Tensor, new: int) -> Tensor:
+        """Return the rows of a rotary table `[positions, d / 2]` for T new positions: `[T or B × T…, 1, d / 2]`.
+
+        Called once per run through all layers; growing views advance by `new`.
+        """
 
     def attend(self, layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         """Store k and v `[B, H_kv, T, d]`; attend with queries `[B, H, T, d]` to all positions → `[B, H, T, d]`."""
@@ -93,7 +96,7 @@ class ContiguousView:
         self._buffer = cache.buffer if slot is None else cache.buffer[:, :, slot : slot + 1]
         self.start = start
 
-    def rope(self, table: Tensor, new: int) -> Tensor:
+    def next_rope(self, table: Tensor, new: int) -> Tensor:
         return table[self.start : self.start + new, None]
 
     def attend(self, layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
@@ -118,7 +121,7 @@ class PackedView:
         places = [start + i for _, start, length in parts for i in range(length)]
         self._positions = to_device(torch.tensor(places), cache.buffer.device)
 
-    def rope(self, table: Tensor, new: int) -> Tensor:
+    def next_rope(self, table: Tensor, new: int) -> Tensor:
         padding = new - len(self._positions)
         return table[F.pad(self._positions, (0, padding)) if padding else self._positions][:, None]
 
@@ -138,7 +141,7 @@ class GrowingView:
         self._kept: list[tuple[Tensor, Tensor] | None] = [None] * layers
         self._length = 0
 
-    def rope(self, table: Tensor, new: int) -> Tensor:
+    def next_rope(self, table: Tensor, new: int) -> Tensor:
         start, self._length = self._length, self._length + new
         return table[start : self._length, None]
 
@@ -157,7 +160,7 @@ class FrameView:
         self._cache, self._length, self._start = cache, 0, 0
         self._counts: Tensor | None = None
 
-    def rope(self, table: Tensor, new: int) -> Tensor:
+    def next_rope(self, table: Tensor, new: int) -> Tensor:
         self._start, self._length = self._length, self._length + new
         return table[self._start : self._length, None]
 
@@ -189,7 +192,7 @@ class UnpaddedRowsView:
         assert new == 1
         return self._cache.buffer, torch.tensor([slot for slot, _ in self._rows]), self._positions
 
-    def rope(self, table: Tensor, new: int) -> Tensor:
+    def next_rope(self, table: Tensor, new: int) -> Tensor:
         return rows_of(table, self._positions)
 
     def attend(self, layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
@@ -227,7 +230,7 @@ class StaticRowsView:
             self._kept = torch.arange(len(self._positions), device=device), added[:, None, None]
         return self._kept
 
-    def rope(self, table: Tensor, new: int) -> Tensor:
+    def next_rope(self, table: Tensor, new: int) -> Tensor:
         return rows_of(table, self._positions)
 
     def attend(self, layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
@@ -250,7 +253,7 @@ class StaticPromptView:
         self._buffer, self._slot, self._positions, self._end, self._span = cache.buffer, slot, positions, end, span
         self._kept: tuple[Tensor, Tensor, Tensor] | None = None
 
-    def rope(self, table: Tensor, new: int) -> Tensor:
+    def next_rope(self, table: Tensor, new: int) -> Tensor:
         return table[self._positions][:, None]
 
     def _shared(self, heads: int) -> tuple[Tensor, Tensor, Tensor]:

@@ -18,8 +18,8 @@ from engine.models.kv_cache import KVCache, KVView, attend
 class StepBackend(Protocol):
     """The blocks of a stack, run for single positions in code for one kind of device."""
 
-    def accepts(self, view: KVView, new: int) -> bool:
-        """Return whether it runs `new` positions of each row of a view."""
+    def accepts(self, view: KVView) -> bool:
+        """Return whether it runs new positions of a view."""
 
     def __call__(self, x: Tensor, view: Any) -> Tensor:
         """Run x `[B, T, D]` → `[B, T, D]`, as `Transformer.run` does."""
@@ -210,14 +210,14 @@ class Transformer(nn.Module):
 
     def run(self, x: Tensor, view: KVView | None = None) -> Tensor:
         """Run the blocks on x `[B, T, D]` after the positions of `view` → `[B, T, D]`, without the final norm."""
-        if self.step_backend is not None and view is not None and self.step_backend.accepts(view, x.shape[1]):
+        if self.step_backend is not None and view is not None and self.step_backend.accepts(view):
             return self.step_backend(x, view)
         return self.run_plain(x, view)
 
     def run_plain(self, x: Tensor, view: KVView | None = None) -> Tensor:
         """Run as `run` does, without the step backend."""
         new = x.shape[1]
-        rope = self.rope[:new, None] if view is None else view.rope(self.rope, new)
+        rope = self.rope[:new, None] if view is None else view.next_rope(self.rope, new)
         for i, block in enumerate(self.layers):
             x = block(x, rope, view, i)
         return x

@@ -68,7 +68,7 @@ class NativeRun:
         # A tensor rather than a number, which would be a constant of a trace.
         self._stack_address = torch.tensor([ctypes.addressof(self._stack)])
 
-    def accepts(self, view: KVView, new: int) -> bool:
+    def accepts(self, view: KVView) -> bool:
         return isinstance(view, SlotRowsView)
 
     def __call__(self, x: Tensor, view: SlotRowsView) -> Tensor:

@@ -298,7 +298,7 @@ class TracedRowsView:
     def __init__(self, buffer: Tensor, slots: Tensor, positions: Tensor) -> None:
         self._buffer, self._slots, self._positions = buffer, slots, positions
 
-    def rope(self, table: Tensor, new: int) -> Tensor:
+    def next_rope(self, table: Tensor, new: int) -> Tensor:
         return rows_of(table, self._positions)
 
     def slot_rows(self, new: int) -> tuple[Tensor, Tensor, Tensor]:

@@ -59,7 +59,7 @@ class _Run:
     def __init__(self, made: Transformer, damage: bool = False) -> None:
         self._made, self._damage = made, damage
 
-    def accepts(self, view: KVView, new: int) -> bool:
+    def accepts(self, view: KVView) -> bool:
         return True
 
     def __call__(self, x: Tensor, view: Any) -> Tensor:
