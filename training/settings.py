@@ -39,19 +39,16 @@ class Setting:
     refined: codec_run.Recipe | None = None
 
 
-# Once there are codebooks, the codec trains at half the learning rate, with less codebook dropout.
-_LATER = codec_run.Recipe(learning_rate=4e-4, phone_weight=0.5, dropout=0.15)
-
 FULL = Setting(
     speech=Extent(hours=18.0),  # rendered in batches of 100 sentences, so up to a tenth more is made
     codec=bundled_codec_config(),
     batch=None,
     fresh=codec_run.Recipe(minutes=60),
-    continued=replace(_LATER, minutes=110),
+    continued=replace(codec_run.CONTINUED, minutes=110),
     gate=0.95,
     variants=1,
     ar=train_ar.Recipe(minutes=290),
-    adversarial=replace(_LATER, minutes=75, learning_rate=2e-4),
+    adversarial=replace(codec_run.ADVERSARIAL, minutes=75),
     speaker=SpeakerRecipe(),
     reward=RewardRecipe(),
 )
@@ -74,9 +71,9 @@ LARGE = replace(
     FULL,
     codec=_large_codec(),
     fresh=codec_run.Recipe(minutes=240),
-    continued=replace(_LATER, minutes=480),
+    continued=replace(codec_run.CONTINUED, minutes=480),
     gate=0.98,
-    adversarial=replace(_LATER, minutes=480, learning_rate=2e-4),
+    adversarial=replace(codec_run.ADVERSARIAL, minutes=480),
 )
 
 
@@ -86,7 +83,7 @@ SAMPLES = replace(
     source=BUNDLED,
     speech=Extent(hours=4.0, shares={"flite": 0.75, "festival": 0.10, "espeak": 0.15}, sample_voices=0.65),
     ar=train_ar.Recipe(minutes=75, learning_rate=train_ar.CONTINUED_RATE),
-    adversarial=replace(_LATER, minutes=80, learning_rate=2e-4, crop_frames=32),
+    adversarial=replace(codec_run.ADVERSARIAL, minutes=80, crop_frames=32),
 )
 
 
@@ -106,7 +103,7 @@ REFINED = replace(
     codec=_grown_codec(),
     speech=replace(SAMPLES.speech, hours=12.0),
     refined=replace(
-        _LATER,
+        codec_run.ADVERSARIAL,
         minutes=300,
         learning_rate=3e-4,
         dropout=0.05,

@@ -3,7 +3,7 @@
 import math
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -50,6 +50,11 @@ class Recipe:
     discriminators_every: int = 1  # steps; in the others only the other losses count
     discriminators_lead: int = 200  # steps before their losses reach the codec; as many again until full weight
     seed: int = 0
+
+
+# Once there are codebooks, the codec trains at half the learning rate, with less codebook dropout.
+CONTINUED = Recipe(learning_rate=4e-4, phone_weight=0.5, dropout=0.15)
+ADVERSARIAL = replace(CONTINUED, learning_rate=2e-4)
 
 
 class CodecRun:

@@ -31,7 +31,7 @@ from training.codec.batches import CropSampler
 from training.codec.check import held_out_quality
 from training.codec.initialisation import initialise
 from training.codec.objective import CodecObjective
-from training.codec.run import CodecRun, Recipe
+from training.codec.run import ADVERSARIAL, CONTINUED, CodecRun, Recipe
 from training.codec.sizes import bundled_codec_config, write_codec
 from training.device import fast_steps, loader_workers, training_device
 from training.recogniser.alignment import WEIGHTS
@@ -182,9 +182,8 @@ def main() -> None:
     if args.threads:
         torch.set_num_threads(args.threads)
     device = training_device()
-    recipe = Recipe(minutes=args.minutes, steps=args.steps or math.inf, batch=args.batch or BATCH[device])
-    if args.source is not None:
-        recipe = replace(recipe, learning_rate=2e-4 if args.adversarial else 4e-4, phone_weight=0.5, dropout=0.15)
+    recipe = Recipe() if args.source is None else ADVERSARIAL if args.adversarial else CONTINUED
+    recipe = replace(recipe, minutes=args.minutes, steps=args.steps or math.inf, batch=args.batch or BATCH[device])
     with messages_only():
         _train(args, recipe, device)
 
