@@ -34,7 +34,7 @@ from engine.engine import Engine, choose_device
 from engine.errors import RepriseError, first_line
 from engine.models.native.run import use_native
 from engine.models.quantization import Precision
-from engine.serving.memory import share_memory
+from engine.serving.memory import limit_gpu_memory
 
 MIB, GIB = 2**20, 2**30
 CLIP_SECONDS = 30.0
@@ -153,7 +153,7 @@ def limit_memory(device: torch.device, gib: float) -> None:
     """Let this process use as much of a GPU as on a card of `gib` GiB. Raises ValueError on a CPU."""
     if device.type != "cuda":
         raise ValueError("only the memory of a GPU can be limited")
-    share_memory(gib * GIB / torch.cuda.mem_get_info(device)[1])
+    limit_gpu_memory(gib * GIB / torch.cuda.mem_get_info(device)[1])
 
 
 def parse_case(text: str) -> tuple[Precision, float | None]:

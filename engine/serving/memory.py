@@ -30,10 +30,10 @@ __all__ = [
     "choose_precision",
     "held_bytes",
     "is_small",
+    "limit_gpu_memory",
     "plan_memory",
     "release_memory",
     "reserved_memory",
-    "share_memory",
 ]
 
 SHORTEST = 2048  # positions: a clip of half a minute and a minute of speech
@@ -138,11 +138,11 @@ def available_memory(device: torch.device | str) -> int | None:
     return min(free + torch.cuda.memory_reserved(device), share) - torch.cuda.memory_allocated(device)
 
 
-def share_memory(share: float) -> None:
-    """Limit this process to a share, from 0 to 1, of the memory of each visible GPU, because other processes load their
-    models at the same time."""
+def limit_gpu_memory(fraction: float) -> None:
+    """Limit this process to a fraction, from 0 to 1, of the memory of each visible GPU, because other processes load
+    their models at the same time."""
     for index in range(torch.cuda.device_count()):
-        torch.cuda.set_per_process_memory_fraction(share * _SHARED, index)
+        torch.cuda.set_per_process_memory_fraction(fraction * _SHARED, index)
 
 
 def reserved_memory(device: torch.device | str) -> int | None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from engine.engine import QUEUE, EncodedVoice, Engine
 from engine.errors import EngineFailed, RepriseError
 from engine.request import Speech
-from engine.serving.memory import share_memory
+from engine.serving.memory import limit_gpu_memory
 from studio.cluster.autoscaling import BUSY, QUEUED_SECONDS
 from studio.cluster.messages import (
     DeploymentSettings,
@@ -55,7 +55,7 @@ class EngineReplica:
         given = {name: value for name in names if (value := getattr(settings.engine, name))}
         self._settings = settings
         if settings.gpus and settings.gpus < 1:
-            share_memory(settings.gpus)
+            limit_gpu_memory(settings.gpus)
         self._engine = Engine.load(settings.engine.model, settings.engine.device, **given)
         self._threads = ThreadPoolExecutor(self._engine.slots + QUEUE + 8, thread_name_prefix="reprise-replica")
         self._replica = get_replica_context().replica_id.unique_id

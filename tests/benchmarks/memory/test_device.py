@@ -83,7 +83,7 @@ def test_a_repeated_stage_keeps_its_highest_values(monkeypatch: pytest.MonkeyPat
 def test_limit_is_a_share_of_the_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     shares: list[float] = []
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda _device: (70 * 2**30, 80 * 2**30))
-    monkeypatch.setattr(device, "share_memory", shares.append)
+    monkeypatch.setattr(device, "limit_gpu_memory", shares.append)
     device.limit_memory(torch.device("cuda:0"), 8)
     assert shares == [0.1]
     with pytest.raises(ValueError, match="GPU"):

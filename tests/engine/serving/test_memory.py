@@ -32,9 +32,9 @@ from engine.serving.memory import (
     available_memory,
     choose_precision,
     held_bytes,
+    limit_gpu_memory,
     plan_memory,
     reserved_memory,
-    share_memory,
 )
 from engine.serving.warm_up import warm_up
 from tests.paths import MINIATURE, QWEN
@@ -266,7 +266,7 @@ def test_available_memory_respects_the_process_share(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(torch.cuda, "get_per_process_memory_fraction", lambda _index: shares[0])
     monkeypatch.setattr(torch.cuda, "set_per_process_memory_fraction", lambda share, index: shares.insert(index, share))
     assert available_memory("cuda:0") == 71 * GB
-    share_memory(0.5)
+    limit_gpu_memory(0.5)
     assert available_memory("cuda:0") == 30 * GB  # 95 % of a half, minus 8 GB in use
 
 
