@@ -3,9 +3,9 @@
     python -m training.dual_ar.encode --work DIR --codec FOLDER
 
 Writes `codes-NNN-V.npz` for each shard of the corpus and each variant V, except existing ones. Variant 0 is the
-unchanged speech. In the others, each speaker is played faster or slower, which creates a new speaker: pitch, vocal
-tract and tempo change together. `degraded-NNN.npz` holds codes of the unchanged speech under recording conditions, for
-references.
+unchanged speech. In the others, each speaker is played faster or slower (speed perturbation), which creates a new
+speaker: pitch, vocal tract and tempo change together. `degraded-NNN.npz` holds codes of the unchanged speech under
+recording conditions, for references.
 """
 
 import argparse

@@ -9,8 +9,8 @@ give the same weights on the same machine.
 Versions of the bundled model from 2.2 on were trained with it, so its error rates of them are too low.
 
 The teachers' speech is clean, but a model's speech comes from a codec. Therefore half of the utterances get
-recording conditions, all get another tempo, and their spectra are roughened, blurred and masked, so that codec
-artefacts do not count as phone errors.
+recording conditions, all are played faster or slower (speed perturbation), and their spectra are roughened, blurred and
+masked, so that codec artefacts do not count as phone errors.
 """
 
 import argparse

@@ -2,11 +2,11 @@
 
     python -m training.speaker.train --work DIR [--steps 1500]
 
-Writes `DIR/speaker.safetensors`. Each speaker is also played faster and slower, which makes further speakers. The loss
-is the softmax over all of them with an additive margin (Wang et al., 2018). The features get another level, response
-and noise, which do not belong to the voice.
+Writes `DIR/speaker.safetensors`. Each speaker is also played faster and slower, and each speed is a class of its own
+(speed perturbation). The loss is the softmax over all classes with an additive margin (Wang et al., 2018). The features
+get another level, response and noise, which do not belong to the voice.
 
-Shapes: B batch, n samples, T feature frames, C voices.
+Shapes: B batch, n samples, T feature frames, C classes.
 """
 
 import argparse
@@ -33,12 +33,12 @@ from training.work import DEFAULT_WORK, TrainingError, messages_only, positive_i
 # Rates in Hz at which the speech of SAMPLE_RATE is read, for other speeds: 0.87, 0.91, 1.09, 1.16.
 _RATES = SAMPLE_RATE, 19_200, 20_000, 24_000, 25_600
 _LEAST_SECONDS = 0.8  # of an utterance
-_LEAST_UTTERANCES, _MOST_UTTERANCES = 3, 30  # of a voice
+_LEAST_UTTERANCES, _MOST_UTTERANCES = 3, 30  # of a speaker
 _CROPS = 100, 140, 180  # feature frames of 10 ms
 _MARGIN, _SHARPNESS = 0.2, 24.0
 
-Voice = tuple[int, int]  # a speaker, and the rate at which the speech is read
-Features = Mapping[Voice, Sequence[Tensor]]  # `[T, 64]` fp16
+SpeedClass = tuple[int, int]  # a speaker, and the rate at which the speech is read
+Features = Mapping[SpeedClass, Sequence[Tensor]]  # `[T, 64]` fp16
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ def waveform(utterance: Utterance, rate: int = SAMPLE_RATE) -> Tensor:
 
 
 def features_of(corpus: Corpus) -> Features:
-    """Return the features of all voices with enough utterances: of each speaker, read at each rate."""
+    """Return the features of all speakers with enough utterances, read at each rate."""
     features, speech = speaker_features(), speech_of(corpus)
     return {
         (speaker, rate): [features(waveform(each, rate)).half() for each in own]
@@ -77,21 +77,21 @@ def features_of(corpus: Corpus) -> Features:
 
 
 def train(features: Features, recipe: Recipe) -> SpeakerNet:
-    """Train a network to tell voices apart. Raises TrainingError when there are none."""
+    """Train a network to tell classes apart. Raises TrainingError when there are none."""
     if not features:
         raise TrainingError(f"No speaker has {_LEAST_UTTERANCES} utterances of {_LEAST_SECONDS} s for training.")
     torch.manual_seed(recipe.seed)
-    rng, voices, began = random.Random(recipe.seed), sorted(features), time.monotonic()
+    rng, classes, began = random.Random(recipe.seed), sorted(features), time.monotonic()
     device = training_device()
-    model, centres = SpeakerNet().to(device), nn.Parameter(0.1 * torch.randn(len(voices), WIDTH, device=device))
+    model, centres = SpeakerNet().to(device), nn.Parameter(0.1 * torch.randn(len(classes), WIDTH, device=device))
     weights = [*model.parameters(), centres]
     optimiser = torch.optim.AdamW(weights, recipe.learning_rate, weight_decay=recipe.weight_decay)
     for step in range(recipe.steps):
         rate = warmup_cosine(step, recipe.warmup_steps, step / recipe.steps)
         for group in optimiser.param_groups:
             group["lr"] = recipe.learning_rate * rate
-        chosen, frames = rng.choices(range(len(voices)), k=recipe.batch), rng.choice(_CROPS)
-        crops = torch.stack([_disturbed(_crop(rng.choice(features[voices[i]]), frames, rng), rng) for i in chosen])
+        chosen, frames = rng.choices(range(len(classes)), k=recipe.batch), rng.choice(_CROPS)
+        crops = torch.stack([_disturbed(_crop(rng.choice(features[classes[i]]), frames, rng), rng) for i in chosen])
         cosines = model.embed(crops.to(device)) @ F.normalize(centres, dim=1).T
         loss = _margin_loss(cosines, torch.tensor(chosen, device=device))
         optimiser.zero_grad()
@@ -103,7 +103,7 @@ def train(features: Features, recipe: Recipe) -> SpeakerNet:
 
 
 def _margin_loss(cosines: Tensor, own: Tensor) -> Tensor:
-    """Return the cross-entropy of the own voices `[B]`, given cosines `[B, C]`, less a margin for the own one."""
+    """Return the cross-entropy of the own classes `[B]`, given cosines `[B, C]`, less a margin for the own one."""
     margin = _MARGIN * F.one_hot(own, cosines.shape[1])
     return F.cross_entropy(_SHARPNESS * (cosines - margin), own)
 
@@ -127,7 +127,7 @@ def _disturbed(features: Tensor, rng: random.Random) -> Tensor:
 
 
 def run(work: Path, recipe: Recipe) -> int:
-    """Train the speaker encoder of a working folder and write it there. Returns the number of its voices.
+    """Train the speaker encoder of a working folder and write it there. Returns the number of its classes.
 
     Raises TrainingError when no speaker has enough speech.
     """
