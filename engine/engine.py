@@ -222,7 +222,7 @@ class Engine:
             mode=graphs,
             deterministic=self._deterministic,
         )
-        report("Recording steps", 0.8)
+        report("Capturing graphs", 0.8)
         while device.type == "cpu" and self._runner.capture_next():
             pass  # takes a second; a GPU's many graphs are captured while the engine is idle
         on_gpu = device.type == "cuda" and graphs != "off"

@@ -55,7 +55,7 @@ _REPORTED = {
     "Loading the speech model": WEIGHTS,
     "Loading the codec": CODEC,
     "Warming up": WARM_UP,
-    "Recording steps": GRAPHS,
+    "Capturing graphs": GRAPHS,
 }
 
 

@@ -262,7 +262,7 @@ class CapturedGraphs:
             return self._name
         why = next(iter(failed.values()))
         if not self._replays:
-            return f"off: they could not be recorded ({why})"
+            return f"off: they could not be captured ({why})"
         return f"{self._name}, {len(failed)} of {len(failed) + len(self._replays)} sizes without ({why})"
 
     @property

@@ -833,7 +833,7 @@ def test_failed_capture_is_reported_and_speech_continues(
     alone = take(run_with_timeout(lambda: list(watch(1, 1).speak_seed(1))))
     monkeypatch.setattr(TorchScriptCapture, "capture", capture)
     one = watch(1, 1, graphs)
-    assert one.engine.status().graphs == "off: they could not be recorded (no tracer here:)"
+    assert one.engine.status().graphs == "off: they could not be captured (no tracer here:)"
     reader = one.read(1)
     assert reader.ended()
     assert_same_audio(take(reader.chunks), alone)

@@ -110,7 +110,7 @@ def test_failed_capture_is_logged_once_and_disables_graphs(caplog: pytest.LogCap
     graphs.capture((2, 1), torch.neg, x)
     assert graphs.get((1, 1)) is None
     assert not graphs.is_missing((1, 1))
-    assert graphs.state == ("off: they could not be recorded (operation not permitted when stream is capturing)")
+    assert graphs.state == ("off: they could not be captured (operation not permitted when stream is capturing)")
     assert [record.levelno for record in caplog.records] == [logging.WARNING]
 
 

@@ -352,7 +352,7 @@ def test_prompts_without_graphs_are_computed_and_say_why(short: DualAR) -> None:
     run = runner(short, capture=FailingGraphCapture(), mode="frame")
     capture_all(run)
     begin(run, 1, prompt(short, 150, 2), 0)
-    why = "they could not be recorded (operation not permitted when stream is capturing)"
+    why = "they could not be captured (operation not permitted when stream is capturing)"
     assert run.graph_state == f"off: {why}; prompts without graphs: off: {why}"
 
 
