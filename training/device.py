@@ -35,7 +35,7 @@ def prefetched(batches: Dataset[T], workers: int, steps: Iterable[int] | None = 
     return iter(loader)
 
 
-def halved(device: str) -> torch.autocast:
+def bf16_autocast(device: str) -> torch.autocast:
     """Return an autocast to bf16, disabled on a CPU without AVX-512, where bf16 is fifty times slower."""
     has = device != "cpu" or torch.backends.cpu.get_cpu_capability() == "AVX512"
     return torch.autocast(device, torch.bfloat16, enabled=has)
@@ -53,7 +53,7 @@ def threads(count: int) -> Iterator[None]:
 
 
 @contextmanager
-def fast_steps() -> Iterator[None]:
+def tf32_and_cudnn_benchmark() -> Iterator[None]:
     """Let cuDNN look for the fastest algorithms, for steps of the same shapes, and a GPU multiply in TF32."""
     precision = torch.get_float32_matmul_precision()
     if training_device() == "cuda":

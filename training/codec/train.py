@@ -33,7 +33,7 @@ from training.codec.initialisation import initialise
 from training.codec.objective import CodecObjective
 from training.codec.run import ADVERSARIAL, CONTINUED, CodecRun, Recipe
 from training.codec.sizes import bundled_codec_config, write_codec
-from training.device import fast_steps, loader_workers, training_device
+from training.device import loader_workers, tf32_and_cudnn_benchmark, training_device
 from training.recogniser.alignment import WEIGHTS
 from training.recogniser.model import Recogniser
 from training.settings import SETTINGS
@@ -109,7 +109,7 @@ def finish(work: Path, run: CodecRun) -> None:
     losses: dict[str, list[float]] = defaultdict(list)  # since the last report
     saved = reported = time.monotonic()
     while run.progress < 1:
-        with fast_steps():
+        with tf32_and_cudnn_benchmark():
             step = run.advance()
         for name, value in step.items():
             losses[name].append(value)

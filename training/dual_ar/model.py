@@ -73,7 +73,7 @@ def initialise(stack: nn.Module, layers: int) -> None:
 
 
 @dataclass(frozen=True)
-class Forced:
+class TeacherForced:
     """What the dual AR computes for the targets of a batch, given all columns before them.
 
     Attributes:
@@ -121,8 +121,9 @@ class DualAR(nn.Module):
             block.attention.register_forward_hook(hook)
             block.feed_forward.register_forward_hook(hook)
 
-    def force(self, batch: Batch, columns: Tensor | None = None) -> Forced:
-        """Run the Slow AR over a batch, or over corrupted `columns` `[B, K + 1, L]` with the batch's targets."""
+    def teacher_force(self, batch: Batch, columns: Tensor | None = None) -> TeacherForced:
+        """Run the Slow AR with teacher forcing over a batch, or over corrupted `columns` `[B, K + 1, L]` with the batch's
+        targets."""
         columns = batch.columns if columns is None else columns
         # The Slow AR's forward pass, inlined to keep the input of the alignment layer.
         x, rope = self.slow.embed(columns), self._rope(columns)
@@ -134,16 +135,16 @@ class DualAR(nn.Module):
         hidden, tokens = self.slow.norm(x)[wanted], batch.targets[wanted]
         is_frame = tokens < self.config.semantic_codebook_size
         codes = torch.roll(batch.columns, -1, dims=2)[:, 1:].transpose(1, 2)[wanted][is_frame]
-        return Forced(tokens, self.slow.logits(hidden).float(), is_frame, hidden[is_frame], codes, guided)
+        return TeacherForced(tokens, self.slow.logits(hidden).float(), is_frame, hidden[is_frame], codes, guided)
 
     def residual_logits(self, hidden: Tensor, codes: Tensor) -> Tensor:
-        """Return fp32 logits of the residual codes `[F, K - 1, size]`, given `Forced.hidden` and `Forced.codes`."""
+        """Return fp32 logits of the residual codes `[F, K - 1, size]`, given `hidden` and `codes` of targets."""
         return self.fast.logits(hidden, codes, self.residual_size).float()
 
     def guide_loss(self, guided: Tensor, guide: Tensor) -> Tensor:
         """Return the capped negative log of the alignment head's attention mass within one phone of the spoken one.
 
-        guided: of `Forced`. guide: of the batch, `[B, L]`.
+        guided: of `TeacherForced`. guide: of the batch, `[B, L]`.
         """
         attention = self._blocks()[self.alignment_layer].attention
         q, k = attention.project_head(guided, self._rope(guide), self.alignment_head)

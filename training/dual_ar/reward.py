@@ -32,7 +32,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from engine.engine import Engine
-from training.device import halved, threads, training_device
+from training.device import bf16_autocast, threads, training_device
 from training.dual_ar.conversations import Batch, ConversationBuilder, Example, collate
 from training.dual_ar.encode import CodeFormat
 from training.dual_ar.model import DualAR, load_release, new_model, save_release
@@ -68,7 +68,7 @@ class Recipe:
 
 
 @dataclass(frozen=True)
-class Rollout:
+class RewardedTake:
     """A take as an example whose only targets are its own, and the gradient of its reward (`Judgement`) `[F, D]`."""
 
     example: Example
@@ -100,9 +100,9 @@ class LogProbs:
         return self.residual.gather(2, self.codes[:, 1:, None])[..., 0]
 
 
-def rollout(take: OwnTake, gradient: Tensor, builder: ConversationBuilder) -> Rollout:
+def rewarded_take(take: OwnTake, gradient: Tensor, builder: ConversationBuilder) -> RewardedTake:
     example = builder.build([take.reference], [take.spoken], reference_is_target=False)
-    return Rollout(example, gradient)
+    return RewardedTake(example, gradient)
 
 
 def expected_gain(found: LogProbs, gradient: Tensor, gains: Gains, largest: float) -> Tensor:
@@ -125,13 +125,13 @@ def penalty(found: LogProbs, semantic: Tensor, residual: Tensor, recipe: Recipe)
 
 
 def log_probs(model: DualAR, batch: Batch, temperature: float) -> LogProbs:
-    forced = model.force(batch)
+    forced = model.teacher_force(batch)
     semantic = (forced.logits / temperature).log_softmax(-1).gather(1, forced.tokens[:, None])[:, 0]
     residual = (model.residual_logits(forced.hidden, forced.codes) / temperature).log_softmax(-1)
     return LogProbs(semantic, residual, forced.codes)
 
 
-def learn(model: DualAR, made: Sequence[Rollout], gains: Gains, temperature: float, recipe: Recipe) -> None:
+def learn(model: DualAR, made: Sequence[RewardedTake], gains: Gains, temperature: float, recipe: Recipe) -> None:
     """Train a model on the takes that it has spoken in one round."""
     rng = random.Random(recipe.seed)
     model.eval()  # as when it spoke
@@ -166,7 +166,7 @@ def learn(model: DualAR, made: Sequence[Rollout], gains: Gains, temperature: flo
 
 
 def _log_probs_before(
-    model: DualAR, made: Sequence[Rollout], batches: list[list[int]], temperature: float
+    model: DualAR, made: Sequence[RewardedTake], batches: list[list[int]], temperature: float
 ) -> dict[int, tuple[Tensor, Tensor]]:
     """Return the log-probabilities of each take before the training: of its targets, and of its residual codes."""
     known: dict[int, tuple[Tensor, Tensor]] = {}
@@ -179,13 +179,13 @@ def _log_probs_before(
     return known
 
 
-def _log_probs(model: DualAR, made: Sequence[Rollout], chosen: Sequence[int], temperature: float) -> LogProbs:
+def _log_probs(model: DualAR, made: Sequence[RewardedTake], chosen: Sequence[int], temperature: float) -> LogProbs:
     device = next(model.parameters()).device.type
-    with halved(device):
+    with bf16_autocast(device):
         return log_probs(model, collate([made[i].example for i in chosen]).to(device), temperature)
 
 
-def _batches(made: Sequence[Rollout], positions: int, rng: random.Random) -> list[list[int]]:
+def _batches(made: Sequence[RewardedTake], positions: int, rng: random.Random) -> list[list[int]]:
     """Divide the takes into batches of similar length, in random order."""
     batches: list[list[int]] = [[]]
     for i in sorted(range(len(made)), key=lambda i: (made[i].example.columns.shape[1], rng.random())):
@@ -207,14 +207,14 @@ def optimise(work: Path, release: Path, recipe: Recipe) -> list[RoundResult]:
     unfinished = [n for n in range(1, len(releases)) if not (releases[n] / "model.safetensors").exists()]
     results = []
     if unfinished:
-        optimiser = RewardOptimiser(work, recipe)
+        trainer = RewardTrainer(work, recipe)
         folder.mkdir(exist_ok=True)
-        results = [optimiser.run_round(number, releases[number - 1], releases[number]) for number in unfinished]
+        results = [trainer.run_round(number, releases[number - 1], releases[number]) for number in unfinished]
     shutil.copytree(releases[-1], folder / "release", dirs_exist_ok=True)
     return results
 
 
-class RewardOptimiser:
+class RewardTrainer:
     """Runs single rounds, with the speech and the speaker encoder of a working folder."""
 
     def __init__(self, work: Path, recipe: Recipe) -> None:
@@ -248,7 +248,7 @@ class RewardOptimiser:
             f"{(time.monotonic() - began) / 60:.1f} min",
             flush=True,
         )
-        made = [rollout(take, found.gradient, builder) for take, found in judged]
+        made = [rewarded_take(take, found.gradient, builder) for take, found in judged]
         with threads(cores()):  # the engine leaves fewer
             learn(model.to(self._device), made, reward.gains, temperature, recipe)
         save_release(model.state_dict(), unfinished)

@@ -20,7 +20,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from training.device import halved, loader_workers, training_device
+from training.device import bf16_autocast, loader_workers, training_device
 from training.dual_ar.conversations import (
     LEAST_UTTERANCES,
     Batch,
@@ -77,7 +77,7 @@ def corrupt(model: DualAR, columns: Tensor, tokens: float, codes: float) -> Tens
 def losses_of(model: DualAR, batch: Batch, recipe: Recipe, *, training: bool) -> dict[str, Tensor]:
     """Return the losses of a batch by name, and the accuracy of the semantic tokens."""
     columns = corrupt(model, batch.columns, recipe.corrupt_tokens, recipe.corrupt_codes) if training else None
-    forced = model.force(batch, columns)
+    forced = model.teacher_force(batch, columns)
     hidden, codes = forced.hidden, forced.codes
     if training:
         some = torch.randperm(len(hidden), device=hidden.device)[: max(8, int(len(hidden) * recipe.fast_share))]
@@ -167,7 +167,7 @@ def train(work: Path, recipe: Recipe, threads: int, source: Path | None = None) 
         for group in optimiser.param_groups:
             group["lr"] = rate * group["share"]
         batch = next(batches).to(device)
-        with halved(device):
+        with bf16_autocast(device):
             losses = losses_of(model, batch, recipe, training=True)
         guide = recipe.guide_weight * max(0.0, 1 - progress / 0.7)
         (losses["slow"] + recipe.fast_weight * losses["fast"] + guide * losses["guide"]).backward()
@@ -198,7 +198,7 @@ def _validate(model: DualAR, batches: list[Batch], recipe: Recipe, device: str) 
     model.eval()
     rows = []
     for batch in batches:
-        with halved(device):
+        with bf16_autocast(device):
             losses = losses_of(model, batch.to(device), recipe, training=False)
         rows.append([float(v) for v in losses.values()])
     means = torch.tensor(rows).mean(0).tolist()

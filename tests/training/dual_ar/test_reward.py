@@ -23,7 +23,7 @@ from training.dual_ar.conversations import IGNORED, ConversationBuilder, collate
 from training.dual_ar.encode import CodeFormat
 from training.dual_ar.model import DualAR, new_model
 from training.dual_ar.own_takes import OwnTake
-from training.dual_ar.reward import LogProbs, Recipe, expected_gain, learn, log_probs, penalty, rollout
+from training.dual_ar.reward import LogProbs, Recipe, expected_gain, learn, log_probs, penalty, rewarded_take
 from training.dual_ar.take_reward import Judgement, TakeReward
 from training.recogniser.model import RATE
 from training.speaker.model import SpeakerNet
@@ -162,28 +162,28 @@ def test_penalty_pulls_the_takes_codes_back_to_their_earlier_probabilities() -> 
 def test_training_raises_the_expected_gain(made: tuple[DualAR, ConversationBuilder]) -> None:
     model, builder = made
     takes = [OwnTake(utterance(0, 0), utterance(0, i)) for i in range(1, 4)]
-    rollouts = [rollout(each, torch.randn(each.spoken.codes.shape[1], WIDTH), builder) for each in takes]
-    batch = collate([each.example for each in rollouts])
-    gradient = torch.cat([each.gradient for each in rollouts])
+    rewarded_takes = [rewarded_take(each, torch.randn(each.spoken.codes.shape[1], WIDTH), builder) for each in takes]
+    batch = collate([each.example for each in rewarded_takes])
+    gradient = torch.cat([each.gradient for each in rewarded_takes])
 
     def gain() -> float:
         with torch.no_grad():
             return float(expected_gain(log_probs(model, batch, 0.5), gradient, gains, 1.0))
 
     before = gain()
-    learn(model, rollouts, gains, 0.5, replace(RECIPE, passes=8, slow_rate=1e-3, fast_rate=1e-3))
+    learn(model, rewarded_takes, gains, 0.5, replace(RECIPE, passes=8, slow_rate=1e-3, fast_rate=1e-3))
     assert gain() > before + 0.05
 
 
 def test_only_the_takes_frames_and_end_are_targets(made: tuple[DualAR, ConversationBuilder]) -> None:
     model, builder = made[0].eval(), made[1]
     take = OwnTake(utterance(0, 0), utterance(0, 1))
-    found = rollout(take, torch.zeros(take.spoken.codes.shape[1], WIDTH), builder)
+    found = rewarded_take(take, torch.zeros(take.spoken.codes.shape[1], WIDTH), builder)
     targets = found.example.targets[found.example.targets != IGNORED]
     assert targets[:-1].tolist() == take.spoken.codes[0].tolist()
     batch = collate([found.example])
     with torch.no_grad():
-        probabilities, forced = log_probs(model, batch, 0.5), model.force(batch)
+        probabilities, forced = log_probs(model, batch, 0.5), model.teacher_force(batch)
     assert torch.equal(probabilities.codes, torch.from_numpy(take.spoken.codes.astype(np.int64)).T)
     assert probabilities.taken.shape == (take.spoken.codes.shape[1], CODEBOOKS - 1)
     wanted = torch.distributions.Categorical(logits=forced.logits / 0.5).log_prob(forced.tokens)

@@ -198,7 +198,7 @@ def test_guide_loss_takes_the_keys_of_the_heads_group(tokenizer: Tokenizer, buil
     for head in range(config.slow.n_head):
         torch.manual_seed(0)
         model = dual_ar.DualAR(config, tokenizer.end_id, RESIDUAL, alignment_layer=1, alignment_head=head).eval()
-        guided = model.force(batch).guided
+        guided = model.teacher_force(batch).guided
         attention = model.slow.layers[1].attention
         q, k, _ = attention.project(guided, model.slow.rope[: guided.shape[1], None])
         keys = k.repeat_interleave(config.slow.n_head // config.slow.n_local_heads, dim=1)
