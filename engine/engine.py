@@ -54,7 +54,7 @@ from engine.serving.runner.prefix_cache import PrefixCache
 from engine.serving.runner.step_runners import GraphMode
 from engine.serving.speaker_embeddings import SpeakerEmbeddings
 from engine.serving.warm_up import warm_up
-from engine.text import GrowingText, Segment, Segmentation, check_speakers, normalise
+from engine.text import GrowingText, Segment, Segmentation, check_speakers, clean_text
 from engine.voice import BuiltInVoice, Consent, Reference, Voice, voices_of
 
 MAX_SEED = 2**31 - 1
@@ -335,7 +335,7 @@ class Engine:
                 made.append(self._reference(clip, ""))
                 notes += clip.notes
                 continue
-            spoken, note = transcript_for(clip, normalise(transcript))
+            spoken, note = transcript_for(clip, clean_text(transcript))
             fit = check_transcript(spoken, clip.speech_seconds)
             notes += [*clip.notes, *([note] if note else []), *([fit.message] if fit.light != "green" else [])]
             made.append(self._reference(clip, spoken))

@@ -53,7 +53,7 @@ from engine.models.sampling import SamplingOptions
 from engine.release.hub import find_release
 from engine.release.profile import Profile
 from engine.serving.memory import activation_dtype, choose_precision
-from engine.text import frame_budget, normalise
+from engine.text import clean_text, frame_budget
 
 CHUNK_FRAMES = 20
 
@@ -151,7 +151,7 @@ class ReferenceBaseline:
     def _system(self, source: bytes | Path, transcript: str) -> Tensor:
         """Return the system turn's columns, encoding the clip again for each request."""
         clip = prepare_reference(source, self._codec.sample_rate, device=self._model.device)
-        spoken, _note = transcript_for(clip, normalise(transcript))
+        spoken, _note = transcript_for(clip, clean_text(transcript))
         codes = self._encoder.encode(clip.samples[None, None])[0]
         return self._prompt.system([PromptReference(spoken, codes.cpu())])
 

@@ -1,6 +1,6 @@
-"""Normalisation and segmentation of text; see `plan_segments`."""
+"""Cleaning and segmentation of text; see `plan_segments`."""
 
-from engine.text.clean import normalise
+from engine.text.clean import clean_text
 from engine.text.growing import GrowingText
 from engine.text.pauses import MAX_PAUSE, with_paragraph_pauses, without_pauses
 from engine.text.segmentation import (
@@ -21,10 +21,10 @@ __all__ = [
     "Segmentation",
     "batch_turns",
     "check_speakers",
+    "clean_text",
     "cut_text",
     "frame_budget",
     "frame_minimum",
-    "normalise",
     "plan_segments",
     "speaking_time",
     "split_segments",

@@ -1,4 +1,4 @@
-"""Normalisation of typed or pasted text to the form used in training."""
+"""Cleaning of typed or pasted text, to the form used in training."""
 
 from collections.abc import Iterable
 
@@ -38,8 +38,8 @@ _SMALL = regex.compile(r"\p{Ll}")
 _FULL_LINE = 60  # characters
 
 
-def normalise(text: str) -> str:
-    """Normalise text: composed characters, plain quotes, three dashes (- – —), one ellipsis, single spaces.
+def clean_text(text: str) -> str:
+    """Clean text: composed characters, plain quotes, three dashes (- – —), one ellipsis, single spaces.
 
     Line ends are kept after a paragraph or list item, and removed where lines were wrapped, as in emails. `[tags]` and
     `<|speaker:i|>` are kept; other `<|…|>` is removed, so that no control token gets into the prompt. Idempotent.

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 import regex
 
 from engine.errors import InvalidText
-from engine.text.clean import normalise
+from engine.text.clean import clean_text
 from engine.text.pauses import split_pauses
 from engine.text.sentences import ends_sentence
 from engine.text.splitting import MAX_BYTES, split_segments, written_size
@@ -127,7 +127,7 @@ def _plan(
     text: str, max_bytes: int, max_turns: int, max_sentences: int | None, size: Callable[[str], int]
 ) -> list[Segment]:
     """Return the segments of a text without pauses."""
-    text = normalise(text)
+    text = clean_text(text)
     if not SPEAKER_TAG.search(text):
         return [Segment(piece) for piece in split_segments(text, max_bytes, max_sentences, size)]
     if not SPEAKER_TAG.match(text):

@@ -15,10 +15,10 @@ from engine.text import (
     Segment,
     Segmentation,
     batch_turns,
+    clean_text,
     cut_text,
     frame_budget,
     frame_minimum,
-    normalise,
     plan_segments,
     speaking_time,
     split_segments,
@@ -112,7 +112,7 @@ def without_spaces(text: str) -> str:
 
 def normalised(text: str) -> str:
     """Normalise `text` after prepending a word, so that it is never empty."""
-    return normalise("Say " + text)
+    return clean_text("Say " + text)
 
 
 @pytest.mark.parametrize(
@@ -139,20 +139,20 @@ def normalised(text: str) -> str:
     ],
 )
 def test_normalise(text: str, expected: str) -> None:
-    assert normalise(text) == expected
+    assert clean_text(text) == expected
 
 
 @pytest.mark.parametrize("text", ["", "  \n\t", "…!?", "— * — *", "😀🎉", "\x00\u200b", "<|speaker:0|>", "<|im_end|>"])
 def test_text_without_words_is_rejected(text: str) -> None:
     with pytest.raises(InvalidText, match=r"no words to say: .+\.$"):
-        normalise(text)
+        clean_text(text)
     with pytest.raises(InvalidText):
         plan_segments(text)
 
 
 @pytest.mark.parametrize("text", ["42", "%", "[sigh]", "語", "ok", "½", "€"])
 def test_any_pronounceable_text_is_accepted(text: str) -> None:
-    assert normalise(text) == text
+    assert clean_text(text) == text
 
 
 @given(texts)
@@ -160,7 +160,7 @@ def test_any_pronounceable_text_is_accepted(text: str) -> None:
 @example(". \n. \n.")
 def test_normalise_is_idempotent_and_removes_control_tokens(text: str) -> None:
     once = normalised(text)
-    assert normalise(once) == once
+    assert clean_text(once) == once
     assert once == unicodedata.normalize("NFC", once)
     assert "<|" not in regex.sub(r"<\|speaker:[0-9]{1,4}\|>", "", once)
     assert not regex.search(r"[^\P{C}\n\u200c\u200d\u0600-\u0605\u06dd\u08e2\p{Cn}]", once)
@@ -359,12 +359,12 @@ def test_long_sentences_are_cut_at_clauses_into_similar_parts() -> None:
 
 
 def test_style_tags_stay_with_their_text() -> None:
-    text = normalise("[whisper]\nHello there.\n[sad] It is over. [sigh]\nThe end.")
+    text = clean_text("[whisper]\nHello there.\n[sad] It is over. [sigh]\nThe end.")
     assert split_segments(text, 22) == ["[whisper] Hello there.", "[sad] It is over.", "[sigh] The end."]
 
 
 def test_rows_of_stars_join_the_paragraph_before() -> None:
-    text = normalise("Chapter One\n\n* * *\n\nIt was late. It was dark.\nThe end.\n***")
+    text = clean_text("Chapter One\n\n* * *\n\nIt was late. It was dark.\nThe end.\n***")
     assert split_segments(text) == ["Chapter One * * *", "It was late. It was dark.", "The end. ***"]
 
 
