@@ -123,12 +123,12 @@ class SpeechResult:
     segments: tuple[SegmentResult, ...]
     underruns: int = 0
     stall_seconds: float = 0.0
-    stages: FirstAudioTimings | None = None
+    first_audio_timings: FirstAudioTimings | None = None
 
     @property
     def real_time_factor(self) -> float:
         """Seconds per second of audio, from the first slot on; below 1 is faster than real time. 0 for no audio."""
-        queued = self.stages.queue if self.stages else 0.0
+        queued = self.first_audio_timings.queue if self.first_audio_timings else 0.0
         return (self.elapsed - queued) / self.seconds if self.seconds else 0.0
 
 
@@ -519,5 +519,5 @@ class Request:
             segments=tuple(self._results),
             underruns=self._pacer.underruns,
             stall_seconds=self._pacer.stall_seconds,
-            stages=timings,
+            first_audio_timings=timings,
         )

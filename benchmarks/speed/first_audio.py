@@ -83,10 +83,10 @@ def ask(engine: Engine, voice: Voice, *, encode: float = 0.0, seed: int = 0) -> 
     speech = engine.speak(TEXT, voice, SpeakOptions(seed=seed))
     for _ in speech:
         speech.cancel()
-    if speech.result is None or speech.result.stages is None:
+    if speech.result is None or speech.result.first_audio_timings is None:
         raise RuntimeError("the engine said nothing")
     time.sleep(_PAUSE)
-    return Run(encode=encode, **asdict(speech.result.stages))
+    return Run(encode=encode, **asdict(speech.result.first_audio_timings))
 
 
 def ask_for_new_clip(engine: Engine, source: Source, seed: int) -> Run:

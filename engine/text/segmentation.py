@@ -82,7 +82,7 @@ def plan_segments(
     speaker: str = "",
     size: Callable[[str], int] = written_size,
 ) -> list[Segment]:
-    """Normalise text and split it, in order, into segments of at most `max_sentences`, cut where a reader pauses.
+    """Clean text and split it, in order, into segments of at most `max_sentences`, cut where a reader pauses.
 
     In text with speaker tags, words before the first tag belong to speaker 0, every segment has its speaker's tag, and
     up to `max_turns` short turns share a segment, unless `max_sentences` is given. No speakable text is dropped. A

@@ -122,8 +122,8 @@ class DualAR(nn.Module):
             block.feed_forward.register_forward_hook(hook)
 
     def teacher_force(self, batch: Batch, columns: Tensor | None = None) -> TeacherForced:
-        """Run the Slow AR with teacher forcing over a batch, or over corrupted `columns` `[B, K + 1, L]` with the targets
-        of the batch."""
+        """Run the Slow AR with teacher forcing: over a batch, or over corrupted `columns` `[B, K + 1, L]` with the
+        targets of the batch."""
         columns = batch.columns if columns is None else columns
         # The Slow AR's forward pass, inlined to keep the input of the alignment layer.
         x, rope = self.slow.embed(columns), self._rope(columns)

@@ -860,13 +860,13 @@ def test_stage_times_sum_to_first_audio(watch: Callable[..., WatchedEngine], lon
         takes.append(take(reader.chunks))
         result = reader.speech.result
         assert result is not None
-        stages = result.stages
-        assert stages is not None
-        parts = (stages.queue, stages.prefill, stages.frames, stages.decode)
+        timings = result.first_audio_timings
+        assert timings is not None
+        parts = (timings.queue, timings.prefill, timings.frames, timings.decode)
         assert min(parts) >= 0
         assert sum(parts) == pytest.approx(result.first_audio)
         assert result.first_audio == reader.chunks[0].elapsed
-        assert (3 * PREFILL_CHUNK < stages.reused < stages.positions) if known else stages.reused == 0
+        assert (3 * PREFILL_CHUNK < timings.reused < timings.positions) if known else timings.reused == 0
     assert_same_audio(*takes)
 
 
@@ -883,8 +883,8 @@ def test_cached_voice_is_reused_in_any_slot(
     assert second.ended()
     assert first is None or first.ended()
     assert second.speech.result is not None
-    assert second.speech.result.stages is not None
-    assert second.speech.result.stages.reused > 3 * PREFILL_CHUNK  # the whole voice
+    assert second.speech.result.first_audio_timings is not None
+    assert second.speech.result.first_audio_timings.reused > 3 * PREFILL_CHUNK  # the whole voice
     assert_same_audio(take(second.chunks), alone)
     two.assert_idle()
 

@@ -95,9 +95,9 @@ def test_voice_prefix_is_reused_by_a_second_request(engine: Engine, voice: Voice
     second = engine.speak("A dog jumps over it.", voice, SpeakOptions(0, seed=1))
     list(second)
     assert second.result is not None
-    assert second.result.stages is not None
+    assert second.result.first_audio_timings is not None
     # Role, tags, speaker and the transcript beside the clip's first frames.
-    assert 10 < second.result.stages.reused < second.result.stages.positions
+    assert 10 < second.result.first_audio_timings.reused < second.result.first_audio_timings.positions
     assert engine.status().prefix_cache_bytes[0] > 0
 
 
@@ -108,8 +108,8 @@ def test_clip_without_transcript_is_cloned_by_its_embedding(engine: Engine, voic
     speech = engine.speak(TEXT, made, SpeakOptions(0.9, 1.0, 50, seed=1))
     list(speech)
     assert speech.result is not None
-    assert speech.result.stages is not None
-    assert speech.result.stages.positions < 15  # the clip is not in the prompt
+    assert speech.result.first_audio_timings is not None
+    assert speech.result.first_audio_timings.positions < 15  # the clip is not in the prompt
 
 
 def test_long_text_is_spoken_in_several_segments(engine: Engine, voice: Voice) -> None:
