@@ -27,8 +27,8 @@ from engine.families.registry import read_release
 from engine.languages import language_name
 from engine.messages import UserMessage
 from engine.models.compiling import compile_blocks
-from engine.models.fused import fuse, fuse_sampling
-from engine.models.native.run import use_native, use_native_draws
+from engine.models.fused import use_fused_sampling, use_fused_steps
+from engine.models.native.run import use_native_sampling, use_native_steps
 from engine.models.quantization import Precision
 from engine.models.sampling import SamplingOptions
 from engine.release.hub import BUNDLED, Progress, find_release
@@ -167,16 +167,16 @@ class Engine:
         share_cores(device, small=is_small(architecture))
         self._unfused_reasons: list[str] = []  # why fused kernels are off on a device that supports them
         for stack in (model.slow, model.fast):
-            self._unfused_reasons += filter(None, [use_native(stack)])
+            self._unfused_reasons += filter(None, [use_native_steps(stack)])
             stack.prepare_for_decoding()
             if compiled:
                 compile_blocks(stack)
             elif device.type == "cuda":
-                self._unfused_reasons += filter(None, [fuse(stack)])
+                self._unfused_reasons += filter(None, [use_fused_steps(stack)])
         codec = self._codec_config
         sizes = model.slow.semantic_codebook_size + 1, codec.codebook_sizes[-1]
-        fused_draws = fuse_sampling if device.type == "cuda" else use_native_draws
-        self._unfused_reasons += filter(None, [fused_draws(model.slow, sizes)])
+        use_fast_sampling = use_fused_sampling if device.type == "cuda" else use_native_sampling
+        self._unfused_reasons += filter(None, [use_fast_sampling(model.slow, sizes)])
         if device.type == "cuda":
             release_memory()  # of the checks, and of weights that have been merged
         report("Loading the codec", 0.6)

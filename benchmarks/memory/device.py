@@ -32,7 +32,7 @@ from benchmarks.speed.first_audio import reference
 from benchmarks.speed.throughput import at_once, requests
 from engine.engine import Engine, choose_device
 from engine.errors import RepriseError, first_line
-from engine.models.native.run import use_native
+from engine.models.native.run import use_native_steps
 from engine.models.quantization import Precision
 from engine.serving.memory import limit_gpu_memory
 
@@ -106,9 +106,9 @@ def _checks_apart(meter: StageMeter) -> Iterator[None]:
     def checking(stack: Any) -> str | None:
         if meter.stage == WEIGHTS:
             meter.begin(CHECKS)
-        return use_native(stack)
+        return use_native_steps(stack)
 
-    with patch("engine.engine.use_native", checking):
+    with patch("engine.engine.use_native_steps", checking):
         yield
 
 

@@ -17,7 +17,7 @@ from engine.families.s2.fast_ar import FastAR
 from engine.families.s2.release import S2Architecture
 from engine.families.s2.slow_ar import SlowAR
 from engine.layers import RMSNorm
-from engine.models.native.run import NativeRun
+from engine.models.native.run import NativeStepBackend
 from engine.release.hub import BUNDLED
 from engine.serving.memory import held_bytes
 
@@ -160,7 +160,7 @@ def frame_bytes(slow: SlowAR, fast: FastAR, residual_size: int, seen: int) -> Fr
 
 def _block_bytes(stack: SlowAR | FastAR) -> int:
     """Return the bytes of a stack's blocks, in native code if they run in it."""
-    return stack.step_backend.nbytes if isinstance(stack.step_backend, NativeRun) else held_bytes(stack.layers)
+    return stack.step_backend.nbytes if isinstance(stack.step_backend, NativeStepBackend) else held_bytes(stack.layers)
 
 
 def _row(weight: Tensor) -> int:

@@ -23,7 +23,7 @@ from torch.utils._pytree import tree_leaves
 from benchmarks.memory.sizes import Sizes, random_dual_ar, s2_pro
 from benchmarks.speed._shared import Table, keep, parser
 from engine.models.frame_step import DecodeState, FrameStep
-from engine.models.fused import FusedRun, sampling_kernels
+from engine.models.fused import FusedStepBackend, sampling_kernels
 from engine.models.kv_cache import StaticRowsView
 from engine.models.quantization import Precision, quantize_block
 
@@ -154,7 +154,7 @@ def meta_frame(
         if merged:
             stack.prepare_for_decoding()
         if fused:
-            stack.step_backend = FusedRun(stack)
+            stack.step_backend = FusedStepBackend(stack)
     if sampling:
         slow.sampling_backend = sampling_kernels()
     frame = FrameStep(slow, fast, sizes.residual_size)

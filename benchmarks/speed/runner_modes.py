@@ -15,8 +15,8 @@ from benchmarks.memory.sizes import Sizes, random_dual_ar
 from engine.engine import POSITIONS
 from engine.families.family import Architecture
 from engine.families.s2.dual_ar import DualAR
-from engine.models.fused import fuse, fuse_sampling
-from engine.models.native.run import use_native, use_native_draws
+from engine.models.fused import use_fused_sampling, use_fused_steps
+from engine.models.native.run import use_native_sampling, use_native_steps
 from engine.models.prompt import Prompt
 from engine.models.quantization import Precision, quantize_block
 from engine.models.sampling import SamplingOptions
@@ -97,18 +97,18 @@ def build(bench: Bench, precision: Precision, *, native: bool = False) -> DualAR
     quantize_block(slow, precision, stack="slow")
     quantize_block(fast, precision, stack="fast")
     for stack in (slow, fast):
-        if native and (why := use_native(stack)):
+        if native and (why := use_native_steps(stack)):
             raise RuntimeError(why)
         stack.prepare_for_decoding()
-    if native and (why := use_native_draws(slow, (slow.semantic_codebook_size + 1, bench.sizes.residual_size))):
+    if native and (why := use_native_sampling(slow, (slow.semantic_codebook_size + 1, bench.sizes.residual_size))):
         raise RuntimeError(why)
     return DualAR(bench.sizes.dual_ar, None, slow, fast)  # type: ignore[arg-type]  # nothing here has words
 
 
 def fuse_model(model: DualAR, sizes: Sizes) -> str | None:
     """Use the fused kernels that the engine uses on a GPU. Return the reasons why some are not used, or None."""
-    whys = [fuse(stack) for stack in (model.slow, model.fast)]
-    whys.append(fuse_sampling(model.slow, (model.slow.semantic_codebook_size + 1, sizes.residual_size)))
+    whys = [use_fused_steps(stack) for stack in (model.slow, model.fast)]
+    whys.append(use_fused_sampling(model.slow, (model.slow.semantic_codebook_size + 1, sizes.residual_size)))
     return "; ".join(filter(None, whys)) or None
 
 

@@ -96,7 +96,7 @@ def _over_layers(cache: KVCache, layers: int) -> KVCache:
 
 
 @torch.inference_mode()
-def drawing_difference(backend: SamplingBackend, sizes: Sequence[int], device: torch.device) -> str | None:
+def describe_sampling_difference(backend: SamplingBackend, sizes: Sequence[int], device: torch.device) -> str | None:
     """Compare noise and draws with the plain ones: greedy, free, and with redraws. Returns how they differ."""
     chance = torch.Generator(device).manual_seed(0)
     keys = torch.randint(-(2**63), 2**63 - 1, (_DRAWS,), generator=chance, device=device)

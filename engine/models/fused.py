@@ -1,7 +1,8 @@
 """Fused kernels for single positions, five to nine a layer instead of 28, and for sampling. For GPUs.
 
-`fuse` gives a stack a `FusedRun` after checking it against the plain run on the stack's own weights; `fuse_sampling`
-does the same for noise and draws. If they differ, or if Triton is missing or fails, the plain versions stay in use.
+`use_fused_steps` gives a stack a `FusedStepBackend` after checking it against the plain run on the stack's own weights;
+`use_fused_sampling` does the same for noise and draws. If they differ, or if Triton is missing or fails, the plain
+versions stay in use.
 Triton starts kernels on the thread's current GPU, which must be that of the weights.
 """
 
@@ -13,7 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from engine.errors import first_line
-from engine.models.agreement import TOLERANCE, drawing_difference, frame_difference, step_difference
+from engine.models.agreement import TOLERANCE, describe_sampling_difference, frame_difference, step_difference
 from engine.models.kv_cache import KVCache, KVView, RowsView, StaticRowsView
 from engine.models.layers import FoldableRMSNorm, Transformer, TransformerBlock
 from engine.models.sampling import SamplingBackend
@@ -23,7 +24,7 @@ _LEAST_GROUP = 16  # columns per scale
 _REPEATS = 3  # copies of each row in a check, which then has more rows than one kernel multiplies one by one
 
 
-class FusedRun:
+class FusedStepBackend:
     """The blocks of one stack, run for one new position in each row, or for the two at the beginning of a frame.
 
     Matrix products between the kernels are cuBLAS's. With 8-bit weights and few rows they are kernels of our own, which
@@ -111,13 +112,13 @@ def sampling_kernels() -> SamplingBackend:
     return SamplingBackend(sampling.gumbel_noise, sampling.draw)
 
 
-def fuse(stack: Transformer) -> str | None:
+def use_fused_steps(stack: Transformer) -> str | None:
     """Let a stack run single positions in fused kernels, if these agree with the plain ones.
 
     Returns: a phrase that says why it does not, or None.
     """
     try:
-        fused, weight = FusedRun(stack), stack.norm.weight
+        fused, weight = FusedStepBackend(stack), stack.norm.weight
         difference = max(
             step_difference(stack, fused, _rows_view, one_layer=True),
             frame_difference(stack, fused) if isinstance(stack, FastStack) else 0.0,
@@ -131,15 +132,15 @@ def fuse(stack: Transformer) -> str | None:
     return None
 
 
-def fuse_sampling(slow: SlowStack, sizes: Sequence[int]) -> str | None:
+def use_fused_sampling(slow: SlowStack, sizes: Sequence[int]) -> str | None:
     """Let a slow stack's rules draw in fused kernels, if these draw the same values as the plain ones.
 
-    sizes: numbers of values to draw from in the check. Returns: as `fuse`.
+    sizes: numbers of values to draw from in the check. Returns: as `use_fused_steps`.
     """
     device = slow.norm.weight.device
     try:
         fused = sampling_kernels()
-        why = drawing_difference(fused, sizes, device)
+        why = describe_sampling_difference(fused, sizes, device)
     except Exception as error:  # compilers and drivers raise many types
         why = first_line(error)
     if why is None:

@@ -180,7 +180,7 @@ class Transformer(nn.Module):
         positions = torch.arange(config.max_seq_len, device="cpu")  # the table has values even on the meta device
         table = rotary_table(positions, config.head_dim, config.rope_base, rounded=config.rounded_rope)
         self.register_buffer("rope", table, persistent=False)
-        self.step_backend: StepBackend | None = None  # set by `fuse` or `use_native` after their check
+        self.step_backend: StepBackend | None = None  # set by `use_fused_steps` or `use_native_steps` after their check
 
     def prepare_for_decoding(self) -> None:
         """Arrange weights for single positions, in place. Call it once.

@@ -145,11 +145,11 @@ def penalised(logits: Tensor, repeated: Tensor, penalty: float) -> Tensor:
     return torch.where(repeated, torch.where(logits > 0, logits / penalty, logits * penalty), logits)
 
 
-Draw = Callable[[Tensor, Tensor], Tensor]
-"""Draws from logits `[B, V]` with noise `[B, C]` → values `[B]`."""
+ResidualSampler = Callable[[Tensor, Tensor], Tensor]
+"""Function that draws from logits `[B, V]` with noise `[B, C]` → values `[B]`."""
 
 
-class Drawing(Protocol):
+class SampleFunction(Protocol):
     """`sample`, or `sample_semantic` if `recent` is given, in one call."""
 
     def __call__(self, logits: Tensor, options: RowOptions, noise: Tensor, recent: Tensor | None = None) -> Tensor: ...
@@ -163,7 +163,7 @@ class SamplingBackend:
     """
 
     noise: Callable[[Tensor, Tensor, int, int], Tensor]
-    draw: Drawing
+    draw: SampleFunction
 
 
 class SamplingRules(Protocol):
@@ -193,8 +193,11 @@ class SamplingRules(Protocol):
         backend: equivalent to `sample` and `sample_semantic`, for rules that use these.
         """
 
-    def residual(self, options: RowOptions, candidates: int, backend: SamplingBackend | None = None) -> Draw:
-        """Return the draw of residual codes, built once per frame. candidates: C, at least every row's top_k."""
+    def residual(self, options: RowOptions, candidates: int, backend: SamplingBackend | None = None) -> ResidualSampler:
+        """Return the function that draws residual codes, built once per frame.
+
+        candidates: C, at least every row's top_k.
+        """
 
     def remember(self, drawn: Tensor, frame: Tensor, semantic: Tensor) -> Tensor:
         """Return `drawn` after a frame with the semantic draw `[B]`."""

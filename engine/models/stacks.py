@@ -38,7 +38,7 @@ class SlowStack(Transformer, ABC):
         super().__init__(config)
         self.num_codebooks, self.semantic_codebook_size = num_codebooks, semantic_codebook_size
         self.normed_hidden, self.rules = normed_hidden, rules
-        self.sampling_backend: SamplingBackend | None = None  # set by `fuse_sampling` or `use_native_draws`
+        self.sampling_backend: SamplingBackend | None = None  # set by `use_fused_sampling` or `use_native_sampling`
 
     @property
     @abstractmethod

@@ -16,7 +16,7 @@ from engine.codec.codec import CodecDecoder
 from engine.families.s2 import release
 from engine.families.s2.codec import codec_files, load_codec_decoder
 from engine.families.s2.dual_ar import DualAR, load_dual_ar
-from engine.models.native.run import use_native, use_native_draws
+from engine.models.native.run import use_native_sampling, use_native_steps
 from tests.paths import MINIATURE
 
 
@@ -58,9 +58,13 @@ def shared_weights(monkeypatch: pytest.MonkeyPatch) -> None:
     the plain one at the first load only, which otherwise takes most of the time of a load.
     """
     monkeypatch.setattr(release, "load_dual_ar", lambda *_, **__: _served())
-    monkeypatch.setattr(engine, "use_native", lambda stack: None if stack.step_backend else use_native(stack))
     monkeypatch.setattr(
-        engine, "use_native_draws", lambda slow, sizes: None if slow.sampling_backend else use_native_draws(slow, sizes)
+        engine, "use_native_steps", lambda stack: None if stack.step_backend else use_native_steps(stack)
+    )
+    monkeypatch.setattr(
+        engine,
+        "use_native_sampling",
+        lambda slow, sizes: None if slow.sampling_backend else use_native_sampling(slow, sizes),
     )
     monkeypatch.setattr(release, "load_codec_decoder", lambda *_: _decoder())
 

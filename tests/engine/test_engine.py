@@ -105,7 +105,7 @@ def test_engine_loads_and_starts_on_its_device(monkeypatch: pytest.MonkeyPatch) 
         inside.pop()
 
     monkeypatch.setattr(engine_module, "on_device", enter)
-    for name in ("use_native", "use_native_draws", "ModelRunner", "CodecWorker"):
+    for name in ("use_native_steps", "use_native_sampling", "ModelRunner", "CodecWorker"):
         usual = getattr(engine_module, name)
         monkeypatch.setattr(engine_module, name, lambda *a, usual=usual, **k: seen.append([*inside]) or usual(*a, **k))
     with closing(Engine.load(MINIATURE, "cpu", slots=1, start=False)) as loaded:

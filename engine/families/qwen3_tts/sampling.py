@@ -7,7 +7,7 @@ token in the first two frames, then temperature, top-k and top-p in this order.
 import torch
 from torch import Tensor
 
-from engine.models.sampling import Draw, RowOptions, SamplingBackend, SamplingOptions, penalised
+from engine.models.sampling import ResidualSampler, RowOptions, SamplingBackend, SamplingOptions, penalised
 
 _EARLIEST_END = 2  # frames
 
@@ -41,7 +41,7 @@ class RepetitionPenaltyRules:
         logits = logits.masked_fill(is_end & (frame < _EARLIEST_END)[:, None], -torch.inf)
         return draw(logits, options, noise[:, 0])
 
-    def residual(self, options: RowOptions, candidates: int, backend: SamplingBackend | None = None) -> Draw:
+    def residual(self, options: RowOptions, candidates: int, backend: SamplingBackend | None = None) -> ResidualSampler:
         own = options if self._predictor is None else options.replaced(self._predictor)
         return lambda logits, noise: draw(logits.float(), own, noise)
 

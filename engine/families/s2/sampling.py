@@ -9,7 +9,7 @@ from torch import Tensor
 
 from engine.models.sampling import (
     MAX_TOP_K,
-    Draw,
+    ResidualSampler,
     RowOptions,
     SamplingBackend,
     SamplingOptions,
@@ -34,7 +34,7 @@ class RecentTokensRules:
     def nothing_drawn(self, rows: int, device: torch.device) -> Tensor:
         return torch.full((rows, self.window), -1, device=device)
 
-    def residual(self, options: RowOptions, candidates: int, backend: SamplingBackend | None = None) -> Draw:
+    def residual(self, options: RowOptions, candidates: int, backend: SamplingBackend | None = None) -> ResidualSampler:
         if backend is not None:
             return lambda logits, noise: backend.draw(logits, options, noise)
         row_filter = options.filter(candidates)

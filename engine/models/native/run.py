@@ -1,7 +1,8 @@
 """Runs the blocks of a stack for single positions, and draws from logits, in native code.
 
-`use_native` gives a stack a `NativeRun` after checking it against the plain run on the stack's own weights, and
-`use_native_draws` does the same for draws. Without a C compiler, or if they differ, the plain versions stay in use.
+`use_native_steps` gives a stack a `NativeStepBackend` after checking it against the plain run on the stack's own
+weights, and `use_native_sampling` does the same for draws. Without a C compiler, or if they differ, the plain versions
+stay in use.
 """
 
 import ctypes
@@ -12,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from engine.layers import FeedForward
-from engine.models.agreement import drawing_difference, step_difference
+from engine.models.agreement import describe_sampling_difference, step_difference
 from engine.models.int8_linear import Int8Linear
 from engine.models.kv_cache import KVCache, KVView, SlotRowsView, UnpaddedRowsView
 from engine.models.layers import Transformer, TransformerBlock
@@ -45,7 +46,7 @@ class _Stack(ctypes.Structure):
     ]
 
 
-class NativeRun:
+class NativeStepBackend:
     """The blocks of one fp32 stack, run for single positions, several of a slot in order.
 
     Matrices are stored in fp16 if that holds their values exactly, so that a step reads half the bytes.
@@ -94,7 +95,7 @@ class NativeRun:
         return self._kept[-1].data_ptr()
 
 
-def use_native(stack: Transformer) -> str | None:
+def use_native_steps(stack: Transformer) -> str | None:
     """Let a stack run single positions in native code, if it agrees with the plain run.
 
     Call it before `Transformer.prepare_for_decoding`. Returns: a phrase that says why it does not, or None.
@@ -102,7 +103,7 @@ def use_native(stack: Transformer) -> str | None:
     if not _is_plain(stack) or sum(weight.nbytes for weight in stack.layers.parameters()) > MAX_BYTES:
         return None
     try:
-        native = NativeRun(stack)
+        native = NativeStepBackend(stack)
     except NoNativeCode as error:
         return f"native code: {error}"
     difference = step_difference(stack, native, _rows_view)
@@ -112,19 +113,19 @@ def use_native(stack: Transformer) -> str | None:
     return None
 
 
-def use_native_draws(slow: SlowStack, sizes: Sequence[int]) -> str | None:
+def use_native_sampling(slow: SlowStack, sizes: Sequence[int]) -> str | None:
     """Let a slow stack's rules draw in native code, if it draws the same values as the plain functions.
 
-    sizes: numbers of values to draw from in the check. Returns: as `use_native`.
+    sizes: numbers of values to draw from in the check. Returns: as `use_native_steps`.
     """
     if not _is_plain(slow):
         return None
     try:
         library()
     except NoNativeCode:
-        return None  # `use_native` has reported it
+        return None  # `use_native_steps` has reported it
     native = SamplingBackend(gumbel_noise, draw)
-    why = drawing_difference(native, sizes, slow.norm.weight.device)
+    why = describe_sampling_difference(native, sizes, slow.norm.weight.device)
     if why is None:
         slow.sampling_backend = native
     return why and f"native draws: {why}"

@@ -16,7 +16,7 @@ from engine.layers import RMSNorm, SelfAttention, rotary_table
 from engine.models import agreement
 from engine.models import fused as module
 from engine.models.frame_step import DecodeState, FrameStep
-from engine.models.fused import FusedRun, fuse, fuse_sampling, narrow_weight, sampling_kernels
+from engine.models.fused import FusedStepBackend, narrow_weight, sampling_kernels, use_fused_sampling, use_fused_steps
 from engine.models.kv_cache import FrameView, GrowingView, StaticRowsView, attend
 from engine.models.layers import QueryKeyNorm, TransformerBlock
 from engine.models.sampling import RowOptions, gumbel_noise, sample, sample_semantic
@@ -281,16 +281,16 @@ def test_draw_kernel_equals_plain_sampling(values: int, candidates: int, dtype: 
 
 def test_sampling_is_fused_only_if_it_agrees(small_model: DualAR, monkeypatch: pytest.MonkeyPatch) -> None:
     sizes = 65, 20
-    assert fuse_sampling(small_model.slow, sizes) is None
+    assert use_fused_sampling(small_model.slow, sizes) is None
     assert small_model.slow.sampling_backend is not None
     small_model.slow.sampling_backend = None
     usual = kernel_sampling.draw
     with monkeypatch.context() as patch:
         patch.setattr(kernel_sampling, "draw", lambda *given: usual(*given) ^ 1)
-        assert fuse_sampling(small_model.slow, sizes) == "sampling kernels: they draw other values"
+        assert use_fused_sampling(small_model.slow, sizes) == "sampling kernels: they draw other values"
     with monkeypatch.context() as patch:
         patch.setattr(kernel_sampling, "gumbel_noise", lambda *given: gumbel_noise(*given) + 0.5)
-        assert fuse_sampling(small_model.slow, sizes) == "sampling kernels: their noise differs by 0.5"
+        assert use_fused_sampling(small_model.slow, sizes) == "sampling kernels: their noise differs by 0.5"
     assert small_model.slow.sampling_backend is None
 
 
@@ -313,8 +313,8 @@ def small_model(monkeypatch: pytest.MonkeyPatch) -> DualAR:
 
 def test_stacks_are_fused_if_kernels_agree(small_model: DualAR) -> None:
     for stack in (small_model.slow, small_model.fast):
-        assert fuse(stack) is None
-        assert isinstance(stack.step_backend, FusedRun)
+        assert use_fused_steps(stack) is None
+        assert isinstance(stack.step_backend, FusedStepBackend)
 
 
 def test_fused_frame_draws_equal_codes(small_model: DualAR) -> None:
@@ -332,7 +332,11 @@ def test_fused_frame_draws_equal_codes(small_model: DualAR) -> None:
         return semantic, frame.codes(state.options, hidden, semantic, noise), hidden
 
     semantic, codes, hidden = draw()
-    slow.step_backend, fast.step_backend, slow.sampling_backend = FusedRun(slow), FusedRun(fast), sampling_kernels()
+    slow.step_backend, fast.step_backend, slow.sampling_backend = (
+        FusedStepBackend(slow),
+        FusedStepBackend(fast),
+        sampling_kernels(),
+    )
     fused_semantic, fused_codes, fused_hidden = draw()
     torch.testing.assert_close(fused_hidden, hidden, rtol=1e-4, atol=1e-4)
     assert torch.equal(fused_semantic, semantic)
@@ -353,10 +357,10 @@ def test_int8_weights_are_used_by_fused_kernels(small_model: DualAR, monkeypatch
     fresh.layers[0].feed_forward.merge()  # type: ignore[union-attr, operator]
     quantization.quantize_(fresh.layers, quantization.Int8WeightOnlyConfig(set_inductor_config=False))
     assert narrow_weight(fresh.layers[0].attention.wo.weight) is not None  # type: ignore[union-attr]
-    assert fuse(fresh) is None
+    assert use_fused_steps(fresh) is None
     # With few rows, the gate is a part of the product.
     monkeypatch.setattr(elementwise, "gate", lambda both: 2 * gate(both))
-    assert "differ" in (fuse(fresh) or ""), "many rows are checked, too"
+    assert "differ" in (use_fused_steps(fresh) or ""), "many rows are checked, too"
 
 
 def test_fp8_weights_are_used_by_fused_kernels(small_model: DualAR) -> None:
@@ -367,7 +371,7 @@ def test_fp8_weights_are_used_by_fused_kernels(small_model: DualAR) -> None:
     fresh.layers[0].feed_forward.merge()  # type: ignore[union-attr, operator]
     quantization.quantize_(fresh.layers, quantization.Float8WeightOnlyConfig(set_inductor_config=False))
     assert narrow_weight(fresh.layers[0].attention.wo.weight) is not None  # type: ignore[union-attr]
-    assert fuse(fresh) is None
+    assert use_fused_steps(fresh) is None
 
 
 def test_differing_kernels_are_not_used(small_model: DualAR, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -377,7 +381,7 @@ def test_differing_kernels_are_not_used(small_model: DualAR, monkeypatch: pytest
         usual(fused, cache, positions, (lengths - 1).clamp(min=1), *more)
 
     monkeypatch.setattr(attention, "attend_new", forgetful)
-    why = fuse(small_model.slow)
+    why = use_fused_steps(small_model.slow)
     assert why is not None
     assert "differ" in why
     assert small_model.slow.step_backend is None
@@ -391,8 +395,8 @@ def test_kernels_that_differ_only_in_a_frame_are_not_used(small_model: DualAR, m
         usual(fused, cache, positions, (lengths - 1).clamp(min=1) if within_frame else lengths, *more)
 
     monkeypatch.setattr(attention, "attend_new", forgetful)
-    assert "differ" in (fuse(fast) or "")
-    assert fuse(small_model.slow) is None
+    assert "differ" in (use_fused_steps(fast) or "")
+    assert use_fused_steps(small_model.slow) is None
 
 
 def test_failing_kernels_are_not_used(small_model: DualAR, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -400,14 +404,14 @@ def test_failing_kernels_are_not_used(small_model: DualAR, monkeypatch: pytest.M
         raise RuntimeError("no ptxas found\nin any place")
 
     monkeypatch.setattr(module, "step_difference", fails)
-    assert fuse(small_model.fast) == "kernels: no ptxas found"
+    assert use_fused_steps(small_model.fast) == "kernels: no ptxas found"
     assert small_model.fast.step_backend is None
 
 
 def test_positions_of_a_frame_equal_the_plain_run(small_model: DualAR) -> None:
     """Two at first, then one at a time."""
     fast, rows = small_model.fast, 3
-    fused, view, growing = FusedRun(fast), FrameView(fast.new_cache(rows, 4)), GrowingView(fast.config.n_layer)
+    fused, view, growing = FusedStepBackend(fast), FrameView(fast.new_cache(rows, 4)), GrowingView(fast.config.n_layer)
     for step, new in enumerate((2, 1, 1)):
         x = random(rows, new, fast.config.dim, seed=step)
         assert_close(fused(x, view), fast.run_plain(x, growing))

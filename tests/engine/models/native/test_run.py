@@ -15,7 +15,7 @@ from engine.models.kv_cache import FrameView, GrowingView, KVCache, UnpaddedRows
 from engine.models.layers import Transformer
 from engine.models.native import run as module
 from engine.models.native.build import SOURCE, NoNativeCode
-from engine.models.native.run import NativeRun, draw, use_native, use_native_draws
+from engine.models.native.run import NativeStepBackend, draw, use_native_sampling, use_native_steps
 from engine.models.prompt import Prompt
 from engine.models.sampling import (
     GREEDY,
@@ -92,7 +92,7 @@ def relative(expected: Tensor, found: Tensor) -> float:
 @pytest.mark.parametrize("rows", [1, 2, 3, 4, 5, 9])
 def test_rows_equal_the_plain_run(config: TransformerConfig, rows: int, half: bool) -> None:
     stack = stack_of(config, half=half)
-    native, x = NativeRun(stack), random(rows, 1, config.dim)
+    native, x = NativeStepBackend(stack), random(rows, 1, config.dim)
     slots, positions = [i % SLOTS for i in range(rows)], [(7 * i) % POSITIONS for i in range(rows)]
     plain, other = filled(stack), filled(stack)
     expected = stack.run_plain(x, UnpaddedRowsView(plain, slots, positions))
@@ -104,7 +104,7 @@ def test_rows_equal_the_plain_run(config: TransformerConfig, rows: int, half: bo
 @pytest.mark.parametrize("half", [False, True])
 def test_a_row_is_bit_identical_in_any_batch(config: TransformerConfig, half: bool) -> None:
     stack = stack_of(config, half=half)
-    native, x = NativeRun(stack), random(9, 1, config.dim)
+    native, x = NativeStepBackend(stack), random(9, 1, config.dim)
 
     def run(rows: Sequence[int]) -> Tensor:
         view = UnpaddedRowsView(filled(stack), [i % SLOTS for i in rows], [(5 * i) % POSITIONS for i in rows])
@@ -118,7 +118,7 @@ def test_a_row_is_bit_identical_in_any_batch(config: TransformerConfig, half: bo
 
 def test_rows_of_one_slot_see_those_before_them(config: TransformerConfig) -> None:
     stack = stack_of(config)
-    native, x = NativeRun(stack), random(6, 1, config.dim)
+    native, x = NativeStepBackend(stack), random(6, 1, config.dim)
     one_by_one, together = filled(stack), filled(stack)
     expected = torch.cat([native(x[i : i + 1], UnpaddedRowsView(one_by_one, [1], [10 + i])) for i in range(6)])
     found = native(x, UnpaddedRowsView(together, [1] * 6, list(range(10, 16))))
@@ -129,7 +129,7 @@ def test_rows_of_one_slot_see_those_before_them(config: TransformerConfig) -> No
 def test_positions_of_a_frame_equal_the_plain_run(config: TransformerConfig) -> None:
     """Two at first, as in the Fast AR, then one at a time."""
     stack, rows = stack_of(config), 3
-    native, view, plain = NativeRun(stack), FrameView(stack.new_cache(rows, 6)), GrowingView(config.n_layer)
+    native, view, plain = NativeStepBackend(stack), FrameView(stack.new_cache(rows, 6)), GrowingView(config.n_layer)
     for step, new in enumerate((2, 1, 1, 1)):
         x = random(rows, new, config.dim, seed=step)
         assert relative(stack.run_plain(x, plain), native(x, view)) < 1e-5
@@ -138,7 +138,7 @@ def test_positions_of_a_frame_equal_the_plain_run(config: TransformerConfig) -> 
 def test_the_values_of_inputs_are_kept() -> None:
     stack, x = stack_of(CONFIG), random(2, 1, CONFIG.dim)
     before = x.clone()
-    NativeRun(stack)(x, UnpaddedRowsView(filled(stack), [0, 1], [3, 4]))
+    NativeStepBackend(stack)(x, UnpaddedRowsView(filled(stack), [0, 1], [3, 4]))
     assert torch.equal(x, before)
 
 
@@ -148,7 +148,7 @@ def test_large_scores_do_not_overflow() -> None:
         block.attention.wqkv.weight.data *= 1000
         block.feed_forward.w1.weight.data *= 1000
     x, views = 100 * random(2, 1, CONFIG.dim), [UnpaddedRowsView(filled(stack), [0, 1], [30, 8]) for _ in range(2)]
-    found = NativeRun(stack)(x, views[0])
+    found = NativeStepBackend(stack)(x, views[0])
     assert found.isfinite().all()
     assert relative(stack.run_plain(x, views[1]), found) < 1e-3
 
@@ -205,7 +205,7 @@ def test_constants_are_those_of_the_plain_functions() -> None:
 def test_draws_that_differ_are_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
     slow = load_dual_ar(MINIATURE, dtype=torch.float32, device="cpu").slow
     monkeypatch.setattr(module, "draw", lambda logits, *_: logits.argmin(-1))
-    assert use_native_draws(slow, (65, 64)) == "native draws: they draw other values"
+    assert use_native_sampling(slow, (65, 64)) == "native draws: they draw other values"
     assert slow.sampling_backend is None
 
 
@@ -213,10 +213,10 @@ def test_traced_and_eager_frames_draw_the_same_in_any_batch() -> None:
     model = load_dual_ar(MINIATURE, dtype=torch.float32, device="cpu")
     plain = frames(model, None, 0)
     for stack in (model.slow, model.fast):
-        assert use_native(stack) is None
-        assert isinstance(stack.step_backend, NativeRun)
+        assert use_native_steps(stack) is None
+        assert isinstance(stack.step_backend, NativeStepBackend)
         stack.prepare_for_decoding()
-    assert use_native_draws(model.slow, (65, 64)) is None
+    assert use_native_sampling(model.slow, (65, 64)) is None
     assert model.slow.sampling_backend is not None
     capture = TorchScriptCapture()
     for traced, company in ((None, 0), (None, 2), (capture, 0), (capture, 3)):
@@ -227,7 +227,7 @@ def test_code_that_differs_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
     stack = stack_of(CONFIG)
     matrices = module._gate_weight
     monkeypatch.setattr(module, "_gate_weight", lambda feed: matrices(feed).flip(0))  # the gate is exchanged
-    why = use_native(stack)
+    why = use_native_steps(stack)
     assert why is not None
     assert why.startswith("native code: it differs from the plain one by ")
     assert stack.step_backend is None
@@ -239,17 +239,17 @@ def test_without_a_compiler_the_plain_run_stays(monkeypatch: pytest.MonkeyPatch)
 
     monkeypatch.setattr(module, "library", missing)
     stack = stack_of(CONFIG)
-    assert use_native(stack) == "native code: no C compiler"
+    assert use_native_steps(stack) == "native code: no C compiler"
     assert stack.step_backend is None
     slow = load_dual_ar(MINIATURE, dtype=torch.float32, device="cpu").slow
-    assert (use_native_draws(slow, (65,)), slow.sampling_backend) == (None, None), "it is reported once"
+    assert (use_native_sampling(slow, (65,)), slow.sampling_backend) == (None, None), "it is reported once"
 
 
 def test_other_weights_are_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither 16 bits nor integers, nor stacks that need several threads."""
-    assert (use_native(stack := stack_of(CONFIG).bfloat16()), stack.step_backend) == (None, None)
+    assert (use_native_steps(stack := stack_of(CONFIG).bfloat16()), stack.step_backend) == (None, None)
     int8 = load_dual_ar(MINIATURE, dtype=torch.float32, device="cpu", precision="int8")
-    assert (use_native(int8.slow), int8.slow.step_backend) == (None, None)
-    assert (use_native_draws(int8.slow, (65,)), int8.slow.sampling_backend) == (None, None)
+    assert (use_native_steps(int8.slow), int8.slow.step_backend) == (None, None)
+    assert (use_native_sampling(int8.slow, (65,)), int8.slow.sampling_backend) == (None, None)
     monkeypatch.setattr(module, "MAX_BYTES", 1000)
-    assert (use_native(stack := stack_of(CONFIG)), stack.step_backend) == (None, None)
+    assert (use_native_steps(stack := stack_of(CONFIG)), stack.step_backend) == (None, None)
