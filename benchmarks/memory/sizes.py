@@ -144,10 +144,10 @@ def frame_bytes(slow: SlowAR, fast: FastAR, residual_size: int, seen: int) -> Fr
         seen: positions of the prompt and of the previous frames.
     """
     semantic = slow.dual.semantic_codebook_size + 1
-    passes = fast.codebooks - 1
+    passes = fast.num_codebooks - 1
     head = slow.embeddings.weight if slow.config.tie_word_embeddings else slow.output.weight
-    looked_up = fast.codebooks * _row(slow.codebook_embeddings.weight)
-    looked_up += (fast.codebooks - 1) * _row(fast.embeddings.weight)
+    looked_up = fast.num_codebooks * _row(slow.codebook_embeddings.weight)
+    looked_up += (fast.num_codebooks - 1) * _row(fast.embeddings.weight)
     return FrameBytes(
         slow=_block_bytes(slow) + held_bytes(slow.norm),
         semantic_head=semantic * _row(head),

@@ -111,7 +111,7 @@ def _counting(counted: Counted, positions: int) -> Iterator[None]:
         (elementwise, "_gate", whole),
         (attention, "_attend", read),
         (attention, "_join", whole),
-        (products, "_row_product", whole),
+        (products, "_gemv_kernel", whole),
         (sampling, "_noise", whole),
         (sampling, "_draw", whole),
     ]

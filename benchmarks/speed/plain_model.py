@@ -145,7 +145,7 @@ class PlainModel:
         """Complete a frame from its semantic code. Return all K codes."""
         fast, codes = self._model.fast, [semantic_code]
         self._fast.run(fast.fast_project_in(hidden)[None, None], 0)
-        for position in range(1, fast.codebooks):
+        for position in range(1, fast.num_codebooks):
             code = torch.tensor([[codes[-1]]], device=self.device)
             out = self._fast.run(fast.embeddings(code), position)[0, -1]
             logits = fast.output(norm(out, fast.norm))

@@ -191,7 +191,7 @@ def frame_bytes(model: Any, seen: int) -> int:
     position = 2 * config.n_layer * config.n_local_heads * config.head_dim * slow.norm.weight.itemsize
     talker = sum(map(held_bytes, (slow.layers, slow.norm, slow.head, slow.text_projection)))
     a_pass = sum(map(held_bytes, (fast.layers, fast.norm, fast.project)))
-    total: int = talker + (fast.codebooks - 1) * a_pass + held_bytes(fast.heads) + seen * position
+    total: int = talker + (fast.num_codebooks - 1) * a_pass + held_bytes(fast.heads) + seen * position
     return total
 
 

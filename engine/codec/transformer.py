@@ -35,12 +35,12 @@ class TransformerState(StreamingState):
     """States of all blocks, and the position in the signal."""
 
     layers: tuple[AttentionState, ...]
-    position: Tensor  # [B] int64: positions seen
+    position: Tensor  # [B] int64: positions so far
 
 
 @dataclass(frozen=True)
-class Window:
-    """Keys of a block of queries. `mask` `[B or 1, 1, queries, keys]` is true where a query attends to a key."""
+class QueryBlock:
+    """A block of queries with its keys. `mask` `[B or 1, 1, queries, keys]` is true where a query attends to a key."""
 
     queries: slice
     keys: slice
@@ -57,17 +57,20 @@ def rotary_factors(position: Tensor, new: int, head_dim: int, base: float, *, ro
     return table[:, :, None]
 
 
-def windows(new: int, past: int, size: int, seen: Tensor) -> list[Window]:
-    """Return windows of `size` for `new` queries after `past` stored keys, the last `seen` `[B]` of them valid."""
+def query_blocks(new: int, past: int, window: int, valid: Tensor) -> list[QueryBlock]:
+    """Divide `new` queries, which attend to `window` positions each, into blocks.
+
+    There are `past` stored keys before them, of which the last `valid` `[B]` are valid.
+    """
     found = []
     for start in range(0, new, _BLOCK):
         end = min(start + _BLOCK, new)
-        first = max(0, past + start - size + 1)
-        query = torch.arange(past + start, past + end, device=seen.device)[:, None]
-        key = torch.arange(first, past + end, device=seen.device)
-        mask = (key <= query) & (key > query - size)
-        real = key >= past - seen[:, None, None, None]
-        found.append(Window(slice(start, end), slice(first, past + end), mask & real))
+        first = max(0, past + start - window + 1)
+        query = torch.arange(past + start, past + end, device=valid.device)[:, None]
+        key = torch.arange(first, past + end, device=valid.device)
+        mask = (key <= query) & (key > query - window)
+        real = key >= past - valid[:, None, None, None]
+        found.append(QueryBlock(slice(start, end), slice(first, past + end), mask & real))
     return found
 
 
@@ -119,14 +122,14 @@ class WindowedAttention(SelfAttention):
         shape = (batch, self.heads, self.past, self.head_dim)
         return AttentionState(self.wqkv.weight.new_zeros(shape), self.wqkv.weight.new_zeros(shape))
 
-    def forward(self, x: Tensor, rope: Tensor, seen: list[Window], state: AttentionState | None) -> Tensor:
+    def forward(self, x: Tensor, rope: Tensor, blocks: list[QueryBlock], state: AttentionState | None) -> Tensor:
         q, k, v = self.project(x, rope)
         if state is not None:
             k, v = extend(state.keys, k), extend(state.values, v)
-        blocks = [
-            F.scaled_dot_product_attention(q[:, :, w.queries], k[:, :, w.keys], v[:, :, w.keys], w.mask) for w in seen
+        attended = [
+            F.scaled_dot_product_attention(q[:, :, b.queries], k[:, :, b.keys], v[:, :, b.keys], b.mask) for b in blocks
         ]
-        return self.output(torch.cat(blocks, dim=2))
+        return self.output(torch.cat(attended, dim=2))
 
 
 class WindowedTransformerBlock(nn.Module):
@@ -147,8 +150,8 @@ class WindowedTransformerBlock(nn.Module):
         self.attention_layer_scale = LayerScale(config.dim)
         self.ffn_layer_scale = LayerScale(config.dim)
 
-    def forward(self, x: Tensor, rope: Tensor, seen: list[Window], state: AttentionState | None) -> Tensor:
-        x = x + self.attention_layer_scale(self.attention(self.attention_norm(x), rope, seen, state))
+    def forward(self, x: Tensor, rope: Tensor, blocks: list[QueryBlock], state: AttentionState | None) -> Tensor:
+        x = x + self.attention_layer_scale(self.attention(self.attention_norm(x), rope, blocks, state))
         out: Tensor = x + self.ffn_layer_scale(self.feed_forward(self.ffn_norm(x)))
         return out
 
@@ -175,13 +178,13 @@ class WindowedTransformer(StreamingModule[TransformerState]):
         return TransformerState(layers, torch.zeros(batch, dtype=torch.int64, device=device))
 
     def forward(self, x: Tensor, state: TransformerState | None = None) -> Tensor:
-        new, size = x.shape[2], self.config.window_size
+        new, window = x.shape[2], self.config.window_size
         position = x.new_zeros(1, dtype=torch.int64) if state is None else state.position
         rope = rotary_factors(position, new, self.config.head_dim, self.config.rope_base, rounded=self.rounded)
-        seen = windows(new, 0 if state is None else size - 1, size, position)
+        blocks = query_blocks(new, 0 if state is None else window - 1, window, position)
         x = x.transpose(1, 2)
         for i, block in enumerate(self.layers):
-            x = block(x, rope, seen, None if state is None else state.layers[i])
+            x = block(x, rope, blocks, None if state is None else state.layers[i])
         if state is not None:
             state.position += new
         out: Tensor = self.norm(x).transpose(1, 2)

@@ -71,7 +71,7 @@ def frame_difference(stack: FastStack, run: StepBackend) -> float:
     weight, rows, sizes = stack.norm.weight, 2, (2, 1)
     chance = torch.Generator(weight.device).manual_seed(0)
     x = torch.randn(rows, sum(sizes), stack.config.dim, generator=chance, device=weight.device).to(weight.dtype)
-    growing, framed = GrowingView(stack.config.n_layer), FrameView(stack.new_cache(rows, stack.codebooks))
+    growing, framed = GrowingView(stack.config.n_layer), FrameView(stack.new_cache(rows, stack.num_codebooks))
     plain = [stack.run_plain(part, growing) for part in x.split(sizes, dim=1)]
     other = [run(part, framed) for part in x.split(sizes, dim=1)]
     return max(map(relative_difference, plain, other))

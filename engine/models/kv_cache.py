@@ -112,7 +112,7 @@ class ContiguousView:
 class PackedView:
     """New positions of several slots side by side in one row, followed by padding.
 
-    Each part attends as in its own `ContiguousView`, the twin; the padding attends to nothing and is not kept.
+    Each part attends as in its own `ContiguousView`; the padding attends to nothing and is not kept.
     """
 
     def __init__(self, cache: KVCache, parts: Sequence[tuple[int, int, int]]) -> None:

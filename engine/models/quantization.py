@@ -24,7 +24,7 @@ from engine.models.int8_linear import Int8Linear, packed_bytes
 from engine.models.layers import TransformerBlock
 
 Precision = Literal["fp32", "fp16", "bf16", "int8", "int4", "fp8"]
-Stack = Literal["slow", "fast"]
+StackName = Literal["slow", "fast"]
 
 QUANTIZED: tuple[Precision, ...] = ("int8", "int4", "fp8")
 
@@ -55,7 +55,9 @@ class Layout:
         return rows * columns + scales * (5 if self.kind == "int8" else 4)  # fp32; torchao's int8 adds a zero byte
 
 
-def layouts(module: nn.Module, precision: Precision, *, stack: Stack, activations: torch.dtype) -> dict[str, Layout]:
+def layouts(
+    module: nn.Module, precision: Precision, *, stack: StackName, activations: torch.dtype
+) -> dict[str, Layout]:
     """Return the layouts that `quantize_block` gives to weights of `module`, by name; works on the meta device too.
 
     Of a whole stack only the blocks have layouts.
@@ -74,7 +76,7 @@ def layouts(module: nn.Module, precision: Precision, *, stack: Stack, activation
     return found
 
 
-def _layout(layer: nn.Linear, precision: Precision, stack: Stack, activations: torch.dtype) -> Layout | None:
+def _layout(layer: nn.Linear, precision: Precision, stack: StackName, activations: torch.dtype) -> Layout | None:
     rows, columns = layer.out_features, layer.in_features
     if precision == "fp8":
         return Layout("fp8")
@@ -104,7 +106,7 @@ def check_precision(precision: Precision, device: torch.device | str, activation
     _torchao()
 
 
-def quantize_block(module: nn.Module, precision: Precision, *, stack: Stack) -> None:
+def quantize_block(module: nn.Module, precision: Precision, *, stack: StackName) -> None:
     """Quantize the linear layers of a block, or of any other part of a stack, in place, as `layouts` says.
 
     Activations have the dtype that the weights have now. fp32, fp16 and bf16 change nothing. w1 and w3 of the

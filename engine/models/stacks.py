@@ -67,16 +67,16 @@ class SlowStack(Transformer, ABC):
 class FastStack(Transformer, ABC):
     """The transformer over the codebooks of one frame. Its keys and values live for one frame.
 
-    codebooks: K.
+    num_codebooks: K.
     """
 
-    codebooks: int
+    num_codebooks: int
 
     def new_view(self, rows: int) -> KVView:
         """Create a view of the positions of one frame, for `rows` rows."""
         if self.step_backend is None:
             return GrowingView(self.config.n_layer)
-        return FrameView(self.new_cache(rows, self.codebooks))
+        return FrameView(self.new_cache(rows, self.num_codebooks))
 
     @abstractmethod
     def generate(

@@ -16,7 +16,7 @@ from engine.errors import DoesNotFit, InvalidOption
 from engine.families.family import Architecture
 from engine.models import int8_linear
 from engine.models.int8_linear import Int8Linear
-from engine.models.quantization import QUANTIZED, Precision, Stack, layouts
+from engine.models.quantization import QUANTIZED, Precision, StackName, layouts
 from engine.serving.clip_encoder import ENCODE_SECONDS
 from engine.serving.codec_worker import ROWS_PER_SLOT, largest_batches
 from engine.serving.host_memory import free_host_memory
@@ -249,7 +249,7 @@ class _Sizes:
         changed = _usual_activations(precision) if self.activations == torch.float32 else self.activations
         return _sizes(self.architecture, precision, changed)
 
-    def _stack(self, module: nn.Module, stack: Stack) -> int:
+    def _stack(self, module: nn.Module, stack: StackName) -> int:
         kept = layouts(module, self.precision, stack=stack, activations=self.activations)
         weights = sum(
             kept[name].nbytes(*weight.shape) if name in kept else weight.numel() * self.activations.itemsize

@@ -98,9 +98,9 @@ class CodePredictor(FastStack):
 
     def __init__(self, config: TalkerConfig, talker: Talker) -> None:
         super().__init__(config.fast)
-        self.codebooks = config.num_codebooks
+        self.num_codebooks = config.num_codebooks
         size, dim = config.fast.vocab_size, config.fast.dim
-        self.heads = nn.ModuleList(BatchInvariantLinear(dim, size, bias=False) for _ in range(self.codebooks - 1))
+        self.heads = nn.ModuleList(BatchInvariantLinear(dim, size, bias=False) for _ in range(self.num_codebooks - 1))
         self.project: nn.Module = (
             nn.Identity() if config.slow.dim == dim else BatchInvariantLinear(config.slow.dim, dim)
         )
@@ -108,7 +108,7 @@ class CodePredictor(FastStack):
 
     def logits(self, hidden: Tensor, codes: Tensor) -> Tensor:
         """Compute the logits of all positions at once: hidden `[N, D]`, codes `[N, K]` → `[N, K - 1, size]`."""
-        values = [self._embed(codes[:, i], i) for i in range(self.codebooks - 1)]
+        values = [self._embed(codes[:, i], i) for i in range(self.num_codebooks - 1)]
         inputs = self.project(torch.stack([hidden, *values], dim=1))
         normed = self.norm(self.run(inputs))[:, 1:]
         return torch.stack([head(x) for head, x in zip(self.heads, torch.unbind(normed, 1), strict=True)], dim=1)
@@ -130,7 +130,7 @@ class CodePredictor(FastStack):
             last = self.norm(out if codebook > 1 else out[:, 1:])
             logits = head(last) if size in (None, head.out_features) else linear(last, head.weight[:size])
             codes.append(sample(logits.squeeze(1), codebook))
-            if codebook < self.codebooks - 1:
+            if codebook < self.num_codebooks - 1:
                 x = self._embed(codes[-1], codebook).unsqueeze(1)
         return torch.stack(codes, dim=1)
 

@@ -19,7 +19,7 @@ from engine.families.qwen3_tts.codec_config import SpeechTokenizerConfig
 from engine.families.qwen3_tts.config import GenerationDefaults, TalkerConfig
 from engine.families.qwen3_tts.speaker_encoder import EcapaTdnn
 from engine.families.qwen3_tts.talker import CodePredictor, Talker
-from engine.models.quantization import Precision, Stack, check_precision, quantize_block
+from engine.models.quantization import Precision, StackName, check_precision, quantize_block
 from engine.release.weights import (
     Mismatch,
     StoredTensor,
@@ -88,7 +88,7 @@ def load_speech_model(
     found = [Mismatch(unexpected=unknown)]
     found += [compare(parts[part], shapes_of(module) if module else {}) for part, module in modules.items()]
     refuse_mismatches("The model's weights do not fit its config", found)
-    stacks: tuple[tuple[Stack, Talker | CodePredictor], ...] = (("slow", talker), ("fast", predictor))
+    stacks: tuple[tuple[StackName, Talker | CodePredictor], ...] = (("slow", talker), ("fast", predictor))
     for stack, module in stacks:
         after = None if precision is None else partial(quantize_block, precision=precision, stack=stack)
         load_weights(module, parts[stack], dtype=dtype, device=device, after_block=after)

@@ -19,7 +19,7 @@ from engine.families.s2.config import parse_dual_ar, parse_omni
 from engine.families.s2.fast_ar import FastAR
 from engine.families.s2.slow_ar import SlowAR
 from engine.files.bounded import read_object
-from engine.models.quantization import Precision, Stack, check_precision, quantize_block
+from engine.models.quantization import Precision, StackName, check_precision, quantize_block
 from engine.release.weights import (
     Mismatch,
     StoredTensor,
@@ -118,7 +118,7 @@ def load_dual_ar(
     parts = split_flat(open_file(folder / "model.pth")) if header.flat else split_omni(open_safetensors(folder))
     with torch.device("meta"):
         slow, fast = SlowAR(header.config, header.tokenizer.end_id), FastAR(header.config)
-    stacks: tuple[tuple[Stack, SlowAR | FastAR, StoredTensors], ...] = (
+    stacks: tuple[tuple[StackName, SlowAR | FastAR, StoredTensors], ...] = (
         ("slow", slow, fuse_attention(parts.slow)),
         ("fast", fast, fuse_attention(parts.fast)),
     )
@@ -130,7 +130,7 @@ def load_dual_ar(
     return DualAR(header.config, header.tokenizer, slow.eval(), fast.eval())
 
 
-def _quantizer(precision: Precision | None, stack: Stack) -> Callable[[nn.Module], None] | None:
+def _quantizer(precision: Precision | None, stack: StackName) -> Callable[[nn.Module], None] | None:
     return None if precision is None else partial(quantize_block, precision=precision, stack=stack)
 
 
@@ -142,7 +142,7 @@ class SplitTensors:
     fast: StoredTensors
     unknown: list[str]
 
-    def add(self, stack: Stack, name: str, stored: StoredTensor) -> None:
+    def add(self, stack: StackName, name: str, stored: StoredTensor) -> None:
         tensors = self.slow if stack == "slow" else self.fast
         tensors[name] = replace(stored, name=name)
 

@@ -20,7 +20,7 @@ class FastAR(FastStack):
 
     def __init__(self, config: DualARConfig) -> None:
         super().__init__(config.fast)
-        self.codebooks = config.num_codebooks
+        self.num_codebooks = config.num_codebooks
         self.embeddings = embedding(config.fast.vocab_size, config.fast.dim)
         self.output = nn.Linear(config.fast.dim, config.fast.vocab_size, bias=False)
         self.fast_project_in: nn.Module = (
@@ -49,7 +49,7 @@ class FastAR(FastStack):
         # The inputs of the first two positions are known, so one pass handles both: K - 1 passes instead of K.
         x = torch.cat((self.fast_project_in(hidden[:, None]), self.embeddings(semantic_codes[:, None])), dim=1)
         codes = [semantic_codes]
-        for codebook in range(1, self.codebooks):
+        for codebook in range(1, self.num_codebooks):
             out = self.run(x, view)
             last = self.norm(out if codebook > 1 else out[:, 1:])
             codes.append(sample(linear(last, head).squeeze(1), codebook))

@@ -33,7 +33,8 @@ def attend_new(
     Splits of `SPLIT` positions are read by programs of their own and joined by a second kernel; a short cache needs one
     split and no second kernel. Each program norms and rotates its queries again, which costs less than a kernel of its
     own; the program of a row's last split prepares, uses and writes the new key and value. A program past a row's end
-    reads nothing. The twins are `SelfAttention.project`, `StaticRowsView`'s writing, and `attend` over that length.
+    reads nothing. Reference implementation: `SelfAttention.project`, `StaticRowsView`'s writing, and `attend` over that
+    length.
     """
     (rows, heads, width), (_, _, groups, kept, _) = out.shape, cache.shape
     split = min(SPLIT, max(_STEP, triton.next_power_of_2(kept)))

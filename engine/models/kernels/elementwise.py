@@ -11,7 +11,8 @@ _COLUMNS = 1024
 def add_norm(x: Tensor, added: Tensor | None, weight: Tensor, eps: float) -> tuple[Tensor, Tensor]:
     """Add and norm in one kernel: x and `added` `[B, D]` → (x + added, its `RMSNorm`), both `[B, D]`.
 
-    The twin is `x + added` and `engine.layers.RMSNorm`, with the same rounding. Without `added`, x is returned.
+    Reference implementation: `x + added` and `engine.layers.RMSNorm`, with the same rounding. Without `added`, x is
+    returned.
     """
     total = x if added is None else torch.empty_like(x)
     normed = torch.empty_like(x)

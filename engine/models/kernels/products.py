@@ -25,8 +25,8 @@ def narrow_product(x: Tensor, weight: Tensor, scale: Tensor, bias: Tensor | None
     """Multiply x `[B, D]`, B at most `MAX_ROWS`, by a weight `[E, D]` in int8 or float8_e4m3fn → `[B, E]`.
 
     scale: `[E, G]`, one for each D / G columns of a row; G is 1, or D / G a power of two, 16 or more. The sum is fp32
-    and scaled before it is rounded. The twin is `F.linear(x, weight * scale)`. Up to `SINGLE_ROWS` rows, a row's result
-    depends neither on the others nor on their number.
+    and scaled before it is rounded. Up to `SINGLE_ROWS` rows, a row's result depends neither on the others nor on their
+    number. Reference implementation: `F.linear(x, weight * scale)`.
     """
     rows, outputs = len(x), len(weight)
     out = x.new_empty(rows, outputs)
@@ -34,7 +34,7 @@ def narrow_product(x: Tensor, weight: Tensor, scale: Tensor, bias: Tensor | None
         _multiply_rows(x, weight, scale, bias, out)
         return out
     stored, kinds = _stored(weight, scale)
-    _rows_product[(triton.cdiv(outputs, _DOT_OUTPUTS),)](
+    _gemm_kernel[(triton.cdiv(outputs, _DOT_OUTPUTS),)](
         x, stored, scale, x if bias is None else bias, out, outputs, rows,
         OUTPUTS=_DOT_OUTPUTS, COLUMNS=_columns(scale, x.shape[1], _DOT_COLUMNS),
         ROWS=max(_LEAST_ROWS, triton.next_power_of_2(rows)), HAS_BIAS=bias is not None, **kinds,
@@ -58,7 +58,7 @@ def normed_product(
 
     norm: `[D]`. gates: weight is that of w1 above w3, without bias, and the product is silu(w1) * w3. Every program
     adds up the squares of its row while it multiplies, and scales the sums: a norm before the product would delay the
-    loads of the weight. Unlike in the twins, the three kernels, the normed row is not rounded.
+    loads of the weight. Unlike in the three kernels, the normed row is not rounded.
     """
     outputs = len(weight) // 2 if gates else len(weight)
     out = x.new_empty(len(x), outputs)
@@ -85,7 +85,7 @@ def _multiply_rows(
     tile = _outputs_at_once(outputs)
     given = [x if tensor is None else tensor for tensor in (added, norm, total)]
     # Rows side by side: the programs that read one tile of the weight run together and find it in the cache.
-    _row_product[(rows, triton.cdiv(outputs, tile))](
+    _gemv_kernel[(rows, triton.cdiv(outputs, tile))](
         x, *given, stored, scale, x if bias is None else bias, out, outputs, eps,
         OUTPUTS=tile, COLUMNS=_columns(scale, width, _TILE // tile), HAS_BIAS=bias is not None,
         ADDS=added is not None, NORMS=norm is not None, GATES=gates, **kinds,
@@ -123,7 +123,7 @@ def _widened(entry, FP8: tl.constexpr):
 
 
 @triton.jit
-def _row_product(
+def _gemv_kernel(
     x, added, norm, total, weight, scale, bias, out, outputs, eps,
     WIDTH: tl.constexpr, GROUPS: tl.constexpr, FP8: tl.constexpr, HAS_BIAS: tl.constexpr, OUTPUTS: tl.constexpr,
     COLUMNS: tl.constexpr, ADDS: tl.constexpr, NORMS: tl.constexpr, GATES: tl.constexpr,
@@ -187,7 +187,7 @@ def _result(total, scale, output, present, GROUPS: tl.constexpr):
 
 
 @triton.jit
-def _rows_product(
+def _gemm_kernel(
     x, weight, scale, bias, out, outputs, rows,
     WIDTH: tl.constexpr, GROUPS: tl.constexpr, FP8: tl.constexpr, HAS_BIAS: tl.constexpr, OUTPUTS: tl.constexpr,
     COLUMNS: tl.constexpr, ROWS: tl.constexpr,

@@ -16,7 +16,7 @@ _FREER_TOP_P = tl.constexpr(plain.REPETITION_TOP_P)
 
 
 def gumbel_noise(keys: Tensor, frames: Tensor, draws: int, candidates: int) -> Tensor:
-    """Return noise `[B, draws, candidates]` fp32. The twin, with the same arguments, is in `engine.models.sampling`."""
+    """Return noise `[B, draws, candidates]` fp32. Reference implementation: `engine.models.sampling.gumbel_noise`."""
     out = torch.empty(len(keys), draws, candidates, device=keys.device)
     _noise[(len(keys), draws)](
         keys, frames, out, DRAWS=draws, CANDIDATES=candidates, BLOCK=triton.next_power_of_2(candidates)
@@ -50,8 +50,8 @@ def _noise(keys, frames, out, DRAWS: tl.constexpr, CANDIDATES: tl.constexpr, BLO
 def draw(logits: Tensor, options: RowOptions, noise: Tensor, recent: Tensor | None = None) -> Tensor:
     """Draw from logits `[B, V]` → values int64 `[B]`; of equal logits, the one with the lower index ranks first.
 
-    noise: `[B, C]`; with `recent` `[B, W]` it is `[B, 2, C]`, and a value among the recent ones is drawn again. The
-    twins are `sample` and `sample_semantic` of `engine.models.sampling`.
+    noise: `[B, C]`; with `recent` `[B, W]` it is `[B, 2, C]`, and a value among the recent ones is drawn again.
+    Reference implementation: `sample` and `sample_semantic` of `engine.models.sampling`.
     """
     rows, values = logits.shape
     candidates, redraws = noise.shape[-1], recent is not None

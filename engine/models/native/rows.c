@@ -298,7 +298,7 @@ INLINE void consider(struct draw *d, int64_t rank, int64_t value, float log_prob
 
 // Draw one of n logits, which are overwritten: the argmax of log p / temperature + noise over the likeliest values. Of
 // equal logits the one with the lower index ranks first. recent: values that are drawn again with freer options, from
-// the noise after `candidates`, or null. The twins are in engine/models/sampling.py.
+// the noise after `candidates`, or null. Reference implementation: engine/models/sampling.py.
 static int64_t draw(float *left, int64_t n, float temperature, float top_p, int64_t last, const float *noise,
                     const float *other_noise, const int64_t *recent, int64_t window) {
     const float greedy = 1e30f;

@@ -134,8 +134,8 @@ def use_native_sampling(slow: SlowStack, sizes: Sequence[int]) -> str | None:
 def draw(logits: Tensor, options: RowOptions, noise: Tensor, recent: Tensor | None = None) -> Tensor:
     """Draw from logits `[B, V]` → values int64 `[B]`; of equal logits, the one with the lower index ranks first.
 
-    noise: `[B, C]`; with `recent` `[B, W]` it is `[B, 2, C]`, and a value among the recent ones is drawn again. The
-    twins are `sample` and `sample_semantic` of `engine.models.sampling`.
+    noise: `[B, C]`; with `recent` `[B, W]` it is `[B, 2, C]`, and a value among the recent ones is drawn again.
+    Reference implementation: `sample` and `sample_semantic` of `engine.models.sampling`.
     """
     before = options.top_k[:, :0] if recent is None else recent.contiguous()
     rows = (options.temperature, options.top_p, options.top_k)

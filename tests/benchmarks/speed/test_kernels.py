@@ -42,7 +42,7 @@ def test_kernel_counts_and_bytes_of_a_frame(monkeypatch: pytest.MonkeyPatch) -> 
     }
     assert (fused["by_name"]["_noise"], fused["by_name"]["_draw"]) == (1, FAST_PASSES + 1)
     assert not {"_add_norm", "_gate"} & set(narrow_fused["by_name"]), "they are parts of the products"
-    assert narrow_fused["by_name"]["_row_product"] == 4 * (SLOW + FAST * FAST_PASSES)
+    assert narrow_fused["by_name"]["_gemv_kernel"] == 4 * (SLOW + FAST * FAST_PASSES)
     sizes = shallow()
     stacks = random_dual_ar(sizes.dual_ar, torch.bfloat16, "meta", seed=0)
     least = frame_bytes(*stacks, sizes.residual_size, 512).total

@@ -18,7 +18,7 @@ def test_frame_bytes_count_the_predictor_per_residual_codebook() -> None:
     whole, half = (frame_bytes(model, 7) for model in models)
     assert whole == 2 * half
     model = models[0]
-    config, passes = model.slow.config, model.fast.codebooks - 1
+    config, passes = model.slow.config, model.fast.num_codebooks - 1
     assert frame_bytes(model, 8) - whole == 2 * config.n_layer * config.n_local_heads * config.head_dim * 4
     layer = TransformerBlock(model.fast.config)
     model.fast.layers.append(layer)

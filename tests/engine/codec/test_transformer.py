@@ -8,7 +8,7 @@ from torch import Tensor
 
 from engine.codec import transformer
 from engine.codec.config import WindowedTransformerConfig
-from engine.codec.transformer import WindowedAttention, WindowedTransformer, rotary_factors, windows
+from engine.codec.transformer import WindowedAttention, WindowedTransformer, query_blocks, rotary_factors
 from engine.layers import rotate
 
 
@@ -41,14 +41,14 @@ def test_rotation_applies_to_adjacent_pairs() -> None:
     assert rotate(x, torch.view_as_complex(table)).flatten().tolist() == [-2.0, 1.0, 3.0, 4.0]
 
 
-def test_windows_mask_future_and_distant_past() -> None:
-    (window,) = windows(new=4, past=0, size=2, seen=torch.zeros(1, dtype=torch.int64))
-    assert window.mask[0, 0].int().tolist() == [[1, 0, 0, 0], [1, 1, 0, 0], [0, 1, 1, 0], [0, 0, 1, 1]]
+def test_query_blocks_mask_future_and_distant_past() -> None:
+    (block,) = query_blocks(new=4, past=0, window=2, valid=torch.zeros(1, dtype=torch.int64))
+    assert block.mask[0, 0].int().tolist() == [[1, 0, 0, 0], [1, 1, 0, 0], [0, 1, 1, 0], [0, 0, 1, 1]]
 
 
-def test_windows_mask_positions_before_start() -> None:
-    (window,) = windows(new=1, past=3, size=4, seen=torch.tensor([0, 2, 9]))
-    assert window.mask[:, 0, 0].int().tolist() == [[0, 0, 0, 1], [0, 1, 1, 1], [1, 1, 1, 1]]
+def test_query_blocks_mask_positions_before_start() -> None:
+    (block,) = query_blocks(new=1, past=3, window=4, valid=torch.tensor([0, 2, 9]))
+    assert block.mask[:, 0, 0].int().tolist() == [[0, 0, 0, 1], [0, 1, 1, 1], [1, 1, 1, 1]]
 
 
 @torch.inference_mode()
@@ -68,9 +68,9 @@ def test_blockwise_attention_matches_plain_windowed_attention(monkeypatch: pytes
     torch.manual_seed(0)
     attention, x = WindowedAttention(config), torch.randn(2, 50, 16)
     rope = rotary_factors(torch.zeros(1, dtype=torch.int64), 50, 8, 100.0)
-    seen = windows(50, 0, 5, torch.zeros(1, dtype=torch.int64))
-    assert len(seen) == 4
-    assert max(window.mask.numel() for window in seen) <= 16 * 20
+    blocks = query_blocks(50, 0, 5, torch.zeros(1, dtype=torch.int64))
+    assert len(blocks) == 4
+    assert max(block.mask.numel() for block in blocks) <= 16 * 20
 
     q, k, v = (part.view(2, 50, 2, 8) for part in attention.wqkv(x).chunk(3, -1))
     q, k, v = (part.transpose(1, 2) for part in (rotate(q, rope), rotate(k, rope), v))
@@ -78,7 +78,7 @@ def test_blockwise_attention_matches_plain_windowed_attention(monkeypatch: pytes
     distance = torch.arange(50)[:, None] - torch.arange(50)
     scores[..., (distance < 0) | (distance >= 5)] = -torch.inf
     expected = attention.wo((scores.softmax(-1) @ v).transpose(1, 2).reshape(2, 50, 16))
-    torch.testing.assert_close(attention(x, rope, seen, None), expected, rtol=0, atol=1e-6)
+    torch.testing.assert_close(attention(x, rope, blocks, None), expected, rtol=0, atol=1e-6)
 
 
 @torch.inference_mode()

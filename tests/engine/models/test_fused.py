@@ -320,7 +320,7 @@ def test_stacks_are_fused_if_kernels_agree(small_model: DualAR) -> None:
 def test_fused_frame_draws_equal_codes(small_model: DualAR) -> None:
     """A frame of three rows through both stacks, with a cache longer than the rows."""
     slow, fast = small_model.slow, small_model.fast
-    fast.codebooks = 4
+    fast.num_codebooks = 4
     frame = FrameStep(slow, fast, 64)
 
     def draw() -> tuple[Tensor, Tensor, Tensor]:
@@ -391,7 +391,7 @@ def test_kernels_that_differ_only_in_a_frame_are_not_used(small_model: DualAR, m
     usual, fast = attention.attend_new, small_model.fast
 
     def forgetful(fused: Tensor, cache: Tensor, positions: Tensor, lengths: Tensor, *more: Any) -> None:
-        within_frame = cache.shape[3] == fast.codebooks
+        within_frame = cache.shape[3] == fast.num_codebooks
         usual(fused, cache, positions, (lengths - 1).clamp(min=1) if within_frame else lengths, *more)
 
     monkeypatch.setattr(attention, "attend_new", forgetful)
@@ -419,7 +419,7 @@ def test_positions_of_a_frame_equal_the_plain_run(small_model: DualAR) -> None:
 
 def test_frame_view_equals_growing_view(small_model: DualAR) -> None:
     fast = small_model.fast
-    views = GrowingView(fast.config.n_layer), FrameView(fast.new_cache(2, fast.codebooks))
+    views = GrowingView(fast.config.n_layer), FrameView(fast.new_cache(2, fast.num_codebooks))
     for new in (2, 1, 1):
         x = random(2, new, fast.config.dim, seed=new)
         one, other = (fast.run_plain(x, view) for view in views)

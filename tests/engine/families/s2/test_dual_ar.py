@@ -20,7 +20,7 @@ from engine.families.s2 import dual_ar as reading
 from engine.families.s2.dual_ar import DualAR, load_dual_ar, read_config
 from engine.families.s2.fast_ar import FastAR
 from engine.families.s2.slow_ar import SlowAR
-from engine.models.quantization import Precision, Stack, quantize_block
+from engine.models.quantization import Precision, StackName, quantize_block
 from engine.release.weights import shapes_of
 from engine.serving.memory import held_bytes
 from tests.paths import MINIATURE
@@ -214,7 +214,7 @@ def test_weights_are_quantized_block_by_block(
         pytest.importorskip("torchao", reason="torchao is an optional package")
     config, whole = load(release).config, []
 
-    def record_and_quantize(block: torch.nn.Module, precision: Precision, *, stack: Stack) -> None:
+    def record_and_quantize(block: torch.nn.Module, precision: Precision, *, stack: StackName) -> None:
         linear = [m.weight for owner in built for m in owner.layers.modules() if isinstance(m, torch.nn.Linear)]
         whole.append(sum(type(weight) is torch.nn.Parameter and not weight.is_meta for weight in linear))
         quantize_block(block, precision, stack=stack)

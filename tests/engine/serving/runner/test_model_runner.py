@@ -46,7 +46,7 @@ def bundled() -> DualAR:
 def load_short(precision: Precision = "fp32", dtype: torch.dtype = torch.float32) -> DualAR:
     """Load the miniature with fewer codebooks, since most of the time of a frame or of its trace is theirs."""
     model = load_dual_ar(MINIATURE, dtype=dtype, device="cpu", precision=precision)
-    model.slow.num_codebooks = model.fast.codebooks = CODEBOOKS
+    model.slow.num_codebooks = model.fast.num_codebooks = CODEBOOKS
     return replace(model, config=replace(model.config, num_codebooks=CODEBOOKS))
 
 
