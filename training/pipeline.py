@@ -25,10 +25,10 @@ from engine.audio import wav_bytes
 from engine.codec.fingerprint import codec_fingerprint
 from engine.engine import Engine
 from engine.families.s2.codec import codec_files, load_codec
-from training.codec import run as codec_run
 from training.codec.check import held_out_quality
 from training.codec.growth import grown
 from training.codec.losses import SpectralLoss
+from training.codec.run import CodecRecipe
 from training.codec.sizes import write_codec
 from training.codec.train import BATCH, finish, held_out_for_checks, open_run
 from training.device import training_device
@@ -74,7 +74,7 @@ def _speech(work: Path, setting: Setting) -> Found:
     return {"utterances": len(Corpus.load(work / "data").utterances)}
 
 
-def _train_codec(work: Path, setting: Setting, recipe: codec_run.Recipe, **beginning: Any) -> Found:
+def _train_codec(work: Path, setting: Setting, recipe: CodecRecipe, **beginning: Any) -> Found:
     device = training_device()
     recipe = replace(recipe, batch=setting.batch or BATCH[device])
     run = open_run(work, recipe, Corpus.load(work / "data"), device=device, **beginning)

@@ -5,11 +5,11 @@ from pathlib import Path
 
 from engine.codec.config import CodecConfig
 from engine.release.hub import BUNDLED
-from training.codec import run as codec_run
+from training.codec.run import ADVERSARIAL, CONTINUED, CodecRecipe
 from training.codec.sizes import bundled_codec_config
-from training.dual_ar import train as train_ar
-from training.dual_ar.reward import Recipe as RewardRecipe
-from training.speaker.train import Recipe as SpeakerRecipe
+from training.dual_ar.reward import RewardRecipe
+from training.dual_ar.train import CONTINUED_RATE, DualARRecipe
+from training.speaker.train import SpeakerRecipe
 from training.speech.synthesize import Extent
 
 
@@ -27,28 +27,28 @@ class Setting:
     speech: Extent
     codec: CodecConfig
     batch: int | None
-    fresh: codec_run.Recipe
-    continued: codec_run.Recipe
+    fresh: CodecRecipe
+    continued: CodecRecipe
     gate: float | None
     variants: int
-    ar: train_ar.Recipe
-    adversarial: codec_run.Recipe
+    ar: DualARRecipe
+    adversarial: CodecRecipe
     speaker: SpeakerRecipe
     reward: RewardRecipe
     source: Path | None = None
-    refined: codec_run.Recipe | None = None
+    refined: CodecRecipe | None = None
 
 
 FULL = Setting(
     speech=Extent(hours=18.0),  # rendered in batches of 100 sentences, so up to a tenth more is made
     codec=bundled_codec_config(),
     batch=None,
-    fresh=codec_run.Recipe(minutes=60),
-    continued=replace(codec_run.CONTINUED, minutes=110),
+    fresh=CodecRecipe(minutes=60),
+    continued=replace(CONTINUED, minutes=110),
     gate=0.95,
     variants=1,
-    ar=train_ar.Recipe(minutes=290),
-    adversarial=replace(codec_run.ADVERSARIAL, minutes=75),
+    ar=DualARRecipe(minutes=290),
+    adversarial=replace(ADVERSARIAL, minutes=75),
     speaker=SpeakerRecipe(),
     reward=RewardRecipe(),
 )
@@ -70,10 +70,10 @@ def _large_codec() -> CodecConfig:
 LARGE = replace(
     FULL,
     codec=_large_codec(),
-    fresh=codec_run.Recipe(minutes=240),
-    continued=replace(codec_run.CONTINUED, minutes=480),
+    fresh=CodecRecipe(minutes=240),
+    continued=replace(CONTINUED, minutes=480),
     gate=0.98,
-    adversarial=replace(codec_run.ADVERSARIAL, minutes=480),
+    adversarial=replace(ADVERSARIAL, minutes=480),
 )
 
 
@@ -82,8 +82,8 @@ SAMPLES = replace(
     FULL,
     source=BUNDLED,
     speech=Extent(hours=4.0, shares={"flite": 0.75, "festival": 0.10, "espeak": 0.15}, sample_voices=0.65),
-    ar=train_ar.Recipe(minutes=75, learning_rate=train_ar.CONTINUED_RATE),
-    adversarial=replace(codec_run.ADVERSARIAL, minutes=80, crop_frames=32),
+    ar=DualARRecipe(minutes=75, learning_rate=CONTINUED_RATE),
+    adversarial=replace(ADVERSARIAL, minutes=80, crop_frames=32),
 )
 
 
@@ -103,7 +103,7 @@ REFINED = replace(
     codec=_grown_codec(),
     speech=replace(SAMPLES.speech, hours=12.0),
     refined=replace(
-        codec_run.ADVERSARIAL,
+        ADVERSARIAL,
         minutes=300,
         learning_rate=3e-4,
         dropout=0.05,
@@ -112,7 +112,7 @@ REFINED = replace(
         adversarial_weight=1.5,
         feature_weight=6.0,
     ),
-    ar=train_ar.Recipe(minutes=180, learning_rate=1.5 * train_ar.CONTINUED_RATE, slow_rate=0.15, fast_share=0.5),
+    ar=DualARRecipe(minutes=180, learning_rate=1.5 * CONTINUED_RATE, slow_rate=0.15, fast_share=0.5),
 )
 
 
@@ -130,8 +130,8 @@ def _small_codec() -> CodecConfig:
     return replace(full, encoder_dim=4, latent_dim=48, decoder_dim=16, quantizer=quantizer)
 
 
-def _few(steps: int) -> codec_run.Recipe:
-    return codec_run.Recipe(
+def _few(steps: int) -> CodecRecipe:
+    return CodecRecipe(
         steps=steps, crop_frames=8, warmup_steps=2, unquantized_steps=6, ramp_steps=2, discriminators_lead=1
     )
 
@@ -154,7 +154,7 @@ TINY = Setting(
     continued=_few(4),
     gate=None,
     variants=2,
-    ar=train_ar.Recipe(minutes=5, steps=4, positions=512, warmup_steps=2),
+    ar=DualARRecipe(minutes=5, steps=4, positions=512, warmup_steps=2),
     adversarial=_few(3),
     speaker=SpeakerRecipe(steps=2, batch=4),
     reward=RewardRecipe(rounds=1, takes=2, passes=1, positions=512),
@@ -166,7 +166,7 @@ SETTINGS = {"full": FULL, "large": LARGE, "samples": SAMPLES, "refined": REFINED
 def scaled(setting: Setting, factor: float) -> Setting:
     """Return the setting with `factor` times the minutes or steps of all trainings, and the takes of the last."""
 
-    def codec(recipe: codec_run.Recipe) -> codec_run.Recipe:
+    def codec(recipe: CodecRecipe) -> CodecRecipe:
         return replace(recipe, minutes=factor * recipe.minutes)
 
     return replace(

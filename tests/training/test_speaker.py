@@ -11,11 +11,11 @@ from torch import Tensor
 from training.recogniser.model import RATE, LogMel
 from training.speaker.model import WEIGHTS_FILE, WIDTH, SpeakerNet, speaker_features
 from training.speaker.similarity import SpeakerSimilarity
-from training.speaker.train import Recipe, features_of, speech_of, train
+from training.speaker.train import SpeakerRecipe, features_of, speech_of, train
 from training.speech.corpus import SAMPLE_RATE, Corpus, Utterance
 from training.work import TrainingError
 
-RECIPE = Recipe(steps=40, batch=16, warmup_steps=4)
+RECIPE = SpeakerRecipe(steps=40, batch=16, warmup_steps=4)
 PITCHES = 90, 150, 230  # Hz
 
 

@@ -26,7 +26,7 @@ from training.codec.batches import LABELS_PER_FRAME, SILENCE, CropSampler, crop_
 from training.codec.check import held_out_quality
 from training.codec.losses import RecognitionLoss, SpectralLoss, pitch_of
 from training.codec.quantizer import Lookup, QuantizerTraining, codebooks_of, quantize
-from training.codec.run import CodecRun, Recipe
+from training.codec.run import CodecRecipe, CodecRun
 from training.codec.train import checkpoint_of, export, finish, held_out_for_checks, open_run
 from training.recogniser.alignment import WEIGHTS
 from training.recogniser.model import Recogniser
@@ -62,7 +62,7 @@ TINY = CodecConfig(
         ),
     ),
 )
-QUICK = Recipe(steps=4, batch=2, crop_frames=4, learning_rate=3e-3, warmup_steps=2, unquantized_steps=1)
+QUICK = CodecRecipe(steps=4, batch=2, crop_frames=4, learning_rate=3e-3, warmup_steps=2, unquantized_steps=1)
 
 
 def tone(low: float, high: float, seconds: float) -> np.ndarray:
@@ -301,7 +301,7 @@ def test_fresh_codec_latents_vary_with_speech(corpus: Corpus, tmp_path: Path, au
 
 
 def test_training_reduces_losses(corpus: Corpus, tmp_path: Path) -> None:
-    recipe = Recipe(steps=24, batch=2, crop_frames=4, learning_rate=5e-3, warmup_steps=3, ramp_steps=5)
+    recipe = CodecRecipe(steps=24, batch=2, crop_frames=4, learning_rate=5e-3, warmup_steps=3, ramp_steps=5)
     losses = advance(open_run(tmp_path, recipe, corpus, config=TINY), 24)
     for name, at_most in (("total", 0.7), ("mel", 0.7), ("harmonics", 0.7), ("phones", 0.98)):
         first, last = (np.mean([step[name] for step in part]) for part in (losses[:5], losses[-5:]))
@@ -310,7 +310,7 @@ def test_training_reduces_losses(corpus: Corpus, tmp_path: Path) -> None:
 
 def test_resumed_run_equals_an_uninterrupted_one(corpus: Corpus, tmp_path: Path) -> None:
     """The run stops before and after a quarter of it, where quantization starts."""
-    recipe = Recipe(steps=6, batch=2, crop_frames=4, warmup_steps=4, ramp_steps=1)
+    recipe = CodecRecipe(steps=6, batch=2, crop_frames=4, warmup_steps=4, ramp_steps=1)
     unbroken = open_run(tmp_path, recipe, corpus, config=TINY)
     expected = advance(unbroken, 6)
     (tmp_path / "codec").mkdir()

@@ -27,7 +27,7 @@ _RESTART_AFTER, _RESTART_UNTIL = 100, 0.85
 
 
 @dataclass(frozen=True)
-class Recipe:
+class CodecRecipe:
     """Length and schedule of a training run. The run ends after its minutes or its steps, whichever comes first."""
 
     minutes: float = 90.0
@@ -53,7 +53,7 @@ class Recipe:
 
 
 # Once there are codebooks, the codec trains at half the learning rate, with less codebook dropout.
-CONTINUED = Recipe(learning_rate=4e-4, phone_weight=0.5, dropout=0.15)
+CONTINUED = CodecRecipe(learning_rate=4e-4, phone_weight=0.5, dropout=0.15)
 ADVERSARIAL = replace(CONTINUED, learning_rate=2e-4)
 
 
@@ -61,7 +61,7 @@ class CodecRun:
     """State of a run. A step depends on its number and the elapsed time, not on interruptions."""
 
     def __init__(
-        self, objective: CodecObjective, sampler: CropSampler, recipe: Recipe, origin: str, *, workers: int = 0
+        self, objective: CodecObjective, sampler: CropSampler, recipe: CodecRecipe, origin: str, *, workers: int = 0
     ) -> None:
         """Create a run.
 

@@ -31,7 +31,7 @@ from training.codec.batches import CropSampler
 from training.codec.check import held_out_quality
 from training.codec.initialisation import initialise
 from training.codec.objective import CodecObjective
-from training.codec.run import ADVERSARIAL, CONTINUED, CodecRun, Recipe
+from training.codec.run import ADVERSARIAL, CONTINUED, CodecRecipe, CodecRun
 from training.codec.sizes import bundled_codec_config, write_codec
 from training.device import loader_workers, tf32_and_cudnn_benchmark, training_device
 from training.recogniser.alignment import WEIGHTS
@@ -48,7 +48,7 @@ BATCH = {"cpu": 4, "cuda": 32}
 
 def open_run(
     work: Path,
-    recipe: Recipe,
+    recipe: CodecRecipe,
     corpus: Corpus,
     *,
     source: Path | None = None,
@@ -182,13 +182,13 @@ def main() -> None:
     if args.threads:
         torch.set_num_threads(args.threads)
     device = training_device()
-    recipe = Recipe() if args.source is None else ADVERSARIAL if args.adversarial else CONTINUED
+    recipe = CodecRecipe() if args.source is None else ADVERSARIAL if args.adversarial else CONTINUED
     recipe = replace(recipe, minutes=args.minutes, steps=args.steps or math.inf, batch=args.batch or BATCH[device])
     with messages_only():
         _train(args, recipe, device)
 
 
-def _train(args: argparse.Namespace, recipe: Recipe, device: str) -> None:
+def _train(args: argparse.Namespace, recipe: CodecRecipe, device: str) -> None:
     corpus = Corpus.load(args.work / "data")
     run = open_run(
         args.work,

@@ -50,7 +50,7 @@ _REPORT_STEPS = 25
 
 
 @dataclass(frozen=True)
-class Recipe:
+class RewardRecipe:
     rounds: int = 4
     takes: int = 900  # a round
     passes: float = 2.0  # over the takes of a round
@@ -117,7 +117,7 @@ def expected_gain(found: LogProbs, gradient: Tensor, gains: Gains, largest: floa
     return torch.stack(expected).sum()
 
 
-def penalty(found: LogProbs, semantic: Tensor, residual: Tensor, recipe: Recipe) -> Tensor:
+def penalty(found: LogProbs, semantic: Tensor, residual: Tensor, recipe: RewardRecipe) -> Tensor:
     """Return the penalty on the distance to earlier log-probabilities, of the targets `[N]` and of the takes' residual
     codes `[F, K - 1]`."""
     moved = F.smooth_l1_loss(found.semantic, semantic), F.smooth_l1_loss(found.taken, residual)
@@ -131,7 +131,7 @@ def log_probs(model: DualAR, batch: Batch, temperature: float) -> LogProbs:
     return LogProbs(semantic, residual, forced.codes)
 
 
-def learn(model: DualAR, made: Sequence[RewardedTake], gains: Gains, temperature: float, recipe: Recipe) -> None:
+def learn(model: DualAR, made: Sequence[RewardedTake], gains: Gains, temperature: float, recipe: RewardRecipe) -> None:
     """Train a model on the takes that it has spoken in one round."""
     rng = random.Random(recipe.seed)
     model.eval()  # as when it spoke
@@ -196,7 +196,7 @@ def _batches(made: Sequence[RewardedTake], positions: int, rng: random.Random) -
     return batches
 
 
-def optimise(work: Path, release: Path, recipe: Recipe) -> list[RoundResult]:
+def optimise(work: Path, release: Path, recipe: RewardRecipe) -> list[RoundResult]:
     """Run all rounds that are not finished, from `release` on. Returns the results of the rounds that were run.
 
     Raises TrainingError when the folder has no encoded speech or no speaker encoder, or when the release has other
@@ -217,7 +217,7 @@ def optimise(work: Path, release: Path, recipe: Recipe) -> list[RoundResult]:
 class RewardTrainer:
     """Runs single rounds, with the speech and the speaker encoder of a working folder."""
 
-    def __init__(self, work: Path, recipe: Recipe) -> None:
+    def __init__(self, work: Path, recipe: RewardRecipe) -> None:
         """Raises TrainingError when the folder has no encoded speech or no speaker encoder."""
         self._codes, self._similarity = CodeFormat.load(work / "codes"), SpeakerSimilarity.load(work)
         self._sampler, self._recipe = TakeSampler(work, self._similarity.speakers), recipe
@@ -277,11 +277,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--work", type=Path, default=DEFAULT_WORK)
     parser.add_argument("--from", dest="source", type=Path, required=True, metavar="RELEASE")
-    parser.add_argument("--rounds", type=positive_int, default=Recipe.rounds)
-    parser.add_argument("--takes", type=positive_int, default=Recipe.takes, help="a round")
+    parser.add_argument("--rounds", type=positive_int, default=RewardRecipe.rounds)
+    parser.add_argument("--takes", type=positive_int, default=RewardRecipe.takes, help="a round")
     args = parser.parse_args()
     with messages_only():
-        optimise(args.work, args.source, Recipe(rounds=args.rounds, takes=args.takes))
+        optimise(args.work, args.source, RewardRecipe(rounds=args.rounds, takes=args.takes))
 
 
 if __name__ == "__main__":

@@ -39,7 +39,7 @@ _FINAL_RATE = 0.03  # fraction of the learning rate at the end of a run
 
 
 @dataclass(frozen=True)
-class Recipe:
+class DualARRecipe:
     minutes: float
     steps: float = math.inf  # the run ends after its minutes or its steps, whichever comes first
     positions: int | None = None  # per batch; None: by device
@@ -74,7 +74,7 @@ def corrupt(model: DualAR, columns: Tensor, tokens: float, codes: float) -> Tens
     return out
 
 
-def losses_of(model: DualAR, batch: Batch, recipe: Recipe, *, training: bool) -> dict[str, Tensor]:
+def losses_of(model: DualAR, batch: Batch, recipe: DualARRecipe, *, training: bool) -> dict[str, Tensor]:
     """Return the losses of a batch by name, and the accuracy of the semantic tokens."""
     columns = corrupt(model, batch.columns, recipe.corrupt_tokens, recipe.corrupt_codes) if training else None
     forced = model.teacher_force(batch, columns)
@@ -90,7 +90,7 @@ def losses_of(model: DualAR, batch: Batch, recipe: Recipe, *, training: bool) ->
     }
 
 
-def train(work: Path, recipe: Recipe, threads: int, source: Path | None = None) -> None:
+def train(work: Path, recipe: DualARRecipe, threads: int, source: Path | None = None) -> None:
     """Train to the end of the recipe; a stopped run resumes. A new run starts from the release `source`, if given.
 
     Raises TrainingError when the codes, the checkpoint or the source cannot be trained with.
@@ -194,7 +194,7 @@ def train(work: Path, recipe: Recipe, threads: int, source: Path | None = None) 
 
 
 @torch.no_grad()
-def _validate(model: DualAR, batches: list[Batch], recipe: Recipe, device: str) -> None:
+def _validate(model: DualAR, batches: list[Batch], recipe: DualARRecipe, device: str) -> None:
     model.eval()
     rows = []
     for batch in batches:
@@ -229,7 +229,7 @@ def main() -> None:
     parser.add_argument("--from", dest="source", type=Path, metavar="RELEASE", help="learn on from this release")
     parser.add_argument("--threads", type=int, default=0)
     args = parser.parse_args()
-    recipe = Recipe(minutes=args.minutes)
+    recipe = DualARRecipe(minutes=args.minutes)
     if args.source is not None:
         recipe = replace(recipe, learning_rate=CONTINUED_RATE)
     with messages_only():

@@ -42,7 +42,7 @@ Features = Mapping[SpeedClass, Sequence[Tensor]]  # `[T, 64]` fp16
 
 
 @dataclass(frozen=True)
-class Recipe:
+class SpeakerRecipe:
     steps: int = 1500
     batch: int = 64
     learning_rate: float = 3e-3
@@ -76,7 +76,7 @@ def features_of(corpus: Corpus) -> Features:
     }
 
 
-def train(features: Features, recipe: Recipe) -> SpeakerNet:
+def train(features: Features, recipe: SpeakerRecipe) -> SpeakerNet:
     """Train a network to tell classes apart. Raises TrainingError when there are none."""
     if not features:
         raise TrainingError(f"No speaker has {_LEAST_UTTERANCES} utterances of {_LEAST_SECONDS} s for training.")
@@ -126,7 +126,7 @@ def _disturbed(features: Tensor, rng: random.Random) -> Tensor:
     return out
 
 
-def run(work: Path, recipe: Recipe) -> int:
+def run(work: Path, recipe: SpeakerRecipe) -> int:
     """Train the speaker encoder of a working folder and write it there. Returns the number of its classes.
 
     Raises TrainingError when no speaker has enough speech.
@@ -140,10 +140,10 @@ def run(work: Path, recipe: Recipe) -> int:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--work", type=Path, default=DEFAULT_WORK)
-    parser.add_argument("--steps", type=positive_int, default=Recipe.steps)
+    parser.add_argument("--steps", type=positive_int, default=SpeakerRecipe.steps)
     args = parser.parse_args()
     with messages_only():
-        run(args.work, Recipe(steps=args.steps))
+        run(args.work, SpeakerRecipe(steps=args.steps))
 
 
 if __name__ == "__main__":

@@ -23,13 +23,13 @@ from training.dual_ar.conversations import IGNORED, ConversationBuilder, collate
 from training.dual_ar.encode import CodeFormat
 from training.dual_ar.model import DualAR, new_model
 from training.dual_ar.own_takes import OwnTake
-from training.dual_ar.reward import LogProbs, Recipe, expected_gain, learn, log_probs, penalty, rewarded_take
+from training.dual_ar.reward import LogProbs, RewardRecipe, expected_gain, learn, log_probs, penalty, rewarded_take
 from training.dual_ar.take_reward import Judgement, TakeReward
 from training.recogniser.model import RATE
 from training.speaker.model import SpeakerNet
 from training.speaker.similarity import SpeakerSimilarity
 
-RECIPE = Recipe(passes=1, positions=400, warmup_steps=1)
+RECIPE = RewardRecipe(passes=1, positions=400, warmup_steps=1)
 WIDTH = 6
 WEIGHT = 1.0  # nats per frame for a similarity of 1
 

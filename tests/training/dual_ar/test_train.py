@@ -180,7 +180,7 @@ def test_padding_does_not_change_losses(tokenizer: Tokenizer, builder: Conversat
     config = dual_ar.bundled_config(SEMANTIC + 100, tokenizer.semantic_start_id, SEMANTIC, CODEBOOKS)
     torch.manual_seed(0)
     model = dual_ar.DualAR(config, tokenizer.end_id, RESIDUAL, alignment_layer=1).eval()
-    recipe = train_ar.Recipe(minutes=1)
+    recipe = train_ar.DualARRecipe(minutes=1)
     short = builder.build([utterance(0, 0)], [utterance(0, 1)])
     long = builder.build([utterance(1, 0), utterance(1, 1)], [utterance(1, 2), utterance(1, 3)])
     padded = collate([short, long])
@@ -241,10 +241,10 @@ def test_training_updates_resumes_and_exports(tmp_path: Path, capsys: pytest.Cap
     corpus = CodedCorpus.load(codes)
     assert (len(corpus.train), len(corpus.held_out)) == (16, 8)
     corpus_path = tmp_path / "ar" / "checkpoint.pt"
-    train_ar.train(tmp_path, train_ar.Recipe(minutes=60, steps=2, positions=400, warmup_steps=2), 1)
+    train_ar.train(tmp_path, train_ar.DualARRecipe(minutes=60, steps=2, positions=400, warmup_steps=2), 1)
     first = torch.load(corpus_path, weights_only=True)
     assert first["step"] == 2
-    train_ar.train(tmp_path, train_ar.Recipe(minutes=60, steps=4, positions=400, warmup_steps=2), 1)
+    train_ar.train(tmp_path, train_ar.DualARRecipe(minutes=60, steps=4, positions=400, warmup_steps=2), 1)
     second = torch.load(corpus_path, weights_only=True)
     assert second["step"] == 4
     assert not torch.equal(second["model"]["slow.embeddings.weight"], first["model"]["slow.embeddings.weight"])
@@ -263,7 +263,7 @@ def test_training_updates_resumes_and_exports(tmp_path: Path, capsys: pytest.Cap
     assert torch.equal(loaded.slow.state_dict()[name], second["model"][f"slow.{name}"].half().float())
 
     # A new run starts from that release; with a learning rate of 0 its weights stay the same.
-    still = train_ar.Recipe(minutes=60, steps=1, positions=400, learning_rate=0.0)
+    still = train_ar.DualARRecipe(minutes=60, steps=1, positions=400, learning_rate=0.0)
     shutil.copytree(codes, tmp_path / "on" / "codes")
     train_ar.train(tmp_path / "on", still, 1, source=tmp_path / "ar")
     begun = torch.load(tmp_path / "on" / "ar" / "checkpoint.pt", weights_only=True)["model"]
@@ -277,12 +277,12 @@ def test_too_few_utterances_of_every_speaker_are_rejected(tmp_path: Path, counts
     spoken = [utterance(speaker, i) for speaker, count in enumerate(counts) for i in range(count)]
     write_codes(tmp_path, spoken, held_out=1)
     with pytest.raises(TrainingError, match=f"No speaker has 6 {part} utterances"):
-        train_ar.train(tmp_path, train_ar.Recipe(minutes=60, steps=1), 1)
+        train_ar.train(tmp_path, train_ar.DualARRecipe(minutes=60, steps=1), 1)
 
 
 def test_releases_and_checkpoints_of_other_sizes_are_rejected(tmp_path: Path) -> None:
     write_codes(tmp_path, [utterance(speaker, i) for speaker in range(2) for i in range(6)], held_out=1)
-    quick = train_ar.Recipe(minutes=60, steps=1, positions=400)
+    quick = train_ar.DualARRecipe(minutes=60, steps=1, positions=400)
     with pytest.raises(TrainingError, match="is no release to continue from"):
         train_ar.train(tmp_path, quick, 1, source=tmp_path)
     with small_models():
@@ -302,7 +302,7 @@ def test_releases_and_checkpoints_of_other_sizes_are_rejected(tmp_path: Path) ->
 def test_export_rejects_another_codec_and_its_files_are_readable_by_all(tmp_path: Path) -> None:
     write_codes(tmp_path, [utterance(speaker, i) for speaker in range(2) for i in range(6)], held_out=1)
     with small_models():
-        train_ar.train(tmp_path, train_ar.Recipe(minutes=60, steps=1, positions=400), 1)
+        train_ar.train(tmp_path, train_ar.DualARRecipe(minutes=60, steps=1, positions=400), 1)
         export(tmp_path, BUNDLED, tmp_path / "release")
         for file in (tmp_path / "release").iterdir():
             assert file.stat().st_mode & 0o044 == 0o044, file.name
