@@ -25,7 +25,7 @@ from training.codec import train as train_codec
 from training.codec.batches import LABELS_PER_FRAME, SILENCE, CropSampler, crop_batches, phones_at
 from training.codec.check import held_out_quality
 from training.codec.losses import RecognitionLoss, SpectralLoss, pitch_of
-from training.codec.quantizer import Lookup, QuantizerTraining, codebooks_of, quantize
+from training.codec.quantizer import Lookup, QuantizerEMA, codebooks_of, quantize
 from training.codec.run import CodecRecipe, CodecRun
 from training.codec.train import checkpoint_of, export, finish, held_out_for_checks, open_run
 from training.recogniser.alignment import WEIGHTS
@@ -259,23 +259,23 @@ def test_codebooks_are_initialised_from_latents(corpus: Corpus, tmp_path: Path) 
     centres = 3 * torch.randn(TINY.latent_dim, 12, generator=generator())
     z = centres.repeat(1, 20)[None] + 0.01 * torch.randn(1, TINY.latent_dim, 240, generator=generator(1))
     before = quantize(quantizer, z, generator()).commitment
-    run.objective.averages.begin(z, generator())
+    run.objective.averages.initialise_by_kmeans(z, generator())
     assert quantize(quantizer, z, generator()).commitment < 0.2 * before
     with pytest.raises(ValueError, match="5 latents cannot lay out a codebook of 12 entries"):
-        run.objective.averages.begin(z[..., :5], generator())
+        run.objective.averages.initialise_by_kmeans(z[..., :5], generator())
 
 
 def test_entries_follow_lookups_and_dead_ones_restart() -> None:
     quantizer = Codec(TINY).quantizer.requires_grad_(False)
-    averages = QuantizerTraining(quantizer)
+    averages = QuantizerEMA(quantizer)
     expected = torch.tensor([[5.0, 0, 0, 0], [0, 5.0, 0, 0]]).repeat(8, 1)
     lookups = [Lookup(expected, torch.tensor([0, 1]).repeat(8)) for _ in range(3)]
     for _ in range(300):
-        averages.follow(lookups)
+        averages.update(lookups)
     for codebook in codebooks_of(quantizer):
         torch.testing.assert_close(codebook.codebook.weight[:2], expected[:2], rtol=0, atol=0.05)
     assert averages.used() == pytest.approx([2 / 12, 2 / 8, 2 / 8])
-    averages.restart_dead(lookups, generator())
+    averages.restart_dead_codes(lookups, generator())
     for codebook in codebooks_of(quantizer):
         assert (codebook.codebook.weight.max(1).values > 4.9).all()
     assert averages.used() == [1.0, 1.0, 1.0]
@@ -284,11 +284,11 @@ def test_entries_follow_lookups_and_dead_ones_restart() -> None:
 @pytest.mark.parametrize("rows", [2, 96])
 def test_entries_stand_still_among_noisy_vectors(rows: int) -> None:
     """An entry that averages n vectors has 1 / sqrt(2 n) of their spread, whatever the number of vectors per step."""
-    averages = QuantizerTraining(Codec(TINY).quantizer.requires_grad_(False)).averages[0]
+    averages = QuantizerEMA(Codec(TINY).quantizer.requires_grad_(False)).averages[0]
     entries, random = torch.zeros(12, 4), generator()
     for _ in range(6000 // rows):
         wanted = torch.randn(rows, 4, generator=random)
-        averages.follow(entries, Lookup(wanted, torch.randint(12, (rows,), generator=random)))
+        averages.update(entries, Lookup(wanted, torch.randint(12, (rows,), generator=random)))
     assert entries.square().mean().sqrt() < 0.13
 
 

@@ -112,14 +112,16 @@ class Discriminators(nn.Module):
         codec's gradient and the discriminators' own loss.
         """
         copies = reconstructed.detach().requires_grad_()
-        judging, fooled, matched = [], [], []
+        discriminator_losses, adversarial_losses, feature_losses = [], [], []
         for discriminator in self.all:
             maps = [m.chunk(2) for m in discriminator(torch.cat([original, copies]))]
             *between, (real, fake) = maps
-            judging.append((real - 1).square().mean() + fake.square().mean())
-            fooled.append((fake - 1).square().mean())
-            matched += [(a.detach() - b).abs().mean() / a.detach().abs().mean().clamp(1e-4) for a, b in between]
-        fooling, matching = torch.stack(fooled).mean(), torch.stack(matched).mean()
-        wish = adversarial * fooling + features * matching
-        (gradient,) = torch.autograd.grad(wish, copies, retain_graph=True)
-        return AdversarialLosses(torch.stack(judging).mean(), fooling.detach(), matching.detach(), gradient)
+            discriminator_losses.append((real - 1).square().mean() + fake.square().mean())
+            adversarial_losses.append((fake - 1).square().mean())
+            feature_losses += [(a.detach() - b).abs().mean() / a.detach().abs().mean().clamp(1e-4) for a, b in between]
+        adversarial_loss, feature_loss = torch.stack(adversarial_losses).mean(), torch.stack(feature_losses).mean()
+        generator_loss = adversarial * adversarial_loss + features * feature_loss
+        (gradient,) = torch.autograd.grad(generator_loss, copies, retain_graph=True)
+        return AdversarialLosses(
+            torch.stack(discriminator_losses).mean(), adversarial_loss.detach(), feature_loss.detach(), gradient
+        )

@@ -14,7 +14,7 @@ from engine.codec.codec import Codec
 from training.codec.batches import CropBatch
 from training.codec.discriminators import Discriminators
 from training.codec.losses import CodecHeads, RecognitionLoss, SpectralLoss, pitch_of
-from training.codec.quantizer import Lookup, QuantizerTraining, codebooks_of, decode_latents, quantize
+from training.codec.quantizer import Lookup, QuantizerEMA, codebooks_of, decode_latents, quantize
 from training.recogniser.model import Recogniser
 
 _WEIGHTS = {
@@ -66,7 +66,7 @@ class CodecObjective(nn.Module):
         # A list, not a submodule: checkpoints do not contain the codec that the run began with.
         self._anchors = [deepcopy(codec).eval().requires_grad_(False)] if anchored else []
         self.heads = CodecHeads(codec.config.latent_dim)
-        self.averages = QuantizerTraining(codec.quantizer, semantic_stays=anchored)
+        self.averages = QuantizerEMA(codec.quantizer, semantic_stays=anchored)
         self.spectral = SpectralLoss(codec.config.sample_rate)
         self.requires_grad_(not decoder_only)
         for trained in (codec.quantizer.post_module, codec.quantizer.upsample, codec.decoder):

@@ -1,10 +1,11 @@
 """Training of the codebooks, separate from the codec's inference code.
 
-Entries follow a moving average of the vectors assigned to them (van den Oord et al. 2017, appendix A.1), because with
-a few dozen frames per step gradients would move them too slowly. The average covers a number of vectors, not of steps:
-a step on a CPU has fewer frames than entries, and an average of a few vectors makes the entries wander. The projections
-around them are trained with the straight-through estimator and a commitment loss. The last codebooks are dropped for
-some of the samples (Zeghidour et al. 2021). Codes come from the engine's own lookup.
+Entries are an exponential moving average (EMA) of the vectors assigned to them (van den Oord et al. 2017, appendix
+A.1), because with a few dozen frames per step gradients would move them too slowly. They are initialised by k-means,
+and dead ones restart. The average covers a number of vectors, not of steps: a step on a CPU has fewer frames than
+entries, and an average of a few vectors makes the entries wander. The projections around them are trained with the
+straight-through estimator and a commitment loss. The last codebooks are dropped for some of the samples (Zeghidour et
+al. 2021). Codes come from the engine's own lookup.
 
 Random draws come from the caller's CPU generator, so they are the same on every device.
 Shapes: B batch, D latent width, d codebook width, K codebooks, T frames, N = B * T.
@@ -114,8 +115,8 @@ def _rows(x: Tensor) -> Tensor:
     return x.detach().transpose(1, 2).flatten(0, 1)
 
 
-class CodebookAverages(nn.Module):
-    """Moving averages of one codebook: the use of each entry, and the sum of its assigned vectors."""
+class CodebookEMA(nn.Module):
+    """Exponential moving averages (EMA) of one codebook: the use of each entry, and the sum of its assigned vectors."""
 
     use: Tensor  # [size]
     total: Tensor  # [size, d]
@@ -132,8 +133,8 @@ class CodebookAverages(nn.Module):
         return (self.use > 2 * _DEAD).float().mean().item()
 
     @torch.no_grad()
-    def follow(self, entries: Tensor, lookup: Lookup) -> None:
-        """Move `entries` `[size, d]` towards the vectors assigned to them in this step."""
+    def update(self, entries: Tensor, lookup: Lookup) -> None:
+        """Update the averages and `entries` `[size, d]` with the vectors assigned to them in this step (EMA update)."""
         decay = math.exp(-len(lookup.codes) / (len(entries) * _AVERAGED))
         scale = (1 - decay) * len(entries) / len(lookup.codes)
         counts = torch.bincount(lookup.codes, minlength=len(entries)).to(self.use.dtype)
@@ -143,15 +144,15 @@ class CodebookAverages(nn.Module):
         entries.copy_(torch.where((self.use > _DEAD)[:, None], mean, entries))
 
     @torch.no_grad()
-    def restart_dead(self, entries: Tensor, lookup: Lookup, generator: torch.Generator) -> None:
-        """Move unused entries to vectors of the current step."""
+    def restart_dead_codes(self, entries: Tensor, lookup: Lookup, generator: torch.Generator) -> None:
+        """Move dead entries, which are unused, to vectors of the current step (dead-code restart)."""
         dead = torch.nonzero(self.use < _DEAD)[:, 0]
         entries[dead] = lookup.projected[_draw(len(lookup.projected), len(dead), generator).to(dead.device)]
         self.use[dead] = _RESTARTED
         self.total[dead] = entries[dead] * _RESTARTED
 
     @torch.no_grad()
-    def begin(self, entries: Tensor) -> None:
+    def reset(self, entries: Tensor) -> None:
         """Reset the averages to `entries`, all equally used."""
         self.use.fill_(1.0)
         self.total.copy_(entries)
@@ -161,26 +162,26 @@ def _draw(below: int, count: int, generator: torch.Generator) -> Tensor:
     return torch.randint(below, (count,), generator=generator)
 
 
-class QuantizerTraining(nn.Module):
-    """The averages of all codebooks of a quantizer. `semantic_stays` keeps the entries of the semantic one."""
+class QuantizerEMA(nn.Module):
+    """EMA updates of all codebooks of a quantizer. `semantic_stays` keeps the entries of the semantic one."""
 
     def __init__(self, quantizer: Quantizer, *, semantic_stays: bool = False) -> None:
         super().__init__()
         self._first = int(semantic_stays)
         self._codebooks = codebooks_of(quantizer)  # a plain list, not a ModuleList: they belong to the codec
-        self.averages = nn.ModuleList(CodebookAverages(codebook) for codebook in self._codebooks)
+        self.averages = nn.ModuleList(CodebookEMA(codebook) for codebook in self._codebooks)
 
-    def follow(self, lookups: list[Lookup]) -> None:
+    def update(self, lookups: list[Lookup]) -> None:
         """Update all codebooks from the lookups of `quantize`."""
         for codebook, averages, lookup in self._pairs(lookups):
-            averages.follow(codebook.codebook.weight, lookup)
+            averages.update(codebook.codebook.weight, lookup)
 
-    def restart_dead(self, lookups: list[Lookup], generator: torch.Generator) -> None:
+    def restart_dead_codes(self, lookups: list[Lookup], generator: torch.Generator) -> None:
         for codebook, averages, lookup in self._pairs(lookups):
-            averages.restart_dead(codebook.codebook.weight, lookup, generator)
+            averages.restart_dead_codes(codebook.codebook.weight, lookup, generator)
 
     @torch.no_grad()
-    def begin(self, z: Tensor, generator: torch.Generator) -> None:
+    def initialise_by_kmeans(self, z: Tensor, generator: torch.Generator) -> None:
         """Initialise all codebooks from latents `[B, D, T]` by k-means, each from the residual of the previous ones.
 
         Raises ValueError when there are fewer latents than a codebook has entries.
@@ -188,17 +189,17 @@ class QuantizerTraining(nn.Module):
         residual = z
         for codebook, averages in zip(self._codebooks, self._averages(), strict=True):
             _kmeans(codebook, residual, generator)
-            averages.begin(codebook.codebook.weight)
+            averages.reset(codebook.codebook.weight)
             residual = residual - codebook.from_codes(codebook.nearest(residual))
 
     def used(self) -> list[float]:
         """Return the fraction of entries in use, for each codebook."""
         return [averages.used for averages in self._averages()]
 
-    def _averages(self) -> list[CodebookAverages]:
-        return cast(list[CodebookAverages], list(self.averages))
+    def _averages(self) -> list[CodebookEMA]:
+        return cast(list[CodebookEMA], list(self.averages))
 
-    def _pairs(self, lookups: list[Lookup]) -> Iterator[tuple[VectorQuantizer, CodebookAverages, Lookup]]:
+    def _pairs(self, lookups: list[Lookup]) -> Iterator[tuple[VectorQuantizer, CodebookEMA, Lookup]]:
         return islice(zip(self._codebooks, self._averages(), lookups, strict=True), self._first, None)
 
 

@@ -111,7 +111,7 @@ class CodecRun:
         """
         started, generator = time.monotonic(), self.generator()
         if self._codebooks_are_due():
-            self._lay_out_codebooks(generator)
+            self._initialise_codebooks(generator)
         for group in self._optimiser.param_groups:
             group["lr"] = group["peak"] * self.rate
         batch = next(self._batches).to(self._device)
@@ -120,7 +120,7 @@ class CodecRun:
         if not math.isfinite(total.item()):
             raise FloatingPointError(f"The loss is no longer finite at step {self.step}.")
         judged = self._learn(total, reconstruction.audio, batch.audio)
-        self._move_codebooks(reconstruction.lookups, generator)
+        self._update_codebooks(reconstruction.lookups, generator)
         self.step += 1
         self.elapsed += time.monotonic() - started
         return {"total": total.item(), **{name: loss.item() for name, loss in (reconstruction.losses | judged).items()}}
@@ -200,23 +200,23 @@ class CodecRun:
         return self.step >= self.recipe.unquantized_steps or self.progress >= _UNQUANTIZED_PART
 
     @torch.no_grad()
-    def _lay_out_codebooks(self, generator: torch.Generator) -> None:
+    def _initialise_codebooks(self, generator: torch.Generator) -> None:
         needed = _LAYOUT_LATENTS * max(self.objective.codec.config.codebook_sizes)
         batches = math.ceil(needed / (self.recipe.batch * self.recipe.crop_frames))
         z = [self.objective.encoded(self._batch(_LAYOUT, i).audio) for i in range(batches)]
         latents = torch.cat([rows.transpose(0, 1).flatten(1) for rows in z], dim=1)
-        self.objective.averages.begin(latents[None], generator)
+        self.objective.averages.initialise_by_kmeans(latents[None], generator)
         self.quantized_since = self.step
         print(f"step {self.step}: codebooks laid out over {latents.shape[1]} latents", flush=True)
 
-    def _move_codebooks(self, lookups: list[Lookup], generator: torch.Generator) -> None:
+    def _update_codebooks(self, lookups: list[Lookup], generator: torch.Generator) -> None:
         if not lookups or self.quantized_since is None:
             return
         averages, age = self.objective.averages, self.step - self.quantized_since
-        averages.follow(lookups)
+        averages.update(lookups)
         due = self.step % self.recipe.restart_every == 0 and age >= _RESTART_AFTER
         if due and self.progress < _RESTART_UNTIL:
-            averages.restart_dead(lookups, generator)
+            averages.restart_dead_codes(lookups, generator)
 
 
 _PLAIN = ("origin", "step", "elapsed", "finished", "quantized_since")
