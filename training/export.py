@@ -18,7 +18,7 @@ from engine.release.hub import BUNDLED
 from engine.text.tokenizer import LEXICON_FILE, Tokenizer
 from training.dual_ar.encode import CodeFormat
 from training.dual_ar.model import ALIGNMENT_HEAD, ALIGNMENT_LAYER, bundled_config, save_release
-from training.work import DEFAULT_WORK, messages_only
+from training.work import DEFAULT_WORK, exit_with_message
 
 # The longest text of one turn in bytes of UTF-8: the length of the longest training sentence.
 MAX_SEGMENT_BYTES = 72
@@ -82,7 +82,7 @@ def main() -> None:
     parser.add_argument("--codec", type=Path, required=True)
     parser.add_argument("--out", type=Path, default=Path("assets/bundled"))
     args = parser.parse_args()
-    with messages_only():
+    with exit_with_message():
         export(args.work, args.codec, args.out)
 
 

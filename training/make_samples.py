@@ -28,7 +28,7 @@ from engine.serving.clip_encoder import ClipEncoder
 from engine.voice import VOICE_FILE_SUFFIX, Reference, Voice
 from training.speech.sample_voices import DESIGNS, Design
 from training.speech.synthesize import SAMPLE_RATE, CorpusRenderer, Job
-from training.work import messages_only
+from training.work import exit_with_message
 
 FOLDER = Path(__file__).parent.parent / "assets" / "samples"
 BUNDLED = FOLDER.parent / "bundled"
@@ -44,7 +44,7 @@ def main() -> None:
     parser.add_argument("--codec", type=Path, default=BUNDLED, help="folder with the codec to encode with")
     parser.add_argument("--out", type=Path, default=FOLDER)
     options = parser.parse_args()
-    with messages_only():
+    with exit_with_message():
         make(options.codec, options.out)
 
 

@@ -22,7 +22,7 @@ import soundfile
 
 from training.speech.corpus import SAMPLE_RATE
 from training.speech.resampling import resampled
-from training.work import DEFAULT_WORK, TrainingError, cores, messages_only, positive
+from training.work import DEFAULT_WORK, TrainingError, cores, exit_with_message, positive
 
 _OPUS_RATE = 24_000  # Hz: Opus does not support 22,050
 # Of libsndfile's scale from 0 to 1: 57 kbit/s. At 53 and less, Opus weakens what is above 4 kHz by 2 to 3 dB.
@@ -150,7 +150,7 @@ def main() -> None:
     unpacking.add_argument("--from", dest="source", type=Path, required=True, metavar="FOLDER")
     packing.add_argument("--first", type=int, default=0, help="the number of the first shard")
     options = parser.parse_args()
-    with messages_only():
+    with exit_with_message():
         _run(options)
 
 

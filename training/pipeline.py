@@ -30,7 +30,7 @@ from training.codec.growth import grown
 from training.codec.losses import SpectralLoss
 from training.codec.run import CodecRecipe
 from training.codec.sizes import write_codec
-from training.codec.train import BATCH, finish, held_out_for_checks, open_run
+from training.codec.train import BATCH, held_out_for_checks, open_run, train_to_end
 from training.device import training_device
 from training.dual_ar import reward
 from training.dual_ar import train as train_ar
@@ -44,7 +44,7 @@ from training.speaker.model import WEIGHTS_FILE
 from training.speech.corpus import SAMPLE_RATE, Corpus, Utterance
 from training.speech.synthesize import synthesize
 from training.whole_take import whole_take
-from training.work import DEFAULT_WORK, TrainingError, cores, messages_only, positive
+from training.work import DEFAULT_WORK, TrainingError, cores, exit_with_message, positive
 
 SEED = 1
 _REFERENCE_SECONDS = 3.0
@@ -78,7 +78,7 @@ def _train_codec(work: Path, setting: Setting, recipe: CodecRecipe, **beginning:
     device = training_device()
     recipe = replace(recipe, batch=setting.batch or BATCH[device])
     run = open_run(work, recipe, Corpus.load(work / "data"), device=device, **beginning)
-    finish(work, run)
+    train_to_end(work, run)
     return {"steps": run.step, "minutes": round(run.elapsed / 60, 1), "device": device}
 
 
@@ -305,7 +305,7 @@ def main() -> None:
     parser.add_argument("--packed", type=Path, nargs="+", default=(), metavar="FOLDER", help="packed speech to use")
     parser.add_argument("--scale", type=positive, default=1.0, help="of the minutes of all trainings, as for a GPU")
     options = parser.parse_args()
-    with messages_only():
+    with exit_with_message():
         run(options.work, scaled(SETTINGS[options.setting], options.scale), options.until, options.packed)
 
 

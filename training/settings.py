@@ -10,7 +10,7 @@ from training.codec.sizes import bundled_codec_config
 from training.dual_ar.reward import RewardRecipe
 from training.dual_ar.train import CONTINUED_RATE, DualARRecipe
 from training.speaker.train import SpeakerRecipe
-from training.speech.synthesize import Extent
+from training.speech.synthesize import CorpusSpec
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class Setting:
     of the encoded speech; the first is unchanged, the others are played faster or slower.
     """
 
-    speech: Extent
+    speech: CorpusSpec
     codec: CodecConfig
     batch: int | None
     fresh: CodecRecipe
@@ -40,7 +40,7 @@ class Setting:
 
 
 FULL = Setting(
-    speech=Extent(hours=18.0),  # rendered in batches of 100 sentences, so up to a tenth more is made
+    speech=CorpusSpec(hours=18.0),  # rendered in batches of 100 sentences, so up to a tenth more is made
     codec=bundled_codec_config(),
     batch=None,
     fresh=CodecRecipe(minutes=60),
@@ -81,7 +81,7 @@ LARGE = replace(
 SAMPLES = replace(
     FULL,
     source=BUNDLED,
-    speech=Extent(hours=4.0, shares={"flite": 0.75, "festival": 0.10, "espeak": 0.15}, sample_voices=0.65),
+    speech=CorpusSpec(hours=4.0, shares={"flite": 0.75, "festival": 0.10, "espeak": 0.15}, sample_voices=0.65),
     ar=DualARRecipe(minutes=75, learning_rate=CONTINUED_RATE),
     adversarial=replace(ADVERSARIAL, minutes=80, crop_frames=32),
 )
@@ -137,7 +137,7 @@ def _few(steps: int) -> CodecRecipe:
 
 
 TINY = Setting(
-    speech=Extent(
+    speech=CorpusSpec(
         hours=1 / 180,
         shard_seconds=10,
         at_once=4,

@@ -1,4 +1,4 @@
-"""What all commands of training share: their folder, their errors, and checked numbers on the command line."""
+"""Shared parts of the training commands: working folder, errors, argument types."""
 
 import argparse
 import math
@@ -23,7 +23,7 @@ def cores() -> int:
 
 
 @contextmanager
-def messages_only() -> Iterator[None]:
+def exit_with_message() -> Iterator[None]:
     """End the program with the message alone for errors that its user can correct."""
     try:
         yield

@@ -20,7 +20,7 @@ from benchmarks.evaluation_set import FOLDER
 from engine.release.hub import BUNDLED
 from engine.text.english.pronunciation import PHONES, Lexicon
 from engine.text.tokenizer import LEXICON_FILE
-from training.recogniser.edits import edits
+from training.recogniser.edits import edit_distance
 from training.recogniser.model import RATE, LogMel, Recogniser, decode
 
 WEIGHTS = FOLDER / "recogniser.safetensors"
@@ -59,7 +59,7 @@ class PhoneJudge:
     def errors(self, said: str, heard: list[str]) -> PhoneErrors:
         """Count the errors (Levenshtein distance) between the phones of `said` and the recognised ones."""
         truth = self.spelled(said)
-        return PhoneErrors(edits(truth, heard), len(truth))
+        return PhoneErrors(edit_distance(truth, heard), len(truth))
 
 
 def phone_error_rate(errors: Iterable[PhoneErrors]) -> float:

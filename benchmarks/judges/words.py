@@ -9,7 +9,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from engine.text.english.normalization import written_out
-from training.recogniser.edits import edits
+from training.recogniser.edits import edit_distance
 
 START, END = "<s>", "</s>"
 _DISCOUNT = 0.6
@@ -37,7 +37,7 @@ def recognised_words(text: str) -> list[str]:
 def word_errors(said: str, heard: str) -> WordErrors:
     """Count the word errors (Levenshtein distance) of `heard` against `said`."""
     truth, guess = words(said), words(heard)
-    return WordErrors(edits(truth, guess), len(truth))
+    return WordErrors(edit_distance(truth, guess), len(truth))
 
 
 def word_error_rate(errors: Iterable[WordErrors]) -> float:

@@ -104,7 +104,7 @@ def test_align_follows_the_teacher_and_fills_other_phones() -> None:
     tokens = "dh ax _ k ae t , g ow z .".split()
     segments = [("pau", 0.1), ("dh", 0.2), ("iy", 0.3), ("k", 0.4), ("ae", 0.5), ("t", 0.6), ("pau", 0.8),
                 ("g", 0.9), ("ow", 1.0), ("z", 1.1), ("pau", 1.3)]  # fmt: skip
-    times = synthesize.align(tokens, segments)
+    times = synthesize.token_starts(tokens, segments)
     assert times == pytest.approx([0.1, 0.2, 0.3, 0.3, 0.4, 0.5, 0.6, 0.8, 0.9, 1.0, 1.1])
 
 
@@ -114,7 +114,7 @@ def test_aligned_times_are_monotonic_for_any_segments() -> None:
     for _ in range(50):
         ends = np.cumsum([rng.uniform(0.02, 0.2) for _ in range(12)]).tolist()
         phones = [rng.choice(["ae", "k", "dh", "pau", "s"]) for _ in range(11)] + ["t"]
-        times = synthesize.align(tokens, list(zip(phones, ends, strict=True)))
+        times = synthesize.token_starts(tokens, list(zip(phones, ends, strict=True)))
         assert len(times) == len(tokens)
         assert all(a <= b for a, b in itertools.pairwise(times))
         assert times[-1] <= ends[-1]
@@ -144,13 +144,15 @@ def test_letter_to_sound_rules_are_learned() -> None:
     made = ["".join(rng.choice("bdgkst") + rng.choice("aoi") for _ in range(rng.randint(1, 3))) for _ in range(400)]
     taught = [(word, [spelled[letter] for letter in word]) for word in sorted(set(made))]
     scores = lexicon_builder.learn_alignment(taught)
-    aligned = [(word, shares) for word, phones in taught if (shares := lexicon_builder.align(word, phones, scores))]
+    aligned = [
+        (word, shares) for word, phones in taught if (shares := lexicon_builder.align_letters(word, phones, scores))
+    ]
     learned = Lexicon({}, lexicon_builder.learn_letters(aligned))
     assert learned.word("gokitabo") == "g aa k ih t ae b aa"
 
 
 def test_too_many_phones_for_the_letters_are_not_aligned() -> None:
-    assert lexicon_builder.align("a", ["b", "k", "s"], {}) is None
+    assert lexicon_builder.align_letters("a", ["b", "k", "s"], {}) is None
 
 
 @needs_synthesizers

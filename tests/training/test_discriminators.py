@@ -12,7 +12,7 @@ from engine.families.s2.codec import codec_files, load_codec
 from tests.training.test_train_codec import QUICK, TINY, write_corpus
 from training.codec.discriminators import Discriminators
 from training.codec.run import CodecRun
-from training.codec.train import checkpoint_of, finish, open_run
+from training.codec.train import checkpoint_of, open_run, train_to_end
 from training.speech.corpus import Corpus
 
 AGAINST = replace(QUICK, steps=3, discriminators_lead=1)
@@ -26,7 +26,7 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Corpus:
 @pytest.fixture(scope="module")
 def source(corpus: Corpus, tmp_path_factory: pytest.TempPathFactory) -> Path:
     work = tmp_path_factory.mktemp("trained")
-    finish(work, open_run(work, QUICK, corpus, config=TINY))
+    train_to_end(work, open_run(work, QUICK, corpus, config=TINY))
     return work / "codec"
 
 
@@ -84,7 +84,7 @@ def test_feature_loss_of_perfect_copies_is_zero() -> None:
 def test_decoder_only_adversarial_training_keeps_codes(corpus: Corpus, tmp_path: Path, source: Path) -> None:
     run = adversarial(tmp_path, corpus, source)
     before = load_codec(*codec_files(source))
-    finish(tmp_path, run)
+    train_to_end(tmp_path, run)
     after = load_codec(*codec_files(tmp_path / "codec"))
     assert codec_fingerprint(after) == codec_fingerprint(before)
     trained = list(run.objective.codec.decoder.parameters())
@@ -144,7 +144,7 @@ def test_resumed_adversarial_run_equals_an_uninterrupted_one(corpus: Corpus, tmp
 def test_full_adversarial_training_changes_codes(corpus: Corpus, tmp_path: Path, source: Path) -> None:
     run = open_run(tmp_path, AGAINST, corpus, source=source, adversarial=True)
     assert {"perceptual", "discriminators", "phones", "pitch"} <= set(run.advance())
-    finish(tmp_path, run)
+    train_to_end(tmp_path, run)
     assert checkpoint_of(tmp_path, run).name == "checkpoint-continued-adversarial.pt"
     codecs = [load_codec(*codec_files(folder)) for folder in (source, tmp_path / "codec")]
     assert codec_fingerprint(codecs[0]) != codec_fingerprint(codecs[1])

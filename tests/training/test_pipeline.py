@@ -187,7 +187,7 @@ def test_shard_bytes_do_not_depend_on_processes_or_other_shards(work: Path, tmp_
     process = multiprocessing.get_context("forkserver").Process(
         target=synthesize.write_shard,
         args=(TINY.speech.shards,),
-        kwargs={"folder": tmp_path, "seed": SEED, "extent": TINY.speech},
+        kwargs={"folder": tmp_path, "seed": SEED, "spec": TINY.speech},
     )
     process.start()
     process.join()
@@ -308,6 +308,11 @@ def test_sample_voices_speak_their_share_of_sentences() -> None:
                 if job.speaker.id >= FIRST_ID]  # fmt: skip
 
 
-def test_full_extent_includes_all_speakers() -> None:
-    whole = [each.id for engine in SHARES for held in (False, True) for each in FULL.speech.cast(engine, held_out=held)]
+def test_full_corpus_includes_all_speakers() -> None:
+    whole = [
+        each.id
+        for engine in SHARES
+        for held in (False, True)
+        for each in FULL.speech.speakers_of(engine, held_out=held)
+    ]
     assert sorted(whole) == [each.id for each in speakers()]

@@ -15,7 +15,7 @@ from training.recogniser.model import BLANK, LogMel, Recogniser, decode
 pytest.importorskip("pyworld", reason="pyworld (requirements-lab.txt) makes the speakers' warps")
 
 from training.recogniser import speech as recogniser_speech
-from training.recogniser.speech import RATE, LabelledUtterance, cast, lines, load, save
+from training.recogniser.speech import RATE, LabelledUtterance, lines, load, recogniser_speakers, save
 from training.recogniser.train import BatchAugmenter, Trainer, batches, error_rate, timed_phones
 from training.speech.speakers import HELD_OUT_TEACHER, speakers
 from training.speech.synthesize import LEXICON
@@ -93,7 +93,7 @@ def test_shards_survive_saving_and_loading(tmp_path: Path) -> None:
 
 
 def test_recogniser_cast_excludes_corpus_speakers() -> None:
-    chosen = cast()
+    chosen = recogniser_speakers()
     corpus_voices = {(each.voice, each.pitch, each.tract, each.setting) for each in speakers()}
     assert not [each for each in chosen if (each.voice, each.pitch, each.tract, each.setting) in corpus_voices]
     assert any(each.voice == HELD_OUT_TEACHER for each in chosen)
@@ -114,7 +114,7 @@ def test_every_teacher_renders_speech_with_phone_times() -> None:
         pytest.skip(f"not installed: {', '.join(MISSING)}")
     renderer = recogniser_speech.RecogniserCorpusRenderer()
     text = "The teacher opened the window."
-    chosen = {speaker.engine: speaker for speaker in cast()}
+    chosen = {speaker.engine: speaker for speaker in recogniser_speakers()}
     said = renderer._spoken([(text, speaker) for speaker in chosen.values()])
     for line, spoken in said:
         made = renderer._finished(line, spoken, random.Random(0))

@@ -27,7 +27,7 @@ from training.codec.check import held_out_quality
 from training.codec.losses import RecognitionLoss, SpectralLoss, pitch_of
 from training.codec.quantizer import Lookup, QuantizerEMA, codebooks_of, quantize
 from training.codec.run import CodecRecipe, CodecRun
-from training.codec.train import checkpoint_of, export, finish, held_out_for_checks, open_run
+from training.codec.train import checkpoint_of, export, held_out_for_checks, open_run, train_to_end
 from training.recogniser.alignment import WEIGHTS
 from training.recogniser.model import Recogniser
 from training.speech.corpus import SAMPLE_RATE, Corpus, Utterance
@@ -102,7 +102,7 @@ def finished(corpus: Corpus, tmp_path_factory: pytest.TempPathFactory) -> tuple[
     """The folder of a complete short run, and its codec."""
     work = tmp_path_factory.mktemp("trained")
     run = open_run(work, QUICK, corpus, config=TINY)
-    finish(work, run)
+    train_to_end(work, run)
     return work, run.objective.codec
 
 
@@ -343,7 +343,7 @@ def test_exported_codec_equals_the_trained_one(finished: tuple[Path, Codec], aud
 
 def test_decoder_only_training_keeps_codes(corpus: Corpus, tmp_path: Path, trained: Path, audio: Tensor) -> None:
     run = open_run(tmp_path, QUICK, corpus, source=trained, decoder_only=True)
-    finish(tmp_path, run)
+    train_to_end(tmp_path, run)
     before, after = load_codec(*codec_files(trained)), load_codec(*codec_files(tmp_path / "codec"))
     assert codec_fingerprint(after) == codec_fingerprint(before)
     codes = before.encode(audio)
@@ -405,7 +405,7 @@ def test_anchor_loss_leads_back_to_the_latents_of_the_source(corpus: Corpus, tmp
 def test_checkpoint_of_another_source_is_rejected(corpus: Corpus, tmp_path: Path, trained: Path) -> None:
     source = tmp_path / "source"
     export(source, load_codec(*codec_files(trained)))
-    finish(tmp_path, open_run(tmp_path, QUICK, corpus, source=source, decoder_only=True))
+    train_to_end(tmp_path, open_run(tmp_path, QUICK, corpus, source=source, decoder_only=True))
     assert open_run(tmp_path, QUICK, corpus, source=source, decoder_only=True).step == 4
     other = open_run(tmp_path / "other", QUICK, corpus, source=source)
     advance(other, 1)
@@ -442,7 +442,7 @@ def test_cudnn_looks_for_fast_algorithms_while_a_codec_is_trained(
         return advance()
 
     monkeypatch.setattr(run, "advance", noting)
-    finish(tmp_path, run)
+    train_to_end(tmp_path, run)
     assert set(settings) == {(True, True)}
     assert not torch.backends.cudnn.benchmark
 
@@ -452,7 +452,7 @@ def test_finished_run_writes_nothing_again(
 ) -> None:
     shutil.copytree(trained, tmp_path / "codec")
     (tmp_path / "codec" / "codec.safetensors").write_bytes(b"written by a later run")
-    finish(tmp_path, open_run(tmp_path, QUICK, corpus, config=TINY))
+    train_to_end(tmp_path, open_run(tmp_path, QUICK, corpus, config=TINY))
     assert "finished already, after 4 steps" in capsys.readouterr().out
     assert (tmp_path / "codec" / "codec.safetensors").read_bytes() == b"written by a later run"
 

@@ -38,7 +38,7 @@ from training.recogniser.alignment import WEIGHTS
 from training.recogniser.model import Recogniser
 from training.settings import SETTINGS
 from training.speech.corpus import SAMPLE_RATE, Corpus, Utterance
-from training.work import DEFAULT_WORK, TrainingError, messages_only, positive, positive_int
+from training.work import DEFAULT_WORK, TrainingError, exit_with_message, positive, positive_int
 
 SAVE_SECONDS = 300
 REPORT_STEPS = 100
@@ -98,7 +98,7 @@ def checkpoint_of(work: Path, run: CodecRun) -> Path:
     return work / "codec" / f"checkpoint-{kind}.pt"
 
 
-def finish(work: Path, run: CodecRun) -> None:
+def train_to_end(work: Path, run: CodecRun) -> None:
     """Run to the end of the recipe and write the codec, unless the run is already finished."""
     if run.finished and run.progress >= 1:
         print(f"finished already, after {run.step} steps; more minutes would go on", flush=True)
@@ -184,7 +184,7 @@ def main() -> None:
     device = training_device()
     recipe = CodecRecipe() if args.source is None else ADVERSARIAL if args.adversarial else CONTINUED
     recipe = replace(recipe, minutes=args.minutes, steps=args.steps or math.inf, batch=args.batch or BATCH[device])
-    with messages_only():
+    with exit_with_message():
         _train(args, recipe, device)
 
 
@@ -206,7 +206,7 @@ def _train(args: argparse.Namespace, recipe: CodecRecipe, device: str) -> None:
         f"from step {run.step}, {run.elapsed / 60:.1f} minutes in",
         flush=True,
     )
-    finish(args.work, run)
+    train_to_end(args.work, run)
     if kept := held_out_for_checks(corpus):
         quality = held_out_quality(run.objective.codec, kept, run.objective.spectral)
         print(f"{len(kept)} utterances kept from training: {quality}", flush=True)

@@ -30,7 +30,7 @@ from training.dual_ar.conversations import EncodedUtterance
 from training.speech.conditions import degraded
 from training.speech.corpus import SAMPLE_RATE, Corpus, Utterance
 from training.speech.resampling import resampled
-from training.work import DEFAULT_WORK, TrainingError, cores, messages_only, positive_int
+from training.work import DEFAULT_WORK, TrainingError, cores, exit_with_message, positive_int
 
 BATCH_SECONDS = {"cpu": 12.0, "cuda": 240.0}
 VARIANT_STRIDE = 10_000  # separates the speakers of different variants
@@ -207,12 +207,16 @@ def encode(work: Path, codec: Path, variants: int) -> None:
     known.write_text(json.dumps(meta))
     for shard, variant in itertools.product(corpus.shards, range(variants)):
         utterances = [u for u in corpus.of_shard(shard) if variant == 0 or u.for_training]
-        keep(out / f"codes-{shard:03d}-{variant}.npz", utterances, partial(encode_shard, encoder, utterances, variant))
+        save_unless_exists(
+            out / f"codes-{shard:03d}-{variant}.npz", utterances, partial(encode_shard, encoder, utterances, variant)
+        )
         if variant == 0:
-            keep(out / f"degraded-{shard:03d}.npz", utterances, partial(encode_degraded, encoder, utterances, shard))
+            save_unless_exists(
+                out / f"degraded-{shard:03d}.npz", utterances, partial(encode_degraded, encoder, utterances, shard)
+            )
 
 
-def keep(target: Path, utterances: list[Utterance], make: Callable[[], dict[str, np.ndarray]]) -> None:
+def save_unless_exists(target: Path, utterances: list[Utterance], make: Callable[[], dict[str, np.ndarray]]) -> None:
     """Save the result of `make` for these utterances, unless `target` exists."""
     if target.exists() or not utterances:
         return
@@ -235,7 +239,7 @@ def main() -> None:
     args = parser.parse_args()
     if args.threads:
         torch.set_num_threads(args.threads)
-    with messages_only():
+    with exit_with_message():
         encode(args.work, args.codec, args.variants)
 
 

@@ -40,7 +40,7 @@ from training.dual_ar.own_takes import OwnTake, TakeSampler
 from training.dual_ar.take_reward import Judgement, TakeReward
 from training.schedule import warmup_cosine
 from training.speaker.similarity import SpeakerSimilarity
-from training.work import DEFAULT_WORK, TrainingError, cores, messages_only, positive_int
+from training.work import DEFAULT_WORK, TrainingError, cores, exit_with_message, positive_int
 
 Gains = Callable[[Tensor, Tensor, int], Tensor]  # `TakeReward.gains`
 
@@ -280,7 +280,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=positive_int, default=RewardRecipe.rounds)
     parser.add_argument("--takes", type=positive_int, default=RewardRecipe.takes, help="a round")
     args = parser.parse_args()
-    with messages_only():
+    with exit_with_message():
         optimise(args.work, args.source, RewardRecipe(rounds=args.rounds, takes=args.takes))
 
 

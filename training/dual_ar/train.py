@@ -31,7 +31,7 @@ from training.dual_ar.conversations import (
 from training.dual_ar.encode import CodedCorpus
 from training.dual_ar.model import DualAR, load_release, new_model
 from training.schedule import warmup_cosine
-from training.work import DEFAULT_WORK, TrainingError, messages_only, positive
+from training.work import DEFAULT_WORK, TrainingError, exit_with_message, positive
 
 POSITIONS = {"cpu": 3072, "cuda": 16_384}
 CONTINUED_RATE = 4e-4  # learning rate of a run that continues from a release
@@ -232,7 +232,7 @@ def main() -> None:
     recipe = DualARRecipe(minutes=args.minutes)
     if args.source is not None:
         recipe = replace(recipe, learning_rate=CONTINUED_RATE)
-    with messages_only():
+    with exit_with_message():
         train(args.work, recipe, args.threads, args.source)
 
 

@@ -27,7 +27,7 @@ from training.speech import teachers
 from training.speech.resampling import resampled
 from training.speech.sentences import training_sentences
 from training.speech.speakers import HELD_OUT_TEACHER, Engine, Speaker, speakers
-from training.speech.synthesize import LEXICON, align, warp
+from training.speech.synthesize import LEXICON, token_starts, warp
 
 RATE = 16_000  # Hz
 SPEAKERS = "judge"  # the seed of the warps
@@ -52,7 +52,7 @@ class LabelledUtterance:
     starts: NDArray[np.float32]
 
 
-def cast() -> list[Speaker]:
+def recogniser_speakers() -> list[Speaker]:
     """Return the speakers: the warped ones of another seed, without held-out ones except the held-out teacher's."""
     known = [speaker for speaker in speakers(SPEAKERS) if speaker.engine in SHARES]
     warped = [speaker for speaker in known if speaker.engine == "espeak" or speaker.pitch != 1.0]
@@ -67,7 +67,7 @@ def lines(shard: int, lexicon: Lexicon) -> Iterator[Line]:
     rng = random.Random(f"recogniser {shard}")
     turns = {}
     for engine in SHARES:
-        group = [speaker for speaker in cast() if speaker.engine == engine]
+        group = [speaker for speaker in recogniser_speakers() if speaker.engine == engine]
         rng.shuffle(group)
         turns[engine] = itertools.cycle(group)
     for text in training_sentences(_SEED + shard, lexicon):
@@ -115,7 +115,7 @@ class RecogniserCorpusRenderer:
         if len([1 for phone, _ in said.segments if phone != "pau"]) < 3:
             return None
         samples, pace = _voiced(said, speaker, rng)
-        times = np.array(align(tokens, said.segments)) / pace
+        times = np.array(token_starts(tokens, said.segments)) / pace
         end = max(end for phone, end in said.segments if phone != "pau") / pace
         first = max(0.0, times[0] - _LEAD)
         samples = samples[int(first * RATE) : int((end + _TAIL) * RATE)]

@@ -28,7 +28,7 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import pad_sequence
 
 from engine.text.english.pronunciation import PHONES
-from training.recogniser.edits import edits
+from training.recogniser.edits import edit_distance
 from training.recogniser.model import BLANK, FRAME_SECONDS, RATE, LogMel, Recogniser, decode
 from training.recogniser.speech import LabelledUtterance, load, make
 from training.speech.conditions import degraded
@@ -170,7 +170,7 @@ def error_rate(model: Recogniser, utterances: Sequence[LabelledUtterance]) -> fl
     augmenter, errors = BatchAugmenter(), 0
     for each in utterances:
         heard = decode(model(augmenter.plain([each]).features)[0])
-        errors += edits([PHONES[phone] for phone in each.phones], heard)
+        errors += edit_distance([PHONES[phone] for phone in each.phones], heard)
     return errors / sum(len(each.phones) for each in utterances)
 
 

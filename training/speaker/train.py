@@ -28,7 +28,7 @@ from training.schedule import warmup_cosine
 from training.speaker.model import WEIGHTS_FILE, WIDTH, SpeakerNet, speaker_features
 from training.speech.corpus import SAMPLE_RATE, Corpus, Utterance
 from training.speech.resampling import resampled
-from training.work import DEFAULT_WORK, TrainingError, messages_only, positive_int
+from training.work import DEFAULT_WORK, TrainingError, exit_with_message, positive_int
 
 # Rates in Hz at which the speech of SAMPLE_RATE is read, for other speeds: 0.87, 0.91, 1.09, 1.16.
 _RATES = SAMPLE_RATE, 19_200, 20_000, 24_000, 25_600
@@ -142,7 +142,7 @@ def main() -> None:
     parser.add_argument("--work", type=Path, default=DEFAULT_WORK)
     parser.add_argument("--steps", type=positive_int, default=SpeakerRecipe.steps)
     args = parser.parse_args()
-    with messages_only():
+    with exit_with_message():
         run(args.work, SpeakerRecipe(steps=args.steps))
 
 

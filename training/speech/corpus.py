@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from training.work import DEFAULT_WORK, TrainingError, messages_only
+from training.work import DEFAULT_WORK, TrainingError, exit_with_message
 
 SAMPLE_RATE = 22050  # Hz
 
@@ -107,7 +107,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--work", type=Path, default=DEFAULT_WORK)
     options = parser.parse_args()
-    with messages_only():
+    with exit_with_message():
         print(table(Corpus.load(options.work / "data")))
 
 

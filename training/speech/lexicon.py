@@ -64,7 +64,7 @@ _SPOKEN_ACRONYMS = frozenset(
 )
 
 
-def align(letters: str, phones: Sequence[str], scores: Scores) -> list[str] | None:
+def align_letters(letters: str, phones: Sequence[str], scores: Scores) -> list[str] | None:
     """Return the likeliest phones of each letter, or None when there are too many `phones`."""
     rows: list[dict[int, tuple[float, int]]] = [{0: (0.0, 0)}]
     for at, letter in enumerate(letters):
@@ -96,7 +96,7 @@ def learn_alignment(words: Iterable[tuple[str, Sequence[str]]]) -> Scores:
     for _ in range(_ROUNDS):
         counts: Counter[tuple[str, str]] = Counter()
         for letters, phones in sample:
-            for letter, share in zip(letters, align(letters, phones, scores) or (), strict=False):
+            for letter, share in zip(letters, align_letters(letters, phones, scores) or (), strict=False):
                 counts[letter, share] += 1
         scores = _log_probabilities(counts)
     return scores
@@ -186,7 +186,7 @@ def build(word_list: set[str], more: set[str]) -> dict[str, object]:
     spoken = {word: pronounce(flite, word) for word in sorted(word_list | more)}
     plain = [(word, phones) for word, phones in spoken.items() if word.isalpha() and len(word) > 1 and phones]
     scores = learn_alignment(plain[::_SAMPLE])
-    aligned = [(word, shares) for word, phones in plain if (shares := align(word, phones, scores))]
+    aligned = [(word, shares) for word, phones in plain if (shares := align_letters(word, phones, scores))]
     letters = learn_letters(aligned)
     words = {word: " ".join(spoken[word]) for word in sorted(word_list) if spoken[word]}
     words |= {letter.upper(): " ".join(flite.look_up(letter)) for letter in ascii_lowercase} | {"A": "ey"}

@@ -35,7 +35,7 @@ from training.speech.sample_voices import sample_speakers
 from training.speech.sentences import held_out_sentences, training_sentences
 from training.speech.speakers import SHARES, WOMEN, Engine, Speaker, speakers
 from training.speech.teachers import Espeak, Festival, Flite, SynthesizedUtterance
-from training.work import DEFAULT_WORK, cores, messages_only, positive, positive_int
+from training.work import DEFAULT_WORK, cores, exit_with_message, positive, positive_int
 
 if TYPE_CHECKING:
     from training.speech.kokoro import Kokoro
@@ -52,8 +52,8 @@ _BATCH = 48  # sentences for one Festival process
 
 
 @dataclass(frozen=True)
-class Extent:
-    """Amount of speech to make.
+class CorpusSpec:
+    """Speech of a corpus: its amount and its speakers.
 
     hours: training speech, in shards of `shard_seconds`, rendered in batches of `at_once` jobs.
     references, tests: utterances of each held-out speaker. seen_tests: test sentences by all other speakers together.
@@ -79,7 +79,7 @@ class Extent:
         """Number of training shards, without the test shard 000."""
         return round(self.hours * 3600 / self.shard_seconds)
 
-    def cast(self, engine: Engine, *, held_out: bool) -> list[Speaker]:
+    def speakers_of(self, engine: Engine, *, held_out: bool) -> list[Speaker]:
         """Return the held-out or the other speakers of a synthesizer."""
         group = [each for each in speakers() if each.engine == engine and each.held_out == held_out]
         return group[: self.held_out if held_out else self.trained]
@@ -104,7 +104,7 @@ class Rendered:
     times: list[float]
 
 
-def align(tokens: list[str], segments: list[tuple[str, float]]) -> list[float]:
+def token_starts(tokens: list[str], segments: list[tuple[str, float]]) -> list[float]:
     """Find the start of every token, in seconds.
 
     Where the teacher's phones differ from the lexicon's, times are interpolated between matching phones.
@@ -245,7 +245,7 @@ class CorpusRenderer:
         if len([1 for phone, _ in utterance.segments if phone != "pau"]) < 3:
             return None
         samples, pace = self._voiced(job.speaker, utterance, tempo)
-        times = np.array(align(tokens, utterance.segments)) / pace
+        times = np.array(token_starts(tokens, utterance.segments)) / pace
         samples, cut = trimmed(samples)
         if not _SHORTEST * SAMPLE_RATE <= len(samples) <= _LONGEST * SAMPLE_RATE:
             return None
@@ -265,38 +265,38 @@ class CorpusRenderer:
         return resampled(warp(samples, rate, speaker, tempo), rate, SAMPLE_RATE), tempo
 
 
-def training_jobs(shard: int, seed: int, lexicon: Lexicon, extent: Extent) -> Iterator[Job]:
+def training_jobs(shard: int, seed: int, lexicon: Lexicon, spec: CorpusSpec) -> Iterator[Job]:
     """Yield up to 100,000 jobs of a training shard: synthesizers by their shares, speakers in turn."""
     rng = random.Random(f"jobs {seed} {shard}")
     turns = {}
-    for engine in extent.shares:
-        group = extent.cast(engine, held_out=False)
+    for engine in spec.shares:
+        group = spec.speakers_of(engine, held_out=False)
         rng.shuffle(group)
         turns[engine] = itertools.cycle(group)
-    engines = rng.choices(list(extent.shares), list(extent.shares.values()), k=100_000)
+    engines = rng.choices(list(spec.shares), list(spec.shares.values()), k=100_000)
     samples = sample_speakers()
     weights = [2 if speaker.voice in WOMEN else 1 for speaker in samples]
     for engine, text in zip(engines, training_sentences(seed * 1000 + shard, lexicon), strict=False):
-        if extent.sample_voices and rng.random() < extent.sample_voices:
+        if spec.sample_voices and rng.random() < spec.sample_voices:
             yield Job(text, rng.choices(samples, weights)[0], False)
         else:
             yield Job(text, next(turns[engine]), False)
 
 
-def jobs_of_test(seed: int, lexicon: Lexicon, extent: Extent) -> list[Job]:
+def jobs_of_test(seed: int, lexicon: Lexicon, spec: CorpusSpec) -> list[Job]:
     """Return the test shard's jobs: references and test sentences by held-out speakers, test sentences by others."""
     rng = random.Random(f"test {seed}")
     tests = held_out_sentences(lexicon)
-    held = [speaker for engine in extent.shares for speaker in extent.cast(engine, held_out=True)]
-    seen = [speaker for engine in extent.shares for speaker in extent.cast(engine, held_out=False)]
+    held = [speaker for engine in spec.shares for speaker in spec.speakers_of(engine, held_out=True)]
+    seen = [speaker for engine in spec.shares for speaker in spec.speakers_of(engine, held_out=False)]
     references = training_sentences(seed * 1000, lexicon)
-    jobs = [Job(next(references), speaker, False) for speaker in held for _ in range(extent.references)]
+    jobs = [Job(next(references), speaker, False) for speaker in held for _ in range(spec.references)]
     for at, speaker in enumerate(held):
-        jobs += [Job(tests[(at * extent.tests + step) % len(tests)], speaker, True) for step in range(extent.tests)]
-    return jobs + [Job(tests[at % len(tests)], rng.choice(seen), True) for at in range(extent.seen_tests)]
+        jobs += [Job(tests[(at * spec.tests + step) % len(tests)], speaker, True) for step in range(spec.tests)]
+    return jobs + [Job(tests[at % len(tests)], rng.choice(seen), True) for at in range(spec.seen_tests)]
 
 
-def write_shard(shard: int, *, folder: Path, seed: int, extent: Extent) -> tuple[int, float, float]:
+def write_shard(shard: int, *, folder: Path, seed: int, spec: CorpusSpec) -> tuple[int, float, float]:
     """Make one shard unless it exists. Return its number, seconds of speech and seconds of work."""
     index = folder / f"index-{shard:03d}.jsonl"
     if index.exists():
@@ -305,19 +305,19 @@ def write_shard(shard: int, *, folder: Path, seed: int, extent: Extent) -> tuple
     began = time.monotonic()
     renderer, rng = CorpusRenderer(), random.Random(f"render {seed} {shard}")
     if shard == 0:
-        made = list(renderer.render(jobs_of_test(seed, renderer.lexicon, extent), rng))
+        made = list(renderer.render(jobs_of_test(seed, renderer.lexicon, spec), rng))
     else:
-        made = _training_shard(renderer, training_jobs(shard, seed, renderer.lexicon, extent), rng, extent)
+        made = _training_shard(renderer, training_jobs(shard, seed, renderer.lexicon, spec), rng, spec)
     _write(folder, shard, made)
     return shard, sum(len(item.samples) for item in made) / SAMPLE_RATE, time.monotonic() - began
 
 
 def _training_shard(
-    renderer: CorpusRenderer, jobs: Iterator[Job], rng: random.Random, extent: Extent
+    renderer: CorpusRenderer, jobs: Iterator[Job], rng: random.Random, spec: CorpusSpec
 ) -> list[Rendered]:
     made: list[Rendered] = []
-    while sum(len(item.samples) for item in made) < extent.shard_seconds * SAMPLE_RATE:
-        made += renderer.render(list(itertools.islice(jobs, extent.at_once)), rng)
+    while sum(len(item.samples) for item in made) < spec.shard_seconds * SAMPLE_RATE:
+        made += renderer.render(list(itertools.islice(jobs, spec.at_once)), rng)
     rng.shuffle(made)
     return made
 
@@ -338,13 +338,13 @@ def _write(folder: Path, shard: int, made: list[Rendered]) -> None:
     partial_index.rename(folder / f"index-{shard:03d}.jsonl")
 
 
-def synthesize(work: Path, extent: Extent, seed: int, workers: int) -> None:
+def synthesize(work: Path, spec: CorpusSpec, seed: int, workers: int) -> None:
     """Make the test shard and the training speech under `work/data`, in parallel processes."""
     folder = work.expanduser() / "data"
     folder.mkdir(parents=True, exist_ok=True)
     everyone = [speaker.to_json() for speaker in (*speakers(), *sample_speakers())]
     (folder / "speakers.json").write_text(json.dumps(everyone, indent=1), encoding="utf-8")
-    render = partial(write_shard, folder=folder, seed=seed, extent=extent)
+    render = partial(write_shard, folder=folder, seed=seed, spec=spec)
     began, total = time.monotonic(), 0.0
     processes = multiprocessing.get_context("forkserver")
     # Each process imports this module and the program that runs, which takes seconds: do it only once.
@@ -353,7 +353,7 @@ def synthesize(work: Path, extent: Extent, seed: int, workers: int) -> None:
     sys.warnoptions.append("ignore::RuntimeWarning:runpy")
     processes.set_forkserver_preload(["training.speech.synthesize", *([program.name] if program else [])])
     with processes.Pool(workers, maxtasksperchild=1) as pool:
-        for shard, seconds, took in pool.imap_unordered(render, range(1 + extent.shards)):
+        for shard, seconds, took in pool.imap_unordered(render, range(1 + spec.shards)):
             total += seconds
             speed = f"{seconds / took:.0f} x real time" if took else "kept"
             print(f"shard {shard:03d}: {seconds / 60:.1f} min, {speed}", flush=True)
@@ -363,12 +363,12 @@ def synthesize(work: Path, extent: Extent, seed: int, workers: int) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--work", type=Path, default=DEFAULT_WORK, help="folder for everything that training makes")
-    parser.add_argument("--hours", type=positive, default=Extent.hours, help="training speech to make, in hours")
+    parser.add_argument("--hours", type=positive, default=CorpusSpec.hours, help="training speech to make, in hours")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--workers", type=positive_int, default=cores(), help="processes")
     options = parser.parse_args()
-    with messages_only():
-        synthesize(options.work, Extent(options.hours), options.seed, options.workers)
+    with exit_with_message():
+        synthesize(options.work, CorpusSpec(options.hours), options.seed, options.workers)
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from benchmarks.evaluation_set import EvaluationSet
 from benchmarks.judges.phones import PhoneErrors, PhoneJudge, matched_phones, phone_error_rate
-from training.recogniser.edits import edits
+from training.recogniser.edits import edit_distance
 
 some_phones = st.lists(st.sampled_from(["aa", "b", "k", "s"]), max_size=9)
 
@@ -46,12 +46,12 @@ def test_judge_hears_no_phones_in_silence(judge: PhoneJudge) -> None:
 
 def test_judge_is_independent_of_loudness(judge: PhoneJudge) -> None:
     samples, rate = EvaluationSet.load().speakers[0].reference.read()
-    assert edits(judge.hear(samples, rate), judge.hear(samples * 0.1, rate)) <= 2
+    assert edit_distance(judge.hear(samples, rate), judge.hear(samples * 0.1, rate)) <= 2
 
 
 @given(some_phones, some_phones)
 def test_found_phones_agree_with_edit_distance(truth: list[str], guess: list[str]) -> None:
-    there, errors = matched_phones(truth, guess), edits(truth, guess)
+    there, errors = matched_phones(truth, guess), edit_distance(truth, guess)
     assert len(there) == len(truth)
     assert max(len(truth), len(guess)) - errors <= sum(there) <= (len(truth) + len(guess) - errors) / 2
     assert all(matched_phones(truth, truth))
