@@ -200,7 +200,7 @@ class Engine:
         if not self._started:
             device = torch.device(self.device)
             with on_device(device):
-                self._start(self._plan_memory(device, self._loaded()), device, lambda _stage, _done: None)
+                self._start(self._plan_memory(device, self._weight_bytes()), device, lambda _stage, _done: None)
 
     def _start(self, plan: MemoryPlan, device: torch.device, report: Progress) -> None:
         """Create the slots, the caches, the workers and their threads."""
@@ -209,9 +209,9 @@ class Engine:
             report("Warming up", 0.75)
             measured = warm_up(self._model, decoder, codec.codebook_sizes[-1], plan.slots)
             release_memory()  # of the default stream, which threads with their own streams cannot use
-            plan = self._plan_memory(device, self._loaded(), measured)
+            plan = self._plan_memory(device, self._weight_bytes(), measured)
         self.slots = plan.slots
-        self._prefixes = PrefixCache(device, _prefix_bytes(device, plan, self._loaded()), HOST_PREFIX_BYTES)
+        self._prefixes = PrefixCache(device, _prefix_bytes(device, plan, self._weight_bytes()), HOST_PREFIX_BYTES)
         self._runner = ModelRunner(
             self._model,
             codec.codebook_sizes[-1],
@@ -519,7 +519,7 @@ class Engine:
         if not self._started:
             raise EngineClosed()
 
-    def _loaded(self) -> int:
+    def _weight_bytes(self) -> int:
         """Return the bytes of the weights on the device."""
         return sum(map(held_bytes, (self._model.slow, self._model.fast, self._decoder)))
 

@@ -38,7 +38,7 @@ _LIMITS = {
     "decoder_dim": 1 << 14,
     "encoder_transformer_window": 4096,
 }
-_MAX_BLOCKS, _HIGHEST_RATE = 8, 64
+_MAX_BLOCKS, _MAX_STRIDE = 8, 64
 _LONGEST_FRAME = 1 << 17  # samples
 _WHERE = "The codec's config"
 
@@ -169,13 +169,13 @@ class CodecConfig:
         return (self.quantizer.semantic_codebook_size, *residual)
 
     @property
-    def encoder_activation(self) -> int:
+    def encoder_activation_size(self) -> int:
         """Values per frame of the conv encoder's largest activation."""
         rates = self.encoder_rates
         return max((self.encoder_dim << i) * self.frame_length // prod(rates[:i]) for i in range(len(rates)))
 
     @property
-    def decoder_activation(self) -> int:
+    def decoder_activation_size(self) -> int:
         """Values per frame of the conv decoder's largest activation."""
         rates, latents = self.decoder_rates, self.frame_length // self.hop_length
         return max((self.decoder_dim >> i + 1) * latents * prod(rates[: i + 1]) for i in range(len(rates)))
@@ -290,8 +290,8 @@ def _check_sizes(config: object, *names: str) -> None:
 def _check_rates(config: object, *names: str) -> None:
     for name in names:
         rates = getattr(config, name)
-        if not _are_whole(rates, 1, _HIGHEST_RATE):
+        if not _are_whole(rates, 1, _MAX_STRIDE):
             raise InvalidConfig(
                 f"The codec's {name} = {shown(rates)} must be a list of 1 to {_MAX_BLOCKS} whole numbers, "
-                f"each 1 to {_HIGHEST_RATE}."
+                f"each 1 to {_MAX_STRIDE}."
             )

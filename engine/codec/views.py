@@ -16,7 +16,7 @@ from engine.codec.streaming import StreamingState
 class CodecSizes(Protocol):
     """Sizes of a codec. sample_rate: in Hz. frame_length: samples per frame. codebook_sizes: entries, semantic first.
 
-    encoder_activation, decoder_activation: values per frame of the largest activation.
+    encoder_activation_size, decoder_activation_size: values per frame of the largest activation.
     """
 
     @property
@@ -30,9 +30,9 @@ class CodecSizes(Protocol):
     @property
     def codebook_sizes(self) -> tuple[int, ...]: ...
     @property
-    def encoder_activation(self) -> int: ...
+    def encoder_activation_size(self) -> int: ...
     @property
-    def decoder_activation(self) -> int: ...
+    def decoder_activation_size(self) -> int: ...
 
 
 def whole_frames(audio: Tensor, frame_length: int) -> Tensor:

@@ -15,9 +15,9 @@ from torch import Tensor, nn
 _WEIGHT_MAX = 127
 _MAX = 63  # of an activation's halves, as integers
 _PARTS = 126  # steps per 1 in the second half, which holds remainders of at most ½
-_LEAST = 1e-30  # scale of a row of zeros
+_MIN_SCALE = 1e-30  # scale of a row of zeros
 # Tensors, because PyTorch would convert a number at every use.
-_one_by_max, _parts, _least = torch.tensor(1 / _MAX), torch.tensor(float(_PARTS)), torch.tensor(_LEAST)
+_one_by_max, _parts, _least = torch.tensor(1 / _MAX), torch.tensor(float(_PARTS)), torch.tensor(_MIN_SCALE)
 
 # Number of steps from the smallest to the largest activation, by library.
 _STEPS = {"fbgemm": 127, "qnnpack": 255}
@@ -83,7 +83,7 @@ def _extremes(columns: int, steps: int) -> Tensor:
 
 
 def _pack(weight: Tensor, library: str) -> torch.ScriptObject:
-    scales = weight.abs().amax(dim=1).double().clamp(min=_LEAST) / _WEIGHT_MAX
+    scales = weight.abs().amax(dim=1).double().clamp(min=_MIN_SCALE) / _WEIGHT_MAX
     zeros = torch.zeros(len(weight), dtype=torch.long)
     stored = torch.quantize_per_channel(weight, scales, zeros, 0, torch.qint8)
     chosen, torch.backends.quantized.engine = torch.backends.quantized.engine, library

@@ -22,7 +22,7 @@ MAX_TOP_K = 256
 REPETITION_TEMPERATURE = 1.0
 REPETITION_TOP_P = 0.9
 
-# Sharpness of a greedy row: with it, the smallest difference of two log-probabilities outweighs all noise.
+# Inverse temperature of a greedy row: with it, the smallest difference of two log-probabilities outweighs all noise.
 GREEDY = 1e30
 
 GOLDEN = 0x9E3779B97F4A7C15 - 2**64
@@ -52,11 +52,11 @@ class RowFilter:
     """Filter for C ranked values of each row, built once for all draws of a frame.
 
     most_mass: fp32 `[B, C]`; a value is dropped when the cumulative probability up to and including it is greater.
-    sharpness: fp32 `[B, 1]`, the reciprocal of the temperature.
+    inverse_temperature: fp32 `[B, 1]`, the reciprocal of the temperature.
     """
 
     most_mass: Tensor
-    sharpness: Tensor
+    inverse_temperature: Tensor
 
 
 @dataclass(frozen=True)
@@ -71,8 +71,8 @@ class RowOptions:
         """Build the filter of the C = `candidates` likeliest values. It keeps at most top_k and top_p, at least one."""
         rank = torch.arange(candidates, device=self.top_k.device)
         most_mass = torch.where(rank < self.top_k, self.top_p, -1.0).masked_fill_(rank == 0, torch.inf)
-        sharpness = self.temperature.clamp(min=1e-5).reciprocal_().masked_fill_(self.temperature == 0, GREEDY)
-        return RowFilter(most_mass, sharpness)
+        inverse_temperature = self.temperature.clamp(min=1e-5).reciprocal_().masked_fill_(self.temperature == 0, GREEDY)
+        return RowFilter(most_mass, inverse_temperature)
 
     def redraw_options(self) -> "RowOptions":
         """Return the options for redrawing a repeated semantic token; a greedy row stays greedy."""
@@ -112,7 +112,7 @@ class Ranked:
 
     def draw(self, row_filter: RowFilter, noise: Tensor) -> Tensor:
         """Draw one value per row `[B]` by the Gumbel trick: the argmax of log p / temperature + noise `[B, ≥ C]`."""
-        scores = torch.addcmul(self._like(noise), self.filtered(row_filter), row_filter.sharpness)
+        scores = torch.addcmul(self._like(noise), self.filtered(row_filter), row_filter.inverse_temperature)
         return self.values.gather(-1, scores.argmax(-1, keepdim=True)).squeeze(1)
 
     def _like(self, x: Tensor) -> Tensor:

@@ -277,11 +277,11 @@ class _Sizes:
 
     def _encoding(self) -> int:
         codec = self.codec
-        return round(ENCODE_SECONDS * codec.frame_rate) * _alive(codec.encoder_activation)
+        return round(ENCODE_SECONDS * codec.frame_rate) * _alive(codec.encoder_activation_size)
 
     def _decoding(self, slots: int) -> int:
         """Return the bytes of the largest batch, with a copy of its rows' states."""
-        frame = _alive(self.codec.decoder_activation)
+        frame = _alive(self.codec.decoder_activation_size)
         return max(rows * (frames * frame + self._stream) for rows, frames in largest_batches(slots))
 
 

@@ -13,7 +13,7 @@ from engine.text.english.pronunciation import PHONES
 from training.recogniser.model import BLANK, FRAME_SECONDS, RATE, LogMel, Recogniser
 
 WEIGHTS = Path(__file__).parents[2] / "benchmarks" / "data" / "recogniser.safetensors"
-_LEAST = -2.5  # mean log-probability of the phones below which the speech has other phones
+_MIN_LOG_PROB = -2.5  # mean log-probability of the phones below which the speech has other phones
 
 
 class Aligner:
@@ -34,7 +34,7 @@ class Aligner:
             return []
         labels, log_probs = found
         spans = AF.merge_tokens(labels, log_probs.exp(), blank=BLANK)
-        if float(np.mean([np.log(max(span.score, 1e-9)) for span in spans])) < _LEAST:
+        if float(np.mean([np.log(max(span.score, 1e-9)) for span in spans])) < _MIN_LOG_PROB:
             return []
         return _with_ends(phones, [span.start for span in spans], spans[-1].end, len(labels))
 

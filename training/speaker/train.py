@@ -35,7 +35,7 @@ _RATES = SAMPLE_RATE, 19_200, 20_000, 24_000, 25_600
 _LEAST_SECONDS = 0.8  # of an utterance
 _LEAST_UTTERANCES, _MOST_UTTERANCES = 3, 30  # of a speaker
 _CROPS = 100, 140, 180  # feature frames of 10 ms
-_MARGIN, _SHARPNESS = 0.2, 24.0
+_MARGIN, _SCALE = 0.2, 24.0  # of the softmax
 
 SpeedClass = tuple[int, int]  # a speaker, and the rate at which the speech is read
 Features = Mapping[SpeedClass, Sequence[Tensor]]  # `[T, 64]` fp16
@@ -105,7 +105,7 @@ def train(features: Features, recipe: SpeakerRecipe) -> SpeakerNet:
 def _margin_loss(cosines: Tensor, own: Tensor) -> Tensor:
     """Return the cross-entropy of the own classes `[B]`, given cosines `[B, C]`, less a margin for the own one."""
     margin = _MARGIN * F.one_hot(own, cosines.shape[1])
-    return F.cross_entropy(_SHARPNESS * (cosines - margin), own)
+    return F.cross_entropy(_SCALE * (cosines - margin), own)
 
 
 def _crop(features: Tensor, frames: int, rng: random.Random) -> Tensor:

@@ -33,7 +33,7 @@ _KOKORO_WARPS = 45
 _KOKORO_MAN = "jm_kumo"
 _LOWEST, _HIGHEST = 68.0, 320.0  # Hz
 _LOWEST_KOKORO, _LOWEST_WOMAN, _HIGHEST_KOKORO = 70.0, 140.0, 220.0  # Hz, of its warps
-_LEAST, _MOST = 0.6, 1.8  # limits of the factor on the teacher's pitch
+_MIN_PITCH_FACTOR, _MAX_PITCH_FACTOR = 0.6, 1.8  # limits of the factor on the teacher's pitch
 HELD_OUT_TEACHER = "ked_diphone"  # all its speakers are held out, so this teacher is not in training
 HELD_OUT_KOKORO = "jf_nezumi"  # also held out, and part of no mixture
 # Number of further held-out speakers, spread over each synthesizer's pitch range and voices.
@@ -109,7 +109,7 @@ def _warped(engine: Engine, voice: str, hertz: float, at: int, count: int, rng: 
     place = min(0.999, max(0.001, (at - 1 + rng.random()) / (count - 1)))
     # The exponent concentrates pitches around the teacher's, where warped speech is cleanest.
     centred = 2 * place - 1
-    lowest, highest = max(_LEAST, _LOWEST / hertz), min(_MOST, _HIGHEST / hertz)
+    lowest, highest = max(_MIN_PITCH_FACTOR, _LOWEST / hertz), min(_MAX_PITCH_FACTOR, _HIGHEST / hertz)
     pitch = (highest if centred > 0 else lowest) ** abs(centred) ** 1.25
     tract = min(max(pitch**0.2 * rng.gauss(1.0, 0.08), 0.82), 1.22)
     breath = rng.uniform(0.05, 0.3) if rng.random() < 0.3 else 0.0

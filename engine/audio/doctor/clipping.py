@@ -11,7 +11,7 @@ def clipped_samples(samples: NDArray[np.float32]) -> NDArray[np.bool_]:
     """Return which samples lie on a flat top or bottom of the waveform, a sign of clipping; independent of gain.
 
     In a clean clip these are the few around its largest peaks, up to 1 in 5,000. Lossy coding hides flat tops, but
-    `top` and `engine.audio.reference.crest_factor` still indicate clipping.
+    `peak_ratio` and `engine.audio.reference.crest_factor` still indicate clipping.
 
     Args:
         samples: float32 [n], mono, without an offset. Returns: bool [n].
@@ -21,7 +21,7 @@ def clipped_samples(samples: NDArray[np.float32]) -> NDArray[np.bool_]:
     return _flat(samples) | _flat(-samples)
 
 
-def top(samples: NDArray[np.float32]) -> float:
+def peak_ratio(samples: NDArray[np.float32]) -> float:
     """Return the ratio of the highest peaks to those nearly as high: near 1 if clipped, also after lossy coding.
 
     Independent of gain. The 99.9th percentile over the 99th, or the 99.5th over the 98th if less.

@@ -41,8 +41,8 @@ _PAUSE, _LONG_PAUSE = LONG_PAUSE, 3.0
 # Share of speech samples that lie on a flat top. Clean speech has up to 1 in 5,000 (measured); raised 6 dB above full
 # scale it has 1 in 100, 12 dB 1 in 15.
 _SOME_CLIPPED, _MUCH_CLIPPED = 0.001, 0.01
-# `clipping.top`: 1.10 to 1.9 for 1,371 clean clips of 2.5 to 30 s, less than 1.09 for 97 of 100 clips that were clipped
-# by 12 dB and coded as mp3, which hides flat tops (measured).
+# `clipping.peak_ratio`: 1.10 to 1.9 for 1,371 clean clips of 2.5 to 30 s, less than 1.09 for 97 of 100 clips that were
+# clipped by 12 dB and coded as mp3, which hides flat tops (measured).
 _ROUND_TOP = 1.09
 # LUFS. Broadcasts have -23 (EBU R 128), podcasts -16, a distant microphone -40. At -45, 16 bits leave 50 dB.
 _FAINT, _SOFT, _LOUD = -45.0, -35.0, -5.0
@@ -128,15 +128,15 @@ def of_pauses(longest: float) -> Finding:
     return Finding("pauses", "long", "red" if longest > _LONG_PAUSE else "amber", longest, Fix.PAUSES)
 
 
-def of_clipping(share: float, crest: float, top: float) -> Finding:
-    """Judge clipping. `share`: share of clipped samples in speech. `crest`: crest factor. `top`: the highest peaks over
-    those nearly as high."""
+def of_clipping(share: float, crest: float, peaks: float) -> Finding:
+    """Judge clipping. `share`: share of clipped samples in speech. `crest`: crest factor. `peaks`: the highest peaks
+    over those nearly as high (`peak_ratio`)."""
     percent = 100 * share
     if crest < CLIPPED_BEYOND_USE:
         return Finding("clipping", "beyond_use", "red", percent)
     if share > _MUCH_CLIPPED:
         return Finding("clipping", "much", "red", percent)
-    if share > _SOME_CLIPPED or crest < CLIPPED or top < _ROUND_TOP:
+    if share > _SOME_CLIPPED or crest < CLIPPED or peaks < _ROUND_TOP:
         return Finding("clipping", "some", "amber", percent)
     return Finding("clipping", "good", "green", percent)
 

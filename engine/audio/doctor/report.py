@@ -12,7 +12,7 @@ from engine.audio.clip_length import BEST_FROM
 from engine.audio.decode import Recording, Source, decode
 from engine.audio.doctor import findings
 from engine.audio.doctor.bandwidth import bandwidth
-from engine.audio.doctor.clipping import clipped_samples, top
+from engine.audio.doctor.clipping import clipped_samples, peak_ratio
 from engine.audio.doctor.findings import Finding, Light
 from engine.audio.doctor.fixes import Fix, parts
 from engine.audio.doctor.loudness import clip_loudness
@@ -122,7 +122,7 @@ def _timing(analysis: SpeechAnalysis, duration: float) -> Iterator[Finding]:
 
 def _sound(recording: Recording, analysis: SpeechAnalysis) -> Iterator[Finding]:
     speech = speech_samples(analysis.recording, analysis.spans)
-    yield findings.of_clipping(float(clipped_samples(speech).mean()), crest_factor(speech), top(speech))
+    yield findings.of_clipping(float(clipped_samples(speech).mean()), crest_factor(speech), peak_ratio(speech))
     yield findings.of_loudness(clip_loudness(recording.samples.numpy(), recording.sample_rate))
     samples = analysis.vad_samples.numpy()
     # Hum is a separate finding, and would leak into the lowest bands of the noise.

@@ -78,12 +78,12 @@ class SpeechTokenizerConfig:
         return (self.codebook_size,) * self.num_codebooks
 
     @property
-    def encoder_activation(self) -> int:
+    def encoder_activation_size(self) -> int:
         rates = self.encoder_rates
         return max((self.filters << i) * self.frame_length // prod(rates[:i]) for i in range(len(rates)))
 
     @property
-    def decoder_activation(self) -> int:
+    def decoder_activation_size(self) -> int:
         rates, latents = self.decoder_rates, prod(self.upsample_factors)
         return max((self.decoder_dim >> i + 1) * latents * prod(rates[: i + 1]) for i in range(len(rates)))
 

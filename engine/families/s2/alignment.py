@@ -19,7 +19,7 @@ from engine.text.tags import word_spans
 
 MAX_SKIPPED = 4  # phones skipped within one 46 ms frame
 _SKIP_COST = 2.0  # nats per skipped phone
-_LEAST = 1e-4  # floor of the attention, so that no path is impossible
+_ATTENTION_FLOOR = 1e-4  # floor of the attention, so that no path is impossible
 
 
 class AttentionAligner:
@@ -37,7 +37,7 @@ class AttentionAligner:
         frames, tokens = attention.shape
         if not frames or not tokens:
             return []
-        states = monotonic_path(attention.clamp(min=_LEAST).log())
+        states = monotonic_path(attention.clamp(min=_ATTENTION_FLOOR).log())
         # reached[i]: the first frame that speaks token i or a later one.
         reached = torch.searchsorted(states, torch.arange(tokens + 1)).tolist()
         aligned, begin = [], 0

@@ -88,8 +88,8 @@ def _draw(
     log_sum = tl.log(tl.sum(tl.exp(left), axis=0))
     temperature, top_p = tl.load(temperatures + row), tl.load(top_ps + row)
     greedy = temperature == 0.0
-    sharpness = tl.where(greedy, _GREEDY, 1.0 / tl.maximum(temperature, 1e-5))
-    other_sharpness = tl.where(greedy, _GREEDY, 1.0 / _FREER_TEMPERATURE)
+    inverse_temperature = tl.where(greedy, _GREEDY, 1.0 / tl.maximum(temperature, 1e-5))
+    other_inverse_temperature = tl.where(greedy, _GREEDY, 1.0 / _FREER_TEMPERATURE)
     last = tl.minimum(tl.load(top_ks + row), candidates)
     most = tl.maximum(top_p, _FREER_TOP_P) if REDRAWS else top_p
     rank, mass = 0, 0.0
@@ -98,11 +98,11 @@ def _draw(
         highest, value = tl.max(left, axis=0, return_indices=True)  # in one pass over the block
         log_prob = highest - log_sum
         mass += tl.exp(log_prob)
-        score = log_prob * sharpness + tl.load(noise + row * row_stride + rank)
+        score = log_prob * inverse_temperature + tl.load(noise + row * row_stride + rank)
         better = ((rank == 0) | (mass <= top_p)) & (score > best)
         best, found = tl.where(better, score, best), tl.where(better, value, found)
         if REDRAWS:
-            score = log_prob * other_sharpness + tl.load(noise + row * row_stride + redraw_stride + rank)
+            score = log_prob * other_inverse_temperature + tl.load(noise + row * row_stride + redraw_stride + rank)
             better = ((rank == 0) | (mass <= _FREER_TOP_P)) & (score > other_best)
             other_best, other_found = tl.where(better, score, other_best), tl.where(better, value, other_found)
         left = tl.where(column == value, -float("inf"), left)

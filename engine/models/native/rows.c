@@ -200,10 +200,10 @@ static void place(float *head, const float *scale, const float *rope, int64_t wi
 // Attend with one query [width] to `count` positions. scores: room for them, and up to a whole vector.
 static void attend(const float *query, const float *keys, const float *values, int64_t count, int64_t width,
                    float *scores, float *out) {
-    const float sharpness = 1.0f / sqrtf((float)width);
+    const float scale = 1.0f / sqrtf((float)width);
     float most = -INFINITY;
     for (int64_t s = 0; s < count; s++) {
-        scores[s] = dot(query, keys + s * width, width) * sharpness;
+        scores[s] = dot(query, keys + s * width, width) * scale;
         if (scores[s] > most) most = scores[s];
     }
     const int64_t padded = (count + LANES - 1) / LANES * LANES;
@@ -273,7 +273,7 @@ static void run(const struct stack *s, int64_t rows, float *x, float *cache, int
 // ---- draws
 
 struct draw {
-    float sharpness, top_p, best;
+    float inverse_temperature, top_p, best;
     int64_t value;
 };
 
@@ -292,7 +292,7 @@ INLINE float largest(const float *p, int64_t n) {
 }
 
 INLINE void consider(struct draw *d, int64_t rank, int64_t value, float log_prob, float mass, float noise) {
-    const float score = log_prob * d->sharpness + noise;
+    const float score = log_prob * d->inverse_temperature + noise;
     if ((rank == 0 || mass <= d->top_p) && score > d->best) d->best = score, d->value = value;
 }
 
@@ -314,8 +314,8 @@ static int64_t draw(float *left, int64_t n, float temperature, float top_p, int6
         sums += mapped;
     }
     const float log_sum = logf(total(sums));
-    const float sharpness = temperature == 0 ? greedy : 1.0f / (temperature < 1e-5f ? 1e-5f : temperature);
-    struct draw first = {sharpness, top_p, -INFINITY, 0};
+    const float inverse_temperature = temperature == 0 ? greedy : 1.0f / (temperature < 1e-5f ? 1e-5f : temperature);
+    struct draw first = {inverse_temperature, top_p, -INFINITY, 0};
     struct draw second = {temperature == 0 ? greedy : 1.0f / REPETITION_TEMPERATURE, REPETITION_TOP_P, -INFINITY, 0};
     const float limit = recent && REPETITION_TOP_P > top_p ? REPETITION_TOP_P : top_p;
     for (int64_t rank = 0; rank < last && rank < n && mass <= limit; rank++) {  // later values are not kept

@@ -152,7 +152,7 @@ class ModelRunner:
     @property
     def prefill_budget(self) -> int:
         """Maximum number of prompt positions of a step."""
-        return self._slots.chunk
+        return self._slots.chunk_size
 
     @property
     def prefills_alone(self) -> bool:

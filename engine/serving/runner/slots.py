@@ -58,8 +58,8 @@ class _SlotPrompt:
 class SlotPool:
     """`count` slots of `positions` positions each, for one model.
 
-    state: decoding state between two frames; row i is slot i. chunk: maximum number of positions of a prefill step.
-    prefills_alone: whether each prompt is computed alone, so that its keys and values do not depend on other prompts.
+    state: decoding state between two frames; row i is slot i. chunk_size: maximum number of positions of a prefill
+    step. prefills_alone: whether each prompt is computed alone, so that its keys and values do not depend on others.
     """
 
     def __init__(
@@ -85,7 +85,7 @@ class SlotPool:
             pads_prefill,
             batch_invariant,
         )
-        self.chunk, self.prefills_alone = (
+        self.chunk_size, self.prefills_alone = (
             GPU_PREFILL_CHUNK if pads_prefill else PREFILL_CHUNK,
             batch_invariant or not pads_prefill,
         )
@@ -160,7 +160,7 @@ class SlotPool:
         self._prefixes.drop_stash(key)
 
     def next_chunk(self, slot: int) -> PrefillChunk:
-        """Return the next positions of the slot's prompt to compute, at most `chunk`; none when it is complete."""
+        """Return the next positions of the slot's prompt to compute, at most `chunk_size`; none when it is complete."""
         held = self._prompts[slot]
         start, last = held.filled, held.prompt.columns.shape[1] - 1  # the last is the input of the first frame
         if start >= last:
@@ -172,7 +172,7 @@ class SlotPool:
         read = [chunk for chunk in chunks if chunk.length and not chunk.spoken]
         for part in [[chunk] for chunk in read] if self.prefills_alone else [read]:
             if part:
-                self._read(part)
+                self._compute(part)
         for chunk in chunks:
             if chunk.spoken:
                 self._recompute_spoken(chunk)
@@ -182,7 +182,7 @@ class SlotPool:
                 self._prefixes.put(held.prompt.columns[:, : chunk.end], self.cache.copy_out(chunk.slot, chunk.end))
         return [chunk.slot for chunk in chunks if self.next_chunk(chunk.slot).length == 0]
 
-    def _read(self, chunks: Sequence[PrefillChunk]) -> None:
+    def _compute(self, chunks: Sequence[PrefillChunk]) -> None:
         """Compute chunks: by their graphs one after the other, or in one run side by side."""
         embedded = []
         for chunk in chunks:
@@ -234,9 +234,9 @@ class SlotPool:
         """Fill the slot with the cached beginning of the prompt, in whole chunks of its prefill. Returns its length."""
         shared, own = min(prompt.shared, prompt.columns.shape[1] - 1), self._reusable_length(slot, prompt)
         if self._batch_invariant and prompt.spoken and own < prompt.spoken[-1][1]:
-            aside = self._prefixes.unstash(prompt)
-            if aside is not None:
-                self.cache.copy_in(slot, aside)
+            stashed = self._prefixes.unstash(prompt)
+            if stashed is not None:
+                self.cache.copy_in(slot, stashed)
                 return prompt.spoken[-1][1]
         if own >= shared:
             return own
@@ -272,7 +272,7 @@ class SlotPool:
         A chunk ends at the next multiple of `chunk`, with the shared prefix or with the prompt; if `batch_invariant`,
         also before spoken columns, which are recomputed.
         """
-        end = min(start // self.chunk * self.chunk + self.chunk, prompt.columns.shape[1] - 1)
+        end = min(start // self.chunk_size * self.chunk_size + self.chunk_size, prompt.columns.shape[1] - 1)
         if start < prompt.shared:
             return min(end, prompt.shared), False
         recomputed = prompt.spoken if self._batch_invariant else ()

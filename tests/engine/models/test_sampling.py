@@ -50,7 +50,7 @@ def test_filtered_probabilities_equal_reference(index: int, case: dict[str, Any]
     logits = GOLDEN[f"logits_{index}"][None]
     ranked = Ranked.of(logits, case["top_k"])
     row_filter = rows(SamplingOptions(**case)).filter(case["top_k"])
-    probabilities = (ranked.filtered(row_filter) * row_filter.sharpness).softmax(-1)
+    probabilities = (ranked.filtered(row_filter) * row_filter.inverse_temperature).softmax(-1)
     ours = torch.zeros_like(logits).scatter(1, ranked.values, probabilities)
     torch.testing.assert_close(ours[0], expected, rtol=0, atol=1e-6)
 
