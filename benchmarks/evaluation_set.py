@@ -82,11 +82,11 @@ def _speaker(folder: Path, entry: dict[str, object]) -> Speaker:
         }:
             clips = tuple(_clip(folder, clip) for clip in sentences)
             return Speaker(name, teacher, _clip(folder, reference), clips, teacher_held_out)
-    raise ValueError(f"{folder / INDEX} has an entry that is no speaker: {entry!r}")
+    raise ValueError(f"{folder / INDEX} has an entry that is not a speaker: {entry!r}")
 
 
 def _clip(folder: Path, entry: object) -> Clip:
     match entry:
         case {"file": str(file), "text": str(text)}:
             return Clip(folder / file, text)
-    raise ValueError(f"{folder / INDEX} has an entry that is no clip: {entry!r}")
+    raise ValueError(f"{folder / INDEX} has an entry that is not a clip: {entry!r}")

@@ -106,9 +106,9 @@ class EncodedVoice:
 class EngineStatus:
     """State of the engine.
 
-    speaking, waiting: numbers of requests. slots: at most so many requests speak at once. graphs: what is captured
-    (`frame`, `fast`) and how many sizes failed, or `off` and why; also why fused kernels are off where they are
-    supported. precision: of the speech model's weights. positions: of a slot, prompt and speech together.
+    speaking, waiting: numbers of requests. slots: maximum number of requests that speak at once. graphs: what is
+    captured (`frame`, `fast`) and how many sizes failed, or `off` and why; also why fused kernels are off where they
+    are supported. precision: of the speech model's weights. positions: of a slot, prompt and speech together.
     prefix_cache_bytes: on the device and in host memory. device_memory: bytes of GPU memory that PyTorch has
     reserved; None on a CPU.
     """
@@ -130,7 +130,7 @@ class Engine:
     frame_length: samples per frame. frame_rate: frames per second. codec_fingerprint: identifies the codec; a voice's
     codes are valid for one codec only. notice: description, limits and licence of the model. style_tags: whether tags
     such as `[whisper]` have an effect. english_only: whether the model speaks English only. default_options: of the
-    release. slots: at most so many requests speak at once. capabilities: what the model can do besides speaking.
+    release. slots: maximum number of requests that speak at once. capabilities: what the model can do besides speaking.
     precision: of the speech model's weights.
     """
 
@@ -270,8 +270,9 @@ class Engine:
                 batch size are then slow.
             deterministic: whether a seed gives the same codes regardless of concurrent requests, on a GPU and in every
                 precision too. Each request's frames are then computed alone: the more requests, the slower.
-            slots: at most so many requests speak at once, fewer if memory is short; by default 4 on a CPU, 32 on a GPU.
-            queue: at most so many requests wait; further ones raise EngineBusy.
+            slots: maximum number of requests that speak at once, fewer if memory is short; by default 4 on a CPU, 32
+                on a GPU.
+            queue: maximum number of requests that wait; further ones raise EngineBusy.
             progress: called with a stage and its progress, 0 to 1.
             start: False loads only the weights; call `start` to serve. Until then `speak`, `reconstruct` and `status`
                 raise EngineClosed.

@@ -137,7 +137,7 @@ def check_gate(pitch: float, least: float | None, work: Path) -> None:
     if least is not None and not pitch >= least:
         raise StageFailed(
             f"The codec's F0 correlation is {pitch:.2f} and should be {least:.2f}: the dual AR cannot learn a pitch "
-            f"that the codes do not carry. Let the codec learn on (python -m training.codec.train --work {work} "
+            f"that the codes do not carry. Continue training the codec (python -m training.codec.train --work {work} "
             f"--from {work / 'codec'} --minutes M, with more than it has had), then start this again."
         )
 

@@ -41,7 +41,7 @@ def open_regular(path: str | Path, most: int) -> BinaryIO:
         raise UnreadableFile("file.missing", file=name) from error
     except (OSError, ValueError) as error:
         why = error.strerror if isinstance(error, OSError) else None
-        raise UnreadableFile("file.unopened", file=name, why=why or "its name is none") from error
+        raise UnreadableFile("file.unopened", file=name, why=why or "its name is not valid") from error
     file = os.fdopen(descriptor, "rb")
     try:
         _check_regular(os.fstat(descriptor), name, most)
@@ -124,4 +124,4 @@ def _without_doubles(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _no_number(name: str) -> NoReturn:
-    raise ValueError(f"{name} is no number")
+    raise ValueError(f"{name} is not a number")

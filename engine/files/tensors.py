@@ -156,7 +156,7 @@ def _check_directory(path: Path, file: BinaryIO) -> None:
     if tail[_ZIP64_END.size :].startswith(_ZIP_LOCATOR):
         magic, length = _ZIP64_END.unpack(tail[: _ZIP64_END.size])
     if magic not in (b"PK\x05\x06", b"PK\x06\x06") or length > _MAX_HEADER_BYTES:
-        raise _damaged(path, "its list of contents is none")
+        raise _damaged(path, "its zip directory is damaged")
 
 
 def _is_harmless(data: bytes) -> bool:

@@ -88,7 +88,7 @@ def _read_index(folder: Path) -> dict[str, str]:
         raise InvalidConfig("The model's index has no weight_map that says where each tensor is; download it again.")
     for name in shards.values():
         if not isinstance(name, str) or not _SHARD_NAME.fullmatch(name):
-            raise InvalidConfig(f"The model's index names {shown(name)}, which is no file of tensors in its folder.")
+            raise InvalidConfig(f"The model's index names {shown(name)}, which is not a file of tensors in its folder.")
     return shards
 
 

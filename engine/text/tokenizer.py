@@ -117,7 +117,7 @@ def _tiktoken(folder: Path) -> _Made:
     special = read_object(special_file)
     pairs = [line.split() for line in read_regular(folder / "tokenizer.tiktoken", _MAX_BYTES).splitlines() if line]
     if len(pairs) > MAX_VOCABULARY or any(len(pair) != 2 for pair in pairs):
-        raise ValueError("tokenizer.tiktoken is no list of tokens and ranks")
+        raise ValueError("tokenizer.tiktoken is not a list of tokens and ranks")
     ranks = {base64.b64decode(token, validate=True): int(rank) for token, rank in pairs}
     known = [*ranks.values(), *special.values()]
     if any(type(each) is not int or not 0 <= each < MAX_VOCABULARY for each in known) or len({*known}) < len(known):

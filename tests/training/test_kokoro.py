@@ -20,7 +20,7 @@ def test_voice_is_a_name_or_a_mixture() -> None:
     assert weights_of("jf_alpha 0.70 + jm_kumo 0.30") == {"jf_alpha": 0.7, "jm_kumo": 0.3}
     with pytest.raises(ValueError, match="do not sum to one"):
         weights_of("jf_alpha 0.7 + jm_kumo 0.7")
-    with pytest.raises(ValueError, match="no voice of Kokoro's"):
+    with pytest.raises(ValueError, match="not a voice of Kokoro's"):
         weights_of("jf_alpha 0.7 much")
     of_corpus = [weights_of(speaker.voice) for speaker in speakers() if speaker.engine == "kokoro"]
     assert all(set(parts) <= set(KOKORO) for parts in of_corpus)

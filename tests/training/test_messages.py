@@ -36,7 +36,7 @@ def run(command: str, monkeypatch: pytest.MonkeyPatch) -> str:
             "This setting has no stage source. Its stages are speech",
         ),
         ("dual_ar.train --work none", "No codes in none/codes: encode the speech first"),
-        ("dual_ar.train --work none --from none", "none is no release to continue from"),
+        ("dual_ar.train --work none --from none", "none is not a release to continue from"),
         ("dual_ar.reward --work none --from none", "No codes in none/codes: encode the speech first"),
         ("speaker.train --work none", NO_SPEECH),
         ("export --work none --codec {bundled} --out out", "none/ar/checkpoint.pt: No such file or directory."),

@@ -410,7 +410,7 @@ def test_checkpoint_of_another_source_is_rejected(corpus: Corpus, tmp_path: Path
     other = open_run(tmp_path / "other", QUICK, corpus, source=source)
     advance(other, 1)
     export(source, other.objective.codec)
-    with pytest.raises(TrainingError, match="Remove it to train anew"):
+    with pytest.raises(TrainingError, match="Remove it to start over"):
         open_run(tmp_path, QUICK, corpus, source=source, decoder_only=True)
 
 

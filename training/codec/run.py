@@ -136,14 +136,14 @@ class CodecRun:
         """Resume from a checkpoint. Raises TrainingError when it is of a run with another origin or other sizes."""
         state = torch.load(path, map_location=self._device, weights_only=True)
         if state["origin"] != self.origin:
-            raise TrainingError(f"{path} continues {state['origin']}, not {self.origin}. Remove it to train anew.")
+            raise TrainingError(f"{path} continues {state['origin']}, not {self.origin}. Remove it to start over.")
         try:
             self.objective.load_state_dict(state["objective"])
             self._optimiser.load_state_dict(state["optimiser"])
         except (KeyError, RuntimeError, ValueError) as error:  # names, shapes or parameter groups differ
             raise TrainingError(
                 f"{path} holds a codec of other sizes, or is of another version of Reprise. Give the setting that it "
-                "was begun with (--setting), or remove it to train anew."
+                "was begun with (--setting), or remove it to start over."
             ) from error
         for name in _PLAIN:
             setattr(self, name, state[name])

@@ -101,7 +101,7 @@ def checkpoint_of(work: Path, run: CodecRun) -> Path:
 def train_to_end(work: Path, run: CodecRun) -> None:
     """Run to the end of the recipe and write the codec, unless the run is already finished."""
     if run.finished and run.progress >= 1:
-        print(f"finished already, after {run.step} steps; more minutes would go on", flush=True)
+        print(f"finished already, after {run.step} steps; pass more --minutes to continue", flush=True)
         return
     folder, checkpoint = work / "codec", checkpoint_of(work, run)
     folder.mkdir(parents=True, exist_ok=True)
@@ -164,10 +164,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--work", type=Path, default=DEFAULT_WORK)
     parser.add_argument("--minutes", type=positive, default=90, help="of training, all its parts together")
-    parser.add_argument("--steps", type=positive_int, help="end after so many, if the minutes are not over before")
+    parser.add_argument("--steps", type=positive_int, help="stop after this many steps, or when --minutes have passed")
     parser.add_argument("--batch", type=positive_int, help="crops a step; 4 on a CPU, 32 on a CUDA device")
     parser.add_argument("--setting", choices=SETTINGS, default="full", help="the sizes of a new codec")
-    parser.add_argument("--from", dest="source", type=Path, metavar="FOLDER", help="learn on from this codec")
+    parser.add_argument("--from", dest="source", type=Path, metavar="FOLDER", help="continue training from this codec")
     parser.add_argument("--decoder-only", action="store_true", help="leave the codes as they are")
     parser.add_argument("--adversarial", action="store_true", help="with discriminators; needs --from")
     parser.add_argument("--anchored", action="store_true", help="keep most semantic codes; needs --from")

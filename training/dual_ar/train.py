@@ -97,7 +97,7 @@ def train(work: Path, recipe: DualARRecipe, threads: int, source: Path | None = 
     """
     origin = "" if source is None else str(source.resolve())
     if source is not None and not (source / "model.safetensors").exists():
-        raise TrainingError(f"{source} is no release to continue from: it has no model.safetensors.")
+        raise TrainingError(f"{source} is not a release to continue from: it has no model.safetensors.")
     torch.manual_seed(recipe.seed)
     if threads:
         torch.set_num_threads(threads)
@@ -137,7 +137,7 @@ def train(work: Path, recipe: DualARRecipe, threads: int, source: Path | None = 
         if state.get("origin", origin) != origin:
             raise TrainingError(
                 f"{checkpoint} did not begin with {origin or 'new weights'}. Give the release that it began with "
-                "(--from), or remove it to train anew."
+                "(--from), or remove it to start over."
             )
         try:
             model.load_state_dict(state["model"])
@@ -145,7 +145,7 @@ def train(work: Path, recipe: DualARRecipe, threads: int, source: Path | None = 
         except (RuntimeError, ValueError) as error:  # names, shapes or parameter groups differ
             raise TrainingError(
                 f"{checkpoint} holds a model of other sizes, for codes of another codec, or is of another version of "
-                "Reprise. Remove it to train anew."
+                "Reprise. Remove it to start over."
             ) from error
         step, elapsed = state["step"], state["elapsed"]
         print(f"resuming at step {step}, {elapsed / 60:.0f} minutes in", flush=True)
@@ -226,7 +226,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--work", type=Path, default=DEFAULT_WORK)
     parser.add_argument("--minutes", type=positive, default=90)
-    parser.add_argument("--from", dest="source", type=Path, metavar="RELEASE", help="learn on from this release")
+    parser.add_argument(
+        "--from", dest="source", type=Path, metavar="RELEASE", help="continue training from this release"
+    )
     parser.add_argument("--threads", type=int, default=0)
     args = parser.parse_args()
     recipe = DualARRecipe(minutes=args.minutes)

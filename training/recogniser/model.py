@@ -105,7 +105,9 @@ class Recogniser(nn.Module):
         """Load weights saved by `save`, as fp32. Raises ValueError when they are for another list of phones."""
         with safe_open(path, framework="pt") as file:
             if (file.metadata() or {}).get("phones") != " ".join(PHONES):
-                raise ValueError(f"{path} tells other phones apart; train it anew: python -m training.recogniser.train")
+                raise ValueError(
+                    f"{path} was trained for another phone set. Start over: python -m training.recogniser.train"
+                )
             state = {name: file.get_tensor(name).float() for name in file.keys()}  # noqa: SIM118 - it is no dict
         model = cls()
         model.load_state_dict(state)

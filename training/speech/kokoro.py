@@ -34,7 +34,7 @@ def weights_of(voice: str) -> dict[str, float]:
     """
     parts = [part.split() for part in voice.split(" + ")]
     if any(len(part) not in (1, 2) for part in parts):
-        raise ValueError(f"{voice!r} is no voice of Kokoro's: write a name, or 'name share + name share'.")
+        raise ValueError(f"{voice!r} is not a voice of Kokoro's: write a name, or 'name share + name share'.")
     found = {part[0]: float(part[1]) if len(part) == 2 else 1.0 for part in parts}
     if abs(sum(found.values()) - 1) > 1e-6:
         raise ValueError(f"The parts of {voice!r} do not sum to one.")

@@ -58,7 +58,7 @@ def _load(folder: Path) -> Any:
     lines = read_regular(folder / "merges.txt", _MAX_BYTES).decode().splitlines()
     pairs = [line.split(" ") for line in lines if line and not line.startswith("#version")]
     if any(len(pair) != 2 for pair in pairs):
-        raise ValueError("merges.txt is no list of pairs")
+        raise ValueError("merges.txt is not a list of pairs")
     merges = [(left, right) for left, right in pairs]
     added = read_object(folder / "tokenizer_config.json").get("added_tokens_decoder", {})
     return without_panic(lambda: _made(vocabulary, merges, added))

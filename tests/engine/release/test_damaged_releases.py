@@ -46,7 +46,7 @@ def test_index_must_name_files_in_its_own_folder(release: Path, place: object) -
     index = release / "model.safetensors.index.json"
     weights = json.loads(index.read_text())["weight_map"]
     rewrite_json(index, weight_map={**weights, next(iter(weights)): place})
-    with pytest.raises(InvalidConfig, match="which is no file of tensors in its folder"):
+    with pytest.raises(InvalidConfig, match="which is not a file of tensors in its folder"):
         load_dual_ar(release, dtype=releases.torch.float32, device="cpu")
 
 

@@ -283,7 +283,7 @@ def test_too_few_utterances_of_every_speaker_are_rejected(tmp_path: Path, counts
 def test_releases_and_checkpoints_of_other_sizes_are_rejected(tmp_path: Path) -> None:
     write_codes(tmp_path, [utterance(speaker, i) for speaker in range(2) for i in range(6)], held_out=1)
     quick = train_ar.DualARRecipe(minutes=60, steps=1, positions=400)
-    with pytest.raises(TrainingError, match="is no release to continue from"):
+    with pytest.raises(TrainingError, match="is not a release to continue from"):
         train_ar.train(tmp_path, quick, 1, source=tmp_path)
     with small_models():
         with pytest.raises(TrainingError, match="has other sizes than one for these codes"):
