@@ -32,9 +32,10 @@ from benchmarks.evaluation_set import DOMAIN, FOLDER, INDEX
 from benchmarks.judges.sphinx import SphinxRecogniser
 from benchmarks.judges.words import words
 from engine.text.english.pronunciation import Lexicon
+from training.speech.corpus import SAMPLE_RATE
 from training.speech.sentences import held_out_sentences, is_held_out, template_sentences, training_sentences
 from training.speech.speakers import HELD_OUT_TEACHER, Speaker, speakers
-from training.speech.synthesize import SAMPLE_RATE, CorpusRenderer, Job
+from training.speech.synthesize import CorpusRenderer, Job
 
 _SEED = 11  # not used for training; gives the same kinds of sentences, identical only by chance
 _SENTENCES = 3  # per voice

@@ -31,7 +31,7 @@ from engine.models.fused import use_fused_sampling, use_fused_steps
 from engine.models.native.run import use_native_sampling, use_native_steps
 from engine.models.quantization import Precision
 from engine.models.sampling import SamplingOptions
-from engine.release.hub import BUNDLED, Progress, find_release
+from engine.release.hub import Progress, find_release
 from engine.request import Request, Speech, SpeechPipeline, SpokenSegment
 from engine.serving.clip_encoder import ClipEncoder
 from engine.serving.codec_worker import ROWS_PER_SLOT, CodecWorker
@@ -467,7 +467,7 @@ class Engine:
         stopped = self._started and not self._pipeline.loop.is_running
         return EngineClosed() if self._closed or stopped else None
 
-    def release_encoder(self) -> None:
+    def _release_encoders(self) -> None:
         """Free the encoder view and the speaker encoder; they are loaded again on next use."""
         self._encoder.release()
         self._embeddings.release()
@@ -478,7 +478,7 @@ class Engine:
             self._closed = True
             if self._started:
                 self._pipeline.loop.close()
-            self.release_encoder()
+            self._release_encoders()
 
     def _prompted(self, voice: Voice | Sequence[Voice] | BuiltInVoice | None, language: str) -> PromptVoice:
         """Return the prompt inputs of a voice. Raises InvalidCodes, InvalidInput, InvalidOption, UnusableReference."""
@@ -621,4 +621,4 @@ def choose_device(device: str) -> torch.device:
     return chosen
 
 
-__all__ = ["BUNDLED", "EncodedVoice", "Engine", "EngineStatus", "SpeakOptions"]
+__all__ = ["EncodedVoice", "Engine", "EngineStatus", "SpeakOptions"]

@@ -18,6 +18,7 @@ from engine.release.hub import BUNDLED
 from engine.text.tokenizer import LEXICON_FILE, Tokenizer
 from training.dual_ar.encode import CodeFormat
 from training.dual_ar.model import ALIGNMENT_HEAD, ALIGNMENT_LAYER, bundled_config, save_release
+from training.speech.lexicon import LEXICON
 from training.work import DEFAULT_WORK, exit_with_message
 
 # The longest text of one turn in bytes of UTF-8: the length of the longest training sentence.
@@ -69,9 +70,7 @@ def export(work: Path, codec: Path, out: Path) -> None:
         shutil.copy(codec / name, out / name)
     shutil.copy(run / "tokenizer.json", out / "tokenizer.json")
     if out.resolve() != BUNDLED:
-        shutil.copy(
-            BUNDLED / LEXICON_FILE, out / LEXICON_FILE
-        )  # from training.speech.lexicon; valid for any model with these phones
+        shutil.copy(LEXICON, out / LEXICON_FILE)  # from training.speech.lexicon; valid for any model with these phones
     size = sum(file.stat().st_size for file in out.iterdir()) / 2**20
     print(f"{out}: {size:.1f} MiB after {state['step']} steps ({state['elapsed'] / 60:.0f} minutes)")
 

@@ -24,14 +24,15 @@ from engine.audio import encode_audio, prepare_reference
 from engine.codec.codec import CodecEncoder
 from engine.codec.fingerprint import codec_fingerprint
 from engine.families.s2.codec import codec_files, load_codec_encoder
+from engine.release.hub import BUNDLED
 from engine.serving.clip_encoder import ClipEncoder
 from engine.voice import VOICE_FILE_SUFFIX, Reference, Voice
+from training.speech.corpus import SAMPLE_RATE
 from training.speech.sample_voices import DESIGNS, Design
-from training.speech.synthesize import SAMPLE_RATE, CorpusRenderer, Job
+from training.speech.synthesize import CorpusRenderer, Job
 from training.work import exit_with_message
 
-FOLDER = Path(__file__).parent.parent / "assets" / "samples"
-BUNDLED = FOLDER.parent / "bundled"
+FOLDER = BUNDLED.with_name("samples")
 INDEX = "index.json"
 
 _PAUSE = 0.25  # s, between the sentences of a reference

@@ -16,14 +16,11 @@ import torch
 import torchaudio.functional as AF
 from numpy.typing import NDArray
 
-from benchmarks.evaluation_set import FOLDER
-from engine.release.hub import BUNDLED
-from engine.text.english.pronunciation import PHONES, Lexicon
-from engine.text.tokenizer import LEXICON_FILE
+from engine.text.english.pronunciation import Lexicon
 from training.recogniser.edits import edit_distance
-from training.recogniser.model import RATE, LogMel, Recogniser, decode
+from training.recogniser.model import RATE, WEIGHTS, LogMel, Recogniser, decode
+from training.speech.lexicon import LEXICON
 
-WEIGHTS = FOLDER / "recogniser.safetensors"
 _SHORTEST = 0.1  # s
 _QUIET = 1e-4  # RMS below which samples count as silence
 
@@ -39,7 +36,7 @@ class PhoneErrors:
 class PhoneJudge:
     """A phone recogniser without state between utterances."""
 
-    def __init__(self, weights: Path = WEIGHTS, lexicon: Path = BUNDLED / LEXICON_FILE) -> None:
+    def __init__(self, weights: Path = WEIGHTS, lexicon: Path = LEXICON) -> None:
         self._lexicon = Lexicon.load(lexicon)
         self._model, self._mel = Recogniser.load(weights), LogMel()
 
@@ -54,7 +51,7 @@ class PhoneJudge:
 
     def spelled(self, text: str) -> list[str]:
         """Return the phones of a text as the engine pronounces it, without word breaks and marks."""
-        return [token for token in self._lexicon.phones(text).split() if token in PHONES]
+        return self._lexicon.phone_list(text)
 
     def errors(self, said: str, heard: list[str]) -> PhoneErrors:
         """Count the errors (Levenshtein distance) between the phones of `said` and the recognised ones."""

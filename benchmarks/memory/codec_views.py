@@ -27,8 +27,8 @@ from benchmarks.memory.process import process_mib
 from engine.codec.codec import CodecDecoder, CodecEncoder
 from engine.codec.config import CodecConfig
 from engine.families.s2.codec import codec_files, load_codec, load_codec_decoder, load_codec_encoder
+from engine.release.hub import BUNDLED
 
-BUNDLED = Path(__file__).parents[2] / "assets" / "bundled"
 LOADERS = {"whole": load_codec, "encoder": load_codec_encoder, "decoder": load_codec_decoder}
 FRAMES = 32  # of the clip and of the codes that each view runs on (1.5 s)
 MIB = 2**20

@@ -20,10 +20,11 @@ from benchmarks.make_evaluation_set import voices
 from benchmarks.quality.balanced_sentences import sentences_of
 from engine.voice import VOICE_FILE_SUFFIX, Voice
 from training.make_samples import FOLDER as SAMPLES
+from training.speech.corpus import SAMPLE_RATE
 from training.speech.sample_voices import DESIGNS
 from training.speech.speakers import WOMEN
 from training.speech.speakers import Speaker as TrainingSpeaker
-from training.speech.synthesize import SAMPLE_RATE, CorpusRenderer, Job
+from training.speech.synthesize import CorpusRenderer, Job
 
 HELD_OUT_VOICES = 6
 _BANDS = {"below 130 Hz": (0.0, 130.0), "130 to 190 Hz": (130.0, 190.0), "above 190 Hz": (190.0, 1000.0)}

@@ -26,7 +26,7 @@ from engine.voice import Voice
 from storage import Storage
 from storage.voices.sample_voices import install_samples
 from training.recogniser.alignment import Aligner
-from training.speech.synthesize import LEXICON
+from training.speech.lexicon import LEXICON
 from training.whole_take import whole_take
 
 SEED = 7

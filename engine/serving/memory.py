@@ -24,7 +24,6 @@ from engine.serving.runner.slots import GPU_PREFILL_CHUNK
 
 __all__ = [
     "MemoryPlan",
-    "Precision",
     "activation_dtype",
     "available_memory",
     "choose_precision",

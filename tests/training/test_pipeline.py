@@ -37,11 +37,11 @@ from training.packing import pack
 from training.pipeline import SEED, STAGES, StageFailed, check_gate, held_out_pair, run, stages
 from training.settings import FULL, LARGE, REFINED, SAMPLES, TINY, scaled
 from training.speech import synthesize
-from training.speech.corpus import Corpus, table
+from training.speech.corpus import SAMPLE_RATE, Corpus, table
+from training.speech.lexicon import LEXICON
 from training.speech.sample_voices import DESIGNS, FIRST_ID
 from training.speech.sentences import is_held_out
 from training.speech.speakers import SHARES, speakers
-from training.speech.synthesize import SAMPLE_RATE
 from training.work import TrainingError
 
 # The first test runs the whole pipeline, which can exceed the usual timeout on a busy machine.
@@ -298,7 +298,7 @@ def test_refined_dual_ar_begins_with_the_matched_release(work: Path, tmp_path: P
 
 
 def test_sample_voices_speak_their_share_of_sentences() -> None:
-    lexicon = Lexicon.load(synthesize.LEXICON)
+    lexicon = Lexicon.load(LEXICON)
     jobs = list(islice(synthesize.training_jobs(1, SEED, lexicon, SAMPLES.speech), 2000))
     ours = Counter(job.speaker.id for job in jobs if job.speaker.id >= FIRST_ID)
     assert ours.total() / len(jobs) == pytest.approx(SAMPLES.speech.sample_voices, abs=0.05)

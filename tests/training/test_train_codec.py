@@ -28,8 +28,7 @@ from training.codec.losses import RecognitionLoss, SpectralLoss, pitch_of
 from training.codec.quantizer import Lookup, QuantizerEMA, codebooks_of, quantize
 from training.codec.run import CodecRecipe, CodecRun
 from training.codec.train import checkpoint_of, export, held_out_for_checks, open_run, train_to_end
-from training.recogniser.alignment import WEIGHTS
-from training.recogniser.model import Recogniser
+from training.recogniser.model import WEIGHTS, Recogniser
 from training.speech.corpus import SAMPLE_RATE, Corpus, Utterance
 from training.work import TrainingError
 

@@ -34,8 +34,7 @@ from training.codec.objective import CodecObjective
 from training.codec.run import ADVERSARIAL, CONTINUED, CodecRecipe, CodecRun
 from training.codec.sizes import bundled_codec_config, write_codec
 from training.device import loader_workers, tf32_and_cudnn_benchmark, training_device
-from training.recogniser.alignment import WEIGHTS
-from training.recogniser.model import Recogniser
+from training.recogniser.model import WEIGHTS, Recogniser
 from training.settings import SETTINGS
 from training.speech.corpus import SAMPLE_RATE, Corpus, Utterance
 from training.work import DEFAULT_WORK, TrainingError, exit_with_message, positive, positive_int

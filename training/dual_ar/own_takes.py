@@ -15,13 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.engine import MAX_SEED, Engine, SpeakOptions
-from engine.release.hub import BUNDLED
-from engine.text.english.pronunciation import PHONES, Lexicon
-from engine.text.tokenizer import LEXICON_FILE
+from engine.text.english.pronunciation import Lexicon, only_phones
 from engine.voice import Reference, Voice
 from training.dual_ar.conversations import LEAST_UTTERANCES, EncodedUtterance
 from training.dual_ar.encode import read_codes
 from training.speech.corpus import Corpus
+from training.speech.lexicon import LEXICON
 from training.work import TrainingError
 
 _Spoken = tuple[str, EncodedUtterance]  # text and codes
@@ -41,7 +40,7 @@ class OwnTake:
     @property
     def phones(self) -> list[str]:
         """The phones alone, without the marks between them."""
-        return [token for token in self.spoken.phones.split() if token in PHONES]
+        return only_phones(self.spoken.phones)
 
 
 class TakeSampler:
@@ -53,7 +52,7 @@ class TakeSampler:
     def __init__(self, work: Path, speakers: Collection[int]) -> None:
         """Use the speech of these speakers. Raises TrainingError when the folder has none with codes."""
         corpus, self.codes = Corpus.load(work / "data"), work / "codes"
-        self._lexicon = Lexicon.load(BUNDLED / LEXICON_FILE)
+        self._lexicon = Lexicon.load(LEXICON)
         self._by_speaker: dict[int, list[_Spoken]] = defaultdict(list)
         for path in sorted(self.codes.glob("codes-*-0.npz")):
             utterances = corpus.of_shard(int(path.stem.split("-")[1]))

@@ -17,8 +17,7 @@ from torchaudio.transforms import Resample
 from engine.families.s2.codec import codec_files, load_codec_decoder
 from engine.text.english.pronunciation import PHONES
 from training.codec.quantizer import codebooks_of, decode_latents
-from training.recogniser.alignment import WEIGHTS
-from training.recogniser.model import BLANK, RATE, LogMel, Recogniser
+from training.recogniser.model import BLANK, RATE, WEIGHTS, LogMel, Recogniser
 from training.speaker.similarity import SpeakerSimilarity
 
 

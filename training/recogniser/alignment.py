@@ -10,9 +10,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from engine.text.english.pronunciation import PHONES
-from training.recogniser.model import BLANK, FRAME_SECONDS, RATE, LogMel, Recogniser
+from training.recogniser.model import BLANK, FRAME_SECONDS, RATE, WEIGHTS, LogMel, Recogniser
 
-WEIGHTS = Path(__file__).parents[2] / "benchmarks" / "data" / "recogniser.safetensors"
 _MIN_LOG_PROB = -2.5  # mean log-probability of the phones below which the speech has other phones
 
 

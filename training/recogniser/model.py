@@ -17,6 +17,7 @@ from torch import Tensor, nn
 
 from engine.text.english.pronunciation import PHONES
 
+WEIGHTS = Path(__file__).parents[2] / "benchmarks" / "data" / "recogniser.safetensors"
 RATE = 16_000  # Hz
 FRAME_SECONDS = 0.02  # per output frame
 BLANK = len(PHONES)  # the CTC blank

@@ -24,10 +24,11 @@ from numpy.typing import NDArray
 
 from engine.text.english.pronunciation import PHONES, Lexicon
 from training.speech import teachers
+from training.speech.lexicon import LEXICON
 from training.speech.resampling import resampled
 from training.speech.sentences import training_sentences
 from training.speech.speakers import HELD_OUT_TEACHER, Engine, Speaker, speakers
-from training.speech.synthesize import LEXICON, token_starts, warp
+from training.speech.synthesize import token_starts, warp
 
 RATE = 16_000  # Hz
 SPEAKERS = "judge"  # the seed of the warps

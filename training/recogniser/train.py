@@ -29,12 +29,11 @@ from torch.nn.utils.rnn import pad_sequence
 
 from engine.text.english.pronunciation import PHONES
 from training.recogniser.edits import edit_distance
-from training.recogniser.model import BLANK, FRAME_SECONDS, RATE, LogMel, Recogniser, decode
+from training.recogniser.model import BLANK, FRAME_SECONDS, RATE, WEIGHTS, LogMel, Recogniser, decode
 from training.recogniser.speech import LabelledUtterance, load, make
 from training.speech.conditions import degraded
 from training.work import DEFAULT_WORK
 
-OUT = Path(__file__).parents[2] / "benchmarks" / "data" / "recogniser.safetensors"
 _BATCH = 12
 _RATE, _DECAY = 2e-3, 1e-2
 _TIMED = 0.5  # weight of the per-frame phone loss, which helps CTC to align early in training
@@ -193,7 +192,7 @@ def main() -> None:
     parser.add_argument("--work", type=Path, default=DEFAULT_WORK, help="folder for everything that training makes")
     parser.add_argument("--minutes", type=float, default=60.0, help="speech to learn from")
     parser.add_argument("--epochs", type=int, default=30)
-    parser.add_argument("--out", type=Path, default=OUT)
+    parser.add_argument("--out", type=Path, default=WEIGHTS)
     options = parser.parse_args()
     shards = make(options.work.expanduser() / "recogniser", options.minutes)
     model = train([each for shard in shards for each in load(shard)], options.epochs)

@@ -17,8 +17,13 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from string import ascii_lowercase
 
+from engine.release.hub import BUNDLED
 from engine.text.english.pronunciation import CONTEXTS, FORMAT_VERSION, PHONES, Lexicon, letter_contexts
+from engine.text.tokenizer import LEXICON_FILE
 from training.speech.flite import Flite
+
+LEXICON = BUNDLED / LEXICON_FILE
+"""The lexicon that this makes, for all models with these phones."""
 
 _ROUNDS = 6
 _SAMPLE = 5  # every fifth word is enough to learn the alignment
@@ -219,7 +224,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--words", type=Path, required=True, help="list of common words, one per line")
     parser.add_argument("--more", type=Path, required=True, help="longer list, for names and letter-to-sound")
-    parser.add_argument("--out", type=Path, default=Path("assets/bundled/lexicon.json.gz"))
+    parser.add_argument("--out", type=Path, default=LEXICON)
     options = parser.parse_args()
     words, acronyms = read_words(options.words)
     more = read_words(options.more)[0] - acronyms

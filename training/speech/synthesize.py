@@ -29,7 +29,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from engine.text.english.pronunciation import MARKS, PHONES, WORD_BREAK, Lexicon
+from engine.text.english.pronunciation import MARKS, WORD_BREAK, Lexicon
+from training.speech.corpus import SAMPLE_RATE
+from training.speech.lexicon import LEXICON
 from training.speech.resampling import resampled
 from training.speech.sample_voices import sample_speakers
 from training.speech.sentences import held_out_sentences, training_sentences
@@ -40,8 +42,6 @@ from training.work import DEFAULT_WORK, cores, exit_with_message, positive, posi
 if TYPE_CHECKING:
     from training.speech.kokoro import Kokoro
 
-SAMPLE_RATE = 22050
-LEXICON = Path(__file__).parents[2] / "assets" / "bundled" / "lexicon.json.gz"
 
 _SHORTEST, _LONGEST = 0.8, 5.5  # seconds
 _LEAD, _TAIL = 0.06, 0.12  # seconds of silence left at either end
@@ -238,7 +238,7 @@ class CorpusRenderer:
                 yield from zip(part, self._festival.say_all([job.text for job in part], voice), strict=True)
 
     def _phones(self, text: str) -> list[str]:
-        return [token for token in self.lexicon.phones(text).split() if token in PHONES]
+        return self.lexicon.phone_list(text)
 
     def _finished(self, job: Job, utterance: SynthesizedUtterance, tempo: float) -> Rendered | None:
         tokens = self.lexicon.phones(job.text).split()

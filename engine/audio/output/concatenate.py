@@ -26,7 +26,7 @@ _BLOCK = 1 << 16  # samples
 
 @dataclass(frozen=True)
 class TakeAudio:
-    """A take to write: a mono file as written by `encode_flac`. pause: seconds of silence after it.
+    """A take to write: a mono file as written by `encode_audio`. pause: seconds of silence after it.
 
     speed: tempo factor at constant pitch. The take then has exactly round(samples / speed) samples.
     """

@@ -65,11 +65,6 @@ def supported_rate(sample_rate: int, rates: tuple[int, ...]) -> int:
     return min((each for each in rates if each >= sample_rate), default=rates[-1] if rates else sample_rate)
 
 
-def encode_flac(samples: NDArray[np.floating], sample_rate: int) -> bytes:
-    """Encode as FLAC, lossless for samples on the 16-bit grid such as `Clip.samples`. See `encode_audio`."""
-    return encode_audio(samples, sample_rate, "flac")
-
-
 def wav_bytes(samples: NDArray[np.floating], sample_rate: int) -> bytes:
     """Encode as a 16-bit WAV file. See `encode_audio`."""
     return encode_audio(samples, sample_rate, "wav")

@@ -18,7 +18,7 @@ def change_tempo(samples: NDArray[np.int16], sample_rate: int, speed: float) -> 
     """
     if speed == 1:
         return samples
-    length = tempo_length(len(samples), speed)
+    length = round(len(samples) / speed)
     padded = np.concatenate([samples, np.zeros(round(_TAIL * sample_rate * max(1.0, speed)), np.int16)])
     tempo = Tempo(sample_rate, speed)
     frames = [*tempo.push(to_frame(padded, sample_rate)), *tempo.finish()]
@@ -26,11 +26,6 @@ def change_tempo(samples: NDArray[np.int16], sample_rate: int, speed: float) -> 
     changed = np.zeros(length, np.int16)
     changed[: len(made)] = made[:length]
     return changed
-
-
-def tempo_length(samples: int, speed: float) -> int:
-    """Return the number of samples that `change_tempo` returns for this many."""
-    return round(samples / speed)
 
 
 class Tempo:

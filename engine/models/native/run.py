@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from engine.layers import FeedForward
-from engine.models.agreement import describe_sampling_difference, step_difference
+from engine.models.agreement import TOLERANCE, describe_sampling_difference, step_difference
 from engine.models.int8_linear import Int8Linear
 from engine.models.kv_cache import KVCache, KVView, SlotRowsView, UnpaddedRowsView
 from engine.models.layers import Transformer, TransformerBlock
@@ -21,8 +21,6 @@ from engine.models.native.build import NoNativeCode, library
 from engine.models.sampling import RowOptions, SamplingBackend, gumbel_noise
 from engine.models.stacks import SlowStack
 
-# Largest relative difference from the plain run, from rounding in another order.
-TOLERANCE = 1e-4
 # Stacks with more bytes of weights in fp32 run faster on several threads, which this run does not use.
 MAX_BYTES = 256 << 20
 
@@ -107,7 +105,7 @@ def use_native_steps(stack: Transformer) -> str | None:
     except NoNativeCode as error:
         return f"native code: {error}"
     difference = step_difference(stack, native, _rows_view)
-    if not difference <= TOLERANCE:  # NaN too
+    if not difference <= TOLERANCE[torch.float32]:  # NaN too
         return f"native code: it differs from the plain one by {difference:.2g}"
     stack.step_backend = native
     return None

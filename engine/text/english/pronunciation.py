@@ -79,6 +79,11 @@ def letter_contexts(word: str, at: int) -> list[str]:
     return [padded[here - left : here + right + 1] for left, right in CONTEXTS]
 
 
+def only_phones(tokens: str) -> list[str]:
+    """Return the phones among tokens of `Lexicon.phones`, without word breaks, marks and speaker tags."""
+    return [token for token in tokens.split() if token in _PHONES]
+
+
 class Lexicon:
     """Pronunciations of English words, with rules for unknown words."""
 
@@ -135,7 +140,11 @@ class Lexicon:
 
     def count_phones(self, text: str) -> int:
         """Return the number of phones in `text`, without word breaks, marks and speaker tags."""
-        return sum(token in _PHONES for token in self.phones(text).split())
+        return len(self.phone_list(text))
+
+    def phone_list(self, text: str) -> list[str]:
+        """Return the phones of `text`, without word breaks, marks and speaker tags."""
+        return only_phones(self.phones(text))
 
     def words(self, text: str) -> list[str]:
         """Return the words and marks that `phones` pronounces, in order, without speaker tags."""

@@ -21,7 +21,7 @@ from zipfile import ZIP_BZIP2, ZIP_DEFLATED, ZIP_LZMA, ZIP_STORED, ZipFile, ZipI
 
 import numpy as np
 
-from engine.audio import decode_audio, encode_flac
+from engine.audio import decode_audio, encode_audio
 from engine.errors import InvalidInput
 from engine.voice import MAX_CODEBOOKS, MAX_FRAMES, Reference, Voice
 from studio.voices.voice_archive import VoiceArchive
@@ -140,7 +140,7 @@ def _replaced(data: bytes, old: bytes, new: bytes) -> bytes:
 def valid_voice_file() -> bytes:
     """A valid voice file."""
     time = np.arange(_RATE) / _RATE
-    clip = encode_flac((0.3 * np.sin(2 * np.pi * 200 * time)).astype(np.float32), _RATE)
+    clip = encode_audio((0.3 * np.sin(2 * np.pi * 200 * time)).astype(np.float32), _RATE, "flac")
     codes = np.arange(9 * 22).reshape(9, 22) % 512
     references = tuple(Reference(f"Words {number}.", codes, clip, _RATE, 1.0) for number in range(2))
     return Voice("Anna", references, "fingerprint", tags=("calm",)).to_bytes()
@@ -201,7 +201,7 @@ def _all_codes(name: str = "Anna") -> bytes:
 
 def _hours() -> bytes:
     """A clip of twenty minutes whose header declares one second."""
-    clip = bytearray(encode_flac(np.zeros(_RATE * 1_200, np.float32), _RATE))
+    clip = bytearray(encode_audio(np.zeros(_RATE * 1_200, np.float32), _RATE, "flac"))
     samples = int.from_bytes(clip[18:26], "big") >> 36 << 36 | _RATE
     clip[18:26] = samples.to_bytes(8, "big")
     header, blobs = _header_and_blobs()

@@ -24,7 +24,6 @@ from engine.audio import (
     Clip,
     decode_audio,
     encode_audio,
-    encode_flac,
     prepare_reference,
     resample,
     to_int16,
@@ -274,7 +273,7 @@ def test_inner_pauses_are_kept() -> None:
 
 
 def test_prepared_clip_survives_flac_exactly(slt_clip: Clip) -> None:
-    flac = encode_flac(slt_clip.samples.numpy(), OUT)
+    flac = encode_audio(slt_clip.samples.numpy(), OUT, "flac")
     assert torch.equal(decode_audio(flac, OUT), slt_clip.samples)
 
 

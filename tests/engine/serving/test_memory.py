@@ -23,11 +23,11 @@ from engine.families.s2.fast_ar import FastAR
 from engine.families.s2.release import S2Architecture, S2Release
 from engine.families.s2.slow_ar import SlowAR
 from engine.models import int8_linear
+from engine.models.quantization import Precision
 from engine.release.hub import BUNDLED
 from engine.serving.memory import (
     SHORTEST,
     MemoryPlan,
-    Precision,
     activation_dtype,
     available_memory,
     choose_precision,

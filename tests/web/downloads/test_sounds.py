@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import soundfile
 
-from engine.audio import encode_flac, to_int16
+from engine.audio import encode_audio, to_int16
 from engine.audio.output.tags import read_tags
 from engine.errors import TakeNotFound, VoiceNotFound
 from engine.voice import Consent
@@ -30,7 +30,7 @@ def takes(storage: Storage) -> TakeStore:
 
 @pytest.fixture
 def take(takes: TakeStore) -> TakeRecord:
-    spoken = NewTake("The rain has stopped. Listen!", encode_flac(SOUND, SAMPLE_RATE), 2.0, 7, "Anna")
+    spoken = NewTake("The rain has stopped. Listen!", encode_audio(SOUND, SAMPLE_RATE, "flac"), 2.0, 7, "Anna")
     kept = takes.save(spoken, owner="anna", began=takes.begin(owner="anna"))
     assert kept is not None
     return kept

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import soundfile
 
-from engine.audio import encode_flac
+from engine.audio import encode_audio
 from engine.audio.output.concatenate import FileFormat, TakeAudio, concatenate_takes
 from engine.errors import InvalidInput, InvalidOption
 
@@ -23,7 +23,7 @@ def tone(seconds: float, rate: int = RATE, hertz: float = 440.0) -> np.ndarray:
 def test_lossless_file_equals_takes_and_silence(format: FileFormat, tmp_path: Path) -> None:
     first, second = tone(0.5), tone(0.25, hertz=880.0)
     path = tmp_path / "script"
-    takes = [TakeAudio(encode_flac(first, RATE), 0.1), TakeAudio(encode_flac(second, RATE), 9.0)]
+    takes = [TakeAudio(encode_audio(first, RATE, "flac"), 0.1), TakeAudio(encode_audio(second, RATE, "flac"), 9.0)]
     seconds = concatenate_takes(path, takes, format)
     samples, rate = soundfile.read(path)
     assert rate == RATE
@@ -34,7 +34,10 @@ def test_lossless_file_equals_takes_and_silence(format: FileFormat, tmp_path: Pa
 @pytest.mark.parametrize(("format", "rate"), [("mp3", 44100), ("opus", 48000)])
 def test_lossy_file_has_total_length_and_pause(format: FileFormat, rate: int) -> None:
     file = io.BytesIO()
-    takes = [TakeAudio(encode_flac(tone(1.0, 44100), 44100), 0.5), TakeAudio(encode_flac(tone(1.0), RATE))]
+    takes = [
+        TakeAudio(encode_audio(tone(1.0, 44100), 44100, "flac"), 0.5),
+        TakeAudio(encode_audio(tone(1.0), RATE, "flac")),
+    ]
     assert concatenate_takes(file, takes, format) == pytest.approx(2.5, abs=1e-3)
     file.seek(0)
     samples, written = soundfile.read(file)
@@ -46,7 +49,7 @@ def test_lossy_file_has_total_length_and_pause(format: FileFormat, rate: int) ->
 
 
 def test_takes_are_consumed_one_by_one_in_constant_memory() -> None:
-    flac = encode_flac(tone(10.0), RATE)
+    flac = encode_audio(tone(10.0), RATE, "flac")
 
     class Sink(io.RawIOBase):
         """A seekable file that discards written data and tracks only its position and size."""

@@ -50,7 +50,7 @@ def test_word_times_agree_with_a_recogniser(bundled_engine: Engine) -> None:
     from benchmarks.quality.word_times import heard_words, spoken_words
     from engine.text.english.pronunciation import Lexicon
     from training.recogniser.alignment import Aligner
-    from training.speech.synthesize import LEXICON
+    from training.speech.lexicon import LEXICON
 
     text = "The rain has stopped, so we can go out for a walk."
     take, spoken = spoken_words(bundled_engine, text, CLARA)

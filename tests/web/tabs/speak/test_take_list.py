@@ -5,7 +5,7 @@ from typing import Any
 import gradio as gr
 import pytest
 
-from engine.audio import encode_flac
+from engine.audio import encode_audio
 from storage import Storage, VoiceLibrary
 from storage.repositories.takes import NewTake
 from storage.voices.sample_voices import install_samples
@@ -17,7 +17,7 @@ from web.tabs.speak.take_list import TakeListHandlers
 from web.tabs.speak.views import TEXT_SHOWN
 from web.ui.payloads import MAX_IDS as MAX_TAKES
 
-SOUND = encode_flac(buzz(0, SAMPLE_RATE, 120), SAMPLE_RATE)
+SOUND = encode_audio(buzz(0, SAMPLE_RATE, 120), SAMPLE_RATE, "flac")
 
 
 @pytest.fixture
