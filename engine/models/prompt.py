@@ -12,8 +12,8 @@ class Prompt:
     columns: int64 `[rows, T]`, T ≥ 2; the meaning of the rows is the family's. Prompts with equal columns are equal.
     shared: length of the prefix that other requests may share (a voice). A prefill chunk ends with it, so that all of
         it is reused.
-    spoken: ranges [first, stop) of the columns that were generated frame by frame in the request's earlier turns, in
-        order. Their keys and values are reused.
+    generated_ranges: ranges [first, stop) of the columns that were generated frame by frame in the request's earlier
+        turns, in order. Their keys and values are reused.
     trailing_text: int64 `[n]`, text tokens that enter one by one with the columns of the first n frames; None for a
         family whose text is all in the prompt.
     embedding: float `[D]`, which replaces an embedding in columns of the prompt (a speaker); the columns identify it.
@@ -22,7 +22,7 @@ class Prompt:
 
     columns: Tensor
     shared: int = 0
-    spoken: tuple[tuple[int, int], ...] = ()
+    generated_ranges: tuple[tuple[int, int], ...] = ()
     trailing_text: Tensor | None = None
     embedding: Tensor | None = None
     codec_context: Tensor | None = None

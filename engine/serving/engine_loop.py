@@ -252,7 +252,7 @@ class EngineLoop:
             self._submit_chunk(turn, wanted)
         if turn.stop:
             if turn.stop == "end" and turn.codes and turn.ticket.slot is not None:
-                self._runner.append_spoken(turn.ticket.slot, np.stack(turn.codes, axis=1))
+                self._runner.append_generated(turn.ticket.slot, np.stack(turn.codes, axis=1))
             del self._turns[turn.ticket]
             self.scheduler.release(turn.ticket)
             self._codec_worker.end(turn.stream)

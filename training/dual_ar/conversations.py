@@ -39,7 +39,7 @@ class EncodedUtterance:
     speaker: int
     phones: str
     codes: np.ndarray
-    spoken: np.ndarray  # [T] index into phones.split()
+    phone_of_frame: np.ndarray  # [T] index into phones.split()
     degraded: np.ndarray | None = None
 
     def as_recorded(self) -> "EncodedUtterance":
@@ -131,7 +131,7 @@ class ConversationBuilder:
                 continue
             words = utterance.phones.split()
             text_at = self._find_text(tokens, words, int(begin))
-            positions = torch.from_numpy(utterance.spoken.astype(np.int64)) + text_at
+            positions = torch.from_numpy(utterance.phone_of_frame.astype(np.int64)) + text_at
             guide[begin - 1 : begin - 1 + len(positions)] = positions
         return guide
 
@@ -150,7 +150,7 @@ def _join(parts: Sequence[EncodedUtterance]) -> EncodedUtterance:
         parts[0].speaker,
         " ".join(u.phones for u in parts),
         np.concatenate([u.codes for u in parts], axis=1),
-        np.concatenate([u.spoken + offset for u, offset in zip(parts, offsets, strict=True)]),
+        np.concatenate([u.phone_of_frame + offset for u, offset in zip(parts, offsets, strict=True)]),
     )
 
 

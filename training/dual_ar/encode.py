@@ -89,13 +89,14 @@ class CodedCorpus:
 def read_codes(path: Path) -> list[tuple[EncodedUtterance, bool]]:
     """Read the utterances of an encoded shard, in the order of its audio, and whether each is held out."""
     with np.load(path) as shard:
-        codes, spoken, ends = shard["codes"], shard["spoken"], shard["ends"].tolist()
+        codes, phone_of_frame, ends = shard["codes"], shard["spoken"], shard["ends"].tolist()
         rows = zip(shard["speaker"].tolist(), shard["phones"].tolist(), shard["held_out"].tolist(), strict=True)
         beside = _degraded_codes(path)
         found = []
         for (speaker, phones, kept_out), start, end in zip(rows, [0, *ends[:-1]], ends, strict=True):
             degraded_codes = None if beside is None else beside[:, start:end]
-            utterance = EncodedUtterance(speaker, phones, codes[:, start:end], spoken[start:end], degraded_codes)
+            phone = phone_of_frame[start:end]
+            utterance = EncodedUtterance(speaker, phones, codes[:, start:end], phone, degraded_codes)
             found.append((utterance, kept_out))
         return found
 

@@ -32,15 +32,15 @@ _DEGRADED_SHARE = 0.3  # of the references: their codes under recording conditio
 
 @dataclass(frozen=True)
 class OwnTake:
-    """One take of a text in the voice of a reference. spoken: its phones and codes."""
+    """One take of a text in the voice of a reference. utterance: its phones and codes."""
 
     reference: EncodedUtterance
-    spoken: EncodedUtterance
+    utterance: EncodedUtterance
 
     @property
     def phones(self) -> list[str]:
         """The phones alone, without the marks between them."""
-        return only_phones(self.spoken.phones)
+        return only_phones(self.utterance.phones)
 
 
 class TakeSampler:

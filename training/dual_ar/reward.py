@@ -101,7 +101,7 @@ class LogProbs:
 
 
 def rewarded_take(take: OwnTake, gradient: Tensor, builder: ConversationBuilder) -> RewardedTake:
-    example = builder.build([take.reference], [take.spoken], reference_is_target=False)
+    example = builder.build([take.reference], [take.utterance], reference_is_target=False)
     return RewardedTake(example, gradient)
 
 
@@ -269,7 +269,9 @@ class RewardTrainer:
     def _judged(self, reward: TakeReward, takes: list[OwnTake]) -> list[tuple[OwnTake, Judgement]]:
         """Judge all takes. On a CPU a take for each core is faster than all cores for each take."""
         with threads(1), ThreadPoolExecutor(1 if self._device == "cuda" else cores()) as pool:
-            found = pool.map(lambda take: reward.judge(take.spoken.codes, take.phones, take.reference.speaker), takes)
+            found = pool.map(
+                lambda take: reward.judge(take.utterance.codes, take.phones, take.reference.speaker), takes
+            )
             return [(take, judgement) for take, judgement in zip(takes, found, strict=True) if judgement is not None]
 
 

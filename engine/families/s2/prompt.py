@@ -52,7 +52,7 @@ class PromptBuilder:
         pieces = (
             start,
             self._fixed(_CLONING_TASK),
-            self._spoken(transcripts),
+            self._speech_columns(transcripts),
             self._fixed(_SPEECH_MARK),
             self.frames(codes),
             self.turn_end(),
@@ -63,7 +63,7 @@ class PromptBuilder:
         """Build the user turn with `text` and the start of the assistant turn that speaks it."""
         pieces = (
             self._fixed(f"{IM_START}user\n"),
-            self._spoken(text),
+            self._speech_columns(text),
             self.turn_end(),
             self._fixed(f"{IM_START}assistant\n{VOICE}"),
         )
@@ -107,7 +107,7 @@ class PromptBuilder:
     def _fixed(self, text: str) -> Tensor:
         return self._text_columns(self._tokenizer.encode(text))
 
-    def _spoken(self, text: str) -> Tensor:
+    def _speech_columns(self, text: str) -> Tensor:
         return self._text_columns(self.speech_ids(text))
 
     def _text_columns(self, ids: list[int]) -> Tensor:
@@ -133,8 +133,8 @@ class InterleavedPromptBuilder(PromptBuilder):
 
     def user(self, text: str) -> Tensor:
         if _SPEAKER_TAG.match(text):
-            return self._spoken(text)
-        return torch.cat((self._fixed("<|speaker:0|>"), self._spoken(text)), dim=1)
+            return self._speech_columns(text)
+        return torch.cat((self._fixed("<|speaker:0|>"), self._speech_columns(text)), dim=1)
 
     def turn_end(self) -> Tensor:
         return self._fixed(IM_END)
@@ -146,10 +146,10 @@ class InterleavedPromptBuilder(PromptBuilder):
 
 @dataclass(frozen=True)
 class _SpokenTurn:
-    """Columns of a turn. spoken: range of the columns that were decoded one by one, from its prompt's last one on."""
+    """Columns of a turn. generated: range of the columns decoded one by one, from its prompt's last one on."""
 
     columns: Tensor
-    spoken: tuple[int, int]
+    generated: tuple[int, int]
 
 
 class S2Conversation:
@@ -180,7 +180,9 @@ class S2Conversation:
         room = self._positions - columns.shape[1]
         if room < MIN_SPEECH_FRAMES:
             raise InvalidInput("text.long_turn")
-        return Prompt(columns, shared=self._system.shape[1], spoken=self._spoken()), min(budget, room)
+        return Prompt(columns, shared=self._system.shape[1], generated_ranges=self._generated_ranges()), min(
+            budget, room
+        )
 
     def append(self, text: str, codes: Tensor) -> None:
         """Add the turn that said `text` as `codes [K, T]` to the context."""
@@ -189,11 +191,11 @@ class S2Conversation:
         columns = torch.cat((user, frames, self._prompts.turn_end()), dim=1)
         self._turns.append(_SpokenTurn(columns, (user.shape[1] - 1, end)))
 
-    def _spoken(self) -> tuple[tuple[int, int], ...]:
+    def _generated_ranges(self) -> tuple[tuple[int, int], ...]:
         found, at = [], self._system.shape[1]
         for number, turn in enumerate(self._turns):
             if number >= self._moved:
-                found.append((at + turn.spoken[0], at + turn.spoken[1]))
+                found.append((at + turn.generated[0], at + turn.generated[1]))
             at += turn.columns.shape[1]
         return tuple(found)
 

@@ -162,7 +162,7 @@ class ModelRunner:
     def prefill_cost(self, slot: int) -> int:
         """Return the budget that the next chunk of the slot's prompt takes, in positions; 0 when it is complete."""
         chunk = self._slots.next_chunk(slot)
-        return self.prefill_budget if chunk.spoken else chunk.length
+        return self.prefill_budget if chunk.one_by_one else chunk.length
 
     @torch.inference_mode()
     def prefill(self, slots: Sequence[int]) -> list[int]:
@@ -170,9 +170,9 @@ class ModelRunner:
         return self._slots.prefill([self._slots.next_chunk(slot) for slot in slots])
 
     @torch.inference_mode()
-    def append_spoken(self, slot: int, codes: NDArray[np.int64]) -> None:
+    def append_generated(self, slot: int, codes: NDArray[np.int64]) -> None:
         """Record that the slot has spoken all of `codes` `[K, T]`, so that the next turn continues from there."""
-        self._slots.append_spoken(slot, torch.from_numpy(codes))
+        self._slots.append_generated(slot, torch.from_numpy(codes))
 
     @torch.inference_mode()
     def stash(self, slot: int) -> bytes | None:

@@ -68,11 +68,11 @@ class PrefixCache:
             tier.drop_keys(lambda other: other.startswith(key))
 
     def stash(self, prompt: Prompt, prefix: Tensor) -> bytes:
-        """Cache the keys and values of a prompt up to the end of its last spoken columns.
+        """Cache the keys and values of a prompt up to the end of its last generated columns.
 
         They stay until `unstash`, or `drop_stash` of the returned key.
         """
-        key = _spoken_key(prompt)
+        key = _generated_key(prompt)
         self._put_on_device(key, prefix)
         return key
 
@@ -82,8 +82,8 @@ class PrefixCache:
         self._take_evicted(key)
 
     def unstash(self, prompt: Prompt) -> Tensor | None:
-        """Remove and return the entry for the prompt's spoken columns, from either tier; None when not cached."""
-        key = _spoken_key(prompt)
+        """Remove and return the entry for the prompt's generated columns, from either tier; None when not cached."""
+        key = _generated_key(prompt)
         found = self._on_device.pop(key)
         return found if found is not None else self._take_evicted(key)
 
@@ -140,11 +140,11 @@ def _host_copy(prefix: Tensor, computed: torch.cuda.Event | None, stream: torch.
     return kept
 
 
-def _spoken_key(prompt: Prompt) -> bytes:
-    """Return the key of a prompt's shared prefix, then one of the columns after it up to the last spoken ones."""
-    end = prompt.spoken[-1][1]
+def _generated_key(prompt: Prompt) -> bytes:
+    """Return the key of a prompt's shared prefix, then one of the columns after it up to the last generated ones."""
+    end = prompt.generated_ranges[-1][1]
     behind = _key(prompt.columns[:, prompt.shared : end])
-    return _key(prompt.columns[:, : prompt.shared]) + behind + repr(prompt.spoken).encode()
+    return _key(prompt.columns[:, : prompt.shared]) + behind + repr(prompt.generated_ranges).encode()
 
 
 def _key(columns: Tensor) -> bytes:

@@ -21,26 +21,30 @@ from engine.serving.runner.prefill_graphs import PrefillGraphs
 from engine.serving.runner.prefix_cache import PrefixCache
 
 # Positions of a prefill chunk, and of one step over all prompts, on a CPU and on GPUs. Chunks end at multiples of it
-# and with the shared prefix; if `batch_invariant`, also before and after spoken columns, regardless of what was reused
-# and of other slots. A prompt is then always computed in the same shapes, and its keys and values are bit-identical.
+# and with the shared prefix; if `batch_invariant`, also before and after generated columns, regardless of what was
+# reused and of other slots. A prompt is then always computed in the same shapes, and its keys and values are
+# bit-identical.
 PREFILL_CHUNK, GPU_PREFILL_CHUNK = 128, 512
 # Sizes that the positions of a step are padded to on GPUs.
 PADDED_SIZES = (16, 32, 64, 128, 256, GPU_PREFILL_CHUNK)
 # Prompts of a step that graphs compute one after the other. More are computed side by side, without a graph: each graph
 # reads all weights.
 _REPLAYED_PROMPTS = 4
-# Spoken columns that are recomputed in one step: they take about as long as a chunk.
-_SPOKEN_CHUNK = 16
+# Generated columns that are recomputed in one step: they take about as long as a chunk.
+_GENERATED_CHUNK = 16
 
 
 @dataclass(frozen=True)
 class PrefillChunk:
-    """The next positions of a slot's prompt, from `start` to `end`. spoken: whether they are computed one by one."""
+    """The next positions of a slot's prompt, from `start` to `end`.
+
+    one_by_one: whether each is computed as a row of its own, as generated columns are.
+    """
 
     slot: int
     start: int
     end: int
-    spoken: bool = False
+    one_by_one: bool = False
 
     @property
     def length(self) -> int:
@@ -76,7 +80,7 @@ class SlotPool:
         """
         pads_prefill: whether the positions of a step are padded to few sizes, for which a GPU's libraries have plans.
         capture: captures graphs of padded prompts; None for none.
-        batch_invariant: whether a request's codes do not depend on other requests: spoken columns that are no longer
+        batch_invariant: whether a request's codes do not depend on other requests: generated columns that are no longer
             cached are then recomputed one by one, as when they were spoken.
         """
         self._slow, self._prefixes, self._pads_prefill, self._batch_invariant = (
@@ -136,14 +140,14 @@ class SlotPool:
             getattr(self.state, field.name)[slot].copy_(value, non_blocking=True)  # frames may be running
         return reused
 
-    def append_spoken(self, slot: int, codes: Tensor) -> None:
+    def append_generated(self, slot: int, codes: Tensor) -> None:
         """Record that the slot has spoken all of `codes` `[K, T]`: a prompt that continues from there reuses them."""
         if self._slow.max_trailing_text:
             return  # later prompts do not repeat the text that entered with the frames
         held = self._prompts[slot].prompt
         columns = torch.cat((held.columns, self._slow.next_column(codes.T, None).T), dim=1)
-        spoken = (*held.spoken, (held.columns.shape[1] - 1, columns.shape[1]))
-        self._prompts[slot] = _SlotPrompt(replace(held, columns=columns, spoken=spoken), columns.shape[1])
+        ranges = (*held.generated_ranges, (held.columns.shape[1] - 1, columns.shape[1]))
+        self._prompts[slot] = _SlotPrompt(replace(held, columns=columns, generated_ranges=ranges), columns.shape[1])
 
     def stash(self, slot: int) -> bytes | None:
         """Cache an open request's spoken turns before its slot goes to another one. Only if `batch_invariant`.
@@ -151,7 +155,11 @@ class SlotPool:
         Returns: the key for `drop_stash`; None when nothing was cached.
         """
         held = self._prompts[slot]
-        if self._batch_invariant and held.prompt.spoken and (end := held.prompt.spoken[-1][1]) <= held.filled:
+        if (
+            self._batch_invariant
+            and held.prompt.generated_ranges
+            and (end := held.prompt.generated_ranges[-1][1]) <= held.filled
+        ):
             return self._prefixes.stash(held.prompt, self.cache.copy_out(slot, end))
         return None
 
@@ -169,13 +177,13 @@ class SlotPool:
 
     def prefill(self, chunks: Sequence[PrefillChunk]) -> list[int]:
         """Compute the next chunks of these slots' prompts. Returns the slots whose prompts are complete."""
-        read = [chunk for chunk in chunks if chunk.length and not chunk.spoken]
+        read = [chunk for chunk in chunks if chunk.length and not chunk.one_by_one]
         for part in [[chunk] for chunk in read] if self.prefills_alone else [read]:
             if part:
                 self._compute(part)
         for chunk in chunks:
-            if chunk.spoken:
-                self._recompute_spoken(chunk)
+            if chunk.one_by_one:
+                self._recompute_one_by_one(chunk)
             held = self._prompts[chunk.slot]
             held.filled = chunk.end
             if chunk.length and chunk.end == held.prompt.shared:
@@ -205,10 +213,10 @@ class SlotPool:
         parts = [(chunk.slot, chunk.start, chunk.length) for chunk in chunks]
         self._slow.run(F.pad(x, (0, 0, 0, size - x.shape[1])), PackedView(self.cache, parts))
 
-    def _recompute_spoken(self, chunk: PrefillChunk) -> None:
-        """Compute spoken columns as their frames did, each as a separate row."""
-        spoken = self._prompts[chunk.slot].prompt.columns[:, chunk.start : chunk.end]
-        columns = to_device(spoken.T[:, :, None], self.device)
+    def _recompute_one_by_one(self, chunk: PrefillChunk) -> None:
+        """Compute generated columns as their frames did, each as a separate row."""
+        generated = self._prompts[chunk.slot].prompt.columns[:, chunk.start : chunk.end]
+        columns = to_device(generated.T[:, :, None], self.device)
         # In one batch if rows do not affect each other: each row attends after earlier ones have written theirs.
         rows = len(columns) if self._slow.is_batch_invariant else 1
         for at in range(0, len(columns), rows):
@@ -233,11 +241,11 @@ class SlotPool:
     def _reuse(self, slot: int, prompt: Prompt) -> int:
         """Fill the slot with the cached beginning of the prompt, in whole chunks of its prefill. Returns its length."""
         shared, own = min(prompt.shared, prompt.columns.shape[1] - 1), self._reusable_length(slot, prompt)
-        if self._batch_invariant and prompt.spoken and own < prompt.spoken[-1][1]:
+        if self._batch_invariant and prompt.generated_ranges and own < prompt.generated_ranges[-1][1]:
             stashed = self._prefixes.unstash(prompt)
             if stashed is not None:
                 self.cache.copy_in(slot, stashed)
-                return prompt.spoken[-1][1]
+                return prompt.generated_ranges[-1][1]
         if own >= shared:
             return own
         prefix = self._prefixes.get(prompt.columns[:, :shared])
@@ -255,11 +263,11 @@ class SlotPool:
         if not self._batch_invariant:
             return common
         while reused < common:
-            end, spoken = self._chunk(prompt, reused)
-            other, also_spoken = self._chunk(held, reused)
-            if spoken != also_spoken:
+            end, one_by_one = self._chunk(prompt, reused)
+            other, also_one_by_one = self._chunk(held, reused)
+            if one_by_one != also_one_by_one:
                 break
-            if spoken:  # each column is its own chunk
+            if one_by_one:  # each column is its own chunk
                 end = other = min(end, other, common)
             if end != other or end > common:
                 break
@@ -269,17 +277,17 @@ class SlotPool:
     def _chunk(self, prompt: Prompt, start: int) -> tuple[int, bool]:
         """Return the end of the chunk that begins at `start`, and whether it is of columns that are recomputed.
 
-        A chunk ends at the next multiple of `chunk`, with the shared prefix or with the prompt; if `batch_invariant`,
-        also before spoken columns, which are recomputed.
+        A chunk ends at the next multiple of `chunk_size`, with the shared prefix or with the prompt; if
+        `batch_invariant`, also before generated columns, which are recomputed.
         """
         end = min(start // self.chunk_size * self.chunk_size + self.chunk_size, prompt.columns.shape[1] - 1)
         if start < prompt.shared:
             return min(end, prompt.shared), False
-        recomputed = prompt.spoken if self._batch_invariant else ()
+        recomputed = prompt.generated_ranges if self._batch_invariant else ()
         first, last = next((each for each in recomputed if start < each[1]), (end, end))
         if start < first:
             return min(end, first), False
-        return min(last, start + _SPOKEN_CHUNK), True
+        return min(last, start + _GENERATED_CHUNK), True
 
     def _common_prefix(self, slot: int, columns: Tensor) -> int:
         """Return the length of the common prefix of the slot's columns and `columns`, without the last one."""

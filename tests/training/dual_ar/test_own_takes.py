@@ -61,7 +61,7 @@ def test_speakers_are_drawn_equally_however_much_they_speak(tmp_path: Path) -> N
     assert drawn.keys() == {TALKATIVE, QUIET}  # the others speak too little, are held out, or have no embedding
     assert 110 < drawn[QUIET] < 190
     assert len(set(engine.seeds)) == 300
-    assert takes[0].spoken.codes.tolist() == np.ones((CODEBOOKS, 4)).tolist()
+    assert takes[0].utterance.codes.tolist() == np.ones((CODEBOOKS, 4)).tolist()
     assert takes[0].phones == "g uh d m ao r n ih ng".split()
 
 

@@ -162,7 +162,7 @@ def test_penalty_pulls_the_takes_codes_back_to_their_earlier_probabilities() -> 
 def test_training_raises_the_expected_gain(made: tuple[DualAR, ConversationBuilder]) -> None:
     model, builder = made
     takes = [OwnTake(utterance(0, 0), utterance(0, i)) for i in range(1, 4)]
-    rewarded_takes = [rewarded_take(each, torch.randn(each.spoken.codes.shape[1], WIDTH), builder) for each in takes]
+    rewarded_takes = [rewarded_take(each, torch.randn(each.utterance.codes.shape[1], WIDTH), builder) for each in takes]
     batch = collate([each.example for each in rewarded_takes])
     gradient = torch.cat([each.gradient for each in rewarded_takes])
 
@@ -178,14 +178,14 @@ def test_training_raises_the_expected_gain(made: tuple[DualAR, ConversationBuild
 def test_only_the_takes_frames_and_end_are_targets(made: tuple[DualAR, ConversationBuilder]) -> None:
     model, builder = made[0].eval(), made[1]
     take = OwnTake(utterance(0, 0), utterance(0, 1))
-    found = rewarded_take(take, torch.zeros(take.spoken.codes.shape[1], WIDTH), builder)
+    found = rewarded_take(take, torch.zeros(take.utterance.codes.shape[1], WIDTH), builder)
     targets = found.example.targets[found.example.targets != IGNORED]
-    assert targets[:-1].tolist() == take.spoken.codes[0].tolist()
+    assert targets[:-1].tolist() == take.utterance.codes[0].tolist()
     batch = collate([found.example])
     with torch.no_grad():
         probabilities, forced = log_probs(model, batch, 0.5), model.teacher_force(batch)
-    assert torch.equal(probabilities.codes, torch.from_numpy(take.spoken.codes.astype(np.int64)).T)
-    assert probabilities.taken.shape == (take.spoken.codes.shape[1], CODEBOOKS - 1)
+    assert torch.equal(probabilities.codes, torch.from_numpy(take.utterance.codes.astype(np.int64)).T)
+    assert probabilities.taken.shape == (take.utterance.codes.shape[1], CODEBOOKS - 1)
     wanted = torch.distributions.Categorical(logits=forced.logits / 0.5).log_prob(forced.tokens)
     torch.testing.assert_close(probabilities.semantic, wanted)
 

@@ -87,7 +87,7 @@ def test_targets_are_next_tokens_and_guide_points_to_phones(tokenizer: Tokenizer
         assert int(tokens[position + 1]) == tokenizer.end_id
     guided = torch.nonzero(example.guide >= 0).flatten()
     written = [int(tokens[i]) for i in example.guide[guided]]
-    phones = [u.phones.split()[k] for u in spoken for k in u.spoken]
+    phones = [u.phones.split()[k] for u in spoken for k in u.phone_of_frame]
     assert written == [tokenizer.id(phone) for phone in phones]
     assert bool((example.guide[guided] < guided + 1).all())
 
@@ -218,7 +218,7 @@ def write_codes(work: Path, utterances: list[EncodedUtterance], *, held_out: int
         codes / "codes-000-0.npz",
         codes=np.concatenate([u.codes for u in utterances], axis=1),
         ends=np.cumsum([u.codes.shape[1] for u in utterances]),
-        spoken=np.concatenate([u.spoken for u in utterances]),
+        spoken=np.concatenate([u.phone_of_frame for u in utterances]),
         speaker=np.array([u.speaker for u in utterances]),
         phones=np.array([u.phones for u in utterances]),
         held_out=np.array([u.speaker == held_out for u in utterances]),

@@ -60,7 +60,7 @@ def test_prompt_of_s1_is_interleaved(tmp_path: Path) -> None:
     second, _ = conversation.prompt_for("<|speaker:0|>No.", 64)
     turn = [*speaker, *b"Yes?", *semantic, end]
     assert second.columns[0].tolist() == [*system, *turn, *speaker, *b"No."]
-    assert second.spoken == ((len(prompt.columns[0]) - 1, len(prompt.columns[0]) + 2),)
+    assert second.generated_ranges == ((len(prompt.columns[0]) - 1, len(prompt.columns[0]) + 2),)
 
 
 def test_tokenizer_finds_semantic_tokens(miniature: DualAR) -> None:

@@ -435,7 +435,7 @@ class TwoTurns:
         columns[0, 150:] = columns[1, 150:] + model.config.semantic_start_id
         more = prompt(model, 11, 8).columns
         self.reused = end
-        self.second = Prompt(torch.cat((columns, more), dim=1), shared=30, spoken=((149, end),))
+        self.second = Prompt(torch.cat((columns, more), dim=1), shared=30, generated_ranges=((149, end),))
 
     def speak(self, run: ModelRunner, slot: int, frames: int, company: Sequence[int] = ()) -> Codes:
         begin(run, slot, self.first, 0)
@@ -443,7 +443,7 @@ class TwoTurns:
             run.step([*company, slot]).frames()[-1, 1:] for _ in range(frames + 1)
         ]  # the last frame stands for the end
         codes = np.stack(drawn[:-1], axis=1)
-        run.append_spoken(slot, codes)
+        run.append_generated(slot, codes)
         return codes
 
     def speak_second(self, run: ModelRunner, slot: int) -> tuple[int, Codes]:
@@ -517,9 +517,9 @@ def test_spoken_frames_are_not_prefilled_again_where_rounding_may_differ(
     model = load_short(dtype=torch.bfloat16) if capture is None else load_short()
     run = runner(model, capture=capture)
     begin(run, 0, spoken.first, 0)
-    run.append_spoken(0, spoken.codes)
+    run.append_generated(0, spoken.codes)
     assert begin(run, 0, spoken.second, 0) == spoken.reused
-    again = Prompt(spoken.second.columns[:, :-3], spoken.second.shared, spoken.second.spoken)
+    again = Prompt(spoken.second.columns[:, :-3], spoken.second.shared, spoken.second.generated_ranges)
     assert begin(run, 0, again, 0) == again.columns.shape[1] - 1
 
 

@@ -62,7 +62,7 @@ def test_moving_prefix_is_found_without_waiting(gate: threading.Event) -> None:
 def test_prefix_dropped_while_it_moves_is_not_kept(gate: threading.Event) -> None:
     kept = two_tiers()
     kept._mover.submit(gate.wait)
-    spoken = Prompt(torch.full((2, 3), 7), spoken=((1, 3),))
+    spoken = Prompt(torch.full((2, 3), 7), generated_ranges=((1, 3),))
     kept.put(VOICES[0], values(0))
     key = kept.stash(spoken, values(7))
     kept.put(VOICES[1], values(1))
