@@ -165,7 +165,7 @@ def test_used_keys_exist_and_all_keys_are_used() -> None:
     python = {key for path in WEB.rglob("*.py") for key in keys_in_python(path)}
     static = {key for path in (WEB / "static").rglob("*.[hj]*") for key in keys_in_scripts(path)}
     assert python | static <= set(ENGLISH)
-    assert set(ENGLISH) - set(english()) <= python | static  # tests/test_sentences.py checks those of the engine
+    assert set(ENGLISH) - set(english()) <= python | static  # tests/test_messages.py checks those of the engine
 
 
 # --- choice of the language
