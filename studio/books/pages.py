@@ -7,11 +7,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from storage.script_limits import MAX_CHAPTER
+
 MAX_PART = 32 << 20  # bytes of one file in an archive
 MAX_ARCHIVE = 256 << 20  # bytes of all files that are read
 MAX_FILES = 20_000  # in an archive
 MAX_TEXT = 5_000_000  # characters
-MAX_TITLE = 200  # characters, of a book and of a chapter
 
 
 class Unreadable(Exception):
@@ -49,8 +50,8 @@ class BookText:
 
 
 def shortened(title: str) -> str:
-    """Cut a title to MAX_TITLE characters and collapse its spaces."""
-    return " ".join(title[:MAX_TITLE].split())
+    """Cut a title to MAX_CHAPTER characters and collapse its spaces."""
+    return " ".join(title[:MAX_CHAPTER].split())
 
 
 class Archive:

@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import Any, Literal
 
 from engine.errors import InvalidText
+from storage.script_limits import MAX_CHAPTER
 from studio.script.cards import Script, cards_of
-from studio.script.formats.document import MAX_TITLE, PARAGRAPH_PAUSE, SECTION_PAUSE, Document, Paragraph
+from studio.script.formats.document import HEADING_PAUSE, PARAGRAPH_PAUSE, SECTION_PAUSE, Document, Paragraph
 
 BookKind = Literal["epub", "docx", "pdf"]
 SUFFIXES = (".epub", ".docx", ".pdf")
 SECONDS = 90.0  # until a reader is stopped
-HEADING_PAUSE = 0.8
 MAX_CHARACTERS = 400_000  # of a script
 MAX_PARAGRAPHS = 4_000
 ROOT = Path(__file__).parents[2]
@@ -88,7 +88,7 @@ def _paragraphs(blocks: list[dict[str, Any]]) -> Iterator[Paragraph]:
     for number, block in enumerate(blocks):
         text, chapter = str(block["text"]), block["chapter"]
         following = blocks[number + 1]["chapter"] if number + 1 < len(blocks) else None
-        pause = HEADING_PAUSE if chapter and len(text) <= MAX_TITLE else PARAGRAPH_PAUSE
+        pause = HEADING_PAUSE if chapter and len(text) <= MAX_CHAPTER else PARAGRAPH_PAUSE
         yield Paragraph(text, SECTION_PAUSE if following else pause, chapter=chapter)
 
 

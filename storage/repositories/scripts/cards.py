@@ -1,8 +1,8 @@
 """The cards of a script: queries and changes within the caller's session.
 
 Every change locks the script first. A take stays chosen as long as the card has the same text and voice; otherwise it
-stays with the card but is no longer chosen. `takes` attaches takes to cards; `card_order` inserts, moves, splits and
-merges cards.
+stays with the card but is no longer chosen. `card_takes` attaches takes to cards; `card_order` inserts, moves, splits
+and merges cards.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from engine.messages import UserMessage
 from engine.voice import check_text
 from storage.models import CardRow, CardTakeRow, ScriptRow, TakeRow
 from storage.repositories.scripts import scripts
+from storage.script_limits import MAX_SPEAKER
 from storage.sqlite import erasure
 from storage.validation import Settings, check_seed, is_id, settings_from_json, settings_to_json
 
@@ -135,7 +136,7 @@ def cast(*, session: Session, script_id: str, owner: str, speaker: str | None, v
 
     Raises ScriptNotFound, VoiceNotFound, InvalidInput.
     """
-    check_text(speaker or "", "speaker_name", scripts.MAX_SPEAKER)
+    check_text(speaker or "", "speaker_name", MAX_SPEAKER)
     scripts.lock(session=session, script_id=script_id, owner=owner)
     scripts.check_voice(session, voice_id, owner)
     whose = CardRow.speaker.is_(None) if speaker is None else CardRow.speaker == speaker

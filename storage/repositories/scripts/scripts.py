@@ -15,15 +15,17 @@ from engine.voice import check_text, is_built_in_voice
 from storage.models import CardRow, CardTakeRow, ScriptRow, TakeRow
 from storage.repositories.takes import delete_of_cards
 from storage.repositories.voices import voices
+from storage.script_limits import (
+    FASTEST_CARD,
+    MAX_CARD_TEXT,
+    MAX_CARDS,
+    MAX_CHAPTER,
+    MAX_PAUSE,
+    MAX_SCRIPT_NAME,
+    MAX_SPEAKER,
+    SLOWEST_CARD,
+)
 from storage.validation import check_number, is_id, new_id
-
-MAX_SCRIPT_NAME = 120  # characters, as are the other text limits
-MAX_CARD_TEXT = 5_000
-MAX_SPEAKER = 80
-MAX_PAUSE = 60.0  # seconds
-SLOWEST, FASTEST = 0.5, 2.0  # playback speeds of cards
-MAX_CHAPTER = 200
-MAX_CARDS = 20_000  # per script
 
 
 class NewCard(Protocol):
@@ -202,7 +204,7 @@ def checked_pause(pause: float) -> float:
 
 def checked_speed(speed: float) -> float:
     """Return the speed in steps of a hundredth. Raises InvalidInput unless it is from 0.5 to 2."""
-    check_number(speed, "speed", lowest=SLOWEST, highest=FASTEST)
+    check_number(speed, "speed", lowest=SLOWEST_CARD, highest=FASTEST_CARD)
     return round(speed, 2)
 
 

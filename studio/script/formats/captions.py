@@ -11,8 +11,9 @@ import regex
 
 from engine.errors import InvalidText
 from engine.text.tags import is_speakable
-from studio.script.formats.dialogue import MAX_SPEAKER, SpeakerLines, find_speakers, split_by_speaker
-from studio.script.formats.document import MAX_PAUSE, Document, Paragraph
+from storage.script_limits import MAX_PAUSE, MAX_SPEAKER
+from studio.script.formats.dialogue import SpeakerLines, find_speakers, split_by_speaker
+from studio.script.formats.document import Document, Paragraph
 from studio.script.formats.raw_html import unescape
 
 _TIME = r"(?:(\d{1,6}):)?(\d{1,2}):(\d{2})[.,](\d{1,3})"

@@ -12,11 +12,11 @@ from typing import Protocol
 import regex
 
 from engine.errors import InvalidText
-from engine.text.pauses import MAX_PAUSE, PAUSE
-from studio.script.formats.document import MAX_TITLE, Paragraph
+from engine.text.pauses import PAUSE
+from storage.script_limits import FASTEST_CARD, MAX_CHAPTER, MAX_PAUSE, SLOWEST_CARD
+from studio.script.formats.document import Paragraph
 
-SLOWEST, FASTEST = 0.5, 2.0
-_CHAPTER = regex.compile(r"(?i)\s*\[ *chapter *: *([^\[\]\n]{1,200}?) *\]\s*")
+_CHAPTER = regex.compile(rf"(?i)\s*\[ *chapter *: *([^\[\]\n]{{1,{MAX_CHAPTER}}}?) *\]\s*")
 _SPEED = regex.compile(r"(?i)\s*\[ *speed *: *([0-9]{1,3}(?:[.,][0-9]{1,4})?) *[x×]? *\]\s*")
 _MARKS_ONLY = regex.compile(  # inner flags, which are the same, may only be at the beginning
     rf"(?P<head>(?:{_CHAPTER.pattern}|{_SPEED.pattern})*+)(?P<pauses>(?:\s*{PAUSE.pattern})*+)\s*".replace("(?i)", ""),
@@ -77,8 +77,8 @@ def read_marks(paragraph: Paragraph) -> Paragraph:
         text, chapter = text[found.end() :], found[1]
     if found := _SPEED.match(text):
         text, speed = text[found.end() :], float(found[1].replace(",", "."))
-        if not SLOWEST <= speed <= FASTEST:
-            raise InvalidText("cards.speed", least=SLOWEST, most=FASTEST)
+        if not SLOWEST_CARD <= speed <= FASTEST_CARD:
+            raise InvalidText("cards.speed", least=SLOWEST_CARD, most=FASTEST_CARD)
     if found := _LAST_PAUSE.search(text):
         seconds = float(found[1].replace(",", "."))
         if seconds > MAX_PAUSE:
@@ -86,8 +86,8 @@ def read_marks(paragraph: Paragraph) -> Paragraph:
         text, pause = text[: found.start()], seconds
     if not text.strip():
         return paragraph
-    if paragraph.chapter == paragraph.text[:MAX_TITLE].strip():
-        chapter = text[:MAX_TITLE].strip()
+    if paragraph.chapter == paragraph.text[:MAX_CHAPTER].strip():
+        chapter = text[:MAX_CHAPTER].strip()
     return replace(paragraph, text=text, chapter=chapter, speed=speed, pause=pause)
 
 

@@ -3,13 +3,12 @@
 from dataclasses import dataclass, replace
 
 from engine.errors import InvalidText
+from storage.script_limits import MAX_CARDS
 
 SENTENCE_PAUSE = 0.2  # seconds; takes begin and end with some silence of their own
 PARAGRAPH_PAUSE = 0.6
+HEADING_PAUSE = 0.8
 SECTION_PAUSE = 1.2
-MAX_PAUSE = 60.0
-MAX_TITLE = 200  # characters of a chapter's title
-MAX_CARDS = 10_000  # of a script
 
 _BREAK_MARKS = frozenset("*-_=~#•·+")  # at least three alone on a line, as between two scenes
 

@@ -6,8 +6,9 @@ read aloud.
 
 import regex
 
+from storage.script_limits import MAX_CHAPTER
 from studio.script.formats.dialogue import find_speakers, split_by_speaker
-from studio.script.formats.document import MAX_TITLE, Document, Paragraph
+from studio.script.formats.document import Document, Paragraph
 from studio.script.formats.markdown_blocks import MarkdownBlock, read_blocks
 
 CHAPTER_LEVELS = 2  # of headings that begin chapters
@@ -51,5 +52,5 @@ def read_markdown(text: str) -> Document:
 
 
 def _paragraph(text: str, block: MarkdownBlock, speaker: str | None) -> Paragraph:
-    chapter = text[:MAX_TITLE].strip() if 1 <= block.level <= CHAPTER_LEVELS else None
+    chapter = text[:MAX_CHAPTER].strip() if 1 <= block.level <= CHAPTER_LEVELS else None
     return Paragraph(text, block.pause, speaker, chapter=chapter)

@@ -11,10 +11,10 @@ import regex
 from pyromark import Markdown, Options
 
 from engine.errors import InvalidText
-from studio.script.formats.document import MAX_CARDS, PARAGRAPH_PAUSE, SECTION_PAUSE, is_break, too_many_cards
+from storage.script_limits import MAX_CARDS
+from studio.script.formats.document import HEADING_PAUSE, PARAGRAPH_PAUSE, SECTION_PAUSE, is_break, too_many_cards
 from studio.script.formats.raw_html import text_of_html, text_of_tag
 
-_HEADING_PAUSE = 0.8
 _ITEM_PAUSE = 0.4
 _MAX_BLOCKS = 3 * MAX_CARDS  # blocks without words join a neighbour
 
@@ -154,7 +154,7 @@ class _BlockReader:
     def _start_block(self, name: str, data: Any, start: int, end: int) -> None:
         if name == "Heading":
             self._pause_longer()
-            self._pause, self._level = _HEADING_PAUSE, int(data["level"][1:])
+            self._pause, self._level = HEADING_PAUSE, int(data["level"][1:])
         elif name == "Item":
             found = _ITEM_NUMBER.match(self._source, start)
             number = (found["number"] or b"").decode() if found else ""

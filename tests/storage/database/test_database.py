@@ -53,7 +53,7 @@ def mode(path: Path) -> int:
 
 
 def test_import_opens_no_file_and_does_not_import_torch(tmp_path: Path) -> None:
-    program = "import sys, engine.voice, storage; sys.exit('torch' in sys.modules)"
+    program = "import sys, engine.voice; from storage import Storage, VoiceLibrary; sys.exit('torch' in sys.modules)"
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     subprocess.run([sys.executable, "-c", program], check=True, cwd=tmp_path, env=environment)
     assert list(tmp_path.iterdir()) == []

@@ -12,7 +12,7 @@ from studio.books import reading
 from studio.books.extract import READERS
 from studio.books.pages import MAX_PART, BookText, Unreadable
 from studio.books.reading import Book, book_kind, read_book
-from studio.script.formats.document import PARAGRAPH_PAUSE, SECTION_PAUSE
+from studio.script.formats.document import HEADING_PAUSE, PARAGRAPH_PAUSE, SECTION_PAUSE
 from tests.studio.books.making import CONTAINER, archive, epub, pdf, word
 
 BOMB = "<p>" + " " * (MAX_PART + 1) + "</p>"
@@ -156,8 +156,8 @@ def test_chapters_pause_longer_and_long_books_are_split(tmp_path: Path) -> None:
     blocks = [{"text": f"Chapter {number}.", "chapter": f"C{number}"} for number in range(3)]
     (script,) = extracted(tmp_path, title="B", blocks=[blocks[0], {"text": "Yes.", "chapter": None}, blocks[1]]).scripts
     assert [(card.text, card.pause, card.chapter) for card in script.cards] == [
-        ("Chapter 0.", reading.HEADING_PAUSE, "C0"), ("Yes.", SECTION_PAUSE, None),
-        ("Chapter 1.", reading.HEADING_PAUSE, "C1"),
+        ("Chapter 0.", HEADING_PAUSE, "C0"), ("Yes.", SECTION_PAUSE, None),
+        ("Chapter 1.", HEADING_PAUSE, "C1"),
     ]  # fmt: skip
     with mock.patch.object(reading, "MAX_PARAGRAPHS", 4):
         long = [part for block in blocks for part in (block, *[{"text": "More.", "chapter": None}] * 2)]

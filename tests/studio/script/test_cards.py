@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from engine.errors import InvalidText
 from engine.text import plan_segments
+from storage.script_limits import MAX_CARDS
 from studio.script import Card, Script, parse
 from studio.script.formats.document import PARAGRAPH_PAUSE, SECTION_PAUSE, SENTENCE_PAUSE
 from tests.studio.script.words import WORDS, plain_texts, words
@@ -286,7 +287,7 @@ def test_too_long_text_and_too_many_cards_are_rejected() -> None:
     with pytest.raises(InvalidText, match="too long"):
         parse("a " * 300_000)
     with pytest.raises(InvalidText, match="cards"):
-        parse("Line.\n\n" * 10_001)
+        parse("Line.\n\n" * (MAX_CARDS + 1))
 
 
 def test_cards_compare_by_value() -> None:

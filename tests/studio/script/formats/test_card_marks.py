@@ -1,10 +1,16 @@
 """Marks of cards in a text, and round trips of scripts through Markdown."""
 
+import subprocess
+import sys
+
 import pytest
 
 from engine.errors import InvalidText
+from engine.text import pauses
+from storage.script_limits import MAX_CARDS, MAX_PAUSE, MAX_SPEAKER
 from studio.script import Card, parse, to_markdown
 from studio.script.formats.document import PARAGRAPH_PAUSE, SECTION_PAUSE, SENTENCE_PAUSE
+from tests.paths import ROOT
 
 
 def test_speed_mark_applies_to_its_paragraph() -> None:
@@ -64,3 +70,24 @@ def test_markdown_round_trip() -> None:
     assert script.cards == CARDS
     assert script.omitted == ()
     assert parse(to_markdown(CARDS)).cards == CARDS, "pasted Markdown is recognised"
+
+
+def test_as_many_cards_as_a_script_can_have_are_read_back() -> None:
+    cards = tuple(Card(f"Line {number}.", None, PARAGRAPH_PAUSE, True) for number in range(MAX_CARDS))
+    assert parse(to_markdown(cards), "a.md").cards == cards
+
+
+def test_longest_names_of_speakers_are_read_back() -> None:
+    name = f"Anna {'Maria' * 7} {'Xaver' * 7}".ljust(MAX_SPEAKER, "a")
+    assert len(name) == MAX_SPEAKER
+    cards = (Card("Is it?", name, 0.0), Card("It is.", "Ben", PARAGRAPH_PAUSE, True))
+    assert parse(to_markdown(cards), "a.md").cards == cards
+
+
+def test_pauses_of_cards_and_of_texts_have_the_same_limit() -> None:
+    assert MAX_PAUSE == pauses.MAX_PAUSE
+
+
+def test_texts_are_read_without_torch_and_without_a_database() -> None:
+    code = "import sys, studio.script, studio.books.extract; sys.exit(len({'torch', 'sqlalchemy'} & set(sys.modules)))"
+    subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True)
