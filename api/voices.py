@@ -36,8 +36,8 @@ register_url_convertor("name", NameConvertor())
 
 
 class Voice(BaseModel):
-    """A voice. created_at: seconds since 1970. type: `model` for one of the loaded model's own. sample: whether it is
-    available to everyone.
+    """A voice. created_at: seconds since 1970. type: `model` for one built into the loaded model. sample: available
+    to all: a sample voice or one built into the model.
     """
 
     id: str
@@ -77,7 +77,7 @@ class VoiceDeleted(BaseModel):
 @router.get("/v1/audio/voices", operation_id="list_voices", responses=documented())
 @router.get("/audio/voices", operation_id="list_voices_without_version", responses=documented())
 async def list_voices(request: Request) -> VoiceList:
-    """List the model's built-in voices, the caller's, then the sample voices; without a key, the shared ones."""
+    """List the model's built-in voices, the caller's, then the sample voices; without a key, those available to all."""
     context, owner = context_of(request), caller_of(request).owner
     found = await run_in_threadpool(context.app.voices.list, owner=owner)
     return VoiceList(

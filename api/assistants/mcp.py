@@ -55,8 +55,8 @@ _READS = ToolAnnotations(read_only_hint=True, open_world_hint=False)
 _ADDS = ToolAnnotations(read_only_hint=False, destructive_hint=False, idempotent_hint=False, open_world_hint=False)
 
 
-class SavedVoice(BaseModel):
-    """A voice. sample: whether it is a sample voice, available to everyone."""
+class VoiceInfo(BaseModel):
+    """A voice. sample: available to all: a sample voice or one built into the model."""
 
     id: str
     name: str
@@ -71,11 +71,11 @@ class Tools:
     def __init__(self, context: ApiContext) -> None:
         self._context = context
 
-    async def list_voices(self, call: Context) -> list[SavedVoice]:
-        """List the voices that `speak` can use: the model's own, the user's, then the sample voices."""
+    async def list_voices(self, call: Context) -> list[VoiceInfo]:
+        """List the voices that `speak` can use: the model's built-in voices, the user's, then the sample voices."""
         async with _tool_errors():
             voices = self._context.app.voices
-            return [_saved(record) for record in await run_in_threadpool(voices.list, owner=_caller(call).owner)]
+            return [_voice_info(record) for record in await run_in_threadpool(voices.list, owner=_caller(call).owner)]
 
     async def speak(
         self,
@@ -140,7 +140,7 @@ class Tools:
         ] = "",
         language: Annotated[str, Field(max_length=MAX_LANGUAGE)] = "",
         description: Annotated[str, Field(max_length=MAX_DESCRIPTION)] = "",
-    ) -> SavedVoice:
+    ) -> VoiceInfo:
         """Create and save a voice from a clip whose speaker has agreed. A name in use is an error."""
         app, owner = self._context.app, _caller(call).owner
         async with _tool_errors():
@@ -157,7 +157,7 @@ class Tools:
                 language=language,
                 description=description,
             )
-            return _saved(record)
+            return _voice_info(record)
 
 
 def create_mcp(context: ApiContext) -> MCPServer:
@@ -218,8 +218,8 @@ def _clip(clip: str, *, local: bool) -> bytes:
     return read_regular(path, MAX_CLIP_FILE_BYTES)
 
 
-def _saved(record: ListedVoice) -> SavedVoice:
-    return SavedVoice(
+def _voice_info(record: ListedVoice) -> VoiceInfo:
+    return VoiceInfo(
         id=record.id,
         name=record.name,
         language=record.language,

@@ -21,6 +21,7 @@ from studio.voices.voice_maker import (
     sample_language,
     save_described_voice,
     speak_sample,
+    voice_language,
 )
 from web.identity.addresses import client_address
 from web.limits.budgets import PoolFull
@@ -200,8 +201,8 @@ class NewVoiceHandlers:
         if errors:
             raise IncompleteForm(errors)
         cleaned = clean_name(form.name)
-        spoken = "en" if context.engine.english_only else form.language
-        return CheckedForm(chosen, cleaned, consenting_speaker(cleaned, form.speaker), spoken, owner)
+        language = voice_language(context.engine, form.language)
+        return CheckedForm(chosen, cleaned, consenting_speaker(cleaned, form.speaker), language, owner)
 
     def _name_problem(self, name: str, owner: str, texts: Texts) -> str:
         """Return why a voice cannot have this name, or ""."""

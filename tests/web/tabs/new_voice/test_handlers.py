@@ -98,8 +98,8 @@ def test_words_are_required_only_if_the_model_needs_them(
 def test_voice_has_the_chosen_language(
     events: NewVoiceHandlers, library: VoiceLibrary, context: WebContext, engine: FakeEngine
 ) -> None:
-    """With a model for English only, voices are English. Otherwise the language is as chosen, by default unknown."""
-    for english, chosen, language in ((True, "", "en"), (True, "de", "en"), (False, "de", "de"), (False, "", "")):
+    """The language is as chosen, by default English with a model for English only and otherwise unknown."""
+    for english, chosen, language in ((True, "", "en"), (True, "de", "de"), (False, "de", "de"), (False, "", "")):
         engine.english_only = english
         name = f"{english} {chosen}"
         save(events, store_clip(context, CLIP), name=name, language=chosen)

@@ -1,5 +1,5 @@
 // The picked voice: its language, its description, and the recording it was made from. Its value: { id, name, language,
-// about, url }, or null for none. Its event `fresh` requests it again with a new link.
+// about, url }, or null for none. Its event `renew_links` requests it again with a new link.
 
 import { LinkRefresh } from "../link_refresh.js";
 import { draw } from "../../ui/icons.js";

@@ -1,6 +1,6 @@
 // The rail of voices, to pick, play and mark as favourites. On a narrow page it is a sheet that the voice card opens. Its
-// value: { voices } from web/tabs/speak/rail.py. Its events: `fresh` for new links, `mark`, and `pick`, for which the page
-// reads the voice from `reprise.picking`.
+// value: { voices } from web/tabs/speak/rail.py. Its events: `renew_links`, `mark`, and `pick`, for which the page reads the
+// voice from `reprise.picking`.
 
 import { LinkRefresh } from "../link_refresh.js";
 import { answer, named } from "../../draft/deep_links.js";
