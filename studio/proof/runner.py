@@ -140,7 +140,7 @@ class ProofRunner:
                 with self._lock:
                     run.done += 1
         except Exception as error:
-            log.warning("a script is not heard back any further: %s", describe_error(error))
+            log.warning("a script is not checked any further: %s", describe_error(error))
             with self._lock:
                 if not run.stopped.is_set():
                     self._failures[run.owner, run.script_id] = user_message(error)

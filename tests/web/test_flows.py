@@ -141,7 +141,7 @@ def speak_proof_and_save_book(page: Page, device: InputDevice, folder: Path) -> 
     device.button("Speak all")
     expect(page.locator(".rp-script-status")).to_contain_text("Cards spoken: 4 of 4")
     device.button("Check and fix")
-    expect(page.get_by_text("Heard as it is written.")).to_have_count(4)
+    expect(page.get_by_text("Every word matches the text.")).to_have_count(4)
     if device.touches:  # tests of the tab check it on a wide screen
         assert violations(page, ".rp-scripts") == []
     device.press(page.get_by_text("Save as", exact=True))

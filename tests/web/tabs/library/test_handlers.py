@@ -133,7 +133,7 @@ def test_the_picker_keeps_the_voices_of_the_model(
 ) -> None:
     engine.capabilities = replace(engine.capabilities, speakers=("ryan",))
     ben = library.add(voice("Ben"))
-    own, mine = ("Ryan (of the model)", ModelVoice("ryan").id), ("Ben", ben.id)
+    own, mine = ("Ryan (built-in)", ModelVoice("ryan").id), ("Ben", ben.id)
     assert press(events.speak_with_voice, id=ben.id)[0].choices == [own, mine]
     listed, _, picker = press(events.delete_voice, ben.id, id=ben.id)
     assert (picker.value, picker.choices, listed["answer"]["replacement"]) == (own[1], [own], own[1])

@@ -233,7 +233,7 @@ def test_clips_over_the_limit_are_left_out_and_reported(
     *_, message, _, _ = save(events, *clips)
     (only,) = library.load(library.find("Anna").id).references
     assert only.transcript == "Hello there. Third."
-    assert "Left out, because the other clips fill the voice: “second”." in message
+    assert "Not used, because the other clips already reach the maximum length: “second”." in message
     assert list(context.folder.iterdir()) == []
 
 

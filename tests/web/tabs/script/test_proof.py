@@ -41,9 +41,9 @@ def test_script_is_proofed_repaired_and_remembered(
         ready[0] = True
         page.keyboard.press("Escape")
         page.get_by_role("button", name="Check and fix").click()
-        expect(card(page, 1)).to_contain_text("Heard as it is written.")
+        expect(card(page, 1)).to_contain_text("Every word matches the text.")
         expect(card(page, 2).locator("mark")).to_have_text("harbour.")
-        expect(card(page, 2)).to_contain_text(f"Heard: “{wrong}”")
+        expect(card(page, 2)).to_contain_text(f"Recognised: “{wrong}”")
         repair = card(page, 2).get_by_role("button", name="Fix")
         expect(repair).to_be_visible()
         assert len(actor.said) == 2 + 4, "four tries"
@@ -52,5 +52,5 @@ def test_script_is_proofed_repaired_and_remembered(
         page.reload()
         expect(card(page, 2).locator("mark")).to_have_text("harbour.")
         repair.press("Enter")
-        expect(card(page, 2)).to_contain_text("Heard as it is written.")
+        expect(card(page, 2)).to_contain_text("Every word matches the text.")
         assert said == []

@@ -257,7 +257,7 @@ def test_settings_follow_the_loaded_model(context: WebContext, engine: FakeEngin
     *sampling, language, model = events.follow_model("de", "another", asked)  # type: ignore[arg-type]
     assert (sampling, model) == ([defaults.temperature, defaults.top_p, defaults.top_k], "fake")
     assert (language.value, language.visible) == ("de", True)
-    assert language.choices == [("Vom Modell erkannt", ""), ("Deutsch", "de"), ("English", "en")]
+    assert language.choices == [("Automatisch", ""), ("Deutsch", "de"), ("English", "en")]
     assert events.follow_model("ja", "fake", asked)[3].value == "", "the model does not support it"  # type: ignore[arg-type]
     seed, *rest = events.defaults(asked)  # type: ignore[arg-type]
     assert (seed, rest[-1], len(rest) + 1) == ("", "fake", len(NAMES))

@@ -207,25 +207,25 @@ def test_takes_are_repeated_varied_proofed_and_repaired(
         expect(page.locator("#rp-seed input")).to_have_value("42")
 
         # Transcribed and repaired: the best try is added to the list.
-        row(page).get_by_role("button", name="Hear back").click()
+        row(page).get_by_role("button", name="Check", exact=True).click()
         dialog = page.get_by_role("dialog", name="Automatic transcripts")
         expect(dialog).to_contain_text("operator can enable them")
         page.keyboard.press("Escape")
         ready[0] = True
-        row(page).get_by_role("button", name="Hear back").click()
+        row(page).get_by_role("button", name="Check", exact=True).click()
         expect(row(page).locator("mark")).to_have_text("seed.")
-        expect(row(page)).to_contain_text("Heard: “a take with its own feed”")
+        expect(row(page)).to_contain_text("Recognised: “a take with its own feed”")
         assert violations(page, "#rp-takes") == []
         row(page).get_by_role("button", name="Fix").press("Enter")
         expect(page.get_by_text("A better take is at the top of the list.")).to_be_visible()
         expect(page.locator(".rp-take")).to_have_count(4)
-        expect(row(page)).to_contain_text("Heard as it is written.")
+        expect(row(page)).to_contain_text("Every word matches the text.")
         assert len(engine.asked) == 3 + 4
         page.reload()
-        expect(row(page)).to_contain_text("Heard as it is written.")
+        expect(row(page)).to_contain_text("Every word matches the text.")
         expect(row(page, 1).locator("mark")).to_have_text("seed.")
         more(row(page, 2)).click()
-        row(page, 2).get_by_role("button", name="Hear back").click()
+        row(page, 2).get_by_role("button", name="Check", exact=True).click()
         expect(row(page, 2).locator("mark")).to_have_count(6)
         assert heard == []
 

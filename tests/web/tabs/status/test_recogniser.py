@@ -67,7 +67,7 @@ def test_one_click_installs_the_recogniser_and_transcribes(
     with visit(chromium, serve(FakeEngine(), storage, "machine")) as page:
         open_tab(page, "New voice")
         page.locator(".rp-file").set_input_files(CLIP)
-        write = page.get_by_role("button", name="Write them down for me")
+        write = page.get_by_role("button", name="Transcribe for me")
         write.focus()
         page.keyboard.press("Enter")
         dialog = page.get_by_role("dialog", name="Automatic transcripts")
@@ -96,6 +96,6 @@ def test_one_click_installs_the_recogniser_and_transcribes(
         dictionary = page.get_by_role("dialog", name="Pronunciation")
         dictionary.get_by_label("Word", exact=True).fill("SQL")
         dictionary.get_by_label("Say it like").fill("sequel")
-        dictionary.get_by_label("Exact capitals").check()
+        dictionary.get_by_label("Match case").check()
         dictionary.get_by_role("button", name="Save").click()
         expect(dictionary.locator("tbody tr")).to_have_count(1)
