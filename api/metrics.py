@@ -88,7 +88,7 @@ class _EngineCollector(Collector):
     def collect(self) -> Iterator[Metric]:
         status = self._engine.status()
         yield GaugeMetricFamily("reprise_slots", "Speeches that can be made at once.", status.slots)
-        yield GaugeMetricFamily("reprise_slots_used", "Speeches that are being made.", status.speaking)
+        yield GaugeMetricFamily("reprise_slots_used", "Slots in use.", status.speaking)
         yield GaugeMetricFamily("reprise_queue", "Speeches that wait for a slot.", status.waiting)
         yield GaugeMetricFamily("reprise_started_seconds", "When the server started, since 1970.", self._started)
         yield GaugeMetricFamily(

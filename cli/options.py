@@ -96,16 +96,14 @@ Cluster = Annotated[
 ]
 Replicas = Annotated[
     str,
-    typer.Option(
-        envvar="REPRISE_REPLICAS", help="Engines on the cluster: a number, or the least and the most, such as 1-8."
-    ),
+    typer.Option(envvar="REPRISE_REPLICAS", help="Engines on the cluster: a number, or a range such as 1-8."),
 ]
 ReplicaGpus = Annotated[
     float | None,
     typer.Option(
         envvar="REPRISE_REPLICA_GPUS",
         min=0.0,
-        help="GPUs of each of them; with 0.5, two share one. Default: one where the cluster has GPUs.",
+        help="GPUs per engine; with 0.5, two share one. Default: one where the cluster has GPUs.",
         show_default=False,
     ),
 ]
@@ -113,8 +111,8 @@ Models = Annotated[
     list[str] | None,
     typer.Option(
         envvar="REPRISE_MODELS",
-        help="Models that visitors may choose from, for everyone: as for --model, which is otherwise the first. "
-        "May be given several times. Default: no choice.",
+        help="A model that visitors may load, for all visitors at once; takes the same values as --model. "
+        "Without --model, the first is loaded. May be given several times. Default: no choice.",
         show_default=False,
     ),
 ]
@@ -259,7 +257,7 @@ Transcript = Annotated[
 ]
 ConsentGiven = Annotated[
     bool,
-    typer.Option("--consent", help="You are the speaker, or the speaker has agreed. Asked for otherwise."),
+    typer.Option("--consent", help="You are the speaker, or the speaker has agreed. Without it, you are asked."),
 ]
 Speaker = Annotated[str, typer.Option(help="Who speaks, where the voice has another name.", show_default=False)]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]

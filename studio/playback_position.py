@@ -88,9 +88,9 @@ class PlayedWords:
 
     def add(self, chunk: AudioChunk) -> bool:
         """Add a chunk of the stream. Returns whether a segment begins with it."""
-        repeated = chunk.start < self._end
+        retried = chunk.start < self._end
         self._end = chunk.start + len(chunk.samples)
-        begins = not self._segments or repeated or self._segments[-1].index != chunk.segment
+        begins = not self._segments or retried or self._segments[-1].index != chunk.segment
         if begins:
             if self._segments:
                 self._segments[-1].complete = True

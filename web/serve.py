@@ -253,7 +253,7 @@ def expire(storage: Storage) -> None:
     """Delete history past its owner's retention time, and log the count."""
     gone = storage.history.expire()
     if gone:
-        log.info("Deleted from the history, being older than their owners keep them: %d.", gone)
+        log.info("Deleted %d expired takes from the history.", gone)
 
 
 def create_context(

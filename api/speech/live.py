@@ -41,7 +41,6 @@ from api.access import caller_of
 from api.context import ApiContext, context_of
 from api.errors import detail_of
 from api.speech.create import begin_speech, clip_of
-from api.speech.delivery import NOT_WHOLE
 from api.speech.reply import Reply, reply_usage
 from api.speech.request import SpeechRequest, without_nulls
 from api.speech.stream import Usage
@@ -176,7 +175,7 @@ class LiveSession:
         fields = {name: value for name, value in self._fields.items() if name not in replaced} | changes
         config = SessionConfig.model_validate(fields)
         if config.lufs is not None:
-            raise LiveError(NOT_WHOLE)
+            raise LiveError("lufs is not available in a live session.")
         self._context.check_model(config.model)
         clip = await clip_of(self._context, config)
         if config.voice is not None and clip is None:

@@ -98,8 +98,7 @@ class SpeechRequest(BaseModel):
     timestamp_granularities: Annotated[list[Literal["word"]], BeforeValidator(_as_list)] = Field(
         default=[],
         max_length=1,
-        description="`word`: tell when each word is spoken, in server-sent events and in batches; refused for a model "
-        "that does not know.",
+        description="`word`: return word times, in server-sent events and in batches; refused if the model has none.",
     )
 
     @property

@@ -3,7 +3,7 @@
 The engine never waits for a client: audio is buffered until it is sent, which the request's length bounds. When the
 client disconnects, its speech ends within one frame.
 
-If the model has to repeat a segment, a stream contains both attempts, since the client may have played the first one.
+If the model retries a segment, a stream contains both attempts, since the client may have played the first one.
 Speech that is sent as a whole contains the last attempt only.
 """
 
@@ -201,7 +201,7 @@ class EncodedSpeech:
             yield chunk
 
     def _last_attempts(self) -> Iterator[AudioChunk]:
-        """Yield each segment when it is complete, without attempts that the model has repeated."""
+        """Yield each segment when it is complete, without attempts that the model has retried."""
         held: list[AudioChunk] = []  # of the segment that is being spoken
         for chunk in self._chunks():
             if held and held[0].segment != chunk.segment:
@@ -216,7 +216,7 @@ class EncodedSpeech:
         yield from held
 
     def _spoken(self, chunk: AudioChunk) -> list[SpokenWord]:
-        """Return a chunk's words with their times in the stream, which a repetition delays relative to the take."""
+        """Return a chunk's words with their times in the stream, which a retry delays relative to the take."""
         rate, speed = self._speech.sample_rate, self._encoder.speed
         shift = self.usage.seconds - chunk.start / rate / speed
         return [

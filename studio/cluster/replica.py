@@ -64,12 +64,12 @@ class EngineReplica:
         self._voices: OrderedDict[str, None] = OrderedDict()
         self._queued: dict[int, float] = {}  # estimated seconds of audio by waiting request
         self._failed = False
-        self._slots_used = Gauge("reprise_slots_used", "Speeches that are being made.")
+        self._slots_used = Gauge("reprise_slots_used", "Slots in use.")
         self._waiting = Gauge("reprise_queued_seconds", "Seconds of audio that wait for a slot.")
         self._speeches = Counter("reprise_speeches", "Speeches that were begun.")
         self._continued = Counter("reprise_speeches_continued", "Speeches that another replica had begun.")
         self._seconds = Counter("reprise_audio_seconds", "Seconds of audio that were made.")
-        self._reused = Counter("reprise_prefix_reused", "Speeches whose voice had been read before.")
+        self._reused = Counter("reprise_prefix_reused", "Speeches in a voice that the replica spoke recently.")
         self._first = Histogram("reprise_first_audio_seconds", "Time to the first audio.", boundaries=FIRST_AUDIO)
         exclude_loaded_objects()
 

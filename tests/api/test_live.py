@@ -341,7 +341,7 @@ def test_reference_clip_is_used_as_the_voice(server: Server) -> None:
         ({"type": "session.config", "voice": "Nobody"}, "no voice called “Nobody”"),
         ({"type": "session.config", "speed": 9}, "speed: "),
         ({"type": "session.config", "model": "whisper-1"}, "is not loaded here"),
-        ({"type": "session.config", "lufs": -16}, "the loudness is that of the whole"),
+        ({"type": "session.config", "lufs": -16}, "lufs is not available in a live session."),
         ({"type": "input.text"}, "text: "),
         ({"type": "input.text", "text": "Привет"}, "speaks English only"),
         ({"type": "input.interrupt"}, "no reply to interrupt"),

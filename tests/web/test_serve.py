@@ -93,7 +93,7 @@ def test_old_takes_expire_and_are_logged(tmp_path: Path, caplog: pytest.LogCaptu
         assert caplog.text == ""
         clock.pass_time(days=31)
         expire(storage)
-        assert "older than their owners keep them: 1." in caplog.text
+        assert "Deleted 1 expired takes from the history." in caplog.text
         assert storage.history.page().total == 0
 
 

@@ -63,7 +63,7 @@ def load_accounts(given: Iterable[str]) -> Accounts | None:
         kept = [source.keep_hashes(hashes) for source in sources if isinstance(source, AccountFile)]
         if all(kept):
             return Accounts(hashes) if hashes else None
-    raise InvalidOption("A file of accounts changed each time that it was read: start again when it is saved.")
+    raise InvalidOption("An accounts file kept changing while it was read; try again.")
 
 
 def auth_settings(option: list[str], environ: Mapping[str, str] = os.environ) -> list[str]:
@@ -95,5 +95,5 @@ def _hashes(sources: Iterable[Account | AccountFile]) -> dict[str, str]:
     if twice:
         raise InvalidOption(f"There are two accounts called “{twice[0]}”.")
     if len(accounts) > MAX_ACCOUNTS:
-        raise InvalidOption(f"There are {len(accounts)} accounts; {MAX_ACCOUNTS} are the most that are taken.")
+        raise InvalidOption(f"There are {len(accounts)} accounts; at most {MAX_ACCOUNTS} are allowed.")
     return {account.user: account.secret if account.is_hash else hash_password(account.secret) for account in accounts}

@@ -94,7 +94,8 @@ def owner_mode(choice: str, deployment: Deployment) -> OwnerMode:
             return "user"
         case "auto":
             return "machine" if deployment.private else "browser"
-    raise InvalidOption(f"Owners are told apart by one of {', '.join(OWNER_MODE_OPTIONS)}; “{choice}” is none of them.")
+    *others, last = OWNER_MODE_OPTIONS
+    raise InvalidOption(f"--owners takes {', '.join(others)} or {last}, not “{choice}”.")
 
 
 class OwnerResolver:

@@ -286,7 +286,7 @@ def test_files_of_other_programs_are_rejected_and_unchanged(file: Path, name: st
             b"".join(
                 b"user%d:$scrypt$" % number + OLD.removeprefix("$scrypt$").encode() + b"\n" for number in range(1_001)
             ),
-            "1000 are the",
+            "at most 1000",
         ),
         (b"anna:$6$salt$hash:19000:0:99999:7:::\n", "line 1: it looks like a hash of another program"),
     ],

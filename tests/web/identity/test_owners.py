@@ -65,7 +65,7 @@ def test_owner_mode_follows_from_the_deployment(served: Deployment, way: str) ->
 
 
 def test_unknown_owner_mode_is_rejected() -> None:
-    with pytest.raises(InvalidOption, match="“everyone” is none of them"):
+    with pytest.raises(InvalidOption, match="auto, local or browser, not “everyone”"):
         owner_mode("everyone", Deployment("127.0.0.1"))
 
 
