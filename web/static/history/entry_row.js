@@ -1,7 +1,8 @@
 // One entry of the history: its elements, created once, and the actions of its buttons.
 
-import { detailsOf, factsOf, firstWords, FORMATS } from "./facts.js";
+import { detailsOf, factsOf, firstWords } from "./facts.js";
 import { button, create } from "../ui/elements.js";
+import { SOUND_FORMATS } from "../ui/formats.js";
 import { drawing, playAndPause } from "../ui/icons.js";
 import { atLoudness, loudnessChoice } from "../sound/loudness.js";
 import { deleteWithUndo } from "../ui/undo.js";
@@ -34,7 +35,7 @@ export class EntryRow {
   }
 
   downloads() {
-    this.links = Object.entries(FORMATS).map(([kind, text]) => create("a", { "data-kind": kind, text }));
+    this.links = Object.entries(SOUND_FORMATS).map(([kind, text]) => create("a", { "data-kind": kind, text }));
     return create(
       "details", { class: "rp-menu" },
       create("summary", { text: words("history.download") }),

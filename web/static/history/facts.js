@@ -3,8 +3,6 @@
 import { lengthOf, momentOf } from "../ui/format.js";
 import { words } from "../ui/words.js";
 
-export const FORMATS = { wav: "WAV", flac: "FLAC", mp3: "MP3", opus: "Opus" };
-
 const joined = (facts) => facts.filter(Boolean).join(" · ");
 
 // The summary of an entry. language: a BCP 47 tag.

@@ -1,5 +1,6 @@
 // Uploads files, each under a random name, as soon as the server is reachable.
 
+import { randomName } from "../ui/random.js";
 import { words } from "../ui/words.js";
 
 export class Uploads {
@@ -35,7 +36,6 @@ function refusalIn(error) {
 
 // A random name. Otherwise the same file, uploaded by two people, would be one file on the server.
 function underOwnName(file) {
-  const name = [...crypto.getRandomValues(new Uint8Array(16))].map((byte) => byte.toString(16).padStart(2, "0")).join("");
   const ending = /\.[A-Za-z0-9]{1,5}$/.exec(file.name)?.[0] ?? "";
-  return new File([file], name + ending, { type: file.type });
+  return new File([file], randomName() + ending, { type: file.type });
 }

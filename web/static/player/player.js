@@ -10,6 +10,7 @@ import { stopOnEscape } from "./stop_key.js";
 import { SoundCache, Sound } from "./sound_cache.js";
 import { server } from "../connection/server.js";
 import { firstSound } from "../ui/format.js";
+import { randomName } from "../ui/random.js";
 import { decodeWav } from "../sound/wav.js";
 import { words } from "../ui/words.js";
 
@@ -19,9 +20,6 @@ function decodePcm(base64) {
   for (let i = 0; i < text.length; i++) bytes[i] = text.charCodeAt(i);
   return new Int16Array(bytes.buffer);
 }
-
-const newTicket = () =>
-  [...crypto.getRandomValues(new Uint8Array(16))].map((b) => b.toString(16).padStart(2, "0")).join("");
 
 class Player {
   // rate: Hz of the samples that the engine sends.
@@ -61,7 +59,7 @@ class Player {
   // Called in the click on Speak: browsers start sound only in a user gesture. Returns the ticket of the new take.
   begin() {
     if (this.busy) this.stop(); // the former take ends here
-    const ticket = newTicket();
+    const ticket = randomName();
     this.wishes += 1;
     if (this.live && !this.stats.finished) this.cache.forget(this.ticket);
     const { sound, place } = this.playback;

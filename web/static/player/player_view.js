@@ -4,6 +4,7 @@ import { factsOf, listDetails, SpokenLine } from "./details.js";
 import { seconds } from "./playback.js";
 import { button, create } from "../ui/elements.js";
 import { clock, secondsOf, stallsOf } from "../ui/format.js";
+import { SOUND_FORMATS } from "../ui/formats.js";
 import { draw } from "../ui/icons.js";
 import { atLoudness, isLoud, loudnessChoice } from "../sound/loudness.js";
 import { barsOf, PEAKS_PER_SECOND } from "../sound/peaks.js";
@@ -16,7 +17,6 @@ const STEPS = { ArrowLeft: -2, ArrowDown: -2, ArrowRight: 2, ArrowUp: 2, PageDow
 const SHORT = 10; // seconds; tenths are shown for shorter sounds
 const EDGES = { Home: 0, End: Infinity };
 const SPEEDS = [0.5, 0.75, 1, 1.25, 1.5, 2];
-const FORMATS = { wav: "WAV", flac: "FLAC", mp3: "MP3", opus: "Opus" };
 const KEPT = "reprise.transport"; // speed and volume, in this browser
 
 // Firefox can freeze for ever when it is asked for the latency while a worklet plays: its main thread holds a lock that the
@@ -82,8 +82,8 @@ export class PlayerView {
       this.find(".rp-formats").open = false;
       this.download(format);
     };
-    const named = (format) => ({ "aria-label": words("takes.save", { format: FORMATS[format] }), text: FORMATS[format] });
-    const formats = Object.keys(FORMATS).map((format) => button({ ...named(format), onclick: () => save(format) }));
+    const named = (format) => ({ "aria-label": words("takes.save", { format: SOUND_FORMATS[format] }), text: SOUND_FORMATS[format] });
+    const formats = Object.keys(SOUND_FORMATS).map((format) => button({ ...named(format), onclick: () => save(format) }));
     this.find(".rp-formats .rp-menu-list").replaceChildren(loudnessChoice(), ...formats);
     const { speed = 1, volume = 1 } = kept();
     this.speed.value = String(SPEEDS.includes(speed) ? speed : 1);

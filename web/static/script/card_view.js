@@ -2,7 +2,7 @@
 
 import { isComing } from "./cards.js";
 import { isLeaving } from "../connection/leaving.js";
-import { button, create } from "../ui/elements.js";
+import { button, create, svgElement } from "../ui/elements.js";
 import { lengthOf } from "../ui/format.js";
 import { heardLines } from "../sound/heard.js";
 import { drawing, playAndPause } from "../ui/icons.js";
@@ -296,8 +296,6 @@ export class CardView {
   }
 }
 
-const SVG = "http://www.w3.org/2000/svg";
-
 // peaks: 0 to 100.
 function waveOf(peaks) {
   const loudest = Math.max(1, ...peaks);
@@ -305,8 +303,8 @@ function waveOf(peaks) {
     const half = 1 + 9 * Math.sqrt(peak / loudest);
     return `M${i + 0.5} ${(10 - half).toFixed(1)}v${(2 * half).toFixed(1)}`;
   });
-  const svg = document.createElementNS(SVG, "svg");
-  const path = document.createElementNS(SVG, "path");
+  const svg = svgElement("svg");
+  const path = svgElement("path");
   svg.setAttribute("viewBox", `0 0 ${peaks.length} 20`);
   svg.setAttribute("preserveAspectRatio", "none");
   path.setAttribute("d", strokes.join(""));

@@ -12,6 +12,7 @@ import { server } from "../connection/server.js";
 import { button, create, isShown } from "../ui/elements.js";
 import { emptyState } from "../ui/empty.js";
 import { lengthOf, momentOf } from "../ui/format.js";
+import { SCRIPT_FORMATS, SOUND_FORMATS } from "../ui/formats.js";
 import { isLeaving, whenLeaving } from "../connection/leaving.js";
 import { atLoudness, loudnessChoice } from "../sound/loudness.js";
 import { decodeWav } from "../sound/wav.js";
@@ -23,8 +24,6 @@ import { inEnglish, pageLanguage, words } from "../ui/words.js";
 const PAGE = Math.random().toString(36).slice(2); // with a request's number, identifies the request: sent twice, it is performed once
 const OPEN_KEY = "reprise.script";
 const ALONG_KEY = "reprise.along";
-const FORMATS = { wav: "WAV", flac: "FLAC", mp3: "MP3", opus: "Opus", m4b: "M4B", srt: "SRT", vtt: "VTT", md: "Markdown" };
-const ZIPPED = ["wav", "flac", "mp3", "opus"];
 const QUICK = 1_000; // ms between polls while the script is being spoken
 const SLOW = 15_000; // while nothing happens here: another page may change it
 const LIST = 5_000; // while any script of the list is being spoken
@@ -83,12 +82,12 @@ class ScriptEditor {
     const { apart } = this.view;
     apart.addEventListener("change", () => this.ask("paragraphs", { seconds: apart.valueAsNumber || 0 }));
     on("along", "change", () => this.goAlong(this.view.along.checked));
-    const formats = Object.entries(FORMATS).map(([format, text]) =>
+    const formats = Object.entries(SCRIPT_FORMATS).map(([format, text]) =>
       button({ text, onclick: () => this.save(format) }),
     );
-    const zips = ZIPPED.map((format) => {
-      const label = words("script.zip_as", { format: FORMATS[format] });
-      return button({ text: FORMATS[format], "aria-label": label, onclick: () => this.save(`${format}.zip`) });
+    const zips = Object.entries(SOUND_FORMATS).map(([format, text]) => {
+      const label = words("script.zip_as", { format: text });
+      return button({ text, "aria-label": label, onclick: () => this.save(`${format}.zip`) });
     });
     const zip = create("p", { class: "rp-script-zip", text: words("script.zip") });
     this.element.querySelector(".rp-script-formats").append(loudnessChoice(), ...formats, zip, ...zips, this.coverField());

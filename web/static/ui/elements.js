@@ -1,7 +1,5 @@
 // Builds DOM elements without markup, so that values are always text.
 
-const SVG = "http://www.w3.org/2000/svg";
-
 // create("button", { class: "rp-play", text: "Play", "aria-pressed": false, onclick }, ...children). A function is an
 // event listener, a boolean turns an attribute on or off (aria-* has it as text), undefined leaves it out.
 export function create(tag, { text, ...attributes } = {}, ...children) {
@@ -21,13 +19,15 @@ export const button = (attributes, ...children) => create("button", { type: "but
 // Whether an element is displayed. Safari before 17.4 has no checkVisibility().
 export const isShown = (element) => element.checkVisibility?.() ?? element.getClientRects().length > 0;
 
+export const svgElement = (tag) => document.createElementNS("http://www.w3.org/2000/svg", tag);
+
 // A drawing of 24 by 24. shapes: path data.
 export function icon(...shapes) {
-  const drawing = document.createElementNS(SVG, "svg");
+  const drawing = svgElement("svg");
   drawing.setAttribute("viewBox", "0 0 24 24");
   drawing.setAttribute("aria-hidden", "true");
   for (const shape of shapes) {
-    const path = document.createElementNS(SVG, "path");
+    const path = svgElement("path");
     path.setAttribute("d", shape);
     drawing.append(path);
   }

@@ -102,7 +102,7 @@ def test_takes_are_played_compared_starred_saved_and_deleted(
         expect(row(page).locator(".rp-take-star")).to_have_attribute("aria-pressed", "true")
         assert [record.id for record in storage.history.page(starred=True).records] == [second]
 
-        starts = {"WAV": (b"RIFF",), "FLAC": (b"fLaC",), "MP3": (b"\xff\xfb", b"\xff\xf3", b"ID3"), "OPUS": (b"OggS",)}
+        starts = {"WAV": (b"RIFF",), "FLAC": (b"fLaC",), "MP3": (b"\xff\xfb", b"\xff\xf3", b"ID3"), "Opus": (b"OggS",)}
         for name, start in starts.items():
             row(page).locator(".rp-menu summary").click()
             file, data = downloaded(page, row(page).get_by_role("button", name=f"Download {name}"))

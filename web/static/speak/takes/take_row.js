@@ -2,11 +2,11 @@
 
 import { button, create } from "../../ui/elements.js";
 import { lengthOf, stallsOf } from "../../ui/format.js";
+import { SOUND_FORMATS } from "../../ui/formats.js";
 import { heardLines } from "../../sound/heard.js";
 import { drawing, playAndPause } from "../../ui/icons.js";
 import { pageLanguage, words } from "../../ui/words.js";
 
-const TAKE_FORMATS = ["wav", "flac", "mp3", "opus"];
 const IN_LABEL = 60; // characters
 
 export class TakeRow {
@@ -50,12 +50,8 @@ export class TakeRow {
       menu.open = false;
       this.act("save", this.id, format);
     };
-    const buttons = TAKE_FORMATS.map((format) =>
-      button({
-        text: format === "opus" ? "Opus" : format.toUpperCase(),
-        "aria-label": words("takes.save", { format: format.toUpperCase() }),
-        onclick: () => save(format),
-      }),
+    const buttons = Object.entries(SOUND_FORMATS).map(([format, text]) =>
+      button({ text, "aria-label": words("takes.save", { format: text }), onclick: () => save(format) }),
     );
     menu.append(create("div", { class: "rp-menu-list" }, ...buttons));
     return menu;

@@ -9,6 +9,7 @@ import { LinkRefresh } from "../link_refresh.js";
 import { TakeList } from "./take_list.js";
 import { TakeRow } from "./take_row.js";
 import { button, create } from "../../ui/elements.js";
+import { randomName } from "../../ui/random.js";
 import { atLoudness } from "../../sound/loudness.js";
 import { lengthOf } from "../../ui/format.js";
 import { deleteWithUndo, finishDeletions } from "../../ui/undo.js";
@@ -173,7 +174,7 @@ class Takes {
   // Has a recogniser check a take. repair: speak it again where words are wrong.
   check(id, repair) {
     if (this.checking) return;
-    const ticket = [...crypto.getRandomValues(new Uint32Array(4))].map((part) => part.toString(16)).join("");
+    const ticket = randomName();
     this.checking = { id, repair, ticket, attempt: 0 };
     this.message = "";
     this.trigger("check", { ids: this.list.ids, id, repair, ticket });

@@ -4,15 +4,8 @@
 import { LinkRefresh } from "../link_refresh.js";
 import { draw } from "../../ui/icons.js";
 import { showPortrait } from "../../library/portraits.js";
+import { languageName } from "../../library/voices.js";
 import { pageLanguage, words } from "../../ui/words.js";
-
-function languageName(code) {
-  try {
-    return new Intl.DisplayNames([pageLanguage()], { type: "language" }).of(code);
-  } catch {
-    return code; // not a code that browsers know
-  }
-}
 
 export function mount({ element, props, trigger, watch }) {
   const find = (selector) => element.querySelector(selector);
@@ -32,7 +25,7 @@ export function mount({ element, props, trigger, watch }) {
     if (!value) return;
     showPortrait(find(".rp-card-portrait"), value);
     find(".rp-card-name").textContent = value.name;
-    find(".rp-language").textContent = value.language ? languageName(value.language) : "";
+    find(".rp-language").textContent = languageName(value.language, pageLanguage());
     find(".rp-about").textContent = value.about;
     find(".rp-hear").hidden = !value.url;
     showPlaying();
