@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from starlette.requests import HTTPConnection
@@ -14,6 +13,7 @@ from api.errors import ModelNotFound
 from api.metrics import Metrics
 from api.speech.clips import ClipSource
 from studio.access import Access
+from studio.provenance.provenance import public_name
 from studio.speech_service import SpeechService
 
 if TYPE_CHECKING:
@@ -47,8 +47,7 @@ class ApiContext:
     @property
     def model(self) -> str:
         """The name of the loaded model; for a folder, its last path component."""
-        name = self.app.engine.name
-        return Path(name).name if Path(name).is_absolute() else name
+        return public_name(self.app.engine.name)
 
     def check_model(self, name: str) -> None:
         """Raise ModelNotFound unless a name is one of the loaded model's, including dated ones such as tts-1-1106."""

@@ -14,7 +14,6 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
-from ipaddress import IPv6Address, ip_address
 
 LIMIT = 10_000  # entries per table
 FORGOTTEN = 3600.0  # seconds after the last attempt
@@ -98,6 +97,7 @@ class LoginThrottle:
         """Return the seconds that an attempt has to wait. At 0 it may proceed, and counts as failed until `succeeded`.
 
         It counts immediately, so that concurrent attempts count like consecutive ones. Delayed attempts do not count.
+        address: from `client_address`, so that one visitor has one.
         """
         now = self._clock()
         pair, at, user = self._keys(account, address)
@@ -127,20 +127,8 @@ class LoginThrottle:
         return max(self._pairs.wait(pair, now, back_off), self._addresses.wait(at, now, ADDRESS))
 
     def _keys(self, account: str, address: str) -> tuple[bytes, bytes, bytes]:
-        network = _network(address)
-        return self._key(account, network), self._key("", network), self._key(account, "")
+        return self._key(account, address), self._key("", address), self._key(account, "")
 
     def _key(self, *parts: str) -> bytes:
         text = "\0".join(parts).encode("utf-8", "surrogatepass")
         return hashlib.blake2b(text, key=self._secret, digest_size=16).digest()
-
-
-def _network(address: str) -> str:
-    """Return the network of a visitor: an IPv4 address or an IPv6 /64."""
-    try:
-        parsed = ip_address(address)
-    except ValueError:
-        return address
-    if isinstance(parsed, IPv6Address):
-        return str(parsed.ipv4_mapped or IPv6Address(int(parsed) >> 64 << 64))
-    return str(parsed)

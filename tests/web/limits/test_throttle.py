@@ -99,23 +99,6 @@ def test_counts_expire(throttle: LoginThrottle, clock: Clock) -> None:
     assert fail(throttle, clock, "anna", HOME, PAIR.free) == 0
 
 
-@pytest.mark.parametrize(
-    ("one", "other", "same"),
-    [
-        ("2001:db8::1", "2001:db8::ffff:2", True),
-        ("2001:db8:0:1::1", "2001:db8:0:2::1", False),
-        ("192.0.2.1", "::ffff:192.0.2.1", True),
-        ("192.0.2.1", "192.0.2.2", False),
-        ("", "", True),
-        ("no address", "another", False),
-    ],
-)
-def test_addresses_of_one_visitor_share_a_count(throttle: LoginThrottle, one: str, other: str, same: bool) -> None:
-    for _ in range(PAIR.free):
-        assert throttle.begin("anna", one) == 0
-    assert (throttle.begin("anna", other) > 0) == same
-
-
 def test_memory_is_bounded_and_holds_no_names(clock: Clock) -> None:
     throttle = LoginThrottle(clock, limit=50)
     for number in range(500):

@@ -2,13 +2,11 @@
 
 import threading
 from collections.abc import Generator
-from typing import Any
 
 import anyio
 import pytest
 
 from tests.support.looping import run
-from web.identity.addresses import client_address
 from web.limits.budgets import PoolFull
 from web.limits.worker_pool import WorkerPool
 
@@ -106,27 +104,3 @@ def test_steps_run_in_order_and_close_the_generator() -> None:
 
     run(main)
     assert closed == ["all", "left", "next"]
-
-
-@pytest.mark.parametrize(
-    ("host", "address"),
-    [
-        ("192.0.2.7", "192.0.2.7"),
-        ("::ffff:192.0.2.7", "192.0.2.7"),
-        ("2001:db8:1:2:3:4:5:6", "2001:db8:1:2::/64"),
-        ("fe80::1%eth0", "fe80::/64"),
-        ("testclient", "testclient"),
-        (None, ""),
-    ],
-)
-def test_client_address_groups_ipv6_by_network(host: str | None, address: str) -> None:
-    class Client:
-        def __init__(self) -> None:
-            self.host = host
-
-    class Request:
-        client = Client()
-
-    request: Any = Request()
-    assert client_address(request) == address
-    assert client_address(None) == ""
