@@ -23,7 +23,7 @@ from api.errors import documented
 from api.speech.delivery import BINARY, AudioOutput, open_stream, respond, usage_headers
 from api.speech.request import inline_schema, read_body, validated
 from api.voices import ConsentField
-from engine.audio.merge import merge_clips, merge_transcripts
+from engine.audio.merge import merge_references
 from engine.audio.output.stream import HIGHEST_RATE, LOWEST_RATE
 from engine.engine import MAX_SEED
 from engine.voice import MAX_TRANSCRIPT
@@ -143,13 +143,14 @@ async def fish_tts(request: Request) -> Response:
     """Speak a text; the response begins with the first audio."""
     context, caller = context_of(request), caller_of(request)
     asked = validated(FishRequest, await read_body(request, _READERS))
-    clip = await run_in_threadpool(_joined, asked.references, context.app.engine.sample_rate)
+    references = [(reference.audio, reference.text) for reference in asked.references]
+    clip, text = await run_in_threadpool(_merged, references, context.app.engine.sample_rate)
     rate = asked.sample_rate or (FISH_PCM_RATE if asked.format == "pcm" else None)
     stream = await open_stream(
         context,
         caller,
         asked.text,
-        VoiceChoice(asked.reference_id, clip.audio if clip else None, clip.text if clip else ""),
+        VoiceChoice(asked.reference_id, clip, text),
         AudioOutput(asked.format, rate, asked.prosody.speed if asked.prosody else 1.0),
         seed=asked.seed,
         temperature=asked.temperature,
@@ -201,10 +202,6 @@ async def delete_reference(asked: ReferenceToDelete, request: Request) -> Refere
     return ReferenceDone(reference_id=record.name)
 
 
-def _joined(references: list[FishReference], sample_rate: int) -> FishReference | None:
-    """Merge the clips of a request, which are of one speaker; None if there are none. Raises UnusableReference."""
-    if len(references) < 2:
-        return references[0] if references else None
-    texts = [reference.text for reference in references]
-    clip = merge_clips([reference.audio for reference in references], sample_rate)
-    return FishReference(audio=clip, text=merge_transcripts(texts) if all(texts) else "")
+def _merged(references: list[tuple[bytes, str]], sample_rate: int) -> tuple[bytes | None, str]:
+    """Merge the clips of a request, which are of one speaker, if there are any. Raises UnusableReference."""
+    return merge_references(references, sample_rate) if references else (None, "")

@@ -5,6 +5,7 @@ trained with references of several consecutive utterances.
 """
 
 from collections.abc import Sequence
+from typing import TypeVar
 
 import numpy as np
 
@@ -13,8 +14,25 @@ from engine.audio.decode import Source
 from engine.audio.output.encode import wav_bytes
 from engine.audio.reference import prepare_reference
 
+AnySource = TypeVar("AnySource", bound=Source)
+
 # Maximum total duration of the clips: that of one reference, minus the pauses between the prepared clips.
 MAX_MERGED_SECONDS = LONGEST_USED - 2.0
+
+
+def merge_references(references: Sequence[tuple[AnySource, str]], sample_rate: int) -> tuple[AnySource | bytes, str]:
+    """Merge clips of one speaker, each with its transcript, into one; a single one stays as it is.
+
+    If any clip has no transcript, the merged transcript is empty.
+
+    Args:
+        references: one or more. sample_rate: sampling rate of a merged clip in Hz.
+    Raises UnusableReference for the first unusable clip of several.
+    """
+    if len(references) == 1:
+        return references[0]
+    clips, transcripts = zip(*references, strict=True)
+    return merge_clips(clips, sample_rate), merge_transcripts(transcripts) if all(transcripts) else ""
 
 
 def merge_clips(sources: Sequence[Source], sample_rate: int) -> bytes:

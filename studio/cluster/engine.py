@@ -9,7 +9,6 @@ import socket
 import threading
 import time
 import weakref
-from collections import Counter
 from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import CancelledError, ThreadPoolExecutor
 from dataclasses import replace
@@ -23,6 +22,7 @@ from engine.request import AudioChunk, SpeechResult, SpokenSegment
 from engine.text import GrowingText, Segment
 from engine.voice import BuiltInVoice, Consent, Voice, voices_of
 from studio.cluster.messages import EngineProperties, QueuePosition, ReplicaStatus, SpeakRequest, voice_key
+from studio.engines.arrived_audio import ArrivedAudio
 
 if TYPE_CHECKING:
     import numpy as np
@@ -371,12 +371,9 @@ class _Work:
     ) -> None:
         self._engine, self._request, self._growing = engine, request, growing
         self._items, self._speech = items, speech
-        self._began = time.perf_counter()
         self._segments: list[Segment] = []
         self._spoken: list[SpokenSegment] = []  # including those whose audio has not fully arrived
-        self._end = 0  # samples of the take that have arrived, with pauses
-        self._frames: Counter[int] = Counter()  # frames that have arrived, by segment
-        self._first_audio: float | None = None
+        self._arrived = ArrivedAudio()
         self._changed = asyncio.Event()
 
     async def run(self) -> None:
@@ -411,7 +408,7 @@ class _Work:
         """Run the request to its end, on one replica after the other if some are lost. Returns its result or error."""
         attempt = 0
         while True:
-            self._spoken = self._arrived()
+            self._spoken = self._arrived_segments()
             request = replace(self._request, spoken=tuple(self._spoken))
             before = len(self._spoken)
             items = None
@@ -426,14 +423,14 @@ class _Work:
                         if (speech := self._speech()) is not None:
                             speech.queue_position = item.position
                     elif isinstance(item, SpeechResult):
-                        return replace(item, elapsed=self._elapsed(), first_audio=self._first_audio)
+                        return replace(item, elapsed=self._arrived.elapsed, first_audio=self._arrived.first_audio)
                     elif isinstance(item, Exception):
                         return item
                 return EngineFailed("cluster.no_replica")
             except _full_cluster():
                 return EngineBusy("engine.busy", limit=QUEUE)
             except _lost_replica() as error:
-                attempt = 1 if len(self._arrived()) > before else attempt + 1
+                attempt = 1 if len(self._arrived_segments()) > before else attempt + 1
                 log.warning("A replica was lost while it spoke: %s", type(error).__name__)
                 if attempt >= ATTEMPTS:
                     return EngineFailed("cluster.no_replica")
@@ -444,19 +441,13 @@ class _Work:
                 raise
 
     def _chunk(self, chunk: AudioChunk) -> None:
-        elapsed = self._elapsed()
-        if self._first_audio is None:
-            self._first_audio = elapsed
-        if chunk.start < self._end:  # a segment is spoken again
-            self._frames = Counter({at: frames for at, frames in self._frames.items() if at < chunk.segment})
-        self._end = chunk.start + len(chunk.samples)
-        self._frames[chunk.segment] += chunk.frames
+        self._arrived.add(chunk)
         segments = max(chunk.segments, len(self._segments))
-        self._items.put(replace(chunk, elapsed=elapsed, segments=segments))
+        self._items.put(replace(chunk, elapsed=self._arrived.elapsed, segments=segments))
 
-    def _arrived(self) -> list[SpokenSegment]:
+    def _arrived_segments(self) -> list[SpokenSegment]:
         """Return the first segments, up to one whose audio has not fully arrived."""
-        whole = [self._frames[at] >= segment.result.frames for at, segment in enumerate(self._spoken)]
+        whole = [self._arrived.frames[at] >= segment.result.frames for at, segment in enumerate(self._spoken)]
         return self._spoken[: whole.index(False) if False in whole else None]
 
     def cancelled_result(self) -> SpeechResult:
@@ -464,19 +455,16 @@ class _Work:
         return replace(self._result("end"), stop_reason="cancelled")
 
     def _result(self, stop_reason: Any) -> SpeechResult:
-        frames = self._frames.total()
+        frames = self._arrived.frames.total()
         return SpeechResult(
             stop_reason,
             frames,
             frames / self._engine.frame_rate,
-            self._elapsed(),
-            self._first_audio,
+            self._arrived.elapsed,
+            self._arrived.first_audio,
             self._request.options.seed or 0,
             tuple(segment.result for segment in self._spoken),
         )
-
-    def _elapsed(self) -> float:
-        return time.perf_counter() - self._began
 
 
 def _full_cluster() -> tuple[type[Exception], ...]:

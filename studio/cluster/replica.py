@@ -24,6 +24,7 @@ from studio.cluster.messages import (
     SpeechItem,
     voice_key,
 )
+from studio.engines.arrived_audio import SECONDS_PER_CHARACTER
 from studio.startup import exclude_loaded_objects
 
 if TYPE_CHECKING:
@@ -36,7 +37,6 @@ Result = TypeVar("Result")
 
 VOICES = 1000  # maximum number of voices that are remembered as prefilled
 PLACE_SECONDS = 0.5  # between two checks of the place in the queue
-SECONDS_PER_CHARACTER = 0.07  # of audio, to estimate that of waiting requests
 FIRST_AUDIO = [0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0]  # seconds
 
 

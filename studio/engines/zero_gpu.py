@@ -7,8 +7,6 @@ of a forked process. The engine is started in that process, since its threads wo
 from __future__ import annotations
 
 import os
-import time
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
@@ -16,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from engine.errors import EngineBusy, EngineClosed, EngineError, EngineFailed, InvalidInput, RepriseError, first_line
+from studio.engines.arrived_audio import SECONDS_PER_CHARACTER, ArrivedAudio
 
 if TYPE_CHECKING:
     import numpy as np
@@ -31,7 +30,6 @@ if TYPE_CHECKING:
 Result = TypeVar("Result")
 
 START_SECONDS = 10.0  # to start the engine and capture its graphs in a new process
-SECONDS_PER_CHARACTER = 0.07  # of audio
 REAL_TIME_FACTOR = 1.0  # an upper bound for the GPUs of ZeroGPU
 CALL_SECONDS = 60  # limit of one call; a longer text takes several calls, one after the other
 ENCODE_SECONDS = 20
@@ -250,10 +248,7 @@ class ZeroGpuSpeech:
         self._items: Iterator[Any] | None = None
         self._cancelled = False
         self._sample_rate = sample_rate
-        self._requested_at = time.perf_counter()
-        self._first_audio: float | None = None  # seconds since the request
-        self._end_sample = 0  # end of the audio that has arrived, with pauses
-        self._frames: Counter[int] = Counter()  # frames that have arrived, by segment
+        self._arrived = ArrivedAudio()
 
     def __iter__(self) -> ZeroGpuSpeech:
         return self
@@ -272,7 +267,7 @@ class ZeroGpuSpeech:
             items = self._items
             item = _translated(lambda items=items: next(items, None))  # type: ignore[misc]
             if isinstance(item, AudioChunk):
-                self._count(item)
+                self._arrived.add(item)
                 return replace(item, segments=len(self._call.segments))
             if isinstance(item, SpokenSegment):
                 self._spoken.append(item)
@@ -295,14 +290,6 @@ class ZeroGpuSpeech:
         self.cancel()
         self._end()
 
-    def _count(self, chunk: AudioChunk) -> None:
-        if self._first_audio is None:
-            self._first_audio = time.perf_counter() - self._requested_at
-        if chunk.start < self._end_sample:  # a segment is spoken again
-            self._frames = Counter({at: frames for at, frames in self._frames.items() if at < chunk.segment})
-        self._end_sample = chunk.start + len(chunk.samples)
-        self._frames[chunk.segment] += chunk.frames
-
     def _end(self) -> None:
         items, self._items = self._items, None
         if items is not None and hasattr(items, "close"):
@@ -312,10 +299,10 @@ class ZeroGpuSpeech:
 
             self.result = SpeechResult(
                 "cancelled",
-                self._frames.total(),
-                self._end_sample / self._sample_rate,
-                time.perf_counter() - self._requested_at,
-                self._first_audio,
+                self._arrived.frames.total(),
+                self._arrived.end / self._sample_rate,
+                self._arrived.elapsed,
+                self._arrived.first_audio,
                 self.seed,
                 tuple(segment.result for segment in self._spoken),
             )

@@ -21,6 +21,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
+from engine.audio.output.mastering import LOUDNESS
 from engine.errors import InvalidOption, LibraryError, RepriseError
 from engine.voice import check_text
 from studio.file_names import safe_file_name
@@ -39,8 +40,8 @@ VALID_SECONDS = 10 * 60
 MAX_VALID_SECONDS = 60 * 60
 # Threads; running and waiting jobs; jobs per owner: a browser requests six files at a time.
 FILES, EXPORTS = (4, 64, 12), (2, 16, 2)
-LOUD = ("take", "script")  # kinds that can be normalized to a loudness,
-LOUD_AS = ("16", "23")  # in negative LUFS: "?lufs=16"
+NORMALIZED_KINDS = ("take", "script")
+LUFS_VALUES = tuple(f"{-lufs:g}" for lufs in LOUDNESS)  # of their links, negative: "?lufs=16"
 BLOCK = 1 << 18  # bytes per chunk
 _RANGE = re.compile(r"bytes=([0-9]{0,18})-([0-9]{0,18})")
 
@@ -126,7 +127,7 @@ class DownloadLinks:
             return _refusal(403, texts("notice.link_wrong"))
         # The loudness is not part of the signed token: the client may choose any supported one.
         lufs = request.query_params.get("lufs", "")
-        if kind in LOUD and lufs in LOUD_AS:
+        if kind in NORMALIZED_KINDS and lufs in LUFS_VALUES:
             id = f"{id}~{lufs}"
         pool = self._exports if is_export(kind, id) else self._files
         try:

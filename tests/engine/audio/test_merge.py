@@ -8,7 +8,7 @@ import pytest
 import soundfile
 
 from engine.audio import prepare_reference
-from engine.audio.merge import MAX_MERGED_SECONDS, merge_clips, merge_transcripts
+from engine.audio.merge import MAX_MERGED_SECONDS, merge_clips, merge_references, merge_transcripts
 from engine.errors import UnusableReference
 from tests.paths import SPEECH
 
@@ -53,3 +53,9 @@ def test_unusable_clip_cannot_be_merged() -> None:
 def test_merged_transcripts_end_sentences_between_clips() -> None:
     assert merge_transcripts([" One two ", "Three!", "四。", "five?", "Six"]) == "One two. Three! 四。 five? Six."
     assert merge_transcripts(["Alone"]) == "Alone."
+
+
+def test_references_are_merged_with_their_transcripts() -> None:
+    assert merge_references([(CLIPS[0], "One")], RATE) == (CLIPS[0], "One")
+    assert merge_references([(CLIPS[0], "One"), (CLIPS[1], "Two.")], RATE) == (merge_clips(CLIPS, RATE), "One. Two.")
+    assert merge_references([(CLIPS[0], "One"), (CLIPS[1], "")], RATE) == (merge_clips(CLIPS, RATE), "")

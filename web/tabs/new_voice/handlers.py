@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Generator, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import gradio as gr
 
-from engine.audio.merge import merge_clips, merge_transcripts
+from engine.audio.merge import merge_references
 from engine.errors import InvalidInput, InvalidName, VoiceNotFound
 from engine.messages import UserMessage
 from engine.text import speaking_time
@@ -134,7 +133,7 @@ class NewVoiceHandlers:
             yield steps_html("preparing", texts), *unchanged
             form = self._check_form(clips, name, speaker, agreed, language, token, request)
             used, left_out = split_by_length(form.clips)
-            reference = self._reference(used)
+            reference = merge_references([(clip.audio(), clip.words) for clip in used], context.engine.sample_rate)
             yield steps_html("encoding", texts), *unchanged
             consent = _consent(form.who, texts)
             made = context.engine.encode_voice(form.name, [reference], language=form.language, consent=consent)
@@ -215,17 +214,6 @@ class NewVoiceHandlers:
         except InvalidName as error:
             return texts.write(error.message)
         return "" if taken.shared else texts("new.name_taken", name=taken.name)
-
-    def _reference(self, clips: Sequence[ChosenClip]) -> tuple[bytes | Path, str]:
-        """Join the clips into one with its transcript. The model would take several references for several speakers.
-
-        If any clip has no transcript, the joined one is empty.
-        """
-        if len(clips) == 1:
-            return clips[0].audio(), clips[0].words
-        joined = merge_clips([clip.audio() for clip in clips], self._context.engine.sample_rate)
-        transcripts = [clip.words for clip in clips]
-        return joined, merge_transcripts(transcripts) if all(transcripts) else ""
 
     def _save(self, voice: Voice, form: CheckedForm) -> VoiceRecord:
         record = self._context.storage.voices.add(voice, owner=form.owner)

@@ -1,0 +1,40 @@
+"""The audio of a speech that has arrived from another process."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from engine.request import AudioChunk
+
+SECONDS_PER_CHARACTER = 0.07  # of audio, to estimate that of a text
+
+
+class ArrivedAudio:
+    """Counts the chunks of one speech, from its request on. A segment that is spoken again counts once.
+
+    end: end of the audio in samples of the take, with pauses. frames: by segment. first_audio: seconds from the request
+    to the first chunk; None before it.
+    """
+
+    def __init__(self) -> None:
+        self.end = 0
+        self.frames: Counter[int] = Counter()
+        self.first_audio: float | None = None
+        self._requested_at = time.perf_counter()
+
+    @property
+    def elapsed(self) -> float:
+        """Seconds since the request."""
+        return time.perf_counter() - self._requested_at
+
+    def add(self, chunk: AudioChunk) -> None:
+        """Count a chunk."""
+        if self.first_audio is None:
+            self.first_audio = self.elapsed
+        if chunk.start < self.end:  # a segment is spoken again
+            self.frames = Counter({at: frames for at, frames in self.frames.items() if at < chunk.segment})
+        self.end = chunk.start + len(chunk.samples)
+        self.frames[chunk.segment] += chunk.frames
