@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from studio.context import AppContext
 
 # Names of OpenAI's models, which many clients send to any server. The loaded model is served under them too.
-COMMON_MODELS = ("tts-1", "tts-1-hd", "gpt-4o-mini-tts")
+OPENAI_MODELS = ("tts-1", "tts-1-hd", "gpt-4o-mini-tts")
 
 
 @dataclass(frozen=True)
@@ -51,9 +51,9 @@ class ApiContext:
 
     def check_model(self, name: str) -> None:
         """Raise ModelNotFound unless a name is one of the loaded model's, including dated ones such as tts-1-1106."""
-        if name != self.model and not name.startswith(COMMON_MODELS):
+        if name != self.model and not name.startswith(OPENAI_MODELS):
             raise ModelNotFound(
-                f"The model “{name}” is not loaded here; ask for {', '.join([self.model, *COMMON_MODELS])}."
+                f"The model “{name}” is not loaded here; ask for {', '.join([self.model, *OPENAI_MODELS])}."
             )
 
 

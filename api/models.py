@@ -8,7 +8,7 @@ from fastapi import APIRouter, Request
 from pydantic import BaseModel
 
 from api.access import GUEST, caller_of
-from api.context import COMMON_MODELS, ApiContext, context_of
+from api.context import OPENAI_MODELS, ApiContext, context_of
 from api.errors import documented
 
 router = APIRouter(tags=["models"])
@@ -42,7 +42,7 @@ class ModelList(BaseModel):
 async def list_models(request: Request) -> ModelList:
     """List the names of the loaded model; without a key, only OpenAI's."""
     context = context_of(request)
-    names = COMMON_MODELS if caller_of(request) == GUEST else (context.model, *COMMON_MODELS)
+    names = OPENAI_MODELS if caller_of(request) == GUEST else (context.model, *OPENAI_MODELS)
     return ModelList(data=[_model(context, name) for name in names], models=[ModelName(id=name) for name in names])
 
 

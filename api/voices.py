@@ -14,7 +14,7 @@ from api.context import ApiContext, context_of
 from api.errors import documented
 from engine.errors import InvalidInput
 from engine.voice import MAX_DESCRIPTION, MAX_LANGUAGE, MAX_NAME, MAX_TRANSCRIPT, MAX_WHO
-from studio.voices.available_voices import ListedVoice, ModelVoice
+from studio.voices.available_voices import BuiltInSpeaker, ListedVoice
 from studio.voices.consents import given_consent
 from studio.voices.voice_maker import TranscriptNeeded, make_voice
 
@@ -50,7 +50,7 @@ class Voice(BaseModel):
     sample: bool
 
 
-class VoiceName(BaseModel):
+class VoiceNameEntry(BaseModel):
     """A voice, as in the lists of other servers."""
 
     id: str
@@ -62,7 +62,7 @@ class VoiceList(BaseModel):
 
     object: Literal["list"] = "list"
     data: list[Voice]
-    voices: list[VoiceName]
+    voices: list[VoiceNameEntry]
     has_more: bool = False
 
 
@@ -82,7 +82,7 @@ async def list_voices(request: Request) -> VoiceList:
     found = await run_in_threadpool(context.app.voices.list, owner=owner)
     return VoiceList(
         data=[_voice(record, context) for record in found],
-        voices=[VoiceName(id=record.name, name=record.name) for record in found],
+        voices=[VoiceNameEntry(id=record.name, name=record.name) for record in found],
     )
 
 
@@ -134,7 +134,7 @@ async def delete_voice(voice_id: str, request: Request) -> VoiceDeleted:
 
 
 def _voice(record: ListedVoice, context: ApiContext) -> Voice:
-    created = None if isinstance(record, ModelVoice) else record.created
+    created = None if isinstance(record, BuiltInSpeaker) else record.created
     return Voice(
         id=record.id,
         created_at=context.started if created is None else int(created.timestamp()),

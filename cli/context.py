@@ -6,7 +6,7 @@ Torch, Gradio and SQLAlchemy are imported where they are used, so that every com
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -20,15 +20,14 @@ from studio.packages import has_package
 
 if TYPE_CHECKING:
     from engine.messages import UserMessage
+    from engine.release.hub import LoadingProgress
     from storage import Storage, VoiceLibrary
     from storage.sqlite.snapshots import LibrarySnapshots
     from studio.context import AppContext
     from studio.engines.model_manager import ModelManager
     from studio.engines.speech_engine import SpeechEngine
     from studio.provenance.watermark import Watermark
-    from studio.voices.available_voices import ModelVoice
-
-LoadingProgress = Callable[[str, float], None]
+    from studio.voices.available_voices import BuiltInSpeaker
 
 SNAPSHOT_SECONDS = 60.0  # between two snapshots of a library that has changed
 IDLE_LOOK_SECONDS = 15.0  # between two checks whether the model is idle
@@ -126,11 +125,11 @@ class CommandContext:
 
         return load_watermark() if self.watermarked else None
 
-    def built_in_voices(self) -> list[ModelVoice] | None:
+    def built_in_voices(self) -> list[BuiltInSpeaker] | None:
         """Return the model's built-in voices without loading it; None if the model is not on this machine."""
-        from studio.voices.available_voices import voices_of
+        from studio.voices.available_voices import built_in_voices_of
 
-        return voices_of(self.model)
+        return built_in_voices_of(self.model)
 
     def check_words(self, transcript: str, missing: str) -> None:
         """Refuse a clip without a transcript before loading the model, if the model is known to need one.

@@ -206,7 +206,9 @@ AudioOutput = Annotated[
         "-o", "--output", help=f"File to write ({', '.join(AUDIO_SUFFIXES)}); audio that is there is replaced."
     ),
 ]
-VoiceName = Annotated[str | None, typer.Option(help="Name of a saved voice, a sample voice or one of the model's own.")]
+SpokenVoice = Annotated[
+    str | None, typer.Option(help="Name of a saved voice, a sample voice or one of the model's own.")
+]
 ReferenceClip = Annotated[
     Path | None,
     typer.Option(help="A clip to speak like, instead of a saved voice.", exists=True, dir_okay=False),

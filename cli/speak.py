@@ -33,7 +33,7 @@ def speak(
     context: typer.Context,
     text: options.Text,
     output: options.AudioOutput = Path("out.wav"),
-    voice: options.VoiceName = None,
+    voice: options.SpokenVoice = None,
     reference: options.ReferenceClip = None,
     transcript: options.ReferenceTranscript = "",
     language: options.Language = "",

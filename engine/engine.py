@@ -31,7 +31,7 @@ from engine.models.fused import use_fused_sampling, use_fused_steps
 from engine.models.native.run import use_native_sampling, use_native_steps
 from engine.models.quantization import Precision
 from engine.models.sampling import SamplingOptions
-from engine.release.hub import Progress, find_release
+from engine.release.hub import LoadingProgress, find_release
 from engine.request import Request, Speech, SpeechPipeline, SpokenSegment
 from engine.serving.clip_encoder import ClipEncoder
 from engine.serving.codec_worker import ROWS_PER_SLOT, CodecWorker
@@ -146,7 +146,7 @@ class Engine:
         deterministic: bool = False,
         slots: int | None = None,
         queue: int = QUEUE,
-        progress: Progress | None = None,
+        progress: LoadingProgress | None = None,
         start: bool = True,
     ) -> None:
         report = progress or (lambda _stage, _done: None)
@@ -202,7 +202,7 @@ class Engine:
             with on_device(device):
                 self._start(self._plan_memory(device, self._weight_bytes()), device, lambda _stage, _done: None)
 
-    def _start(self, plan: MemoryPlan, device: torch.device, report: Progress) -> None:
+    def _start(self, plan: MemoryPlan, device: torch.device, report: LoadingProgress) -> None:
         """Create the slots, the caches, the workers and their threads."""
         graphs, codec, decoder = self._graphs, self._codec_config, self._decoder
         if device.type == "cuda":
@@ -254,7 +254,7 @@ class Engine:
         deterministic: bool = False,
         slots: int | None = None,
         queue: int = QUEUE,
-        progress: Progress | None = None,
+        progress: LoadingProgress | None = None,
         start: bool = True,
     ) -> "Engine":
         """Load a model.

@@ -18,7 +18,7 @@ from storage.object_store import StoredSound, read_sound
 from storage.repositories import secrets, stored_objects
 
 Row = dict[str, Any]
-Progress = Callable[[str, int, int], None]  # the table, its rows so far, all its rows
+CopyProgress = Callable[[str, int, int], None]  # the table, its rows so far, all its rows
 
 AT_ONCE = 20  # rows, each with its sound
 # The server's secrets are copied too, so that links and sessions stay valid.
@@ -43,7 +43,7 @@ class TableContent:
         return TableContent(self.rows + 1, self.sounds + size, (self.digest + digest) % (1 << 256))
 
 
-def copy_library(source: Database, target: Database, progress: Progress | None = None) -> dict[str, TableContent]:
+def copy_library(source: Database, target: Database, progress: CopyProgress | None = None) -> dict[str, TableContent]:
     """Copy everything from one database into an empty one in one transaction; return what was copied, by table.
 
     The written rows are read back and compared. If this raises, the target stays empty.

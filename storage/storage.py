@@ -8,7 +8,7 @@ from types import TracebackType
 from sqlalchemy.orm import Session
 
 from storage.api_keys import ApiKeys
-from storage.copying import Progress, TableContent, copy_library
+from storage.copying import CopyProgress, TableContent, copy_library
 from storage.database import Database
 from storage.history import History
 from storage.pronunciations import Pronunciations
@@ -68,7 +68,7 @@ class Storage:
         """Check that the library can be read, in milliseconds; damage deeper in a SQLite file is not found."""
         self._database.check()
 
-    def copy_to(self, target: Storage, progress: Progress | None = None) -> dict[str, TableContent]:
+    def copy_to(self, target: Storage, progress: CopyProgress | None = None) -> dict[str, TableContent]:
         """Copy everything to another, empty storage, as `copy_library` does."""
         return copy_library(self._database, target._database, progress)
 

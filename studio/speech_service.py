@@ -12,7 +12,7 @@ from engine.languages import language_tag
 from engine.voice import BuiltInVoice
 from storage.validation import is_id
 from studio.pronunciation import respell_for_owner, respell_growing
-from studio.voices.available_voices import BUILT_IN_VOICE, ModelVoice, ReadyVoice
+from studio.voices.available_voices import BUILT_IN_PREFIX, BuiltInSpeaker, ReadyVoice
 
 if TYPE_CHECKING:
     from engine.text import GrowingText
@@ -27,7 +27,7 @@ MAX_CHARACTERS = 10_000  # of one request
 MAX_STYLE = 80  # characters of a style tag
 # Sample voices by OpenAI's voice names, the only ones that many clients offer. The first, the default of most clients,
 # is the most intelligible voice.
-COMMON_VOICES = {
+OPENAI_VOICES = {
     "alloy": "Adam",
     "ash": "Daniel",
     "ballad": "Ben",
@@ -131,11 +131,11 @@ class SpeechService:
         try:
             return voices.find(name, owner=owner)
         except VoiceNotFound:
-            if name.lower() not in COMMON_VOICES:
+            if name.lower() not in OPENAI_VOICES:
                 raise
             if own := voices.built_in():
-                return own[list(COMMON_VOICES).index(name.lower()) % len(own)]
-            return voices.find(COMMON_VOICES[name.lower()], owner=owner)
+                return own[list(OPENAI_VOICES).index(name.lower()) % len(own)]
+            return voices.find(OPENAI_VOICES[name.lower()], owner=owner)
 
     def delete_voice(self, caller: Caller, name: str) -> VoiceRecord:
         """Move a voice to the trash. name: as in `find_voice`. Raises VoiceNotFound, VoiceProtected."""
@@ -159,7 +159,7 @@ class SpeechService:
     def _saved_voice(self, caller: Caller, name: str) -> VoiceRecord:
         """Find a saved voice like `find_voice`. Raises VoiceNotFound; VoiceProtected for one of the model's own."""
         record = self.find_voice(caller, name)
-        if isinstance(record, ModelVoice):
+        if isinstance(record, BuiltInSpeaker):
             raise VoiceProtected(f"“{record.name}” is a voice of the model itself: it cannot be changed.")
         return record
 
@@ -169,22 +169,22 @@ class SpeechService:
         if by.clip is not None:
             made = engine.encode_voice("reference", [(by.clip, by.transcript)]).voice
             return ReadyVoice(made.name, made.language, made, None)
-        if engine.capabilities.designs_voices and self._is_unmapped(caller, by.name):
-            return ReadyVoice("", "", BuiltInVoice(description=style), f"{BUILT_IN_VOICE}described")
+        if engine.capabilities.designs_voices and self._leaves_voice_to_description(caller, by.name):
+            return ReadyVoice("", "", BuiltInVoice(description=style), f"{BUILT_IN_PREFIX}described")
         if by.name is None:
             return None
         found = self.find_voice(caller, by.name)
         return self._context.voices.ready(found.id, owner=caller.owner, instructions=style)
 
-    def _is_unmapped(self, caller: Caller, name: str | None) -> bool:
+    def _leaves_voice_to_description(self, caller: Caller, name: str | None) -> bool:
         """Return whether a request names no voice, or an OpenAI name that is not one of the owner's voices."""
         if name is None:
             return True
         try:
             found = self.find_voice(caller, name)
         except VoiceNotFound:
-            return name.lower() in COMMON_VOICES
-        return name.lower() in COMMON_VOICES and found.shared
+            return name.lower() in OPENAI_VOICES
+        return name.lower() in OPENAI_VOICES and found.shared
 
 
 def _check_length(characters: int) -> None:

@@ -21,7 +21,7 @@ from typer.testing import CliRunner, Result
 
 import app
 from cli import terminal
-from cli.context import CommandContext, LoadingProgress, model_notices
+from cli.context import CommandContext, model_notices
 from cli.speak import finish
 from engine import Engine, SpeakOptions, request
 from engine.audio import wav_bytes
@@ -29,7 +29,7 @@ from engine.audio.output.mastering import loudness_of
 from engine.audio.output.tags import read_tags
 from engine.errors import InvalidOption, ReleaseNotFound
 from engine.messages import UserMessage
-from engine.release.hub import BUNDLED
+from engine.release.hub import BUNDLED, LoadingProgress
 from engine.release.profile import Profile
 from engine.request import AudioChunk, SpeechResult
 from engine.voice import Voice

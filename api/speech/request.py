@@ -41,7 +41,7 @@ _VOICE_SCHEMA = {
     ],
     "description": "Name or id of a saved voice, a name of OpenAI's voices, or an object with one of them as `id`.",
 }
-VoiceName = Annotated[
+VoiceSelector = Annotated[
     str, Field(min_length=1, max_length=200), BeforeValidator(_voice_name), WithJsonSchema(_VOICE_SCHEMA)
 ]
 
@@ -58,7 +58,7 @@ class SpeechRequest(BaseModel):
 
     model: str = Field("tts-1", max_length=200, description="The loaded model, or one of OpenAI's names for it.")
     input: str = Field(min_length=1, max_length=MAX_CHARACTERS, description="The text.")
-    voice: VoiceName | None = Field(
+    voice: VoiceSelector | None = Field(
         None,
         description="Required unless `ref_audio` is given or the model speaks voices described in `instructions`.",
     )

@@ -8,8 +8,8 @@ from pathlib import Path
 from engine.errors import ReleaseForbidden, ReleaseIncomplete, ReleaseNotFound
 
 BUNDLED = Path(__file__).resolve().parents[2] / "assets" / "bundled"
-Progress = Callable[[str, float], None]
-"""Called during a download with a description and the finished share, 0 to 1."""
+LoadingProgress = Callable[[str, float], None]
+"""Called while a release is downloaded and loaded, with a description and the finished share, 0 to 1."""
 
 _HUB_ID = re.compile(r"[\w.-]+/[\w.-]+")
 _HUB_FILES = [
@@ -22,7 +22,7 @@ _HUB_FILES = [
 ]
 
 
-def find_release(model: str | Path, progress: Progress | None = None) -> Path:
+def find_release(model: str | Path, progress: LoadingProgress | None = None) -> Path:
     """Return the folder of a release: `bundled`, a local folder, or a Hub id such as `fishaudio/s2-pro`.
 
     A Hub repository is downloaded once. `HF_TOKEN` is used for gated repositories. Raises ReleaseNotFound,
@@ -72,7 +72,7 @@ def _is_hub_id(model: str) -> bool:
     return True
 
 
-def _download(repo: str, progress: Progress | None) -> Path:
+def _download(repo: str, progress: LoadingProgress | None) -> Path:
     from huggingface_hub import errors as hub
     from huggingface_hub import snapshot_download
 
@@ -103,7 +103,7 @@ def _client_error() -> type[Exception]:
     return found
 
 
-def _progress_bar(progress: Progress) -> type:
+def _progress_bar(progress: LoadingProgress) -> type:
     """Return a tqdm class that reports to `progress`."""
     from tqdm.auto import tqdm
 

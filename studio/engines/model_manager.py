@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
     from engine.engine import EncodedVoice, EngineStatus, SpeakOptions
     from engine.families.family import Capabilities
+    from engine.release.hub import LoadingProgress
     from engine.request import AudioChunk, SpeechResult
     from engine.text import GrowingText
     from engine.voice import BuiltInVoice, Consent, Voice
@@ -38,8 +39,6 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 SWITCH_TIMEOUT = 120.0  # seconds that a switch waits for running speech to end
-
-Progress = Callable[[str, float], None]
 
 
 @dataclass(frozen=True)
@@ -51,8 +50,8 @@ class ModelCatalog:
     """
 
     notices: Mapping[str, UserMessage]
-    fetch: Callable[[str, Progress], object]
-    load: Callable[[str, Progress], SpeechEngine]
+    fetch: Callable[[str, LoadingProgress], object]
+    load: Callable[[str, LoadingProgress], SpeechEngine]
 
 
 @dataclass(frozen=True)
@@ -65,7 +64,7 @@ class IdleUnload:
 
     seconds: float
     model: str
-    load: Callable[[str, Progress], SpeechEngine]
+    load: Callable[[str, LoadingProgress], SpeechEngine]
     release: Callable[[], object]
 
 

@@ -19,7 +19,7 @@ from engine.errors import VoiceNotFound
 from engine.messages import UserMessage
 from storage.voices.library import LOCAL
 from studio.provenance.watermark import JUDGED, load_watermark, watermark_installed
-from studio.voices.available_voices import BUILT_IN_VOICE
+from studio.voices.available_voices import BUILT_IN_PREFIX
 
 if TYPE_CHECKING:
     from storage import VoiceLibrary
@@ -149,8 +149,8 @@ def _quoted(name: str) -> str:
 
 
 def _voice_name(voice: str, library: VoiceLibrary, owner: str) -> str:
-    if voice.startswith(BUILT_IN_VOICE):
-        return voice.removeprefix(BUILT_IN_VOICE)
+    if voice.startswith(BUILT_IN_PREFIX):
+        return voice.removeprefix(BUILT_IN_PREFIX)
     try:
         return library.get(voice, owner=owner).name
     except VoiceNotFound:

@@ -9,13 +9,13 @@ from studio.script.cards import Card, Script, parse, parse_file
 from studio.script.formats.card_marks import to_markdown
 from studio.script.formats.decode import decode_text
 from studio.script.formats.subtitles import Cue, cues, to_srt, to_vtt
-from studio.script.progress import Progress, progress
+from studio.script.progress import ScriptProgress, progress
 
 __all__ = [
     "Card",
     "Cue",
-    "Progress",
     "Script",
+    "ScriptProgress",
     "cues",
     "decode_text",
     "parse",

@@ -21,7 +21,7 @@ class SpokenCard(Protocol):
 
 
 @dataclass(frozen=True)
-class Progress:
+class ScriptProgress:
     """Progress of a script.
 
     cards: their number. done: those with a take. spoken: seconds of audio so far at playback speed, without pauses.
@@ -35,7 +35,7 @@ class Progress:
     wait: float
 
 
-def progress(cards: Iterable[SpokenCard], real_time_factor: float) -> Progress:
+def progress(cards: Iterable[SpokenCard], real_time_factor: float) -> ScriptProgress:
     """Estimate the progress for an engine that takes `real_time_factor` seconds for a second of audio.
 
     The rest is estimated at the speaking rate of the takes so far, because voices differ.
@@ -53,4 +53,4 @@ def progress(cards: Iterable[SpokenCard], real_time_factor: float) -> Progress:
             expected += speaking_time(card.text)
     spoken = sum(durations)
     left = missing * (spoken / expected if expected else 1.0)
-    return Progress(count, len(durations), played, left, left * real_time_factor)
+    return ScriptProgress(count, len(durations), played, left, left * real_time_factor)

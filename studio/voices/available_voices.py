@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from studio.engines.model_manager import ModelManager
     from studio.engines.speech_engine import SpeechEngine
 
-BUILT_IN_VOICE = "model:"  # prefix of the name of one of the model's built-in voices, in file tags and responses
+BUILT_IN_PREFIX = "model:"  # prefix of the name of one of the model's built-in voices, in file tags and responses
 
 
 @dataclass(frozen=True)
-class ModelVoice:
+class BuiltInSpeaker:
     """One of the loaded model's built-in speakers, with the fields of a `VoiceRecord` that lists of voices show."""
 
     speaker: str
@@ -43,7 +43,7 @@ class ModelVoice:
         return fold(name.strip()) in (fold(self.speaker), fold(self.name))
 
 
-ListedVoice = VoiceRecord | ModelVoice
+ListedVoice = VoiceRecord | BuiltInSpeaker
 
 
 @dataclass(frozen=True)
@@ -65,9 +65,9 @@ class AvailableVoices:
     def __init__(self, engine: ModelManager | SpeechEngine, library: VoiceLibrary) -> None:
         self._engine, self._library = engine, library
 
-    def built_in(self) -> list[ModelVoice]:
+    def built_in(self) -> list[BuiltInSpeaker]:
         """Return the model's built-in speakers, in the order of the release."""
-        return list(map(ModelVoice, self._engine.capabilities.speakers))
+        return list(map(BuiltInSpeaker, self._engine.capabilities.speakers))
 
     def list(self, *, owner: str) -> list[ListedVoice]:
         """List the model's built-in voices, then the owner's by name, then the sample voices."""
@@ -96,9 +96,9 @@ class AvailableVoices:
         `VoiceLibrary.ready` and `Engine.reencode` raise.
         """
         found, able = self.get(voice_id, owner=owner), self._engine.capabilities
-        if isinstance(found, ModelVoice):
+        if isinstance(found, BuiltInSpeaker):
             voice = BuiltInVoice(found.speaker, instructions if able.follows_instructions else "")
-            return ReadyVoice(found.name, "", voice, BUILT_IN_VOICE + found.speaker)
+            return ReadyVoice(found.name, "", voice, BUILT_IN_PREFIX + found.speaker)
         if able.designs_voices and is_described(found):
             description = f"{found.description} {instructions}".strip()
             return ReadyVoice(found.name, found.language, BuiltInVoice(description=description), found.id)
@@ -115,10 +115,10 @@ def capabilities_of(model: str) -> Capabilities | None:
     return None if folder is None else read_release(folder).capabilities
 
 
-def voices_of(model: str) -> list[ModelVoice] | None:
+def built_in_voices_of(model: str) -> list[BuiltInSpeaker] | None:
     """Return a model's built-in speakers without loading it; None if it is not on this machine. Raises ReleaseError."""
     able = capabilities_of(model)
-    return None if able is None else list(map(ModelVoice, able.speakers))
+    return None if able is None else list(map(BuiltInSpeaker, able.speakers))
 
 
 def is_described(voice: VoiceRecord) -> bool:

@@ -9,7 +9,7 @@ import gradio as gr
 
 from engine.errors import InvalidInput
 from engine.messages import UserMessage
-from studio.voices.available_voices import ModelVoice
+from studio.voices.available_voices import BuiltInSpeaker
 from web.ui.payloads import Payload, SelectedId
 
 if TYPE_CHECKING:
@@ -42,14 +42,14 @@ def update_choices(voices: Sequence[ListedVoice], selected: Any, texts: Texts) -
 
 def voice_label(voice: ListedVoice, texts: Texts) -> str:
     """Return a voice's name for lists."""
-    if isinstance(voice, ModelVoice):
+    if isinstance(voice, BuiltInSpeaker):
         return texts("voice.model_label", name=voice.name)
     return texts("voice.sample_label", name=voice.name) if voice.shared else voice.name
 
 
 def description_of(voice: ListedVoice, texts: Texts) -> str:
     """Return a voice's description, translated for sample voices that come with Reprise."""
-    if isinstance(voice, ModelVoice):
+    if isinstance(voice, BuiltInSpeaker):
         return texts("voice.of_model")
     sample = UserMessage(f"sample.{voice.name.casefold()}")
     return texts.write(sample) if voice.shared and voice.description == str(sample) else voice.description

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from studio.voices.available_voices import ModelVoice
+from studio.voices.available_voices import BuiltInSpeaker
 from studio.voices.portraits import portrait_url
 from web.downloads.sounds import sound_facts
 from web.ui.hearing_view import hearing_view
@@ -40,19 +40,19 @@ def rail_voice_view(
         "name": voice.name,
         "picture": portrait_url(picture),
         "shared": voice.shared,
-        "built_in": isinstance(voice, ModelVoice),
+        "built_in": isinstance(voice, BuiltInSpeaker),
         "favourite": favourite,
         "language": voice.language,
         "description": description_of(voice, texts).strip(),
         "tags": list(voice.tags),
-        "made": LAST if isinstance(voice, ModelVoice) else voice.created.isoformat(),
+        "made": LAST if isinstance(voice, BuiltInSpeaker) else voice.created.isoformat(),
         "url": clip_link(voice, owner, links),
     }
 
 
 def clip_link(voice: ListedVoice, owner: Owner, links: DownloadLinks) -> str:
     """Return a link to a voice's clip; "" for the model's built-in voices, which have none."""
-    return "" if isinstance(voice, ModelVoice) else links.sign(owner, "clip", voice.id, LINK_SECONDS)
+    return "" if isinstance(voice, BuiltInSpeaker) else links.sign(owner, "clip", voice.id, LINK_SECONDS)
 
 
 def writing_hints(engine: ModelManager, voice: ListedVoice | None) -> dict[str, Any]:

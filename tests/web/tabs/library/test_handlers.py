@@ -15,7 +15,7 @@ from PIL import Image
 
 from engine.voice import Consent
 from storage import Storage, VoiceLibrary, VoiceRecord
-from studio.voices.available_voices import ModelVoice
+from studio.voices.available_voices import BuiltInSpeaker
 from studio.voices.portraits import portrait_url
 from tests.storage.speaking import spoken
 from tests.support.fake_engine import FakeEngine, voice
@@ -133,7 +133,7 @@ def test_the_picker_keeps_the_voices_of_the_model(
 ) -> None:
     engine.capabilities = replace(engine.capabilities, speakers=("ryan",))
     ben = library.add(voice("Ben"))
-    own, mine = ("Ryan (built-in)", ModelVoice("ryan").id), ("Ben", ben.id)
+    own, mine = ("Ryan (built-in)", BuiltInSpeaker("ryan").id), ("Ben", ben.id)
     assert press(events.speak_with_voice, id=ben.id)[0].choices == [own, mine]
     listed, _, picker = press(events.delete_voice, ben.id, id=ben.id)
     assert (picker.value, picker.choices, listed["answer"]["replacement"]) == (own[1], [own], own[1])
