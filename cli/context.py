@@ -64,7 +64,7 @@ class CommandContext:
         from storage import Storage
         from storage.voices.sample_voices import install_samples
 
-        with Storage.open(self._place(), sounds=self.sounds) as storage:
+        with Storage.open(self._library_location(), sounds=self.sounds) as storage:
             install_samples(storage.voices)
             yield storage
 
@@ -154,7 +154,7 @@ class CommandContext:
             if own is not None and not any(voice.is_called(name) for voice in own):
                 raise
 
-    def _place(self) -> str | Path:
+    def _library_location(self) -> str | Path:
         """Return the file or URL of the library."""
         from platformdirs import user_data_path
 
@@ -190,7 +190,7 @@ class CommandContext:
         from storage.database import library_file
         from storage.sqlite.snapshots import LibrarySnapshots
 
-        file = library_file(self._place())
+        file = library_file(self._library_location())
         if file is None:
             raise InvalidOption("Snapshots are of a library in a file; a server has its own backups.")
         return LibrarySnapshots(file, folder)

@@ -28,27 +28,28 @@ class History:
         self._database = database
         self._clock = clock
 
-    def deletion_mark(self, *, owner: str = LOCAL) -> str:
-        """Return a mark that changes when all data of the owner is deleted. Read it when a take begins."""
+    def deletion_token(self, *, owner: str = LOCAL) -> str:
+        """Return a token that changes when all data of the owner is deleted. Read it when a take begins."""
         with self._database.read() as session:
-            return owner_deletions.mark(session=session, owner=checked_owner(owner))
+            return owner_deletions.deletion_token(session=session, owner=checked_owner(owner))
 
-    def deleted_since(self, mark: str, *, owner: str = LOCAL) -> bool:
-        """Whether all data of the owner was deleted since this mark was read."""
-        return owner_deletions.has_changed(self.deletion_mark(owner=owner), mark)
+    def deleted_since(self, deletion_token: str, *, owner: str = LOCAL) -> bool:
+        """Whether all data of the owner was deleted since this token was read."""
+        return owner_deletions.has_changed(self.deletion_token(owner=owner), deletion_token)
 
-    def add(self, take: NewTake, *, owner: str = LOCAL, since: str | None = None) -> TakeRecord | None:
+    def add(self, take: NewTake, *, owner: str = LOCAL, deletion_token: str | None = None) -> TakeRecord | None:
         """Store a take in the history. If the owner keeps no history, store nothing and return None.
 
-        since: the owner's deletion mark when the take began. Raises TakeNotFound, and stores nothing, if
+        deletion_token: the owner's, when the take began. Raises TakeNotFound, and stores nothing, if
         all data of the owner was deleted meanwhile.
         """
         if not self.settings(owner=owner).history:
             return None
         with self._database.storing([take.audio]) as (sound,), self._database.write() as session:
-            if since is not None:
+            if deletion_token is not None:
                 owner_deletions.lock(session=session, owner=owner)
-                if owner_deletions.has_changed(owner_deletions.mark(session=session, owner=owner), since):
+                now = owner_deletions.deletion_token(session=session, owner=owner)
+                if owner_deletions.has_changed(now, deletion_token):
                     raise TakeNotFound("take.gone")
             made = takes.create(session=session, take=take, owner=owner, now=self._clock(), listed=True, sound=sound)
             return takes.record(session=session, take_id=made, owner=owner)

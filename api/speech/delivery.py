@@ -89,7 +89,7 @@ async def open_stream(
     mark = context.app.watermark if as_whole else None
     encoder: ChunkEncoder
     if mark or output.lufs is not None:
-        encoder = FinishedFile(output, speech.sample_rate, tags, mark)
+        encoder = WholeFileEncoder(output, speech.sample_rate, tags, mark)
     else:
         encoder = StreamEncoder(
             output.format, speech.sample_rate, sample_rate=output.sample_rate, speed=output.speed, tags=tags
@@ -97,7 +97,7 @@ async def open_stream(
     return EncodedSpeech(speech, encoder, Usage(len(text)), max_frames=max_frames, as_whole=as_whole)
 
 
-class FinishedFile:
+class WholeFileEncoder:
     """A `ChunkEncoder` that processes the complete audio before encoding it: the watermark, then the loudness."""
 
     def __init__(self, output: AudioOutput, source_rate: int, tags: Tags, watermark: Watermark | None) -> None:

@@ -1,7 +1,7 @@
 """Deletions of all data of an owner: queries and changes within the caller's session.
 
 A take is generated for a while before it is stored. If all data of its owner was deleted meanwhile, in any process, the
-mark of the last deletion has changed, and the take must not be stored.
+token of the last deletion has changed, and the take must not be stored.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from storage.validation import new_id
 
 KEPT = timedelta(days=2)  # no take is generated for longer
 
-NEVER = ""  # the mark of an owner whose data was not deleted in the last days
+NEVER = ""  # the token of an owner whose data was not deleted in the last days
 
 
-def mark(*, session: Session, owner: str) -> str:
-    """Return the mark of the owner's last deletion, or NEVER."""
+def deletion_token(*, session: Session, owner: str) -> str:
+    """Return the token of the owner's last deletion, or NEVER."""
     query = select(OwnerDeletionRow.mark).where(OwnerDeletionRow.owner_digest == _digest(owner).hex())
     return session.scalar(query) or NEVER
 
 
 def has_changed(now: str, before: str) -> bool:
-    """Whether there was a deletion between the reading of two marks."""
+    """Whether there was a deletion between the reading of two tokens."""
     return now not in (before, NEVER)
 
 

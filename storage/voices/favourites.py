@@ -29,5 +29,5 @@ class Favourites:
         with self._database.write() as session:
             if not is_built_in_voice(voice_id):
                 voice_id = voices.record(session=session, voice_id=voice_id, owner=owner).id
-            change = favourites.mark if marked else favourites.unmark
+            change = favourites.add if marked else favourites.remove
             change(session=session, voice_id=voice_id, owner=owner)

@@ -11,7 +11,7 @@ from docx.opc.exceptions import OpcError
 from docx.table import Table
 from lxml.etree import LxmlError
 
-from studio.books.pages import Archive, BookText, Unreadable
+from studio.books.book_text import Archive, BookText, Unreadable
 
 _CHAPTER = re.compile(r"(?i)(?:heading|überschrift|titre|título|encabezado|見出し|标题)\s*1|title")
 

@@ -12,7 +12,7 @@ from urllib.parse import unquote, urldefrag
 import lxml.html
 from lxml import etree
 
-from studio.books.pages import Archive, BookText, Unreadable
+from studio.books.book_text import Archive, BookText, Unreadable
 
 _BLOCKS = frozenset(
     "address article aside blockquote body caption center dd div dl dt figcaption figure footer form h1 h2 h3 h4 h5 h6"

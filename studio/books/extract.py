@@ -11,9 +11,9 @@ from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 
+from studio.books.book_text import BookText, Unreadable, shortened
 from studio.books.docx import read_docx
 from studio.books.epub import read_epub
-from studio.books.pages import BookText, Unreadable, shortened
 from studio.books.pdf import read_pdf
 
 MEMORY = 1536 << 20  # bytes

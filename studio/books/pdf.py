@@ -12,7 +12,7 @@ from pathlib import Path
 from pypdf import PdfReader
 from pypdf.errors import PyPdfError
 
-from studio.books.pages import BookText, Unreadable, paragraphs_of
+from studio.books.book_text import BookText, Unreadable, paragraphs_of
 
 MAX_PAGES = 5_000
 _REPEATED = 0.3  # share of the pages: a line at the edges of that many is a running head

@@ -77,7 +77,7 @@ class TakeProofs:
         begins. Returns the repaired take, which is saved; None if no attempt is better or the owner's data was deleted.
         Raises VoiceNotFound, and what the engine raises.
         """
-        began, kept = self._takes.begin(owner=owner), self._takes.get(take_id, owner=owner)
+        deletion_token, kept = self._takes.begin(owner=owner), self._takes.get(take_id, owner=owner)
         better = yield from repair(
             kept,
             self._takes.audio(take_id, owner=owner),
@@ -89,7 +89,7 @@ class TakeProofs:
         if better is None:
             return None
         spoken, hearing = better
-        made = self._takes.save(spoken, owner=owner, began=began)
+        made = self._takes.save(spoken, owner=owner, deletion_token=deletion_token)
         if made:
             self._keep(owner, made.id, hearing)
         return made

@@ -18,7 +18,7 @@ from engine.audio.output.tags import read_tags
 from engine.errors import VoiceNotFound
 from engine.messages import UserMessage
 from storage.voices.library import LOCAL
-from studio.provenance.watermark import JUDGED, load_watermark, watermark_installed
+from studio.provenance.watermark import CHECKED_SECONDS, load_watermark, watermark_installed
 from studio.voices.available_voices import BUILT_IN_PREFIX
 
 if TYPE_CHECKING:
@@ -136,7 +136,7 @@ def voice_names(provenance: Provenance, library: VoiceLibrary, owner: str = LOCA
 
 def check_file(source: bytes | str | Path) -> FileCheck:
     """Check the tags and the watermark of a file. Raises UnusableReference for one that is not audio."""
-    sound = decode(source, max_seconds=JUDGED)
+    sound = decode(source, max_seconds=CHECKED_SECONDS)
     provenance = Provenance.read(read_tags(source).get("comment", ""))
     if not watermark_installed():
         return FileCheck(provenance, "unknown")

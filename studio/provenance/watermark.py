@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 FOUND = 0.5  # threshold: unmarked speech scores up to 0.2, marked speech as mp3 at 128 kbit/s 1.0
-JUDGED = 30.0  # seconds of a file that are checked
+CHECKED_SECONDS = 30.0  # seconds of a file that are checked
 SHORTEST = 0.25  # seconds that can be marked or checked
 _PIECE, _MARGIN = 30.0, 0.5  # seconds marked at once, to bound memory; context on both sides, which is discarded
 

@@ -8,7 +8,7 @@ creates subtitles: these need neither torch nor a database. `runner` speaks the 
 from studio.script.cards import Card, Script, parse, parse_file
 from studio.script.formats.card_marks import to_markdown
 from studio.script.formats.decode import decode_text
-from studio.script.formats.subtitles import Cue, cues, to_srt, to_vtt
+from studio.script.formats.subtitle_writer import Cue, cues, to_srt, to_vtt
 from studio.script.progress import ScriptProgress, progress
 
 __all__ = [

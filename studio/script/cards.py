@@ -13,7 +13,6 @@ from engine.text.sentences import Span, sentences
 from engine.text.tags import is_speakable
 from engine.text.timing import speaking_time
 from storage.script_limits import MAX_CARDS
-from studio.script.formats.captions import is_captions, read_captions
 from studio.script.formats.card_marks import join_lone_marks, read_marks
 from studio.script.formats.decode import checked_text, decode_text
 from studio.script.formats.document import (
@@ -25,6 +24,7 @@ from studio.script.formats.document import (
 )
 from studio.script.formats.markdown import is_markdown, read_markdown
 from studio.script.formats.plain import read_plain
+from studio.script.formats.subtitle_reader import is_subtitles, read_subtitles
 
 _SENTENCES = 3  # of a card
 _CHARACTERS = 200
@@ -105,8 +105,8 @@ def _storable(paragraph: Paragraph) -> Paragraph:
 
 
 def _read(text: str, suffix: str) -> Document:
-    if suffix in (".srt", ".vtt") or (suffix not in (".txt", ".md", ".markdown") and is_captions(text)):
-        return read_captions(text)
+    if suffix in (".srt", ".vtt") or (suffix not in (".txt", ".md", ".markdown") and is_subtitles(text)):
+        return read_subtitles(text)
     if suffix in (".md", ".markdown") or (suffix != ".txt" and is_markdown(text)):
         return read_markdown(text)
     return read_plain(text)

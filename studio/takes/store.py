@@ -28,12 +28,12 @@ HOURS = 6.0
 
 @dataclass(frozen=True)
 class _HeldTake:
-    """A take in memory. until: by the clock. mark: the owner's deletion mark when it began."""
+    """A take in memory. until: by the clock. deletion_token: the owner's, when it began."""
 
     record: TakeRecord
     audio: bytes
     until: float
-    mark: str
+    deletion_token: str
 
 
 class TemporaryTakes:
@@ -54,11 +54,11 @@ class TemporaryTakes:
         self._lock = threading.Lock()
         self._takes: dict[str, _HeldTake] = {}  # by id, the oldest first
 
-    def add(self, take: NewTake, *, owner: str, mark: str = "") -> TakeRecord:
-        """Add a take. Older takes are dropped if a limit is exceeded. mark: see `marks`."""
+    def add(self, take: NewTake, *, owner: str, deletion_token: str = "") -> TakeRecord:
+        """Add a take. Older takes are dropped if a limit is exceeded. deletion_token: see `deletion_tokens`."""
         record = _record(take, owner)
         with self._lock:
-            self._takes[record.id] = _HeldTake(record, take.audio, self._clock() + self._seconds, mark)
+            self._takes[record.id] = _HeldTake(record, take.audio, self._clock() + self._seconds, deletion_token)
             self._evict(owner)
         return record
 
@@ -84,18 +84,18 @@ class TemporaryTakes:
         with self._lock:
             self._takes.pop(take_id, None)
 
-    def marks(self) -> set[tuple[str, str]]:
-        """Return the owners of the takes, with the owner's deletion mark when the take began."""
+    def deletion_tokens(self) -> set[tuple[str, str]]:
+        """Return the owners of the takes, with the owner's deletion token when the take began."""
         with self._lock:
-            return {(held.record.owner, held.mark) for held in self._takes.values()}
+            return {(held.record.owner, held.deletion_token) for held in self._takes.values()}
 
-    def delete_owner(self, owner: str, mark: str | None = None) -> None:
-        """Delete all takes of an owner, or only those with this deletion mark."""
+    def delete_owner(self, owner: str, deletion_token: str | None = None) -> None:
+        """Delete all takes of an owner, or only those with this deletion token."""
         with self._lock:
             self._takes = {
                 take_id: held
                 for take_id, held in self._takes.items()
-                if held.record.owner != owner or mark not in (None, held.mark)
+                if held.record.owner != owner or deletion_token not in (None, held.deletion_token)
             }
 
     def _find(self, take_id: str, owner: str) -> _HeldTake:
@@ -125,28 +125,28 @@ class TakeStore:
         self._history, self._temporary = history, temporary or TemporaryTakes()
 
     def begin(self, *, owner: str) -> str:
-        """Return the owner's deletion mark at the start of a take, for `save`. Raises DatabaseUnavailable."""
-        return self._history.deletion_mark(owner=owner)
+        """Return the owner's deletion token at the start of a take, for `save`. Raises DatabaseUnavailable."""
+        return self._history.deletion_token(owner=owner)
 
-    def save(self, take: NewTake, *, owner: str, began: str) -> TakeRecord | None:
+    def save(self, take: NewTake, *, owner: str, deletion_token: str) -> TakeRecord | None:
         """Save a take in the history, or in memory if the owner keeps no history or saving fails.
 
-        began: from `begin`. Returns None if all data of the owner was deleted since then, in any process. The record's
-        `listed` says whether it is in the history.
+        deletion_token: from `begin`. Returns None if all data of the owner was deleted since then, in any process. The
+        record's `listed` says whether it is in the history.
         """
         try:
-            kept = self._history.add(take, owner=owner, since=began)
+            kept = self._history.add(take, owner=owner, deletion_token=deletion_token)
         except TakeNotFound:
             return None
         except RepriseError as error:
             log.warning("a take could not be kept in the history: %s", describe_error(error))
             kept = None
-        return kept or self._hold(take, owner, began)
+        return kept or self._hold(take, owner, deletion_token)
 
-    def _hold(self, take: NewTake, owner: str, began: str) -> TakeRecord | None:
-        held = self._temporary.add(take, owner=owner, mark=began)
+    def _hold(self, take: NewTake, owner: str, deletion_token: str) -> TakeRecord | None:
+        held = self._temporary.add(take, owner=owner, deletion_token=deletion_token)
         with suppress(DatabaseUnavailable):  # then `drop_deleted` checks it later
-            if self._history.deleted_since(began, owner=owner):
+            if self._history.deleted_since(deletion_token, owner=owner):
                 with suppress(TakeNotFound):
                     self._temporary.delete(held.id, owner=owner)
                 return None
@@ -186,9 +186,9 @@ class TakeStore:
 
     def drop_deleted(self) -> None:
         """Delete takes in memory whose owner's data was deleted by another process. Call it about every minute."""
-        for owner, mark in self._temporary.marks():
-            if self._history.deleted_since(mark, owner=owner):
-                self._temporary.delete_owner(owner, mark)
+        for owner, deletion_token in self._temporary.deletion_tokens():
+            if self._history.deleted_since(deletion_token, owner=owner):
+                self._temporary.delete_owner(owner, deletion_token)
 
 
 def _record(take: NewTake, owner: str) -> TakeRecord:

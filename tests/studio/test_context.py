@@ -74,7 +74,7 @@ def add_voice(app: AppContext, mark: Marker) -> tuple[str, Voice]:
 def keep_take(app: AppContext, mark: Marker) -> TakeRecord:
     """Save a take in memory, with the owner's history switched off."""
     app.storage.history.change_settings(history=False, owner=OWNER)
-    kept = app.takes.save(mark.spoken(), owner=OWNER, began=app.takes.begin(owner=OWNER))
+    kept = app.takes.save(mark.spoken(), owner=OWNER, deletion_token=app.takes.begin(owner=OWNER))
     assert kept is not None
     return kept
 
@@ -140,4 +140,4 @@ def test_failed_deletion_removes_nothing(
     assert engine.dropped == []
     assert app.takes.audio(take.id, owner=OWNER)
     assert [voice.id for voice in app.storage.voices.list(owner=OWNER)] == [voice_id]
-    assert app.takes.save(mark.spoken(), owner=OWNER, began=began), "takes in progress are kept"
+    assert app.takes.save(mark.spoken(), owner=OWNER, deletion_token=began), "takes in progress are kept"

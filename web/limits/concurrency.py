@@ -24,19 +24,19 @@ class ConcurrencyLimiter:
 
     at_once: int
     most: int
-    _lanes: dict[str, _AddressSlots] = field(default_factory=dict, init=False)
+    _slots: dict[str, _AddressSlots] = field(default_factory=dict, init=False)
 
     @asynccontextmanager
     async def enter(self, address: str) -> AsyncIterator[None]:
         """Wait for a slot of an address and hold it during the block. Raises TooManyCalls."""
-        lane = self._lanes.setdefault(address, _AddressSlots(asyncio.Semaphore(self.at_once)))
-        if lane.inside >= self.most:
+        slots = self._slots.setdefault(address, _AddressSlots(asyncio.Semaphore(self.at_once)))
+        if slots.inside >= self.most:
             raise TooManyCalls
-        lane.inside += 1
+        slots.inside += 1
         try:
-            async with lane.room:
+            async with slots.room:
                 yield
         finally:
-            lane.inside -= 1
-            if not lane.inside:
-                self._lanes.pop(address, None)
+            slots.inside -= 1
+            if not slots.inside:
+                self._slots.pop(address, None)

@@ -20,16 +20,16 @@ def ids(*, session: Session, owner: str) -> set[str]:
     return {found for row in _TABLES for found in session.scalars(select(row.voice_id).where(row.owner == owner))}
 
 
-def mark(*, session: Session, voice_id: str, owner: str) -> None:
-    """Mark a voice. Idempotent. Raises VoiceNotFound for a saved voice that is being deleted."""
-    mark = {"owner": owner, "voice_id": voice_id}
+def add(*, session: Session, voice_id: str, owner: str) -> None:
+    """Mark a voice as a favourite. Idempotent. Raises VoiceNotFound for a saved voice that is being deleted."""
+    values = {"owner": owner, "voice_id": voice_id}
     try:
-        put_row(session=session, table=_table(voice_id), key=list(mark), values=mark)
+        put_row(session=session, table=_table(voice_id), key=list(values), values=values)
     except IntegrityError as error:  # the only constraint it can violate is the foreign key
         raise VoiceNotFound("voices.gone") from error
 
 
-def unmark(*, session: Session, voice_id: str, owner: str) -> None:
+def remove(*, session: Session, voice_id: str, owner: str) -> None:
     """Remove a mark. Idempotent."""
     row = _table(voice_id)
     session.execute(delete(row).where(row.owner == owner, row.voice_id == voice_id))

@@ -132,15 +132,15 @@ def test_marking_a_voice_that_is_being_deleted(postgresql: str, postgresql_datab
 
 def test_take_stored_while_all_data_is_deleted(postgresql: str, postgresql_database: Database) -> None:
     storage = Storage(postgresql_database)
-    began = storage.history.deletion_mark()
+    began = storage.history.deletion_token()
     with ThreadPoolExecutor(1) as pool:
         with postgresql_database.write() as session:
             owner_deletions.add(session=session, owner="local", now=datetime.now(UTC))
-            storing = pool.submit(storage.history.add, spoken(), since=began)
+            storing = pool.submit(storage.history.add, spoken(), deletion_token=began)
             assert lock_awaited(postgresql, storing)
         with pytest.raises(TakeNotFound):
             storing.result()
-    assert storage.history.add(spoken(), since=storage.history.deletion_mark())
+    assert storage.history.add(spoken(), deletion_token=storage.history.deletion_token())
 
 
 def test_violated_constraint_is_not_an_unreachable_server(database: Database) -> None:

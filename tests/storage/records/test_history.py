@@ -263,7 +263,7 @@ def test_forget_deletes_all_of_one_owner_and_nothing_of_others(storage: Storage,
 def test_deletion_of_an_owner_is_remembered_for_days_without_their_name(database: Database, url: str) -> None:
     clock = Clock(datetime(2026, 11, 21, tzinfo=UTC))
     storage = Storage(database, clock)
-    before = storage.history.deletion_mark(owner="gone")
+    before = storage.history.deletion_token(owner="gone")
     storage.delete_owner("gone")
     with database.read() as session:
         (row,) = session.scalars(select(OwnerDeletionRow))

@@ -9,8 +9,8 @@ import regex
 
 from engine.errors import InvalidText
 from studio.books import reading
+from studio.books.book_text import MAX_PART, BookText, Unreadable
 from studio.books.extract import READERS
-from studio.books.pages import MAX_PART, BookText, Unreadable
 from studio.books.reading import Book, book_kind, read_book
 from studio.script.formats.document import HEADING_PAUSE, PARAGRAPH_PAUSE, SECTION_PAUSE
 from tests.studio.books.making import CONTAINER, archive, epub, pdf, word

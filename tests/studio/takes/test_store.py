@@ -53,7 +53,7 @@ def test_takes_expire_after_hours() -> None:
 def test_takes_are_isolated_by_owner_in_history_and_memory(storage: Storage, history: bool) -> None:
     storage.history.change_settings(history=history, owner=ANNA)
     takes = TakeStore(storage.history)
-    kept = takes.save(spoken(), owner=ANNA, began=takes.begin(owner=ANNA))
+    kept = takes.save(spoken(), owner=ANNA, deletion_token=takes.begin(owner=ANNA))
     assert kept is not None
     assert kept.listed == history
     assert (kept.text, kept.seed, kept.duration, dict(kept.settings)) == ("Hello there.", 7, 1.5, {"temperature": 0.7})
@@ -81,8 +81,8 @@ def test_take_is_kept_in_memory_when_the_history_fails(storage: Storage, monkeyp
     monkeypatch.setattr(storage.history, "add", fail)
     takes = TakeStore(storage.history)
     began = takes.begin(owner=ANNA)
-    monkeypatch.setattr(storage.history, "deletion_mark", fail)
-    kept = takes.save(spoken(), owner=ANNA, began=began)
+    monkeypatch.setattr(storage.history, "deletion_token", fail)
+    kept = takes.save(spoken(), owner=ANNA, deletion_token=began)
     assert kept is not None
     assert takes.audio(kept.id, owner=ANNA) == spoken().audio
     takes.delete_owner(ANNA)
@@ -99,9 +99,9 @@ def test_take_in_progress_during_forget_is_not_kept(storage: Storage, history: b
         hers, his = takes.begin(owner=ANNA), takes.begin(owner=BEN)
         storage.delete_owner(ANNA)
         storage.history.change_settings(history=history, owner=ANNA)
-        assert takes.save(spoken(), owner=ANNA, began=hers) is None
-        assert takes.save(spoken(), owner=BEN, began=his) is not None
-        kept = takes.save(spoken(), owner=ANNA, began=takes.begin(owner=ANNA))
+        assert takes.save(spoken(), owner=ANNA, deletion_token=hers) is None
+        assert takes.save(spoken(), owner=BEN, deletion_token=his) is not None
+        kept = takes.save(spoken(), owner=ANNA, deletion_token=takes.begin(owner=ANNA))
         assert kept is not None, "takes begun afterwards are kept"
         assert kept.listed == history
         assert storage.history.page(owner=ANNA).total == (1 if history else 0)
@@ -112,9 +112,9 @@ def test_takes_in_memory_are_dropped_when_another_process_deletes_their_owner(st
         storage.history.change_settings(history=False, owner=owner)
     temporary = TemporaryTakes()
     takes = TakeStore(storage.history, temporary)
-    hers, his = (takes.save(spoken(), owner=owner, began=takes.begin(owner=owner)) for owner in (ANNA, BEN))
+    hers, his = (takes.save(spoken(), owner=owner, deletion_token=takes.begin(owner=owner)) for owner in (ANNA, BEN))
     storage.delete_owner(ANNA)
-    later = temporary.add(spoken(), owner=ANNA, mark=takes.begin(owner=ANNA))
+    later = temporary.add(spoken(), owner=ANNA, deletion_token=takes.begin(owner=ANNA))
     assert hers
     assert his
     takes.drop_deleted()

@@ -18,12 +18,12 @@ BODY = json.dumps({"data": []}).encode()
 
 
 def test_calls_of_an_address_run_wait_or_are_refused() -> None:
-    lanes, inside, most = ConcurrencyLimiter(2, 4), 0, 0
+    limiter, inside, most = ConcurrencyLimiter(2, 4), 0, 0
 
     async def call(address: str) -> bool:
         nonlocal inside, most
         try:
-            async with lanes.enter(address):
+            async with limiter.enter(address):
                 inside += 1
                 most = max(most, inside)
                 await asyncio.sleep(0)
@@ -37,15 +37,15 @@ def test_calls_of_an_address_run_wait_or_are_refused() -> None:
 
     assert run(all_of_them) == [True] * 4 + [False] * 2 + [True]
     assert most <= 3
-    assert lanes._lanes == {}, "idle addresses are forgotten"
+    assert limiter._slots == {}, "idle addresses are forgotten"
 
 
 def test_cancelled_call_frees_its_slot() -> None:
-    lanes = ConcurrencyLimiter(1, 1)
+    limiter = ConcurrencyLimiter(1, 1)
 
     async def cancelled() -> None:
         async def hold() -> None:
-            async with lanes.enter("one"):
+            async with limiter.enter("one"):
                 await asyncio.Event().wait()
 
         held = asyncio.create_task(hold())
@@ -53,7 +53,7 @@ def test_cancelled_call_frees_its_slot() -> None:
         held.cancel()
         with suppress(asyncio.CancelledError):
             await held
-        async with lanes.enter("one"):
+        async with limiter.enter("one"):
             pass
 
     run(cancelled)

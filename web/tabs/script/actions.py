@@ -35,14 +35,14 @@ def narrator_names(context: WebContext, texts: Texts) -> tuple[str, ...]:
 
 
 class ScriptActions:
-    """The actions by name: `actions.changing["edit"](owner, command, texts)`. Each may raise RepriseError.
+    """The actions by name: `actions.write_actions["edit"](owner, command, texts)`. Each may raise RepriseError.
 
-    looking: read-only actions. changing: actions after which other pages must update.
+    read_actions: read-only actions. write_actions: actions after which other pages must update.
     """
 
     def __init__(self, context: WebContext) -> None:
         self._context, self._scripts, self._runner = context, context.storage.scripts, context.script_runner
-        self.looking: Mapping[str, Callable[[Owner, ScriptCommand, Texts], Reply]] = {
+        self.read_actions: Mapping[str, Callable[[Owner, ScriptCommand, Texts], Reply]] = {
             "list": self._list,
             "open": self._voices,
             "poll": lambda owner, command, texts: {},
@@ -51,7 +51,7 @@ class ScriptActions:
             "peaks": self._peaks,
             "save": self._save,
         }
-        self.changing: Mapping[str, Callable[[Owner, ScriptCommand, Texts], Reply]] = {
+        self.write_actions: Mapping[str, Callable[[Owner, ScriptCommand, Texts], Reply]] = {
             "rename": self._rename,
             "discard": self._discard,
             "speak": self._speak,

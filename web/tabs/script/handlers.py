@@ -115,7 +115,7 @@ class ScriptHandlers:
             command, owner = ScriptCommand(event), self._context.owner(token, request)
         except InvalidInput as error:  # an unexpected payload, or a missing or invalid token
             return {"number": command_number(event), "problem": error_message(error, texts)}, gr.skip()
-        changes = command.do in self._actions.changing
+        changes = command.do in self._actions.write_actions
         repeated = changes and not self._is_new(owner, command)
         reply = {} if repeated else self._run(owner, command, texts)
         answer = {"number": command.number, **reply, **self._state(owner, command, texts)}
@@ -133,7 +133,7 @@ class ScriptHandlers:
         return command.number not in run
 
     def _run(self, owner: Owner, command: ScriptCommand, texts: Texts) -> Reply:
-        action = self._actions.looking.get(command.do) or self._actions.changing.get(command.do)
+        action = self._actions.read_actions.get(command.do) or self._actions.write_actions.get(command.do)
         try:
             if action is None:
                 raise UnexpectedPayload

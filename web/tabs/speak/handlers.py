@@ -103,9 +103,9 @@ class TakeTicket(Payload):
 
 @dataclass(frozen=True)
 class PendingTake:
-    """A take being generated, with the data needed to save it. began: from `TakeStore.begin`."""
+    """A take being generated, with the data needed to save it. deletion_token: from `TakeStore.begin`."""
 
-    began: str
+    deletion_token: str
     owner: Owner
     take: UnfinishedTake
 
@@ -229,7 +229,7 @@ class SpeakHandlers:
             if ticket is None:
                 raise UnexpectedPayload
             owner = context.owner(token, request)
-            began = context.takes.begin(owner=owner.key)
+            deletion_token = context.takes.begin(owner=owner.key)
             asked = take_request(owner.key, texts)
             session = getattr(request, "session_hash", None) or ""
             with context.budgets.reserve_take(owner, speaking_time(asked.text), texts) as reservation:
@@ -238,7 +238,7 @@ class SpeakHandlers:
                     take = context.take_starter.begin(asked, owner=owner.key)
                     with closing(take.speech) as speech:
                         context.running.attach(ticket, speech)
-                        pending = PendingTake(began, owner, take)
+                        pending = PendingTake(deletion_token, owner, take)
                         try:
                             yield from self._chunk_messages(take.buffer, speech, texts)
                         finally:
@@ -258,7 +258,7 @@ class SpeakHandlers:
     def _save_abandoned(self, pending: PendingTake) -> None:
         """Save a take whose page has been closed."""
         spoken = pending.take.finish(self._context.engine.name, None, "cancelled")
-        self._context.takes.save(spoken, owner=pending.owner.key, began=pending.began)
+        self._context.takes.save(spoken, owner=pending.owner.key, deletion_token=pending.deletion_token)
 
     def _start_message(self, asked: TakeRequest, texts: Texts) -> Message:
         expected = max(1.0, speaking_time(asked.text))
@@ -297,7 +297,7 @@ class SpeakHandlers:
         }
         try:
             spoken = pending.take.finish(self._context.engine.name, result, "error")
-            kept = self._context.takes.save(spoken, owner=pending.owner.key, began=pending.began)
+            kept = self._context.takes.save(spoken, owner=pending.owner.key, deletion_token=pending.deletion_token)
         except RepriseError as error:  # too large for history and memory; the page still has the audio
             log.warning("a take could not be kept: %s", describe_error(error))
             return {"take": None, "wav": wav, "status": status + separator + texts("speech.not_kept")}

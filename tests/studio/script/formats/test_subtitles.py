@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from engine.errors import InvalidText
 from studio.script import Card, cues, parse, parse_file, progress, to_srt, to_vtt
-from studio.script.formats.subtitles import LINE, _width
+from studio.script.formats.subtitle_writer import LINE, _width
 from tests.studio.script.words import plain_texts, words
 
 SRT = """1

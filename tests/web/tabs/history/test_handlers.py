@@ -258,8 +258,8 @@ def test_deleting_all_data_asks_first_with_counts(
     context.storage.scripts.create("Play", [card("One.")])
     context.storage.history.change_settings(history=False)
     begun = context.takes.begin(owner="local")
-    unlisted = context.takes.save(spoken("Not in the history."), owner="local", began=begun)
-    theirs = context.takes.save(spoken("Theirs."), owner="other", began=begun)
+    unlisted = context.takes.save(spoken("Not in the history."), owner="local", deletion_token=begun)
+    theirs = context.takes.save(spoken("Theirs."), owner="other", deletion_token=begun)
     assert unlisted
     assert theirs
     question, asked, _ = events.confirm_delete_everything(None, NO_REQUEST)

@@ -37,7 +37,9 @@ def ben(context: WebContext) -> Any:
 
 def add_take(context: WebContext, visitor: Any, text: str = "Hello there.") -> str:
     spoken = NewTake(text, SOUND, 1.0, 7, "Anna", first_audio=0.2, real_time_factor=0.5)
-    kept = context.takes.save(spoken, owner=visitor.owner.key, began=context.takes.begin(owner=visitor.owner.key))
+    kept = context.takes.save(
+        spoken, owner=visitor.owner.key, deletion_token=context.takes.begin(owner=visitor.owner.key)
+    )
     assert kept is not None
     return kept.id
 

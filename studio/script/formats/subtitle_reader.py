@@ -34,7 +34,7 @@ class _TimedText:
     text: str  # lines, with markup
 
 
-def is_captions(text: str) -> bool:
+def is_subtitles(text: str) -> bool:
     """Return whether text of unknown format looks like subtitles."""
     if _HEADER.match(text):
         return True
@@ -42,7 +42,7 @@ def is_captions(text: str) -> bool:
     return any(_TIMING.fullmatch(line) for line in first)
 
 
-def read_captions(text: str) -> Document:
+def read_subtitles(text: str) -> Document:
     """Read each cue as a paragraph, with its pause from the times. A cue without words lengthens the pause before it.
 
     Speakers are those of WebVTT's `<v Name>` or of lines `Name: …`. Raises InvalidText when no cue has words.
