@@ -64,7 +64,7 @@ class CommandContext:
         from storage import Storage
         from storage.voices.sample_voices import install_samples
 
-        with Storage.open(self._library_location(), sounds=self.sounds) as storage:
+        with Storage.open(self._library_location(), audio_store=self.sounds) as storage:
             install_samples(storage.voices)
             yield storage
 

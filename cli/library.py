@@ -37,8 +37,8 @@ def copy(
             raise InvalidOption(f"There is no library to copy: the file {file} does not exist.")
     with (
         exit_on_error(),
-        Storage.open(source, sounds=source_sounds) as original,
-        Storage.open(target, sounds=target_sounds) as copied,
+        Storage.open(source, audio_store=source_sounds) as original,
+        Storage.open(target, audio_store=target_sounds) as copied,
     ):
         try:
             tables = original.copy_to(copied, lambda table, done, rows: status_line(f"{table} … {done} of {rows}"))

@@ -78,14 +78,14 @@ class Database:
         self._writing = engine.execution_options(writes=True)
 
     @classmethod
-    def open(cls, url_or_path: str | Path, *, busy_timeout: float, sounds: str | Path | None = None) -> Database:
+    def open(cls, url_or_path: str | Path, *, busy_timeout: float, audio_store: str | Path | None = None) -> Database:
         """Open or create a database and migrate it.
 
-        busy_timeout: seconds. sounds: folder or URL of a store for sounds; None: in the database.
+        busy_timeout: seconds. audio_store: folder or URL for clips and takes; None: in the database.
         Raises DatabaseUnavailable.
         """
         url = _url(url_or_path)
-        objects = None if sounds is None else ObjectStore(sounds)
+        objects = None if audio_store is None else ObjectStore(audio_store)
         location = url.render_as_string(hide_password=True) if url.host or not url.database else url.database
         try:
             if url.get_backend_name() == "sqlite":

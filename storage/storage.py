@@ -52,17 +52,17 @@ class Storage:
         url_or_path: str | Path,
         *,
         busy_timeout: float = 10.0,
-        sounds: str | Path | None = None,
+        audio_store: str | Path | None = None,
         clock: Clock = utc_now,
     ) -> Storage:
         """Open or create a SQLite file (private to the user) or a database at a PostgreSQL URL, and migrate it.
 
-        busy_timeout: seconds to wait while another process writes to the same SQLite file. sounds: a folder, or a
-        URL such as `s3://bucket/folder`, for clips and takes outside the database; every process has to name it.
+        busy_timeout: seconds to wait while another process writes to the same SQLite file. audio_store: a folder, or
+        a URL such as `s3://bucket/folder`, for clips and takes outside the database; every process has to name it.
         clock: returns an aware time. Raises DatabaseUnavailable when it cannot be read and written, or a newer
         version wrote it.
         """
-        return cls(Database.open(url_or_path, busy_timeout=busy_timeout, sounds=sounds), clock)
+        return cls(Database.open(url_or_path, busy_timeout=busy_timeout, audio_store=audio_store), clock)
 
     def check(self) -> None:
         """Check that the library can be read, in milliseconds; damage deeper in a SQLite file is not found."""

@@ -26,11 +26,11 @@ class SecretRow(Base):
 
 def get_or_make(*, session: Session, name: str) -> bytes:
     """Return the secret of that name, 32 random bytes, created at first use. session: of a writing transaction."""
-    row = session.get(SecretRow, name) or _made(session, name)
+    row = session.get(SecretRow, name) or _create(session, name)
     return row.value
 
 
-def _made(session: Session, name: str) -> SecretRow:
+def _create(session: Session, name: str) -> SecretRow:
     row = SecretRow(name=name, value=secrets.token_bytes(SECRET_BYTES), created=datetime.now(UTC))
     try:
         with session.begin_nested():

@@ -31,7 +31,7 @@ def free_name(*, session: Session, owner: str, name: str) -> str:
 
 def add(*, session: Session, voice_id: str, owner: str, now: datetime) -> VoiceRecord:
     """Move a voice to the trash; return it as it was. Raises VoiceNotFound, VoiceProtected."""
-    row = voices.lock(session=session, voice_id=voice_id, owner=owner)
+    row = voices.lock_row(session=session, voice_id=voice_id, owner=owner)
     voices.refuse_shared(row)
     before = voices.record(session=session, voice_id=voice_id, owner=owner)
     row.trashed = now

@@ -187,10 +187,10 @@ class ScriptLibrary:
         with self._database.replace() as session:
             return card_takes.unqueue(session=session, script_id=script_id, owner=checked_owner(owner))
 
-    def waiting(self, script_id: str, limit: int = 2, *, owner: str = LOCAL) -> CardRecords:
+    def queued(self, script_id: str, limit: int = 2, *, owner: str = LOCAL) -> CardRecords:
         """Return the first queued cards in order. The queue persists across restarts."""
         with self._database.read() as session:
-            return card_takes.waiting(session=session, script_id=script_id, owner=checked_owner(owner), limit=limit)
+            return card_takes.queued(session=session, script_id=script_id, owner=checked_owner(owner), limit=limit)
 
     def claim(self, script_id: str, run_id: str, *, owner: str = LOCAL) -> CardRecord | None:
         """Claim the first queued card that no run speaks, in any process; None if there is none.
@@ -215,7 +215,7 @@ class ScriptLibrary:
     def release(self, card_id: str, run_id: str, *, owner: str = LOCAL) -> None:
         """End a run's claim of a card, which stays queued. Raises ClaimLost if it has none."""
         with self._database.write() as session:
-            cards.hold(session=session, card_id=card_id, owner=checked_owner(owner))
+            cards.lock_script(session=session, card_id=card_id, owner=checked_owner(owner))
             runs.release(session=session, card_id=card_id, run_id=run_id)
 
     def end_run(self, script_id: str, run_id: str, *, owner: str = LOCAL) -> None:

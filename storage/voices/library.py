@@ -244,7 +244,7 @@ class VoiceLibrary:
         """Store new codes unless another process has stored some meanwhile; return the voice as stored."""
         fingerprint = made.codec_fingerprint
         with self._database.write() as session:
-            voices.lock(session=session, voice_id=voice_id, owner=checked_owner(owner))
+            voices.lock_row(session=session, voice_id=voice_id, owner=checked_owner(owner))
             record = voices.record(session=session, voice_id=voice_id, owner=checked_owner(owner))
             if not voices.has_codes(session=session, voice_id=voice_id, codec_fingerprint=fingerprint):
                 voices.add_codes(session=session, voice_id=voice_id, voice=made)

@@ -30,5 +30,5 @@ class Portraits:
         """Set a voice's picture; an empty one removes it. Raises VoiceNotFound, VoiceProtected, InvalidInput."""
         check_portrait(picture)
         with self._database.replace() as session:
-            voices.refuse_shared(voices.lock(session=session, voice_id=voice_id, owner=checked_owner(owner)))
+            voices.refuse_shared(voices.lock_row(session=session, voice_id=voice_id, owner=checked_owner(owner)))
             portraits.put(session=session, voice_id=voice_id, picture=picture)

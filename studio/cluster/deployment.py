@@ -60,7 +60,7 @@ def connect(
     started = _connect(ray, address, cpus, gpus)
     try:
         serve.start(proxy_location="Disabled", logging_config={"enable_access_log": False, "log_level": "WARNING"})
-        handle = _deployed(serve, settings, attach=attach)
+        handle = _deploy(serve, settings, attach=attach)
         host, _, port = ray.get_runtime_context().gcs_address.rpartition(":")
 
         def close(lost: bool) -> None:
@@ -109,7 +109,7 @@ def _check_reachable(address: str) -> None:
         raise EngineFailed("cluster.unreachable", address=address) from error
 
 
-def _deployed(serve: Any, settings: DeploymentSettings, *, attach: bool) -> Any:
+def _deploy(serve: Any, settings: DeploymentSettings, *, attach: bool) -> Any:
     """Deploy the engine if needed; return the deployment's handle. Raises EngineFailed."""
     settings = _with_gpus(settings)
     found = serve.status().applications.get(APPLICATION)

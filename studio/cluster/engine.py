@@ -264,7 +264,7 @@ class ClusterEngine:
     def _ask(self, method: str, *arguments: Any) -> Any:
         """Call a method of any replica. Raises the error that it returns, EngineFailed, EngineClosed."""
         self._check_open()
-        asked = asyncio.run_coroutine_threadsafe(self._asked(method, arguments), self._loop)
+        asked = asyncio.run_coroutine_threadsafe(self._call_replica(method, arguments), self._loop)
         while True:
             try:
                 answer = asked.result(WATCH_SECONDS)
@@ -279,7 +279,7 @@ class ClusterEngine:
             raise answer
         return answer
 
-    async def _asked(self, method: str, arguments: tuple[Any, ...]) -> Any:
+    async def _call_replica(self, method: str, arguments: tuple[Any, ...]) -> Any:
         for attempt in range(ATTEMPTS):
             try:
                 return await getattr(self._handle, method).remote(*arguments)

@@ -32,7 +32,7 @@ class Comparison:
 class _Word:
     """A normalised word, and its position in the text."""
 
-    sound: str
+    normalised: str
     start: int
     end: int
 
@@ -44,8 +44,8 @@ def compare(text: str, transcript: str) -> Comparison:
     """
     truth, guess = _words(_spoken(text)), _words(transcript)
     errors, marks = 0, set[int]()
-    for a, b, c, d in _differences([word.sound for word in truth], [word.sound for word in guess]):
-        if "".join(word.sound for word in truth[a:b]) == "".join(word.sound for word in guess[c:d]):
+    for a, b, c, d in _differences([word.normalised for word in truth], [word.normalised for word in guess]):
+        if "".join(word.normalised for word in truth[a:b]) == "".join(word.normalised for word in guess[c:d]):
             continue
         errors += max(b - a, d - c)
         marks |= set(range(a, b)) or {max(0, a - 1)}
@@ -63,10 +63,14 @@ def _spoken(text: str) -> str:
 
 
 def _words(text: str) -> list[_Word]:
-    return [_Word(sound, token.start(), token.end()) for token in _TOKEN.finditer(text) for sound in _sounds(token[0])]
+    return [
+        _Word(normalised, token.start(), token.end())
+        for token in _TOKEN.finditer(text)
+        for normalised in _normalised_words(token[0])
+    ]
 
 
-def _sounds(token: str) -> list[str]:
+def _normalised_words(token: str) -> list[str]:
     """Return the words of a token: numbers and abbreviations written out, without case, accents and punctuation."""
     folded = written_out(token).casefold().replace("'", "").replace("’", "")
     plain = "".join(sign for sign in unicodedata.normalize("NFKD", folded) if not unicodedata.combining(sign))

@@ -173,7 +173,7 @@ class ProofRunner:
             self._storage.hearings.keep(card.id, card.take_id, hearing, owner=run.owner)
             if repairs and not card.locked:
                 take = self._storage.history.get(card.take_id, owner=run.owner)
-                speak = partial(self._spoken, run, card)
+                speak = partial(self._speak, run, card)
                 model = self._scripts.model
                 self._repair(run, card, repair(take, sound, hearing, model=model, speak=speak, checker=checker))
         except (ScriptNotFound, TakeNotFound, VoiceNotFound, InvalidInput) as error:
@@ -195,7 +195,7 @@ class ProofRunner:
         if now.take_id not in (None, card.take_id):  # else the card was changed or locked meanwhile
             self._storage.hearings.keep(card.id, now.take_id, hearing, owner=run.owner)
 
-    def _spoken(self, run: _ProofRun, card: CardRecord, text: str) -> NewTake | None:
+    def _speak(self, run: _ProofRun, card: CardRecord, text: str) -> NewTake | None:
         """Speak a part of a card's text again; None when the run was stopped."""
         while not run.stopped.is_set():
             try:

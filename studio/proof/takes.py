@@ -83,7 +83,7 @@ class TakeProofs:
             self._takes.audio(take_id, owner=owner),
             self.hearing(take_id, owner=owner) or self.hear(take_id, owner=owner),
             model=self._engine.name,
-            speak=partial(self._spoken, kept, owner, attach),
+            speak=partial(self._speak, kept, owner, attach),
             checker=self._checker(kept, owner),
         )
         if better is None:
@@ -94,7 +94,7 @@ class TakeProofs:
             self._keep(owner, made.id, hearing)
         return made
 
-    def _spoken(
+    def _speak(
         self, kept: TakeRecord, owner: str, attach: Callable[[MeasuredSpeech], object], text: str
     ) -> NewTake | None:
         """Speak a part of the text again; None when it was stopped or has no audio."""

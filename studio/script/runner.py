@@ -149,7 +149,7 @@ class ScriptRunner:
         Raises InvalidInput, VoiceNotFound, and what the engine raises.
         """
         with self._slots.slot(owner):
-            return self._spoken(_ScriptRun(owner, card.script_id, stopped=stopped), card)
+            return self._generate(_ScriptRun(owner, card.script_id, stopped=stopped), card)
 
     def _slots_now(self) -> int:
         """Return the number of slots for scripts. It changes when the model is switched."""
@@ -172,7 +172,7 @@ class ScriptRunner:
         """Speak the next card in a slot. Returns False if there is none: then the worker has left the run."""
         starts = run.starts
         with self._slots.slot(run.owner):
-            card = self._claimed(run)
+            card = self._claim(run)
             if card is not None:
                 self._speak(run, card)
                 return True
@@ -185,7 +185,7 @@ class ScriptRunner:
             self._leave(run)
             return False
 
-    def _claimed(self, run: _ScriptRun) -> CardRecord | None:
+    def _claim(self, run: _ScriptRun) -> CardRecord | None:
         """Claim the next card; None if there is none."""
         if run.stopped.is_set():
             return None
@@ -241,7 +241,7 @@ class ScriptRunner:
     def _speak(self, run: _ScriptRun, card: CardRecord) -> None:
         scripts = self._storage.scripts
         try:
-            spoken = self._spoken(run, card)
+            spoken = self._generate(run, card)
             if spoken is not None:
                 scripts.attach(card.id, spoken, owner=run.owner, run_id=run.id)
         except EngineBusy:
@@ -258,7 +258,7 @@ class ScriptRunner:
             with self._lock:
                 run.speeches.pop(card.id, None)
 
-    def _spoken(self, run: _ScriptRun, card: CardRecord) -> NewTake | None:
+    def _generate(self, run: _ScriptRun, card: CardRecord) -> NewTake | None:
         """Speak a card; None when it was stopped. Raises InvalidInput, and what the engine raises."""
         engine = self._engine
         voice = self._voice(run, card)

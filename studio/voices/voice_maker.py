@@ -93,7 +93,7 @@ def make_voice(
     cleaned = _free_name(app, name, owner)
     language = voice_language(app.engine, language)
     if not transcript.strip():
-        transcript = _heard(app, clip, language)
+        transcript = _transcribe(app, clip, language)
         if not transcript and app.engine.capabilities.needs_transcript:
             raise TranscriptNeeded("reference.no_words")
     made = app.engine.encode_voice(
@@ -102,7 +102,7 @@ def make_voice(
     return app.storage.voices.add(made.voice, owner=owner)
 
 
-def _heard(app: AppContext, clip: bytes, language: str) -> str:
+def _transcribe(app: AppContext, clip: bytes, language: str) -> str:
     """Transcribe a clip; return "" without faster-whisper or its model, which is logged."""
     if not app.recognition.ready:
         return ""

@@ -137,7 +137,7 @@ class DownloadLinks:
 
     def _produced(self, kind: str, owner: str, id: str, request: Request) -> Response:
         made = self._producers[kind](owner, id)
-        return _sent(made) if isinstance(made, DownloadStream) else _served(made, request)
+        return _stream_response(made) if isinstance(made, DownloadStream) else _file_response(made, request)
 
 
 def is_export(kind: str, id: str) -> bool:
@@ -145,7 +145,7 @@ def is_export(kind: str, id: str) -> bool:
     return kind in ("voices", "script") or "~" in id or id.endswith((".mp3", ".opus"))
 
 
-def _served(file: DownloadFile, request: Request) -> Response:
+def _file_response(file: DownloadFile, request: Request) -> Response:
     """Return the file or the requested range. Safari plays audio only from servers that support ranges.
 
     Starlette's `FileResponse` needs a path; this data is in memory, from the database or just made.
@@ -164,7 +164,7 @@ def _served(file: DownloadFile, request: Request) -> Response:
     return Response(None, 416, {**headers, "Content-Range": f"bytes */{size}"})
 
 
-def _sent(made: DownloadStream) -> Response:
+def _stream_response(made: DownloadStream) -> Response:
     """Return the whole file, ignoring ranges: it is produced for this response only."""
     size = made.file.seek(0, os.SEEK_END)
     headers = {**_private(made.name), "Content-Length": str(size)}

@@ -124,7 +124,7 @@ class Gate:
         if kind == "api" and self._api:
             await self._pass_to_api(self._api, scope, receive, send)
             return
-        refused = self._refused(scope, headers, kind)
+        refused = self._check(scope, headers, kind)
         if refused is not None or kind is None:
             await (refused or error_response(404, NOTHING, headers))(scope, receive, send)
             return
@@ -132,7 +132,7 @@ class Gate:
         kept = [(name, value) for name, value in scope["headers"] if name != b"x-gradio-server"]
         scope["headers"] = with_chosen_language(kept)
         try:
-            await self._passed(kind, client_address(HTTPConnection(scope)), scope, receive, send)
+            await self._forward(kind, client_address(HTTPConnection(scope)), scope, receive, send)
         except TooManyCalls:
             await retry_later_response(429, CROWDED, headers, 1)(scope, receive, send)
         except CallRejected as error:
@@ -142,7 +142,7 @@ class Gate:
         except Disconnected:
             return
 
-    def _refused(self, scope: Scope, headers: Headers, kind: RouteKind | None) -> Response | None:
+    def _check(self, scope: Scope, headers: Headers, kind: RouteKind | None) -> Response | None:
         """Return the response to a refused request, None for an accepted one."""
         policy = self._policy
         names = [*headers.getlist("host"), *headers.getlist("x-forwarded-host")]
@@ -155,9 +155,11 @@ class Gate:
             return error_response(403, FOREIGN, headers)
         if kind == "start" and not is_local_request(scope, headers):
             return error_response(404, NOTHING, headers)
-        return self._locked(policy.token, scope, headers, kind) if policy.token and kind not in _OPEN_KINDS else None
+        if policy.token is None or kind in _OPEN_KINDS:
+            return None
+        return self._check_token(policy.token, scope, headers, kind)
 
-    def _locked(self, token: StartupToken, scope: Scope, headers: Headers, kind: RouteKind) -> Response | None:
+    def _check_token(self, token: StartupToken, scope: Scope, headers: Headers, kind: RouteKind) -> Response | None:
         """Check the start-up token. Return None if the browser's cookie is valid, else the response."""
         port = (scope.get("server") or ("", 0))[1] or 0
         asked = QueryParams(scope["query_string"])
@@ -172,7 +174,7 @@ class Gate:
             return error_response(401, LOCKED, headers)
         return HTMLResponse(self._policy.locked_page(headers), 401, {"Cache-Control": "no-store"})
 
-    async def _passed(self, kind: RouteKind, address: str, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _forward(self, kind: RouteKind, address: str, scope: Scope, receive: Receive, send: Send) -> None:
         match kind:
             case "call":
                 async with self._arriving.enter(address):

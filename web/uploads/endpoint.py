@@ -122,12 +122,12 @@ class UploadEndpoint:
         if not declared.isdigit() or int(declared) > MAX_BYTES + OVERHEAD:
             return self._refusal(413, LARGE, request)
         size = int(declared) or MAX_BYTES + OVERHEAD
-        if not self._begun(address, size):
+        if not self._try_begin(address, size):
             return self._refusal(429, BUSY, request, {"Retry-After": "2"})
         try:
             if message := await asyncio.to_thread(self._store.refusal, address, *self._bytes_coming(address)):
                 return self._refusal(429, message, request, {"Retry-After": "60"})
-            return JSONResponse(await self._taken(request, address))
+            return JSONResponse(await self._receive(request, address))
         except _Refused as error:
             return self._refusal(error.status, error.message, request, {"Connection": "close"})
         except (HTTPException, MultiPartException):
@@ -143,7 +143,7 @@ class UploadEndpoint:
         texts = self._translations.texts_for(request.headers.get("accept-language", ""))
         return error_response(status, texts.write(message), request.headers, more)
 
-    async def _taken(self, request: Request, address: str) -> list[str]:
+    async def _receive(self, request: Request, address: str) -> list[str]:
         counted = Request(request.scope, _counted(request.receive))
         try:
             async with counted.form(max_files=MAX_FILES, max_fields=4, max_part_size=1_000) as form:
@@ -159,7 +159,7 @@ class UploadEndpoint:
                 raise _Refused(507, NO_ROOM) from error
             raise
 
-    def _begun(self, address: str, size: int) -> bool:
+    def _try_begin(self, address: str, size: int) -> bool:
         if sum(map(len, self._coming.values())) >= AT_ONCE or len(self._coming.get(address, ())) >= AT_ONCE_OF_ONE:
             return False
         self._coming.setdefault(address, []).append(size)

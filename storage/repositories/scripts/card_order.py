@@ -24,7 +24,7 @@ def insert(
 
     Raises ScriptNotFound, VoiceNotFound, InvalidInput.
     """
-    scripts.lock(session=session, script_id=script_id, owner=owner)
+    scripts.lock_row(session=session, script_id=script_id, owner=owner)
     scripts.check_voice(session, voice_id, owner)
     count = _count(session, script_id)
     scripts.check_count(count + 1)
@@ -38,12 +38,12 @@ def insert(
 
 def remove(*, session: Session, card_id: str, owner: str) -> None:
     """Delete a card with its takes, except those in the history. Raises ScriptNotFound, InvalidInput."""
-    _remove(session, cards.unlocked(session, card_id, owner))
+    _remove(session, cards.lock_editable_row(session, card_id, owner))
 
 
 def move(*, session: Session, card_id: str, owner: str, position: int) -> CardRecord:
     """Move a card to another position. Raises ScriptNotFound, InvalidInput."""
-    row = cards.lock(session=session, card_id=card_id, owner=owner)
+    row = cards.lock_row(session=session, card_id=card_id, owner=owner)
     old, new = row.position, _place(position, _count(session, row.script_id) - 1)
     row.position = -1
     session.flush()
@@ -55,7 +55,7 @@ def move(*, session: Session, card_id: str, owner: str, position: int) -> CardRe
 
 def split(*, session: Session, card_id: str, owner: str, at: int, pause: float) -> tuple[CardRecord, CardRecord]:
     """Split a card before the character `at`. pause: seconds between the parts. Raises ScriptNotFound, InvalidInput."""
-    row = cards.unlocked(session, card_id, owner)
+    row = cards.lock_editable_row(session, card_id, owner)
     if not (0 < at < len(row.text) and row.text[:at].strip() and row.text[at:].strip()):
         raise InvalidInput("cards.empty_half")
     scripts.check_count(_count(session, row.script_id) + 1)
@@ -69,7 +69,7 @@ def split(*, session: Session, card_id: str, owner: str, at: int, pause: float) 
 
 def merge(*, session: Session, card_id: str, owner: str) -> CardRecord:
     """Merge the next card into this one, which keeps its voice. Raises ScriptNotFound, InvalidInput."""
-    row = cards.unlocked(session, card_id, owner)
+    row = cards.lock_editable_row(session, card_id, owner)
     following = session.scalar(
         select(CardRow).where(CardRow.script_id == row.script_id, CardRow.position == row.position + 1)
     )

@@ -30,7 +30,7 @@ def queue(*, session: Session, script_id: str, owner: str, card_ids: Sequence[st
 
     Raises ScriptNotFound.
     """
-    scripts.lock(session=session, script_id=script_id, owner=owner)
+    scripts.lock_row(session=session, script_id=script_id, owner=owner)
     unspoken = ~exists().where(CardTakeRow.card_id == CardRow.id, CardTakeRow.chosen)
     wanted = unspoken if card_ids is None else CardRow.id.in_(card_ids)
     return _set_status(session, "queued", CardRow.script_id == script_id, wanted, ~CardRow.locked)
@@ -38,12 +38,12 @@ def queue(*, session: Session, script_id: str, owner: str, card_ids: Sequence[st
 
 def unqueue(*, session: Session, script_id: str, owner: str) -> int:
     """Remove all cards of a script from the queue, and end its runs; return their number. Raises ScriptNotFound."""
-    scripts.lock(session=session, script_id=script_id, owner=owner)
+    scripts.lock_row(session=session, script_id=script_id, owner=owner)
     runs.end(session=session, script_id=script_id, owner=owner)
     return _set_status(session, "idle", CardRow.script_id == script_id, CardRow.status == "queued")
 
 
-def waiting(*, session: Session, script_id: str, owner: str, limit: int) -> list[CardRecord]:
+def queued(*, session: Session, script_id: str, owner: str, limit: int) -> list[CardRecord]:
     """Return the first queued cards in order. Raises ScriptNotFound."""
     scripts.record(session=session, script_id=script_id, owner=owner)
     query = cards.with_takes().where(CardRow.script_id == script_id, CardRow.status == "queued")
@@ -90,7 +90,7 @@ def attach(
 
 def choose(*, session: Session, card_id: str, owner: str, take_id: str) -> CardRecord:
     """Choose one of the card's takes. Raises ScriptNotFound, InvalidInput."""
-    row = cards.unlocked(session, card_id, owner)
+    row = cards.lock_editable_row(session, card_id, owner)
     wanted = cards.lock_take(session, row, take_id)
     if session.scalar(select(TakeRow.text).where(TakeRow.id == take_id)) != row.text:
         raise InvalidInput("cards.other_words")
@@ -112,7 +112,7 @@ def chosen(*, session: Session, script_id: str, owner: str) -> list[TakeRecord]:
 
 
 def _locked(session: Session, card_id: str, owner: str, run_id: str | None) -> CardRow:
-    row = cards.lock(session=session, card_id=card_id, owner=owner)
+    row = cards.lock_row(session=session, card_id=card_id, owner=owner)
     if run_id is not None:
         runs.release(session=session, card_id=card_id, run_id=run_id)
     return row

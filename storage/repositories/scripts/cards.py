@@ -81,14 +81,14 @@ def record(*, session: Session, card_id: str, owner: str) -> CardRecord:
 
 def edit(*, session: Session, card_id: str, owner: str, text: str) -> CardRecord:
     """Change a card's text. Raises ScriptNotFound, InvalidInput."""
-    row = unlocked(session, card_id, owner)
+    row = lock_editable_row(session, card_id, owner)
     write(session, row, scripts.checked_card_text(text))
     return changed(session, row, owner)
 
 
 def set_locked(*, session: Session, card_id: str, owner: str, locked: bool) -> CardRecord:
     """Lock or unlock a card; a locked card leaves the queue. Raises ScriptNotFound."""
-    row = lock(session=session, card_id=card_id, owner=owner)
+    row = lock_row(session=session, card_id=card_id, owner=owner)
     row.locked = locked
     if locked and row.status == "queued":
         row.status = "idle"
@@ -97,35 +97,35 @@ def set_locked(*, session: Session, card_id: str, owner: str, locked: bool) -> C
 
 def set_pause(*, session: Session, card_id: str, owner: str, pause: float) -> CardRecord:
     """Set the seconds of silence after a card. Raises ScriptNotFound, InvalidInput."""
-    row = lock(session=session, card_id=card_id, owner=owner)
+    row = lock_row(session=session, card_id=card_id, owner=owner)
     row.pause, row.ends_paragraph = scripts.checked_pause(pause), False
     return changed(session, row, owner)
 
 
 def set_speed(*, session: Session, card_id: str, owner: str, speed: float) -> CardRecord:
     """Set the playback speed of a card's takes. Raises ScriptNotFound, InvalidInput."""
-    row = lock(session=session, card_id=card_id, owner=owner)
+    row = lock_row(session=session, card_id=card_id, owner=owner)
     row.speed = scripts.checked_speed(speed)
     return changed(session, row, owner)
 
 
 def set_chapter(*, session: Session, card_id: str, owner: str, title: str | None) -> CardRecord:
     """Begin a chapter with a card; None removes it. Raises ScriptNotFound, InvalidInput."""
-    row = lock(session=session, card_id=card_id, owner=owner)
+    row = lock_row(session=session, card_id=card_id, owner=owner)
     row.chapter = scripts.checked_chapter(title)
     return changed(session, row, owner)
 
 
 def set_speaker(*, session: Session, card_id: str, owner: str, speaker: str | None) -> CardRecord:
     """Set a card's speaker (None: the narrator) but not its voice. Raises ScriptNotFound, InvalidInput."""
-    row = unlocked(session, card_id, owner)
+    row = lock_editable_row(session, card_id, owner)
     row.speaker = scripts.checked_speaker(speaker)
     return changed(session, row, owner)
 
 
 def set_voice(*, session: Session, card_id: str, owner: str, voice_id: str | None) -> CardRecord:
     """Set a card's voice; None for no voice. Raises ScriptNotFound, VoiceNotFound, InvalidInput."""
-    row = unlocked(session, card_id, owner)
+    row = lock_editable_row(session, card_id, owner)
     scripts.check_voice(session, voice_id, owner)
     _give_voice(session, row, voice_id)
     return changed(session, row, owner)
@@ -137,7 +137,7 @@ def cast(*, session: Session, script_id: str, owner: str, speaker: str | None, v
     Raises ScriptNotFound, VoiceNotFound, InvalidInput.
     """
     check_text(speaker or "", "speaker_name", MAX_SPEAKER)
-    scripts.lock(session=session, script_id=script_id, owner=owner)
+    scripts.lock_row(session=session, script_id=script_id, owner=owner)
     scripts.check_voice(session, voice_id, owner)
     whose = CardRow.speaker.is_(None) if speaker is None else CardRow.speaker == speaker
     rows = session.scalars(select(CardRow).where(CardRow.script_id == script_id, whose, ~CardRow.locked)).all()
@@ -148,29 +148,29 @@ def cast(*, session: Session, script_id: str, owner: str, speaker: str | None, v
 
 def configure(*, session: Session, card_id: str, owner: str, seed: int | None, settings: Settings) -> CardRecord:
     """Set the seed and settings of a card's next take. Raises ScriptNotFound, InvalidInput."""
-    row = lock(session=session, card_id=card_id, owner=owner)
+    row = lock_row(session=session, card_id=card_id, owner=owner)
     check_seed(seed)
     row.seed, row.settings = seed, settings_to_json(settings)
     return changed(session, row, owner)
 
 
-def lock(*, session: Session, card_id: str, owner: str) -> CardRow:
+def lock_row(*, session: Session, card_id: str, owner: str) -> CardRow:
     """Lock the card's script until the transaction ends; return the card's row. Raises ScriptNotFound."""
-    scripts.lock(session=session, script_id=_script_of(session, card_id, owner), owner=owner)
+    scripts.lock_row(session=session, script_id=_script_of(session, card_id, owner), owner=owner)
     row = session.get(CardRow, card_id, populate_existing=True)
     if row is None:  # deleted while waiting for the lock
         raise ScriptNotFound("cards.gone")
     return row
 
 
-def hold(*, session: Session, card_id: str, owner: str) -> None:
+def lock_script(*, session: Session, card_id: str, owner: str) -> None:
     """Lock the card's script for work that does not change it. Raises ScriptNotFound."""
-    scripts.hold(session=session, script_id=_script_of(session, card_id, owner), owner=owner)
+    scripts.lock_row(session=session, script_id=_script_of(session, card_id, owner), owner=owner, touch=False)
 
 
-def unlocked(session: Session, card_id: str, owner: str) -> CardRow:
-    """Like `lock`, but refuse a card that its author has locked. Raises ScriptNotFound, InvalidInput."""
-    row = lock(session=session, card_id=card_id, owner=owner)
+def lock_editable_row(session: Session, card_id: str, owner: str) -> CardRow:
+    """Like `lock_row`, but refuse a card that its author has locked. Raises ScriptNotFound, InvalidInput."""
+    row = lock_row(session=session, card_id=card_id, owner=owner)
     if row.locked:
         raise InvalidInput("cards.locked")
     return row

@@ -58,7 +58,7 @@ def keep(*, session: Session, card_id: str, take_id: str, owner: str, hearing: H
 
     Raises ScriptNotFound, and InvalidInput if the card has no such take.
     """
-    row = cards.lock(session=session, card_id=card_id, owner=owner)
+    row = cards.lock_row(session=session, card_id=card_id, owner=owner)
     cards.lock_take(session, row, take_id)
     session.merge(
         TakeHearingRow(

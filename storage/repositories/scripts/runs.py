@@ -22,7 +22,7 @@ LAPSES = timedelta(seconds=30)  # after a claim and after each renewal
 
 def claim(*, session: Session, script_id: str, owner: str, run_id: str, now: datetime) -> CardRecord | None:
     """Claim the first queued card that no run speaks; None if there is none. Raises ScriptNotFound."""
-    scripts.hold(session=session, script_id=script_id, owner=owner)
+    scripts.lock_row(session=session, script_id=script_id, owner=owner, touch=False)
     others = ScriptRunRow.id != run_id
     session.execute(delete(ScriptRunRow).where(ScriptRunRow.script_id == script_id, ScriptRunRow.until < now, others))
     free = ~exists().where(CardClaimRow.card_id == CardRow.id)
@@ -53,7 +53,7 @@ def renew(*, session: Session, run_id: str, now: datetime) -> bool:
 
 def end(*, session: Session, script_id: str, owner: str, run_id: str | None = None) -> None:
     """End a run, or all runs of a script; their cards are no longer claimed. Raises ScriptNotFound."""
-    scripts.hold(session=session, script_id=script_id, owner=owner)
+    scripts.lock_row(session=session, script_id=script_id, owner=owner, touch=False)
     ended = delete(ScriptRunRow).where(ScriptRunRow.script_id == script_id)
     session.execute(ended if run_id is None else ended.where(ScriptRunRow.id == run_id))
 

@@ -120,32 +120,30 @@ def record(*, session: Session, script_id: str, owner: str) -> ScriptRecord:
     return _record(*found)
 
 
-def lock(*, session: Session, script_id: str, owner: str) -> ScriptRow:
-    """Lock and return the script's row until the transaction ends; update its time. Raises ScriptNotFound."""
-    row = hold(session=session, script_id=script_id, owner=owner)
-    row.updated = datetime.now(UTC)
-    return row
+def lock_row(*, session: Session, script_id: str, owner: str, touch: bool = True) -> ScriptRow:
+    """Lock and return the script's row until the transaction ends. Raises ScriptNotFound.
 
-
-def hold(*, session: Session, script_id: str, owner: str) -> ScriptRow:
-    """Like `lock`, for work that does not change the script."""
+    touch: update its time; False for work that does not change the script.
+    """
     query = select(ScriptRow).where(ScriptRow.id == _checked(script_id), ScriptRow.owner == owner)
     row = session.scalar(query.with_for_update())
     if row is None:
         raise ScriptNotFound("cards.script_gone")
+    if touch:
+        row.updated = datetime.now(UTC)
     return row
 
 
 def rename(*, session: Session, script_id: str, owner: str, name: str) -> ScriptRecord:
     """Rename a script. Raises ScriptNotFound, InvalidName."""
-    lock(session=session, script_id=script_id, owner=owner).name = clean_script_name(name)
+    lock_row(session=session, script_id=script_id, owner=owner).name = clean_script_name(name)
     session.flush()
     return record(session=session, script_id=script_id, owner=owner)
 
 
 def set_paragraph_pause(*, session: Session, script_id: str, owner: str, seconds: float) -> ScriptRecord:
     """Set the silence after each paragraph; pauses set by hand stay. Raises ScriptNotFound, InvalidInput."""
-    row = lock(session=session, script_id=script_id, owner=owner)
+    row = lock_row(session=session, script_id=script_id, owner=owner)
     row.paragraph_pause = checked_pause(seconds)
     session.execute(update(CardRow).where(CardRow.script_id == row.id, CardRow.ends_paragraph).values(pause=seconds))
     session.flush()
@@ -154,7 +152,7 @@ def set_paragraph_pause(*, session: Session, script_id: str, owner: str, seconds
 
 def remove(*, session: Session, script_id: str, owner: str) -> None:
     """Delete a script with its takes, except those in the history. Raises ScriptNotFound."""
-    row = lock(session=session, script_id=script_id, owner=owner)
+    row = lock_row(session=session, script_id=script_id, owner=owner)
     delete_of_cards(session=session, card_ids=select(CardRow.id).where(CardRow.script_id == row.id))
     session.delete(row)
 

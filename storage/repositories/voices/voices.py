@@ -197,7 +197,7 @@ def load(*, session: Session, record: VoiceRecord, codec_fingerprint: str) -> Vo
     return Voice(record.name, references, codec_fingerprint, *about)
 
 
-def lock(*, session: Session, voice_id: str, owner: str) -> VoiceRow:
+def lock_row(*, session: Session, voice_id: str, owner: str) -> VoiceRow:
     """Lock and return the voice's row until the transaction ends. Raises VoiceNotFound."""
     # PostgreSQL locks the row; SQLite locks the database when a writing transaction begins.
     query = select(VoiceRow).where(VoiceRow.id == _checked(voice_id), _visible_to(owner))
@@ -219,7 +219,7 @@ def update(
     tags: Sequence[str] | None = None,
 ) -> VoiceRecord:
     """Change fields that are not None. Raises VoiceNotFound, VoiceProtected, NameTaken, InvalidName, InvalidInput."""
-    row = lock(session=session, voice_id=voice_id, owner=owner)
+    row = lock_row(session=session, voice_id=voice_id, owner=owner)
     refuse_shared(row)
     _describe(
         row,
@@ -236,7 +236,7 @@ def update(
 
 def remove(*, session: Session, voice_id: str, owner: str) -> None:
     """Delete a voice with its references and codes. Raises VoiceNotFound, VoiceProtected."""
-    row = lock(session=session, voice_id=voice_id, owner=owner)
+    row = lock_row(session=session, voice_id=voice_id, owner=owner)
     refuse_shared(row)
     session.delete(row)
 

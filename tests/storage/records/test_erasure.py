@@ -264,7 +264,7 @@ def test_errors_contain_no_user_text(path: Path, mark: Marker) -> None:
 
         def damage() -> None:
             with database.write() as session:
-                row = voices.lock(session=session, voice_id=record.id, owner="local")
+                row = voices.lock_row(session=session, voice_id=record.id, owner="local")
                 row.name, row.name_key = "", "typed by somebody"
 
         with closing(database), pytest.raises(DatabaseUnavailable) as caught:

@@ -86,7 +86,7 @@ def test_parsed_script_survives_reopening(url: str) -> None:
             (each.text, each.speaker, each.pause) for each in parsed.cards
         ]
         assert [each.state for each in cards] == ["spoken", "queued", "queued"]
-        assert [each.id for each in storage.scripts.waiting(script.id, 1)] == [cards[1].id]
+        assert [each.id for each in storage.scripts.queued(script.id, 1)] == [cards[1].id]
         (record,) = storage.scripts.list()
         assert (record.name, record.cards, record.done, record.spoken) == ("A play 🎭", 3, 1, 1.5)
         report = progress(cards, 0.5)
@@ -177,7 +177,7 @@ def test_card_states_through_queue_take_and_failure(storage: Storage) -> None:
     why = UserMessage("voicefile.unusable", {"why": UserMessage("codes.range", {"most": 65535})})
     failed = storage.scripts.fail(two.id, why)
     assert (failed.state, failed.failure) == ("failed", why)
-    assert storage.scripts.waiting(one.script_id) == []
+    assert storage.scripts.queued(one.script_id) == []
     assert storage.scripts.queue(one.script_id) == 1
     assert storage.scripts.card(two.id).failure is None
     assert storage.scripts.unqueue(one.script_id) == 1
@@ -355,7 +355,7 @@ def test_unknown_script_or_card_raises(storage: Storage, wrong: str) -> None:
         lambda: scripts.card(wrong),
         lambda: scripts.insert(wrong, 0, card("One.")),
         lambda: scripts.queue(wrong),
-        lambda: scripts.waiting(wrong),
+        lambda: scripts.queued(wrong),
         lambda: scripts.attach(wrong, spoken()),
         lambda: scripts.takes(wrong),
         lambda: scripts.spoken(wrong),

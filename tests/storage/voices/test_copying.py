@@ -16,7 +16,7 @@ from tests.storage.speaking import card, spoken
 
 def fill(url: str, sounds: Path | None = None) -> None:
     """Fill a library so that every table has a row."""
-    with Storage.open(url, sounds=sounds) as storage:
+    with Storage.open(url, audio_store=sounds) as storage:
         install_samples(storage.voices)
         ada = storage.voices.add(voice("Ada 🎙 Ä"))
         storage.voices.ready(ada.id, "codec-b", lambda original: recoded(original, "codec-b"))
@@ -31,7 +31,7 @@ def fill(url: str, sounds: Path | None = None) -> None:
 
 
 def content(url: str, sounds: Path | None = None) -> dict[str, object]:
-    with Storage.open(url, sounds=sounds) as storage:
+    with Storage.open(url, audio_store=sounds) as storage:
         (play,) = storage.scripts.list()
         return {
             "voices": [storage.voices.load(record.id) for record in storage.voices.list()],
@@ -84,7 +84,7 @@ def test_failed_or_differing_copy_leaves_nothing(
     def files() -> list[Path]:
         return [path for path in sounds.rglob("*") if path.is_file()]
 
-    with Storage.open(sqlite) as source, Storage.open(postgresql, sounds=sounds) as target:
+    with Storage.open(sqlite) as source, Storage.open(postgresql, audio_store=sounds) as target:
 
         def stop(table: str, _done: int, _rows: int) -> None:
             if table == "generation_audio":

@@ -60,7 +60,7 @@ def objects(place: str) -> list[bytes]:
 
 
 def test_audio_is_written_to_and_read_from_the_store(url: str, place: str) -> None:
-    with Storage.open(url, sounds=place) as storage:
+    with Storage.open(url, audio_store=place) as storage:
         saved = storage.voices.add(voice())
         copy = storage.voices.duplicate(saved.id)
         made = storage.history.add(spoken())
@@ -70,7 +70,7 @@ def test_audio_is_written_to_and_read_from_the_store(url: str, place: str) -> No
         storage.scripts.attach(first.id, spoken())
         assert made is not None
         assert sorted(objects(place)) == sorted([*[clip(0), clip(1)] * 2, FLAC, FLAC, b"I agree."])
-    with Storage.open(url, sounds=place) as storage:
+    with Storage.open(url, audio_store=place) as storage:
         assert storage.voices.load(saved.id) == voice()
         assert storage.voices.load(copy.id).references == voice().references
         assert storage.history.audio(made.id) == FLAC
@@ -84,7 +84,7 @@ def test_audio_is_written_to_and_read_from_the_store(url: str, place: str) -> No
 
 def test_rejected_or_deleted_voices_leave_no_objects(url: str, tmp_path: Path) -> None:
     place = str(tmp_path / "sounds")
-    with Storage.open(url, sounds=place) as storage:
+    with Storage.open(url, audio_store=place) as storage:
         kept = storage.voices.add(voice())
         with pytest.raises(NameTaken):
             storage.voices.add(voice())
@@ -98,7 +98,7 @@ def test_rejected_or_deleted_voices_leave_no_objects(url: str, tmp_path: Path) -
 def test_audio_in_the_database_stays_readable_with_a_store(url: str, tmp_path: Path) -> None:
     with Storage.open(url) as storage:
         before = storage.voices.add(voice("Ada"))
-    with Storage.open(url, sounds=tmp_path / "sounds") as storage:
+    with Storage.open(url, audio_store=tmp_path / "sounds") as storage:
         after = storage.voices.add(voice("Bea"))
         assert storage.voices.load(before.id).references[0].clip == clip(0)
     with Storage.open(url) as storage, pytest.raises(DatabaseUnavailable, match="--sounds"):
@@ -107,7 +107,7 @@ def test_audio_in_the_database_stays_readable_with_a_store(url: str, tmp_path: P
 
 def test_maintenance_deletes_objects_without_rows(url: str, tmp_path: Path) -> None:
     place = tmp_path / "sounds"
-    database = Database.open(url, busy_timeout=1.0, sounds=place)
+    database = Database.open(url, busy_timeout=1.0, audio_store=place)
     with closing(database):
         for name, age in (("a" * 32, timedelta(hours=2)), ("b" * 32, timedelta(0))):
             with database.write() as session:
@@ -125,7 +125,7 @@ def note_unused(database: Database, names: Sequence[str]) -> None:
 def test_object_that_cannot_be_deleted_does_not_keep_the_others(url: str, tmp_path: Path) -> None:
     place = tmp_path / "sounds"
     stuck, names = "0" * 32, [f"{number:032x}" for number in range(1, 4)]
-    with closing(Database.open(url, busy_timeout=1.0, sounds=place)) as database:
+    with closing(Database.open(url, busy_timeout=1.0, audio_store=place)) as database:
         note_unused(database, [stuck, *names])
         (place / stuck[:2] / stuck / "file").mkdir(parents=True)  # a folder in place of the object
         for name in names:
@@ -145,7 +145,7 @@ def test_many_objects_are_forgotten_in_batches(url: str, tmp_path: Path) -> None
         if statement.startswith("DELETE FROM stored_objects"):
             sizes.append(len(values))
 
-    with closing(Database.open(url, busy_timeout=1.0, sounds=tmp_path / "sounds")) as database:
+    with closing(Database.open(url, busy_timeout=1.0, audio_store=tmp_path / "sounds")) as database:
         note_unused(database, [f"{number:032x}" for number in range(1_100)])
         event.listen(Engine, "before_cursor_execute", measure)
         try:
@@ -160,7 +160,7 @@ def test_unavailable_store_is_left_after_a_few_failures(
     url: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     place = tmp_path / "sounds"
-    with closing(Database.open(url, busy_timeout=1.0, sounds=place)) as database:
+    with closing(Database.open(url, busy_timeout=1.0, audio_store=place)) as database:
         note_unused(database, [f"{number:032x}" for number in range(600)])
         place.touch()  # a file in place of the folder
         database.maintain()
@@ -173,7 +173,7 @@ def test_unavailable_store_is_left_after_a_few_failures(
 
 def test_failing_store_raises_and_loses_nothing(url: str, tmp_path: Path) -> None:
     place = tmp_path / "sounds"
-    with Storage.open(url, sounds=place) as storage:
+    with Storage.open(url, audio_store=place) as storage:
         kept = storage.voices.add(voice())
         assert storage.voices.load(kept.id) == voice()
         place.rename(tmp_path / "away")
@@ -246,6 +246,6 @@ def test_object_that_cannot_be_synced_has_no_name_and_is_deleted(
 )
 def test_invalid_store_is_rejected(tmp_path: Path, place: str, sentence: str) -> None:
     with pytest.raises(DatabaseUnavailable, match=sentence) as caught:
-        Storage.open(tmp_path / "voices.db", sounds=place)
+        Storage.open(tmp_path / "voices.db", audio_store=place)
     assert "secret" not in caught.value.detail
     assert not (tmp_path / "voices.db").exists()

@@ -162,13 +162,13 @@ def test_segment_has_arrived_when_its_own_frames_have(cluster: ClusterEngine) ->
     work = _Work(cluster, SpeakRequest("", (), SEEDED, "owner"), None, queue.SimpleQueue(), lambda: None)  # type: ignore[arg-type]
     for at, frames in enumerate((4, 6)):
         work._spoken.append(SpokenSegment(SegmentResult("word", "end", frames, 1), np.zeros((1, frames), np.int64)))
-        silence = AudioChunk(np.zeros(200 * cluster.frame_length, np.float32), work._end, 0, 0.0, at, 2, "word")
+        silence = AudioChunk(np.zeros(200 * cluster.frame_length, np.float32), work._arrived.end, 0, 0.0, at, 2, "word")
         sound = AudioChunk(np.zeros(4 * cluster.frame_length, np.float32), 0, 4, 0.0, at, 2, "word")
         work._chunk(silence)
-        work._chunk(replace(sound, start=work._end))
-    assert work._arrived() == work._spoken[:1]
+        work._chunk(replace(sound, start=work._arrived.end))
+    assert work._arrived_segments() == work._spoken[:1]
     assert work.cancelled_result().frames == 8
-    work._chunk(replace(sound, start=work._end - len(sound.samples)))  # the second segment is repeated
+    work._chunk(replace(sound, start=work._arrived.end - len(sound.samples)))  # the second segment is repeated
     assert work.cancelled_result().frames == 8
 
 
@@ -317,18 +317,18 @@ def test_rolling_update_lets_speeches_finish(
     """All replicas are replaced while one speaks."""
     from ray import serve
 
-    from studio.cluster.deployment import _deployed
+    from studio.cluster.deployment import _deploy
 
     before = wait_for_stable_replicas(cluster)
     others = replace(settings(), replicas=(2, 3))
-    _deployed(serve, settings(), attach=False)
-    _deployed(serve, others, attach=True)
+    _deploy(serve, settings(), attach=False)
+    _deploy(serve, others, attach=True)
     assert {each.pid for each in cluster.replicas()} == before, "unchanged settings do not restart replicas"
     expected, _ = read_speech(cluster.speak(LONG * 3, voices[0], SEEDED))
     speech = cluster.speak(LONG * 3, voices[0], SEEDED)
     first = next(speech).samples
     with ThreadPoolExecutor(1) as pool:
-        update = pool.submit(_deployed, serve, others, attach=False)
+        update = pool.submit(_deploy, serve, others, attach=False)
         samples, result = read_speech(speech, first)
         update.result()
     until(lambda: not before & {each.pid for each in cluster.replicas()})

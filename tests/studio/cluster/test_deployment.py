@@ -35,7 +35,7 @@ class FakeServe:
 @pytest.mark.parametrize("status", ["RUNNING", "UNHEALTHY", "DEPLOYING"])
 def test_attaching_uses_the_deployment_while_replicas_are_replaced(status: str) -> None:
     serve = FakeServe(status)
-    assert deployment._deployed(serve, OURS, attach=True) == "running reprise"
+    assert deployment._deploy(serve, OURS, attach=True) == "running reprise"
     assert serve.deployed == 0
 
 
@@ -43,7 +43,7 @@ def test_attaching_uses_the_deployment_while_replicas_are_replaced(status: str) 
 def test_attaching_deploys_where_there_is_none(monkeypatch: pytest.MonkeyPatch, status: str | None) -> None:
     serve = FakeServe(status)
     monkeypatch.setattr(deployment, "application", lambda _settings: None)
-    assert deployment._deployed(serve, OURS, attach=True) == "deployed"
+    assert deployment._deploy(serve, OURS, attach=True) == "deployed"
 
 
 def test_failed_deployment_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -54,7 +54,7 @@ def test_failed_deployment_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(deployment, "application", lambda _settings: None)
     monkeypatch.setattr(serve, "run", fail)
     with pytest.raises(EngineFailed, match="no room"):
-        deployment._deployed(serve, OURS, attach=True)
+        deployment._deploy(serve, OURS, attach=True)
 
 
 @pytest.mark.parametrize("address", ["nowhere.invalid:6379", "127.0.0.1:1", "[::1:6379", "127.0.0.1:port"])

@@ -193,8 +193,8 @@ def test_script_over_the_limit_is_not_queued(context: WebContext) -> None:
     assert speak(ids[0]) == speak(ids[0]) == {}, "a script that is already spoken is not counted twice"
     with pytest.raises(BudgetExceeded, match="1 of your scripts"):
         speak(ids[1])
-    assert not scripts.waiting(ids[1], 9)
+    assert not scripts.queued(ids[1], 9)
     for over in started.pop(ids[0]):
         over()
     assert speak(ids[1]) == {}
-    assert len(scripts.waiting(ids[1], 9)) == 2
+    assert len(scripts.queued(ids[1], 9)) == 2

@@ -136,17 +136,17 @@ class ScriptActions:
     def _speak(self, owner: Owner, command: ScriptCommand, texts: Texts) -> Reply:
         """Queue all cards without a take, or only those from a given card on, and start speaking."""
         start = command.optional("card")
-        with self._admitted(owner, command.script, texts) as over:
+        with self._reserve(owner, command.script, texts) as over:
             self._scripts.queue(command.script, self._unspoken(owner, command.script, start), owner=owner.key)
-            waiting = self._scripts.waiting(command.script, 1, owner=owner.key)
-            if waiting:
+            queued = self._scripts.queued(command.script, 1, owner=owner.key)
+            if queued:
                 self._runner.start(owner.key, command.script, over.pop_all().close)
-        if waiting:
+        if queued:
             return {}
         script = self._scripts.get(command.script, owner=owner.key)
         return {"message": texts("script.all_spoken" if script.done == script.cards else "script.rest_locked")}
 
-    def _admitted(self, owner: Owner, script: str, texts: Texts) -> ExitStack:
+    def _reserve(self, owner: Owner, script: str, texts: Texts) -> ExitStack:
         """Reserve a script until the returned stack is closed, unless it is already speaking. Raises BudgetExceeded."""
         stack = ExitStack()
         if self._runner.speaking(owner.key, script) is None:
@@ -194,7 +194,7 @@ class ScriptActions:
         card = self._scripts.card(command.text("card"), owner=owner.key)
         if card.locked:
             raise InvalidInput(texts("script.locked"))
-        with self._admitted(owner, card.script_id, texts) as over:
+        with self._reserve(owner, card.script_id, texts) as over:
             self._scripts.configure(card.id, settings=card.settings, owner=owner.key)
             self._scripts.queue(card.script_id, [card.id], owner=owner.key)
             self._runner.start(owner.key, card.script_id, over.pop_all().close)

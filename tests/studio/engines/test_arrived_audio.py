@@ -1,0 +1,24 @@
+"""Audio that has arrived from another process is counted once."""
+
+import numpy as np
+
+from engine.request import AudioChunk
+from studio.engines.arrived_audio import ArrivedAudio
+
+
+def chunk(start: int, length: int, frames: int, segment: int) -> AudioChunk:
+    return AudioChunk(np.zeros(length, np.float32), start, frames, 0.0, segment, 2, "word")
+
+
+def test_frames_of_a_retried_segment_count_once() -> None:
+    arrived = ArrivedAudio()
+    assert (arrived.end, arrived.frames.total(), arrived.first_audio) == (0, 0, None)
+    arrived.add(chunk(0, 400, 4, 0))
+    first = arrived.first_audio
+    assert first is not None
+    for start in (400, 800):
+        arrived.add(chunk(start, 400, 4, 1))
+    assert (arrived.end, dict(arrived.frames)) == (1200, {0: 4, 1: 8})
+    arrived.add(chunk(400, 200, 2, 1))  # the second segment again
+    assert (arrived.end, dict(arrived.frames)) == (600, {0: 4, 1: 2})
+    assert arrived.first_audio == first <= arrived.elapsed
