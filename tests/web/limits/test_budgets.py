@@ -188,7 +188,7 @@ def test_script_over_the_limit_is_not_queued(context: WebContext) -> None:
 
     def speak(script: str) -> Any:
         asked: Any = SimpleNamespace(script=script, optional=lambda _: None)
-        return actions.changing["speak"](LOCAL, asked, TEXTS)
+        return actions.write_actions["speak"](LOCAL, asked, TEXTS)
 
     assert speak(ids[0]) == speak(ids[0]) == {}, "a script that is already spoken is not counted twice"
     with pytest.raises(BudgetExceeded, match="1 of your scripts"):
