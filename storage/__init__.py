@@ -3,7 +3,7 @@
 `Storage.open` opens a database. Its parts, such as `VoiceLibrary`, `History` and `ScriptLibrary`, open one transaction
 per call and are thread-safe; the queries are in `storage.repositories`.
 
-The public names are imported on first use, so that `storage.script_limits` can be imported without SQLAlchemy.
+The public names are imported on first use, so that `storage.scripts.limits` can be imported without SQLAlchemy.
 """
 
 from importlib import import_module

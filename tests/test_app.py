@@ -120,7 +120,7 @@ def test_slots_are_set_by_either_name(
     run: Run, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...], environ: dict[str, str]
 ) -> None:
     seen = []
-    monkeypatch.setattr(CommandContext, "_place", lambda command: seen.append(command.slots) or ":memory:")
+    monkeypatch.setattr(CommandContext, "_library_location", lambda command: seen.append(command.slots) or ":memory:")
     run(*arguments, "voices", "list", env=environ)
     assert set(seen) == {3}
 

@@ -38,7 +38,7 @@ RULES = (
     Rule("studio", ("studio", "storage", "engine"), "services do not depend on front ends"),
     Rule(
         "studio.script.formats",
-        ("studio.script", "storage.script_limits", "engine.text", "engine.errors"),
+        ("studio.script", "storage.scripts.limits", "engine.text", "engine.errors"),
         "reading and writing texts knows neither engine nor library",
     ),
     Rule(
@@ -46,7 +46,7 @@ RULES = (
         ("storage", "engine.voice", "engine.errors", "engine.messages"),
         "the library knows voices, errors and sentences only",
     ),
-    Rule("storage.script_limits", (), "limits are a leaf"),
+    Rule("storage.scripts.limits", (), "limits are a leaf"),
     Rule("engine", ("engine",), "the engine knows nothing of databases, HTTP or pages"),
     Rule("training", ("training", "engine"), "training makes models for the engine"),
     Rule(
@@ -332,7 +332,7 @@ def test_valid_tree_passes(tmp_path: Path) -> None:
         ("studio/takes.py", "import web.page", "studio may import"),
         ("studio/takes.py", "import gradio", "do not depend on front ends"),
         ("studio/script/formats/plain.py", "from storage import Storage", "studio.script.formats may import"),
-        ("storage/script_limits.py", "from engine import errors", "storage.script_limits may import"),
+        ("storage/scripts/limits.py", "from engine import errors", "storage.scripts.limits may import"),
         ("app.py", "import benchmarks.speed", "app may import"),
         ("training/train.py", "import benchmarks.speed", "training may import"),
         ("engine/audio.py", "from tests import helpers", "engine may import"),

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from storage.script_limits import MAX_CHAPTER
+from storage.scripts.limits import MAX_CHAPTER
 
 MAX_PART = 32 << 20  # bytes of one file in an archive
 MAX_ARCHIVE = 256 << 20  # bytes of all files that are read

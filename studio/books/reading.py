@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from engine.errors import InvalidText
-from storage.script_limits import MAX_CHAPTER
+from storage.scripts.limits import MAX_CHAPTER
 from studio.script.cards import Script, cards_of
 from studio.script.formats.document import HEADING_PAUSE, PARAGRAPH_PAUSE, SECTION_PAUSE, Document, Paragraph
 

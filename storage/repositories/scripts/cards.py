@@ -19,7 +19,7 @@ from engine.messages import UserMessage
 from engine.voice import check_text
 from storage.models import CardRow, CardTakeRow, ScriptRow, TakeRow
 from storage.repositories.scripts import scripts
-from storage.script_limits import MAX_SPEAKER
+from storage.scripts.limits import MAX_SPEAKER
 from storage.sqlite import erasure
 from storage.validation import Settings, check_seed, is_id, settings_from_json, settings_to_json
 

@@ -15,7 +15,7 @@ from engine.voice import check_text, is_built_in_voice
 from storage.models import CardRow, CardTakeRow, ScriptRow, TakeRow
 from storage.repositories.takes import delete_of_cards
 from storage.repositories.voices import voices
-from storage.script_limits import (
+from storage.scripts.limits import (
     FASTEST_CARD,
     MAX_CARD_TEXT,
     MAX_CARDS,

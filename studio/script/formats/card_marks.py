@@ -13,7 +13,7 @@ import regex
 
 from engine.errors import InvalidText
 from engine.text.pauses import PAUSE
-from storage.script_limits import FASTEST_CARD, MAX_CHAPTER, MAX_PAUSE, SLOWEST_CARD
+from storage.scripts.limits import FASTEST_CARD, MAX_CHAPTER, MAX_PAUSE, SLOWEST_CARD
 from studio.script.formats.document import Paragraph
 
 _CHAPTER = regex.compile(rf"(?i)\s*\[ *chapter *: *([^\[\]\n]{{1,{MAX_CHAPTER}}}?) *\]\s*")

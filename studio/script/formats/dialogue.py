@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import regex
 
-from storage.script_limits import MAX_SPEAKER
+from storage.scripts.limits import MAX_SPEAKER
 
 # One to four words, capitalised where the writing system has capitals.
 _WORD = r"[\p{L}\p{M}\p{N}.'’\-]{0,39}+"

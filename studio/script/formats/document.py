@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 
 from engine.errors import InvalidText
-from storage.script_limits import MAX_CARDS
+from storage.scripts.limits import MAX_CARDS
 
 SENTENCE_PAUSE = 0.2  # seconds; takes begin and end with some silence of their own
 PARAGRAPH_PAUSE = 0.6

@@ -6,7 +6,7 @@ read aloud.
 
 import regex
 
-from storage.script_limits import MAX_CHAPTER
+from storage.scripts.limits import MAX_CHAPTER
 from studio.script.formats.dialogue import find_speakers, split_by_speaker
 from studio.script.formats.document import Document, Paragraph
 from studio.script.formats.markdown_blocks import MarkdownBlock, read_blocks

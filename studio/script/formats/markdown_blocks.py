@@ -11,7 +11,7 @@ import regex
 from pyromark import Markdown, Options
 
 from engine.errors import InvalidText
-from storage.script_limits import MAX_CARDS
+from storage.scripts.limits import MAX_CARDS
 from studio.script.formats.document import HEADING_PAUSE, PARAGRAPH_PAUSE, SECTION_PAUSE, is_break, too_many_cards
 from studio.script.formats.raw_html import text_of_html, text_of_tag
 

@@ -11,7 +11,7 @@ import regex
 
 from engine.errors import InvalidText
 from engine.text.tags import is_speakable
-from storage.script_limits import MAX_PAUSE, MAX_SPEAKER
+from storage.scripts.limits import MAX_PAUSE, MAX_SPEAKER
 from studio.script.formats.dialogue import SpeakerLines, find_speakers, split_by_speaker
 from studio.script.formats.document import Document, Paragraph
 from studio.script.formats.raw_html import unescape

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from engine.errors import InvalidText
 from engine.text import plan_segments
-from storage.script_limits import MAX_CARDS
+from storage.scripts.limits import MAX_CARDS
 from studio.script import Card, Script, parse
 from studio.script.formats.document import PARAGRAPH_PAUSE, SECTION_PAUSE, SENTENCE_PAUSE
 from tests.studio.script.words import WORDS, plain_texts, words

@@ -2,7 +2,7 @@
 
 import { detailsOf, factsOf, firstWords } from "./facts.js";
 import { button, create } from "../ui/elements.js";
-import { SOUND_FORMATS } from "../ui/formats.js";
+import { SOUND_FORMATS } from "../sound/formats.js";
 import { drawing, playAndPause } from "../ui/icons.js";
 import { atLoudness, loudnessChoice } from "../sound/loudness.js";
 import { deleteWithUndo } from "../ui/undo.js";

@@ -1,6 +1,6 @@
 // Uploads files, each under a random name, as soon as the server is reachable.
 
-import { randomName } from "../ui/random.js";
+import { randomName } from "../connection/random.js";
 import { words } from "../ui/words.js";
 
 export class Uploads {

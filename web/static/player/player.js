@@ -10,7 +10,7 @@ import { stopOnEscape } from "./stop_key.js";
 import { SoundCache, Sound } from "./sound_cache.js";
 import { server } from "../connection/server.js";
 import { firstSound } from "../ui/format.js";
-import { randomName } from "../ui/random.js";
+import { randomName } from "../connection/random.js";
 import { decodeWav } from "../sound/wav.js";
 import { words } from "../ui/words.js";
 

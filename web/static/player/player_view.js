@@ -4,7 +4,7 @@ import { factsOf, listDetails, SpokenLine } from "./details.js";
 import { seconds } from "./playback.js";
 import { button, create } from "../ui/elements.js";
 import { clock, secondsOf, stallsOf } from "../ui/format.js";
-import { SOUND_FORMATS } from "../ui/formats.js";
+import { SOUND_FORMATS } from "../sound/formats.js";
 import { draw } from "../ui/icons.js";
 import { atLoudness, isLoud, loudnessChoice } from "../sound/loudness.js";
 import { barsOf, PEAKS_PER_SECOND } from "../sound/peaks.js";

@@ -12,7 +12,7 @@ import { server } from "../connection/server.js";
 import { button, create, isShown } from "../ui/elements.js";
 import { emptyState } from "../ui/empty.js";
 import { lengthOf, momentOf } from "../ui/format.js";
-import { SCRIPT_FORMATS, SOUND_FORMATS } from "../ui/formats.js";
+import { SCRIPT_FORMATS, SOUND_FORMATS } from "../sound/formats.js";
 import { isLeaving, whenLeaving } from "../connection/leaving.js";
 import { atLoudness, loudnessChoice } from "../sound/loudness.js";
 import { decodeWav } from "../sound/wav.js";

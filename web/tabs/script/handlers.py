@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import gradio as gr
 
 from engine.errors import InvalidInput, RepriseError, ScriptNotFound, VoiceNotFound
-from storage.script_limits import MAX_SCRIPT_NAME
+from storage.scripts.limits import MAX_SCRIPT_NAME
 from studio.books.reading import SUFFIXES as BOOKS
 from studio.books.reading import book_kind, read_book
 from studio.script import Script, parse, parse_file

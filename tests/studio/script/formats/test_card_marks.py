@@ -7,7 +7,7 @@ import pytest
 
 from engine.errors import InvalidText
 from engine.text import pauses
-from storage.script_limits import MAX_CARDS, MAX_PAUSE, MAX_SPEAKER
+from storage.scripts.limits import MAX_CARDS, MAX_PAUSE, MAX_SPEAKER
 from studio.script import Card, parse, to_markdown
 from studio.script.formats.document import PARAGRAPH_PAUSE, SECTION_PAUSE, SENTENCE_PAUSE
 from tests.paths import ROOT

@@ -1,4 +1,4 @@
-"""Takes that are heard back and repaired, without a page."""
+"""Takes that are checked and repaired, without a page."""
 
 from typing import Any
 

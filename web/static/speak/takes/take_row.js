@@ -2,7 +2,7 @@
 
 import { button, create } from "../../ui/elements.js";
 import { lengthOf, stallsOf } from "../../ui/format.js";
-import { SOUND_FORMATS } from "../../ui/formats.js";
+import { SOUND_FORMATS } from "../../sound/formats.js";
 import { heardLines } from "../../sound/heard.js";
 import { drawing, playAndPause } from "../../ui/icons.js";
 import { pageLanguage, words } from "../../ui/words.js";

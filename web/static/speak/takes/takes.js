@@ -9,7 +9,7 @@ import { LinkRefresh } from "../link_refresh.js";
 import { TakeList } from "./take_list.js";
 import { TakeRow } from "./take_row.js";
 import { button, create } from "../../ui/elements.js";
-import { randomName } from "../../ui/random.js";
+import { randomName } from "../../connection/random.js";
 import { atLoudness } from "../../sound/loudness.js";
 import { lengthOf } from "../../ui/format.js";
 import { deleteWithUndo, finishDeletions } from "../../ui/undo.js";
