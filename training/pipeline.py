@@ -38,9 +38,11 @@ from training.dual_ar.encode import encode
 from training.dual_ar.matching import match
 from training.export import export
 from training.packing import unpack
+from training.pitch import train as train_pitch
+from training.pitch.model import WEIGHTS_FILE as PITCH_FILE
 from training.settings import SETTINGS, Setting, scaled
 from training.speaker import train as train_speaker
-from training.speaker.model import WEIGHTS_FILE
+from training.speaker.model import WEIGHTS_FILE as SPEAKER_FILE
 from training.speech.corpus import SAMPLE_RATE, Corpus, Utterance
 from training.speech.synthesize import synthesize
 from training.whole_take import whole_take
@@ -163,6 +165,10 @@ def _speaker(work: Path, setting: Setting) -> Found:
     return {"voices": train_speaker.run(work, setting.speaker)}
 
 
+def _pitch(work: Path, setting: Setting) -> Found:
+    return {"utterances": train_pitch.run(work, setting.pitch)}
+
+
 def _reward(work: Path, setting: Setting) -> Found:
     """Train the release on the reward of its own takes."""
     export(work, work / "codec", work / "release")  # anew, because a repeated stage has trained it before
@@ -171,6 +177,7 @@ def _reward(work: Path, setting: Setting) -> Found:
     return {
         "errors": [round(each.error, 3) for each in results],
         "similarities": [round(each.similarity, 3) for each in results],
+        "pitches": [round(each.pitch, 2) for each in results],
     }
 
 
@@ -220,7 +227,8 @@ STAGES = (
     Stage("ar", "ar/checkpoint.pt", _ar),
     Stage("codec-adversarial", "codec/checkpoint-decoder-adversarial.pt", _adversarial),
     Stage("release", "release/model.safetensors", _release),
-    Stage("speaker", WEIGHTS_FILE, _speaker),
+    Stage("speaker", SPEAKER_FILE, _speaker),
+    Stage("pitch", PITCH_FILE, _pitch),
     Stage("reward", "reward/release/model.safetensors", _reward),
     Stage("first-words", "first_words.wav", _first_words),
 )

@@ -9,6 +9,7 @@ from training.codec.run import ADVERSARIAL, CONTINUED, CodecRecipe
 from training.codec.sizes import bundled_codec_config
 from training.dual_ar.reward import RewardRecipe
 from training.dual_ar.train import CONTINUED_RATE, DualARRecipe
+from training.pitch.train import PitchRecipe
 from training.speaker.train import SpeakerRecipe
 from training.speech.synthesize import CorpusSpec
 
@@ -34,6 +35,7 @@ class Setting:
     ar: DualARRecipe
     adversarial: CodecRecipe
     speaker: SpeakerRecipe
+    pitch: PitchRecipe
     reward: RewardRecipe
     source: Path | None = None
     refined: CodecRecipe | None = None
@@ -50,6 +52,7 @@ FULL = Setting(
     ar=DualARRecipe(minutes=290),
     adversarial=replace(ADVERSARIAL, minutes=75),
     speaker=SpeakerRecipe(),
+    pitch=PitchRecipe(),
     reward=RewardRecipe(),
 )
 
@@ -157,6 +160,7 @@ TINY = Setting(
     ar=DualARRecipe(minutes=5, steps=4, positions=512, warmup_steps=2),
     adversarial=_few(3),
     speaker=SpeakerRecipe(steps=2, batch=4),
+    pitch=PitchRecipe(steps=2, batch=4, utterances=2),
     reward=RewardRecipe(rounds=1, takes=2, passes=1, positions=512),
 )
 
@@ -177,5 +181,6 @@ def scaled(setting: Setting, factor: float) -> Setting:
         adversarial=codec(setting.adversarial),
         ar=replace(setting.ar, minutes=factor * setting.ar.minutes),
         speaker=replace(setting.speaker, steps=max(1, round(factor * setting.speaker.steps))),
+        pitch=replace(setting.pitch, steps=max(1, round(factor * setting.pitch.steps))),
         reward=replace(setting.reward, takes=max(1, round(factor * setting.reward.takes))),
     )

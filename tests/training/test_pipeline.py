@@ -115,6 +115,7 @@ def test_release_speech_is_finite_and_in_whole_frames(work: Path) -> None:
 def test_reward_optimisation_changes_the_dual_ar_and_nothing_else(work: Path) -> None:
     done = json.loads((work / "pipeline.json").read_text())["done"]
     assert done["speaker"]["voices"] > 1
+    assert done["pitch"]["utterances"] > 1
     (error,), (similarity,) = done["reward"]["errors"], done["reward"]["similarities"]
     assert error > 0
     assert -1 <= similarity <= 1
@@ -130,7 +131,7 @@ def test_reward_optimisation_changes_the_dual_ar_and_nothing_else(work: Path) ->
 
 @needs_synthesizers
 def test_reward_optimisation_refuses_a_release_with_another_codec(work: Path, tmp_path: Path) -> None:
-    for name in ("data", "codes", "speaker.safetensors"):
+    for name in ("data", "codes", "speaker.safetensors", "pitch.safetensors"):
         (tmp_path / name).symlink_to(work / name)
     with pytest.raises(TrainingError, match="are not those of the codec in"):
         reward.optimise(tmp_path, BUNDLED, TINY.reward)

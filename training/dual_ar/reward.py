@@ -4,11 +4,12 @@
 
 In each round the release speaks texts in voices of the training speech. A take's reward is the log-likelihood of its
 phones for the frozen recogniser, plus the similarity of its voice to the speaker's for the frozen speaker encoder
-(training/speaker). Recogniser, speaker encoder and decoder are differentiable, so that one backward pass tells, to
-first order, what every other code at any place would have gained. The Fast AR learns to raise the expected gain of each
-of its codes, and the Slow AR what the Fast AR needs to know for that. This is differentiable reward optimisation
-(CosyVoice 3; Du et al., 2025) with an expectation over all codes of a codebook in the place of a sampled relaxation. A
-penalty on the distance to the round's first model keeps the codes likely. Encoder, codebooks and decoder stay.
+(training/speaker), less the distance to the speaker's pitch for the frozen pitch estimator (training/pitch). All these
+networks and the decoder are differentiable, so that one backward pass tells, to first order, what every other code at
+any place would have gained. The Fast AR learns to raise the expected gain of each of its codes, and the Slow AR what
+the Fast AR needs to know for that. This is differentiable reward optimisation (CosyVoice 3; Du et al., 2025) with an
+expectation over all codes of a codebook in the place of a sampled relaxation. A penalty on the distance to the round's
+first model keeps the codes likely. Encoder, codebooks and decoder stay.
 
 Writes `DIR/reward/round-N`, a release each, and copies the last one to `DIR/reward/release`. A round that was
 interrupted begins anew.
@@ -37,7 +38,8 @@ from training.dual_ar.conversations import Batch, ConversationBuilder, Example, 
 from training.dual_ar.encode import CodeFormat
 from training.dual_ar.model import DualAR, load_release, new_model, save_release
 from training.dual_ar.own_takes import OwnTake, TakeSampler
-from training.dual_ar.take_reward import Judgement, TakeReward
+from training.dual_ar.take_reward import Judgement, TakeReward, VoiceReward
+from training.pitch.difference import PitchDifference
 from training.schedule import warmup_cosine
 from training.speaker.similarity import SpeakerSimilarity
 from training.work import DEFAULT_WORK, TrainingError, cores, exit_with_message, positive_int
@@ -59,6 +61,7 @@ class RewardRecipe:
     warmup_steps: int = 15
     positions: int = 6000  # per batch
     similarity_weight: float = 0.2  # reward in nats per frame for a voice with a cosine of 1 to the speaker's
+    pitch_weight: float = 0.02  # reward in nats per frame for a pitch that is a semitone nearer to the speaker's
     largest_gain: float = 1.0  # nats of one code: a first-order estimate holds for small changes
     # Of the distances of log-probabilities, squared below 1 nat and linear above.
     semantic_penalty: float = 0.0075
@@ -77,10 +80,12 @@ class RewardedTake:
 
 @dataclass(frozen=True)
 class RoundResult:
-    """Means over a round's takes, before its training: of the error in nats per phone, and of the similarity."""
+    """Over a round's takes, before its training: the mean error in nats per phone, the mean similarity, and the median
+    distance in pitch, in semitones."""
 
     error: float
     similarity: float
+    pitch: float
 
 
 @dataclass(frozen=True)
@@ -199,8 +204,8 @@ def _batches(made: Sequence[RewardedTake], positions: int, rng: random.Random) -
 def optimise(work: Path, release: Path, recipe: RewardRecipe) -> list[RoundResult]:
     """Run all rounds that are not finished, from `release` on. Returns the results of the rounds that were run.
 
-    Raises TrainingError when the folder has no encoded speech or no speaker encoder, or when the release has other
-    sizes or another codec.
+    Raises TrainingError when the folder has no encoded speech, speaker encoder or pitch estimator, or when the release
+    has other sizes or another codec.
     """
     folder = work / "reward"
     releases = [release, *(folder / f"round-{number}" for number in range(1, recipe.rounds + 1))]
@@ -218,9 +223,11 @@ class RewardTrainer:
     """Runs single rounds, with the speech and the speaker encoder of a working folder."""
 
     def __init__(self, work: Path, recipe: RewardRecipe) -> None:
-        """Raises TrainingError when the folder has no encoded speech or no speaker encoder."""
-        self._codes, self._similarity = CodeFormat.load(work / "codes"), SpeakerSimilarity.load(work)
-        self._sampler, self._recipe = TakeSampler(work, self._similarity.speakers), recipe
+        """Raises TrainingError when the folder has no encoded speech, speaker encoder or pitch estimator."""
+        self._codes, similarity = CodeFormat.load(work / "codes"), SpeakerSimilarity.load(work)
+        pitch = PitchDifference.load(work)
+        self._voice = VoiceReward(similarity, pitch, recipe.similarity_weight, recipe.pitch_weight)
+        self._sampler, self._recipe = TakeSampler(work, similarity.speakers), recipe
         self._device = training_device()
 
     def run_round(self, number: int, before: Path, after: Path) -> RoundResult:
@@ -235,17 +242,18 @@ class RewardTrainer:
         shutil.copytree(before, unfinished, dirs_exist_ok=True)
         model, builder = new_model(unfinished, self._codes)
         load_release(model, before)
-        reward = TakeReward(before, self._device, self._similarity, recipe.similarity_weight)
+        reward = TakeReward(before, self._device, self._voice)
         judged = self._judged(reward, takes)
         if not judged:
             raise TrainingError(f"The release in {before} speaks no text long enough to be judged.")
         result = RoundResult(
             float(np.mean([found.error for _, found in judged])),
             float(np.mean([found.similarity for _, found in judged])),
+            float(np.median([abs(found.pitch) for _, found in judged])),
         )
         print(
             f"round {number}: error {result.error:.3f} nats per phone, similarity {result.similarity:.3f}, "
-            f"{(time.monotonic() - began) / 60:.1f} min",
+            f"pitch {result.pitch:.2f} semitones off, {(time.monotonic() - began) / 60:.1f} min",
             flush=True,
         )
         made = [rewarded_take(take, found.gradient, builder) for take, found in judged]

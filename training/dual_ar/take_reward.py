@@ -1,4 +1,4 @@
-"""The reward of a take: how clear its words and how similar its voice are, and which codes would raise either.
+"""The reward of a take: how clear its words are, how near its voice and pitch, and which codes would raise them.
 
 Shapes: K codebooks, T frames of a take, N frames of any takes, D latent width.
 """
@@ -17,6 +17,7 @@ from torchaudio.transforms import Resample
 from engine.families.s2.codec import codec_files, load_codec_decoder
 from engine.text.english.pronunciation import PHONES
 from training.codec.quantizer import codebooks_of, decode_latents
+from training.pitch.difference import PitchDifference
 from training.recogniser.model import BLANK, RATE, WEIGHTS, LogMel, Recogniser
 from training.speaker.similarity import SpeakerSimilarity
 
@@ -26,25 +27,47 @@ class Judgement:
     """The judgement of a take.
 
     error: negative log-likelihood of its phones (CTC), nats per phone. similarity: cosine of its voice and its
-    speaker's. gradient: of the reward, in nats, with respect to the latents that the codes of each frame stand for
-    `[T, D]`, on the CPU.
+    speaker's. pitch: in semitones above the speaker's. gradient: of the reward, in nats, with respect to the latents
+    that the codes of each frame stand for `[T, D]`, on the CPU.
     """
 
     error: float
     similarity: float
+    pitch: float
     gradient: Tensor
+
+
+@dataclass(frozen=True)
+class VoiceReward:
+    """The part of the reward for the voice.
+
+    similarity_weight: reward in nats per frame for a cosine of 1. pitch_weight: for a pitch that is one semitone
+    nearer, beyond the first semitone.
+    """
+
+    similarity: SpeakerSimilarity
+    pitch: PitchDifference
+    similarity_weight: float
+    pitch_weight: float
+
+    def to(self, device: str) -> "VoiceReward":
+        self.similarity.to(device)
+        self.pitch.to(device)
+        return self
+
+    def reward(self, similarity: Tensor, pitch: Tensor) -> Tensor:
+        """Return the reward in nats per frame, given a cosine and a difference in semitones."""
+        distance = F.huber_loss(pitch, torch.zeros_like(pitch))  # squared within a semitone
+        return self.similarity_weight * similarity - self.pitch_weight * distance
 
 
 class TakeReward:
     """Log-likelihood of a text's phones for the frozen recogniser, plus similarity of the voice for the frozen speaker
-    encoder, as a differentiable function of the codes."""
+    encoder, less the distance in pitch for the frozen pitch estimator, as a differentiable function of the codes."""
 
-    def __init__(self, release: Path, device: str, similarity: SpeakerSimilarity, similarity_weight: float) -> None:
-        """Load the decoder of a release.
-
-        similarity_weight: reward in nats per frame for a cosine of 1. Raises the errors of `load_codec_decoder`.
-        """
-        self._device, self._similarity, self._weight = device, similarity.to(device), similarity_weight
+    def __init__(self, release: Path, device: str, voice: VoiceReward) -> None:
+        """Load the decoder of a release. Raises the errors of `load_codec_decoder`."""
+        self._device, self._voice = device, voice.to(device)
         self._decoder = load_codec_decoder(*codec_files(release), device).requires_grad_(False)
         self._recogniser = Recogniser.load(WEIGHTS).requires_grad_(False).to(device)
         self._resample = Resample(self._decoder.config.sample_rate, RATE).to(device)
@@ -66,9 +89,10 @@ class TakeReward:
         error = self._error(audio, phones)
         if not torch.isfinite(error):
             return None
-        similarity = self._similarity(audio, speaker)
-        (gradient,) = torch.autograd.grad(self._weight * codes.shape[1] * similarity - error, latents)
-        return Judgement(error.item() / len(phones), similarity.item(), gradient[0].T.cpu())
+        similarity, pitch = self._voice.similarity(audio, speaker), self._voice.pitch(audio, speaker)
+        voice = codes.shape[1] * self._voice.reward(similarity, pitch)
+        (gradient,) = torch.autograd.grad(voice - error, latents)
+        return Judgement(error.item() / len(phones), similarity.item(), pitch.item(), gradient[0].T.cpu())
 
     def gains(self, gradient: Tensor, codes: Tensor, codebook: int) -> Tensor:
         """Estimate the gain in reward by each entry of a codebook in the place of a frame's code.

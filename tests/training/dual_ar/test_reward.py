@@ -19,12 +19,15 @@ from engine.text.tokenizer import LEXICON_FILE
 from tests.paths import CLIP
 from tests.training.dual_ar.test_train import CODEBOOKS, RESIDUAL, utterance, write_codes
 from tests.training.small_model import small_models
+from training.codec.quantizer import decode_latents
 from training.dual_ar.conversations import IGNORED, ConversationBuilder, collate
 from training.dual_ar.encode import CodeFormat
 from training.dual_ar.model import DualAR, new_model
 from training.dual_ar.own_takes import OwnTake
 from training.dual_ar.reward import LogProbs, RewardRecipe, expected_gain, learn, log_probs, penalty, rewarded_take
-from training.dual_ar.take_reward import Judgement, TakeReward
+from training.dual_ar.take_reward import Judgement, TakeReward, VoiceReward
+from training.pitch.difference import PitchDifference
+from training.pitch.model import PitchNet
 from training.recogniser.model import RATE
 from training.speaker.model import SpeakerNet
 from training.speaker.similarity import SpeakerSimilarity
@@ -32,6 +35,7 @@ from training.speaker.similarity import SpeakerSimilarity
 RECIPE = RewardRecipe(passes=1, positions=400, warmup_steps=1)
 WIDTH = 6
 WEIGHT = 1.0  # nats per frame for a similarity of 1
+PITCH = 15.0  # of speakers, in semitones above 50 Hz
 
 
 ENTRIES = torch.randn(CODEBOOKS, RESIDUAL, WIDTH, generator=torch.Generator().manual_seed(3))
@@ -61,7 +65,19 @@ def reward() -> TakeReward:
     """A reward for the voice of the clip (speaker 1) and another one (speaker 2)."""
     model, (samples, rate) = speaker_net(), soundfile.read(CLIP, dtype="float32")
     own = model(AF.resample(torch.from_numpy(samples), rate, RATE)[None])[0]
-    return TakeReward(BUNDLED, "cpu", SpeakerSimilarity(model, {1: own, 2: -own}), WEIGHT)
+    return take_reward({1: own, 2: -own})
+
+
+def take_reward(centroids: dict[int, Tensor], pitch_weight: float = 0.0) -> TakeReward:
+    """Return a reward of voices with these embeddings and the pitch `PITCH`."""
+    similarity = SpeakerSimilarity(speaker_net(), centroids)
+    pitch = PitchDifference(pitch_net(), dict.fromkeys(centroids, PITCH))
+    return TakeReward(BUNDLED, "cpu", VoiceReward(similarity, pitch, WEIGHT, pitch_weight))
+
+
+def pitch_net() -> PitchNet:
+    torch.manual_seed(0)
+    return PitchNet().eval().requires_grad_(False)
 
 
 @pytest.fixture(scope="module")
@@ -101,10 +117,28 @@ def test_take_is_compared_with_the_voice_of_its_speaker(reward: TakeReward, clip
     assert other.similarity == pytest.approx(-own.similarity)
     assert other.error == own.error
     # What brings a take nearer to a voice takes it away from the opposite one. The rest is the words' part.
-    words = TakeReward(BUNDLED, "cpu", SpeakerSimilarity(speaker_net(), {1: torch.zeros(128)}), WEIGHT)
+    words = take_reward({1: torch.zeros(128)})
     middle = (own.gradient + other.gradient) / 2
     torch.testing.assert_close(middle, judged(words, codes, phones).gradient, rtol=1e-3, atol=1e-5)
     assert not torch.allclose(own.gradient, middle, rtol=1e-2, atol=1e-4)
+
+
+def test_take_is_compared_with_the_pitch_of_its_speaker(reward: TakeReward, clip: tuple[np.ndarray, list[str]]) -> None:
+    codes, phones = clip
+    pitched = judged(take_reward({1: torch.zeros(128)}, pitch_weight=0.5), codes, phones)
+    words = judged(take_reward({1: torch.zeros(128)}), codes, phones)
+    audio = reward._resample(decode_latents(reward._decoder, latents_of(reward, codes))[:, 0])
+    assert pitched.pitch == pytest.approx(float(pitch_net().mean_pitch(audio)) - PITCH, abs=1e-3)
+    assert pitched.pitch > 1, "beyond the first semitone, the reward falls by its weight a semitone"
+    latents = latents_of(reward, codes).requires_grad_(True)
+    pitch = pitch_net().mean_pitch(reward._resample(decode_latents(reward._decoder, latents)[:, 0]))[0]
+    (rising,) = torch.autograd.grad(pitch, latents)
+    fall = -0.5 * codes.shape[1] * rising[0].T
+    torch.testing.assert_close(pitched.gradient, words.gradient + fall, rtol=1e-3, atol=1e-5)
+
+
+def latents_of(reward: TakeReward, codes: np.ndarray) -> Tensor:
+    return reward._decoder.quantizer.from_codes(torch.from_numpy(codes.astype(np.int64))[None])
 
 
 def test_estimated_gains_are_those_of_codes_that_are_replaced(

@@ -1,0 +1,1 @@
+"""A small pitch estimator, as a part of the reward of the dual AR's own takes."""
