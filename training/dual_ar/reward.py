@@ -38,10 +38,9 @@ from training.dual_ar.conversations import Batch, ConversationBuilder, Example, 
 from training.dual_ar.encode import CodeFormat
 from training.dual_ar.model import DualAR, load_release, new_model, save_release
 from training.dual_ar.own_takes import OwnTake, TakeSampler
-from training.dual_ar.take_reward import Judgement, TakeReward, VoiceReward
-from training.pitch.difference import PitchDifference
+from training.dual_ar.take_reward import Judgement, TakeReward
+from training.dual_ar.voice_reward import VoiceReward
 from training.schedule import warmup_cosine
-from training.speaker.similarity import SpeakerSimilarity
 from training.work import DEFAULT_WORK, TrainingError, cores, exit_with_message, positive_int
 
 Gains = Callable[[Tensor, Tensor, int], Tensor]  # `TakeReward.gains`
@@ -224,11 +223,11 @@ class RewardTrainer:
 
     def __init__(self, work: Path, recipe: RewardRecipe) -> None:
         """Raises TrainingError when the folder has no encoded speech, speaker encoder or pitch estimator."""
-        self._codes, similarity = CodeFormat.load(work / "codes"), SpeakerSimilarity.load(work)
-        pitch = PitchDifference.load(work)
-        self._voice = VoiceReward(similarity, pitch, recipe.similarity_weight, recipe.pitch_weight)
-        self._sampler, self._recipe = TakeSampler(work, similarity.speakers), recipe
-        self._device = training_device()
+        self._codes, self._recipe, self._device = CodeFormat.load(work / "codes"), recipe, training_device()
+        self._voice = VoiceReward.load(
+            work, similarity_weight=recipe.similarity_weight, pitch_weight=recipe.pitch_weight
+        )
+        self._sampler = TakeSampler(work, self._voice.speakers)
 
     def run_round(self, number: int, before: Path, after: Path) -> RoundResult:
         """Let the release `before` speak, train it, and write it to `after`.

@@ -17,9 +17,8 @@ from torchaudio.transforms import Resample
 from engine.families.s2.codec import codec_files, load_codec_decoder
 from engine.text.english.pronunciation import PHONES
 from training.codec.quantizer import codebooks_of, decode_latents
-from training.pitch.difference import PitchDifference
+from training.dual_ar.voice_reward import VoiceReward
 from training.recogniser.model import BLANK, RATE, WEIGHTS, LogMel, Recogniser
-from training.speaker.similarity import SpeakerSimilarity
 
 
 @dataclass(frozen=True)
@@ -35,30 +34,6 @@ class Judgement:
     similarity: float
     pitch: float
     gradient: Tensor
-
-
-@dataclass(frozen=True)
-class VoiceReward:
-    """The part of the reward for the voice.
-
-    similarity_weight: reward in nats per frame for a cosine of 1. pitch_weight: for a pitch that is one semitone
-    nearer, beyond the first semitone.
-    """
-
-    similarity: SpeakerSimilarity
-    pitch: PitchDifference
-    similarity_weight: float
-    pitch_weight: float
-
-    def to(self, device: str) -> "VoiceReward":
-        self.similarity.to(device)
-        self.pitch.to(device)
-        return self
-
-    def reward(self, similarity: Tensor, pitch: Tensor) -> Tensor:
-        """Return the reward in nats per frame, given a cosine and a difference in semitones."""
-        distance = F.huber_loss(pitch, torch.zeros_like(pitch))  # squared within a semitone
-        return self.similarity_weight * similarity - self.pitch_weight * distance
 
 
 class TakeReward:
@@ -89,10 +64,9 @@ class TakeReward:
         error = self._error(audio, phones)
         if not torch.isfinite(error):
             return None
-        similarity, pitch = self._voice.similarity(audio, speaker), self._voice.pitch(audio, speaker)
-        voice = codes.shape[1] * self._voice.reward(similarity, pitch)
-        (gradient,) = torch.autograd.grad(voice - error, latents)
-        return Judgement(error.item() / len(phones), similarity.item(), pitch.item(), gradient[0].T.cpu())
+        voice = self._voice(audio, speaker)
+        (gradient,) = torch.autograd.grad(codes.shape[1] * voice.reward - error, latents)
+        return Judgement(error.item() / len(phones), voice.similarity.item(), voice.pitch.item(), gradient[0].T.cpu())
 
     def gains(self, gradient: Tensor, codes: Tensor, codebook: int) -> Tensor:
         """Estimate the gain in reward by each entry of a codebook in the place of a frame's code.

@@ -6,14 +6,12 @@ training alone: benchmarks measure pitch with Harvest.
 Shapes: B batch, n samples, T frames.
 """
 
-from pathlib import Path
-
 import torch
-from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
+from training.estimator import Estimator
+
 WEIGHTS_FILE = "pitch.safetensors"  # in a working folder
-RATE = 16_000  # Hz
 HOP = 160  # samples
 LOWEST = 50.0  # Hz: pitch 0
 CLASSES, CLASS_WIDTH = 80, 0.5  # semitones
@@ -22,7 +20,7 @@ _KERNELS, _DILATIONS = (5, 5, 3), (1, 2, 1)
 _LEVEL, _FLOOR = 0.1, 1e-2
 
 
-class PitchNet(nn.Module):
+class PitchNet(Estimator):
     """Network from samples at 16 kHz to the pitch of each frame, in semitones above 50 Hz."""
 
     def __init__(self) -> None:
@@ -52,20 +50,6 @@ class PitchNet(nn.Module):
         pitch = (logits.softmax(-1) * self.get_buffer("_pitches")).sum(-1)
         mean: Tensor = (weights * pitch).sum(-1) / weights.sum(-1).clamp(min=1e-6)
         return mean
-
-    def save(self, path: Path) -> None:
-        """Save the weights atomically: a kill at any moment leaves no part of a file at `path`."""
-        partial = path.with_suffix(".partial")
-        save_file(self.state_dict(), partial)
-        partial.chmod(0o644)
-        partial.replace(path)
-
-    @classmethod
-    def load(cls, path: Path) -> "PitchNet":
-        """Load weights saved by `save`, for inference."""
-        model = cls()
-        model.load_state_dict(load_file(path))
-        return model.eval().requires_grad_(False)
 
 
 def _layer(width: int, out: int, kernel: int, dilation: int) -> nn.Sequential:

@@ -24,7 +24,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from training.device import training_device
-from training.pitch.model import CLASS_WIDTH, CLASSES, HOP, LOWEST, RATE, WEIGHTS_FILE, PitchNet
+from training.pitch.model import CLASS_WIDTH, CLASSES, HOP, LOWEST, WEIGHTS_FILE, PitchNet
+from training.recogniser.model import RATE
 from training.schedule import warmup_cosine
 from training.speaker.train import speech_of, waveform
 from training.speech.corpus import SAMPLE_RATE, Corpus

@@ -6,13 +6,11 @@ has heard none of our voices.
 Shapes: B batch, n samples, T feature frames.
 """
 
-from pathlib import Path
-
 import torch
 import torch.nn.functional as F
-from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
+from training.estimator import Estimator
 from training.recogniser.model import LogMel
 
 WIDTH = 128  # of an embedding
@@ -27,7 +25,7 @@ def speaker_features() -> LogMel:
     return LogMel(centred=False)
 
 
-class SpeakerNet(nn.Module):
+class SpeakerNet(Estimator):
     """Network from samples at 16 kHz to a unit vector. Similarity is the cosine of two vectors."""
 
     def __init__(self) -> None:
@@ -52,20 +50,6 @@ class SpeakerNet(nn.Module):
     def forward(self, wave: Tensor) -> Tensor:
         """Embed samples `[B, n]` at 16 kHz. Returns unit vectors `[B, 128]`."""
         return self.embed(self._mel(wave))
-
-    def save(self, path: Path) -> None:
-        """Save the weights atomically: a kill at any moment leaves no part of a file at `path`."""
-        partial = path.with_suffix(".partial")
-        save_file(self.state_dict(), partial)
-        partial.chmod(0o644)
-        partial.replace(path)
-
-    @classmethod
-    def load(cls, path: Path) -> "SpeakerNet":
-        """Load weights saved by `save`, for inference."""
-        model = cls()
-        model.load_state_dict(load_file(path))
-        return model.eval().requires_grad_(False)
 
 
 def _layer(width: int, out: int, kernel: int, dilation: int, stride: int) -> nn.Sequential:

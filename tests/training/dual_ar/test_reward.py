@@ -25,12 +25,11 @@ from training.dual_ar.encode import CodeFormat
 from training.dual_ar.model import DualAR, new_model
 from training.dual_ar.own_takes import OwnTake
 from training.dual_ar.reward import LogProbs, RewardRecipe, expected_gain, learn, log_probs, penalty, rewarded_take
-from training.dual_ar.take_reward import Judgement, TakeReward, VoiceReward
-from training.pitch.difference import PitchDifference
+from training.dual_ar.take_reward import Judgement, TakeReward
+from training.dual_ar.voice_reward import SpeakerVoice, VoiceReward
 from training.pitch.model import PitchNet
 from training.recogniser.model import RATE
 from training.speaker.model import SpeakerNet
-from training.speaker.similarity import SpeakerSimilarity
 
 RECIPE = RewardRecipe(passes=1, positions=400, warmup_steps=1)
 WIDTH = 6
@@ -70,9 +69,10 @@ def reward() -> TakeReward:
 
 def take_reward(centroids: dict[int, Tensor], pitch_weight: float = 0.0) -> TakeReward:
     """Return a reward of voices with these embeddings and the pitch `PITCH`."""
-    similarity = SpeakerSimilarity(speaker_net(), centroids)
-    pitch = PitchDifference(pitch_net(), dict.fromkeys(centroids, PITCH))
-    return TakeReward(BUNDLED, "cpu", VoiceReward(similarity, pitch, WEIGHT, pitch_weight))
+    voices = {speaker: SpeakerVoice(embedding, PITCH) for speaker, embedding in centroids.items()}
+    networks = speaker_net(), pitch_net()
+    voice = VoiceReward(*networks, voices, similarity_weight=WEIGHT, pitch_weight=pitch_weight)
+    return TakeReward(BUNDLED, "cpu", voice)
 
 
 def pitch_net() -> PitchNet:

@@ -1,4 +1,4 @@
-"""Training the pitch estimator: its labels, its learning, and the difference to a speaker."""
+"""Training the pitch estimator: its labels and its learning."""
 
 from pathlib import Path
 
@@ -9,11 +9,10 @@ from torch import Tensor
 
 pytest.importorskip("pyworld", reason="pyworld (requirements-lab.txt) labels the speech")
 
-from training.pitch.difference import PitchDifference
-from training.pitch.model import HOP, LOWEST, RATE, WEIGHTS_FILE, PitchNet
+from training.pitch.model import HOP, LOWEST, WEIGHTS_FILE, PitchNet
 from training.pitch.train import Labelled, PitchRecipe, labelled, pitch_of, train
+from training.recogniser.model import RATE
 from training.speech.corpus import SAMPLE_RATE, Corpus, Utterance
-from training.work import TrainingError
 
 RECIPE = PitchRecipe(steps=40, batch=16, warmup_steps=5)
 PITCHES = 90, 120, 150, 190, 230  # Hz
@@ -73,21 +72,11 @@ def test_pitch_of_other_voices_is_estimated(model: PitchNet) -> None:
         assert float(model.mean_pitch(heard(pitch, 99))) == pytest.approx(semitones(pitch), abs=1.5)
 
 
-def test_difference_is_to_the_speakers_pitch_and_has_a_gradient(model: PitchNet, tmp_path: Path) -> None:
+def test_estimate_has_a_gradient_and_is_the_same_after_loading(model: PitchNet, tmp_path: Path) -> None:
     model.save(tmp_path / WEIGHTS_FILE)
     again = PitchNet.load(tmp_path / WEIGHTS_FILE)
     audio = heard(190, 1).requires_grad_(True)
-    difference = PitchDifference(again, {7: semitones(150)})
-    assert list(difference.speakers) == [7]
-    before = difference(audio, 7)
-    assert before.item() == pytest.approx(semitones(190) - semitones(150), abs=1.5)
+    before = again.mean_pitch(audio)
+    assert torch.equal(before, model.mean_pitch(audio))
     (gradient,) = torch.autograd.grad(before, audio)
-    lower = audio.detach() - 1e-3 * gradient / gradient.norm()
-    assert difference(lower, 7) < before
-    with pytest.raises(KeyError):
-        difference(audio, 8)
-
-
-def test_missing_estimator_is_reported(tmp_path: Path) -> None:
-    with pytest.raises(TrainingError, match=r"No pitch estimator in .*training\.pitch\.train"):
-        PitchDifference.load(tmp_path)
+    assert again.mean_pitch(audio.detach() - 1e-3 * gradient / gradient.norm()) < before

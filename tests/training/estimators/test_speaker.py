@@ -1,4 +1,4 @@
-"""Training the speaker encoder: its features, its learning, and the similarity to a speaker."""
+"""Training the speaker encoder: its features, and its learning."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -9,8 +9,7 @@ import torch
 from torch import Tensor
 
 from training.recogniser.model import RATE, LogMel
-from training.speaker.model import WEIGHTS_FILE, WIDTH, SpeakerNet, speaker_features
-from training.speaker.similarity import SpeakerSimilarity
+from training.speaker.model import WEIGHTS_FILE, SpeakerNet, speaker_features
 from training.speaker.train import SpeakerRecipe, features_of, speech_of, train
 from training.speech.corpus import SAMPLE_RATE, Corpus, Utterance
 from training.work import TrainingError
@@ -85,25 +84,7 @@ def test_speech_without_enough_utterances_is_refused() -> None:
         train(features_of(few), RECIPE)
 
 
-def test_similarity_is_the_cosine_to_a_speaker_and_has_a_gradient(model: SpeakerNet, tmp_path: Path) -> None:
+def test_network_is_stored(model: SpeakerNet, tmp_path: Path) -> None:
     model.save(tmp_path / WEIGHTS_FILE)
     assert (tmp_path / WEIGHTS_FILE).stat().st_mode & 0o044 == 0o044
-    again = SpeakerNet.load(tmp_path / WEIGHTS_FILE)
-    reference = model(heard(150, 0))[0]
-    assert torch.equal(again(heard(150, 0))[0], reference)
-    similarity = SpeakerSimilarity(again, {7: reference})
-    assert list(similarity.speakers) == [7]
-    audio = heard(230, 1).requires_grad_(True)
-    before = similarity(audio, 7)
-    assert reference.shape == (WIDTH,)
-    torch.testing.assert_close(before, model(audio)[0] @ reference)
-    (gradient,) = torch.autograd.grad(before, audio)
-    nearer = audio.detach() + 1e-3 * gradient / gradient.norm()
-    assert similarity(nearer, 7) > before
-    with pytest.raises(KeyError):
-        similarity(audio, 8)
-
-
-def test_missing_encoder_is_reported(tmp_path: Path) -> None:
-    with pytest.raises(TrainingError, match=r"No speaker encoder in .*training\.speaker\.train"):
-        SpeakerSimilarity.load(tmp_path)
+    assert torch.equal(SpeakerNet.load(tmp_path / WEIGHTS_FILE)(heard(150, 0)), model(heard(150, 0)))
