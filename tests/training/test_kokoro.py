@@ -60,13 +60,10 @@ def test_kokoro_speaks_with_expected_pitch_and_aligned_phones() -> None:
 def test_kokoro_is_warped_to_another_pitch() -> None:
     import pyworld
 
-    warped = [each for each in speakers() if each.engine == "kokoro" and each.pitch != 1.0 and not each.breath]
-    for speaker in (warped[0], warped[-1]):
-        [item] = synthesize.CorpusRenderer().render(
-            [synthesize.Job("Wait, the silver box is by the sea.", speaker, False)], random.Random(1)
-        )
-        f0, _ = pyworld.dio(item.samples.astype(np.float64), SAMPLE_RATE, f0_floor=50.0)
-        assert float(np.median(f0[f0 > 0])) == pytest.approx(speaker.hertz, rel=0.2)
+    speaker = next(each for each in speakers() if each.engine == "kokoro" and each.pitch != 1.0)
+    [item] = synthesize.CorpusRenderer().render([synthesize.Job("The silver box.", speaker, False)], random.Random(1))
+    f0, _ = pyworld.dio(item.samples.astype(np.float64), synthesize.SAMPLE_RATE, f0_floor=50.0)
+    assert float(np.median(f0[f0 > 0])) == pytest.approx(speaker.hertz, rel=0.2)
 
 
 def _high_frequency_share(samples: np.ndarray, start: float) -> float:
