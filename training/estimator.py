@@ -1,10 +1,33 @@
-"""Networks that are trained to judge takes: how their weights are stored."""
+"""Networks that judge takes: how they are trained, stored, and trained from the command line."""
 
+import argparse
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
+from typing import Self, TypeVar
 
+import torch
 from safetensors.torch import load_file, save_file
-from torch import nn
+from torch import Tensor, nn
+
+from training.schedule import warmup_cosine
+from training.work import DEFAULT_WORK, exit_with_message, positive_int
+
+_REPORT_STEPS = 100
+
+
+@dataclass(frozen=True)
+class EstimatorRecipe:
+    steps: int
+    batch: int
+    learning_rate: float
+    warmup_steps: int
+    weight_decay: float = 1e-2
+    seed: int = 0
+
+
+R = TypeVar("R", bound=EstimatorRecipe)
 
 
 class Estimator(nn.Module):
@@ -23,3 +46,28 @@ class Estimator(nn.Module):
         model = cls()
         model.load_state_dict(load_file(path))
         return model.eval().requires_grad_(False)
+
+
+def minimise(loss: Callable[[], Tensor], weights: Iterable[nn.Parameter], recipe: EstimatorRecipe) -> None:
+    """Train weights on a loss, which is that of another batch each time, with AdamW and a cosine schedule."""
+    began = time.monotonic()
+    optimiser = torch.optim.AdamW(weights, recipe.learning_rate, weight_decay=recipe.weight_decay)
+    for step in range(recipe.steps):
+        for group in optimiser.param_groups:
+            group["lr"] = recipe.learning_rate * warmup_cosine(step, recipe.warmup_steps, step / recipe.steps)
+        found = loss()
+        optimiser.zero_grad()
+        torch.autograd.backward(found)
+        optimiser.step()
+        if (step + 1) % _REPORT_STEPS == 0:
+            print(f"step {step + 1}: loss {found.item():.2f}, {time.monotonic() - began:.0f} s", flush=True)
+
+
+def train_by_command(description: str | None, recipe: Callable[..., R], run: Callable[[Path, R], int]) -> None:
+    """Run a training with the options of the command line. recipe: makes one from keywords; run: as of the stages."""
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--work", type=Path, default=DEFAULT_WORK)
+    parser.add_argument("--steps", type=positive_int, default=recipe().steps)
+    args = parser.parse_args()
+    with exit_with_message():
+        run(args.work, recipe(steps=args.steps))

@@ -8,12 +8,9 @@ augment the speech.
 Shapes: B batch, n samples, T frames.
 """
 
-import argparse
 import math
 import random
-import time
 from collections.abc import Sequence
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,12 +21,12 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from training.device import training_device
+from training.estimator import EstimatorRecipe, minimise, train_by_command
 from training.pitch.model import CLASS_WIDTH, CLASSES, HOP, LOWEST, WEIGHTS_FILE, PitchNet
 from training.recogniser.model import RATE
-from training.schedule import warmup_cosine
 from training.speaker.train import speech_of, waveform
 from training.speech.corpus import SAMPLE_RATE, Corpus
-from training.work import DEFAULT_WORK, cores, exit_with_message, positive_int
+from training.work import TrainingError
 
 _RATES = SAMPLE_RATE, 19_200, 25_600  # at which the speech is read
 _FRAMES = 140  # of a crop
@@ -37,13 +34,12 @@ _SPREAD = 1.0  # classes, of the labels
 
 
 @dataclass(frozen=True)
-class PitchRecipe:
+class PitchRecipe(EstimatorRecipe):
     steps: int = 700
     batch: int = 32
     learning_rate: float = 2e-3
     warmup_steps: int = 50
     utterances: int = 6  # of a speaker
-    seed: int = 0
 
 
 @dataclass(frozen=True)
@@ -67,9 +63,7 @@ def pitch_of(wave: NDArray[np.float32]) -> NDArray[np.float32]:
 def labelled(corpus: Corpus, utterances: int) -> list[Labelled]:
     """Label the first training utterances of each speaker, read at each rate."""
     waves = [waveform(each, rate) for own in speech_of(corpus).values() for each in own[:utterances] for rate in _RATES]
-    with ProcessPoolExecutor(cores()) as pool:
-        pitches = pool.map(pitch_of, [wave.numpy() for wave in waves], chunksize=16)
-        return [Labelled(wave, torch.from_numpy(pitch)) for wave, pitch in zip(waves, pitches, strict=True)]
+    return [Labelled(wave, torch.from_numpy(pitch_of(wave.numpy()))) for wave in waves]
 
 
 def loss_of(voiced: Tensor, logits: Tensor, pitch: Tensor) -> Tensor:
@@ -82,23 +76,20 @@ def loss_of(voiced: Tensor, logits: Tensor, pitch: Tensor) -> Tensor:
 
 
 def train(speech: Sequence[Labelled], recipe: PitchRecipe) -> PitchNet:
-    """Train a network on labelled speech."""
+    """Train a network on labelled speech. Raises TrainingError when there is none."""
+    if not speech:
+        raise TrainingError("There is no speech for training that lasts long enough to have a pitch.")
     torch.manual_seed(recipe.seed)
-    rng, began, device = random.Random(recipe.seed), time.monotonic(), training_device()
+    rng, device = random.Random(recipe.seed), training_device()
     model = PitchNet().to(device)
-    optimiser = torch.optim.AdamW(model.parameters(), recipe.learning_rate)
-    for step in range(recipe.steps):
-        for group in optimiser.param_groups:
-            group["lr"] = recipe.learning_rate * warmup_cosine(step, recipe.warmup_steps, step / recipe.steps)
+
+    def loss() -> Tensor:
         crops = [_crop(rng.choice(speech), rng) for _ in range(recipe.batch)]
         waves, pitch = (torch.stack(part).to(device) for part in zip(*crops, strict=True))
         voiced, logits = model(waves)
-        loss = loss_of(voiced[:, :_FRAMES], logits[:, :_FRAMES], pitch)
-        optimiser.zero_grad()
-        torch.autograd.backward(loss)
-        optimiser.step()
-        if (step + 1) % 100 == 0:
-            print(f"step {step + 1}: loss {loss.item():.2f}, {time.monotonic() - began:.0f} s", flush=True)
+        return loss_of(voiced[:, :_FRAMES], logits[:, :_FRAMES], pitch)
+
+    minimise(loss, model.parameters(), recipe)
     return model.to("cpu").eval().requires_grad_(False)
 
 
@@ -113,7 +104,10 @@ def _crop(each: Labelled, rng: random.Random) -> tuple[Tensor, Tensor]:
 
 
 def run(work: Path, recipe: PitchRecipe) -> int:
-    """Train the pitch estimator of a working folder and write it there. Returns the number of labelled utterances."""
+    """Train the pitch estimator of a working folder and write it there. Returns the number of labelled utterances.
+
+    Raises TrainingError when there is no speech.
+    """
     speech = labelled(Corpus.load(work / "data"), recipe.utterances)
     print(f"{len(speech)} utterances", flush=True)
     train(speech, recipe).save(work / WEIGHTS_FILE)
@@ -121,12 +115,7 @@ def run(work: Path, recipe: PitchRecipe) -> int:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--work", type=Path, default=DEFAULT_WORK)
-    parser.add_argument("--steps", type=positive_int, default=PitchRecipe.steps)
-    args = parser.parse_args()
-    with exit_with_message():
-        run(args.work, PitchRecipe(steps=args.steps))
+    train_by_command(__doc__, PitchRecipe, run)
 
 
 if __name__ == "__main__":

@@ -9,10 +9,8 @@ get another level, response and noise, which do not belong to the voice.
 Shapes: B batch, n samples, T feature frames, C classes.
 """
 
-import argparse
 import math
 import random
-import time
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -23,12 +21,12 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from training.device import training_device
+from training.estimator import EstimatorRecipe, minimise, train_by_command
 from training.recogniser.model import RATE
-from training.schedule import warmup_cosine
 from training.speaker.model import WEIGHTS_FILE, WIDTH, SpeakerNet, speaker_features
 from training.speech.corpus import SAMPLE_RATE, Corpus, Utterance
 from training.speech.resampling import resampled
-from training.work import DEFAULT_WORK, TrainingError, exit_with_message, positive_int
+from training.work import TrainingError
 
 # Rates in Hz at which the speech of SAMPLE_RATE is read, for other speeds: 0.87, 0.91, 1.09, 1.16.
 _RATES = SAMPLE_RATE, 19_200, 20_000, 24_000, 25_600
@@ -42,13 +40,11 @@ Features = Mapping[SpeedClass, Sequence[Tensor]]  # `[T, 64]` fp16
 
 
 @dataclass(frozen=True)
-class SpeakerRecipe:
+class SpeakerRecipe(EstimatorRecipe):
     steps: int = 1500
     batch: int = 64
     learning_rate: float = 3e-3
     warmup_steps: int = 100
-    weight_decay: float = 1e-2
-    seed: int = 0
 
 
 def speech_of(corpus: Corpus) -> dict[int, list[Utterance]]:
@@ -81,24 +77,16 @@ def train(features: Features, recipe: SpeakerRecipe) -> SpeakerNet:
     if not features:
         raise TrainingError(f"No speaker has {_LEAST_UTTERANCES} utterances of {_LEAST_SECONDS} s for training.")
     torch.manual_seed(recipe.seed)
-    rng, classes, began = random.Random(recipe.seed), sorted(features), time.monotonic()
-    device = training_device()
+    rng, classes, device = random.Random(recipe.seed), sorted(features), training_device()
     model, centres = SpeakerNet().to(device), nn.Parameter(0.1 * torch.randn(len(classes), WIDTH, device=device))
-    weights = [*model.parameters(), centres]
-    optimiser = torch.optim.AdamW(weights, recipe.learning_rate, weight_decay=recipe.weight_decay)
-    for step in range(recipe.steps):
-        rate = warmup_cosine(step, recipe.warmup_steps, step / recipe.steps)
-        for group in optimiser.param_groups:
-            group["lr"] = recipe.learning_rate * rate
+
+    def loss() -> Tensor:
         chosen, frames = rng.choices(range(len(classes)), k=recipe.batch), rng.choice(_CROPS)
         crops = torch.stack([_disturbed(_crop(rng.choice(features[classes[i]]), frames, rng), rng) for i in chosen])
         cosines = model.embed(crops.to(device)) @ F.normalize(centres, dim=1).T
-        loss = _margin_loss(cosines, torch.tensor(chosen, device=device))
-        optimiser.zero_grad()
-        torch.autograd.backward(loss)
-        optimiser.step()
-        if (step + 1) % 250 == 0:
-            print(f"step {step + 1}: loss {loss.item():.2f}, {time.monotonic() - began:.0f} s", flush=True)
+        return _margin_loss(cosines, torch.tensor(chosen, device=device))
+
+    minimise(loss, [*model.parameters(), centres], recipe)
     return model.to("cpu").eval().requires_grad_(False)
 
 
@@ -138,12 +126,7 @@ def run(work: Path, recipe: SpeakerRecipe) -> int:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--work", type=Path, default=DEFAULT_WORK)
-    parser.add_argument("--steps", type=positive_int, default=SpeakerRecipe.steps)
-    args = parser.parse_args()
-    with exit_with_message():
-        run(args.work, SpeakerRecipe(steps=args.steps))
+    train_by_command(__doc__, SpeakerRecipe, run)
 
 
 if __name__ == "__main__":

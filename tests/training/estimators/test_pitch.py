@@ -13,6 +13,7 @@ from training.pitch.model import HOP, LOWEST, WEIGHTS_FILE, PitchNet
 from training.pitch.train import Labelled, PitchRecipe, labelled, pitch_of, train
 from training.recogniser.model import RATE
 from training.speech.corpus import SAMPLE_RATE, Corpus, Utterance
+from training.work import TrainingError
 
 RECIPE = PitchRecipe(steps=40, batch=16, warmup_steps=5)
 PITCHES = 90, 120, 150, 190, 230  # Hz
@@ -80,3 +81,8 @@ def test_estimate_has_a_gradient_and_is_the_same_after_loading(model: PitchNet, 
     assert torch.equal(before, model.mean_pitch(audio))
     (gradient,) = torch.autograd.grad(before, audio)
     assert again.mean_pitch(audio.detach() - 1e-3 * gradient / gradient.norm()) < before
+
+
+def test_no_speech_is_refused() -> None:
+    with pytest.raises(TrainingError, match="no speech for training"):
+        train([], RECIPE)
