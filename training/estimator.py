@@ -1,7 +1,8 @@
-"""Networks that judge takes: how they are trained, stored, and trained from the command line."""
+"""Networks that judge takes: their training speech, how they are trained and stored, and their command line."""
 
 import argparse
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,9 +12,14 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
+from training.recogniser.model import RATE
 from training.schedule import warmup_cosine
+from training.speech.corpus import SAMPLE_RATE, Corpus, Utterance
+from training.speech.resampling import resampled
 from training.work import DEFAULT_WORK, exit_with_message, positive_int
 
+LEAST_SECONDS = 0.8  # of an utterance
+_MOST_UTTERANCES = 30  # of a speaker
 _REPORT_STEPS = 100
 
 
@@ -46,6 +52,20 @@ class Estimator(nn.Module):
         model = cls()
         model.load_state_dict(load_file(path))
         return model.eval().requires_grad_(False)
+
+
+def speech_of(corpus: Corpus) -> dict[int, list[Utterance]]:
+    """Return the first training utterances of each speaker that are long enough, at most 30."""
+    found: dict[int, list[Utterance]] = defaultdict(list)
+    for each in corpus.utterances:
+        if each.for_training and each.samples >= LEAST_SECONDS * SAMPLE_RATE:
+            found[each.speaker].append(each)
+    return {speaker: own[:_MOST_UTTERANCES] for speaker, own in found.items()}
+
+
+def waveform(utterance: Utterance, rate: int = SAMPLE_RATE) -> Tensor:
+    """Return samples `[n]` at 16 kHz. Another rate than the speech's makes it faster or slower, higher or lower."""
+    return torch.from_numpy(resampled(utterance.waveform(), rate, RATE))
 
 
 def minimise(loss: Callable[[], Tensor], weights: Iterable[nn.Parameter], recipe: EstimatorRecipe) -> None:

@@ -8,11 +8,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from training.estimator import speech_of, waveform
 from training.pitch.model import WEIGHTS_FILE as PITCH_FILE
 from training.pitch.model import PitchNet
 from training.speaker.model import WEIGHTS_FILE as SPEAKER_FILE
 from training.speaker.model import SpeakerNet
-from training.speaker.train import speech_of, waveform
 from training.speech.corpus import Corpus
 from training.work import TrainingError
 

@@ -21,10 +21,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from training.device import training_device
-from training.estimator import EstimatorRecipe, minimise, train_by_command
+from training.estimator import EstimatorRecipe, minimise, speech_of, train_by_command, waveform
 from training.pitch.model import CLASS_WIDTH, CLASSES, HOP, LOWEST, WEIGHTS_FILE, PitchNet
 from training.recogniser.model import RATE
-from training.speaker.train import speech_of, waveform
 from training.speech.corpus import SAMPLE_RATE, Corpus
 from training.work import TrainingError
 

@@ -11,7 +11,6 @@ Shapes: B batch, n samples, T feature frames, C classes.
 
 import math
 import random
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,17 +20,14 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from training.device import training_device
-from training.estimator import EstimatorRecipe, minimise, train_by_command
-from training.recogniser.model import RATE
+from training.estimator import LEAST_SECONDS, EstimatorRecipe, minimise, speech_of, train_by_command, waveform
 from training.speaker.model import WEIGHTS_FILE, WIDTH, SpeakerNet, speaker_features
-from training.speech.corpus import SAMPLE_RATE, Corpus, Utterance
-from training.speech.resampling import resampled
+from training.speech.corpus import SAMPLE_RATE, Corpus
 from training.work import TrainingError
 
 # Rates in Hz at which the speech of SAMPLE_RATE is read, for other speeds: 0.87, 0.91, 1.09, 1.16.
 _RATES = SAMPLE_RATE, 19_200, 20_000, 24_000, 25_600
-_LEAST_SECONDS = 0.8  # of an utterance
-_LEAST_UTTERANCES, _MOST_UTTERANCES = 3, 30  # of a speaker
+_LEAST_UTTERANCES = 3  # of a speaker
 _CROPS = 100, 140, 180  # feature frames of 10 ms
 _MARGIN, _SCALE = 0.2, 24.0  # of the softmax
 
@@ -45,20 +41,6 @@ class SpeakerRecipe(EstimatorRecipe):
     batch: int = 64
     learning_rate: float = 3e-3
     warmup_steps: int = 100
-
-
-def speech_of(corpus: Corpus) -> dict[int, list[Utterance]]:
-    """Return the first training utterances of each speaker that are long enough, at most 30."""
-    found: dict[int, list[Utterance]] = defaultdict(list)
-    for each in corpus.utterances:
-        if each.for_training and each.samples >= _LEAST_SECONDS * SAMPLE_RATE:
-            found[each.speaker].append(each)
-    return {speaker: own[:_MOST_UTTERANCES] for speaker, own in found.items()}
-
-
-def waveform(utterance: Utterance, rate: int = SAMPLE_RATE) -> Tensor:
-    """Return samples `[n]` at 16 kHz. Another rate than the speech's makes it faster or slower, higher or lower."""
-    return torch.from_numpy(resampled(utterance.waveform(), rate, RATE))
 
 
 def features_of(corpus: Corpus) -> Features:
@@ -75,7 +57,7 @@ def features_of(corpus: Corpus) -> Features:
 def train(features: Features, recipe: SpeakerRecipe) -> SpeakerNet:
     """Train a network to tell classes apart. Raises TrainingError when there are none."""
     if not features:
-        raise TrainingError(f"No speaker has {_LEAST_UTTERANCES} utterances of {_LEAST_SECONDS} s for training.")
+        raise TrainingError(f"No speaker has {_LEAST_UTTERANCES} utterances of {LEAST_SECONDS} s for training.")
     torch.manual_seed(recipe.seed)
     rng, classes, device = random.Random(recipe.seed), sorted(features), training_device()
     model, centres = SpeakerNet().to(device), nn.Parameter(0.1 * torch.randn(len(classes), WIDTH, device=device))

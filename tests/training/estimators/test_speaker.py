@@ -8,9 +8,10 @@ import pytest
 import torch
 from torch import Tensor
 
+from training.estimator import speech_of
 from training.recogniser.model import RATE, LogMel
 from training.speaker.model import WEIGHTS_FILE, SpeakerNet, speaker_features
-from training.speaker.train import SpeakerRecipe, features_of, speech_of, train
+from training.speaker.train import SpeakerRecipe, features_of, train
 from training.speech.corpus import SAMPLE_RATE, Corpus, Utterance
 from training.work import TrainingError
 
