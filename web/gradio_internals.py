@@ -9,6 +9,7 @@ that the page has not fetched, ids of its events, and a row of statistics for ea
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from copy import copy
@@ -31,8 +32,9 @@ if TYPE_CHECKING:
 NO_SECOND_CHECK: dict[str, Any] = {"_frontend": False}
 NO_FREE_PORT = "Cannot find empty port"  # begins the message of `launch`'s OSError
 SESSIONS = 1_000
-STATISTICS = 100  # events; Gradio tabulates them after each event
+STATISTICS = 100  # events
 QUEUE_POLL = 0.005  # s between polls of an empty queue; Gradio's 0.001 s takes 5 % of a CPU core when idle
+PROGRESS_POLL = 5.0  # s between polls for gr.Progress, which nothing uses; Gradio's default is 0.01 s
 
 
 class SlimSessionState(SessionState):
@@ -106,7 +108,9 @@ async def limit_sessions(app: Any) -> AsyncIterator[None]:
     queue = blocks._queue
     queue.pending_messages_per_session = BoundedMessages(SESSIONS, queue.pending_event_ids_session)
     queue.ANALYTICS_MAX_EVENTS = STATISTICS
+    queue.ANAYLTICS_CACHE_FREQUENCY = math.inf  # else a table is made after every event, with pandas, in 8 ms
     queue.sleep_when_free = QUEUE_POLL
+    queue.progress_update_sleep_when_free = PROGRESS_POLL
     app.iterators_to_reset = BoundedEventIds()
     yield
 

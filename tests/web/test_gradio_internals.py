@@ -64,7 +64,8 @@ def test_private_session_state_of_gradio_is_unchanged(demo: gr.Blocks) -> None:
     queue = demo._queue
     assert isinstance(queue, Queue)
     kept = ("pending_messages_per_session", "pending_event_ids_session", "ANALYTICS_MAX_EVENTS")
-    for name in (*kept, "sleep_when_free"):
+    polled = ("sleep_when_free", "progress_update_sleep_when_free")
+    for name in (*kept, *polled, "ANAYLTICS_CACHE_FREQUENCY"):
         assert hasattr(queue, name), name
     holder = StateHolder()
     holder.set_blocks(demo)
@@ -185,6 +186,8 @@ def test_invented_sessions_of_a_served_page_are_bounded(
     assert len(queue.pending_messages_per_session) <= 5
     assert set(queue.pending_event_ids_session) <= set(queue.pending_messages_per_session)
     assert visitor.speak("Hello.", anna)["stop_reason"] == "end"
+    assert queue.events_recorded > 12
+    assert queue.cached_event_analytics_summary == {"functions": {}}  # no table was made
 
 
 def test_unread_messages_are_counted_and_dropped(demo: gr.Blocks) -> None:
