@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import logging
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from engine.errors import EngineFailed, InvalidInput, NameTaken
+from engine.errors import EngineFailed, InvalidInput, NameTaken, VoiceNotFound
 from engine.languages import language_tag, language_tags
 from engine.voice import BuiltInVoice, Consent, clean_name
 from studio.takes.buffer import TakeBuffer
@@ -90,7 +90,7 @@ def make_voice(
     Raises NameTaken, UnusableReference, TranscriptNeeded, InvalidInput.
     """
     require_cloning(app.engine)
-    cleaned = _free_name(app, name, owner)
+    cleaned = free_name(app, name, owner)
     language = voice_language(app.engine, language)
     if not transcript.strip():
         transcript = _transcribe(app, clip, language)
@@ -119,7 +119,7 @@ def speak_sample(app: AppContext, name: str, description: str, *, owner: str, la
     language: a key of `SAMPLE_TEXTS`, as returned by `sample_language`.
     Raises NameTaken, InvalidOption for a model that takes no description, and what `speak` raises.
     """
-    _free_name(app, name, owner)
+    free_name(app, name, owner)
     engine, described = app.engine, BuiltInVoice(description=description.strip())
     how, take = replace(engine.default_options, language=language), TakeBuffer(engine.sample_rate)
     with closing(engine.speak(SAMPLE_TEXTS[language], described, how, owner=owner)) as speech:
@@ -147,10 +147,10 @@ def require_cloning(engine: ModelManager) -> None:
         raise InvalidInput("engine.describes_only" if able.designs_voices else "engine.no_cloning")
 
 
-def _free_name(app: AppContext, name: str, owner: str) -> str:
+def free_name(app: AppContext, name: str, owner: str) -> str:
     """Clean a name, and check that none of the owner's voices has it. Raises NameTaken, InvalidName."""
     cleaned = clean_name(name)
-    voices = app.storage.voices.list(owner=owner)
-    if any(each.name.casefold() == cleaned.casefold() and not each.shared for each in voices):
-        raise NameTaken("voices.name_taken", name=cleaned)
+    with suppress(VoiceNotFound):
+        if not (found := app.storage.voices.find(cleaned, owner=owner)).shared:
+            raise NameTaken("voices.name_taken", name=found.name)
     return cleaned

@@ -94,7 +94,7 @@ def test_existing_name_is_not_overwritten(create_voice: CreateVoice) -> None:
     assert create_voice().status_code == 200
     refused = create_voice(name=" anna ")
     assert refused.status_code == 409
-    assert "already a voice called “anna”" in message(refused)
+    assert "already a voice called “Anna”" in message(refused)
 
 
 def test_voices_belong_to_the_owner_of_the_key(client: httpx.Client, server: Server, create_voice: CreateVoice) -> None:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import gradio as gr
@@ -117,7 +118,8 @@ def own_name(language: str) -> str:
     return name[:1].upper() + name[1:]
 
 
-def _texts(folder: Path) -> dict[str, str]:
+@cache
+def _texts(folder: Path) -> Mapping[str, str]:
     texts: dict[str, str] = {}
     for path in sorted(folder.rglob("*.json")):
         texts |= json.loads(path.read_text("utf-8"))

@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import gradio as gr
 
 from engine.audio.merge import merge_references
-from engine.errors import InvalidInput, InvalidName, VoiceNotFound
+from engine.errors import InvalidInput, InvalidName, NameTaken
 from engine.messages import UserMessage
 from engine.text import speaking_time
 from engine.voice import Consent, Voice, clean_name
 from studio.voices.voice_maker import (
     SAMPLE_TEXTS,
+    free_name,
     require_cloning,
     sample_language,
     save_described_voice,
@@ -208,12 +209,12 @@ class NewVoiceHandlers:
         if not name.strip():
             return texts("new.no_name")
         try:
-            taken = self._context.storage.voices.find(clean_name(name), owner=owner)
-        except VoiceNotFound:
-            return ""
+            free_name(self._context, name, owner)
+        except NameTaken as error:
+            return texts("new.name_taken", **error.message.values)
         except InvalidName as error:
             return texts.write(error.message)
-        return "" if taken.shared else texts("new.name_taken", name=taken.name)
+        return ""
 
     def _save(self, voice: Voice, form: CheckedForm) -> VoiceRecord:
         record = self._context.storage.voices.add(voice, owner=form.owner)
