@@ -389,8 +389,8 @@ def test_page_is_served_and_leaves_no_files(tmp_path: Path) -> None:
         assert server.stdout is not None
         link = next(line.split()[-1] for line in server.stdout if "Reprise is at" in line)
         page = link.partition("?")[0]
-        assert httpx.get(page).status_code == 401, "the link's token is required"
-        with httpx.Client(follow_redirects=True) as browser:
+        assert httpx.get(page, timeout=60).status_code == 401, "the link's token is required"
+        with httpx.Client(follow_redirects=True, timeout=60) as browser:
             assert "gradio_config" in browser.get(link).text
             assert "gradio_config" in browser.get(page).text, "the cookie replaces the token"
         (folder,) = temporary.glob("reprise-*")

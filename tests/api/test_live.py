@@ -185,17 +185,18 @@ def test_interruption_without_position_uses_the_clock(server: Server) -> None:
     """Without a position, the time since the first audio counts as played."""
     with live_session(server) as session:
         session.configure()
-        session.send("input.text", text=REPLY)
+        session.send("input.text", text="The rain has")  # no sentence: nothing is spoken yet
         session.send("input.interrupt")
         nothing = session.next("interrupted")
         assert (nothing["seconds"], nothing["heard"]) == (0, ""), "before any audio"
+        asked = time.monotonic()
         session.send("input.text", text=REPLY * 4)
-        session.next("audio.start")
-        begun = time.monotonic()
-        until(lambda: time.monotonic() - begun > 1.5)
+        session.next("audio.done")  # a whole sentence has been sent
+        sent = time.monotonic()
+        until(lambda: time.monotonic() - sent > 1.5)
         session.send("input.interrupt")
         interrupted = session.next("interrupted")
-        assert 0.5 < interrupted["seconds"] < time.monotonic() - begun + 1
+        assert 0.5 < interrupted["seconds"] < time.monotonic() - asked
         assert interrupted["heard"].startswith("The rain")
         assert " ".join((REPLY * 4).split()).startswith(interrupted["heard"])
 
@@ -430,7 +431,7 @@ def test_other_web_sockets_are_not_found(server: Server) -> None:
 def test_session_outlives_the_header_timeout_and_ends_when_idle(
     server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(connections, "HEAD_SECONDS", 0.2)
+    monkeypatch.setattr(connections, "HEAD_SECONDS", 0.9)  # less than the next one
     monkeypatch.setattr(live, "IDLE_SECONDS", 1.0)
     with live_session(server) as session, pytest.raises(Exception, match="The session was idle"):
         session.socket.recv(30)

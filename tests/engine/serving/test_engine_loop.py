@@ -376,8 +376,12 @@ def test_speeches_finalized_by_gc_do_not_block_others(watch: Callable[..., Watch
         talker.join()
         assert talker.error is None
     assert collected  # while other speeches were running
-    gc.collect()
-    assert len(collected) == 3 * 2 * 3
+
+    def all_collected() -> bool:
+        gc.collect()  # does nothing while another thread collects
+        return len(collected) == 3 * 2 * 3
+
+    until(all_collected)
     many.assert_idle()
 
 
@@ -503,9 +507,11 @@ def test_tickets_finalized_by_gc_do_not_block_others() -> None:
 def test_cancelled_speaking_request_frees_its_slot(watch: Callable[..., WatchedEngine], turns: Turns) -> None:
     one = watch(1, 2)
     turns.of[1] = 60
+    gate = one._gates["step"]
+    gate.allow(8)  # more than the four frames of the first chunk, fewer than the turn has
     first = one.speak_seed(1, text="A sentence that is long enough to be spoken for quite a while.")
     chunk = next(first)
-    one.stop("step", lambda: None)
+    until(lambda: gate.arrived)
     second = one.send(one.speak_seed(2))
     one.pass_once("step")
     status = one.engine.status()
@@ -736,7 +742,7 @@ def test_failed_loop_ends_all_requests(
     for seed in (6, 7):
         with pytest.raises(EngineClosed):
             run_with_timeout(lambda seed=seed: list(one.speak_seed(seed)))  # type: ignore[misc]
-    assert not one.loop._thread.is_alive()
+    run_with_timeout(one.loop._thread.join)
     assert len(one.scheduler.open_tickets()) == 0
     run_with_timeout(one.engine.close)
     assert not one.codec_worker._thread.is_alive()

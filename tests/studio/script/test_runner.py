@@ -76,10 +76,11 @@ class Actor(FakeEngine):
         if self.errors.get(text):
             raise self.errors[text].pop(0)
         made = super().speak(text, voice, options, owner=owner)
+        place = self.speeches.index(made)  # not the last one if another thread calls meanwhile
         if self.silent:
-            self.speeches[-1] = made = SilentSpeech(text, options or SpeakOptions(), self.script)
+            self.speeches[place] = made = SilentSpeech(text, options or SpeakOptions(), self.script)
         if text in self.gates:
-            self.speeches[-1] = made = HeldSpeech(self.gates[text], text, options or SpeakOptions(), self.script)
+            self.speeches[place] = made = HeldSpeech(self.gates[text], text, options or SpeakOptions(), self.script)
         return made
 
     @property

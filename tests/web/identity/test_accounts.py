@@ -17,6 +17,7 @@ from pwdlib.hashers.argon2 import Argon2Hasher
 
 from engine.errors import InvalidOption
 from engine.files import replacement
+from tests.support.waiting import until
 from web.identity import account_file, accounts, passwords
 from web.identity.accounts import Accounts, auth_settings, load_accounts
 from web.identity.passwords import ScryptHasher, hash_password, is_hash, verify_password
@@ -135,7 +136,8 @@ def test_concurrent_hashing_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
         with lock:
             now[0] += 1
             most[0] = max(most[0], now[0])
-        gate.acquire(timeout=0.05)
+        until(lambda: most[0] >= accounts.AT_ONCE)
+        gate.acquire(timeout=0.05)  # time for further threads, if they can come
         with lock:
             now[0] -= 1
         return False

@@ -37,12 +37,6 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield serve(FakeEngine(), storage)
 
 
-@pytest.fixture
-def short_timeouts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connections, "HEAD_SECONDS", 0.2)
-    monkeypatch.setattr(connections, "STALLED_SECONDS", 0.2)
-
-
 @contextlib.contextmanager
 def connected(url: str, **options: Any) -> Iterator[socket.socket]:
     parts = urlsplit(url)
@@ -62,16 +56,15 @@ def is_closed(plain: socket.socket) -> bool:
         return True
 
 
-@pytest.mark.usefixtures("short_timeouts")
 @pytest.mark.parametrize("begun", [b"", b"GET / HTTP/1.1\r\nHost: loc", b"GET /"])
-def test_incomplete_request_times_out(url: str, begun: bytes) -> None:
+def test_incomplete_request_times_out(url: str, begun: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connections, "HEAD_SECONDS", 0.2)
     with connected(url) as plain:
         plain.sendall(begun)
         assert is_closed(plain)
 
 
-@pytest.mark.usefixtures("short_timeouts")
-def test_incomplete_second_request_times_out(url: str) -> None:
+def test_incomplete_second_request_times_out(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     with connected(url) as plain:
         plain.sendall(b"GET /nothing HTTP/1.1\r\nHost: localhost\r\n\r\n")
         first = plain.makefile("rb")
@@ -80,12 +73,14 @@ def test_incomplete_second_request_times_out(url: str) -> None:
         while first.readline().strip():
             pass
         first.read(length)
+        monkeypatch.setattr(connections, "HEAD_SECONDS", 0.2)  # not before: the first request must arrive in time
         plain.sendall(b"GET /nothing HTTP/1.1\r\nHost: loc")
         assert is_closed(plain)
 
 
-@pytest.mark.usefixtures("short_timeouts")
 def test_unread_response_is_aborted(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    page = len(httpx.get(url, headers={"accept-encoding": "identity"}, timeout=TIMEOUT).content)
+    monkeypatch.setattr(connections, "STALLED_SECONDS", 0.2)
     dropped, drop = threading.Event(), connections.BoundedConnection.drop
 
     def observed(connection: connections.BoundedConnection) -> None:
@@ -100,7 +95,6 @@ def test_unread_response_is_aborted(url: str, monkeypatch: pytest.MonkeyPatch) -
         with contextlib.suppress(ConnectionError):
             while part := plain.recv(1 << 20):
                 taken += len(part)
-        page = len(httpx.get(url, headers={"accept-encoding": "identity"}).content)
         assert taken < 40 * page
 
 
@@ -138,6 +132,7 @@ def test_web_sockets_wait_for_a_client_that_plays_what_it_reads(monkeypatch: pyt
 
 def test_idle_connections_are_closed_to_admit_new_ones(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connections, "MAX_CONNECTIONS", 10)
+    monkeypatch.setattr(connections, "HEAD_SECONDS", 2 * TIMEOUT)  # only the limit may close one
     with contextlib.ExitStack() as stack:
         held = [stack.enter_context(connected(url)) for _ in range(30)]
         assert httpx.get(url, timeout=TIMEOUT).status_code == 200

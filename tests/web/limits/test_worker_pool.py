@@ -43,6 +43,8 @@ def test_pool_bounds_running_and_waiting_jobs() -> None:
             for visitor in ("ann", "ann", "ann", "ben", "ben"):
                 group.start_soon(ask, visitor)
             await anyio.wait_all_tasks_blocked()
+            while work.now < 2:  # the threads may still be starting
+                await anyio.sleep(0.01)
             for visitor in ("ann", "carl"):
                 with pytest.raises(PoolFull, match="files"):
                     await pool.run(visitor, work)

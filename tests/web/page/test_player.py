@@ -274,7 +274,8 @@ def test_take_plays_sample_exactly_as_it_arrives(page: Page) -> None:
     page.evaluate(LISTEN)
     page.get_by_role("button", name="Speak").click()
     until(page, "stats.finished && stats.position >= stats.length - 1")
-    page.wait_for_timeout(200)
+    loud = f"window.heard.filter((value) => Math.abs(value) > 1e-4).length >= {0.99 * len(TAKE)}"
+    page.wait_for_function(loud, polling=100)  # the audio thread's messages
     sound = np.frombuffer(base64.b64decode(page.evaluate(HEARD)), np.float32)
     heard = stats(page)
     assert heard["output"] == "worklet"
@@ -282,7 +283,6 @@ def test_take_plays_sample_exactly_as_it_arrives(page: Page) -> None:
     # Equal except for gaps shorter than a fade: on a busy machine, chunks arrive late.
     assert len(gaps(sound)) <= page.evaluate("window.reprisePlayer.stalls.times")
     assert click(sound) < TONE_STEP + FADE_STEP
-    assert np.count_nonzero(np.abs(sound) > 1e-4) >= len(TAKE) * 0.99
     assert heard["firstSoundAt"] >= heard["firstChunkAt"] > heard["clickedAt"]
     waited = math.floor(heard["firstSoundAt"] - heard["clickedAt"] + 0.5)  # rounded as JavaScript does
     expect(page.locator(".rp-first")).to_have_text(f"first sound {waited} ms after the click")
@@ -445,17 +445,15 @@ def test_waveform_on_light_dark_and_high_density_screens(chromium: Browser, url:
     }"""
     with open_page(chromium, url, device_scale_factor=2, reduced_motion="reduce", color_scheme="light") as page:
         expect(page.locator(".rp-play")).to_be_visible()
-        page.evaluate("window.reprisePlayer.play('a', new Int16Array(22050 * 1.5).fill(9000))")
+        page.evaluate("window.reprisePlayer.play('a', new Int16Array(22050 * 2).fill(9000))")
         until(page, "stats.position > 22050 * 1.2")
         now = page.locator(".rp-wave").get_attribute("aria-valuenow")
         assert now is not None
         assert float(now) % 1 == 0, "with reduced motion, the cursor moves once a second"
         until(page, "stats.position >= stats.length - 1")
-        page.wait_for_timeout(100)
-        assert "15,118,110" in page.evaluate(colours)
+        page.wait_for_function(f"({colours})().includes('15,118,110')")
         page.evaluate("document.body.classList.add('dark')")
-        page.wait_for_timeout(100)
-        assert "45,212,191" in page.evaluate(colours)
+        page.wait_for_function(f"({colours})().includes('45,212,191')")
         width = page.evaluate("document.querySelector('.rp-wave').clientWidth")
         assert page.evaluate("document.querySelector('.rp-wave canvas').width") == 2 * width
 

@@ -16,6 +16,7 @@ from playwright.sync_api import Browser, Page, Route, expect
 
 from tests.paths import CLIP
 from tests.support.fake_engine import FakeEngine
+from tests.support.waiting import until
 from tests.web.stage import TIMEOUT, open_page, serve_component
 from tests.web.visiting import begin_recording, skip_countdown, wait_for_recording
 from web.tabs.new_voice.clip_server import ClipServer
@@ -115,7 +116,7 @@ def test_recording_matches_the_microphone_signal(page: Page) -> None:
     assert counted == [3, 2, 1]
     expect(page.get_by_role("meter")).to_be_visible()
     wait_for_recording(page, 33)  # the whole clip, which the microphone repeats
-    assert page.get_by_role("meter").get_attribute("aria-valuenow") != "-60"
+    expect(page.get_by_role("meter")).not_to_have_attribute("aria-valuenow", "-60")
     stop(page)
     made = value(page, "Recording 1")["clips"][0]
     assert (made["name"], made["words"], made["start"]) == ("Recording 1", SCRIPT, 0)
@@ -312,8 +313,7 @@ def test_server_draws_files_the_browser_cannot_decode(page: Page, tmp_path: Path
     expect(page.get_by_role("slider", name="End")).to_have_attribute("aria-valuenow", "3.13")
     expect(page.get_by_role("button", name="Listen to tape.aiff")).to_be_disabled()
     expect(page.locator(".rp-trim-silent")).to_be_visible()
-    page.wait_for_timeout(100)
-    assert waveform_is_drawn(page)
+    until(lambda: waveform_is_drawn(page))
     assert value(page, "tape.aiff")["clips"][0]["seconds"] == 3.125
 
 

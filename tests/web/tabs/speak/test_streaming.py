@@ -29,11 +29,15 @@ Serve = Callable[..., str]
 LONG = "A text that is spoken for a while. " * 40
 
 
+def limit_unread(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
+    """Let a page leave its messages unread for so long."""
+    made = streaming.TakeStreams.__init__
+    monkeypatch.setattr(streaming.TakeStreams, "__init__", lambda self, *given: made(self, *given, unread=seconds))
+
+
 @pytest.fixture
 def short_unread_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A page may leave its messages unread for one second."""
-    made = streaming.TakeStreams.__init__
-    monkeypatch.setattr(streaming.TakeStreams, "__init__", lambda self, *given: made(self, *given, unread=1.0))
+    limit_unread(monkeypatch, 1.0)
 
 
 @pytest.fixture(autouse=True)
@@ -133,8 +137,10 @@ def test_connection_that_is_never_read_ends_the_take(serve: Serve, storage: Stor
     assert left.duration < 0.5 * len(text) * engine.script.seconds_per_character
 
 
-@pytest.mark.usefixtures("short_unread_limit")
-def test_slow_reader_receives_everything(serve: Serve, storage: Storage, anna: str) -> None:
+def test_slow_reader_receives_everything(
+    serve: Serve, storage: Storage, anna: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limit_unread(monkeypatch, 4.0)  # less than the reading takes in all
     engine = FakeEngine()
     visitor = Visitor(serve(engine, storage))
     join(visitor, LONG, anna)
@@ -204,6 +210,7 @@ def test_many_requests_of_one_visitor_leave_room_for_another(serve: Serve, stora
     statuses = [join(greedy, LONG, theirs, f"greedy{number}", f"greedy{number}") for number in range(24)]
     assert statuses == [200] * 24, "every request is accepted"
     assert other.speak("Only this.", mine)["stop_reason"] == "end"
+    until(lambda: [text for text, _, _ in engine.asked].count(LONG) >= 4)
     assert [text for text, _, _ in engine.asked].count(LONG) == 4
     with queue_events(greedy, "greedy23") as events:
         refused = list(messages(events))[-1]
