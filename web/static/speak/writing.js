@@ -80,8 +80,9 @@ export function mount({ element, props, trigger, watch }) {
     find(".rp-pauses .rp-menu-list").replaceChildren(...buttons);
   }
 
-  // Suggests the picked voice's own sentence unless the text was edited or has the focus. Done here and not on the
-  // server, so that text typed meanwhile is not lost.
+  // Suggests the picked voice's own sentence unless the text was edited or has the focus. Sentences of other voices are
+  // not edited texts, also if they were chosen as an example or were there before the page was reloaded. Done here and
+  // not on the server, so that text typed meanwhile is not lost.
   const untouched = new Set(["", props.value?.text]);
   let suggested = "";
 
@@ -89,9 +90,8 @@ export function mount({ element, props, trigger, watch }) {
     const field = area();
     if (!demo || demo === suggested || !field) return;
     suggested = demo;
-    if (field.value.trim() === demo) untouched.add(demo); // it was there before the page was reloaded
-    if (document.activeElement === field || !untouched.has(field.value.trim())) return;
     untouched.add(demo);
+    if (document.activeElement === field || !untouched.has(field.value.trim())) return;
     field.value = demo;
     field.dispatchEvent(new Event("input", { bubbles: true }));
   }
