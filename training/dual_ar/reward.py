@@ -60,7 +60,7 @@ class RewardRecipe:
     warmup_steps: int = 15
     positions: int = 6000  # per batch
     similarity_weight: float = 0.2  # reward in nats per frame for a voice with a cosine of 1 to the speaker's
-    pitch_weight: float = 0.02  # reward in nats per frame for a pitch that is a semitone nearer to the speaker's
+    pitch_weight: float = 0.005  # reward in nats per frame for a pitch that is a semitone nearer to the speaker's
     largest_gain: float = 1.0  # nats of one code: a first-order estimate holds for small changes
     # Of the distances of log-probabilities, squared below 1 nat and linear above.
     semantic_penalty: float = 0.0075
