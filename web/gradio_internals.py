@@ -108,7 +108,7 @@ async def limit_sessions(app: Any) -> AsyncIterator[None]:
     queue = blocks._queue
     queue.pending_messages_per_session = BoundedMessages(SESSIONS, queue.pending_event_ids_session)
     queue.ANALYTICS_MAX_EVENTS = STATISTICS
-    queue.ANAYLTICS_CACHE_FREQUENCY = math.inf  # else a table is made after every event, with pandas, in 8 ms
+    queue.ANAYLTICS_CACHE_FREQUENCY = math.inf  # else a table is made after every event, with pandas, in up to 8 ms
     queue.sleep_when_free = QUEUE_POLL
     queue.progress_update_sleep_when_free = PROGRESS_POLL
     app.iterators_to_reset = BoundedEventIds()
