@@ -219,7 +219,7 @@ def optimise(work: Path, release: Path, recipe: RewardRecipe) -> list[RoundResul
 
 
 class RewardTrainer:
-    """Runs single rounds, with the speech and the speaker encoder of a working folder."""
+    """Runs single rounds, with the speech and the networks of a working folder."""
 
     def __init__(self, work: Path, recipe: RewardRecipe) -> None:
         """Raises TrainingError when the folder has no encoded speech, speaker encoder or pitch estimator."""

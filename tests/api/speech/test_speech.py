@@ -5,7 +5,7 @@ import io
 import json
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import closing, contextmanager
 from http.client import HTTPConnection
 from typing import Any
 
@@ -313,9 +313,7 @@ def test_disconnected_client_frees_its_slot(client: httpx.Client, server: Server
     """The whole text would take minutes."""
     before, frames = metric("cancelled", client), metric("frames", client)
     until(lambda: server.busy() == 0)
-    body = json.dumps({"input": LONG, "voice": "Clara", **asked})
-    with closing(HTTPConnection(server.url.removeprefix("http://"), timeout=30)) as connection:
-        connection.request("POST", "/v1/audio/speech", body, {"Content-Type": "application/json"})
+    with unread_request(server, {"input": LONG, "voice": "Clara", **asked}) as connection:
         until(server.speaking)
         if asked != {"stream": False}:
             assert connection.getresponse().read(1)
@@ -331,14 +329,21 @@ def test_disconnected_client_leaves_the_queue(client: httpx.Client, server: Serv
     slots = server.app.engine.slots
     speeches = [client.build_request("POST", "/v1/audio/speech", json=asked) for _ in range(slots)]
     opened = [client.send(request, stream=True) for request in speeches]
-    with closing(HTTPConnection(server.url.removeprefix("http://"), timeout=30)) as connection:
-        connection.request("POST", "/v1/audio/speech", json.dumps(asked), {"Content-Type": "application/json"})
+    with unread_request(server, asked):
         until(lambda: server.busy() == slots + 1)
     until(lambda: server.busy() == slots)
     for response in opened:
         response.close()
     until(lambda: server.busy() == 0)
     assert metric("frames", client) - frames < MOST_OF_LONG
+
+
+@contextmanager
+def unread_request(server: Server, asked: dict[str, Any]) -> Iterator[HTTPConnection]:
+    """Ask for speech on a connection of its own, which is closed at the end; the response is left to the caller."""
+    with closing(HTTPConnection(server.url.removeprefix("http://"), timeout=30)) as connection:
+        connection.request("POST", "/v1/audio/speech", json.dumps(asked), {"Content-Type": "application/json"})
+        yield connection
 
 
 def metric(what: str, client: httpx.Client) -> float:
