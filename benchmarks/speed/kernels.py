@@ -107,7 +107,7 @@ def _counting(counted: Counted, positions: int) -> Iterator[None]:
         return tensor.nbytes // tensor.shape[0] if tensor.dim() == 3 else tensor.nbytes
 
     stand_ins = [
-        (elementwise, "_add_norm", whole),
+        (elementwise, "_rms_norm", whole),
         (elementwise, "_gate", whole),
         (attention, "_attend", read),
         (attention, "_join", whole),
@@ -154,7 +154,8 @@ def meta_frame(
         if merged:
             stack.prepare_for_decoding()
         if fused:
-            stack.step_backend = FusedStepBackend(stack)
+            stack.step_backend = backend = FusedStepBackend(stack)
+            stack.head_backend = backend.head
     if sampling:
         slow.sampling_backend = sampling_kernels()
     frame = FrameStep(slow, fast, sizes.residual_size)

@@ -2,12 +2,13 @@
 
 from collections.abc import Callable, Sequence
 from copy import copy
+from itertools import cycle, islice
 
 import torch
 from torch import Tensor
 
 from engine.models.kv_cache import ContiguousView, FrameView, GrowingView, KVCache, KVView
-from engine.models.layers import StepBackend, Transformer
+from engine.models.layers import HeadBackend, StepBackend, Transformer, linear
 from engine.models.sampling import MAX_TOP_K, RowOptions, SamplingBackend, gumbel_noise, sample, sample_semantic
 from engine.models.stacks import FastStack
 
@@ -15,7 +16,7 @@ from engine.models.stacks import FastStack
 TOLERANCE = {torch.float32: 1e-4, torch.float16: 0.02, torch.bfloat16: 0.1}
 _POSITIONS = (0, 1, 7, 8, 255, 256, 300)  # first and last of a vector and of a split of the attention
 _CACHE = _POSITIONS[-1] + 1
-_DRAWS = 64
+_DRAWS, _OUTPUTS = 64, 65
 _NOISE_TOLERANCE = 1e-3  # error of a fast logarithm
 
 
@@ -26,7 +27,7 @@ def step_difference(
     view: Callable[[KVCache, Sequence[int]], KVView],
     *,
     one_layer: bool = False,
-    repeats: int = 1,
+    rows: int | None = None,
 ) -> float:
     """Return the relative difference of one step of all layers, plain and by `run`.
 
@@ -35,12 +36,13 @@ def step_difference(
     view: makes a view of these positions, of slot 0, 1, ….
     one_layer: whether all layers share the memory of one, which each fills before it reads: a GPU may have no room for
         more. For a run that addresses the cache by its strides.
-    repeats: how many rows have each position; there are up to eight positions.
+    rows: their number; by default there is one for each edge position.
     """
     config, weight = stack.config, stack.norm.weight
     chance = torch.Generator(weight.device).manual_seed(0)
     count = min(_CACHE, config.max_seq_len)
-    positions = sorted({min(position, count - 1) for position in (*_POSITIONS, count - 1)}) * repeats
+    edges = sorted({min(position, count - 1) for position in (*_POSITIONS, count - 1)}, reverse=True)
+    positions = list(islice(cycle(edges), rows or len(edges)))
     held = [_random_cache(stack, 1 if one_layer else config.n_layer, len(positions), count) for _ in range(2)]
     x = torch.randn(len(positions), 1, config.dim, generator=chance, device=weight.device).to(weight.dtype)
     views = [view(_over_layers(cache, config.n_layer), positions) for cache in held]
@@ -75,6 +77,18 @@ def frame_difference(stack: FastStack, run: StepBackend) -> float:
     plain = [stack.run_plain(part, growing) for part in x.split(sizes, dim=1)]
     other = [run(part, framed) for part in x.split(sizes, dim=1)]
     return max(map(relative_difference, plain, other))
+
+
+@torch.inference_mode()
+def head_difference(stack: Transformer, multiply: HeadBackend) -> float:
+    """Return the relative difference of a head's products, plain and by `multiply`."""
+    weight = stack.norm.weight
+    chance = torch.Generator(weight.device).manual_seed(0)
+    x, head = (
+        torch.randn(*size, stack.config.dim, generator=chance, device=weight.device).to(weight.dtype)
+        for size in ((2, 1), (_OUTPUTS,))
+    )
+    return relative_difference(linear(stack.norm(x), head), multiply(x, head))
 
 
 def _random_cache(stack: Transformer, layers: int, slots: int, positions: int) -> KVCache:

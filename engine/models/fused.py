@@ -1,4 +1,4 @@
-"""Fused kernels for single positions, five to nine a layer instead of 28, and for sampling. For GPUs.
+"""Fused kernels for single positions, five or six a layer instead of 28, and for sampling. For GPUs.
 
 `use_fused_steps` gives a stack a `FusedStepBackend` after checking it against the plain run on the stack's own weights;
 `use_fused_sampling` does the same for noise and draws. If they differ, or if Triton is missing or fails, the plain
@@ -7,28 +7,37 @@ Triton starts kernels on the thread's current GPU, which must be that of the wei
 """
 
 from collections.abc import Sequence
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from engine.errors import first_line
-from engine.models.agreement import TOLERANCE, describe_sampling_difference, frame_difference, step_difference
+from engine.models.agreement import (
+    TOLERANCE,
+    describe_sampling_difference,
+    frame_difference,
+    head_difference,
+    step_difference,
+)
 from engine.models.kv_cache import KVCache, KVView, RowsView, StaticRowsView
 from engine.models.layers import FoldableRMSNorm, Transformer, TransformerBlock
 from engine.models.sampling import SamplingBackend
 from engine.models.stacks import FastStack, SlowStack
 
+if TYPE_CHECKING:
+    from engine.models.kernels.products import StoredWeight
+
 _LEAST_GROUP = 16  # columns per scale
-_REPEATS = 3  # copies of each row in a check, which then has more rows than one kernel multiplies one by one
+_CHECKED_ROWS = 2, 20  # few rows, which kernels of our own multiply, and many
 
 
 class FusedStepBackend:
     """The blocks of one stack, run for one new position in each row, or for the two at the beginning of a frame.
 
-    Matrix products between the kernels are cuBLAS's. With 8-bit weights and few rows they are kernels of our own, which
-    include the norm before them and the gate behind them.
+    Products of few rows include the norm before them, and the gate or the sum behind them. Those of many rows are
+    cuBLAS's, unless weights have 8 bits.
     """
 
     def __init__(self, stack: Transformer) -> None:
@@ -45,42 +54,77 @@ class FusedStepBackend:
         """Run x `[B, T, D]` → `[B, T, D]`, as `Transformer.run` does."""
         (batch, new, dim), stack = x.shape, self._stack
         cache, positions, lengths = view.next_rows(new)
-        total, added = x.transpose(0, 1).reshape(-1, dim).contiguous(), None
+        x = x.transpose(0, 1).reshape(-1, dim).contiguous()
+        if len(x) > self._products.FEW_ROWS:
+            x = x.clone()  # products add to it
         for i, module in enumerate(stack.layers):
             block = cast(TransformerBlock, module)
             attention, feed = block.attention, block.feed_forward
             q_norm = None if attention.q_norm is None else attention.q_norm.weight
             k_norm = None if attention.k_norm is None else attention.k_norm.weight
-            total, fused = self._normed_product(total, added, block.attention_norm, attention.wqkv)
+            fused = self._product(x, attention.wqkv, norm=block.attention_norm)
             attended = fused.new_empty(len(fused), attention.heads, stack.config.head_dim)
             for at in range(new):  # a position attends to those before it
                 rows = slice(at * batch, (at + 1) * batch)
                 self._attention.attend_new(
                     fused[rows], cache[i], positions[at], lengths[at], stack.rope, q_norm, k_norm,
-                    stack.config.norm_eps, attended[rows],
+                    stack.config.norm_eps, attended[rows], settled=view.settled,
                 )  # fmt: skip
-            added = self._product(attended.flatten(1), attention.wo)
-            total, gated = self._normed_product(total, added, block.ffn_norm, cast(nn.Linear, feed.w13), gates=True)
-            added = self._product(gated, feed.w2)
-        out = total if added is None else total + added
-        return out.view(new, batch, dim).transpose(0, 1)
+            x = self._product(attended.flatten(1), attention.wo, residual=x)
+            gated = self._product(x, cast(nn.Linear, feed.w13), norm=block.ffn_norm, gates=True)
+            x = self._product(gated, feed.w2, residual=x)
+        return x.view(new, batch, dim).transpose(0, 1)
 
-    def _normed_product(
-        self, x: Tensor, added: Tensor | None, norm: FoldableRMSNorm, layer: nn.Linear, *, gates: bool = False
-    ) -> tuple[Tensor, Tensor]:
-        """Return x + added and, of its norm, the layer's product, gated if wanted."""
-        narrow = narrow_weight(layer.weight) if len(x) <= self._products.SINGLE_ROWS else None
-        if narrow is not None:
-            return self._products.normed_product(x, added, norm.weight, norm.eps, *narrow, layer.bias, gates=gates)
-        total, normed = self._elementwise.add_norm(x, added, norm.weight, norm.eps)
-        product = self._product(normed, layer)
-        return total, self._elementwise.gate(product) if gates else product
+    def head(self, x: Tensor, weight: Tensor) -> Tensor:
+        """Multiply the normed output by rows of a head, as `Transformer.multiply_normed` does."""
+        norm, rows = self._stack.norm, x.reshape(-1, x.shape[-1]).contiguous()
+        if len(rows) > self._products.FEW_ROWS:
+            return F.linear(norm(x), weight)
+        stored = self._products.StoredWeight(weight)
+        return self._products.gemv(rows, stored, norm=(norm.weight, norm.eps)).view(*x.shape[:-1], -1)
 
-    def _product(self, x: Tensor, layer: nn.Linear) -> Tensor:
-        narrow = narrow_weight(layer.weight) if len(x) <= self._products.MAX_ROWS else None
-        if narrow is None:
-            return F.linear(x, layer.weight, layer.bias)
-        return self._products.narrow_product(x, *narrow, layer.bias)
+    def _product(
+        self,
+        x: Tensor,
+        layer: nn.Linear,
+        *,
+        norm: FoldableRMSNorm | None = None,
+        residual: Tensor | None = None,
+        gates: bool = False,
+    ) -> Tensor:
+        """Multiply x `[B, D]`, after a norm, with SwiGLU's gate or a residual connection behind it.
+
+        The sum may be in the memory of `residual`.
+        """
+        products, weight, bias = self._products, layer.weight, cast(Tensor | None, layer.bias)
+        stored = stored_weight(weight)
+        out: Tensor
+        if stored is not None and len(x) <= products.FEW_ROWS:
+            given = None if norm is None else (norm.weight, norm.eps)
+            out = products.gemv(x, stored, bias, norm=given, residual=residual, gates=gates)
+            return out
+        if norm is not None:
+            x = self._elementwise.rms_norm(x, norm.weight, norm.eps)
+        narrow = stored is not None and stored.scale is not None
+        if stored is not None and narrow and len(x) <= products.MAX_NARROW_ROWS:
+            out = products.narrow_gemm(x, stored, bias, residual)
+        elif residual is None:
+            out = F.linear(x, weight, bias)
+        elif stored is None or narrow or bias is not None:
+            out = residual + F.linear(x, weight, bias)
+        else:
+            out = residual.addmm_(x, weight.t())  # one kernel
+        return self._elementwise.gate(out) if gates else out
+
+
+def stored_weight(weight: Tensor) -> "StoredWeight | None":
+    """Return a weight as kernels of our own read it; None if they do not."""
+    from engine.models.kernels.products import StoredWeight
+
+    if type(weight) in (Tensor, nn.Parameter):
+        return StoredWeight(weight)
+    narrow = narrow_weight(weight)
+    return narrow and StoredWeight(*narrow)
 
 
 def narrow_weight(weight: Tensor) -> tuple[Tensor, Tensor] | None:
@@ -98,13 +142,6 @@ def narrow_weight(weight: Tensor) -> tuple[Tensor, Tensor] | None:
     return stored, scale.reshape(rows, groups)
 
 
-def _is_narrow(stack: Transformer) -> bool:
-    """Return whether weights are in 8 bits, for which few and many rows take different kernels."""
-    return any(
-        isinstance(each, nn.Linear) and narrow_weight(each.weight) is not None for each in stack.layers.modules()
-    )
-
-
 def sampling_kernels() -> SamplingBackend:
     """Return the kernels for noise and draws. Raises ImportError without Triton."""
     from engine.models.kernels import sampling
@@ -120,15 +157,15 @@ def use_fused_steps(stack: Transformer) -> str | None:
     try:
         fused, weight = FusedStepBackend(stack), stack.norm.weight
         difference = max(
-            step_difference(stack, fused, _rows_view, one_layer=True),
+            *(step_difference(stack, fused, _rows_view, one_layer=True, rows=rows) for rows in _CHECKED_ROWS),
             frame_difference(stack, fused) if isinstance(stack, FastStack) else 0.0,
-            step_difference(stack, fused, _rows_view, one_layer=True, repeats=_REPEATS) if _is_narrow(stack) else 0.0,
+            head_difference(stack, fused.head),
         )
     except Exception as error:  # compilers and drivers raise many types
         return f"kernels: {first_line(error)}"
     if not difference <= TOLERANCE[weight.dtype]:  # NaN too
         return f"kernels: they differ from the plain ones by {difference:.2g}"
-    stack.step_backend = fused
+    stack.step_backend, stack.head_backend = fused, fused.head
     return None
 
 

@@ -38,7 +38,12 @@ class KVView(Protocol):
 
 @runtime_checkable
 class RowsView(KVView, Protocol):
-    """A view of new positions in each row, which fused kernels write and read themselves."""
+    """A view of new positions in each row, which fused kernels write and read themselves.
+
+    settled: whether all earlier positions were written before the step.
+    """
+
+    settled: bool
 
     def next_rows(self, new: int) -> tuple[Tensor, Tensor, Tensor]:
         """Return the buffer `[layers, 2, N, H_kv, positions, d]`, in which row i has slot i, the new positions int64
@@ -156,6 +161,8 @@ class GrowingView:
 class FrameView:
     """Like `GrowingView`, with the keys and values of B rows in the buffer of a cache."""
 
+    settled = False
+
     def __init__(self, cache: KVCache) -> None:
         self._cache, self._length, self._start = cache, 0, 0
         self._counts: Tensor | None = None
@@ -207,6 +214,8 @@ class UnpaddedRowsView:
 
 class StaticRowsView:
     """Row i of a step is the new position `positions[i]` of slot i; all read the first `span` positions, masked."""
+
+    settled = True
 
     def __init__(self, cache: KVCache, positions: Tensor, span: int, lengths: Tensor | None = None) -> None:
         """positions: int64 `[B]`, on the cache's device. lengths: int64 `[B]`, how many positions to attend to, for

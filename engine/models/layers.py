@@ -4,6 +4,7 @@ Pre-norm RMSNorm, grouped-query attention over interleaved rotary pairs, SwiGLU 
 S1 use it). Shapes: B batch, T new positions, S positions attended to, D width, H heads.
 """
 
+from collections.abc import Callable
 from typing import Any, Protocol, cast
 
 import torch
@@ -23,6 +24,10 @@ class StepBackend(Protocol):
 
     def __call__(self, x: Tensor, view: Any) -> Tensor:
         """Run x `[B, T, D]` → `[B, T, D]`, as `Transformer.run` does."""
+
+
+HeadBackend = Callable[[Tensor, Tensor], Tensor]
+"""`Transformer.multiply_normed` in code for one kind of device."""
 
 
 class FoldableRMSNorm(RMSNorm):
@@ -181,6 +186,7 @@ class Transformer(nn.Module):
         table = rotary_table(positions, config.head_dim, config.rope_base, rounded=config.rounded_rope)
         self.register_buffer("rope", table, persistent=False)
         self.step_backend: StepBackend | None = None  # set by `use_fused_steps` or `use_native_steps` after their check
+        self.head_backend: HeadBackend | None = None  # set by `use_fused_steps`
 
     def prepare_for_decoding(self) -> None:
         """Arrange weights for single positions, in place. Call it once.
@@ -221,3 +227,7 @@ class Transformer(nn.Module):
         for i, block in enumerate(self.layers):
             x = block(x, rope, view, i)
         return x
+
+    def multiply_normed(self, x: Tensor, head: Tensor) -> Tensor:
+        """Multiply the final norm of x `[B, T, D]` by rows of a head `[E, D]` → `[B, T, E]`."""
+        return linear(self.norm(x), head) if self.head_backend is None else self.head_backend(x, head)

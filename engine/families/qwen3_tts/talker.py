@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from engine.families.qwen3_tts.config import GenerationDefaults, TalkerConfig
 from engine.families.qwen3_tts.sampling import RepetitionPenaltyRules
-from engine.models.layers import BatchInvariantLinear, embedding, linear
+from engine.models.layers import BatchInvariantLinear, embedding
 from engine.models.stacks import FastStack, SlowStack
 
 NOTHING = -1
@@ -127,8 +127,9 @@ class CodePredictor(FastStack):
         for codebook, module in enumerate(self.heads, start=1):
             head = cast(BatchInvariantLinear, module)
             out = self.run(self.project(x), view)
-            last = self.norm(out if codebook > 1 else out[:, 1:])
-            logits = head(last) if size in (None, head.out_features) else linear(last, head.weight[:size])
+            last = out if codebook > 1 else out[:, 1:]
+            whole = size in (None, head.out_features) and self.head_backend is None
+            logits = head(self.norm(last)) if whole else self.multiply_normed(last, head.weight[:size])
             codes.append(sample(logits.squeeze(1), codebook))
             if codebook < self.num_codebooks - 1:
                 x = self._embed(codes[-1], codebook).unsqueeze(1)

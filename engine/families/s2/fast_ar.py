@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from engine.config import DualARConfig
-from engine.models.layers import BatchInvariantLinear, embedding, linear
+from engine.models.layers import BatchInvariantLinear, embedding
 from engine.models.stacks import FastStack
 
 
@@ -51,7 +51,7 @@ class FastAR(FastStack):
         codes = [semantic_codes]
         for codebook in range(1, self.num_codebooks):
             out = self.run(x, view)
-            last = self.norm(out if codebook > 1 else out[:, 1:])
-            codes.append(sample(linear(last, head).squeeze(1), codebook))
+            logits = self.multiply_normed(out if codebook > 1 else out[:, 1:], head)
+            codes.append(sample(logits.squeeze(1), codebook))
             x = self.embeddings(codes[-1])[:, None]
         return torch.stack(codes, dim=1)

@@ -1,75 +1,50 @@
-"""Two kernels of a block: the norm of a sum, and the gate of a feed-forward."""
+"""Two kernels of a block with many rows: a norm, and the gate of a feed-forward."""
 
 import torch
 import triton
 import triton.language as tl
 from torch import Tensor
 
+from engine.models.kernels.launch import dependent_launch, release_next, wait_for_previous
+
 _COLUMNS = 1024
 
 
-def add_norm(x: Tensor, added: Tensor | None, weight: Tensor, eps: float) -> tuple[Tensor, Tensor]:
-    """Add and norm in one kernel: x and `added` `[B, D]` → (x + added, its `RMSNorm`), both `[B, D]`.
-
-    Reference implementation: `x + added` and `engine.layers.RMSNorm`, with the same rounding. Without `added`, x is
-    returned.
-    """
-    total = x if added is None else torch.empty_like(x)
+def rms_norm(x: Tensor, weight: Tensor, eps: float) -> Tensor:
+    """Norm rows x `[B, D]`. Reference implementation: `engine.layers.RMSNorm`, with the same rounding."""
     normed = torch.empty_like(x)
     rows, width = x.shape
-    _add_norm[(rows,)](
-        x,
-        x if added is None else added,
-        weight,
-        total,
-        normed,
-        width,
-        eps,
-        ADDS=added is not None,
-        BLOCK=triton.next_power_of_2(width),
-    )
-    return total, normed
+    _rms_norm[(rows,)](x, weight, normed, width, eps, BLOCK=triton.next_power_of_2(width), **dependent_launch(x.device))
+    return normed
 
 
 @triton.jit
-def _add_norm(x, added, weight, total, normed, width, eps, ADDS: tl.constexpr, BLOCK: tl.constexpr):
+def _rms_norm(x, weight, normed, width, eps, BLOCK: tl.constexpr, DEPENDENT: tl.constexpr):
+    release_next(DEPENDENT)
     column = tl.arange(0, BLOCK)
     inside = column < width
+    gain = tl.load(weight + column, mask=inside, other=0.0)
+    wait_for_previous(DEPENDENT)
     place = tl.program_id(0) * width + column
-    value = summed(x, added, place, inside, ADDS)
-    if ADDS:
-        tl.store(total + place, value, mask=inside)
+    value = tl.load(x + place, mask=inside, other=0.0)
     wide = value.to(tl.float32)
     root = tl.rsqrt(tl.sum(wide * wide, axis=0) / width + eps)
-    tl.store(normed + place, scaled(value, root, tl.load(weight + column, mask=inside, other=0.0)), mask=inside)
-
-
-@triton.jit
-def summed(x, added, place, inside, ADDS: tl.constexpr):
-    """Load x and, if it adds, the sum with `added`, rounded as x is."""
-    value = tl.load(x + place, mask=inside, other=0.0)
-    if ADDS:
-        value = (value.to(tl.float32) + tl.load(added + place, mask=inside, other=0.0).to(tl.float32)).to(value.dtype)
-    return value
-
-
-@triton.jit
-def scaled(value, root, gain):
-    """Scale by the root of the mean square's inverse, then by the norm's weight, rounded after each."""
-    even = (value.to(tl.float32) * root).to(value.dtype).to(tl.float32)
-    return (even * gain.to(tl.float32)).to(value.dtype)
+    even = (wide * root).to(value.dtype).to(tl.float32)
+    tl.store(normed + place, (even * gain.to(tl.float32)).to(value.dtype), mask=inside)
 
 
 def gate(both: Tensor) -> Tensor:
     """SwiGLU's gate in one kernel: `[B, 2 × H]`, the products of w1 and w3 side by side → silu(w1) * w3 `[B, H]`."""
     rows, hidden = both.shape[0], both.shape[1] // 2
     out = both.new_empty(rows, hidden)
-    _gate[(rows, triton.cdiv(hidden, _COLUMNS))](both, out, hidden, BLOCK=_COLUMNS)
+    _gate[(rows, triton.cdiv(hidden, _COLUMNS))](both, out, hidden, BLOCK=_COLUMNS, **dependent_launch(both.device))
     return out
 
 
 @triton.jit
-def _gate(both, out, hidden, BLOCK: tl.constexpr):
+def _gate(both, out, hidden, BLOCK: tl.constexpr, DEPENDENT: tl.constexpr):
+    release_next(DEPENDENT)
+    wait_for_previous(DEPENDENT)
     row = tl.program_id(0)
     column = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
     inside = column < hidden

@@ -1,197 +1,296 @@
-"""Products of few rows with an 8-bit weight that is never widened in memory, and what comes before and after them."""
+"""Products of few rows with a weight, with what comes before and after them. A weight in 8 bits is never widened in
+memory."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 import triton
 import triton.language as tl
 from torch import Tensor
 
-from engine.models.kernels.elementwise import gated, summed
+from engine.models.kernels.elementwise import gated
+from engine.models.kernels.launch import dependent_launch, release_next, wait_for_previous
 
-MAX_ROWS = 64
-# Up to this many rows are multiplied one by one, more of them together by matrix units.
-SINGLE_ROWS = 8
-# Outputs of a program, the most that leave every processor of a large GPU at least two programs to switch between.
-_OUTPUTS = (16, 8, 4)
-_PROGRAMS = 264
-_DOT_OUTPUTS = 16
-_TILE, _DOT_COLUMNS = 4096, 128  # values of the weight, and columns, that a program reads at once
-_STAGES = tl.constexpr(4)
+# Up to this many rows are multiplied without matrix units.
+FEW_ROWS = 2
+# The most rows that kernels of our own multiply by a weight in 8 bits.
+MAX_NARROW_ROWS = 64
+_DOT_OUTPUTS, _DOT_COLUMNS = 16, 128
 _LEAST_ROWS = 16  # of a product of matrices
+_INTERPRETED = tl.constexpr(triton.knobs.runtime.interpret)
+# Kinds of stored values.
+_WIDE, _INT8, _FP8 = tl.constexpr(0), tl.constexpr(1), tl.constexpr(2)
+# As a half, the bits of float8_e4m3fn are too small by this factor.
+_FP8_FACTOR = tl.constexpr(256.0)
 
 
-def narrow_product(x: Tensor, weight: Tensor, scale: Tensor, bias: Tensor | None = None) -> Tensor:
-    """Multiply x `[B, D]`, B at most `MAX_ROWS`, by a weight `[E, D]` in int8 or float8_e4m3fn → `[B, E]`.
+class StoredWeight(NamedTuple):
+    """A weight as it is stored.
 
-    scale: `[E, G]`, one for each D / G columns of a row; G is 1, or D / G a power of two, 16 or more. The sum is fp32
-    and scaled before it is rounded. Up to `SINGLE_ROWS` rows, a row's result depends neither on the others nor on their
-    number. Reference implementation: `F.linear(x, weight * scale)`.
+    values: `[E, D]` in the dtype of activations, or in int8 or float8_e4m3fn with scales.
+    scale: `[E, G]`, one for each D / G columns of a row; G is 1, or D / G a power of two, 16 or more.
     """
-    rows, outputs = len(x), len(weight)
+
+    values: Tensor
+    scale: Tensor | None = None
+
+
+class Tile(NamedTuple):
+    """What a program of `gemv` reads at once: `columns` of `outputs` rows of the weight, `ahead` times before it knows
+    its input."""
+
+    outputs: int
+    columns: int
+    ahead: int
+
+
+# Small enough that every processor of a large GPU has several programs, and large enough that these have several
+# kilobytes under way.
+_TILE, _NARROW_TILE = Tile(2, 1024, 3), Tile(4, 1024, 3)
+
+
+def gemv(
+    x: Tensor,
+    weight: StoredWeight,
+    bias: Tensor | None = None,
+    *,
+    norm: tuple[Tensor, float] | None = None,
+    residual: Tensor | None = None,
+    gates: bool = False,
+) -> Tensor:
+    """Multiply x `[B, D]`, B at most `FEW_ROWS` → `[B, E]`, or with `gates` `[B, E / 2]`.
+
+    norm: weights `[D]` and epsilon of an `RMSNorm` of x before the product. Every program sums the squares of its row
+        while it multiplies, and scales the sums, so that the norm does not delay the loads of the weight. Unlike by
+        `rms_norm`, the normed row is not rounded.
+    residual: `[B, E]`, added to the product after both have been rounded.
+    gates: the weight is that of w1 above w3, without bias, and the result is silu(w1) * w3.
+
+    Sums are in fp32. A row's result depends neither on the others nor on their number. Reference implementation:
+    `F.linear(x, weight * scale, bias)`, `RMSNorm` and `FeedForward`.
+    """
+    (rows, width), stored = x.shape, weight.values
+    outputs = len(stored) // 2 if gates else len(stored)
     out = x.new_empty(rows, outputs)
-    if rows <= SINGLE_ROWS:
-        _multiply_rows(x, weight, scale, bias, out)
-        return out
-    stored, kinds = _stored(weight, scale)
-    _gemm_kernel[(triton.cdiv(outputs, _DOT_OUTPUTS),)](
-        x, stored, scale, x if bias is None else bias, out, outputs, rows,
-        OUTPUTS=_DOT_OUTPUTS, COLUMNS=_columns(scale, x.shape[1], _DOT_COLUMNS),
-        ROWS=max(_LEAST_ROWS, triton.next_power_of_2(rows)), HAS_BIAS=bias is not None, **kinds,
+    tile = _TILE if weight.scale is None else _NARROW_TILE
+    gains, eps = norm or (x, 0.0)
+    # Rows side by side: the programs that read one tile of the weight run together and find it in the cache.
+    _gemv_kernel[(rows, triton.cdiv(outputs, tile.outputs))](
+        x, gains, x if residual is None else residual, _readable(stored), x if weight.scale is None else weight.scale,
+        x if bias is None else bias, out, outputs, eps,
+        OUTPUTS=tile.outputs, COLUMNS=_columns(weight, width, tile.columns), AHEAD=tile.ahead,
+        NORMS=norm is not None, ADDS=residual is not None, GATES=gates, HAS_BIAS=bias is not None,
+        **_constants(weight), **dependent_launch(x.device),
     )  # fmt: skip
     return out
 
 
-def normed_product(
-    x: Tensor,
-    added: Tensor | None,
-    norm: Tensor,
-    eps: float,
-    weight: Tensor,
-    scale: Tensor,
-    bias: Tensor | None = None,
-    *,
-    gates: bool = False,
-) -> tuple[Tensor, Tensor]:
-    """`add_norm`, `narrow_product` and, if wanted, `gate` in one kernel → (x + added, the product), for `SINGLE_ROWS`
-    rows at most.
-
-    norm: `[D]`. gates: weight is that of w1 above w3, without bias, and the product is silu(w1) * w3. Every program
-    adds up the squares of its row while it multiplies, and scales the sums: a norm before the product would delay the
-    loads of the weight. Unlike in the three kernels, the normed row is not rounded.
-    """
-    outputs = len(weight) // 2 if gates else len(weight)
-    out = x.new_empty(len(x), outputs)
-    total = x if added is None else torch.empty_like(x)
-    _multiply_rows(x, weight, scale, bias, out, added, norm, total, eps, gates=gates)
-    return total, out
-
-
-def _multiply_rows(
-    x: Tensor,
-    weight: Tensor,
-    scale: Tensor,
-    bias: Tensor | None,
-    out: Tensor,
-    added: Tensor | None = None,
-    norm: Tensor | None = None,
-    total: Tensor | None = None,
-    eps: float = 0.0,
-    *,
-    gates: bool = False,
-) -> None:
-    (rows, width), outputs = x.shape, out.shape[1]
-    stored, kinds = _stored(weight, scale)
-    tile = _outputs_at_once(outputs)
-    given = [x if tensor is None else tensor for tensor in (added, norm, total)]
-    # Rows side by side: the programs that read one tile of the weight run together and find it in the cache.
-    _gemv_kernel[(rows, triton.cdiv(outputs, tile))](
-        x, *given, stored, scale, x if bias is None else bias, out, outputs, eps,
-        OUTPUTS=tile, COLUMNS=_columns(scale, width, _TILE // tile), HAS_BIAS=bias is not None,
-        ADDS=added is not None, NORMS=norm is not None, GATES=gates, **kinds,
+def narrow_gemm(x: Tensor, weight: StoredWeight, bias: Tensor | None = None, residual: Tensor | None = None) -> Tensor:
+    """Multiply x `[B, D]`, B at most `MAX_NARROW_ROWS`, by a weight in 8 bits → `[B, E]`. Arguments as for `gemv`."""
+    rows, outputs = len(x), len(weight.values)
+    out = x.new_empty(rows, outputs)
+    _gemm_kernel[(triton.cdiv(outputs, _DOT_OUTPUTS),)](
+        x, _readable(weight.values), weight.scale, x if bias is None else bias, x if residual is None else residual,
+        out, outputs, rows,
+        OUTPUTS=_DOT_OUTPUTS, COLUMNS=_columns(weight, x.shape[1], _DOT_COLUMNS),
+        ROWS=max(_LEAST_ROWS, triton.next_power_of_2(rows)), HAS_BIAS=bias is not None, ADDS=residual is not None,
+        **_constants(weight), **dependent_launch(x.device),
     )  # fmt: skip
+    return out
 
 
-def _stored(weight: Tensor, scale: Tensor) -> tuple[Tensor, dict[str, Any]]:
-    """Return the weight as the kernels read it, and what they need to know of it."""
-    fp8 = weight.dtype == torch.float8_e4m3fn
-    kinds = {"WIDTH": weight.shape[1], "GROUPS": scale.shape[1], "FP8": fp8}
-    return weight.view(torch.uint8) if fp8 else weight, kinds
+def _readable(values: Tensor) -> Tensor:
+    """Return the values in a type that kernels read."""
+    return values.view(torch.uint8) if values.dtype == torch.float8_e4m3fn else values
 
 
-def _columns(scale: Tensor, width: int, usual: int) -> int:
+def _constants(weight: StoredWeight) -> dict[str, Any]:
+    """Return what kernels need to know of a weight."""
+    kind = {torch.int8: _INT8, torch.float8_e4m3fn: _FP8}.get(weight.values.dtype, _WIDE)
+    groups = 0 if weight.scale is None else weight.scale.shape[1]
+    return {"WIDTH": weight.values.shape[1], "GROUPS": groups, "KIND": kind.value}
+
+
+def _columns(weight: StoredWeight, width: int, usual: int) -> int:
     """Return the columns that are read at once, those of one scale if a row has several."""
-    groups = scale.shape[1]
-    return usual if groups == 1 else width // groups
-
-
-def _outputs_at_once(outputs: int) -> int:
-    """Return the outputs of a program. They decide the order of a sum, so they do not depend on the rows."""
-    return next((tile for tile in _OUTPUTS if triton.cdiv(outputs, tile) >= _PROGRAMS), _OUTPUTS[-1])
+    groups = 1 if weight.scale is None else weight.scale.shape[1]
+    return min(usual, triton.next_power_of_2(width)) if groups == 1 else width // groups
 
 
 @triton.jit
-def _widened(entry, FP8: tl.constexpr):
-    """Widen int8, or the bits of float8_e4m3fn, to fp32. As the bits of a half, the latter are too small by 2⁸."""
-    if FP8:
+def _widened(entry, KIND: tl.constexpr):
+    """Widen stored values to fp32; those of float8_e4m3fn become too small by `_FP8_FACTOR`.
+
+    A GPU converts integers an eighth as fast as it multiplies. So four values in a register become the last bits of
+    floats, 2²³ + 128 + value, or the upper bits of halves. The interpreter has no assembler, and shows what is meant.
+    """
+    if KIND == _WIDE:
+        wide = entry.to(tl.float32)
+    elif KIND == _INT8:
+        if _INTERPRETED:
+            bits = entry.to(tl.uint8, bitcast=True).to(tl.int32) ^ 0x4B000080
+            wide = bits.to(tl.float32, bitcast=True) - 8388736.0
+        else:
+            wide = tl.inline_asm_elementwise(
+                """
+                {
+                .reg .b32 biased;
+                xor.b32 biased, $4, 0x80808080;
+                prmt.b32 $0, biased, 0x4B000000, 0x7440;
+                prmt.b32 $1, biased, 0x4B000000, 0x7441;
+                prmt.b32 $2, biased, 0x4B000000, 0x7442;
+                prmt.b32 $3, biased, 0x4B000000, 0x7443;
+                add.f32 $0, $0, 0fCB000080;
+                add.f32 $1, $1, 0fCB000080;
+                add.f32 $2, $2, 0fCB000080;
+                add.f32 $3, $3, 0fCB000080;
+                }
+                """,
+                "=f,=f,=f,=f,r", [entry], dtype=tl.float32, is_pure=True, pack=4,
+            )  # fmt: skip
+    elif _INTERPRETED:
         bits = entry.to(tl.int32)
         half = (((bits & 0x80) << 8) | ((bits & 0x7F) << 7)).to(tl.uint16)
-        wide = half.to(tl.float16, bitcast=True).to(tl.float32) * 256.0
+        wide = half.to(tl.float16, bitcast=True).to(tl.float32)
     else:
-        wide = entry.to(tl.float32)
+        wide = tl.inline_asm_elementwise(
+            """
+            {
+            .reg .b32 low, high, low_size, high_size;
+            .reg .b16 a, b, c, d;
+            prmt.b32 low, $4, 0, 0x1404;
+            prmt.b32 high, $4, 0, 0x3424;
+            shr.u32 low_size, low, 1;
+            shr.u32 high_size, high, 1;
+            lop3.b32 low, low_size, low, 0x3F803F80, 0xE4;
+            lop3.b32 high, high_size, high, 0x3F803F80, 0xE4;
+            and.b32 low, low, 0xBF80BF80;
+            and.b32 high, high, 0xBF80BF80;
+            mov.b32 {a, b}, low;
+            mov.b32 {c, d}, high;
+            cvt.f32.f16 $0, a;
+            cvt.f32.f16 $1, b;
+            cvt.f32.f16 $2, c;
+            cvt.f32.f16 $3, d;
+            }
+            """,
+            "=f,=f,=f,=f,r", [entry], dtype=tl.float32, is_pure=True, pack=4,
+        )  # fmt: skip
     return wide
 
 
 @triton.jit
 def _gemv_kernel(
-    x, added, norm, total, weight, scale, bias, out, outputs, eps,
-    WIDTH: tl.constexpr, GROUPS: tl.constexpr, FP8: tl.constexpr, HAS_BIAS: tl.constexpr, OUTPUTS: tl.constexpr,
-    COLUMNS: tl.constexpr, ADDS: tl.constexpr, NORMS: tl.constexpr, GATES: tl.constexpr,
+    x, gains, residual, weight, scale, bias, out, outputs, eps,
+    WIDTH: tl.constexpr, GROUPS: tl.constexpr, KIND: tl.constexpr, OUTPUTS: tl.constexpr, COLUMNS: tl.constexpr,
+    AHEAD: tl.constexpr, NORMS: tl.constexpr, ADDS: tl.constexpr, GATES: tl.constexpr, HAS_BIAS: tl.constexpr,
+    DEPENDENT: tl.constexpr,
 ):  # fmt: skip
+    release_next(DEPENDENT)
     row, output = tl.program_id(0), tl.program_id(1) * OUTPUTS + tl.arange(0, OUTPUTS)
     present = output < outputs
     x += row * WIDTH
-    added += row * WIDTH
-    total += row * WIDTH
+    PARTS: tl.constexpr = (WIDTH + COLUMNS - 1) // COLUMNS
+    # Tiles of the weight, of its gate, and of the norm. All loops are unrolled.
+    entries = ()
+    others = ()
+    factors = ()
+    for part in tl.static_range(PARTS):
+        if part < AHEAD:
+            entries = entries + (_entries(weight, output, present, part, WIDTH, COLUMNS),)
+            if GATES:
+                others = others + (_entries(weight, outputs + output, present, part, WIDTH, COLUMNS),)
+            if NORMS:
+                factors = factors + (_row(gains, part, WIDTH, COLUMNS),)
+    gain = _gain(scale, output, present, GROUPS, KIND)
+    other_gain = gain
+    if GATES:
+        other_gain = _gain(scale, outputs + output, present, GROUPS, KIND)
+    shift = tl.zeros((OUTPUTS,), tl.float32)
+    if HAS_BIAS:
+        shift = tl.load(bias + output, mask=present, other=0.0).to(tl.float32)
+    wait_for_previous(DEPENDENT)
+    added = shift
+    if ADDS:
+        added = tl.load(residual + row * outputs + output, mask=present, other=0.0).to(tl.float32)
     first = tl.zeros((OUTPUTS, COLUMNS), tl.float32)
-    second, squares = first, tl.zeros((COLUMNS,), tl.float32)
-    for start in tl.range(0, WIDTH, COLUMNS, num_stages=_STAGES):  # loads ahead of the sums
-        column = start + tl.arange(0, COLUMNS)
-        inside = column < WIDTH
-        value = summed(x, added, column, inside, ADDS)
-        wide = value.to(tl.float32)
+    second = first
+    squares = tl.zeros((COLUMNS,), tl.float32)
+    for part in tl.static_range(PARTS):
+        if part + AHEAD < PARTS:
+            entries = entries + (_entries(weight, output, present, part + AHEAD, WIDTH, COLUMNS),)
+            if GATES:
+                others = others + (_entries(weight, outputs + output, present, part + AHEAD, WIDTH, COLUMNS),)
+            if NORMS:
+                factors = factors + (_row(gains, part + AHEAD, WIDTH, COLUMNS),)
+        wide = _row(x, part, WIDTH, COLUMNS)
         if NORMS:
-            if ADDS:
-                tl.store(total + column, value, mask=inside & (tl.program_id(1) == 0))
             squares += wide * wide
-            wide *= tl.load(norm + column, mask=inside, other=0.0).to(tl.float32)
-        wide = wide[None, :]
-        first += _entries(weight, scale, output, present, column, start, WIDTH, GROUPS, FP8, COLUMNS) * wide
+            wide *= factors[part]
+        first += _scaled(entries[part], scale, output, present, part, GROUPS, KIND) * wide[None, :]
         if GATES:
-            second += (
-                _entries(weight, scale, outputs + output, present, column, start, WIDTH, GROUPS, FP8, COLUMNS) * wide
-            )
+            second += _scaled(others[part], scale, outputs + output, present, part, GROUPS, KIND) * wide[None, :]
     root = 1.0
     if NORMS:
         root = tl.rsqrt(tl.sum(squares, axis=0) / WIDTH + eps)
-    result = _result(first, scale, output, present, GROUPS) * root
-    if HAS_BIAS:
-        result += tl.load(bias + output, mask=present, other=0.0).to(tl.float32)
+    kind = out.dtype.element_ty
+    result = tl.sum(first, axis=1) * gain * root + shift
     if GATES:
-        kind = out.dtype.element_ty
-        other = _result(second, scale, outputs + output, present, GROUPS) * root
-        result = gated(result.to(kind), other.to(kind)).to(tl.float32)
-    tl.store(out + row * outputs + output, result.to(out.dtype.element_ty), mask=present)
+        result = gated(result.to(kind), (tl.sum(second, axis=1) * other_gain * root).to(kind)).to(tl.float32)
+    if ADDS:
+        result = result.to(kind).to(tl.float32) + added
+    tl.store(out + row * outputs + output, result.to(kind), mask=present)
 
 
 @triton.jit
-def _entries(
-    weight, scale, output, present, column, start,
-    WIDTH: tl.constexpr, GROUPS: tl.constexpr, FP8: tl.constexpr, COLUMNS: tl.constexpr,
-):  # fmt: skip
-    """Load a tile of the weight in fp32, times its scales if a row has several."""
-    place = output.to(tl.int64)[:, None] * WIDTH + column[None, :]
-    entry = _widened(tl.load(weight + place, mask=present[:, None] & (column < WIDTH)[None, :], other=0), FP8)
+def _row(values, part, WIDTH: tl.constexpr, COLUMNS: tl.constexpr):
+    """Load a part of a row in fp32."""
+    column = part * COLUMNS + tl.arange(0, COLUMNS)
+    if WIDTH % COLUMNS == 0:
+        loaded = tl.load(values + column)
+    else:
+        loaded = tl.load(values + column, mask=column < WIDTH, other=0.0)
+    return loaded.to(tl.float32)
+
+
+@triton.jit
+def _entries(weight, output, present, part, WIDTH: tl.constexpr, COLUMNS: tl.constexpr):
+    """Load a tile of the weight."""
+    column = part * COLUMNS + tl.arange(0, COLUMNS)
+    seen = present[:, None]
+    if WIDTH % COLUMNS != 0:
+        seen = seen & (column < WIDTH)[None, :]
+    return tl.load(weight + output.to(tl.int64)[:, None] * WIDTH + column[None, :], mask=seen, other=0)
+
+
+@triton.jit
+def _scaled(entry, scale, output, present, part, GROUPS: tl.constexpr, KIND: tl.constexpr):
+    """Widen a tile, and multiply it by its scales if a row has several."""
+    wide = _widened(entry, KIND)
     if GROUPS > 1:
-        gain = tl.load(scale + output * GROUPS + start // COLUMNS, mask=present, other=0.0).to(tl.float32)
-        entry *= gain[:, None]
-    return entry
+        wide *= tl.load(scale + output * GROUPS + part, mask=present, other=0.0).to(tl.float32)[:, None]
+    return wide
 
 
 @triton.jit
-def _result(total, scale, output, present, GROUPS: tl.constexpr):
-    result = tl.sum(total, axis=1)
+def _gain(scale, output, present, GROUPS: tl.constexpr, KIND: tl.constexpr):
+    """Return the factors of the sums of `output`: the scales of rows that have one each."""
+    factor = _FP8_FACTOR if KIND == _FP8 else 1.0
     if GROUPS == 1:
-        result *= tl.load(scale + output, mask=present, other=0.0).to(tl.float32)
-    return result
+        gain = tl.load(scale + output, mask=present, other=0.0).to(tl.float32) * factor
+    else:
+        gain = tl.full(output.shape, factor, tl.float32)
+    return gain
 
 
 @triton.jit
 def _gemm_kernel(
-    x, weight, scale, bias, out, outputs, rows,
-    WIDTH: tl.constexpr, GROUPS: tl.constexpr, FP8: tl.constexpr, HAS_BIAS: tl.constexpr, OUTPUTS: tl.constexpr,
-    COLUMNS: tl.constexpr, ROWS: tl.constexpr,
+    x, weight, scale, bias, residual, out, outputs, rows,
+    WIDTH: tl.constexpr, GROUPS: tl.constexpr, KIND: tl.constexpr, OUTPUTS: tl.constexpr, COLUMNS: tl.constexpr,
+    ROWS: tl.constexpr, HAS_BIAS: tl.constexpr, ADDS: tl.constexpr, DEPENDENT: tl.constexpr,
 ):  # fmt: skip
+    release_next(DEPENDENT)
+    wait_for_previous(DEPENDENT)
     row, output = tl.arange(0, ROWS), tl.program_id(0) * OUTPUTS + tl.arange(0, OUTPUTS)
     asked, present = row < rows, output < outputs
     total = tl.zeros((ROWS, OUTPUTS), tl.float32)
@@ -200,15 +299,17 @@ def _gemm_kernel(
         inside = column < WIDTH
         value = tl.load(x + row[:, None] * WIDTH + column[None, :], mask=asked[:, None] & inside[None, :], other=0.0)
         place = output.to(tl.int64)[:, None] * WIDTH + column[None, :]
-        entry = _widened(tl.load(weight + place, mask=present[:, None] & inside[None, :], other=0), FP8)
+        entry = _widened(tl.load(weight + place, mask=present[:, None] & inside[None, :], other=0), KIND)
         part = tl.dot(value, tl.trans(entry.to(value.dtype)), input_precision="ieee")
         if GROUPS > 1:
             gain = tl.load(scale + output * GROUPS + start // COLUMNS, mask=present, other=0.0).to(tl.float32)
             part *= gain[None, :]
         total += part
-    if GROUPS == 1:
-        total *= tl.load(scale + output, mask=present, other=0.0).to(tl.float32)[None, :]
+    total *= _gain(scale, output, present, GROUPS, KIND)[None, :]
     if HAS_BIAS:
         total += tl.load(bias + output, mask=present, other=0.0).to(tl.float32)[None, :]
-    place = row[:, None] * outputs + output[None, :]
-    tl.store(out + place, total.to(out.dtype.element_ty), mask=asked[:, None] & present[None, :])
+    place, kept = row[:, None] * outputs + output[None, :], asked[:, None] & present[None, :]
+    if ADDS:
+        total = total.to(out.dtype.element_ty).to(tl.float32)
+        total += tl.load(residual + place, mask=kept, other=0.0).to(tl.float32)
+    tl.store(out + place, total.to(out.dtype.element_ty), mask=kept)

@@ -11,8 +11,8 @@ from benchmarks.memory.sizes import Sizes, frame_bytes, random_dual_ar, s2_pro
 from benchmarks.speed import kernels
 from benchmarks.speed.kernels import run, table
 
-# Per layer: two norms of a sum, four products, attend and gate; the Slow AR's attention also has a join.
-KERNELS_PER_LAYER, SLOW, FAST, FAST_PASSES = 8, 18, 1, 9
+# Per layer: four products with what is before and behind them, and attend; the Slow AR's attention also has a join.
+KERNELS_PER_LAYER, SLOW, FAST, FAST_PASSES = 5, 18, 1, 9
 OTHERS = 200  # at most: embeddings, heads and sampling
 
 
@@ -34,15 +34,15 @@ def test_kernel_counts_and_bytes_of_a_frame(monkeypatch: pytest.MonkeyPatch) -> 
     # Attention has a second kernel in the slow stack, and in a frame's first pass, which has two positions.
     in_layers = (SLOW + FAST * FAST_PASSES) * KERNELS_PER_LAYER + SLOW + FAST
     assert in_layers < fused["kernels"] < in_layers + OTHERS
-    assert {name: fused["by_name"][name] for name in ("_add_norm", "_attend", "_gate", "_join")} == {
-        "_add_norm": 2 * (SLOW + FAST * FAST_PASSES),
-        "_attend": SLOW + FAST * (FAST_PASSES + 1),
-        "_gate": SLOW + FAST * FAST_PASSES,
-        "_join": SLOW,
-    }
+    products = 4 * (SLOW + FAST * FAST_PASSES) + FAST_PASSES  # with the Fast AR's head
+    for variant in (fused, narrow_fused):
+        assert {name: variant["by_name"][name] for name in ("_gemv_kernel", "_attend", "_join")} == {
+            "_gemv_kernel": products,
+            "_attend": SLOW + FAST * (FAST_PASSES + 1),
+            "_join": SLOW,
+        }
+        assert not {"_rms_norm", "_gate"} & set(variant["by_name"]), "they are parts of the products"
     assert (fused["by_name"]["_noise"], fused["by_name"]["_draw"]) == (1, FAST_PASSES + 1)
-    assert not {"_add_norm", "_gate"} & set(narrow_fused["by_name"]), "they are parts of the products"
-    assert narrow_fused["by_name"]["_gemv_kernel"] == 4 * (SLOW + FAST * FAST_PASSES)
     sizes = shallow()
     stacks = random_dual_ar(sizes.dual_ar, torch.bfloat16, "meta", seed=0)
     least = frame_bytes(*stacks, sizes.residual_size, 512).total

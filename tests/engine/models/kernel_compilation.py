@@ -20,7 +20,8 @@ from triton.runtime import JITFunction
 
 from benchmarks.memory.sizes import Sizes, s2_pro
 from benchmarks.speed.kernels import META, meta_frame
-from engine.models.kernels.products import narrow_product
+from engine.models.kernels.elementwise import gate, rms_norm
+from engine.models.kernels.products import FEW_ROWS, StoredWeight, gemv, narrow_gemm
 
 CAPABILITIES = (80, 90)  # Ampere and Hopper
 MANY_ROWS = 20  # of a product that uses matrix units
@@ -48,14 +49,21 @@ class Compiler:
         key = kernel.__name__, *types.items(), *constants.items()
         if key in self._seen:
             return
-        places = {(kernel.arg_names.index(name),): value for name, value in constants.items()}
         extra = {name: value for name, value in options.items() if name not in kernel.arg_names}  # such as num_warps
         first = not any(seen[: 1 + len(types)] == key[: 1 + len(types)] for seen in self._seen)
         self._seen.add(key)
         for capability in CAPABILITIES if first else CAPABILITIES[1:]:
-            source = ASTSource(fn=kernel, signature=types, constexprs=places)
+            dependent = {"DEPENDENT": capability >= 90} if "DEPENDENT" in constants else {}
+            places = {(kernel.arg_names.index(name),): value for name, value in (constants | dependent).items()}
+            source = ASTSource(fn=kernel, signature=types, constexprs=places, attrs=_aligned(kernel, types))
             triton.compile(source, target=GPUTarget("cuda", capability, _WARP), options=extra)
             self.compiled.add((kernel.__name__, capability))
+
+
+def _aligned(kernel: Any, types: dict[str, str]) -> dict[tuple[int], list[list[Any]]]:
+    """Return the attributes of pointers, which are aligned to 16 bytes, so that loads are as wide as on a GPU."""
+    pointers = [name for name, kind in types.items() if kind.startswith("*")]
+    return {(kernel.arg_names.index(name),): [["tt.divisibility", 16]] for name in pointers}
 
 
 def _type(value: Any) -> str:
@@ -74,8 +82,17 @@ def one_layer() -> Sizes:
 
 def run_product(dtype: torch.dtype, rows: int) -> None:
     """Run a product with 8-bit weights."""
-    x, weight = torch.empty(rows, 2560, dtype=torch.bfloat16, device=META), torch.empty(6144, 2560, device=META)
-    narrow_product(x, weight.to(dtype), torch.empty(6144, 1, dtype=torch.bfloat16, device=META))
+    x, values = torch.empty(rows, 2560, dtype=torch.bfloat16, device=META), torch.empty(6144, 2560, device=META)
+    weight = StoredWeight(values.to(dtype), torch.empty(6144, 1, dtype=torch.bfloat16, device=META))
+    multiply = gemv if rows <= FEW_ROWS else narrow_gemm
+    multiply(x, weight)
+
+
+def run_elementwise() -> None:
+    """Run the kernels between products of many rows."""
+    x = torch.empty(MANY_ROWS, 2560, dtype=torch.bfloat16, device=META)
+    rms_norm(x, x[0], 1e-6)
+    gate(x)
 
 
 @torch.no_grad()
@@ -87,6 +104,7 @@ def main() -> None:
             meta_frame(one_layer(), 1024, merged=True, fused=True, sampling=True, precision=precision)()
         for dtype, rows in product((torch.int8, torch.float8_e4m3fn), (1, MANY_ROWS)):
             run_product(dtype, rows)
+        run_elementwise()
     for name, capability in sorted(compiler.compiled):
         print(f"{name} sm_{capability}")
 

@@ -24,11 +24,11 @@ from tests.paths import MINIATURE
 
 pytest.importorskip("triton", reason="Triton comes with torch on Linux only")
 
-from engine.models.kernels import attention, elementwise, products
+from engine.models.kernels import attention, elementwise
 from engine.models.kernels import sampling as kernel_sampling
 from engine.models.kernels.attention import attend_new
-from engine.models.kernels.elementwise import add_norm, gate
-from engine.models.kernels.products import narrow_product, normed_product
+from engine.models.kernels.elementwise import gate, rms_norm
+from engine.models.kernels.products import StoredWeight, gemv, narrow_gemm
 
 # Compiled kernels run on a GPU only: there, all of these tests need one.
 DEVICE = "cpu" if os.environ.get("TRITON_INTERPRET") == "1" else "cuda"
@@ -82,16 +82,10 @@ def assert_close(found: Tensor, expected: Tensor) -> None:
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize(("rows", "width"), [(1, 64), (3, 100), (2, 257)])
-def test_add_norm_equals_plain_norm_of_sum(rows: int, width: int, dtype: torch.dtype) -> None:
-    x, added = random(rows, width, dtype=dtype), random(rows, width, seed=1, dtype=dtype)
-    norm = RMSNorm(width, 1e-6).to(DEVICE, dtype)
+def test_norm_kernel_equals_plain_norm(rows: int, width: int, dtype: torch.dtype) -> None:
+    x, norm = random(rows, width, dtype=dtype), RMSNorm(width, 1e-6).to(DEVICE, dtype)
     norm.weight.data.copy_(random(width, seed=2))
-    total, normed = add_norm(x, added, norm.weight, 1e-6)
-    assert torch.equal(total, x + added)
-    assert_close(normed, norm(x + added))
-    alone, normed = add_norm(x, None, norm.weight, 1e-6)
-    assert alone is x
-    assert_close(normed, norm(x))
+    assert_close(rms_norm(x, norm.weight, 1e-6), norm(x))
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -118,6 +112,7 @@ def test_attention_of_new_positions_equals_the_plain_one(
 ) -> None:
     """Positions past a row's end are NaN and must not be read; other positions and slots stay unchanged."""
     monkeypatch.setattr(attention, "SPLIT", SPLIT)
+    monkeypatch.setattr(attention, "_STEP", 32)
     lengths = [length for length in (1, 2, 11, 33, SPLIT, SPLIT + 1, SPLIT + 44) if length <= positions]
     rows, last = len(lengths), torch.tensor(lengths, device=DEVICE) - 1
     projections = SelfAttention(8, heads, groups, width)
@@ -159,87 +154,105 @@ def test_unused_rows_write_past_the_slots_and_read_nothing() -> None:
     assert cache[:, :, :, :39].isnan().all()
 
 
+def stored_weight(dtype: torch.dtype, outputs: int, columns: int, groups: int = 1) -> tuple[StoredWeight, Tensor]:
+    """Return a random weight in `dtype`, and its values in fp64."""
+    values = random(outputs, columns, seed=3)
+    if dtype.itemsize > 1:
+        stored = values.to(dtype) / 8
+        return StoredWeight(stored), stored.double()
+    narrow = (60 * values).round().clamp(-128, 127) if dtype == torch.int8 else 60 * values
+    scale = random(outputs, groups, seed=1).abs() / 128
+    stored = narrow.to(dtype)
+    wide = stored.double().view(outputs, groups, -1) * scale.double()[..., None]
+    return StoredWeight(stored, scale), wide.flatten(1)
+
+
 @pytest.mark.parametrize(
     ("dtype", "rows", "outputs", "columns", "groups"),
     [
-        *((torch.int8, *size, groups)
-          for size in [(1, 16, 384), (3, 37, 96), (8, 5, 48), (9, 19, 192), (40, 33, 48)] for groups in (1, 3)),
+        *((torch.int8, *size, groups) for size in [(1, 16, 384), (2, 37, 96), (2, 5, 48)] for groups in (1, 3)),
+        (torch.float16, 2, 37, 96, 1),
+        (torch.float16, 1, 6, 2500, 1),  # more columns than are read at once
+        (torch.int8, 1, 5, 5000, 1),
         # fp8 differs only in the widening of single values, which `test_fp8_values_are_widened_exactly` tests.
-        (torch.float8_e4m3fn, 3, 37, 96, 3),
-        (torch.float8_e4m3fn, 9, 19, 192, 1),
+        (torch.float8_e4m3fn, 2, 37, 96, 3),
     ],
 )  # fmt: skip
-def test_narrow_product_equals_plain_product(
-    dtype: torch.dtype, rows: int, outputs: int, columns: int, groups: int
+@pytest.mark.parametrize("adds", [False, True])
+def test_product_of_few_rows_equals_plain_product(
+    dtype: torch.dtype, rows: int, outputs: int, columns: int, groups: int, adds: bool
 ) -> None:
-    biased = groups == 1
     x = random(rows, columns, dtype=torch.float16)
-    stored = random(outputs, columns, seed=3) * 60
-    weight = stored.round().clamp(-128, 127).to(dtype) if dtype == torch.int8 else stored.to(dtype)
-    scale = random(outputs, groups, seed=1).abs() / 128
-    bias = random(outputs, seed=2, dtype=torch.float16) if biased else None
-    wide = weight.float() * scale.repeat_interleave(columns // groups, dim=1)
-    expected = F.linear(x.float(), wide, None if bias is None else bias.float())
-    found = narrow_product(x, weight, scale, bias)
-    torch.testing.assert_close(found.float(), expected, rtol=0.01, atol=0.02)
-    for row in range(rows if rows <= 8 else 0):  # bitwise equal in any batch
-        assert torch.equal(narrow_product(x[row : row + 1], weight, scale, bias)[0], found[row])
+    weight, wide = stored_weight(dtype, outputs, columns, groups)
+    bias = random(outputs, seed=2, dtype=torch.float16) if groups == 1 else None
+    residual = random(rows, outputs, seed=4, dtype=torch.float16) if adds else None
+    expected = F.linear(x.double(), wide, None if bias is None else bias.double())
+    expected = expected if residual is None else expected + residual
+    found = gemv(x, weight, bias, residual=residual)
+    torch.testing.assert_close(found.double(), expected, rtol=0.01, atol=0.02 * columns**0.5 / 10)
+    for row in range(rows):  # bitwise equal in any batch
+        alone = None if residual is None else residual[row : row + 1]
+        assert torch.equal(gemv(x[row : row + 1], weight, bias, residual=alone)[0], found[row])
 
 
 @pytest.mark.parametrize(
-    ("dtype", "rows", "outputs", "adds", "gates", "groups"),
+    ("dtype", "rows", "outputs", "columns", "groups"),
     [
-        *((torch.int8, *size, *kind)
-          for size in [(8, 6), (2, 38)]
-          for kind in [(True, True, 1), (False, True, 3), (True, False, 3), (False, False, 1)]),
-        (torch.float8_e4m3fn, 8, 6, True, True, 1),
-        (torch.float8_e4m3fn, 2, 38, False, False, 1),
+        (torch.int8, 9, 19, 192, 1), (torch.int8, 9, 19, 192, 3), (torch.int8, 40, 33, 48, 3),
+        (torch.float8_e4m3fn, 9, 19, 192, 1),
     ],
 )  # fmt: skip
-def test_normed_product_equals_the_exact_one(
-    dtype: torch.dtype, rows: int, outputs: int, adds: bool, gates: bool, groups: int
+def test_narrow_product_of_many_rows_equals_plain_product(
+    dtype: torch.dtype, rows: int, outputs: int, columns: int, groups: int
+) -> None:
+    x = random(rows, columns, dtype=torch.float16)
+    weight, wide = stored_weight(dtype, outputs, columns, groups)
+    bias = random(outputs, seed=2, dtype=torch.float16) if groups == 1 else None
+    residual = random(rows, outputs, seed=4, dtype=torch.float16)
+    expected = F.linear(x.double(), wide, None if bias is None else bias.double())
+    torch.testing.assert_close(narrow_gemm(x, weight, bias).double(), expected, rtol=0.01, atol=0.02)
+    found = narrow_gemm(x, weight, bias, residual)
+    torch.testing.assert_close(found.double(), expected + residual, rtol=0.01, atol=0.02)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "rows", "outputs", "gates", "groups"),
+    [
+        *((torch.int8, *size, *kind)
+          for size in [(1, 6), (2, 38)] for kind in [(True, 1), (True, 3), (False, 3), (False, 1)]),
+        (torch.float8_e4m3fn, 2, 6, True, 1),
+        (torch.float16, 2, 38, True, 1),
+        (torch.float16, 2, 6, False, 1),
+    ],
+)  # fmt: skip
+def test_product_behind_a_norm_equals_the_exact_one(
+    dtype: torch.dtype, rows: int, outputs: int, gates: bool, groups: int
 ) -> None:
     columns = 96
-    x, added = random(rows, columns, dtype=torch.float16), random(rows, columns, seed=1, dtype=torch.float16)
-    norm, scale = random(columns, seed=2, dtype=torch.float16), random(outputs, groups, seed=3).abs() / 128
-    stored = random(outputs, columns, seed=4) * 60
-    weight = stored.round().clamp(-128, 127).to(dtype) if dtype == torch.int8 else stored.to(dtype)
+    x, norm = random(rows, columns, dtype=torch.float16), random(columns, seed=2, dtype=torch.float16)
+    weight, wide = stored_weight(dtype, outputs, columns, groups)
     bias = None if gates else random(outputs, seed=5, dtype=torch.float16)
-    more = added if adds else None
-    total, _ = add_norm(x, more, norm, 1e-6)
-    normed = F.rms_norm(total.double(), (columns,), norm.double(), 1e-6)
-    product = F.linear(normed, (weight.double().view(outputs, groups, -1) * scale.double()[..., None]).flatten(1))
+    product = F.linear(F.rms_norm(x.double(), (columns,), norm.double(), 1e-6), wide)
     product = product if bias is None else product + bias.double()
     first, second = product.chunk(2, dim=1)
     expected = (F.silu(first) * second if gates else product).half()
-    found_total, found = normed_product(x, more, norm, 1e-6, weight, scale, bias, gates=gates)
-    assert torch.equal(found_total, total)
+    found = gemv(x, weight, bias, norm=(norm, 1e-6), gates=gates)
     torch.testing.assert_close(found, expected, rtol=2e-3, atol=2e-3)
     for row in range(rows):  # bitwise equal in any batch
-        alone = None if more is None else more[row : row + 1]
-        mine = normed_product(x[row : row + 1], alone, norm, 1e-6, weight, scale, bias, gates=gates)[1]
+        mine = gemv(x[row : row + 1], weight, bias, norm=(norm, 1e-6), gates=gates)
         assert torch.equal(mine[0], found[row])
 
 
-@pytest.mark.parametrize(("outputs", "tile"), [(2560, 8), (6144, 16), (9728, 16), (1024, 4), (37, 4)])
-def test_narrow_products_keep_a_large_gpu_busy(outputs: int, tile: int) -> None:
-    """An H100 has 132 processors. The sizes are those of S2-Pro, and smaller ones."""
-    assert products._outputs_at_once(outputs) == tile
-    assert outputs // tile >= 2 * 132 or tile == products._OUTPUTS[-1]
-
-
-def test_narrow_product_of_a_single_column() -> None:
-    x, weight = random(2, 1), torch.tensor([[3], [-128], [127]], dtype=torch.int8).to(DEVICE)
-    found = narrow_product(x, weight, torch.ones(3, 1, device=DEVICE))
-    assert_close(found, x @ weight.float().T)
-
-
-def test_fp8_values_are_widened_exactly() -> None:
-    """All values but NaN (bits 127 and 255): both zeros, normal and subnormal numbers."""
-    bits = torch.tensor([value for value in range(256) if value & 127 != 127], dtype=torch.uint8).to(DEVICE)
-    weight = bits.view(torch.float8_e4m3fn)[:, None]
-    found = narrow_product(torch.ones(1, 1, device=DEVICE), weight, torch.ones(len(bits), 1, device=DEVICE))
-    assert torch.equal(found[0], weight[:, 0].float())
+@pytest.mark.parametrize("dtype", [torch.int8, torch.float8_e4m3fn])
+def test_stored_values_are_widened_exactly(dtype: torch.dtype) -> None:
+    """All but NaN (bits 127 and 255 of fp8): both zeros, normal and subnormal numbers."""
+    bits = torch.arange(256, dtype=torch.uint8).to(DEVICE)
+    values = bits[bits & 127 != 127] if dtype == torch.float8_e4m3fn else bits
+    entries = values.view(dtype)[:, None].repeat(1, 16)
+    x = torch.eye(16, device=DEVICE)
+    for column in (0, 1, 2, 3, 15):
+        weight = StoredWeight(entries, torch.ones(len(entries), 1, device=DEVICE))
+        assert torch.equal(gemv(x[column : column + 1], weight)[0], entries[:, 0].float())
 
 
 @pytest.mark.parametrize(("draws", "candidates"), [(11, 32), (3, 7), (1, 256)])
@@ -301,7 +314,6 @@ def small_model(monkeypatch: pytest.MonkeyPatch) -> DualAR:
     monkeypatch.setattr(attention, "_STEP", 16)
     monkeypatch.setattr(agreement, "_CACHE", 24)
     monkeypatch.setattr(agreement, "_DRAWS", 4)
-    monkeypatch.setattr(products, "_OUTPUTS", (64,))
     made = load_dual_ar(MINIATURE, dtype=torch.float32, device=DEVICE)
     for stack in (made.slow, made.fast):
         stack.layers = stack.layers[:1]
@@ -377,8 +389,8 @@ def test_fp8_weights_are_used_by_fused_kernels(small_model: DualAR) -> None:
 def test_differing_kernels_are_not_used(small_model: DualAR, monkeypatch: pytest.MonkeyPatch) -> None:
     usual = attention.attend_new
 
-    def forgetful(fused: Tensor, cache: Tensor, positions: Tensor, lengths: Tensor, *more: Any) -> None:
-        usual(fused, cache, positions, (lengths - 1).clamp(min=1), *more)
+    def forgetful(fused: Tensor, cache: Tensor, positions: Tensor, lengths: Tensor, *more: Any, **options: Any) -> None:
+        usual(fused, cache, positions, (lengths - 1).clamp(min=1), *more, **options)
 
     monkeypatch.setattr(attention, "attend_new", forgetful)
     why = use_fused_steps(small_model.slow)
@@ -390,9 +402,9 @@ def test_differing_kernels_are_not_used(small_model: DualAR, monkeypatch: pytest
 def test_kernels_that_differ_only_in_a_frame_are_not_used(small_model: DualAR, monkeypatch: pytest.MonkeyPatch) -> None:
     usual, fast = attention.attend_new, small_model.fast
 
-    def forgetful(fused: Tensor, cache: Tensor, positions: Tensor, lengths: Tensor, *more: Any) -> None:
+    def forgetful(fused: Tensor, cache: Tensor, positions: Tensor, lengths: Tensor, *more: Any, **options: Any) -> None:
         within_frame = cache.shape[3] == fast.num_codebooks
-        usual(fused, cache, positions, (lengths - 1).clamp(min=1) if within_frame else lengths, *more)
+        usual(fused, cache, positions, (lengths - 1).clamp(min=1) if within_frame else lengths, *more, **options)
 
     monkeypatch.setattr(attention, "attend_new", forgetful)
     assert "differ" in (use_fused_steps(fast) or "")

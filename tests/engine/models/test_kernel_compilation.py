@@ -11,7 +11,7 @@ from tests.paths import ROOT
 
 pytest.importorskip("triton", reason="Triton comes with torch on Linux only")
 
-KERNELS = {"_add_norm", "_attend", "_draw", "_gate", "_join", "_noise", "_gemv_kernel", "_gemm_kernel"}
+KERNELS = {"_attend", "_draw", "_gate", "_join", "_noise", "_rms_norm", "_gemv_kernel", "_gemm_kernel"}
 
 
 def test_kernels_compile_for_ampere_and_hopper(tmp_path: Path) -> None:
