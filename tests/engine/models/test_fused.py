@@ -24,7 +24,7 @@ from tests.paths import MINIATURE
 
 pytest.importorskip("triton", reason="Triton comes with torch on Linux only")
 
-from engine.models.kernels import attention, elementwise
+from engine.models.kernels import attention, elementwise, products
 from engine.models.kernels import sampling as kernel_sampling
 from engine.models.kernels.attention import attend_new
 from engine.models.kernels.elementwise import gate, rms_norm
@@ -314,6 +314,8 @@ def small_model(monkeypatch: pytest.MonkeyPatch) -> DualAR:
     monkeypatch.setattr(attention, "_STEP", 16)
     monkeypatch.setattr(agreement, "_CACHE", 24)
     monkeypatch.setattr(agreement, "_DRAWS", 4)
+    for name in ("_TILE", "_NARROW_TILE"):
+        monkeypatch.setattr(products, name, products.Tile(outputs=64, columns=1024, ahead=1))
     made = load_dual_ar(MINIATURE, dtype=torch.float32, device=DEVICE)
     for stack in (made.slow, made.fast):
         stack.layers = stack.layers[:1]
