@@ -1,11 +1,11 @@
 """Concurrent listeners: frames, real-time factors, first audio and underruns for 1, 2, 4, 8, … listeners.
 
-    python -m benchmarks.speed.throughput [--model FOLDER] [--device cpu] [--listeners N …] [--runs 3]
+    python -m benchmarks.speed.throughput [--model FOLDER] [--device cpu] [--listeners N …] [--runs 3] [--alone 8]
 
 Each listener is a thread that requests its own text with its own seed, in a saved voice of the evaluation set, and
 reads all chunks. All start at the same moment. The engine has one slot per listener, or as many as fit into memory;
-further requests queue, and the queueing time counts. For the ratio, the same requests, at most eight of them, run one
-after the other on the same engine. Graphs are captured before the measurements.
+further requests queue, and the queueing time counts. For the ratio, the same requests, at most as many as `--alone`,
+run one after the other on the same engine. Graphs are captured before the measurements.
 
 A frame counts when its audio has arrived, even if its attempt is abandoned later. Codes are frames times codebooks. The
 real-time factor is per listener: seconds until the last chunk divided by seconds of audio. An underrun is a moment at
@@ -33,7 +33,7 @@ from engine.voice import Voice
 
 CPU_MOST, GPU_MOST = 8, 64
 SENTENCES = 3  # per listener
-ALONE = 8  # maximum number of requests that run one by one
+ALONE = 8  # the most requests that run one by one
 
 Save = Callable[[Mapping[str, Any]], object]
 
@@ -137,13 +137,14 @@ def measure(
     *,
     listeners: Sequence[int] | None,
     runs: int,
+    alone: int = ALONE,
     sentences: Sequence[str] | None = None,
     save: Save = lambda _found: None,
 ) -> dict[str, Any]:
     """Run all measurements.
 
     listeners: numbers of listeners, ascending; by default the powers of two up to a number that depends on the device.
-    sentences: to make the texts from; by default those of the evaluation set. save: called after each measurement.
+    alone: the most requests that run one by one. sentences: to make the texts from; by default those of the evaluation set. save: called after each measurement.
     """
     evaluation = EvaluationSet.load()
     known = [clip.text for speaker in evaluation.speakers for clip in speaker.sentences]
@@ -156,7 +157,7 @@ def measure(
         asked = requests(voices, sentences or known, with_most)
         for count in wanted:  # caches the prompts and captures sizes that are not captured in advance
             at_once(engine, asked[:count])
-        alone = one_by_one(engine, asked[:ALONE])
+        sequential = one_by_one(engine, asked[:alone])
         codebooks = len(voices[0].references[0].codes)
         found: dict[str, Any] = {
             "model": model_name(model),
@@ -170,7 +171,7 @@ def measure(
         }
         for count in wanted:
             batches = [at_once(engine, asked[:count]) for _ in range(runs)]
-            found["rows"].append(figures(batches, alone[:count], codebooks))
+            found["rows"].append(figures(batches, sequential[:count], codebooks))
             save(found)
         return found
 
@@ -212,6 +213,7 @@ def _parse() -> argparse.Namespace:
         "--listeners", type=int, nargs="+", help=f"powers of two up to {CPU_MOST}, on a GPU up to {GPU_MOST} by default"
     )
     made.add_argument("--runs", type=int, default=3)
+    made.add_argument("--alone", type=int, default=ALONE, help="the most requests that run one by one")
     return made.parse_args()
 
 
@@ -220,7 +222,9 @@ def main() -> None:
     options = _parse()
     listeners = sorted(options.listeners or ()) or None
     save = partial(keep, "throughput")
-    found = measure(options.model, options.device, listeners=listeners, runs=options.runs, save=save)
+    found = measure(
+        options.model, options.device, listeners=listeners, runs=options.runs, alone=options.alone, save=save
+    )
     table(found).show()
 
 

@@ -157,9 +157,9 @@ def runner(*arguments: str) -> run.Runner:
 def test_each_step_gets_only_the_options_that_it_takes() -> None:
     chosen = runner("--gpu", "--model", "folder", "--device", "cuda:1")
     commands = {step.name: " ".join(chosen.command(step)[1:]) for step in GPU_STEPS}
-    assert commands["floor"] == "-m benchmarks.speed.floor --device cuda:1"
+    assert commands["floor"] == "-m benchmarks.speed.floor --frames 60 --device cuda:1"
     assert commands["tests"] == "-m pytest -q -m gpu --continue-on-collection-errors tests/engine tests/benchmarks"
-    assert commands["throughput"].endswith("--runs 2 --device cuda:1 --model folder")
+    assert commands["throughput"].endswith("--runs 1 --alone 2 --device cuda:1 --model folder")
     assert commands["document"] == "-m benchmarks.document"
     usual = runner()
     commands = {step.name: " ".join(usual.command(step)[1:]) for step in STEPS}
@@ -171,7 +171,7 @@ def test_all_steps_exist_and_the_most_valuable_are_first() -> None:
         if step.module.startswith("benchmarks."):
             assert (ROOT / (step.module.replace(".", "/") + ".py")).is_file()
     names = [step.name for step in parse(["--gpu"]).steps]
-    assert names[:6] == ["tests", "floor", "first_audio", "throughput", "device_memory", "ready"]
+    assert names[:6] == ["tests", "floor", "throughput", "device_memory", "ready", "first_audio"]
     assert [step.name for step in parse(["--gpu", "--only", "ready", "floor"]).steps] == ["floor", "ready"]
     assert parse(["--gpu"]).device == "cuda"
     for wrong in (["--only", "tests"], ["--gpu", "--only", "page_weight"], ["--only", "nothing"]):

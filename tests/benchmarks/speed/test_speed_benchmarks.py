@@ -198,13 +198,13 @@ def test_stages_sum_to_first_audio_and_cases_differ(device: str) -> None:
 def test_codes_per_second_are_frames_times_codebooks(device: str, monkeypatch: pytest.MonkeyPatch) -> None:
     at_once, batches = throughput.at_once, list[int]()
     monkeypatch.setattr(throughput, "at_once", lambda of, asked: batches.append(len(asked)) or at_once(of, asked))
-    monkeypatch.setattr(throughput, "ALONE", 2)
     saves: list[int] = []
     found = throughput.measure(
         str(MINIATURE),
         device,
         listeners=[1, 2, 3],
         runs=2,
+        alone=2,
         sentences=SENTENCES,
         save=lambda so_far: saves.append(len(so_far["rows"])),
     )
