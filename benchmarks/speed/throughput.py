@@ -144,7 +144,8 @@ def measure(
     """Run all measurements.
 
     listeners: numbers of listeners, ascending; by default the powers of two up to a number that depends on the device.
-    alone: the most requests that run one by one. sentences: to make the texts from; by default those of the evaluation set. save: called after each measurement.
+    alone: the most requests that run one by one. sentences: to make the texts from; by default those of the evaluation
+        set. save: called after each measurement.
     """
     evaluation = EvaluationSet.load()
     known = [clip.text for speaker in evaluation.speakers for clip in speaker.sentences]
