@@ -76,6 +76,23 @@ def test_discriminators_learn_to_distinguish_copies() -> None:
     assert losses[-1] < 0.8 * losses[0]
 
 
+def test_fresh_discriminators_answer_to_quiet_audio() -> None:
+    """Signals that fade from layer to layer leave a constant answer, from which learning takes hundreds of steps."""
+    torch.manual_seed(0)
+    judges, audio = Discriminators(), 0.2 * waves(0)
+    for discriminator in judges.all:
+        *_, scores = discriminator(audio * judges.level(audio))
+        assert 0.05 < scores.detach().std() < 1
+
+
+def test_verdict_does_not_depend_on_the_level() -> None:
+    torch.manual_seed(0)
+    judges, real, made = Discriminators(), waves(0), waves(1)
+    loud, quiet = (judges.judge(gain * made, gain * real, adversarial=1.0, features=1.0) for gain in (1.0, 0.5))
+    torch.testing.assert_close(loud.features, quiet.features)
+    torch.testing.assert_close(loud.discriminators, quiet.discriminators)
+
+
 def test_feature_loss_of_perfect_copies_is_zero() -> None:
     real = waves(0)
     assert Discriminators().judge(real.clone(), real, adversarial=1.0, features=1.0).features == 0

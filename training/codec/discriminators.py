@@ -21,12 +21,21 @@ _WINDOWS = (2048, 1024, 512)  # samples
 _PERIOD_WIDTHS = (16, 32, 64, 64)
 _SPECTRUM_WIDTHS = (12, 16, 24, 24)
 _SLOPE = 0.1
+_FIRST_SCORES = 0.3  # their level, by that of the last layer
+_LEAST_LEVEL = 0.01  # of audio; silence is not amplified
 
 
-def _conv(inputs: int, outputs: int, kernel: tuple[int, int], stride: tuple[int, int]) -> nn.Module:
-    padding = (kernel[0] // 2, kernel[1] // 2)
-    conv: nn.Module = weight_norm(nn.Conv2d(inputs, outputs, kernel, stride, padding))
-    return conv
+def _conv(inputs: int, outputs: int, kernel: tuple[int, int], stride: tuple[int, int], gain: float = 1.0) -> nn.Module:
+    """Make a layer whose output has `gain` times the level of its input (He et al., 2015).
+
+    PyTorch's usual weights let a signal fade from layer to layer.
+    """
+    conv = nn.Conv2d(inputs, outputs, kernel, stride, (kernel[0] // 2, kernel[1] // 2))
+    with torch.no_grad():
+        nn.init.kaiming_normal_(conv.weight, a=_SLOPE).mul_(gain)
+        conv.bias.zero_()  # type: ignore[union-attr]
+    normed: nn.Module = weight_norm(conv)
+    return normed
 
 
 class Discriminator(nn.Module):
@@ -36,7 +45,7 @@ class Discriminator(nn.Module):
         super().__init__()
         pairs = zip((inputs, *widths[:-1]), widths, strict=True)
         self.layers = nn.ModuleList(_conv(a, b, kernel, stride) for a, b in pairs)
-        self.verdict = _conv(widths[-1], 1, (3, 3) if kernel[1] > 1 else (3, 1), (1, 1))
+        self.verdict = _conv(widths[-1], 1, (3, 3) if kernel[1] > 1 else (3, 1), (1, 1), _FIRST_SCORES)
 
     def maps(self, plane: Tensor) -> list[Tensor]:
         """Return the outputs of all layers for `plane` `[B, inputs, h, w]`; the last is the score `[B, 1, h', w']`."""
@@ -103,18 +112,24 @@ class Discriminators(nn.Module):
             [*(PeriodDiscriminator(p) for p in _PERIODS), *(SpectrumDiscriminator(w) for w in _WINDOWS)]
         )
 
+    @staticmethod
+    def level(audio: Tensor) -> Tensor:
+        """Return the factors `[B, 1, 1]` that bring audio `[B, 1, n]` to a root mean square of 1."""
+        return audio.square().mean((1, 2), keepdim=True).sqrt().clamp(min=_LEAST_LEVEL).reciprocal()
+
     def judge(
         self, reconstructed: Tensor, original: Tensor, *, adversarial: float, features: float
     ) -> AdversarialLosses:
         """Judge audio `reconstructed` against `original`, both `[B, 1, n]`.
 
         `adversarial` and `features` are the weights of the codec's losses. A single forward pass yields both the
-        codec's gradient and the discriminators' own loss.
+        codec's gradient and the discriminators' own loss. The originals are heard at one level, and the copies as much
+        louder.
         """
-        copies = reconstructed.detach().requires_grad_()
+        copies, gain = reconstructed.detach().requires_grad_(), self.level(original)
         discriminator_losses, adversarial_losses, feature_losses = [], [], []
         for discriminator in self.all:
-            maps = [m.chunk(2) for m in discriminator(torch.cat([original, copies]))]
+            maps = [m.chunk(2) for m in discriminator(gain.repeat(2, 1, 1) * torch.cat([original, copies]))]
             *between, (real, fake) = maps
             discriminator_losses.append((real - 1).square().mean() + fake.square().mean())
             adversarial_losses.append((fake - 1).square().mean())
