@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from copy import copy
-from itertools import cycle, islice
+from itertools import cycle, islice, product
 
 import torch
 from torch import Tensor
@@ -110,8 +110,13 @@ def _over_layers(cache: KVCache, layers: int) -> KVCache:
 
 
 @torch.inference_mode()
-def describe_sampling_difference(backend: SamplingBackend, sizes: Sequence[int], device: torch.device) -> str | None:
-    """Compare noise and draws with the plain ones: greedy, free, and with redraws. Returns how they differ."""
+def describe_sampling_difference(
+    backend: SamplingBackend, sizes: Sequence[int], device: torch.device, dtype: torch.dtype = torch.float32
+) -> str | None:
+    """Compare noise and draws with the plain ones: greedy, free, and with redraws. Returns how they differ.
+
+    dtype: of logits, besides fp32. The likeliest are distinct in any, because the order of equal ones is undefined.
+    """
     chance = torch.Generator(device).manual_seed(0)
     keys = torch.randint(-(2**63), 2**63 - 1, (_DRAWS,), generator=chance, device=device)
     frames = torch.arange(_DRAWS, device=device)
@@ -122,8 +127,9 @@ def describe_sampling_difference(backend: SamplingBackend, sizes: Sequence[int],
     kinds = torch.tensor([[0.7, 0.8, 30], [0.0, 0.9, 30], [1.3, 1.0, 60], [1.0, 0.5, 4]], device=device)
     temperature, top_p, top_k = kinds.repeat(_DRAWS // len(kinds), 1).unsqueeze(2).unbind(1)
     options = RowOptions(temperature, top_p, top_k.long())
-    for size in sizes:
-        logits = 3 * torch.randn(_DRAWS, size, generator=chance, device=device)
+    for size, kind in product(sizes, {dtype, torch.float32}):
+        ranks = torch.rand(_DRAWS, size, generator=chance, device=device).argsort(dim=-1)
+        logits = ((MAX_TOP_K - ranks).clamp(min=0) / 32).to(kind)
         first = sample(logits, options.filter(MAX_TOP_K), noise[:, 0])
         recent = torch.where(frames % 3 == 0, first, -1)[:, None].repeat(1, 3)
         again = sample_semantic(logits, options, recent, noise)

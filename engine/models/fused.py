@@ -174,10 +174,10 @@ def use_fused_sampling(slow: SlowStack, sizes: Sequence[int]) -> str | None:
 
     sizes: numbers of values to draw from in the check. Returns: as `use_fused_steps`.
     """
-    device = slow.norm.weight.device
+    weight = slow.norm.weight
     try:
         fused = sampling_kernels()
-        why = describe_sampling_difference(fused, sizes, device)
+        why = describe_sampling_difference(fused, sizes, weight.device, weight.dtype)
     except Exception as error:  # compilers and drivers raise many types
         why = first_line(error)
     if why is None:
