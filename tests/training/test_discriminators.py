@@ -81,7 +81,7 @@ def test_fresh_discriminators_answer_to_quiet_audio() -> None:
     torch.manual_seed(0)
     judges, audio = Discriminators(), 0.2 * waves(0)
     for discriminator in judges.all:
-        *_, scores = discriminator(audio * judges.level(audio))
+        *_, scores = discriminator(audio * judges.normalising_gain(audio))
         assert 0.05 < scores.detach().std() < 1
 
 

@@ -113,7 +113,7 @@ class Discriminators(nn.Module):
         )
 
     @staticmethod
-    def level(audio: Tensor) -> Tensor:
+    def normalising_gain(audio: Tensor) -> Tensor:
         """Return the factors `[B, 1, 1]` that bring audio `[B, 1, n]` to a root mean square of 1."""
         return audio.square().mean((1, 2), keepdim=True).sqrt().clamp(min=_LEAST_LEVEL).reciprocal()
 
@@ -126,10 +126,11 @@ class Discriminators(nn.Module):
         codec's gradient and the discriminators' own loss. The originals are heard at one level, and the copies as much
         louder.
         """
-        copies, gain = reconstructed.detach().requires_grad_(), self.level(original)
+        copies = reconstructed.detach().requires_grad_()
+        pair = self.normalising_gain(original).repeat(2, 1, 1) * torch.cat([original, copies])
         discriminator_losses, adversarial_losses, feature_losses = [], [], []
         for discriminator in self.all:
-            maps = [m.chunk(2) for m in discriminator(gain.repeat(2, 1, 1) * torch.cat([original, copies]))]
+            maps = [m.chunk(2) for m in discriminator(pair)]
             *between, (real, fake) = maps
             discriminator_losses.append((real - 1).square().mean() + fake.square().mean())
             adversarial_losses.append((fake - 1).square().mean())
