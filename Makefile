@@ -25,7 +25,7 @@ test-cluster: $(VENV)/.dev  ## the tests that start a Ray cluster on this machin
 test: check  ## style, types, then every test that needs no GPU
 	@scripts/install-test-packages $(PYTHON)
 	@scripts/can-build $(PYTHON) && $(MAKE) --no-print-directory $(VENV)/.lab || \
-		echo "MISSING: pyworld and resemblyzer; the tests of training and judging that need them will be skipped."
+		echo "MISSING: pyworld, resemblyzer and speechmos; the tests of training and judging that need them will be skipped."
 	@$(MAKE) --no-print-directory $(VENV)/.clients || \
 		echo "MISSING: clients of the API (requirements-clients.txt); the tests that speak with them will be skipped."
 	@scripts/test-js
@@ -118,8 +118,8 @@ $(VENV)/.dev: requirements-dev.txt $(VENV)/.app
 	$(PIP) install -r requirements-dev.txt
 	@touch $@
 
-# Only Resemblyzer's weights are used; its dependencies need a compiler.
+# Only the weights of Resemblyzer are used; its dependencies need a compiler. Those of speechmos are in the other files.
 $(VENV)/.lab: requirements-lab.txt $(VENV)/.dev
 	$(PIP) install -r requirements-lab.txt
-	$(PIP) install --no-deps "resemblyzer>=0.1.4,<0.2"
+	$(PIP) install --no-deps "resemblyzer>=0.1.4,<0.2" "speechmos>=0.0.1.1,<0.1"
 	@touch $@

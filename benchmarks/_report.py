@@ -21,6 +21,7 @@ _PACKAGES = (
     "faster-whisper",
     "pocketsphinx",
     "resemblyzer",
+    "speechmos",
     "pyworld",
 )
 _ROOT = Path(__file__).parents[1]

@@ -1,4 +1,4 @@
-"""Measurements of one utterance: words, phones, pitch and speaker similarity."""
+"""Measurements of one utterance: words, phones, pitch, speaker similarity and sound quality."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from benchmarks.bootstrap import Estimate, estimate, mean
 from benchmarks.evaluation_set import Clip, EvaluationSet, Speaker
 from benchmarks.judges import pitch
+from benchmarks.judges.mos import OpinionScores, opinion_scores
 from benchmarks.judges.phones import PhoneErrors, PhoneJudge, phone_error_rate
 from benchmarks.judges.similarity import SpeakerEncoder, own_is_nearest
 from benchmarks.judges.sphinx import SphinxRecogniser
@@ -37,6 +38,7 @@ class Measured:
     gross_errors: float | None
     similarity: float
     nearest: bool
+    scores: OpinionScores
 
 
 Statistic = Callable[[Sequence[Measured]], float]
@@ -83,6 +85,7 @@ class Meter:
             gross_errors=None if original is None else pitch.gross_errors(original, f0),
             similarity=similarity,
             nearest=nearest,
+            scores=opinion_scores(samples, rate),
         )
 
     def _learn(self, clip: Clip) -> _Known:
@@ -126,4 +129,7 @@ _STATISTICS: dict[str, Statistic] = {
     "frames with F0 more than 20 % off": _mean_gross_errors,
     "speaker similarity to the reference": lambda chosen: mean([each.similarity for each in chosen]),
     "own reference is the nearest": lambda chosen: mean([float(each.nearest) for each in chosen]),
+    "sound quality, DNSMOS P.835, speech alone": lambda chosen: mean([each.scores.signal for each in chosen]),
+    "sound quality, DNSMOS P.835, overall": lambda chosen: mean([each.scores.overall for each in chosen]),
+    "sound quality, DNSMOS P.808": lambda chosen: mean([each.scores.p808 for each in chosen]),
 }

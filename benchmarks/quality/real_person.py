@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from benchmarks import _report
 from benchmarks.bootstrap import mean
 from benchmarks.judges import pitch, sound
+from benchmarks.judges.mos import OpinionScores, opinion_scores
 from benchmarks.judges.phones import PhoneErrors, PhoneJudge, phone_error_rate
 from benchmarks.judges.similarity import SpeakerEncoder
 from benchmarks.judges.whisper import Whisper
@@ -117,6 +118,7 @@ class Heard:
     level: float
     flatness: float
     similarity: float
+    scores: OpinionScores
     run: Run
 
 
@@ -147,6 +149,7 @@ class SentenceMeter:
             level=sound.level(samples),
             flatness=sound.flatness(samples, rate),
             similarity=float(self.vector(samples, rate) @ person),
+            scores=opinion_scores(samples, rate),
             run=run,
         )
 
@@ -179,6 +182,8 @@ def figures(all_heard: list[Heard]) -> dict[str, float]:
         "word error, Whisper tiny.en": word_error_rate(each.errors for each in all_heard),
         "phone error, no language model": phone_error_rate(each.phone_errors for each in all_heard),
         "speaker similarity to the clip": mean([each.similarity for each in all_heard]),
+        "sound quality, DNSMOS P.835, speech alone": mean([each.scores.signal for each in all_heard]),
+        "sound quality, DNSMOS P.808": mean([each.scores.p808 for each in all_heard]),
         "runs that end properly": mean([each.run.stop_reason == "end" for each in all_heard]),
     }
 

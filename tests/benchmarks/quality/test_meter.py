@@ -2,6 +2,7 @@
 
 import pytest
 
+from benchmarks.judges.mos import OpinionScores
 from benchmarks.judges.phones import PhoneErrors
 from benchmarks.judges.words import WordErrors
 from benchmarks.quality.meter import Measured, summary
@@ -9,14 +10,14 @@ from benchmarks.quality.meter import Measured, summary
 DOMAIN = "word error, pocketsphinx with bigrams of the training's sentences"
 
 
-def measured(voice: str, errors: int, f0: tuple[float, float], **more: float | bool | None) -> Measured:
+def measured(voice: str, errors: int, f0: tuple[float, float], **more: float | bool | OpinionScores | None) -> Measured:
     counted = {"domain": WordErrors(errors, 4), "general": WordErrors(2 * errors, 4)}
-    values = {"gross_errors": None, "similarity": 0.8, "nearest": True, **more}
+    values = {"gross_errors": None, "similarity": 0.8, "nearest": True, "scores": OpinionScores(3.0, 2.5, 2.0), **more}
     return Measured(voice, "a b c d", {}, counted, "", PhoneErrors(errors, 8), f0, **values)  # type: ignore[arg-type]
 
 
 MODEL = [
-    measured("low", 0, (80.0, 160.0), nearest=False, similarity=0.6),
+    measured("low", 0, (80.0, 160.0), nearest=False, similarity=0.6, scores=OpinionScores(4.0, 3.5, 4.0)),
     measured("low", 1, (80.0, 160.0)),
     measured("middle", 2, (120.0, 240.0)),
     measured("high", 1, (200.0, 400.0)),
@@ -33,6 +34,9 @@ def test_summary_has_every_measure() -> None:
         "F0 median error, semitones": pytest.approx(12.0),
         "speaker similarity to the reference": pytest.approx(0.75),
         "own reference is the nearest": pytest.approx(0.75),
+        "sound quality, DNSMOS P.835, speech alone": pytest.approx(3.25),
+        "sound quality, DNSMOS P.835, overall": pytest.approx(2.75),
+        "sound quality, DNSMOS P.808": pytest.approx(2.5),
     }
 
 

@@ -8,6 +8,7 @@ import pytest
 import soundfile
 
 from benchmarks.judges import sound
+from benchmarks.judges.mos import OpinionScores
 from benchmarks.judges.phones import PhoneErrors
 from benchmarks.judges.words import WordErrors
 from benchmarks.quality.real_person import Heard, Person, figures
@@ -18,7 +19,16 @@ RATE = 8_000
 
 def measurement(f0: float, level: float = -20.0, stop: str = "end") -> Heard:
     return Heard(
-        "a", "", WordErrors(1, 4), PhoneErrors(1, 10), (100.0, f0), level, 0.05, 0.7, Run("x", stop, 1, 0.3, 0.2)
+        "a",
+        "",
+        WordErrors(1, 4),
+        PhoneErrors(1, 10),
+        (100.0, f0),
+        level,
+        0.05,
+        0.7,
+        OpinionScores(3.0, 2.5, 2.0),
+        Run("x", stop, 1, 0.3, 0.2),
     )
 
 
@@ -38,6 +48,8 @@ def test_pitch_differences_are_in_semitones() -> None:
     assert found["the farthest sentence, semitones"] == pytest.approx(12)
     assert found["phone error, no language model"] == pytest.approx(0.1)
     assert found["word error, Whisper tiny.en"] == pytest.approx(0.25)
+    assert found["sound quality, DNSMOS P.835, speech alone"] == pytest.approx(3.0)
+    assert found["sound quality, DNSMOS P.808"] == pytest.approx(2.0)
 
 
 def test_figures_report_the_worst_sentence() -> None:
