@@ -145,7 +145,8 @@ UNITS = (
         "\\\n",
     ),
 )
-_CATEGORIES = sorted({unicodedata.category(chr(code)): chr(code) for code in range(0x10FFFF, 0x20, -1)}.values())
+# The first character of each category; private use begins last.
+_CATEGORIES = sorted({unicodedata.category(chr(code)): chr(code) for code in range(0xE000, 0x20, -1)}.values())
 
 
 def texts() -> Iterator[tuple[str, Make]]:
