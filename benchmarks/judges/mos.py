@@ -1,8 +1,8 @@
 """Opinion scores of listeners, estimated by DNSMOS (Reddy et al., 2021 and 2022; package `speechmos`, MIT).
 
 The networks were trained on what people answered who heard degraded and enhanced speech, so they know buzz, roughness
-and noise. A score is from 1 (bad) to 5 (excellent). Studio recordings have about 3.5 to 4; scores compare sounds of the
-same kind better than sounds of different kinds.
+and noise. A score is from 1 (bad) to 5 (excellent); it says more about sounds of one kind than about different kinds.
+Silence has 2.5 for its signal: look at the level, too.
 """
 
 from dataclasses import dataclass
