@@ -8,9 +8,9 @@ Silence has 2.5 for its signal: look at the level, too.
 from dataclasses import dataclass
 
 import numpy as np
-import torch
-import torchaudio.functional as AF
 from numpy.typing import NDArray
+
+from benchmarks.judges.sound import at_rate
 
 RATE = 16_000  # Hz
 
@@ -37,6 +37,6 @@ def opinion_scores(samples: NDArray[np.float32], sample_rate: int) -> OpinionSco
 
     if not len(samples):
         raise ValueError("there is no sound to score")
-    wave = AF.resample(torch.from_numpy(samples).float(), sample_rate, RATE).clamp(-1, 1).numpy()
+    wave = at_rate(samples, sample_rate, RATE).clamp(-1, 1).numpy()
     found = dnsmos.run(wave, RATE)
     return OpinionScores(float(found["sig_mos"]), float(found["ovrl_mos"]), float(found["p808_mos"]))

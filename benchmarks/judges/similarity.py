@@ -14,6 +14,8 @@ import torchaudio
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from benchmarks.judges.sound import at_rate
+
 RATE = 16_000  # Hz
 _MELS, _WIDTH, _LAYERS = 40, 256, 3
 _WINDOW, _STEP = (
@@ -53,7 +55,7 @@ class SpeakerEncoder(nn.Module):
 
         Raises ValueError when there is only silence.
         """
-        wave = torchaudio.functional.resample(torch.from_numpy(samples).float(), sample_rate, RATE)
+        wave = at_rate(samples, sample_rate, RATE)
         wave = _without_pauses(wave)
         wave = wave * (_LEVEL / wave.square().mean().sqrt())
         looks = self._looks(self._mel(wave).T)

@@ -1,14 +1,24 @@
-"""Sound level and spectral flatness, to detect silence and noise."""
+"""What judges share: audio at their rate, and sound level and spectral flatness, to detect silence and noise."""
 
 import math
 
 import numpy as np
+import torch
+import torchaudio.functional as AF
 from numpy.typing import NDArray
+from torch import Tensor
 
 _FRAME = 0.025  # s
 _QUIET = 10 ** (-30 / 10)  # of the loudest frame's power; quieter frames are pauses
 _BAND = 100.0, 5000.0  # Hz; above, much of speech is noise
 SILENCE = -120.0  # dBFS
+
+
+def at_rate(samples: NDArray[np.float32], sample_rate: int, rate: int) -> Tensor:
+    """Resample mono samples [n] at `sample_rate` Hz. Return float32 [≈ n * rate / sample_rate]."""
+    wave = torch.from_numpy(np.ascontiguousarray(samples, dtype=np.float32))
+    resampled: Tensor = AF.resample(wave, sample_rate, rate)
+    return resampled
 
 
 def level(samples: NDArray[np.float32]) -> float:

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import numpy as np
 import torch
-import torchaudio.functional as AF
 from numpy.typing import NDArray
 from pocketsphinx import Decoder, get_model_path
 
+from benchmarks.judges.sound import at_rate
 from benchmarks.judges.words import words, write_bigram_model
 
 RATE = 16_000  # Hz, the rate of the acoustic model
@@ -66,8 +66,7 @@ class SphinxRecogniser:
 
 
 def _prepared(samples: NDArray[np.float32], sample_rate: int) -> bytes:
-    wave = torch.from_numpy(np.ascontiguousarray(samples, dtype=np.float32))
-    wave = AF.resample(wave, sample_rate, RATE)
+    wave = at_rate(samples, sample_rate, RATE)
     wave = wave * (_LEVEL / (wave.square().mean().sqrt() + 1e-6))
     wave = torch.nn.functional.pad(wave, (_LEAD, _TAIL))
     hiss = np.random.default_rng(0).normal(0.0, _HISS, len(wave)).astype(np.float32)

@@ -9,8 +9,6 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
-import torch
-import torchaudio.functional as AF
 from numpy.typing import NDArray
 
 from benchmarks.judges import sound
@@ -40,7 +38,7 @@ class Whisper:
         """Recognise the words in mono samples [n] in [-1, 1] at `sample_rate` Hz; "" for silence."""
         if sound.level(samples) < _QUIETEST:
             return ""
-        wave = AF.resample(torch.from_numpy(np.ascontiguousarray(samples, dtype=np.float32)), sample_rate, RATE)
+        wave = sound.at_rate(samples, sample_rate, RATE)
         segments, _ = self._model.transcribe(
             wave.numpy(),
             language="en",
