@@ -118,8 +118,8 @@ $(VENV)/.dev: requirements-dev.txt $(VENV)/.app
 	$(PIP) install -r requirements-dev.txt
 	@touch $@
 
-# Only the weights of Resemblyzer are used; its dependencies need a compiler. Those of speechmos are in the other files.
+# Only Resemblyzer's weights are used; its dependencies need a compiler.
 $(VENV)/.lab: requirements-lab.txt $(VENV)/.dev
 	$(PIP) install -r requirements-lab.txt
-	$(PIP) install --no-deps "resemblyzer>=0.1.4,<0.2" "speechmos>=0.0.1.1,<0.1"
+	$(PIP) install --no-deps "resemblyzer>=0.1.4,<0.2"
 	@touch $@
