@@ -12,7 +12,7 @@ import torch
 
 from benchmarks.evaluation_set import EvaluationSet
 from benchmarks.memory import device
-from benchmarks.memory.device import GPU_CASES, STAGES, WARM_UP, StageMeter, measure, parse_case, table
+from benchmarks.memory.device import CUDA_BYTES, GPU_CASES, STAGES, WARM_UP, StageMeter, measure, parse_case, table
 from engine.engine import Engine
 from engine.errors import EngineFailed
 from tests.paths import MINIATURE
@@ -80,12 +80,12 @@ def test_a_repeated_stage_keeps_its_highest_values(monkeypatch: pytest.MonkeyPat
     assert meter.found == {"one": {"allocated": 3.0}, "two": {"allocated": 1.0}}
 
 
-def test_limit_is_a_share_of_the_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_limit_is_a_share_of_the_gpu_without_what_cuda_takes(monkeypatch: pytest.MonkeyPatch) -> None:
     shares: list[float] = []
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda _device: (70 * 2**30, 80 * 2**30))
-    monkeypatch.setattr(device, "limit_gpu_memory", shares.append)
+    monkeypatch.setattr(torch.cuda, "set_per_process_memory_fraction", lambda share, _device: shares.append(share))
     device.limit_memory(torch.device("cuda:0"), 8)
-    assert shares == [0.1]
+    assert shares == [pytest.approx((8 * 2**30 - CUDA_BYTES) / (80 * 2**30))]
     with pytest.raises(ValueError, match="GPU"):
         device.limit_memory(torch.device("cpu"), 8)
 
