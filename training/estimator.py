@@ -16,7 +16,7 @@ from training.recogniser.model import RATE
 from training.schedule import warmup_cosine
 from training.speech.corpus import SAMPLE_RATE, Corpus, Utterance
 from training.speech.resampling import resampled
-from training.work import DEFAULT_WORK, exit_with_message, positive_int
+from training.work import DEFAULT_WORK, TrainingError, exit_with_message, positive_int
 
 LEAST_SECONDS = 0.8  # of an utterance
 _MOST_UTTERANCES = 30  # of a speaker
@@ -37,7 +37,7 @@ R = TypeVar("R", bound=EstimatorRecipe)
 
 
 class Estimator(nn.Module):
-    """A network without parameters of construction, whose weights are a file."""
+    """A network whose weights are a file."""
 
     def save(self, path: Path) -> None:
         """Save the weights atomically: a kill at any moment leaves no part of a file at `path`."""
@@ -47,9 +47,16 @@ class Estimator(nn.Module):
         partial.replace(path)
 
     @classmethod
-    def load(cls, path: Path) -> Self:
-        """Load weights saved by `save`, for inference."""
-        model = cls()
+    def load(cls, path: Path, *sizes: object) -> Self:
+        """Load weights saved by `save`, for inference. sizes: what the network was constructed with.
+
+        Raises TrainingError when there is no such file.
+        """
+        if not path.exists():
+            raise TrainingError(
+                f"No {path.name} in {path.parent}: train it first (python -m training.{path.stem.split('-')[0]}.train)."
+            )
+        model = cls(*sizes)
         model.load_state_dict(load_file(path))
         return model.eval().requires_grad_(False)
 

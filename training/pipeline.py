@@ -27,7 +27,7 @@ from engine.engine import Engine
 from engine.families.s2.codec import codec_files, load_codec
 from training.codec.check import held_out_quality
 from training.codec.growth import grown
-from training.codec.losses import SpectralLoss
+from training.codec.losses.audio import SpectralLoss
 from training.codec.run import CodecRecipe
 from training.codec.sizes import write_codec
 from training.codec.train import BATCH, held_out_for_checks, open_run, train_to_end
@@ -119,8 +119,8 @@ def _matched(work: Path, setting: Setting) -> Found:
 
 
 def _adversarial(work: Path, setting: Setting) -> Found:
-    source = work / "codec"
-    return _train_codec(work, setting, setting.adversarial, source=source, decoder_only=True, adversarial=True)
+    found: dict[str, Any] = {"source": work / "codec", "decoder_only": True, "adversarial": True, "voice": True}
+    return _train_codec(work, setting, setting.adversarial, **found)
 
 
 def _gate(work: Path, setting: Setting) -> Found:
@@ -225,10 +225,10 @@ STAGES = (
     *_CODEC,
     Stage("codes", "codes/codes-000-0.npz", _codes),
     Stage("ar", "ar/checkpoint.pt", _ar),
-    Stage("codec-adversarial", "codec/checkpoint-decoder-adversarial.pt", _adversarial),
-    Stage("release", "release/model.safetensors", _release),
     Stage("speaker", SPEAKER_FILE, _speaker),
     Stage("pitch", PITCH_FILE, _pitch),
+    Stage("codec-adversarial", "codec/checkpoint-decoder-adversarial.pt", _adversarial),
+    Stage("release", "release/model.safetensors", _release),
     Stage("reward", "reward/release/model.safetensors", _reward),
     Stage("first-words", "first_words.wav", _first_words),
 )

@@ -50,7 +50,7 @@ FULL = Setting(
     gate=0.95,
     variants=1,
     ar=DualARRecipe(minutes=290),
-    adversarial=replace(ADVERSARIAL, minutes=75),
+    adversarial=replace(ADVERSARIAL, minutes=75, crop_frames=32, discriminators_share=0.4),
     speaker=SpeakerRecipe(),
     pitch=PitchRecipe(),
     reward=RewardRecipe(),
@@ -76,7 +76,7 @@ LARGE = replace(
     fresh=CodecRecipe(minutes=240),
     continued=replace(CONTINUED, minutes=480),
     gate=0.98,
-    adversarial=replace(ADVERSARIAL, minutes=480),
+    adversarial=replace(FULL.adversarial, minutes=480),
 )
 
 
@@ -86,7 +86,7 @@ SAMPLES = replace(
     source=BUNDLED,
     speech=CorpusSpec(hours=4.0, shares={"flite": 0.75, "festival": 0.10, "espeak": 0.15}, sample_voices=0.65),
     ar=DualARRecipe(minutes=75, learning_rate=CONTINUED_RATE),
-    adversarial=replace(ADVERSARIAL, minutes=80, crop_frames=32),
+    adversarial=replace(FULL.adversarial, minutes=80),
 )
 
 
@@ -112,8 +112,6 @@ REFINED = replace(
         dropout=0.05,
         crop_frames=32,
         discriminators_every=3,
-        adversarial_weight=1.5,
-        feature_weight=6.0,
     ),
     ar=DualARRecipe(minutes=180, learning_rate=1.5 * CONTINUED_RATE, slow_rate=0.15, fast_share=0.5),
 )

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from engine.codec.codec import Codec
 from engine.codec.views import whole_frames
-from training.codec.losses import SpectralLoss, pitch_of
+from training.codec.losses.audio import SpectralLoss, pitch_of
 from training.speech.corpus import Utterance
 
 

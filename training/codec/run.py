@@ -24,6 +24,7 @@ _LAYOUT_LATENTS = 4
 _UNQUANTIZED_PART = 0.25
 # Dead entries are restarted only between this codebook age in steps and this fraction of the run.
 _RESTART_AFTER, _RESTART_UNTIL = 100, 0.85
+_LEAST_GRADIENT = 1e-9
 
 
 @dataclass(frozen=True)
@@ -44,9 +45,8 @@ class CodecRecipe:
     ramp_steps: int = 300  # from half to all samples quantized; codebook dropout starts after as many steps again
     dropout: float = 0.25
     restart_every: int = 40
-    adversarial_weight: float = 1.0
-    feature_weight: float = 4.0
     discriminators_rate: float = 4e-4
+    discriminators_share: float = 0.25  # of the gradient of the decoder's last layer
     discriminators_every: int = 1  # steps; in the others only the other losses count
     discriminators_lead: int = 200  # steps before their losses reach the codec; as many again until full weight
     seed: int = 0
@@ -116,14 +116,15 @@ class CodecRun:
             group["lr"] = group["peak"] * self.rate
         batch = next(self._batches).to(self._device)
         reconstruction = self._reconstruct(batch, generator)
-        total = self.objective.weighted(reconstruction.losses, self.recipe.phone_weight)
-        if not math.isfinite(total.item()):
+        losses = reconstruction.audio_losses | reconstruction.losses
+        total = self.objective.weighted(losses, self.recipe.phone_weight).item()
+        if not math.isfinite(total):
             raise FloatingPointError(f"The loss is no longer finite at step {self.step}.")
-        judged = self._learn(total, reconstruction.audio, batch.audio)
+        judged = self._learn(reconstruction)
         self._update_codebooks(reconstruction.lookups, generator)
         self.step += 1
         self.elapsed += time.monotonic() - started
-        return {"total": total.item(), **{name: loss.item() for name, loss in (reconstruction.losses | judged).items()}}
+        return {"total": total, **{name: loss.item() for name, loss in (losses | judged).items()}}
 
     def save(self, path: Path) -> None:
         """Save the run atomically: a kill at any moment leaves the previous checkpoint intact."""
@@ -165,34 +166,42 @@ class CodecRun:
 
     def _reconstruct(self, batch: CropBatch, generator: torch.Generator) -> Reconstruction:
         if self.objective.decoder_only:
-            return self.objective.reconstruct_from_codes(batch)
+            return self.objective.reconstruct_from_codes(batch, generator)
         if self.quantized_since is None:
             return self.objective.reconstruct(batch, generator, share=0.0, dropout=0.0)
         ramp = (self.step - self.quantized_since) / self.recipe.ramp_steps
         dropout = self.recipe.dropout if ramp >= 2 else 0.0
         return self.objective.reconstruct(batch, generator, share=min(1.0, 0.5 + 0.5 * ramp), dropout=dropout)
 
-    def _learn(self, total: Tensor, reconstructed: Tensor, original: Tensor) -> dict[str, Tensor]:
+    def _learn(self, made: Reconstruction) -> dict[str, Tensor]:
         """Compute gradients and step the optimiser. Return the discriminators' losses, if any."""
-        recipe, judged = self.recipe, {}
-        if self.objective.discriminators is None or self.step % recipe.discriminators_every:
-            total.backward()
-        else:
-            weight = min(1.0, max(0.0, self.step / recipe.discriminators_lead - 1))
-            losses = self.objective.discriminators.judge(
-                reconstructed, original, adversarial=recipe.adversarial_weight, features=recipe.feature_weight
-            )
+        recipe, objective, judged = self.recipe, self.objective, {}
+        (gradient,) = torch.autograd.grad(objective.weighted(made.audio_losses, recipe.phone_weight), made.heard)
+        if objective.discriminators is not None and self.step % recipe.discriminators_every == 0:
+            losses = objective.discriminators.judge(made.heard.detach(), made.target)
             losses.discriminators.backward()
-            torch.autograd.backward([total, reconstructed], [None, weight * losses.gradient])
+            gradient = gradient + self._discriminators_factor(made.audio, gradient, losses.gradient) * losses.gradient
             judged = {
                 "discriminators": losses.discriminators,
                 "adversarial": losses.adversarial,
                 "features": losses.features,
             }
+        others = [objective.weighted(made.losses, recipe.phone_weight)] if made.losses else []
+        torch.autograd.backward([made.audio, *others], [gradient, *[None for _ in others]])
         torch.nn.utils.clip_grad_norm_(self._trained, recipe.clip)
         self._optimiser.step()
         self._optimiser.zero_grad(set_to_none=True)
         return judged
+
+    def _discriminators_factor(self, audio: Tensor, gradient: Tensor, theirs: Tensor) -> Tensor:
+        """Return the factor that gives the discriminators their share of the last layer's gradient, however sure they
+        are (as in VQGAN; Esser et al., 2021). gradient, theirs: of the other losses and theirs, at the audio."""
+        recipe, last = self.recipe, self.objective.last_weight
+        norms = [torch.autograd.grad(audio, last, each, retain_graph=True)[0].norm() for each in (gradient, theirs)]
+        share = recipe.discriminators_share / (1 - recipe.discriminators_share)
+        ramp = min(1.0, max(0.0, self.step / recipe.discriminators_lead - 1))
+        factor: Tensor = ramp * share * norms[0] / norms[1].clamp(min=_LEAST_GRADIENT)
+        return factor
 
     def _codebooks_are_due(self) -> bool:
         if self.quantized_since is not None:

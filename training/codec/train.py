@@ -1,6 +1,6 @@
 """Train the codec of the bundled model on synthetic speech, on a CPU or a CUDA device.
 
-    python -m training.codec.train --work DIR [--minutes M] [--from FOLDER [--decoder-only | --anchored]]
+    python -m training.codec.train --work DIR [--minutes M] [--from FOLDER [--decoder-only [--voice] | --anchored]]
 
 Reads `DIR/data`, and writes `DIR/codec/codec.safetensors` and `codec_config.json` at the end of the run. A stopped run
 resumes from its last checkpoint; a finished one continues when it is given more minutes.
@@ -9,7 +9,8 @@ A new codec trains for some hundred steps without codebooks, which are then init
 a growing share of the samples. --from continues from the codec in a folder and changes the meaning of its codes. With
 --decoder-only all existing codes stay valid, with --anchored most semantic ones. --adversarial adds discriminators and
 the phone recogniser's loss, which penalises phones that differ between copy and original. Use it only once the codes
-carry pitch: with discriminators from the start, the codec never learns it.
+carry pitch: with discriminators from the start, the codec never learns it. --voice adds the losses of the speaker
+encoders and the pitch estimator of DIR (training/speaker, training/pitch).
 """
 
 import argparse
@@ -30,6 +31,7 @@ from engine.families.s2.codec import codec_files, load_codec
 from training.codec.batches import CropSampler
 from training.codec.check import held_out_quality
 from training.codec.initialisation import initialise
+from training.codec.losses.voice import VoiceLoss
 from training.codec.objective import CodecObjective
 from training.codec.run import ADVERSARIAL, CONTINUED, CodecRecipe, CodecRun
 from training.codec.sizes import bundled_codec_config, write_codec
@@ -53,6 +55,7 @@ def open_run(
     source: Path | None = None,
     decoder_only: bool = False,
     adversarial: bool = False,
+    voice: bool = False,
     anchored: bool = False,
     device: str = "cpu",
     config: CodecConfig | None = None,
@@ -61,9 +64,10 @@ def open_run(
 
     Args:
         source: folder of the codec to continue from; None starts a new codec with the sizes of `config`.
+        voice: whether the decoder learns from the speaker encoders and the pitch estimator of `work`.
 
-    Raises TrainingError for speech that does not fit the codec or a checkpoint with another origin or other sizes, and
-    the errors of `load_codec`.
+    Raises TrainingError for speech that does not fit the codec, a missing speaker encoder or pitch estimator, or a
+    checkpoint with another origin or other sizes, and the errors of `load_codec`.
     """
     if source is None:
         torch.manual_seed(recipe.seed)
@@ -80,7 +84,12 @@ def open_run(
     sampler = CropSampler(utterances, codec.config, recipe.crop_frames)
     recogniser = Recogniser.load(WEIGHTS) if adversarial else None
     objective = CodecObjective(
-        codec, decoder_only=decoder_only, adversarial=adversarial, anchored=anchored, recogniser=recogniser
+        codec,
+        decoder_only=decoder_only,
+        adversarial=adversarial,
+        anchored=anchored,
+        recogniser=recogniser,
+        voice=VoiceLoss.load(work, SAMPLE_RATE) if voice else None,
     )
     run = CodecRun(objective.to(device), sampler, recipe, origin, workers=loader_workers(device))
     if (checkpoint := checkpoint_of(work, run)).exists():
@@ -169,6 +178,7 @@ def main() -> None:
     parser.add_argument("--from", dest="source", type=Path, metavar="FOLDER", help="continue training from this codec")
     parser.add_argument("--decoder-only", action="store_true", help="leave the codes as they are")
     parser.add_argument("--adversarial", action="store_true", help="with discriminators; needs --from")
+    parser.add_argument("--voice", action="store_true", help="with losses of voice and pitch; needs --decoder-only")
     parser.add_argument("--anchored", action="store_true", help="keep most semantic codes; needs --from")
     parser.add_argument("--threads", type=int, default=0)
     args = parser.parse_args()
@@ -176,6 +186,8 @@ def main() -> None:
         parser.error("--decoder-only needs --from FOLDER: a codec whose codes are to stay valid.")
     if args.adversarial and args.source is None:
         parser.error("--adversarial needs --from FOLDER: discriminators come after the codes carry pitch.")
+    if args.voice and not args.decoder_only:
+        parser.error("--voice needs --decoder-only: its encoders judge a decoder whose codes stay.")
     if args.anchored and (args.source is None or args.decoder_only):
         parser.error("--anchored needs --from FOLDER, and not --decoder-only, which keeps all codes anyway.")
     if args.threads:
@@ -196,6 +208,7 @@ def _train(args: argparse.Namespace, recipe: CodecRecipe, device: str) -> None:
         source=args.source,
         decoder_only=args.decoder_only,
         adversarial=args.adversarial,
+        voice=args.voice,
         anchored=args.anchored,
         device=device,
         config=SETTINGS[args.setting].codec,

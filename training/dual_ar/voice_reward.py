@@ -14,7 +14,6 @@ from training.pitch.model import PitchNet
 from training.speaker.model import WEIGHTS_FILE as SPEAKER_FILE
 from training.speaker.model import SpeakerNet
 from training.speech.corpus import Corpus
-from training.work import TrainingError
 
 
 @dataclass(frozen=True)
@@ -58,9 +57,6 @@ class VoiceReward:
 
         Raises TrainingError when one of the networks is missing.
         """
-        for name, file in (("speaker", SPEAKER_FILE), ("pitch", PITCH_FILE)):
-            if not (work / file).exists():
-                raise TrainingError(f"No {file} in {work}: train it first (python -m training.{name}.train).")
         encoder, estimator = SpeakerNet.load(work / SPEAKER_FILE), PitchNet.load(work / PITCH_FILE)
         voices = {}
         for speaker, own in speech_of(Corpus.load(work / "data")).items():

@@ -43,11 +43,15 @@ class PitchNet(Estimator):
         out = self.output(self.layers(power)).mT
         return out[..., 0], out[..., 1:]
 
+    def contour(self, wave: Tensor) -> tuple[Tensor, Tensor]:
+        """Return, for samples `[B, n]`, the logit of being voiced and the pitch in semitones above 50 Hz, `[B, T]`."""
+        voiced, logits = self(wave)
+        return voiced, (logits.softmax(-1) * self.get_buffer("_pitches")).sum(-1)
+
     def mean_pitch(self, wave: Tensor) -> Tensor:
         """Return the mean pitch of the voiced frames of samples `[B, n]`, in semitones above 50 Hz `[B]`."""
-        voiced, logits = self(wave)
+        voiced, pitch = self.contour(wave)
         weights = voiced.sigmoid().detach()
-        pitch = (logits.softmax(-1) * self.get_buffer("_pitches")).sum(-1)
         mean: Tensor = (weights * pitch).sum(-1) / weights.sum(-1).clamp(min=1e-6)
         return mean
 

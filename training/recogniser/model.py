@@ -6,6 +6,7 @@ either side: with a longer one, the network learns likely sentences and outputs 
 spoken ones.
 """
 
+from dataclasses import dataclass
 from pathlib import Path
 
 import torch
@@ -21,7 +22,7 @@ WEIGHTS = Path(__file__).parents[2] / "benchmarks" / "data" / "recogniser.safete
 RATE = 16_000  # Hz
 FRAME_SECONDS = 0.02  # per output frame
 BLANK = len(PHONES)  # the CTC blank
-_MELS, _FFT, _HOP = 64, 512, 160
+_MELS = 64
 _WIDTH, _BLOCKS, _KERNEL = 192, 6, 7
 _LEVEL = 0.1  # RMS after normalisation
 _FLOOR = 1e-4  # added to the power of each mel band
@@ -29,26 +30,41 @@ _USUAL_MEAN = -4.0  # typical log power of a band, subtracted when the means are
 _SCALE = 0.4  # scales the features to about unit deviation
 
 
+@dataclass(frozen=True)
+class MelSizes:
+    """Sizes of log-mel features. fft, window, hop: in samples. lowest, highest: in Hz."""
+
+    mels: int = _MELS
+    fft: int = 512
+    window: int = 400
+    hop: int = 160
+    lowest: float = 50.0
+    highest: float = 7600.0
+
+
 class LogMel(nn.Module):
-    """Log-mel features `[…, T, 64]` of samples `[…, n]` at 16 kHz, one frame per 10 ms.
+    """Log-mel features `[…, T, mels]` of samples `[…, n]` at 16 kHz; by default 64, one frame per 10 ms.
 
     The level is removed, and with `centred` also the mean of each band: distance and the microphone's response, but a
     part of the timbre, too. `stretch` multiplies the bands' frequencies: 1.1 simulates a speaker with a longer vocal
     tract.
     """
 
-    def __init__(self, stretch: float = 1.0, *, centred: bool = True) -> None:
+    def __init__(self, stretch: float = 1.0, *, centred: bool = True, sizes: MelSizes | None = None) -> None:
         super().__init__()
         self._centred = centred
-        bands = AF.melscale_fbanks(_FFT // 2 + 1, 50.0 * stretch, 7600.0 * stretch, _MELS, RATE)
+        self._sizes = sizes = sizes or MelSizes()
+        lowest, highest = sizes.lowest * stretch, sizes.highest * stretch
+        bands = AF.melscale_fbanks(sizes.fft // 2 + 1, lowest, highest, sizes.mels, RATE)
         self.register_buffer("_bands", bands, persistent=False)
-        self.register_buffer("_window", torch.hann_window(400), persistent=False)
+        self.register_buffer("_window", torch.hann_window(sizes.window), persistent=False)
 
     def forward(self, wave: Tensor) -> Tensor:
         power = wave.square().mean(-1, keepdim=True).clamp(min=1e-10)  # the square root has no gradient at zero
         wave = wave * (_LEVEL / (power.sqrt() + 1e-5))
+        fft, window, hop = self._sizes.fft, self._sizes.window, self._sizes.hop
         spectrum = torch.stft(
-            wave, _FFT, _HOP, 400, self.get_buffer("_window"), pad_mode="constant", return_complex=True
+            wave, fft, hop, window, self.get_buffer("_window"), pad_mode="constant", return_complex=True
         )
         mel = (spectrum.abs().square().mT @ self.get_buffer("_bands") + _FLOOR).log()
         features: Tensor = (mel - (mel.mean(dim=-2, keepdim=True) if self._centred else _USUAL_MEAN)) * _SCALE

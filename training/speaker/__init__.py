@@ -1,1 +1,1 @@
-"""A speaker encoder, whose similarity of two voices is a part of the dual AR's reward."""
+"""Speaker encoders: the decoder learns from them, and similarity to a voice is a part of the dual AR's reward."""

@@ -8,7 +8,7 @@ from safetensors.torch import load_file
 
 from engine.families.s2.codec import codec_files, load_codec
 from tests.paths import BUNDLED
-from tests.training.test_train_codec import have_equal_weights
+from tests.training.codec.test_train_codec import have_equal_weights
 from training.codec.quantizer import codebooks_of
 from training.codec.train import export
 from training.dual_ar.matching import fitted, match, order_like

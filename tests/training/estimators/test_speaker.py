@@ -10,8 +10,8 @@ from torch import Tensor
 
 from training.estimator import speech_of
 from training.recogniser.model import RATE, LogMel
-from training.speaker.model import WEIGHTS_FILE, SpeakerNet, speaker_features
-from training.speaker.train import SpeakerRecipe, features_of, train
+from training.speaker.model import SPEAKER_ENCODERS, WEIGHTS_FILE, SpeakerNet
+from training.speaker.train import SpeakerRecipe, features_of, run, train
 from training.speech.corpus import SAMPLE_RATE, Corpus, Utterance
 from training.work import TrainingError
 
@@ -41,7 +41,7 @@ def corpus() -> Corpus:
 
 @pytest.fixture(scope="module")
 def model() -> SpeakerNet:
-    return train(features_of(corpus()), RECIPE)
+    return train(corpus(), RECIPE)
 
 
 def heard(pitch: float, seed: int) -> Tensor:
@@ -50,15 +50,15 @@ def heard(pitch: float, seed: int) -> Tensor:
 
 def test_features_keep_the_bands_means_but_not_the_level() -> None:
     wave = heard(150, 0)
-    features, centred = speaker_features()(wave), LogMel()(wave)
+    features, centred = SpeakerNet().features(wave), LogMel()(wave)
     assert features.shape == centred.shape
     torch.testing.assert_close(features - features.mean(1, keepdim=True), centred)
     assert features.mean(1).std() > 0.1
-    torch.testing.assert_close(speaker_features()(0.1 * wave), features, rtol=0.02, atol=0.02)
+    torch.testing.assert_close(SpeakerNet().features(0.1 * wave), features, rtol=0.02, atol=0.02)
 
 
 def test_speakers_are_those_of_training_at_several_speeds() -> None:
-    found = features_of(corpus())
+    found = features_of(corpus(), SpeakerNet())
     assert {speaker for speaker, _ in found} == {0, 1, 2}
     assert len(found) == 15
     slowest, fastest = (min(found, key=choose) for choose in (lambda voice: voice[1], lambda voice: -voice[1]))
@@ -82,10 +82,21 @@ def test_network_tells_voices_apart_that_say_something_else(model: SpeakerNet) -
 def test_speech_without_enough_utterances_is_refused() -> None:
     few = Corpus(corpus().utterances[:2], {})
     with pytest.raises(TrainingError, match="No speaker has 3 utterances"):
-        train(features_of(few), RECIPE)
+        train(few, RECIPE)
 
 
 def test_network_is_stored(model: SpeakerNet, tmp_path: Path) -> None:
     model.save(tmp_path / WEIGHTS_FILE)
     assert (tmp_path / WEIGHTS_FILE).stat().st_mode & 0o044 == 0o044
     assert torch.equal(SpeakerNet.load(tmp_path / WEIGHTS_FILE)(heard(150, 0)), model(heard(150, 0)))
+
+
+def test_a_working_folder_gets_encoders_that_hear_other_things(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Corpus, "load", lambda _folder: corpus())
+    assert run(tmp_path, SpeakerRecipe(steps=1, batch=2)) == 3
+    wave = heard(150, 0)
+    found = {file: SpeakerNet.load(tmp_path / file, sizes) for file, sizes in SPEAKER_ENCODERS.items()}
+    for encoder in found.values():
+        torch.testing.assert_close(encoder(wave).norm(dim=1), torch.ones(1))
+    assert len({encoder.features(wave).shape for encoder in found.values()}) == 3
+    assert len({str(encoder) for encoder in found.values()}) == len(found)

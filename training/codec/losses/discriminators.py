@@ -22,6 +22,7 @@ _PERIOD_WIDTHS = (16, 32, 64, 64)
 _SPECTRUM_WIDTHS = (12, 16, 24, 24)
 _SLOPE = 0.1
 _FIRST_SCORES = 0.3  # their level, by that of the last layer
+_FEATURES_WEIGHT = 4.0  # of the codec's loss of features, relative to the adversarial one
 _LEAST_LEVEL = 0.01  # of audio; silence is not amplified
 
 
@@ -117,12 +118,10 @@ class Discriminators(nn.Module):
         """Return the factors `[B, 1, 1]` that bring audio `[B, 1, n]` to a root mean square of 1."""
         return audio.square().mean((1, 2), keepdim=True).sqrt().clamp(min=_LEAST_LEVEL).reciprocal()
 
-    def judge(
-        self, reconstructed: Tensor, original: Tensor, *, adversarial: float, features: float
-    ) -> AdversarialLosses:
+    def judge(self, reconstructed: Tensor, original: Tensor) -> AdversarialLosses:
         """Judge audio `reconstructed` against `original`, both `[B, 1, n]`.
 
-        `adversarial` and `features` are the weights of the codec's losses. A single forward pass yields both the
+        A single forward pass yields both the
         codec's gradient and the discriminators' own loss. The originals are heard at one level, and the copies as much
         louder.
         """
@@ -136,7 +135,7 @@ class Discriminators(nn.Module):
             adversarial_losses.append((fake - 1).square().mean())
             feature_losses += [(a.detach() - b).abs().mean() / a.detach().abs().mean().clamp(1e-4) for a, b in between]
         adversarial_loss, feature_loss = torch.stack(adversarial_losses).mean(), torch.stack(feature_losses).mean()
-        generator_loss = adversarial * adversarial_loss + features * feature_loss
+        generator_loss = adversarial_loss + _FEATURES_WEIGHT * feature_loss
         (gradient,) = torch.autograd.grad(generator_loss, copies, retain_graph=True)
         return AdversarialLosses(
             torch.stack(discriminator_losses).mean(), adversarial_loss.detach(), feature_loss.detach(), gradient

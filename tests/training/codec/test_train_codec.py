@@ -24,7 +24,7 @@ from tests.paths import CLIP
 from training.codec import train as train_codec
 from training.codec.batches import LABELS_PER_FRAME, SILENCE, CropSampler, crop_batches, phones_at
 from training.codec.check import held_out_quality
-from training.codec.losses import RecognitionLoss, SpectralLoss, pitch_of
+from training.codec.losses.audio import RecognitionLoss, SpectralLoss, pitch_of
 from training.codec.quantizer import Lookup, QuantizerEMA, codebooks_of, quantize
 from training.codec.run import CodecRecipe, CodecRun
 from training.codec.train import checkpoint_of, export, held_out_for_checks, open_run, train_to_end

@@ -9,11 +9,17 @@ from torch import Tensor
 
 from engine.codec.fingerprint import codec_fingerprint
 from engine.families.s2.codec import codec_files, load_codec
-from tests.training.test_train_codec import QUICK, TINY, write_corpus
-from training.codec.discriminators import Discriminators
+from tests.training.codec.test_train_codec import QUICK, TINY, write_corpus
+from training.codec.losses.alignment import aligned_with
+from training.codec.losses.discriminators import Discriminators
+from training.codec.losses.voice import VoiceLoss
 from training.codec.run import CodecRun
 from training.codec.train import checkpoint_of, open_run, train_to_end
-from training.speech.corpus import Corpus
+from training.pitch.model import WEIGHTS_FILE as PITCH_FILE
+from training.pitch.model import PitchNet
+from training.speaker.model import SPEAKER_ENCODERS, SpeakerNet
+from training.speech.corpus import SAMPLE_RATE, Corpus
+from training.work import TrainingError
 
 AGAINST = replace(QUICK, steps=3, discriminators_lead=1)
 
@@ -30,9 +36,19 @@ def source(corpus: Corpus, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return work / "codec"
 
 
+def write_networks(work: Path) -> None:
+    """Write untrained networks that judge voices and pitch."""
+    work.mkdir(exist_ok=True)
+    torch.manual_seed(1)
+    for file, sizes in SPEAKER_ENCODERS.items():
+        SpeakerNet(sizes).save(work / file)
+    PitchNet().save(work / PITCH_FILE)
+
+
 def adversarial(work: Path, corpus: Corpus, source: Path) -> CodecRun:
+    write_networks(work)
     torch.manual_seed(0)  # the discriminators' first weights
-    return open_run(work, AGAINST, corpus, source=source, decoder_only=True, adversarial=True)
+    return open_run(work, AGAINST, corpus, source=source, decoder_only=True, adversarial=True, voice=True)
 
 
 def waves(seed: int) -> Tensor:
@@ -43,12 +59,12 @@ def test_gradient_is_that_of_the_reported_losses() -> None:
     torch.manual_seed(0)
     judges, real = Discriminators(), waves(0)
     made = 0.5 * waves(1)
-    gradient = judges.judge(made, real, adversarial=1.0, features=2.0).gradient
+    gradient = judges.judge(made, real).gradient
     direction = torch.randn(made.shape, generator=torch.Generator().manual_seed(2))
 
     def loss(step: float) -> float:
-        losses = judges.double().judge((made + step * direction).double(), real.double(), adversarial=1, features=2)
-        return float(losses.adversarial + 2 * losses.features)
+        losses = judges.double().judge((made + step * direction).double(), real.double())
+        return float(losses.adversarial + 4 * losses.features)
 
     slope = (loss(1e-5) - loss(-1e-5)) / 2e-5
     assert float((gradient * direction).sum()) == pytest.approx(slope, rel=1e-2)
@@ -56,7 +72,7 @@ def test_gradient_is_that_of_the_reported_losses() -> None:
 
 def test_discriminator_loss_gives_no_gradient_to_copies() -> None:
     judges, made = Discriminators(), waves(1).requires_grad_()
-    judges.judge(made, waves(0), adversarial=1.0, features=1.0).discriminators.backward()
+    judges.judge(made, waves(0)).discriminators.backward()
     assert made.grad is None
     assert all(p.grad is not None and p.grad.isfinite().all() for p in judges.parameters())
 
@@ -68,7 +84,7 @@ def test_discriminators_learn_to_distinguish_copies() -> None:
     losses = []
     for seed in range(6):
         real = waves(seed).cumsum(-1) * 0.1  # low-pass noise; the copies are white noise
-        own = judges.judge(waves(99 + seed), real, adversarial=1.0, features=1.0).discriminators
+        own = judges.judge(waves(99 + seed), real).discriminators
         own.backward()
         optimiser.step()
         optimiser.zero_grad()
@@ -88,14 +104,14 @@ def test_fresh_discriminators_answer_to_quiet_audio() -> None:
 def test_verdict_does_not_depend_on_the_level() -> None:
     torch.manual_seed(0)
     judges, real, made = Discriminators(), waves(0), waves(1)
-    loud, quiet = (judges.judge(gain * made, gain * real, adversarial=1.0, features=1.0) for gain in (1.0, 0.5))
+    loud, quiet = (judges.judge(gain * made, gain * real) for gain in (1.0, 0.5))
     torch.testing.assert_close(loud.features, quiet.features)
     torch.testing.assert_close(loud.discriminators, quiet.discriminators)
 
 
 def test_feature_loss_of_perfect_copies_is_zero() -> None:
     real = waves(0)
-    assert Discriminators().judge(real.clone(), real, adversarial=1.0, features=1.0).features == 0
+    assert Discriminators().judge(real.clone(), real).features == 0
 
 
 def test_decoder_only_adversarial_training_keeps_codes(corpus: Corpus, tmp_path: Path, source: Path) -> None:
@@ -116,7 +132,7 @@ def test_discriminators_affect_the_decoder_only_after_their_lead(corpus: Corpus,
     """The first step of the decoder is the same as without discriminators; later steps differ."""
     alone = open_run(tmp_path / "alone", AGAINST, corpus, source=source, decoder_only=True)
     judged = adversarial(tmp_path / "judged", corpus, source)
-    judged.objective.recognition = None
+    judged.objective.recognition = judged.objective.voice = None
     assert {"discriminators", "adversarial", "features"} <= set(judged.advance()) - set(alone.advance())
     weights = [run.objective.codec.decoder.state_dict() for run in (alone, judged)]
     assert all(torch.equal(a, b) for a, b in zip(*(w.values() for w in weights), strict=True))
@@ -145,6 +161,48 @@ def test_recognition_loss_is_used_without_training_the_recogniser(corpus: Corpus
     assert found["perceptual"] > 0
     assert found["divergence"] > 0
     assert all(torch.equal(a, b) for a, b in zip(before, run.objective.recognition.parameters(), strict=True))
+
+
+def test_voice_is_learned_from_frozen_networks(corpus: Corpus, tmp_path: Path, source: Path) -> None:
+    run = adversarial(tmp_path, corpus, source)
+    assert isinstance(run.objective.voice, VoiceLoss)
+    before = {name: weight.clone() for name, weight in run.objective.voice.state_dict().items()}
+    found = run.advance()
+    assert all(found[name] > 0 for name in ("voice", "voice_maps", "f0"))
+    for name, weight in run.objective.voice.state_dict().items():
+        assert torch.equal(before[name], weight), name
+
+
+def test_copies_are_compared_with_originals_in_their_phase(corpus: Corpus, tmp_path: Path, source: Path) -> None:
+    run = adversarial(tmp_path, corpus, source)
+    batch = run.sampler.batch(2, 0)
+    made = run.objective.reconstruct_from_codes(batch, run.generator())
+    assert torch.equal(made.target, aligned_with(made.audio.detach(), batch.audio, SAMPLE_RATE))
+    assert not torch.equal(made.target, batch.audio)
+    plain = open_run(tmp_path / "plain", AGAINST, corpus, source=source, decoder_only=True)
+    assert torch.equal(plain.objective.reconstruct_from_codes(batch, run.generator()).target, batch.audio)
+
+
+def test_missing_networks_are_reported(corpus: Corpus, tmp_path: Path, source: Path) -> None:
+    with pytest.raises(TrainingError, match=r"No speaker-wide\.safetensors in .*training\.speaker\.train"):
+        open_run(tmp_path, AGAINST, corpus, source=source, decoder_only=True, voice=True)
+
+
+@pytest.mark.parametrize("share", [0.2, 0.6])
+def test_discriminators_have_their_share_of_the_last_layer(
+    corpus: Corpus, tmp_path: Path, source: Path, share: float
+) -> None:
+    run = open_run(tmp_path, replace(AGAINST, discriminators_share=share), corpus, source=source, adversarial=True)
+    run.step = 2 * AGAINST.discriminators_lead  # full weight
+    last = run.objective.last_weight
+    assert last.shape[0] == 1, "its output is the audio"
+    audio = run.objective.reconstruct(run.sampler.batch(2, 0), run.generator(), share=1.0, dropout=0.0).audio
+    ours, theirs = (torch.randn(audio.shape, generator=torch.Generator().manual_seed(i)) for i in range(2))
+    factor = run._discriminators_factor(audio, ours, 100 * theirs)
+    norms = [
+        torch.autograd.grad(audio, last, each, retain_graph=True)[0].norm() for each in (ours, factor * 100 * theirs)
+    ]
+    assert float(norms[1] / (norms[0] + norms[1])) == pytest.approx(share, rel=1e-3)
 
 
 def test_resumed_adversarial_run_equals_an_uninterrupted_one(corpus: Corpus, tmp_path: Path, source: Path) -> None:
