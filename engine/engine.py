@@ -13,6 +13,7 @@ from torch import Tensor
 
 from engine.audio import Clip, decode_audio, encode_audio, prepare_reference, transcript_for
 from engine.audio.doctor import check_transcript
+from engine.codec.postfilter import Postfilter
 from engine.errors import (
     DeviceUnavailable,
     EngineClosed,
@@ -227,7 +228,8 @@ class Engine:
             pass  # takes a second; a GPU's many graphs are captured while the engine is idle
         on_gpu = device.type == "cuda" and graphs != "off"
         codec_capture = CudaGraphCapture(device) if on_gpu else None
-        codec_worker = CodecWorker(decoder, ROWS_PER_SLOT * plan.slots, device, codec_capture, plan.slots)
+        postfilter = Postfilter(codec.sample_rate, codec.frame_length) if self._profile.postfilter else None
+        codec_worker = CodecWorker(decoder, ROWS_PER_SLOT * plan.slots, device, codec_capture, plan.slots, postfilter)
         self._pipeline = SpeechPipeline(
             EngineLoop(self._runner, codec_worker, self._queue),
             codec_worker,

@@ -61,6 +61,7 @@ def export(work: Path, codec: Path, out: Path) -> None:
         "sentence_pause": SENTENCE_PAUSE,
         "context_positions": CONTEXT_POSITIONS,
         "temperature": TEMPERATURE,
+        "postfilter": True,
         "style_tags": False,
         "alignment_head": [ALIGNMENT_LAYER, ALIGNMENT_HEAD],
         "notice": "model.notice_bundled",

@@ -22,6 +22,8 @@ class Profile:
     sentence_pause: seconds of silence between two turns where a sentence ends, besides what the model speaks itself.
     context_positions: positions of earlier turns that stay in context in a long text; 1024 are about 40 s of speech.
         A model trained on fewer turns drops words with more.
+    postfilter: whether speech passes the long-term postfilter (`engine/codec/postfilter.py`), for decoders too small to
+        speak without roughness.
     style_tags: whether tags such as `[whisper]` change how the model speaks.
     temperature, top_p, top_k: default options of this model; see `SamplingOptions`.
     alignment_head: layer and query head of the Slow AR whose attention follows the phones, in a model trained for it;
@@ -35,6 +37,7 @@ class Profile:
     max_segment_turns: int = MAX_TURNS
     sentence_pause: float = 0.0
     context_positions: int = 1024
+    postfilter: bool = False
     style_tags: bool = True
     temperature: float = SamplingOptions.temperature
     top_p: float = SamplingOptions.top_p
@@ -69,6 +72,7 @@ class Profile:
         if self.sentence_pause != 0:
             check_number("reprise.json", "sentence_pause", self.sentence_pause, 0, 10)
         check_int("reprise.json", "context_positions", self.context_positions, 0, 1 << 20)
+        check_flag("reprise.json", "postfilter", self.postfilter)
         check_flag("reprise.json", "style_tags", self.style_tags)
         if self.temperature != 0:
             check_number("reprise.json", "temperature", self.temperature, 0, 2)

@@ -17,6 +17,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from engine.codec.postfilter import Postfilter, PostfilterStream
 from engine.codec.streaming import StreamingState
 from engine.codec.views import DecoderView
 from engine.errors import EngineClosed, EngineFailed, RepriseError, first_line
@@ -82,6 +83,8 @@ class CodecStream:
 
     previous: the stream that this one continues, already ended; None at the start of a take.
     plays_after: the stream whose audio comes before this one's in the take, if that is not `previous`.
+    filter: of its audio, if there is a postfilter; set from its first chunk on. deliver_rest: receives what the filter
+    still holds when the stream ends; None if that is nothing.
     All fields but `dropped` belong to the worker's thread.
     """
 
@@ -90,6 +93,8 @@ class CodecStream:
         self.dropped = False
         self.final_state: StreamingState | None = None  # in host memory; set when `finished`
         self.row: int | None = None
+        self.filter: PostfilterStream | None = None
+        self.deliver_rest: Deliver | None = None
         self.jobs: deque[DecodeJob] = deque()
         self.ended = self.finished = False
         self.error: Exception | None = None  # why neither this stream nor one that continues it can be decoded
@@ -98,6 +103,11 @@ class CodecStream:
     def initial_state(self) -> StreamingState | None:
         """The codec's state before the first chunk."""
         return None if self.previous is None else self.previous.final_state
+
+    @property
+    def inherited_filter(self) -> PostfilterStream | None:
+        """The filter of the stream that this one continues."""
+        return None if self.previous is None else self.previous.filter
 
     @property
     def inherited_error(self) -> Exception | None:
@@ -115,6 +125,8 @@ class CodecWorker:
     capture: captures the decoding of a batch as a graph, while neither the worker nor the engine has work, since a
     capture waits for the whole device. Without a graph, decoding is eager.
     at_once: maximum number of rows of a batch; by default all.
+    postfilter: of all audio, on the CPU; None for none.
+    frame_length: samples of a frame.
     """
 
     def __init__(
@@ -124,8 +136,11 @@ class CodecWorker:
         device: torch.device,
         capture: GraphCapture | None = None,
         at_once: int | None = None,
+        postfilter: Postfilter | None = None,
     ) -> None:
         self._at_once = at_once or rows
+        self._postfilter = postfilter
+        self.frame_length = decoder.config.frame_length
         self._batches = _BatchDecoder(decoder, rows, device, capture, self._at_once)
         self._free = list(range(rows))
         self._streams: list[CodecStream] = []  # with work left, the least recently served first
@@ -140,7 +155,8 @@ class CodecWorker:
         """Decode the next frames `[K, T]` of a stream.
 
         `deliver` receives their samples `[n]` or an error on the worker's thread; once closed, EngineClosed on the
-        caller's. It is not called if the stream is dropped first.
+        caller's. It is not called if the stream is dropped first. With a postfilter, the samples are those of as many
+        frames some frames earlier, and the last `deliver` receives the rest when the stream has ended.
         """
         if not self._inbox.send((stream, DecodeJob(torch.from_numpy(codes), deliver))):
             deliver(EngineClosed())
@@ -160,9 +176,12 @@ class CodecWorker:
         Blocks; must not be called on the worker's thread. Raises EngineClosed, EngineFailed.
         """
         stream, decoded = CodecStream(), SimpleQueue[Samples | Exception]()
-        chunks = self._submit_whole(stream, codes, decoded.put)
+        self._submit_whole(stream, codes, decoded.put)
+        found: list[Samples] = []
         try:
-            return np.concatenate([_samples(decoded.get()) for _ in range(chunks)])
+            while sum(map(len, found)) < codes.shape[1] * self.frame_length:
+                found.append(_samples(decoded.get()))
+            return np.concatenate(found)
         finally:
             self.drop(stream)  # the remaining chunks, if one has failed
 
@@ -187,19 +206,22 @@ class CodecWorker:
         with self._contexts_lock:
             self._contexts.pop(codes.tobytes(), None)
 
-    def _submit_whole(self, stream: CodecStream, codes: NDArray[np.int64], deliver: Deliver) -> int:
-        """Submit all codes of a stream and end it. Returns the number of chunks."""
-        chunks = [codes[:, at : at + _DECODE_CHUNK] for at in range(0, codes.shape[1], _DECODE_CHUNK)]
-        for chunk in chunks:
-            self.submit(stream, chunk, deliver)
+    def _submit_whole(self, stream: CodecStream, codes: NDArray[np.int64], deliver: Deliver) -> None:
+        """Submit all codes of a stream and end it."""
+        for at in range(0, codes.shape[1], _DECODE_CHUNK):
+            self.submit(stream, codes[:, at : at + _DECODE_CHUNK], deliver)
         self.end(stream)
-        return len(chunks)
 
     def set_engine_idle(self, idle: bool) -> None:
         """Set whether the engine has no turns, so that graphs may be captured."""
         self._engine_idle = idle
         if idle:
             self._inbox.wake()
+
+    @property
+    def lookahead(self) -> int:
+        """Frames of a stream that are kept back until later ones are decoded, or the stream ends."""
+        return 0 if self._postfilter is None else self._postfilter.lookahead
 
     @property
     def graph_failure(self) -> str | None:
@@ -224,9 +246,10 @@ class CodecWorker:
             log.exception("Decoding stopped.")
             reason = error
         self._inbox.close()
-        pending = [job for stream in self._streams for job in stream.jobs]
-        for job in (*pending, *(job for _, job in self._inbox.read() if job)):
-            job.deliver(reason)
+        pending = [job.deliver for stream in self._streams for job in stream.jobs]
+        pending += [stream.deliver_rest for stream in self._streams if stream.deliver_rest and not stream.jobs]
+        for deliver in (*pending, *(job.deliver for _, job in self._inbox.read() if job)):
+            deliver(reason)
 
     @torch.inference_mode()
     def _work(self) -> None:
@@ -250,11 +273,13 @@ class CodecWorker:
             elif stream.error:
                 job.deliver(stream.error)
             else:
-                stream.jobs.extend(self._batches.parts(job))
+                filtered = DecodeJob(job.codes, partial(_deliver_filtered, stream, job.deliver))
+                stream.jobs.extend(self._batches.parts(filtered if self._postfilter else job))
         for stream in self._streams:
             if stream.dropped:
                 stream.ended = True
                 stream.jobs.clear()
+                stream.deliver_rest = None
         return not self._inbox.closed
 
     def _wait(self) -> list[tuple[CodecStream, DecodeJob | None]]:
@@ -294,6 +319,8 @@ class CodecWorker:
                 stream.error = error
         if not stream.error:
             stream.row = self._free.pop()
+            if self._postfilter:
+                stream.filter = PostfilterStream(self._postfilter, stream.inherited_filter)
             return True
         while stream.jobs:
             stream.jobs.popleft().deliver(stream.error)
@@ -305,6 +332,7 @@ class CodecWorker:
         if stream.row is None:
             stream.error = stream.inherited_error
             stream.final_state = stream.initial_state
+            stream.filter = stream.inherited_filter
         else:
             try:
                 stream.final_state = self._batches.save(stream.row)
@@ -313,6 +341,11 @@ class CodecWorker:
                 stream.error = error
             self._free.append(stream.row)
             stream.row = None
+            if stream.filter:
+                rest = stream.filter.finish().numpy()
+                if stream.deliver_rest and len(rest):
+                    stream.deliver_rest(rest)
+        stream.deliver_rest = None
         stream.previous = stream.plays_after = None  # or a long take would keep the states of all its turns
 
     def _decode_batch(self, batch: list[CodecStream]) -> None:
@@ -326,6 +359,18 @@ class CodecWorker:
             audio = [error] * len(batch)
         for stream, samples in zip(batch, audio, strict=True):
             stream.jobs.popleft().deliver(samples)  # one by one: if a callback raises, the other jobs stay pending
+
+
+def _deliver_filtered(stream: CodecStream, deliver: Deliver, samples: Samples | Exception) -> None:
+    """Deliver what the stream's filter has complete, or an error."""
+    if isinstance(samples, Exception):
+        stream.deliver_rest = None
+        deliver(samples)
+        return
+    assert stream.filter
+    stream.deliver_rest = deliver
+    if len(complete := stream.filter.push(torch.from_numpy(samples)).numpy()):
+        deliver(complete)
 
 
 def _keep_error(stream: CodecStream, samples: Samples | Exception) -> None:

@@ -265,14 +265,15 @@ class EngineLoop:
             turn.first_chunk_at = time.perf_counter()
         turn.submitted += frames
         # `deliver` must not hold the turn, whose codec stream holds `deliver` until the chunk is decoded.
-        number, pacer, events = turn.number, turn.pacer, turn.events
+        number, pacer, events, length = turn.number, turn.pacer, turn.events, self._codec_worker.frame_length
 
         def deliver(samples: Samples | Exception) -> None:
             if isinstance(samples, Exception):
                 events.put(EngineClosed() if isinstance(samples, EngineClosed) else _failure(samples))
                 return
-            pacer.sent(frames, time.perf_counter())
-            events.put(AudioDecoded(number, samples, frames))
+            complete = len(samples) // length  # not always those that were submitted: there may be a postfilter
+            pacer.sent(complete, time.perf_counter())
+            events.put(AudioDecoded(number, samples, complete))
 
         self._codec_worker.submit(turn.stream, codes, deliver)
 

@@ -17,10 +17,11 @@ class Pacer:
     It is separate from the turns because playback is continuous over all turns of a take.
 
     frame_seconds: of audio in a frame. All times are seconds on one clock.
+    lookahead: frames of the first chunk that are kept back until later ones are decoded.
     """
 
-    def __init__(self, frame_seconds: float) -> None:
-        self._frame_seconds = frame_seconds
+    def __init__(self, frame_seconds: float, lookahead: int = 0) -> None:
+        self._frame_seconds, self._lookahead = frame_seconds, lookahead
         self._seconds_per_frame = frame_seconds  # recent time to generate a frame
         self._buffered_until: float | None = None  # when playback reaches the end of the sent audio
         self._sent_last = 0.0
@@ -30,7 +31,7 @@ class Pacer:
     def next_frames(self, now: float) -> int:
         """Return the number of frames that the next chunk should have."""
         if self._buffered_until is None:
-            return CHUNK_FRAMES[0]
+            return CHUNK_FRAMES[0] + self._lookahead
         affordable = BUFFER_SHARE * (self._buffered_until - now) / self._seconds_per_frame
         return CHUNK_FRAMES[max(0, bisect_right(CHUNK_FRAMES, affordable) - 1)]
 

@@ -87,6 +87,7 @@ def test_codebook_size_must_be_within_bounds(release: Path, size: object) -> Non
         *(("max_segment_sentences", value) for value in ("1", 0, -1, 1 << 40, True, [])),
         *(("max_segment_turns", value) for value in (None, "1", 0, 1 << 40, True, [])),
         *(("context_positions", value) for value in (None, "x", -1, 1 << 40, 1.5)),
+        *(("postfilter", value) for value in (None, 1, "yes")),
         *(("style_tags", value) for value in (None, 0, "yes")),
         *(("temperature", value) for value in (None, "x", -1, 9, True, [])),
         *(("notice", value) for value in (None, 3, [], "x" * 2_001)),

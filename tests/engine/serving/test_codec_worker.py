@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from engine.codec.codec import CodecDecoder, DecoderState
+from engine.codec.postfilter import Postfilter, PostfilterStream
 from engine.errors import EngineClosed, InvalidCodes
 from engine.families.s2.codec import codec_files, load_codec_decoder
 from engine.serving import codec_worker as module
@@ -128,9 +129,11 @@ class Take:
 
 
 @contextmanager
-def running_worker(decoder: CodecDecoder, rows: int = 4, capture: GraphCapture | None = None) -> Iterator[CodecWorker]:
+def running_worker(
+    decoder: CodecDecoder, rows: int = 4, capture: GraphCapture | None = None, postfilter: Postfilter | None = None
+) -> Iterator[CodecWorker]:
     device = next(decoder.parameters()).device
-    worker = CodecWorker(decoder, rows, device, capture)
+    worker = CodecWorker(decoder, rows, device, capture, postfilter=postfilter)
     try:
         yield worker
     finally:
@@ -780,3 +783,98 @@ def test_capture_failing_later_is_logged_once(
         until(lambda: bool(caplog.records))
         assert_streams_decode(worker, decoder)
     assert len(caplog.records) == 1
+
+
+@pytest.fixture(scope="module")
+def postfilter() -> Postfilter:
+    """Keeps two frames back."""
+    return Postfilter(44_100, 2048)
+
+
+def filtered(postfilter: Postfilter, audio: Samples, previous: PostfilterStream | None = None) -> Samples:
+    stream = PostfilterStream(postfilter, previous)
+    samples: Samples = torch.cat([stream.push(torch.from_numpy(audio)), stream.finish()]).numpy()
+    return samples
+
+
+def unfiltered(decoder: CodecDecoder, *takes: Take) -> list[Samples]:
+    """Return the audio of takes that continue each other, decoded in the same pieces."""
+    with running_worker(decoder) as worker:
+        for take in takes:
+            take.submit_all(worker)
+        return [take.audio() for take in takes]
+
+
+def lengths(take: Take, count: int) -> list[int]:
+    """Return the frames of the next deliveries."""
+    return [len(samples) // 2048 if not isinstance(samples := take.next(), Exception) else -1 for _ in range(count)]
+
+
+def test_postfilter_keeps_frames_back_until_later_ones_are_decoded(
+    decoder: CodecDecoder, postfilter: Postfilter
+) -> None:
+    take = Take([1, 1, 4, 3])
+    with running_worker(decoder, postfilter=postfilter) as worker:
+        assert worker.lookahead == 2
+        take.submit_all(worker)
+        heard = [take.next() for _ in range(3)]
+    assert [len(samples) // 2048 for samples in heard if isinstance(samples, np.ndarray)] == [4, 3, 2]
+    (plain,) = unfiltered(decoder, Take([1, 1, 4, 3]))
+    assert np.array_equal(np.concatenate(heard), filtered(postfilter, plain))
+
+
+@pytest.mark.parametrize("frames", [1, 2, 3, 40])
+def test_whole_codes_are_filtered(decoder: CodecDecoder, postfilter: Postfilter, frames: int) -> None:
+    codes = np.random.default_rng(frames).integers(0, ENTRIES, (CODEBOOKS, frames))
+    with running_worker(decoder) as worker:
+        plain = worker.decode(codes)
+    with running_worker(decoder, postfilter=postfilter) as worker:
+        assert np.array_equal(worker.decode(codes), filtered(postfilter, plain))
+
+
+def test_filter_continues_with_the_codec(decoder: CodecDecoder, postfilter: Postfilter) -> None:
+    """Also over a stream without audio."""
+
+    first, second = Take([6]), Take([5], seed=1)
+    empty = CodecStream(first.stream)
+    second.stream = CodecStream(empty)
+    with running_worker(decoder, postfilter=postfilter) as worker:
+        worker.end(empty)
+        for take in (first, second):
+            take.submit_all(worker)
+        heard = [second.next() for _ in range(2)]
+    first, second = Take([6]), Take([5], seed=1)
+    second.stream = CodecStream(first.stream)
+    before, after = unfiltered(decoder, first, second)
+    ended = PostfilterStream(postfilter)
+    ended.push(torch.from_numpy(before))
+    ended.finish()
+    assert np.array_equal(np.concatenate(heard), filtered(postfilter, after, ended))
+
+
+def test_error_of_a_filtered_stream_is_delivered_once(recording: RecordingDecoder, postfilter: Postfilter) -> None:
+    take = Take([3, 4, 5])
+    with running_worker(recording, postfilter=postfilter) as worker:
+        recording.failing[5] = RuntimeError("No memory.")
+        take.submit_all(worker)
+        assert lengths(take, 3) == [1, 4, -1]
+        until(lambda: take.stream.finished)
+        assert take.got.empty()
+
+
+def test_dropped_filtered_stream_delivers_nothing_more(recording: RecordingDecoder, postfilter: Postfilter) -> None:
+    take = Take([4])
+    with running_worker(recording, postfilter=postfilter) as worker:
+        take.submit_all(worker, end=False)
+        assert lengths(take, 1) == [2]
+        worker.drop(take.stream)
+        until(lambda: take.stream.finished)
+        assert take.got.empty()
+
+
+def test_closing_ends_a_filtered_stream(recording: RecordingDecoder, postfilter: Postfilter) -> None:
+    take = Take([1])
+    with running_worker(recording, postfilter=postfilter) as worker:
+        take.submit_all(worker, end=False)
+        until(lambda: take.stream.deliver_rest is not None)
+    assert isinstance(take.next(), EngineClosed)

@@ -125,6 +125,13 @@ def test_first_chunk_has_the_smallest_size() -> None:
     assert list(CHUNK_FRAMES) == sorted(set(CHUNK_FRAMES))
 
 
+def test_first_chunk_has_frames_for_what_is_kept_back() -> None:
+    pacer = Pacer(FRAME, lookahead=2)
+    assert pacer.next_frames(0.0) == CHUNK_FRAMES[0] + 2
+    pacer.sent(CHUNK_FRAMES[0], 0.0)
+    assert pacer.next_frames(0.1) in CHUNK_FRAMES
+
+
 class Production:
     """Simulated engine that generates frames one by one, with a codec that decodes one chunk at a time.
 
