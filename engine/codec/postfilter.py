@@ -118,7 +118,7 @@ class Postfilter:
         out = torch.zeros_like(original)
         for i, part in enumerate(parts):
             out[i * self.hop : i * self.hop + self._size] += part
-        return out[self._margin : -self._margin] / 1.5  # the sum of four squared windows
+        return (out[self._margin : -self._margin] / 1.5).clamp(-1, 1)  # 1.5: the sum of four squared windows
 
     def _correlation(self, power: Tensor) -> Tensor:
         """Return the autocorrelation up to the longest period, for power spectra."""

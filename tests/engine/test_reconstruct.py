@@ -3,12 +3,14 @@
 import threading
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
 from engine import request as speech_module
+from engine.codec.postfilter import Postfilter, PostfilterStream
 from engine.engine import Engine, SpeakOptions
 from engine.errors import EngineClosed, EngineFailed, UnusableReference
 from engine.families.s2.codec import codec_files, load_codec_decoder
@@ -59,6 +61,29 @@ def test_concurrent_reconstruction_does_not_change_speech(
     assert len(heard) == 3
     for each in heard:
         np.testing.assert_allclose(each, quiet, atol=1e-5)
+
+
+def test_a_profile_may_ask_for_the_postfilter(engine: Engine, voice: Voice, tmp_path: Path) -> None:
+    for file in MINIATURE.iterdir():
+        (tmp_path / file.name).symlink_to(file)
+    profile = tmp_path / "reprise.json"
+    profile.unlink(missing_ok=True)
+    profile.write_text('{"postfilter": true}')
+    plain, filtering = engine.reconstruct(voice), Engine.load(tmp_path, "cpu", graphs="off")
+    try:
+        found = filtering.reconstruct(voice)
+        speech = filtering.speak("Hello.", voice, SpeakOptions(seed=4))
+        chunks = list(speech)
+    finally:
+        filtering.close()
+    expected = PostfilterStream(Postfilter(engine.sample_rate, engine.frame_length))
+    filtered = torch.cat([expected.push(torch.from_numpy(plain)), expected.finish()]).numpy()
+    assert found.shape == plain.shape
+    # Rounding of the codec in chunks can move a period.
+    assert np.linalg.norm(found - filtered) < 0.2 * np.linalg.norm(filtered - plain)
+    assert [len(chunk.samples) for chunk in chunks] == [chunk.frames * engine.frame_length for chunk in chunks]
+    assert speech.result is not None
+    assert chunks[-1].start + len(chunks[-1].samples) == speech.result.frames * engine.frame_length
 
 
 def test_codes_of_another_codec_are_reencoded_from_the_clip(engine: Engine, voice: Voice) -> None:

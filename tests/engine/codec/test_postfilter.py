@@ -95,6 +95,11 @@ def test_noise_and_silence_stay(postfilter: Postfilter) -> None:
     assert not filtered(postfilter, torch.zeros(8 * FRAME)).any()
 
 
+def test_loud_audio_stays_in_range(postfilter: Postfilter) -> None:
+    x = (30 * voice(20) + 3 * noise(20)).tanh()
+    assert filtered(postfilter, x).abs().max() <= 1
+
+
 def test_envelope_stays(postfilter: Postfilter) -> None:
     """Averaging over periods of a gliding pitch would weaken high harmonics; the level of each band is kept."""
     x = voice(30, glide=0.6) + 0.2 * noise(30)
