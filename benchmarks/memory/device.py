@@ -3,8 +3,8 @@
     python -m benchmarks.memory.device [--model FOLDER] [--device cuda] [--cases bf16 bf16:12 int8:8 fp8:8]
 
 A case is a precision, and the limit if there is one: the memory of a smaller card, in GiB, as cards are sold. CUDA
-itself takes a part of it, and PyTorch may use the rest. Within a limit, the engine plans fewer slots. Each case runs in a
-new process: it loads the engine, waits until the graphs are captured, encodes a clip of 30 s, and lets as many
+itself takes a part of it, and PyTorch may use the rest. Within a limit, the engine plans fewer slots. Each case runs in
+a new process: it loads the engine, waits until the graphs are captured, encodes a clip of 30 s, and lets as many
 listeners as there are slots speak at once. Figures of a stage are the peaks of what PyTorch has allocated and reserved,
 and of what is in use on the whole GPU: the latter peak, and the memory of CUDA and of other processes. On a CPU, they
 are the process's memory and its peak.
