@@ -24,6 +24,8 @@ _APERIODIC, _PERIODIC = 0.25, 0.45  # autocorrelation of a signal that stays, an
 _MEDIAN = 5  # hops
 _NOW, _AHEAD, _BEFORE = 1.0, 0.7, (0.83, 0.67, 0.5, 0.33, 0.17)  # weights
 _ENVELOPE = 150.0  # Hz: standard deviation of the smoothing that leaves the envelope
+_POINTS = 8  # of a hop
+_NEGLIGIBLE = 1e-6
 _FLOOR, _LEAST_GAIN, _MOST_GAIN = 1e-7, 0.05, 8.0
 
 
@@ -50,12 +52,19 @@ class Postfilter:
         self._window = torch.hann_window(self._size)
         bins = torch.arange(self._size // 2 + 1) * (sample_rate / self._size)
         near = torch.exp(-0.5 * ((bins[:, None] - bins) / _ENVELOPE) ** 2)
-        self._smoothing = near / near.sum(1, keepdim=True)
+        near[near < _NEGLIGIBLE] = 0  # denormal numbers are slow to multiply
+        self._smoothing = (near / near.sum(1, keepdim=True)).T.contiguous()
         self._margin = 3 * self.hop  # samples around a block that its short spectra contain
         reach = self._margin + len(_BEFORE) * self._last
         self.past_hops = -(-reach // self.hop) + _MEDIAN // 2
         self.past = max(self.past_hops * self.hop, reach + 2)
         self.ahead_hops = -(-(self._margin + self._last) // self.hop) + 1 + _MEDIAN // 2
+        # Periods change so little that the places one to five of them away are computed for a few points of each hop.
+        spacing = max(1, self.hop // _POINTS)
+        self._points = torch.arange(
+            self.past - self._margin, self.past + self.block + self._margin + 1, spacing, dtype=torch.float32
+        )
+        self._between = torch.arange(spacing) / spacing
         self.lookahead = -(-(self.ahead_hops * self.hop + self._span // 2) // self.block)
 
     def periods(self, x: Tensor) -> tuple[Tensor, Tensor]:
@@ -95,25 +104,31 @@ class Postfilter:
             found = torch.lerp(track[:, left], track[:, left + 1], hops - left)
             return found[0], found[1]
 
-        now = torch.arange(self.past - self._margin, self.past + self.block + self._margin, dtype=torch.float32)
-        original = x[self.past - self._margin : self.past + self.block + self._margin]
-        summed, weights = _NOW * original, torch.full_like(original, _NOW)
+        places, weights = [self._points], [torch.full_like(self._points, _NOW)]
         for sign, taps in ((1, (_AHEAD,)), (-1, _BEFORE)):
-            place, (step, sure) = now, at(now)
+            place, (step, sure) = self._points, at(self._points)
             for tap in taps:
                 place = place + sign * step
                 step, here = at(place)
                 sure = torch.minimum(sure, here)
-                summed = summed + tap * sure * _read(x, place)
-                weights = weights + tap * sure
-        return self._with_envelope(original, summed / weights)
+                places.append(place)
+                weights.append(tap * sure)
+        weight = self._at_samples(torch.stack(weights))
+        averaged = (weight * _read(x, self._at_samples(torch.stack(places)))).sum(0) / weight.sum(0)
+        return self._with_envelope(x[self.past - self._margin : self.past + self.block + self._margin], averaged)
+
+    def _at_samples(self, values: Tensor) -> Tensor:
+        """Interpolate values `[…, points]` at all samples of a block and its margins, `[…, n]`."""
+        left, right = values[..., :-1, None], values[..., 1:, None]
+        return torch.lerp(left, right, self._between).flatten(-2)
 
     def _with_envelope(self, original: Tensor, averaged: Tensor) -> Tensor:
         """Give the short spectra of `averaged` the envelopes of those of `original`; return the block between the
         margins."""
         spectra = torch.fft.rfft(torch.stack([original, averaged]).unfold(1, self._size, self.hop) * self._window)
-        power = (spectra.real.square() + spectra.imag.square()) @ self._smoothing.T + _FLOOR
-        gains = (power[0] / power[1]).sqrt().clamp(_LEAST_GAIN, _MOST_GAIN)
+        power = (spectra.real.square() + spectra.imag.square()).flatten(0, 1) @ self._smoothing + _FLOOR
+        before, after = power.chunk(2)
+        gains = (before / after).sqrt().clamp(_LEAST_GAIN, _MOST_GAIN)
         parts = torch.fft.irfft(spectra[1] * gains, self._size) * self._window
         out = torch.zeros_like(original)
         for i, part in enumerate(parts):
