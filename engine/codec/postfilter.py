@@ -15,6 +15,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from engine.errors import InvalidConfig
+
 _HOPS = 8  # per block
 _WINDOW = 0.0464  # seconds, of the autocorrelation
 _LOWEST, _HIGHEST = 70.0, 400.0  # Hz
@@ -36,9 +38,12 @@ class Postfilter:
     """
 
     def __init__(self, sample_rate: int, frame_length: int) -> None:
-        """Raises ValueError for frames that are no whole number of hops."""
-        if frame_length % _HOPS:
-            raise ValueError(f"A frame of {frame_length} samples is no multiple of {_HOPS} hops.")
+        """Raises InvalidConfig for frames that it cannot divide."""
+        if frame_length % (_HOPS * _POINTS):
+            raise InvalidConfig(
+                f"The postfilter divides a frame into {_HOPS * _POINTS} parts, and this codec's have {frame_length} "
+                'samples. Remove "postfilter" from reprise.json.'
+            )
         self.block, self.hop = frame_length, frame_length // _HOPS
         self._first, self._last = round(sample_rate / _HIGHEST), round(sample_rate / _LOWEST)
         self._span = 2 * (round(_WINDOW * sample_rate) // 2 + self._last)  # samples of an autocorrelation
@@ -60,7 +65,7 @@ class Postfilter:
         self.past = max(self.past_hops * self.hop, reach + 2)
         self.ahead_hops = -(-(self._margin + self._last) // self.hop) + 1 + _MEDIAN // 2
         # Periods change so little that the places one to five of them away are computed for a few points of each hop.
-        spacing = max(1, self.hop // _POINTS)
+        spacing = self.hop // _POINTS
         self._points = torch.arange(
             self.past - self._margin, self.past + self.block + self._margin + 1, spacing, dtype=torch.float32
         )
