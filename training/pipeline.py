@@ -119,9 +119,8 @@ def _matched(work: Path, setting: Setting) -> Found:
 
 
 def _adversarial(work: Path, setting: Setting) -> Found:
-    return _train_codec(
-        work, setting, setting.adversarial, source=work / "codec", decoder_only=True, adversarial=True, voice=True
-    )
+    found: dict[str, Any] = {"source": work / "codec", "decoder_only": True, "adversarial": True, "voice": True}
+    return _train_codec(work, setting, setting.adversarial, **found)
 
 
 def _gate(work: Path, setting: Setting) -> Found:

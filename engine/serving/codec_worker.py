@@ -273,9 +273,8 @@ class CodecWorker:
             elif stream.error:
                 job.deliver(stream.error)
             else:
-                if self._postfilter:
-                    job = DecodeJob(job.codes, partial(_deliver_filtered, stream, job.deliver))
-                stream.jobs.extend(self._batches.parts(job))
+                filtered = DecodeJob(job.codes, partial(_deliver_filtered, stream, job.deliver))
+                stream.jobs.extend(self._batches.parts(filtered if self._postfilter else job))
         for stream in self._streams:
             if stream.dropped:
                 stream.ended = True
