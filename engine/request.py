@@ -286,7 +286,7 @@ class Request:
         self._speakers = len(voice.references)
         self._conversation = pipeline.prompts.conversation(voice, pipeline.positions, pipeline.context_positions)
         self._requested_at = time.perf_counter()
-        self._pacer = Pacer(1 / pipeline.frame_rate, self._pipeline.codec_worker.lookahead)
+        self._pacer = Pacer(1 / pipeline.frame_rate, pipeline.codec_worker.lookahead)
         self._cancelled = False
         self._turns: list[Turn] = []  # not yet delivered
         self._turns_begun = 0

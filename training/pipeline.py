@@ -119,8 +119,9 @@ def _matched(work: Path, setting: Setting) -> Found:
 
 
 def _adversarial(work: Path, setting: Setting) -> Found:
-    found: dict[str, Any] = {"source": work / "codec", "decoder_only": True, "adversarial": True, "voice": True}
-    return _train_codec(work, setting, setting.adversarial, **found)
+    return _train_codec(
+        work, setting, setting.adversarial, source=work / "codec", decoder_only=True, adversarial=True, voice=True
+    )
 
 
 def _gate(work: Path, setting: Setting) -> Found:

@@ -15,6 +15,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from engine.codec.periods import first_high_peak, read_between
 from engine.errors import InvalidConfig
 
 _HOPS = 8  # per block
@@ -62,7 +63,7 @@ class Postfilter:
         self._margin = 3 * self.hop  # samples around a block that its short spectra contain
         reach = self._margin + len(_BEFORE) * self._last
         self.past_hops = -(-reach // self.hop) + _MEDIAN // 2
-        self.past = max(self.past_hops * self.hop, reach + 2)
+        self.past = self.past_hops * self.hop
         self.ahead_hops = -(-(self._margin + self._last) // self.hop) + 1 + _MEDIAN // 2
         # Periods change so little that the places one to five of them away are computed for a few points of each hop.
         spacing = self.hop // _POINTS
@@ -70,10 +71,11 @@ class Postfilter:
             self.past - self._margin, self.past + self.block + self._margin + 1, spacing, dtype=torch.float32
         )
         self._between = torch.arange(spacing) / spacing
+        self.hops = self.past_hops + _HOPS + self.ahead_hops  # of the track that a block takes
         self.lookahead = -(-(self.ahead_hops * self.hop + self._span // 2) // self.block)
 
-    def periods(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the period in samples and the periodicity, `[8]`, at the hops of a block.
+    def track(self, x: Tensor) -> Tensor:
+        """Return the period in samples and the periodicity at the hops of a block, `[2, 8]`.
 
         x: the block, with half of `_span` before its first and after its last hop.
         """
@@ -82,21 +84,19 @@ class Postfilter:
         power = (spectra.real.square() + spectra.imag.square()) * self._lowpass
         found = self._correlation(power) / self._shape_correlation
         periodicity = found[:, self._first :] / (found[:, :1] + _FLOOR)
-        best = periodicity.amax(-1, keepdim=True)
-        climb = (periodicity > _NEARLY_HIGHEST * best).int().argmax(-1, keepdim=True)
-        near = (climb + torch.arange(self._first // 3)).clamp(max=periodicity.shape[1] - 1)
-        peak = near.gather(1, periodicity.gather(1, near).argmax(-1, keepdim=True))
-        peak = peak.clamp(1, periodicity.shape[1] - 2)
+        peak = first_high_peak(periodicity, share=_NEARLY_HIGHEST, spread=self._first // 3)
+        peak = peak[:, None].clamp(1, periodicity.shape[1] - 2)
         a, b, c = (periodicity.gather(1, peak + offset)[:, 0] for offset in (-1, 0, 1))
         offset = (0.5 * (a - c) / (a - 2 * b + c).clamp(max=-1e-6)).clamp(-0.5, 0.5)
-        return self._first + peak[:, 0] + offset, b
+        return torch.stack([self._first + peak[:, 0] + offset, b])
 
-    def filtered(self, x: Tensor, period: Tensor, periodicity: Tensor) -> Tensor:
+    def filtered(self, x: Tensor, track: Tensor) -> Tensor:
         """Return a block.
 
-        x: samples from `past` before the block to `_margin + _last + 3` after it. period, periodicity: at the hops from
-        `past_hops` before the block to `ahead_hops` after its end.
+        x: samples from `past` before the block to `_margin + _last + 3` after it. track: `[2, hops]`, from `past_hops`
+        before the block to `ahead_hops` after its end.
         """
+        period, periodicity = track
         period = F.pad(period[None, None], (_MEDIAN // 2,) * 2, mode="replicate")[0, 0]
         period = period.unfold(0, _MEDIAN, 1).median(-1).values
         gain = ((periodicity - _APERIODIC) / (_PERIODIC - _APERIODIC)).clamp(0, 1)
@@ -104,7 +104,7 @@ class Postfilter:
 
         def at(places: Tensor) -> tuple[Tensor, Tensor]:
             """Return period and gain at places in x."""
-            hops = (places - self.past) / self.hop + self.past_hops
+            hops = places / self.hop
             left = hops.long().clamp(0, track.shape[1] - 2)
             found = torch.lerp(track[:, left], track[:, left + 1], hops - left)
             return found[0], found[1]
@@ -119,7 +119,7 @@ class Postfilter:
                 places.append(place)
                 weights.append(tap * sure)
         weight = self._at_samples(torch.stack(weights))
-        averaged = (weight * _read(x, self._at_samples(torch.stack(places)))).sum(0) / weight.sum(0)
+        averaged = (weight * read_between(x[None], self._at_samples(torch.stack(places)))).sum(0) / weight.sum(0)
         return self._with_envelope(x[self.past - self._margin : self.past + self.block + self._margin], averaged)
 
     def _at_samples(self, values: Tensor) -> Tensor:
@@ -156,14 +156,10 @@ class PostfilterStream:
         """previous: a finished stream that this one continues."""
         self._filter = filter
         # From `past` before the next block on, and from `past_hops` before it.
-        self._x, none = torch.zeros(filter.past), torch.zeros(filter.past_hops)
-        self._period, self._periodicity = none, none
+        self._x, self._track = torch.zeros(filter.past), torch.zeros(2, filter.past_hops)
         if previous is not None:
             self._x = previous._x
-            # What is behind the end was computed with silence.
-            self._period, self._periodicity = (
-                each[: filter.past_hops] for each in (previous._period, previous._periodicity)
-            )
+            self._track = previous._track[:, : filter.past_hops]  # what is behind the end was computed with silence
         self._is_finished = False
 
     @property
@@ -191,27 +187,15 @@ class PostfilterStream:
         """Return the next blocks."""
         size, found = self._filter, []
         for _ in range(count):
-            while len(self._period) < size.past_hops + _HOPS + size.ahead_hops:
+            while self._track.shape[1] < size.hops:
                 self._extend_track()
-            hops = size.past_hops + _HOPS + size.ahead_hops
-            found.append(size.filtered(self._x, self._period[:hops], self._periodicity[:hops]))
-            self._x, self._period, self._periodicity = (
-                self._x[size.block :], self._period[_HOPS:], self._periodicity[_HOPS:],
-            )  # fmt: skip
+            found.append(size.filtered(self._x, self._track[:, : size.hops]))
+            self._x, self._track = self._x[size.block :], self._track[:, _HOPS:]
         return torch.cat(found) if found else self._x.new_zeros(0)
 
     def _extend_track(self) -> None:
         """Compute the track at the hops of another block."""
         size = self._filter
-        start = size.past + (len(self._period) - size.past_hops) * size.hop - size._span // 2
-        period, periodicity = size.periods(self._x[start : start + (_HOPS - 1) * size.hop + size._span])
-        self._period = torch.cat([self._period, period])
-        self._periodicity = torch.cat([self._periodicity, periodicity])
-
-
-def _read(x: Tensor, places: Tensor) -> Tensor:
-    """Read x at places between samples, by cubic interpolation (Catmull and Rom, 1974)."""
-    left = places.long().clamp(1, len(x) - 3)
-    t = places - left
-    a, b, c, d = (x[left + offset] for offset in (-1, 0, 1, 2))
-    return b + 0.5 * t * (c - a + t * (2 * a - 5 * b + 4 * c - d + t * (3 * (b - c) + d - a)))
+        start = self._track.shape[1] * size.hop - size._span // 2
+        found = size.track(self._x[start : start + (_HOPS - 1) * size.hop + size._span])
+        self._track = torch.cat([self._track, found], dim=1)

@@ -273,8 +273,9 @@ class CodecWorker:
             elif stream.error:
                 job.deliver(stream.error)
             else:
-                filtered = DecodeJob(job.codes, partial(_deliver_filtered, stream, job.deliver))
-                stream.jobs.extend(self._batches.parts(filtered if self._postfilter else job))
+                if self._postfilter:
+                    job = DecodeJob(job.codes, partial(_deliver_filtered, stream, job.deliver))
+                stream.jobs.extend(self._batches.parts(job))
         for stream in self._streams:
             if stream.dropped:
                 stream.ended = True

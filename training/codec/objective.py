@@ -4,7 +4,7 @@ Shapes: B batch, D latent width, T frames, n samples.
 """
 
 from copy import deepcopy
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
@@ -47,8 +47,8 @@ class Reconstruction:
     heard: Tensor
     target: Tensor
     audio_losses: dict[str, Tensor]
-    losses: dict[str, Tensor] = field(default_factory=dict)
-    lookups: list[Lookup] = field(default_factory=list)
+    losses: dict[str, Tensor]
+    lookups: list[Lookup]
 
 
 def _latents(codec: Codec, audio: Tensor) -> Tensor:

@@ -834,7 +834,6 @@ def test_whole_codes_are_filtered(decoder: CodecDecoder, postfilter: Postfilter,
 
 def test_filter_continues_with_the_codec(decoder: CodecDecoder, postfilter: Postfilter) -> None:
     """Also over a stream without audio."""
-
     first, second = Take([6]), Take([5], seed=1)
     empty = CodecStream(first.stream)
     second.stream = CodecStream(empty)

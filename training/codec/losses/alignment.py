@@ -14,6 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from engine.codec.periods import read_between
 from training.codec.losses.audio import pitch_of
 
 _HOP = 0.005  # seconds between the points whose shifts are known; interpolated between them
@@ -39,7 +40,8 @@ def aligned_with(copy: Tensor, original: Tensor, sample_rate: int) -> Tensor:
     loud = fundamentals.abs() > _FAINTEST * fundamentals.abs().amax(-1, keepdim=True)
     ahead = (fundamentals[:, 0] * fundamentals[:, 1].conj()).angle() / (2 * math.pi)  # periods
     shift = _followed(ahead, voiced & loud.all(1)) * sample_rate / f0
-    return _read(original[:, 0], _smoothed(shift, n))[:, None]
+    places = (torch.arange(n, device=original.device) + _smoothed(shift, n)).clamp(0, n - 1)
+    return read_between(original[:, 0], places)[:, None]
 
 
 def _filled(f0: Tensor, voiced: Tensor) -> Tensor:
@@ -80,14 +82,3 @@ def _smoothed(shift: Tensor, n: int) -> Tensor:
     padded = F.pad(shift[:, None], (_SMOOTHED // 2, _SMOOTHED // 2), mode="replicate")
     smooth = F.conv1d(padded, (window / window.sum())[None, None])
     return F.interpolate(smooth, size=n, mode="linear", align_corners=False)[:, 0]
-
-
-def _read(audio: Tensor, shift: Tensor) -> Tensor:
-    """Read audio `[B, n]` at every sample's place plus its shift, by cubic interpolation (Catmull and Rom, 1974)."""
-    n = audio.shape[-1]
-    place = (torch.arange(n, device=audio.device) + shift).clamp(0, n - 1)
-    left = place.long()
-    x = place - left
-    padded = F.pad(audio[:, None], (1, 2), mode="replicate")[:, 0]
-    a, b, c, d = (padded.gather(1, left + offset) for offset in range(4))
-    return b + 0.5 * x * (c - a + x * (2 * a - 5 * b + 4 * c - d + x * (3 * (b - c) + d - a)))

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from torchaudio.functional import melscale_fbanks
 from torchaudio.transforms import Resample
 
+from engine.codec.periods import first_high_peak
 from training.codec.batches import LABELS_PER_FRAME, PHONE_CLASSES
 from training.recogniser.model import RATE, LogMel, Recogniser
 
@@ -23,6 +24,7 @@ _MEL_FLOOR, _MAGNITUDE_FLOOR = 1e-4, 3e-3
 _LOWEST_F0, _HIGHEST_F0 = 55.0, 400.0  # Hz
 _PITCH_WINDOW = 2048 / 22050  # seconds
 _PERIODIC, _AUDIBLE = 0.55, 0.01  # autocorrelation and RMS of a voiced frame
+_NEARLY_HIGHEST = 0.9  # of the highest peak of the autocorrelation
 _USUAL_LOG_F0 = 7.2  # log2 of 147 Hz
 
 
@@ -103,7 +105,7 @@ def pitch_of(audio: Tensor, sample_rate: int, frame_length: int) -> tuple[Tensor
     power = _autocorrelation(frames * shape, last) / _autocorrelation(shape, last)
     periodicity = power[..., first:] / (power[..., :1] + 1e-6)
     best = periodicity.amax(-1)
-    lag = first + _shortest_peak(periodicity, best, spread=first // 4)
+    lag = first + first_high_peak(periodicity, share=_NEARLY_HIGHEST, spread=first // 4)
     voiced = (best > _PERIODIC) & (frames.square().mean(-1).sqrt() > _AUDIBLE)
     return torch.log2(sample_rate / lag), voiced
 
@@ -112,15 +114,6 @@ def _autocorrelation(x: Tensor, lags: int) -> Tensor:
     size = 2 * x.shape[-1]
     found: Tensor = torch.fft.irfft(torch.fft.rfft(x, size).abs().square(), size)
     return found[..., :lags]
-
-
-def _shortest_peak(periodicity: Tensor, best: Tensor, spread: int) -> Tensor:
-    """Return the shortest lag whose peak is nearly the highest, because multiples of the period match as well."""
-    climb = (periodicity > 0.9 * best[..., None]).int().argmax(-1, keepdim=True)
-    near = (climb + torch.arange(spread, device=climb.device)).clamp(max=periodicity.shape[-1] - 1)
-    peak = periodicity.gather(-1, near).argmax(-1, keepdim=True)
-    lag: Tensor = near.gather(-1, peak)[..., 0]
-    return lag
 
 
 class CodecHeads(nn.Module):
