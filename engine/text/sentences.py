@@ -41,6 +41,10 @@ _OPENS = regex.compile(
     r"\s+[\p{Ps}\p{Pi}\"']*+(?:A|An|The|This|That|These|Those|There|I|He|She|It|We|You|They|My|His|Her|Its|Our|Their"
     r"|And|But|So|Then|When|While|After|Before|If|In|On|At|For|Now|What|Who|How|Why|Where)(?=[\s'’])"
 )
+# After these, "no." is an answer, and the number that follows begins a sentence.
+_SAYS_NO = regex.compile(
+    r"(?r)\b(?:say|says|said|saying|answer|answers|answered|replied|oh|course)[,:]?\s+[\"']*no", regex.I
+)
 _LAST_WORD = regex.compile(r"(?r)[\p{L}\p{M}\p{N}.]+")
 _INITIALS = regex.compile(r"(?:[\p{Lu}\p{Ll}]\p{M}*\.)*[\p{Lu}\p{Ll}]\p{M}*")
 _NUMBER_FOLLOWS = regex.compile(r"\s*\p{N}")
@@ -120,11 +124,23 @@ def _is_abbreviated(text: str, start: int, stop: int, after: int) -> bool:
     if word in _ABBREVIATIONS:
         return True
     if _INITIALS.fullmatch(found[0]):
-        return _OPENS.match(text, after) is None
+        return not opens_sentence(text, after)
+    if word == "no" and says_no(text, stop):
+        return False
     if word in _BEFORE_NUMBER:
         return _NUMBER_FOLLOWS.match(text, after) is not None
     # "1." opens a list item.
     return len(word) <= 3 and word.isdigit() and found.start() <= start
+
+
+def opens_sentence(text: str, at: int) -> bool:
+    """Whether the word after white space at `at` begins a sentence, although initials are before it."""
+    return _OPENS.match(text, at) is not None
+
+
+def says_no(text: str, end: int) -> bool:
+    """Whether the word "no" that ends at `end` is an answer and not the abbreviation of "number"."""
+    return _SAYS_NO.match(text, max(0, end - _LONGEST_WORD), end) is not None
 
 
 def word_ends(text: str, span: Span) -> list[int]:

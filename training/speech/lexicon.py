@@ -11,14 +11,13 @@ import argparse
 import gzip
 import json
 import math
-import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from string import ascii_lowercase
 
 from engine.release.hub import BUNDLED
-from engine.text.english.pronunciation import CONTEXTS, FORMAT_VERSION, PHONES, Lexicon, letter_contexts
+from engine.text.english.pronunciation import CONTEXTS, FORMAT_VERSION, PHONES, VOWELS, Lexicon, letter_contexts
 from engine.text.tokenizer import LEXICON_FILE
 from training.speech.flite import Flite
 
@@ -32,10 +31,20 @@ _UNSEEN = math.log(1e-7)
 Aligned = tuple[str, list[str]]
 Scores = dict[tuple[str, str], float]
 
-# Words that Flite's text analysis pronounces unlike its lexicon; for words with two readings, the more common one.
+# Words that Flite pronounces unlike its lexicon, wrongly, or without a vowel; for words with two readings, the more
+# common one.
 _SPECIAL = {
     "a": "ax", "i": "ay", "miz": "m ih z", "o'clock": "ax k l aa k", "missus": "m ih s ax z",
     "does": "d ah z", "live": "l ih v", "use": "y uw z", "minute": "m ih n ax t", "ok": "ow k ey",
+    "lead": "l iy d", "wound": "w uw n d", "prof": "p r aa f", "gen": "jh eh n", "est": "eh s t", "se": "s ey",
+    "cleft": "k l eh f t", "deign": "d ey n", "deigned": "d ey n d", "deigns": "d ey n z", "firs": "f er z",
+    "ghouls": "g uw l z", "joust": "jh aw s t", "loused": "l aw s t", "moue": "m uw", "nth": "eh n th",
+    "pcs": "p iy s iy z", "phd": "p iy ey ch d iy", "phlegm": "f l eh m", "sirs": "s er z", "skein": "s k ey n",
+    "skeins": "s k ey n z", "tvs": "t iy v iy z", "latte": "l aa t ey", "ipad": "ay p ae d", "ai": "ey ay",
+    "github": "g ih t hh ah b", "linkedin": "l ih ng k t ih n", "blockchain": "b l aa k ch ey n",
+    "chatgpt": "ch ae t jh iy p iy t iy", "btw": "b iy t iy d ah b ax l y uw", "omg": "ow eh m jh iy",
+    "idk": "ay d iy k ey", "hm": "hh ah m", "hmm": "hh ah m", "mm": "ah m", "mhm": "ah m hh ah m", "shh": "sh ax",
+    "psst": "p ih s t", "brr": "b er", "grr": "g er", "haha": "hh aa hh aa",
 }  # fmt: skip
 # Acronyms that are read as words; other entries in capitals are spelled letter by letter.
 _SPOKEN_ACRONYMS = frozenset(
@@ -193,18 +202,22 @@ def build(word_list: set[str], more: set[str]) -> dict[str, object]:
     scores = learn_alignment(plain[::_SAMPLE])
     aligned = [(word, shares) for word, phones in plain if (shares := align_letters(word, phones, scores))]
     letters = learn_letters(aligned)
-    words = {word: " ".join(spoken[word]) for word in sorted(word_list) if spoken[word]}
+    words = {word: " ".join(spoken[word]) for word in sorted(word_list) if _has_vowel(spoken[word])}
     words |= {letter.upper(): " ".join(flite.look_up(letter)) for letter in ascii_lowercase} | {"A": "ey"}
     rules = Lexicon(words, letters)
-    vowels = re.compile("[aeiouy]")  # a word without a vowel is an acronym in lower case
     missed = {
-        word: " ".join(phones) for word, phones in plain if vowels.search(word) and rules.word(word).split() != phones
+        word: " ".join(phones) for word, phones in plain if _has_vowel(phones) and rules.word(word).split() != phones
     }
     return {
         "version": FORMAT_VERSION,
         "words": _pruned(words | missed | _SPECIAL, letters),
         "letters": letters,
     }
+
+
+def _has_vowel(phones: Sequence[str]) -> bool:
+    """A word without a vowel is an acronym in lower case, or a mistake of Flite's."""
+    return not VOWELS.isdisjoint(phones)
 
 
 def _pruned(words: dict[str, str], letters: dict[str, str]) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""Dates and times as words."""
+"""Dates, times and durations as words."""
 
 import re
 
@@ -19,7 +19,19 @@ _ALONE, _END = r"(?<![\w.,:/$£€¥₹-])", r"(?![\w/-]|[.,:]\d|%)"
 _TAKES_ARTICLE = re.compile(
     r"(?:\A|[^\w\s]|\b(?:on|by|from|since|until|till|to|before|after|between|and|or|is|was))\s*+\Z", re.I
 )
-_REACH = 12  # characters searched before a day
+_REACH = 12  # characters searched before a day or a duration
+# Around durations, and not times of day.
+_LASTS = re.compile(r"\b(?:is|was|of|in|for|lasts?|lasted|takes?|took|ran|runs)\s\Z", re.I)
+_LONG = re.compile(r"\s(?:long|left|remaining|elapsed|hours)\b")
+# "30s" is a duration after some of these words, unless a noun follows, as in "for 80s music".
+_TAKES_DURATION = re.compile(
+    r"\b(?:wait|waits|waited|for|in|after|takes?|took|within|every|another|about|only|just|under|over|than|at|least|most"
+    r"|lasts?|lasted)\s\Z",
+    re.I,
+)
+_AFTER_DURATION = re.compile(
+    r"\s*(?:\Z|[.,;:!?)]|(?:more|later|ago|left|of|long|each|or|and|to|before|after|until|at|from|per|if|when|then)\b)"
+)
 
 
 def _month(name: str) -> str:
@@ -33,25 +45,55 @@ def _full(month: int, day: int, written_year: str) -> str:
 
 
 def _day_of_month(match: re.Match[str]) -> str:
-    day, month = ordinal(int(match[2])), _month(match[3])
-    before = match.string[max(0, match.start() - _REACH) : match.start()]
-    if match[1] or _TAKES_ARTICLE.search(before):
-        return f"{match[1] or 'the '}{day} of {month}"
-    return f"{day} {month}"
+    article, day, month = match[1] or "", ordinal(int(match[2])), _month(match[4])
+    if not article and _TAKES_ARTICLE.search(_before(match)):
+        article = "the "
+    return f"{article}{day} of {month}" if article or match[3] else f"{day} {month}"
+
+
+def _before(match: re.Match[str]) -> str:
+    return match.string[max(0, match.start() - _REACH) : match.start()]
+
+
+def _days_of_month(match: re.Match[str]) -> str:
+    first, last = ordinal(int(match[2])), ordinal(int(match[3]))
+    return f"{match[1] or 'the '}{first} to the {last} of {_month(match[4])}"
 
 
 def _time(match: re.Match[str]) -> str:
     hour, minute = int(match[1]), int(match[2])
     words = f"{cardinal(hour)} {oh(minute)}" if minute else cardinal(hour)
-    if match[3]:
-        return f"{words} and {_seconds(int(match[3]))}"
+    seconds = f" and {_count(int(match[3]), 'second')}" if int(match[3] or 0) else ""
     if match[4]:
-        return f"{words} {_half_of_day(match, match[4])}"
-    return words if minute else f"{words} o'clock" if 0 < hour < 13 else f"{words} hundred"
+        return f"{words}{seconds} {_half_of_day(match, match[4])}"
+    if not minute:
+        words = f"{words} o'clock" if 0 < hour < 13 else f"{words} hundred"
+    return f"{words}{seconds}"
 
 
-def _seconds(number: int) -> str:
-    return f"{cardinal(number)} {'second' if number == 1 else 'seconds'}"
+def _count(number: int, unit: str) -> str:
+    return f"{cardinal(number)} {unit}" if number == 1 else f"{cardinal(number)} {unit}s"
+
+
+def _duration(match: re.Match[str]) -> str:
+    """Return hours, minutes and seconds as words, without those that are zero."""
+    parts = [
+        _count(int(number), unit)
+        for number, unit in zip(match.groups(), ("hour", "minute", "second"), strict=True)
+        if int(number or 0)
+    ]
+    return " ".join([*parts[:-1], "and", parts[-1]] if len(parts) > 1 else parts) or match[0]
+
+
+def _lasting(match: re.Match[str]) -> str:
+    """Read a time with seconds as a duration where the words around it say so."""
+    said = _LASTS.search(_before(match)) or _LONG.match(match.string, match.end())
+    return _duration(match) if said else match[0]
+
+
+def _decade_or_seconds(match: re.Match[str]) -> str:
+    is_duration = _TAKES_DURATION.search(_before(match)) and _AFTER_DURATION.match(match.string, match.end())
+    return f"{match[1]} seconds" if is_duration else plural(cardinal(int(match[1])))
 
 
 def _half_of_day(match: re.Match[str], letters: str) -> str:
@@ -72,13 +114,25 @@ DATES: tuple[Rule, ...] = (
         lambda match: _full(int(match[3]), int(match[1]), match[4]),
     ),
     rule(
+        rf"\b({_MONTH}) ({_DAY})(?:st|nd|rd|th)?\s?[-–]\s?({_DAY})(?:st|nd|rd|th)?\b(?![.,:]?\d|%|[-–/])",
+        lambda match: f"{_month(match[1])} {ordinal(int(match[2]))} to {ordinal(int(match[3]))}",
+    ),
+    rule(
+        rf"{_ALONE}([Tt]he )?({_DAY})(?:st|nd|rd|th)?\s?[-–]\s?({_DAY})(?:st|nd|rd|th)? (?:of )?({_MONTH})",
+        _days_of_month,
+    ),
+    rule(
         rf"\b({_MONTH}) ({_DAY})(?:st|nd|rd|th)?\b(?![.,:]?\d|%)",
         lambda match: f"{_month(match[1])} {ordinal(int(match[2]))}",
     ),
-    rule(rf"{_ALONE}(the )?\b({_DAY})(?:st|nd|rd|th)? (?:of )?({_MONTH})", _day_of_month),
+    rule(rf"{_ALONE}([Tt]he )?\b({_DAY})(?:st|nd|rd|th)? (of )?({_MONTH})", _day_of_month),
     rule(rf"\b({_SHORT}) (?=(?:1\d|20)\d\d\b)", lambda match: f"{_month(match[1])} "),
 )
 TIMES: tuple[Rule, ...] = (
+    rule(r"\b(\d{1,2}):([0-5]\d):([0-5]\d)(?!\s*[ap]\.?m\b|[\d:])", _lasting),
+    rule(r"\b(\d+) ?h(?:rs?)? ?(\d+) ?m(?:ins?)?(?: ?(\d+) ?s(?:ecs?)?)?\b", _duration),
+    rule(r"()\b(\d+) ?m(?:ins?)? ?(\d+) ?s(?:ecs?)?\b", _duration),
+    rule(r"\b(\d+) ?m(?= (?:ago|later|left|remaining)\b)", lambda match: _count(int(match[1]), "minute")),
     rule(r"(?i)(\d|\d\s?[ap]\.?m\b\.?)\s?[-–]\s?(?=\d{1,2}(?::\d\d|\s?[ap]\.?m\b))", r"\1 to "),
     rule(r"(?i)\b(\d{1,2})\.([0-5]\d)(?=\s*[ap]\.?m\b)", r"\1:\2"),
     rule(r"(?i)\b(\d{1,2}):([0-5]\d)(?!\d)(?::([0-5]\d)(?!\d))?(?:\s*([ap]\.?m\b\.?))?", _time),
@@ -87,5 +141,5 @@ TIMES: tuple[Rule, ...] = (
 )
 DECADES: tuple[Rule, ...] = (
     rule(r"\b(\d{3}0)s\b", lambda match: plural(year(int(match[1])))),
-    rule(r"'?\b([1-9]0)s\b", lambda match: plural(cardinal(int(match[1])))),
+    rule(r"'?\b([1-9]0)s\b", _decade_or_seconds),
 )

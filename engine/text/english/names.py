@@ -4,6 +4,7 @@ import re
 
 from engine.text.english.numbers import cardinal, ordinal, roman
 from engine.text.english.rules import SPELL, Rule, ends_text, rule, spelled
+from engine.text.sentences import opens_sentence, says_no
 
 _ABBREVIATIONS = {
     "mr": "mister", "mrs": "missus", "ms": "miz", "prof": "professor", "jr": "junior", "sr": "senior",
@@ -23,8 +24,17 @@ _BEFORE_NUMBERS = {
     "no": "number", "nos": "numbers", "p": "page", "pp": "pages", "ch": "chapter", "sec": "section",
     "eq": "equation", "fig": "figure", "figs": "figures", "vol": "volume", "vols": "volumes", "ext": "extension",
 }  # fmt: skip
+_TITLES = "Capt|Col|Lt|Ms|Sgt"  # also without a full stop, before a name
+_WEEKDAYS = {
+    "mon": "Monday", "tue": "Tuesday", "wed": "Wednesday", "thu": "Thursday", "fri": "Friday", "sat": "Saturday",
+    "sun": "Sunday",
+}  # fmt: skip
+_WEEKDAY = "Mon|Tues?|Wed|Thu(?:rs?)?|Fri|Sat|Sun"
 _NAME = re.compile(r"\s*+[A-Z]")
-_NAME_BEFORE = re.compile(r"[^.!?\s]\s+[A-Z][a-z]+\s+$")
+_NAME_BEFORE = re.compile(
+    r"[^.!?\s]\s+(?!(?:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)day\b|(?:In|On|At|And|But|The|Then|When|As|If|That|I)\b)"
+    r"[A-Z][a-z]+\s+$"
+)
 _REACH = 60  # characters searched for a name before an abbreviation
 
 _IN_ADDRESSES = {
@@ -47,10 +57,11 @@ _RULERS = (
     "|William|Xerxes"
 )
 # The numerals I and V after other words than `_NUMBERED` and `_RULERS` are a pronoun and a letter.
-_FIRST = r"I(?='s\b|[,;:!?)]|\.?\s*\Z|\s(?:of|was|became|ruled|reigned)\b)"
+_FIRST = r"I(?='s\b|[,;:!?)]|\.?\s*\Z|\s(?:of|ruled|reigned)\b)"
 _PRONOUN = (
-    r"I(?:'|\s(?:am|can|could|did|do|had|have|know|like|love|need|play|read|saw|see|think|want|was|will|would|wrote)"
-    r"\b)"
+    r"I(?:'|\s(?:also|always|am|can|could|did|didn't|do|don't|enjoy|feel|felt|found|get|got|had|hate|have|hear|heard"
+    r"|just|know|like|liked|love|loved|may|mean|miss|missed|must|need|never|play|played|prefer|read|really|remember|said"
+    r"|saw|say|see|should|still|think|told|took|use|used|want|wanted|was|will|would|wrote)\b)"
 )
 _NO_NAMES = "A|An|And|At|By|For|From|In|Of|On|Or|The|To|With"
 
@@ -82,12 +93,37 @@ def _abbreviation(match: re.Match[str]) -> str:
 def _doctor_or_street(match: re.Match[str], word: str) -> str:
     """Expand "Dr." and "St." to doctor and saint before a name, to drive and street after one."""
     before = match.string[max(match.start() - _REACH, 0) : match.start()]
+    has_stop = match[0].endswith(".")
     name_follows = _NAME.match(match.string, match.end()) is not None
     # The first word of a sentence is always capitalised, so it is no evidence of a name.
     name_precedes = _NAME_BEFORE.search(before) is not None
     if name_follows and not name_precedes:
         return {"dr": "Doctor", "st": "Saint"}[word]
+    if not has_stop:
+        return {"dr": "Drive", "st": "Street"}[word] if name_precedes else match[0]
     return {"dr": "Drive", "st": "Street"}[word] + ("." if name_follows or ends_text(match) else "")
+
+
+def _number(match: re.Match[str]) -> str:
+    """Return the word of an abbreviation before a number."""
+    word = match[1].lower()
+    if word == "no" and says_no(match.string, match.end(1)):
+        return match[0]
+    return f"{_BEFORE_NUMBERS[word]} "
+
+
+def _initial(match: re.Match[str]) -> str:
+    return match[0] if opens_sentence(match.string, match.end()) else match[1] + SPELL
+
+
+def _weekday(name: str) -> str:
+    return _WEEKDAYS[name[:3].lower()]
+
+
+def _weekdays(match: re.Match[str]) -> str:
+    between = " to " if match[2].strip() in ("-", "–") else match[2]
+    ends = match[4] and (ends_text(match) or _NAME.match(match.string, match.end()))
+    return f"{_weekday(match[1])}{between}{_weekday(match[3])}" + ("." if ends else "")
 
 
 def _dotted(match: re.Match[str]) -> str:
@@ -105,10 +141,14 @@ ABBREVIATIONS: tuple[Rule, ...] = (
     rule(r"(?i)\bi\.e\.,?", "that is,"),
     rule(
         rf"(?i)(?<!\d)(?<!\d\s)\b({'|'.join(_BEFORE_NUMBERS)})\.\s*(?=\d)",
-        lambda match: f"{_BEFORE_NUMBERS[match[1].lower()]} ",
+        _number,
     ),
+    rule(rf"\b({_WEEKDAY})\b\.?(\s*(?:[-–]|\b(?:and|or|to|through)\b)\s*)({_WEEKDAY})\b(\.?)", _weekdays),
+    rule(r"\b(Wed|Sat|Sun)\.(?=,|\s*\d|\s(?:at|from|morning|afternoon|evening|night)\b)", lambda m: _weekday(m[1])),
     rule(r"\bsq\. ?(?=(?:ft|mi|k?m)\b)", "sq "),
     rule(rf"(?i)(?<!\d)(?<!\d\s)(?<!\bsq\s)\b(dr|st|{'|'.join(_ABBREVIATIONS)})\.(?!\w)", _abbreviation),
+    rule(rf"\b({_TITLES})(?=\s[A-Z][a-z])", lambda match: _ABBREVIATIONS[match[1].lower()]),
+    rule(r"\b(Dr|St)\b(?!\.)", lambda match: _doctor_or_street(match, match[1].lower())),
     rule(r"\bet al\.", "et al"),
     rule(r"\bw/o\b", "without"),
     rule(r"\bw/\s?(?=\w)", "with "),
@@ -117,6 +157,7 @@ ABBREVIATIONS: tuple[Rule, ...] = (
 ACRONYMS: tuple[Rule, ...] = (
     rule(r"\b(?:Ph\.D|Psy\.D|Ed\.D|[BM]\.Sc|LL\.[BM])\.", _dotted),
     rule(r"\b(?:[A-Za-z]\.){2,}", _dotted),
+    rule(r"\b([A-Z])\.(?=\s+[A-Z])", _initial),
     rule(r"\b([A-G])#", rf"\1{SPELL} sharp"),
     rule(r"#(?=[A-Za-z])", " hashtag "),
 )
@@ -126,6 +167,7 @@ NUMERALS: tuple[Rule, ...] = (
         rf"\b((?:{_RULERS}) )({_NUMERAL}|[VX]\b(?!\.\s*[A-Z])|{_FIRST})",
         lambda match: f"{match[1]}the {ordinal(roman(match[2]))}",
     ),
+    rule(rf"\b((?:King|Queen|Pope|Emperor|Empress|Tsar) (?:{_RULERS}) )I(?=\s(?:was|became)\b)", r"\1the first"),
     rule(
         rf"\b((?!(?:{_NO_NAMES})\b)[A-Z][a-z]+ )((?=[IVX]{{2}})X{{0,2}}(?:IX|IV|V?I{{1,3}}|V))\b"
         r"(?!\s(?:antibiotics|bag|drip|fluids?|line|therapy)\b)",

@@ -26,7 +26,10 @@ _SIGNS = {
 _LETTERS = str.maketrans({"ß": "ss", "æ": "ae", "Æ": "AE", "œ": "oe", "Œ": "OE", "ø": "o", "Ø": "O", "đ": "d",
                           "Đ": "D", "ł": "l", "Ł": "L", "þ": "th", "Þ": "Th", "ð": "th", "Ð": "Th",
                           "ı": "i"})  # fmt: skip
-_SPELLED = {"US", "UK", "EU", "UN", "TV", "PC", "AI", "ID", "DJ", "CD", "FM", "AC", "DC", "HR", "PM", "ER"}
+_SPELLED = {
+    "US", "UK", "EU", "UN", "TV", "PC", "AI", "ID", "DJ", "CD", "FM", "AC", "DC", "HR", "PM", "ER", "EST", "LA", "UPS",
+    "MD", "CC",
+}  # fmt: skip
 
 _RULES: tuple[Rule, ...] = (
     *names.ADDRESSES,

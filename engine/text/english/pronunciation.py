@@ -17,6 +17,7 @@ from typing import TypeGuard
 from engine.errors import InvalidConfig, InvalidInput, first_line
 from engine.files.bounded import parse_json, read_regular
 from engine.text.english import normalization
+from engine.text.tags import STYLE_TAG
 
 FORMAT_VERSION = 1
 PHONES = (
@@ -33,7 +34,6 @@ VOWELS = frozenset(phone for phone in PHONES if phone[0] in "aeiou")
 _SIBILANTS = frozenset({"s", "z", "sh", "zh", "ch", "jh"})
 _VOICELESS = frozenset({"f", "k", "p", "s", "sh", "t", "th", "ch"})
 _SPEAKER = re.compile(r"(<\|speaker:\d+\|>)")
-_STYLE = re.compile(r"\[[^\[\]]*\]")
 # A word given by its phones, "{{t_ax_m_ey_t_ow}}", perhaps with a possessive 's.
 _PHONE = "|".join(PHONES)
 _PHONE_MARK = re.compile(rf"\{{\{{((?:{_PHONE})(?:_(?:{_PHONE}))*)\}}\}}('s)?")
@@ -131,7 +131,7 @@ class Lexicon:
             `unpronounceable`.
         """
         out: list[str] = []
-        for piece in _SPEAKER.split(_STYLE.sub(" ", text)):
+        for piece in _SPEAKER.split(STYLE_TAG.sub(" ", text)):
             if _SPEAKER.fullmatch(piece):
                 out.append(piece)
             else:
@@ -148,7 +148,7 @@ class Lexicon:
 
     def words(self, text: str) -> list[str]:
         """Return the words and marks that `phones` pronounces, in order, without speaker tags."""
-        return self._spoken(_SPEAKER.sub(" . ", _STYLE.sub(" ", text)))
+        return self._spoken(_SPEAKER.sub(" . ", STYLE_TAG.sub(" ", text)))
 
     def _spoken(self, text: str) -> list[str]:
         """Return words and marks like `normalization.spoken`. A word given by its phones is returned as `{phones}`."""
@@ -162,7 +162,7 @@ class Lexicon:
 
     def unpronounceable(self, text: str) -> list[str]:
         """Return the words of `text` that `phones` leaves out; see `normalization.unpronounceable`."""
-        return normalization.unpronounceable(_PHONE_MARK.sub(" ", _SPEAKER.sub(" ", _STYLE.sub(" ", text))))
+        return normalization.unpronounceable(_PHONE_MARK.sub(" ", _SPEAKER.sub(" ", STYLE_TAG.sub(" ", text))))
 
     def word(self, word: str) -> str:
         """Return the phones of one word (lower case, or one upper-case letter to spell), separated by spaces.

@@ -39,7 +39,11 @@ _CASED = ("ms", "m", "g", "s", "h", "W", "V")  # in the other case these are oth
 _UNIT = "|".join((*_CASED, f"(?i:{'|'.join(sorted(map(re.escape, _UNITS.keys() - _CASED), key=len, reverse=True))})"))
 _PLURAL_END = re.compile(r"(?<!u)s(?= per | celsius| fahrenheit|$)")
 _POWERS = {"squared": "square", "cubed": "cubic"}
-_PER = "second|minute|hour|day|night|week|month|year|person|head|mile|pound|gallon|lb|kg|km|gb"
+_PER = {
+    **{unit: unit for unit in "second minute hour day night week month year person head mile pound gallon".split()},
+    "sec": "second", "min": "minute", "h": "hour", "hr": "hour", "mo": "month", "yr": "year", "lb": "pound",
+    "oz": "ounce", "kg": "kilogram", "km": "kilometer", "mb": "megabyte", "gb": "gigabyte",
+}  # fmt: skip
 
 _ALONE = r"(?<![\w.,:$£€¥₹-])"
 _SIGN, _AMOUNT = "[$£€¥₹]", "|".join(_AMOUNTS)
@@ -116,6 +120,7 @@ TELEPHONES: tuple[Rule, ...] = (
 MONEY: tuple[Rule, ...] = (
     rule(rf"{_ALONE}({NUMBER})\s?({_SIGN})(?![\w]|\s?\d)", r"\2\1"),  # "5 €"
     rule(rf"\b({'|'.join(_CODES)})\s?({NUMBER})|{_ALONE}({NUMBER})\s?({'|'.join(_CODES)})\b", _code),
+    rule(rf"({_SIGN})(?=\.\d)", r"\g<1>0"),
     rule(rf"({_SIGN})({NUMBER})\s?[-–]\s?({NUMBER})(?!\d)", r"\2 to \1\3"),
     rule(rf"(?i)(?<=\d)({_AMOUNT})?\s?[-–]\s?(?={_SIGN}\s?\d)", r"\1 to "),
     rule(rf"(?<![\w)])[-−](?=(?:{'|'.join(_COUNTRIES)})?{_SIGN}\d)", " minus "),
@@ -125,24 +130,29 @@ MONEY: tuple[Rule, ...] = (
         rf"(?:\s?(thousand|million|billion|trillion)\b|(?i:({_AMOUNT}))\b)?",
         _money,
     ),
-    rule(rf"(\d|dollars?|euros?|pounds?|cents?|yen|rupees?|times?) ?/ ?(?=(?:{_PER})\b)", r"\1 per "),
+    rule(
+        rf"(?i)(\d|dollars?|euros?|pounds?|cents?|yen|rupees?|times?) ?/ ?({'|'.join(_PER)})\b",
+        lambda match: f"{match[1]} per {_PER[match[2].lower()]}",
+    ),
 )
 FRACTIONS: tuple[Rule, ...] = (
     rule(r"\b(?:24/7|50/50|20/20|9/11)\b", lambda match: match[0].replace("/", " ")),
     rule(r"(?:(?<![\w.,/])(\d{1,3})(?:\s{1,2}|-))?\b([1-9])/([2-9]|10)\b(?!/)", _fraction),
 )
 MEASURES: tuple[Rule, ...] = (
+    rule(rf"(?<=\d)(\s?(?:%|{_UNIT}))\s?[-–]\s?(?=\d)", r"\1 to "),
     rule(r"\b(\d)'\s?(1[01]|\d)\b|\b(\d+) ?(?:ft|feet)\.? (\d+) ?in\b\.?", _feet),
     rule(rf"(?<![\w.,])({NUMBER})\s?({_UNIT})(?: (squared|cubed))?(?![\w/])(?:\.(?=\s+[a-z]))?", _measure),
 )
 ORDINALS: tuple[Rule, ...] = (
+    rule(r"(?i)(\d(?:st|nd|rd|th))\s?[-–]\s?(?=\d+(?:st|nd|rd|th)\b)", r"\1 to "),
     rule(r"(?i)\b(\d{1,12}|\d{1,3}(?:,\d{3}){1,3})(?:st|nd|rd|th)\b", lambda m: ordinal(int(m[1].replace(",", "")))),
 )
 NUMBERS: tuple[Rule, ...] = (
     rule(r"(?<=\d):(?=\d)", " to "),
     rule(r"(?<=\d) [-–] (?=\d[\d.,]*+\s*=)", " minus "),
     rule(r"(?<=\d)\s?[-–]\s?(?=\d)", " to "),
-    rule(r"(?<![\w)])[-−](?=\d)", " minus "),
+    rule(r"(?<![\w)%°])[-−](?=\d)", " minus "),
     rule(r"(?<=\d)\s?\*\s?(?=\d)|(?<=\d) x (?=\d)", " times "),
     rule(r"(?<=\d)x(?=\d)", " by "),
     rule(r"~(?=\s?\d)", " about "),

@@ -7,7 +7,8 @@ Rule = tuple[re.Pattern[str], Callable[[re.Match[str]], str]]
 
 # Marks a word to be spelled; a private-use character, which normalised text never contains.
 SPELL = "\ue000"
-NUMBER = r"\d+(?:,\d{3})*(?:\.\d+)?"
+# The second form groups digits as in India: "1,00,000".
+NUMBER = r"(?:\d{1,2}(?:,\d{2})+,\d{3}|\d+(?:,\d{3})*)(?:\.\d+)?"
 
 _TEXT_ENDS = re.compile(r"\s*+\Z")
 

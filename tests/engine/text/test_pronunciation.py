@@ -17,6 +17,7 @@ from engine.text.english.pronunciation import (
     MARKS,
     PHONES,
     TOKENS,
+    VOWELS,
     WORD_BREAK,
     Lexicon,
     parse_arpabet,
@@ -116,7 +117,24 @@ def test_speaker_turns_are_terminated_and_keep_their_tags() -> None:
          "ten to twenty dollars , one million dollars to two million dollars , five euros , twenty euros"),
         ("US$40, USD 50 and A$1", "forty U S dollars , fifty U S dollars and one australian dollar"),
         ("$3/month", "three dollars per month"),
+        ("$.99 or ₹1,00,000", "ninety nine cents or one hundred thousand rupees"),
+        ("$10/hr, $5/lb, 3 times/week", "ten dollars per hour , five dollars per pound , three times per week"),
         # Dates and times
+        ("The 4th of July. Happy 4th of July! The 1st of May",
+         "the fourth of july . happy fourth of july ! the first of may"),
+        ("June 1-3, Oct 3-5, 2024, Dec. 24–26",
+         "june first to third , october third to fifth , twenty twenty four , december twenty fourth to twenty sixth"),
+        ("From 3–5 October, the 1st-3rd of May, 2nd-4th",
+         "from the third to the fifth of october , the first to the third of may , second to fourth"),
+        ("I waited 1h 30m. It took 5m 30s, 3m ago.",
+         "i waited one hour and thirty minutes . it took five minutes and thirty seconds , three minutes ago ."),
+        ("Wait 30s, in their 30s and 40s, for 80s music, the 90s",
+         "wait thirty seconds , in their thirties and forties , for eighties music , the nineties"),
+        ("It is 1:05:30 long, at 1:30:00 or 10:00:05 pm",
+         "it is one hour five minutes and thirty seconds long , at one thirty or ten and five seconds P M"),
+        ("Wed. at 3, Sat. and Sun. Open Mon-Fri.",
+         "wednesday at three , saturday and sunday . open monday to friday ."),
+        ("We saw the Sun. He sat.", "we saw the sun . he sat ."),
         ("2024-03-14 and 3/4/2024", "march fourteenth , twenty twenty four and march fourth , twenty twenty four"),
         ("25/12/1999 and 14.03.2005",
          "december twenty fifth , nineteen ninety nine and march fourteenth , two thousand five"),
@@ -138,6 +156,9 @@ def test_speaker_turns_are_terminated_and_keep_their_tags() -> None:
         ("5'10\" and 6 ft 2 in, 3 sq. ft.", "five foot ten and six foot two , three square feet ."),
         ("1 mi, 1 hr, 2 GHz, 100 W", "one mile , one hour , two gigahertz , one hundred watts"),
         ("3 lbs. of it", "three pounds of it"),
+        ("5%-10%, 20°C-25°C",
+         "five percent to ten percent , twenty degrees celsius to twenty five degrees celsius"),
+        ("5kg-10kg", "five kilograms to ten kilograms"),
         (".5, 1,000th, ~5, 2:1", "point five , one thousandth , about five , two to one"),
         ("10 - 3 = 7, 2*3, 2 x 3", "ten minus three equals seven , two times three , two times three"),
         ("24/7, 50/50", "twenty four seven , fifty fifty"),
@@ -147,6 +168,15 @@ def test_speaker_turns_are_terminated_and_keep_their_tags() -> None:
         ("The Part I like, an IV drip, size XL, Malcolm X", "the part i like , an I V drip , size X L , malcolm X"),
         ("https://www.example.com/a-b?q=1.", "W W W dot example dot com slash a dash b question mark q equals one ."),
         ("a Ph.D. in physics", "a P H D in physics"),
+        ("Dr Smith met Ms Lee in St Andrews, on Maple Dr and Elm St.",
+         "doctor smith met miz lee in saint andrews , on maple drive and elm street ."),
+        ("On Monday Dr. Smith, Sgt Lee and Lt Dan", "on monday doctor smith , sergeant lee and lieutenant dan"),
+        ("George W. Bush, J. K. Rowling. Plan B. We go.", "george W bush , J K rowling . plan B . we go ."),
+        ("When I met Mary I was happy. Queen Mary I was crowned.",
+         "when i met mary i was happy . queen mary the first was crowned ."),
+        ("The Part I hate", "the part i hate"),
+        ("I said no. 3 left. See no. 5.", "i said no . three left . see number five ."),
+        ("10 AM EST in LA, an HP laptop from CT", "ten A M E S T in L A , an H P laptop from C T"),
         ("AT&T and M&Ms", "A T and T and M and M's"),
         ("CO2, the A380, Vitamin A and A+", "C O two , the A three hundred eighty , vitamin A and A plus"),
         ("the CEOs' pay", "the C E O's pay"),
@@ -168,6 +198,9 @@ def test_numbers_and_abbreviations_are_spelled_out(text: str, expected: str) -> 
         ("F", "eh f"),
         ("V's", "v iy z"),
         ("pdf", "p iy d iy eh f"),
+        ("phd", "p iy ey ch d iy"),
+        ("sirs", "s er z"),
+        ("hmm", "hh ah m"),
     ],
 )
 def test_inflected_and_spelled_words(word: str, phones: str) -> None:
@@ -215,6 +248,10 @@ def test_any_text_gives_known_tokens_in_valid_order(text: str) -> None:
     for before, after in itertools.pairwise(tokens):
         assert before in PHONES or after in PHONES or "<|" in before + after
         assert not (before == WORD_BREAK and after in MARKS)
+
+
+def test_every_listed_word_has_a_vowel() -> None:
+    assert {word: phones for word, phones in LEXICON._words.items() if VOWELS.isdisjoint(phones.split())} == {}
 
 
 @given(st.text(alphabet="abcdefghijklmnopqrstuvwxyz", min_size=1, max_size=14))
