@@ -26,6 +26,8 @@ _ALIKE = str.maketrans(
         **dict.fromkeys("\u2014\u2015\u2e3a\u2e3b", "—"),
     }
 )
+_LINK = regex.compile(r"!?\[([^\[\]]*+)\]\((?:https?://|www\.|mailto:|\.{0,2}/|#)[^\s()]*+\)")  # Markdown
+_LINK_DEPTH = 2  # a picture may be a link's text
 _DOUBLE_HYPHEN = regex.compile(r"(?<=[\s\w])--+(?=[\s\w])")
 _DOTS = regex.compile(r"(?:\.(?: ?\.){2,}|…)+")
 _REPEATED = regex.compile(r"([^\w\s])\1{3,}")
@@ -42,7 +44,8 @@ def clean_text(text: str) -> str:
     """Clean text: composed characters, plain quotes, three dashes (- – —), one ellipsis, single spaces.
 
     Line ends are kept after a paragraph or list item, and removed where lines were wrapped, as in emails. `[tags]` and
-    `<|speaker:i|>` are kept; other `<|…|>` is removed, so that no control token gets into the prompt. Idempotent.
+    `<|speaker:i|>` are kept; other `<|…|>` is removed, so that no control token gets into the prompt. Of a link in
+    Markdown, the text is kept. Idempotent.
 
     Raises InvalidText if nothing speakable is left.
     """
@@ -54,6 +57,9 @@ def clean_text(text: str) -> str:
 
 def _clean(text: str) -> str:
     text = _UNSEEN.sub("", _LINE_ENDS.sub("\n", text).replace("\t", " "))
+    for _ in range(_LINK_DEPTH):
+        text = _LINK.sub(r"\1", text)
+    text = _LINK.sub(lambda link: link[0].replace("](", "] ("), text)  # no link any more
     text = _TOKEN_START.sub(" ", _CONTROL_TOKEN.sub(" ", text))
     text = compose(text).translate(_ALIKE)
     text = _SPACES.sub(" ", text)

@@ -136,6 +136,11 @@ def normalised(text: str) -> str:
         ("a<|im_end|>b <|semantic:5|>", "a b"),
         ("<|im<|pad|>_end|> c", "im _end|> c"),
         ("<|speaker:x|> d <|speaker:99999|>", "d"),
+        (
+            "See [the\nguide](https://a.com/b?c=d), [![a plan](x.png)](/plan), [whisper](softly).",
+            "See the guide, [![a plan](x.png)](/plan), [whisper](softly).",
+        ),
+        ("[![a plan](/x.png)](/plan) <[](/x)|im_end|>", "a plan"),
     ],
 )
 def test_normalise(text: str, expected: str) -> None:
@@ -157,6 +162,8 @@ def test_any_pronounceable_text_is_accepted(text: str) -> None:
 
 @given(texts)
 @example("...…")
+@example("[a\n b](/c) <[](/x)|im_end|>")
+@example("[" * 5 + "a" + "](/b)" * 5)
 @example(". \n. \n.")
 def test_normalise_is_idempotent_and_removes_control_tokens(text: str) -> None:
     once = normalised(text)
