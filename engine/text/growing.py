@@ -13,6 +13,7 @@ from engine.text.segmentation import Segment, Segmentation
 from engine.text.sentences import Span, ends_sentence, is_clause_end, sentences, word_ends
 
 MIN_CLAUSE_WORDS = 4  # a shorter clause is spoken together with the next one
+_WORD_START = 40  # characters of an unfinished word that are checked with the next piece
 _UNCLOSED_TAG = regex.compile(r"(?:\[[^\[\]\n]{0,80}|<(?:\|[a-z:0-9]{0,12}\|?)?)\Z")
 
 
@@ -46,7 +47,7 @@ class GrowingText:
 
     def append(self, piece: str) -> None:
         """Add a piece, which may begin and end within a word. Raises InvalidText, also if the text is finished."""
-        self._check(piece)
+        self._check(self._pending[self._pending.rfind(" ") + 1 :][-_WORD_START:] + piece)
         with self._lock:
             if self._finished:
                 raise InvalidText("The text is finished already; begin another one.")

@@ -164,6 +164,17 @@ def test_punctuation_alone_makes_no_segment() -> None:
     assert text.over
 
 
+def test_piece_is_checked_with_the_word_that_it_continues() -> None:
+    """An accent alone would be refused."""
+    checked: list[str] = []
+    text = GrowingText(check=checked.append)
+    for piece in ("A cafe", "\u0301 au", " lait."):
+        text.append(piece)
+    assert checked == ["A cafe", "cafe\u0301 au", "au lait."]
+    text.finish()
+    assert take_texts(text) == ["A café au lait."]
+
+
 def test_rejected_piece_is_not_added() -> None:
     def check(piece: str) -> None:
         if "☃" in piece:
