@@ -545,6 +545,8 @@ class Engine:
         segments = self.segmentation.plan(text)
         check_speakers(segments, speakers)
         self.check_text(text)
+        if self._prompts.count_phones(text) == 0:  # such as tags for a model that has none
+            raise InvalidText("text.no_words")
         return segments
 
     def check_text(self, text: str) -> None:

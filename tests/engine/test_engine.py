@@ -326,6 +326,12 @@ def test_codes_not_matching_the_codec_are_rejected(engine: Engine, voice: Voice)
         engine.speak("Hi.", with_codes(wild))
 
 
+def test_text_of_tags_alone_is_refused_by_a_model_without_tags(bundled_engine: Engine) -> None:
+    with pytest.raises(InvalidText) as caught:
+        bundled_engine.speak("[laughs] [sigh]")
+    assert caught.value.message.key == "text.no_words"
+
+
 def test_invalid_requests_are_rejected(engine: Engine) -> None:
     with pytest.raises(InvalidText):
         engine.speak("   ")
