@@ -19,7 +19,7 @@ from weakref import WeakSet
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.errors import EngineClosed, EngineError, EngineFailed, first_line
+from engine.errors import EngineBusy, EngineClosed, EngineError, EngineFailed, first_line
 from engine.models.prompt import Prompt
 from engine.serving.codec_worker import CodecWorker, Samples
 from engine.serving.idle_work import IdleWork
@@ -74,13 +74,24 @@ class EngineLoop:
 
         Raises EngineBusy.
         """
-        ticket = self.scheduler.enter(owner)
+        ticket = self._enter(owner)
         events = EventStream(partial(self.leave, ticket), reader_timeout)
         with self._events_lock:
             self._events.add(events)
             if self._inbox.closed:
                 events.put(EngineClosed())
         return ticket, events
+
+    def _enter(self, owner: str) -> Ticket:
+        """Open a request, in the place of those that nobody reads when the queue is full. Raises EngineBusy."""
+        try:
+            return self.scheduler.enter(owner)
+        except EngineBusy:
+            with self._events_lock:
+                entered = list(self._events)
+            if not any([events.leave_if_unread() for events in entered]):
+                raise
+            return self.scheduler.enter(owner)
 
     def submit(self, turn: Turn) -> None:
         """Begin a turn. Raises EngineClosed."""
@@ -193,7 +204,8 @@ class EngineLoop:
         """Keep what an open request has spoken in a slot that it no longer has."""
         try:
             if key := self._runner.stash(slot):
-                if old := self._stashed.get(ticket):
+                old = self._stashed.get(ticket)
+                if old not in (None, key):  # equal when nothing has been accepted since
                     self._runner.drop_stash(old)
                 self._stashed[ticket] = key
         except Exception as error:  # such as out of memory: the request computes it again

@@ -58,9 +58,9 @@ class EventStream:
     as soon as its reader drops it. Events refer to turns by number: an unread event that held its turn would form a
     cycle.
 
-    leave: removes the request from the engine. It is called, and `timed_out` set, when audio arrives after the reader
-    has taken nothing for `timeout` seconds. At most one segment waits for the reader: the next turn begins when the
-    reader has reached the end of this one.
+    leave: removes the request from the engine. It is called, and `timed_out` set, when the reader has taken nothing for
+    `timeout` seconds and audio arrives, or another request needs the place. At most one segment waits for the reader:
+    the next turn begins when the reader has reached the end of this one.
     """
 
     def __init__(self, leave: Callable[[], None], timeout: float) -> None:
@@ -71,7 +71,7 @@ class EventStream:
 
     def put(self, event: Event) -> None:
         if isinstance(event, AudioDecoded):
-            self._check_reader()
+            self.leave_if_unread()
         if self._queue.empty():
             self._read_at = time.perf_counter()
         self._queue.put(event)
@@ -82,11 +82,14 @@ class EventStream:
         self._read_at = time.perf_counter()
         return event
 
-    def _check_reader(self) -> None:
-        if not self._queue.empty() and time.perf_counter() - self._read_at > self._timeout and not self.timed_out:
-            log.info("A speech was not read for %.0f seconds and is cancelled.", self._timeout)
-            self.timed_out = True
-            self._leave()
+    def leave_if_unread(self) -> bool:
+        """Remove the request from the engine if its reader has taken nothing for too long; return whether it did."""
+        if self._queue.empty() or time.perf_counter() - self._read_at <= self._timeout or self.timed_out:
+            return False
+        log.info("A speech was not read for %.0f seconds and is cancelled.", self._timeout)
+        self.timed_out = True
+        self._leave()
+        return True
 
 
 @dataclass(eq=False)

@@ -9,7 +9,7 @@ import pytest
 
 from engine import request
 from engine.engine import Engine, SpeakOptions
-from engine.errors import EngineClosed, InvalidText
+from engine.errors import EngineBusy, EngineClosed, InvalidText
 from engine.request import READER_TIMEOUT, AudioChunk
 from engine.serving import turn as turn_module
 from engine.serving.engine_loop import EngineLoop
@@ -70,6 +70,26 @@ def test_reader_waiting_for_audio_does_not_time_out(clock: Clock) -> None:
     stream.put(TurnEnded(0))
     put_audio(stream)
     assert not ticket.gone
+
+
+@pytest.mark.usefixtures("shared_weights")
+def test_unread_speech_leaves_its_place_to_another(clock: Clock) -> None:
+    """Also when all of its segment has been decoded, so that no audio arrives any more."""
+    engine = Engine.load(MINIATURE, "cpu", slots=1, queue=0, graphs="off")
+    try:
+        loop = engine._pipeline.loop
+        unread, stream = loop.enter("ann", READER_TIMEOUT)
+        put_audio(stream)
+        clock.now += READER_TIMEOUT
+        with pytest.raises(EngineBusy):
+            loop.enter("ben", READER_TIMEOUT)
+        clock.now += 1
+        ticket, _ = loop.enter("ben", READER_TIMEOUT)
+        assert (stream.timed_out, unread.gone, ticket.gone) == (True, True, False)
+        with pytest.raises(EngineBusy):
+            loop.enter("carl", READER_TIMEOUT)
+    finally:
+        engine.close()
 
 
 @pytest.mark.usefixtures("shared_weights")

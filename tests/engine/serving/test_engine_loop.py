@@ -900,12 +900,14 @@ def test_stashed_turns_replace_earlier_ones_of_the_request(monkeypatch: pytest.M
     engine = Engine.load(MINIATURE, "cpu", slots=1, queue=0, graphs="off")
     try:
         loop = engine._pipeline.loop
-        keys, dropped = iter([b"first", b"second"]), list[bytes]()
+        keys, dropped = iter([b"first", b"second", b"second"]), list[bytes]()
         monkeypatch.setattr(loop._runner, "stash", lambda slot: next(keys))
         monkeypatch.setattr(loop._runner, "drop_stash", dropped.append)
         ticket, _ = loop.enter("ann", 15.0)
         loop._stash(0, ticket)
         loop._stash(0, ticket)
+        assert dropped == [b"first"]
+        loop._stash(0, ticket)  # nothing has been accepted since
         assert dropped == [b"first"]
         assert loop._stashed == {ticket: b"second"}
     finally:
