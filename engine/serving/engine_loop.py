@@ -89,7 +89,7 @@ class EngineLoop:
         except EngineBusy:
             with self._events_lock:
                 entered = list(self._events)
-            if not any([events.leave_if_unread() for events in entered]):
+            if not sum(events.leave_if_unread() for events in entered):
                 raise
             return self.scheduler.enter(owner)
 

@@ -34,7 +34,7 @@ _ABBREVIATIONS = frozenset(
     " ie approx hr fr nr bzw evtl ggf vgl mme mlle mgr sr sra srta dña ud uds dott avv".split()
 )
 _BEFORE_NUMBER = frozenset(
-    "no nos vol vols fig figs eq p pp ch sec art jan feb mar apr jun jul aug sep sept oct nov dec".split()
+    "no nos vol vols fig figs eq p pp ch sec art rm ca jan feb mar apr jun jul aug sep sept oct nov dec".split()
 )
 # After initials ("p.m.", "U.S.") these words begin a sentence of their own; most others are part of a name.
 _OPENS = regex.compile(

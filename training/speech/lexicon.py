@@ -44,6 +44,7 @@ _SPECIAL = {
     "github": "g ih t hh ah b", "linkedin": "l ih ng k t ih n", "blockchain": "b l aa k ch ey n",
     "chatgpt": "ch ae t jh iy p iy t iy", "btw": "b iy t iy d ah b ax l y uw", "omg": "ow eh m jh iy",
     "idk": "ay d iy k ey", "hm": "hh ah m", "hmm": "hh ah m", "mm": "ah m", "mhm": "ah m hh ah m", "shh": "sh ax",
+    "covid": "k ow v ih d", "gif": "g ih f", "jpeg": "jh ey p eh g", "isbn": "ay eh s b iy eh n",
     "psst": "p ih s t", "brr": "b er", "grr": "g er", "haha": "hh aa hh aa",
 }  # fmt: skip
 # Acronyms that are read as words; other entries in capitals are spelled letter by letter.

@@ -102,8 +102,8 @@ def _half_of_day(match: re.Match[str], letters: str) -> str:
 
 DATES: tuple[Rule, ...] = (
     rule(
-        rf"{_ALONE}(\d{{4}})-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01]){_END}",
-        lambda match: _full(int(match[2]), int(match[3]), match[1]),
+        rf"{_ALONE}(\d{{4}})([-/])(0[1-9]|1[0-2])\2(0[1-9]|[12]\d|3[01]){_END}",
+        lambda match: _full(int(match[3]), int(match[4]), match[1]),
     ),
     rule(  # as in the United States; a first number above 12 is the day
         rf"{_ALONE}({_MONTH_NUMBER})/({_DAY})/(\d{{4}}|\d\d){_END}",
@@ -113,6 +113,7 @@ DATES: tuple[Rule, ...] = (
         rf"{_ALONE}({_DAY})([/.])({_MONTH_NUMBER})\2([12]\d{{3}}){_END}",
         lambda match: _full(int(match[3]), int(match[1]), match[4]),
     ),
+    rule(rf"({_MONTH}|\b[12]\d{{3}})\s?[-–]\s?(?=(?:{_MONTH}))", r"\1 to "),
     rule(
         rf"\b({_MONTH}) ({_DAY})(?:st|nd|rd|th)?\s?[-–]\s?({_DAY})(?:st|nd|rd|th)?\b(?![.,:]?\d|%|[-–/])",
         lambda match: f"{_month(match[1])} {ordinal(int(match[2]))} to {ordinal(int(match[3]))}",

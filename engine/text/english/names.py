@@ -22,7 +22,8 @@ _BEFORE_NAMES = {
 }  # fmt: skip
 _BEFORE_NUMBERS = {
     "no": "number", "nos": "numbers", "p": "page", "pp": "pages", "ch": "chapter", "sec": "section",
-    "eq": "equation", "fig": "figure", "figs": "figures", "vol": "volume", "vols": "volumes", "ext": "extension",
+    "c": "circa", "ca": "circa", "rm": "room", "eq": "equation",
+    "fig": "figure", "figs": "figures", "vol": "volume", "vols": "volumes", "ext": "extension",
 }  # fmt: skip
 _TITLES = "Capt|Col|Lt|Ms|Sgt"  # also without a full stop, before a name
 _WEEKDAYS = {
@@ -152,6 +153,7 @@ ABBREVIATIONS: tuple[Rule, ...] = (
     rule(r"\bet al\.", "et al"),
     rule(r"\bw/o\b", "without"),
     rule(r"\bw/\s?(?=\w)", "with "),
+    rule(r"\bb/c\b", "because"),
     rule(r"\band/or\b", "and or"),
 )
 ACRONYMS: tuple[Rule, ...] = (
@@ -177,6 +179,7 @@ NUMERALS: tuple[Rule, ...] = (
 LETTERS: tuple[Rule, ...] = (
     rule(r"\b([A-Z]{1,2})(?=\d)", rf"\1{SPELL} "),  # "CO2", "A380"
     rule(r"(?<=\d)([A-Z])\b", rf" \1{SPELL}"),  # "4K"
+    rule(r"\b([A-D])-(?=\s+(?:average|for|grade|in|on|student)\b|[.,;!?)]|\s*\Z)", rf"\1{SPELL} minus"),
     rule(rf"\b((?i:{_BEFORE_A}) )A\b", rf"\1A{SPELL}"),
     rule(r"\bA(?=(?:[+-](?![\w])|-[a-z]| (?:to|and|or) [B-Z]\b))", f"A{SPELL}"),
 )

@@ -45,6 +45,16 @@ _STRESS = re.compile(r"(?<=[a-z])[0-2]$")
 CONTEXTS = ((3, 3), (2, 3), (2, 2), (1, 2), (1, 1), (0, 1), (0, 0))
 
 
+# Words that the lexicon has as nouns, adjectives or in the past; and what comes before the infinitive.
+_VERBS = {
+    "close": "k l ow z", "conduct": "k ax n d ah k t", "object": "ax b jh eh k t", "permit": "p er m ih t",
+    "present": "p r ax z eh n t", "project": "p r ax jh eh k t", "read": "r iy d", "record": "r ax k ao r d",
+}  # fmt: skip
+_COMMANDS = frozenset({"close", "read"})  # also at the beginning of a sentence
+_BEFORE_VERBS = frozenset(
+    "to will would can could shall should must may might please let's don't doesn't didn't won't wouldn't can't"
+    " cannot couldn't shouldn't i'll you'll he'll she'll it'll we'll they'll".split()
+)
 _MAX_PACKED_BYTES, _MAX_BYTES = 16 << 20, 64 << 20
 
 
@@ -204,13 +214,17 @@ class Lexicon:
                 continue
             if at and ended[at - 1] not in MARKS:
                 out.append(WORD_BREAK)
-            out += self._in_context(word, ended[at + 1]).split()
+            out += self._in_context(ended[at - 1] if at else ".", word, ended[at + 1]).split()
         return out
 
-    def _in_context(self, word: str, following: str) -> str:
-        """Return the phones of a word in context. Only `the` depends on it: it differs before a vowel, as in Flite."""
+    def _in_context(self, previous: str, word: str, following: str) -> str:
+        """Return the phones of a word between two words or marks. `the` differs before a vowel, as in Flite, and a few
+        words are pronounced otherwise where they are verbs."""
         if word == "the" and following not in MARKS:
             return "dh iy" if self.word(following).partition(" ")[0] in VOWELS else "dh ax"
+        is_command = word in _COMMANDS and previous in MARKS and following != "to"  # "Close to the river"
+        if word in _VERBS and (previous in _BEFORE_VERBS or is_command):
+            return _VERBS[word]
         return self.word(word)
 
     def _derived(self, word: str) -> str | None:

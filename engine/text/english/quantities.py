@@ -45,6 +45,10 @@ _PER = {
     "oz": "ounce", "kg": "kilogram", "km": "kilometer", "mb": "megabyte", "gb": "gigabyte",
 }  # fmt: skip
 
+_COUNTED = (
+    "customers|downloads|followers|fans|likes|members|people|players|subscribers|users|views|viewers|visitors|words"
+)
+
 _ALONE = r"(?<![\w.,:$£€¥₹-])"
 _SIGN, _AMOUNT = "[$£€¥₹]", "|".join(_AMOUNTS)
 
@@ -109,6 +113,8 @@ def _whole(match: re.Match[str]) -> str:
 
 
 TELEPHONES: tuple[Rule, ...] = (
+    # No telephone number, but a large one with spaces: "1 000 000".
+    rule(r"(?<![\w.,-])(?<!\d )[1-9]\d{0,2}(?: 000)*(?: \d{3}){2,}(?![\w-]| \d)", lambda m: m[0].replace(" ", "")),
     rule(r"(?<![\w.])\+\d{1,3}(?:[ .-]?\(?\d{1,4}\)?){2,5}(?!\w)", _international),
     rule(r"(?<![\w.,-])(?:1[-. ])?(?:\(\d{3}\)\s?|\d{3}[-. ])\d{3}[-. ]\d{4}(?![\w-])", _telephone),
     # Without an area code. Other numbers of three and four digits may be ranges: "150-1200", "476-1453".
@@ -118,6 +124,10 @@ TELEPHONES: tuple[Rule, ...] = (
     rule(r"(?i)\b((?:call|dial)(?:ed|led|ing|ling|s)? )(911|999|988|112|311|411)\b", lambda m: m[1] + digits(m[2])),
 )
 MONEY: tuple[Rule, ...] = (
+    rule(  # as written in most of Europe: "€1.234,56"
+        rf"({_SIGN}\s?)?(?<![\w.,])(\d{{1,3}}(?:\.\d{{3}})+),(\d\d)\b(?!\d)",
+        lambda match: f"{match[1] or ''}{match[2].replace('.', '')}.{match[3]}",
+    ),
     rule(rf"{_ALONE}({NUMBER})\s?({_SIGN})(?![\w]|\s?\d)", r"\2\1"),  # "5 €"
     rule(rf"\b({'|'.join(_CODES)})\s?({NUMBER})|{_ALONE}({NUMBER})\s?({'|'.join(_CODES)})\b", _code),
     rule(rf"({_SIGN})(?=\.\d)", r"\g<1>0"),
@@ -136,10 +146,18 @@ MONEY: tuple[Rule, ...] = (
     ),
 )
 FRACTIONS: tuple[Rule, ...] = (
+    rule(r"(?<=\d)\s?/\s?(?=\d[\d.,]*+\s*=)", " divided by "),
+    rule(r"(?<=\d)\s?[-–]\s?(?=\d[\d.,]*+\s*=)", " minus "),
+    rule(r"(?<=\w)\^([23])(?![\d.])", lambda match: " squared" if match[1] == "2" else " cubed"),
+    rule(r"(?<=\w)\^(?=-?\d)", " to the power of "),
     rule(r"\b(?:24/7|50/50|20/20|9/11)\b", lambda match: match[0].replace("/", " ")),
     rule(r"(?:(?<![\w.,/])(\d{1,3})(?:\s{1,2}|-))?\b([1-9])/([2-9]|10)\b(?!/)", _fraction),
 )
 MEASURES: tuple[Rule, ...] = (
+    rule(
+        rf"\b({NUMBER})([kKMB])(?=\s(?:[a-z]+\s)?(?:{_COUNTED})\b)",
+        lambda match: f"{match[1]} {_AMOUNTS[match[2].lower()]}",
+    ),
     rule(rf"(?<=\d)(\s?(?:%|{_UNIT}))\s?[-–]\s?(?=\d)", r"\1 to "),
     rule(r"\b(\d)'\s?(1[01]|\d)\b|\b(\d+) ?(?:ft|feet)\.? (\d+) ?in\b\.?", _feet),
     rule(rf"(?<![\w.,])({NUMBER})\s?({_UNIT})(?: (squared|cubed))?(?![\w/])(?:\.(?=\s+[a-z]))?", _measure),
@@ -150,12 +168,12 @@ ORDINALS: tuple[Rule, ...] = (
 )
 NUMBERS: tuple[Rule, ...] = (
     rule(r"(?<=\d):(?=\d)", " to "),
-    rule(r"(?<=\d) [-–] (?=\d[\d.,]*+\s*=)", " minus "),
     rule(r"(?<=\d)\s?[-–]\s?(?=\d)", " to "),
     rule(r"(?<![\w)%°])[-−](?=\d)", " minus "),
     rule(r"(?<=\d)\s?\*\s?(?=\d)|(?<=\d) x (?=\d)", " times "),
     rule(r"(?<=\d)x(?=\d)", " by "),
     rule(r"~(?=\s?\d)", " about "),
+    rule(r"(?<![\w.])\d{1,3}(?:\.\d{1,3}){3}(?![\w.]*\d)", lambda match: match[0].replace(".", " dot ")),
     rule(r"(?<!\d)\d++(?:\.\d++){2,}", lambda match: match[0].replace(".", " point ")),
     rule(r"(?<![\w.])\.(?=\d)", " point "),
     rule(NUMBER, lambda match: f" {_whole(match)} "),

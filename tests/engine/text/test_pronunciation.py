@@ -134,6 +134,7 @@ def test_speaker_turns_are_terminated_and_keep_their_tags() -> None:
          "it is one hour five minutes and thirty seconds long , at one thirty or ten and five seconds P M"),
         ("Wed. at 3, Sat. and Sun. Open Mon-Fri.",
          "wednesday at three , saturday and sunday . open monday to friday ."),
+        ("2024/05/06, May–June 2020", "may sixth , twenty twenty four , may to june twenty twenty"),
         ("We saw the Sun. He sat.", "we saw the sun . he sat ."),
         ("2024-03-14 and 3/4/2024", "march fourteenth , twenty twenty four and march fourth , twenty twenty four"),
         ("25/12/1999 and 14.03.2005",
@@ -160,6 +161,12 @@ def test_speaker_turns_are_terminated_and_keep_their_tags() -> None:
          "five percent to ten percent , twenty degrees celsius to twenty five degrees celsius"),
         ("5kg-10kg", "five kilograms to ten kilograms"),
         (".5, 1,000th, ~5, 2:1", "point five , one thousandth , about five , two to one"),
+        ("5-3=2, 6/2=3", "five minus three equals two , six divided by two equals three"),
+        ("2^10, m^2", "two to the power of ten , m squared"),
+        ("10M views, 2.5k followers, a 5k run", "ten million views , two point five thousand followers , a five k run"),
+        ("1 000 000 or €1.234,56",
+         "one million or one thousand two hundred thirty four euros and fifty six cents"),
+        ("192.168.0.1", "one hundred ninety two dot one hundred sixty eight dot zero dot one"),
         ("10 - 3 = 7, 2*3, 2 x 3", "ten minus three equals seven , two times three , two times three"),
         ("24/7, 50/50", "twenty four seven , fifty fifty"),
         # Names
@@ -181,6 +188,7 @@ def test_speaker_turns_are_terminated_and_keep_their_tags() -> None:
         ("CO2, the A380, Vitamin A and A+", "C O two , the A three hundred eighty , vitamin A and A plus"),
         ("the CEOs' pay", "the C E O's pay"),
         ("C# and .NET", "C sharp and dot net"),
+        ("a B- in Rm. 204, ca. 1850", "a B minus in room two hundred four , circa eighteen fifty"),
         ("no. 5, pp. 3-7, Smith et al. said", "number five , pages three to seven , smith et al said"),
         ("the FBI, CIA, NASA and NATO came", "the F B I , C I A , nasa and nato came"),
     ],
@@ -248,6 +256,21 @@ def test_any_text_gives_known_tokens_in_valid_order(text: str) -> None:
     for before, after in itertools.pairwise(tokens):
         assert before in PHONES or after in PHONES or "<|" in before + after
         assert not (before == WORD_BREAK and after in MARKS)
+
+
+@pytest.mark.parametrize(
+    ("text", "phones"),
+    [
+        ("I read it.", "ay _ r eh d _ ih t ."),
+        ("Read it. I will read.", "r iy d _ ih t . ay _ w ih l _ r iy d ."),
+        ("Close it. It is close.", "k l ow z _ ih t . ih t _ ih z _ k l ow s ."),
+        ("Close to it.", "k l ow s _ t ax _ ih t ."),
+        ("a record", "ax _ r eh k er d ."),
+        ("to record", "t ax _ r ax k ao r d ."),
+    ],
+)
+def test_verbs_have_their_own_pronunciation(text: str, phones: str) -> None:
+    assert LEXICON.phones(text) == phones
 
 
 def test_every_listed_word_has_a_vowel() -> None:
