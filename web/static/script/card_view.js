@@ -1,6 +1,6 @@
 // One card of a script. Far from the viewport it is only its text, since a long script has thousands of cards.
 
-import { isComing } from "./cards.js";
+import { isComing, trimmedPlace } from "./cards.js";
 import { isLeaving } from "../connection/leaving.js";
 import { button, create, svgElement } from "../ui/elements.js";
 import { lengthOf } from "../ui/format.js";
@@ -27,6 +27,7 @@ export class CardView {
   // editor: the ScriptEditor, which performs the actions.
   constructor(card, editor) {
     Object.assign(this, { card, editor, number: 0, parts: null, sounding: false });
+    this.caret = 0; // its last place in the trimmed text; the field's own moves to the end when the saved text is shown
     this.node = create("li", { class: "rp-script-card", tabindex: "-1" }, create("p", { class: "rp-script-card-plain" }));
     this.node.view = this;
     this.show(card, 0);
@@ -67,6 +68,7 @@ export class CardView {
       class: "rp-script-card-text", rows: "1", maxlength: "5000",
       onfocus: () => (this.former = this.card.text), onkeydown: (event) => this.typed(event),
       oninput: () => this.changed(), onchange: () => this.write(),
+      onblur: () => (this.caret = trimmedPlace(parts.text.value, parts.text.selectionStart)),
     });
     // Opens the dictionary at the word selected in the text (shell/dictionary.js). Pressing it leaves the focus in the text.
     parts.say = button({ class: "rp-script-card-say", "data-rp-dictionary": "" });
@@ -112,7 +114,11 @@ export class CardView {
     parts.heading.textContent = card.chapter ?? "";
     parts.heading.hidden = !card.chapter;
     show(parts.speaker, card.speaker ?? "");
-    if (show(parts.text, card.text)) this.grow();
+    const shown = parts.text.value.trim();
+    if (show(parts.text, card.text)) {
+      if (card.text !== shown) this.caret = 0; // it was in another text
+      this.grow();
+    }
     if (parts.voice.value !== (card.voice ?? "")) fillVoices(parts.voice, this.voices, [card.voice]);
     parts.state.textContent = words(CARD_STATES[state]) + (card.speed === 1 ? "" : ` · ${words("player.times", { speed: card.speed })}`);
     parts.trouble.textContent = state === "failed" ? card.failure : take && card.ending in FAULTS ? words(FAULTS[card.ending]) : "";
@@ -214,6 +220,12 @@ export class CardView {
     });
   }
 
+  split() {
+    const { text } = this.parts;
+    text.blur(); // which saves it
+    this.editor.split(this.card, text.value.trim(), this.caret);
+  }
+
   grow() {
     const { text } = this.parts;
     if (GROWS) return;
@@ -243,7 +255,7 @@ export class CardView {
     });
     parts.from = tool("script.from_here", () => editor.speak(this.card));
     parts.insert = tool("script.insert", () => editor.insert(this.card));
-    parts.split = tool("script.split", () => editor.split(this.card, parts.text.value, parts.text.selectionStart));
+    parts.split = tool("script.split", () => this.split());
     parts.merge = tool("script.merge", () => act("merge"));
     parts.remove = tool("takes.delete", () => deleteWithUndo(this.node, () => act("remove")));
     parts.back = tool("script.hear_back", () => editor.proof(this.card, false));

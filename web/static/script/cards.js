@@ -60,5 +60,8 @@ export function partingPlace(text, caret) {
   return ends.filter(inside).sort((a, b) => Math.abs(a - middle) - Math.abs(b - middle))[0] ?? 0;
 }
 
+// A place in a text, in the trimmed text.
+export const trimmedPlace = (text, at) => Math.min(text.slice(0, at).trimStart().length, text.trim().length);
+
 // The server counts code points, JavaScript UTF-16 units.
 export const characters = (text) => [...text].length;

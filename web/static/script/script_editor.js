@@ -330,7 +330,7 @@ class ScriptEditor {
     if (answer) this.view.write(answer.card);
   }
 
-  // text: of the field, which was saved when it lost the focus.
+  // text: of the field, which was saved when it lost the focus, trimmed. caret: the place in it.
   async split(card, text, caret) {
     const at = partingPlace(text, caret);
     await this.act("split", card, { at: characters(text.slice(0, at)) });

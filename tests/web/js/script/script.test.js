@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { seeded } from "../helpers.js";
-import { castOf, characters, nextToHear, partingPlace, ScriptCopy } from "../../../../web/static/script/cards.js";
+import { castOf, characters, nextToHear, partingPlace, ScriptCopy, trimmedPlace } from "../../../../web/static/script/cards.js";
 import { ContinuousPlayback } from "../../../../web/static/script/continuous_playback.js";
 import { RequestQueue } from "../../../../web/static/script/request_queue.js";
 import { TakePeaks } from "../../../../web/static/script/take_peaks.js";
@@ -146,6 +146,13 @@ test("a card is split at the cursor, or else between its sentences", () => {
   assert.equal(partingPlace("今日は。明日も。", 0), 4);
   assert.equal(partingPlace("no end here", 0), 0);
   assert.equal(characters("👩‍🚀 a"), 5);
+});
+
+test("a place in a text is found again when the text is trimmed", () => {
+  const text = "  One. Two. \n";
+  for (const [at, place] of [[0, 0], [1, 0], [2, 0], [7, 5], [11, 9], [12, 9], [13, 9]]) {
+    assert.equal(trimmedPlace(text, at), place);
+  }
 });
 
 function listening(cards, running = false) {

@@ -263,6 +263,18 @@ def test_cards_are_added_split_joined_and_failures_are_shown(
         expect(button(page, "Stop speaking")).to_be_hidden()
         assert page.evaluate("document.documentElement.scrollWidth") == 390
 
+        # The cursor keeps its place when the saved text is trimmed, before the click on Split and after it.
+        for saved, written in ((True, " First. Second. Third. Fourth."), (False, " First. Second. Third.")):
+            text(page, 2).fill(written)
+            text(page, 2).evaluate("(field, place) => field.setSelectionRange(place, place)", written.rindex(" ") + 1)
+            if saved:
+                text(page, 2).blur()
+                expect(text(page, 2)).to_have_value(written.strip())
+            card(page, 2).get_by_role("button", name="Split at the cursor").click()
+            expect(text(page, 2)).to_have_value(written.rpartition(" ")[0].strip())
+        expect(text(page, 3)).to_have_value("Third.")
+        expect(text(page, 4)).to_have_value("Fourth.")
+
         # Change the pronunciation of a selected word.
         say = page.get_by_role("button", name="Say “Hello” like…")
         text(page, 1).evaluate("field => { field.focus(); field.setSelectionRange(0, 5); }")
