@@ -71,8 +71,13 @@ def sound_facts(
         "words": [(start, end, begins / speed, ends / speed) for start, end, begins, ends in record.words],
         "name": f"{take_file_name(record.voice_name, record.text)}.wav",
         "tags": Provenance.of_record(record).tags(),
-        "links": {kind: links.sign(owner, "take", f"{item}.{kind}", valid) for kind in FORMATS},
+        "links": sound_links(item, owner, links, valid),
     }
+
+
+def sound_links(item: str, owner: Owner, links: DownloadLinks, valid: int) -> dict[str, str]:
+    """Return links to a sound by format. item: from `sound_id`. valid: their lifetime in seconds."""
+    return {kind: links.sign(owner, "take", f"{item}.{kind}", valid) for kind in FORMATS}
 
 
 def sound_id(take_id: str, speed: float) -> str:

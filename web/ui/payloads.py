@@ -72,6 +72,8 @@ def _ids(value: Any) -> list[str]:
 
 Id = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{32}$")]
 """An id in the format of storage."""
+SoundId = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{32}(@[0-9]{1,3})?$")]
+"""An id of a take, with a speed, as returned by `sound_id`."""
 Ids = Annotated[list[str], BeforeValidator(_ids)]
 """The first 40 valid ids in a list; empty for any other value."""
 OptionalId = Id | Literal[""]

@@ -1,8 +1,10 @@
 // The page's player. The event that speaks sends messages through `props.value`: "start", "wait", "chunk"s of 16-bit
-// samples, and "end" with a link to the finished WAV; see web/tabs/speak/handlers.py. Lists play through
-// `window.reprisePlayer`. The player dispatches on the document: `reprise:playing`, `reprise:stopped`, `reprise:spoken` (a
-// take is stored), `reprise:begun`, `reprise:heard` and `reprise:stalled`.
+// samples, and "end" with a link to the finished WAV; see web/tabs/speak/handlers.py. Its event `renew_links` requests links
+// to a sound's files, which arrive there, too. Lists play through `window.reprisePlayer`. The player dispatches on the
+// document: `reprise:playing`, `reprise:stopped`, `reprise:spoken` (a take is stored), `reprise:begun`, `reprise:heard` and
+// `reprise:stalled`.
 
+import { FileLinks } from "./file_links.js";
 import { openOutput } from "./playout/outputs.js";
 import { Playback } from "./playback.js";
 import { PlayerView } from "./player_view.js";
@@ -26,6 +28,7 @@ class Player {
   constructor({ element, props, trigger, watch }) {
     Object.assign(this, { rate: props.rate, trigger });
     this.cache = new SoundCache();
+    this.links = new FileLinks((id) => trigger("renew_links", { id }));
     this.playback = new Playback((...opened) => this.open(...opened), (...event) => this.onPlayback(...event));
     this.view = new PlayerView(element, this);
     this.activities = new Map(); // stop functions of other activities, by name
@@ -157,6 +160,7 @@ class Player {
   }
 
   receive(message) {
+    if (message?.links) this.links.arrived(message);
     if (!message?.ticket || message.ticket !== this.ticket) return;
     if (message.number < this.nextMessage) return; // Gradio sends the last one again when the event is done
     this.nextMessage = message.number + 1;

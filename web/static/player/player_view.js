@@ -151,16 +151,18 @@ export class PlayerView {
 
   // A WAV is made from the samples in the browser, which need no link, unless the server's file has a watermark or another
   // loudness.
-  download(format) {
+  async download(format) {
     const { sound } = this;
     const here = format === "wav" && sound.wav && !sound.wav.marked && !(isLoud() && factsOf(sound).links);
-    const link = here ? null : factsOf(sound).links?.[format];
-    if (link) return create("a", { href: atLoudness(link), download: "" }).click(); // the server sets the file name
+    if (!here && factsOf(sound).links?.[format]) {
+      const link = (await this.player.links.of(sound.id))[format];
+      create("a", { href: atLoudness(link), download: "" }).click(); // the server sets the file name
+      return;
+    }
     const wav = encodeWav(sound.all(), sound.rate, sound.wav.tags ?? factsOf(sound).tags);
     const href = URL.createObjectURL(new Blob([wav], { type: "audio/wav" }));
     create("a", { href, download: sound.wav.name }).click();
     setTimeout(() => URL.revokeObjectURL(href), 60_000);
-    return undefined;
   }
 
   // ---- display

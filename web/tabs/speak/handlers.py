@@ -10,6 +10,8 @@ All messages have the page's `ticket`, a sequence `number`, and `status`, a sent
             take (id of the saved take, or None), wav (None, or its `url`, a link that expires, `name`, `tags`, and
             whether the file is `marked` with a watermark; the chunks are not),
             problem (whether the status is an error), facts (further details if the take was saved)
+
+New links to a sound's files (`renew_links`) are a message with its `id` and `links` only.
 """
 
 from __future__ import annotations
@@ -33,9 +35,9 @@ from studio.file_names import take_file_name
 from studio.provenance.provenance import Provenance, public_name
 from studio.takes.requests import TakeRequest, UnfinishedTake
 from studio.tracebacks import describe_error
-from web.downloads.sounds import sound_facts
+from web.downloads.sounds import sound_facts, sound_links
 from web.tabs.speak.settings import NAMES
-from web.tabs.speak.views import voice_card_view, writing_hints
+from web.tabs.speak.views import LINK_SECONDS, voice_card_view, writing_hints
 from web.ui import messages
 from web.ui.events import skip_on_error
 from web.ui.payloads import (
@@ -43,6 +45,7 @@ from web.ui.payloads import (
     Payload,
     SelectedId,
     ShortText,
+    SoundId,
     Ticket,
     UnexpectedPayload,
     default_if_invalid,
@@ -99,6 +102,12 @@ class TakeTicket(Payload):
     """The ticket of a take, None for an invalid one."""
 
     ticket: Annotated[Ticket | None, default_if_invalid(None)]
+
+
+class PlayedSound(Payload):
+    """A sound of the player."""
+
+    id: SoundId
 
 
 @dataclass(frozen=True)
@@ -211,6 +220,12 @@ class SpeakHandlers:
         """Stop the take with the page's ticket. Its generator then ends with its last message."""
         with suppress(UnexpectedPayload):  # no running take has an invalid ticket
             self._context.running.stop(parse_payload(TakeTicket, event).ticket or "")
+
+    @skip_on_error(1)
+    def renew_links(self, token: Any, request: gr.Request, event: gr.EventData) -> Any:
+        """Output: player, with new links to a sound's files. Whether it exists is checked when they are followed."""
+        owner, sound = self._context.owner(token, request), parse_payload(PlayedSound, event).id
+        return {"id": sound, "links": sound_links(sound, owner, self._context.links, LINK_SECONDS)}
 
     def _numbered(self, ticket: str | None, messages: Iterator[Message]) -> Iterator[Message]:
         for number, message in enumerate(messages):

@@ -119,6 +119,7 @@ def _listen_to_speech(
     for component in (shared.text, settings[0]):
         component.change(None, js="() => { window.reprisePlayer?.clearMessage(); }")
     player.stop_speech(handlers.stop, None, None, queue=False, api_visibility="private")
+    listen(player.renew_links, handlers.renew_links, shared.token, player, trigger_mode="multiple")
     player.abandon(None, None, None, cancels=listeners)
 
 

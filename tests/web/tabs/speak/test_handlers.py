@@ -283,6 +283,18 @@ def test_take_without_history_is_kept_for_its_page(
     assert storage.history.page().total == 0
 
 
+def test_links_to_a_sound_are_renewed(speaking: SpeakHandlers) -> None:
+    def renewed(sound: Any) -> Any:
+        return speaking.renew_links(None, None, gr.EventData(None, {"id": sound}))  # type: ignore[arg-type]
+
+    for sound in ("a" * 32, "a" * 32 + "@125"):
+        answer = renewed(sound)
+        assert answer["id"] == sound
+        assert set(answer["links"]) == {"wav", "flac", "mp3", "opus"}
+    for unexpected in (None, "a" * 31, "a" * 32 + "@", "a" * 32 + "@1.25", "a" * 32 + ".wav"):
+        assert renewed(unexpected) == gr.skip()
+
+
 def test_repeat_with_the_same_and_a_new_seed(speaking: SpeakHandlers, engine: FakeEngine, anna: str) -> None:
     end = list(messages(speaking, "Hello there.", anna, settings=("42", 0.9, 0.5, 9, 0, "", "fake")))[-1]
     assert repeat_take(speaking, end["take"], same=True)[-1]["stop_reason"] == "end"
