@@ -1,6 +1,7 @@
 // One card of a script. Far from the viewport it is only its text, since a long script has thousands of cards.
 
 import { isComing, trimmedPlace } from "./cards.js";
+import { sent, show } from "./fields.js";
 import { isLeaving } from "../connection/leaving.js";
 import { button, create, svgElement } from "../ui/elements.js";
 import { lengthOf } from "../ui/format.js";
@@ -59,9 +60,11 @@ export class CardView {
     parts.wave = create("span", { class: "rp-script-card-wave", "aria-hidden": "true" });
     parts.speaker = create("input", {
       class: "rp-script-card-speaker", list: "rp-script-speakers", maxlength: "80", placeholder: words("script.narrator"),
-      onchange: () => act("speaker", { speaker: parts.speaker.value.trim() }),
+      onchange: () => this.enter(parts.speaker, "speaker", { speaker: parts.speaker.value.trim() }),
     });
-    parts.voice = create("select", { class: "rp-script-card-voice", onchange: () => act("voice", { voice: parts.voice.value }) });
+    parts.voice = create("select", {
+      class: "rp-script-card-voice", onchange: () => this.enter(parts.voice, "voice", { voice: parts.voice.value }),
+    });
     parts.heading = create("h2", { class: "rp-script-card-heading", hidden: true });
     parts.state = create("span", { class: "rp-script-card-state" });
     parts.text = create("textarea", {
@@ -187,6 +190,11 @@ export class CardView {
     this.label();
   }
 
+  // Performs an action with the value of a field.
+  enter(field, what, values) {
+    sent(field, this.editor.act(what, this.card, values), () => this.fill());
+  }
+
   // ---- its text
 
   typed(event) {
@@ -215,9 +223,11 @@ export class CardView {
     // `asked`: the text of the last request, until it is answered. When the page unloads it may not have been sent yet.
     if (text === (isLeaving() ? this.card.text : (this.asked ?? this.card.text))) return;
     this.asked = text;
-    this.editor.act("edit", this.card, { text }).then(() => {
+    const answer = this.editor.act("edit", this.card, { text }).then((done) => {
       if (this.asked === text) this.asked = null;
+      return done || text.trim(); // words that were refused stay in the field, so that they are not lost
     });
+    sent(this.parts.text, answer, () => this.fill());
   }
 
   split() {
@@ -251,7 +261,7 @@ export class CardView {
     const tool = (key, onclick) => button({ text: words(key), onclick });
     parts.pause = create("input", {
       type: "number", min: "0", max: "60", step: "0.1", class: "rp-script-card-pause",
-      onchange: () => act("pause", { seconds: parts.pause.valueAsNumber || 0 }),
+      onchange: () => this.enter(parts.pause, "pause", { seconds: parts.pause.valueAsNumber || 0 }),
     });
     parts.from = tool("script.from_here", () => editor.speak(this.card));
     parts.insert = tool("script.insert", () => editor.insert(this.card));
@@ -262,11 +272,11 @@ export class CardView {
     parts.takes = create("ul", { class: "rp-script-card-takes", "aria-label": words("script.takes") });
     parts.speed = create("input", {
       type: "number", min: "0.5", max: "2", step: "0.05", class: "rp-script-card-speed",
-      onchange: () => act("speed", { speed: parts.speed.valueAsNumber || 1 }),
+      onchange: () => this.enter(parts.speed, "speed", { speed: parts.speed.valueAsNumber || 1 }),
     });
     parts.chapter = create("input", {
       maxlength: "200", class: "rp-script-card-title", placeholder: words("script.no_chapter"),
-      onchange: () => act("chapter", { name: parts.chapter.value.trim() }),
+      onchange: () => this.enter(parts.chapter, "chapter", { name: parts.chapter.value.trim() }),
     });
     const field = (key, input) => create("label", { class: "rp-script-card-after", text: words(key) }, input);
     const fields = create("div", { class: "rp-script-card-fields" }, field("script.pause", parts.pause));
@@ -322,13 +332,6 @@ function waveOf(peaks) {
   path.setAttribute("d", strokes.join(""));
   svg.append(path);
   return svg;
-}
-
-// Sets a field unless it is being edited; returns whether it was set.
-export function show(field, value) {
-  if (field.shown === value || (document.activeElement === field && field.value !== field.shown)) return false;
-  field.value = field.shown = value;
-  return true;
 }
 
 // voices: { id, name }. chosen: ids of the voices in use; a deleted one is shown as such.

@@ -5,6 +5,7 @@
 import { castOf, characters, isComing, partingPlace, ScriptCopy } from "./cards.js";
 import { ContinuousPlayback } from "./continuous_playback.js";
 import { coverOf } from "./cover.js";
+import { sent } from "./fields.js";
 import { RequestQueue } from "./request_queue.js";
 import { ScriptView } from "./script_view.js";
 import { answer, copyLink, named } from "../draft/deep_links.js";
@@ -73,14 +74,14 @@ class ScriptEditor {
     const on = (name, event, heard) => this.element.querySelector(`.rp-script-${name}`).addEventListener(event, heard);
     on("back", "click", () => this.close());
     whenLeaving(() => this.view.writeFocused());
-    on("name", "change", () => this.rename(this.script.id, this.view.name));
+    const { apart, name } = this.view;
+    name.addEventListener("change", () => this.enter(name, "rename", { id: this.script.id, name: name.value }));
     on("speak", "click", () => this.speak());
     on("hear", "click", () => this.hearAll());
     on("stop", "click", () => this.stop());
     on("proof", "click", () => this.proof());
     this.view.along.checked = this.listening.on = remembered(ALONG_KEY) !== "no";
-    const { apart } = this.view;
-    apart.addEventListener("change", () => this.ask("paragraphs", { seconds: apart.valueAsNumber || 0 }));
+    apart.addEventListener("change", () => this.enter(apart, "paragraphs", { seconds: apart.valueAsNumber || 0 }));
     on("along", "change", () => this.goAlong(this.view.along.checked));
     const formats = Object.entries(SCRIPT_FORMATS).map(([format, text]) =>
       button({ text, onclick: () => this.save(format) }),
@@ -218,14 +219,6 @@ class ScriptEditor {
     return line;
   }
 
-  rename(id, field) {
-    const name = field.value;
-    this.ask("rename", { id, name }).then((done) => {
-      if (done) return;
-      field.value = field.shown; // the message says why
-    });
-  }
-
   // ---- the open script
 
   // Opens a script. Resolves to whether the server has it.
@@ -259,6 +252,11 @@ class ScriptEditor {
     document.documentElement.toggleAttribute("data-rp-script", this.script !== null);
     this.element.querySelector(".rp-script-open").hidden = this.script === null;
     this.element.querySelector(".rp-script-overview").hidden = this.script !== null;
+  }
+
+  // Asks for a change of the open script with the value of a field.
+  enter(field, what, values) {
+    sent(field, this.ask(what, values), () => this.script?.head && this.view.showHead(this.script.head));
   }
 
   // ---- speaking

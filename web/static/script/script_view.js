@@ -1,8 +1,9 @@
 // The open script: its head, its cast, and its cards.
 
-import { CardView, fillVoices, show } from "./card_view.js";
+import { CardView, fillVoices } from "./card_view.js";
 import { CardDrag } from "./card_drag.js";
 import { castOf } from "./cards.js";
+import { show } from "./fields.js";
 import { TakePeaks } from "./take_peaks.js";
 import { create } from "../ui/elements.js";
 import { lengthOf } from "../ui/format.js";

@@ -220,6 +220,17 @@ def test_cards_are_added_split_joined_and_failures_are_shown(
         expect(tab(page).get_by_label("Name of the script")).to_have_value("A film")
         button(page, "More for card 1").click()
         expect(card(page, 1).get_by_label("Pause after this card, in seconds")).to_have_value("2")
+        # A refused value gives way to the stored one.
+        for label, stored, refused, key in (
+            ("Pause after this card, in seconds", "2", "70", "Enter"),
+            ("Speed of this card", "1", "3", "Tab"),
+            ("Pause after paragraphs, in seconds", "0.6", "70", "Enter"),
+            ("Name of the script", "A film", " ", "Enter"),
+        ):
+            tab(page).get_by_label(label).fill(refused)
+            page.keyboard.press(key)
+            expect(tab(page).get_by_label(label)).to_have_value(stored)
+            expect(tab(page).get_by_role("alert")).to_be_visible()
         card(page, 1).get_by_role("button", name="Split at the cursor").click()
         expect(text(page, 2)).to_have_value("How are you?")
         card(page, 1).get_by_role("button", name="Add a card below").click()
@@ -239,6 +250,7 @@ def test_cards_are_added_split_joined_and_failures_are_shown(
         text(page, 2).fill(" ")
         text(page, 2).blur()
         expect(tab(page).get_by_role("alert").filter(has_text="A card needs something to say")).to_be_visible()
+        expect(text(page, 2)).to_have_value("Refuse this one.")
         text(page, 2).fill("Now it is better.")
         page.keyboard.press("Enter")
         button(page, "Speak the rest").click()

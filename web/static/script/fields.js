@@ -1,0 +1,17 @@
+// Fields that show values of the server.
+
+// Sets a field unless it is being edited; returns whether it was set.
+export function show(field, value) {
+  if (field.shown === value || (document.activeElement === field && field.value !== field.shown)) return false;
+  field.value = field.shown = value;
+  return true;
+}
+
+// Has `fill` show the stored value again if the field's value was refused, unless the field was changed meanwhile.
+// answer: resolves to null if it was refused; the message says why.
+export async function sent(field, answer, fill) {
+  const { value } = field;
+  if ((await answer) || field.value !== value) return;
+  field.shown = value; // so that it can be replaced
+  fill();
+}
