@@ -121,30 +121,27 @@ class SpeechService:
 
         OpenAI names map to the model's built-in speakers if it has any, else to sample voices.
         """
-        voices, owner = self._context.voices, caller.owner
-        alias = caller.voices.get(name.lower())
-        if alias is not None:
-            return voices.find(alias, owner=owner)
-        if is_id(name):
-            with suppress(VoiceNotFound):
-                return voices.get(name, owner=owner)
         try:
-            return voices.find(name, owner=owner)
+            return self._named_voice(caller, name)
         except VoiceNotFound:
             if name.lower() not in OPENAI_VOICES:
                 raise
-            if own := voices.built_in():
-                return own[list(OPENAI_VOICES).index(name.lower()) % len(own)]
-            return voices.find(OPENAI_VOICES[name.lower()], owner=owner)
+        voices = self._context.voices
+        if own := voices.built_in():
+            return own[list(OPENAI_VOICES).index(name.lower()) % len(own)]
+        return voices.find(OPENAI_VOICES[name.lower()], owner=caller.owner)
 
     def delete_voice(self, caller: Caller, name: str) -> VoiceRecord:
-        """Move a voice to the trash. name: as in `find_voice`. Raises VoiceNotFound, VoiceProtected."""
+        """Move a voice to the trash, found by an alias of the key, its id or its name.
+
+        Raises VoiceNotFound, VoiceProtected.
+        """
         record = self._saved_voice(caller, name)
         self._context.trash_voice(record.id, owner=caller.owner)
         return record
 
     def rename_voice(self, caller: Caller, name: str, new: str) -> VoiceRecord:
-        """Rename a voice. Raises VoiceNotFound, VoiceProtected, NameTaken, InvalidName."""
+        """Rename a voice, found as by `delete_voice`. Raises VoiceNotFound, VoiceProtected, NameTaken, InvalidName."""
         return self._context.storage.voices.rename(self._saved_voice(caller, name).id, new, owner=caller.owner)
 
     def style_tag(self, instructions: str) -> str:
@@ -156,9 +153,23 @@ class SpeechService:
             style = style[: MAX_STYLE + 1].rpartition(" ")[0] or style[:MAX_STYLE]
         return f"[{style}] "
 
+    def _named_voice(self, caller: Caller, name: str) -> ListedVoice:
+        """Find a voice by an alias of the key, its id or its name. Raises VoiceNotFound."""
+        voices, owner = self._context.voices, caller.owner
+        alias = caller.voices.get(name.lower())
+        if alias is not None:
+            return voices.find(alias, owner=owner)
+        if is_id(name):
+            with suppress(VoiceNotFound):
+                return voices.get(name, owner=owner)
+        return voices.find(name, owner=owner)
+
     def _saved_voice(self, caller: Caller, name: str) -> VoiceRecord:
-        """Find a saved voice like `find_voice`. Raises VoiceNotFound; VoiceProtected for one of the model's own."""
-        record = self.find_voice(caller, name)
+        """Find a voice to change, not by an OpenAI name, which can mean another voice.
+
+        Raises VoiceNotFound; VoiceProtected for one of the model's own.
+        """
+        record = self._named_voice(caller, name)
         if isinstance(record, BuiltInSpeaker):
             raise VoiceProtected(f"“{record.name}” is a voice of the model itself: it cannot be changed.")
         return record

@@ -155,6 +155,26 @@ def test_sample_voices_cannot_be_deleted(client: httpx.Client) -> None:
     assert (refused.status_code, refused.json()["error"]["code"]) == (403, "voice_protected")
 
 
+def test_openai_name_changes_no_voice_of_another_name(
+    client: httpx.Client, server: Server, create_voice: CreateVoice
+) -> None:
+    """“echo” is spoken by the voice called Daniel."""
+    daniel = create_voice(name="Daniel").json()
+    assert client.get("/v1/audio/voices/echo").json() == daniel
+    names = {"old_reference_id": "echo", "new_reference_id": "Dan"}
+    answers = (
+        client.delete("/v1/audio/voices/echo"),
+        client.post("/v1/references/update", json=names),
+        client.request("DELETE", "/v1/references/delete", json={"reference_id": "Echo"}),
+    )
+    assert [answer.status_code for answer in answers] == [404] * 3
+    assert server.storage.voices.get(daniel["id"]).name == "Daniel"
+    echo = create_voice(name="Echo").json()
+    assert client.delete("/v1/audio/voices/echo").json()["id"] == echo["id"]
+    with server.key(owner="local", voices={"echo": "Daniel"}) as key:
+        assert client.delete("/v1/audio/voices/echo", headers=bearer(key)).json()["id"] == daniel["id"]
+
+
 def test_form_without_a_clip_is_rejected(client: httpx.Client) -> None:
     refused = client.post("/v1/audio/voices", data={"name": "Anna", "consent": "Anna"})
     assert refused.status_code == 400
