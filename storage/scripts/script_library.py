@@ -10,6 +10,7 @@ from storage.database import Database
 from storage.repositories import owner_settings, takes
 from storage.repositories.scripts import card_order, card_takes, cards, runs, scripts
 from storage.repositories.scripts.cards import CardRecord
+from storage.repositories.scripts.hearings import Hearing
 from storage.repositories.scripts.scripts import NewCard, ScriptRecord
 from storage.repositories.takes import NewTake, TakeRecord
 from storage.validation import Clock, Settings, checked_owner, utc_now
@@ -238,11 +239,22 @@ class ScriptLibrary:
                 session=session, card_id=card_id, owner=checked_owner(owner), failure=failure, run_id=run_id
             )
 
-    def attach(self, card_id: str, take: NewTake, *, owner: str = LOCAL, run_id: str | None = None) -> CardRecord:
+    def attach(
+        self,
+        card_id: str,
+        take: NewTake,
+        *,
+        owner: str = LOCAL,
+        run_id: str | None = None,
+        replaces: str | None = None,
+        hearing: Hearing | None = None,
+    ) -> CardRecord:
         """Store a take of a card until the script is discarded, even if the owner keeps no history.
 
         It is chosen unless the card's text or voice has changed meanwhile, or the card was locked with a take.
         run_id: the run that claimed the card; its claim ends. Raises ClaimLost, and stores nothing, if it has none.
+        replaces: the take that it is a repair of; it is not chosen either if another one was chosen meanwhile, or if
+        the card was queued. hearing: of the take.
         """
         with self._database.storing([take.audio]) as (sound,), self._database.write() as session:
             listed = owner_settings.load(session=session, owner=checked_owner(owner)).history
@@ -255,6 +267,8 @@ class ScriptLibrary:
                 listed=listed,
                 sound=sound,
                 run_id=run_id,
+                replaces=replaces,
+                hearing=hearing,
             )
 
     def choose(self, card_id: str, take_id: str, *, owner: str = LOCAL) -> CardRecord:

@@ -180,7 +180,7 @@ class ProofRunner:
             log.info("a card was changed while it was heard: %s", describe_error(error))
 
     def _repair(self, run: _ProofRun, card: CardRecord, tries: Repair) -> None:
-        """Replace the take of a card by a better one, if there is one."""
+        """Replace the take of a card by a better one, if there is one and that take is still the chosen one."""
         try:
             while True:
                 attempt = next(tries)
@@ -191,9 +191,7 @@ class ProofRunner:
         if better is None:
             return
         spoken, hearing = better
-        now = self._storage.scripts.attach(card.id, spoken, owner=run.owner)
-        if now.take_id not in (None, card.take_id):  # else the card was changed or locked meanwhile
-            self._storage.hearings.keep(card.id, now.take_id, hearing, owner=run.owner)
+        self._storage.scripts.attach(card.id, spoken, owner=run.owner, replaces=card.take_id, hearing=hearing)
 
     def _speak(self, run: _ProofRun, card: CardRecord, text: str) -> NewTake | None:
         """Speak a part of a card's text again; None when the run was stopped."""

@@ -17,8 +17,9 @@ from engine.voice import check_text
 from storage.models import CardRow, CardTakeRow, TakeRow
 from storage.object_store import StoredSound
 from storage.repositories import takes
-from storage.repositories.scripts import cards, runs, scripts
+from storage.repositories.scripts import cards, hearings, runs, scripts
 from storage.repositories.scripts.cards import CardRecord
+from storage.repositories.scripts.hearings import Hearing
 from storage.repositories.takes import NewTake, TakeRecord
 from storage.sqlite import erasure
 
@@ -72,19 +73,28 @@ def attach(
     listed: bool,
     sound: StoredSound | None = None,
     run_id: str | None = None,
+    replaces: str | None = None,
+    hearing: Hearing | None = None,
 ) -> CardRecord:
     """Store a take of a card and choose it. sound: as for `takes.create`. run_id: the run that claimed the card.
 
     It is not chosen if the card's text or voice has changed meanwhile, or if the card was locked with a take.
+    replaces: the take that it is a repair of; it is not chosen either if another one was, or if the card was queued,
+    and the card stays as it is. hearing: of the take.
     Raises ScriptNotFound, InvalidInput, and ClaimLost if the run's claim has ended; otherwise it ends with this.
     """
     row = _locked(session, card_id, owner, run_id)
     taken = takes.create(session=session, take=take, owner=owner, now=now, listed=listed, sound=sound)
     fits = take.text == row.text and row.voice_id in (None, take.voice_id)
-    chosen = fits and not (row.locked and _has_take(session, row.id))
+    current = _chosen_take(session, row.id)
+    expected = replaces is None or (replaces == current and row.status != "queued")
+    chosen = fits and expected and not (row.locked and current is not None)
     if chosen:
         _reset(session, row)
     session.add(CardTakeRow(take_id=taken, card_id=row.id, chosen=chosen))
+    session.flush()
+    if hearing is not None:
+        hearings.keep(session=session, card_id=card_id, take_id=taken, owner=owner, hearing=hearing)
     return cards.changed(session, row, owner)
 
 
@@ -126,9 +136,8 @@ def _reset(session: Session, row: CardRow) -> None:
     row.status, row.failure = "idle", None
 
 
-def _has_take(session: Session, card_id: str) -> bool:
-    query = select(CardTakeRow.take_id).where(CardTakeRow.card_id == card_id, CardTakeRow.chosen)
-    return session.scalar(query) is not None
+def _chosen_take(session: Session, card_id: str) -> str | None:
+    return session.scalar(select(CardTakeRow.take_id).where(CardTakeRow.card_id == card_id, CardTakeRow.chosen))
 
 
 def _set_status(session: Session, status: str, *which: ColumnElement[bool]) -> int:

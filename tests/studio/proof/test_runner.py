@@ -140,6 +140,36 @@ def test_card_changed_during_repair_is_left_alone(studio: ProofScript) -> None:
     assert len(studio.recogniser.heard) == 2
 
 
+@pytest.mark.parametrize("queued", [False, True])
+def test_choice_of_another_take_during_repair_is_kept(studio: ProofScript, queued: bool) -> None:
+    """Also a request to speak the card again, whose take is to be chosen."""
+    scripts, (first, *_) = studio.storage.scripts, studio.cards
+    mine = str(studio.takes[0])
+    scripts.queue(studio.id, [first], owner=OWNER)
+    studio.scripts.start(OWNER, studio.id)
+    until(finished(studio.scripts, studio.id))
+    wrong = str(studio.takes[0])
+
+    def hear(_sound: bytes) -> str:
+        if len(studio.recogniser.heard) == 1:
+            return "no"
+        if queued:
+            scripts.queue(studio.id, [first], owner=OWNER)
+        else:
+            scripts.choose(first, mine, owner=OWNER)
+        return TEXTS[0]
+
+    studio.recogniser.words = hear
+    studio.prove(cards=[first], repair=True)
+    card = scripts.card(first, owner=OWNER)
+    assert (card.state, card.take_id) == (("queued", wrong) if queued else ("spoken", mine))
+    heard = studio.heard[0]
+    assert (heard and heard.heard) == ("no" if queued else None), "the hearing of the new take is not that of another"
+    (better,) = {take.id for take in scripts.takes(first, owner=OWNER)} - {mine, wrong}
+    scripts.choose(first, better, owner=OWNER)
+    assert studio.heard[0] == Hearing(TEXTS[0], 0, (), "fake")
+
+
 def test_failure_is_reported_and_cleared(studio: ProofScript) -> None:
     def fail(_sound: bytes) -> str:
         raise EngineFailed("engine.no_transcriber")
