@@ -28,8 +28,10 @@ if TYPE_CHECKING:
 
 COLUMNS = ("word", "spoken", "match_case", "language")
 MAX_FILE = 1_000_000  # characters
-_TAG = r"\[[^\[\]\n]{1,80}\]|<\|[^<>|\n]{0,64}\|>"  # pauses, styles and speakers, which are not words
-_LIKE = {sign: f"[{signs}]" for signs in ("'’‘ʼ", "‐‑-") for sign in signs}  # signs that texts use alike
+_TAG = regex.compile(r"\[[^\[\]\n]{1,80}\]|<\|[^<>|\n]{0,64}\|>")  # pauses, styles and speakers, which are not words
+_ALIKE = ("'’‘ʼ", "‐‑-")  # signs that texts use alike
+_LIKE = {sign: f"[{signs}]" for signs in _ALIKE for sign in signs}
+_FOLDED = {sign: signs[0] for signs in _ALIKE for sign in signs} | {"ı": "i"}  # to patterns, ı is an i without case
 _YES = frozenset({"1", "true", "yes", "x"})
 
 
@@ -60,12 +62,40 @@ def respelled(text: str, entries: Sequence[Pronunciation], language: str = "", *
         return text
     # For the same word, an entry for this language precedes one for all languages.
     valid.sort(key=lambda entry: (-len(entry.word), not entry.language, not entry.match_case))
-    words = "|".join(f"(?P<w{number}>{_pattern(entry)})" for number, entry in enumerate(valid))
+    text = compose(text)
+    words = _words(text, valid)
+    parts, end = [], 0
+    for start in sorted(words.keys() | {found.start() for found in regex.finditer(r"\[|<\|", text)}):
+        if start < end:
+            continue
+        if tag := _TAG.match(text, start):
+            parts.append(text[end : tag.end()])
+            end = tag.end()
+        elif start in words:
+            word_end, entry = words[start]
+            parts += (text[end:start], _respelling(entry, phones))
+            end = word_end
+    return "".join(parts) + text[end:]
 
-    def respell(found: regex.Match[str]) -> str:
-        return _respelling(valid[int(found.lastgroup[1:])], phones) if found.lastgroup else found[0]
 
-    return regex.sub(f"{_TAG}|{words}", respell, compose(text))
+def _words(text: str, entries: Sequence[Pronunciation]) -> dict[int, tuple[int, Pronunciation]]:
+    """Return the end of the word at each position where an entry matches, and the first such entry.
+
+    Patterns are slow, so that a large dictionary would take seconds: an entry is searched for only if the text has its
+    first part in any case.
+    """
+    found: dict[int, tuple[int, Pronunciation]] = {}
+    folded = _folded(text)
+    for entry in entries:
+        if _folded(compose(entry.word).split()[0]) in folded:
+            for word in regex.finditer(_pattern(entry), text, overlapped=True):
+                found.setdefault(word.start(), (word.end(), entry))
+    return found
+
+
+def _folded(text: str) -> str:
+    """Return a text of the same length in which all characters are equal that are alike in a pattern."""
+    return "".join(_FOLDED.get(letter) or letter.casefold()[0] for letter in text)
 
 
 def _respelling(entry: Pronunciation, phones: bool) -> str:

@@ -1,15 +1,20 @@
 """Pronunciations: replacement of words, and dictionaries as CSV."""
 
+import time
 from unicodedata import normalize
 
 import pytest
+import regex
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from engine.errors import InvalidInput, VoiceNotFound
 from engine.text import GrowingText
+from engine.text.tags import compose
 from engine.voice import BuiltInVoice
 from storage import Storage
 from storage.pronunciations import Pronunciation
-from studio.pronunciation import from_csv, respell_growing, respelled, to_csv
+from studio.pronunciation import _TAG, _pattern, from_csv, respell_growing, respelled, to_csv
 from tests.support.fake_engine import voice
 
 ENTRIES = (
@@ -41,6 +46,37 @@ ENTRIES = (
 )
 def test_whole_words_are_replaced_but_not_tags(text: str, said: str) -> None:
     assert respelled(text, ENTRIES, "en") == said
+
+
+def respelled_slowly(text: str, entries: list[Pronunciation]) -> str:
+    """Try every entry at every position."""
+    order = sorted(entries, key=lambda entry: (-len(entry.word), not entry.match_case))
+    words = "|".join(f"(?P<w{number}>{_pattern(entry)})" for number, entry in enumerate(order))
+    return regex.sub(
+        f"{_TAG.pattern}|{words}",
+        lambda found: order[int(found.lastgroup[1:])].spoken if found.lastgroup else found[0],
+        compose(text),
+    )
+
+
+LETTERS = st.sampled_from([*"aAbsSſßẞkKKiIıİσςΣ東京’'ʼ-‐‑[]<|>:.1 \n\u0301éİﬁ"])
+WORDS = st.text(LETTERS, min_size=1, max_size=4).filter(lambda word: any(map(str.isalnum, word)))
+ENTRY = st.builds(Pronunciation, WORDS, st.text("xyz", min_size=1, max_size=3), st.booleans())
+
+
+@given(st.text(LETTERS, max_size=40), st.lists(ENTRY, min_size=1, max_size=8))
+@settings(max_examples=400, deadline=None)
+def test_search_for_entries_changes_no_result(text: str, entries: list[Pronunciation]) -> None:
+    assert respelled(text, entries) == respelled_slowly(text, entries)
+
+
+def test_large_dictionary_takes_no_seconds() -> None:
+    entries = [Pronunciation(f"word{number} of", "x") for number in range(1_000)]
+    entries += [Pronunciation(f"name{number}", "x") for number in range(1_000)]
+    text = "Some words of a text, name999 included. " * 1_250
+    start = time.thread_time()
+    assert respelled(text, entries) == text.replace("name999", "x")
+    assert time.thread_time() - start < 2, "12 s with every entry at every position"
 
 
 def test_entry_with_phones_needs_a_model_with_phones() -> None:
