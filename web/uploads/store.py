@@ -22,6 +22,7 @@ from studio.file_names import safe_file_name
 KEPT, KEPT_OF_ONE = 2 << 30, 300 << 20  # bytes: in all, per address
 FILES_OF_ONE = 250
 SPARE = 256 << 20  # bytes of free disk space
+MAX_NAME = 120  # bytes; file systems allow 143 to 255
 HOURS = 6.0  # longer than any job
 IDLE = 30 * 60.0  # seconds without use; three times the interval at which an open page marks its clips (recorder.js)
 
@@ -43,7 +44,7 @@ class UploadStore:
     def keep(self, file: BinaryIO, name: str, address: str) -> Path:
         """Store a complete file under its name. Raises OSError, leaving no file."""
         folder = self._folder / secrets.token_hex(16)
-        path = folder / safe_file_name(name)[-120:]
+        path = folder / safe_file_name(name).encode()[-MAX_NAME:].decode(errors="ignore")  # keeps the suffix
         folder.mkdir(mode=0o700)
         try:
             with path.open("wb") as kept:

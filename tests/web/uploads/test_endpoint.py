@@ -68,6 +68,17 @@ def test_hostile_file_names_stay_in_the_folder(send: Send, tmp_path: Path, name:
     assert Path(path).is_file()
 
 
+@pytest.mark.parametrize("name", ["録" * 84 + ".wav", "音" * 200 + ".MP3", "é" * 130 + ".flac", "録" * 100])
+def test_long_file_name_is_cut_to_the_bytes_of_a_file_system(send: Send, name: str) -> None:
+    answer = send((name, b"x"))
+    assert answer.status_code == 200, answer.text
+    kept = Path(answer.json()[0])
+    assert kept.is_file()
+    assert kept.suffix == Path(name).suffix
+    assert len(kept.name.encode()) <= 255
+    assert kept.stem in name
+
+
 def test_malformed_uploads_are_rejected(send: Send, endpoint: UploadEndpoint, tmp_path: Path) -> None:
     assert send(("a", b""), field="others").status_code == 400
     assert send(*[("a", b"")] * (uploads.MAX_FILES + 1)).status_code == 400
