@@ -7,12 +7,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import regex
+
 from storage.scripts.limits import MAX_CHAPTER
 
 MAX_PART = 32 << 20  # bytes of one file in an archive
 MAX_ARCHIVE = 256 << 20  # bytes of all files that are read
 MAX_FILES = 20_000  # in an archive
 MAX_TEXT = 5_000_000  # characters
+_NO_CHARACTER = regex.compile(r"[\p{Cs}\p{Co}\p{Noncharacter_Code_Point}\ufeff]|[^\P{Cc}\s]")
 
 
 class Unreadable(Exception):
@@ -50,8 +53,8 @@ class BookText:
 
 
 def shortened(title: str) -> str:
-    """Cut a title to MAX_CHAPTER characters and collapse its spaces."""
-    return " ".join(title[:MAX_CHAPTER].split())
+    """Cut a title to MAX_CHAPTER characters and collapse its spaces, without what is no character of a text."""
+    return " ".join(_NO_CHARACTER.sub("", title)[:MAX_CHAPTER].split())
 
 
 class Archive:

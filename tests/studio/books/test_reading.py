@@ -8,8 +8,9 @@ import pytest
 import regex
 
 from engine.errors import InvalidText
+from storage.scripts.limits import MAX_CHAPTER
 from studio.books import reading
-from studio.books.book_text import MAX_PART, BookText, Unreadable
+from studio.books.book_text import MAX_PART, BookText, Unreadable, shortened
 from studio.books.extract import READERS
 from studio.books.reading import Book, book_kind, read_book
 from studio.script.formats.document import HEADING_PAUSE, PARAGRAPH_PAUSE, SECTION_PAUSE
@@ -54,6 +55,14 @@ def test_epub_chapters_follow_its_table_of_contents(tmp_path: Path) -> None:
         ("Only a heading", "Only a heading"),
         ("End.", None),
     ]
+
+
+def test_titles_have_only_characters(tmp_path: Path) -> None:
+    data = pdf([["Some text of the first page."], ["More of it."]], {"Ch\0ap\ufffeter\x07 \ue000One": 0, "\0\0": 1})
+    assert texts(read(tmp_path, data))[0][1] == "Chapter One"
+    assert texts(read(tmp_path, data))[1][1] is None
+    assert shortened("\0A\ufeff  \ud800Book\n\x1f") == "A Book"
+    assert shortened("\0" * MAX_CHAPTER + "End") == "End"
 
 
 NAV = """<nav epub:type="page-list"><ol><li><a href="part%201.xhtml#page9">9</a></li></ol></nav>
