@@ -25,6 +25,7 @@ _MARKS_ONLY = regex.compile(  # inner flags, which are the same, may only be at 
 _LAST_PAUSE = regex.compile(rf"\s*{PAUSE.pattern.removeprefix('(?i)')}\s*$", regex.IGNORECASE)
 # Markdown syntax that could change how a text is read.
 _MARKUP = regex.compile(r"[\\`*_~<&|]|!(?=\[)|(?<=\])\(|^(?:[#>+\-=])|^[0-9]{1,9}\K[.)]")
+_NAME_SIGN = regex.compile(r"[;\\]")  # escaped in the list of names
 
 
 class WrittenCard(Protocol):
@@ -94,16 +95,28 @@ def read_marks(paragraph: Paragraph) -> Paragraph:
 def to_markdown(cards: Iterable[WrittenCard]) -> str:
     """Write cards as Markdown, one paragraph each: chapters as headings, speakers, speeds and pauses as marks."""
     cards = list(cards)
-    speakers = dict.fromkeys(card.speaker for card in cards if card.speaker)
-    head = f"---\nspeakers: {'; '.join(speakers)}\n---\n\n" if speakers else ""
+    speakers = dict.fromkeys(" ".join(card.speaker.split()) for card in cards if card.speaker)
+    names = "; ".join(_NAME_SIGN.sub(r"\\\g<0>", name) for name in speakers)
+    head = f"---\nspeakers: {names}\n---\n\n" if speakers else ""
     return head + "\n\n".join(map(_written, cards)) + "\n"
+
+
+def read_names(text: str) -> frozenset[str]:
+    """Read the names that `to_markdown` lists."""
+    names = regex.findall(r"(?:\\[;\\]|[^;])++", text)
+    return frozenset(filter(None, (regex.sub(r"\\([;\\])", r"\1", name).strip() for name in names)))
 
 
 def _written(card: WrittenCard) -> str:
     heading = card.chapter == card.text and card.speaker is None and not card.text.startswith("[")
-    parts = ["#" if heading else "", f"{card.speaker}:" if card.speaker else ""]
+    name = _escaped(card.speaker or "").replace("[", r"\[")
+    parts = ["#" if heading else "", f"{name}:" if name else ""]
     parts.append(f"[chapter:{card.chapter}]" if card.chapter and not heading else "")
     parts.append(f"[speed:{card.speed:g}]" if card.speed != 1 else "")
-    parts.append(_MARKUP.sub(lambda found: f"\\{found[0]}", " ".join(card.text.split())))
+    parts.append(_escaped(card.text))
     parts.append("" if card.ends_paragraph else f"[pause:{card.pause:g}]")
     return " ".join(filter(None, parts))
+
+
+def _escaped(text: str) -> str:
+    return _MARKUP.sub(r"\\\g<0>", " ".join(text.split()))

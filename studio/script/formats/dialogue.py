@@ -47,20 +47,32 @@ def find_speakers(lines: Iterable[str]) -> frozenset[str]:
     return frozenset(name for name, times in names.items() if times >= 2)
 
 
-def split_by_speaker(lines: Sequence[str], speakers: frozenset[str]) -> list[SpeakerLines]:
+def split_by_speaker(
+    lines: Sequence[str], speakers: frozenset[str], listed: frozenset[str] = frozenset()
+) -> list[SpeakerLines]:
     """Split the lines of a paragraph by speaker. A speaker's lines end at the next name or with the paragraph.
 
-    A name that nothing follows is read aloud as text.
+    listed: names that are known to be speakers', of any form. A name that nothing follows is read aloud as text.
     """
-    parts = [SpeakerLines(None, [])]
+    parts, known = [SpeakerLines(None, [])], speakers | listed
     for number, line in enumerate(lines, 1):
-        found = _match(line)
-        if found is None or found[0] not in speakers or (not found[1] and number == len(lines)):
+        found = _match_listed(line, listed) or _match(line)
+        if found is None or found[0] not in known or (not found[1] and number == len(lines)):
             parts[-1].lines.append(line)
         else:
             name, text = found
             parts.append(SpeakerLines(name, [text] if text else []))
     return [part for part in parts if part.lines]
+
+
+def _match_listed(line: str, listed: frozenset[str]) -> tuple[str, str] | None:
+    """Return the listed speaker of a line `name: text`, the longest that fits, and the text."""
+    colon = line.rfind(":", 0, MAX_SPEAKER + 1) if listed else -1
+    while colon > 0:
+        if line[:colon] in listed:
+            return line[:colon], line[colon + 1 :].strip()
+        colon = line.rfind(":", 0, colon)
+    return None
 
 
 def _match(line: str) -> tuple[str, str] | None:

@@ -7,6 +7,7 @@ read aloud.
 import regex
 
 from storage.scripts.limits import MAX_CHAPTER
+from studio.script.formats.card_marks import read_names
 from studio.script.formats.dialogue import find_speakers, split_by_speaker
 from studio.script.formats.document import Document, Paragraph
 from studio.script.formats.markdown_blocks import MarkdownBlock, read_blocks
@@ -27,26 +28,27 @@ def is_markdown(text: str) -> bool:
 def read_markdown(text: str) -> Document:
     """Read paragraphs, headings, list items and table rows, without their markup; headings have longer pauses.
 
-    Headings of the first two levels begin chapters. `speakers: Anna; Ben` in the front matter names the speakers.
+    Headings of the first two levels begin chapters. `speakers: Anna; Ben` in the front matter names the speakers, as
+    `to_markdown` writes them.
 
     Raises InvalidText when the parser fails.
     """
     omitted: list[str] = []
-    speakers: frozenset[str] = frozenset()
+    listed: frozenset[str] = frozenset()
     if front := _FRONT_MATTER.match(text):
         text = text[front.end() :]
         rest = front[0]
         if named := _SPEAKERS.search(rest):
-            speakers = frozenset(filter(None, map(str.strip, named[1].split(";"))))
+            listed = read_names(named[1])
             rest = rest[: named.start()] + rest[named.end() :]
         if len(rest.strip().splitlines()) > 2:  # more than the delimiters
             omitted.append(rest.strip())
     blocks = read_blocks(text, omitted)
-    speakers |= find_speakers(line for block in blocks for line in (*block.lines, ""))
+    speakers = find_speakers(line for block in blocks for line in (*block.lines, ""))
     paragraphs = [
         _paragraph(" ".join(part.lines), block, part.speaker)
         for block in blocks
-        for part in split_by_speaker(block.lines, speakers)
+        for part in split_by_speaker(block.lines, speakers, listed)
     ]
     return Document(tuple(paragraphs), tuple(filter(None, omitted)))
 

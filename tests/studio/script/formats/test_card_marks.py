@@ -84,6 +84,24 @@ def test_longest_names_of_speakers_are_read_back() -> None:
     assert parse(to_markdown(cards), "a.md").cards == cards
 
 
+@pytest.mark.parametrize(
+    "name",
+    [
+        "anna", "3PO", "iPhone", "Old Man of the Sea", "Anna (whispering)", "Anna & Ben", "Mr. O/Neil", "Dr. A: B",
+        "One; Two", "a\\;b\\", "*Star*", "- Dash", "1. First", "<b>", "# Hash", "Note:", "a_b_c", "`x`", "[Tag]",
+        "http", "アンナ：", "> Quote", "=", "| Bar", "~~Gone~~", "![x](y)",
+    ],
+)  # fmt: skip
+def test_speakers_with_any_name_are_read_back(name: str) -> None:
+    cards = (
+        Card("Is it?", name, 0.0),
+        Card("Dr. A: B: it is.", "Dr. A", PARAGRAPH_PAUSE, True),
+        Card("//Yes.", name, PARAGRAPH_PAUSE, True),
+        Card("5 times.", name, PARAGRAPH_PAUSE, True, 0.5, "One"),
+    )
+    assert parse(to_markdown(cards), "a.md").cards == cards
+
+
 def test_pauses_of_cards_and_of_texts_have_the_same_limit() -> None:
     assert MAX_PAUSE == pauses.MAX_PAUSE
 
