@@ -94,15 +94,18 @@ def _owner(text: str) -> str:
 
 
 def _allowance(text: str | None) -> Allowance | None:
-    """Parse an allowance in the syntax of `limits`: "60/minute", "1000000/30 days". Raises InvalidOption."""
-    from limits import parse
+    """Parse an allowance in the syntax of `limits`: "60/minute", "1000000/30 days". Raises InvalidOption.
+
+    Several allowances, which that syntax separates by semicolons, are refused, since one is kept.
+    """
+    from limits import parse_many
 
     from storage.api_keys import Allowance
 
     if text is None:
         return None
     try:
-        item = parse(text)
+        (item,) = parse_many(text)
     except ValueError as error:
         raise InvalidOption(f"“{text}” is not a valid limit: write it as 60/minute or 1000000/month.") from error
     return Allowance(item.amount, item.get_expiry())

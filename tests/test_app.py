@@ -459,6 +459,13 @@ def test_keys_are_created_listed_and_revoked(run: Run) -> None:
     assert len(run("keys", "list").stdout.splitlines()) == 1
 
 
+@pytest.mark.parametrize("limit", ["60/minute;1000/day", "60/minute, 1000/day", "60 apples", ""])
+@pytest.mark.parametrize("option", ["--rate", "--quota"])
+def test_key_has_one_limit_of_each_kind(run: Run, option: str, limit: str) -> None:
+    assert_rejected(run("keys", "create", "Home", option, limit), "is not a valid limit")
+    assert run("keys", "list").stdout == ""
+
+
 def test_taken_port_is_refused_before_the_model_is_loaded(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(CommandContext, "services", Mock(side_effect=AssertionError("loaded")))
     with socket.socket() as taken:
