@@ -68,7 +68,9 @@ def split(*, session: Session, card_id: str, owner: str, at: int, pause: float) 
 
 
 def merge(*, session: Session, card_id: str, owner: str) -> CardRecord:
-    """Merge the next card into this one, which keeps its voice. Raises ScriptNotFound, InvalidInput."""
+    """Merge the next card into this one, which keeps its voice, and is queued if either was.
+
+    Raises ScriptNotFound, InvalidInput."""
     row = cards.lock_editable_row(session, card_id, owner)
     following = session.scalar(
         select(CardRow).where(CardRow.script_id == row.script_id, CardRow.position == row.position + 1)
@@ -83,6 +85,7 @@ def merge(*, session: Session, card_id: str, owner: str) -> CardRecord:
         raise InvalidInput("cards.next_chapter")
     cards.write(session, row, scripts.checked_card_text(f"{row.text} {following.text}"))
     row.pause, row.ends_paragraph = following.pause, following.ends_paragraph
+    row.status = "queued" if "queued" in (row.status, following.status) else row.status
     _remove(session, following)
     return cards.changed(session, row, owner)
 

@@ -231,6 +231,14 @@ def test_split_and_merge_keep_every_word(storage: Storage) -> None:
         storage.scripts.merge(whole.id)
 
 
+@pytest.mark.parametrize("queued", [0, 1])
+def test_merged_card_is_queued_if_either_was(storage: Storage, queued: int) -> None:
+    cards = create_cards(storage)
+    storage.scripts.queue(cards[0].script_id, [cards[queued].id])
+    assert storage.scripts.merge(cards[0].id).state == "queued"
+    assert [each.text for each in storage.scripts.queued(cards[0].script_id)] == ["One. Two."]
+
+
 def test_locked_card_keeps_its_text_and_take(storage: Storage) -> None:
     ada = storage.voices.add(voice("Ada"))
     one, *_ = create_cards(storage)
