@@ -15,7 +15,7 @@ from api.context import ApiContext, context_of
 from api.errors import ErrorDetail, detail_of, documented, invalid_detail
 from api.speech.create import begin_speech, clip_of
 from api.speech.delivery import collect
-from api.speech.request import SpeechRequest, inline_schema, without_nulls
+from api.speech.request import SpeechRequest, inline_schema, with_changes, without_nulls
 from api.speech.stream import SpokenWord, disconnected
 from studio.access import Caller
 
@@ -76,7 +76,7 @@ async def create_batch(asked: BatchRequest, request: Request) -> BatchResponse:
 
     async def result(index: int, item: dict[str, Any]) -> BatchResult:
         async with places:
-            return await _result(context, caller, index, {**common, **without_nulls(item)})
+            return await _result(context, caller, index, with_changes(common, without_nulls(item)))
 
     async def all_results() -> list[BatchResult]:
         return await asyncio.gather(*(result(index, item) for index, item in enumerate(asked.items)))

@@ -42,7 +42,7 @@ from api.context import ApiContext, context_of
 from api.errors import detail_of
 from api.speech.create import begin_speech, clip_of
 from api.speech.reply import Reply, reply_usage
-from api.speech.request import SpeechRequest, without_nulls
+from api.speech.request import SpeechRequest, with_changes, without_nulls
 from api.speech.stream import Usage
 from api.speech.text_feed import TextFeed
 from engine.audio.output.stream import StreamFormat
@@ -171,8 +171,7 @@ class LiveSession:
     async def _configure(self, changes: dict[str, Any]) -> None:
         if self._speaking:
             raise LiveError("The reply has begun: configure the session before it, or interrupt it.")
-        replaced = {"voice", "ref_audio", "ref_text"} if {"voice", "ref_audio"} & set(changes) else set()
-        fields = {name: value for name, value in self._fields.items() if name not in replaced} | changes
+        fields = with_changes(self._fields, changes)
         config = SessionConfig.model_validate(fields)
         if config.lufs is not None:
             raise LiveError("lufs is not available in a live session.")

@@ -170,6 +170,12 @@ def without_nulls(values: Any) -> Any:
     return {name: value for name, value in values.items() if value is not None} if isinstance(values, dict) else values
 
 
+def with_changes(values: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
+    """Return the fields of a request with those that replace them. A voice replaces a clip, and a clip a voice."""
+    replaced = {"voice", "ref_audio", "ref_text"} if {"voice", "ref_audio"} & changes.keys() else set()
+    return {name: value for name, value in values.items() if name not in replaced} | changes
+
+
 def content_type(request: Request) -> str:
     """Return the content type of a request's body without parameters; "" if there is none."""
     return request.headers.get("content-type", "").partition(";")[0].strip().lower()

@@ -7,7 +7,10 @@ import httpx
 import pytest
 
 from tests.api.conftest import LONG, TEXT, Server, decode_audio, same_sound
+from tests.paths import CLIP
 from tests.support.waiting import until
+
+WORDS = "The train was late, so we walked along the river."
 
 
 def test_each_batch_item_has_its_own_result(client: httpx.Client) -> None:
@@ -32,6 +35,23 @@ def test_each_batch_item_has_its_own_result(client: httpx.Client) -> None:
     assert [word["word"] for word in first["words"]] == TEXT.split()
     assert answer["results"][3]["words"] is None
     assert len(decode_audio(alone, "pcm")[0]) / 24_000 == pytest.approx(first["usage"]["seconds"], abs=0.01)
+
+
+def test_voice_of_an_item_replaces_the_common_clip(client: httpx.Client) -> None:
+    """And the clip of an item the common voice."""
+    data = base64.b64encode(CLIP.read_bytes()).decode()
+    clip = {"ref_audio": f"data:audio/flac;base64,{data}", "ref_text": WORDS}
+    common = {"model": "tts-1", "response_format": "pcm", "seed": 7}
+    items = [{"input": TEXT, "voice": "Clara"}, {"input": TEXT, "voice": "Nobody"}, {"input": TEXT}]
+    answer = client.post("/v1/audio/speech/batch", json={**common, **clip, "items": items}).json()
+    assert [result["status"] for result in answer["results"]] == ["success", "error", "success"], answer
+    assert answer["results"][1]["error"]["code"] == "voice_not_found"
+    of_voice, of_clip = (base64.b64decode(answer["results"][at]["audio_data"]) for at in (0, 2))
+    assert same_sound(of_voice, client.post("/v1/audio/speech", json={**common, **items[0]}).content)
+    assert same_sound(of_clip, client.post("/v1/audio/speech", json={**common, **clip, "input": TEXT}).content)
+    items = [{"input": TEXT, **clip}]
+    answer = client.post("/v1/audio/speech/batch", json={**common, "voice": "Clara", "items": items}).json()
+    assert same_sound(base64.b64decode(answer["results"][0]["audio_data"]), of_clip)
 
 
 def test_batch_size_is_bounded(client: httpx.Client) -> None:
