@@ -1,6 +1,8 @@
 """The engine: a loaded model that clones voices and speaks."""
 
 import secrets
+import threading
+from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -62,6 +64,7 @@ MAX_SEED = 2**31 - 1
 # Default numbers of slots: what a small CPU serves faster than real time, and a good batch size for a GPU.
 CPU_SLOTS, GPU_SLOTS = 4, 32
 QUEUE = 64
+_MAX_DIALOGUES = 64  # combinations of voices whose prompts are kept in the caches
 # Requested positions of a slot: enough for a voice of 30 s and three minutes of speech.
 POSITIONS = 4096
 PREFIX_BYTES, HOST_PREFIX_BYTES = 512 << 20, 2 << 30
@@ -190,6 +193,9 @@ class Engine:
         self._embeddings = SpeakerEmbeddings(lambda: release.load_speaker_encoder(device))
         self._prompts, self._model, self._decoder = release.prompts, model, decoder
         self._aligner = release.aligner(model)
+        # Of several voices each, whose prompts may be cached, by their clips' codes.
+        self._dialogues: OrderedDict[tuple[bytes, ...], PromptVoice] = OrderedDict()
+        self._dialogues_lock = threading.Lock()
         self._closed = self._started = False
         if plan is not None:
             self._start(plan, device, report)
@@ -401,6 +407,8 @@ class Engine:
         if options.word_times and not self.capabilities.word_times:
             raise InvalidOption("option.word_times")
         prompted = self._prompted(voice, self._language(options.language))
+        if not isinstance(voice, BuiltInVoice) and len(voices_of(voice)) > 1:
+            self._remember_dialogue(prompted)
         segments = self.segments(text, len(prompted.references)) if isinstance(text, str) else text
         return Speech(
             Request(
@@ -435,14 +443,29 @@ class Engine:
         if self.capabilities.has_speaker_encoder and not all(reference.clip for reference in voice.references):
             return  # without its clips the voice cannot have been used
         if self._started:
-            self._forget_prefixes(voice)
+            self._forget_voice(voice)
         for reference in voice.references:
             self._encoder.forget(reference.codes)
             self._embeddings.forget(reference.clip)
 
-    def _forget_prefixes(self, voice: Voice) -> None:
+    def _remember_dialogue(self, voices: PromptVoice) -> None:
+        """Note that the prompt of several voices may be cached, for `forget`."""
+        with self._dialogues_lock:
+            self._dialogues[_codes_key(voices)] = voices
+            oldest = self._dialogues.popitem(last=False)[1] if len(self._dialogues) > _MAX_DIALOGUES else None
+        if oldest is not None:
+            self._forget_prefixes(oldest)
+
+    def _forget_voice(self, voice: Voice) -> None:
         prompted = PromptVoice([self._prompt_reference(reference, voice.name) for reference in voice.references])
-        for prefix in self._pipeline.prompts.prefixes(prompted):
+        own = set(_codes_key(prompted))
+        with self._dialogues_lock:
+            shared = [self._dialogues.pop(key) for key in list(self._dialogues) if own & set(key)]
+        for each in (prompted, *shared):
+            self._forget_prefixes(each)
+
+    def _forget_prefixes(self, voice: PromptVoice) -> None:
+        for prefix in self._pipeline.prompts.prefixes(voice):
             self._pipeline.loop.forget(prefix)
             if prefix.codec_context is not None:
                 self._pipeline.codec_worker.forget(prefix.codec_context.numpy())
@@ -592,6 +615,10 @@ class Engine:
     def _decode(self, clip: bytes) -> Tensor:
         """Decode the stored clip of a reference, which is already prepared."""
         return decode_audio(clip, self.sample_rate, device=self.device)
+
+
+def _codes_key(voice: PromptVoice) -> tuple[bytes, ...]:
+    return tuple(reference.codes.numpy().tobytes() for reference in voice.references)
 
 
 def _graph_capture(device: torch.device) -> GraphCapture:

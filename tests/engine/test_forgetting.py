@@ -36,6 +36,13 @@ def voices(engine: Engine) -> tuple[Voice, Voice]:
     return one, other
 
 
+@pytest.fixture(scope="module")
+def pair(voices: tuple[Voice, Voice]) -> tuple[Voice, Voice]:
+    """Voices whose clips fit into one prompt."""
+    one, other = (replace(voice, references=(replace(voice.references[0], transcript="Words."),)) for voice in voices)
+    return one, other
+
+
 def speak(engine: Engine, voice: Voice) -> np.ndarray:
     return joined(engine.speak("Hello.", voice, SpeakOptions(seed=1)))
 
@@ -69,6 +76,33 @@ def test_forgotten_voice_is_removed_from_slots_and_caches(engine: Engine, voices
     # Inactive rows write to the last position.
     until(lambda: not slots.cache.buffer[:, :, used, :, :-1].any())
     np.testing.assert_allclose(speak(engine, one), before, rtol=0, atol=1e-5)
+
+
+def test_forgotten_voice_is_removed_from_dialogues(engine: Engine, pair: tuple[Voice, Voice]) -> None:
+    """The prompt of several voices begins like that of none of them."""
+    before = engine.status().prefix_cache_bytes[0]
+    for _ in engine.speak("<|speaker:0|>Hello.<|speaker:1|>Yes.", pair, SpeakOptions(seed=1)):
+        pass
+    assert engine.status().prefix_cache_bytes[0] > before
+    engine.forget(pair[1])
+    until(lambda: engine.status().prefix_cache_bytes[0] == before)
+    held = [slot.prompt.columns for slot in engine._runner._slots._prompts]
+    system = engine._pipeline.prompts.system([engine._prompt_reference(v.references[0], v.name) for v in pair])
+    assert not any(torch.equal(columns[:, : system.shape[1]], system) for columns in held)
+
+
+def test_dialogues_of_many_voices_are_limited(
+    engine: Engine, pair: tuple[Voice, Voice], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a dialogue beyond the limit has in the caches is dropped."""
+    monkeypatch.setattr("engine.engine._MAX_DIALOGUES", 1)
+    before = engine.status().prefix_cache_bytes[0]
+    for both in (pair, pair[::-1]):
+        for _ in engine.speak("<|speaker:0|>Hello.<|speaker:1|>Yes.", both, SpeakOptions(seed=1)):
+            pass
+    assert len(engine._dialogues) == 1
+    engine.forget(pair[0])
+    until(lambda: engine.status().prefix_cache_bytes[0] == before)
 
 
 @pytest.mark.parametrize("text", ["Hello.", "One sentence to say. And another one."])
