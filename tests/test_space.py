@@ -179,3 +179,19 @@ def test_closed_speech_keeps_its_result(stops: bool) -> None:
     assert (speech.result.stop_reason, speech.result.frames) == ("cancelled" if stops else "end", 2)
     assert speech.result.seconds == (0.2 if stops else 0.1)
     assert not stops or speech.result.elapsed >= (speech.result.first_audio or 0) > 0
+
+
+def test_pause_between_two_calls_is_passed_on_once() -> None:
+    """Each call begins with the pause that the call before it may not have sent."""
+    segments = tuple([Segment("word " * 200, silence_after=0.1)] * 2)
+
+    def work(call: zero_gpu.Call) -> Iterator[Any]:
+        at = len(call.spoken)
+        if at:
+            yield AudioChunk(np.zeros(8, np.float32), 8, 0, 0.0, 0, 2, "word")
+        yield AudioChunk(np.zeros(8, np.float32), 16 * at, 1, 0.0, at, 2, "word")
+        yield SpokenSegment(SegmentResult("word", "end", 1, 1), np.zeros((1, 1), np.int64))
+        yield AudioChunk(np.zeros(8, np.float32), 16 * at + 8, 0, 0.0, at, 2, "word")
+
+    speech = zero_gpu.ZeroGpuSpeech(work, zero_gpu.Call(segments, (), SpeakOptions(seed=7)), 80)
+    assert [(chunk.start, chunk.frames) for chunk in speech] == [(0, 1), (8, 0), (16, 1), (24, 0)]

@@ -48,8 +48,8 @@ class ClusterEngine:
     """The interface of `Engine` over the replicas of a deployment. Thread-safe.
 
     A speech whose replica dies continues on another one, from the end of the last segment whose audio has arrived in
-    full, with the same seed and so the same codes. The listener hears a pause. Audio after that segment may be sent
-    again; the `start` of the next chunk then goes back to the segment's end.
+    full, with the same seed and so the same codes. The listener hears a pause. Audio of the next segment may be sent
+    again; the `start` of the next chunk then goes back to where that segment begins.
     """
 
     def __init__(
@@ -441,7 +441,8 @@ class _Work:
                 raise
 
     def _chunk(self, chunk: AudioChunk) -> None:
-        self._arrived.add(chunk)
+        if not self._arrived.add(chunk):
+            return
         segments = max(chunk.segments, len(self._segments))
         self._items.put(replace(chunk, elapsed=self._arrived.elapsed, segments=segments))
 

@@ -23,6 +23,7 @@ class ArrivedAudio:
         self.end = 0
         self.frames: Counter[int] = Counter()
         self.first_audio: float | None = None
+        self._pauses: set[tuple[int, int]] = set()  # start and end of each chunk of silence before `end`
         self._requested_at = time.perf_counter()
 
     @property
@@ -30,11 +31,22 @@ class ArrivedAudio:
         """Seconds since the request."""
         return time.perf_counter() - self._requested_at
 
-    def add(self, chunk: AudioChunk) -> None:
-        """Count a chunk."""
+    def add(self, chunk: AudioChunk) -> bool:
+        """Count a chunk. Returns whether it is new.
+
+        A request that continues a speech begins with the pause after the spoken segments, which may have arrived.
+        """
+        span = chunk.start, chunk.start + len(chunk.samples)
+        is_pause = not chunk.frames and len(chunk.samples) > 0
+        if is_pause and span in self._pauses:
+            return False
         if self.first_audio is None:
             self.first_audio = self.elapsed
         if chunk.start < self.end:  # a segment is spoken again
             self.frames = Counter({at: frames for at, frames in self.frames.items() if at < chunk.segment})
-        self.end = chunk.start + len(chunk.samples)
+            self._pauses = {(start, end) for start, end in self._pauses if end <= chunk.start}
+        if is_pause:
+            self._pauses.add(span)
+        self.end = span[1]
         self.frames[chunk.segment] += chunk.frames
+        return True

@@ -267,9 +267,9 @@ class ZeroGpuSpeech:
             items = self._items
             item = _translated(lambda items=items: next(items, None))  # type: ignore[misc]
             if isinstance(item, AudioChunk):
-                self._arrived.add(item)
-                return replace(item, segments=len(self._call.segments))
-            if isinstance(item, SpokenSegment):
+                if self._arrived.add(item):
+                    return replace(item, segments=len(self._call.segments))
+            elif isinstance(item, SpokenSegment):
                 self._spoken.append(item)
             elif isinstance(item, SpeechResult):
                 self._last = item

@@ -22,3 +22,24 @@ def test_frames_of_a_retried_segment_count_once() -> None:
     arrived.add(chunk(400, 200, 2, 1))  # the second segment again
     assert (arrived.end, dict(arrived.frames)) == (600, {0: 4, 1: 2})
     assert arrived.first_audio == first <= arrived.elapsed
+
+
+def test_pauses_that_have_arrived_are_not_counted_again() -> None:
+    arrived = ArrivedAudio()
+    assert arrived.add(chunk(0, 400, 4, 0))
+    assert arrived.add(chunk(400, 100, 0, 0))  # a pause in two chunks
+    assert not arrived.add(chunk(400, 100, 0, 0))  # the speech continues after its first segment
+    assert arrived.add(chunk(500, 50, 0, 0))
+    assert arrived.add(chunk(550, 200, 2, 1))
+    assert not arrived.add(chunk(400, 100, 0, 0))  # and again, after half of its second segment
+    assert not arrived.add(chunk(500, 50, 0, 0))
+    assert (arrived.end, dict(arrived.frames)) == (750, {0: 4, 1: 2})
+    assert arrived.add(chunk(550, 400, 4, 1))
+    assert (arrived.end, dict(arrived.frames)) == (950, {0: 4, 1: 4})
+
+
+def test_pauses_after_a_retried_segment_are_new() -> None:
+    arrived = ArrivedAudio()
+    for each in (chunk(0, 400, 4, 0), chunk(400, 100, 0, 0), chunk(0, 400, 4, 0), chunk(400, 100, 0, 0)):
+        assert arrived.add(each)
+    assert (arrived.end, dict(arrived.frames)) == (500, {0: 4})

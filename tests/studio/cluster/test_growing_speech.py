@@ -1,0 +1,66 @@
+"""A growing text, each part of which is a request to a replica; without a cluster."""
+
+from __future__ import annotations
+
+import queue
+from collections.abc import AsyncIterator
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from engine.engine import SpeakOptions
+from engine.request import AudioChunk, SegmentResult, SpeechResult, SpokenSegment
+from engine.text import GrowingText, Segment
+from studio.cluster.engine import _Work
+from studio.cluster.messages import SpeakRequest, SpeechItem
+from tests.support.looping import run
+
+RATE, FRAMES, LENGTH = 1000, 10, 1000  # Hz; frames and samples of a segment
+
+
+class Parts(GrowingText):
+    """A text of which each call takes one segment."""
+
+    def __init__(self, *segments: Segment) -> None:
+        super().__init__()
+        self._parts = list(segments)
+
+    @property
+    def over(self) -> bool:
+        return not self._parts
+
+    def take(self) -> list[Segment]:
+        return [self._parts.pop(0)] if self._parts else []
+
+
+async def replica(request: SpeakRequest) -> AsyncIterator[SpeechItem]:
+    """Speak as an engine does: a request that continues a speech begins with the pause after its last segment."""
+    start, spoken, count = 0, len(request.spoken), len(request.text)
+    for at, segment in enumerate(request.text):
+        assert isinstance(segment, Segment)
+        if at >= spoken:
+            yield SpokenSegment(SegmentResult(segment.text, "end", FRAMES, 1), np.zeros((1, FRAMES), np.int64))
+            yield AudioChunk(np.ones(LENGTH, np.float32), start, FRAMES, 0.0, at, count, segment.text)
+        start += LENGTH
+        pause = round(segment.silence_after * RATE)
+        if pause and at >= spoken - 1:
+            yield AudioChunk(np.zeros(pause, np.float32), start, 0, 0.0, at, count, segment.text)
+        start += pause
+    yield SpeechResult("end", FRAMES * count, 0.0, 0.0, 0.0, 1, ())
+
+
+def speak(*segments: Segment, voices: tuple[Any, ...] = ()) -> list[Any]:
+    """Return the items of the speech."""
+    items: queue.SimpleQueue[Any] = queue.SimpleQueue()
+    engine: Any = SimpleNamespace(stream=replica, frame_rate=10.0)
+    request = SpeakRequest("", voices, SpeakOptions(seed=1), "")
+    run(_Work(engine, request, Parts(*segments), items, lambda: None).run)  # type: ignore[arg-type]
+    return [items.get() for _ in range(items.qsize())]
+
+
+def test_pauses_between_parts_are_sent_once_and_segments_are_not_repeated() -> None:
+    *chunks, result = speak(Segment("One.", silence_after=0.5), Segment("Two.", silence_after=0.25), Segment("Three."))
+    sent = [(chunk.segment, chunk.frames, chunk.start) for chunk in chunks]
+    assert sent == [(0, 10, 0), (0, 0, 1000), (1, 10, 1500), (1, 0, 2500), (2, 10, 2750)]
+    assert result.frames == 30
