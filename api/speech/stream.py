@@ -204,10 +204,10 @@ class EncodedSpeech:
         """Yield each segment when it is complete, without attempts that the model has retried."""
         held: list[AudioChunk] = []  # of the segment that is being spoken
         for chunk in self._chunks():
+            held = [each for each in held if each.start + len(each.samples) <= chunk.start]
             if held and held[0].segment != chunk.segment:
                 yield from held
                 held = []
-            held = [each for each in held if each.start + len(each.samples) <= chunk.start]
             held.append(chunk)
             if self._max_frames is not None:
                 frames = self.usage.frames + sum(each.frames for each in held)

@@ -7,6 +7,7 @@ from api.speech.stream import EncodedSpeech, SpokenWord, Usage
 from engine.audio import to_int16
 from engine.audio.output.stream import StreamEncoder
 from engine.engine import SpeakOptions
+from engine.request import AudioChunk
 from tests.support.fake_engine import FRAME, SAMPLE_RATE, FakeSpeech, Script, buzz
 from tests.support.looping import run
 
@@ -52,3 +53,18 @@ def test_speech_sent_as_a_whole_ends_at_its_limit() -> None:
     data, usage, _ = run(lambda: spoken(as_whole=True, max_frames=FIRST - 1))
     assert np.array_equal(np.frombuffer(data, "<i2"), samples(1, 0)[: (FIRST - 1) * FRAME])
     assert usage.frames == FIRST - 1
+
+
+def test_interrupted_segment_after_a_pause_is_sent_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The speech continues with that pause, which belongs to the segment before it."""
+
+    def chunk(start: int, frames: int, segment: int, level: float) -> AudioChunk:
+        return AudioChunk(np.full(FRAME, level, np.float32), start * FRAME, frames, 0.0, segment, 2, "word")
+
+    pause, half = chunk(1, 0, 0, 0.0), chunk(2, 1, 1, 0.25)
+    sent = iter([chunk(0, 1, 0, 0.5), pause, half, pause, half, chunk(3, 1, 1, 0.125)])
+    monkeypatch.setattr(Spoken, "__next__", lambda _: next(sent))
+    data, usage, _ = run(lambda: spoken(as_whole=True))
+    levels = np.frombuffer(data, "<i2")[::FRAME]
+    assert np.array_equal(levels[levels > 0], to_int16(np.array([0.5, 0.25, 0.125], np.float32)))
+    assert usage.frames == 3
