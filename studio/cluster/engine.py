@@ -19,7 +19,7 @@ from engine.engine import QUEUE, EncodedVoice, EngineStatus, SpeakOptions
 from engine.errors import EngineBusy, EngineClosed, EngineFailed, RepriseError
 from engine.files.bounded import MAX_CLIP_FILE_BYTES, read_regular
 from engine.request import AudioChunk, SpeechResult, SpokenSegment
-from engine.text import GrowingText, Segment
+from engine.text import GrowingText, Segment, check_speakers
 from engine.voice import BuiltInVoice, Consent, Voice, voices_of
 from studio.cluster.messages import EngineProperties, QueuePosition, ReplicaStatus, SpeakRequest, voice_key
 from studio.engines.arrived_audio import ArrivedAudio
@@ -389,10 +389,13 @@ class _Work:
     async def _speak_growing(self, text: GrowingText) -> None:
         loop = asyncio.get_running_loop()
         text.changed = lambda: loop.call_soon_threadsafe(self._changed.set)
+        speakers = sum(len(voice.references) for voice in self._request.voices)
         result: SpeechResult | Exception | None = None
         while True:
             self._changed.clear()
-            self._segments += text.take()
+            taken = text.take()
+            check_speakers(taken, speakers)
+            self._segments += taken
             if len(self._spoken) < len(self._segments):
                 self._request = replace(self._request, text=tuple(self._segments))
                 result = await self._completed()

@@ -8,8 +8,10 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import pytest
 
 from engine.engine import SpeakOptions
+from engine.errors import InvalidText
 from engine.request import AudioChunk, SegmentResult, SpeechResult, SpokenSegment
 from engine.text import GrowingText, Segment
 from studio.cluster.engine import _Work
@@ -64,3 +66,17 @@ def test_pauses_between_parts_are_sent_once_and_segments_are_not_repeated() -> N
     sent = [(chunk.segment, chunk.frames, chunk.start) for chunk in chunks]
     assert sent == [(0, 10, 0), (0, 0, 1000), (1, 10, 1500), (1, 0, 2500), (2, 10, 2750)]
     assert result.frames == 30
+
+
+@pytest.mark.parametrize("references", [(1,), (2,), (1, 1), ()])
+def test_speakers_without_a_reference_are_refused(references: tuple[int, ...]) -> None:
+    """references: of each voice. Without a voice the model picks one for each speaker."""
+    voices = tuple(SimpleNamespace(references=(None,) * count) for count in references)
+    *chunks, last = speak(Segment("<|speaker:0|>One."), Segment("<|speaker:3|>Two."), voices=voices)
+    if references:
+        assert [chunk.segment for chunk in chunks] == [0]
+        assert isinstance(last, InvalidText)
+        assert "speaker 3" in str(last)
+    else:
+        assert [chunk.segment for chunk in chunks] == [0, 1]
+        assert isinstance(last, SpeechResult)
