@@ -12,7 +12,7 @@ import gzip
 import json
 import math
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from string import ascii_lowercase
 
@@ -45,8 +45,16 @@ _SPECIAL = {
     "chatgpt": "ch ae t jh iy p iy t iy", "btw": "b iy t iy d ah b ax l y uw", "omg": "ow eh m jh iy",
     "idk": "ay d iy k ey", "hm": "hh ah m", "hmm": "hh ah m", "mm": "ah m", "mhm": "ah m hh ah m", "shh": "sh ax",
     "covid": "k ow v ih d", "gif": "g ih f", "jpeg": "jh ey p eh g", "isbn": "ay eh s b iy eh n",
+    "git": "g ih t", "plugin": "p l ah g ih n", "filename": "f ay l n ey m", "json": "jh ey s ax n",
+    "heuristic": "hh y uh r ih s t ih k", "heuristics": "hh y uh r ih s t ih k s", "hz": "hh er t s", "de": "d iy",
+    "edu": "eh d y uw", "ubuntu": "uw b uh n t uw", "todo": "t ax d uw", "ids": "ay d iy z", "urls": "y uw aa r eh l z",
     "psst": "p ih s t", "brr": "b er", "grr": "g er", "haha": "hh aa hh aa",
 }  # fmt: skip
+# Acronyms that are also written in small letters, and spelled.
+_SPELLED_ACRONYMS = (
+    "abc", "amd", "api", "atm", "cgi", "cpu", "css", "dvd", "faq", "gps", "gpu", "html", "http", "https", "sql", "ui",
+    "url", "usb", "xml",
+)  # fmt: skip
 # Acronyms that are read as words; other entries in capitals are spelled letter by letter.
 _SPOKEN_ACRONYMS = frozenset(
     [
@@ -211,9 +219,14 @@ def build(word_list: set[str], more: set[str]) -> dict[str, object]:
     }
     return {
         "version": FORMAT_VERSION,
-        "words": _pruned(words | missed | _SPECIAL, letters),
+        "words": _pruned(words | missed | _SPECIAL | _spelled(words), letters),
         "letters": letters,
     }
+
+
+def _spelled(words: Mapping[str, str]) -> dict[str, str]:
+    """Return the acronyms that are spelled, given the names of the letters."""
+    return {acronym: " ".join(words[letter] for letter in acronym.upper()) for acronym in _SPELLED_ACRONYMS}
 
 
 def _has_vowel(phones: Sequence[str]) -> bool:
