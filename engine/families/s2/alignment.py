@@ -6,6 +6,7 @@ attention assigns frames to phones, and thus to words.
 """
 
 import math
+from collections.abc import Collection
 
 import torch
 from torch import Tensor
@@ -40,13 +41,10 @@ class AttentionAligner:
         states = monotonic_path(attention.clamp(min=_ATTENTION_FLOOR).log())
         # reached[i]: the first frame that speaks token i or a later one.
         reached = torch.searchsorted(states, torch.arange(tokens + 1)).tolist()
-        aligned, begin = [], 0
-        for start, end in word_spans(text):
-            last = min(self._prompts.count_tokens(text[:end]), tokens)
-            if last > begin:  # a dash adds no phones
-                aligned.append(AlignedWord(text[start:end], start, reached[begin], reached[last]))
-                begin = min(last + 1, tokens)  # after the word break or mark
-        return aligned
+        return [
+            AlignedWord(text[start:end], start, reached[first], reached[last])
+            for start, end, first, last in spoken_spans(self._prompts, text)
+        ]
 
     def _attention(self, prompt: Prompt, text: str, codes: Tensor) -> Tensor:
         """Return the head's attention from the position before each frame to the text's tokens: fp32 `[T, N]`, CPU."""
@@ -61,6 +59,39 @@ class AttentionAligner:
         first, count = self._prompts.place_of(text, prompt)
         scores = q[0, prompt.columns.shape[1] - 1 :] @ k[0, first : first + count].T / math.sqrt(q.shape[-1])
         return scores.float().softmax(-1).cpu()
+
+
+def spoken_spans(prompts: PromptBuilder, text: str) -> list[tuple[int, int, int, int]]:
+    """Return start and end of each spoken word of a text, and its first token and the one after its last phone."""
+    turn = prompts.speech_ids(text)
+    found, first, before = list[tuple[int, int, int, int]](), 0, list[int]()
+    for start, end in word_spans(text):
+        read = prompts.speech_ids(text[:end])[:-1]  # without the mark at the end
+        if read in (before, turn[:first][: len(read)]) or first >= len(turn):  # a dash adds no phones
+            continue
+        last = _end_of_word(turn, read, prompts.speech_ids(text[end:]), first, prompts.word_ends)
+        found.append((start, end, first, last))
+        first, before = last + 1, read  # after the word break or mark
+    return found
+
+
+def _end_of_word(turn: list[int], read: list[int], rest: list[int], first: int, ends: Collection[int]) -> int:
+    """Return where a word ends among the tokens of its turn: always at a word break or mark.
+
+    The words up to here and those after it are also read on their own. Either reading may differ from the turn, because
+    how a word is read depends on its neighbours: "$5" and "million", "Jan" and "5".
+
+    Args:
+        read: tokens up to here, read on their own. rest: tokens after it. first: the word's first token.
+        ends: tokens that end a word.
+    """
+    same = next((at for at, (one, other) in enumerate(zip(turn, read, strict=False)) if one != other), len(read))
+    if same == len(read) and turn[same] in ends:
+        return same
+    after = len(turn) - len(rest)
+    if first < after - 1 and turn[after:] == rest and turn[after - 1] in ends:
+        return after - 1
+    return next((at for at in range(max(same - 1, first + 1), len(turn)) if turn[at] in ends), len(turn))
 
 
 def monotonic_path(scores: Tensor) -> Tensor:

@@ -9,6 +9,7 @@ of text are tokenised one by one.
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -17,6 +18,7 @@ from engine.errors import InvalidInput
 from engine.families.family import MIN_SPEECH_FRAMES, PromptReference, PromptVoice
 from engine.models.prompt import Prompt
 from engine.text.english.normalization import spoken_size
+from engine.text.english.pronunciation import MARKS, WORD_BREAK
 from engine.text.splitting import written_size
 from engine.text.tokenizer import IM_END, IM_START, INTERLEAVE, VOICE, Tokenizer
 
@@ -82,9 +84,10 @@ class PromptBuilder:
         """Return the token ids of spoken text, as used by `user` and `system`."""
         return self._tokenizer.encode_speech(text)
 
-    def count_tokens(self, text: str) -> int:
-        """Return the number of tokens up to the last phone of spoken text, which a mark ends."""
-        return max(0, len(self.speech_ids(text)) - 1)
+    @cached_property
+    def word_ends(self) -> frozenset[int]:
+        """The ids of the tokens that follow a word of spoken text in phones: the word break and the marks."""
+        return frozenset(self._tokenizer.encode(" ".join((WORD_BREAK, *MARKS))))
 
     def place_of(self, text: str, prompt: Prompt) -> tuple[int, int]:
         """Return the first position and the number of tokens of `text` in its own `prompt`."""

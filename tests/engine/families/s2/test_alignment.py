@@ -3,6 +3,7 @@
 import itertools
 import math
 from dataclasses import replace
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -13,9 +14,12 @@ from hypothesis import strategies as st
 from engine import Engine
 from engine.errors import InvalidConfig
 from engine.families.s2 import alignment
-from engine.families.s2.alignment import monotonic_path
+from engine.families.s2.alignment import AttentionAligner, monotonic_path
+from engine.families.s2.prompt import PromptBuilder
+from engine.models.prompt import Prompt
 from engine.release.profile import Profile
 from engine.text.tags import word_spans
+from engine.text.tokenizer import Tokenizer
 from engine.voice import Voice
 from tests.paths import ROOT
 
@@ -60,6 +64,52 @@ def test_word_times_agree_with_a_recogniser(bundled_engine: Engine) -> None:
     errors = [abs(word.start - span[0]) for word, span in zip(spoken, heard, strict=True)]
     assert np.median(errors) < 0.06
     assert max(errors) < 0.3
+
+
+@pytest.fixture(scope="module")
+def tokenizer() -> Tokenizer:
+    return Tokenizer.load(ROOT / "assets" / "bundled")
+
+
+def words_of_tokens(tokenizer: Tokenizer, text: str) -> list[tuple[str, str]]:
+    """Align a text with speech that has one frame per token. Return its words with the tokens spoken in each."""
+    assert tokenizer.lexicon
+    spoken = tokenizer.lexicon.phones(text).split()
+
+    class OneFrameEach(AttentionAligner):
+        def _attention(self, prompt: Prompt, text: str, codes: torch.Tensor) -> torch.Tensor:
+            return torch.eye(len(spoken))
+
+    aligner = OneFrameEach(Mock(), PromptBuilder(tokenizer, 3), (0, 0))
+    return [(word.text, " ".join(spoken[word.start : word.end])) for word in aligner.align(Mock(), text, Mock())]
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("It costs £5 million now.", "ih t|k aa s t s|f ay v|m ih l y ax n _ p aw n d z|n aw"),
+        ("On Jan 5 we met.", "aa n|jh ae n y uw eh r iy|f ih f th|w iy|m eh t"),
+        ("The 3 May is the end.", "dh ax|th er d _ ah v|m ey|ih z|dh iy|eh n d"),
+        ("LET US GO NOW!", "l eh t|ah s|g ow|n aw"),
+        ("They sold 10 000.", "dh ey|s ow l d|t eh n|z ih r ow _ z ih r ow _ z ih r ow"),
+    ],
+)
+def test_words_read_by_their_neighbours_are_aligned_whole(tokenizer: Tokenizer, text: str, words: str) -> None:
+    assert words_of_tokens(tokenizer, text) == list(zip(text.split(), words.split("|"), strict=True))
+
+
+PIECES = "£5 $3 5 3 Jan May million The the apple US — - St. p.m. 10 000 1/2 read ... ? 本 <|speaker:1|>".split()
+
+
+@given(st.lists(st.sampled_from(PIECES), max_size=8))
+def test_words_of_any_text_are_in_order(tokenizer: Tokenizer, pieces: list[str]) -> None:
+    text = " ".join(pieces)
+    found = words_of_tokens(tokenizer, text)
+    remaining = iter(pieces)
+    assert all(word in remaining and phones for word, phones in found)
+    assert tokenizer.lexicon
+    spoken = iter(tokenizer.lexicon.phones(text).split())
+    assert all(token in spoken for _, phones in found for token in phones.split())
 
 
 def test_all_words_of_a_long_text_have_times(bundled_engine: Engine) -> None:
