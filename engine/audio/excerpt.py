@@ -68,7 +68,9 @@ def _pause_before(levels: Tensor, spans: tuple[Span, ...], earliest: float, late
     if reachable:
         length, start = max(reachable)
         return start + min(length / 2, MARGIN)
-    return quietest_point(levels, earliest, latest)  # speech without a pause
+    cut = quietest_point(levels, earliest, latest)
+    # Within a pause that starts earlier, the excerpt ends with the speech before it.
+    return next((min(cut, start + MARGIN) for start, end in pauses if start <= cut < end), cut)
 
 
 def quietest_point(levels: Tensor, earliest: float, latest: float) -> float:

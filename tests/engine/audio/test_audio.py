@@ -309,6 +309,15 @@ def test_long_clip_without_pauses_is_cut_at_a_quiet_place() -> None:
     assert np.abs(samples[end - 200 : end + 200]).max() < 0.2 * np.abs(samples).max()
 
 
+def test_long_clip_does_not_end_with_a_long_pause() -> None:
+    """The only pause starts long before the longest excerpt ends."""
+    speech = conversation(12, 0.0, 0.0)
+    samples = np.concatenate((speech[: 18 * RATE], np.zeros(9 * RATE, np.float32), speech[18 * RATE :]))
+    samples += np.random.default_rng(5).normal(0, 3e-4, len(samples)).astype(np.float32)
+    clip = prepare_reference(written(samples), OUT)
+    assert 17.9 < clip.used[1] < 18.3
+
+
 def test_transcript_is_kept_when_only_silence_is_trimmed() -> None:
     clip = prepare_reference(written(np.pad(read(), RATE)), OUT)
     assert transcript_for(clip, "  All of it.\n") == ("All of it.", None)
