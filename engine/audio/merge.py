@@ -12,7 +12,7 @@ import numpy as np
 from engine.audio.clip_length import LONGEST_USED
 from engine.audio.decode import Source
 from engine.audio.output.encode import wav_bytes
-from engine.audio.reference import prepare_reference
+from engine.audio.reference import Clip, prepare_reference, transcript_for
 
 AnySource = TypeVar("AnySource", bound=Source)
 
@@ -23,7 +23,8 @@ MAX_MERGED_SECONDS = LONGEST_USED - 2.0
 def merge_references(references: Sequence[tuple[AnySource, str]], sample_rate: int) -> tuple[AnySource | bytes, str]:
     """Merge clips of one speaker, each with its transcript, into one; a single one stays as it is.
 
-    If any clip has no transcript, the merged transcript is empty.
+    A clip longer than 30 s is cut, and its transcript too. Clips after the first `MAX_MERGED_SECONDS` are left out. If
+    any of the others has no transcript, the merged transcript is empty.
 
     Args:
         references: one or more. sample_rate: sampling rate of a merged clip in Hz.
@@ -31,20 +32,40 @@ def merge_references(references: Sequence[tuple[AnySource, str]], sample_rate: i
     """
     if len(references) == 1:
         return references[0]
-    clips, transcripts = zip(*references, strict=True)
-    return merge_clips(clips, sample_rate), merge_transcripts(transcripts) if all(transcripts) else ""
+    sources, transcripts = zip(*references, strict=True)
+    clips = _used_clips(sources, sample_rate)
+    said = [transcript_for(clip, words)[0] for clip, words in zip(clips, transcripts, strict=False)]
+    return _concatenated(clips), merge_transcripts(said) if all(said) else ""
 
 
 def merge_clips(sources: Sequence[Source], sample_rate: int) -> bytes:
     """Concatenate clips into a WAV file, each trimmed and at the same level, with short pauses between them.
+
+    Clips after the first `MAX_MERGED_SECONDS` are left out.
 
     Args:
         sources: one or more, as for `prepare_reference`.
         sample_rate: sampling rate of the result in Hz.
     Raises UnusableReference for the first unusable clip.
     """
-    prepared = [prepare_reference(source, sample_rate).samples.numpy() for source in sources]
-    return wav_bytes(np.concatenate(prepared), sample_rate)
+    return _concatenated(_used_clips(sources, sample_rate))
+
+
+def _used_clips(sources: Sequence[Source], sample_rate: int) -> list[Clip]:
+    """Prepare clips, up to the one with which their total exceeds `MAX_MERGED_SECONDS`."""
+    clips: list[Clip] = []
+    seconds = 0.0
+    for source in sources:
+        clip = prepare_reference(source, sample_rate)
+        clips.append(clip)
+        seconds += clip.used[1] - clip.used[0]
+        if seconds > MAX_MERGED_SECONDS:
+            break
+    return clips
+
+
+def _concatenated(clips: Sequence[Clip]) -> bytes:
+    return wav_bytes(np.concatenate([clip.samples.numpy() for clip in clips]), clips[0].sample_rate)
 
 
 def merge_transcripts(transcripts: Sequence[str]) -> str:

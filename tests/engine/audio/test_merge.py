@@ -8,6 +8,7 @@ import pytest
 import soundfile
 
 from engine.audio import prepare_reference
+from engine.audio.clip_length import LONGEST_USED
 from engine.audio.merge import MAX_MERGED_SECONDS, merge_clips, merge_references, merge_transcripts
 from engine.errors import UnusableReference
 from tests.paths import SPEECH
@@ -43,6 +44,33 @@ def test_merged_clip_of_maximum_length_is_used_whole(tmp_path: Path) -> None:
     assert prepared.speech_kept == 1
     assert prepared.notes == ()
     assert prepared.duration == pytest.approx(soundfile.info(io.BytesIO(joined)).duration, abs=0.3)
+
+
+def long_clip(sentences: int) -> bytes:
+    """Return a clip that repeats one sentence of about 3 s."""
+    samples, rate = soundfile.read(CLIPS[0])
+    file = io.BytesIO()
+    soundfile.write(file, np.tile(samples, sentences), rate, format="WAV")
+    return file.getvalue()
+
+
+def test_transcript_of_a_long_clip_is_cut_with_it() -> None:
+    sentences = 1 + int(45 / soundfile.info(str(CLIPS[0])).duration)
+    cut = prepare_reference(long_clip(sentences), RATE)
+    assert cut.speech_kept < 1
+    clip, transcript = merge_references(
+        [(CLIPS[1], "Hello."), (long_clip(sentences), "So it goes. " * sentences)], RATE
+    )
+    assert transcript == "Hello. " + " ".join(["So it goes."] * round(cut.speech_kept * sentences))
+    assert prepare_reference(clip, RATE).duration <= LONGEST_USED
+
+
+def test_clips_beyond_the_maximum_length_are_left_out() -> None:
+    long = long_clip(int(26 / soundfile.info(str(CLIPS[0])).duration))
+    references = [(long, f"Clip {number}.") for number in range(4)]
+    clip, transcript = merge_references(references, RATE)
+    assert (clip, transcript) == (merge_clips([long] * 2, RATE), "Clip 0. Clip 1.")
+    assert prepare_reference(clip, RATE).duration <= LONGEST_USED
 
 
 def test_unusable_clip_cannot_be_merged() -> None:
