@@ -30,17 +30,17 @@ def find_release(model: str | Path, progress: LoadingProgress | None = None) -> 
     """
     if str(model) == "bundled":
         return BUNDLED
-    folder = Path(model).expanduser()
-    if folder.is_dir():
-        return folder
+    local = _local(model)
+    if local and local.is_dir():
+        return local
     return _download(hub_id(model), progress)
 
 
 def known_release(model: str) -> Path | None:
     """Return the folder of a release that is on this machine; None for one that would have to be downloaded first."""
-    folder = BUNDLED if model == "bundled" else Path(model).expanduser()
-    if folder.is_dir():
-        return folder
+    local = BUNDLED if model == "bundled" else _local(model)
+    if local and local.is_dir():
+        return local
     if not _is_hub_id(model):
         return None
     from huggingface_hub import try_to_load_from_cache
@@ -51,11 +51,20 @@ def known_release(model: str) -> Path | None:
 
 def hub_id(model: str | Path) -> str:
     """Return the id of a Hub repository, checked. Raises ReleaseNotFound for a file, and for ids the Hub refuses."""
-    if Path(model).expanduser().exists():
+    if _local(model):
         raise ReleaseNotFound("release.is_file", folder=str(model))
     if isinstance(model, str) and _is_hub_id(model):
         return model
     raise ReleaseNotFound("release.none", model=str(model))
+
+
+def _local(model: str | Path) -> Path | None:
+    """Return the path of a file or folder on this machine; None if there is none, or no such path is possible."""
+    try:
+        path = Path(model).expanduser()
+        return path if path.exists() else None
+    except (RuntimeError, OSError, ValueError):  # the home of an unknown user, too long a name, a null character
+        return None
 
 
 def _is_hub_id(model: str) -> bool:

@@ -21,6 +21,15 @@ def test_release_folders_are_found_and_missing_ones_rejected(tmp_path: Path) -> 
 
 @pytest.mark.parametrize("model", ["a--b/c", "../x", "a/..", "-a/b", "a/b.git", "a/" + "b" * 100])
 def test_ids_that_the_hub_refuses_are_no_releases(model: str) -> None:
+    check_no_release(model)
+
+
+@pytest.mark.parametrize("model", ["~nosuchuser/model", "a" * 300, "a/" + "b" * 300, "\0/b"])
+def test_impossible_paths_are_no_releases(model: str) -> None:
+    check_no_release(model)
+
+
+def check_no_release(model: str) -> None:
     assert known_release(model) is None
     for find in (find_release, notice_of):
         with pytest.raises(ReleaseNotFound) as caught:
