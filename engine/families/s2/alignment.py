@@ -86,7 +86,7 @@ def _end_of_word(turn: list[int], read: list[int], rest: list[int], first: int, 
         ends: tokens that end a word.
     """
     same = next((at for at, (one, other) in enumerate(zip(turn, read, strict=False)) if one != other), len(read))
-    if same == len(read) and turn[same] in ends:
+    if same == len(read) < len(turn) and turn[same] in ends:
         return same
     after = len(turn) - len(rest)
     if first < after - 1 and turn[after:] == rest and turn[after - 1] in ends:
