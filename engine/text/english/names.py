@@ -33,8 +33,8 @@ _WEEKDAYS = {
 _WEEKDAY = "Mon|Tues?|Wed|Thu(?:rs?)?|Fri|Sat|Sun"
 _NAME = re.compile(r"\s*+[A-Z]")
 _NAME_BEFORE = re.compile(
-    r"[^.!?\s]\s+(?!(?:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)day\b|(?:In|On|At|And|But|The|Then|When|As|If|That|I)\b)"
-    r"[A-Z][a-z]+\s+$"
+    r"[^.!?\s]\s+(?!(?:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)day\b|(?:In|On|At|And|But|The|Then|When|As|If|That)\b)"
+    r"[A-Z][a-z]+\s+$|\d(?:st|nd|rd|th)\s+$"
 )
 _REACH = 60  # characters searched for a name before an abbreviation
 
@@ -71,6 +71,7 @@ _BEFORE_A = (
     "an|appendix|block|building|class|exhibit|gate|grade|group|hepatitis|level|option|part|plan|section|straight|team"
     "|terminal|type|unit|vitamin"
 )
+_LETTER_BEFORE = re.compile(rf"\b(?:{_BEFORE_A})\s\Z", re.I)  # "Plan B. Everybody left."
 
 
 def _address(match: re.Match[str]) -> str:
@@ -114,7 +115,9 @@ def _number(match: re.Match[str]) -> str:
 
 
 def _initial(match: re.Match[str]) -> str:
-    return match[0] if opens_sentence(match.string, match.end()) else match[1] + SPELL
+    before = match.string[max(match.start() - _REACH, 0) : match.start()]
+    is_last = opens_sentence(match.string, match.end()) or _LETTER_BEFORE.search(before)
+    return match[0] if is_last else match[1] + SPELL
 
 
 def _weekday(name: str) -> str:

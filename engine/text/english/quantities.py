@@ -114,7 +114,10 @@ def _whole(match: re.Match[str]) -> str:
 
 TELEPHONES: tuple[Rule, ...] = (
     # No telephone number, but a large one with spaces: "1 000 000".
-    rule(r"(?<![\w.,-])(?<!\d )[1-9]\d{0,2}(?: 000)*(?: \d{3}){2,}(?![\w-]| \d)", lambda m: m[0].replace(" ", "")),
+    rule(
+        r"(?<![\w.,-])(?<!\d )(?:[1-9]\d?(?: \d{3}){2,}|[1-9]\d{0,2}(?: 000)+)(?![\w-]| \d)",
+        lambda match: match[0].replace(" ", ""),
+    ),
     rule(r"(?<![\w.])\+\d{1,3}(?:[ .-]?\(?\d{1,4}\)?){2,5}(?!\w)", _international),
     rule(r"(?<![\w.,-])(?:1[-. ])?(?:\(\d{3}\)\s?|\d{3}[-. ])\d{3}[-. ]\d{4}(?![\w-])", _telephone),
     # Without an area code. Other numbers of three and four digits may be ranges: "150-1200", "476-1453".
