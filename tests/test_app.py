@@ -161,7 +161,9 @@ def test_saved_voice_speaks_reproducibly_and_files_are_checked(run: Run, monkeyp
         spoken = run("speak", "Hello.", "--voice", "anna", "--seed", 5, "-o", name)
         assert spoken.exit_code == 0, spoken.stderr
         assert "seed 5" in spoken.stderr
-    np.testing.assert_array_equal(soundfile.read("a.wav", dtype="int16")[0], soundfile.read("b.flac", dtype="int16")[0])
+    # The codes are the same; how many of them are decoded at a time depends on the machine, and rounding on that.
+    wav, flac = (soundfile.read(name, dtype="int16")[0] for name in ("a.wav", "b.flac"))
+    np.testing.assert_allclose(wav, flac, rtol=0, atol=1)
 
     monkeypatch.setattr(provenance, "watermark_installed", lambda: False)
     checked = run("check", "b.flac")
