@@ -91,7 +91,7 @@ def words_of_tokens(tokenizer: Tokenizer, text: str) -> list[tuple[str, str]]:
         ("On Jan 5 we met.", "aa n|jh ae n y uw eh r iy|f ih f th|w iy|m eh t"),
         ("The 3 May is the end.", "dh ax|th er d _ ah v|m ey|ih z|dh iy|eh n d"),
         ("LET US GO NOW!", "l eh t|ah s|g ow|n aw"),
-        ("They sold 10 000.", "dh ey|s ow l d|t eh n|z ih r ow _ z ih r ow _ z ih r ow"),
+        ("They sold 10 000.", "dh ey|s ow l d|t eh n|th aw z ax n d"),
     ],
 )
 def test_words_read_by_their_neighbours_are_aligned_whole(tokenizer: Tokenizer, text: str, words: str) -> None:
