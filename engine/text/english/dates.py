@@ -131,9 +131,9 @@ DATES: tuple[Rule, ...] = (
 )
 TIMES: tuple[Rule, ...] = (
     rule(r"\b(\d{1,2}):([0-5]\d):([0-5]\d)(?!\s*[ap]\.?m\b|[\d:])", _lasting),
-    rule(r"\b(\d+) ?h(?:rs?)? ?(\d+) ?m(?:ins?)?(?: ?(\d+) ?s(?:ecs?)?)?\b", _duration),
-    rule(r"()\b(\d+) ?m(?:ins?)? ?(\d+) ?s(?:ecs?)?\b", _duration),
-    rule(r"\b(\d+) ?m(?= (?:ago|later|left|remaining)\b)", lambda match: _count(int(match[1]), "minute")),
+    rule(r"\b(\d{1,4}) ?h(?:rs?)? ?(\d{1,4}) ?m(?:ins?)?(?: ?(\d{1,4}) ?s(?:ecs?)?)?\b", _duration),
+    rule(r"()\b(\d{1,4}) ?m(?:ins?)? ?(\d{1,4}) ?s(?:ecs?)?\b", _duration),
+    rule(r"\b(\d{1,4}) ?m(?= (?:ago|later|left|remaining)\b)", lambda match: _count(int(match[1]), "minute")),
     rule(r"(?i)(\d|\d\s?[ap]\.?m\b\.?)\s?[-–]\s?(?=\d{1,2}(?::\d\d|\s?[ap]\.?m\b))", r"\1 to "),
     rule(r"(?i)\b(\d{1,2})\.([0-5]\d)(?=\s*[ap]\.?m\b)", r"\1:\2"),
     rule(r"(?i)\b(\d{1,2}):([0-5]\d)(?!\d)(?::([0-5]\d)(?!\d))?(?:\s*([ap]\.?m\b\.?))?", _time),
