@@ -460,7 +460,7 @@ class Engine:
         prompted = PromptVoice([self._prompt_reference(reference, voice.name) for reference in voice.references])
         own = set(_codes_key(prompted))
         with self._dialogues_lock:
-            shared = [self._dialogues.pop(key) for key in list(self._dialogues) if own & set(key)]
+            shared = [self._dialogues.pop(key) for key in list(self._dialogues) if not own.isdisjoint(key)]
         for each in (prompted, *shared):
             self._forget_prefixes(each)
 

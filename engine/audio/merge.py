@@ -34,7 +34,7 @@ def merge_references(references: Sequence[tuple[AnySource, str]], sample_rate: i
         return references[0]
     sources, transcripts = zip(*references, strict=True)
     clips = _used_clips(sources, sample_rate)
-    said = [transcript_for(clip, words)[0] for clip, words in zip(clips, transcripts, strict=False)]
+    said = [transcript_for(clip, words)[0] for clip, words in zip(clips, transcripts[: len(clips)], strict=True)]
     return _concatenated(clips), merge_transcripts(said) if all(said) else ""
 
 

@@ -89,7 +89,7 @@ class EngineLoop:
         except EngineBusy:
             with self._events_lock:
                 entered = list(self._events)
-            if not sum(events.leave_if_unread() for events in entered):
+            if not sum(events.leave_if_unread() for events in entered):  # of all, not only of the first
                 raise
             return self.scheduler.enter(owner)
 

@@ -3,7 +3,7 @@
 import re
 
 from engine.text.english.numbers import cardinal, oh, ordinal, plural, year
-from engine.text.english.rules import Rule, ends_text, rule, spelled
+from engine.text.english.rules import Rule, before, ends_text, rule, spelled
 
 _MONTHS = (
     "January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November",
@@ -46,13 +46,9 @@ def _full(month: int, day: int, written_year: str) -> str:
 
 def _day_of_month(match: re.Match[str]) -> str:
     article, day, month = match[1] or "", ordinal(int(match[2])), _month(match[4])
-    if not article and _TAKES_ARTICLE.search(_before(match)):
+    if not article and _TAKES_ARTICLE.search(before(match, _REACH)):
         article = "the "
     return f"{article}{day} of {month}" if article or match[3] else f"{day} {month}"
-
-
-def _before(match: re.Match[str]) -> str:
-    return match.string[max(0, match.start() - _REACH) : match.start()]
 
 
 def _days_of_month(match: re.Match[str]) -> str:
@@ -87,12 +83,12 @@ def _duration(match: re.Match[str]) -> str:
 
 def _lasting(match: re.Match[str]) -> str:
     """Read a time with seconds as a duration where the words around it say so."""
-    said = _LASTS.search(_before(match)) or _LONG.match(match.string, match.end())
+    said = _LASTS.search(before(match, _REACH)) or _LONG.match(match.string, match.end())
     return _duration(match) if said else match[0]
 
 
 def _decade_or_seconds(match: re.Match[str]) -> str:
-    is_duration = _TAKES_DURATION.search(_before(match)) and _AFTER_DURATION.match(match.string, match.end())
+    is_duration = _TAKES_DURATION.search(before(match, _REACH)) and _AFTER_DURATION.match(match.string, match.end())
     return f"{match[1]} seconds" if is_duration else plural(cardinal(int(match[1])))
 
 

@@ -3,7 +3,7 @@
 import re
 
 from engine.text.english.numbers import cardinal, ordinal, roman
-from engine.text.english.rules import SPELL, Rule, ends_text, rule, spelled
+from engine.text.english.rules import SPELL, Rule, before, ends_text, rule, spelled
 from engine.text.sentences import opens_sentence, says_no
 
 _ABBREVIATIONS = {
@@ -94,11 +94,10 @@ def _abbreviation(match: re.Match[str]) -> str:
 
 def _doctor_or_street(match: re.Match[str], word: str) -> str:
     """Expand "Dr." and "St." to doctor and saint before a name, to drive and street after one."""
-    before = match.string[max(match.start() - _REACH, 0) : match.start()]
     has_stop = match[0].endswith(".")
     name_follows = _NAME.match(match.string, match.end()) is not None
     # The first word of a sentence is always capitalised, so it is no evidence of a name.
-    name_precedes = _NAME_BEFORE.search(before) is not None
+    name_precedes = _NAME_BEFORE.search(before(match, _REACH)) is not None
     if name_follows and not name_precedes:
         return {"dr": "Doctor", "st": "Saint"}[word]
     if not has_stop:
@@ -115,8 +114,7 @@ def _number(match: re.Match[str]) -> str:
 
 
 def _initial(match: re.Match[str]) -> str:
-    before = match.string[max(match.start() - _REACH, 0) : match.start()]
-    is_last = opens_sentence(match.string, match.end()) or _LETTER_BEFORE.search(before)
+    is_last = opens_sentence(match.string, match.end()) or _LETTER_BEFORE.search(before(match, _REACH))
     return match[0] if is_last else match[1] + SPELL
 
 

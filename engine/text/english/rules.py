@@ -24,6 +24,11 @@ def ends_text(match: re.Match[str]) -> bool:
     return _TEXT_ENDS.match(match.string, match.end()) is not None
 
 
+def before(match: re.Match[str], reach: int) -> str:
+    """Return up to `reach` characters before the match."""
+    return match.string[max(0, match.start() - reach) : match.start()]
+
+
 def spelled(letters: str, stop: bool = False) -> str:
     """Return letters, with or without full stops between them, as a word to be spelled. stop: end the sentence."""
     return letters.upper().replace(".", "") + SPELL + ("." if stop else "")
