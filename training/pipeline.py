@@ -32,7 +32,7 @@ from training.codec.run import CodecRecipe
 from training.codec.sizes import write_codec
 from training.codec.train import BATCH, held_out_for_checks, open_run, train_to_end
 from training.device import training_device
-from training.dual_ar import reward
+from training.dual_ar import guidance, reward
 from training.dual_ar import train as train_ar
 from training.dual_ar.encode import encode
 from training.dual_ar.matching import match
@@ -170,10 +170,15 @@ def _pitch(work: Path, setting: Setting) -> Found:
     return {"utterances": train_pitch.run(work, setting.pitch)}
 
 
+def _guidance(work: Path, setting: Setting) -> Found:
+    """Train the release on guided distributions of its own takes."""
+    export(work, work / "codec", work / "release")  # anew, because a repeated stage has trained it before
+    return {"takes": guidance.distil(work, work / "release", setting.guidance)}
+
+
 def _reward(work: Path, setting: Setting) -> Found:
     """Train the release on the reward of its own takes."""
-    export(work, work / "codec", work / "release")  # anew, because a repeated stage has trained it before
-    results = reward.optimise(work, work / "release", setting.reward)
+    results = reward.optimise(work, work / "guidance", setting.reward)
     shutil.copy(work / "reward" / "release" / "model.safetensors", work / "release")
     return {
         "errors": [round(each.error, 3) for each in results],
@@ -230,6 +235,7 @@ STAGES = (
     Stage("pitch", PITCH_FILE, _pitch),
     Stage("codec-adversarial", "codec/checkpoint-decoder-adversarial.pt", _adversarial),
     Stage("release", "release/model.safetensors", _release),
+    Stage("guidance", "guidance/model.safetensors", _guidance),
     Stage("reward", "reward/release/model.safetensors", _reward),
     Stage("first-words", "first_words.wav", _first_words),
 )

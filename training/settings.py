@@ -7,6 +7,7 @@ from engine.codec.config import CodecConfig
 from engine.release.hub import BUNDLED
 from training.codec.run import ADVERSARIAL, CONTINUED, CodecRecipe
 from training.codec.sizes import bundled_codec_config
+from training.dual_ar.guidance import GuidanceRecipe
 from training.dual_ar.reward import RewardRecipe
 from training.dual_ar.train import CONTINUED_RATE, DualARRecipe
 from training.pitch.train import PitchRecipe
@@ -36,6 +37,7 @@ class Setting:
     adversarial: CodecRecipe
     speaker: SpeakerRecipe
     pitch: PitchRecipe
+    guidance: GuidanceRecipe
     reward: RewardRecipe
     source: Path | None = None
     refined: CodecRecipe | None = None
@@ -53,6 +55,7 @@ FULL = Setting(
     adversarial=replace(ADVERSARIAL, minutes=75, crop_frames=32, discriminators_share=0.4),
     speaker=SpeakerRecipe(),
     pitch=PitchRecipe(),
+    guidance=GuidanceRecipe(),
     reward=RewardRecipe(),
 )
 
@@ -159,6 +162,7 @@ TINY = Setting(
     adversarial=_few(3),
     speaker=SpeakerRecipe(steps=2, batch=4),
     pitch=PitchRecipe(steps=2, batch=4, utterances=2),
+    guidance=GuidanceRecipe(takes=2, passes=1, positions=512),
     reward=RewardRecipe(rounds=1, takes=2, passes=1, positions=512),
 )
 

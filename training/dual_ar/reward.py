@@ -32,20 +32,17 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from engine.engine import Engine
 from training.device import bf16_autocast, threads, training_device
 from training.dual_ar.conversations import Batch, ConversationBuilder, Example, collate
 from training.dual_ar.encode import CodeFormat
 from training.dual_ar.model import DualAR, load_release, new_model, save_release
-from training.dual_ar.own_takes import OwnTake, TakeSampler
+from training.dual_ar.own_takes import OwnTake, TakeOptimiser, TakeRates, TakeSampler, similar_batches
 from training.dual_ar.take_reward import Judgement, TakeReward
 from training.dual_ar.voice_reward import VoiceReward
-from training.schedule import warmup_cosine
 from training.work import DEFAULT_WORK, TrainingError, cores, exit_with_message, positive_int
 
 Gains = Callable[[Tensor, Tensor, int], Tensor]  # `TakeReward.gains`
 
-_SLOTS = 8  # takes that are spoken at once
 _FINAL_RATE = 0.1  # fraction of the learning rates at the end of a round
 _REPORT_STEPS = 25
 
@@ -67,6 +64,10 @@ class RewardRecipe:
     residual_penalty: float = 0.07
     clip_gradient: float = 0.05
     seed: int = 0
+
+    @property
+    def rates(self) -> TakeRates:
+        return TakeRates(self.slow_rate, self.fast_rate, self.warmup_steps, _FINAL_RATE, self.clip_gradient)
 
 
 @dataclass(frozen=True)
@@ -142,24 +143,13 @@ def learn(model: DualAR, made: Sequence[RewardedTake], gains: Gains, temperature
     before = _log_probs_before(model, made, _batches(made, recipe.positions, rng), temperature)
     planned = [batch for _ in range(math.ceil(recipe.passes)) for batch in _batches(made, recipe.positions, rng)]
     steps = max(1, round(len(planned) * recipe.passes / math.ceil(recipe.passes)))
-    stacks = (model.slow, recipe.slow_rate), (model.fast, recipe.fast_rate)
-    optimiser = torch.optim.AdamW(
-        [{"params": list(stack.parameters()), "peak": peak} for stack, peak in stacks],
-        betas=(0.9, 0.98),
-        weight_decay=0.0,
-    )
+    optimiser = TakeOptimiser(model, recipe.rates, steps)
     for step, chosen in enumerate(planned[:steps]):
-        rate = warmup_cosine(step, recipe.warmup_steps, step / steps, _FINAL_RATE)
-        for group in optimiser.param_groups:
-            group["lr"] = rate * group["peak"]
         found = _log_probs(model, made, chosen, temperature)
         gradient = torch.cat([made[i].gradient for i in chosen]).to(found.semantic.device)
         semantic, residual = (torch.cat(parts) for parts in zip(*(before[i] for i in chosen), strict=True))
         gain = expected_gain(found, gradient, gains, recipe.largest_gain)
-        (penalty(found, semantic, residual, recipe) - gain).backward()
-        torch.nn.utils.clip_grad_norm_(model.parameters(), recipe.clip_gradient)
-        optimiser.step()
-        optimiser.zero_grad(set_to_none=True)
+        optimiser.minimise(penalty(found, semantic, residual, recipe) - gain)
         if (step + 1) % _REPORT_STEPS == 0:
             moved = (found.semantic - semantic).abs().mean().item(), (found.taken - residual).abs().mean().item()
             print(
@@ -190,14 +180,7 @@ def _log_probs(model: DualAR, made: Sequence[RewardedTake], chosen: Sequence[int
 
 
 def _batches(made: Sequence[RewardedTake], positions: int, rng: random.Random) -> list[list[int]]:
-    """Divide the takes into batches of similar length, in random order."""
-    batches: list[list[int]] = [[]]
-    for i in sorted(range(len(made)), key=lambda i: (made[i].example.columns.shape[1], rng.random())):
-        if batches[-1] and (len(batches[-1]) + 1) * made[i].example.columns.shape[1] > positions:
-            batches.append([])
-        batches[-1].append(i)
-    rng.shuffle(batches)
-    return batches
+    return similar_batches([each.example.columns.shape[1] for each in made], positions, rng)
 
 
 def optimise(work: Path, release: Path, recipe: RewardRecipe) -> list[RoundResult]:
@@ -235,7 +218,7 @@ class RewardTrainer:
         Raises TrainingError when the release has another codec or speaks no text long enough to be judged.
         """
         began, recipe = time.monotonic(), self._recipe
-        takes, temperature = self._takes(before, recipe.seed + number)
+        takes, temperature = self._sampler.spoken_by(before, self._device, recipe.takes, recipe.seed + number)
         print(f"{len(takes)} takes spoken, {(time.monotonic() - began) / 60:.1f} min", flush=True)
         unfinished = after.with_name(f"unfinished-{after.name}")
         shutil.copytree(before, unfinished, dirs_exist_ok=True)
@@ -262,16 +245,6 @@ class RewardTrainer:
         unfinished.replace(after)
         print(f"{after}: {(time.monotonic() - began) / 60:.1f} min", flush=True)
         return result
-
-    def _takes(self, release: Path, seed: int) -> tuple[list[OwnTake], float]:
-        """Return takes of a release, and their temperature."""
-        engine = Engine.load(release, self._device, slots=_SLOTS)
-        try:
-            self._codes.check(self._sampler.codes, engine.codec_fingerprint, release)
-            takes = list(self._sampler.sample(engine, self._recipe.takes, seed))
-            return takes, engine.default_options.temperature
-        finally:
-            engine.close()
 
     def _judged(self, reward: TakeReward, takes: list[OwnTake]) -> list[tuple[OwnTake, Judgement]]:
         """Judge all takes. On a CPU a take for each core is faster than all cores for each take."""
