@@ -1,15 +1,17 @@
 """Pack training speech and its codes to carry to a machine without network access, and unpack them there.
 
     python -m training.packing pack --work DIR --out FOLDER [--megabytes 60] [--first N]
-    python -m training.packing unpack --from FOLDER --work DIR
+    python -m training.packing unpack --from FOLDER --work DIR [--codec FOLDER]
 
 Speech is compressed with Opus (RFC 6716) to about 7 KB per second, or 26 MB per hour; codes take less than 1 MB per
 hour. Only whole shards that fit are packed, the test shard first; another pack can begin with the next one. Unpacked
-shards are complete: the pipeline continues from them as if it had made them itself.
+shards are complete: the pipeline continues from them as if it had made them itself. Codes are unpacked only for the
+codec that made them.
 """
 
 import argparse
 import gzip
+import json
 import re
 import shutil
 from collections.abc import Iterator
@@ -20,6 +22,8 @@ from pathlib import Path
 import numpy as np
 import soundfile
 
+from engine.codec.fingerprint import codec_fingerprint
+from engine.families.s2.codec import codec_files, load_codec_decoder
 from training.speech.corpus import SAMPLE_RATE
 from training.speech.resampling import resampled
 from training.work import DEFAULT_WORK, TrainingError, cores, exit_with_message, positive
@@ -68,25 +72,46 @@ def pack(work: Path, out: Path, limit: int, first: int = 0) -> list[str]:
     return packed
 
 
-def unpack(source: Path, work: Path) -> list[str]:
-    """Restore packed shards under `work`; existing shards are kept. Return the numbers of all packed shards.
+def unpack(source: Path, work: Path, codec: str | None = None) -> list[str]:
+    """Restore packed shards under `work`; existing shards and codes are kept. Return the numbers of all packed shards.
 
-    Raises TrainingError when `source` holds no packed speech.
+    codec: fingerprint of the codec whose codes are unpacked, too; None means no codes.
+
+    Raises TrainingError when `source` holds no packed speech, or when `work` has the codes of another codec.
     """
     if not (source / _SPEAKERS).exists():
         raise TrainingError(f"{source} holds no packed speech.")
-    data, codes = work / "data", work / "codes"
+    data = work / "data"
     data.mkdir(parents=True, exist_ok=True)
     shutil.copy(source / _SPEAKERS, data / _SPEAKERS)
-    if (source / _CODEC).exists():
-        codes.mkdir(parents=True, exist_ok=True)
-        shutil.copy(source / _CODEC, codes / _CODEC)
-        for file in source.glob("*.npz"):
-            shutil.copy(file, codes / file.name)
+    if codec is not None and _codec_of(source) == codec:
+        _unpack_codes(source, work / "codes")
     numbers = sorted(path.name.removeprefix("index-")[:3] for path in source.glob("index-*.jsonl.gz"))
     with ThreadPoolExecutor(cores()) as pool:
         list(pool.map(partial(_unpack_shard, source, data), numbers))
     return numbers
+
+
+def _codec_of(folder: Path) -> str | None:
+    """Return the fingerprint of the codec that made the codes in a folder; None if there are none, or it is unknown."""
+    file = folder / _CODEC
+    fingerprint: str | None = json.loads(file.read_text()).get("fingerprint") if file.exists() else None
+    return fingerprint
+
+
+def _unpack_codes(source: Path, codes: Path) -> None:
+    if (codes / _CODEC).exists() and _codec_of(codes) != _codec_of(source):
+        raise TrainingError(
+            f"The codes in {codes} are not of the codec that made those in {source}: remove that folder, and run this "
+            "again."
+        )
+    codes.mkdir(parents=True, exist_ok=True)
+    for file in (source / _CODEC, *source.glob("*.npz")):
+        target = codes / file.name
+        if not target.exists():
+            unfinished = target.with_name(f"unfinished-{file.name}")
+            shutil.copy(file, unfinished)
+            unfinished.replace(target)
 
 
 def _unpack_shard(source: Path, data: Path, number: str) -> None:
@@ -148,6 +173,7 @@ def main() -> None:
     packing.add_argument("--out", type=Path, required=True)
     packing.add_argument("--megabytes", type=positive, default=60, help="the most, in MiB")
     unpacking.add_argument("--from", dest="source", type=Path, required=True, metavar="FOLDER")
+    unpacking.add_argument("--codec", type=Path, metavar="FOLDER", help="unpack the codes of this codec, too")
     packing.add_argument("--first", type=int, default=0, help="the number of the first shard")
     options = parser.parse_args()
     with exit_with_message():
@@ -159,7 +185,10 @@ def _run(options: argparse.Namespace) -> None:
         numbers = pack(options.work, options.out, int(options.megabytes * 2**20), options.first)
         print(f"shards {numbers[0]} to {numbers[-1]}, {_size(options.out) / 2**20:.1f} MiB in {options.out}")
     else:
-        print(f"{len(unpack(options.source, options.work))} shards in {options.work}")
+        kept = None
+        if options.codec is not None:
+            kept = codec_fingerprint(load_codec_decoder(*codec_files(options.codec)))
+        print(f"{len(unpack(options.source, options.work, kept))} shards in {options.work}")
 
 
 if __name__ == "__main__":

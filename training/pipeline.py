@@ -277,13 +277,21 @@ class Record:
         partial.replace(file)
 
 
+def _kept_codec(setting: Setting) -> str | None:
+    """Return the fingerprint of the source's codec if the setting keeps its codes, else None."""
+    if setting.source is None or setting.refined is not None:
+        return None
+    return codec_fingerprint(load_codec(*codec_files(setting.source)))
+
+
 def run(work: Path, setting: Setting, until: str = STAGES[-1].name, packed: Sequence[Path] = ()) -> dict[str, Found]:
     """Run the unfinished stages up to and including `until`. Return the results of all finished stages.
 
-    packed: folders of `training.packing` with the speech, which is then not synthesized.
+    packed: folders of `training.packing` with the speech, which is then not synthesized. Their codes are used if they
+    are of the codec that the setting keeps.
 
-    Raises TrainingError when the setting has no stage `until` or a folder has no packed speech, and StageFailed when a
-    stage's result is not good enough for the next one.
+    Raises TrainingError when the setting has no stage `until`, a folder has no packed speech, or `work` has codes of
+    another codec, and StageFailed when a stage's result is not good enough for the next one.
     """
     planned = stages(setting)
     names = [stage.name for stage in planned]
@@ -293,7 +301,8 @@ def run(work: Path, setting: Setting, until: str = STAGES[-1].name, packed: Sequ
     file = work / "pipeline.json"
     record = Record.open(file, setting)
     if packed:
-        shards = {number for folder in packed for number in unpack(folder, work)}
+        codec = _kept_codec(setting)
+        shards = {number for folder in packed for number in unpack(folder, work, codec)}
         record.done[planned[0].name] = {"packed shards": sorted(shards)}
     if packed or not file.exists():
         record.save(file)

@@ -9,12 +9,16 @@ import numpy as np
 import pytest
 
 from benchmarks.evaluation_set import EvaluationSet
+from engine.codec.fingerprint import codec_fingerprint
+from engine.families.s2.codec import codec_files, load_codec_decoder
+from tests.paths import BUNDLED
 from training.packing import ForeignFolder, TooLarge, main, pack, unpack
 from training.speech.corpus import SAMPLE_RATE, Corpus
 from training.speech.resampling import resampled
 from training.work import TrainingError
 
 SECONDS = 4
+CODEC = "fingerprint of the codec"
 
 
 def write_shard(work: Path, number: int) -> np.ndarray:
@@ -30,7 +34,7 @@ def write_shard(work: Path, number: int) -> np.ndarray:
     (work / "data" / "speakers.json").write_text(json.dumps([{"id": 0}]))
     np.savez(work / "codes" / f"codes-{number:03d}-0.npz", codes=np.full((9, 80), number))
     np.savez(work / "codes" / f"degraded-{number:03d}.npz", codes=np.full((9, 80), number + 1))
-    (work / "codes" / "codec.json").write_text("{}")
+    (work / "codes" / "codec.json").write_text(json.dumps({"fingerprint": CODEC}))
     (work / "codes" / f"unfinished-codes-{number:03d}-1.npz").write_bytes(b"PK")
     return samples
 
@@ -40,15 +44,54 @@ def test_unpacked_speech_matches_packed_speech(tmp_path: Path) -> None:
     assert pack(tmp_path / "here", tmp_path / "packed", 2**20) == ["000", "001", "002"]
     raw = sum(samples.nbytes for samples in made)
     assert sum(file.stat().st_size for file in (tmp_path / "packed").iterdir()) < raw / 5
-    assert unpack(tmp_path / "packed", tmp_path / "there") == ["000", "001", "002"]
+    assert unpack(tmp_path / "packed", tmp_path / "there", CODEC) == ["000", "001", "002"]
     before, after = Corpus.load(tmp_path / "here" / "data"), Corpus.load(tmp_path / "there" / "data")
     assert after.speakers == before.speakers
     for own, carried in zip(before.utterances, after.utterances, strict=True):
         assert carried == own
         original, copy = own.audio().astype(np.float64), carried.audio().astype(np.float64)
         assert np.square(copy - original).mean() < 0.02 * np.square(original).mean()
-    for codes in (tmp_path / "here" / "codes").glob("[cr]*.npz"):
+    for codes in (tmp_path / "here" / "codes").glob("[cd]*.npz"):
         assert np.array_equal(np.load(codes)["codes"], np.load(tmp_path / "there" / "codes" / codes.name)["codes"])
+
+
+def test_codes_of_another_codec_stay_packed(tmp_path: Path) -> None:
+    write_shard(tmp_path / "here", 0)
+    pack(tmp_path / "here", tmp_path / "packed", 2**20)
+    for codec in (None, "another"):
+        assert unpack(tmp_path / "packed", tmp_path / "there", codec) == ["000"]
+        assert not (tmp_path / "there" / "codes").exists()
+
+
+def test_existing_codes_are_kept(tmp_path: Path) -> None:
+    for number in range(2):
+        write_shard(tmp_path / "here", number)
+    pack(tmp_path / "here", tmp_path / "packed", 2**20)
+    write_shard(tmp_path / "there", 0)
+    own = tmp_path / "there" / "codes"
+    (own / "codes-000-0.npz").write_bytes(b"of a running training")
+    unpack(tmp_path / "packed", tmp_path / "there", CODEC)
+    assert (own / "codes-000-0.npz").read_bytes() == b"of a running training"
+    assert np.load(own / "codes-001-0.npz")["codes"].shape == (9, 80)
+    (own / "codec.json").write_text(json.dumps({"fingerprint": "another"}))
+    with pytest.raises(TrainingError, match="are not of the codec that made those in"):
+        unpack(tmp_path / "packed", tmp_path / "there", CODEC)
+    assert json.loads((own / "codec.json").read_text()) == {"fingerprint": "another"}
+
+
+def test_command_unpacks_the_codes_of_a_codec(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_shard(tmp_path / "here", 0)
+    fingerprint = codec_fingerprint(load_codec_decoder(*codec_files(BUNDLED)))
+    (tmp_path / "here" / "codes" / "codec.json").write_text(json.dumps({"fingerprint": fingerprint}))
+    pack(tmp_path / "here", tmp_path / "packed", 2**20)
+    command = ["packing", "unpack", "--from", str(tmp_path / "packed"), "--work", str(tmp_path / "there")]
+    monkeypatch.setattr(sys, "argv", command)
+    main()
+    assert not (tmp_path / "there" / "codes").exists()
+    monkeypatch.setattr(sys, "argv", [*command, "--codec", str(BUNDLED)])
+    main()
+    names = {path.name for path in (tmp_path / "there" / "codes").iterdir()}
+    assert names == {"codec.json", "codes-000-0.npz", "degraded-000.npz"}
 
 
 def test_a_second_pack_holds_what_the_first_does_not(

@@ -22,12 +22,14 @@ from tests.paths import BUNDLED, ROOT
 pytest.importorskip("pyworld", reason="pyworld (requirements-lab.txt) makes the speakers' warps")
 
 from engine.codec.codec import Codec
+from engine.codec.fingerprint import codec_fingerprint
 from engine.engine import Engine
 from engine.families.s2.codec import codec_files, load_codec
 from engine.families.s2.dual_ar import load_dual_ar
 from engine.text.english.pronunciation import Lexicon
 from tests.training.small_model import small_models
 from tests.training.test_data import needs_synthesizers
+from tests.training.test_packing import write_shard
 from training import pipeline
 from training.codec.train import open_run
 from training.dual_ar import reward
@@ -35,7 +37,7 @@ from training.dual_ar.encode import CodedCorpus
 from training.dual_ar.model import release_tensors
 from training.packing import pack
 from training.pipeline import SEED, STAGES, StageFailed, check_gate, held_out_pair, run, stages
-from training.settings import FULL, LARGE, REFINED, SAMPLES, TINY, scaled
+from training.settings import FULL, LARGE, REFINED, SAMPLES, TINY, Setting, scaled
 from training.speech import synthesize
 from training.speech.corpus import SAMPLE_RATE, Corpus, table
 from training.speech.lexicon import LEXICON
@@ -147,6 +149,16 @@ def test_packed_speech_is_not_synthesized_again(work: Path, tmp_path: Path, monk
     assert rest == numbers[1:]
     texts = [each.text for each in Corpus.load(work / "data").utterances]
     assert [each.text for each in Corpus.load(tmp_path / "there" / "data").utterances] == texts
+
+
+@pytest.mark.parametrize(("setting", "taken"), [(SAMPLES, True), (REFINED, False), (FULL, False)])
+def test_packed_codes_are_taken_if_the_codec_stays(setting: Setting, taken: bool, tmp_path: Path) -> None:
+    write_shard(tmp_path / "here", 0)
+    fingerprint = codec_fingerprint(load_codec(*codec_files(BUNDLED)))
+    (tmp_path / "here" / "codes" / "codec.json").write_text(json.dumps({"fingerprint": fingerprint}))
+    pack(tmp_path / "here", tmp_path / "packed", 2**20)
+    run(tmp_path / "there", setting, until="speech", packed=[tmp_path / "packed"])
+    assert (tmp_path / "there" / "codes" / "codes-000-0.npz").exists() == taken
 
 
 def test_scaled_setting_trains_for_a_part_of_the_minutes() -> None:
