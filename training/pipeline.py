@@ -50,6 +50,8 @@ from training.work import DEFAULT_WORK, TrainingError, cores, exit_with_message,
 
 SEED = 1
 _REFERENCE_SECONDS = 3.0
+# Options of `open_run`, and of the command `training.codec.train`.
+_REFINING = {"adversarial": True, "anchored": True}
 
 Found = dict[str, Any]
 
@@ -108,7 +110,7 @@ def _continued(work: Path, setting: Setting) -> Found:
 
 def _refined(work: Path, setting: Setting) -> Found:
     assert setting.refined is not None
-    return _train_codec(work, setting, setting.refined, source=work / "codec", adversarial=True, anchored=True)
+    return _train_codec(work, setting, setting.refined, source=work / "codec", **_REFINING)
 
 
 def _matched(work: Path, setting: Setting) -> Found:
@@ -130,18 +132,20 @@ def _gate(work: Path, setting: Setting) -> Found:
     kept = held_out_for_checks(Corpus.load(work / "data"))
     quality = held_out_quality(codec, kept, SpectralLoss(SAMPLE_RATE).to(training_device()))
     print(f"{len(kept)} utterances kept from training: {quality}", flush=True)
-    check_gate(quality.pitch, setting.gate, work)
+    check_gate(quality.pitch, setting, work)
     pitch = None if math.isnan(quality.pitch) else round(quality.pitch, 4)
     return {"utterances": len(kept), "mel": round(quality.mel, 4), "f0_correlation": pitch}
 
 
-def check_gate(pitch: float, least: float | None, work: Path) -> None:
-    """Raise StageFailed unless the F0 correlation `pitch`, which may be NaN, reaches `least`."""
-    if least is not None and not pitch >= least:
+def check_gate(pitch: float, setting: Setting, work: Path) -> None:
+    """Raise StageFailed unless the codec's F0 correlation `pitch`, which may be NaN, is high enough for the setting."""
+    if setting.gate is not None and not pitch >= setting.gate:
+        options = "".join(f" --{name}" for name in _REFINING) if setting.refined is not None else ""
         raise StageFailed(
-            f"The codec's F0 correlation is {pitch:.2f} and should be {least:.2f}: the dual AR cannot learn a pitch "
-            f"that the codes do not carry. Continue training the codec (python -m training.codec.train --work {work} "
-            f"--from {work / 'codec'} --minutes M, with more than it has had), then start this again."
+            f"The codec's F0 correlation is {pitch:.2f} and should be {setting.gate:.2f}: the dual AR cannot learn a "
+            "pitch that the codes do not carry. Continue training the codec (python -m training.codec.train "
+            f"--work {work} --from {work / 'codec'}{options} --minutes M, with more than it has had), then start this "
+            "again."
         )
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from engine.codec.config import CodecConfig
 from engine.release.hub import BUNDLED
-from training.codec.run import ADVERSARIAL, CONTINUED, CodecRecipe
+from training.codec.run import ADVERSARIAL, ANCHORED, CONTINUED, CodecRecipe
 from training.codec.sizes import bundled_codec_config
 from training.dual_ar.guidance import GuidanceRecipe
 from training.dual_ar.reward import RewardRecipe
@@ -52,7 +52,7 @@ FULL = Setting(
     gate=0.95,
     variants=1,
     ar=DualARRecipe(minutes=290),
-    adversarial=replace(ADVERSARIAL, minutes=75, crop_frames=32, discriminators_share=0.4),
+    adversarial=replace(ADVERSARIAL, minutes=75),
     speaker=SpeakerRecipe(),
     pitch=PitchRecipe(),
     guidance=GuidanceRecipe(),
@@ -108,14 +108,7 @@ REFINED = replace(
     SAMPLES,
     codec=_grown_codec(),
     speech=replace(SAMPLES.speech, hours=12.0),
-    refined=replace(
-        ADVERSARIAL,
-        minutes=300,
-        learning_rate=3e-4,
-        dropout=0.05,
-        crop_frames=32,
-        discriminators_every=3,
-    ),
+    refined=replace(ANCHORED, minutes=300),
     ar=DualARRecipe(minutes=180, learning_rate=1.5 * CONTINUED_RATE, slow_rate=0.15, fast_share=0.5),
 )
 

@@ -31,7 +31,7 @@ from tests.training.small_model import small_models
 from tests.training.test_data import needs_synthesizers
 from tests.training.test_packing import write_shard
 from training import pipeline
-from training.codec.train import open_run
+from training.codec.train import open_run, recipe_of
 from training.dual_ar import reward
 from training.dual_ar.encode import CodedCorpus
 from training.dual_ar.model import release_tensors
@@ -265,10 +265,25 @@ def test_corpus_table_counts_every_utterance_once(work: Path) -> None:
 
 def test_codec_with_low_pitch_correlation_fails_the_gate(tmp_path: Path) -> None:
     for pitch in (0.94, float("nan")):
-        with pytest.raises(StageFailed, match=r"F0 correlation is .* Continue training"):
-            check_gate(pitch, FULL.gate, tmp_path)
-    check_gate(0.95, FULL.gate, tmp_path)
-    check_gate(float("nan"), TINY.gate, tmp_path)
+        with pytest.raises(StageFailed, match=r"F0 correlation is .* Continue training .*/codec --minutes M"):
+            check_gate(pitch, FULL, tmp_path)
+        with pytest.raises(StageFailed, match=r"Continue training .*/codec --adversarial --anchored --minutes M"):
+            check_gate(pitch, REFINED, tmp_path)
+    check_gate(0.95, FULL, tmp_path)
+    check_gate(float("nan"), TINY, tmp_path)
+
+
+@pytest.mark.parametrize("setting", [FULL, LARGE, SAMPLES, REFINED])
+def test_commands_train_the_codec_like_the_stages(setting: Setting) -> None:
+    trained = {
+        setting.fresh: recipe_of(continued=False),
+        setting.continued: recipe_of(continued=True),
+        setting.adversarial: recipe_of(continued=True, adversarial=True),
+    }
+    if setting.refined is not None:
+        trained[setting.refined] = recipe_of(continued=True, adversarial=True, anchored=True)
+    for stage, command in trained.items():
+        assert replace(command, minutes=stage.minutes) == stage
 
 
 def test_large_codec_fits_a_release_of_80_mb() -> None:

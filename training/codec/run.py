@@ -54,7 +54,10 @@ class CodecRecipe:
 
 # Once there are codebooks, the codec trains at half the learning rate, with less codebook dropout.
 CONTINUED = CodecRecipe(learning_rate=4e-4, phone_weight=0.5, dropout=0.15)
-ADVERSARIAL = replace(CONTINUED, learning_rate=2e-4)
+# With crops of 1.5 s, the decoder has its full context of past frames for most of a crop.
+ADVERSARIAL = replace(CONTINUED, learning_rate=2e-4, crop_frames=32, discriminators_share=0.4)
+# The whole codec, with discriminators, towards codes that mostly stay.
+ANCHORED = replace(ADVERSARIAL, learning_rate=3e-4, dropout=0.05, discriminators_share=0.25, discriminators_every=3)
 
 
 class CodecRun:

@@ -33,7 +33,7 @@ from training.codec.check import held_out_quality
 from training.codec.initialisation import initialise
 from training.codec.losses.voice import VoiceLoss
 from training.codec.objective import CodecObjective
-from training.codec.run import ADVERSARIAL, CONTINUED, CodecRecipe, CodecRun
+from training.codec.run import ADVERSARIAL, ANCHORED, CONTINUED, CodecRecipe, CodecRun
 from training.codec.sizes import bundled_codec_config, write_codec
 from training.device import loader_workers, tf32_and_cudnn_benchmark, training_device
 from training.recogniser.model import WEIGHTS, Recogniser
@@ -97,6 +97,15 @@ def open_run(
     elif source is None:
         initialise(codec, run.initial_audio(), run.generator())
     return run
+
+
+def recipe_of(*, continued: bool, adversarial: bool = False, anchored: bool = False) -> CodecRecipe:
+    """Return the recipe of a kind of training, which the stages of `training/settings.py` share."""
+    if anchored:
+        return ANCHORED
+    if adversarial:
+        return ADVERSARIAL
+    return CONTINUED if continued else CodecRecipe()
 
 
 def checkpoint_of(work: Path, run: CodecRun) -> Path:
@@ -193,7 +202,7 @@ def main() -> None:
     if args.threads:
         torch.set_num_threads(args.threads)
     device = training_device()
-    recipe = CodecRecipe() if args.source is None else ADVERSARIAL if args.adversarial else CONTINUED
+    recipe = recipe_of(continued=args.source is not None, adversarial=args.adversarial, anchored=args.anchored)
     recipe = replace(recipe, minutes=args.minutes, steps=args.steps or math.inf, batch=args.batch or BATCH[device])
     with exit_with_message():
         _train(args, recipe, device)
