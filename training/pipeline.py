@@ -331,7 +331,7 @@ def main() -> None:
     names = dict.fromkeys(stage.name for setting in SETTINGS.values() for stage in stages(setting))
     parser.add_argument("--until", choices=names, default=STAGES[-1].name)
     parser.add_argument("--packed", type=Path, nargs="+", default=(), metavar="FOLDER", help="packed speech to use")
-    parser.add_argument("--scale", type=positive, default=1.0, help="of the minutes of all trainings, as for a GPU")
+    parser.add_argument("--scale", type=positive, default=1.0, help="of the minutes of codec and dual AR, as for a GPU")
     options = parser.parse_args()
     with exit_with_message():
         run(options.work, scaled(SETTINGS[options.setting], options.scale), options.until, options.packed)

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TypeVar
 
 from engine.codec.config import CodecConfig
 from engine.release.hub import BUNDLED
@@ -13,6 +14,8 @@ from training.dual_ar.train import CONTINUED_RATE, DualARRecipe
 from training.pitch.train import PitchRecipe
 from training.speaker.train import SpeakerRecipe
 from training.speech.synthesize import CorpusSpec
+
+_Recipe = TypeVar("_Recipe", CodecRecipe, DualARRecipe)
 
 
 @dataclass(frozen=True)
@@ -163,19 +166,16 @@ SETTINGS = {"full": FULL, "large": LARGE, "samples": SAMPLES, "refined": REFINED
 
 
 def scaled(setting: Setting, factor: float) -> Setting:
-    """Return the setting with `factor` times the minutes or steps of all trainings, and the takes of the last."""
+    """Return the setting with `factor` times the minutes, and steps where they are limited, of codec and dual AR."""
 
-    def codec(recipe: CodecRecipe) -> CodecRecipe:
-        return replace(recipe, minutes=factor * recipe.minutes)
+    def part(recipe: _Recipe) -> _Recipe:
+        return replace(recipe, minutes=factor * recipe.minutes, steps=factor * recipe.steps)
 
     return replace(
         setting,
-        fresh=codec(setting.fresh),
-        continued=codec(setting.continued),
-        refined=None if setting.refined is None else codec(setting.refined),
-        adversarial=codec(setting.adversarial),
-        ar=replace(setting.ar, minutes=factor * setting.ar.minutes),
-        speaker=replace(setting.speaker, steps=max(1, round(factor * setting.speaker.steps))),
-        pitch=replace(setting.pitch, steps=max(1, round(factor * setting.pitch.steps))),
-        reward=replace(setting.reward, takes=max(1, round(factor * setting.reward.takes))),
+        fresh=part(setting.fresh),
+        continued=part(setting.continued),
+        refined=None if setting.refined is None else part(setting.refined),
+        adversarial=part(setting.adversarial),
+        ar=part(setting.ar),
     )

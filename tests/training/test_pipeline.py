@@ -1,6 +1,7 @@
 """The training pipeline at its tiny setting: killed, resumed, and its results."""
 
 import json
+import math
 import multiprocessing
 import shutil
 import signal
@@ -166,6 +167,14 @@ def test_scaled_setting_trains_for_a_part_of_the_minutes() -> None:
     assert short.refined is not None
     assert [short.refined.minutes, short.ar.minutes, short.adversarial.minutes] == pytest.approx([6.0, 3.6, 1.6])
     assert scaled(FULL, 1) == FULL
+
+
+def test_scaled_setting_trains_estimators_and_reward_in_full() -> None:
+    assert scaled(REFINED, 0.02).ar.steps == math.inf
+    assert [scaled(TINY, 0.5).fresh.steps, scaled(TINY, 0.5).ar.steps] == [4, 2]
+    for setting in (REFINED, TINY):
+        short = scaled(setting, 0.02)
+        assert (short.speaker, short.pitch, short.reward) == (setting.speaker, setting.pitch, setting.reward)
 
 
 @needs_synthesizers
