@@ -93,6 +93,17 @@ class CodecObjective(nn.Module):
         self.voice = voice
 
     @property
+    def options(self) -> str:
+        """What is trained and how it is judged, as the options of `training.codec.train`."""
+        given = {
+            "--decoder-only": self.decoder_only,
+            "--adversarial": self.discriminators is not None,
+            "--voice": self.voice is not None,
+            "--anchored": bool(self._anchors),
+        }
+        return " ".join(option for option, chosen in given.items() if chosen)
+
+    @property
     def last_weight(self) -> nn.Parameter:
         """The weight of the decoder's last layer."""
         return [weight for weight in self.codec.decoder.parameters() if weight.dim() > 1][-1]

@@ -133,14 +133,24 @@ class CodecRun:
         """Save the run atomically: a kill at any moment leaves the previous checkpoint intact."""
         partial = path.with_suffix(".partial")
         state = {"objective": self.objective.state_dict(), "optimiser": self._optimiser.state_dict()}
-        torch.save(state | {name: getattr(self, name) for name in _PLAIN}, partial)
+        plain = {"options": self.objective.options} | {name: getattr(self, name) for name in _PLAIN}
+        torch.save(state | plain, partial)
         partial.replace(path)
 
     def resume(self, path: Path) -> None:
-        """Resume from a checkpoint. Raises TrainingError when it is of a run with another origin or other sizes."""
+        """Resume from a checkpoint.
+
+        Raises TrainingError when it is of a run with another origin, other options or other sizes.
+        """
         state = torch.load(path, map_location=self._device, weights_only=True)
         if state["origin"] != self.origin:
             raise TrainingError(f"{path} continues {state['origin']}, not {self.origin}. Remove it to start over.")
+        before, now = state.get("options", self.objective.options), self.objective.options
+        if before != now:
+            raise TrainingError(
+                f"{path} was begun with other options ({before or 'none'}) than these ({now or 'none'}). Give the same "
+                "ones, or remove it to start over."
+            )
         try:
             self.objective.load_state_dict(state["objective"])
             self._optimiser.load_state_dict(state["optimiser"])

@@ -67,7 +67,7 @@ def open_run(
         voice: whether the decoder learns from the speaker encoders and the pitch estimator of `work`.
 
     Raises TrainingError for speech that does not fit the codec, a missing speaker encoder or pitch estimator, or a
-    checkpoint with another origin or other sizes, and the errors of `load_codec`.
+    checkpoint with another origin, other options or other sizes, and the errors of `load_codec`.
     """
     if source is None:
         torch.manual_seed(recipe.seed)

@@ -214,6 +214,8 @@ def test_resumed_adversarial_run_equals_an_uninterrupted_one(corpus: Corpus, tmp
     stopped.save(checkpoint_of(tmp_path, stopped))
     resumed = adversarial(tmp_path, corpus, source)
     assert before + [resumed.advance() for _ in range(2)] == expected
+    with pytest.raises(TrainingError, match=r"--voice\) than these \(--decoder-only --adversarial\)"):
+        open_run(tmp_path, AGAINST, corpus, source=source, decoder_only=True, adversarial=True)
 
 
 def test_full_adversarial_training_changes_codes(corpus: Corpus, tmp_path: Path, source: Path) -> None:

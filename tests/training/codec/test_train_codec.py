@@ -413,6 +413,15 @@ def test_checkpoint_of_another_source_is_rejected(corpus: Corpus, tmp_path: Path
         open_run(tmp_path, QUICK, corpus, source=source, decoder_only=True)
 
 
+def test_checkpoint_with_other_options_is_rejected(corpus: Corpus, tmp_path: Path, trained: Path) -> None:
+    (tmp_path / "codec").mkdir()
+    run = open_run(tmp_path, QUICK, corpus, source=trained, anchored=True)
+    run.save(checkpoint_of(tmp_path, run))
+    with pytest.raises(TrainingError, match=r"other options \(--anchored\) than these \(none\)"):
+        open_run(tmp_path, QUICK, corpus, source=trained)
+    assert open_run(tmp_path, QUICK, corpus, source=trained, anchored=True).step == 0
+
+
 def test_checkpoint_of_another_setting_is_rejected(corpus: Corpus, tmp_path: Path, trained: Path) -> None:
     shutil.copytree(trained, tmp_path / "codec")
     other = replace(TINY, decoder_dim=2 * TINY.decoder_dim)
