@@ -22,6 +22,15 @@ def cores() -> int:
     return len(os.sched_getaffinity(0))
 
 
+def origin_of(source: Path, work: Path) -> str:
+    """Name the folder `source` that a training continues from, in its checkpoints.
+
+    The name is relative to the working folder if `source` is in it, so that a moved or copied folder can be resumed.
+    """
+    source, work = source.resolve(), work.resolve()
+    return str(source.relative_to(work) if source.is_relative_to(work) else source)
+
+
 @contextmanager
 def exit_with_message() -> Iterator[None]:
     """End the program with the message alone for errors that its user can correct."""

@@ -39,7 +39,7 @@ from training.device import loader_workers, tf32_and_cudnn_benchmark, training_d
 from training.recogniser.model import WEIGHTS, Recogniser
 from training.settings import SETTINGS
 from training.speech.corpus import SAMPLE_RATE, Corpus, Utterance
-from training.work import DEFAULT_WORK, TrainingError, exit_with_message, positive, positive_int
+from training.work import DEFAULT_WORK, TrainingError, exit_with_message, origin_of, positive, positive_int
 
 SAVE_SECONDS = 300
 REPORT_STEPS = 100
@@ -74,7 +74,7 @@ def open_run(
         codec, origin = Codec(config or bundled_codec_config()).to(device), ""
     else:
         path, own = codec_files(source)
-        codec, origin = load_codec(path, own, device), str(source.resolve())
+        codec, origin = load_codec(path, own, device), origin_of(source, work)
     if codec.config.sample_rate != SAMPLE_RATE:
         raise TrainingError(f"The speech has {SAMPLE_RATE} Hz, the codec {codec.config.sample_rate}.")
     if decoder_only:

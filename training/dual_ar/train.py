@@ -31,7 +31,7 @@ from training.dual_ar.conversations import (
 from training.dual_ar.encode import CodedCorpus
 from training.dual_ar.model import DualAR, load_release, new_model
 from training.schedule import warmup_cosine
-from training.work import DEFAULT_WORK, TrainingError, exit_with_message, positive
+from training.work import DEFAULT_WORK, TrainingError, exit_with_message, origin_of, positive
 
 POSITIONS = {"cpu": 3072, "cuda": 16_384}
 CONTINUED_RATE = 4e-4  # learning rate of a run that continues from a release
@@ -95,7 +95,7 @@ def train(work: Path, recipe: DualARRecipe, threads: int, source: Path | None = 
 
     Raises TrainingError when the codes, the checkpoint or the source cannot be trained with.
     """
-    origin = "" if source is None else str(source.resolve())
+    origin = "" if source is None else origin_of(source, work)
     if source is not None and not (source / "model.safetensors").exists():
         raise TrainingError(f"{source} is not a release to continue from: it has no model.safetensors.")
     torch.manual_seed(recipe.seed)
@@ -136,7 +136,7 @@ def train(work: Path, recipe: DualARRecipe, threads: int, source: Path | None = 
         state = torch.load(checkpoint, map_location=device, weights_only=True)
         if state.get("origin", origin) != origin:
             raise TrainingError(
-                f"{checkpoint} did not begin with {origin or 'new weights'}. Give the release that it began with "
+                f"{checkpoint} did not begin with {source or 'new weights'}. Give the release that it began with "
                 "(--from), or remove it to start over."
             )
         try:

@@ -413,6 +413,16 @@ def test_checkpoint_of_another_source_is_rejected(corpus: Corpus, tmp_path: Path
         open_run(tmp_path, QUICK, corpus, source=source, decoder_only=True)
 
 
+def test_moved_folder_is_resumed(corpus: Corpus, tmp_path: Path, trained: Path) -> None:
+    work = tmp_path / "work"
+    shutil.copytree(trained, work / "codec")
+    run = open_run(work, QUICK, corpus, source=work / "codec", decoder_only=True)
+    run.step = 3
+    run.save(checkpoint_of(work, run))
+    moved = work.rename(tmp_path / "moved")
+    assert open_run(moved, QUICK, corpus, source=moved / "codec", decoder_only=True).step == 3
+
+
 def test_checkpoint_with_other_options_is_rejected(corpus: Corpus, tmp_path: Path, trained: Path) -> None:
     (tmp_path / "codec").mkdir()
     run = open_run(tmp_path, QUICK, corpus, source=trained, anchored=True)

@@ -265,11 +265,15 @@ def test_training_updates_resumes_and_exports(tmp_path: Path, capsys: pytest.Cap
     # A new run starts from that release; with a learning rate of 0 its weights stay the same.
     still = train_ar.DualARRecipe(minutes=60, steps=1, positions=400, learning_rate=0.0)
     shutil.copytree(codes, tmp_path / "on" / "codes")
-    train_ar.train(tmp_path / "on", still, 1, source=tmp_path / "ar")
+    source = shutil.copytree(tmp_path / "ar", tmp_path / "on" / "matched")
+    train_ar.train(tmp_path / "on", still, 1, source=source)
     begun = torch.load(tmp_path / "on" / "ar" / "checkpoint.pt", weights_only=True)["model"]
     assert all(torch.equal(begun[name], tensor.half().float()) for name, tensor in second["model"].items())
     with pytest.raises(TrainingError, match="did not begin with new weights"):
         train_ar.train(tmp_path / "on", still, 1)
+    moved = (tmp_path / "on").rename(tmp_path / "moved")
+    train_ar.train(moved, still, 1, source=moved / "matched")
+    assert "resuming at step 1" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(("counts", "part"), [((5, 6), "training"), ((6, 5), "held-out"), ((6, 0), "held-out")])
