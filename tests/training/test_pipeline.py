@@ -130,6 +130,10 @@ def test_reward_optimisation_changes_the_dual_ar_and_nothing_else(work: Path) ->
         assert file.read_bytes() == (work / "release" / file.name).read_bytes()
         assert file.stat().st_mode & 0o044 == 0o044, file.name
     assert reward.optimise(work, work / "release", TINY.reward) == []  # all rounds are finished
+    with pytest.raises(TrainingError, match=r"another release or recipe \(release\): give that again"):
+        reward.optimise(work, work / "another", TINY.reward)
+    with pytest.raises(TrainingError, match=r"\(takes, slow_rate\)"):
+        reward.optimise(work, work / "release", replace(TINY.reward, takes=9, slow_rate=1.0))
 
 
 @needs_synthesizers

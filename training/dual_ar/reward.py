@@ -12,19 +12,21 @@ expectation over all codes of a codebook in the place of a sampled relaxation. A
 first model keeps the codes likely. Encoder, codebooks and decoder stay.
 
 Writes `DIR/reward/round-N`, a release each, and copies the last one to `DIR/reward/release`. A round that was
-interrupted begins anew.
+interrupted begins anew, and more rounds can be added. `DIR/reward/recipe.json` has the recipe and the release
+that the rounds were begun with; others are refused.
 
 Shapes: N targets, K codebooks, F frames, D latent width.
 """
 
 import argparse
+import json
 import math
 import random
 import shutil
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import numpy as np
@@ -39,12 +41,13 @@ from training.dual_ar.model import DualAR, load_release, new_model, save_release
 from training.dual_ar.own_takes import OwnTake, TakeOptimiser, TakeRates, TakeSampler, similar_batches
 from training.dual_ar.take_reward import Judgement, TakeReward
 from training.dual_ar.voice_reward import VoiceReward
-from training.work import DEFAULT_WORK, TrainingError, cores, exit_with_message, positive_int
+from training.work import DEFAULT_WORK, TrainingError, cores, exit_with_message, origin_of, positive_int
 
 Gains = Callable[[Tensor, Tensor, int], Tensor]  # `TakeReward.gains`
 
 _FINAL_RATE = 0.1  # fraction of the learning rates at the end of a round
 _REPORT_STEPS = 25
+_BEGUN = "recipe.json"
 
 
 @dataclass(frozen=True)
@@ -186,19 +189,34 @@ def _batches(made: Sequence[RewardedTake], positions: int, rng: random.Random) -
 def optimise(work: Path, release: Path, recipe: RewardRecipe) -> list[RoundResult]:
     """Run all rounds that are not finished, from `release` on. Returns the results of the rounds that were run.
 
-    Raises TrainingError when the folder has no encoded speech, speaker encoder or pitch estimator, or when the release
-    has other sizes or another codec.
+    Raises TrainingError when the folder has no encoded speech, speaker encoder or pitch estimator, when the release has
+    other sizes or another codec, or when the rounds were begun with another release or recipe.
     """
     folder = work / "reward"
+    begun = {name: value for name, value in asdict(recipe).items() if name != "rounds"}
+    begun["release"] = origin_of(release, work)
+    _check_begun(folder / _BEGUN, begun)
     releases = [release, *(folder / f"round-{number}" for number in range(1, recipe.rounds + 1))]
     unfinished = [n for n in range(1, len(releases)) if not (releases[n] / "model.safetensors").exists()]
     results = []
     if unfinished:
         trainer = RewardTrainer(work, recipe)
         folder.mkdir(exist_ok=True)
+        (folder / _BEGUN).write_text(json.dumps(begun, indent=1))
         results = [trainer.run_round(number, releases[number - 1], releases[number]) for number in unfinished]
     shutil.copytree(releases[-1], folder / "release", dirs_exist_ok=True)
     return results
+
+
+def _check_begun(file: Path, begun: dict[str, object]) -> None:
+    """Raise TrainingError when the rounds were begun with another release or recipe than `begun`."""
+    known = json.loads(file.read_text()) if file.exists() else {}
+    differing = [name for name, value in begun.items() if known.get(name, value) != value]
+    if differing:
+        raise TrainingError(
+            f"The rounds in {file.parent} were begun with another release or recipe ({', '.join(differing)}): give "
+            "that again, or remove the folder to start over."
+        )
 
 
 class RewardTrainer:

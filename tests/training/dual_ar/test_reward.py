@@ -1,5 +1,6 @@
 """Reward optimisation: gains are estimated from the recogniser's gradient, and training raises the expected gain."""
 
+import json
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -24,12 +25,22 @@ from training.dual_ar.conversations import IGNORED, ConversationBuilder, collate
 from training.dual_ar.encode import CodeFormat
 from training.dual_ar.model import DualAR, new_model
 from training.dual_ar.own_takes import OwnTake
-from training.dual_ar.reward import LogProbs, RewardRecipe, expected_gain, learn, log_probs, penalty, rewarded_take
+from training.dual_ar.reward import (
+    LogProbs,
+    RewardRecipe,
+    expected_gain,
+    learn,
+    log_probs,
+    optimise,
+    penalty,
+    rewarded_take,
+)
 from training.dual_ar.take_reward import Judgement, TakeReward
 from training.dual_ar.voice_reward import SpeakerVoice, VoiceReward
 from training.pitch.model import PitchNet
 from training.recogniser.model import RATE
 from training.speaker.model import SpeakerNet
+from training.work import TrainingError
 
 RECIPE = RewardRecipe(passes=1, positions=400, warmup_steps=1)
 WIDTH = 6
@@ -222,6 +233,19 @@ def test_only_the_takes_frames_and_end_are_targets(made: tuple[DualAR, Conversat
     assert probabilities.taken.shape == (take.utterance.codes.shape[1], CODEBOOKS - 1)
     wanted = torch.distributions.Categorical(logits=forced.logits / 0.5).log_prob(forced.tokens)
     torch.testing.assert_close(probabilities.semantic, wanted)
+
+
+def test_finished_rounds_of_another_release_or_recipe_are_refused(tmp_path: Path) -> None:
+    first = tmp_path / "reward" / "round-1"
+    first.mkdir(parents=True)
+    (first / "model.safetensors").touch()
+    recipe = RewardRecipe(rounds=1)
+    (tmp_path / "reward" / "recipe.json").write_text(json.dumps({"release": "release", "takes": recipe.takes}))
+    assert optimise(tmp_path, tmp_path / "release", recipe) == []
+    with pytest.raises(TrainingError, match=r"another release or recipe \(release\)"):
+        optimise(tmp_path, Path("/nonexistent"), recipe)
+    with pytest.raises(TrainingError, match=r"another release or recipe \(takes\)"):
+        optimise(tmp_path, tmp_path / "release", replace(recipe, takes=7))
 
 
 def test_prompts_are_of_phones_beside_a_lexicon(
