@@ -12,10 +12,12 @@ import pytest
 pytest.importorskip("pyworld", reason="pyworld (requirements-lab.txt) makes the speakers' warps")
 
 from engine.text.english.pronunciation import Lexicon
+from tests.training.fortunes import needs_fortunes
 from training.speech import lexicon as lexicon_builder
 from training.speech import synthesize
 from training.speech.corpus import SAMPLE_RATE, Corpus
 from training.speech.sentences import (
+    fortune_sentences,
     held_out_sentences,
     is_held_out,
     is_simple,
@@ -46,10 +48,22 @@ def test_template_sentences_are_pronounceable_and_seeded() -> None:
     assert not [sentence for sentence in made if not LEXICON.phones(sentence) or LEXICON.unpronounceable(sentence)]
 
 
+@needs_fortunes
 def test_held_out_sentences_are_not_in_training_sentences() -> None:
     tests = held_out_sentences(LEXICON, templates=30, fortunes=20)
     assert len([text for text in tests if is_held_out(text)]) == len(tests) >= 30
     assert not set(tests) & set(itertools.islice(training_sentences(1, LEXICON), 5000))
+
+
+def test_missing_fortunes_are_reported(tmp_path: Path) -> None:
+    with pytest.raises(TrainingError, match="apt-get install fortunes"):
+        fortune_sentences(LEXICON, tmp_path)
+    (tmp_path / "riddles").write_text("The zzyzx is here.\n%\nThe dog is here.\n\t\t-- Somebody\n")
+    assert fortune_sentences(LEXICON, tmp_path) == ["The dog is here."]
+
+
+def test_corpus_has_at_least_one_training_shard() -> None:
+    assert [synthesize.CorpusSpec(hours=hours).shards for hours in (0.01, 0.15, 0.4, 1.0)] == [1, 1, 1, 3]
 
 
 @pytest.mark.parametrize(

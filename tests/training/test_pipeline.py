@@ -28,6 +28,7 @@ from engine.engine import Engine
 from engine.families.s2.codec import codec_files, load_codec
 from engine.families.s2.dual_ar import load_dual_ar
 from engine.text.english.pronunciation import Lexicon
+from tests.training.fortunes import needs_fortunes
 from tests.training.small_model import small_models
 from tests.training.test_data import needs_synthesizers
 from tests.training.test_packing import write_shard
@@ -43,7 +44,7 @@ from training.speech import synthesize
 from training.speech.corpus import SAMPLE_RATE, Corpus, table
 from training.speech.lexicon import LEXICON
 from training.speech.sample_voices import DESIGNS, FIRST_ID
-from training.speech.sentences import is_held_out
+from training.speech.sentences import FORTUNES, is_held_out
 from training.speech.speakers import SHARES, speakers
 from training.work import TrainingError
 
@@ -73,6 +74,8 @@ def start_and_kill(work: Path, at: str) -> None:
 @pytest.fixture(scope="module")
 def work(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of a whole run that was killed in the codec's first stage and resumed."""
+    if not FORTUNES.exists():
+        pytest.skip("not installed: fortunes")
     work = tmp_path_factory.mktemp("pipeline")
     start_and_kill(work, "codec: begins")
     assert list(json.loads((work / "pipeline.json").read_text())["done"]) == ["speech"]
@@ -341,6 +344,7 @@ def test_refined_dual_ar_begins_with_the_matched_release(work: Path, tmp_path: P
     assert codec_files(tmp_path / "matched")[1] == codec
 
 
+@needs_fortunes
 def test_sample_voices_speak_their_share_of_sentences() -> None:
     lexicon = Lexicon.load(LEXICON)
     jobs = list(islice(synthesize.training_jobs(1, SEED, lexicon, SAMPLES.speech), 2000))

@@ -11,6 +11,8 @@ import re
 from collections.abc import Container, Iterator
 from pathlib import Path
 
+from training.work import TrainingError
+
 FORTUNES = Path("/usr/share/games/fortunes")
 _NOT_PROSE = {"ascii-art", "art", "perl", "startrek", "drugs", "ethnic", "knghtbrd", "tao", "songs-poems"}
 
@@ -209,13 +211,18 @@ def _word(slot: str, rng: random.Random) -> str:
 
 
 def fortune_sentences(known: Container[str], folder: Path = FORTUNES) -> list[str]:
-    """Return plain sentences of 2 to 12 known words from the fortune files, sorted, without duplicates."""
+    """Return plain sentences of 2 to 12 known words from the fortune files, sorted, without duplicates.
+
+    Raises TrainingError when there are none.
+    """
     found: set[str] = set()
     for file in sorted(folder.glob("*")):
         if file.suffix or file.name in _NOT_PROSE or not file.is_file():
             continue
         for quotation in file.read_text(encoding="utf-8", errors="ignore").split("\n%\n"):
             found.update(_sentences(quotation, known))
+    if not found:
+        raise TrainingError(f"No quotations in {folder}. Install them as root: apt-get install fortunes")
     return sorted(found)
 
 
@@ -258,7 +265,7 @@ def training_sentences(seed: int, known: Container[str], *, fortune_share: float
     rng.shuffle(quoted)
     position = 0
     while True:
-        if quoted and rng.random() < fortune_share:
+        if rng.random() < fortune_share:
             yield quoted[position % len(quoted)]
             position += 1
         else:

@@ -76,8 +76,8 @@ class CorpusSpec:
 
     @property
     def shards(self) -> int:
-        """Number of training shards, without the test shard 000."""
-        return round(self.hours * 3600 / self.shard_seconds)
+        """Number of training shards, at least one, without the test shard 000."""
+        return max(1, round(self.hours * 3600 / self.shard_seconds))
 
     def speakers_of(self, engine: Engine, *, held_out: bool) -> list[Speaker]:
         """Return the held-out or the other speakers of a synthesizer."""

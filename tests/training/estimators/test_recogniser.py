@@ -14,6 +14,7 @@ from training.recogniser.model import BLANK, LogMel, Recogniser, decode
 
 pytest.importorskip("pyworld", reason="pyworld (requirements-lab.txt) makes the speakers' warps")
 
+from tests.training.fortunes import needs_fortunes
 from training.recogniser import speech as recogniser_speech
 from training.recogniser.speech import RATE, LabelledUtterance, lines, load, recogniser_speakers, save
 from training.recogniser.train import BatchAugmenter, Trainer, batches, error_rate, timed_phones
@@ -99,6 +100,7 @@ def test_recogniser_cast_excludes_corpus_speakers() -> None:
     assert any(each.voice == HELD_OUT_TEACHER for each in chosen)
 
 
+@needs_fortunes
 def test_lines_of_a_shard_are_deterministic() -> None:
     lexicon = Lexicon.load(LEXICON)
     first = list(itertools.islice(lines(0, lexicon), 60))
