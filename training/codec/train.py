@@ -124,17 +124,17 @@ def train_to_end(work: Path, run: CodecRun) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     run.finished = False
     losses: dict[str, list[float]] = defaultdict(list)  # since the last report
-    saved = reported = time.monotonic()
+    reported_step, reported_elapsed, saved = run.step, run.elapsed, time.monotonic()
     while run.progress < 1:
         with tf32_and_cudnn_benchmark():
             step = run.advance()
         for name, value in step.items():
             losses[name].append(value)
         if run.step % REPORT_STEPS == 0:
-            now = time.monotonic()
-            report(run, {name: fmean(values) for name, values in losses.items()}, (now - reported) / REPORT_STEPS)
+            seconds = (run.elapsed - reported_elapsed) / (run.step - reported_step)
+            report(run, {name: fmean(values) for name, values in losses.items()}, seconds)
             losses.clear()
-            reported = now
+            reported_step, reported_elapsed = run.step, run.elapsed
         if time.monotonic() - saved > SAVE_SECONDS:
             run.save(checkpoint)
             saved = time.monotonic()

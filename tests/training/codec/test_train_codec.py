@@ -475,6 +475,21 @@ def test_finished_run_writes_nothing_again(
     assert (tmp_path / "codec" / "codec.safetensors").read_bytes() == b"written by a later run"
 
 
+def test_first_report_after_a_stop_is_of_the_steps_since(
+    corpus: Corpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = open_run(tmp_path, replace(QUICK, steps=100), corpus, config=TINY)
+    run.step, run.elapsed = 97, 500.0
+
+    def advance_by_two_seconds() -> dict[str, float]:
+        run.step, run.elapsed = run.step + 1, run.elapsed + 2.0
+        return {"total": 1.0}
+
+    monkeypatch.setattr(run, "advance", advance_by_two_seconds)
+    train_to_end(tmp_path, run)
+    assert "2.00 s/step" in capsys.readouterr().out
+
+
 def test_other_sample_rates_are_rejected(corpus: Corpus, tmp_path: Path) -> None:
     with pytest.raises(TrainingError, match="The speech has 22050 Hz, the codec 16000"):
         open_run(tmp_path, QUICK, corpus, config=replace(TINY, sample_rate=16000))
