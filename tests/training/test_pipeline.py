@@ -118,6 +118,18 @@ def test_release_speech_is_finite_and_in_whole_frames(work: Path) -> None:
 
 
 @needs_synthesizers
+def test_guidance_changes_the_dual_ar_and_nothing_else(work: Path) -> None:
+    assert json.loads((work / "pipeline.json").read_text())["done"]["guidance"]["takes"] > 0
+    trained = release_tensors(torch.load(work / "ar" / "checkpoint.pt", weights_only=True)["model"])
+    guided = load_file(work / "guidance" / "model.safetensors")
+    assert trained.keys() == guided.keys()
+    assert not all(torch.equal(trained[name], guided[name]) for name in trained)
+    for file in (work / "guidance").iterdir():
+        if file.name != "model.safetensors":
+            assert file.read_bytes() == (work / "release" / file.name).read_bytes()
+
+
+@needs_synthesizers
 def test_reward_optimisation_changes_the_dual_ar_and_nothing_else(work: Path) -> None:
     done = json.loads((work / "pipeline.json").read_text())["done"]
     assert done["speaker"]["voices"] > 1
@@ -132,11 +144,11 @@ def test_reward_optimisation_changes_the_dual_ar_and_nothing_else(work: Path) ->
     for file in (work / "reward" / "release").iterdir():
         assert file.read_bytes() == (work / "release" / file.name).read_bytes()
         assert file.stat().st_mode & 0o044 == 0o044, file.name
-    assert reward.optimise(work, work / "release", TINY.reward) == []  # all rounds are finished
+    assert reward.optimise(work, work / "guidance", TINY.reward) == []  # all rounds are finished
     with pytest.raises(TrainingError, match=r"another release or recipe \(release\): give that again"):
         reward.optimise(work, work / "another", TINY.reward)
     with pytest.raises(TrainingError, match=r"\(takes, slow_rate\)"):
-        reward.optimise(work, work / "release", replace(TINY.reward, takes=9, slow_rate=1.0))
+        reward.optimise(work, work / "guidance", replace(TINY.reward, takes=9, slow_rate=1.0))
 
 
 @needs_synthesizers
