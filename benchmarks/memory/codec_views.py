@@ -11,8 +11,6 @@ measurement runs in its own process.
 import argparse
 import json
 import statistics
-import subprocess
-import sys
 import tempfile
 import time
 from pathlib import Path
@@ -22,6 +20,7 @@ import torch
 from torch import Tensor
 
 from benchmarks._report import print_table, save
+from benchmarks.child_process import run_module
 from benchmarks.memory.codec_release import write_release
 from benchmarks.memory.process import process_mib
 from engine.codec.codec import CodecDecoder, CodecEncoder
@@ -105,9 +104,7 @@ def decoder_speed(path: Path, config: CodecConfig) -> list[dict[str, float]]:
 
 def in_new_process(task: str, folder: Path) -> Any:
     """Run one of this module's tasks in a new process and return its result."""
-    command = [sys.executable, "-m", "benchmarks.memory.codec_views", "--task", task, "--folder", str(folder)]
-    done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, cwd=BUNDLED.parents[1])
-    return json.loads(done.stdout.splitlines()[-1])
+    return run_module("benchmarks.memory.codec_views", "--task", task, "--folder", str(folder))
 
 
 def run_task(task: str, folder: Path) -> Any:

@@ -17,13 +17,13 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
-from pathlib import Path
 from typing import Any, cast
 from unittest.mock import patch
 
 import torch
 
 from benchmarks._report import Cell
+from benchmarks.child_process import run_module
 from benchmarks.engines import loaded, wait_until_ready
 from benchmarks.evaluation_set import EvaluationSet
 from benchmarks.memory.process import process_mib
@@ -39,7 +39,6 @@ MIB, GIB = 2**20, 2**30
 CUDA_BYTES = 960 * MIB  # the context, its kernels and the graphs: 953 were measured on an H200
 CLIP_SECONDS = 30.0
 GPU_CASES = ("bf16", "bf16:12", "int8:8", "fp8:8")
-ROOT = Path(__file__).parents[2]
 
 # Stages by the names that `Engine.load` reports, and those after it.
 WEIGHTS, CHECKS, CODEC, WARM_UP, GRAPHS, CLIP, SPEAKING = STAGES = (
@@ -165,13 +164,14 @@ def parse_case(text: str) -> tuple[Precision, float | None]:
 
 def in_new_process(model: str, device: str, case: str) -> dict[str, Any]:
     """Measure a case in a new process. A process that ends by itself is an error of the case."""
-    command = [sys.executable, "-m", "benchmarks.memory.device", "--task", case, "--model", model, "--device", device]
-    done = subprocess.run(command, check=False, stdout=subprocess.PIPE, text=True, cwd=ROOT)
-    precision, limit = parse_case(case)
-    if done.returncode:
-        why = f"its process ended with status {done.returncode}"
+    try:
+        found: dict[str, Any] = run_module(
+            "benchmarks.memory.device", "--task", case, "--model", model, "--device", device
+        )
+    except subprocess.CalledProcessError as error:
+        precision, limit = parse_case(case)
+        why = f"its process ended with status {error.returncode}"
         return {"precision": precision, "limit_gib": limit, "device": device, "stages": {}, "failed": why}
-    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     return found
 
 

@@ -13,18 +13,16 @@ import argparse
 import itertools
 import json
 import statistics
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import torch
 
 from benchmarks._report import Cell
+from benchmarks.child_process import run_module
 from benchmarks.engines import loaded
 from benchmarks.evaluation_set import EvaluationSet
 from benchmarks.memory.process import process_mib
@@ -36,7 +34,6 @@ from engine.voice import Voice
 MIB = 2**20
 EVERY = 5.0  # seconds between two samples
 FLAT = 0.02
-ROOT = Path(__file__).parents[2]
 
 
 def device_mib(device: str, *, most: bool = False) -> float | None:
@@ -176,10 +173,9 @@ def quarters(values: Sequence[float]) -> dict[str, Any]:
 
 def in_new_process(task: str, options: argparse.Namespace) -> dict[str, Any]:
     """Run `loading` or `speaking` in a new process and return its result."""
-    command = [sys.executable, "-m", "benchmarks.memory.usage", "--task", task, "--model", options.model]
-    command += ["--device", options.device, "--minutes", str(options.minutes), "--listeners", str(options.listeners)]
-    done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, cwd=ROOT)
-    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    arguments = ["--task", task, "--model", options.model, "--device", options.device]
+    arguments += ["--minutes", str(options.minutes), "--listeners", str(options.listeners)]
+    found: dict[str, Any] = run_module("benchmarks.memory.usage", *arguments)
     return found
 
 

@@ -13,8 +13,6 @@ bytes of a frame), and with that of the whole engine, which also decodes the aud
 import argparse
 import contextlib
 import json
-import os
-import subprocess
 import sys
 import tempfile
 import time
@@ -23,12 +21,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from benchmarks._report import VIEW_COLUMNS, print_table, save, view_rows
+from benchmarks.child_process import ROOT, run_module
 from benchmarks.memory.process import process_mib
 
 if TYPE_CHECKING:  # the package's Python does not have the engine's dependencies
     from engine.models.quantization import Precision
 
-ROOT = Path(__file__).parents[2]
 MIB = 2**20
 CLIP_FRAMES = 100  # 8 s
 SPOKEN_FRAMES = 48
@@ -222,10 +220,8 @@ def view(folder: Path, name: str) -> dict[str, Any]:
 
 def run(python: str, task: str, folder: Path, options: argparse.Namespace) -> Any:
     """Run a task in a new process of the interpreter `python` and return its result."""
-    command = [python, "-m", "benchmarks.speed.qwen3_tts", "--task", task, "--folder", str(folder)]
-    command += ["--frames", str(options.frames)]
-    done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, cwd=ROOT, env=dict(os.environ))
-    return json.loads(done.stdout.splitlines()[-1])
+    arguments = ["--task", task, "--folder", str(folder), "--frames", str(options.frames)]
+    return run_module("benchmarks.speed.qwen3_tts", *arguments, python=python)
 
 
 def report(folder: Path, options: argparse.Namespace) -> dict[str, Any]:

@@ -11,8 +11,6 @@ graph are captured when they are needed. `import`: of the engine and PyTorch. `r
 import argparse
 import json
 import os
-import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Mapping
@@ -21,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks._report import Cell
+from benchmarks.child_process import run_module
 from benchmarks.engines import loaded, wait_until_ready
 from benchmarks.speed._shared import Table, engine_parser, keep, model_name
 from engine.engine import SpeakOptions, choose_device
@@ -29,7 +28,6 @@ from engine.release.hub import find_release
 
 STARTS = ("first", "second")
 TEXT = "The children are playing in the garden behind the old house."
-ROOT = Path(__file__).parents[2]
 
 
 def start(model: str, device: str, precision: Precision | None, compiled: bool, since: float) -> dict[str, Any]:
@@ -70,13 +68,12 @@ def measure(model: str, device: str, precision: Precision | None, compiled: bool
     found = []
     with tempfile.TemporaryDirectory() as empty:
         for name in STARTS:
-            command = [sys.executable, "-m", "benchmarks.speed.ready", "--model", folder, "--device", device]
-            command += ["--precision", precision] if precision else []
-            command += ["--compiled"] if compiled else []
-            command += ["--since", repr(time.time())]
-            environment = caches(Path(empty))
-            done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, cwd=ROOT, env=environment)
-            found.append({"start": name, "compiled": compiled, **json.loads(done.stdout.splitlines()[-1])})
+            arguments = ["--model", folder, "--device", device]
+            arguments += ["--precision", precision] if precision else []
+            arguments += ["--compiled"] if compiled else []
+            arguments += ["--since", repr(time.time())]
+            figures = run_module("benchmarks.speed.ready", *arguments, environment=caches(Path(empty)))
+            found.append({"start": name, "compiled": compiled, **figures})
     return found
 
 

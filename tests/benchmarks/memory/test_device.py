@@ -4,7 +4,6 @@ import json
 import subprocess
 from collections.abc import Iterator
 from dataclasses import replace
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -62,7 +61,11 @@ def test_an_error_is_a_result_with_the_stages_before_it(monkeypatch: pytest.Monk
 
 
 def test_a_process_that_ends_is_a_result(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(subprocess, "run", lambda *_, **__: SimpleNamespace(returncode=-9))
+    def ends(command: list[str], *, check: bool, **_: object) -> None:
+        assert check
+        raise subprocess.CalledProcessError(-9, command)
+
+    monkeypatch.setattr(subprocess, "run", ends)
     found = device.in_new_process("m", "cuda:0", "int8:8")
     assert (found["precision"], found["limit_gib"]) == ("int8", 8.0)
     assert "-9" in found["failed"]
