@@ -5,7 +5,7 @@ import os
 import platform
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
@@ -27,10 +27,15 @@ _PACKAGES = (
 _ROOT = Path(__file__).parents[1]
 
 Cell = str | int | float | None
+Threads = int | list[int] | None
+"""Number of torch's threads, or the numbers of several processes; None if it is not known."""
 
 
-def machine(device: str = "cuda") -> dict[str, Any]:
-    """Return the machine and the package versions of this run, as plain JSON values. device: names the GPU, if any."""
+def machine(device: str = "cuda", threads: Threads = None) -> dict[str, Any]:
+    """Return the machine and the package versions of this run, as plain JSON values.
+
+    device: names the GPU, if any. threads: of the processes that measured, if not this one.
+    """
     return {
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "commit": _commit(),
@@ -40,17 +45,30 @@ def machine(device: str = "cuda") -> dict[str, Any]:
         "gpu": _gpu(device),
         "system": platform.platform(terse=True),
         "python": platform.python_version(),
-        "threads": _torch_threads(),
+        "threads": torch_threads() if threads is None else threads,
         "packages": _versions(),
     }
 
 
-def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[Cell]]) -> None:
+def torch_threads() -> int | None:
+    """Return the number of torch's threads in this process; None if it has not imported torch."""
+    torch = sys.modules.get("torch")
+    return None if torch is None else int(torch.get_num_threads())
+
+
+def common_threads(counts: Iterable[int | None]) -> Threads:
+    """Return the number of threads of several processes, or their numbers if these differ."""
+    known = sorted({count for count in counts if count is not None})
+    return known[0] if len(known) == 1 else known or None
+
+
+def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[Cell]], threads: Threads = None) -> None:
     """Print a Markdown table below its title and a line about the machine. Columns are padded for terminals.
 
-    Raises ValueError when a row's number of cells differs from the number of columns.
+    threads: of the processes that measured, if not this one. Raises ValueError when a row's number of cells differs
+    from the number of columns.
     """
-    print(f"\n{title}\n{describe(machine())}\n")
+    print(f"\n{title}\n{describe(machine(threads=threads))}\n")
     print(table(columns, rows), flush=True)
 
 
@@ -88,23 +106,29 @@ def describe(of: Mapping[str, Any]) -> str:
         *(f"{name} {version}" for name, version in of["packages"].items()),
     ]
     if of["threads"] is not None:
-        parts.insert(2, f"{of['threads']} thread{'s' if of['threads'] != 1 else ''}")
+        parts.insert(2, _describe_threads(of["threads"]))
     return " · ".join(parts)
 
 
 def save(name: str, payload: Mapping[str, Any]) -> Path:
     """Write the payload, with the machine under "machine", to `results/<name>.json`. Return the path.
 
-    The file is replaced atomically, so an interrupted run leaves the previous file.
+    The machine's threads are those of the payload, if it has "threads". The file is replaced atomically, so an
+    interrupted run leaves the previous file.
     """
     RESULTS.mkdir(parents=True, exist_ok=True)
     path = RESULTS / f"{name}.json"
     fresh = path.with_suffix(".json.new")
-    about = machine(str(payload.get("device", "cuda")))
+    about = machine(str(payload.get("device", "cuda")), payload.get("threads"))
     fresh.write_text(json.dumps({"machine": about, **payload}, indent=1, sort_keys=False) + "\n", "utf-8")
     fresh.replace(path)
     print(f"\nkept in benchmarks/results/{path.name}", flush=True)
     return path
+
+
+def _describe_threads(threads: int | list[int]) -> str:
+    counts = [threads] if isinstance(threads, int) else threads
+    return f"{' or '.join(map(str, counts))} thread{'s' if counts[-1] != 1 else ''}"
 
 
 def _text(cell: Cell) -> str:
@@ -154,11 +178,6 @@ def _gpu(device: str) -> str | None:
     if torch is None or not torch.cuda.is_available():
         return None
     return str(torch.cuda.get_device_name(device if device.startswith("cuda") else None))
-
-
-def _torch_threads() -> int | None:
-    torch = sys.modules.get("torch")
-    return None if torch is None else int(torch.get_num_threads())
 
 
 def _commit() -> str | None:

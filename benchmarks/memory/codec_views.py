@@ -19,7 +19,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from benchmarks._report import print_table, save
+from benchmarks._report import common_threads, print_table, save, torch_threads
 from benchmarks.child_process import run_module
 from benchmarks.memory.codec_release import write_release
 from benchmarks.memory.process import process_mib
@@ -64,6 +64,7 @@ def measure(view: str, folder: Path) -> dict[str, Any]:
         "weights_mib": sum(parameter.nbytes for parameter in module.parameters()) / MIB,
         "loaded_mib": process_mib("VmRSS") - before,
         "load_seconds": seconds,
+        "threads": torch_threads(),
     }
     if not isinstance(module, CodecDecoder):
         torch.save(module.encode(clip(FRAMES * config.frame_length, config.sample_rate)), folder / f"{view}_codes.pt")
@@ -150,6 +151,7 @@ def report(folder: Path) -> dict[str, Any]:
     for view, figures in views.items():
         figures["bit_identical"] = exact[view]
     found: dict[str, Any] = {
+        "threads": common_threads(of["threads"] for of in views.values()),
         "file_mib": file_mib,
         "views": views,
         "bf16": {"S2-Pro sizes, random weights": in_new_process("bf16", folder)},

@@ -16,13 +16,12 @@ import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import partial
 from typing import Any, cast
 from unittest.mock import patch
 
 import torch
 
-from benchmarks._report import Cell
+from benchmarks._report import Cell, common_threads, torch_threads
 from benchmarks.child_process import run_module
 from benchmarks.engines import loaded, wait_until_ready
 from benchmarks.evaluation_set import EvaluationSet
@@ -131,7 +130,7 @@ def measure(model: str, device: str, precision: Precision, limit: float | None) 
     except (RepriseError, RuntimeError, TimeoutError) as error:
         found["failed"] = first_line(error)
     meter.end()
-    return found
+    return {**found, "threads": torch_threads()}
 
 
 def use(engine: Engine, meter: StageMeter) -> None:
@@ -216,12 +215,12 @@ def main() -> None:
         return
     device = choose_device(options.device)
     cases: list[dict[str, Any]] = []
-    found = {"model": model_name(options.model), "device": str(device), "cases": cases}
-    save = partial(keep, "device_memory")
+    found: dict[str, Any] = {"model": model_name(options.model), "device": str(device), "cases": cases}
     for case in options.cases or (GPU_CASES if device.type == "cuda" else ("fp32",)):
         cases.append(in_new_process(options.model, str(device), case))
-        save(found)
-    table(found).show()
+        found["threads"] = common_threads(of.get("threads") for of in cases)
+        keep("device_memory", found)
+    table(found).show(found["threads"])
     if any("failed" in case for case in cases):
         sys.exit(1)
 

@@ -21,7 +21,7 @@ from typing import Any
 
 import torch
 
-from benchmarks._report import Cell
+from benchmarks._report import Cell, common_threads, torch_threads
 from benchmarks.child_process import run_module
 from benchmarks.engines import loaded
 from benchmarks.evaluation_set import EvaluationSet
@@ -87,6 +87,7 @@ def loading(model: str, device: str) -> dict[str, Any]:
                 speech.cancel()
         return {
             **found,
+            "threads": torch_threads(),
             "slots": engine.slots,
             "positions": engine.status().positions,
             "precision": engine.status().precision,
@@ -147,7 +148,7 @@ def _speaking(engine: Engine, minutes: float, listeners: int, every: float, text
         over.set()
         for thread in threads:
             thread.join()
-    found: dict[str, Any] = {"minutes": minutes, "listeners": listeners, "every_s": every}
+    found: dict[str, Any] = {"threads": torch_threads(), "minutes": minutes, "listeners": listeners, "every_s": every}
     found |= {"requests": talk.requests, "audio_s": round(talk.seconds, 1)}
     return found | {name: quarters(values) for name, values in looks.items() if values}
 
@@ -252,8 +253,10 @@ def main() -> None:
     else:
         load = in_new_process("loading", options)
         talk = in_new_process("speaking", options)
-        found = {"model": model_name(options.model), "device": load["device"], "loading": load, "speaking": talk}
-        table(found).show()
+        threads = common_threads(of["threads"] for of in (load, talk))
+        about = {"model": model_name(options.model), "device": load["device"], "threads": threads}
+        found = {**about, "loading": load, "speaking": talk}
+        table(found).show(threads)
         keep("memory", found)
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import _report
-from benchmarks._report import Cell
+from benchmarks._report import Cell, Threads
 
 
 @dataclass(frozen=True)
@@ -24,9 +24,12 @@ class Table:
     rows: Sequence[Sequence[Cell]]
     notes: Sequence[str] = ()
 
-    def show(self) -> None:
-        """Print the table below its title and a line about the machine, followed by the notes."""
-        _report.print_table(self.title, self.columns, self.rows)
+    def show(self, threads: Threads = None) -> None:
+        """Print the table below its title and a line about the machine, followed by the notes.
+
+        threads: of the processes that measured, if not this one.
+        """
+        _report.print_table(self.title, self.columns, self.rows, threads)
         for note in self.notes:
             print(f"\n{note}", flush=True)
 

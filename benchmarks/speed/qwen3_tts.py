@@ -20,7 +20,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from benchmarks._report import VIEW_COLUMNS, print_table, save, view_rows
+from benchmarks._report import VIEW_COLUMNS, common_threads, print_table, save, torch_threads, view_rows
 from benchmarks.child_process import ROOT, run_module
 from benchmarks.memory.process import process_mib
 
@@ -88,7 +88,7 @@ def write(folder: Path, size: str) -> None:
     made.write_json(folder / "generation_config.json", {"temperature": 0.9, "top_k": 50, "top_p": 1.0})
 
 
-def package(folder: Path, size: str, frames: int, dtype: str) -> float:
+def package(folder: Path, size: str, frames: int, dtype: str) -> dict[str, Any]:
     """Return the package's frames per second, from the time of `frames + 1` frames minus that of one."""
     import torch
     from qwen_tts import Qwen3TTSModel, VoiceClonePromptItem
@@ -105,7 +105,7 @@ def package(folder: Path, size: str, frames: int, dtype: str) -> float:
         return time.perf_counter() - began
 
     seconds(1)
-    return frames / (seconds(frames + 1) - seconds(1))
+    return {"frames": frames / (seconds(frames + 1) - seconds(1)), "threads": torch_threads()}
 
 
 def reprise(folder: Path, size: str, frames: int, precision: "Precision | None") -> dict[str, Any]:
@@ -149,10 +149,10 @@ def reprise(folder: Path, size: str, frames: int, precision: "Precision | None")
         runner.step([0]).frames()
     speed = frames / (time.perf_counter() - began)
     read = frame_bytes(model, prompt.columns.shape[1])
-    return {"frames": speed, "floor": bandwidth / read, "precision": precision}
+    return {"frames": speed, "floor": bandwidth / read, "precision": precision, "threads": torch_threads()}
 
 
-def spoken(folder: Path) -> float:
+def spoken(folder: Path) -> dict[str, Any]:
     """Return the frames per second of the whole engine, including decoding to audio, after the first chunk."""
     import io
 
@@ -176,7 +176,7 @@ def spoken(folder: Path) -> float:
             began = began or time.perf_counter()
             if frames >= SPOKEN_FRAMES:
                 break
-        return frames / (time.perf_counter() - began)
+        return {"frames": frames / (time.perf_counter() - began), "threads": torch_threads()}
 
 
 def frame_bytes(model: Any, seen: int) -> int:
@@ -233,9 +233,10 @@ def report(folder: Path, options: argparse.Namespace) -> dict[str, Any]:
             run(options.package, f"write-{size}", release, options)
         found |= {} if "views" in found else measure_views(release, options)
         found["frames_per_second"][size] = [measure_speed(release, size, options) for _ in range(options.rounds)]
-    print_table(*views_table(found))
-    for table in speed_tables(found):
-        print_table(*table)
+    rounds = [each for of_size in found["frames_per_second"].values() for each in of_size]
+    found["threads"] = common_threads(count for each in rounds for count in each["threads"].values())
+    for table in (views_table(found), *speed_tables(found)):
+        print_table(*table, found["threads"])
     return found
 
 
@@ -251,15 +252,17 @@ def measure_views(release: Path, options: argparse.Namespace) -> dict[str, Any]:
 
 
 def measure_speed(release: Path, size: str, options: argparse.Namespace) -> dict[str, Any]:
-    """Measure frames per second of each program in turn, and the memory's floor of the last one."""
-    found: dict[str, Any] = {}
+    """Measure frames per second of each program in turn, the memory's floor of the last one, and their threads."""
+    found: dict[str, dict[str, Any]] = {}
     for dtype in ("fp32", "bf16"):
         found[f"package, {dtype}"] = run(options.package, f"package-{size}-{dtype}", release, options)
+    ours: dict[str, Any] = {}
     for precision in ("bf16", "default"):
         ours = run(sys.executable, f"reprise-{size}-{precision}", release, options)
-        found[f"Reprise, {ours['precision']}"] = ours["frames"]
-        found["floor"] = ours["floor"]
-    return found | {"spoken": run(sys.executable, "spoken", release, options)}
+        found[f"Reprise, {ours['precision']}"] = ours
+    found["spoken"] = run(sys.executable, "spoken", release, options)
+    threads = {name: of["threads"] for name, of in found.items()}
+    return {**{name: of["frames"] for name, of in found.items()}, "floor": ours["floor"], "threads": threads}
 
 
 def views_table(found: Mapping[str, Any]) -> tuple[str, list[str], list[list[Any]]]:

@@ -14,11 +14,10 @@ import os
 import tempfile
 import time
 from collections.abc import Mapping
-from functools import partial
 from pathlib import Path
 from typing import Any
 
-from benchmarks._report import Cell
+from benchmarks._report import Cell, common_threads, torch_threads
 from benchmarks.child_process import run_module
 from benchmarks.engines import loaded, wait_until_ready
 from benchmarks.speed._shared import Table, engine_parser, keep, model_name
@@ -42,6 +41,7 @@ def start(model: str, device: str, precision: Precision | None, compiled: bool, 
             speech.cancel()
         return {
             "precision": engine.precision,
+            "threads": torch_threads(),
             "import_s": imported,
             "load_s": load,
             "ready_s": ready,
@@ -113,12 +113,12 @@ def main() -> None:
         return
     device = str(choose_device(options.device))
     starts: list[dict[str, Any]] = []
-    found = {"model": model_name(options.model), "device": device, "starts": starts}
-    save = partial(keep, "ready")
+    found: dict[str, Any] = {"model": model_name(options.model), "device": device, "starts": starts}
     for precision in options.precision:
         starts += measure(options.model, device, precision, options.compiled)
-        save(found)
-    table(found).show()
+        found["threads"] = common_threads(of["threads"] for of in starts)
+        keep("ready", found)
+    table(found).show(found["threads"])
 
 
 if __name__ == "__main__":

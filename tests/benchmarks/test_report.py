@@ -38,3 +38,17 @@ def test_machine_description_is_one_line() -> None:
     line = _report.describe(_report.machine())
     assert "Python 3." in line
     assert "\n" not in line
+
+
+def test_threads_are_those_of_the_processes_that_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_report, "RESULTS", tmp_path)
+    for threads, described in ((1, " 1 thread "), (3, " 3 threads "), ([1, 3], " 1 or 3 threads ")):
+        about = json.loads(_report.save("memory", {"threads": threads}).read_text("utf-8"))["machine"]
+        assert about["threads"] == threads
+        assert described in _report.describe(about)
+
+
+def test_common_threads_are_listed_only_if_they_differ() -> None:
+    assert _report.common_threads([2, None, 2]) == 2
+    assert _report.common_threads([2, 1, 2]) == [1, 2]
+    assert _report.common_threads([None]) is None
