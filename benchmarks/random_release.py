@@ -9,7 +9,6 @@ Random weights do not end a turn when its text is spoken. The end token's row is
 likeliest, and within `natural_turns` a turn ends after as many frames as an ordinary reader needs.
 """
 
-import argparse
 import itertools
 import json
 from collections.abc import Callable, Iterator
@@ -29,8 +28,8 @@ from torch import Tensor, nn
 from benchmarks.evaluation_set import EvaluationSet
 from benchmarks.memory.codec_release import write_release as write_codec
 from benchmarks.memory.sizes import SPREAD, Sizes, half_billion, s2_pro
+from benchmarks.speed._shared import device_parser
 from engine.config import DualARConfig
-from engine.engine import choose_device
 from engine.families.s2.fast_ar import FastAR
 from engine.families.s2.slow_ar import SlowAR
 from engine.layers import RMSNorm
@@ -179,12 +178,11 @@ def _write_json(path: Path, values: object) -> None:
 
 def main() -> None:
     """Write the release."""
-    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options = device_parser(__doc__, device="cpu")
     options.add_argument("folder", type=Path)
     options.add_argument("--sizes", choices=_SIZES, default="s2-pro")
-    options.add_argument("--device", default="cpu")
     chosen = options.parse_args()
-    write_release(chosen.folder, _SIZES[chosen.sizes](), choose_device(chosen.device))
+    write_release(chosen.folder, _SIZES[chosen.sizes](), torch.device(chosen.device))
     print(f"written: {chosen.folder}")
 
 

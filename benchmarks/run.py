@@ -101,7 +101,7 @@ STEPS = (
     THROUGHPUT,
     FLOOR,
     Step("floor_one_thread", "benchmarks.speed.floor", ("--threads", "1", "--sizes", "bundled")),
-    Step("kernels", "benchmarks.speed.kernels"),
+    Step("kernels", "benchmarks.speed.kernels", device=False),
     READY,
     MEMORY,
     Step("codec_views", "benchmarks.memory.codec_views", device=False),

@@ -213,11 +213,10 @@ def main() -> None:
     if options.task:
         print(json.dumps(measure(options.model, options.device, *parse_case(options.task))))
         return
-    device = choose_device(options.device)
     cases: list[dict[str, Any]] = []
-    found: dict[str, Any] = {"model": model_name(options.model), "device": str(device), "cases": cases}
-    for case in options.cases or (GPU_CASES if device.type == "cuda" else ("fp32",)):
-        cases.append(in_new_process(options.model, str(device), case))
+    found: dict[str, Any] = {"model": model_name(options.model), "device": options.device, "cases": cases}
+    for case in options.cases or (GPU_CASES if options.device.startswith("cuda") else ("fp32",)):
+        cases.append(in_new_process(options.model, options.device, case))
         found["threads"] = common_threads(of.get("threads") for of in cases)
         keep("device_memory", found)
     table(found).show(found["threads"])

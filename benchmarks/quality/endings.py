@@ -25,6 +25,7 @@ from benchmarks.judges.phones import PhoneJudge, matched_phones
 from benchmarks.judges.sphinx import SphinxRecogniser
 from benchmarks.judges.words import word_error_rate, word_errors, words
 from benchmarks.quality.takes import Run, Samples, model_parser, run_figures, sampling, take
+from benchmarks.speed._shared import model_name
 from engine.engine import Engine
 from engine.models.sampling import SamplingOptions
 from engine.voice import Voice
@@ -150,7 +151,7 @@ def main() -> None:
     options = _parse()
     data, engine = EvaluationSet.load(), Engine.load(options.model, options.device)
     sampled = sampling(options, engine)
-    model = Path(options.model).name  # only the name of a folder, because results are published
+    model = model_name(options.model)
     short = short_runs(data, engine, options.runs, sampled)
     figures = run_figures([run for _, run in short])
     if short:

@@ -37,6 +37,7 @@ from torch import Tensor
 
 from benchmarks import _report
 from benchmarks.evaluation_set import EvaluationSet, Speaker
+from benchmarks.speed._shared import engine_parser, model_name
 from engine.families.family import PromptReference
 from engine.families.s2.codec import codec_files, load_codec_decoder, load_codec_encoder
 from engine.families.s2.dual_ar import DualAR, load_dual_ar
@@ -235,10 +236,8 @@ def _mean(equal: Tensor) -> float:
 
 
 def _parse() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--model", default="bundled", help="a release: bundled, a folder or a Hub id")
+    parser = engine_parser(__doc__, device="cpu")
     parser.add_argument("--precision", choices=QUANTIZED, default="int8")
-    parser.add_argument("--device", default="cpu")
     parser.add_argument("--turns", type=int, default=32, help="how many sentences")
     parser.add_argument("--words", action="store_true", help="word error too (English, pocketsphinx)")
     return parser.parse_args()
@@ -274,7 +273,7 @@ def _show(options: argparse.Namespace, found: Figures, sizes: Sequence[int], dty
         ["word error, domain model", *(None if math.isnan(value) else value for value in found.words)],
         ["both transformers, MB", *(size / 1e6 for size in sizes)],
     ]
-    model = Path(options.model).name
+    model = model_name(options.model)
     _report.print_table(f"{model}: {count} turns", ["", dtype, options.precision], rows)
     figures = asdict(found) | {"words": None if math.isnan(found.words[0]) else found.words}
     _report.save(

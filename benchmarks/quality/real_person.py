@@ -31,6 +31,7 @@ from benchmarks.judges.whisper import Whisper
 from benchmarks.judges.words import WordErrors, word_error_rate, word_errors
 from benchmarks.quality.balanced_sentences import sentences_of
 from benchmarks.quality.takes import Run, Samples, model_parser, sampling, take
+from benchmarks.speed._shared import model_name
 from engine.engine import Engine
 from engine.models.sampling import SamplingOptions
 from engine.voice import Voice
@@ -204,7 +205,7 @@ def main() -> None:
     engine, meter = Engine.load(options.model, options.device), SentenceMeter()
     heard = {person.name: _measure(person, engine, meter, texts, options) for person in PEOPLE}
     table = {name: figures(of_person) for name, of_person in heard.items()}
-    model = Path(options.model).name  # only the name of a folder, because results are published
+    model = model_name(options.model)
     rows: list[list[_report.Cell]] = [
         [name, *(of_person[name] for of_person in table.values())] for name in next(iter(table.values()))
     ]

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.bootstrap import Estimate, estimate, mean
+from benchmarks.speed._shared import engine_parser
 from engine.engine import Engine, SpeakOptions
 from engine.models.sampling import SamplingOptions
 from engine.voice import Voice
@@ -44,9 +45,7 @@ def take(engine: Engine, text: str, voice: Voice, seed: int, sampling: SamplingO
 
 def model_parser(description: str | None) -> argparse.ArgumentParser:
     """Create a parser with the options of benchmarks of a model's speech: model, device and sampling."""
-    made = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
-    made.add_argument("--model", default="bundled", help="a release: bundled, a folder or a Hub id")
-    made.add_argument("--device", default="cpu")
+    made = engine_parser(description, device="cpu")
     for name, kind in _SAMPLING.items():
         made.add_argument("--" + name.replace("_", "-"), type=kind, help="default: the model's own")
     return made

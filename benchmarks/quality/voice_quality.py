@@ -31,6 +31,7 @@ from benchmarks.quality.intelligibility import by_group, listen
 from benchmarks.quality.meter import Measured, Meter, summary
 from benchmarks.quality.takes import Run, model_parser, run_figures, sampling
 from benchmarks.quality.utterances import Utterance
+from benchmarks.speed._shared import model_name
 from engine.engine import Engine
 from engine.models.sampling import SamplingOptions
 from engine.release.hub import find_release
@@ -110,7 +111,7 @@ def main() -> None:
     options = _parse()
     everyone = EvaluationSet.load()
     subject = Subject(options)
-    model = Path(options.model).name  # only the name of a folder, because results are published
+    model = model_name(options.model)
     about = {"model": model, "sampling": subject.sampling and asdict(subject.sampling)}
     intelligibility = _intelligibility(subject, everyone, model, options)
     in_domain = _in_domain(subject, everyone, model, options)

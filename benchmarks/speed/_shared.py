@@ -39,19 +39,35 @@ class Table:
 
 
 def parser(description: str | None) -> argparse.ArgumentParser:
-    """Create an option parser with --device."""
-    made = argparse.ArgumentParser(
+    """Create an option parser without options."""
+    return argparse.ArgumentParser(
         description=description, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
     )
-    made.add_argument("--device", default="auto", help="auto (a CUDA device where there is one), cpu or cuda:N")
+
+
+def device_parser(description: str | None, device: str = "auto") -> argparse.ArgumentParser:
+    """Create an option parser with --device, whose value is a device of this machine. device: the default."""
+    made = parser(description)
+    which = "auto (a CUDA device where there is one), cpu or cuda:N; %(default)s by default"
+    made.add_argument("--device", type=_device, default=device, help=which)
     return made
 
 
-def engine_parser(description: str | None) -> argparse.ArgumentParser:
+def engine_parser(description: str | None, device: str = "auto") -> argparse.ArgumentParser:
     """Create an option parser with --device and --model. The engine chooses its numbers of threads itself."""
-    made = parser(description)
+    made = device_parser(description, device)
     made.add_argument("--model", default="bundled", help="a release: bundled, a folder or a Hub id")
     return made
+
+
+def _device(text: str) -> str:
+    from engine.engine import choose_device  # imports torch, which some benchmarks do not need
+    from engine.errors import DeviceUnavailable
+
+    try:
+        return str(choose_device(text))
+    except DeviceUnavailable as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def keep(name: str, found: Mapping[str, Any]) -> Path:

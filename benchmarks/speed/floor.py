@@ -25,7 +25,7 @@ import torch
 
 from benchmarks._report import Cell
 from benchmarks.memory.sizes import Sizes, bundled, frame_bytes, half_billion, random_dual_ar, s2_pro
-from benchmarks.speed._shared import Table, keep, parser
+from benchmarks.speed._shared import Table, device_parser, keep
 from benchmarks.speed.bandwidth import copy_bandwidth, read_bandwidth
 from benchmarks.speed.runner_modes import (
     PROMPT,
@@ -40,7 +40,7 @@ from benchmarks.speed.runner_modes import (
     record,
     runner_modes,
 )
-from engine.engine import CPU_SLOTS, GPU_SLOTS, choose_device
+from engine.engine import CPU_SLOTS, GPU_SLOTS
 from engine.errors import first_line
 from engine.models.compiling import compile_blocks
 from engine.serving.device import prepare_device
@@ -251,7 +251,7 @@ def _notes(sizes: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _parse() -> argparse.Namespace:
-    made = parser(__doc__)
+    made = device_parser(__doc__)
     made.add_argument("--threads", type=int, help="of torch, on a CPU; as the machine has cores when not given")
     made.add_argument("--frames", type=int, help="of one run")
     made.add_argument("--runs", type=int, default=3)
@@ -263,7 +263,7 @@ def _parse() -> argparse.Namespace:
 def main() -> None:
     """Measure, print the table and save the figures."""
     options = _parse()
-    device = choose_device(options.device)
+    device = torch.device(options.device)
     if options.threads:
         torch.set_num_threads(options.threads)
     names = options.sizes or (["s2-pro"] if device.type == "cuda" else ["bundled", "0.5b"])

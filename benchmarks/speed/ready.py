@@ -21,7 +21,7 @@ from benchmarks._report import Cell, common_threads, torch_threads
 from benchmarks.child_process import run_module
 from benchmarks.engines import loaded, wait_until_ready
 from benchmarks.speed._shared import Table, engine_parser, keep, model_name
-from engine.engine import SpeakOptions, choose_device
+from engine.engine import SpeakOptions
 from engine.models.quantization import Precision
 from engine.release.hub import find_release
 
@@ -111,11 +111,10 @@ def main() -> None:
         precision = options.precision[0]
         print(json.dumps(start(options.model, options.device, precision, options.compiled, options.since)))
         return
-    device = str(choose_device(options.device))
     starts: list[dict[str, Any]] = []
-    found: dict[str, Any] = {"model": model_name(options.model), "device": device, "starts": starts}
+    found: dict[str, Any] = {"model": model_name(options.model), "device": options.device, "starts": starts}
     for precision in options.precision:
-        starts += measure(options.model, device, precision, options.compiled)
+        starts += measure(options.model, options.device, precision, options.compiled)
         found["threads"] = common_threads(of["threads"] for of in starts)
         keep("ready", found)
     table(found).show(found["threads"])

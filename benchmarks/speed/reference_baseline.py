@@ -40,7 +40,7 @@ from torch import Tensor
 
 from benchmarks import _report
 from benchmarks.evaluation_set import EvaluationSet
-from benchmarks.speed._shared import keep
+from benchmarks.speed._shared import engine_parser, keep, model_name
 from benchmarks.speed.plain_model import PlainModel
 from engine.audio import prepare_reference, transcript_for
 from engine.codec.codec import CodecDecoder, CodecEncoder
@@ -252,8 +252,8 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
     """Measure baseline and engine in turn, by text; then four requests, sequential with the baseline and concurrent
     with the engine.
 
-    Each uses its own number of PyTorch threads. The engine uses fewer, because it generates frames and decodes audio at
-    the same time.
+    Each uses its own number of PyTorch threads. The engine chooses a smaller one, because it generates frames and
+    decodes audio at the same time.
     """
     # Imported here because these modules import the engine, which the baseline does not need.
     from benchmarks.speed.speaking import TEXTS
@@ -275,7 +275,7 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
         torch.set_num_threads(engine_threads)
         return speak_with_engine(engine, text, voice, SpeakOptions(seed=seed))
 
-    found: dict[str, Any] = {"threads": threads, "texts": {}}
+    found: dict[str, Any] = {"threads": threads, "engine_threads": engine_threads, "texts": {}}
     for name, text in TEXTS.items():
         programs = [partial(program, text) for program in (plainly, engaged)]
         for program in programs:
@@ -299,13 +299,10 @@ def many(plainly: Callable[[int], Figures], engaged: Callable[[int], Figures]) -
 
 
 def _parse() -> argparse.Namespace:
-    formatter = argparse.RawDescriptionHelpFormatter
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=formatter)
-    parser.add_argument("--model", default="bundled", help="a release: bundled, a folder or a Hub id")
-    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
-    parser.add_argument("--threads", type=int, help="of torch, for both; as the machine has cores when not given")
-    parser.add_argument("--runs", type=int, default=5)
-    return parser.parse_args()
+    made = engine_parser(__doc__)
+    made.add_argument("--threads", type=int, help="of torch, for the plain port; as the machine has cores by default")
+    made.add_argument("--runs", type=int, default=5)
+    return made.parse_args()
 
 
 def _row(name: str, of: dict[str, float]) -> list[_report.Cell]:
@@ -337,7 +334,7 @@ def main() -> None:
     if options.threads:
         torch.set_num_threads(options.threads)
     found = measure(options)
-    model = Path(options.model).name  # only the name of a folder, because results are published
+    model = model_name(options.model)
     title = f"Speaking with {model} on {options.device}: a plain port and the engine, medians of {options.runs}"
     columns = ["", "audio", "frames/s", "after", "real-time factor", "first audio", "of it, encoding"]
     _report.print_table(title, columns, list(_rows(found)))

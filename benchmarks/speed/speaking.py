@@ -1,6 +1,6 @@
 """Real-time factor and time to first audio.
 
-    python -m benchmarks.speed.speaking [--model FOLDER] [--device cpu] [--threads N] [--runs 7]
+    python -m benchmarks.speed.speaking [--model FOLDER] [--device cpu] [--runs 7]
 
 The voice is saved: its reference is encoded before the runs. The first run of each text is a warm-up and is not
 counted.
@@ -10,16 +10,13 @@ import argparse
 import statistics
 import time
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
-
-import torch
 
 from benchmarks import _report
 from benchmarks.engines import loaded, wait_until_ready
 from benchmarks.evaluation_set import EvaluationSet
 from benchmarks.memory.process import process_mib
-from benchmarks.speed._shared import keep
+from benchmarks.speed._shared import engine_parser, keep, model_name
 from engine.engine import Engine, SpeakOptions
 
 TEXTS = {
@@ -79,21 +76,14 @@ def figures(runs: list[Run]) -> dict[str, Any]:
 
 
 def _parse() -> argparse.Namespace:
-    formatter = argparse.RawDescriptionHelpFormatter
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=formatter)
-    parser.add_argument("--model", default="bundled", help="a release: bundled, a folder or a Hub id")
-    parser.add_argument("--device", default="auto")
-    parser.add_argument("--threads", type=int, help="of torch; as the machine has cores when not given")
-    parser.add_argument("--runs", type=int, default=7)
-    return parser.parse_args()
+    made = engine_parser(__doc__)
+    made.add_argument("--runs", type=int, default=7)
+    return made.parse_args()
 
 
 def main() -> None:
     """Measure as the options say."""
-    options = _parse()
-    if options.threads:
-        torch.set_num_threads(options.threads)
-    measure(options)
+    measure(_parse())
 
 
 def measure(options: argparse.Namespace) -> None:
@@ -115,7 +105,7 @@ def measure(options: argparse.Namespace) -> None:
             "reference_s": round(len(speaker.reference.read()[0]) / speaker.reference.read()[1], 1),
             "peak_memory_mib": round(memory),
         }
-        model = Path(engine.name).name  # only the name of a folder, because results are published
+        model = model_name(options.model)
         _print(f"Speaking with {model} on {engine.device}, median of {options.runs} (worst)", found, stages)
         about = {"model": model, "device": engine.device}
         keep("speaking", {**about, "stages": stages, "speaking": found})
