@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import _report
-from benchmarks._report import Cell
+from benchmarks.memory import codec_views
 from benchmarks.memory import device as device_memory
 from benchmarks.memory import usage as memory
 from benchmarks.speed import (
@@ -25,6 +25,8 @@ from benchmarks.speed import (
     page_weight,
     qwen3_tts,
     ready,
+    reference_baseline,
+    speaking,
     throughput,
 )
 from benchmarks.speed._shared import Table
@@ -51,72 +53,6 @@ NO_GPU = (
 # Results of one benchmark beside its usual one.
 KINDS = ("one-thread", "cuda")
 SOME_GPU = "Not run on a GPU yet: {}; `make bench-gpu` runs them all."
-
-
-def _reference_baseline(found: Result) -> list[Table]:
-    title = f"{found['model']} on {found['device']}, medians of {found['runs']} runs"
-    columns = ["", "audio", "frames/s", "real-time factor", "first audio"]
-    rows = [row for name, of in found["texts"].items() for row in _baseline_rows(name, of)]
-    all_ = found["listeners"]
-    for who, value in (
-        ("plain port, one by one", f"{all_['baseline']:.1f}"),
-        ("engine, at once", f"{all_['engine']:.1f}"),
-        ("engine ahead", f"× {all_['ratio']:.2f}"),
-    ):
-        rows.append([f"{all_['requests']} requests, {who}", None, value, None, None])
-    return [Table(title, columns, rows)]
-
-
-def _baseline_rows(name: str, of: Result) -> Iterator[list[Cell]]:
-    for who, key in (("plain port", "baseline"), ("engine", "engine")):
-        figures = of[key]
-        yield [
-            f"{name}, {who}",
-            f"{figures['audio_s']:.1f} s",
-            f"{figures['frames_per_second']:.1f}",
-            f"{figures['real_time_factor']:.3f}",
-            f"{figures['first_audio_s'] * 1000:.0f} ms",
-        ]
-    ahead = [f"× {of['ratios'][key]:.2f}" for key in ("frames_per_second", "real_time_factor", "first_audio_s")]
-    yield [f"{name}, engine ahead", None, *ahead]
-
-
-def _speaking(found: Result) -> list[Table]:
-    stages = found["stages"]
-    rows: list[list[Cell]] = [
-        [
-            name,
-            f"{of['audio_s']} s",
-            f"{of['first_audio_ms']} ms ({of['first_audio_worst_ms']})",
-            f"{of['real_time_factor']} ({of['real_time_factor_worst']})",
-            of["ended"],
-        ]
-        for name, of in found["speaking"].items()
-    ]
-    note = (
-        f"Loading took {stages['load_s']} s, a voice from {stages['reference_s']} s of clip "
-        f"{stages['encode_voice_s']} s (the first {stages['encode_voice_first_s']} s); "
-        f"peak memory was {stages['peak_memory_mib']} MiB."
-    )
-    columns = ["", "audio", "first audio", "real-time factor", "ended properly"]
-    return [Table(f"{found['model']} on {found['device']}, medians (worst)", columns, rows, [note])]
-
-
-def _codec_views(found: Result) -> list[Table]:
-    rough = [[name, of["frames"], f"{of['semantic']:.1%}", f"{of['all']:.1%}"] for name, of in found["bf16"].items()]
-    tables = [
-        Table(
-            f"At S2-Pro's sizes with random weights; the file has {found['file_mib']:,.1f} MiB",
-            _report.VIEW_COLUMNS,
-            _report.view_rows(found["views"]),
-        ),
-        Table("Codes that change in bf16", ["codec", "frames", "semantic codes", "all codes"], rough),
-    ]
-    if "bundled_decoder" in found:
-        speed = [[row["frames"], row["ms"], row["times_real_time"]] for row in found["bundled_decoder"]]
-        title = "The bundled codec's streaming decoder, one thread"
-        tables.append(Table(title, ["frames a chunk", "ms a chunk", "times real time"], speed))
-    return tables
 
 
 def _fused_on_gpu(results: Mapping[str, Result]) -> str:
@@ -163,14 +99,14 @@ SECTIONS = (
         "Against a plain port",
         "A small, straightforward program on the same weights: it multiplies the whole vocabulary, attends to all "
         "positions, does not batch, and decodes every chunk from the start again.",
-        _reference_baseline,
+        lambda found: [reference_baseline.table(found)],
     ),
     Section(
         "benchmarks.speed.speaking",
         "speaking",
         "Speaking",
         "One listener and a saved voice, timed from outside the engine.",
-        _speaking,
+        lambda found: [speaking.table(found)],
     ),
     Section(
         "benchmarks.speed.first_audio",
@@ -260,7 +196,7 @@ SECTIONS = (
         "codec_views",
         "The codec's views",
         "Encoder and decoder are loaded separately, each with only the weights it uses.",
-        _codec_views,
+        codec_views.tables,
         on_gpu=False,
     ),
     Section(

@@ -13,16 +13,18 @@ import json
 import statistics
 import tempfile
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from benchmarks._report import common_threads, print_table, save, torch_threads
+from benchmarks._report import VIEW_COLUMNS, common_threads, save, torch_threads, view_rows
 from benchmarks.child_process import run_module
 from benchmarks.memory.codec_release import write_release
 from benchmarks.memory.process import process_mib
+from benchmarks.speed._shared import Table
 from engine.codec.codec import CodecDecoder, CodecEncoder
 from engine.codec.config import CodecConfig
 from engine.families.s2.codec import codec_files, load_codec, load_codec_decoder, load_codec_encoder
@@ -134,20 +136,6 @@ def report(folder: Path) -> dict[str, Any]:
         "encoder": same(folder, "encoder", "codes"),
         "decoder": same(folder, "decoder", "audio"),
     }
-    print_table(
-        f"The codec's views at S2-Pro's sizes, random weights; the file has {file_mib:,.1f} MiB",
-        ["view", "weights, MiB", "process grew, MiB", "loaded in, s", "bit-identical to the whole"],
-        [
-            [
-                view,
-                f"{figures['weights_mib']:,.1f}",
-                f"{figures['loaded_mib']:,.1f}",
-                f"{figures['load_seconds']:.2f}",
-                {None: None, True: "yes", False: "NO"}[exact[view]],
-            ]
-            for view, figures in views.items()
-        ],
-    )
     for view, figures in views.items():
         figures["bit_identical"] = exact[view]
     found: dict[str, Any] = {
@@ -159,18 +147,24 @@ def report(folder: Path) -> dict[str, Any]:
     if (BUNDLED / "codec.safetensors").is_file():
         found["bf16"]["bundled codec"] = in_new_process("bundled-bf16", folder)
         found["bundled_decoder"] = in_new_process("bundled-speed", folder)
-    print_table(
-        "Codes of a speech-like clip that change when the encoder runs in bf16",
-        ["codec", "frames", "semantic codes, %", "all codes, %"],
-        [[name, row["frames"], 100 * row["semantic"], 100 * row["all"]] for name, row in found["bf16"].items()],
-    )
-    if "bundled_decoder" in found:
-        print_table(
-            "The bundled codec's streaming decoder, one thread",
-            ["frames a chunk", "ms a chunk", "times real time"],
-            [[row["frames"], row["ms"], row["times_real_time"]] for row in found["bundled_decoder"]],
-        )
+    for table in tables(found):
+        table.show(found["threads"])
     return found
+
+
+def tables(found: Mapping[str, Any]) -> list[Table]:
+    """Return the tables that are printed and published."""
+    rough = [[name, of["frames"], f"{of['semantic']:.1%}", f"{of['all']:.1%}"] for name, of in found["bf16"].items()]
+    title = f"At S2-Pro's sizes with random weights; the file has {found['file_mib']:,.1f} MiB"
+    made = [
+        Table(title, VIEW_COLUMNS, view_rows(found["views"])),
+        Table("Codes that change in bf16", ["codec", "frames", "semantic codes", "all codes"], rough),
+    ]
+    if "bundled_decoder" in found:
+        speed = [[row["frames"], row["ms"], row["times_real_time"]] for row in found["bundled_decoder"]]
+        title = "The bundled codec's streaming decoder, one thread"
+        made.append(Table(title, ["frames a chunk", "ms a chunk", "times real time"], speed))
+    return made
 
 
 def main() -> None:

@@ -26,7 +26,7 @@ their takes differ, so ratios are between medians. "After" counts only frames an
 import argparse
 import statistics
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -38,9 +38,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from benchmarks import _report
+from benchmarks._report import Cell
 from benchmarks.evaluation_set import EvaluationSet
-from benchmarks.speed._shared import engine_parser, keep, model_name
+from benchmarks.speed._shared import Table, engine_parser, keep, model_name
 from benchmarks.speed.plain_model import PlainModel
 from engine.audio import prepare_reference, transcript_for
 from engine.codec.codec import CodecDecoder, CodecEncoder
@@ -305,27 +305,33 @@ def _parse() -> argparse.Namespace:
     return made.parse_args()
 
 
-def _row(name: str, of: dict[str, float]) -> list[_report.Cell]:
-    return [
-        name,
-        f"{of['audio_s']:.2f} s",
-        f"{of['frames_per_second']:.1f}",
-        f"{of['frames_per_second_after']:.1f}",
-        f"{of['real_time_factor']:.3f}",
-        f"{of['first_audio_s'] * 1000:.0f} ms",
-        f"{of['encoding_s'] * 1000:.0f} ms" if of["encoding_s"] else None,
-    ]
-
-
-def _rows(found: dict[str, Any]) -> Iterator[list[_report.Cell]]:
-    for name, of in found["texts"].items():
-        yield _row(f"{name}, baseline", of["baseline"])
-        yield _row(f"{name}, engine", of["engine"])
-        yield [f"{name}, engine ahead", None, *(f"× {of['ratios'][key]:.2f}" for key in COMPARED), None]
+def table(found: Mapping[str, Any]) -> Table:
+    """Return the table that is printed and published."""
+    title = f"{found['model']} on {found['device']}, medians of {found['runs']} runs"
+    columns = ["", "audio", "frames/s", "real-time factor", "first audio"]
+    rows = [row for name, of in found["texts"].items() for row in _rows(name, of)]
     all_ = found["listeners"]
-    for who in ("baseline", "engine"):
-        yield [f"{all_['requests']} requests, {who}", None, f"{all_[who]:.1f}", None, None, None, None]
-    yield [f"{all_['requests']} requests, engine ahead", None, f"× {all_['ratio']:.2f}", None, None, None, None]
+    for who, value in (
+        ("plain port, one by one", f"{all_['baseline']:.1f}"),
+        ("engine, at once", f"{all_['engine']:.1f}"),
+        ("engine ahead", f"× {all_['ratio']:.2f}"),
+    ):
+        rows.append([f"{all_['requests']} requests, {who}", None, value, None, None])
+    return Table(title, columns, rows)
+
+
+def _rows(name: str, of: Mapping[str, Any]) -> Iterator[list[Cell]]:
+    for who, key in (("plain port", "baseline"), ("engine", "engine")):
+        figures = of[key]
+        yield [
+            f"{name}, {who}",
+            f"{figures['audio_s']:.1f} s",
+            f"{figures['frames_per_second']:.1f}",
+            f"{figures['real_time_factor']:.3f}",
+            f"{figures['first_audio_s'] * 1000:.0f} ms",
+        ]
+    ahead = [f"× {of['ratios'][key]:.2f}" for key in ("frames_per_second", "real_time_factor", "first_audio_s")]
+    yield [f"{name}, engine ahead", None, *ahead]
 
 
 def main() -> None:
@@ -333,12 +339,10 @@ def main() -> None:
     options = _parse()
     if options.threads:
         torch.set_num_threads(options.threads)
-    found = measure(options)
-    model = model_name(options.model)
-    title = f"Speaking with {model} on {options.device}: a plain port and the engine, medians of {options.runs}"
-    columns = ["", "audio", "frames/s", "after", "real-time factor", "first audio", "of it, encoding"]
-    _report.print_table(title, columns, list(_rows(found)))
-    keep("reference_baseline", {"model": model, "device": options.device, "runs": options.runs, **found})
+    about = {"model": model_name(options.model), "device": options.device, "runs": options.runs}
+    found = {**about, **measure(options)}
+    table(found).show()
+    keep("reference_baseline", found)
 
 
 if __name__ == "__main__":

@@ -9,14 +9,15 @@ counted.
 import argparse
 import statistics
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from benchmarks import _report
+from benchmarks._report import Cell
 from benchmarks.engines import loaded, wait_until_ready
 from benchmarks.evaluation_set import EvaluationSet
 from benchmarks.memory.process import process_mib
-from benchmarks.speed._shared import engine_parser, keep, model_name
+from benchmarks.speed._shared import Table, engine_parser, keep, model_name
 from engine.engine import Engine, SpeakOptions
 
 TEXTS = {
@@ -106,9 +107,9 @@ def measure(options: argparse.Namespace) -> None:
             "peak_memory_mib": round(memory),
         }
         model = model_name(options.model)
-        _print(f"Speaking with {model} on {engine.device}, median of {options.runs} (worst)", found, stages)
-        about = {"model": model, "device": engine.device}
-        keep("speaking", {**about, "stages": stages, "speaking": found})
+        result = {"model": model, "device": engine.device, "stages": stages, "speaking": found}
+        table(result).show()
+        keep("speaking", result)
 
 
 def _runs(engine: Engine, text: str, voice: Any, count: int) -> dict[str, Any]:
@@ -116,9 +117,10 @@ def _runs(engine: Engine, text: str, voice: Any, count: int) -> dict[str, Any]:
     return figures([run(engine, text, voice, seed) for seed in range(1, count + 1)])
 
 
-def _print(title: str, found: dict[str, dict[str, Any]], stages: dict[str, Any]) -> None:
-    columns = ["", "audio", "first audio", "real-time factor", "ended properly"]
-    rows: list[list[_report.Cell]] = [
+def table(found: Mapping[str, Any]) -> Table:
+    """Return the table that is printed and published."""
+    stages = found["stages"]
+    rows: list[list[Cell]] = [
         [
             name,
             f"{of['audio_s']} s",
@@ -126,14 +128,15 @@ def _print(title: str, found: dict[str, dict[str, Any]], stages: dict[str, Any])
             f"{of['real_time_factor']} ({of['real_time_factor_worst']})",
             of["ended"],
         ]
-        for name, of in found.items()
+        for name, of in found["speaking"].items()
     ]
-    _report.print_table(title, columns, rows)
-    print(
-        f"\nloading {stages['load_s']} s · a voice from {stages['reference_s']} s of reference "
-        f"{stages['encode_voice_s']} s (the first {stages['encode_voice_first_s']} s) · "
-        f"peak memory {stages['peak_memory_mib']} MiB"
+    note = (
+        f"Loading took {stages['load_s']} s, a voice from {stages['reference_s']} s of clip "
+        f"{stages['encode_voice_s']} s (the first {stages['encode_voice_first_s']} s); "
+        f"peak memory was {stages['peak_memory_mib']} MiB."
     )
+    columns = ["", "audio", "first audio", "real-time factor", "ended properly"]
+    return Table(f"{found['model']} on {found['device']}, medians (worst)", columns, rows, [note])
 
 
 if __name__ == "__main__":
