@@ -131,6 +131,7 @@ class Runner:
 
     def __init__(self, options: argparse.Namespace, log: IO[str]) -> None:
         self._options, self._log = options, log
+        self._began = time.time_ns()
         self._until = None if options.minutes is None else time.monotonic() + 60 * options.minutes
 
     def run(self, step: Step, more: Sequence[str] = ()) -> Outcome:
@@ -223,7 +224,7 @@ class Runner:
         return outcomes
 
     def summarise(self, outcomes: Sequence[Outcome]) -> None:
-        """Print the status of each step, and the targets of a GPU."""
+        """Print the status of each step and, for a GPU, the targets with what this run has measured of them."""
         self._print("\n=== summary ===")
         rows: list[list[_report.Cell]] = [
             [outcome.step, outcome.status, f"{outcome.seconds:.0f}"] for outcome in outcomes
@@ -233,7 +234,7 @@ class Runner:
             if outcome.last:
                 self._print(f"\n{outcome.step}: {outcome.last[:300]}")
         if self._options.gpu:
-            self._print("\n" + _report.table(targets.COLUMNS, targets.rows(_report.RESULTS)))
+            self._print("\n" + _report.table(targets.COLUMNS, targets.rows(_report.RESULTS, self._began)))
 
 
 def _kill(process: "subprocess.Popen[str]") -> None:

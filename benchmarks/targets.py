@@ -14,12 +14,16 @@ _NARROW = ("int8", "fp8")
 Result = Mapping[str, Any]
 
 
-def rows(folder: Path) -> list[list[Cell]]:
-    """Return a row for each target, from the GPU results in a folder. What is not measured has no value."""
+def rows(folder: Path, since: int = 0) -> list[list[Cell]]:
+    """Return a row for each target, from the GPU results in a folder. What is not measured has no value.
+
+    since: in nanoseconds, as `time.time_ns`; results whose files are older count as not measured.
+    """
     found: list[list[Cell]] = []
     for name, wanted, result, measured in _TARGETS:
         path = folder / f"{result}-cuda.json"
-        values = list(measured(json.loads(path.read_text("utf-8")))) if path.exists() else []
+        is_known = path.exists() and path.stat().st_mtime_ns >= since
+        values = list(measured(json.loads(path.read_text("utf-8")))) if is_known else []
         best = (max if wanted.startswith("≥") else min)(values) if values else None
         found.append([name, wanted, None if best is None else f"{best:.3g}", _reached(wanted, best)])
     return found

@@ -1,5 +1,6 @@
 """A run goes on after a failure and after a step that takes too long, and tells each step's status at the end."""
 
+import json
 import os
 import signal
 import time
@@ -111,6 +112,20 @@ def test_results_and_log_are_copied_after_each_step(
     assert "=== saves ===" in log
     assert "no such kernel" in log
     assert "=== summary ===" in log
+
+
+def test_targets_are_compared_with_results_of_this_run_only(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], results: Path
+) -> None:
+    floor = {"sizes": {"S2-Pro": {"modes": [{"precision": "bf16", "frames_per_second": 217.0}]}}}
+    path = results / "floor-cuda.json"
+    path.write_text(json.dumps(floor))
+    os.utime(path, (1, 1))
+    assert run_steps(monkeypatch, passes(), gpu=True) == 0
+    assert "217" not in summary(capfd)
+    saves = code("saves", f"import pathlib; pathlib.Path({str(path)!r}).write_text({json.dumps(floor)!r})")
+    assert run_steps(monkeypatch, saves, gpu=True) == 0
+    assert "217" in summary(capfd)
 
 
 def test_the_release_is_written_once_before_the_steps_that_need_it(
