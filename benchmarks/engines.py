@@ -11,6 +11,7 @@ from engine.engine import Engine
 
 READY_SECONDS = 300.0
 _EVERY = 0.005
+_FRAME = 0.05  # seconds; more than a frame takes
 
 
 @contextmanager
@@ -38,6 +39,11 @@ def wait_until_ready(engine: Engine, seconds: float = READY_SECONDS) -> float:
             raise TimeoutError(f"the engine has not captured its graphs in {seconds:.0f} s")
         time.sleep(_EVERY)
     return time.perf_counter() - began
+
+
+def wait_for_frame() -> None:
+    """Wait for the frame that may be in progress after a cancelled request, which must not delay the next one."""
+    time.sleep(_FRAME)
 
 
 def is_ready(engine: Engine) -> bool:

@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks._report import Cell
-from benchmarks.engines import loaded, wait_until_ready
+from benchmarks.engines import loaded, wait_for_frame, wait_until_ready
 from benchmarks.evaluation_set import Clip, EvaluationSet
 from benchmarks.speed._shared import Table, engine_parser, keep, model_name, spread
 from engine.audio import encode_audio
@@ -37,8 +37,6 @@ TEXT = "The children are playing in the garden behind the old house."
 LENGTHS = (3.0, 10.0, 30.0)
 STAGES = ("encode", "queue", "prefill", "frames", "decode")
 CASES = ("cold", "a new clip", "a saved voice", "a known voice")
-# A cancelled request may still have a frame in progress, which must not delay the next one.
-_PAUSE = 0.05
 
 Source = tuple[bytes, str]
 
@@ -85,7 +83,7 @@ def ask(engine: Engine, voice: Voice, *, encode: float = 0.0, seed: int = 0) -> 
         speech.cancel()
     if speech.result is None or speech.result.first_audio_timings is None:
         raise RuntimeError("the engine said nothing")
-    time.sleep(_PAUSE)
+    wait_for_frame()
     return Run(encode=encode, **asdict(speech.result.first_audio_timings))
 
 

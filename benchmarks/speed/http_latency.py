@@ -3,16 +3,19 @@
     python -m benchmarks.speed.http_latency [--runs 30]
 
 Both speak the same sentence in the same voice with the same encoder, in turn, so that load on the machine affects both.
-The difference is the server's overhead. HTTP is measured by a client in its own process, from the request on an open
-connection to the first byte of the response body, including the gate, keys and limits of the real server.
+Each comes first in every other run, and no request begins before the frame in progress of a cancelled one has ended, so
+that both meet an idle engine. The difference is the server's overhead. HTTP is measured by a client in its own process,
+from the request on an open connection to the first byte of the response body, including the gate, keys and limits of
+the real server.
 """
 
 import subprocess
 import sys
 import time
 from argparse import SUPPRESS
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -21,6 +24,7 @@ import gradio as gr
 import httpx
 
 from api.app import create_api
+from benchmarks.engines import wait_for_frame
 from benchmarks.speed._shared import Table, engine_parser, keep, model_name, spread
 from engine import Engine
 from engine.audio.output.stream import StreamEncoder, StreamFormat
@@ -40,6 +44,7 @@ TEXT = "The rain has stopped, so we can go out for a walk along the river now."
 VOICE = "Clara"
 FORMATS: tuple[StreamFormat, ...] = ("mp3", "pcm")
 RATES = {"mp3": None, "pcm": 24_000}
+Timed = Callable[[int], float]  # from a seed to seconds
 TARGET = 0.015  # greatest median overhead of the server, in seconds
 
 
@@ -52,6 +57,7 @@ def in_process(service: SpeechService, format: StreamFormat, seed: int) -> float
         pass
     took = time.perf_counter() - began
     speech.close()
+    wait_for_frame()
     return took
 
 
@@ -105,17 +111,33 @@ def measure(app: AppContext, runs: int) -> dict[str, Any]:
     try:
         with closing(Client(url)) as client:
             for format in FORMATS:
-                inside, outside = [], []
-                for seed in range(-2, runs):  # the first two warm up
-                    pair = in_process(service, format, abs(seed)), client.seconds(format, abs(seed))
-                    if seed >= 0:
-                        inside.append(pair[0])
-                        outside.append(pair[1])
-                added = [http - process for process, http in zip(inside, outside, strict=True)]
-                found[format] = {"process": spread(inside), "http": spread(outside), "added": spread(added)}
+                pairs = in_turns(partial(in_process, service, format), partial(client.seconds, format), runs)
+                found[format] = figures(pairs)
     finally:
         demo.close(verbose=False)
     return found
+
+
+def in_turns(inside: Timed, outside: Timed, runs: int) -> list[tuple[float, float]]:
+    """Time both ways with each seed; each way comes first in every other run. Two more pairs at first warm up.
+
+    Returns the seconds in process and over HTTP of each run.
+    """
+    pairs = []
+    for seed in (0, 1, *range(runs)):
+        if seed % 2:
+            http = outside(seed)
+            pairs.append((inside(seed), http))
+        else:
+            pairs.append((inside(seed), outside(seed)))
+    return pairs[2:]
+
+
+def figures(pairs: Sequence[tuple[float, float]]) -> dict[str, Any]:
+    """Return medians and worst values in process, over HTTP, and of what HTTP adds to the same request."""
+    inside, outside = zip(*pairs, strict=True)
+    added = [http - process for process, http in pairs]
+    return {"process": spread(inside), "http": spread(outside), "added": spread(added)}
 
 
 def tables(found: Mapping[str, Any]) -> list[Table]:
