@@ -97,8 +97,8 @@ SECTIONS = (
         "benchmarks.speed.reference_baseline",
         "reference_baseline",
         "Against a plain port",
-        "A small, straightforward program on the same weights: it multiplies the whole vocabulary, attends to all "
-        "positions, does not batch, and decodes every chunk from the start again.",
+        "A small, straightforward program on the same weights: it encodes its clip in each request, multiplies the "
+        "whole vocabulary, attends to all positions, does not batch, and decodes every chunk from the start again.",
         lambda found: [reference_baseline.table(found)],
     ),
     Section(

@@ -5,7 +5,7 @@
 Each listener is a thread that requests its own text with its own seed, in a saved voice of the evaluation set, and
 reads all chunks. All start at the same moment. The engine has one slot per listener, or as many as fit into memory;
 further requests queue, and the queueing time counts. For the ratio, the same requests, at most as many as `--alone`,
-run one after the other on the same engine. Graphs are captured before the measurements.
+run one after the other on the same engine, at the beginning of each run. Graphs are captured before the measurements.
 
 A frame counts when its audio has arrived, even if its attempt is abandoned later. Codes are frames times codebooks. The
 real-time factor is per listener: seconds until the last chunk divided by seconds of audio. An underrun is a moment at
@@ -114,7 +114,10 @@ def speed_alone(takes: Sequence[Take]) -> float:
 
 
 def figures(runs: Sequence[Sequence[Take]], alone: Sequence[Take], codebooks: int) -> dict[str, Any]:
-    """Return the figures of several concurrent runs of the same requests, compared with these requests alone."""
+    """Return the figures of several concurrent runs of the same requests, compared with these requests alone.
+
+    alone: the takes of all sequential runs.
+    """
     takes = [take for run in runs for take in run]
     frames, before = statistics.median(map(speed, runs)), speed_alone(alone)
     return {
@@ -158,7 +161,6 @@ def measure(
         asked = requests(voices, sentences or known, with_most)
         for count in wanted:  # caches the prompts and captures sizes that are not captured in advance
             at_once(engine, asked[:count])
-        sequential = one_by_one(engine, asked[:alone])
         codebooks = len(voices[0].references[0].codes)
         found: dict[str, Any] = {
             "model": model_name(model),
@@ -167,21 +169,33 @@ def measure(
             "codebooks": codebooks,
             "precision": engine.precision,
             "graphs": engine.status().graphs,
-            "runs": runs,
-            "rows": [],
         }
-        for count in wanted:
-            batches = [at_once(engine, asked[:count]) for _ in range(runs)]
-            found["rows"].append(figures(batches, sequential[:count], codebooks))
-            save(found)
-        return found
+        sequential: list[list[Take]] = []
+        batches: dict[int, list[list[Take]]] = {count: [] for count in wanted}
+        for run in range(1, runs + 1):
+            sequential.append(one_by_one(engine, asked[:alone]))
+            for count, of in batches.items():
+                of.append(at_once(engine, asked[:count]))
+                if run == 1 or count == with_most:
+                    done = {count: of for count, of in batches.items() if of}
+                    save(found | {"runs": run, "alone_runs": run, "rows": rows(done, sequential, codebooks)})
+        return found | {"runs": runs, "alone_runs": runs, "rows": rows(batches, sequential, codebooks)}
+
+
+def rows(
+    batches: Mapping[int, Sequence[Sequence[Take]]], sequential: Sequence[Sequence[Take]], codebooks: int
+) -> list[dict[str, Any]]:
+    """Return the figures of each number of listeners, from its concurrent runs and all sequential runs."""
+    return [
+        figures(of, [take for run in sequential for take in run[:count]], codebooks) for count, of in batches.items()
+    ]
 
 
 def table(found: Mapping[str, Any]) -> Table:
     """Return the table that is printed and published."""
     title = (
         f"Listeners at once with {found['model']} on {found['device']}, {found['slots']} slots: "
-        f"medians (99th percentile), {found['runs']} runs"
+        f"medians (99th percentile), {_runs(found['runs'])}"
     )
     columns = [
         "listeners",
@@ -192,7 +206,13 @@ def table(found: Mapping[str, Any]) -> Table:
         "first audio, ms",
         "underruns",
     ]
-    return Table(title, columns, [_row(of) for of in found["rows"]])
+    alone = found.get("alone_runs", 1)
+    note = f"The requests one by one: {_runs(alone)}, {'in turn with' if alone > 1 else 'before'} the others."
+    return Table(title, columns, [_row(of) for of in found["rows"]], [note])
+
+
+def _runs(count: int) -> str:
+    return f"{count} run{'s' if count != 1 else ''}"
 
 
 def _row(of: Mapping[str, Any]) -> list[Cell]:
@@ -221,7 +241,7 @@ def _parse() -> argparse.Namespace:
 def main() -> None:
     """Measure, print the table and save the figures."""
     options = _parse()
-    listeners = sorted(options.listeners or ()) or None
+    listeners = sorted(set(options.listeners or ())) or None
     save = partial(keep, "throughput")
     found = measure(
         options.model, options.device, listeners=listeners, runs=options.runs, alone=options.alone, save=save

@@ -16,9 +16,11 @@ from benchmarks.speed.reference_baseline import (
     Figures,
     ReferenceBaseline,
     in_turn,
+    many,
     medians,
     ratios,
     speak_with_engine,
+    table,
 )
 from engine.families.s2.codec import codec_files, load_codec_decoder
 from engine.families.s2.dual_ar import DualAR
@@ -214,3 +216,32 @@ def test_in_turn_alternates_with_equal_seeds() -> None:
     found = in_turn(2, way("a"), way("b"))
     assert order == [("a", 1), ("b", 1), ("a", 2), ("b", 2)]
     assert [[run.frames for run in runs] for runs in found] == [[1, 2], [1, 2]]
+
+
+def test_many_requests_alternate_between_both_programs() -> None:
+    order: list[tuple[str, int]] = []
+
+    def way(name: str) -> Any:
+        return lambda seed: order.append((name, seed)) or Figures(seed, 1.0, 1, 1.0, 1.0)
+
+    found = many(way("a"), way("b"), runs=2)
+    assert [name for name, _ in order] == ["a"] * 4 + ["b"] * 4 + ["a"] * 4 + ["b"] * 4
+    seeds = [sorted(seed for _, seed in order[at : at + 4]) for at in range(0, 16, 4)]
+    assert seeds == [[4, 5, 6, 7], [4, 5, 6, 7], [8, 9, 10, 11], [8, 9, 10, 11]]
+    assert (found["requests"], found["runs"]) == (4, 2)
+    assert found["ratio"] == pytest.approx(found["engine"] / found["baseline"])
+
+
+def test_table_shows_what_encoding_takes() -> None:
+    plain = medians([Figures(120, 6.0, 20, 2.0, 12.0, encoding=0.5)])
+    ours = medians([Figures(120, 6.0, 3, 0.25, 3.0)])
+    texts = {"a sentence": {"baseline": plain, "engine": ours, "ratios": ratios(plain, ours)}}
+    listeners = {"requests": 4, "runs": 5, "baseline": 10.0, "engine": 30.0, "ratio": 3.0}
+    about = {"model": "m", "device": "cpu", "runs": 5, "threads": 2, "engine_threads": 1}
+    shown = table({**about, "texts": texts, "listeners": listeners})
+    assert shown.columns[-2:] == ["first audio", "of it encoding the clip"]
+    assert [row[-2:] for row in shown.rows[:2]] == [["2000 ms", "500 ms"], ["250 ms", None]]
+    assert shown.notes[1:] == [
+        "4 requests: medians of 5 runs.",
+        "Threads of torch: 2 in the plain port, 1 in the engine.",
+    ]

@@ -208,9 +208,11 @@ def test_codes_per_second_are_frames_times_codebooks(device: str, monkeypatch: p
         sentences=SENTENCES,
         save=lambda so_far: saves.append(len(so_far["rows"])),
     )
-    warm_up, alone, measured = batches[:3], batches[3:5], batches[5:]
-    assert (warm_up, alone, measured) == ([1, 2, 3], [1, 1], [1, 1, 2, 2, 3, 3])
-    assert saves == [1, 2, 3]
+    warm_up, runs = batches[:3], (batches[3:8], batches[8:])
+    assert warm_up == [1, 2, 3]
+    assert runs == ([1, 1, 1, 2, 3], [1, 1, 1, 2, 3])  # two requests one by one, then together
+    assert saves == [1, 2, 3, 3]
+    assert (found["runs"], found["alone_runs"]) == (2, 2)
     rows = saved("throughput", found)["rows"]
     assert [row["listeners"] for row in rows] == [1, 2, 3]
     assert [row["requests"] for row in rows] == [2, 4, 6]
