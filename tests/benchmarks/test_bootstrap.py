@@ -59,3 +59,11 @@ def test_json_has_rounded_values_and_sample_sizes() -> None:
         "items": 2,
         "groups": 2,
     }
+
+
+def test_a_single_group_has_no_interval() -> None:
+    found = estimate([0.0, 1.0, 1.0], mean, group=lambda _: "the only voice")
+    assert (found.items, found.groups, found.has_interval) == (3, 1, False)
+    assert str(found) == "0.667"
+    assert found.json() == {"value": 0.6667, "interval_95": None, "items": 3, "groups": 1}
+    assert estimate([1.0], mean).json()["interval_95"] is None
