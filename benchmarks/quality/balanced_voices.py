@@ -2,7 +2,7 @@
 
 The teachers' recordings are rendered again in each run, which requires the packages of `make data` (Flite, Festival,
 pyworld). The sample voices are cloned from the clips in `assets/samples/`, the others from the references of the
-evaluation set.
+evaluation set. Speech of the sample voices' speakers was in training, of the others not.
 """
 
 import io
@@ -27,6 +27,7 @@ from training.speech.speakers import Speaker as TrainingSpeaker
 from training.speech.synthesize import CorpusRenderer, Job
 
 HELD_OUT_VOICES = 6
+IN_TRAINING, HELD_OUT = "sample voices, in training", "held-out voices"
 _BANDS = {"below 130 Hz": (0.0, 130.0), "130 to 190 Hz": (130.0, 190.0), "above 190 Hz": (190.0, 1000.0)}
 
 
@@ -38,14 +39,21 @@ class BalancedSet:
     makers: Mapping[str, TrainingSpeaker]
 
     def groups(self) -> dict[str, set[str]]:
-        """Return groups of voice names: all, by sex, by median F0, and each sample voice alone."""
+        """Return groups of voice names: all, by training, by sex, by median F0, and each sample voice alone."""
         everyone = self.makers.items()
+        samples = {design.name for design in DESIGNS}
         women = {name for name, maker in everyone if maker.voice in WOMEN}
-        found = {"all voices": set(self.makers), "women's voices": women, "men's voices": set(self.makers) - women}
+        found = {
+            "all voices": set(self.makers),
+            IN_TRAINING: samples,
+            HELD_OUT: set(self.makers) - samples,
+            "women's voices": women,
+            "men's voices": set(self.makers) - women,
+        }
         for band, (low, high) in _BANDS.items():
             found[f"voices {band}"] = {name for name, maker in everyone if low <= maker.hertz < high}
         found |= {design.name: {design.name} for design in DESIGNS}
-        return {group: names for group, names in found.items() if names & set(self.makers)}
+        return {group: names & set(self.makers) for group, names in found.items() if names & set(self.makers)}
 
 
 def render(folder: Path, everyone: EvaluationSet, held_out: int = HELD_OUT_VOICES) -> BalancedSet:

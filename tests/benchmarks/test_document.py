@@ -5,12 +5,21 @@ import re
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from benchmarks import document
+from benchmarks.evaluation_set import EvaluationSet
+from benchmarks.judges.words import WordErrors, word_error_rate
 from benchmarks.speed import page_weight
 from tests.paths import ROOT
 
 README = (ROOT / "README.md").read_text("utf-8")
 MODEL_CARD = (ROOT / "assets" / "bundled" / "README.md").read_text("utf-8")
+
+TRAINED = {
+    "six sample voices (in training)": "sample voices, in training",
+    "six held-out voices": "held-out voices",
+}
 
 
 def results(name: str) -> dict[str, Any]:
@@ -35,16 +44,30 @@ def test_word_errors_are_those_of_the_results() -> None:
     heard = results("voice_quality")["understood"]
     parts = [heard[part] for part in ("teachers", "codec", "speech")]
     sexes = "… women's voices, men's voices"
+    for row, group in TRAINED.items():
+        assert cells(README, f"… {row}") == [rounded(part[group]) for part in parts], row
     assert cells(README, sexes) == [
         ", ".join(rounded(part[f"{of} voices"]) for of in ("women's", "men's")) for part in parts
     ]
     for row, group in {
         "twelve voices, six of them held out": "all voices",
+        "six sample voices, in training": "sample voices, in training",
+        "six held-out voices": "held-out voices",
         "women's voices": "women's voices",
         "men's voices": "men's voices",
     }.items():
         teachers, codec, model = (rounded(part[group]) for part in parts)
         assert cells(MODEL_CARD, row)[-3:] == [model, codec, teachers], row
+
+
+def test_word_errors_of_voices_in_training_and_held_out_are_those_of_the_utterances() -> None:
+    found, held_out = results("voice_quality"), {speaker.name for speaker in EvaluationSet.load().speakers}
+    for part, heard in found["heard"].items():
+        for group, is_held_out in {"sample voices, in training": False, "held-out voices": True}.items():
+            errors = [WordErrors(**each["errors"]) for each in heard if (each["voice"] in held_out) == is_held_out]
+            row = found["understood"][part][group]
+            assert (row["items"], row["groups"]) == (len(errors), 6)
+            assert row["value"] == pytest.approx(word_error_rate(errors), abs=1e-4)
 
 
 def test_figures_of_held_out_sentences_are_those_of_the_results() -> None:

@@ -14,13 +14,15 @@ from benchmarks.quality import balanced_voices
 from benchmarks.quality.balanced_voices import BalancedSet
 
 
-def test_voices_are_grouped_by_sex_and_pitch() -> None:
+def test_voices_are_grouped_by_training_sex_and_pitch() -> None:
     def maker(voice: str, hertz: float) -> Speaker:
         return Speaker(0, "flite", voice, 1.0, 1.0, 1.0, 1.0, 0.0, 0, hertz, True)
 
     makers = {"Adam": maker("rms", 129.9), "low": maker("slt", 130.0), "high": maker("slt", 190.0)}
     assert BalancedSet(EvaluationSet((), ()), makers).groups() == {
         "all voices": {"Adam", "low", "high"},
+        "sample voices, in training": {"Adam"},
+        "held-out voices": {"low", "high"},
         "women's voices": {"low", "high"},
         "men's voices": {"Adam"},
         "voices below 130 Hz": {"Adam"},
