@@ -64,12 +64,13 @@ bench-scale: $(VENV)/.dev  ## replicas on a cluster of this machine, and what ma
 bench-codec: $(VENV)/.app  ## the codec's views: memory, exactness
 	$(PYTHON) -m benchmarks.memory.codec_views $(ARGS)
 
-bench-quality: $(VENV)/.lab  ## measure the quality of the bundled model's speech
+# The options are those that all four take: --model, --device, --name and those of sampling.
+bench-quality: $(VENV)/.lab  ## measure the quality of the bundled model's speech (ARGS="--model FOLDER --name mine")
 	$(PYTHON) -m benchmarks.quality.voice_quality --keep $(KEPT) $(ARGS)
 	$(PYTHON) -m benchmarks.quality.quality_page $(KEPT)
 	$(PYTHON) -m benchmarks.quality.endings $(ARGS)
 	$(PYTHON) -m benchmarks.quality.real_person $(ARGS)
-	$(PYTHON) -m benchmarks.quality.word_times
+	$(PYTHON) -m benchmarks.quality.word_times $(ARGS)
 
 bench-precision: $(VENV)/.lab  ## what weights in fewer bits change: codes, ends, words (ARGS="--precision int4")
 	$(PYTHON) -m benchmarks.quality.quantization --words $(ARGS)

@@ -111,18 +111,23 @@ def describe(of: Mapping[str, Any]) -> str:
 
 
 def save(name: str, payload: Mapping[str, Any]) -> Path:
-    """Write the payload, with the machine under "machine", to `results/<name>.json`. Return the path.
+    """Write the payload, with the machine under "machine", to `results/<name>.json`. Return the path."""
+    RESULTS.mkdir(parents=True, exist_ok=True)
+    path = write(RESULTS / f"{name}.json", payload)
+    print(f"\nkept in benchmarks/results/{path.name}", flush=True)
+    return path
+
+
+def write(path: Path, payload: Mapping[str, Any]) -> Path:
+    """Write the payload, with the machine under "machine", to a file. Return its path.
 
     The machine's threads are those of the payload, if it has "threads". The file is replaced atomically, so an
     interrupted run leaves the previous file.
     """
-    RESULTS.mkdir(parents=True, exist_ok=True)
-    path = RESULTS / f"{name}.json"
     fresh = path.with_suffix(".json.new")
     about = machine(str(payload.get("device", "cuda")), payload.get("threads"))
     fresh.write_text(json.dumps({"machine": about, **payload}, indent=1, sort_keys=False) + "\n", "utf-8")
     fresh.replace(path)
-    print(f"\nkept in benchmarks/results/{path.name}", flush=True)
     return path
 
 

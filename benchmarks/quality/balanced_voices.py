@@ -56,9 +56,11 @@ class BalancedSet:
         return {group: names & set(self.makers) for group, names in found.items() if names & set(self.makers)}
 
 
-def render(folder: Path, everyone: EvaluationSet, held_out: int = HELD_OUT_VOICES) -> BalancedSet:
-    """Render the sample voices and `held_out` of the held-out voices into an empty folder."""
-    makers = {design.name: design.speaker for design in DESIGNS}
+def render(
+    folder: Path, everyone: EvaluationSet, held_out: int = HELD_OUT_VOICES, *, samples: bool = True
+) -> BalancedSet:
+    """Render `held_out` of the held-out voices into an empty folder, with `samples` after the sample voices."""
+    makers = {design.name: design.speaker for design in DESIGNS} if samples else {}
     references = {name: _sample_reference(folder, name) for name in makers}
     known = {speaker.name: speaker.reference for speaker in everyone.speakers}
     for voice in _low_to_high(held_out):

@@ -24,7 +24,7 @@ from benchmarks.evaluation_set import Clip, EvaluationSet, Speaker
 from benchmarks.judges.phones import PhoneJudge, matched_phones
 from benchmarks.judges.sphinx import SphinxRecogniser
 from benchmarks.judges.words import word_error_rate, word_errors, words
-from benchmarks.quality.takes import Run, Samples, model_parser, run_figures, sampling, take
+from benchmarks.quality.takes import Run, Samples, model_parser, result_name, run_figures, sampling, take
 from benchmarks.speed._shared import model_name
 from engine.engine import Engine
 from engine.models.sampling import SamplingOptions
@@ -142,7 +142,6 @@ def _parse() -> argparse.Namespace:
     parser.add_argument("--runs", type=int, default=200, help="short sentences")
     parser.add_argument("--readings", type=int, default=3, help="voices that read the long text")
     parser.add_argument("--keep", type=Path, help="write the readings into this folder")
-    parser.add_argument("--name", default="endings", help="of the file in results/")
     return parser.parse_args()
 
 
@@ -162,7 +161,7 @@ def main() -> None:
         title = f"{model}: a text of {len(words(TEXT))} words in {len(sentences_of(TEXT))} sentences"
         _report.print_table(title, ["", *(reading.voice for reading in long)], _rows(long))
     _report.save(
-        options.name,
+        result_name("endings", options),
         {
             "model": model,
             "sampling": asdict(sampled),

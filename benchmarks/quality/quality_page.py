@@ -3,14 +3,14 @@
     python -m benchmarks.quality.voice_quality --keep FOLDER
     python -m benchmarks.quality.quality_page FOLDER [--before FOLDER]
 
-The page shows the measurements and audio of that run. --before adds the speech of an earlier release, kept in the
-same way with `voice_quality --model RELEASE --only speech`.
+The page shows the measurements and audio of that run, which are both in its folder. If these are not the published
+results, because of another model, a name or missing parts, the page is FOLDER/page/index.html. --before adds the speech
+of an earlier release, kept in the same way with `voice_quality --model RELEASE --only speech`.
 """
 
 import argparse
-import json
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,9 @@ from numpy.typing import NDArray
 
 from benchmarks import _report
 from benchmarks.evaluation_set import EvaluationSet, Speaker
+from benchmarks.quality.kept import first_utterance, kept_results
 
+PUBLISHED = "voice_quality"  # the name of the results that the page in docs/ shows
 PAGE = Path(__file__).parents[2] / "docs" / "voice" / "index.html"
 _TEMPLATE = Path(__file__).parents[1] / "pages" / "voice.html"
 _EVERY, _ORDINAL = 3, "third"  # every third voice is shown
@@ -104,19 +106,12 @@ def _examples(
         takes = [_take("Reference", speaker.reference.path, folder, f"Says: “{speaker.reference.text}”", speaker)]
         for part in (part for part in _TITLES if part in utterances):
             heard = next(each["heard"]["domain"] for each in utterances[part][0] if each["voice"] == speaker.name)
-            source = _kept(kept, part, speaker)
+            source = first_utterance(kept, part, speaker.name)
             takes.append(_take(_TITLES[part], source, folder, f"Heard: “{heard}”", speaker))
         if before:
-            takes.append(_take(_BEFORE, _kept(before, "speech", speaker), folder, "By an earlier release.", speaker))
+            source = first_utterance(before, "speech", speaker.name)
+            takes.append(_take(_BEFORE, source, folder, "By an earlier release.", speaker))
         yield Example(clip.text, speaker.teacher, speaker.teacher_held_out, tuple(takes))
-
-
-def _kept(folder: Path, part: str, speaker: Speaker) -> Path:
-    """Find the speaker's first sentence in the folder of voice_quality."""
-    found = sorted(folder.glob(f"{part}-*-{speaker.name}.wav"))
-    if not found:
-        raise FileNotFoundError(f"{folder} holds nothing of {part} by {speaker.name}: run voice_quality --keep again.")
-    return found[0]
 
 
 def _take(title: str, source: Path, folder: Path, caption: str, speaker: Speaker) -> Take:
@@ -139,15 +134,16 @@ def draw(samples: NDArray[np.float32], rate: int, path: Path) -> None:
     image.imsave(path, (decibels - decibels.max()).numpy(), cmap="magma", vmin=-_RANGE, vmax=0, origin="lower")
 
 
-def main() -> None:
-    """Write the page from the last results and the folder of that run."""
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Write the page from the folder of a run."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("kept", type=Path, help="where voice_quality --keep wrote its utterances")
     parser.add_argument("--before", type=Path, help="where voice_quality --keep wrote an earlier release's utterances")
-    options = parser.parse_args()
-    found = json.loads((_report.RESULTS / "voice_quality.json").read_text("utf-8"))
-    write_page(options.kept, EvaluationSet.load(), found, before=options.before)
-    print(f"Wrote {PAGE}.")
+    options = parser.parse_args(arguments)
+    found = kept_results(options.kept)
+    page = PAGE if found["name"] == PUBLISHED else options.kept / "page" / PAGE.name
+    write_page(options.kept, EvaluationSet.load(), found, page, options.before)
+    print(f"Wrote {page}.")
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ The clips come from Debian packages (named in `PEOPLE`) and are not part of this
 an audiobook, a recogniser test and a loudspeaker test; none was recorded for cloning.
 
 The bundled model was trained on synthesizers only, so similarity to a person is for information only. Its targets: the
-person's pitch within 3 semitones, a word error rate of 0.35, and never noise or silence.
+person's pitch within 2 semitones, a word error rate of 0.35, and never noise or silence.
 """
 
 import argparse
@@ -30,7 +30,7 @@ from benchmarks.judges.similarity import SpeakerEncoder
 from benchmarks.judges.whisper import Whisper
 from benchmarks.judges.words import WordErrors, word_error_rate, word_errors
 from benchmarks.quality.balanced_sentences import sentences_of
-from benchmarks.quality.takes import Run, Samples, model_parser, sampling, take
+from benchmarks.quality.takes import Run, Samples, model_parser, result_name, sampling, take
 from benchmarks.speed._shared import model_name
 from engine.engine import Engine
 from engine.models.sampling import SamplingOptions
@@ -192,7 +192,6 @@ def figures(all_heard: list[Heard]) -> dict[str, float]:
 def _parse() -> argparse.Namespace:
     parser = model_parser(__doc__)
     parser.add_argument("--keep", type=Path, help="write references and sentences into this folder")
-    parser.add_argument("--name", default="real_person", help="of the file in results/")
     return parser.parse_args()
 
 
@@ -212,7 +211,7 @@ def main() -> None:
     _report.print_table(f"{model}: {len(texts)} balanced sentences in voices of real people", ["", *table], rows)
     details = {name: [asdict(each) for each in of_person] for name, of_person in heard.items()}
     _report.save(
-        options.name,
+        result_name("real_person", options),
         {
             "model": model,
             "sampling": asdict(sampling(options, engine)),

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.bootstrap import Estimate, estimate, mean
-from benchmarks.speed._shared import engine_parser
+from benchmarks.speed._shared import engine_parser, model_name
 from engine.engine import Engine, SpeakOptions
 from engine.models.sampling import SamplingOptions
 from engine.voice import Voice
@@ -44,11 +44,19 @@ def take(engine: Engine, text: str, voice: Voice, seed: int, sampling: SamplingO
 
 
 def model_parser(description: str | None) -> argparse.ArgumentParser:
-    """Create a parser with the options of benchmarks of a model's speech: model, device and sampling."""
+    """Create a parser with the options of benchmarks of a model's speech: model, device, sampling and --name."""
     made = engine_parser(description, device="cpu")
     for name, kind in _SAMPLING.items():
         made.add_argument("--" + name.replace("_", "-"), type=kind, help="default: the model's own")
+    names = "of the results: BENCHMARK-NAME.json; by default the model's, and BENCHMARK.json for the bundled one"
+    made.add_argument("--name", help=names)
     return made
+
+
+def result_name(benchmark: str, options: argparse.Namespace) -> str:
+    """Return the name of a benchmark's results. The published ones, without a suffix, are the bundled model's."""
+    suffix = options.name or ("" if options.model == "bundled" else model_name(options.model))
+    return f"{benchmark}-{suffix}" if suffix else benchmark
 
 
 def sampling(options: argparse.Namespace, engine: Engine) -> SamplingOptions:

@@ -1,6 +1,7 @@
 """Quality of the bundled model's speech: intelligibility, and held-out sentences in held-out voices.
 
-    python -m benchmarks.quality.voice_quality [--model FOLDER] [--only teachers codec speech] [--keep FOLDER]
+    python -m benchmarks.quality.voice_quality [--model FOLDER] [--only teachers codec speech] [--voices N]
+                                               [--codec FOLDER] [--keep FOLDER] [--name NAME]
 
 The same sentences in the same voices are measured three times: as spoken by the teachers, after the codec alone, and as
 spoken by the model in the voice cloned from the reference. "Backwards" are the teachers' recordings played in reverse:
@@ -10,6 +11,9 @@ The first table has the word errors of a recogniser that was trained on neither 
 of voices (`balanced_voices.py`). The second has all measurements of held-out sentences of the same kind as the training
 sentences. The third has the same measurements for voices whose teacher was held out as well, so that none of the
 teacher's voices was in training.
+
+The results of a part (`--only`, `--voices`), or with another codec, are saved only if --name is given, because the
+published ones are of the whole.
 """
 
 import argparse
@@ -19,8 +23,6 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-import soundfile
-
 from benchmarks import _report
 from benchmarks.bootstrap import Estimate
 from benchmarks.evaluation_set import EvaluationSet
@@ -28,8 +30,9 @@ from benchmarks.judges.whisper import Whisper
 from benchmarks.quality import utterances
 from benchmarks.quality.balanced_sentences import PER_VOICE
 from benchmarks.quality.intelligibility import by_group, listen
+from benchmarks.quality.kept import forget_results, keep_results, keep_utterances
 from benchmarks.quality.meter import Measured, Meter, summary
-from benchmarks.quality.takes import Run, model_parser, run_figures, sampling
+from benchmarks.quality.takes import Run, model_parser, result_name, run_figures, sampling
 from benchmarks.quality.utterances import Utterance
 from benchmarks.speed._shared import model_name
 from engine.engine import Engine
@@ -71,15 +74,6 @@ def measure(part: str, spoken: Iterator[Utterance], meter: Meter) -> tuple[list[
     return measured, runs
 
 
-def kept(part: str, spoken: Iterator[Utterance], folder: Path | None) -> Iterator[Utterance]:
-    """Yield the utterances unchanged, writing each into `folder` if given."""
-    for number, each in enumerate(spoken):
-        if folder:
-            folder.mkdir(parents=True, exist_ok=True)
-            soundfile.write(folder / f"{part}-{number:02d}-{each.speaker.name}.wav", each.samples, each.rate)
-        yield each
-
-
 def figures(measured: Sequence[Measured], runs: Sequence[Run]) -> dict[str, Any]:
     """Return the figures of a part as JSON values; `text` is shown in the table."""
     return _json(summary(measured) | run_figures(runs))
@@ -94,28 +88,47 @@ def _rows(parts: Figures) -> list[list[_report.Cell]]:
     return [[name, *(of_part.get(name, {}).get("text") for of_part in parts.values())] for name in names]
 
 
-def _parse() -> argparse.Namespace:
+def _parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     parser = model_parser(__doc__)
     parser.add_argument("--only", nargs="+", choices=PARTS, default=PARTS, help="leave the other parts out")
-    parser.add_argument("--voices", type=int, help="so many held-out voices alone, for a quick look")
+    parser.add_argument("--voices", type=int, help="so many held-out voices, without the sample voices")
     parser.add_argument(
         "--codec", type=Path, help="folder of another codec for the part codec, such as DIR/codec of training"
     )
-    parser.add_argument("--keep", type=Path, help="write every utterance into this folder")
-    parser.add_argument("--name", default="voice_quality", help="of the file in results/")
-    return parser.parse_args()
+    parser.add_argument("--keep", type=Path, help="write every utterance and the results into this folder")
+    return parser.parse_args(arguments)
+
+
+def is_whole(options: argparse.Namespace) -> bool:
+    """Return whether all parts are measured, in all voices, with the model's own codec."""
+    return set(options.only) == set(PARTS) and options.voices is None and options.codec is None
+
+
+def save(found: Mapping[str, Any], options: argparse.Namespace) -> None:
+    """Save the results beside the kept utterances, and as a file of benchmarks/results if they are whole or named."""
+    name = result_name("voice_quality", options) if options.name or is_whole(options) else None
+    if options.keep:
+        keep_results(options.keep, name, found)
+    if name:
+        _report.save(name, found)
+    else:
+        print("\nNot saved in benchmarks/results, because it is a part of the measurements: give it a --name.")
 
 
 def main() -> None:
     """Measure, print the tables and save the figures."""
     options = _parse()
+    if options.keep:
+        forget_results(options.keep)
     everyone = EvaluationSet.load()
     subject = Subject(options)
     model = model_name(options.model)
-    about = {"model": model, "sampling": subject.sampling and asdict(subject.sampling)}
-    intelligibility = _intelligibility(subject, everyone, model, options)
-    in_domain = _in_domain(subject, everyone, model, options)
-    _report.save(options.name, about | intelligibility | in_domain)
+    codec = model_name(options.codec or options.model)
+    about = {"model": model, "codec": codec, "sampling": subject.sampling and asdict(subject.sampling)}
+    named = model if options.codec is None else f"{model}, codec of {options.codec}"
+    intelligibility = _intelligibility(subject, everyone, named, options)
+    in_domain = _in_domain(subject, everyone, named, options)
+    save(about | intelligibility | in_domain, options)
 
 
 def _intelligibility(
@@ -128,9 +141,11 @@ def _intelligibility(
     count = balanced_voices.HELD_OUT_VOICES if options.voices is None else options.voices
     keep = options.keep and options.keep / "balanced"
     with tempfile.TemporaryDirectory() as folder:
-        chosen = balanced_voices.render(Path(folder), everyone, count)
+        chosen = balanced_voices.render(Path(folder), everyone, count, samples=options.voices is None)
         listened = [part for part in subject.parts if part != "backwards"]
-        heard = {part: listen(judge, kept(part, subject.spoken(part, chosen.data), keep)) for part in listened}
+        heard = {
+            part: listen(judge, keep_utterances(part, subject.spoken(part, chosen.data), keep)) for part in listened
+        }
     parts = {part: _json(by_group(of_part, chosen.groups())) for part, of_part in heard.items()}
     title = f"{model}: word error, Whisper tiny.en on balanced sentences, {PER_VOICE} a voice"
     _show(f"{title} (95 % intervals over voices; of one voice, over sentences)", parts)
@@ -140,7 +155,10 @@ def _intelligibility(
 def _in_domain(subject: Subject, everyone: EvaluationSet, model: str, options: argparse.Namespace) -> dict[str, Any]:
     """Measure held-out sentences of the same kind as the training sentences."""
     data, meter = EvaluationSet(everyone.spread(options.voices), everyone.domain), Meter(everyone)
-    found = {part: measure(part, kept(part, subject.spoken(part, data), options.keep), meter) for part in subject.parts}
+    found = {
+        part: measure(part, keep_utterances(part, subject.spoken(part, data), options.keep), meter)
+        for part in subject.parts
+    }
     count = sum(len(speaker.sentences) for speaker in data.speakers)
     title = f"{model}: {count} held-out sentences in {len(data.speakers)} held-out voices"
     parts = {part: figures(*each) for part, each in found.items()}

@@ -1,6 +1,6 @@
 """Word times: the model's own alignment against that of a phone recogniser.
 
-    python -m benchmarks.quality.word_times [--model FOLDER] [--sentences 5]
+    python -m benchmarks.quality.word_times [--model FOLDER] [--sentences 5] [--name NAME]
 
 The sample voices speak sentences that were not in training. The recogniser (`training/recogniser/alignment.py`) aligns
 the expected phones to the audio alone; takes in which it does not find them are left out. Its frames are 20 ms long,
@@ -8,7 +8,7 @@ the model's 46 ms.
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from itertools import groupby
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -18,8 +18,10 @@ import numpy as np
 
 from benchmarks import _report
 from benchmarks.quality.balanced_sentences import sentences_of
-from benchmarks.quality.takes import Samples, model_parser
+from benchmarks.quality.takes import Samples, model_parser, result_name, sampling
+from benchmarks.speed._shared import model_name
 from engine.engine import Engine
+from engine.models.sampling import SamplingOptions
 from engine.request import WordTime
 from engine.text.english.pronunciation import PHONES, Lexicon
 from engine.voice import Voice
@@ -33,9 +35,12 @@ SEED = 7
 Span = tuple[float, float]
 
 
-def spoken_words(engine: Engine, text: str, voice: Voice) -> tuple[Samples, list[WordTime]]:
-    """Speak a text. Return the take and the word times that the model reports."""
-    chunks = list(engine.speak(text, voice, replace(engine.default_options, seed=SEED, word_times=True)))
+def spoken_words(
+    engine: Engine, text: str, voice: Voice, sampled: SamplingOptions | None = None
+) -> tuple[Samples, list[WordTime]]:
+    """Speak a text. Return the take and the word times that the model reports. sampled: by default the model's own."""
+    options = replace(engine.default_options, **asdict(sampled)) if sampled else engine.default_options
+    chunks = list(engine.speak(text, voice, replace(options, seed=SEED, word_times=True)))
     return whole_take(chunks), [word for chunk in chunks for word in chunk.words]
 
 
@@ -54,7 +59,7 @@ def heard_words(aligner: Aligner, lexicon: Lexicon, text: str, take: Samples, ra
     return spans
 
 
-def measure(engine: Engine, voices: Sequence[Voice], each: int) -> dict[str, Any]:
+def measure(engine: Engine, voices: Sequence[Voice], each: int, sampled: SamplingOptions) -> dict[str, Any]:
     """Measure the differences of all words' starts and ends, in seconds."""
     aligner, lexicon = Aligner(), Lexicon.load(LEXICON)
     starts: list[float] = []
@@ -62,7 +67,7 @@ def measure(engine: Engine, voices: Sequence[Voice], each: int) -> dict[str, Any
     takes = 0
     for number, voice in enumerate(voices):
         for text in sentences_of(number)[:each]:
-            take, said = spoken_words(engine, text, voice)
+            take, said = spoken_words(engine, text, voice, sampled)
             heard = heard_words(aligner, lexicon, text, take, engine.sample_rate)
             if len(heard) != len(said):
                 continue
@@ -87,18 +92,20 @@ def main() -> None:
     parser.add_argument("--sentences", type=int, default=5, help="of each voice")
     options = parser.parse_args()
     engine = Engine.load(options.model, options.device)
+    sampled = sampling(options, engine)
     with TemporaryDirectory() as folder, Storage.open(Path(folder) / "voices.db") as storage:
         install_samples(storage.voices)
         voices = [
             storage.voices.ready(record.id, engine.codec_fingerprint, engine.reencode)
             for record in storage.voices.list()
         ]
-        found = measure(engine, voices, options.sentences)
+        found = measure(engine, voices, options.sentences, sampled)
     engine.close()
     rows = [[edge, *(1000 * found[edge][share] for share in found[edge])] for edge in ("start", "end")]
-    title = f"Differences of {found['words']} words in {found['takes']} of {found['of']} takes, ms"
+    model = model_name(options.model)
+    title = f"{model}: differences of {found['words']} words in {found['takes']} of {found['of']} takes, ms"
     _report.print_table(title, ["edge of words", *found["start"]], rows)
-    _report.save("word_times", found)
+    _report.save(result_name("word_times", options), {"model": model, "sampling": asdict(sampled), **found})
 
 
 if __name__ == "__main__":

@@ -45,3 +45,11 @@ def test_voices_are_rendered_with_their_references(tmp_path: Path, monkeypatch: 
             samples, rate = clip.read()
             assert rate == 22_050
             assert len(samples) > rate
+
+
+@pytest.mark.slow
+def test_held_out_voices_can_be_rendered_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(balanced_voices, "sentences_of", lambda number: sentences()[number : number + 1])
+    found = balanced_voices.render(tmp_path, EvaluationSet.load(), held_out=1, samples=False)
+    assert [speaker.name for speaker in found.data.speakers] == ["festival-ked-121"]
+    assert set(found.groups()) == {"all voices", "held-out voices", "men's voices", "voices below 130 Hz"}

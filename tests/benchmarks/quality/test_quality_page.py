@@ -10,7 +10,9 @@ import soundfile
 
 from benchmarks import _report
 from benchmarks.evaluation_set import Clip, EvaluationSet, Speaker
-from benchmarks.quality.quality_page import write_page
+from benchmarks.quality import quality_page
+from benchmarks.quality.kept import RESULTS, forget_results, keep_results
+from benchmarks.quality.quality_page import main, write_page
 
 pytest.importorskip("matplotlib")
 
@@ -107,3 +109,22 @@ def test_folder_without_kept_audio_leaves_the_earlier_page(tmp_path: Path, data:
     with pytest.raises(FileNotFoundError, match="run voice_quality --keep again"):
         write_page(tmp_path, data, results(data), page)
     assert {path.name: path.read_bytes() for path in page.parent.iterdir()} == first
+
+
+def test_page_is_that_of_the_results_beside_the_audio(
+    tmp_path: Path, data: EvaluationSet, kept: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(EvaluationSet, "load", lambda: data)
+    published = tmp_path / "docs" / "index.html"
+    monkeypatch.setattr(quality_page, "PAGE", published)
+    with pytest.raises(FileNotFoundError, match="run voice_quality --keep again"):
+        main([str(kept)])
+    keep_results(kept, "voice_quality-mine", results(data))
+    main([str(kept)])
+    assert not published.exists()
+    assert ".1 of codec" in (kept / "page" / "index.html").read_text("utf-8")
+    keep_results(kept, "voice_quality", results(data))
+    main([str(kept)])
+    assert ".1 of codec" in published.read_text("utf-8")
+    forget_results(kept)
+    assert not (kept / RESULTS).exists()

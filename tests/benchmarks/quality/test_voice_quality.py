@@ -8,10 +8,12 @@ import numpy as np
 import pytest
 import soundfile
 
+from benchmarks import _report
 from benchmarks.evaluation_set import Clip, EvaluationSet, Speaker
-from benchmarks.quality.takes import Run
+from benchmarks.quality.kept import kept_results
+from benchmarks.quality.takes import Run, model_parser, result_name
 from benchmarks.quality.utterances import backwards, speech, teachers
-from benchmarks.quality.voice_quality import figures
+from benchmarks.quality.voice_quality import _parse, figures, save
 from engine.engine import SpeakOptions
 from engine.models.sampling import SamplingOptions
 from engine.request import AudioChunk, SegmentResult, SpeechResult
@@ -113,3 +115,34 @@ def test_run_statistics_are_shares_of_all_runs() -> None:
     assert found["runs that looped or did not end at first"]["value"] == pytest.approx(2 / 3, abs=1e-3)
     assert found["runs that end properly"]["groups"] == 2
     assert found["first audio, s"]["value"] == 0.2
+
+
+@pytest.mark.parametrize(
+    "part", [["--only", "speech"], ["--voices", "2"], ["--codec", "codec"]], ids=lambda part: part[0]
+)
+def test_a_part_replaces_no_published_results(part: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    published, kept = tmp_path / "results", tmp_path / "kept"
+    kept.mkdir()
+    monkeypatch.setattr(_report, "RESULTS", published)
+    save({"figures": 1}, _parse([*part, "--keep", str(kept)]))
+    assert not published.exists()
+    assert (kept_results(kept)["name"], kept_results(kept)["figures"]) == (None, 1)
+    save({"figures": 2}, _parse([*part, "--name", "mine"]))
+    assert [path.name for path in published.iterdir()] == ["voice_quality-mine.json"]
+
+
+def test_the_whole_is_published(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_report, "RESULTS", tmp_path)
+    save({}, _parse([]))
+    assert [path.name for path in tmp_path.iterdir()] == ["voice_quality.json"]
+
+
+def test_results_of_other_models_have_their_names() -> None:
+    parser = model_parser(None)
+    for arguments, name in {
+        (): "endings",
+        ("--model", "folder/mine"): "endings-mine",
+        ("--model", "folder/mine", "--name", "try"): "endings-try",
+        ("--name", "try"): "endings-try",
+    }.items():
+        assert result_name("endings", parser.parse_args(arguments)) == name
