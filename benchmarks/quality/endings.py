@@ -2,8 +2,9 @@
 
     python -m benchmarks.quality.endings [--model FOLDER] [--runs 200] [--readings 3]
 
-Each run speaks a held-out sentence in a held-out voice; no pair is used twice. A run that the engine restarted because
-it looped or did not end counts as restarted even if the second attempt succeeded.
+Each run speaks a held-out sentence in a held-out voice; no pair is used twice. The engine speaks a
+segment again, once, if it looped, did not end or was too short; such a run is counted even if the second attempt
+succeeded.
 
 A sentence of the long text counts as spoken when at least half of its phones are recognised in place. For unrelated
 speech, a quarter to a third match by chance. Spoken by a teacher (Flite's slt), whether recognised as a whole or by

@@ -76,7 +76,7 @@ def run_figures(runs: Sequence[Run]) -> dict[str, Estimate]:
 
     return {
         "runs that end properly": of(lambda run: run.stop_reason == "end", mean),
-        "runs that looped or did not end at first": of(lambda run: run.attempts > 1, mean),
+        "runs in which a segment was spoken again": of(lambda run: run.attempts > 1, mean),
         "real-time factor": of(lambda run: run.real_time_factor, _median),
         "first audio, s": of(lambda run: run.first_audio or math.nan, _median),
     }

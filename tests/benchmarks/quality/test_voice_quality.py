@@ -112,7 +112,7 @@ def test_run_statistics_are_shares_of_all_runs() -> None:
             (("low", "end", 1), ("low", "end", 2), ("high", "length", 2))]  # fmt: skip
     found = figures(MODEL, runs)
     assert found["runs that end properly"]["value"] == pytest.approx(2 / 3, abs=1e-3)
-    assert found["runs that looped or did not end at first"]["value"] == pytest.approx(2 / 3, abs=1e-3)
+    assert found["runs in which a segment was spoken again"]["value"] == pytest.approx(2 / 3, abs=1e-3)
     assert found["runs that end properly"]["groups"] == 2
     assert found["first audio, s"]["value"] == 0.2
 
