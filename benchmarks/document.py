@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks import _report
+from benchmarks import _report, targets
 from benchmarks.memory import codec_views
 from benchmarks.memory import device as device_memory
 from benchmarks.memory import usage as memory
@@ -39,9 +39,9 @@ INTRODUCTION = """\
 # Performance
 
 Speed and memory figures, with the machine and the command of each. `python -m benchmarks.document` writes this file
-from the results in [benchmarks/results](../benchmarks/results); `make bench` runs all benchmarks and then
-writes it. Figures from different machines are not comparable; ratios compare runs on one machine within one run of a
-benchmark.
+from the results in [benchmarks/results](../benchmarks/results). `make bench` runs the benchmarks that need no GPU,
+except that of Qwen3-TTS, and then writes it; `make bench-gpu` does the same for a GPU. Figures from different machines
+are not comparable; ratios compare runs on one machine within one run of a benchmark.
 
 A frame is one step of both transformers and about 46 ms of audio. The real-time factor is seconds of computation
 per second of audio: below 1 is faster than real time."""
@@ -207,6 +207,7 @@ SECTIONS = (
         "public package `qwen-tts` on the same weights, in turn.",
         _qwen3_tts,
         on_gpu=False,
+        on_cpu=False,  # it needs another Python
     ),
 )
 
@@ -219,16 +220,18 @@ def load(folder: Path | None = None) -> dict[str, Result]:
 
 def render(results: Mapping[str, Result]) -> str:
     """Render the document as Markdown."""
-    parts = [INTRODUCTION, *(_section(section, results) for section in SECTIONS), _gpu(results)]
+    sections = [_section(section, results) for section in SECTIONS]
+    parts = [INTRODUCTION, *sections, _targets(results), _gpu(results)]
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
 def _section(section: Section, results: Mapping[str, Result]) -> str:
-    if not section.on_cpu and f"{section.name}-cuda" not in results:
+    names = (section.name, *(f"{section.name}-{kind}" for kind in KINDS))
+    if not section.on_cpu and not any(name in results for name in names):
         return ""
     command = f"`python -m {section.module}`"
     parts = [f"## {section.heading}", f"{section.says} ({command})"]
-    for name in (section.name, *(f"{section.name}-{kind}" for kind in KINDS)):
+    for name in names:
         if name in results:
             parts += _result(results[name], section.tables)
         elif name == section.name and section.on_cpu:
@@ -243,6 +246,14 @@ def _result(found: Result, tables: Callable[[Result], list[Table]]) -> Iterator[
     for table in tables(found):
         yield f"**{table.title}**"
         yield table.markdown()
+
+
+def _targets(results: Mapping[str, Result]) -> str:
+    rows = targets.compare(results)
+    if all(value is None for _, _, value, _ in rows):
+        return ""
+    says = "What is wanted of an H200, at S2-Pro's sizes, and the best that the results above have."
+    return f"## Targets of a GPU\n\n{says}\n\n{_report.table(targets.COLUMNS, rows)}"
 
 
 def _gpu(results: Mapping[str, Result]) -> str:

@@ -19,14 +19,23 @@ def rows(folder: Path, since: int = 0) -> list[list[Cell]]:
 
     since: in nanoseconds, as `time.time_ns`; results whose files are older count as not measured.
     """
+    paths = {path.stem: path for path in folder.glob("*-cuda.json") if path.stat().st_mtime_ns >= since}
+    return compare({name: json.loads(path.read_text("utf-8")) for name, path in paths.items()})
+
+
+def compare(results: Mapping[str, Result]) -> list[list[Cell]]:
+    """Return a row for each target, from results by the names of their files. What is not measured has no value."""
     found: list[list[Cell]] = []
     for name, wanted, result, measured in _TARGETS:
-        path = folder / f"{result}-cuda.json"
-        is_known = path.exists() and path.stat().st_mtime_ns >= since
-        values = list(measured(json.loads(path.read_text("utf-8")))) if is_known else []
+        of = results.get(f"{result}-cuda")
+        values = list(measured(of)) if of is not None else []
         best = (max if wanted.startswith("≥") else min)(values) if values else None
-        found.append([name, wanted, None if best is None else f"{best:.3g}", _reached(wanted, best)])
+        found.append([name, wanted, None if best is None else _shown(best), _reached(wanted, best)])
     return found
+
+
+def _shown(value: float) -> str:
+    return f"{value:,.0f}" if 1000 <= value < math.inf else f"{value:.3g}"
 
 
 def _reached(wanted: str, value: float | None) -> str | None:

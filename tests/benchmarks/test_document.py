@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from benchmarks import document
+from benchmarks import document, targets
 from benchmarks.evaluation_set import EvaluationSet
 from benchmarks.judges.words import WordErrors, word_error_rate
+from benchmarks.run import GPU_STEPS, STEPS
 from benchmarks.speed import page_weight
 from tests.paths import ROOT
 
@@ -91,6 +92,40 @@ def test_gain_of_8_bits_is_that_of_the_results() -> None:
     }
     to_fp32, to_bf16 = (f"{rates['int8'] / rates[other]:.1f}" for other in ("fp32", "bf16"))
     assert f"{to_fp32} times as many frames as in fp32 and {to_bf16} times as many" in " ".join(README.split())
+
+
+def test_all_targets_of_a_gpu_are_told_with_what_was_measured() -> None:
+    rows = targets.rows(Path(document.__file__).with_name("results"))
+    text = " ".join(README.split())
+    found = re.search(
+        r"Of eleven .*? (three) are reached: (.*?) (Six) are missed: (.*?) (Two) have not been measured", text
+    )
+    assert found is not None
+    for count, told, reached in ((3, found[2], "yes"), (6, found[4], "NO")):
+        measured = [float(str(value).replace(",", "")) for _, _, value, verdict in rows if verdict == reached]
+        values = [float(value.replace(",", "")) for value in re.findall(r"\(([\d.,]+)\)", told)]
+        assert len(measured) == count
+        assert values == pytest.approx(measured, rel=1e-3)
+    assert (len(rows), sum(row[2] is None for row in rows)) == (11, 2)
+
+
+def test_memory_in_use_is_that_of_the_results() -> None:
+    used = {
+        case["precision"]: max(stage["used"] for stage in case["stages"].values()) * 2**20 / 1e9
+        for case in results("device_memory-cuda")["cases"]
+        if case.get("slots") == 1
+    }
+    told = f"at most {used['bf16']:.1f} GB were in use in bf16 and {used['int8']:.1f} GB in int8"
+    assert told in " ".join(README.split())
+
+
+def test_sections_are_those_of_the_steps_of_a_run() -> None:
+    others = {"tests", "document", "floor_one_thread"}  # the last is a second result of one section
+    for steps, sections in (
+        (STEPS, [section.name for section in document.SECTIONS if section.on_cpu]),
+        (GPU_STEPS, [section.name for section in document.SECTIONS if section.on_gpu]),
+    ):
+        assert {step.name for step in steps} - others == set(sections)
 
 
 def test_document_matches_the_results() -> None:

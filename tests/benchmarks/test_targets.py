@@ -43,7 +43,7 @@ def test_targets_are_compared_with_results(tmp_path: Path) -> None:
         ("72", "yes"),
         ("72", "NO"),
         ("50", "yes"),
-        ("1.2e+04", "yes"),
+        ("12,000", "yes"),
         ("0.31", "NO"),
         ("10.7", "yes"),
         ("inf", "NO"),
