@@ -2,21 +2,26 @@
 
     python -m benchmarks.scale.capacity [--replica s2-pro] [--listeners 10 1000 100000] [--zipf 1.0] [--voices 100000]
 
-The figures of a replica are measured by `benchmarks.speed` (`bundled`) or assumed, and marked as such (`s2-pro`).
-Replace them with --frames-per-second, --prefill and --price. Hit rates of the prefix cache are simulated:
-voices are requested by a Zipf distribution, and each replica caches the most recently used ones that fit.
+Frames per second and the time to prefill a voice are those that `benchmarks.speed` measured, of S2-Pro on a GPU with
+random weights; the others are assumed. --frames-per-second, --prefill and --price replace them. Each is printed with
+its origin. Hit rates of the prefix cache are simulated: voices are requested by a Zipf distribution, and each replica
+caches the most recently used ones that fit.
 """
 
 import argparse
 import json
 import math
+from bisect import bisect_left
 from collections import OrderedDict
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
 from benchmarks._report import RESULTS, table
 
+FRAME_RATE = 21.53  # of both models
 UTILISATION = 0.7  # share of a replica's frames in use; above it, queues grow quickly
 REQUEST_SECONDS = 8.0  # mean length of a request's audio
 CHUNK_SECONDS = 0.4  # mean length of a chunk: four frames at first, then more
@@ -34,8 +39,8 @@ SERVE_REPLICAS = 1_000  # per Serve controller, by Ray's own tests
 class Replica:
     """Figures of one replica.
 
-    prefill: seconds to prefill a voice's prompt. cache_voices: prompts that fit into its cache. source: origin of the
-    figures.
+    prefill: seconds to prefill a voice's prompt. cache_voices: prompts that fit into its cache. price: dollars per
+    hour. origins: of the figures, by their names.
     """
 
     name: str
@@ -44,22 +49,68 @@ class Replica:
     prefill: float
     cache_voices: int
     gpus: float
-    price: float  # dollars per hour
-    source: str
+    price: float
+    origins: Mapping[str, str]
+
+    def with_given(self, **figures: Any) -> "Replica":
+        """Return the replica with figures that were given instead of those that it has."""
+        return replace(self, **figures, origins={**self.origins, **dict.fromkeys(figures, "given")})
+
+    def describe(self) -> str:
+        """Return the figures with their origins, and how many listeners the replica bears."""
+        listeners = self.frames_per_second * UTILISATION / self.frame_rate
+        figures = {
+            "frames_per_second": f"{self.frames_per_second:,.0f} frames/s",
+            "prefill": f"{self.prefill:.3f} s to prefill a voice",
+            "cache_voices": f"{self.cache_voices} voices in its cache",
+            "price": f"${self.price:.2f} an hour",
+        }
+        told = "; ".join(f"{figure} ({self.origins[name]})" for name, figure in figures.items())
+        return f"**{self.name}**: {listeners:,.0f} listeners a replica. {told}."
 
 
 def bundled() -> Replica:
-    """Return the bundled model on the machine that `benchmarks.speed.throughput` ran on."""
-    rows = json.loads((RESULTS / "throughput.json").read_text("utf-8"))["rows"]
-    best = max(rows, key=lambda row: row["frames_per_second"])
-    source = f"measured with {best['listeners']} listeners at once: benchmarks/results/throughput.json; "
-    source += "price of two rented cores assumed"
-    return Replica("bundled", best["frames_per_second"], 21.53, 0.03, 340, 0, 0.08, source)
+    """Return the bundled model on the machine that the benchmarks ran on."""
+    return _measured("bundled", "", cache_voices=340, gpus=0, price=0.08)
 
 
-S2_PRO = Replica("s2-pro", 3_000, 21.53, 0.25, 80, 1, 2.50,
-                 "assumed: half of what the memory bandwidth of an 80 GB GPU permits with 64 slots; "
-                 "many listeners on a GPU have not been measured")  # fmt: skip
+def s2_pro() -> Replica:
+    """Return S2-Pro on the GPU that the benchmarks ran on, one for each replica."""
+    return _measured("s2-pro", "-cuda", cache_voices=80, gpus=1, price=2.50)
+
+
+def _measured(name: str, kind: str, *, cache_voices: int, gpus: float, price: float) -> Replica:
+    """Return a replica with the figures of the results whose names end in `kind`."""
+    frames_per_second, frames_origin = _fastest(f"throughput{kind}")
+    prefill, prefill_origin = _prefill(f"first_audio{kind}")
+    origins = {"frames_per_second": frames_origin, "prefill": prefill_origin}
+    origins |= dict.fromkeys(("cache_voices", "price"), "assumed")
+    return Replica(name, frames_per_second, FRAME_RATE, prefill, cache_voices, gpus, price, origins)
+
+
+def _fastest(name: str) -> tuple[float, str]:
+    """Return the most frames per second at which no listener ran out of audio, if there are such, and their origin."""
+    found = _result(name)
+    best = max(found["rows"], key=lambda row: (not row["underruns"], row["frames_per_second"]))
+    pauses = "with" if best["underruns"] else "without"
+    listeners = f"{best['listeners']} listeners at once, {pauses} pauses"
+    where = found["machine"]["gpu"] or f"{found['machine']['cores']} cores of {found['machine']['processor']}"
+    return best["frames_per_second"], f"measured with {listeners}, on {where}: benchmarks/results/{name}.json"
+
+
+def _prefill(name: str) -> tuple[float, str]:
+    """Return by how many seconds a voice with a clip of 10 s speaks later if its prompt is not cached."""
+    seconds = {
+        row["case"]: row["prefill"]["median"] + row["frames"]["median"]
+        for row in _result(name)["rows"]
+        if row["reference_s"] == 10
+    }
+    return seconds["a saved voice"] - seconds["a known voice"], f"measured: benchmarks/results/{name}.json"
+
+
+def _result(name: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((RESULTS / f"{name}.json").read_text("utf-8"))
+    return found
 
 
 def hit_rate(replicas: int, cache: int, voices: int, zipf: float, *, routed: bool, seed: int = 7) -> float:
@@ -113,14 +164,29 @@ class Plan:
     first: str  # other resources that exceed the limit of one process or server, the most overloaded first
 
 
+def replicas_needed(replica: Replica, listeners: int, voices: int, zipf: float) -> int:
+    """Return the fewest replicas that bear the listeners' frames and the prefill of voices that miss their caches.
+
+    With more replicas there are more caches, and so fewer misses.
+    """
+    requests, frames = listeners / REQUEST_SECONDS, listeners * replica.frame_rate
+
+    def load(hits: float) -> int:
+        lost = requests * (1 - hits) * replica.prefill  # replica seconds per second spent on prefill
+        return max(1, math.ceil((frames / replica.frames_per_second + lost) / UTILISATION))
+
+    def suffice(count: int) -> bool:
+        return load(hit_rate(count, replica.cache_voices, voices, zipf, routed=True)) <= count
+
+    least, most = load(hits=1.0), load(hits=0.0)
+    return least + bisect_left(range(least, most), True, key=suffice)
+
+
 def plan(replica: Replica, listeners: int, voices: int, zipf: float) -> Plan:
     """Plan the resources for listeners who listen continuously."""
     requests = listeners / REQUEST_SECONDS
-    frames, hits, count = listeners * replica.frame_rate, 0.5, 1
-    for _ in range(3):  # iterate, because cache misses cost frames and more replicas add caches
-        lost = requests * (1 - hits) * replica.prefill  # replica seconds per second spent on prefill
-        count = max(1, math.ceil((frames / replica.frames_per_second + lost) / UTILISATION))
-        hits = hit_rate(count, replica.cache_voices, voices, zipf, routed=True)
+    count = replicas_needed(replica, listeners, voices, zipf)
+    hits = hit_rate(count, replica.cache_voices, voices, zipf, routed=True)
     unrouted = hit_rate(count, replica.cache_voices, voices, zipf, routed=False)
     pages = math.ceil(listeners / CHUNK_SECONDS / PAGE_CHUNKS)
     statements, written = requests * STATEMENTS, listeners * TAKE_BYTES
@@ -149,10 +215,8 @@ def main() -> None:
     named = ("frames_per_second", "prefill", "price")
     changed = {name: getattr(given, name) for name in named if getattr(given, name) is not None}
     for name in given.replica:
-        replica = replace(bundled() if name == "bundled" else S2_PRO, **changed)
-        print(f"\n**{replica.name}**: {replica.frames_per_second:,.0f} frames/s, "
-              f"{replica.frames_per_second * UTILISATION / replica.frame_rate:,.0f} listeners a replica. "
-              f"Source: {replica.source}.\n")  # fmt: skip
+        replica = (bundled() if name == "bundled" else s2_pro()).with_given(**changed)
+        print(f"\n{replica.describe()}\n")
         rows = [plan(replica, count, given.voices, given.zipf) for count in given.listeners]
         print(table(
             ["listeners", "replicas", "GPUs", "requests/s", "prefix hits", "without routing", "page processes",
