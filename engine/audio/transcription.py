@@ -90,4 +90,9 @@ def _segments(source: Source, model: str, language: str, **options: Any) -> list
 
 @lru_cache(1)
 def _model(model: str) -> Any:
-    return importlib.import_module("faster_whisper").WhisperModel(model, device="auto", compute_type="auto")
+    """Load a model on the CPU, in int8 where the CPU computes in it.
+
+    On a GPU, CTranslate2 needs CUDA 12's cuBLAS while torch installs that of CUDA 13 (SYSTRAN/faster-whisper#1431), and
+    its memory would be no part of the engine's plan.
+    """
+    return importlib.import_module("faster_whisper").WhisperModel(model, device="cpu", compute_type="auto")

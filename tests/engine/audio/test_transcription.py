@@ -24,9 +24,11 @@ WORDS = "The train was late, so we walked along the river."
 class FakeWhisper:
     made = 0
     languages: ClassVar[list[str | None]] = []
+    devices: ClassVar[list[str]] = []
 
-    def __init__(self, name: str, **_options: Any) -> None:
+    def __init__(self, name: str, *, device: str = "auto", compute_type: str = "default") -> None:
         FakeWhisper.made += 1
+        FakeWhisper.devices.append(device)
         if name not in module.MODELS:
             raise ValueError(name)
 
@@ -64,6 +66,12 @@ def test_whole_clip_is_transcribed_and_model_is_loaded_once(whisper: ModuleType)
     assert transcribe(CLIP) == "It lasts 3.1 seconds."
     assert transcribe(CLIP.read_bytes()) == "It lasts 3.1 seconds."
     assert FakeWhisper.made == 1
+
+
+def test_models_run_on_the_cpu_beside_an_engine_on_a_gpu(whisper: ModuleType) -> None:
+    FakeWhisper.devices.clear()
+    transcribe(CLIP)
+    assert FakeWhisper.devices == ["cpu"]
 
 
 def test_transcription_failure_has_a_one_line_message(whisper: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
