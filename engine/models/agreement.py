@@ -1,5 +1,6 @@
 """Compare a stack's plain run with faster code for a device, on the model's own weights and at edge positions."""
 
+import math
 from collections.abc import Callable, Sequence
 from copy import copy
 from itertools import cycle, islice, product
@@ -47,7 +48,7 @@ def step_difference(
     x = torch.randn(len(positions), 1, config.dim, generator=chance, device=weight.device).to(weight.dtype)
     views = [view(_over_layers(cache, config.n_layer), positions) for cache in held]
     plain, other = stack.run_plain(x, views[0]), run(x, views[1])
-    return max(relative_difference(plain, other), relative_difference(held[0].buffer, held[1].buffer))
+    return largest(relative_difference(plain, other), relative_difference(held[0].buffer, held[1].buffer))
 
 
 @torch.inference_mode()
@@ -63,7 +64,7 @@ def prompt_difference(stack: Transformer, view: Callable[[KVCache, int, Sequence
     held = [_random_cache(stack, stack.config.n_layer, slot + 1, end) for _ in range(2)]
     plain = stack.run_plain(x, ContiguousView(held[0], start, slot))
     other = stack.run_plain(x, view(held[1], slot, range(start, end)))
-    return max(relative_difference(plain, other), relative_difference(held[0].buffer, held[1].buffer))
+    return largest(relative_difference(plain, other), relative_difference(held[0].buffer, held[1].buffer))
 
 
 @torch.inference_mode()
@@ -76,7 +77,7 @@ def frame_difference(stack: FastStack, run: StepBackend) -> float:
     growing, framed = GrowingView(stack.config.n_layer), FrameView(stack.new_cache(rows, stack.num_codebooks))
     plain = [stack.run_plain(part, growing) for part in x.split(sizes, dim=1)]
     other = [run(part, framed) for part in x.split(sizes, dim=1)]
-    return max(map(relative_difference, plain, other))
+    return largest(*map(relative_difference, plain, other))
 
 
 @torch.inference_mode()
@@ -137,6 +138,11 @@ def describe_sampling_difference(
         if not (torch.equal(found[0], first) and torch.equal(found[1], again)):
             return "they draw other values"
     return None
+
+
+def largest(*differences: float) -> float:
+    """Return the largest difference; NaN if any is NaN, which `max` may skip."""
+    return math.nan if any(map(math.isnan, differences)) else max(differences)
 
 
 def relative_difference(expected: Tensor, found: Tensor) -> float:

@@ -19,6 +19,7 @@ from engine.models.agreement import (
     describe_sampling_difference,
     frame_difference,
     head_difference,
+    largest,
     step_difference,
 )
 from engine.models.kv_cache import KVCache, KVView, RowsView, StaticRowsView
@@ -156,7 +157,7 @@ def use_fused_steps(stack: Transformer) -> str | None:
     """
     try:
         fused, weight = FusedStepBackend(stack), stack.norm.weight
-        difference = max(
+        difference = largest(
             *(step_difference(stack, fused, _rows_view, one_layer=True, rows=rows) for rows in _CHECKED_ROWS),
             frame_difference(stack, fused) if isinstance(stack, FastStack) else 0.0,
             head_difference(stack, fused.head),

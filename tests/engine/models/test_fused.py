@@ -438,6 +438,17 @@ def test_failing_kernels_are_not_used(small_model: DualAR, monkeypatch: pytest.M
     assert small_model.fast.step_backend is None
 
 
+@pytest.mark.parametrize("checked", ["step_difference", "frame_difference", "head_difference"])
+def test_kernels_that_return_nan_in_one_check_are_not_used(
+    checked: str, small_model: DualAR, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("step_difference", "frame_difference", "head_difference"):
+        difference = math.nan if name == checked else 0.01
+        monkeypatch.setattr(module, name, lambda *_, difference=difference, **__: difference)
+    assert use_fused_steps(small_model.fast) == "kernels: they differ from the plain ones by nan"
+    assert small_model.fast.step_backend is None
+
+
 def test_positions_of_a_frame_equal_the_plain_run(small_model: DualAR) -> None:
     """Two at first, then one at a time."""
     fast, rows = small_model.fast, 3
