@@ -48,7 +48,7 @@ def step_difference(
     x = torch.randn(len(positions), 1, config.dim, generator=chance, device=weight.device).to(weight.dtype)
     views = [view(_over_layers(cache, config.n_layer), positions) for cache in held]
     plain, other = stack.run_plain(x, views[0]), run(x, views[1])
-    return largest(relative_difference(plain, other), relative_difference(held[0].buffer, held[1].buffer))
+    return largest(relative_difference(plain, other), _cache_difference(held, range(len(positions)), positions))
 
 
 @torch.inference_mode()
@@ -58,13 +58,13 @@ def prompt_difference(stack: Transformer, view: Callable[[KVCache, int, Sequence
     view: makes a view of these positions of a slot.
     """
     weight, slot = stack.norm.weight, 1
-    start, end = 5, min(29, stack.config.max_seq_len)
+    positions = range(5, min(29, stack.config.max_seq_len))
     chance = torch.Generator(weight.device).manual_seed(0)
-    x = torch.randn(1, end - start, stack.config.dim, generator=chance, device=weight.device).to(weight.dtype)
-    held = [_random_cache(stack, stack.config.n_layer, slot + 1, end) for _ in range(2)]
-    plain = stack.run_plain(x, ContiguousView(held[0], start, slot))
-    other = stack.run_plain(x, view(held[1], slot, range(start, end)))
-    return largest(relative_difference(plain, other), relative_difference(held[0].buffer, held[1].buffer))
+    x = torch.randn(1, len(positions), stack.config.dim, generator=chance, device=weight.device).to(weight.dtype)
+    held = [_random_cache(stack, stack.config.n_layer, slot + 1, positions.stop) for _ in range(2)]
+    plain = stack.run_plain(x, ContiguousView(held[0], positions.start, slot))
+    other = stack.run_plain(x, view(held[1], slot, positions))
+    return largest(relative_difference(plain, other), _cache_difference(held, [slot] * len(positions), positions))
 
 
 @torch.inference_mode()
@@ -138,6 +138,16 @@ def describe_sampling_difference(
         if not (torch.equal(found[0], first) and torch.equal(found[1], again)):
             return "they draw other values"
     return None
+
+
+def _cache_difference(caches: Sequence[KVCache], slots: Sequence[int], positions: Sequence[int]) -> float:
+    """Return the norm of the difference of the caches of a plain run and another by that of what the plain one wrote.
+
+    slots, positions: where it wrote. The rest is most of a cache, and would hide wrong or missing values.
+    """
+    plain, other = (cache.buffer for cache in caches)
+    written = plain[:, :, list(slots), :, list(positions)].float()
+    return float(other.to(torch.float32, copy=True).sub_(plain).norm() / written.norm())
 
 
 def largest(*differences: float) -> float:

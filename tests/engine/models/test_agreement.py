@@ -171,3 +171,26 @@ def test_nan_in_a_head_is_a_difference() -> None:
 def test_largest_of_several_with_nan_is_nan(values: tuple[float, ...]) -> None:
     assert math.isnan(largest(*values))
     assert largest(0.5, 2.0, 1.0) == 2.0
+
+
+class _WritesNothing(_Run):
+    """Runs the plain blocks, then restores the cache."""
+
+    def __call__(self, x: Tensor, view: Any) -> Tensor:
+        buffer = view.next_rows(1)[0]
+        before = buffer.clone()
+        out = super().__call__(x, view)
+        for layer, values in zip(buffer, before, strict=True):
+            layer.copy_(values)
+        return out
+
+
+@pytest.mark.parametrize("rows", [2, 20])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+def test_run_that_writes_no_keys_and_values_is_found(dtype: torch.dtype, rows: int) -> None:
+    """They are few among all of a cache, whose difference would be below the tolerance of bf16."""
+    made = stack(2)
+    for weight in made.parameters():  # and no buffers: a rotary table is complex
+        weight.data = weight.data.to(dtype)
+    assert step_difference(made, _Run(made), rows_view, one_layer=True, rows=rows) == 0
+    assert step_difference(made, _WritesNothing(made), rows_view, one_layer=True, rows=rows) > 0.5
