@@ -79,9 +79,9 @@ class FusedStepBackend:
     def head(self, x: Tensor, weight: Tensor) -> Tensor:
         """Multiply the normed output by rows of a head, as `Transformer.multiply_normed` does."""
         norm, rows = self._stack.norm, x.reshape(-1, x.shape[-1]).contiguous()
-        if len(rows) > self._products.FEW_ROWS:
+        stored = stored_weight(weight)
+        if stored is None or len(rows) > self._products.FEW_ROWS:
             return F.linear(norm(x), weight)
-        stored = self._products.StoredWeight(weight)
         return self._products.gemv(rows, stored, norm=(norm.weight, norm.eps)).view(*x.shape[:-1], -1)
 
     def _product(
@@ -119,13 +119,11 @@ class FusedStepBackend:
 
 
 def stored_weight(weight: Tensor) -> "StoredWeight | None":
-    """Return a weight as kernels of our own read it; None if they do not."""
+    """Return a weight as kernels of our own read it; None if they do not, such as one that is stored by columns."""
     from engine.models.kernels.products import StoredWeight
 
-    if type(weight) in (Tensor, nn.Parameter):
-        return StoredWeight(weight)
-    narrow = narrow_weight(weight)
-    return narrow and StoredWeight(*narrow)
+    parts = (weight,) if type(weight) in (Tensor, nn.Parameter) else narrow_weight(weight)
+    return StoredWeight(*parts) if parts and all(part.is_contiguous() for part in parts) else None
 
 
 def narrow_weight(weight: Tensor) -> tuple[Tensor, Tensor] | None:

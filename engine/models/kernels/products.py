@@ -25,7 +25,7 @@ _FP8_FACTOR = tl.constexpr(256.0)
 
 
 class StoredWeight(NamedTuple):
-    """A weight as it is stored.
+    """A weight as it is stored, contiguous: kernels read no strides.
 
     values: `[E, D]` in the dtype of activations, or in int8 or float8_e4m3fn with scales.
     scale: `[E, G]`, one for each D / G columns of a row; G is 1, or D / G a power of two, 16 or more.

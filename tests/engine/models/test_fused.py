@@ -438,6 +438,50 @@ def test_failing_kernels_are_not_used(small_model: DualAR, monkeypatch: pytest.M
     assert small_model.fast.step_backend is None
 
 
+def by_columns(weight: Tensor) -> Tensor:
+    """Return the same values `[E, D]`, stored by columns."""
+    return weight.t().contiguous().t()
+
+
+def test_kernels_read_only_weights_that_are_stored_by_rows() -> None:
+    values, scale = torch.ones(8, 64, dtype=torch.int8), torch.ones(8, 2)
+    assert module.stored_weight(values.float()) is not None
+    assert module.stored_weight(by_columns(values.float())) is None
+    assert module.stored_weight(values.float()[:, :32]) is None
+    for stored, factors, is_read in (
+        (values, scale, True),
+        (by_columns(values), scale, False),
+        (values, by_columns(scale), False),
+    ):
+        weight = _Quantized(stored, factors)
+        assert (module.stored_weight(weight) is not None) is is_read
+
+
+class _Quantized(Tensor):
+    """A fake of torchao's weights in 8 bits."""
+
+    qdata: Tensor
+    scale: Tensor
+
+    @staticmethod
+    def __new__(cls, qdata: Tensor, scale: Tensor) -> "_Quantized":
+        made = torch.Tensor._make_subclass(cls, torch.empty(qdata.shape))
+        made.qdata, made.scale = qdata, scale
+        return made
+
+
+def test_weights_stored_by_columns_are_multiplied_rightly(small_model: DualAR) -> None:
+    """By the plain product; `Transformer.prepare_for_decoding` stores those of a CPU so."""
+    stack = small_model.slow
+    head = random(65, stack.config.dim)
+    x = random(2, 1, stack.config.dim, seed=1)
+    fused, expected = FusedStepBackend(stack), F.linear(stack.norm(x), head)
+    assert_close(fused.head(x, by_columns(head)), expected)
+    for layer in stack._linear_layers():
+        layer.weight = torch.nn.Parameter(by_columns(layer.weight), requires_grad=False)
+    assert use_fused_steps(stack) is None
+
+
 @pytest.mark.parametrize("checked", ["step_difference", "frame_difference", "head_difference"])
 def test_kernels_that_return_nan_in_one_check_are_not_used(
     checked: str, small_model: DualAR, monkeypatch: pytest.MonkeyPatch
