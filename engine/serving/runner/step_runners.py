@@ -13,6 +13,7 @@ from torch import Tensor
 from engine.models.frame_step import DecodeState, FrameStep
 from engine.models.kv_cache import StaticRowsView, UnpaddedRowsView
 from engine.models.sampling import MAX_TOP_K, RowOptions
+from engine.models.transfer import to_device
 from engine.serving.runner.graphs import CapturedGraphs, GraphCapture, GraphKey, TracedRowsView
 from engine.serving.runner.slots import SlotPool
 
@@ -49,7 +50,7 @@ class EagerStepRunner:
 
         Returns: int64 `[rows, K + 1]`, the semantic draws and codes; and the row of each slot.
         """
-        index = torch.tensor(slots, device=self._slots.device)
+        index = to_device(torch.tensor(slots), self._slots.device)
         rows = self._slots.state.take(index)
         positions = [self._slots.next_position(slot) for slot in slots]
         candidates = _candidates(self._frame, self._slots, slots)

@@ -20,7 +20,7 @@ from engine.models.prompt import Prompt
 from engine.models.quantization import Precision
 from engine.models.sampling import SamplingOptions
 from engine.release.hub import BUNDLED
-from engine.serving.runner import prefill_graphs
+from engine.serving.runner import prefill_graphs, step_runners
 from engine.serving.runner.graphs import TorchScriptCapture
 from engine.serving.runner.model_runner import ModelRunner
 from engine.serving.runner.prefix_cache import PrefixCache
@@ -222,6 +222,23 @@ def test_failed_capture_is_logged_once_and_steps_run_eagerly(
     np.testing.assert_array_equal(drawn, run_alone(short, request_prompt, 0))
     assert len(caplog.records) == (2 if mode == "frame" else 1)  # of frames and of prompts
     assert "not permitted" in run.graph_state
+
+
+@pytest.mark.parametrize("deterministic", [False, True])
+def test_numbers_of_slots_are_copied_without_waiting(
+    short: DualAR, deterministic: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a GPU, `torch.tensor` waits for its copy, for every slot that is computed alone."""
+    copied: list[Any] = []
+    usual = step_runners.to_device
+    monkeypatch.setattr(
+        step_runners, "to_device", lambda tensor, device: copied.append(tensor.tolist()) or usual(tensor, device)
+    )
+    run = runner(short, deterministic=deterministic)
+    for slot in (1, 3):
+        begin(run, slot, prompt(short, 5, slot), slot)
+    run.step([1, 3])
+    assert copied == ([[1], [3]] if deterministic else [[1, 3]])
 
 
 def test_cached_prefix_is_reused_with_equal_frames(short: DualAR) -> None:
