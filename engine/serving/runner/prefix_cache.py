@@ -1,8 +1,9 @@
 """Cache of the keys and values of prompt prefixes: a voice used before needs no prefill.
 
 Prefixes are looked up by content, the columns themselves, so a replaced voice never matches. Entries that the device
-budget evicts move to host memory; entries that the host budget evicts are dropped. Besides voices, the cache holds the
-spoken turns of requests whose slot was given to another request before their next turn.
+budget evicts move to host memory; entries that the host budget evicts are dropped. An entry that is used again moves
+back, unless it alone is above the device budget. Besides voices, the cache holds the spoken turns of requests whose
+slot was given to another request before their next turn.
 """
 
 import hashlib
@@ -48,10 +49,12 @@ class PrefixCache:
         key = _key(columns)
         if (prefix := self._on_device.get(key)) is not None:
             return prefix
-        if (prefix := self._take_evicted(key)) is None:
+        if (evicted := self._find_evicted(key)) is None:
             return None
-        prefix = prefix.to(self._device, non_blocking=True)
-        self._put_on_device(key, prefix)
+        prefix = evicted.to(self._device, non_blocking=True)
+        if prefix.nbytes <= self._on_device.limit:
+            self._take_evicted(key)
+            self._put_on_device(key, prefix)
         return prefix
 
     def put(self, columns: Tensor, prefix: Tensor) -> None:
@@ -102,6 +105,12 @@ class PrefixCache:
                     torch.cuda.current_stream(self._device).record_event() if self._device.type == "cuda" else None
                 )
                 self._mover.submit(self._move, old, evicted, computed)
+
+    def _find_evicted(self, key: bytes) -> Tensor | None:
+        """Return an entry that is moving to host memory or is there, and mark it as most recently used."""
+        with self._moves:
+            moving = self._moving.get(key)
+        return moving if moving is not None else self._on_host.get(key)
 
     def _take_evicted(self, key: bytes) -> Tensor | None:
         """Remove and return an entry that is moving to host memory or is there."""

@@ -75,6 +75,37 @@ def test_prefix_dropped_while_it_moves_is_not_kept(gate: threading.Event) -> Non
     assert kept.unstash(spoken) is None
 
 
+@pytest.mark.parametrize("limit", [0, 79])
+def test_prefix_above_the_devices_budget_stays_in_host_memory(limit: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Instead of moving there again after every use."""
+    moved, usual = [], module._host_copy
+    monkeypatch.setattr(module, "_host_copy", lambda *given: moved.append(1) or usual(*given))
+    kept = two_tiers()
+    kept._on_device.limit = limit
+    kept.put(VOICES[0], values(0))
+    until(lambda: kept.nbytes == (0, 80))
+    for _ in range(5):
+        found = kept.get(VOICES[0])
+        assert found is not None
+        assert torch.equal(found, values(0))
+        assert kept.nbytes == (0, 80)
+    assert len(moved) == 1
+    kept.drop(VOICES[0])
+    assert kept.get(VOICES[0]) is None
+
+
+def test_large_prefix_that_is_moving_is_moved_once(gate: threading.Event) -> None:
+    kept = two_tiers()
+    kept._on_device.limit = 0
+    kept._mover.submit(gate.wait)
+    first = values(0)
+    kept.put(VOICES[0], first)
+    assert kept.get(VOICES[0]) is first
+    gate.set()
+    until(lambda: kept.nbytes == (0, 80))
+    assert not kept._moving
+
+
 def test_failed_move_drops_the_prefix(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
     def fails(*_: object) -> Tensor:
         raise MemoryError("no room")
