@@ -47,6 +47,7 @@ from engine.serving.memory import (
     choose_precision,
     held_bytes,
     is_small,
+    note_gpu_user,
     plan_memory,
     release_memory,
     reserved_memory,
@@ -155,6 +156,7 @@ class Engine:
     ) -> None:
         report = progress or (lambda _stage, _done: None)
         prepare_device(device)
+        note_gpu_user(self)
         self.name, self.device = name, str(device)
         release = read_release(folder)
         self._profile, self.capabilities = release.profile, release.capabilities
@@ -246,6 +248,7 @@ class Engine:
             self._profile.context_positions,
             self._aligner,
         )
+        note_gpu_user(self._pipeline.loop)
         if self.capabilities.clones:
             self._pipeline.loop.idle_work.begin(self._encoder.warm_up_steps())
         self._started = True

@@ -8,6 +8,7 @@ activations are computed from the sizes, and an allowance is made for libraries 
 import gc
 from dataclasses import dataclass
 from functools import lru_cache
+from weakref import WeakSet
 
 import torch
 from torch import nn
@@ -30,6 +31,7 @@ __all__ = [
     "held_bytes",
     "is_small",
     "limit_gpu_memory",
+    "note_gpu_user",
     "plan_memory",
     "release_memory",
     "reserved_memory",
@@ -55,6 +57,10 @@ _SMALLER: dict[Precision, tuple[Precision, ...]] = {
     "fp8": ("int4",),
     "int4": (),
 }
+
+
+# Objects that may multiply on a GPU at any time, in threads of their own or their callers'.
+_users: "WeakSet[object]" = WeakSet()
 
 
 @dataclass(frozen=True)
@@ -150,8 +156,16 @@ def reserved_memory(device: torch.device | str) -> int | None:
     return torch.cuda.memory_reserved(device) if device.type == "cuda" else None
 
 
+def note_gpu_user(user: object) -> None:
+    """Note an engine or its loop: as long as it exists, `release_memory` keeps the workspaces of cuBLAS."""
+    _users.add(user)
+
+
 def release_memory() -> None:
     """Return the memory of unused models to the system, on all GPUs.
+
+    PyTorch keeps a workspace of cuBLAS for each thread and stream that has multiplied. They are freed when no engine is
+    left: graphs contain their addresses.
 
     A model may have been loaded before objects were excluded from collections (`gc.freeze`), so these are included this
     time. If there are any, all objects that are left are excluded afterwards.
@@ -162,6 +176,9 @@ def release_memory() -> None:
     if excluded:
         gc.freeze()
     if torch.cuda.is_available():
+        free_workspaces = getattr(torch._C, "_cuda_clearCublasWorkspaces", None)  # PyTorch has no public name for it
+        if free_workspaces is not None and not _users:
+            free_workspaces()
         torch.cuda.empty_cache()
 
 

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from contextlib import closing, nullcontext
 from functools import cache
 from pathlib import Path
+from weakref import WeakSet
 
 import pytest
 import torch
@@ -25,6 +26,7 @@ from engine.families.s2.slow_ar import SlowAR
 from engine.models import int8_linear
 from engine.models.quantization import Precision
 from engine.release.hub import BUNDLED
+from engine.serving import memory
 from engine.serving.memory import (
     SHORTEST,
     MemoryPlan,
@@ -33,7 +35,9 @@ from engine.serving.memory import (
     choose_precision,
     held_bytes,
     limit_gpu_memory,
+    note_gpu_user,
     plan_memory,
+    release_memory,
     reserved_memory,
 )
 from engine.serving.warm_up import warm_up
@@ -268,6 +272,49 @@ def test_available_memory_respects_the_process_share(monkeypatch: pytest.MonkeyP
     assert available_memory("cuda:0") == 71 * GB
     limit_gpu_memory(0.5)
     assert available_memory("cuda:0") == 30 * GB  # 95 % of a half, minus 8 GB in use
+
+
+@pytest.fixture
+def freed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Pretend that there is a GPU and no engine. Returns what `release_memory` has freed."""
+    freed: list[str] = []
+    monkeypatch.setattr(memory, "_users", WeakSet())
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "empty_cache", lambda: freed.append("cache"))
+    monkeypatch.setattr(torch._C, "_cuda_clearCublasWorkspaces", lambda: freed.append("workspaces"), raising=False)
+    return freed
+
+
+def test_workspaces_of_cublas_are_freed_with_the_last_engine(freed: list[str]) -> None:
+    """Its graphs and threads would still use them."""
+
+    class User:
+        pass
+
+    engine, loop = User(), User()
+    for user in (engine, loop):
+        note_gpu_user(user)
+    release_memory()
+    del engine
+    release_memory()
+    assert freed == ["cache", "cache"]
+    del loop
+    del user
+    release_memory()
+    assert freed == ["cache", "cache", "workspaces", "cache"]
+
+
+def test_build_of_pytorch_without_cublas_has_no_workspaces(freed: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(torch._C, "_cuda_clearCublasWorkspaces")
+    release_memory()
+    assert freed == ["cache"]
+
+
+@pytest.mark.usefixtures("shared_weights")
+def test_engine_and_its_threads_use_gpus(freed: list[str]) -> None:
+    """The threads serve open requests even if the engine is no longer referred to."""
+    with closing(Engine.load(MINIATURE, "cpu", slots=1, graphs="off")) as engine:
+        assert {engine, engine._pipeline.loop} <= set(memory._users)
 
 
 @pytest.mark.gpu
