@@ -81,9 +81,9 @@ class KVCache:
     def positions(self) -> int:
         return self.buffer.shape[4]
 
-    def clear(self, slot: int) -> None:
-        """Overwrite a slot with zeros."""
-        self.buffer[:, :, slot].zero_()
+    def clear(self, slot: int, start: int = 0) -> None:
+        """Overwrite a slot with zeros from position `start` on, such as what an earlier request left there."""
+        self.buffer[:, :, slot, :, start:].zero_()
 
     def copy_out(self, slot: int, length: int) -> Tensor:
         """Return a copy of a slot's first positions, `[layers, 2, H_kv, length, d]`."""
@@ -213,7 +213,10 @@ class UnpaddedRowsView:
 
 
 class StaticRowsView:
-    """Row i of a step is the new position `positions[i]` of slot i; all read the first `span` positions, masked."""
+    """Row i of a step is the new position `positions[i]` of slot i; all read the first `span` positions, masked.
+
+    Where a slot has no values yet, it must have finite ones: a NaN would remain one under a mask.
+    """
 
     settled = True
 

@@ -74,7 +74,7 @@ class ModelRunner:
         frame = FrameStep(model.slow, model.fast, residual_size)
         pads_prefill = model.slow.norm.weight.device.type == "cuda" or (capture is not None and capture.fixed_shapes)
         batch_invariant = deterministic or (model.slow.is_batch_invariant and not pads_prefill)
-        has_graphs = mode == "frame" and capture is not None and capture.fixed_shapes and not deterministic
+        is_static = mode == "frame" and (capture is None or capture.fixed_shapes) and not deterministic
         self._slots = SlotPool(
             model.slow,
             slots,
@@ -82,15 +82,16 @@ class ModelRunner:
             prefixes,
             pads_prefill=pads_prefill,
             batch_invariant=batch_invariant,
-            capture=capture if has_graphs else None,
+            capture=capture if is_static else None,
+            clears=is_static and model.slow.step_backend is None,  # fused kernels read exact lengths
         )
         self._steps: EagerStepRunner | TracedStepRunner | StaticStepRunner | SequentialStepRunner
         if deterministic:
             self._steps = SequentialStepRunner(frame, self._slots, None if mode == "off" else capture)
-        elif mode == "frame" and capture is not None and not capture.fixed_shapes:
-            self._steps = TracedStepRunner(frame, self._slots, capture)
-        elif mode == "frame":
+        elif is_static:
             self._steps = StaticStepRunner(frame, self._slots, capture)
+        elif mode == "frame" and capture is not None:
+            self._steps = TracedStepRunner(frame, self._slots, capture)
         else:
             self._steps = EagerStepRunner(frame, self._slots, capture if mode == "fast" else None)
 

@@ -76,18 +76,22 @@ class SlotPool:
         pads_prefill: bool = False,
         batch_invariant: bool = False,
         capture: GraphCapture | None = None,
+        clears: bool = False,
     ) -> None:
         """
         pads_prefill: whether the positions of a step are padded to few sizes, for which a GPU's libraries have plans.
         capture: captures graphs of padded prompts; None for none.
         batch_invariant: whether a request's codes do not depend on other requests: generated columns that are no longer
             cached are then recomputed one by one, as when they were spoken.
+        clears: whether a slot is cleared behind what a request reuses, for steps that read all of it under a mask: a
+            NaN of an earlier request would spoil this one. To clear what each step reads would take longer.
         """
-        self._slow, self._prefixes, self._pads_prefill, self._batch_invariant = (
+        self._slow, self._prefixes, self._pads_prefill, self._batch_invariant, self._clears = (
             slow,
             prefixes,
             pads_prefill,
             batch_invariant,
+            clears,
         )
         self.chunk_size, self.prefills_alone = (
             GPU_PREFILL_CHUNK if pads_prefill else PREFILL_CHUNK,
@@ -128,6 +132,8 @@ class SlotPool:
             raise ValueError(f"a prompt of {length} positions for slots of {self.positions}")
         reused = self._reuse(slot, prompt)
         self._prompts[slot] = _SlotPrompt(prompt, reused)
+        if self._clears:
+            self.cache.clear(slot, reused)
         self._next_position[slot], self._top_k[slot] = length - 1, options.top_k
         row = DecodeState.idle(1, self._slow, torch.device("cpu"))
         row.column[0], row.position[0], row.key[0] = prompt.columns[:, -1], length - 1, key
