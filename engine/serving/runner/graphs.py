@@ -65,21 +65,24 @@ class CudaGraphCapture:
         self._begin_pool()
 
     def capture(self, function: Callable[..., Tensor], *inputs: Tensor) -> Replay:
-        graph = torch.cuda.CUDAGraph()
+        graph, stream = torch.cuda.CUDAGraph(), self._stream
         with _cuda_capture_lock, torch.cuda.device(self._device):
-            self._stream.wait_stream(torch.cuda.current_stream())
+            current = torch.cuda.current_stream()
+            stream.wait_stream(current)
             try:
-                with torch.cuda.stream(self._stream):
+                with torch.cuda.stream(stream):
                     for _ in range(self.WARM_UPS):
                         function(*inputs)
                     # `thread_local`: other threads may use the device during the capture.
                     mode = "thread_local"
-                    with torch.cuda.graph(graph, pool=self._pool, stream=self._stream, capture_error_mode=mode):
+                    with torch.cuda.graph(graph, pool=self._pool, stream=stream, capture_error_mode=mode):
                         result = function(*inputs)
             except Exception:
                 self._abandon_pool()
                 raise
-            torch.cuda.current_stream().wait_stream(self._stream)
+            finally:
+                with suppress(RuntimeError):  # the device is lost
+                    current.wait_stream(stream)  # which writes to the function's tensors, after a failure, too
 
         def replay() -> Tensor:
             graph.replay()

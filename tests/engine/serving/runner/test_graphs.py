@@ -151,7 +151,8 @@ class FakeCuda:
         self.ended: list[tuple[int, object]] = []
         self.CUDAGraph = lambda: SimpleNamespace(replay=lambda: None)
         self.graph_pool_handle = object
-        self._stream = SimpleNamespace(wait_stream=lambda other: None)
+        self.waited: list[object] = []  # the streams that the current one has waited for
+        self._stream = SimpleNamespace(wait_stream=self.waited.append)
 
     def Stream(self, device: torch.device, priority: int) -> object:
         return SimpleNamespace(wait_stream=lambda other: None, device=device, priority=priority)
@@ -222,6 +223,39 @@ def test_failed_capture_ends_its_allocations_and_leaves_its_pool(fake_cuda: Fake
     assert fake_cuda.ended == [(1, failed[0])]
     assert after[0] is not failed[0]
     assert after[1] is not failed[1]
+
+
+@pytest.mark.parametrize("failing", [0, 1, CudaGraphCapture.WARM_UPS])
+def test_later_work_waits_for_a_failed_capture(failing: int, fake_cuda: FakeCuda) -> None:
+    """Kernels of its first runs may still write to the state of the slots."""
+    calls: list[int] = []
+
+    def broken(x: Tensor) -> Tensor:
+        calls.append(len(calls))
+        if calls[-1] == failing:
+            raise torch.OutOfMemoryError("CUDA out of memory.")
+        return x
+
+    graphs = CudaGraphCapture(torch.device("cuda:0"))
+    used = graphs._stream
+    with pytest.raises(torch.OutOfMemoryError):
+        graphs.capture(broken, torch.zeros(1))
+    assert fake_cuda.waited == [used]
+    graphs.capture(torch.neg, torch.zeros(1))
+    assert fake_cuda.waited == [used, graphs._stream]
+    assert used is not graphs._stream
+
+
+def test_failed_capture_says_why_even_if_the_device_is_lost(fake_cuda: FakeCuda) -> None:
+    def lost(*_: object) -> None:
+        raise RuntimeError("CUDA error: an illegal memory access was encountered")
+
+    def broken(x: Tensor) -> Tensor:
+        fake_cuda._stream.wait_stream = lost
+        raise ZeroDivisionError("in the model")
+
+    with pytest.raises(ZeroDivisionError, match="in the model"):
+        CudaGraphCapture(torch.device("cuda:0")).capture(broken, torch.zeros(1))
 
 
 def test_urgent_graphs_are_captured_on_a_priority_stream(fake_cuda: FakeCuda) -> None:
