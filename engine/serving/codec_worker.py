@@ -457,7 +457,7 @@ class _BatchDecoder:
 
     def capture_next(self) -> bool:
         """Capture one missing batch size, the largest first. Returns False when none is missing."""
-        return any(map(self._capture_batch, self._sizes()))
+        return any(map(self._capture_batch, self._sizes())) or self._graphs.retry()
 
     def _capture_batch(self, key: tuple[int, int]) -> bool:
         """Capture `key` if it is missing. Returns whether it tried."""

@@ -246,14 +246,16 @@ def _return_trace(trace: _Trace) -> None:
 class CapturedGraphs:
     """Captured functions by key.
 
-    A key whose capture fails has no graph and is not tried again. The first failure is logged, and failures show in
-    `state`.
+    A key whose capture fails has no graph and is not tried again, unless it lacked memory: then `retry` allows another
+    attempt. The first failure is logged, and failures show in `state`.
     """
 
     def __init__(self, capture: GraphCapture | None, name: str) -> None:
         self._capture, self._name = capture, name
         self._replays: dict[GraphKey, Replay] = {}
         self._failed: dict[GraphKey, str] = {}  # with the reason
+        self._out_of_memory: set[GraphKey] = set()  # those of them whose first capture lacked memory
+        self._retrying: set[GraphKey] = set()
 
     @property
     def state(self) -> str:
@@ -278,18 +280,39 @@ class CapturedGraphs:
         return self._replays.get(key)
 
     def is_missing(self, key: GraphKey) -> bool:
-        """Return whether `key` can be captured and has not been tried."""
-        return self._capture is not None and key not in self._replays and key not in self._failed
+        """Return whether `key` can be captured and has not been tried, or may be tried again."""
+        tried = key in self._replays or (key in self._failed and key not in self._retrying)
+        return self._capture is not None and not tried
+
+    def retry(self) -> bool:
+        """Allow another attempt of captures that have lacked memory, once each. Returns whether there are any.
+
+        Call it when the engine is idle, after the other captures: prompts and clips may have released what they used.
+        """
+        self._retrying |= self._out_of_memory
+        found, self._out_of_memory = bool(self._out_of_memory), set()
+        return found
 
     def capture(self, key: GraphKey, function: Callable[..., Tensor], *inputs: Tensor) -> None:
         """Capture `function(*inputs)` under `key`."""
         assert self._capture is not None
+        self._retrying.discard(key)
         try:
             self._replays[key] = self._capture.capture(function, *inputs)
+            self._failed.pop(key, None)
         except Exception as error:  # tracers raise many types
             if not self._failed:
                 log.warning("Some sizes have no graph (%s) and run more slowly: %s", self._name, error)
+            if key not in self._failed and _lacked_memory(error):
+                self._out_of_memory.add(key)
             self._failed[key] = first_line(error)
+
+
+def _lacked_memory(error: BaseException) -> bool:
+    """Return whether an error, or one during whose handling it was raised, is of a GPU without free memory."""
+    return isinstance(error, torch.OutOfMemoryError) or (
+        error.__context__ is not None and _lacked_memory(error.__context__)
+    )
 
 
 class TracedRowsView:

@@ -54,8 +54,10 @@ class PrefillGraphs:
     def capture_next(self) -> bool:
         """Check the view, or capture one missing graph, the largest first. Returns False when nothing is left."""
         missing = next((key for key in reversed(self._keys) if self._graphs.is_missing(key)), None)
-        if missing is None or self._disagreement:
+        if self._disagreement:
             return False
+        if missing is None:
+            return self._graphs.retry()
         if self._disagreement is None:
             self._disagreement = self._check()
             return True

@@ -64,7 +64,7 @@ class EagerStepRunner:
 
     def capture_next(self) -> bool:
         """Capture one missing graph for the usual top-k options. Returns False when none is missing."""
-        return any(self._capture((count, self._frame.candidates)) for count in self._batches)
+        return any(self._capture((count, self._frame.candidates)) for count in self._batches) or self._graphs.retry()
 
     def _capture(self, key: GraphKey) -> bool:
         """Capture `key` if it is for the usual top-k options and has no graph. Returns whether it tried."""
@@ -188,7 +188,7 @@ class StaticStepRunner:
         """Capture one missing size for the usual top-k options, the largest first, so that the others fit into its
         memory. Returns False when none is missing."""
         sizes = product(reversed(self._batches), reversed(self._spans), [self._frame.candidates])
-        return any(map(self._capture, sizes))
+        return any(map(self._capture, sizes)) or self._graphs.retry()
 
     def _capture(self, key: GraphKey) -> bool:
         """Capture `key` if it is missing. Returns whether it tried."""

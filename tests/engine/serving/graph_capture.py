@@ -8,6 +8,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
@@ -64,6 +65,20 @@ class FailingGraphCapture:
 
     def capture(self, function: Callable[..., Tensor], *inputs: Tensor) -> Replay:
         raise RuntimeError("operation not permitted when stream is capturing")
+
+
+class ShortOfMemory(FakeGraphCapture):
+    """Has no memory for the first captures."""
+
+    def __init__(self, failing: int) -> None:
+        super().__init__()
+        self.failing = failing
+
+    def capture(self, function: Callable[..., Tensor], *inputs: Tensor) -> Replay:
+        if self.failing:
+            self.failing -= 1
+            raise torch.OutOfMemoryError("CUDA out of memory.")
+        return super().capture(function, *inputs)
 
 
 class EagerCapture:

@@ -19,7 +19,7 @@ from engine.families.s2.codec import codec_files, load_codec_decoder
 from engine.models.int8_linear import Int8Linear
 from engine.serving.codec_worker import GRAPH_FRAMES, CodecWorker
 from engine.serving.runner.graphs import CapturedGraphs, CudaGraphCapture, TorchScriptCapture
-from tests.engine.serving.graph_capture import FailingGraphCapture, FakeGraphCapture
+from tests.engine.serving.graph_capture import FailingGraphCapture, FakeGraphCapture, ShortOfMemory
 from tests.engine.serving.test_codec_worker import BATCHES, ROWS, assert_streams_decode
 from tests.paths import MINIATURE
 from tests.support.waiting import until
@@ -133,6 +133,42 @@ def test_failed_capture_of_one_size_keeps_graphs_of_others(caplog: pytest.LogCap
     assert graphs.has_failed
     assert graphs.state == "frame, 2 of 4 sizes without (CUDA out of memory.)"
     assert len(caplog.records) == 1
+
+
+def test_capture_that_lacked_memory_is_tried_once_more(caplog: pytest.LogCaptureFixture) -> None:
+    for failing, state in ((1, "frame"), (2, "off: they could not be captured (CUDA out of memory.)")):
+        caplog.clear()
+        graphs = CapturedGraphs(ShortOfMemory(failing), "frame")
+        graphs.capture((1, 1), torch.neg, torch.ones(1))
+        assert graphs.has_failed
+        assert not graphs.is_missing((1, 1)), "not before the engine is idle"
+        assert graphs.retry()
+        assert graphs.is_missing((1, 1))
+        graphs.capture((1, 1), torch.neg, torch.ones(1))
+        assert not graphs.is_missing((1, 1))
+        assert not graphs.retry()
+        assert graphs.state == state
+        assert graphs.has_failed is (failing == 2)
+        assert len(caplog.records) == 1
+
+
+def test_capture_fails_for_lack_of_memory_behind_the_error_of_its_end() -> None:
+    class EndFails(FakeGraphCapture):
+        def capture(self, function: Callable[..., Tensor], *inputs: Tensor) -> Callable[[], Tensor]:
+            try:
+                raise torch.OutOfMemoryError("CUDA out of memory.")
+            finally:
+                raise RuntimeError("operation failed due to a previous error during capture")
+
+    graphs = CapturedGraphs(EndFails(), "frame")
+    graphs.capture((1, 1), torch.neg, torch.ones(1))
+    assert graphs.retry()
+
+
+def test_capture_that_fails_otherwise_is_not_tried_again() -> None:
+    graphs = CapturedGraphs(FailingGraphCapture(), "frame")
+    graphs.capture((1, 1), torch.neg, torch.ones(1))
+    assert not graphs.retry()
 
 
 def test_no_graph_is_missing_without_capture() -> None:

@@ -27,7 +27,7 @@ from engine.serving.runner.prefix_cache import PrefixCache
 from engine.serving.runner.slots import PADDED_SIZES, PREFILL_CHUNK, SlotPool
 from engine.serving.runner.step_runners import GraphMode
 from tests.engine.conftest import golden
-from tests.engine.serving.graph_capture import EagerCapture, FailingGraphCapture, FakeGraphCapture
+from tests.engine.serving.graph_capture import EagerCapture, FailingGraphCapture, FakeGraphCapture, ShortOfMemory
 from tests.paths import MINIATURE
 
 RESIDUAL = 64
@@ -239,6 +239,16 @@ def test_numbers_of_slots_are_copied_without_waiting(
         begin(run, slot, prompt(short, 5, slot), slot)
     run.step([1, 3])
     assert copied == ([[1], [3]] if deterministic else [[1, 3]])
+
+
+@pytest.mark.parametrize("mode", ["frame", "fast"])
+def test_graphs_that_lacked_memory_are_captured_when_idle(short: DualAR, mode: GraphMode) -> None:
+    graphs = ShortOfMemory(2)
+    run = runner(short, capture=graphs, mode=mode)
+    capture_all(run)
+    assert graphs.failing == 0
+    assert run.graph_state == mode
+    assert not run.capture_next()
 
 
 def test_cached_prefix_is_reused_with_equal_frames(short: DualAR) -> None:
