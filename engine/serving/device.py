@@ -1,18 +1,33 @@
-"""Device setup: process-wide settings of Python, torch and Triton, the current GPU and stream of a thread, and the
-sharing of CPU cores."""
+"""Device setup: process-wide settings of Python, torch and Triton, the current GPU and stream of a thread, limited GPU
+memory, and the sharing of CPU cores."""
 
+import logging
 import os
 import sys
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from functools import cache
+from typing import TypeVar
 
 import torch
 from platformdirs import user_cache_path
 
+from engine.errors import first_line
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
 # Switch interval of the GIL in seconds (`sys.setswitchinterval`). A frame takes the GIL several times: beside a busy
 # thread it takes several times as long with Python's 5 ms (docs/log.md).
 SWITCH_SECONDS = 0.0002
+# Bytes of a GPU that limited work may use besides what it is known to need: for workspaces of libraries, and for a
+# prompt or a clip that another thread computes meanwhile.
+SLACK_BYTES = 1 << 30
+# Held by captures of CUDA graphs: a capture begins with a synchronization of the whole device, which fails while
+# another thread captures, and so does emptying PyTorch's cache.
+capture_lock = threading.RLock()
 
 
 def prepare_device(device: torch.device) -> None:
@@ -79,6 +94,44 @@ def own_stream(device: torch.device, *, urgent: bool = False) -> Iterator[torch.
         finally:
             with suppress(RuntimeError):  # the device is lost
                 current.wait_stream(stream)  # which may use the same memory
+
+
+@contextmanager
+def limited_memory(device: torch.device, needed: int) -> Iterator[None]:
+    """Limit what PyTorch may reserve on a GPU to what is in use, `needed` bytes and `SLACK_BYTES`; on a CPU do nothing.
+
+    The limit is that of the whole process, never above the one before, which is in force again afterwards. No graph is
+    captured meanwhile.
+    """
+    if device.type != "cuda":
+        yield
+        return
+    with capture_lock:
+        torch.cuda.empty_cache()
+        before, total = torch.cuda.get_per_process_memory_fraction(device), torch.cuda.mem_get_info(device)[1]
+        least = (torch.cuda.memory_reserved(device) + needed + SLACK_BYTES) / total
+        torch.cuda.set_per_process_memory_fraction(min(before, least), device)
+        try:
+            yield
+        finally:
+            torch.cuda.set_per_process_memory_fraction(before, device)
+
+
+def run_in_limited_memory(device: torch.device, needed: int, work: Callable[[], T]) -> T:
+    """Run `work`, which may be run twice, for the first time with its shapes in this thread, and return its result.
+
+    For convolutions, cuDNN takes the first of its algorithms whose workspace can be allocated, whatever its size: on a
+    large GPU tens of gigabytes. PyTorch keeps the choice for the thread and the shapes. So the first run is in
+    `limited_memory`, or without the limit if it fails, as when `needed` has been counted too low.
+    """
+    if device.type != "cuda":
+        return work()
+    try:
+        with limited_memory(device, needed):
+            return work()
+    except RuntimeError as error:
+        log.warning("Work failed in limited GPU memory and is repeated without the limit: %s", first_line(error))
+    return work()
 
 
 def share_cores(device: torch.device, *, small: bool) -> None:

@@ -13,6 +13,7 @@ from weakref import WeakSet
 import torch
 from torch import nn
 
+from engine.codec.views import CodecSizes
 from engine.errors import DoesNotFit, InvalidOption
 from engine.families.family import Architecture
 from engine.models import int8_linear
@@ -20,6 +21,7 @@ from engine.models.int8_linear import Int8Linear
 from engine.models.quantization import QUANTIZED, Precision, StackName, layouts
 from engine.serving.clip_encoder import ENCODE_SECONDS
 from engine.serving.codec_worker import ROWS_PER_SLOT, largest_batches
+from engine.serving.device import capture_lock
 from engine.serving.host_memory import free_host_memory
 from engine.serving.runner.slots import GPU_PREFILL_CHUNK
 
@@ -28,6 +30,7 @@ __all__ = [
     "activation_dtype",
     "available_memory",
     "choose_precision",
+    "decoding_bytes",
     "held_bytes",
     "is_small",
     "limit_gpu_memory",
@@ -136,11 +139,12 @@ def available_memory(device: torch.device | str) -> int | None:
     device = torch.device(device)
     if device.type != "cuda":
         return free_host_memory()
-    free, total = torch.cuda.mem_get_info(device)
     index: int | None = device.index  # PyTorch's types deny None
     index = torch.cuda.current_device() if index is None else index
-    share = int(total * torch.cuda.get_per_process_memory_fraction(index))
-    return min(free + torch.cuda.memory_reserved(device), share) - torch.cuda.memory_allocated(device)
+    with capture_lock:  # no `limited_memory` is in force
+        free, total = torch.cuda.mem_get_info(device)
+        share = int(total * torch.cuda.get_per_process_memory_fraction(index))
+        return min(free + torch.cuda.memory_reserved(device), share) - torch.cuda.memory_allocated(device)
 
 
 def limit_gpu_memory(fraction: float) -> None:
@@ -275,7 +279,7 @@ class _Sizes:
 
     def _workspace(self, slots: int, measured: int | None) -> int:
         if measured is None:
-            measured = self._widened() + self._prefill() + self._decoding(slots)
+            measured = self._widened() + self._prefill() + decoding_bytes(self.codec, self._stream, slots)
         states = (ROWS_PER_SLOT * slots + 1) * self._stream  # a row for padding
         return _ALLOWANCE + self._encoding() + states + measured
 
@@ -295,15 +299,19 @@ class _Sizes:
         codec = self.codec
         return round(ENCODE_SECONDS * codec.frame_rate) * _alive(codec.encoder_activation_size)
 
-    def _decoding(self, slots: int) -> int:
-        """Return the bytes of the largest batch, with a copy of its rows' states."""
-        frame = _alive(self.codec.decoder_activation_size)
-        return max(rows * (frames * frame + self._stream) for rows, frames in largest_batches(slots))
-
 
 @lru_cache(maxsize=16)
 def _sizes(architecture: Architecture, precision: Precision, activations: torch.dtype) -> _Sizes:
     return _Sizes(architecture, precision, activations)
+
+
+def decoding_bytes(codec: CodecSizes, stream: int, at_once: int) -> int:
+    """Return the bytes of the codec's largest batch, with a copy of its rows' states.
+
+    stream: bytes of a row's state. at_once: maximum number of rows of a batch.
+    """
+    frame = _alive(codec.decoder_activation_size)
+    return max(rows * (frames * frame + stream) for rows, frames in largest_batches(at_once))
 
 
 def _alive(values: int) -> int:

@@ -10,6 +10,8 @@ from engine.families.family import SpeechModel
 from engine.models.prompt import Prompt
 from engine.models.sampling import SamplingOptions
 from engine.serving.codec_worker import largest_batches
+from engine.serving.device import run_in_limited_memory
+from engine.serving.memory import decoding_bytes
 from engine.serving.runner.model_runner import ModelRunner
 from engine.serving.runner.prefix_cache import PrefixCache
 from engine.serving.runner.slots import GPU_PREFILL_CHUNK
@@ -17,7 +19,8 @@ from engine.serving.runner.slots import GPU_PREFILL_CHUNK
 
 @torch.inference_mode()
 def warm_up(model: SpeechModel, decoder: DecoderView, residual_size: int, slots: int) -> int | None:
-    """Run a whole prefill chunk, a frame of all slots and the largest batches of the codec, on the model's device.
+    """Run a whole prefill chunk, a frame of all slots and the largest batches of the codec, on the model's device. The
+    codec runs in as little memory as when its graphs are captured.
 
     Returns: their peak bytes besides weights, cache and states, added: graphs keep their memory while many prompts are
     computed without them. Those of frames and of prompts share theirs. None on a CPU, where memory is not measured.
@@ -50,8 +53,12 @@ def warm_up(model: SpeechModel, decoder: DecoderView, residual_size: int, slots:
         codes = torch.zeros(rows, decoder.config.num_codebooks, frames, dtype=torch.long, device=device)
         decoder.decode_step(codes, states.take(torch.zeros(rows, dtype=torch.long, device=device)))
 
+    def decoding_peaks() -> list[int]:
+        return [_peak(device, partial(decode, *batch)) for batch in largest_batches(slots)]
+
     peaks = _peak(device, prefill), _peak(device, frame)
-    decoding = [_peak(device, partial(decode, *batch)) for batch in largest_batches(slots)]
+    needed = decoding_bytes(decoder.config, states.nbytes(), slots)
+    decoding = run_in_limited_memory(device, needed, decoding_peaks)
     return peaks[0] + max(peaks) + max(decoding) if _is_measured(device) else None
 
 

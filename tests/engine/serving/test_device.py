@@ -1,8 +1,10 @@
 """The engine sets torch's global settings regardless of their previous values."""
 
+import logging
 import os
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -10,8 +12,20 @@ import pytest
 import torch
 
 from engine.serving import device as module
-from engine.serving.device import SWITCH_SECONDS, is_lost, on_device, own_stream, prepare_device, share_cores
+from engine.serving.device import (
+    SLACK_BYTES,
+    SWITCH_SECONDS,
+    capture_lock,
+    is_lost,
+    limited_memory,
+    on_device,
+    own_stream,
+    prepare_device,
+    run_in_limited_memory,
+    share_cores,
+)
 
+GIB = 1 << 30
 CPU, CUDA = torch.device("cpu"), torch.device("cuda:0")
 
 
@@ -131,3 +145,119 @@ def test_own_stream_makes_its_device_current(monkeypatch: pytest.MonkeyPatch) ->
     with on_device(torch.device("cuda:1")), on_device(CPU):
         assert entered == ["cuda:1"]
     assert not entered
+
+
+class FakeMemory:
+    """Fake of a GPU of 80 GiB, of which this process has reserved 60 GiB and uses 20 GiB."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, fraction: float = 1.0) -> None:
+        self.fractions, self.reserved = [fraction], 60 * GIB
+        for name in ("empty_cache", "mem_get_info", "memory_reserved"):
+            monkeypatch.setattr(torch.cuda, name, getattr(self, name))
+        monkeypatch.setattr(torch.cuda, "get_per_process_memory_fraction", lambda _device: self.fractions[-1])
+        monkeypatch.setattr(
+            torch.cuda, "set_per_process_memory_fraction", lambda share, _device: self.fractions.append(share)
+        )
+
+    def empty_cache(self) -> None:
+        self.reserved = 20 * GIB
+
+    def mem_get_info(self, device: torch.device) -> tuple[int, int]:
+        return 15 * GIB, 80 * GIB
+
+    def memory_reserved(self, device: torch.device) -> int:
+        return self.reserved
+
+
+def test_limited_memory_is_what_is_used_and_needed(monkeypatch: pytest.MonkeyPatch) -> None:
+    memory = FakeMemory(monkeypatch)
+    with limited_memory(CUDA, 3 * GIB):
+        assert memory.fractions[-1] * 80 * GIB == pytest.approx(23 * GIB + SLACK_BYTES)
+    assert memory.fractions[-1] == 1
+    assert GIB <= SLACK_BYTES <= 2 * GIB
+
+
+@pytest.mark.parametrize("before", [0.9, 0.475, 0.1])
+def test_limited_memory_is_never_above_the_processs_share(before: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    memory = FakeMemory(monkeypatch, before)
+    with limited_memory(CUDA, 50 * GIB):
+        assert memory.fractions[-1] == min(before, 71 / 80)
+    assert memory.fractions[-1] == before
+
+
+def test_limit_ends_with_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    memory = FakeMemory(monkeypatch, 0.5)
+
+    def fails() -> None:
+        with limited_memory(CUDA, GIB):
+            assert memory.fractions[-1] < 0.5
+            raise torch.OutOfMemoryError("CUDA out of memory.")
+
+    with pytest.raises(torch.OutOfMemoryError):
+        fails()
+    assert memory.fractions[-1] == 0.5
+
+
+def test_nothing_is_captured_or_limited_by_another_thread_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise the limit of one thread would be restored by the other as the one before."""
+    FakeMemory(monkeypatch)
+    with ThreadPoolExecutor(1) as other:
+
+        def is_free() -> bool:
+            free = capture_lock.acquire(blocking=False)
+            if free:
+                capture_lock.release()
+            return free
+
+        with limited_memory(CUDA, GIB):
+            assert not other.submit(is_free).result()
+        assert other.submit(is_free).result()
+
+
+def test_memory_of_a_cpu_is_not_limited(monkeypatch: pytest.MonkeyPatch) -> None:
+    memory = FakeMemory(monkeypatch)
+    with limited_memory(CPU, GIB):
+        pass
+    assert run_in_limited_memory(CPU, GIB, lambda: 3) == 3
+    assert (memory.fractions, memory.reserved) == ([1.0], 60 * GIB)
+
+
+def test_work_that_fails_in_limited_memory_is_repeated_without_the_limit(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    memory, seen = FakeMemory(monkeypatch), list[float]()
+
+    def work() -> int:
+        seen.append(memory.fractions[-1])
+        if seen[-1] < needed:
+            raise torch.OutOfMemoryError("CUDA out of memory.\nTried to allocate 30 GiB.")
+        return len(seen)
+
+    needed = 0.0
+    assert run_in_limited_memory(CUDA, 3 * GIB, work) == 1
+    assert seen == [24 / 80]
+    assert not caplog.records
+    needed = 1.0
+    assert run_in_limited_memory(CUDA, 3 * GIB, work) == 3
+    assert seen[1:] == [24 / 80, 1]
+    assert [record.levelno for record in caplog.records] == [logging.WARNING]
+    needed = 2.0
+    with pytest.raises(torch.OutOfMemoryError):
+        run_in_limited_memory(CUDA, 3 * GIB, work)
+    assert memory.fractions[-1] == 1
+
+
+def test_large_gpu_gives_convolutions_little_workspace(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As PyTorch chooses: the first algorithm whose workspace can be allocated."""
+    memory = FakeMemory(monkeypatch)
+    workspaces = [19 * GIB, SLACK_BYTES // 2, 0]
+
+    def convolve() -> int:
+        activations = 3 * GIB
+        return next(
+            each for each in workspaces if memory.reserved + activations + each <= memory.fractions[-1] * 80 * GIB
+        )
+
+    memory.empty_cache()
+    assert convolve() == 19 * GIB
+    assert run_in_limited_memory(CUDA, 3 * GIB, convolve) == SLACK_BYTES // 2

@@ -1,7 +1,7 @@
 """Planned sizes against published sizes and loaded modules; plans fit and are not smaller than necessary."""
 
-from collections.abc import Callable
-from contextlib import closing, nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager, nullcontext
 from functools import cache
 from pathlib import Path
 from weakref import WeakSet
@@ -15,7 +15,7 @@ from torch import nn
 from engine.codec.codec import CodecDecoder, CodecEncoder
 from engine.codec.config import CodecConfig
 from engine.config import DualARConfig, TransformerConfig
-from engine.engine import Engine, _prefix_bytes
+from engine.engine import Engine, _codec_capture, _prefix_bytes
 from engine.errors import DoesNotFit, InvalidOption
 from engine.families.registry import read_release
 from engine.families.s2.codec import codec_files, load_codec_decoder, load_codec_encoder
@@ -33,6 +33,7 @@ from engine.serving.memory import (
     activation_dtype,
     available_memory,
     choose_precision,
+    decoding_bytes,
     held_bytes,
     limit_gpu_memory,
     note_gpu_user,
@@ -274,6 +275,23 @@ def test_available_memory_respects_the_process_share(monkeypatch: pytest.MonkeyP
     assert available_memory("cuda:0") == 30 * GB  # 95 % of a half, minus 8 GB in use
 
 
+def test_available_memory_does_not_count_a_limit_of_another_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It waits for the end of `limited_memory`, such as while a graph is captured."""
+    limits = [0.2]
+
+    @contextmanager
+    def lock() -> Iterator[None]:
+        limits.append(1.0)
+        yield
+
+    monkeypatch.setattr(memory, "capture_lock", lock())
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda _device: (70 * GB, 80 * GB))
+    monkeypatch.setattr(torch.cuda, "memory_reserved", lambda _device: 8 * GB)
+    monkeypatch.setattr(torch.cuda, "memory_allocated", lambda _device: 8 * GB)
+    monkeypatch.setattr(torch.cuda, "get_per_process_memory_fraction", lambda _index: limits[-1])
+    assert available_memory("cuda:0") == 70 * GB
+
+
 @pytest.fixture
 def freed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Pretend that there is a GPU and no engine. Returns what `release_memory` has freed."""
@@ -381,6 +399,36 @@ def test_warm_up_adds_what_exists_side_by_side(miniature: DualAR, monkeypatch: p
     monkeypatch.setattr("engine.serving.warm_up._is_measured", lambda _device: True)
     assert warm_up(miniature, decoder, 64, slots=3) == 2030
     assert sizes == [(4, 16), (4, 8), (4, 4), (4, 2), (4, 1)]  # three rows, padded
+
+
+def test_codec_is_warmed_up_and_captured_in_the_memory_that_it_is_planned_to_need(
+    miniature: DualAR, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The model itself has no convolutions, and is warmed up without a limit."""
+    limits, running = list[int](), list[str]()
+
+    def run(device: torch.device, needed: int, work: Callable[[], object]) -> object:
+        limits.append(needed)
+        running.append("limited")
+        made = work()
+        running.append("free")
+        return made
+
+    decoder = load_codec_decoder(*codec_files(MINIATURE))
+    usual = decoder.decode_step
+    monkeypatch.setattr(decoder, "decode_step", lambda *given: running.append("codec") or usual(*given))
+    monkeypatch.setattr("engine.serving.warm_up.run_in_limited_memory", run)
+    hook = miniature.slow.norm.register_forward_hook(lambda *_: running.append("model"))
+    try:
+        warm_up(miniature, decoder, 64, slots=3)
+    finally:
+        hook.remove()
+    assert running == ["model", "limited", *["codec"] * 5, "free"]
+    monkeypatch.setattr("engine.engine.CudaGraphCapture", lambda _device, *, needed: limits.append(needed))
+    _codec_capture(torch.device("cuda:0"), decoder, slots=3)
+    stream = decoder.init_state(1).nbytes()
+    assert limits == 2 * [decoding_bytes(decoder.config, stream, 3)]
+    assert limits[0] > 4 * 16 * decoder.config.decoder_activation_size * 4  # the widest of four rows of 16 frames
 
 
 def test_workspace_has_the_states_of_all_rows_of_the_codec() -> None:
