@@ -27,6 +27,8 @@ from engine.models import int8_linear
 from engine.models.quantization import Precision
 from engine.release.hub import BUNDLED
 from engine.serving import memory
+from engine.serving.codec_worker import ROWS_PER_SLOT, _BatchDecoder
+from engine.serving.device import SLACK_BYTES
 from engine.serving.memory import (
     SHORTEST,
     MemoryPlan,
@@ -429,6 +431,23 @@ def test_codec_is_warmed_up_and_captured_in_the_memory_that_it_is_planned_to_nee
     stream = decoder.init_state(1).nbytes()
     assert limits == 2 * [decoding_bytes(decoder.config, stream, 3)]
     assert limits[0] > 4 * 16 * decoder.config.decoder_activation_size * 4  # the widest of four rows of 16 frames
+
+
+@pytest.mark.gpu
+@torch.inference_mode()
+def test_graphs_of_a_large_codec_reserve_what_is_planned() -> None:
+    """With S2-Pro's sizes: without a limit, more than 100 GiB on a GPU that has them."""
+    device, slots = torch.device("cuda:0"), 32
+    decoder = CodecDecoder(CODEC).requires_grad_(False).to(device)
+    batches = _BatchDecoder(decoder, ROWS_PER_SLOT * slots, device, _codec_capture(device, decoder, slots), slots)
+    release_memory()
+    before = torch.cuda.memory_reserved(device)
+    while batches.capture_next():
+        release_memory()
+    needed = decoding_bytes(CODEC, decoder.init_state(1).nbytes(), slots)
+    assert batches.graph_failure is None
+    assert torch.cuda.memory_reserved(device) - before < needed + 2 * SLACK_BYTES  # some is lost between blocks
+    assert torch.cuda.get_per_process_memory_fraction(device) == 1
 
 
 def test_workspace_has_the_states_of_all_rows_of_the_codec() -> None:
