@@ -12,10 +12,11 @@ import typer
 from cli import options
 from cli.context import context_of
 from cli.terminal import exit_on_error, say
-from engine.errors import InvalidOption
+from engine.errors import InvalidOption, VoiceNotFound
 
 if TYPE_CHECKING:
-    from storage.api_keys import Allowance
+    from storage import Storage
+    from storage.api_keys import Allowance, KeyRecord
 
 keys = typer.Typer(
     help="Keys of programs that call the server: create, list, revoke.", no_args_is_help=True, rich_markup_mode=None
@@ -69,7 +70,7 @@ def list_keys(context: typer.Context, database: options.DatabaseAfter = None) ->
                 describe_allowance(key.rate, "request") if key.rate else "",
                 f"{key.used:,} of {describe_allowance(key.quota, 'character')}" if key.quota else "",
                 f"until {key.expires:%Y-%m-%d}" if key.expires else "",
-                ", ".join(f"{alias} = {name}" for alias, name in key.voices.items()),
+                ", ".join(f"{alias} = {_voice_name(storage, key, to)}" for alias, to in key.voices.items()),
             ]
             typer.echo("\t".join([key.name, f"{key.hint}…", key.owner, *filter(None, limits)]))
         if not found:
@@ -83,6 +84,18 @@ def revoke(context: typer.Context, name: options.KeyName, database: options.Data
     with exit_on_error(), command.storage() as storage:
         storage.keys.revoke(name)
         say(f"The key “{name}” is revoked.")
+
+
+def _voice_name(storage: Storage, key: KeyRecord, target: str) -> str:
+    """Return the current name of the voice that an alias refers to."""
+    from storage.validation import is_id
+
+    if not is_id(target):
+        return target
+    try:
+        return storage.voices.get(target, owner=key.owner).name
+    except VoiceNotFound:
+        return "a deleted voice"
 
 
 def _owner(text: str) -> str:

@@ -387,7 +387,7 @@ class ApiKeyRow(Base):
     quota_seconds: Mapped[int | None]
     used: Mapped[int]  # characters in `period`
     period: Mapped[int]  # number of the quota's period since 1970
-    voices: Mapped[str] = mapped_column(Text)  # a JSON object: voice names by alias
+    voices: Mapped[str] = mapped_column(Text)  # a JSON object: ids of saved voices or names of others, by alias
 
 
 class VoiceConsentRow(Base):

@@ -52,7 +52,7 @@ class LimitReached(RepriseError):
 class Caller:
     """A program. owner: the owner of the voices it can use. key: None for a program on this machine without one.
 
-    voices: names of voices by the program's own aliases, in lower case.
+    voices: ids or names of voices by the program's own aliases, in lower case, as in `KeyRecord`.
     """
 
     owner: str = LOCAL
@@ -74,7 +74,7 @@ class Access:
         """
         record = self._keys.find(key) if key else None
         if record is not None:
-            return Caller(record.owner, record, {alias.lower(): name for alias, name in record.voices.items()})
+            return Caller(record.owner, record, {alias.lower(): target for alias, target in record.voices.items()})
         if local and not self._keys.any():  # whatever the key: some clients cannot omit it
             return Caller()
         raise KeyRefused(WRONG_KEY if key else NO_KEY)

@@ -119,13 +119,13 @@ class SpeechService:
     def find_voice(self, caller: Caller, name: str) -> ListedVoice:
         """Find a voice by an alias of the key, its id, its name, or an OpenAI name. Raises VoiceNotFound.
 
-        OpenAI names map to the model's built-in speakers if it has any, else to sample voices.
+        OpenAI names map to the model's built-in speakers if it has any, else to sample voices. An alias never does, even
+        if its voice is gone.
         """
-        try:
+        if not self._may_be_openai_name(caller, name):
             return self._named_voice(caller, name)
-        except VoiceNotFound:
-            if name.lower() not in OPENAI_VOICES:
-                raise
+        with suppress(VoiceNotFound):
+            return self._named_voice(caller, name)
         voices = self._context.voices
         if own := voices.built_in():
             return own[list(OPENAI_VOICES).index(name.lower()) % len(own)]
@@ -156,13 +156,21 @@ class SpeechService:
     def _named_voice(self, caller: Caller, name: str) -> ListedVoice:
         """Find a voice by an alias of the key, its id or its name. Raises VoiceNotFound."""
         voices, owner = self._context.voices, caller.owner
-        alias = caller.voices.get(name.lower())
-        if alias is not None:
-            return voices.find(alias, owner=owner)
-        if is_id(name):
+        target = caller.voices.get(name.lower(), name)
+        if is_id(target):
             with suppress(VoiceNotFound):
-                return voices.get(name, owner=owner)
-        return voices.find(name, owner=owner)
+                return voices.get(target, owner=owner)
+        try:
+            return voices.find(target, owner=owner)
+        except VoiceNotFound as error:
+            if name.lower() not in caller.voices:
+                raise
+            raise VoiceNotFound(
+                f"The voice that this key calls “{name}” was deleted, or belongs to another model."
+            ) from error
+
+    def _may_be_openai_name(self, caller: Caller, name: str) -> bool:
+        return name.lower() in OPENAI_VOICES and name.lower() not in caller.voices
 
     def _saved_voice(self, caller: Caller, name: str) -> VoiceRecord:
         """Find a voice to change, not by an OpenAI name, which can mean another voice.
@@ -194,7 +202,7 @@ class SpeechService:
         try:
             found = self.find_voice(caller, name)
         except VoiceNotFound:
-            return name.lower() in OPENAI_VOICES
+            return self._may_be_openai_name(caller, name)
         return name.lower() in OPENAI_VOICES and found.shared
 
 

@@ -462,6 +462,15 @@ def test_keys_are_created_listed_and_revoked(run: Run) -> None:
     assert len(run("keys", "list").stdout.splitlines()) == 1
 
 
+def test_listed_keys_show_the_current_names_of_their_voices(run: Run) -> None:
+    assert run("voices", "add", "Anna", CLIP, "--transcript", WORDS, "--consent").exit_code == 0
+    assert run("keys", "create", "Home", "--voice", "nova=Anna").exit_code == 0
+    assert run("voices", "rename", "Anna", "Annette").exit_code == 0
+    assert run("keys", "list").stdout.splitlines()[0].endswith("\tnova = Annette")
+    assert run("voices", "delete", "Annette", "--yes").exit_code == 0
+    assert run("keys", "list").stdout.splitlines()[0].endswith("\tnova = a deleted voice")
+
+
 @pytest.mark.parametrize("limit", ["60/minute;1000/day", "60/minute, 1000/day", "60 apples", ""])
 @pytest.mark.parametrize("option", ["--rate", "--quota"])
 def test_key_has_one_limit_of_each_kind(run: Run, option: str, limit: str) -> None:

@@ -16,7 +16,8 @@ from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
 from engine.errors import KeyNotFound, NameTaken
-from storage.models import ApiKeyRow
+from storage.models import ApiKeyRow, VoiceRow
+from storage.repositories.voices.voices import fold
 from storage.validation import new_id, settings_from_json, settings_to_json
 
 PREFIX = "rp-"
@@ -33,7 +34,7 @@ class Allowance:
 
 @dataclass(frozen=True)
 class NewKey:
-    """A key to be created. Fields as for `KeyRecord`."""
+    """A key to be created. Fields as for `KeyRecord`, but voices: all by name."""
 
     name: str
     owner: str
@@ -48,7 +49,8 @@ class KeyRecord:
     """A key without its secret.
 
     hint: its first characters. owner: whose voices it can use. rate: limit of requests. quota: limit of spoken
-    characters; used: those in the current period. voices: voice names by the aliases that clients use.
+    characters; used: those in the current period. voices: by the aliases that clients use, the ids of the owner's saved
+    voices, and the names of others: sample voices and a model's own.
     """
 
     id: str
@@ -80,7 +82,7 @@ def create(*, session: Session, new: NewKey, now: datetime) -> tuple[KeyRecord, 
         quota_seconds=new.quota and new.quota.seconds,
         used=0,
         period=0,
-        voices=settings_to_json(new.voices),
+        voices=settings_to_json({alias: _target(session, new.owner, name) for alias, name in new.voices.items()}),
     )
     session.add(row)
     try:
@@ -148,8 +150,16 @@ def _record(row: ApiKeyRow, now: datetime) -> KeyRecord:
         rate=_allowance(row.rate, row.rate_seconds),
         quota=quota,
         used=row.used if current else 0,
-        voices={alias: str(name) for alias, name in settings_from_json(row.voices).items()},
+        voices={alias: str(target) for alias, target in settings_from_json(row.voices).items()},
     )
+
+
+def _target(session: Session, owner: str, name: str) -> str:
+    """Return what is stored for an alias of a voice: an id follows renames, but the ids of sample voices change."""
+    query = select(VoiceRow.id).where(
+        VoiceRow.owner == owner, VoiceRow.name_key == fold(" ".join(name.split())), VoiceRow.trashed.is_(None)
+    )
+    return session.scalar(query) or name
 
 
 def _allowance(amount: int | None, seconds: int | None) -> Allowance | None:

@@ -175,6 +175,27 @@ def test_openai_name_changes_no_voice_of_another_name(
         assert client.delete("/v1/audio/voices/echo", headers=bearer(key)).json()["id"] == daniel["id"]
 
 
+def test_alias_follows_its_voice_and_never_stands_for_another(
+    client: httpx.Client, server: Server, create_voice: CreateVoice
+) -> None:
+    anna = create_voice(name="Anna").json()["id"]
+    with server.key(owner="local", voices={"nova": "Anna"}) as key:
+        server.storage.voices.rename(anna, "Annette")
+        found = client.get("/v1/audio/voices/nova", headers=bearer(key)).json()
+        assert (found["id"], found["name"]) == (anna, "Annette")
+        server.storage.voices.trash(anna)
+        for voice in ("nova", "Nova"):
+            gone = client.get(f"/v1/audio/voices/{voice}", headers=bearer(key))
+            assert gone.status_code == 404
+            assert message(gone).startswith(f"The voice that this key calls “{voice}” was deleted")
+        spoken = client.post("/v1/audio/speech", json={"input": "Yes.", "voice": "nova"}, headers=bearer(key))
+        assert spoken.status_code == 404
+        server.storage.voices.restore(anna)
+        assert client.get("/v1/audio/voices/nova", headers=bearer(key)).json()["id"] == anna
+    with server.key(owner="local", voices={"nova": "Nobody"}) as key:
+        assert client.get("/v1/audio/voices/nova", headers=bearer(key)).status_code == 404
+
+
 def test_form_without_a_clip_is_rejected(client: httpx.Client) -> None:
     refused = client.post("/v1/audio/voices", data={"name": "Anna", "consent": "Anna"})
     assert refused.status_code == 400

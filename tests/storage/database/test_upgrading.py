@@ -10,6 +10,7 @@ from storage import migrations
 from storage.models import LEAD_BYTES
 from storage.pronunciations import Pronunciation
 from storage.storage import Storage
+from storage.validation import settings_to_json
 from storage.voices.sample_voices import install_samples
 from tests.storage.making import clip, codes
 from tests.storage.speaking import card, spoken
@@ -72,6 +73,27 @@ def test_upgrade_removes_pronunciations_stored_twice(empty_url: str) -> None:
         assert [entry.spoken for entry in words.list(owner="ben")] == ["sequel d"]
         words.put([Pronunciation("SQL", "S Q L")], owner="ann")
         assert [entry.spoken for entry in words.list(owner="ann")] == ["S Q L", "sequel c"]
+
+
+def test_upgrade_stores_the_ids_of_aliased_voices(empty_url: str) -> None:
+    write_voice(empty_url, "0018")
+    engine = create_engine(empty_url)
+    with engine.begin() as connection:
+        for row, owner, aliases in (
+            ("a", "local", {"alloy": "ADA ", "echo": "Clara"}),
+            ("b", "user:ann", {"alloy": "Ada"}),
+            ("c", "local", {}),
+        ):
+            connection.execute(
+                text(
+                    "INSERT INTO api_keys (id, digest, hint, name, owner, created, used, period, voices)"
+                    " VALUES (:id, :id, 'rp-', :id, :owner, :now, 0, 0, :voices)"
+                ),
+                {"id": row, "owner": owner, "now": "2026-11-20 08:00:00.000000", "voices": settings_to_json(aliases)},
+            )
+    engine.dispose()
+    with Storage.open(empty_url) as storage:
+        assert [key.voices for key in storage.keys.list()] == [{"alloy": VOICE, "echo": "Clara"}, {"alloy": "Ada"}, {}]
 
 
 @pytest.mark.parametrize(("database", "version"), CASES)

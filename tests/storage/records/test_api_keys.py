@@ -9,6 +9,7 @@ import pytest
 from engine.errors import InvalidInput, KeyNotFound, NameTaken
 from storage import Storage
 from storage.api_keys import Allowance, NewKey
+from tests.storage.making import voice
 from tests.storage.speaking import Clock
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -29,6 +30,17 @@ def test_only_the_whole_key_is_found(storage: Storage) -> None:
     assert record.voices == {"alloy": "Anna"}
     for other in (record.hint, key[:-1], key + "x", "", record.id, "\ud800"):
         assert storage.keys.find(other) is None
+
+
+def test_alias_of_a_saved_voice_is_its_id(storage: Storage) -> None:
+    anna = storage.voices.add(voice("Anna"), owner="user:ann")
+    storage.voices.add(voice("Ben"), owner="user:bob")
+    aliases = {"alloy": " aNNa ", "echo": "Ben", "nova": "Clara"}
+    record, _ = storage.keys.create(NewKey("Home", "user:ann", voices=aliases))
+    assert record.voices == {"alloy": anna.id, "echo": "Ben", "nova": "Clara"}
+    storage.voices.trash(anna.id, owner="user:ann")
+    record, _ = storage.keys.create(NewKey("Other", "user:ann", voices={"alloy": "Anna"}))
+    assert record.voices == {"alloy": "Anna"}, "a voice in the trash has no name"
 
 
 def test_file_never_contains_a_key(tmp_path: Path) -> None:
