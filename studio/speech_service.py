@@ -119,8 +119,8 @@ class SpeechService:
     def find_voice(self, caller: Caller, name: str) -> ListedVoice:
         """Find a voice by an alias of the key, its id, its name, or an OpenAI name. Raises VoiceNotFound.
 
-        OpenAI names map to the model's built-in speakers if it has any, else to sample voices. An alias never does, even
-        if its voice is gone.
+        OpenAI names map to the model's built-in speakers if it has any, else to sample voices. An alias never does, not
+        even if its voice is gone.
         """
         if not self._may_be_openai_name(caller, name):
             return self._named_voice(caller, name)
