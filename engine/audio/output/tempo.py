@@ -1,6 +1,7 @@
 """Tempo changes at constant pitch, with FFmpeg's `atempo`."""
 
-from collections.abc import Iterable
+from collections.abc import Iterator
+from itertools import chain
 
 import numpy as np
 from av.audio.frame import AudioFrame
@@ -18,26 +19,42 @@ def change_tempo(samples: NDArray[np.int16], sample_rate: int, speed: float) -> 
     """
     if speed == 1:
         return samples
-    length = round(len(samples) / speed)
-    padded = np.concatenate([samples, np.zeros(round(_TAIL * sample_rate * max(1.0, speed)), np.int16)])
     tempo = Tempo(sample_rate, speed)
-    frames = [*tempo.push(to_frame(padded, sample_rate)), *tempo.finish()]
-    made = np.concatenate([each.to_ndarray()[0] for each in frames])
-    changed = np.zeros(length, np.int16)
-    changed[: len(made)] = made[:length]
-    return changed
+    frames = [*tempo.push(to_frame(samples, sample_rate)), *tempo.finish()] if len(samples) else []
+    return np.concatenate([np.zeros(0, np.int16), *(each.to_ndarray()[0] for each in frames)])
 
 
 class Tempo:
-    """Changes the tempo of a stream of frames."""
+    """Changes the tempo of a stream of mono frames of 16 bits: n samples become exactly round(n / speed)."""
 
     def __init__(self, sample_rate: int, speed: float) -> None:
         # One `atempo` filter goes down to half the speed.
         steps = [0.5, speed * 2] if speed < 0.5 else [speed]
         self._graph = FilterGraph(sample_rate, *(("atempo", f"{step:.6f}") for step in steps))
+        self._sample_rate, self._speed = sample_rate, speed
+        self._taken, self._made = 0, 0  # samples
+        self._held = np.zeros(0, np.int16)  # a single sample: at more than twice the speed the filter fails for it
 
-    def push(self, frame: AudioFrame) -> Iterable[AudioFrame]:
+    def push(self, frame: AudioFrame) -> Iterator[AudioFrame]:
+        """Change a frame and iterate over the frames that are ready."""
+        samples = np.concatenate([self._held, frame.to_ndarray()[0]])
+        self._held = samples if len(samples) == 1 else samples[:0]
+        if len(samples) > 1:
+            for changed in self._filter(samples):
+                self._made += changed.samples
+                yield changed
+
+    def finish(self) -> Iterator[AudioFrame]:
+        """Iterate over the rest, which is pushed out by silence and cut to the exact length."""
+        length = round((self._taken + len(self._held)) / self._speed)
+        silence = np.zeros(round(_TAIL * self._sample_rate * max(1.0, self._speed)), np.int16)
+        for changed in chain(self._filter(np.concatenate([self._held, silence])), self._graph.push(None)):
+            if left := max(0, length - self._made):
+                kept = changed.to_ndarray()[0][:left]
+                yield to_frame(kept, self._sample_rate, self._made)
+                self._made += len(kept)
+
+    def _filter(self, samples: NDArray[np.int16]) -> Iterator[AudioFrame]:
+        frame = to_frame(samples, self._sample_rate, self._taken)
+        self._taken += len(samples)
         return self._graph.push(frame)
-
-    def finish(self) -> Iterable[AudioFrame]:
-        return self._graph.push(None)

@@ -121,6 +121,22 @@ def test_higher_speed_gives_shorter_audio() -> None:
     assert all(shorter < longer for longer, shorter in pairwise(lengths))
 
 
+@pytest.mark.parametrize("speed", [0.25, 0.3, 0.8, 1.25, 3.3, 4.0])
+@pytest.mark.parametrize("sample_rate", [RATE, 24_000])
+def test_stream_at_a_speed_has_the_exact_length(speed: float, sample_rate: int) -> None:
+    samples = tone(0.7)
+    data = b"".join(encoded(samples, 777, "pcm", sample_rate=sample_rate, speed=speed))
+    wanted = round(len(samples) / speed) * sample_rate / RATE
+    assert len(data) / 2 == pytest.approx(wanted, abs=0 if sample_rate == RATE else 1)
+    heard, _ = decoded(data, "pcm")
+    assert np.abs(heard[-round(0.05 * sample_rate) :]).max() > 0.1, "nothing is lost at the end"
+
+
+def test_single_samples_can_be_encoded_at_any_speed() -> None:
+    samples = tone(0.002)
+    assert len(b"".join(encoded(samples, 1, "pcm", speed=4.0))) / 2 == round(len(samples) / 4)
+
+
 @pytest.mark.parametrize(
     ("options", "says"),
     [
