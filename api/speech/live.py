@@ -21,6 +21,9 @@ The server sends audio as binary messages, and JSON:
     interrupted      the reply ends here: its heard and unheard words; seconds
     error            an error; if it ends a reply, the rest of its text is ignored, and session.done follows input.done
 
+A reply whose voice or settings were refused is not spoken with others: after an error of session.config, replies are
+refused until a session.config succeeds. A reply that has begun goes on.
+
 The model speaks a reply as one conversation, cut at sentences and clauses: later text continues in the voice and tone
 of the speech so far.
 """
@@ -129,6 +132,7 @@ class LiveSession:
         self._reply: Reply | None = None
         self._feed: TextFeed | None = None  # of the reply; None once it is complete
         self._refused = False  # whether a piece of the text being written was refused
+        self._misconfigured = False  # whether the last configuration was refused
 
     @property
     def heard_until(self) -> float:
@@ -169,6 +173,12 @@ class LiveSession:
             self._reply = None
 
     async def _configure(self, changes: dict[str, Any]) -> None:
+        """Change the configuration. When that is refused, the next reply is not spoken with the current one."""
+        self._misconfigured = True
+        await self._change(changes)
+        self._misconfigured = False
+
+    async def _change(self, changes: dict[str, Any]) -> None:
         if self._speaking:
             raise LiveError("The reply has begun: configure the session before it, or interrupt it.")
         fields = with_changes(self._fields, changes)
@@ -193,6 +203,8 @@ class LiveSession:
         try:
             text = InputText.model_validate(message).text
             if not self._speaking:
+                if self._misconfigured:
+                    raise LiveError("The last session.config was refused: send one that succeeds before the next text.")
                 await self.end()
                 self._reply = await self._begin()
                 self._feed = TextFeed(self._context.speech, self._caller, self._reply.text)

@@ -251,6 +251,37 @@ def test_new_reply_may_begin_after_a_rejected_one_without_its_end(
         assert session.speak("Yes.")["sentences"] == 1
 
 
+def test_replies_are_refused_from_a_refused_configuration_to_a_valid_one(server: Server) -> None:
+    """They are not spoken in another voice than the requested one."""
+    with live_session(server) as session:
+        session.configure()
+        assert session.configure(voice="Nobody")["type"] == "error"
+        for _ in range(2):
+            session.send("input.text", text="The rain ")
+            assert "session.config was refused" in session.next("error")["error"]["message"]
+            session.send("input.text", text="has stopped. ")
+            session.send("input.done")
+            assert session.next() == {"type": "session.done", "usage": NOTHING}
+        session.send("input.text", text="The rain ")
+        session.next("error")
+        assert session.configure(voice="Adam")["voice"] == "Adam"
+        assert session.speak("Yes.")["sentences"] == 1
+
+
+def test_reply_that_has_begun_outlasts_a_refused_configuration(server: Server) -> None:
+    with live_session(server) as session:
+        session.configure()
+        session.send("input.text", text="The rain has stopped. ")
+        session.next("audio.start")
+        session.send("session.config", voice="Adam")
+        assert "The reply has begun" in session.next("error")["error"]["message"]
+        session.send("input.text", text="We can go.")
+        session.send("input.done")
+        assert session.next("session.done")["usage"]["sentences"] == 2
+        session.send("input.text", text="Yes.")
+        assert "session.config was refused" in session.next("error")["error"]["message"]
+
+
 def test_early_text_is_refused_up_to_its_end(server: Server) -> None:
     """It is refused because the last reply is still spoken; its rest is not spoken when that has ended."""
     with live_session(server) as session:
