@@ -66,10 +66,12 @@ def add(
     """Create a voice from a clip and save it."""
     command = context_of(context, model=model, device=device, database=database)
     from studio.voices.consents import agreed_by
+    from studio.voices.languages import clean_language
     from studio.voices.voice_maker import voice_language
 
     with exit_on_error():
         check_regular(clip, MAX_CLIP_FILE_BYTES)
+        language = clean_language(language)
         if not consent and not (sys.stdin.isatty() and typer.confirm(CONSENT_QUESTION, err=True)):
             raise InvalidInput("A voice can be saved only when its speaker has agreed: say so with --consent.")
         command.check_words(transcript, "Give the words spoken in the clip with --transcript “…”.")

@@ -462,6 +462,14 @@ def test_keys_are_created_listed_and_revoked(run: Run) -> None:
     assert len(run("keys", "list").stdout.splitlines()) == 1
 
 
+def test_language_of_a_voice_is_stored_as_a_tag(run: Run) -> None:
+    add = ("voices", "add", "Anna", CLIP, "--transcript", WORDS, "--consent", "--language")
+    assert_rejected(run(*add, "klingonisch"), "“klingonisch” is not a language tag")
+    assert run(*add, "german").exit_code == 0
+    with CommandContext("bundled", "cpu", os.environ["REPRISE_DATABASE"]).library() as library:
+        assert library.find("Anna").language == "de"
+
+
 def test_listed_keys_show_the_current_names_of_their_voices(run: Run) -> None:
     assert run("voices", "add", "Anna", CLIP, "--transcript", WORDS, "--consent").exit_code == 0
     assert run("keys", "create", "Home", "--voice", "nova=Anna").exit_code == 0

@@ -9,6 +9,7 @@ from engine.audio.decode import decode
 from engine.errors import InvalidInput
 from engine.voice import Consent
 from storage.validation import is_id
+from studio.voices.languages import clean_language
 
 if TYPE_CHECKING:
     from storage import Storage
@@ -38,7 +39,10 @@ def agreed_by(who: str) -> Consent:
 def record_consent(storage: Storage, name: str, language: str, recording: bytes, *, owner: str) -> ConsentRecord:
     """Store a recording of a speaker's consent. recording: a file of at most 90 s, in any format of clips.
 
+    language: a tag or an English name.
+
     Raises UnusableReference for a file that cannot be decoded, InvalidName, InvalidInput.
     """
+    tag = clean_language(language)
     decode(recording)
-    return storage.consents.add(name, language, recording, owner=owner)
+    return storage.consents.add(name, tag, recording, owner=owner)

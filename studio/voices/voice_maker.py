@@ -11,6 +11,7 @@ from engine.errors import EngineFailed, InvalidInput, NameTaken, VoiceNotFound
 from engine.languages import language_tag, language_tags
 from engine.voice import BuiltInVoice, Consent, clean_name
 from studio.takes.buffer import TakeBuffer
+from studio.voices.languages import clean_language
 
 if TYPE_CHECKING:
     from storage import VoiceRecord
@@ -67,8 +68,11 @@ def sample_language(engine: ModelManager, wanted: str) -> str:
 
 
 def voice_language(engine: SpeechEngine, language: str) -> str:
-    """Return the language of a new voice: the chosen one, else "en" for an English-only model, else ""."""
-    return language or ("en" if engine.english_only else "")
+    """Return the language tag of a new voice: the chosen one, else "en" for an English-only model, else "".
+
+    language: a tag, an English name or "". Raises InvalidInput for anything else.
+    """
+    return clean_language(language) or ("en" if engine.english_only else "")
 
 
 def make_voice(
@@ -85,8 +89,8 @@ def make_voice(
     """Create a voice from a clip and save it. The name is checked first, since encoding takes longer.
 
     transcript: the words of the clip; if empty, faster-whisper transcribes the clip. Without that package or its
-        model, models that can do so clone without a transcript. language: a tag; "" if unknown; an English-only model
-        then takes English.
+        model, models that can do so clone without a transcript. language: a tag or an English name; "" if unknown; an
+        English-only model then takes English.
     Raises NameTaken, UnusableReference, TranscriptNeeded, InvalidInput.
     """
     require_cloning(app.engine)

@@ -150,6 +150,21 @@ def test_transcript_is_asked_for_when_recognition_fails(
     assert message(refused).startswith("ref_text: Type the words")
 
 
+def test_language_is_stored_as_a_tag(client: httpx.Client, create_voice: CreateVoice) -> None:
+    assert create_voice(name="Anna", language="German").json()["language"] == "de"
+    refused = create_voice(name="Ben", language="klingonisch")
+    assert refused.status_code == 400
+    assert message(refused) == "“klingonisch” is not a language tag such as “en” or “pt-BR”."
+    recording = {"recording": ("agreed.flac", CLIP.read_bytes())}
+    for language, status in (("english", 200), ("klingonisch", 400)):
+        form = {"name": "Anna", "language": language}
+        answer = client.post("/v1/audio/voice_consents", data=form, files=recording)
+        assert answer.status_code == status
+        if status == 200:
+            assert answer.json()["language"] == "en"
+            client.delete(f"/v1/audio/voice_consents/{answer.json()['id']}")
+
+
 def test_sample_voices_cannot_be_deleted(client: httpx.Client) -> None:
     refused = client.delete("/v1/audio/voices/Adam")
     assert (refused.status_code, refused.json()["error"]["code"]) == (403, "voice_protected")

@@ -10,7 +10,6 @@ Most handlers return the list's value (`library_view`) with `answer`, the outcom
 
 from __future__ import annotations
 
-import re
 import secrets
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -22,6 +21,7 @@ from pydantic import ConfigDict, Field
 
 from engine.errors import InvalidInput, NameTaken
 from engine.voice import Voice
+from studio.voices.languages import clean_language
 from studio.voices.portraits import make_portrait
 from studio.voices.voice_archive import MAX_FILES, VoiceArchive
 from web.gradio_internals import event_value
@@ -40,7 +40,6 @@ if TYPE_CHECKING:
 Updates = tuple[Any, ...]
 Answer = dict[str, Any]
 MAX_UPLOADS = 200  # files per import
-_LANGUAGE = re.compile(r"[A-Za-z]{2,3}(-[A-Za-z0-9]{1,8})*")
 
 
 class VoiceReference(Payload):
@@ -123,7 +122,7 @@ class LibraryHandlers:
         def update(owner: str, texts: Texts) -> str:
             changes = parse_payload(VoiceChanges, event)
             before = self._library.get(changes.id, owner=owner).name
-            after = self._library.update(changes.id, **_changed_fields(changes, texts), owner=owner).name
+            after = self._library.update(changes.id, **_changed_fields(changes), owner=owner).name
             return texts("library.saved", name=after) if after == before else texts("library.renamed", name=after)
 
         return self._change(update, event, token, request)
@@ -309,8 +308,7 @@ def _voice_of(event: gr.EventData) -> str:
     return parse_payload(VoiceReference, id=value.get("id") if isinstance(value, dict) else None).id
 
 
-def _changed_fields(changes: VoiceChanges, texts: Texts) -> dict[str, Any]:
+def _changed_fields(changes: VoiceChanges) -> dict[str, Any]:
     """Return the fields to change. Raises InvalidInput for an invalid language tag."""
-    if changes.language and not _LANGUAGE.fullmatch(changes.language):
-        raise InvalidInput(texts("library.no_language", language=changes.language[:40]))
-    return changes.model_dump(exclude={"id"}, exclude_none=True)
+    fields = changes.model_dump(exclude={"id"}, exclude_none=True)
+    return fields | {"language": clean_language(changes.language)} if changes.language else fields
