@@ -101,13 +101,14 @@ def serve(
     with exit_on_error(), paused_collections():
         from api.app import create_api
         from web.binding import check_binding
-        from web.http.hosts import check_names, is_local
+        from web.http.hosts import check_clip_hosts, check_names, is_local
         from web.identity.accounts import auth_settings, load_accounts
 
         accounts = load_accounts(auth_settings(auth or []))
         notices = model_notices(model, models or [])
         check_binding(host, port)
         check_names(allowed_hosts or [])
+        check_clip_hosts(clip_hosts or [])
         with command.services(notices) as services:
             serve_page(
                 services, api=create_api(services, is_local, clip_hosts=clip_hosts or []),

@@ -166,8 +166,8 @@ ClipHosts = Annotated[
     typer.Option(
         "--clip-host",
         envvar="REPRISE_CLIP_HOSTS",
-        help="A host from which the API may fetch clips of voices (ref_audio), such as example.org. May be given "
-        "several times. Default: none.",
+        help="A host from which the API may fetch clips of voices (ref_audio), such as example.org or "
+        "example.org:8443. May be given several times. Default: none.",
         show_default=False,
     ),
 ]

@@ -502,6 +502,7 @@ def test_invalid_host_name_is_refused_before_the_model_is_loaded(
 ) -> None:
     monkeypatch.setattr(CommandContext, "services", Mock(side_effect=AssertionError("loaded")))
     assert_rejected(run("--allowed-host", name), "without scheme and port")
+    assert_rejected(run("--clip-host", "example.org:8443", "--clip-host", name), "is not a valid host of clips")
 
 
 def test_wyoming_at_a_taken_port_is_refused(run: Run) -> None:

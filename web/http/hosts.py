@@ -52,6 +52,16 @@ def check_names(allowed: Iterable[str]) -> None:
         _checked(name)
 
 
+def check_clip_hosts(hosts: Iterable[str]) -> None:
+    """Raise InvalidOption for a host that is in no URL, before a model is loaded. Empty ones are ignored.
+
+    Unlike the names of this server, hosts of clips may have a port, and none stands for its subdomains.
+    """
+    for host in filter(None, map(str.strip, hosts)):
+        if not _is_name(host_name(host)):
+            raise InvalidOption(f"“{host}” is not a valid host of clips: write it as example.org or example.org:8443.")
+
+
 def host_name(host: str) -> str:
     """Return the name or address in a `Host` header, in lower case, without port and brackets."""
     text = host.strip().lower()
@@ -103,10 +113,15 @@ def _is_address(name: str) -> bool:
 
 def _checked(name: str) -> str:
     cleaned = name.strip().lower().rstrip(".")
-    bare = cleaned.removeprefix(".")
-    letters = bare.replace("-", "").replace(".", "").replace("_", "")
-    if not bare or not (_is_address(bare) or (letters.isalnum() and letters.isascii() and ".." not in bare)):
+    if not _is_name(cleaned.removeprefix(".")):
         raise InvalidOption(
             f"“{name}” is not a valid host name: write it as voices.example.org, without scheme and port."
         )
     return cleaned
+
+
+def _is_name(text: str) -> bool:
+    """Return whether a text in lower case is a host name or an address."""
+    letters = text.replace("-", "").replace(".", "").replace("_", "")
+    named = letters.isalnum() and letters.isascii() and ".." not in text and not text.startswith(".")
+    return named or _is_address(text)

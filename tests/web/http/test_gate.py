@@ -13,7 +13,7 @@ from storage import Storage, VoiceLibrary
 from tests.support.fake_engine import FakeEngine, voice
 from tests.web.conftest import serving
 from tests.web.visitor import Visitor
-from web.http.hosts import AllowedHosts, host_name
+from web.http.hosts import AllowedHosts, check_clip_hosts, host_name
 from web.http.routes import AllowedRoutes
 from web.http.startup_token import DAYS, StartupToken
 from web.identity.accounts import load_accounts
@@ -93,6 +93,13 @@ def test_allowed_hosts_rejects_invalid_names() -> None:
     for name in ("", "https://a.example", "a.example:80", "a b", "*.example", ".", "a..b"):
         with pytest.raises(InvalidOption, match="not a valid host name"):
             AllowedHosts("127.0.0.1", [name])
+
+
+def test_hosts_of_clips_are_those_of_urls() -> None:
+    check_clip_hosts(["Example.org", "example.org:8443", "192.0.2.1", "[2001:db8::1]:8443", " "])
+    for host in ("https://a.example", "a.example/clips", ".a.example", "*.example", "a b", "a..b"):
+        with pytest.raises(InvalidOption, match="not a valid host of clips"):
+            check_clip_hosts([host])
 
 
 @pytest.mark.parametrize(
