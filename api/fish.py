@@ -164,7 +164,7 @@ async def fish_tts(request: Request) -> Response:
 async def list_references(request: Request) -> ReferenceList:
     """List the names of the model's built-in voices, the caller's and the sample voices."""
     voices = context_of(request).app.voices
-    found = await run_in_threadpool(voices.list, owner=caller_of(request).owner)
+    found = await run_in_threadpool(voices.named, owner=caller_of(request).owner)
     return ReferenceList(reference_ids=[record.name for record in found])
 
 

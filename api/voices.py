@@ -79,10 +79,12 @@ class VoiceDeleted(BaseModel):
 async def list_voices(request: Request) -> VoiceList:
     """List the model's built-in voices, the caller's, then the sample voices; without a key, those available to all."""
     context, owner = context_of(request), caller_of(request).owner
-    found = await run_in_threadpool(context.app.voices.list, owner=owner)
+    voices = context.app.voices
+    found = await run_in_threadpool(voices.list, owner=owner)
+    named = await run_in_threadpool(voices.named, owner=owner)
     return VoiceList(
         data=[_voice(record, context) for record in found],
-        voices=[VoiceNameEntry(id=record.name, name=record.name) for record in found],
+        voices=[VoiceNameEntry(id=record.name, name=record.name) for record in named],
     )
 
 

@@ -207,7 +207,7 @@ class WyomingHandler(AsyncEventHandler):
         return voices[0].name if voices else None
 
     def _voices(self) -> list[ListedVoice]:
-        return self._context.app.voices.list(owner=self._caller.owner)
+        return self._context.app.voices.named(owner=self._caller.owner)
 
 
 async def serve(context: ApiContext, server: AsyncServer, ready: Callable[[], object] = lambda: None) -> None:

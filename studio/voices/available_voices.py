@@ -40,10 +40,16 @@ class BuiltInSpeaker:
 
     def is_called(self, name: str) -> bool:
         """Return whether this is its name, regardless of case."""
-        return fold(name.strip()) in (fold(self.speaker), fold(self.name))
+        return fold(name.strip()) in self.name_keys
+
+    @property
+    def name_keys(self) -> set[str]:
+        """The folded names that it is called by."""
+        return {fold(self.speaker), fold(self.name)}
 
 
 ListedVoice = VoiceRecord | BuiltInSpeaker
+ListedVoices = list[ListedVoice]  # defined here because `list` is a method of the class
 
 
 @dataclass(frozen=True)
@@ -69,9 +75,18 @@ class AvailableVoices:
         """Return the model's built-in speakers, in the order of the release."""
         return list(map(BuiltInSpeaker, self._engine.capabilities.speakers))
 
-    def list(self, *, owner: str) -> list[ListedVoice]:
+    def list(self, *, owner: str) -> ListedVoices:
         """List the model's built-in voices, then the owner's by name, then the sample voices."""
         return [*self.built_in(), *self._library.list(owner=owner)]
+
+    def named(self, *, owner: str) -> ListedVoices:
+        """List the voices that `find` finds by their names: of those with the same name, the first that `list` has."""
+        found, taken = [], set[str]()
+        for voice in self.list(owner=owner):
+            if fold(voice.name) not in taken:
+                found.append(voice)
+            taken |= voice.name_keys if isinstance(voice, BuiltInSpeaker) else {fold(voice.name)}
+        return found
 
     def get(self, voice_id: str, *, owner: str) -> ListedVoice:
         """Return a voice by id. Raises VoiceNotFound, also for a speaker of a model that is not loaded."""

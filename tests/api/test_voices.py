@@ -45,6 +45,19 @@ def test_voice_lists_have_the_forms_of_all_clients(client: httpx.Client) -> None
     assert client.get("/v1/audio/voices/adam").json() == first
 
 
+def test_lists_of_names_leave_out_samples_with_an_own_voices_name(
+    client: httpx.Client, create_voice: CreateVoice
+) -> None:
+    """They could not be told apart, and the name finds the own voice."""
+    own = create_voice(name="adam").json()["id"]
+    names = ["adam", *(name for name in SAMPLES if name != "Adam")]
+    listed = client.get("/v1/audio/voices").json()
+    assert [voice["name"] for voice in listed["voices"]] == names
+    assert listed["data"][0]["id"] == own
+    assert len(listed["data"]) == 1 + len(SAMPLES), "with ids they can be told apart"
+    assert client.get("/v1/references/list").json()["reference_ids"] == names
+
+
 def test_remote_clients_without_a_key_see_only_samples(
     client: httpx.Client, server: Server, create_voice: CreateVoice
 ) -> None:
