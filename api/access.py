@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from typing import Any
 
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import Headers
@@ -33,6 +34,21 @@ def caller_of(connection: HTTPConnection) -> Caller:
     """Return the caller that sent a request."""
     caller: Caller = connection.scope["state"][CALLER]
     return caller
+
+
+def with_security(document: dict[str, Any]) -> dict[str, Any]:
+    """Describe in an OpenAPI document which operations need a key: all but the public ones."""
+    document["components"]["securitySchemes"] = {
+        "key": {"type": "http", "scheme": "bearer", "description": "A key, once the server has one."}
+    }
+    document["security"] = [{"key": []}]
+    for path, operations in document["paths"].items():
+        for method, operation in operations.items():
+            if path in _OPEN:
+                operation["security"] = []
+            elif path in _LISTS and method == "get":
+                operation["security"] = [{"key": []}, {}]
+    return document
 
 
 class AccessMiddleware:

@@ -12,7 +12,7 @@ from starlette.exceptions import HTTPException
 from starlette.routing import WebSocketRoute
 
 from api import VERSION, check, consents, errors, fish, health, models, voices
-from api.access import AccessMiddleware, IsLocal
+from api.access import AccessMiddleware, IsLocal, with_security
 from api.context import ApiContext
 from api.metrics import MetricsMiddleware
 from api.request_ids import RequestIdMiddleware
@@ -64,7 +64,7 @@ def create_api(app: AppContext, is_local: IsLocal, *, clip_hosts: Iterable[str] 
     api.state.context = context
     errors.install(api, ROUTERS)
     document = api.openapi
-    api.openapi = lambda: errors.without_validation_errors(document())  # type: ignore[method-assign]
+    api.openapi = lambda: with_security(errors.without_validation_errors(document()))  # type: ignore[method-assign]
     for router in ROUTERS:
         api.include_router(router)
     if has_package("mcp", MCP):

@@ -34,7 +34,10 @@ async def live() -> Health:
 @router.head("/health", include_in_schema=False)
 @router.head("/health/ready", include_in_schema=False)
 async def ready(request: Request) -> Health:
-    """Report whether a model is loaded and running, and the library can be read. A full queue does not matter."""
+    """Report whether a model is loaded and running, and the library can be read. A full queue does not matter.
+
+    A model that was unloaded because it was idle counts as loaded.
+    """
     await run_in_threadpool(_check, context_of(request))
     return Health()
 

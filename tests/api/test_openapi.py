@@ -26,9 +26,21 @@ def test_every_operation_is_documented(client: httpx.Client) -> None:
     for name, operation in operations.items():
         assert operation.get("summary"), name
         assert operation.get("description"), name
+        if name.endswith("/health/ready"):
+            assert "A model that was unloaded because it was idle counts as loaded." in operation["description"]
         if "health" not in name:
             assert {"400", "401", "429", "500", "503"} <= set(operation["responses"]), name
             assert "422" not in operation["responses"], name
+
+
+def test_document_says_which_operations_need_a_key(client: httpx.Client, server: Server) -> None:
+    document = client.get("/v1/openapi.json").json()
+    assert document["components"]["securitySchemes"]["key"]["scheme"] == "bearer"
+    with server.key():
+        for path, operations in document["paths"].items():
+            for method, operation in operations.items():
+                needed = operation.get("security", document["security"])
+                assert (needed == [{"key": []}]) == (client.request(method, path).status_code == 401), (method, path)
 
 
 def test_generated_requests_get_documented_responses(server: Server) -> None:
