@@ -252,7 +252,7 @@ CheckedFile = Annotated[Path, typer.Argument(help="An audio file.", exists=True,
 
 Name = Annotated[str, typer.Argument(help="Name of the voice.", show_default=False)]
 NewName = Annotated[str, typer.Argument(help="Its new name.", show_default=False)]
-Search = Annotated[str, typer.Argument(help="Only voices whose name or description hold these words.")]
+Search = Annotated[str, typer.Argument(help="Only voices with these words in name, description, tags or language.")]
 Clip = Annotated[Path, typer.Argument(help="A clip of the voice.", exists=True, dir_okay=False, show_default=False)]
 Transcript = Annotated[
     str, typer.Option(help="The words spoken in the clip, which most models need.", show_default=False)
