@@ -107,6 +107,12 @@ def test_whole_response_has_usage_and_correct_wav_header(whole: httpx.Response, 
     assert int.from_bytes(whole.content[samples - 4 : samples], "little") == len(whole.content) - samples
 
 
+@pytest.mark.parametrize("speed", [0.25, 1.5])
+def test_reported_seconds_are_those_sent_at_another_speed(speak: Speak, speed: float) -> None:
+    whole = speak(stream=False, response_format="wav", speed=speed, max_new_tokens=6)
+    assert float(whole.headers["x-usage-seconds"]) == pytest.approx(length_and_rate(whole, "wav")[0], abs=0.001)
+
+
 def levels(samples: np.ndarray, rate: int) -> np.ndarray:
     """Return the RMS of each 20 ms. Rounding may move the joins of a tempo change, but not the levels."""
     frames = samples[: len(samples) // (rate // 50) * (rate // 50)].reshape(-1, rate // 50)
