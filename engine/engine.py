@@ -16,7 +16,6 @@ from torch import Tensor
 from engine.audio import Clip, decode_audio, encode_audio, prepare_reference, transcript_for
 from engine.audio.doctor import check_transcript
 from engine.codec.postfilter import Postfilter
-from engine.codec.views import DecoderView
 from engine.errors import (
     DeviceUnavailable,
     EngineClosed,
@@ -46,7 +45,6 @@ from engine.serving.memory import (
     activation_dtype,
     available_memory,
     choose_precision,
-    decoding_bytes,
     held_bytes,
     is_small,
     note_gpu_user,
@@ -237,7 +235,7 @@ class Engine:
         while device.type == "cpu" and self._runner.capture_next():
             pass  # takes a second; a GPU's many graphs are captured while the engine is idle
         on_gpu = device.type == "cuda" and graphs != "off"
-        codec_capture = _codec_capture(device, decoder, plan.slots) if on_gpu else None
+        codec_capture = CudaGraphCapture(device) if on_gpu else None
         postfilter = Postfilter(codec.sample_rate, codec.frame_length) if self._profile.postfilter else None
         codec_worker = CodecWorker(decoder, ROWS_PER_SLOT * plan.slots, device, codec_capture, plan.slots, postfilter)
         self._pipeline = SpeechPipeline(
@@ -630,11 +628,6 @@ def _graph_capture(device: torch.device) -> GraphCapture:
     if device.type == "cuda":
         return CudaGraphCapture(device, urgent=True)
     return TorchScriptCapture()
-
-
-def _codec_capture(device: torch.device, decoder: DecoderView, slots: int) -> CudaGraphCapture:
-    """Capture the codec's batches in little memory."""
-    return CudaGraphCapture(device, needed=decoding_bytes(decoder.config, decoder.init_state(1).nbytes(), slots))
 
 
 def _prefix_bytes(device: torch.device, plan: MemoryPlan, loaded: int) -> int:

@@ -19,9 +19,9 @@ from torch import Tensor
 
 from engine.codec.postfilter import Postfilter, PostfilterStream
 from engine.codec.streaming import StreamingState
-from engine.codec.views import DecoderView
+from engine.codec.views import CodecSizes, DecoderView
 from engine.errors import EngineClosed, EngineFailed, RepriseError, first_line
-from engine.serving.device import own_stream
+from engine.serving.device import own_stream, run_in_limited_memory
 from engine.serving.inbox import Inbox
 from engine.serving.runner.graphs import CapturedGraphs, GraphCapture, GraphKey
 
@@ -39,6 +39,9 @@ GRAPH_FRAMES = (16, 8, 4, 2, 1)
 _DECODE_CHUNK = 16
 # Rows of a worker for each slot: the last audio of a turn is decoded while another turn has its slot.
 ROWS_PER_SLOT = 2
+# Tensors as large as the widest one that are alive at once in a convolutional stack: 6.0 were measured in S2-Pro's
+# encoder and 6.4 in its decoder.
+_ALIVE = 7
 # Maximum number of context streams to cache, each with the codec's state: those of the most recently used voices.
 CONTEXTS_KEPT = 8
 
@@ -402,8 +405,25 @@ def largest_batches(at_once: int) -> list[tuple[int, int]]:
     return [(_power(_rows_at_once(frames, at_once)), frames) for frames in GRAPH_FRAMES]
 
 
+def decoding_bytes(codec: CodecSizes, stream: int, at_once: int) -> int:
+    """Return the bytes of the codec's largest batch, with a copy of its rows' states.
+
+    stream: bytes of a row's state. at_once: maximum number of rows of a batch.
+    """
+    frame = activation_bytes(codec.decoder_activation_size)
+    return max(rows * (frames * frame + stream) for rows, frames in largest_batches(at_once))
+
+
+def activation_bytes(values: int) -> int:
+    """Return the bytes of a convolutional stack whose widest activation has `values` values."""
+    return _ALIVE * 4 * values
+
+
 class _BatchDecoder:
-    """The codec states of all rows, and batched decoding of some of them. An extra row pads the captured batches."""
+    """The codec states of all rows, and batched decoding of some of them. An extra row pads the captured batches.
+
+    The first batch of each shape runs in limited memory, be it for a listener or for a capture.
+    """
 
     def __init__(
         self, decoder: DecoderView, rows: int, device: torch.device, capture: GraphCapture | None, at_once: int
@@ -411,6 +431,8 @@ class _BatchDecoder:
         self._decoder, self.device, self._splits, self._at_once = decoder, device, capture is not None, at_once
         self._states = decoder.init_state(rows + 1)
         self._padding_row = rows
+        self._needed = decoding_bytes(decoder.config, decoder.init_state(1).nbytes(), at_once)
+        self._shapes: set[tuple[int, int]] = set()  # rows and frames of all batches that were decoded without a graph
         self._graphs = CapturedGraphs(capture, "decoding")  # by rows, a power of two, and frames
         self._inputs: dict[GraphKey, tuple[Tensor, Tensor]] = {}  # input buffers of the graphs: rows and codes
 
@@ -450,6 +472,13 @@ class _BatchDecoder:
         return replay()[:count].clone()
 
     def _step_eagerly(self, index: Tensor, codes: Tensor) -> Tensor:
+        shape, step = (len(index), codes.shape[2]), partial(self._decode_rows, index, codes)
+        if shape in self._shapes:
+            return step()
+        self._shapes.add(shape)
+        return run_in_limited_memory(self.device, self._needed, step)
+
+    def _decode_rows(self, index: Tensor, codes: Tensor) -> Tensor:
         state = self._states.take(index)
         audio = self._decoder.decode_step(codes, state)
         self._states.put(index, state)

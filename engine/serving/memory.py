@@ -13,14 +13,13 @@ from weakref import WeakSet
 import torch
 from torch import nn
 
-from engine.codec.views import CodecSizes
 from engine.errors import DoesNotFit, InvalidOption
 from engine.families.family import Architecture
 from engine.models import int8_linear
 from engine.models.int8_linear import Int8Linear
 from engine.models.quantization import QUANTIZED, Precision, StackName, layouts
 from engine.serving.clip_encoder import ENCODE_SECONDS
-from engine.serving.codec_worker import ROWS_PER_SLOT, largest_batches
+from engine.serving.codec_worker import ROWS_PER_SLOT, activation_bytes, decoding_bytes
 from engine.serving.device import capture_lock
 from engine.serving.host_memory import free_host_memory
 from engine.serving.runner.slots import GPU_PREFILL_CHUNK
@@ -30,7 +29,6 @@ __all__ = [
     "activation_dtype",
     "available_memory",
     "choose_precision",
-    "decoding_bytes",
     "held_bytes",
     "is_small",
     "limit_gpu_memory",
@@ -43,9 +41,6 @@ __all__ = [
 SHORTEST = 2048  # positions: a clip of half a minute and a minute of speech
 _STEP = 256  # positions: cache lengths between the shortest and the requested are multiples of it
 
-# Tensors as large as the widest one that are alive at once in a convolutional stack: 6.0 were measured in S2-Pro's
-# encoder and 6.4 in its decoder.
-_ALIVE = 7
 # Scratch memory of libraries, and fragmentation of the allocator and of the graphs' pools.
 _ALLOWANCE = 256 * 2**20
 # Share of a GPU that PyTorch may use in all processes together. The rest is for the CUDA context of each.
@@ -181,9 +176,10 @@ def release_memory() -> None:
         gc.freeze()
     if torch.cuda.is_available():
         free_workspaces = getattr(torch._C, "_cuda_clearCublasWorkspaces", None)  # PyTorch has no public name for it
-        if free_workspaces is not None and not _users:
-            free_workspaces()
-        torch.cuda.empty_cache()
+        with capture_lock:
+            if free_workspaces is not None and not _users:
+                free_workspaces()
+            torch.cuda.empty_cache()
 
 
 def plan_memory(
@@ -297,26 +293,12 @@ class _Sizes:
 
     def _encoding(self) -> int:
         codec = self.codec
-        return round(ENCODE_SECONDS * codec.frame_rate) * _alive(codec.encoder_activation_size)
+        return round(ENCODE_SECONDS * codec.frame_rate) * activation_bytes(codec.encoder_activation_size)
 
 
 @lru_cache(maxsize=16)
 def _sizes(architecture: Architecture, precision: Precision, activations: torch.dtype) -> _Sizes:
     return _Sizes(architecture, precision, activations)
-
-
-def decoding_bytes(codec: CodecSizes, stream: int, at_once: int) -> int:
-    """Return the bytes of the codec's largest batch, with a copy of its rows' states.
-
-    stream: bytes of a row's state. at_once: maximum number of rows of a batch.
-    """
-    frame = _alive(codec.decoder_activation_size)
-    return max(rows * (frames * frame + stream) for rows, frames in largest_batches(at_once))
-
-
-def _alive(values: int) -> int:
-    """Return the bytes of a convolutional stack whose widest activation has `values` values."""
-    return _ALIVE * 4 * values
 
 
 def _refusal(size: _Sizes, least: MemoryPlan, available: int) -> DoesNotFit:

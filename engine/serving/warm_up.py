@@ -9,9 +9,8 @@ from engine.codec.views import DecoderView
 from engine.families.family import SpeechModel
 from engine.models.prompt import Prompt
 from engine.models.sampling import SamplingOptions
-from engine.serving.codec_worker import largest_batches
+from engine.serving.codec_worker import decoding_bytes, largest_batches
 from engine.serving.device import run_in_limited_memory
-from engine.serving.memory import decoding_bytes
 from engine.serving.runner.model_runner import ModelRunner
 from engine.serving.runner.prefix_cache import PrefixCache
 from engine.serving.runner.slots import GPU_PREFILL_CHUNK
@@ -20,7 +19,7 @@ from engine.serving.runner.slots import GPU_PREFILL_CHUNK
 @torch.inference_mode()
 def warm_up(model: SpeechModel, decoder: DecoderView, residual_size: int, slots: int) -> int | None:
     """Run a whole prefill chunk, a frame of all slots and the largest batches of the codec, on the model's device. The
-    codec runs in as little memory as when its graphs are captured.
+    codec runs in as little memory as when it decodes.
 
     Returns: their peak bytes besides weights, cache and states, added: graphs keep their memory while many prompts are
     computed without them. Those of frames and of prompts share theirs. None on a CPU, where memory is not measured.

@@ -22,7 +22,7 @@ from torch.overrides import TorchFunctionMode
 from engine.errors import first_line
 from engine.models.int8_linear import no_weights
 from engine.models.kv_cache import rows_of
-from engine.serving.device import capture_lock, new_stream, run_in_limited_memory
+from engine.serving.device import capture_lock, new_stream
 
 log = logging.getLogger(__name__)
 
@@ -55,13 +55,9 @@ class CudaGraphCapture:
     fixed_shapes = True
     WARM_UPS = 2  # libraries choose kernels and allocate workspaces on the first calls, which must not be captured
 
-    def __init__(self, device: torch.device, *, urgent: bool = False, needed: int | None = None) -> None:
-        """
-        urgent: whether the graphs' kernels have priority over those of other streams.
-        needed: bytes that a function needs besides workspaces of libraries, which are then chosen in little more
-            memory (see `run_in_limited_memory`); by default in all that is free.
-        """
-        self._device, self._urgent, self._needed = device, urgent, needed
+    def __init__(self, device: torch.device, *, urgent: bool = False) -> None:
+        """urgent: whether the graphs' kernels have priority over those of other streams."""
+        self._device, self._urgent = device, urgent
         self._begin_pool()
 
     def capture(self, function: Callable[..., Tensor], *inputs: Tensor) -> Replay:
@@ -71,7 +67,8 @@ class CudaGraphCapture:
             stream.wait_stream(current)
             try:
                 with torch.cuda.stream(stream):
-                    self._warm_up(partial(function, *inputs))
+                    for _ in range(self.WARM_UPS):
+                        function(*inputs)
                     # `thread_local`: other threads may use the device during the capture.
                     mode = "thread_local"
                     with torch.cuda.graph(graph, pool=self._pool, stream=stream, capture_error_mode=mode):
@@ -88,16 +85,6 @@ class CudaGraphCapture:
             return result
 
         return replay
-
-    def _warm_up(self, work: Callable[[], Tensor]) -> None:
-        def run() -> None:
-            for _ in range(self.WARM_UPS):
-                work()
-
-        if self._needed is None:
-            run()
-        else:
-            run_in_limited_memory(self._device, self._needed, run)
 
     def _begin_pool(self) -> None:
         self._stream = new_stream(self._device, urgent=self._urgent)

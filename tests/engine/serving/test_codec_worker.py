@@ -21,7 +21,14 @@ from engine.codec.postfilter import Postfilter, PostfilterStream
 from engine.errors import EngineClosed, InvalidCodes
 from engine.families.s2.codec import codec_files, load_codec_decoder
 from engine.serving import codec_worker as module
-from engine.serving.codec_worker import FRAMES_AT_ONCE, GRAPH_FRAMES, CodecStream, CodecWorker, Samples
+from engine.serving.codec_worker import (
+    FRAMES_AT_ONCE,
+    GRAPH_FRAMES,
+    CodecStream,
+    CodecWorker,
+    Samples,
+    decoding_bytes,
+)
 from engine.serving.runner.graphs import GraphCapture, Replay
 from tests.engine.serving.graph_capture import FailingGraphCapture, FakeGraphCapture
 from tests.paths import MINIATURE
@@ -162,6 +169,31 @@ def test_pieces_are_decoded_in_order(recording: RecordingDecoder) -> None:
         take.submit_all(worker)
         assert_decoded(take, recording)
     assert recording.batches == [(1, frames) for frames in (3, 1, 4, 1, 5)]
+
+
+def test_first_batch_of_each_size_runs_in_limited_memory(
+    recording: RecordingDecoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """For a listener and for a capture alike, in the thread that decodes: PyTorch keeps cuDNN's choices for each thread
+    and shape."""
+    limited: list[tuple[int, str]] = []
+
+    def run(device: torch.device, needed: int, work: Callable[[], Tensor]) -> Tensor:
+        limited.append((needed, threading.current_thread().name))
+        return work()
+
+    monkeypatch.setattr(module, "run_in_limited_memory", run)
+    take, needed = Take([4, 4, 2, 4]), decoding_bytes(recording.config, recording.init_state(1).nbytes(), 1)
+    with running_worker(recording, rows=1) as worker:
+        take.submit_all(worker)
+        assert_decoded(take, recording)
+    assert recording.batches == [(1, 4), (1, 4), (1, 2), (1, 4)]
+    assert limited == [(needed, "reprise-decoding")] * 2
+    limited.clear()
+    capture = FakeGraphCapture()
+    with running_worker(recording, rows=1, capture=capture):
+        until(lambda: len(limited) == len(GRAPH_FRAMES))
+    assert len(recording.batches) - 4 >= len(GRAPH_FRAMES)
 
 
 @settings(deadline=None, max_examples=4)

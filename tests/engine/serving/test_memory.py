@@ -15,7 +15,7 @@ from torch import nn
 from engine.codec.codec import CodecDecoder, CodecEncoder
 from engine.codec.config import CodecConfig
 from engine.config import DualARConfig, TransformerConfig
-from engine.engine import Engine, _codec_capture, _prefix_bytes
+from engine.engine import Engine, _prefix_bytes
 from engine.errors import DoesNotFit, InvalidOption
 from engine.families.registry import read_release
 from engine.families.s2.codec import codec_files, load_codec_decoder, load_codec_encoder
@@ -27,7 +27,7 @@ from engine.models import int8_linear
 from engine.models.quantization import Precision
 from engine.release.hub import BUNDLED
 from engine.serving import memory
-from engine.serving.codec_worker import ROWS_PER_SLOT, _BatchDecoder
+from engine.serving.codec_worker import ROWS_PER_SLOT, _BatchDecoder, decoding_bytes
 from engine.serving.device import SLACK_BYTES
 from engine.serving.memory import (
     SHORTEST,
@@ -35,7 +35,6 @@ from engine.serving.memory import (
     activation_dtype,
     available_memory,
     choose_precision,
-    decoding_bytes,
     held_bytes,
     limit_gpu_memory,
     note_gpu_user,
@@ -43,6 +42,7 @@ from engine.serving.memory import (
     release_memory,
     reserved_memory,
 )
+from engine.serving.runner.graphs import CudaGraphCapture
 from engine.serving.warm_up import warm_up
 from tests.paths import MINIATURE, QWEN
 
@@ -403,7 +403,7 @@ def test_warm_up_adds_what_exists_side_by_side(miniature: DualAR, monkeypatch: p
     assert sizes == [(4, 16), (4, 8), (4, 4), (4, 2), (4, 1)]  # three rows, padded
 
 
-def test_codec_is_warmed_up_and_captured_in_the_memory_that_it_is_planned_to_need(
+def test_codec_is_warmed_up_in_the_memory_that_it_is_planned_to_need(
     miniature: DualAR, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The model itself has no convolutions, and is warmed up without a limit."""
@@ -426,10 +426,7 @@ def test_codec_is_warmed_up_and_captured_in_the_memory_that_it_is_planned_to_nee
     finally:
         hook.remove()
     assert running == ["model", "limited", *["codec"] * 5, "free"]
-    monkeypatch.setattr("engine.engine.CudaGraphCapture", lambda _device, *, needed: limits.append(needed))
-    _codec_capture(torch.device("cuda:0"), decoder, slots=3)
-    stream = decoder.init_state(1).nbytes()
-    assert limits == 2 * [decoding_bytes(decoder.config, stream, 3)]
+    assert limits == [decoding_bytes(decoder.config, decoder.init_state(1).nbytes(), 3)]
     assert limits[0] > 4 * 16 * decoder.config.decoder_activation_size * 4  # the widest of four rows of 16 frames
 
 
@@ -439,7 +436,7 @@ def test_graphs_of_a_large_codec_reserve_what_is_planned() -> None:
     """With S2-Pro's sizes: without a limit, more than 100 GiB on a GPU that has them."""
     device, slots = torch.device("cuda:0"), 32
     decoder = CodecDecoder(CODEC).requires_grad_(False).to(device)
-    batches = _BatchDecoder(decoder, ROWS_PER_SLOT * slots, device, _codec_capture(device, decoder, slots), slots)
+    batches = _BatchDecoder(decoder, ROWS_PER_SLOT * slots, device, CudaGraphCapture(device), slots)
     release_memory()
     before = torch.cuda.memory_reserved(device)
     while batches.capture_next():

@@ -18,7 +18,6 @@ import engine.serving.runner.graphs
 from engine.families.s2.codec import codec_files, load_codec_decoder
 from engine.models.int8_linear import Int8Linear
 from engine.serving.codec_worker import GRAPH_FRAMES, CodecWorker
-from engine.serving.device import SLACK_BYTES
 from engine.serving.runner.graphs import CapturedGraphs, CudaGraphCapture, TorchScriptCapture
 from tests.engine.serving.graph_capture import FailingGraphCapture, FakeGraphCapture, ShortOfMemory
 from tests.engine.serving.test_codec_worker import BATCHES, ROWS, assert_streams_decode
@@ -195,19 +194,6 @@ class FakeCuda:
         self.limiting_threads: list[str] = []
         self.empty_cache = lambda: None
 
-    def get_per_process_memory_fraction(self, device: torch.device) -> float:
-        return self.fraction
-
-    def set_per_process_memory_fraction(self, fraction: float, device: torch.device) -> None:
-        self.fraction = fraction
-        self.limiting_threads.append(threading.current_thread().name)
-
-    def mem_get_info(self, device: torch.device) -> tuple[int, int]:
-        return 50 * GIB, 100 * GIB
-
-    def memory_reserved(self, device: torch.device) -> int:
-        return 20 * GIB
-
     def Stream(self, device: torch.device, priority: int) -> object:
         return SimpleNamespace(wait_stream=lambda other: None, device=device, priority=priority)
 
@@ -277,48 +263,6 @@ def test_failed_capture_ends_its_allocations_and_leaves_its_pool(fake_cuda: Fake
     assert fake_cuda.ended == [(1, failed[0])]
     assert after[0] is not failed[0]
     assert after[1] is not failed[1]
-
-
-def test_first_runs_of_a_capture_have_little_memory(fake_cuda: FakeCuda) -> None:
-    """There cuDNN chooses algorithms by what workspaces can be allocated. The capture itself uses them."""
-    fractions: list[float] = []
-
-    def record(x: Tensor) -> Tensor:
-        fractions.append(fake_cuda.fraction)
-        return x
-
-    limit = (23 * GIB + SLACK_BYTES) / (100 * GIB)
-    CudaGraphCapture(torch.device("cuda:0"), needed=3 * GIB).capture(record, torch.zeros(1))
-    assert fractions == [limit] * CudaGraphCapture.WARM_UPS + [0.9]
-    fractions.clear()
-    CudaGraphCapture(torch.device("cuda:0")).capture(record, torch.zeros(1))
-    assert fractions == [0.9] * (CudaGraphCapture.WARM_UPS + 1)
-
-
-def test_limit_of_a_capture_that_fails_is_restored(fake_cuda: FakeCuda) -> None:
-    fractions: list[float] = []
-
-    def broken(x: Tensor) -> Tensor:
-        fractions.append(fake_cuda.fraction)
-        raise torch.OutOfMemoryError("CUDA out of memory.")
-
-    graphs = CudaGraphCapture(torch.device("cuda:0"), needed=3 * GIB)
-    with pytest.raises(torch.OutOfMemoryError):
-        graphs.capture(broken, torch.zeros(1))
-    assert fractions == [(23 * GIB + SLACK_BYTES) / (100 * GIB), 0.9]
-    assert fake_cuda.fraction == 0.9
-
-
-def test_memory_is_limited_in_the_thread_that_decodes(fake_cuda: FakeCuda) -> None:
-    """PyTorch keeps cuDNN's choices for each thread."""
-    decoder = load_codec_decoder(*codec_files(MINIATURE))
-    worker = CodecWorker(decoder, 1, torch.device("cpu"), CudaGraphCapture(torch.device("cuda:0"), needed=GIB))
-    try:
-        until(lambda: len(fake_cuda.captures) == len(GRAPH_FRAMES))
-    finally:
-        worker.close()
-    assert fake_cuda.limiting_threads == ["reprise-decoding"] * 2 * len(GRAPH_FRAMES)
-    assert fake_cuda.fraction == 0.9
 
 
 @pytest.mark.parametrize("failing", [0, 1, CudaGraphCapture.WARM_UPS])

@@ -324,9 +324,11 @@ def test_padded_prefill_equals_exact_prefill(short: DualAR, length: int) -> None
     torch.testing.assert_close(*caches, rtol=1e-4, atol=1e-5)
 
 
-def test_captured_prefill_equals_exact_prefill(short: DualAR, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("clears", [False, True])
+def test_captured_prefill_equals_exact_prefill(clears: bool, short: DualAR, monkeypatch: pytest.MonkeyPatch) -> None:
     """In graphs of several spans, without and with a beginning that is reused. No other slot is changed."""
-    monkeypatch.setattr(KVCache, "clear", lambda *_, **__: None)  # slots are not cleared for fused kernels
+    if not clears:  # as for fused kernels
+        monkeypatch.setattr(KVCache, "clear", lambda *_, **__: None)
     monkeypatch.setattr(prefill_graphs, "SIZES", (16, 64, 256, 511))
     monkeypatch.setattr(prefill_graphs, "SPANS", (64, 256, 511))
     graphs = FakeGraphCapture()
