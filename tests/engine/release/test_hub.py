@@ -20,7 +20,8 @@ def test_release_folders_are_found_and_missing_ones_rejected(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("model", ["a--b/c", "../x", "a/..", "-a/b", "a/b.git", "a/" + "b" * 100])
-def test_ids_that_the_hub_refuses_are_no_releases(model: str) -> None:
+def test_ids_that_the_hub_refuses_are_no_releases(model: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)  # where no such folder is
     check_no_release(model)
 
 
