@@ -156,17 +156,24 @@ class SpeechService:
     def _named_voice(self, caller: Caller, name: str) -> ListedVoice:
         """Find a voice by an alias of the key, its id or its name. Raises VoiceNotFound."""
         voices, owner = self._context.voices, caller.owner
-        target = caller.voices.get(name.lower(), name)
-        if is_id(target):
+        if name.lower() in caller.voices:
+            return self._aliased_voice(caller, name)
+        if is_id(name):
             with suppress(VoiceNotFound):
-                return voices.get(target, owner=owner)
+                return voices.get(name, owner=owner)
+        return voices.find(name, owner=owner)
+
+    def _aliased_voice(self, caller: Caller, alias: str) -> ListedVoice:
+        """Find the voice that a key calls by an alias. A name is never that of an owner's voice, which has its id.
+
+        Raises VoiceNotFound.
+        """
+        voices, target = self._context.voices, caller.voices[alias.lower()]
         try:
-            return voices.find(target, owner=owner)
+            return voices.get(target, owner=caller.owner) if is_id(target) else voices.find_shared(target)
         except VoiceNotFound as error:
-            if name.lower() not in caller.voices:
-                raise
             raise VoiceNotFound(
-                f"The voice that this key calls “{name}” was deleted, or belongs to another model."
+                f"The voice that this key calls “{alias}” does not exist, or belongs to another model."
             ) from error
 
     def _may_be_openai_name(self, caller: Caller, name: str) -> bool:

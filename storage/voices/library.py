@@ -11,6 +11,7 @@ from datetime import timedelta
 from engine.errors import InvalidCodes, InvalidName, UnusableReference, VoiceNotFound
 from engine.voice import Consent, Voice, check_text, clean_name
 from storage.database import Database
+from storage.models import SHARED
 from storage.object_store import StoredSound
 from storage.repositories import secrets, trash
 from storage.repositories.voices import portraits, shared_voices, voices
@@ -68,12 +69,11 @@ class VoiceLibrary:
 
     def find(self, name: str, *, owner: str = LOCAL) -> VoiceRecord:
         """Find a voice by name, regardless of case: the owner's, else the shared one. Raises VoiceNotFound."""
-        try:
-            cleaned = clean_name(name)
-        except InvalidName as error:
-            raise VoiceNotFound("voices.not_named") from error
-        with self._database.read() as session:
-            return voices.record_by_name(session=session, name=cleaned, owner=checked_owner(owner))
+        return self._find(name, checked_owner(owner))
+
+    def find_shared(self, name: str) -> VoiceRecord:
+        """Find a shared voice by name, regardless of case. Raises VoiceNotFound."""
+        return self._find(name, SHARED)
 
     def load(self, voice_id: str, *, owner: str = LOCAL) -> Voice:
         """Load a whole voice, with its picture and the codes of its original codec. Raises InvalidCodes if damaged."""
@@ -225,6 +225,14 @@ class VoiceLibrary:
                 return False
         with self._database.write_exclusively() as session:
             return shared_voices.share(session=session, samples=samples)
+
+    def _find(self, name: str, owner: str) -> VoiceRecord:
+        try:
+            cleaned = clean_name(name)
+        except InvalidName as error:
+            raise VoiceNotFound("voices.not_named") from error
+        with self._database.read() as session:
+            return voices.record_by_name(session=session, name=cleaned, owner=owner)
 
     def _storing(self, voice: Voice) -> AbstractContextManager[Sequence[StoredSound]]:
         return self._database.storing([reference.clip for reference in voice.references])

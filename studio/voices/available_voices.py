@@ -99,10 +99,11 @@ class AvailableVoices:
 
     def find(self, name: str, *, owner: str) -> ListedVoice:
         """Find a voice by name, ignoring case: the model's own, the owner's, or a sample. Raises VoiceNotFound."""
-        for voice in self.built_in():
-            if voice.is_called(name):
-                return voice
-        return self._library.find(name, owner=owner)
+        return self._find_built_in(name) or self._library.find(name, owner=owner)
+
+    def find_shared(self, name: str) -> ListedVoice:
+        """Find a voice of all owners by name, ignoring case: the model's own, or a sample. Raises VoiceNotFound."""
+        return self._find_built_in(name) or self._library.find_shared(name)
 
     def ready(self, voice_id: str, *, owner: str, instructions: str = "") -> ReadyVoice:
         """Return a voice for `speak`, with codes for the loaded model.
@@ -119,6 +120,9 @@ class AvailableVoices:
             return ReadyVoice(found.name, found.language, BuiltInVoice(description=description), found.id)
         saved = self._library.ready(voice_id, self._engine.codec_fingerprint, self._engine.reencode, owner=owner)
         return ReadyVoice(saved.name, saved.language, saved, found.id)
+
+    def _find_built_in(self, name: str) -> BuiltInSpeaker | None:
+        return next((voice for voice in self.built_in() if voice.is_called(name)), None)
 
 
 def capabilities_of(model: str) -> Capabilities | None:

@@ -215,13 +215,26 @@ def test_alias_follows_its_voice_and_never_stands_for_another(
         for voice in ("nova", "Nova"):
             gone = client.get(f"/v1/audio/voices/{voice}", headers=bearer(key))
             assert gone.status_code == 404
-            assert message(gone).startswith(f"The voice that this key calls “{voice}” was deleted")
+            assert message(gone).startswith(f"The voice that this key calls “{voice}” does not exist")
         spoken = client.post("/v1/audio/speech", json={"input": "Yes.", "voice": "nova"}, headers=bearer(key))
         assert spoken.status_code == 404
         server.storage.voices.restore(anna)
         assert client.get("/v1/audio/voices/nova", headers=bearer(key)).json()["id"] == anna
-    with server.key(owner="local", voices={"nova": "Nobody"}) as key:
-        assert client.get("/v1/audio/voices/nova", headers=bearer(key)).status_code == 404
+
+
+def test_alias_of_a_name_is_never_a_voice_saved_later(
+    client: httpx.Client, server: Server, create_voice: CreateVoice
+) -> None:
+    sample = client.get("/v1/audio/voices/Adam").json()
+    aliases = {"nova": "Adam", "echo": "Nobody"}
+    with server.key(owner="local", voices=aliases) as key:
+        for name in aliases.values():
+            own = create_voice(headers=bearer(key), name=name).json()["id"]
+            assert client.get(f"/v1/audio/voices/{name}", headers=bearer(key)).json()["id"] == own
+        assert client.get("/v1/audio/voices/nova", headers=bearer(key)).json() == sample
+        none = client.get("/v1/audio/voices/echo", headers=bearer(key))
+        assert none.status_code == 404
+        assert message(none) == "The voice that this key calls “echo” does not exist, or belongs to another model."
 
 
 def test_form_without_a_clip_is_rejected(client: httpx.Client) -> None:

@@ -79,8 +79,16 @@ def test_upgrade_stores_the_ids_of_aliased_voices(empty_url: str) -> None:
     write_voice(empty_url, "0018")
     engine = create_engine(empty_url)
     with engine.begin() as connection:
+        connection.execute(
+            text(
+                "INSERT INTO voices (id, owner, name, name_key, search_key, language, description,"
+                " codec_fingerprint, created, updated, set_aside)"
+                " VALUES (:id, 'local', 'Ben', 'ben', 'ben', 'en', '', 'codec-a', :now, :now, :now)"
+            ),
+            {"id": "b" * 32, "now": "2026-11-20 08:00:00.000000"},
+        )
         for row, owner, aliases in (
-            ("a", "local", {"alloy": "ADA ", "echo": "Clara"}),
+            ("a", "local", {"alloy": "ADA ", "echo": "Clara", "nova": "Ben"}),
             ("b", "user:ann", {"alloy": "Ada"}),
             ("c", "local", {}),
         ):
@@ -93,7 +101,11 @@ def test_upgrade_stores_the_ids_of_aliased_voices(empty_url: str) -> None:
             )
     engine.dispose()
     with Storage.open(empty_url) as storage:
-        assert [key.voices for key in storage.keys.list()] == [{"alloy": VOICE, "echo": "Clara"}, {"alloy": "Ada"}, {}]
+        assert [key.voices for key in storage.keys.list()] == [
+            {"alloy": VOICE, "echo": "Clara", "nova": "Ben"},  # Ben is in the trash, where a voice has no name
+            {"alloy": "Ada"},
+            {},
+        ]
 
 
 @pytest.mark.parametrize(("database", "version"), CASES)
