@@ -167,7 +167,7 @@ def test_language_is_stored_as_a_tag(client: httpx.Client, create_voice: CreateV
     assert create_voice(name="Anna", language="German").json()["language"] == "de"
     refused = create_voice(name="Ben", language="klingonisch")
     assert refused.status_code == 400
-    assert message(refused) == "“klingonisch” is not a language tag such as “en” or “pt-BR”."
+    assert message(refused).startswith("“klingonisch” is not a language tag such as “en”, “sv” or “pt-BR”.")
     recording = {"recording": ("agreed.flac", CLIP.read_bytes())}
     for language, status in (("english", 200), ("klingonisch", 400)):
         form = {"name": "Anna", "language": language}
