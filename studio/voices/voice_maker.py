@@ -67,12 +67,12 @@ def sample_language(engine: ModelManager, wanted: str) -> str:
     return next((tag for tag in (language_tag(wanted), "en", *spoken) if tag in spoken), "en")
 
 
-def voice_language(engine: SpeechEngine, language: str) -> str:
+def voice_language(engine: SpeechEngine, chosen: str) -> str:
     """Return the language tag of a new voice: the chosen one, else "en" for an English-only model, else "".
 
-    language: a tag, an English name or "". Raises InvalidInput for anything else.
+    chosen: as `clean_language` returns it.
     """
-    return clean_language(language) or ("en" if engine.english_only else "")
+    return chosen or ("en" if engine.english_only else "")
 
 
 def make_voice(
@@ -95,7 +95,7 @@ def make_voice(
     """
     require_cloning(app.engine)
     cleaned = free_name(app, name, owner)
-    language = voice_language(app.engine, language)
+    language = voice_language(app.engine, clean_language(language))
     if not transcript.strip():
         transcript = _transcribe(app, clip, language)
         if not transcript and app.engine.capabilities.needs_transcript:

@@ -14,6 +14,7 @@ from engine.errors import InvalidInput, InvalidName, NameTaken
 from engine.messages import UserMessage
 from engine.text import speaking_time
 from engine.voice import Consent, Voice, clean_name
+from studio.voices.languages import clean_language
 from studio.voices.voice_maker import (
     SAMPLE_TEXTS,
     free_name,
@@ -201,7 +202,7 @@ class NewVoiceHandlers:
         if errors:
             raise IncompleteForm(errors)
         cleaned = clean_name(form.name)
-        language = voice_language(context.engine, form.language)
+        language = voice_language(context.engine, clean_language(form.language))
         return CheckedForm(chosen, cleaned, consenting_speaker(cleaned, form.speaker), language, owner)
 
     def _name_problem(self, name: str, owner: str, texts: Texts) -> str:
