@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import binascii
+import re
 from collections.abc import Iterable
 from urllib.parse import urlsplit
 
@@ -15,6 +16,7 @@ from engine.errors import InvalidInput
 
 FETCH_TIMEOUT = 60.0  # seconds for a whole clip
 READ_TIMEOUT = 15.0  # seconds to connect, and between two parts of a clip
+_FINAL_DOT = re.compile(r"\.(?=(:[0-9]+)?\Z)")
 
 
 class ClipSource:
@@ -22,7 +24,7 @@ class ClipSource:
 
     def __init__(self, hosts: Iterable[str] = (), *, client: httpx.AsyncClient | None = None) -> None:
         """client: for tests."""
-        self._hosts = {host.strip().lower() for host in hosts} - {""}
+        self._hosts = {_normal_host(host.strip()) for host in hosts} - {""}
         self._client = client
 
     async def read(self, url: str, field: str = "ref_audio") -> bytes:
@@ -54,12 +56,17 @@ class ClipSource:
 
 
 def _https_host(url: str) -> str:
-    """Return the host and port of an https URL in lower case; "" for anything else."""
+    """Return the host and port of an https URL as `_normal_host` does; "" for anything else."""
     try:
         parts = urlsplit(url)
     except ValueError:
         return ""
-    return parts.netloc.lower() if parts.scheme.lower() == "https" else ""
+    return _normal_host(parts.netloc) if parts.scheme.lower() == "https" else ""
+
+
+def _normal_host(host: str) -> str:
+    """Return `host[:port]` in lower case, without the final dot of a name."""
+    return _FINAL_DOT.sub("", host.lower())
 
 
 def data_url(url: str, field: str) -> bytes:

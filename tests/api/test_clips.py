@@ -16,11 +16,18 @@ from tests.support.looping import run
 def clip_source(status: int = 200, content: bytes = b"sound", **headers: str) -> ClipSource:
     """Return a source whose allowed hosts give this response."""
     answer = httpx.MockTransport(lambda _request: httpx.Response(status, content=content, headers=headers))
-    return ClipSource(["Clips.example", "other.example:8443"], client=httpx.AsyncClient(transport=answer))
+    return ClipSource(["Clips.example.", "other.example:8443"], client=httpx.AsyncClient(transport=answer))
 
 
 @pytest.mark.parametrize(
-    "url", ["https://clips.example/a.wav", "https://CLIPS.example/", "https://other.example:8443/a"]
+    "url",
+    [
+        "https://clips.example/a.wav",
+        "https://CLIPS.example/",
+        "https://clips.example./a.wav",
+        "https://other.example:8443/a",
+        "https://other.example.:8443/a",
+    ],
 )
 def test_clip_is_fetched_from_allowed_hosts(url: str) -> None:
     assert run(clip_source().read, url) == b"sound"

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from ipaddress import ip_address
+from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers
 from starlette.types import Scope
@@ -58,7 +59,7 @@ def check_clip_hosts(hosts: Iterable[str]) -> None:
     Unlike the names of this server, hosts of clips may have a port, and none stands for its subdomains.
     """
     for host in filter(None, map(str.strip, hosts)):
-        if not _is_name(host_name(host)):
+        if not _is_host_of_urls(host):
             raise InvalidOption(f"“{host}” is not a valid host of clips: write it as example.org or example.org:8443.")
 
 
@@ -118,6 +119,15 @@ def _checked(name: str) -> str:
             f"“{name}” is not a valid host name: write it as voices.example.org, without scheme and port."
         )
     return cleaned
+
+
+def _is_host_of_urls(host: str) -> bool:
+    """Return whether `host[:port]` can be written in a URL. International names are allowed."""
+    try:
+        parts = urlsplit(f"https://{host}/")
+        return parts.netloc == host and parts.port != 0 and _is_name(host_name(host).encode("idna").decode())
+    except ValueError:
+        return False
 
 
 def _is_name(text: str) -> bool:

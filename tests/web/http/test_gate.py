@@ -96,8 +96,9 @@ def test_allowed_hosts_rejects_invalid_names() -> None:
 
 
 def test_hosts_of_clips_are_those_of_urls() -> None:
-    check_clip_hosts(["Example.org", "example.org:8443", "192.0.2.1", "[2001:db8::1]:8443", " "])
-    for host in ("https://a.example", "a.example/clips", ".a.example", "*.example", "a b", "a..b"):
+    check_clip_hosts(["Example.org", "example.org:8443", "192.0.2.1", "[2001:db8::1]:8443", "bücher.example.", " "])
+    never = ("::1", "[::1", "a.example:99999", "a.example:0", "a.example:", "anna@a.example", "a\tb", "b℀.example")
+    for host in ("https://a.example", "a.example/clips", ".a.example", "*.example", "a b", "a..b", *never):
         with pytest.raises(InvalidOption, match="not a valid host of clips"):
             check_clip_hosts([host])
 
