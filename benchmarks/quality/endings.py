@@ -13,7 +13,7 @@ it, and a phone error rate of 0.11.
 """
 
 import argparse
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,17 @@ from benchmarks.evaluation_set import Clip, EvaluationSet, Speaker
 from benchmarks.judges.phones import PhoneJudge, matched_phones
 from benchmarks.judges.sphinx import SphinxRecogniser
 from benchmarks.judges.words import word_error_rate, word_errors, words
-from benchmarks.quality.takes import Run, Samples, model_parser, result_name, run_figures, sampling, take
+from benchmarks.quality.takes import (
+    Run,
+    Samples,
+    model_parser,
+    parse,
+    result_name,
+    run_figures,
+    sampling,
+    save_results,
+    take,
+)
 from benchmarks.speed._shared import model_name
 from engine.engine import Engine
 from engine.models.sampling import SamplingOptions
@@ -138,12 +148,12 @@ def readings(
     return done
 
 
-def _parse() -> argparse.Namespace:
+def _parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     parser = model_parser(__doc__)
     parser.add_argument("--runs", type=int, default=200, help="short sentences")
     parser.add_argument("--readings", type=int, default=3, help="voices that read the long text")
     parser.add_argument("--keep", type=Path, help="write the readings into this folder")
-    return parser.parse_args()
+    return parse(parser, arguments)
 
 
 def main() -> None:
@@ -161,7 +171,7 @@ def main() -> None:
     if long:
         title = f"{model}: a text of {len(words(TEXT))} words in {len(sentences_of(TEXT))} sentences"
         _report.print_table(title, ["", *(reading.voice for reading in long)], _rows(long))
-    _report.save(
+    save_results(
         result_name("endings", options),
         {
             "model": model,

@@ -30,7 +30,7 @@ from benchmarks.judges.similarity import SpeakerEncoder
 from benchmarks.judges.whisper import Whisper
 from benchmarks.judges.words import WordErrors, word_error_rate, word_errors
 from benchmarks.quality.balanced_sentences import sentences_of
-from benchmarks.quality.takes import Run, Samples, model_parser, result_name, sampling, take
+from benchmarks.quality.takes import Run, Samples, model_parser, parse, result_name, sampling, save_results, take
 from benchmarks.speed._shared import model_name
 from engine.engine import Engine
 from engine.models.sampling import SamplingOptions
@@ -189,10 +189,10 @@ def figures(all_heard: list[Heard]) -> dict[str, float]:
     }
 
 
-def _parse() -> argparse.Namespace:
+def _parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     parser = model_parser(__doc__)
     parser.add_argument("--keep", type=Path, help="write references and sentences into this folder")
-    return parser.parse_args()
+    return parse(parser, arguments)
 
 
 def main() -> None:
@@ -210,7 +210,7 @@ def main() -> None:
     ]
     _report.print_table(f"{model}: {len(texts)} balanced sentences in voices of real people", ["", *table], rows)
     details = {name: [asdict(each) for each in of_person] for name, of_person in heard.items()}
-    _report.save(
+    save_results(
         result_name("real_person", options),
         {
             "model": model,

@@ -2,12 +2,14 @@
 
 import argparse
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmarks import _report
 from benchmarks.bootstrap import Estimate, estimate, mean
 from benchmarks.speed._shared import engine_parser, model_name
 from engine.engine import Engine, SpeakOptions
@@ -16,6 +18,7 @@ from engine.voice import Voice
 from training.whole_take import whole_take
 
 _SAMPLING = {"temperature": float, "top_p": float, "top_k": int}
+_NOT_MEASURED = ("model", "device", "name", "keep")  # options that say neither what is measured nor how it is spoken
 Samples = NDArray[np.float32]
 
 
@@ -48,15 +51,39 @@ def model_parser(description: str | None) -> argparse.ArgumentParser:
     made = engine_parser(description, device="cpu")
     for name, kind in _SAMPLING.items():
         made.add_argument("--" + name.replace("_", "-"), type=kind, help="default: the model's own")
-    names = "of the results: BENCHMARK-NAME.json; by default the model's, and BENCHMARK.json for the bundled one"
+    names = (
+        "of the results: BENCHMARK-NAME.json; by default the model's, and BENCHMARK.json for the bundled one. "
+        "Needed with other options than --model, --device and --keep"
+    )
     made.add_argument("--name", help=names)
     return made
 
 
-def result_name(benchmark: str, options: argparse.Namespace) -> str:
-    """Return the name of a benchmark's results. The published ones, without a suffix, are the bundled model's."""
+def parse(parser: argparse.ArgumentParser, arguments: Sequence[str] | None = None) -> argparse.Namespace:
+    """Parse the options of a `model_parser`. `whole` says whether all is measured, with the default sampling."""
+    options = parser.parse_args(arguments)
+    chosen = {name: value for name, value in vars(options).items() if name not in _NOT_MEASURED}
+    options.whole = all(_same(value, parser.get_default(name)) for name, value in chosen.items())
+    return options
+
+
+def result_name(benchmark: str, options: argparse.Namespace) -> str | None:
+    """Return the name of a benchmark's results; None, for not saving them, if they are not whole and --name is missing.
+
+    The published ones, without a suffix, are the bundled model's. options: from `parse`.
+    """
+    if not (options.name or options.whole):
+        return None
     suffix = options.name or ("" if options.model == "bundled" else model_name(options.model))
     return f"{benchmark}-{suffix}" if suffix else benchmark
+
+
+def save_results(name: str | None, found: Mapping[str, Any]) -> None:
+    """Save results by their name from `result_name`."""
+    if name:
+        _report.save(name, found)
+    else:
+        print("\nNot saved in benchmarks/results, because an option differs from its default: give it a --name.")
 
 
 def sampling(options: argparse.Namespace, engine: Engine) -> SamplingOptions:
@@ -80,6 +107,13 @@ def run_figures(runs: Sequence[Run]) -> dict[str, Estimate]:
         "real-time factor": of(lambda run: run.real_time_factor, _median),
         "first audio, s": of(lambda run: run.first_audio or math.nan, _median),
     }
+
+
+def _same(value: object, default: object) -> bool:
+    """Return whether an option has its default value. The order of several values does not matter."""
+    if isinstance(value, list | tuple) and isinstance(default, list | tuple):
+        return set(value) == set(default)
+    return value == default
 
 
 def _median(values: Sequence[float]) -> float:

@@ -12,8 +12,8 @@ of voices (`balanced_voices.py`). The second has all measurements of held-out se
 sentences. The third has the same measurements for voices whose teacher was held out as well, so that none of the
 teacher's voices was in training.
 
-The results of a part (`--only`, `--voices`), or with another codec, are saved only if --name is given, because the
-published ones are of the whole.
+The results of a part (`--only`, `--voices`), with another codec or other sampling, are saved only if --name is given,
+because the published ones are of the whole.
 """
 
 import argparse
@@ -32,7 +32,7 @@ from benchmarks.quality.balanced_sentences import PER_VOICE
 from benchmarks.quality.intelligibility import by_group, listen
 from benchmarks.quality.kept import forget_results, keep_results, keep_utterances
 from benchmarks.quality.meter import Measured, Meter, summary
-from benchmarks.quality.takes import Run, model_parser, result_name, run_figures, sampling
+from benchmarks.quality.takes import Run, model_parser, parse, result_name, run_figures, sampling, save_results
 from benchmarks.quality.utterances import Utterance
 from benchmarks.speed._shared import model_name
 from engine.engine import Engine
@@ -96,23 +96,15 @@ def _parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
         "--codec", type=Path, help="folder of another codec for the part codec, such as DIR/codec of training"
     )
     parser.add_argument("--keep", type=Path, help="write every utterance and the results into this folder")
-    return parser.parse_args(arguments)
-
-
-def is_whole(options: argparse.Namespace) -> bool:
-    """Return whether all parts are measured, in all voices, with the model's own codec."""
-    return set(options.only) == set(PARTS) and options.voices is None and options.codec is None
+    return parse(parser, arguments)
 
 
 def save(found: Mapping[str, Any], options: argparse.Namespace) -> None:
     """Save the results beside the kept utterances, and as a file of benchmarks/results if they are whole or named."""
-    name = result_name("voice_quality", options) if options.name or is_whole(options) else None
+    name = result_name("voice_quality", options)
     if options.keep:
         keep_results(options.keep, name, found)
-    if name:
-        _report.save(name, found)
-    else:
-        print("\nNot saved in benchmarks/results, because it is a part of the measurements: give it a --name.")
+    save_results(name, found)
 
 
 def main() -> None:

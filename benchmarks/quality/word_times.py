@@ -7,6 +7,7 @@ the expected phones to the audio alone; takes in which it does not find them are
 the model's 46 ms.
 """
 
+import argparse
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from itertools import groupby
@@ -18,7 +19,7 @@ import numpy as np
 
 from benchmarks import _report
 from benchmarks.quality.balanced_sentences import sentences_of
-from benchmarks.quality.takes import Samples, model_parser, result_name, sampling
+from benchmarks.quality.takes import Samples, model_parser, parse, result_name, sampling, save_results
 from benchmarks.speed._shared import model_name
 from engine.engine import Engine
 from engine.models.sampling import SamplingOptions
@@ -87,10 +88,14 @@ def _spread(differences: Sequence[float]) -> dict[str, float]:
     return {f"{share:g} %": round(float(np.percentile(differences, share)), 4) for share in (50, 90, 99)}
 
 
-def main() -> None:
+def _parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     parser = model_parser(__doc__)
     parser.add_argument("--sentences", type=int, default=5, help="of each voice")
-    options = parser.parse_args()
+    return parse(parser, arguments)
+
+
+def main() -> None:
+    options = _parse()
     engine = Engine.load(options.model, options.device)
     sampled = sampling(options, engine)
     with TemporaryDirectory() as folder, Storage.open(Path(folder) / "voices.db") as storage:
@@ -105,7 +110,7 @@ def main() -> None:
     model = model_name(options.model)
     title = f"{model}: differences of {found['words']} words in {found['takes']} of {found['of']} takes, ms"
     _report.print_table(title, ["edge of words", *found["start"]], rows)
-    _report.save(result_name("word_times", options), {"model": model, "sampling": asdict(sampled), **found})
+    save_results(result_name("word_times", options), {"model": model, "sampling": asdict(sampled), **found})
 
 
 if __name__ == "__main__":

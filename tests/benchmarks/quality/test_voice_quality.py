@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
 
 import numpy as np
 import pytest
@@ -10,8 +11,9 @@ import soundfile
 
 from benchmarks import _report
 from benchmarks.evaluation_set import Clip, EvaluationSet, Speaker
+from benchmarks.quality import endings, real_person, voice_quality, word_times
 from benchmarks.quality.kept import kept_results
-from benchmarks.quality.takes import Run, model_parser, result_name
+from benchmarks.quality.takes import Run, model_parser, parse, result_name
 from benchmarks.quality.utterances import backwards, speech, teachers
 from benchmarks.quality.voice_quality import _parse, figures, save
 from engine.engine import SpeakOptions
@@ -118,7 +120,9 @@ def test_run_statistics_are_shares_of_all_runs() -> None:
 
 
 @pytest.mark.parametrize(
-    "part", [["--only", "speech"], ["--voices", "2"], ["--codec", "codec"]], ids=lambda part: part[0]
+    "part",
+    [["--only", "speech"], ["--voices", "2"], ["--codec", "codec"], ["--temperature", "0.1"]],
+    ids=lambda part: part[0],
 )
 def test_a_part_replaces_no_published_results(part: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     published, kept = tmp_path / "results", tmp_path / "kept"
@@ -145,4 +149,21 @@ def test_results_of_other_models_have_their_names() -> None:
         ("--model", "folder/mine", "--name", "try"): "endings-try",
         ("--name", "try"): "endings-try",
     }.items():
-        assert result_name("endings", parser.parse_args(arguments)) == name
+        assert result_name("endings", parse(parser, arguments)) == name
+
+
+@pytest.mark.parametrize(
+    ("benchmark", "whole", "part"),
+    [
+        (voice_quality, ["--only", "speech", "codec", "backwards", "teachers"], ["--top-k", "5"]),
+        (endings, ["--keep", "folder"], ["--runs", "5"]),
+        (endings, ["--device", "auto"], ["--readings", "1"]),
+        (word_times, [], ["--sentences", "1"]),
+        (real_person, [], ["--top-p", "0.5"]),
+    ],
+    ids=lambda value: getattr(value, "__name__", None) and value.__name__.rpartition(".")[2],
+)
+def test_only_whole_results_need_no_name(benchmark: ModuleType, whole: list[str], part: list[str]) -> None:
+    for more, named in (([], False), (["--model", "folder/mine"], False), (["--name", "try"], True)):
+        assert result_name("results", benchmark._parse([*whole, *more]))
+        assert bool(result_name("results", benchmark._parse([*part, *more]))) == named
