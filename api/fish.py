@@ -28,6 +28,7 @@ from engine.audio.output.stream import HIGHEST_RATE, LOWEST_RATE
 from engine.engine import MAX_SEED
 from engine.voice import MAX_TRANSCRIPT
 from studio.speech_service import MAX_CHARACTERS, VoiceChoice
+from studio.voices.available_voices import by_name
 from studio.voices.consents import given_consent
 from studio.voices.voice_maker import make_voice
 
@@ -164,8 +165,8 @@ async def fish_tts(request: Request) -> Response:
 async def list_references(request: Request) -> ReferenceList:
     """List the names of the model's built-in voices, the caller's and the sample voices."""
     voices = context_of(request).app.voices
-    found = await run_in_threadpool(voices.named, owner=caller_of(request).owner)
-    return ReferenceList(reference_ids=[record.name for record in found])
+    found = await run_in_threadpool(voices.list, owner=caller_of(request).owner)
+    return ReferenceList(reference_ids=[record.name for record in by_name(found)])
 
 
 @router.post("/v1/references/add", operation_id="fish_add_reference", responses=documented(404, 408, 409, 413))

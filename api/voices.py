@@ -14,7 +14,7 @@ from api.context import ApiContext, context_of
 from api.errors import documented
 from engine.errors import InvalidInput
 from engine.voice import MAX_DESCRIPTION, MAX_LANGUAGE, MAX_NAME, MAX_TRANSCRIPT, MAX_WHO
-from studio.voices.available_voices import BuiltInSpeaker, ListedVoice
+from studio.voices.available_voices import BuiltInSpeaker, ListedVoice, by_name
 from studio.voices.consents import given_consent
 from studio.voices.voice_maker import TranscriptNeeded, make_voice
 
@@ -79,12 +79,10 @@ class VoiceDeleted(BaseModel):
 async def list_voices(request: Request) -> VoiceList:
     """List the model's built-in voices, the caller's, then the sample voices; without a key, those available to all."""
     context, owner = context_of(request), caller_of(request).owner
-    voices = context.app.voices
-    found = await run_in_threadpool(voices.list, owner=owner)
-    named = await run_in_threadpool(voices.named, owner=owner)
+    found = await run_in_threadpool(context.app.voices.list, owner=owner)
     return VoiceList(
         data=[_voice(record, context) for record in found],
-        voices=[VoiceNameEntry(id=record.name, name=record.name) for record in named],
+        voices=[VoiceNameEntry(id=record.name, name=record.name) for record in by_name(found)],
     )
 
 

@@ -41,6 +41,7 @@ from engine.errors import InvalidInput, InvalidOption, first_line
 from engine.languages import language_tags
 from studio.access import Caller
 from studio.speech_service import VoiceChoice
+from studio.voices.available_voices import by_name
 
 if TYPE_CHECKING:
     from api.context import ApiContext
@@ -207,7 +208,7 @@ class WyomingHandler(AsyncEventHandler):
         return voices[0].name if voices else None
 
     def _voices(self) -> list[ListedVoice]:
-        return self._context.app.voices.named(owner=self._caller.owner)
+        return by_name(self._context.app.voices.list(owner=self._caller.owner))
 
 
 async def serve(context: ApiContext, server: AsyncServer, ready: Callable[[], object] = lambda: None) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -79,15 +80,6 @@ class AvailableVoices:
         """List the model's built-in voices, then the owner's by name, then the sample voices."""
         return [*self.built_in(), *self._library.list(owner=owner)]
 
-    def named(self, *, owner: str) -> ListedVoices:
-        """List the voices that `find` finds by their names: of those with the same name, the first that `list` has."""
-        found, taken = [], set[str]()
-        for voice in self.list(owner=owner):
-            if fold(voice.name) not in taken:
-                found.append(voice)
-            taken |= voice.name_keys if isinstance(voice, BuiltInSpeaker) else {fold(voice.name)}
-        return found
-
     def get(self, voice_id: str, *, owner: str) -> ListedVoice:
         """Return a voice by id. Raises VoiceNotFound, also for a speaker of a model that is not loaded."""
         if not is_built_in_voice(voice_id):
@@ -123,6 +115,19 @@ class AvailableVoices:
 
     def _find_built_in(self, name: str) -> BuiltInSpeaker | None:
         return next((voice for voice in self.built_in() if voice.is_called(name)), None)
+
+
+def by_name(listed: Iterable[ListedVoice]) -> ListedVoices:
+    """Return the voices that `find` finds by their names: of those with the same name, the first that `list` has.
+
+    listed: as `list` returns them.
+    """
+    found, taken = [], set[str]()
+    for voice in listed:
+        if fold(voice.name) not in taken:
+            found.append(voice)
+        taken |= voice.name_keys if isinstance(voice, BuiltInSpeaker) else {fold(voice.name)}
+    return found
 
 
 def capabilities_of(model: str) -> Capabilities | None:
