@@ -75,6 +75,16 @@ def test_server_without_a_model_is_not_ready(client: httpx.Client, server: Serve
     assert client.get("/health/ready").status_code == 200
 
 
+def test_model_unloaded_because_idle_is_ready(
+    client: httpx.Client, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(server.app.engine, "_engine", None)
+        patch.setattr(server.app.engine, "_asleep", True)
+        for path in ("/health/ready", "/health"):
+            assert client.get(path).json() == {"status": "ok"}
+
+
 def test_metrics_contain_the_engine_state(client: httpx.Client, server: Server) -> None:
     client.get("/v1/models")
     client.get("/v1/whatever")
