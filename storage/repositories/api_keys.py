@@ -15,9 +15,10 @@ from sqlalchemy import ColumnElement, CursorResult, case, delete, or_, select, u
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
-from engine.errors import KeyNotFound, NameTaken
-from storage.models import ApiKeyRow, VoiceRow
-from storage.repositories.voices.voices import fold
+from engine.errors import InvalidName, KeyNotFound, NameTaken, VoiceNotFound
+from engine.voice import clean_name
+from storage.models import ApiKeyRow
+from storage.repositories.voices.voices import record_by_name
 from storage.validation import new_id, settings_from_json, settings_to_json
 
 PREFIX = "rp-"
@@ -156,10 +157,11 @@ def _record(row: ApiKeyRow, now: datetime) -> KeyRecord:
 
 def _target(session: Session, owner: str, name: str) -> str:
     """Return what is stored for an alias of a voice: an id follows renames, but the ids of sample voices change."""
-    query = select(VoiceRow.id).where(
-        VoiceRow.owner == owner, VoiceRow.name_key == fold(" ".join(name.split())), VoiceRow.trashed.is_(None)
-    )
-    return session.scalar(query) or name
+    try:
+        found = record_by_name(session=session, name=clean_name(name), owner=owner)
+    except (InvalidName, VoiceNotFound):
+        return name
+    return name if found.shared else found.id
 
 
 def _allowance(amount: int | None, seconds: int | None) -> Allowance | None:
