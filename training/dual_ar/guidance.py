@@ -14,8 +14,8 @@ Shapes: N targets, K codebooks, F frames, S semantic codes.
 """
 
 import argparse
+import copy
 import random
-import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,7 +27,7 @@ from torch import Tensor
 from training.device import bf16_autocast, threads, training_device
 from training.dual_ar.conversations import Batch, ConversationBuilder, Example, collate
 from training.dual_ar.encode import CodeFormat
-from training.dual_ar.model import DualAR, load_release, new_model, save_release
+from training.dual_ar.model import DualAR, load_release, new_model, release_from, save_release
 from training.dual_ar.own_takes import OwnTake, TakeOptimiser, TakeRates, TakeSampler, similar_batches
 from training.work import DEFAULT_WORK, TrainingError, cores, exit_with_message, positive_int
 
@@ -138,23 +138,16 @@ def distil(work: Path, release: Path, recipe: GuidanceRecipe) -> int:
     """
     device, codes = training_device(), CodeFormat.load(work / "codes")
     takes, _ = TakeSampler(work).spoken_by(release, device, recipe.takes, recipe.seed)
-    finished, unfinished = work / "guidance", work / "unfinished-guidance"
-    shutil.copytree(release, unfinished, dirs_exist_ok=True)
-    models = []
-    for _ in range(2):
-        model, builder = new_model(unfinished, codes)
-        load_release(model, release)
-        models.append(model.to(device))
-    made = [guided_take(take, builder) for take in takes if take.utterance.codes.shape[1]]
-    if not made:
-        raise TrainingError(f"The release in {release} speaks no text.")
-    print(f"{len(made)} takes spoken", flush=True)
-    student, teacher = models
-    with threads(cores()):  # the engine leaves fewer
-        learn(student, teacher, made, recipe)
-    save_release(student.state_dict(), unfinished)
-    shutil.rmtree(finished, ignore_errors=True)
-    unfinished.replace(finished)
+    with release_from(release, work / "guidance") as folder:
+        student, builder = new_model(folder, codes)
+        load_release(student.to(device), release)
+        made = [guided_take(take, builder) for take in takes if take.utterance.codes.shape[1]]
+        if not made:
+            raise TrainingError(f"The release in {release} speaks no text.")
+        print(f"{len(made)} takes spoken", flush=True)
+        with threads(cores()):  # the engine leaves fewer
+            learn(student, copy.deepcopy(student), made, recipe)
+        save_release(student.state_dict(), folder)
     return len(made)
 
 

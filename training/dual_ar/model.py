@@ -4,6 +4,9 @@ Shapes: B batch, K codebooks, L positions, N targets.
 """
 
 import math
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
@@ -194,6 +197,19 @@ def save_release(state: dict[str, Tensor], release: Path) -> None:
     file = release / "model.safetensors"
     save_file(release_tensors(state), file)
     file.chmod(0o644)  # readable by all, like the other files
+
+
+@contextmanager
+def release_from(before: Path, after: Path) -> Iterator[Path]:
+    """Copy the release `before` to a folder in which new weights can be saved, and which then becomes `after`.
+
+    After an error `after` is as it was.
+    """
+    unfinished = after.with_name(f"unfinished-{after.name}")
+    shutil.copytree(before, unfinished, dirs_exist_ok=True)
+    yield unfinished
+    shutil.rmtree(after, ignore_errors=True)
+    unfinished.replace(after)
 
 
 def load_release(model: DualAR, release: Path) -> None:

@@ -37,7 +37,7 @@ from torch import Tensor
 from training.device import bf16_autocast, threads, training_device
 from training.dual_ar.conversations import Batch, ConversationBuilder, Example, collate
 from training.dual_ar.encode import CodeFormat
-from training.dual_ar.model import DualAR, load_release, new_model, save_release
+from training.dual_ar.model import DualAR, load_release, new_model, release_from, save_release
 from training.dual_ar.own_takes import OwnTake, TakeOptimiser, TakeRates, TakeSampler, similar_batches
 from training.dual_ar.take_reward import Judgement, TakeReward
 from training.dual_ar.voice_reward import VoiceReward
@@ -238,29 +238,27 @@ class RewardTrainer:
         began, recipe = time.monotonic(), self._recipe
         takes, temperature = self._sampler.spoken_by(before, self._device, recipe.takes, recipe.seed + number)
         print(f"{len(takes)} takes spoken, {(time.monotonic() - began) / 60:.1f} min", flush=True)
-        unfinished = after.with_name(f"unfinished-{after.name}")
-        shutil.copytree(before, unfinished, dirs_exist_ok=True)
-        model, builder = new_model(unfinished, self._codes)
-        load_release(model, before)
-        reward = TakeReward(before, self._device, self._voice)
-        judged = self._judged(reward, takes)
-        if not judged:
-            raise TrainingError(f"The release in {before} speaks no text long enough to be judged.")
-        result = RoundResult(
-            float(np.mean([found.error for _, found in judged])),
-            float(np.mean([found.similarity for _, found in judged])),
-            float(np.median([abs(found.pitch) for _, found in judged])),
-        )
-        print(
-            f"round {number}: error {result.error:.3f} nats per phone, similarity {result.similarity:.3f}, "
-            f"pitch {result.pitch:.2f} semitones off, {(time.monotonic() - began) / 60:.1f} min",
-            flush=True,
-        )
-        made = [rewarded_take(take, found.gradient, builder) for take, found in judged]
-        with threads(cores()):  # the engine leaves fewer
-            learn(model.to(self._device), made, reward.gains, temperature, recipe)
-        save_release(model.state_dict(), unfinished)
-        unfinished.replace(after)
+        with release_from(before, after) as folder:
+            model, builder = new_model(folder, self._codes)
+            load_release(model, before)
+            reward = TakeReward(before, self._device, self._voice)
+            judged = self._judged(reward, takes)
+            if not judged:
+                raise TrainingError(f"The release in {before} speaks no text long enough to be judged.")
+            result = RoundResult(
+                float(np.mean([found.error for _, found in judged])),
+                float(np.mean([found.similarity for _, found in judged])),
+                float(np.median([abs(found.pitch) for _, found in judged])),
+            )
+            print(
+                f"round {number}: error {result.error:.3f} nats per phone, similarity {result.similarity:.3f}, "
+                f"pitch {result.pitch:.2f} semitones off, {(time.monotonic() - began) / 60:.1f} min",
+                flush=True,
+            )
+            made = [rewarded_take(take, found.gradient, builder) for take, found in judged]
+            with threads(cores()):  # the engine leaves fewer
+                learn(model.to(self._device), made, reward.gains, temperature, recipe)
+            save_release(model.state_dict(), folder)
         print(f"{after}: {(time.monotonic() - began) / 60:.1f} min", flush=True)
         return result
 
