@@ -50,7 +50,7 @@ def test_pick_speak_hear_download_stop_reload(
         assert np.abs(samples.astype(int)).max() > 300, "the take is silent"
         wait_for(page, "player.position >= player.length - 1")
 
-        speak(page, "This sentence goes on and on, as the river does. " * 40)
+        speak(page, "This sentence goes on and on, as the river does. " * 180)
         wait_for(page, f"player.ticket !== {heard['ticket']!r} && player.played > 0")
         page.locator("#rp-stop").click()
         wait_for(page, "player.finished")

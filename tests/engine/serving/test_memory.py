@@ -296,8 +296,9 @@ def test_available_memory_does_not_count_a_limit_of_another_thread(monkeypatch: 
 
 @pytest.fixture
 def freed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Pretend that there is a GPU and no engine. Returns what `release_memory` has freed."""
+    """Pretend that there is a GPU and no engine, and collect no garbage. Returns what `release_memory` has freed."""
     freed: list[str] = []
+    monkeypatch.setattr(memory.gc, "collect", lambda: 0)
     monkeypatch.setattr(memory, "_users", WeakSet())
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "empty_cache", lambda: freed.append("cache"))

@@ -188,7 +188,7 @@ test("an output that could not be opened is opened again for the next sound", as
     if (broken) throw new Error("no worklet");
     return { context: { resume: () => {} }, output: { call: (method) => calls.push(method) } };
   };
-  const playback = new Playback(open, (...event) => event[0] !== "moved" && events.push(event));
+  const playback = new Playback(open, (...event) => event[0] !== "moved" && events.push(event), () => {});
   playback.load(whole("a"));
   await playback.opening;
   assert.deepEqual(events, [["stopped", "a", "failed"], ["failed", "a"]]);
