@@ -37,6 +37,8 @@ os.environ["GRADIO_SERVER_PORT"] = str(7860 + 100 * int(os.environ.get("PYTEST_X
 os.environ.pop("SSL_CERT_FILE", None)
 os.environ["SSL_CERT_DIR"] = str(FIXTURES)
 
+WAITING = frozenset({"chromium", "server"})  # fixtures of tests that wait for another process or thread
+
 if memory := in_memory(room=4 << 30):
     # Databases sync at every commit, which takes longer than the tests on a disk.
     os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(memory))
@@ -48,13 +50,19 @@ def pytest_xdist_auto_num_workers() -> int:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put files with slow tests first: a slow file at the end would leave all but one core idle.
+    """Put files with slow tests first, and none that waits for a browser or a server last: one core would be idle.
 
-    The other files are shuffled deterministically, so that waiting tests run beside computing ones. Tests with a
+    Otherwise files are shuffled deterministically, so that waiting tests run beside computing ones. Tests with a
     browser run once more when they fail, and the summary names them: on a busy machine a browser can lose an event.
     """
     slow = {item.path for item in items if item.get_closest_marker("slow")}
-    items.sort(key=lambda item: (item.path not in slow, zlib.crc32(str(item.path.relative_to(ROOT)).encode())))
+    waiting = {item.path for item in items if not WAITING.isdisjoint(getattr(item, "fixturenames", ()))}
+
+    def place(item: pytest.Item) -> tuple[bool, float]:
+        shuffled = zlib.crc32(str(item.path.relative_to(ROOT)).encode()) / 2**32
+        return item.path not in slow, 0.8 * shuffled if item.path in waiting else shuffled
+
+    items.sort(key=place)
     for item in items:
         if "chromium" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.flaky(reruns=1))
