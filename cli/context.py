@@ -60,10 +60,12 @@ class CommandContext:
 
     @contextmanager
     def storage(self) -> Iterator[Storage]:
-        """Open the database, with the sample voices installed."""
+        """Open the database, with the sample voices installed. A missing file is restored from its snapshot first."""
         from storage import Storage
         from storage.voices.sample_voices import install_samples
 
+        if snapshots := self._snapshots():
+            snapshots.restore()
         with Storage.open(self._library_location(), audio_store=self.sounds) as storage:
             install_samples(storage.voices)
             yield storage
@@ -162,27 +164,29 @@ class CommandContext:
 
     @contextmanager
     def _saved_storage(self) -> Iterator[Storage]:
-        """Open the database as `storage` does, with its file restored from and saved to snapshots, if they are kept.
+        """Open the database as `storage` does, with snapshots of its file, if they are kept.
 
         They are saved while it is open and once it is closed; a library that cannot be opened replaces none.
+        Raises InvalidOption for snapshots of a library on a server.
         """
         from studio.periodic import every
 
         snapshots = self._snapshots()
         if snapshots is None:
+            if self.snapshots:
+                raise InvalidOption("Snapshots are of a library in a file; a server has its own backups.")
             with self.storage() as storage:
                 yield storage
             return
-        snapshots.restore()
         with ExitStack() as closed, self.storage() as storage:
             closed.callback(snapshots.save)
             with every(SNAPSHOT_SECONDS, snapshots.save):
                 yield storage
 
     def _snapshots(self) -> LibrarySnapshots | None:
-        """Return the library's snapshots; None if none are kept.
+        """Return the library's snapshots; None if none are kept, and for a library on a server.
 
-        Raises InvalidOption for a library on a server, DatabaseUnavailable for an invalid URL.
+        Raises DatabaseUnavailable for an invalid URL.
         """
         folder = self.snapshots or _space_folder(self.database)
         if folder is None:
@@ -191,9 +195,7 @@ class CommandContext:
         from storage.sqlite.snapshots import LibrarySnapshots
 
         file = library_file(self._library_location())
-        if file is None:
-            raise InvalidOption("Snapshots are of a library in a file; a server has its own backups.")
-        return LibrarySnapshots(file, folder)
+        return LibrarySnapshots(file, folder) if file else None
 
     def _load(self, model: str, progress: LoadingProgress) -> SpeechEngine:
         options: dict[str, Any] = {

@@ -40,7 +40,7 @@ Snapshots = Annotated[
     typer.Option(
         envvar="REPRISE_SNAPSHOTS",
         help="Folder that outlives this machine's disk: the library's SQLite file is saved there every minute, and "
-        "restored from there at the start. Default: /data on a Space that has it, else none.",
+        "restored from there if it is missing. Default: /data on a Space that has it, else none.",
         show_default=False,
     ),
 ]

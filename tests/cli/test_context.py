@@ -61,6 +61,16 @@ def test_snapshots_of_a_file_that_is_named_by_path_or_url(tmp_path: Path, prefix
         assert "Ada" in [record.name for record in storage.voices.list()]
 
 
+def test_command_before_the_server_restores_the_library(tmp_path: Path) -> None:
+    """An empty library in its place would replace the snapshot at the server's start."""
+    command = CommandContext("bundled", "cpu", str(tmp_path / "voices.db"), snapshots=tmp_path / "kept")
+    with command._saved_storage() as storage:
+        storage.voices.add(voice("Ada"))
+    (tmp_path / "voices.db").unlink()
+    with command.library() as library:
+        assert "Ada" in [record.name for record in library.list()]
+
+
 def test_library_that_cannot_be_opened_replaces_no_snapshot(tmp_path: Path) -> None:
     library, kept = tmp_path / "voices.db", tmp_path / "kept"
     command = CommandContext("bundled", "cpu", str(library), snapshots=kept)
