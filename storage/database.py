@@ -165,7 +165,7 @@ class Database:
     def storing(self, sounds: Sequence[bytes]) -> Iterator[list[StoredSound]]:
         """Write sounds to the store, if there is one, for a transaction within the block, which must `keep` them.
 
-        If the block raises, they are deleted again. Raises DatabaseUnavailable.
+        If the block raises, they are deleted again, unless its transaction was committed. Raises DatabaseUnavailable.
         """
         with self.reserving(len(sounds)) as store:
             yield [store(sound) for sound in sounds]
@@ -192,8 +192,16 @@ class Database:
             yield store
         except BaseException:
             with contextlib.suppress(DatabaseUnavailable):  # otherwise `maintain` deletes them later
-                self._discard(objects, names)
+                self._discard_never_kept(objects, names)
             raise
+
+    def _discard_never_kept(self, objects: ObjectStore, names: list[str]) -> None:
+        """Delete the objects that were not kept. After a lost connection or an interruption the commit may be done."""
+        unkept: list[str] = []
+        with self.write() as session:
+            for start in range(0, len(names), DISCARDED_AT_ONCE):
+                unkept += stored_objects.never_kept(session=session, names=names[start : start + DISCARDED_AT_ONCE])
+        self._discard(objects, unkept)
 
     def _discard_unused(self) -> None:
         """Delete the objects that no row refers to. A failure is logged; `maintain` tries again."""

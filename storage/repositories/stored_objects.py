@@ -35,6 +35,12 @@ def keep(*, session: Session, sounds: Iterable[StoredSound]) -> None:
             session.execute(kept.values(kept=True, size=sound.size))
 
 
+def never_kept(*, session: Session, names: Sequence[str]) -> list[str]:
+    """Return those of these objects that no transaction has kept. Waits for transactions that are keeping them."""
+    query = select(StoredObjectRow.name).where(StoredObjectRow.name.in_(names), ~StoredObjectRow.kept)
+    return list(session.scalars(query.with_for_update()))
+
+
 def unused(*, session: Session, before: datetime) -> list[str]:
     """Return the objects that no row refers to. Objects never kept count only if noted before `before`."""
     query = select(StoredObjectRow.name).where(or_(StoredObjectRow.kept, StoredObjectRow.created < before))

@@ -6,11 +6,13 @@ import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
+from itertools import count
 from pathlib import Path
 
 import fsspec
 import pytest
 from sqlalchemy import Engine, event
+from sqlalchemy.engine.interfaces import DBAPIConnection
 
 from engine.errors import DatabaseUnavailable, NameTaken
 from storage import Storage
@@ -93,6 +95,24 @@ def test_rejected_or_deleted_voices_leave_no_objects(url: str, tmp_path: Path) -
         assert len(objects(place)) == 2
         storage.voices.empty_trash()
     assert objects(place) == []
+
+
+def test_interruption_after_the_commit_keeps_the_objects(
+    url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Storage.open(url, audio_store=tmp_path / "sounds") as storage:
+        dialect = storage._database._engine.dialect
+        commit, commits = dialect.do_commit, count(1)
+
+        def interrupted(connection: DBAPIConnection) -> None:
+            commit(connection)
+            if next(commits) == 2:  # the first one notes the objects, the second one stores the voice
+                raise KeyboardInterrupt
+
+        monkeypatch.setattr(dialect, "do_commit", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            storage.voices.add(voice())
+        assert storage.voices.load(storage.voices.find("Ada").id) == voice()
 
 
 def test_audio_in_the_database_stays_readable_with_a_store(url: str, tmp_path: Path) -> None:
