@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
 import typer
 
 from cli import options
@@ -29,15 +33,11 @@ def copy(
 ) -> None:
     """Copy the library to an empty database and verify the copy. Stop the server first."""
     from storage import Storage
-    from storage.database import library_file
 
-    with exit_on_error():
-        file = library_file(source)
-        if file is not None and not file.exists():
-            raise InvalidOption(f"There is no library to copy: the file {file} does not exist.")
     with (
         exit_on_error(),
-        Storage.open(source, audio_store=source_sounds) as original,
+        _unmigrated(source) as readable,
+        Storage.open(readable, audio_store=source_sounds) as original,
         Storage.open(target, audio_store=target_sounds) as copied,
     ):
         try:
@@ -50,3 +50,22 @@ def copy(
             f"Copied {tables['voices'].rows} voices and {tables['generations'].rows} takes, {rows} rows and "
             f"{sounds:,.1f} MB of sound in all; read again, every row is the same."
         )
+
+
+@contextmanager
+def _unmigrated(source: str) -> Iterator[str | Path]:
+    """Yield the library to open for the copy, as `storage.sqlite.backup.unmigrated` does for a file.
+
+    Raises InvalidOption, DatabaseUnavailable.
+    """
+    from storage.database import library_file
+    from storage.sqlite.backup import unmigrated
+
+    file = library_file(source)
+    if file is None:
+        yield source
+        return
+    if not file.exists():
+        raise InvalidOption(f"There is no library to copy: the file {file} does not exist.")
+    with unmigrated(file) as library:
+        yield library

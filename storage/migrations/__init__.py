@@ -52,6 +52,12 @@ def refuse_newer(connection: Connection) -> frozenset[str]:
     return current
 
 
+def is_older(versions: frozenset[str]) -> bool:
+    """Whether these are versions of a library that `upgrade` would change."""
+    heads, known = _revisions()
+    return bool(versions) and versions <= known and versions != heads
+
+
 @cache
 def _revisions() -> tuple[frozenset[str], frozenset[str]]:
     """Return the latest versions and all known ones. Alembic reads all scripts for this; they never change."""

@@ -17,6 +17,7 @@ from pathlib import Path
 from engine.errors import DatabaseUnavailable
 from storage import durable_files
 from storage.database_errors import unavailable
+from storage.sqlite.backup import back_up, is_whole
 from storage.sqlite.connection import LOG_FILES, SIDE_FILES
 
 log = logging.getLogger(__name__)
@@ -65,7 +66,7 @@ class LibrarySnapshots:
                 leftover.unlink(missing_ok=True)
             with tempfile.TemporaryDirectory() as local:
                 copy = Path(local, "copy")
-                self._back_up(copy)
+                back_up(self._database, copy)
                 # A bucket has no atomic rename; a snapshot that is not whole is skipped by `restore`.
                 durable_files.copy(copy, self._folder / f"{PREFIX}{time.time_ns():020d}{SUFFIX}")
             for path in before:
@@ -94,16 +95,6 @@ class LibrarySnapshots:
                 found.append(path.stat())
         return found
 
-    def _back_up(self, target: Path) -> None:
-        """Copy the database and check the copy: SQLite copies damaged pages without an error."""
-        with (
-            contextlib.closing(sqlite3.connect(self._database)) as source,
-            contextlib.closing(sqlite3.connect(target)) as copy,
-        ):
-            source.backup(copy)
-            if not _is_whole(copy):
-                raise DatabaseUnavailable("database.damaged", detail=f"{self._database} is not saved.")
-
     def _put_back(self, snapshot: Path) -> bool:
         self._database.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         local = self._database.with_name(self._database.name + ".new")
@@ -111,7 +102,7 @@ class LibrarySnapshots:
             durable_files.copy(snapshot, local)
             local.chmod(0o600)
             with contextlib.closing(sqlite3.connect(local)) as copy:
-                whole = _is_whole(copy)
+                whole = is_whole(copy)
         except (OSError, sqlite3.Error) as error:
             log.warning("The snapshot %s cannot be read: %s", snapshot, error)
             whole = False
@@ -129,7 +120,3 @@ def _remove(database: Path, *suffixes: str) -> None:
     """Remove the files of a database that have these suffixes."""
     for suffix in suffixes:
         database.with_name(database.name + suffix).unlink(missing_ok=True)
-
-
-def _is_whole(database: sqlite3.Connection) -> bool:
-    return database.execute("PRAGMA quick_check").fetchall() == [("ok",)]

@@ -1,10 +1,14 @@
 """Libraries of all earlier versions are upgraded to head and keep their voices."""
 
+from pathlib import Path
+
 import pytest
 from alembic import command
 from alembic.script import ScriptDirectory
 from sqlalchemy import create_engine, text
+from typer.testing import CliRunner
 
+from app import main
 from engine.voice import codes_to_bytes
 from storage import migrations
 from storage.models import LEAD_BYTES
@@ -106,6 +110,17 @@ def test_upgrade_stores_the_ids_of_aliased_voices(empty_url: str) -> None:
             {"alloy": "Ada"},
             {},
         ]
+
+
+def test_copied_library_stays_at_its_version(empty_sqlite: str, tmp_path: Path) -> None:
+    write_voice(empty_sqlite, BEFORE[-1])
+    source, target = tmp_path / "new.sqlite", tmp_path / "target.sqlite"
+    before = source.read_bytes()
+    done = CliRunner().invoke(main, ["library", "copy", empty_sqlite, str(target)])
+    assert done.exit_code == 0, done.output
+    assert source.read_bytes() == before
+    with Storage.open(target) as storage:
+        assert storage.voices.find("Ada").id == VOICE
 
 
 @pytest.mark.parametrize(("database", "version"), CASES)

@@ -68,6 +68,14 @@ def test_missing_library_is_not_copied(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+def test_other_files_are_not_copied(tmp_path: Path) -> None:
+    (tmp_path / "clip.wav").write_bytes(b"RIFF....WAVEfmt ")
+    for source, sentence in ((tmp_path / "clip.wav", "another kind"), (tmp_path, "has to be a file")):
+        done = CliRunner().invoke(main, ["library", "copy", str(source), str(tmp_path / "new.sqlite")])
+        assert done.exit_code == 1
+        assert sentence in done.output
+
+
 def test_library_with_content_is_not_overwritten(sqlite: str) -> None:
     fill(sqlite)
     done = CliRunner().invoke(main, ["library", "copy", sqlite, sqlite])
