@@ -73,7 +73,7 @@ async def list_consents(
     )
 
 
-@router.post("", operation_id="create_voice_consent", responses=documented(408, 413))
+@router.post("", operation_id="create_voice_consent", responses=documented(408, 409, 413))
 async def create_consent(
     request: Request,
     name: Annotated[str, Form(min_length=1, max_length=4 * MAX_NAME, description="A label: who agrees.")],

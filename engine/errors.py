@@ -24,6 +24,7 @@ RepriseError
 │   ├── KeyNotFound          no such key
 │   ├── ConsentNotFound      no such recorded consent for this owner
 │   ├── VoiceProtected       a sample voice, shared by everyone and read-only
+│   ├── OwnerDeleted         all data of the owner was deleted since the operation began; nothing is stored
 │   └── DatabaseUnavailable  the database cannot be opened or used, or is of a newer version
 │       └── DiskFull         its disk is full; nothing was changed
 ├── ReleaseError             a model release cannot be used
@@ -123,6 +124,13 @@ class ConsentNotFound(LibraryError, LookupError):
 
 class VoiceProtected(LibraryError):
     """A sample voice: shared by everyone, and never renamed, changed or deleted."""
+
+
+class OwnerDeleted(LibraryError):
+    """All data of the owner was deleted since the operation began; nothing is stored."""
+
+    def __init__(self) -> None:
+        super().__init__("database.owner_deleted")
 
 
 class DatabaseUnavailable(LibraryError):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sqlalchemy.orm import Session
 
-from engine.errors import InvalidInput, TakeNotFound
+from engine.errors import InvalidInput
 from engine.voice import check_text
 from storage.database import Database
 from storage.repositories import owner_deletions, owner_settings, takes
@@ -29,7 +29,10 @@ class History:
         self._clock = clock
 
     def deletion_token(self, *, owner: str = LOCAL) -> str:
-        """Return a token that changes when all data of the owner is deleted. Read it when a take begins."""
+        """Return a token that changes when all data of the owner is deleted.
+
+        Read it before a take, a voice, a consent or a script is made.
+        """
         with self._database.read() as session:
             return owner_deletions.deletion_token(session=session, owner=checked_owner(owner))
 
@@ -40,17 +43,13 @@ class History:
     def add(self, take: NewTake, *, owner: str = LOCAL, deletion_token: str | None = None) -> TakeRecord | None:
         """Store a take in the history. If the owner keeps no history, store nothing and return None.
 
-        deletion_token: the owner's, when the take began. Raises TakeNotFound, and stores nothing, if
-        all data of the owner was deleted meanwhile.
+        deletion_token: the owner's, when the take began. Raises OwnerDeleted, and stores nothing, if all data of the
+        owner was deleted meanwhile.
         """
         if not self.settings(owner=owner).history:
             return None
         with self._database.storing([take.audio]) as (sound,), self._database.write() as session:
-            if deletion_token is not None:
-                owner_deletions.lock(session=session, owner=owner)
-                now = owner_deletions.deletion_token(session=session, owner=owner)
-                if owner_deletions.has_changed(now, deletion_token):
-                    raise TakeNotFound("take.gone")
+            owner_deletions.refuse_deleted(session=session, owner=owner, before=deletion_token)
             made = takes.create(session=session, take=take, owner=owner, now=self._clock(), listed=True, sound=sound)
             return takes.record(session=session, take_id=made, owner=owner)
 

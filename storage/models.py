@@ -17,7 +17,7 @@ favourite_speakers the same for models' built-in voices
 pronunciations     an owner's pronunciation dictionary
 voice_uses         how often and how long an owner used a voice, including deleted takes
 owner_settings     whether and how long an owner's history is kept; no row: the defaults
-owner_deletions    the last deletion of all data of an owner, for takes that were being generated
+owner_deletions    the last deletion of all data of an owner, for what was in progress
 api_keys           API keys: hashes, owners, limits
 voice_consents     recorded consents of speakers, by owner
 consent_recordings the sound of a consent, separate so that lists do not read it

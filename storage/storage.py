@@ -85,7 +85,7 @@ class Storage:
     def delete_owner(self, owner: str) -> None:
         """Delete everything of an owner in one transaction; in a SQLite file the bytes are overwritten.
 
-        Takes that are being generated in any process are not stored. If this raises, nothing has been deleted.
+        What is in progress in any process, such as a take, is not stored. If this raises, nothing has been deleted.
         """
         owner = checked_owner(owner)
 

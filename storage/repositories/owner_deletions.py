@@ -1,7 +1,7 @@
 """Deletions of all data of an owner: queries and changes within the caller's session.
 
-A take is generated for a while before it is stored. If all data of its owner was deleted meanwhile, in any process, the
-token of the last deletion has changed, and the take must not be stored.
+Making a take takes a while, as does making a voice, a consent or a script of an upload. If all data of its owner was
+deleted meanwhile, in any process, the token of the last deletion has changed, and it must not be stored.
 """
 
 from __future__ import annotations
@@ -12,11 +12,12 @@ from datetime import datetime, timedelta
 from sqlalchemy import delete, func, select
 from sqlalchemy.orm import Session
 
+from engine.errors import OwnerDeleted
 from storage.models import OwnerDeletionRow
 from storage.upserting import put_row
 from storage.validation import new_id
 
-KEPT = timedelta(days=2)  # no take is generated for longer
+KEPT = timedelta(days=2)  # nothing is made for longer
 
 NEVER = ""  # the token of an owner whose data was not deleted in the last days
 
@@ -32,8 +33,19 @@ def has_changed(now: str, before: str) -> bool:
     return now not in (before, NEVER)
 
 
+def refuse_deleted(*, session: Session, owner: str, before: str | None) -> None:
+    """Raise OwnerDeleted if there was a deletion after the token `before`; else exclude one until the transaction ends.
+
+    before: None for what is made at once.
+    """
+    if before is not None:
+        lock(session=session, owner=owner)
+        if has_changed(deletion_token(session=session, owner=owner), before):
+            raise OwnerDeleted
+
+
 def add(*, session: Session, owner: str, now: datetime) -> None:
-    """Record a deletion. Until the transaction ends, no take of the owner is stored."""
+    """Record a deletion. Until the transaction ends, nothing in progress is stored."""
     lock(session=session, owner=owner)
     values = {"owner_digest": _digest(owner).hex(), "mark": new_id(), "created": now}
     put_row(session=session, table=OwnerDeletionRow, key=["owner_digest"], values=values)

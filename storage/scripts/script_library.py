@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from engine.messages import UserMessage
 from storage.database import Database
-from storage.repositories import owner_settings, takes
+from storage.repositories import owner_deletions, owner_settings, takes
 from storage.repositories.scripts import card_order, card_takes, cards, runs, scripts
 from storage.repositories.scripts.cards import CardRecord
 from storage.repositories.scripts.hearings import Hearing
@@ -44,10 +44,20 @@ class ScriptLibrary:
         self._clock = clock
 
     def create(
-        self, name: str, new: Iterable[NewCard], *, voice_id: str | None = None, owner: str = LOCAL
+        self,
+        name: str,
+        new: Iterable[NewCard],
+        *,
+        voice_id: str | None = None,
+        owner: str = LOCAL,
+        deletion_token: str | None = None,
     ) -> ScriptRecord:
-        """Create a script of these cards, all in one voice. Raises InvalidName, InvalidInput, VoiceNotFound."""
+        """Create a script of these cards, all in one voice.
+
+        deletion_token: as for `History.add`. Raises InvalidName, InvalidInput, VoiceNotFound, OwnerDeleted.
+        """
         with self._database.write() as session:
+            owner_deletions.refuse_deleted(session=session, owner=owner, before=deletion_token)
             return scripts.create(session=session, owner=checked_owner(owner), name=name, cards=new, voice_id=voice_id)
 
     def list(self, *, owner: str = LOCAL) -> ScriptRecords:

@@ -13,7 +13,7 @@ from engine.voice import Consent, Voice, check_text, clean_name
 from storage.database import Database
 from storage.models import SHARED
 from storage.object_store import StoredSound
-from storage.repositories import secrets, trash
+from storage.repositories import owner_deletions, secrets, trash
 from storage.repositories.voices import portraits, shared_voices, voices
 from storage.repositories.voices.shared_voices import SampleVoice
 from storage.repositories.voices.voices import VoiceRecord
@@ -41,9 +41,10 @@ class VoiceLibrary:
         self._clock = clock
         self._reencoding = threading.Lock()
 
-    def add(self, voice: Voice, *, owner: str = LOCAL) -> VoiceRecord:
-        """Save a voice durably. Raises NameTaken."""
+    def add(self, voice: Voice, *, owner: str = LOCAL, deletion_token: str | None = None) -> VoiceRecord:
+        """Save a voice durably. deletion_token: as for `History.add`. Raises NameTaken, OwnerDeleted."""
         with self._storing(voice) as clips, self._database.write() as session:
+            owner_deletions.refuse_deleted(session=session, owner=owner, before=deletion_token)
             return voices.create(session=session, voice=voice, owner=checked_owner(owner), clips=clips)
 
     def list(self, *, owner: str = LOCAL, search: str = "") -> VoiceRecords:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from engine.voice import MAX_LANGUAGE, check_text, clean_name
 from storage.database import Database
+from storage.repositories import owner_deletions
 from storage.repositories.voices import voice_consents
 from storage.repositories.voices.voice_consents import ConsentRecord
 from storage.validation import Clock, checked_owner, utc_now
@@ -23,11 +24,17 @@ class VoiceConsents:
         self._database = database
         self._clock = clock
 
-    def add(self, name: str, language: str, recording: bytes, *, owner: str = LOCAL) -> ConsentRecord:
-        """Store a recording, the bytes of a file. Names need not be unique. Raises InvalidName, InvalidInput."""
+    def add(
+        self, name: str, language: str, recording: bytes, *, owner: str = LOCAL, deletion_token: str | None = None
+    ) -> ConsentRecord:
+        """Store a recording, the bytes of a file. Names need not be unique.
+
+        deletion_token: as for `History.add`. Raises InvalidName, InvalidInput, OwnerDeleted.
+        """
         check_text(language, "language", MAX_LANGUAGE)
         cleaned = clean_name(name)
         with self._database.storing([recording]) as (stored,), self._database.write() as session:
+            owner_deletions.refuse_deleted(session=session, owner=owner, before=deletion_token)
             return voice_consents.create(
                 session=session,
                 name=cleaned,

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from engine.errors import DatabaseUnavailable, RepriseError, TakeNotFound
+from engine.errors import DatabaseUnavailable, OwnerDeleted, RepriseError, TakeNotFound
 from storage.repositories.takes import NewTake, TakeRecord
 from storage.validation import new_id
 from studio.tracebacks import describe_error
@@ -136,7 +136,7 @@ class TakeStore:
         """
         try:
             kept = self._history.add(take, owner=owner, deletion_token=deletion_token)
-        except TakeNotFound:
+        except OwnerDeleted:
             return None
         except RepriseError as error:
             log.warning("a take could not be kept in the history: %s", describe_error(error))

@@ -41,8 +41,9 @@ def record_consent(storage: Storage, name: str, language: str, recording: bytes,
 
     language: a tag or an English name.
 
-    Raises UnusableReference for a file that cannot be decoded, InvalidName, InvalidInput.
+    Raises UnusableReference for a file that cannot be decoded, InvalidName, InvalidInput, OwnerDeleted.
     """
     tag = clean_language(language)
+    deletion_token = storage.history.deletion_token(owner=owner)
     decode(recording)
-    return storage.consents.add(name, tag, recording, owner=owner)
+    return storage.consents.add(name, tag, recording, owner=owner, deletion_token=deletion_token)

@@ -91,9 +91,10 @@ def make_voice(
     transcript: the words of the clip; if empty, faster-whisper transcribes the clip. Without that package or its
         model, models that can do so clone without a transcript. language: a tag or an English name; "" if unknown; an
         English-only model then takes English.
-    Raises NameTaken, UnusableReference, TranscriptNeeded, InvalidInput.
+    Raises NameTaken, UnusableReference, TranscriptNeeded, InvalidInput, OwnerDeleted.
     """
     require_cloning(app.engine)
+    deletion_token = app.storage.history.deletion_token(owner=owner)
     cleaned = free_name(app, name, owner)
     language = voice_language(app.engine, clean_language(language))
     if not transcript.strip():
@@ -103,7 +104,7 @@ def make_voice(
     made = app.engine.encode_voice(
         cleaned, [(clip, transcript)], language=language, description=description, consent=consent
     )
-    return app.storage.voices.add(made.voice, owner=owner)
+    return app.storage.voices.add(made.voice, owner=owner, deletion_token=deletion_token)
 
 
 def _transcribe(app: AppContext, clip: bytes, language: str) -> str:
@@ -133,15 +134,23 @@ def speak_sample(app: AppContext, name: str, description: str, *, owner: str, la
 
 
 def save_described_voice(
-    app: AppContext, name: str, description: str, sample: TakeBuffer, *, owner: str, language: str = "en"
+    app: AppContext,
+    name: str,
+    description: str,
+    sample: TakeBuffer,
+    *,
+    owner: str,
+    deletion_token: str,
+    language: str = "en",
 ) -> VoiceRecord:
     """Save a described voice with its sample, from which other models clone it.
 
-    sample, language: as in `speak_sample`. Raises NameTaken, InvalidInput.
+    sample, language: as in `speak_sample`. deletion_token: the owner's, when the sample began.
+    Raises NameTaken, InvalidInput, OwnerDeleted.
     """
     reference = sample.encode(), SAMPLE_TEXTS[language]
     made = app.engine.encode_voice(clean_name(name), [reference], language=language, description=description.strip())
-    return app.storage.voices.add(made.voice, owner=owner)
+    return app.storage.voices.add(made.voice, owner=owner, deletion_token=deletion_token)
 
 
 def require_cloning(engine: ModelManager) -> None:

@@ -11,13 +11,17 @@ import pytest
 from sqlalchemy import Engine as SqlEngine
 from sqlalchemy import event
 
-from engine.errors import DatabaseUnavailable, TakeNotFound
+from engine.engine import EncodedVoice
+from engine.errors import DatabaseUnavailable, OwnerDeleted, TakeNotFound
 from engine.voice import Voice
 from storage import Storage
 from storage.repositories.takes import TakeRecord
 from studio.context import AppContext
 from studio.engines.model_manager import ModelManager
+from studio.voices.consents import agreed_by
+from studio.voices.voice_maker import make_voice
 from tests.attack.storage.marked import Marker, tokens_in_files
+from tests.paths import CLIP
 from tests.storage.making import recoded
 from tests.support.fake_engine import FakeEngine
 
@@ -95,6 +99,21 @@ def failing_deletions() -> Iterator[None]:
         yield
     finally:
         event.remove(SqlEngine, "before_cursor_execute", fail)
+
+
+def test_voice_encoded_during_a_deletion_is_not_saved(
+    app: AppContext, engine: ForgettingEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    encode_voice = engine.encode_voice
+
+    def encode(*values: Any, **fields: Any) -> EncodedVoice:
+        app.delete_owner(OWNER)
+        return encode_voice(*values, **fields)
+
+    monkeypatch.setattr(engine, "encode_voice", encode)
+    with pytest.raises(OwnerDeleted):
+        make_voice(app, "Ada", CLIP.read_bytes(), "The words.", owner=OWNER, consent=agreed_by("Ada"))
+    assert app.storage.voices.list(owner=OWNER) == []
 
 
 def test_delete_owner_removes_data_everywhere(

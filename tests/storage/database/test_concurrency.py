@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from engine.errors import DatabaseUnavailable, NameTaken, TakeNotFound, VoiceNotFound
+from engine.errors import DatabaseUnavailable, NameTaken, OwnerDeleted, VoiceNotFound
 from engine.voice import BuiltInVoice, Voice
 from storage import Storage, VoiceLibrary
 from storage.database import Database
@@ -138,7 +138,7 @@ def test_take_stored_while_all_data_is_deleted(postgresql: str, postgresql_datab
             owner_deletions.add(session=session, owner="local", now=datetime.now(UTC))
             storing = pool.submit(storage.history.add, spoken(), deletion_token=began)
             assert lock_awaited(postgresql, storing)
-        with pytest.raises(TakeNotFound):
+        with pytest.raises(OwnerDeleted):
             storing.result()
     assert storage.history.add(spoken(), deletion_token=storage.history.deletion_token())
 

@@ -1,6 +1,7 @@
 """History: takes are stored, found and deleted, and lists never read the audio."""
 
 import sqlite3
+from collections.abc import Callable
 from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -9,7 +10,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Engine, event, select
 
-from engine.errors import InvalidInput, TakeNotFound
+from engine.errors import InvalidInput, OwnerDeleted, TakeNotFound
 from storage.database import Database
 from storage.models import OwnerDeletionRow
 from storage.repositories.owner_settings import OwnerSettings
@@ -273,6 +274,27 @@ def test_deletion_of_an_owner_is_remembered_for_days_without_their_name(database
         storage.history.expire()
         assert storage.history.deleted_since(before, owner="gone") == remembered
     assert count_rows(url, "owner_deletions") == 0
+
+
+@pytest.mark.parametrize("kind", ["take", "voice", "consent", "script"])
+def test_what_was_in_progress_during_a_deletion_is_not_stored(storage: Storage, kind: str) -> None:
+    def add(token: str, owner: str = "gone") -> object:
+        add: dict[str, Callable[[], object]] = {
+            "take": lambda: storage.history.add(spoken(), owner=owner, deletion_token=token),
+            "voice": lambda: storage.voices.add(voice(), owner=owner, deletion_token=token),
+            "consent": lambda: storage.consents.add("Ada", "en", b"I agree.", owner=owner, deletion_token=token),
+            "script": lambda: storage.scripts.create("Play", [card("Hello.")], owner=owner, deletion_token=token),
+        }
+        return add[kind]()
+
+    before = storage.history.deletion_token(owner="gone")
+    storage.delete_owner("gone")
+    with pytest.raises(OwnerDeleted):
+        add(before)
+    assert storage.storage_use(owner="gone").total == 0
+    assert storage.scripts.list(owner="gone") == []
+    assert add(storage.history.deletion_token(owner="gone"))
+    assert add(storage.history.deletion_token(owner="stays"), owner="stays")
 
 
 def test_deleted_audio_is_not_left_in_the_file(tmp_path: Path) -> None:

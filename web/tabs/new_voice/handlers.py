@@ -67,13 +67,17 @@ class VoiceForm(Names):
 
 @dataclass(frozen=True)
 class CheckedForm:
-    """A valid form. who: name of the consenting speaker. language: a tag, "" if unknown. owner: the owner's key."""
+    """A valid form. who: name of the consenting speaker. language: a tag, "" if unknown. owner: the owner's key.
+
+    deletion_token: the owner's, before the clips are read.
+    """
 
     clips: tuple[ChosenClip, ...]
     name: str
     who: str
     language: str
     owner: str
+    deletion_token: str
 
 
 class IncompleteForm(InvalidInput):
@@ -154,6 +158,7 @@ class NewVoiceHandlers:
         unchanged = (gr.skip(),) * (FIELDS + 4)
         try:
             owner = context.owner(token, request)
+            deletion_token = context.storage.history.deletion_token(owner=owner.key)
             form = self._check_description(name, description, language, owner.key, texts)
             yield steps_html("speaking", texts, DESCRIBED_STEPS), *unchanged
             spoken = sample_language(context.engine, form.language or texts.language)
@@ -162,7 +167,13 @@ class NewVoiceHandlers:
                 reservation.spoken = sample.seconds
             yield steps_html("saving", texts, DESCRIBED_STEPS), *unchanged
             record = save_described_voice(
-                context, form.name, form.description, sample, owner=owner.key, language=spoken
+                context,
+                form.name,
+                form.description,
+                sample,
+                owner=owner.key,
+                deletion_token=deletion_token,
+                language=spoken,
             )
         except Exception as error:
             yield _failure(error, texts), *unchanged
@@ -192,6 +203,7 @@ class NewVoiceHandlers:
         context, texts = self._context, self._context.texts(request)
         require_cloning(context.engine)
         owner = context.owner(token, request).key
+        deletion_token = context.storage.history.deletion_token(owner=owner)
         form = parse_payload(VoiceForm, name=name, speaker=speaker, agreed=agreed, language=language)
         chosen = chosen_clips(clips, context.folder)
         errors = list(_clip_errors(chosen, clips, texts, needs_transcript=context.engine.capabilities.needs_transcript))
@@ -203,7 +215,7 @@ class NewVoiceHandlers:
             raise IncompleteForm(errors)
         cleaned = clean_name(form.name)
         language = voice_language(context.engine, clean_language(form.language))
-        return CheckedForm(chosen, cleaned, consenting_speaker(cleaned, form.speaker), language, owner)
+        return CheckedForm(chosen, cleaned, consenting_speaker(cleaned, form.speaker), language, owner, deletion_token)
 
     def _name_problem(self, name: str, owner: str, texts: Texts) -> str:
         """Return why a voice cannot have this name, or ""."""
@@ -218,7 +230,7 @@ class NewVoiceHandlers:
         return ""
 
     def _save(self, voice: Voice, form: CheckedForm) -> VoiceRecord:
-        record = self._context.storage.voices.add(voice, owner=form.owner)
+        record = self._context.storage.voices.add(voice, owner=form.owner, deletion_token=form.deletion_token)
         for clip in form.clips:
             delete_upload(clip.path, self._context.folder)  # storage has its own copy
         return record

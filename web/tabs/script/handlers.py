@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 
@@ -50,6 +50,14 @@ class ScriptFile(Payload):
     picked: SelectedId
 
 
+@dataclass(frozen=True)
+class Author:
+    """The owner of new scripts. deletion_token: theirs, before the text is read."""
+
+    owner: str
+    deletion_token: str
+
+
 class ScriptHandlers:
     """Event handlers of the Script tab.
 
@@ -69,8 +77,9 @@ class ScriptHandlers:
         texts = self._context.texts(request)
         try:
             sent = parse_payload(ScriptText, text=text, picked=picked)
+            author = self._author(token, request)
             script = parse(sent.text)
-            script_id = self._create(script, default_name(script), sent.picked, token, request)
+            script_id = self._create(script, default_name(script), sent.picked, author, request)
         except Exception as error:
             return notice(error_message(error, texts), "bad"), gr.skip(), gr.skip(), gr.skip()
         return "", "", self._opened(script_id, script, texts), broadcast_change("scripts")
@@ -89,6 +98,7 @@ class ScriptHandlers:
                 raise InvalidInput(texts("script.no_file"))
             file = PurePath(uploaded_name(upload) or path.name)
             try:
+                author = self._author(token, request)
                 if file.suffix.lower() not in SUFFIXES:
                     raise InvalidInput(texts("script.wrong_file", kinds=tuple(SUFFIXES)))
                 title, scripts = _read_file(path)
@@ -100,7 +110,7 @@ class ScriptHandlers:
             for number, script in reversed(list(enumerate(scripts, 1))):
                 part = f" ({number}/{len(scripts)})" if len(scripts) > 1 else ""
                 part = name[: MAX_SCRIPT_NAME - len(part)] + part
-                script_id = self._create(script, part, wanted, token, request)
+                script_id = self._create(script, part, wanted, author, request)
         except Exception as error:
             return notice(error_message(error, texts), "bad"), gr.skip(), gr.skip()
         opened = self._opened(script_id, scripts[0], texts)
@@ -155,14 +165,18 @@ class ScriptHandlers:
         except RepriseError as error:
             return {"state": None, "problem": error_message(error, texts)}
 
-    def _create(self, script: Script, name: str, picked: str, token: Any, request: gr.Request) -> str:
+    def _author(self, token: Any, request: gr.Request) -> Author:
         owner = self._context.owner(token, request).key
+        return Author(owner, self._context.storage.history.deletion_token(owner=owner))
+
+    def _create(self, script: Script, name: str, picked: str, author: Author, request: gr.Request) -> str:
+        owner = author.owner
         voices, scripts = self._context.voices.list(owner=owner), self._context.storage.scripts
         ids = [voice.id for voice in voices]
         voice = picked if picked in ids else next(iter(ids), None)
         narrators = narrator_names(self._context, self._context.texts(request))
         cards = [replace(card, speaker=speaker_or_narrator(card.speaker, narrators)) for card in script.cards]
-        made = scripts.create(name, cards, voice_id=voice, owner=owner).id
+        made = scripts.create(name, cards, voice_id=voice, owner=owner, deletion_token=author.deletion_token).id
         cast = initial_cast((card.speaker for card in cards), voices, voice) if voice else {}
         for speaker, theirs in cast.items():
             if theirs != voice:

@@ -29,6 +29,7 @@ from web.ui.i18n import Translations
 
 STORY = CLIP.with_name("flite_slt_story.flac")
 FORM = {"name": "Anna", "speaker": "", "agreed": True, "language": ""}
+DESCRIBED = Capabilities(clones=False, needs_transcript=False, designs_voices=True)
 TRANSLATIONS = Translations.load()
 ENGLISH = TRANSLATIONS.texts(None)
 GERMAN: Any = SimpleNamespace(headers={"accept-language": "de"})
@@ -156,10 +157,28 @@ def test_each_step_is_shown(events: NewVoiceHandlers, clip: dict[str, Any]) -> N
     assert "Waiting" in events.show_waiting(None)  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize("described", [False, True])
+def test_voice_in_progress_during_a_deletion_is_not_saved(
+    events: NewVoiceHandlers, clip: dict[str, Any], context: WebContext, engine: FakeEngine, described: bool
+) -> None:
+    if described:
+        engine.capabilities = DESCRIBED
+        engine._prepare = lambda _clip, transcript: reference(transcript, buzz(0, 30_000, 120))
+        saving = events.describe_steps("Anna", "A low voice.", "", None, None)  # type: ignore[arg-type]
+        begun = [next(saving)]
+    else:
+        saving = events.save_steps({"clips": [clip]}, *FORM.values(), None, None)  # type: ignore[arg-type]
+        begun = [next(saving), next(saving)]
+    assert "data-step" in begun[-1][0]
+    context.storage.delete_owner("local")
+    assert "deleted in the meantime" in list(saving)[-1][0]
+    assert context.storage.voices.list() == []
+
+
 def test_each_step_of_a_described_voice_is_shown_and_its_sample_charged(
     events: NewVoiceHandlers, context: WebContext, engine: FakeEngine
 ) -> None:
-    engine.capabilities = Capabilities(clones=False, needs_transcript=False, designs_voices=True)
+    engine.capabilities = DESCRIBED
     engine._prepare = lambda _clip, transcript: reference(transcript, buzz(0, 30_000, 120))
     budgets = Budgets({"local": Limits(hourly=60)})
     object.__setattr__(context, "budgets", budgets)

@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from storage import Storage
+from studio.script import Script, parse
 from studio.script.casting import initial_cast
 from studio.script.runner import ScriptRunner
 from tests.studio.books.making import epub
@@ -18,6 +19,7 @@ from tests.support.waiting import until
 from tests.web.conftest import make_context
 from web.context import WebContext
 from web.identity.owners import OwnerResolver
+from web.tabs.script import handlers
 from web.tabs.script.handlers import ScriptHandlers
 from web.tabs.script.views import KEPT, ScriptPatcher
 
@@ -345,6 +347,18 @@ def test_arbitrary_actions_are_answered(page: Page, question: dict[str, Any]) ->
     answer, _ = page.events.run_action(None, REQUEST, gr.EventData(None, question))
     asked = question.get("number")
     assert answer["number"] == (asked if type(asked) is int and 0 <= asked <= 2**53 else None)
+
+
+def test_script_in_progress_during_a_deletion_is_not_created(
+    events: ScriptHandlers, storage: Storage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def slow_parse(text: str) -> Script:
+        storage.delete_owner("local")
+        return parse(text)
+
+    monkeypatch.setattr(handlers, "parse", slow_parse)
+    assert "deleted in the meantime" in events.create_script(PLAY, None, None, REQUEST)[0]
+    assert storage.scripts.list() == []
 
 
 def test_scripts_of_other_owners_are_unreachable(engine: FakeEngine, storage: Storage, tmp_path: Path) -> None:
