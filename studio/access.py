@@ -111,9 +111,13 @@ class Access:
         try:
             yield
         except Exception:
-            if caller.key is not None and caller.key.quota is not None:
-                self._keys.spend(caller.key.id, -characters)
+            self.refund(caller, characters)
             raise
+
+    def refund(self, caller: Caller, characters: int) -> None:
+        """Return characters of a refused request to the caller's quota."""
+        if caller.key is not None and caller.key.quota is not None:
+            self._keys.spend(caller.key.id, -characters)
 
 
 def _item(allowance: Allowance) -> RateLimitItem:

@@ -97,7 +97,8 @@ class SpeechService:
         spoken = language_tag(language) or (ready.language if ready else "")
         style, storage = self.style_tag(instructions), self._context.storage
         phones = engine.capabilities.phones
-        with self._access.spending(caller, len(text)):
+        counted = len(text)
+        with self._access.spending(caller, counted):
             if isinstance(text, str):
                 full_text: str | GrowingText = style + respell_for_owner(
                     storage, text, spoken, owner=caller.owner, phones=phones
@@ -106,7 +107,9 @@ class SpeechService:
                 respell_growing(storage, text, spoken, owner=caller.owner, phones=phones)
                 text.append(style)
                 full_text = text
+            uncounted = len(text) - counted  # the style in a growing text
             speech = engine.speak(full_text, voice, options, owner=caller.owner)
+        speech.on_refusal = lambda: self._access.refund(caller, len(text) - uncounted)
         speech.voice = ready.id if ready else None
         return speech
 

@@ -459,7 +459,8 @@ class ModelManager:
 class MeasuredSpeech:
     """A `Speech` that reports its progress to the speed estimator. Garbage collection ends it too.
 
-    voice: id of a saved voice, `model:NAME` for one of the model's own, None if unknown.
+    voice: id of a saved voice, `model:NAME` for one of the model's own, None if unknown. on_refusal: called once if the
+    speech ends with an error before its first audio, since some engines check the text and the queue only then.
     """
 
     def __init__(
@@ -467,6 +468,7 @@ class MeasuredSpeech:
     ) -> None:
         self.sample_rate = sample_rate  # Hz
         self.voice: str | None = None
+        self.on_refusal: Callable[[], None] | None = None
         self._speech = speech
         self._timing = speed.begin(characters)
         self._over = weakref.finalize(self, _end, speed, self._timing, over)
@@ -490,9 +492,13 @@ class MeasuredSpeech:
     def __next__(self) -> AudioChunk:
         try:
             chunk = next(self._speech)
-        except BaseException:
+        except BaseException as error:
             self._over()
+            if self.on_refusal is not None and isinstance(error, RepriseError):
+                refused, self.on_refusal = self.on_refusal, None
+                refused()
             raise
+        self.on_refusal = None
         if not self._timing.spoken:
             self._timing.started += chunk.queued
         self._timing.spoken = (chunk.start + len(chunk.samples)) / self.sample_rate

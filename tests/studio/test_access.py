@@ -1,10 +1,19 @@
 """Admission of callers: with a key from anywhere, without one only from this machine, and within limits."""
 
+from contextlib import suppress
+from typing import Any, cast
+
 import pytest
 
+from engine.errors import EngineBusy
+from engine.text import GrowingText
 from storage import Storage
 from storage.api_keys import Allowance, NewKey
 from studio.access import Access, Caller, KeyRefused, LimitReached, describe_allowance
+from studio.context import AppContext
+from studio.engines.model_manager import ModelManager
+from studio.speech_service import SpeechService, VoiceChoice
+from tests.support.fake_engine import FakeEngine, FakeSpeech, Script
 
 
 def test_local_calls_need_no_key_until_one_exists(storage: Storage) -> None:
@@ -48,6 +57,39 @@ def test_character_quota_is_limited(storage: Storage) -> None:
     assert refused.value.quota
     access.spend(caller, 2)
     access.spend(Caller(), 10**9)
+
+
+class BusyEngine(FakeEngine):
+    """Refuses a speech only when it is read, as engines on a cluster and on ZeroGPU do. spoken: chunks before that."""
+
+    style_tags = True
+
+    def __init__(self, spoken: int) -> None:
+        super().__init__(Script(fail_after=spoken, failure=EngineBusy("engine.busy", limit=1)))
+
+    def speak(self, _text: str | GrowingText, *_: object, **__: object) -> FakeSpeech:
+        return FakeSpeech("Hi there.", self.default_options, self.script)
+
+
+@pytest.mark.parametrize("grows", [False, True])
+@pytest.mark.parametrize(("spoken", "used"), [(0, 0), (1, 9)])
+def test_speech_refused_before_its_first_audio_is_refunded(
+    storage: Storage, spoken: int, used: int, grows: bool
+) -> None:
+    access = Access(storage.keys)
+    _, key = storage.keys.create(NewKey("Home", "local", quota=Allowance(100, 86_400)))
+    caller = access.admit(key, local=False)
+    engine = cast(Any, BusyEngine(spoken))
+    service = SpeechService(AppContext.create(ModelManager(engine), storage), access)
+    text = GrowingText() if grows else "Hi there."
+    speech = service.speak(caller, text, VoiceChoice(), instructions="Calmly.")
+    if isinstance(text, GrowingText):
+        service.extend(caller, text, "Hi there.")
+    assert storage.keys.list()[0].used == 9
+    for _ in range(2):  # it is refunded once
+        with suppress(EngineBusy):
+            list(speech)
+        assert storage.keys.list()[0].used == used
 
 
 def test_allowances_are_described_in_the_largest_unit() -> None:
