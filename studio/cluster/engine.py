@@ -23,6 +23,7 @@ from engine.text import GrowingText, Segment, check_speakers
 from engine.voice import BuiltInVoice, Consent, Voice, voices_of
 from studio.cluster.messages import EngineProperties, QueuePosition, ReplicaStatus, SpeakRequest, voice_key
 from studio.engines.arrived_audio import ArrivedAudio
+from studio.tracebacks import format_traceback
 
 if TYPE_CHECKING:
     import numpy as np
@@ -380,7 +381,7 @@ class _Work:
         try:
             await (self._speak() if self._growing is None else self._speak_growing(self._growing))
         except Exception as error:
-            log.exception("A speech failed.")
+            log.error("A speech failed.\n%s", format_traceback(error))
             self._items.put(EngineFailed("cluster.no_replica") if not isinstance(error, RepriseError) else error)
 
     async def _speak(self) -> None:

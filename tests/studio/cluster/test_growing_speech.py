@@ -18,6 +18,7 @@ from studio.cluster.engine import _Work
 from studio.cluster.messages import SpeakRequest, SpeechItem
 from tests.support.looping import run
 
+UNSPEAKABLE = "“My secret” cannot be spoken."
 RATE, FRAMES, LENGTH = 1000, 10, 1000  # Hz; frames and samples of a segment
 
 
@@ -54,11 +55,30 @@ async def replica(request: SpeakRequest) -> AsyncIterator[SpeechItem]:
 
 def speak(*segments: Segment, voices: tuple[Any, ...] = ()) -> list[Any]:
     """Return the items of the speech."""
+    return speak_text(Parts(*segments), voices)
+
+
+def speak_text(text: GrowingText, voices: tuple[Any, ...] = ()) -> list[Any]:
+    """Return the items of the speech."""
     items: queue.SimpleQueue[Any] = queue.SimpleQueue()
     engine: Any = SimpleNamespace(stream=replica, frame_rate=10.0)
     request = SpeakRequest("", voices, SpeakOptions(seed=1), "")
-    run(_Work(engine, request, Parts(*segments), items, lambda: None).run)  # type: ignore[arg-type]
+    run(_Work(engine, request, text, items, lambda: None).run)  # type: ignore[arg-type]
     return [items.get() for _ in range(items.qsize())]
+
+
+class UnspeakableText(Parts):
+    """A text that cannot be spoken."""
+
+    def take(self) -> list[Segment]:
+        raise InvalidText(UNSPEAKABLE)
+
+
+def test_log_of_a_failed_speech_does_not_quote_its_text(caplog: pytest.LogCaptureFixture) -> None:
+    (error,) = speak_text(UnspeakableText())
+    assert str(error) == UNSPEAKABLE
+    assert "InvalidText" in caplog.text
+    assert UNSPEAKABLE not in caplog.text
 
 
 def test_pauses_between_parts_are_sent_once_and_segments_are_not_repeated() -> None:
