@@ -123,7 +123,7 @@ class History:
     def expire(self) -> int:
         """Delete takes older than their owner's retention, for all owners; return their number. Call it daily.
 
-        Starred takes and takes of scripts stay.
+        Starred takes stay. Takes of scripts leave the history and stay with their scripts.
         """
         now = self._clock()
 

@@ -34,6 +34,7 @@ MAX_TEXT = 500_000  # characters, as are the other text limits
 MAX_AUDIO_BYTES = 256 << 20  # about an hour and a half
 _MAX_MODEL = 200
 _MAX_REASON = 20
+_OF_A_CARD = exists().where(CardTakeRow.take_id == TakeRow.id)
 
 
 class TimedWord(NamedTuple):
@@ -268,20 +269,19 @@ def voices(*, session: Session, owner: str) -> list[SpokenVoice]:
 
 
 def expire(*, session: Session, now: datetime) -> int:
-    """Delete takes older than their owner's retention, except starred ones and those of cards; return their number."""
+    """Delete takes older than their owner's retention, except starred ones; return their number.
+
+    Those of cards are only removed from the history.
+    """
     own_days = select(OwnerSettingsRow.retention_days).where(OwnerSettingsRow.owner == TakeRow.owner)
     days_kept = func.coalesce(own_days.scalar_subquery(), RETENTION_DAYS)
     choices = {RETENTION_DAYS, *session.scalars(select(OwnerSettingsRow.retention_days).distinct())}
-    return sum(
-        _delete(
-            session,
-            TakeRow.created < now - timedelta(days=days),
-            days_kept == days,
-            ~TakeRow.starred,
-            ~exists().where(CardTakeRow.take_id == TakeRow.id),
-        )
-        for days in choices
-    )
+    deleted = 0
+    for days in choices:
+        old = (TakeRow.created < now - timedelta(days=days), days_kept == days, ~TakeRow.starred)
+        _unlist(session, *old, TakeRow.listed.is_(True), _OF_A_CARD)
+        deleted += _delete(session, *old, ~_OF_A_CARD)
+    return deleted
 
 
 def delete_of_cards(*, session: Session, card_ids: Select[str] | list[str]) -> None:
@@ -291,10 +291,12 @@ def delete_of_cards(*, session: Session, card_ids: Select[str] | list[str]) -> N
 
 
 def _withdraw(session: Session, *which: ColumnElement[bool]) -> int:
-    of_a_script = exists().where(CardTakeRow.take_id == TakeRow.id)
-    unlist = update(TakeRow).where(*which, of_a_script).values(listed=False, starred=False)
-    stayed = session.scalars(unlist.returning(TakeRow.id), execution_options={"synchronize_session": False}).all()
-    return len(stayed) + _delete(session, *which, ~of_a_script)
+    return _unlist(session, *which, _OF_A_CARD) + _delete(session, *which, ~_OF_A_CARD)
+
+
+def _unlist(session: Session, *which: ColumnElement[bool]) -> int:
+    done = update(TakeRow).where(*which).values(listed=False, starred=False).returning(TakeRow.id)
+    return len(session.scalars(done, execution_options={"synchronize_session": False}).all())
 
 
 def _delete(session: Session, *which: ColumnElement[bool]) -> int:

@@ -332,6 +332,8 @@ def test_takes_are_listed_in_the_history(storage: Storage, url: str, clock: Cloc
     ]
     clock.pass_time(days=400)
     assert storage.history.expire() == 0, "takes stay with their script"
+    assert storage.history.page().total == 0
+    assert [take.id for take in storage.scripts.spoken(one.script_id).takes] == [first.take_id, second.take_id]
     storage.history.delete(str(first.take_id))
     assert storage.scripts.card(one.id).state == "new"
 
