@@ -5,20 +5,28 @@ from typing import Any
 from engine.config import MAX_CODEBOOKS, SIZE_LIMITS, DualARConfig, TransformerConfig, check_int, shown
 from engine.errors import InvalidConfig
 
-# Settings that other programs keep in the same files. They do not affect the model's output.
+# Settings that other programs keep in the same files. They do not affect the output of the models that are read here.
 _IGNORED = frozenset(
-    """model_type architectures dtype torch_dtype transformers_version dropout initializer_range
+    """model_type architectures dtype torch_dtype use_bfloat16 transformers_version dropout initializer_range
     use_gradient_checkpointing is_reward_model use_cache eos_token_id bos_token_id pad_token_id
-    audio_pad_token_id text_dim auto_map _name_or_path""".split()
+    audio_pad_token_id text_dim audio_embed_dim audio_hidden_dim auto_map _name_or_path
+    num_experts num_experts_per_tok norm_topk_prob moe_intermediate_size use_aux_loss_free router_gamma""".split()
 )
+# Settings with one supported value: dense layers, no audio encoder, one table of the Fast AR for all codebooks.
+_ONLY = {"use_moe": False, "audio_encoder_config": None, "share_codebook_embeddings": True}
 _SIZE_NAMES = frozenset(TransformerConfig.__dataclass_fields__)
 
 
 def _strict(section: str, values: dict[str, Any], known: frozenset[str]) -> None:
-    unknown = sorted(set(values) - known - _IGNORED)
+    unknown = sorted(set(values) - known - _IGNORED - _ONLY.keys())
     if unknown:
         named = shown(", ".join(unknown)).strip("'\"")
         raise InvalidConfig(f"The model's {section} has settings that Reprise does not know: {named}.")
+    for name, only in _ONLY.items():
+        if values.get(name, only) is not only:
+            raise InvalidConfig(
+                f"The model's {section} has {name} = {shown(values[name])}; Reprise reads only models with {only!r}."
+            )
 
 
 def _transformer(section: str, values: dict[str, Any]) -> TransformerConfig:

@@ -4,9 +4,12 @@ import json
 from typing import Any
 
 import pytest
+import torch
 
 from engine.errors import InvalidConfig
 from engine.families.s2.config import parse_dual_ar, parse_omni
+from engine.families.s2.fast_ar import FastAR
+from engine.families.s2.slow_ar import SlowAR
 from tests.paths import MINIATURE
 
 
@@ -42,6 +45,98 @@ def test_omni_layout_is_read(raw: dict[str, Any]) -> None:
     assert config.semantic_codebook_size == 256
     assert config.normed_fast_input
     assert config.scaled_codebook_embeddings
+
+
+_PUBLISHED_LAYERS = {
+    "attention_o_bias": False,
+    "attention_qkv_bias": False,
+    "audio_hidden_dim": 5120,
+    "dim": 2560,
+    "dropout": 0.0,
+    "head_dim": 128,
+    "initializer_range": 0.01976423537605237,
+    "intermediate_size": 9728,
+    "n_head": 32,
+    "n_local_heads": 8,
+    "norm_eps": 1e-06,
+    "rope_base": 1000000,
+    "use_gradient_checkpointing": True,
+    "use_moe": False,
+}
+# The settings of `fishaudio/s2-pro`.
+PUBLISHED: dict[str, Any] = {
+    "model_type": "fish_qwen3_omni",
+    "dtype": "bfloat16",
+    "eos_token_id": 151645,
+    "pad_token_id": 151669,
+    "audio_pad_token_id": 151677,
+    "semantic_start_token_id": 151678,
+    "semantic_end_token_id": 155773,
+    "text_config": {
+        **_PUBLISHED_LAYERS,
+        "model_type": "fish_qwen3",
+        "attention_qk_norm": True,
+        "max_seq_len": 32768,
+        "n_layer": 36,
+        "tie_word_embeddings": True,
+        "vocab_size": 155776,
+    },
+    "audio_decoder_config": {
+        **_PUBLISHED_LAYERS,
+        "model_type": "fish_qwen3_audio_decoder",
+        "attention_qk_norm": False,
+        "max_seq_len": 11,
+        "n_layer": 4,
+        "num_codebooks": 10,
+        "text_dim": 2560,
+        "tie_word_embeddings": False,
+        "vocab_size": 4096,
+    },
+}
+# What Fish Audio's configuration classes and Transformers add when they save a dense model.
+_SAVED = {
+    "audio_embed_dim": None,
+    "num_experts": 1,
+    "num_experts_per_tok": 1,
+    "norm_topk_prob": True,
+    "moe_intermediate_size": 768,
+    "use_aux_loss_free": False,
+    "router_gamma": 0.001,
+    "use_bfloat16": False,
+}
+
+
+def _saved(config: dict[str, Any]) -> dict[str, Any]:
+    sections = {name: config[name] | _SAVED for name in ("text_config", "audio_decoder_config")}
+    return config | sections | {"audio_encoder_config": None, "transformers_version": "4.57.1"}
+
+
+@pytest.mark.parametrize("config", [PUBLISHED, _saved(PUBLISHED)], ids=["published", "saved with all settings"])
+def test_published_s2_pro_has_its_number_of_parameters(config: dict[str, Any]) -> None:
+    sizes = parse_omni(config)
+    with torch.device("meta"):
+        slow, fast = SlowAR(sizes, end_id=0), FastAR(sizes)
+    weights = [*slow.parameters(), *fast.parameters()]
+    assert (len(weights), sum(each.numel() for each in weights)) == (358, 4_561_852_416)
+
+
+@pytest.mark.parametrize("section", ["text_config", "audio_decoder_config"])
+@pytest.mark.parametrize("value", [True, None, 0, "false"])
+def test_mixtures_of_experts_are_rejected(raw: dict[str, Any], section: str, value: object) -> None:
+    raw[section]["use_moe"] = value
+    with pytest.raises(InvalidConfig, match=r"use_moe = .*only models with False"):
+        parse_omni(raw)
+
+
+def test_audio_encoders_are_rejected(raw: dict[str, Any]) -> None:
+    with pytest.raises(InvalidConfig, match=r"audio_encoder_config = .*only models with None"):
+        parse_omni(raw | {"audio_encoder_config": {"d_model": 512}})
+
+
+def test_flat_layout_shares_the_table_of_the_fast_ar() -> None:
+    assert parse_dual_ar(FLAT | {"share_codebook_embeddings": True}, 400, 655) == parse_dual_ar(FLAT, 400, 655)
+    with pytest.raises(InvalidConfig, match="share_codebook_embeddings = False"):
+        parse_dual_ar(FLAT | {"share_codebook_embeddings": False}, 400, 655)
 
 
 def test_flat_layout_defaults_fast_ar_to_slow_ar_settings() -> None:
