@@ -571,7 +571,7 @@ class Engine:
         segments = self.segmentation.plan(text)
         check_speakers(segments, speakers)
         self.check_text(text)
-        if self._prompts.count_phones(text) == 0:  # such as tags for a model that has none
+        if self._prompts.count_phones(text) == 0:  # such as the letter ʼ, which is read as an apostrophe
             raise InvalidText("text.no_words")
         return segments
 

@@ -8,6 +8,7 @@ from engine.errors import InvalidConfig
 from engine.files.bounded import read_object
 from engine.models.sampling import MAX_TOP_K, SamplingOptions
 from engine.text.segmentation import MAX_TURNS, Segmentation
+from engine.text.tags import has_words, is_speakable
 
 
 @dataclass(frozen=True)
@@ -49,7 +50,11 @@ class Profile:
     def segmentation(self) -> Segmentation:
         """How texts are split into segments for this model."""
         return Segmentation(
-            self.max_segment_bytes, self.max_segment_sentences, self.sentence_pause, self.max_segment_turns
+            self.max_segment_bytes,
+            self.max_segment_sentences,
+            self.sentence_pause,
+            self.max_segment_turns,
+            is_spoken=is_speakable if self.style_tags else has_words,
         )
 
     @classmethod

@@ -9,7 +9,7 @@ import regex
 
 from engine.errors import InvalidText
 from engine.text.pauses import check_total_pause, pause_seconds
-from engine.text.segmentation import Segment, Segmentation
+from engine.text.segmentation import Segment, Segmentation, last_speaker
 from engine.text.sentences import Span, ends_sentence, is_clause_end, sentences, word_ends
 
 MIN_CLAUSE_WORDS = 4  # a shorter clause is spoken together with the next one
@@ -35,6 +35,7 @@ class GrowingText:
         self.respell: Callable[[str], str] = lambda text: text  # applied to text as it is taken
         self._segmentation, self._check = segmentation or Segmentation(), check
         self._last: Segment | None = None  # the last segment taken
+        self._speaker = ""  # the last speaker tag of the text taken
         self._pause_seconds = 0.0  # of the text taken
         self._lock = threading.Lock()
         self._pending = ""
@@ -86,7 +87,7 @@ class GrowingText:
             text, self._pending = self._pending[:end], self._pending[end:]
         respelled = self.respell(text)
         try:
-            taken = self._segmentation.plan(respelled, self._last)
+            taken = self._segmentation.plan(respelled, self._last, self._speaker)
         except InvalidText as error:
             if error.message.key != "text.no_words":
                 raise
@@ -95,7 +96,7 @@ class GrowingText:
             return []
         self._pause_seconds += pause_seconds(respelled)
         check_total_pause(self._pause_seconds)
-        self._last = taken[-1]
+        self._last, self._speaker = taken[-1], last_speaker(respelled) or self._speaker
         return taken
 
 

@@ -10,7 +10,7 @@ from engine.text.clean import clean_text
 from engine.text.pauses import split_pauses
 from engine.text.sentences import ends_sentence
 from engine.text.splitting import MAX_BYTES, split_segments, written_size
-from engine.text.tags import SPEAKER_TAG
+from engine.text.tags import SPEAKER_TAG, is_speakable
 
 MAX_TURNS = 5
 
@@ -41,7 +41,8 @@ class Segmentation:
 
     max_bytes, max_sentences, max_turns: limits of a segment; see `plan_segments`. sentence_pause: seconds of silence
     between two segments if the first ends a sentence, in addition to that of the speech itself. A pause in the text
-    replaces it. size: of a text as the model reads it; see `split_segments`.
+    replaces it. size: of a text as the model reads it; see `split_segments`. is_spoken: whether the model speaks
+    anything of a text.
     """
 
     max_bytes: int = MAX_BYTES
@@ -49,15 +50,17 @@ class Segmentation:
     sentence_pause: float = 0.0
     max_turns: int = MAX_TURNS
     size: Callable[[str], int] = written_size
+    is_spoken: Callable[[str], bool] = is_speakable
 
-    def plan(self, text: str, last: Segment | None = None) -> list[Segment]:
-        """Return the segments of a text. last: the segment before them; its speaker speaks until the next tag.
+    def plan(self, text: str, last: Segment | None = None, speaker: str = "") -> list[Segment]:
+        """Return the segments of a text. last: the segment before them. speaker: see `plan_segments`.
 
         Raises InvalidText as `plan_segments` does.
         """
         planned = []
-        speaker = _speaker_of(last.text) if last else ""
-        for segment in plan_segments(text, self.max_bytes, self.max_turns, self.max_sentences, speaker, self.size):
+        for segment in plan_segments(
+            text, self.max_bytes, self.max_turns, self.max_sentences, speaker, self.size, self.is_spoken
+        ):
             if last and not last.silence_after and not segment.silence_before and ends_sentence(last.text):
                 segment = replace(segment, silence_before=self.sentence_pause)
             planned.append(segment)
@@ -81,13 +84,14 @@ def plan_segments(
     max_sentences: int | None = None,
     speaker: str = "",
     size: Callable[[str], int] = written_size,
+    is_spoken: Callable[[str], bool] = is_speakable,
 ) -> list[Segment]:
     """Clean text and split it, in order, into segments of at most `max_sentences`, cut where a reader pauses.
 
     In text with speaker tags, words before the first tag belong to speaker 0, every segment has its speaker's tag, and
-    up to `max_turns` short turns share a segment, unless `max_sentences` is given. No speakable text is dropped. A
-    pause (`[pause:0.5]`) ends a segment. speaker: the tag that applies until the first one of the text; "" if none.
-    size: as for `split_segments`.
+    up to `max_turns` short turns share a segment, unless `max_sentences` is given. Turns and segments without anything
+    to speak are dropped, with `is_spoken` as the rule; no other text is. A pause (`[pause:0.5]`) ends a segment.
+    speaker: the tag that applies until the first one of the text; "" if none. size: as for `split_segments`.
 
     Raises InvalidText if there is nothing to say, or if a pause or all pauses together are too long.
     """
@@ -95,9 +99,9 @@ def plan_segments(
     waiting = 0.0  # seconds of silence before the first segment
     for piece, pause in split_pauses(text):
         tagged = _with_speaker(piece, speaker)
-        speaker = _speaker_of(tagged)
+        speaker = last_speaker(tagged)
         try:
-            planned = _plan(tagged, max_bytes, max_turns, max_sentences, size)
+            planned = _plan(tagged, max_bytes, max_turns, max_sentences, size, is_spoken)
         except InvalidText:  # nothing between two pauses
             planned = []
         if planned and not segments:
@@ -112,7 +116,7 @@ def plan_segments(
     return segments
 
 
-def _speaker_of(text: str) -> str:
+def last_speaker(text: str) -> str:
     """Return the last speaker tag of a text; "" if it has none."""
     tags = SPEAKER_TAG.findall(text)
     return tags[-1] if tags else ""
@@ -124,15 +128,21 @@ def _with_speaker(text: str, speaker: str) -> str:
 
 
 def _plan(
-    text: str, max_bytes: int, max_turns: int, max_sentences: int | None, size: Callable[[str], int]
+    text: str,
+    max_bytes: int,
+    max_turns: int,
+    max_sentences: int | None,
+    size: Callable[[str], int],
+    is_spoken: Callable[[str], bool],
 ) -> list[Segment]:
     """Return the segments of a text without pauses."""
     text = clean_text(text)
     if not SPEAKER_TAG.search(text):
-        return [Segment(piece) for piece in split_segments(text, max_bytes, max_sentences, size)]
+        return [Segment(piece) for piece in filter(is_spoken, split_segments(text, max_bytes, max_sentences, size))]
     if not SPEAKER_TAG.match(text):
         text = f"<|speaker:0|>{text}"
-    turns = [piece for turn in split_speaker_turns(text) for piece in _parts(turn, max_bytes, max_sentences, size)]
+    pieces = [piece for turn in split_speaker_turns(text) for piece in _parts(turn, max_bytes, max_sentences, size)]
+    turns = list(filter(is_spoken, pieces))
     batches = batch_turns(turns, max_turns, max_bytes) if max_sentences is None else turns
     return [Segment(batch) for batch in batches]
 

@@ -332,6 +332,23 @@ def test_text_of_tags_alone_is_refused_by_a_model_without_tags(bundled_engine: E
     assert caught.value.message.key == "text.no_words"
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "<|speaker:0|>Hello there. <|speaker:0|>… <|speaker:0|>Goodbye then.",
+        "Hello. [pause:1] [sigh] [pause:1] Goodbye.",
+        ";<|speaker:0|>Hi.",
+    ],
+)
+def test_segments_of_a_model_with_phones_have_some(bundled_engine: Engine, text: str) -> None:
+    segments = bundled_engine.segments(text, 1)
+    growing = bundled_engine.growing_text()
+    growing.append(text)
+    growing.finish()
+    assert growing.take() == segments
+    assert all(bundled_engine._prompts.count_phones(segment.text) for segment in segments)
+
+
 def test_invalid_requests_are_rejected(engine: Engine) -> None:
     with pytest.raises(InvalidText):
         engine.speak("   ")

@@ -131,6 +131,7 @@ def test_no_text_is_lost_for_any_pieces(pieces: list[str]) -> None:
         "<|speaker:1|>Hello there my friend. [pause:1] How are you today? [pause:1] <|speaker:0|>[pause:1]I am fine.",
         "She stopped and looked at him, [whispers. very quietly] Come here.",
         "We shall wait for it now.\n[pause: 1.5]\nAnd then we go.",
+        "<|speaker:0|>Hello there.\n<|speaker:1|>\nAnd hello to you.\n<|speaker:0|>…\nGoodbye then.",
     ],
 )
 def test_tags_and_pauses_are_as_in_a_whole_text(written: str, pieces: str) -> None:

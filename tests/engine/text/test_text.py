@@ -26,6 +26,7 @@ from engine.text import (
 )
 from engine.text.english.normalization import spoken_size
 from engine.text.sentences import sentences
+from engine.text.tags import has_words, is_speakable
 from engine.text.timing import least_time
 from tests.paths import MINIATURE
 
@@ -402,6 +403,33 @@ def test_plan_with_speakers_keeps_all_turns() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("text", "segments"),
+    [
+        ("<|speaker:0|>Hi.<|speaker:1|>…<|speaker:0|>Bye.", [("<|speaker:0|>Hi.\n<|speaker:0|>Bye.", 0, 0)]),
+        ("<|speaker:0|>Hi.<|speaker:1|>😀[pause:1]Bye.", [("<|speaker:0|>Hi.", 0, 1), ("<|speaker:1|>Bye.", 0, 0)]),
+        (";<|speaker:1|>Hi.", [("<|speaker:1|>Hi.", 0, 0)]),
+        ("😀🎉" * 100 + "\nHi.", [("Hi.", 0, 0)]),
+        ("[pause:1]Hi.[pause:1]…[pause:1]Bye.", [("Hi.", 1, 2), ("Bye.", 0, 0)]),
+    ],
+)
+def test_segments_and_turns_without_anything_to_speak_are_dropped(
+    text: str, segments: list[tuple[str, float, float]]
+) -> None:
+    assert [(each.text, each.silence_before, each.silence_after) for each in plan_segments(text)] == segments
+
+
+def test_tags_alone_are_spoken_only_by_models_that_have_them() -> None:
+    text = "Hello. [pause:1] [sigh] [pause:2] Bye.<|speaker:1|>[laugh]<|speaker:2|>No."
+    assert [segment.text for segment in Segmentation().plan(text)] == [
+        "Hello.", "[sigh]", "<|speaker:0|>Bye.\n<|speaker:1|>[laugh]\n<|speaker:2|>No."
+    ]  # fmt: skip
+    assert Segmentation(is_spoken=has_words).plan(text) == [
+        Segment("Hello.", silence_after=3),
+        Segment("<|speaker:0|>Bye.\n<|speaker:2|>No."),
+    ]
+
+
 def test_a_model_that_speaks_one_voice_a_turn_gets_a_segment_for_each_turn() -> None:
     text = "<|speaker:0|>Hi.<|speaker:1|>Oh, hi! And you?<|speaker:0|>Well.[pause:1]Bye.<|speaker:1|>Bye."
     alone, batched = Segmentation(max_turns=1).plan(text), Segmentation().plan(text)
@@ -420,12 +448,13 @@ def test_long_turns_are_cut_into_tagged_segments() -> None:
 
 
 @given(texts, st.integers(30, 300), st.integers(1, 5))
-def test_plan_keeps_all_text_and_speakers(text: str, max_bytes: int, max_turns: int) -> None:
-    untagged = regex.compile(r"<\|speaker:\d+\|>")
+def test_plan_keeps_all_words_and_speakers(text: str, max_bytes: int, max_turns: int) -> None:
+    def spoken(text: str) -> str:
+        return "".join(filter(is_speakable, regex.sub(r"<\|speaker:\d+\|>", "", text)))
+
     segments = plan_segments("Say " + text, max_bytes, max_turns)
-    assert without_spaces(untagged.sub("", "".join(s.text for s in segments))) == without_spaces(
-        untagged.sub("", normalised(text))
-    )
+    assert spoken("".join(segment.text for segment in segments)) == spoken(normalised(text))
+    assert all(spoken(segment.text) for segment in segments)
     tagged = "<|speaker:" in normalised(text)
     assert all(bool(segment.speakers) == tagged for segment in segments)
     assert all(not tagged or segment.text.startswith(f"<|speaker:{segment.speakers[0]}|>") for segment in segments)
