@@ -1,6 +1,7 @@
 """Cleaning of typed or pasted text, to the form used in training."""
 
 from collections.abc import Iterable
+from itertools import groupby
 
 import regex
 
@@ -38,14 +39,17 @@ _CLOSED = regex.compile(r"[\p{SB=STerm}\p{SB=ATerm}\p{SB=Close}…:]$")
 _OPEN = regex.compile(r"[\p{L}\p{N},;]$")
 _SMALL = regex.compile(r"\p{Ll}")
 _FULL_LINE = 60  # characters
+# A list item. After other text, a number begins a list only if it is the first: "on March\n5. We left".
+_ITEM = regex.compile(r"(?:[-–•*]|(?P<place>\p{N}{1,3}[.)]|\p{L}\)))\s")
+_FIRST_PLACES = frozenset(("1.", "1)", "a)", "A)"))
 
 
 def clean_text(text: str) -> str:
     """Clean text: composed characters, plain quotes, three dashes (- – —), one ellipsis, single spaces.
 
-    Line ends are kept after a paragraph or list item, and removed where lines were wrapped, as in emails. `[tags]` and
-    `<|speaker:i|>` are kept; other `<|…|>` is removed, so that no control token gets into the prompt. Of a link in
-    Markdown, the text is kept. Idempotent.
+    Line ends are kept after a paragraph or list item, and removed where lines were wrapped, as in emails. Of several
+    empty lines, one is kept. `[tags]` and `<|speaker:i|>` are kept; control tokens are removed. Of a link in Markdown,
+    the text is kept. Idempotent.
 
     Raises InvalidText if nothing speakable is left.
     """
@@ -55,30 +59,41 @@ def clean_text(text: str) -> str:
     return cleaned
 
 
+def without_control_tokens(text: str) -> str:
+    """Replace `<|…|>` by spaces, except speaker tags, so that no control token gets into a prompt."""
+    return _TOKEN_START.sub(" ", _CONTROL_TOKEN.sub(" ", text))
+
+
 def _clean(text: str) -> str:
     text = _UNSEEN.sub("", _LINE_ENDS.sub("\n", text).replace("\t", " "))
     for _ in range(_LINK_DEPTH):
         text = _LINK.sub(r"\1", text)
     text = _LINK.sub(lambda link: link[0].replace("](", "] ("), text)  # no link any more
-    text = _TOKEN_START.sub(" ", _CONTROL_TOKEN.sub(" ", text))
-    text = compose(text).translate(_ALIKE)
+    text = compose(without_control_tokens(text)).translate(_ALIKE)
     text = _SPACES.sub(" ", text)
     text = _REPEATED.sub(r"\1\1\1", _DOTS.sub("…", _DOUBLE_HYPHEN.sub("—", text)))
-    return "\n".join(join_wrapped(filter(None, map(str.strip, text.split("\n")))))
+    blocks = groupby(map(str.strip, text.split("\n")), bool)
+    return "\n\n".join("\n".join(join_wrapped(lines)) for filled, lines in blocks if filled)
 
 
 def join_wrapped(lines: Iterable[str]) -> list[str]:
-    """Join non-empty lines that were wrapped at a column."""
+    """Join non-empty lines that were wrapped at a column. Paragraphs and list items begin new lines."""
     joined: list[list[str]] = []
     length = 0  # of the last
     for line in lines:
-        if joined and _is_wrapped(joined[-1][-1], length, line):
+        if joined and not _begins_item(line, joined[-1][0]) and _is_wrapped(joined[-1][-1], length, line):
             joined[-1].append(line)
             length += 1 + len(line)
         else:
             joined.append([line])
             length = len(line)
     return [" ".join(parts) for parts in joined]
+
+
+def _begins_item(line: str, before: str) -> bool:
+    """Whether a line begins a list item. before: the first line of the paragraph or item before it."""
+    found = _ITEM.match(line)
+    return found is not None and (found["place"] in (None, *_FIRST_PLACES) or _ITEM.match(before) is not None)
 
 
 def _is_wrapped(end: str, length: int, following: str) -> bool:

@@ -126,7 +126,7 @@ def normalised(text: str) -> str:
         ("a\u00a0b\u2003c\td\u3000e", "a b c d e"),
         ("a\u200bb\ufeffc\u202ed\x07e\x00", "abcde"),
         ("می‌خواهم", "می‌خواهم"),
-        ("first\r\n\r\n\r\nSecond", "first\nSecond"),
+        ("first\r\n\r\n\r\nSecond", "first\n\nSecond"),
         (
             "A line that was\nwrapped in an email.\nNext one.",
             "A line that was wrapped in an email.\nNext one.",
@@ -146,6 +146,31 @@ def normalised(text: str) -> str:
 )
 def test_normalise(text: str, expected: str) -> None:
     assert clean_text(text) == expected
+
+
+LONG = "of these there are many more than would ever fit into one line of text"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"Chapter One: {LONG}\n\nThe sea was calm.",
+        "Dear Anna\n\ni am well",
+        f"- {LONG}\n- Good boots",
+        f"• {LONG}\n• small ones",
+        f"1. {LONG}\n2. Stir",
+        f"a) {LONG}\nb) and these",
+        f"These are needed: {LONG}\n1. Eggs and milk",
+    ],
+)
+def test_paragraphs_and_list_items_are_not_joined(text: str) -> None:
+    assert clean_text(text) == text
+    assert plan_segments(text, 1000, max_sentences=1)[0].text == text.split("\n")[0]
+
+
+@pytest.mark.parametrize("text", [f"- {LONG}\nAnd on they go", f"{LONG} on March\n5. We left", "Dear Anna\ni am well"])
+def test_wrapped_lines_are_joined(text: str) -> None:
+    assert clean_text(text) == text.replace("\n", " ")
 
 
 @pytest.mark.parametrize("text", ["", "  \n\t", "…!?", "— * — *", "😀🎉", "\x00\u200b", "<|speaker:0|>", "<|im_end|>"])
