@@ -59,6 +59,7 @@ from engine.serving.runner.step_runners import GraphMode
 from engine.serving.speaker_embeddings import SpeakerEmbeddings
 from engine.serving.warm_up import warm_up
 from engine.text import GrowingText, Segment, Segmentation, check_speakers, clean_text
+from engine.text.clean import without_control_tokens
 from engine.voice import BuiltInVoice, Consent, Reference, Voice, voices_of
 
 MAX_SEED = 2**31 - 1
@@ -295,6 +296,8 @@ class Engine:
             raise InvalidOption("option.compile")
         if slots is not None and slots < 1:
             raise InvalidOption("option.slots", slots=slots)
+        if queue < 0:
+            raise InvalidOption("option.queue", queue=queue)
         folder = find_release(model, progress)
         with on_device(chosen):
             return cls(
@@ -519,7 +522,7 @@ class Engine:
                 raise InvalidOption("option.speaker", name=voice.speaker[:80], known=able.speakers or "—")
             if voice.description and not (able.designs_voices or (speaker and able.follows_instructions)):
                 raise InvalidOption("option.description")
-            return PromptVoice((), speaker, voice.description.strip(), language)
+            return PromptVoice((), speaker, without_control_tokens(voice.description).strip(), language)
         voices = voices_of(voice)
         if voices:
             self._check_clones()
@@ -586,14 +589,15 @@ class Engine:
 
     def _prompt_reference(self, reference: Reference, name: str) -> PromptReference:
         """Return the prompt inputs of a reference. name: of its voice."""
-        if not reference.transcript.strip() and self.capabilities.needs_transcript:
+        transcript = without_control_tokens(reference.transcript)  # not of every voice file has it been cleaned
+        if not transcript.strip() and self.capabilities.needs_transcript:
             raise InvalidInput("reference.no_words")
         if self.capabilities.has_speaker_encoder and not reference.clip:
             raise UnusableReference("voices.no_clip", name=name)
         embedding = (
             self._embeddings.embed(reference.clip, self._decode) if self.capabilities.has_speaker_encoder else None
         )
-        return PromptReference(reference.transcript, self._codes(reference), embedding)
+        return PromptReference(transcript, self._codes(reference), embedding)
 
     def _codes(self, reference: Reference) -> Tensor:
         codes = reference.codes
