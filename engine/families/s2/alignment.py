@@ -69,21 +69,26 @@ def spoken_spans(prompts: PromptBuilder, text: str) -> list[tuple[int, int, int,
         read = prompts.speech_ids(text[:end])[:-1]  # without the mark at the end
         if read in (before, turn[:first][: len(read)]) or first >= len(turn):  # a dash adds no phones
             continue
-        last = _end_of_word(turn, read, prompts.speech_ids(text[end:]), first, prompts.word_ends)
+        digits = " ".join(sign for sign in text[start:end] if sign.isdigit() or sign == "+")
+        one_by_one = prompts.speech_ids(digits)[:-1] if len(digits) > 1 else []
+        last = _end_of_word(turn, read, prompts.speech_ids(text[end:]), one_by_one, first, prompts.word_ends)
         found.append((start, end, first, last))
         first, before = last + 1, read  # after the word break or mark
     return found
 
 
-def _end_of_word(turn: list[int], read: list[int], rest: list[int], first: int, ends: Collection[int]) -> int:
+def _end_of_word(
+    turn: list[int], read: list[int], rest: list[int], digits: list[int], first: int, ends: Collection[int]
+) -> int:
     """Return where a word ends among the tokens of its turn: always at a word break or mark.
 
     The words up to here and those after it are also read on their own. Either reading may differ from the turn, because
-    how a word is read depends on its neighbours: "$5" and "million", "Jan" and "5".
+    how a word is read depends on its neighbours: "$5" and "million", "Jan" and "5". Both do within a telephone number,
+    "555 123 4567".
 
     Args:
-        read: tokens up to here, read on their own. rest: tokens after it. first: the word's first token.
-        ends: tokens that end a word.
+        read: tokens up to here, read on their own. rest: tokens after it. digits: tokens of the word's digits, read one
+            by one. first: the word's first token. ends: tokens that end a word.
     """
     same = next((at for at, (one, other) in enumerate(zip(turn, read, strict=False)) if one != other), len(read))
     if same == len(read) < len(turn) and turn[same] in ends:
@@ -91,6 +96,9 @@ def _end_of_word(turn: list[int], read: list[int], rest: list[int], first: int, 
     after = len(turn) - len(rest)
     if first < after - 1 and turn[after:] == rest and turn[after - 1] in ends:
         return after - 1
+    spelled = first + len(digits)
+    if digits and turn[first:spelled] == digits and spelled < len(turn) and turn[spelled] in ends:
+        return spelled
     return next((at for at in range(max(same - 1, first + 1), len(turn)) if turn[at] in ends), len(turn))
 
 
