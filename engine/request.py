@@ -171,9 +171,9 @@ class PauseSamples:
         known = self._segments[:count]
         self._begun.update(range(count))
         for place, segment in enumerate(known, 1):
-            self._give(segment.silence_before)
+            self.give(segment.silence_before)
             if place < count:
-                self._give(segment.silence_after)
+                self.give(segment.silence_after)
 
     def before(self, segment: int) -> int:
         """Return the samples of all pauses before a segment's audio, given or not."""
@@ -188,13 +188,14 @@ class PauseSamples:
         if segment in self._begun:
             return 0
         self._begun.add(segment)
-        return self._give(self._segments[segment].silence_before)
+        return self.give(self._segments[segment].silence_before)
 
     def take_after(self, segment: int) -> int:
         """Return the pause after a segment whose audio is complete."""
-        return self._give(self._segments[segment].silence_after) if segment < len(self._segments) else 0
+        return self.give(self._segments[segment].silence_after) if segment < len(self._segments) else 0
 
-    def _give(self, seconds: float) -> int:
+    def give(self, seconds: float) -> int:
+        """Count a pause as given, and return its samples."""
         samples = round(seconds * self._rate)
         self.given += samples
         return samples
@@ -353,6 +354,7 @@ class Request:
                     if words := self._word_times(turn):  # last: neither audio nor the next turn waits for them
                         yield self._chunk(turn, AudioDecoded(turn.number, np.zeros(0, np.float32), 0), words)
                     yield from self._pause(turn.segment, self._pauses.take_after, turn.start + turn.frames)
+            yield from self._final_pause()
             self.result = self._summarise()
         finally:
             self.leave()
@@ -489,6 +491,12 @@ class Request:
                 text=self._segments[segment].text,
                 queued=self._first_audio[1].queue if self._first_audio else 0.0,
             )
+
+    def _final_pause(self) -> Iterator[AudioChunk]:
+        """Yield the pause at the end of a growing text, unless the request is cancelled."""
+        seconds = self._growing.final_pause if self._growing is not None else 0.0
+        if seconds and self._results and not self._cancelled:
+            yield from self._pause(len(self._results) - 1, lambda _: self._pauses.give(seconds), self._accepted_frames)
 
     def _timings(self, turn: Turn, elapsed: float) -> FirstAudioTimings:
         return FirstAudioTimings(

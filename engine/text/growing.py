@@ -33,6 +33,7 @@ class GrowingText:
         """segmentation: default is S2's. check: raises InvalidText for text that the model cannot speak."""
         self.changed: Callable[[], object] = lambda: None  # called after each change, on the writer's thread
         self.respell: Callable[[str], str] = lambda text: text  # applied to text as it is taken
+        self.final_pause = 0.0  # seconds of silence after the last segment, of pauses that come after it was taken
         self._segmentation, self._check = segmentation or Segmentation(), check
         self._last: Segment | None = None  # the last segment taken
         self._speaker = ""  # the last speaker tag of the text taken
@@ -78,7 +79,8 @@ class GrowingText:
     def take(self) -> list[Segment]:
         """Take the segments that are complete and can be spoken now.
 
-        Text without words, such as a pause, is taken together with the text after it. Raises InvalidText if a pause, or
+        Text without words, such as a pause, is taken together with the text after it; pauses at the end are the
+        `final_pause`. Raises InvalidText if a pause, or
         all pauses so far together, are too long.
         """
         with self._lock:
@@ -91,13 +93,22 @@ class GrowingText:
         except InvalidText as error:
             if error.message.key != "text.no_words":
                 raise
-            with self._lock:
-                self._pending = ("" if finished else text) + self._pending
+            if finished:
+                self.final_pause += self._count_pauses(respelled)
+            else:
+                with self._lock:
+                    self._pending = text + self._pending
             return []
-        self._pause_seconds += pause_seconds(respelled)
-        check_total_pause(self._pause_seconds)
+        self._count_pauses(respelled)
         self._last, self._speaker = taken[-1], last_speaker(respelled) or self._speaker
         return taken
+
+    def _count_pauses(self, text: str) -> float:
+        """Return the seconds of the pauses in the text taken. Raises InvalidText if all so far are too long."""
+        seconds = pause_seconds(text)
+        self._pause_seconds += seconds
+        check_total_pause(self._pause_seconds)
+        return seconds
 
 
 def speakable_end(text: str, max_bytes: int, *, paused: bool = False) -> int:

@@ -398,15 +398,23 @@ class _Work:
             check_speakers(taken, speakers)
             self._segments += taken
             if len(self._spoken) < len(self._segments):
-                self._request = replace(self._request, text=tuple(self._segments))
-                result = await self._completed()
+                result = await self._spoken_so_far()
                 if isinstance(result, Exception):
                     break
             elif text.over:
+                if text.final_pause and self._segments:
+                    last = self._segments[-1]
+                    self._segments[-1] = replace(last, silence_after=last.silence_after + text.final_pause)
+                    result = await self._spoken_so_far()
                 break
             else:
                 await self._changed.wait()
         self._items.put(result or self._result("end"))
+
+    async def _spoken_so_far(self) -> SpeechResult | Exception:
+        """Speak the segments of a growing text that have not been spoken, and the pause after the last."""
+        self._request = replace(self._request, text=tuple(self._segments))
+        return await self._completed()
 
     async def _completed(self) -> SpeechResult | Exception:
         """Run the request to its end, on one replica after the other if some are lost. Returns its result or error."""

@@ -141,6 +141,21 @@ def test_finished_growing_text_equals_fixed_text(bundled_engine: Engine) -> None
     )
 
 
+def test_pause_at_the_end_of_a_growing_text_is_heard(bundled_engine: Engine) -> None:
+    text = growing(bundled_engine, "We can go. ")
+    speech = bundled_engine.speak(text, options=SpeakOptions(0.6, seed=3))
+    first = next(speech)
+    text.append("[pause:1.5]")
+    text.finish()
+    chunks = [first, *speech]
+    assert [chunk.start for chunk in chunks[1:]] == [chunk.start + len(chunk.samples) for chunk in chunks[:-1]]
+    silence = [len(chunk.samples) for chunk in chunks if not chunk.frames]
+    assert sum(silence) == 1.5 * bundled_engine.sample_rate
+    assert not chunks[-1].frames
+    assert speech.result is not None
+    assert speech.result.seconds == sum(len(chunk.samples) for chunk in chunks) / bundled_engine.sample_rate
+
+
 def test_growing_text_is_spoken_as_one_conversation(bundled_engine: Engine) -> None:
     """Each piece is appended when the speech has spoken all text so far and waits without a slot."""
     pieces = ["The rain has stopped. We", " can go now, I think. And", " then? So"]

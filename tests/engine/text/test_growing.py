@@ -157,6 +157,19 @@ def test_pause_that_is_too_long_is_an_error() -> None:
         text.take()
 
 
+def test_pauses_after_the_last_segment_are_the_final_pause() -> None:
+    text = GrowingText()
+    text.append("Hello. ")
+    assert take_texts(text) == ["Hello."]
+    text.append("[pause:2] … [pause:0.5]")
+    assert take_texts(text) == []
+    text.finish()
+    assert not text.over
+    assert take_texts(text) == []
+    assert take_texts(text) == []
+    assert (text.over, text.final_pause) == (True, 2.5)
+
+
 def test_punctuation_alone_makes_no_segment() -> None:
     text = GrowingText()
     text.append(" … ")

@@ -25,9 +25,9 @@ RATE, FRAMES, LENGTH = 1000, 10, 1000  # Hz; frames and samples of a segment
 class Parts(GrowingText):
     """A text of which each call takes one segment."""
 
-    def __init__(self, *segments: Segment) -> None:
+    def __init__(self, *segments: Segment, final_pause: float = 0.0) -> None:
         super().__init__()
-        self._parts = list(segments)
+        self._parts, self.final_pause = list(segments), final_pause
 
     @property
     def over(self) -> bool:
@@ -53,9 +53,9 @@ async def replica(request: SpeakRequest) -> AsyncIterator[SpeechItem]:
     yield SpeechResult("end", FRAMES * count, 0.0, 0.0, 0.0, 1, ())
 
 
-def speak(*segments: Segment, voices: tuple[Any, ...] = ()) -> list[Any]:
+def speak(*segments: Segment, voices: tuple[Any, ...] = (), final_pause: float = 0.0) -> list[Any]:
     """Return the items of the speech."""
-    return speak_text(Parts(*segments), voices)
+    return speak_text(Parts(*segments, final_pause=final_pause), voices)
 
 
 def speak_text(text: GrowingText, voices: tuple[Any, ...] = ()) -> list[Any]:
@@ -86,6 +86,13 @@ def test_pauses_between_parts_are_sent_once_and_segments_are_not_repeated() -> N
     sent = [(chunk.segment, chunk.frames, chunk.start) for chunk in chunks]
     assert sent == [(0, 10, 0), (0, 0, 1000), (1, 10, 1500), (1, 0, 2500), (2, 10, 2750)]
     assert result.frames == 30
+
+
+def test_pause_at_the_end_of_the_text_is_sent_after_the_last_part() -> None:
+    *chunks, result = speak(Segment("One.", silence_after=0.5), Segment("Two."), final_pause=0.25)
+    sent = [(chunk.segment, chunk.frames, chunk.start, len(chunk.samples)) for chunk in chunks]
+    assert sent == [(0, 10, 0, 1000), (0, 0, 1000, 500), (1, 10, 1500, 1000), (1, 0, 2500, 250)]
+    assert isinstance(result, SpeechResult)
 
 
 @pytest.mark.parametrize("references", [(1,), (2,), (1, 1), ()])
