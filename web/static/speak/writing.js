@@ -33,6 +33,7 @@ const TAGS = {
   "[inhale]": "writing.inhale",
   "[shouting]": "writing.shouting",
 };
+const TAG = /\[(?! *pause *:)[^[\]\n]{1,80}\](?!\()/i; // neither a pause nor a link in Markdown
 const PAUSES = [0.3, 0.5, 1, 2]; // seconds
 const area = () => document.querySelector("#rp-text textarea");
 
@@ -41,10 +42,13 @@ const busy = () => document.documentElement.hasAttribute("data-rp-busy");
 export function mount({ element, props, trigger, watch }) {
   const find = (selector) => element.querySelector(selector);
 
-  function showCount(text) {
+  let dropsTags = false; // whether the model leaves out style tags and all other words in square brackets
+
+  function showFacts(text) {
     const { count, seconds } = measured(text);
     find(".rp-count").textContent = words("writing.count", { count, time: lengthOf(seconds, pageLanguage(), 0) });
     find(".rp-long").hidden = count <= props.long;
+    find(".rp-unspoken").hidden = !dropsTags || !TAG.test(text);
   }
 
   // Tags are offered only if the model knows them.
@@ -97,6 +101,7 @@ export function mount({ element, props, trigger, watch }) {
   }
 
   function show({ tags, english, demo }) {
+    dropsTags = tags === false;
     showTags(tags);
     showExamples(english, demo);
     document.documentElement.toggleAttribute("data-rp-english", english); // for examples on other tabs
@@ -150,10 +155,10 @@ export function mount({ element, props, trigger, watch }) {
   const mac = /Mac|iPhone|iPad/.test(navigator.platform);
   find(".rp-keys").textContent = words(mac ? "writing.keys_mac" : "writing.keys");
   show({ english: true });
-  showCount(props.value?.text ?? "");
+  showFacts(props.value?.text ?? "");
   watch("value", () => {
     const value = props.value ?? {};
     if (!("text" in value)) show(value);
-    showCount(value.text ?? area()?.value ?? "");
+    showFacts(value.text ?? area()?.value ?? "");
   });
 }
