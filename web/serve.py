@@ -19,7 +19,7 @@ from web.folders import private_folder
 
 if TYPE_CHECKING:
     import gradio as gr
-    from starlette.routing import BaseRoute
+    from starlette.routing import Route
     from starlette.types import ASGIApp
 
     from storage import Storage
@@ -46,7 +46,7 @@ def launch(
     policy: GatePolicy | None = None,
     translations: Translations | None = None,
     accounts: Accounts | None = None,
-    routes: Sequence[BaseRoute] = (),
+    routes: Sequence[Route] = (),
     api: ASGIApp | None = None,
     server_name: str | None = None,
     **options: Any,
@@ -67,7 +67,7 @@ def launch(
     from web.http.gate import GatePolicy, gate_lifespan
     from web.http.headers import PagePolicyMiddleware, ResponseHeaders
     from web.http.hosts import AllowedHosts
-    from web.http.routes import AllowedRoutes
+    from web.http.routes import AllowedRoutes, with_stripped_paths
     from web.identity.login import LOGIN_NOTE, LoginMiddleware
     from web.limits import connections
     from web.limits.budgets import TAKES
@@ -87,6 +87,7 @@ def launch(
     gate = gate_lifespan(policy, calls, login, api)
     modules = Modules(translations or Translations.load())
     alive = AliveEndpoint(demo.config, modules.version)
+    root_path = urlsplit(options.get("root_path") or "").path
 
     @asynccontextmanager
     async def lifespan(app: Any) -> AsyncIterator[None]:
@@ -98,7 +99,7 @@ def launch(
             auth=accounts.check if accounts else None,  # type: ignore[arg-type]  # Gradio awaits async functions
             auth_message=LOGIN_NOTE if accounts else None,
             app_kwargs={
-                "routes": [*modules.routes(), *alive.routes(), *routes],
+                "routes": with_stripped_paths([*modules.routes(), *alive.routes(), *routes], root_path),
                 "lifespan": lifespan,
                 "middleware": [
                     Middleware(PagePolicyMiddleware, headers=ResponseHeaders(framed=policy.framed), head=modules.head)

@@ -109,11 +109,7 @@ class DownloadLinks:
 
     def routes(self) -> list[Route]:
         """Return the routes for `web.serve.launch`."""
-        places = [PATH_PREFIX]
-        if self._root and PATH_PREFIX.startswith(self._root + "/"):
-            # Starlette strips the root path from every path, even if the proxy has already done so.
-            places.append(PATH_PREFIX.removeprefix(self._root))
-        return [Route(place + "{token}", self._answer, methods=["GET"]) for place in places]  # Starlette adds HEAD
+        return [Route(PATH_PREFIX + "{token}", self._answer, methods=["GET"])]  # Starlette adds HEAD
 
     async def _answer(self, request: Request) -> Response:
         texts = self._translations.texts_for(request.headers.get("accept-language", ""))

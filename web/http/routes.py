@@ -6,8 +6,11 @@ Gradio's other routes, which convert recordings, fetch URLs and more, are disabl
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
+
+from starlette.routing import Route
 
 from web.downloads.links import PATH_PREFIX
 from web.http import alive
@@ -85,3 +88,16 @@ class AllowedRoutes:
         if self._root and (path == self._root or path.startswith(self._root + "/")):
             return path.removeprefix(self._root) or "/"
         return path
+
+
+def with_stripped_paths(routes: Sequence[Route], root_path: str) -> list[Route]:
+    """Return routes, those below the proxy's root path also without it.
+
+    Starlette strips the root path from every path, even if the proxy has already done so.
+    """
+    root = root_path.rstrip("/")
+    below = [route for route in routes if root and route.path.startswith(f"{root}/")]
+    return [
+        *routes,
+        *(Route(each.path.removeprefix(root), each.endpoint, methods=list(each.methods or ())) for each in below),
+    ]

@@ -13,6 +13,7 @@ from storage import Storage
 from tests.support.fake_engine import FakeEngine
 from tests.web.conftest import serving
 from tests.web.visitor import page_config
+from web.http import alive
 from web.ui.i18n import Translations
 from web.ui.modules import STATIC
 
@@ -112,10 +113,14 @@ def test_page_is_compressed_if_the_browser_accepts_it(url: str) -> None:
     assert (head.status_code, head.content) == (200, b"")
 
 
-def test_paths_are_relative_to_the_page_behind_a_proxy(serve: Serve, engine: FakeEngine, storage: Storage) -> None:
-    url = serve(engine, storage, root_path="/voices")
+@pytest.mark.parametrize("root", ["/voices", "/reprise"])
+def test_paths_are_relative_to_the_page_behind_a_proxy(
+    serve: Serve, engine: FakeEngine, storage: Storage, root: str
+) -> None:
+    url = serve(engine, storage, root_path=root)
     html = httpx.get(url).text
     assert set(re.findall(r'(?:href|src)="([^"]*/reprise/static/)', html)) == {"./reprise/static/"}
-    main = sources(url, "en")[1]
-    assert httpx.get(main).status_code == 200
-    assert httpx.get(main.replace("/reprise/", "/voices/reprise/")).status_code == 200, "a proxy may pass its path on"
+    for own in (sources(url, "en")[1], url + alive.PATH.lstrip("/")):
+        assert httpx.get(own).status_code == 200
+        passed_on = own.replace("/reprise/", f"{root}/reprise/", 1)
+        assert httpx.get(passed_on).status_code == 200, "a proxy may pass its path on"
