@@ -30,6 +30,7 @@ from web.page import create_app
 from web.serve import SIGNING, create_links, create_policy, launch, private_folder, read_deployment
 from web.ui.i18n import Translations
 from web.uploads.endpoint import UploadEndpoint
+from web.uploads.store import UploadStore
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -65,6 +66,11 @@ def make_context(
         translations=Translations.load(),
         folder=folder,
     )  # fmt: skip
+
+
+def store_upload(folder: Path, name: str, data: bytes) -> Path:
+    """Store a file among the uploads, as the upload route does; return its path."""
+    return UploadStore(folder).keep(io.BytesIO(data), name, "an address")
 
 
 @pytest.fixture

@@ -110,7 +110,7 @@ class UploadEndpoint:
         except InvalidInput:  # already deleted, or not an upload
             return
         if upload is not None:
-            delete_upload(upload, self._folder)
+            delete_upload(upload)
 
     async def _answer(self, request: Request) -> Response:
         headers, address = request.headers, client_address(request)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
@@ -14,6 +15,7 @@ from web.ui.payloads import Payload, UnexpectedPayload, default_if_invalid
 
 MAX_UPLOAD_MB = 50
 MAX_FILE_NAME = 200  # characters
+_OWN_FOLDER = re.compile(r"[0-9a-f]{32}")  # names of the folders that `UploadStore` makes, one for each upload
 
 
 class Upload(Payload):
@@ -29,7 +31,7 @@ class Upload(Payload):
 def uploaded_path(value: object, folder: str | Path) -> Path | None:
     """Return the file of an upload button's value, None if it is empty.
 
-    The value is untrusted: only files in the upload folder are accepted. Raises InvalidInput.
+    The value is untrusted: only files that `UploadStore` keeps in this folder are accepted. Raises InvalidInput.
     """
     if not value:
         return None
@@ -38,7 +40,8 @@ def uploaded_path(value: object, folder: str | Path) -> Path | None:
         raise UnexpectedPayload
     try:
         resolved = Path(upload.path).resolve()
-        there = resolved.is_relative_to(Path(folder).resolve()) and resolved.is_file()
+        own = resolved.parent
+        there = own.parent == Path(folder).resolve() and bool(_OWN_FOLDER.fullmatch(own.name)) and resolved.is_file()
     except OSError:  # an invalid file name
         there = False
     if not there:
@@ -52,12 +55,11 @@ def mark_used(upload: Path) -> None:
         os.utime(upload)
 
 
-def delete_upload(upload: Path, folder: Path) -> None:
-    """Delete an upload and its own folder. folder: the upload folder."""
+def delete_upload(upload: Path) -> None:
+    """Delete an upload, whose path is from `uploaded_path`, and its own folder."""
     upload.unlink(missing_ok=True)
-    if upload.parent != folder.resolve():
-        with suppress(OSError):  # not empty, or deleted meanwhile
-            upload.parent.rmdir()
+    with suppress(OSError):  # not empty, or deleted meanwhile
+        upload.parent.rmdir()
 
 
 def uploaded_name(value: object) -> str:

@@ -14,6 +14,7 @@ from engine.audio.decode import LONGEST, Recording, decode
 from engine.audio.merge import MAX_MERGED_SECONDS
 from engine.errors import InvalidInput
 from tests.paths import CLIP
+from tests.web.conftest import store_upload
 from web.tabs.new_voice.clips import MAX_CLIPS, PEAKS_PER_SECOND, ChosenClip, chosen_clips, peaks, split_by_length
 from web.ui import components
 from web.ui.components import clip_input
@@ -23,9 +24,7 @@ from web.uploads.files import MAX_UPLOAD_MB, delete_upload
 
 @pytest.fixture
 def clip(tmp_path: Path) -> dict[str, Any]:
-    path = tmp_path / "upload" / "clip.flac"
-    path.parent.mkdir()
-    path.write_bytes(CLIP.read_bytes())
+    path = store_upload(tmp_path, "clip.flac", CLIP.read_bytes())
     return {"path": str(path), "name": "My clip", "seconds": 3.125, "start": 0, "end": 3.125, "words": " Hello. "}
 
 
@@ -98,15 +97,11 @@ def test_delete_upload_removes_the_file_and_its_empty_folder(clip: dict[str, Any
     (made,) = chosen_clips({"clips": [clip]}, tmp_path)
     beside = made.path.with_name("other.wav")
     beside.write_bytes(b"somebody else's")
-    delete_upload(made.path, tmp_path)
+    delete_upload(made.path)
     assert beside.exists()
     beside.unlink()
-    delete_upload(made.path, tmp_path)
+    delete_upload(made.path)
     assert list(tmp_path.iterdir()) == []
-    loose = tmp_path / "loose.wav"
-    loose.write_bytes(b"")
-    delete_upload(loose, tmp_path)
-    assert tmp_path.is_dir(), "the root folder of uploads stays"
 
 
 @given(st.lists(st.one_of(st.none(), st.floats(0.1, 90)), max_size=6))

@@ -17,6 +17,7 @@ from tests.support.clock import Clock
 from tests.support.fake_engine import FakeEngine
 from tests.web.conftest import serving
 from tests.web.visitor import Visitor
+from web.folders import LOCK
 from web.identity.accounts import load_accounts
 from web.ui.i18n import Translations
 from web.uploads import endpoint as uploads
@@ -198,11 +199,13 @@ def test_closed_page_deletes_only_its_own_files(send: Send, endpoint: UploadEndp
     mine, mine_too, theirs = (send(("a", b"x")).json()[0] for _ in range(3))
     outside = tmp_path.parent / "outside.wav"
     outside.write_bytes(b"x")
-    named = [mine, mine_too, str(outside), f"{theirs}/../../..", str(tmp_path), "", "\0", mine]
+    lock = tmp_path / LOCK
+    lock.touch()
+    named = [mine, mine_too, str(outside), str(lock), f"{theirs}/../../..", str(tmp_path), "", "\0", mine]
     for body, status in ((named, 204), (named, 204), ("x", 400), ([1], 400), ([""] * 101, 400)):
         assert client.request("DELETE", uploads.UPLOAD_PATH, json=body).status_code == status
     assert client.request("DELETE", uploads.UPLOAD_PATH, content=b"{").status_code == 400
-    assert [path.name for path in tmp_path.iterdir()] == [Path(theirs).parent.name]
+    assert set(tmp_path.iterdir()) == {lock, Path(theirs).parent}
     assert outside.exists()
 
 

@@ -140,7 +140,7 @@ class LibraryHandlers:
                 picture = make_portrait(path) if path else b""
             finally:
                 if path is not None:
-                    delete_upload(path, self._context.folder)
+                    delete_upload(path)
             self._context.storage.portraits.put(asked.id, picture, owner=owner)
             return texts("library.pictured" if picture else "library.unpictured", name=name)
 
@@ -278,7 +278,7 @@ class LibraryHandlers:
             yield Imported(name, error_message(error, texts))
         finally:
             if path is not None:
-                delete_upload(path, self._context.folder)
+                delete_upload(path)
 
     def _offer(self, line: str, failed: Imported, owner: str) -> dict[str, Any]:
         """Return an offer of a free name for a voice. Call it after all other voices are imported."""

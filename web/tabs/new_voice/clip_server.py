@@ -123,7 +123,7 @@ class ClipServer:
 
     def forget_clip(self, value: Any, texts: Texts) -> Answer:
         """Delete a clip that was removed from the list."""
-        delete_upload(self._clip(value).path, self._context.folder)
+        delete_upload(self._clip(value).path)
         return {}
 
     def _clip(self, value: Any) -> ChosenClip:

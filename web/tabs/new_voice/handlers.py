@@ -232,7 +232,7 @@ class NewVoiceHandlers:
     def _save(self, voice: Voice, form: CheckedForm) -> VoiceRecord:
         record = self._context.storage.voices.add(voice, owner=form.owner, deletion_token=form.deletion_token)
         for clip in form.clips:
-            delete_upload(clip.path, self._context.folder)  # storage has its own copy
+            delete_upload(clip.path)  # storage has its own copy
         return record
 
     def _saved_message(

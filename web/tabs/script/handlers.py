@@ -103,7 +103,7 @@ class ScriptHandlers:
                     raise InvalidInput(texts("script.wrong_file", kinds=tuple(SUFFIXES)))
                 title, scripts = _read_file(path)
             finally:
-                delete_upload(path, self._context.folder)
+                delete_upload(path)
             name = " ".join((title or file.stem).split())
             wanted = parse_payload(ScriptFile, picked=picked).picked
             # The first is created last, so that it comes first in the list.

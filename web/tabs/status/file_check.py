@@ -46,5 +46,5 @@ class FileCheckHandlers:
             verdict, lines = "bad", [error_message(error, texts)]
         finally:
             if path is not None:
-                delete_upload(path, context.folder)
+                delete_upload(path)
         return {"name": uploaded_name(value), "verdict": verdict, "lines": lines, "nonce": secrets.token_hex(4)}

@@ -19,7 +19,7 @@ from studio.voices.available_voices import BuiltInSpeaker
 from studio.voices.portraits import portrait_url
 from tests.storage.speaking import spoken
 from tests.support.fake_engine import FakeEngine, voice
-from tests.web.conftest import make_context
+from tests.web.conftest import make_context, store_upload
 from web.context import WebContext
 from web.tabs.library.handlers import LibraryHandlers
 from web.ui.voice_picker import select_voice
@@ -53,13 +53,14 @@ def test_voice_picture_is_set_and_removed(
     events: LibraryHandlers, library: VoiceLibrary, storage: Storage, context: WebContext
 ) -> None:
     ada = library.add(voice("Ada")).id
-    upload = context.folder / "me.png"
-    Image.new("RGB", (40, 30), "red").save(upload)
+    picture = io.BytesIO()
+    Image.new("RGB", (40, 30), "red").save(picture, "PNG")
+    upload = store_upload(context.folder, "me.png", picture.getvalue())
     assert answer(events.change_picture, id=ada, path=str(upload)) == ("good", "Ada has a new picture.")
     assert not upload.exists()
     shown = events.list_voices(None, None)["voices"][0]["picture"]  # type: ignore[arg-type]
     assert shown == portrait_url(storage.portraits.of(ada))
-    upload.write_bytes(b"no picture")
+    upload = store_upload(context.folder, "me.png", b"no picture")
     assert answer(events.change_picture, id=ada, path=str(upload))[0] == "bad"
     assert answer(events.change_picture, id=ada)[0] == "bad"
     assert storage.portraits.of(ada)
@@ -268,8 +269,7 @@ def test_purge_deletes_for_good(events: LibraryHandlers, library: VoiceLibrary) 
 @pytest.fixture
 def upload(context: WebContext) -> Callable[[str, bytes], dict[str, str]]:
     def save_upload(name: str, data: bytes) -> dict[str, str]:
-        (context.folder / name).write_bytes(data)
-        return {"path": str(context.folder / name), "name": name}
+        return {"path": str(store_upload(context.folder, name, data)), "name": name}
 
     return save_upload
 

@@ -26,7 +26,9 @@ from engine.errors import EngineBusy
 from tests.paths import CLIP, MINIATURE
 from tests.support.fake_engine import FRAME, SAMPLE_RATE
 from tests.support.looping import run
+from tests.web.conftest import store_upload
 from web.context import WebContext
+from web.folders import LOCK
 from web.tabs.new_voice import views
 from web.tabs.new_voice.clip_server import PER_ADDRESS, ClipServer
 from web.ui.i18n import Translations
@@ -48,12 +50,12 @@ def store_clip(context: WebContext) -> Any:
     """A function that stores samples or a file among the uploads and returns the clip as the browser sends it."""
 
     def store(what: Any, name: str = "clip.wav", **more: Any) -> dict[str, Any]:
-        path = context.folder / "a1" / name
-        path.parent.mkdir(exist_ok=True)
+        file = io.BytesIO()
         if isinstance(what, np.ndarray):
-            soundfile.write(path, what, RATE, subtype="FLOAT")
+            soundfile.write(file, what, RATE, subtype="FLOAT", format="WAV")
         else:
-            path.write_bytes(what if isinstance(what, bytes) else what.read_bytes())
+            file.write(what if isinstance(what, bytes) else what.read_bytes())
+        path = store_upload(context.folder, name, file.getvalue())
         return {"path": str(path), "name": name, "start": 0, "end": None, **more}
 
     return store
@@ -344,12 +346,16 @@ def test_clip_calls_have_their_own_bounded_queue(
 def test_forget_deletes_only_the_clip(ask: Any, store_clip: Any, context: WebContext, tmp_path: Path) -> None:
     clip = store_clip(story())
     secret = tmp_path / "secret.wav"
-    secret.write_bytes(b"not yours")
-    assert "problem" in ask("forget_clip", {"path": str(secret)})
+    lock, other = context.folder / LOCK, context.folder / "other" / "file"
+    other.parent.mkdir()
+    for file in (secret, lock, other):
+        file.write_bytes(b"not yours")
+        assert "problem" in ask("forget_clip", {"path": str(file)})
     assert "problem" in ask("forget_clip", {"path": str(context.folder)})
-    assert secret.exists()
     assert ask("forget_clip", {"path": clip["path"]}) == {}
-    assert list(context.folder.iterdir()) == []
+    assert secret.exists()
+    assert {lock, other.parent} == set(context.folder.iterdir())
+    assert other.exists()
     assert "no longer on the server" in ask("forget_clip", {"path": clip["path"]})["problem"]
 
 

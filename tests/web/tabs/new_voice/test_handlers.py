@@ -20,6 +20,7 @@ from studio.voices.voice_maker import SAMPLE_TEXTS
 from tests.paths import CLIP
 from tests.support.fake_engine import FakeEngine, buzz, reference, voice
 from tests.support.looping import run
+from tests.web.conftest import store_upload
 from web.context import WebContext
 from web.limits.budgets import Budgets, Limits
 from web.limits.worker_pool import WorkerPool
@@ -47,10 +48,7 @@ def clip(context: WebContext) -> dict[str, Any]:
 
 def store_clip(context: WebContext, file: Path, **more: Any) -> dict[str, Any]:
     """Store a file in a folder of its own among the uploads; return the clip as the page sends it."""
-    folder = context.folder / f"upload-{len(list(context.folder.iterdir()))}"
-    folder.mkdir()
-    path = folder / file.name
-    path.write_bytes(file.read_bytes())
+    path = store_upload(context.folder, file.name, file.read_bytes())
     seconds = soundfile.info(str(file)).duration
     clip = {
         "path": str(path),

@@ -16,7 +16,7 @@ from studio.script.runner import ScriptRunner
 from tests.studio.books.making import epub
 from tests.support.fake_engine import FakeEngine, voice
 from tests.support.waiting import until
-from tests.web.conftest import make_context
+from tests.web.conftest import make_context, store_upload
 from web.context import WebContext
 from web.identity.owners import OwnerResolver
 from web.tabs.script import handlers
@@ -178,8 +178,7 @@ LONG_TITLE = "The Life and Strange Surprizing Adventures of Robinson Crusoe, of 
 
 def test_files_become_scripts_with_their_name(page: Page, context: WebContext, tmp_path: Path) -> None:
     def bring(name: str, data: bytes) -> tuple[Any, ...]:
-        path = context.folder / name
-        path.write_bytes(data)
+        path = store_upload(context.folder, name, data)
         return page.events.import_script({"path": str(path), "orig_name": name}, None, None, REQUEST)
 
     _, desk, _ = bring("Chapter one.md", b"# Title\n\nSome words.\n\n```\ncode\n```\n")
