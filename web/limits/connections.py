@@ -15,6 +15,7 @@ from typing import Any
 
 import h11
 import uvicorn
+from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
@@ -55,14 +56,19 @@ class BoundedConnection(H11Protocol):
         cycle: RequestResponseCycle | None = self.cycle  # uvicorn declares it without None
         return cycle is None or cycle.response_complete
 
+    @property
+    def _is_shared(self) -> bool:
+        """Whether the peer may connect for many visitors: a program here, or a proxy whose headers are trusted."""
+        peer = _peer_of(self)
+        return is_loopback(peer) or (isinstance(self.app, ProxyHeadersMiddleware) and peer in self.app.trusted_hosts)
+
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Start the timeout of the first request, and enforce the connection limits."""
         super().connection_made(transport)
         self._waiting_since = self.loop.time()
         self._await_head()
         others = [each for each in self.connections if each is not self]  # WebSockets included
-        peer = _peer_of(self)
-        siblings = [] if is_loopback(peer) else [each for each in others if _peer_of(each) == peer]
+        siblings = [] if self._is_shared else [each for each in others if _peer_of(each) == _peer_of(self)]
         if len(siblings) >= MAX_OF_A_PEER:
             _make_room(siblings, self)
         elif len(others) >= MAX_CONNECTIONS:

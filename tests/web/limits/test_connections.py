@@ -156,18 +156,31 @@ def test_busy_connection_is_not_closed(url: str, monkeypatch: pytest.MonkeyPatch
         assert busy.recv(12) == b"HTTP/1.1 200"
 
 
-@pytest.mark.parametrize("limit", ["MAX_CONNECTIONS", "MAX_OF_A_PEER"])
-def test_websockets_count_as_connections(monkeypatch: pytest.MonkeyPatch, limit: str) -> None:
+@pytest.mark.parametrize(
+    ("limit", "proxies", "admitted"),
+    [
+        ("MAX_CONNECTIONS", "192.0.2.1", False),
+        ("MAX_CONNECTIONS", "127.0.0.1", False),
+        ("MAX_OF_A_PEER", "192.0.2.1", False),
+        ("MAX_OF_A_PEER", "127.0.0.1", True),
+        ("MAX_OF_A_PEER", "192.0.2.1,127.0.0.0/8", True),
+    ],
+)
+def test_websockets_count_as_connections_and_a_proxy_has_those_of_its_visitors(
+    monkeypatch: pytest.MonkeyPatch, limit: str, proxies: str, admitted: bool
+) -> None:
     monkeypatch.setattr(connections, limit, 2)
     monkeypatch.setattr(connections, "is_loopback", lambda _peer: False)
     stay = asyncio.Event()
+    refused = contextlib.nullcontext() if admitted else pytest.raises((InvalidHandshake, ConnectionError))
 
     async def talk(socket: WebSocket) -> None:
         await socket.accept()
         await stay.wait()
 
     async def open_three() -> None:
-        config = uvicorn.Config(Starlette(routes=[WebSocketRoute("/", talk)]), port=0, log_level="error")
+        app = Starlette(routes=[WebSocketRoute("/", talk)])
+        config = uvicorn.Config(app, port=0, log_level="error", forwarded_allow_ips=proxies)
         server = uvicorn.Server(config)
         config.load()
         connections.limit_connections(server)
@@ -176,7 +189,7 @@ def test_websockets_count_as_connections(monkeypatch: pytest.MonkeyPatch, limit:
             await asyncio.sleep(0.01)
         address = f"ws://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}/"
         async with connect(address), connect(address):
-            with pytest.raises((InvalidHandshake, ConnectionError)):
+            with refused:
                 async with connect(address):
                     pass
         stay.set()
