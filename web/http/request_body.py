@@ -7,7 +7,9 @@ import asyncio
 from starlette.datastructures import Headers
 from starlette.types import Message, Receive
 
-MAX_BODY = 1_000_000  # bytes
+from studio.script.formats.decode import MAX_CHARACTERS
+
+MAX_BODY = 4 * MAX_CHARACTERS + 100_000  # bytes: the longest text of any language, and the rest of a call
 BODY_SECONDS = 30.0
 
 

@@ -9,6 +9,7 @@ import httpx
 from tests.attack.attack import Attack, Broken
 from tests.attack.live.guest import Guest
 from tests.attack.live.server import shared_server
+from web.http.request_body import MAX_BODY
 
 HOSTS = (
     *("evil.example", "evil.example:{port}", "x.localhost:{port}", "localhost.evil.example", "LOCALHOST.evil.example"),
@@ -83,7 +84,7 @@ def _requests() -> Iterator[GateRequest]:
         method, _, path = line.partition(" ")
         yield GateRequest(method, path, (403, 404, 405))
     for path in ("gradio_api/run/predict", "gradio_api/queue/join", "gradio_api/component_server"):
-        yield GateRequest("POST", path, (413,), JSON, b'{"data": ["' + b"a" * (2 << 20) + b'"]}')
+        yield GateRequest("POST", path, (413,), JSON, b'{"data": ["' + b"a" * MAX_BODY + b'"]}')
         for body in (b"", b"{", b"[" * 100_000, b"null", b"\xff\xfe", b'{"data": NaN}', b'{"fn_index": "x"}'):
             yield GateRequest("POST", path, (400, 403, 404, 413, 415, 422), JSON, body)
 

@@ -10,10 +10,12 @@ import pytest
 
 from engine.errors import InvalidOption
 from storage import Storage, VoiceLibrary
+from studio.script.formats.decode import MAX_CHARACTERS
 from tests.support.fake_engine import FakeEngine, voice
 from tests.web.conftest import serving
 from tests.web.visitor import Visitor
 from web.http.hosts import AllowedHosts, check_clip_hosts, host_name
+from web.http.request_body import MAX_BODY
 from web.http.routes import AllowedRoutes
 from web.http.startup_token import DAYS, StartupToken
 from web.identity.accounts import load_accounts
@@ -205,9 +207,15 @@ def test_routes_match_under_root_path() -> None:
 
 @pytest.mark.parametrize("path", ["run/predict", "queue/join", "component_server/", "cancel"])
 def test_large_bodies_are_rejected_before_reading(ask: Ask, path: str) -> None:
-    answer = ask("POST", f"gradio_api/{path}", json={"data": ["x" * 1_100_000]})
+    answer = ask("POST", f"gradio_api/{path}", json={"data": ["x" * MAX_BODY]})
     assert answer.status_code == 413
     assert "Send less" in answer.json()["detail"]
+
+
+def test_longest_text_is_accepted_in_any_language(url: str) -> None:
+    notice, *_ = Visitor(url).click("rp-script-make", "あ" * MAX_CHARACTERS, None)
+    assert notice == ""
+    assert len(("𠮷" * MAX_CHARACTERS).encode()) < MAX_BODY, "the rarest characters have four bytes"
 
 
 def test_large_body_of_unknown_length_is_aborted(ask: Ask) -> None:
