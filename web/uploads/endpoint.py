@@ -21,14 +21,13 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 from starlette.types import Message, Receive
 
-from engine.errors import InvalidInput
 from engine.messages import UserMessage
 from web.gradio_internals import is_admitted
 from web.http.request_body import BodyRejected, Disconnected, read_body
 from web.http.responses import error_response
 from web.identity.addresses import client_address
 from web.ui.i18n import Translations
-from web.uploads.files import MAX_UPLOAD_MB, delete_upload, uploaded_path
+from web.uploads.files import MAX_UPLOAD_MB, discard_upload
 from web.uploads.store import NO_ROOM, UploadStore
 
 UPLOAD_PATH = "/gradio_api/upload"
@@ -101,16 +100,8 @@ class UploadEndpoint:
         except ValidationError:
             return error_response(400, NO_PATHS, request.headers)
         for path in paths:
-            await asyncio.to_thread(self._delete, path)
+            await asyncio.to_thread(discard_upload, {"path": path}, self._folder)
         return Response(status_code=204)
-
-    def _delete(self, path: str) -> None:
-        try:
-            upload = uploaded_path({"path": path}, self._folder)
-        except InvalidInput:  # already deleted, or not an upload
-            return
-        if upload is not None:
-            delete_upload(upload)
 
     async def _answer(self, request: Request) -> Response:
         headers, address = request.headers, client_address(request)

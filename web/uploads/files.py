@@ -62,6 +62,13 @@ def delete_upload(upload: Path) -> None:
         upload.parent.rmdir()
 
 
+def discard_upload(value: object, folder: str | Path) -> None:
+    """Delete the upload of a value that will not be used. Any other value is ignored."""
+    with suppress(InvalidInput):  # already deleted, or not an upload
+        if upload := uploaded_path(value, folder):
+            delete_upload(upload)
+
+
 def uploaded_name(value: object) -> str:
     """Return the original file name of an upload, "" if unknown."""
     upload = _upload(value)

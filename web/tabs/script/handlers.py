@@ -6,10 +6,12 @@ import threading
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 
 import gradio as gr
+from anyio.to_thread import run_sync
 
 from engine.errors import InvalidInput, RepriseError, ScriptNotFound, VoiceNotFound
 from storage.scripts.limits import MAX_SCRIPT_NAME
@@ -17,13 +19,15 @@ from studio.books.reading import SUFFIXES as BOOKS
 from studio.books.reading import book_kind, read_book
 from studio.script import Script, parse, parse_file
 from studio.script.casting import initial_cast, speaker_or_narrator
+from web.identity.addresses import client_address
+from web.limits.worker_pool import WorkerPool
 from web.tabs.script.actions import Reply, ScriptActions, narrator_names
 from web.tabs.script.commands import ScriptCommand, command_number
 from web.tabs.script.views import ScriptPatcher
 from web.ui.events import broadcast_change
 from web.ui.messages import error_message, notice
 from web.ui.payloads import Payload, SelectedId, UnexpectedPayload, parse_payload
-from web.uploads.files import delete_upload, uploaded_name, uploaded_path
+from web.uploads.files import discard_upload, uploaded_name, uploaded_path
 
 if TYPE_CHECKING:
     from web.context import WebContext
@@ -33,6 +37,7 @@ if TYPE_CHECKING:
 Updates = tuple[Any, ...]
 SUFFIXES = (".txt", ".md", ".markdown", ".srt", ".vtt", *BOOKS)  # of files that become scripts
 NAME_LENGTH = 50  # characters of the default name of a script from a text
+THREADS, CAPACITY, PER_ADDRESS = 2, 16, 2  # files being read; with those that wait; of one address
 SHOWN = 60  # characters of omitted text to show
 MAX_PAGES, MAX_REMEMBERED = 1_000, 16  # pages, and commands per page, remembered to detect repeats
 
@@ -69,6 +74,7 @@ class ScriptHandlers:
         self._context = context
         self._actions = ScriptActions(context)
         self._patcher = ScriptPatcher(context.storage, context.script_runner, context.proof_runner)
+        self._files = WorkerPool(THREADS, CAPACITY, PER_ADDRESS)
         self._lock = threading.Lock()
         self._run_by: dict[tuple[str, str], tuple[int, ...]] = {}  # numbers of the last commands, by owner and page
 
@@ -89,34 +95,42 @@ class ScriptHandlers:
         message, text, opened, changed = self.create_script(text, picked, token, request)
         return message, text, opened, changed, gr.skip() if message else gr.Tabs(selected="script")
 
-    def import_script(self, upload: Any, picked: Any, token: Any, request: gr.Request) -> Updates:
-        """Outputs: notice, component, change broadcast. Scripts are named after the book or the file."""
+    async def import_script(self, upload: Any, picked: Any, token: Any, request: gr.Request) -> Updates:
+        """Outputs: notice, component, change broadcast. Scripts are named after the book or the file.
+
+        It runs on the event loop, so that files never occupy the handlers' threads.
+        """
         texts = self._context.texts(request)
+        work = partial(self._import, upload, picked, token, request)
         try:
-            path = uploaded_path(upload, self._context.folder)
-            if path is None:
-                raise InvalidInput(texts("script.no_file"))
-            file = PurePath(uploaded_name(upload) or path.name)
-            try:
-                author = self._author(token, request)
-                if file.suffix.lower() not in SUFFIXES:
-                    raise InvalidInput(texts("script.wrong_file", kinds=tuple(SUFFIXES)))
-                title, scripts = _read_file(path)
-            finally:
-                delete_upload(path)
-            name = " ".join((title or file.stem).split())
-            wanted = parse_payload(ScriptFile, picked=picked).picked
-            # The first is created last, so that it comes first in the list.
-            for number, script in reversed(list(enumerate(scripts, 1))):
-                part = f" ({number}/{len(scripts)})" if len(scripts) > 1 else ""
-                part = name[: MAX_SCRIPT_NAME - len(part)] + part
-                script_id = self._create(script, part, wanted, author, request)
+            opened = await self._files.run(client_address(request), work)
         except Exception as error:
             return notice(error_message(error, texts), "bad"), gr.skip(), gr.skip()
+        finally:
+            await run_sync(discard_upload, upload, self._context.folder)
+        return "", opened, broadcast_change("scripts")
+
+    def _import(self, upload: Any, picked: Any, token: Any, request: gr.Request) -> Reply:
+        """Create the scripts of a file; return the component's value."""
+        texts, path = self._context.texts(request), uploaded_path(upload, self._context.folder)
+        if path is None:
+            raise InvalidInput(texts("script.no_file"))
+        file = PurePath(uploaded_name(upload) or path.name)
+        if file.suffix.lower() not in SUFFIXES:
+            raise InvalidInput(texts("script.wrong_file", kinds=tuple(SUFFIXES)))
+        author = self._author(token, request)
+        title, scripts = _read_file(path)
+        name = " ".join((title or file.stem).split())
+        wanted = parse_payload(ScriptFile, picked=picked).picked
+        # The first is created last, so that it comes first in the list.
+        for number, script in reversed(list(enumerate(scripts, 1))):
+            part = f" ({number}/{len(scripts)})" if len(scripts) > 1 else ""
+            part = name[: MAX_SCRIPT_NAME - len(part)] + part
+            script_id = self._create(script, part, wanted, author, request)
         opened = self._opened(script_id, scripts[0], texts)
         if len(scripts) > 1:
             opened["message"] = texts("script.books", name=name, count=len(scripts))
-        return "", opened, broadcast_change("scripts")
+        return opened
 
     def run_action(self, token: Any, request: gr.Request, event: gr.EventData) -> Updates:
         """Outputs: component, change broadcast."""

@@ -7,20 +7,24 @@ that cannot be read), `lines` (messages), `nonce` (differs each time).
 from __future__ import annotations
 
 import secrets
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import gradio as gr
+from anyio.to_thread import run_sync
 
 from engine.errors import InvalidInput
 from studio.provenance.provenance import check_file, voice_names
 from web.gradio_internals import event_value
+from web.identity.addresses import client_address
+from web.limits.worker_pool import WorkerPool
 from web.ui.messages import error_message
-from web.uploads.files import delete_upload, uploaded_name, uploaded_path
+from web.uploads.files import discard_upload, uploaded_name, uploaded_path
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from web.context import WebContext
+
+THREADS, CAPACITY, PER_ADDRESS = 2, 16, 2  # files being checked; with those that wait; of one address
 
 
 class FileCheckHandlers:
@@ -28,23 +32,27 @@ class FileCheckHandlers:
 
     def __init__(self, context: WebContext) -> None:
         self._context = context
+        self._files = WorkerPool(THREADS, CAPACITY, PER_ADDRESS)
 
-    def check_file(self, token: Any, event: gr.EventData, request: gr.Request) -> dict[str, Any]:
-        """Output: the answer."""
-        context, texts, value = self._context, self._context.texts(request), event_value(event)
-        path: Path | None = None
+    async def check_file(self, token: Any, event: gr.EventData, request: gr.Request) -> dict[str, Any]:
+        """Output: the answer. It runs on the event loop, so that files never occupy the handlers' threads."""
+        texts, value = self._context.texts(request), event_value(event)
         try:
-            owner = context.owner(token, request)
-            path = uploaded_path(value, context.folder)
-            if path is None:
-                raise InvalidInput("notice.upload_gone")
-            checked = check_file(path)
-            names = voice_names(checked.provenance, context.storage.voices, owner.key) if checked.provenance else ()
-            verdict = "ours" if checked.provenance else "marked" if checked.ours else "not_ours"
-            lines = [texts.write(message) for message in checked.messages(names)]
+            work = partial(self._check, value, token, request)
+            verdict, lines = await self._files.run(client_address(request), work)
         except Exception as error:
             verdict, lines = "bad", [error_message(error, texts)]
         finally:
-            if path is not None:
-                delete_upload(path)
+            await run_sync(discard_upload, value, self._context.folder)
         return {"name": uploaded_name(value), "verdict": verdict, "lines": lines, "nonce": secrets.token_hex(4)}
+
+    def _check(self, value: Any, token: Any, request: gr.Request) -> tuple[str, list[str]]:
+        """Return the answer's verdict and lines. Raises RepriseError for a file that cannot be read."""
+        context, texts = self._context, self._context.texts(request)
+        owner, path = context.owner(token, request), uploaded_path(value, context.folder)
+        if path is None:
+            raise InvalidInput("notice.upload_gone")
+        checked = check_file(path)
+        names = voice_names(checked.provenance, context.storage.voices, owner.key) if checked.provenance else ()
+        verdict = "ours" if checked.provenance else "marked" if checked.ours else "not_ours"
+        return verdict, [texts.write(message) for message in checked.messages(names)]

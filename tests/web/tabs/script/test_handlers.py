@@ -1,9 +1,12 @@
 """Handlers of the Script tab, without a page: creation, edits, speech, and patches of the page's state."""
 
+import inspect
+import threading
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import anyio
 import gradio as gr
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -15,6 +18,7 @@ from studio.script.casting import initial_cast
 from studio.script.runner import ScriptRunner
 from tests.studio.books.making import epub
 from tests.support.fake_engine import FakeEngine, voice
+from tests.support.looping import run
 from tests.support.waiting import until
 from tests.web.conftest import make_context, store_upload
 from web.context import WebContext
@@ -176,10 +180,14 @@ def test_invalid_text_is_rejected(page: Page, text: Any) -> None:
 LONG_TITLE = "The Life and Strange Surprizing Adventures of Robinson Crusoe, of York, Mariner"
 
 
+def import_file(page: Page, upload: dict[str, str]) -> tuple[Any, ...]:
+    return run(page.events.import_script, upload, None, page.token, REQUEST)
+
+
 def test_files_become_scripts_with_their_name(page: Page, context: WebContext, tmp_path: Path) -> None:
     def bring(name: str, data: bytes) -> tuple[Any, ...]:
         path = store_upload(context.folder, name, data)
-        return page.events.import_script({"path": str(path), "orig_name": name}, None, None, REQUEST)
+        return import_file(page, {"path": str(path), "orig_name": name})
 
     _, desk, _ = bring("Chapter one.md", b"# Title\n\nSome words.\n\n```\ncode\n```\n")
     assert "Not read out (1): ``` code ```" in desk["message"]
@@ -204,8 +212,34 @@ def test_files_become_scripts_with_their_name(page: Page, context: WebContext, t
     assert "choose one whose name ends in .txt, .md, .markdown, .srt, .vtt, .epub, .docx, .pdf." in trouble
     assert list(context.folder.iterdir()) == [], "refused files are deleted, too"
     (tmp_path / "secret.txt").write_text("not theirs")
-    trouble, *_ = page.events.import_script({"path": str(tmp_path / "secret.txt")}, None, None, REQUEST)
+    trouble, *_ = import_file(page, {"path": str(tmp_path / "secret.txt")})
     assert 'role="alert"' in trouble
+
+
+def test_files_are_read_on_few_threads_of_their_own(
+    page: Page, context: WebContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of each address, two are read or wait: a book can take a minute and much memory."""
+    assert inspect.iscoroutinefunction(page.events.import_script), "Gradio would run it on its own threads"
+    go, read_file, replies = threading.Event(), handlers._read_file, []
+    monkeypatch.setattr(handlers, "_read_file", lambda path: go.wait(30) and read_file(path))
+
+    async def main() -> None:
+        async def bring() -> None:
+            upload = {"path": str(store_upload(context.folder, "a.txt", b"Hello."))}
+            replies.append(await page.events.import_script(upload, None, None, REQUEST))
+
+        async with anyio.create_task_group() as group:
+            for _ in range(2):
+                group.start_soon(bring)
+            await anyio.wait_all_tasks_blocked()
+            await bring()
+            go.set()
+
+    run(main)
+    assert "busy with other files" in replies[0][0]
+    assert [trouble for trouble, *_ in replies[1:]] == ["", ""]
+    assert list(context.folder.iterdir()) == [], "uploads are deleted"
 
 
 def test_patches_contain_only_changes(page: Page) -> None:
