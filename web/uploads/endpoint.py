@@ -35,6 +35,7 @@ MAX_BYTES = MAX_UPLOAD_MB << 20  # per request
 OVERHEAD = 64 << 10  # bytes of a request besides its files
 MAX_FILES = 8  # per request
 SILENCE = 30.0  # seconds without a byte
+SLOWEST, LAG = 10_000, 60.0  # bytes per second; seconds that an upload may lag behind that rate
 AT_ONCE, AT_ONCE_OF_ONE = 12, 3  # concurrent uploads: in all, per address
 MAX_DISCARDED = 100  # files per DELETE request
 
@@ -166,13 +167,14 @@ class UploadEndpoint:
 
 
 def _counted(receive: Receive) -> Receive:
-    """Wrap `receive` to raise _Refused for too many bytes, or when the client stalls for SILENCE seconds."""
-    size = 0
+    """Wrap `receive` to raise _Refused for too many bytes, or when the client stalls or sends too slowly."""
+    clock, size = asyncio.get_running_loop().time, 0
+    first_due = clock() + LAG
 
     async def counted() -> Message:
         nonlocal size
         try:
-            async with asyncio.timeout(SILENCE):
+            async with asyncio.timeout_at(min(clock() + SILENCE, first_due + size / SLOWEST)):
                 message = await receive()
         except TimeoutError as error:
             raise _Refused(408, SLOW) from error

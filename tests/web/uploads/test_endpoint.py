@@ -4,6 +4,7 @@ import os
 import socket
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -230,6 +231,27 @@ def test_aborted_upload_leaves_no_file_and_frees_its_slot(served: str) -> None:
         answer = httpx.post(f"{served}gradio_api/upload", files={"files": ("a", b"x")}, timeout=30)
     (path,) = answer.json()
     assert [each.name for each in Path(path).parents[1].iterdir() if each.is_dir()] == [Path(path).parent.name]
+
+
+def test_slow_upload_is_closed_and_frees_its_slot(served: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A client that sends a byte now and then is never silent."""
+    monkeypatch.setattr(uploads, "LAG", 0.2)
+    monkeypatch.setattr(uploads, "AT_ONCE_OF_ONE", 1)
+    parts, answer = urlsplit(served), b""
+    assert parts.hostname is not None
+    head = b'--x\r\nContent-Disposition: form-data; name="files"; filename="a"\r\n\r\n'
+    with socket.create_connection((parts.hostname, parts.port or 80)) as plain:
+        plain.sendall(
+            b"POST /gradio_api/upload HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n"
+            b"Content-Type: multipart/form-data; boundary=x\r\n\r\n" % (len(head) + 100) + head
+        )
+        plain.settimeout(0.05)
+        while not answer:
+            plain.sendall(b"x")
+            with suppress(TimeoutError):
+                answer = plain.recv(100)
+    assert answer.startswith(b"HTTP/1.1 408")
+    assert httpx.post(f"{served}gradio_api/upload", files={"files": ("a", b"x")}, timeout=30).status_code == 200
 
 
 def test_upload_requires_login(served: str, tmp_path: Path) -> None:
