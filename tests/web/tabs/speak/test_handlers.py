@@ -96,8 +96,11 @@ def test_retried_segment_is_stored_once(
     np.testing.assert_array_equal(stored_samples(context, sent[-1]), received(sent))
 
 
-def test_engine_receives_text_voice_and_settings(speaking: SpeakHandlers, engine: FakeEngine, anna: str) -> None:
-    list(messages(speaking, "Hello.", anna, settings=("42", 1, 0.5, 7, 0, "", "fake")))
+@pytest.mark.parametrize("top_k", [7, 6.6])  # a slider's field takes any number
+def test_engine_receives_text_voice_and_settings(
+    speaking: SpeakHandlers, engine: FakeEngine, anna: str, top_k: float
+) -> None:
+    list(messages(speaking, "Hello.", anna, settings=("42", 1, 0.5, top_k, 0, "", "fake")))
     text, spoken_with, options = engine.asked[0]
     assert text == "Hello."
     assert spoken_with is not None
