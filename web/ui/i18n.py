@@ -3,13 +3,14 @@ The English texts of errors and notes are in `engine.messages`, their translatio
 
 Labels (`label`) are translated by Gradio in the browser, and our ES modules have their own texts. Both are in one
 module per language (`web.ui.modules`). Messages created on the server are translated there (`texts`). The language is
-the one chosen on the page, which a cookie stores (`web.http.language`), else the browser's first one, with or without
-the part after the hyphen, else English.
+the one chosen on the page, which a cookie stores (`web.http.language`), else the first of the browser's that is here,
+if need be in a variant of another country, else English.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -23,6 +24,8 @@ from engine.messages import UserMessage, Value, english, english_number
 
 LOCALES = Path(__file__).parents[1] / "locales"
 ENGLISH = "en"
+# An entry of an Accept-Language header: a tag and its weight.
+_ACCEPTED = re.compile(r"\s*([a-z]{1,8}(?:-[a-z0-9]{1,8})*)\s*(?:;\s*q\s*=\s*([01](?:\.[0-9]{0,3})?)\s*)?")
 _COUNTED = 10**15  # larger numbers are written as in English
 
 
@@ -107,9 +110,17 @@ class Translations:
 
     def language(self, accepted: str) -> str:
         """Return the language for an Accept-Language header."""
-        first = accepted.partition(",")[0].partition(";")[0].strip().lower()
         known = {language.lower(): language for language in self._languages}
-        return known.get(first) or known.get(first.partition("-")[0]) or ENGLISH
+        variants = {tag.partition("-")[0]: language for tag, language in known.items()}
+        found = (known.get(tag) or variants.get(tag.partition("-")[0]) for tag in _preferred(accepted))
+        return next(filter(None, found), ENGLISH)
+
+
+def _preferred(accepted: str) -> list[str]:
+    """Return the tags of an Accept-Language header in lower case, most preferred first. Malformed ones are left out."""
+    entries = (_ACCEPTED.fullmatch(entry.lower()) for entry in accepted.split(","))
+    weights = {entry[1]: float(entry[2] or 1) for entry in entries if entry}
+    return sorted(filter(weights.get, weights), key=lambda tag: -weights[tag])
 
 
 def own_name(language: str) -> str:

@@ -179,14 +179,22 @@ def test_used_keys_exist_and_all_keys_are_used() -> None:
         ("es-MX;q=1.0", "es"),
         ("JA-jp", "ja"),
         ("zh-CN,zh;q=0.9", "zh-CN"),
-        ("zh-TW,zh;q=0.9", "en"),
-        ("pt-BR,de;q=0.5", "en"),
+        ("zh", "zh-CN"),
+        ("zh-Hans", "zh-CN"),
+        ("zh-hans-cn,en;q=0.9", "zh-CN"),
+        ("zh-TW,zh;q=0.9,en-US;q=0.8", "zh-CN"),
+        ("zh-HK", "zh-CN"),
+        ("pt-BR,de;q=0.5", "de"),
+        ("uk,de;q=0.8,fr;q=0.9", "fr"),
+        ("uk, en-GB;q=0.9, de ; q = 0.8", "en"),
+        ("de;q=0,fr;q=0.1", "fr"),
+        ("pt,*;q=0.5", "en"),
         ("*", "en"),
         ("", "en"),
-        ("\u00e9;;;,,", "en"),
+        ("\u00e9;;;,,de;q=x,,ja;q=0.2", "ja"),
     ],
 )
-def test_server_answers_in_the_browsers_first_language(accepted: str, language: str) -> None:
+def test_server_answers_in_the_browsers_preferred_language(accepted: str, language: str) -> None:
     request: Any = SimpleNamespace(headers={"accept-language": accepted})
     assert TRANSLATIONS.texts(request).language == language
 
