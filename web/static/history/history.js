@@ -13,6 +13,7 @@ export function mount({ element, props, trigger, watch }) {
   const list = element.querySelector(".rp-entries");
   const count = element.querySelector(".rp-history-count");
   const more = element.querySelector(".rp-more");
+  const older = element.querySelector(".rp-history-older");
   const rows = new Map(); // by id
   let signed = 0;
 
@@ -53,7 +54,8 @@ export function mount({ element, props, trigger, watch }) {
     else count.textContent = value ? words("history.count", { count: value.total }) : "";
     count.classList.toggle("rp-empty", none);
     document.querySelector("#rp-history-find")?.toggleAttribute("data-idle", first);
-    more.hidden = !value || shown >= value.total;
+    more.hidden = !value?.more;
+    older.hidden = !value || value.more || shown >= value.total;
   }
 
   function receive() {

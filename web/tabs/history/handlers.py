@@ -212,7 +212,9 @@ class HistoryHandlers:
         return notice(texts("history.forgotten")), everywhere, gr.Column(visible=False), emptied
 
     def _list(self, owner: Owner, query: HistoryQuery) -> dict[str, Any]:
-        """Return the list's value. unfiltered: whether all entries are listed. kept: whether new takes are added."""
+        """Return the list's value. total: of the entries that match. more: whether a longer list would have more of
+        them. unfiltered: whether all entries match. kept: whether new takes are added.
+        """
         page = self._history.page(
             owner=owner.key,
             search=query.search,
@@ -224,6 +226,7 @@ class HistoryHandlers:
         return {
             "entries": [entry_view(record, owner, self._context.links) for record in page.records],
             "total": page.total,
+            "more": len(page.records) < min(page.total, MAX_SHOWN),
             "unfiltered": not filtered,
             "kept": self._history.settings(owner=owner.key).history,
         }

@@ -16,6 +16,7 @@ from tests.storage.speaking import card, spoken
 from tests.support.fake_engine import SAMPLE_RATE, FakeEngine, buzz, voice
 from tests.web.conftest import read_wav
 from web.context import WebContext
+from web.tabs.history import handlers
 from web.tabs.history.handlers import MAX_SHOWN, PAGE_SIZE, HistoryHandlers, HistoryQuery
 from web.ui.payloads import parse_payload
 
@@ -110,12 +111,22 @@ def test_invalid_searches_do_not_break_the_list(context: WebContext, events: His
     assert events.show_tab(wrong, wrong, wrong, wrong, None, NO_REQUEST)[0]["total"] in (0, 1)
 
 
-def test_list_grows_by_pages_up_to_a_limit(context: WebContext, events: HistoryHandlers) -> None:
+def test_list_grows_by_pages_up_to_a_limit(
+    context: WebContext, events: HistoryHandlers, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for number in range(PAGE_SIZE + 3):
         add_take(context, f"Number {number}.")
+
+    def listed(shown: float) -> tuple[int, int, bool]:
+        found = events.refresh_list("", "", False, shown, None, NO_REQUEST)
+        return len(found["entries"]), found["total"], found["more"]
+
     assert len(events.show_tab("", "", False, PAGE_SIZE, None, NO_REQUEST)[0]["entries"]) == PAGE_SIZE
-    found = events.refresh_list("", "", False, 2 * PAGE_SIZE, None, NO_REQUEST)
-    assert (len(found["entries"]), found["total"]) == (PAGE_SIZE + 3, PAGE_SIZE + 3)
+    assert listed(PAGE_SIZE) == (PAGE_SIZE, PAGE_SIZE + 3, True)
+    assert listed(2 * PAGE_SIZE) == (PAGE_SIZE + 3, PAGE_SIZE + 3, False)
+    monkeypatch.setattr(handlers, "MAX_SHOWN", PAGE_SIZE + 2)
+    assert listed(2 * PAGE_SIZE) == (PAGE_SIZE + 2, PAGE_SIZE + 3, False)
+    monkeypatch.undo()
     for wrong, limit in ((10**9, MAX_SHOWN), (float("nan"), PAGE_SIZE), (0, PAGE_SIZE)):
         assert parse_payload(HistoryQuery, search="", voice="", starred=False, shown=wrong).limit == limit
 

@@ -17,6 +17,7 @@ from tests.paths import CLIP
 from tests.support.fake_engine import SAMPLE_RATE, FakeEngine, Script, buzz, voice
 from tests.support.waiting import until
 from tests.web.visiting import downloaded, finish_deletions, open_tab, picker, player, speak, visit, wait_for
+from web.tabs.history import handlers
 
 Serve = Callable[..., str]
 LENGTH = 20 * SAMPLE_RATE  # of a take: too long to end while a slow machine checks for it
@@ -93,8 +94,9 @@ def test_take_is_listed_reused_and_deleted_with_all_data(chromium: Browser, url:
 
 
 def test_long_history_is_shown_in_pages_and_takes_are_played_starred_downloaded_and_deleted(
-    chromium: Browser, serve: Serve, storage: Storage
+    chromium: Browser, serve: Serve, storage: Storage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(handlers, "MAX_SHOWN", 44)
     for number in range(43):
         add_take(storage, f"Number {number}.")
     add_take(storage, "By someone.")
@@ -106,14 +108,18 @@ def test_long_history_is_shown_in_pages_and_takes_are_played_starred_downloaded_
         more = page.get_by_role("button", name="Show more")
         more.click()
         expect(entries(page)).to_have_count(40)
+        hint = page.get_by_text("Search to find older ones")
+        expect(hint).to_be_hidden()
         more.click()
-        expect(entries(page)).to_have_count(45)
+        expect(entries(page)).to_have_count(44)
         expect(more).to_be_hidden()
-        expect(entries(page).last).to_contain_text("Number 0.")
+        expect(hint).to_be_visible()
+        expect(entries(page).last).to_contain_text("Number 1.")
 
         search = page.get_by_label("Search", exact=True)
         search.fill("someone")
         expect(entries(page)).to_have_count(1)
+        expect(hint).to_be_hidden()
         search.fill("")
         expect(entries(page)).to_have_count(20)
 
