@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-import re
 import unicodedata
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import regex
+
+from engine.languages import language_tag
 from engine.text import without_pauses
-from engine.text.english.normalization import written_out
+from engine.text.english.normalization import fold, written_out
 from engine.text.tags import SPEAKER_TAG, STYLE_TAG
 
 _ALONE = r"[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]"  # no spaces: each character counts as a word
-_TOKEN = re.compile(rf"{_ALONE}|(?:(?!{_ALONE})\S)+")
-_WORD = re.compile(rf"{_ALONE}|(?:(?!{_ALONE})[^\W_])+")
+_SIGN = r"[\p{Sc}%&@+=°§]"  # read as a word
+_TOKEN = regex.compile(rf"{_ALONE}|(?:(?!{_ALONE})\S)+")
+_WORD = regex.compile(rf"{_ALONE}|{_SIGN}|(?:(?!{_ALONE})[^\W_])+")
+_FIGURE = regex.compile(rf"\p{{N}}|{_SIGN}")
 
 
 @dataclass(frozen=True)
@@ -37,22 +42,44 @@ class _Word:
     end: int
 
 
-def compare(text: str, transcript: str) -> Comparison:
+def compare(text: str, transcript: str, language: str = "") -> Comparison:
     """Compare a text with its transcript, ignoring case, punctuation, accents and the spelling of numbers.
 
     Words that are only split differently are equal ("good bye", "goodbye"). Style tags and pauses are not words.
+    English numbers and abbreviations are written out; in other languages a number in digits is equal to any words in
+    its place. language: a tag or an English name; "" if unknown: the better of both comparisons.
     """
-    truth, guess = _words(_spoken(text)), _words(transcript)
+    tag = language_tag(language)
+    readings = (True, False) if not tag else (tag == "en",)
+    found = (_compared(_words(_spoken(text), english), _words(transcript, english)) for english in readings)
+    return min(found, key=lambda comparison: comparison.word_error)
+
+
+def _compared(truth: Sequence[_Word], guess: Sequence[_Word]) -> Comparison:
+    if not truth:
+        return Comparison(float(bool(guess)), ())
     errors, marks = 0, set[int]()
-    for a, b, c, d in _differences([word.normalised for word in truth], [word.normalised for word in guess]):
-        if "".join(word.normalised for word in truth[a:b]) == "".join(word.normalised for word in guess[c:d]):
+    said, heard = [word.normalised for word in truth], [word.normalised for word in guess]
+    for a, b, c, d in _differences(said, heard):
+        if "".join(said[a:b]) == "".join(heard[c:d]) or _same_number(said[a:b], heard[c:d]):
             continue
         errors += max(b - a, d - c)
         marks |= set(range(a, b)) or {max(0, a - 1)}
     spans = sorted({(truth[at].start, truth[at].end) for at in marks if at < len(truth)})
-    if not truth:
-        return Comparison(float(bool(guess)), ())
     return Comparison(errors / len(truth), tuple(spans))
+
+
+def _same_number(said: Sequence[str], heard: Sequence[str]) -> bool:
+    """Whether words differ only in figures on one side, and on the other in words that may be these figures."""
+    ours, theirs = Counter(said) - Counter(heard), Counter(heard) - Counter(said)
+    return _may_be_read(ours, theirs) or _may_be_read(theirs, ours)
+
+
+def _may_be_read(figures: Counter[str], words: Counter[str]) -> bool:
+    """Whether figures may be read as so many words: "99" as "quatre vingt dix neuf", "4 %" as "vier Prozent"."""
+    most = 2 * len("".join(figures.elements())) + 1
+    are_figures = bool(figures) and all(map(_FIGURE.search, figures))
+    return are_figures and not any(map(_FIGURE.search, words)) and 0 < words.total() <= most
 
 
 def _spoken(text: str) -> str:
@@ -62,17 +89,17 @@ def _spoken(text: str) -> str:
     return text if without_pauses(text) else ""
 
 
-def _words(text: str) -> list[_Word]:
+def _words(text: str, english: bool) -> list[_Word]:
     return [
         _Word(normalised, token.start(), token.end())
         for token in _TOKEN.finditer(text)
-        for normalised in _normalised_words(token[0])
+        for normalised in _normalised_words(token[0], english)
     ]
 
 
-def _normalised_words(token: str) -> list[str]:
-    """Return the words of a token: numbers and abbreviations written out, without case, accents and punctuation."""
-    folded = written_out(token).casefold().replace("'", "").replace("’", "")
+def _normalised_words(token: str, english: bool) -> list[str]:
+    """Return the words of a token without case, accents and punctuation; English numbers and abbreviations in words."""
+    folded = (written_out(token) if english else fold(token)).casefold().replace("'", "").replace("’", "")
     plain = "".join(sign for sign in unicodedata.normalize("NFKD", folded) if not unicodedata.combining(sign))
     return _WORD.findall(unicodedata.normalize("NFC", plain))
 

@@ -28,7 +28,7 @@ class TakeChecker:
     def check(self, text: str, sound: bytes) -> Hearing:
         """Transcribe an audio file, and compare the transcript with its text."""
         transcript = self.recogniser.transcribe(sound, language_tag(self.language))
-        found = compare(text, transcript)
+        found = compare(text, transcript, self.language)
         return Hearing(transcript, found.word_error, found.marks, self.recogniser.name)
 
     def word_times(self, text: str, sound: bytes) -> list[TimedWord]:

@@ -9,8 +9,8 @@ from studio.proof.compare import compare
 TEXT = "The quick brown fox jumps."
 
 
-def marked(text: str, heard: str) -> list[str]:
-    return [text[start:end] for start, end in compare(text, heard).marks]
+def marked(text: str, heard: str, language: str = "") -> list[str]:
+    return [text[start:end] for start, end in compare(text, heard, language).marks]
 
 
 @pytest.mark.parametrize(
@@ -29,6 +29,29 @@ def marked(text: str, heard: str) -> list[str]:
 def test_only_words_are_compared(text: str, heard: str) -> None:
     assert compare(text, heard).word_error == 0
     assert compare(text, heard).marks == ()
+
+
+@pytest.mark.parametrize("language", ["de", "German", ""])
+@pytest.mark.parametrize(
+    ("text", "heard"),
+    [
+        ("Ich habe drei Äpfel.", "Ich habe 3 Äpfel."),
+        ("Es kostet 19,50 € und 5 % mehr.", "es kostet neunzehn Euro fünfzig und 5 Prozent mehr"),
+        ("Um 10:30 Uhr kommt der Zug.", "Um zehn Uhr dreißig kommt der Zug."),
+        ("Elle a 99 ans et un cœur d’or.", "elle a quatre-vingt-dix-neuf ans et un coeur d'or"),
+        ("一九八四年", "1984年"),
+    ],
+)
+def test_numbers_of_other_languages_are_equal_to_words(text: str, heard: str, language: str) -> None:
+    assert compare(text, heard, language).word_error == 0
+    assert compare(heard, text, language).word_error == 0
+
+
+def test_number_is_not_equal_to_another_number_or_to_a_missing_sentence() -> None:
+    assert compare("Ich habe 3 Äpfel.", "Ich habe 4 Äpfel.", "de").word_error == 0.25
+    assert compare("Ich habe drei Äpfel.", "Ich habe Äpfel.", "de").word_error == 0.25
+    assert compare("Ich habe drei Äpfel und mag keine Birnen.", "Ich habe 3.", "de").word_error > 0.5
+    assert compare("I have three apples.", "I have 4 apples.", "en").word_error == 0.25
 
 
 @pytest.mark.parametrize(
@@ -52,7 +75,7 @@ def test_single_character_is_marked_in_scripts_without_spaces() -> None:
 
 
 def test_number_is_marked_as_a_whole_despite_tags() -> None:
-    assert marked("[sad] He owes 1,200 pounds.", "He owes one thousand three hundred pounds.") == ["1,200"]
+    assert marked("[sad] He owes 1,200 pounds.", "He owes one thousand three hundred pounds.", "en") == ["1,200"]
 
 
 def test_words_heard_for_a_text_without_words_are_errors() -> None:
