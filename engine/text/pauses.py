@@ -18,11 +18,17 @@ def split_pauses(text: str) -> list[tuple[str, float]]:
 
     Raises InvalidText for a pause longer than `MAX_PAUSE`, and for pauses of more than `MAX_PAUSES` in total.
     """
+    parts = cut_at_pauses(text)
+    if any(pause > MAX_PAUSE for _, pause in parts):
+        raise InvalidText("text.long_pause", most=int(MAX_PAUSE))
+    check_total_pause(sum(pause for _, pause in parts))
+    return parts
+
+
+def cut_at_pauses(text: str) -> list[tuple[str, float]]:
+    """Split text as `split_pauses` does, with pauses of any length."""
     parts = PAUSE.split(text)
     seconds = [float(number.replace(",", ".")) for number in parts[1::2]]
-    if any(pause > MAX_PAUSE for pause in seconds):
-        raise InvalidText("text.long_pause", most=int(MAX_PAUSE))
-    check_total_pause(sum(seconds))
     return list(zip(parts[::2], [*seconds, 0.0], strict=True))
 
 

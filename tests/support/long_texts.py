@@ -178,6 +178,7 @@ def texts() -> Iterator[tuple[str, Make]]:
 class _Card:
     text: str
     pause: float = 0.0
+    duration: float | None = 5.0
     seconds: float | None = 5.0
     speaker: str | None = None
 

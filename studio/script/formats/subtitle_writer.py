@@ -5,10 +5,11 @@ import unicodedata
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import accumulate, pairwise
+from itertools import accumulate
 from typing import Protocol
 
 from engine.text.cuts import split_to_fit
+from engine.text.pauses import cut_at_pauses
 from engine.text.sentences import is_clause_end, word_ends
 from engine.text.tags import STYLE_TAG, has_words
 from engine.text.timing import speaking_time
@@ -37,14 +38,14 @@ class Cue:
 def cues(cards: Iterable[SubtitledCard]) -> list[Cue]:
     """Create the subtitles of all cards that have takes, timed as in the joined audio: each take, then its pause.
 
-    Long cards are cut where a reader would pause; each part gets a share of the time by its speaking time. Style tags
-    are not shown.
+    Cards are cut at the pauses in their texts, during which nothing is shown, and long ones where a reader would pause;
+    each part gets a share of the speech by its speaking time. Style tags are not shown.
     """
     made: list[Cue] = []
     start = 0.0
     for card in cards:
         if card.seconds is not None:
-            made += _cues_of(card.text, start, card.seconds, card.speaker)
+            made += _cues_of(card, start, card.seconds)
             start += card.seconds + card.pause
     return made
 
@@ -65,21 +66,25 @@ def to_vtt(cues: Iterable[Cue]) -> str:
     )
 
 
-def _cues_of(text: str, start: float, duration: float, speaker: str | None) -> Iterator[Cue]:
-    parts = list(split_to_fit(_shown(text), _fits_cue))
-    weights = [speaking_time(part) for part in parts]
-    passed, total = [0.0], sum(weights)
-    for weight in weights:
-        passed.append(passed[-1] + weight)
-    times = [start + duration * share / total for share in passed] if total else [start, start + duration]
-    for part, (begin, end) in zip(parts, pairwise(times), strict=True):
-        yield Cue(begin, end, _lines(part), speaker)
+def _cues_of(card: SubtitledCard, start: float, seconds: float) -> Iterator[Cue]:
+    """Yield the cues of a card that is played for so many seconds from `start`."""
+    scale = seconds / card.duration if card.duration else 1.0
+    tags = not has_words(card.text)
+    passages = [(_parts(text, tags), scale * pause) for text, pause in cut_at_pauses(card.text)]
+    speech = max(seconds - sum(pause for _, pause in passages), 0.0)
+    total = sum(speaking_time(part) for parts, _ in passages for part in parts)
+    for parts, pause in passages:
+        for part in parts:
+            end = start + speech * speaking_time(part) / total
+            yield Cue(start, end, _lines(part), card.speaker)
+            start = end
+        start += pause
 
 
-def _shown(text: str) -> str:
-    """Return the text without style tags, unless it has nothing else; `-->` would look like the times of a cue."""
-    words = STYLE_TAG.sub(" ", text) if has_words(text) else text
-    return " ".join(words.replace("-->", "→").split())
+def _parts(text: str, tags: bool) -> list[str]:
+    """Return the parts of a text to show, with or without style tags; `-->` would look like the times of a cue."""
+    words = text if tags else STYLE_TAG.sub(" ", text)
+    return list(filter(None, split_to_fit(" ".join(words.replace("-->", "→").split()), _fits_cue)))
 
 
 def _fits_cue(text: str) -> bool:

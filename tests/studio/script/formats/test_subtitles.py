@@ -117,6 +117,16 @@ def test_style_tags_and_cards_without_takes_are_not_shown() -> None:
     ]
 
 
+def test_nothing_is_shown_during_pauses_in_cards() -> None:
+    text = "[pause:1] [sad] Sentence one. [pause:20] [sigh] Sentence two. [pause:2][pause:3]"
+    shown = cues([Spoken(text, 0.5, 30.0, speed=2.0), Spoken("Next.")])
+    assert [(cue.lines, cue.start, cue.end) for cue in shown] == [
+        (("Sentence one.",), 0.5, pytest.approx(1.5)),
+        (("Sentence two.",), pytest.approx(11.5), pytest.approx(12.5)),
+        (("Next.",), 15.5, 16.5),
+    ]
+
+
 def test_long_cards_are_split_after_sentences_and_share_their_time() -> None:
     text = "The first sentence is about as long as this one here, more or less. " * 2
     first, second = cues([Spoken(text.strip(), duration=8.0)])
