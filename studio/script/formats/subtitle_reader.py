@@ -89,7 +89,8 @@ def _cues(lines: list[str], *, webvtt: bool) -> tuple[list[_TimedText], list[str
     stray = [lines[: timings[0] if timings else len(lines)]]
     for count, (number, end) in enumerate(pairwise([*timings, len(lines)]), 2):
         body = lines[number + 1 : end]
-        payload, rest = _split_webvtt(body) if webvtt else (_without_number(body, count), [])
+        is_last = end == len(lines)
+        payload, rest = _split_webvtt(body) if webvtt else (body if is_last else _without_number(body, count), [])
         cues.append(_TimedText(*_times(lines[number]), "\n".join(payload)))
         stray.append(rest)
     omitted = [text for rest in stray[:-1] for text in _outside(rest, before_cue=True)]

@@ -76,6 +76,13 @@ def test_cues_become_cards_and_gaps_become_pauses() -> None:
     assert parse(SRT.replace("\n", "\r\n")).cards == script.cards, "pasted subtitles are recognised"
 
 
+@pytest.mark.parametrize("end", ["", "\n", "\n\n"])
+@pytest.mark.parametrize("last", ["3", "2", "how many\n3"])
+def test_last_cue_may_end_in_a_number(last: str, end: str) -> None:
+    text = f"1\n00:00:00,000 --> 00:00:01,000\n7\n\n2\n00:00:02,000 --> 00:00:03,000\n{last}{end}"
+    assert [card.text for card in parse(text, "a.srt").cards] == ["7", last.replace("\n", " ")]
+
+
 def test_webvtt_speakers_and_omitted_blocks() -> None:
     script = parse(VTT, "film.vtt")
     assert [(card.speaker, card.text, card.pause) for card in script.cards] == [
