@@ -27,6 +27,7 @@ STALLED_SECONDS = 30.0  # without progress in sending a response
 PONG_SECONDS = 600.0  # a client that reads as fast as it plays reaches a ping after the audio before it, minutes later
 LAST_SECONDS = 2.0  # for open responses, once the server is stopped; Gradio waits five seconds for all of them
 MAX_HEAD = 32 << 10  # bytes of a request line and headers
+MAX_MESSAGE = 32 << 20  # bytes of a WebSocket's message, which may hold a clip, as a request's body may
 MAX_CONNECTIONS, MAX_OF_A_PEER = 800, 100
 FILES = 8_192  # open files of the process, if the system allows it
 
@@ -36,6 +37,7 @@ def limit_connections(server: uvicorn.Server) -> None:
     server.config.h11_max_incomplete_event_size = MAX_HEAD
     server.config.timeout_keep_alive = IDLE_SECONDS
     server.config.ws_ping_timeout = PONG_SECONDS
+    server.config.ws_max_size = MAX_MESSAGE
     server.config.http_protocol_class = BoundedConnection
     server.config.ws_protocol_class = WebSocketConnection
     _allow_files()

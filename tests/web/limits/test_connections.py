@@ -22,6 +22,7 @@ from starlette.websockets import WebSocket
 from websockets.asyncio.client import connect
 from websockets.exceptions import InvalidHandshake
 
+from api.access import MAX_WITH_AUDIO
 from storage import Storage
 from tests.support.fake_engine import FakeEngine
 from tests.support.looping import run
@@ -120,14 +121,24 @@ def test_idle_connections_are_kept_longer_than_by_clients(url: str, monkeypatch:
     assert kept.get(timeout=TIMEOUT) > 60  # seconds; httpx keeps an idle connection for five, proxies for up to 60
 
 
-def test_web_sockets_wait_for_a_client_that_plays_what_it_reads(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its pong follows all audio that was sent before the ping: up to a whole reply of 10,000 characters."""
+@pytest.fixture
+def limited(monkeypatch: pytest.MonkeyPatch) -> uvicorn.Config:
+    """The configuration of a server with these limits."""
     monkeypatch.setattr(connections, "_allow_files", lambda: None)
     server = uvicorn.Server(uvicorn.Config(Starlette()))
     connections.limit_connections(server)
-    assert server.config.ws_ping_interval == 20
-    assert server.config.ws_ping_timeout is not None
-    assert server.config.ws_ping_timeout >= 600
+    return server.config
+
+
+def test_web_sockets_wait_for_a_client_that_plays_what_it_reads(limited: uvicorn.Config) -> None:
+    """Its pong follows all audio that was sent before the ping: up to a whole reply of 10,000 characters."""
+    assert limited.ws_ping_interval == 20
+    assert limited.ws_ping_timeout is not None
+    assert limited.ws_ping_timeout >= 600
+
+
+def test_web_sockets_take_clips_as_large_as_those_of_requests(limited: uvicorn.Config) -> None:
+    assert limited.ws_max_size == MAX_WITH_AUDIO
 
 
 def test_idle_connections_are_closed_to_admit_new_ones(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
