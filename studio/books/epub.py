@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import posixpath
 import re
 from collections.abc import Iterator
@@ -143,9 +144,8 @@ def _points(root: Any) -> Iterator[Entry]:
 
 
 def _html(data: bytes) -> Any:
-    found = _ENCODING.match(data[:200])
     try:
-        text = data.decode(found[1].decode() if found else "utf-8-sig", "replace")
+        text = data.decode(_encoding(data), "replace")
     except LookupError:
         text = data.decode("utf-8", "replace")
     text = _DECLARATION.sub("", text.lstrip("\ufeff")).replace("\0", "")
@@ -153,6 +153,13 @@ def _html(data: bytes) -> Any:
         return lxml.html.document_fromstring(text or "<p></p>")
     except (etree.ParserError, etree.XMLSyntaxError, ValueError) as error:
         raise Unreadable("books.damaged") from error
+
+
+def _encoding(data: bytes) -> str:
+    if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return "utf-16"
+    found = _ENCODING.match(data[:200])
+    return found[1].decode() if found else "utf-8-sig"
 
 
 def _read_document(data: bytes, titles: Titles, book: BookText) -> None:

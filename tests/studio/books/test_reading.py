@@ -57,6 +57,15 @@ def test_epub_chapters_follow_its_table_of_contents(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be", "utf-8", "iso-8859-1"])
+def test_epub_documents_in_any_encoding(tmp_path: Path, encoding: str) -> None:
+    name = encoding[:6] if encoding.startswith("utf-16") else encoding
+    page = f'<?xml version="1.0" encoding="{name}"?><html><body><p>Élan, café</p></body></html>'
+    mark = "\ufeff" if encoding.startswith("utf") else ""
+    book = read(tmp_path, epub([""], **{"OEBPS/part 0.xhtml": (mark + page).encode(encoding)}))
+    assert texts(book) == [("Élan, café", None)]
+
+
 def test_titles_have_only_characters(tmp_path: Path) -> None:
     data = pdf([["Some text of the first page."], ["More of it."]], {"Ch\0ap\ufffeter\x07 \ue000One": 0, "\0\0": 1})
     assert texts(read(tmp_path, data))[0][1] == "Chapter One"
