@@ -1,19 +1,34 @@
-"""Word documents → text with chapters, which begin at headings of the first level and at the title."""
+"""Word documents → text with chapters, which begin at headings of the first level and at the title.
+
+The text is that of the final version: tracked insertions are read, deletions are not.
+"""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Collection, Iterator
 from pathlib import Path
+from typing import Any
 from zipfile import BadZipFile
 
 import docx
 from docx.opc.exceptions import OpcError
-from docx.table import Table
+from docx.oxml.ns import qn
+from docx.text.paragraph import Paragraph
 from lxml.etree import LxmlError
 
 from studio.books.book_text import Archive, BookText, Unreadable
 
 _CHAPTER = re.compile(r"(?i)(?:heading|überschrift|titre|título|encabezado|見出し|标题)\s*1|title")
+_PARAGRAPH, _TABLE, _ROW, _CELL, _TEXT, _CONTROL = map(qn, ("w:p", "w:tbl", "w:tr", "w:tc", "w:t", "w:sdt"))
+_SIGNS = {qn("w:tab"): " ", qn("w:ptab"): " ", qn("w:br"): " ", qn("w:cr"): " ", qn("w:noBreakHyphen"): "-"}
+_ALTERNATIVES = "{http://schemas.openxmlformats.org/markup-compatibility/2006}AlternateContent"  # of pictures
+_PROPERTIES, _RUBY_READING = qn("w:pPr"), qn("w:rt")
+_LEFT_OUT = {_PROPERTIES, _RUBY_READING, _ALTERNATIVES}.union(
+    map(qn, ("w:del", "w:moveFrom", "w:drawing", "w:pict", "w:object"))
+)
+_PLACEHOLDER = f"{qn('w:sdtPr')}/{qn('w:showingPlcHdr')}"
+_GALLERY = f"{qn('w:sdtPr')}/{qn('w:docPartObj')}/{qn('w:docPartGallery')}"
 
 
 def read_docx(path: Path) -> BookText:
@@ -22,13 +37,45 @@ def read_docx(path: Path) -> BookText:
     try:
         document = docx.Document(str(path))
         book = BookText(title=(document.core_properties.title or ""))
-        for part in document.iter_inner_content():
-            if isinstance(part, Table):
-                for row in part.rows:
-                    book.add(", ".join(dict.fromkeys(cell.text.strip() for cell in row.cells if cell.text.strip())))
+        for part in _nearest(document.element.body, (_PARAGRAPH, _TABLE)):
+            if part.tag == _TABLE:
+                for row in _rows(part):
+                    book.add(row)
             else:
-                style = part.style.name or "" if part.style is not None else ""
-                book.add(part.text, part.text if _CHAPTER.fullmatch(style) else None)
+                style, text = Paragraph(part, document._body).style, _text(part)
+                book.add(text, text if style is not None and _CHAPTER.fullmatch(style.name or "") else None)
     except (OpcError, LxmlError, BadZipFile, KeyError, ValueError, AttributeError, OSError) as error:
         raise Unreadable("books.damaged") from error
     return book
+
+
+def _nearest(element: Any, tags: Collection[str]) -> Iterator[Any]:
+    """Yield the elements with these tags inside of another, but not those inside of each other."""
+    for child in element:
+        if child.tag in tags:
+            yield child
+        elif child.tag not in _LEFT_OUT and not (child.tag == _CONTROL and _is_generated(child)):
+            yield from _nearest(child, tags)
+
+
+def _is_generated(control: Any) -> bool:
+    """Whether a content control is a table of contents, or has only the placeholder for its text."""
+    gallery = control.find(_GALLERY)
+    is_contents = gallery is not None and gallery.get(qn("w:val")) == "Table of Contents"
+    return is_contents or control.find(_PLACEHOLDER) is not None
+
+
+def _text(paragraph: Any) -> str:
+    return "".join(_SIGNS.get(each.tag, each.text or "") for each in _nearest(paragraph, (_TEXT, *_SIGNS)))
+
+
+def _rows(table: Any) -> Iterator[str]:
+    """Yield the text of each row: its cells, read like a list."""
+    for row in _nearest(table, (_ROW,)):
+        yield ", ".join(filter(None, map(_cell, _nearest(row, (_CELL,)))))
+
+
+def _cell(cell: Any) -> str:
+    parts = _nearest(cell, (_PARAGRAPH, _TABLE))
+    texts = (text for part in parts for text in (_rows(part) if part.tag == _TABLE else [_text(part)]))
+    return " ".join(" ".join(texts).split())

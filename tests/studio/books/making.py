@@ -5,6 +5,8 @@ import zipfile
 from collections.abc import Mapping, Sequence
 
 import docx
+from docx.oxml import parse_xml
+from docx.oxml.ns import nsdecls
 from pypdf import PdfReader, PdfWriter
 
 CONTAINER = (
@@ -48,12 +50,14 @@ def epub(
     return archive({**first, **pages, **more})
 
 
-def word(parts: Sequence[tuple[str, str]], title: str = "A Document") -> bytes:
-    """parts: (style, text) of each paragraph."""
+def word(parts: Sequence[tuple[str, str]], title: str = "A Document", xml: str = "") -> bytes:
+    """parts: (style, text) of each paragraph. xml: further elements of the body, in the namespace `w`."""
     document = docx.Document()
     document.core_properties.title = title
     for style, text in parts:
         document.add_paragraph(text, style)
+    for element in parse_xml(f"<w:body {nsdecls('w')}>{xml}</w:body>"):
+        document.element.body.append(element)
     table = document.add_table(1, 2)
     table.cell(0, 0).text, table.cell(0, 1).text = "left", "right"
     file = io.BytesIO()

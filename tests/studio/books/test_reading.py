@@ -121,6 +121,46 @@ def test_word_chapters_follow_its_headings(tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
+def run(text: str) -> str:
+    return f'<w:r><w:t xml:space="preserve">{text}</w:t></w:r>'
+
+
+def control(content: str, properties: str = "") -> str:
+    return f"<w:sdt><w:sdtPr>{properties}</w:sdtPr><w:sdtContent>{content}</w:sdtContent></w:sdt>"
+
+
+def row(*cells: str) -> str:
+    return f"<w:tr>{''.join(f'<w:tc>{cell}</w:tc>' for cell in cells)}</w:tr>"
+
+
+CONTENTS = '<w:docPartObj><w:docPartGallery w:val="Table of Contents"/></w:docPartObj>'
+YES, NO = f"<w:p>{run('Yes')}</w:p>", f"<w:p>{run('No')}</w:p>"
+
+
+@pytest.mark.parametrize(
+    ("xml", "read_as"),
+    [
+        (f"<w:p>{run('It is ')}<w:ins>{run('very ')}</w:ins>{run('cold.')}</w:p>", ["It is very cold."]),
+        (f"<w:p>{run('It is')}<w:del><w:r><w:delText> very</w:delText></w:r></w:del>{run('.')}</w:p>", ["It is."]),
+        (f"<w:p>{run('Yes')}<w:moveFrom>{run(' and no')}</w:moveFrom>{run('.')}</w:p>", ["Yes."]),
+        (f"<w:p>{run('Dear ')}{control(run('Anna'))}{run('.')}</w:p>", ["Dear Anna."]),
+        (control(YES + control(NO)), ["Yes", "No"]),
+        (f"<w:p>{run('In ')}<w:smartTag>{run('Oslo')}</w:smartTag>{run('.')}</w:p>", ["In Oslo."]),
+        (f"<w:tbl>{row(YES, YES, NO)}</w:tbl>", ["Yes, Yes, No"]),
+        (f"<w:tbl>{row(f'<w:tbl>{row(YES, NO)}{row(NO)}</w:tbl><w:p/>', YES)}</w:tbl>", ["Yes, No No, Yes"]),
+        ("<w:p><w:pPr><w:tabs><w:tab/></w:tabs></w:pPr><w:r><w:t>A</w:t><w:br/><w:t>b</w:t></w:r></w:p>", ["A b"]),
+        (control(YES, CONTENTS) + control(YES, "<w:showingPlcHdr/>") + NO, ["No"]),
+        (
+            f"<w:p><w:r><w:ruby><w:rt>{run('かんじ')}</w:rt><w:rubyBase>{run('漢字')}</w:rubyBase></w:ruby></w:r></w:p>",
+            ["漢字"],
+        ),
+    ],
+)  # fmt: skip
+def test_word_text_is_that_of_the_final_version(tmp_path: Path, xml: str, read_as: list[str]) -> None:
+    book = read(tmp_path, word([], xml=xml))
+    assert [text for text, _ in texts(book)] == ["left, right", *read_as]
+
+
 def test_pdf_paragraphs_span_pages_without_headers_and_numbers(tmp_path: Path) -> None:
     pages = [
         ["A Running Head", "Chapter One", "", "It was a dark and stormy night, and the rain", "fell in tor-", "1"],
