@@ -12,7 +12,7 @@ from engine.text.cuts import split_to_fit
 from engine.text.sentences import Span, sentences
 from engine.text.tags import is_speakable
 from engine.text.timing import speaking_time
-from storage.scripts.limits import MAX_CARDS
+from storage.scripts.limits import MAX_CARD_TEXT, MAX_CARDS
 from studio.script.formats.card_marks import join_lone_marks, read_marks
 from studio.script.formats.decode import checked_text, decode_text
 from studio.script.formats.document import (
@@ -152,19 +152,30 @@ def _joined(paragraphs: Iterable[Paragraph]) -> str:
 
 
 def _groups(paragraph: Paragraph) -> Iterator[str]:
-    """Yield a paragraph's sentences in groups of one card; sentences without words join those before them."""
+    """Yield a paragraph's sentences in groups of one card; sentences without words join those before them.
+
+    Text without words that does not fit into a card, such as thousands of dots, is left out.
+    """
     text = paragraph.text
     if paragraph.whole and _fits(text, _TOLERANCE):
         yield text
         return
+    for group in _grouped(text):
+        card = text[group[0][0] : group[-1][1]].strip()
+        if is_speakable(card):
+            yield card
+
+
+def _grouped(text: str) -> Iterator[list[Span]]:
+    """Yield the spans of each card, and of text without words that has no place in one."""
     group: list[Span] = []
     for span in _spans(text):
         if group and not _joins(text, group, span):
-            yield text[group[0][0] : group[-1][1]].strip()
+            yield group
             group = []
         group.append(span)
     if group:
-        yield text[group[0][0] : group[-1][1]].strip()
+        yield group
 
 
 def _spans(text: str) -> Iterator[Span]:
@@ -176,13 +187,14 @@ def _spans(text: str) -> Iterator[Span]:
         for part in split_to_fit(text[start:end], _fits, whole_text=False):
             begin = text.index(part, start)
             start = begin + len(part)
-            yield begin, start
+            for first in range(begin, start, MAX_CARD_TEXT):  # a letter may have any number of accents
+                yield first, min(first + MAX_CARD_TEXT, start)
 
 
 def _joins(text: str, group: list[Span], span: Span) -> bool:
     begin, end = group[0][0], span[1]
     if not is_speakable(text[slice(*span)]) or not is_speakable(text[begin : group[-1][1]]):
-        return True
+        return end - begin <= MAX_CARD_TEXT
     return len(group) < _SENTENCES and _fits(text[begin:end].strip())
 
 

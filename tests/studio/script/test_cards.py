@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from engine.errors import InvalidText
 from engine.text import plan_segments
-from storage.scripts.limits import MAX_CARDS
+from engine.text.tags import is_speakable
+from storage.scripts.limits import MAX_CARD_TEXT, MAX_CARDS
 from studio.script import Card, Script, parse
 from studio.script.formats.document import PARAGRAPH_PAUSE, SECTION_PAUSE, SENTENCE_PAUSE
 from tests.studio.script.words import WORDS, plain_texts, words
@@ -81,6 +82,19 @@ def test_paragraph_without_words_joins_a_neighbour() -> None:
     assert texts(parse("🎉🎉\n\nHello.\n\n🎉\n\n—")) == ["🎉🎉 Hello. 🎉 —"]
     with pytest.raises(InvalidText, match="no words"):
         parse("🎉\n\n***\n")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Hello.\n\n{}", "{} Hello.", "Hello {} you.", "{}\n\nHello.", "{}\n\nHello. {}\n\nBye. {}",
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("filling", ["…\n" * 3_000, "–" * 6_000, "🎉 " * 3_000, "a" + "\u0301" * 9_000, "ᄀ" * 6_000])
+def test_endless_text_without_words_or_spaces_fits_cards(text: str, filling: str) -> None:
+    script = parse(text.replace("{}", filling), "a.txt")
+    assert all(is_speakable(card.text) and len(card.text) <= MAX_CARD_TEXT for card in script.cards)
+    assert [word for word in spoken_words(script) if word.isascii()] == words(text)
 
 
 def test_bidirectional_marks_and_joined_emoji_are_kept() -> None:
