@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 from pypdf import PdfReader
@@ -16,6 +17,8 @@ from studio.books.book_text import BookText, Unreadable, paragraphs_of
 
 MAX_PAGES = 5_000
 _REPEATED = 0.3  # share of the pages: a line at the edges of that many is a running head
+_NEARBY = 3  # pages between two with numbers
+_DIGITS = 6  # of a page number
 _NUMBER = re.compile(r"[\W\d]*(?:page|seite|página|s\.|p\.)?[\W\d]*", re.IGNORECASE)
 
 
@@ -61,20 +64,48 @@ def _chapters(reader: PdfReader) -> dict[int, str]:
 def _without_edges(pages: list[list[str]]) -> list[list[str]]:
     """Return the pages without page numbers and running heads."""
     edges = Counter(key for lines in pages for key in {_key(line) for line in (*lines[:1], *lines[-1:])})
-    often = {key for key, count in edges.items() if count >= max(3, _REPEATED * len(pages))}
-    made = []
-    for lines in pages:
-        lines = list(lines)
-        for at in (0, -1):
-            while lines and (not lines[at].strip() or _NUMBER.fullmatch(lines[at]) or _key(lines[at]) in often):
-                del lines[at]
-        made.append(lines)
-    return made
+    heads = {key for key, count in edges.items() if count >= max(3, _REPEATED * len(pages))}
+    pages = [_without_heads(lines, heads) for lines in pages]
+    numbers = [{_number(line) for line in (*lines[:1], *lines[-1:])} - {None} for lines in pages]
+    return [_without_heads(_without_numbers(lines, at, numbers), heads) for at, lines in enumerate(pages)]
+
+
+def _without_heads(lines: list[str], heads: set[str]) -> list[str]:
+    """Return the lines of a page without those at its edges that are running heads or have no words."""
+    kept = [at for at, line in enumerate(lines) if any(map(str.isalnum, line)) and _key(line) not in heads]
+    return lines[kept[0] : kept[-1] + 1] if kept else []
 
 
 def _key(line: str) -> str:
-    """Return a line without its numbers, which differ from page to page."""
-    return re.sub(r"\d+", "", line).strip()
+    """Return a line without its numbers, which differ from page to page; one without letters as it is."""
+    words = re.sub(r"\d+", "", line).strip()
+    return words if any(map(str.isalpha, words)) else line.strip()
+
+
+def _number(line: str) -> int | None:
+    """Return the number of a line that may be a page number, alone or with the number of pages or the next page."""
+    numbers = re.findall(r"\d+", line) if _NUMBER.fullmatch(line) else []
+    return int(numbers[0]) if 1 <= len(numbers) <= 2 and len(numbers[0]) <= _DIGITS else None
+
+
+def _without_numbers(lines: list[str], at: int, numbers: Sequence[Collection[int | None]]) -> list[str]:
+    """Return the lines of page `at` without its number, which may be at both edges."""
+    if lines and _counts_pages(_number(lines[0]), at, numbers):
+        lines = lines[1:]
+    if lines and _counts_pages(_number(lines[-1]), at, numbers):
+        lines = lines[:-1]
+    return lines
+
+
+def _counts_pages(number: int | None, at: int, numbers: Sequence[Collection[int | None]]) -> bool:
+    """Whether a number at an edge of page `at` goes with the numbers of pages nearby, or is that of the page itself.
+
+    A page may show two pages of a book.
+    """
+    if number is None:
+        return False
+    steps = [step for step in range(-_NEARBY, _NEARBY + 1) if step and 0 <= at + step < len(numbers)]
+    return number == at + 1 or any({number + step, number + 2 * step} & set(numbers[at + step]) for step in steps)
 
 
 def _add_pages(book: BookText, pages: list[list[str]], chapters: dict[int, str]) -> None:

@@ -176,6 +176,26 @@ def test_pdf_paragraphs_span_pages_without_headers_and_numbers(tmp_path: Path) -
     ]
 
 
+@pytest.mark.parametrize("style", ["{}", "- {} -", "Page {}.", "{} / 300"])
+def test_pdf_numbers_that_are_text_are_kept(tmp_path: Path, style: str) -> None:
+    """Page numbers go with those of the pages nearby; a year at the edge of a page does not."""
+    pages = [
+        ["4", "This chapter begins here, and it was in the year", "1984.", style.format(11)],
+        ["2 or 3 years went by before anybody wrote the next book.", "", style.format(12)],
+        [],
+        [style.format(14), "2001", "was the next one of these years, I am quite sure of it."],
+        ["And all of this ended in", "2024.", style.format(15)],
+        ["The last page has no number of its own, and it ends in", "3.10.2024"],
+    ]
+    pages = [[*lines, "2025-01-31"] for lines in pages]
+    assert " ".join(text for text, _ in texts(read(tmp_path, pdf(pages)))) == (
+        "4 This chapter begins here, and it was in the year 1984. "
+        "2 or 3 years went by before anybody wrote the next book. "
+        "2001 was the next one of these years, I am quite sure of it. And all of this ended in 2024. "
+        "The last page has no number of its own, and it ends in 3.10.2024"
+    )
+
+
 @pytest.mark.parametrize(
     ("data", "key"),
     [
