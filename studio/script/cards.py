@@ -58,11 +58,13 @@ class Script:
     """The cards of a text.
 
     cards: at least one; together they have every word except `omitted` and the speakers' names. omitted: source text
-    that is not read aloud, such as code and link addresses; it is shown to the author.
+    that is not read aloud, such as code and link addresses; it is shown to the author. paragraph_pause: seconds after
+    paragraphs.
     """
 
     cards: tuple[Card, ...]
     omitted: tuple[str, ...] = ()
+    paragraph_pause: float = PARAGRAPH_PAUSE
 
     @property
     def speakers(self) -> tuple[str, ...]:
@@ -89,13 +91,15 @@ def parse(text: str, name: str = "") -> Script:
 
 def cards_of(document: Document) -> Script:
     """Split a document into cards. Raises InvalidText if it has no words or too many cards."""
-    paragraphs = map(read_marks, join_lone_marks(map(_storable, document.paragraphs)))
-    cards = tuple(islice(_cards(paragraphs), MAX_CARDS + 1))
+    paragraphs = map(_storable, document.paragraphs)
+    passages = _saved(paragraphs) if document.is_saved else _passages(paragraphs)
+    made = (card for passage in passages for card in _cards_of(*passage, document.paragraph_pause))
+    cards = tuple(islice(made, MAX_CARDS + 1))
     if not cards:
         raise InvalidText("cards.no_words")
     if len(cards) > MAX_CARDS:
         raise too_many_cards()
-    return Script(cards, tuple(_NO_CHARACTER.sub("", text) for text in document.omitted))
+    return Script(cards, tuple(_NO_CHARACTER.sub("", text) for text in document.omitted), document.paragraph_pause)
 
 
 def _storable(paragraph: Paragraph) -> Paragraph:
@@ -112,18 +116,29 @@ def _read(text: str, suffix: str) -> Document:
     return read_plain(text)
 
 
-def _cards(paragraphs: Iterable[Paragraph]) -> Iterator[Card]:
-    """Yield the cards of paragraphs. A paragraph without words, as of emoji, joins a neighbour of the same speaker."""
-    for _, same_speaker in groupby(paragraphs, key=lambda paragraph: paragraph.speaker):
+def _passages(paragraphs: Iterable[Paragraph]) -> Iterator[tuple[Paragraph, Iterable[str]]]:
+    """Yield paragraphs with the texts of their cards. One without words joins a neighbour of the same speaker."""
+    marked = map(read_marks, join_lone_marks(paragraphs))
+    for _, same_speaker in groupby(marked, key=lambda paragraph: paragraph.speaker):
         for paragraph in _spoken(same_speaker):
-            for text, following in pairwise(chain(_groups(paragraph), [None])):
-                assert text is not None, "only the last element is None"
-                chapter, paragraph = paragraph.chapter, replace(paragraph, chapter=None)
-                if following is not None:
-                    yield Card(text, paragraph.speaker, speed=paragraph.speed, chapter=chapter)
-                    continue
-                ends = paragraph.pause == PARAGRAPH_PAUSE and not paragraph.whole
-                yield Card(text, paragraph.speaker, paragraph.pause, ends, paragraph.speed, chapter)
+            yield paragraph, _groups(paragraph)
+
+
+def _saved(paragraphs: Iterable[Paragraph]) -> Iterator[tuple[Paragraph, Iterable[str]]]:
+    """Yield the paragraphs of a saved script, each of which is the text of a card unless it is too long."""
+    for paragraph in map(read_marks, (paragraph for paragraph in paragraphs if paragraph.text.strip())):
+        yield paragraph, [paragraph.text] if len(paragraph.text) <= MAX_CARD_TEXT else _groups(paragraph)
+
+
+def _cards_of(paragraph: Paragraph, texts: Iterable[str], paragraph_pause: float) -> Iterator[Card]:
+    ends = paragraph.pause == paragraph_pause and not paragraph.has_own_pause and not paragraph.whole
+    chapter = paragraph.chapter
+    for text, following in pairwise(chain(texts, [None])):
+        assert text is not None, "only the last element is None"
+        is_last = following is None
+        pause = paragraph.pause if is_last else SENTENCE_PAUSE
+        yield Card(text, paragraph.speaker, pause, is_last and ends, paragraph.speed, chapter)
+        chapter = None
 
 
 def _spoken(paragraphs: Iterable[Paragraph]) -> Iterator[Paragraph]:

@@ -38,11 +38,13 @@ def script_producer(scripts: ScriptLibrary, covers: CoverStore) -> FileProducer:
         format, _, cover = format.partition("+")
         if format not in SCRIPT_FORMATS:
             raise ScriptNotFound("cards.format", format=format, formats=tuple(SCRIPT_FORMATS))
-        name = f"{scripts.get(script_id, owner=owner).name}.{format}"
+        script = scripts.get(script_id, owner=owner)
+        name = f"{script.name}.{format}"
         if format in SUBTITLES:
             return DownloadFile(_subtitles(scripts, owner, script_id, format), name, SUBTITLES[format][1])
         if format == "md":
-            return DownloadFile(to_markdown(scripts.cards(script_id, owner=owner)).encode(), name, "text/markdown")
+            text = to_markdown(scripts.cards(script_id, owner=owner), script.paragraph_pause)
+            return DownloadFile(text.encode(), name, "text/markdown")
         export = ScriptExport(scripts, script_id, owner=owner, lufs=lufs)
         if format == AUDIOBOOK:
             return DownloadStream(export.audiobook(covers.get(cover) if cover else None), name, "audio/mp4")

@@ -1,6 +1,7 @@
 """Marks of a paragraph for its cards: `[chapter:…]` and `[speed:1.25]` at its beginning, `[pause:0.5]` at its end.
 
-`to_markdown` writes a script with them, which `studio.script.parse` reads back.
+`[chapter:]` is no chapter and `[pause:]` the pause of paragraphs; text that looks like a mark may follow or precede
+them. `to_markdown` writes a script with marks, which `studio.script.parse` reads back.
 """
 
 from __future__ import annotations
@@ -14,17 +15,21 @@ import regex
 from engine.errors import InvalidText
 from engine.text.pauses import PAUSE
 from storage.scripts.limits import FASTEST_CARD, MAX_CHAPTER, MAX_PAUSE, SLOWEST_CARD
-from studio.script.formats.document import Paragraph
+from studio.script.formats.dialogue import SpeakerLines, split_by_speaker
+from studio.script.formats.document import PARAGRAPH_PAUSE, Paragraph
 
-_CHAPTER = regex.compile(rf"(?i)\s*\[ *chapter *: *([^\[\]\n]{{1,{MAX_CHAPTER}}}?) *\]\s*")
+_TITLE_SIGN = regex.compile(r"[\[\]\\]")  # escaped in the title of a chapter
+_CHAPTER = regex.compile(
+    rf"(?i)\s*\[ *chapter *: *((?:[^\[\]\\\n]|\\[\[\]\\]|\\(?![\[\]\\])){{0,{MAX_CHAPTER}}}?) *\]\s*"
+)
 _SPEED = regex.compile(r"(?i)\s*\[ *speed *: *([0-9]{1,3}(?:[.,][0-9]{1,4})?) *[x×]? *\]\s*")
 _MARKS_ONLY = regex.compile(  # inner flags, which are the same, may only be at the beginning
     rf"(?P<head>(?:{_CHAPTER.pattern}|{_SPEED.pattern})*+)(?P<pauses>(?:\s*{PAUSE.pattern})*+)\s*".replace("(?i)", ""),
     regex.IGNORECASE,
 )
-_LAST_PAUSE = regex.compile(rf"\s*{PAUSE.pattern.removeprefix('(?i)')}\s*$", regex.IGNORECASE)
+_LAST_PAUSE = regex.compile(rf"\s*(?:{PAUSE.pattern.removeprefix('(?i)')}|\[ *pause *: *\])\s*$", regex.IGNORECASE)
 # Markdown syntax that could change how a text is read.
-_MARKUP = regex.compile(r"[\\`*_~<&|]|!(?=\[)|(?<=\])\(|^(?:[#>+\-=])|^[0-9]{1,9}\K[.)]")
+_MARKUP = regex.compile(r"[\\`*_~<&|]|!(?=\[)|(?<=\])[(:]|^[#>+\-=]|(?<=\s)#|^[0-9]{1,9}\K[.)]")
 _NAME_SIGN = regex.compile(r"[;\\]")  # escaped in the list of names
 
 
@@ -75,30 +80,36 @@ def read_marks(paragraph: Paragraph) -> Paragraph:
     """
     text, chapter, speed, pause = paragraph.text, paragraph.chapter, paragraph.speed, paragraph.pause
     if found := _CHAPTER.match(text):
-        text, chapter = text[found.end() :], found[1]
+        text, chapter = text[found.end() :], regex.sub(r"\\([\[\]\\])", r"\1", found[1]) or None
     if found := _SPEED.match(text):
         text, speed = text[found.end() :], float(found[1].replace(",", "."))
         if not SLOWEST_CARD <= speed <= FASTEST_CARD:
             raise InvalidText("cards.speed", least=SLOWEST_CARD, most=FASTEST_CARD)
+    has_own_pause = False
     if found := _LAST_PAUSE.search(text):
-        seconds = float(found[1].replace(",", "."))
-        if seconds > MAX_PAUSE:
+        text = text[: found.start()]
+        if has_own_pause := found[1] is not None:
+            pause = float(found[1].replace(",", "."))
+        if pause > MAX_PAUSE:
             raise InvalidText("text.long_pause", most=int(MAX_PAUSE))
-        text, pause = text[: found.start()], seconds
     if not text.strip():
         return paragraph
     if paragraph.chapter == paragraph.text[:MAX_CHAPTER].strip():
         chapter = text[:MAX_CHAPTER].strip()
-    return replace(paragraph, text=text, chapter=chapter, speed=speed, pause=pause)
+    return replace(paragraph, text=text, chapter=chapter, speed=speed, pause=pause, has_own_pause=has_own_pause)
 
 
-def to_markdown(cards: Iterable[WrittenCard]) -> str:
-    """Write cards as Markdown, one paragraph each: chapters as headings, speakers, speeds and pauses as marks."""
+def to_markdown(cards: Iterable[WrittenCard], paragraph_pause: float = PARAGRAPH_PAUSE) -> str:
+    """Write cards as Markdown, one paragraph each: chapters as headings, speakers, speeds and pauses as marks.
+
+    paragraph_pause: seconds, of the script.
+    """
     cards = list(cards)
     speakers = dict.fromkeys(" ".join(card.speaker.split()) for card in cards if card.speaker)
     names = "; ".join(_NAME_SIGN.sub(r"\\\g<0>", name) for name in speakers)
-    head = f"---\nspeakers: {names}\n---\n\n" if speakers else ""
-    return head + "\n\n".join(map(_written, cards)) + "\n"
+    front = [f"paragraph-pause: {_number(paragraph_pause)}", f"speakers: {names}" if names else ""]
+    head = "\n".join(["---", *filter(None, front), "---"])
+    return "\n\n".join([head, *(_written(card, frozenset(speakers)) for card in cards)]) + "\n"
 
 
 def read_names(text: str) -> frozenset[str]:
@@ -107,16 +118,36 @@ def read_names(text: str) -> frozenset[str]:
     return frozenset(filter(None, (regex.sub(r"\\([;\\])", r"\1", name).strip() for name in names)))
 
 
-def _written(card: WrittenCard) -> str:
-    heading = card.chapter == card.text and card.speaker is None and not card.text.startswith("[")
-    name = _escaped(card.speaker or "").replace("[", r"\[")
-    parts = ["#" if heading else "", f"{name}:" if name else ""]
-    parts.append(f"[chapter:{card.chapter}]" if card.chapter and not heading else "")
-    parts.append(f"[speed:{card.speed:g}]" if card.speed != 1 else "")
-    parts.append(_escaped(card.text))
-    parts.append("" if card.ends_paragraph else f"[pause:{card.pause:g}]")
+def _written(card: WrittenCard, speakers: frozenset[str]) -> str:
+    text, name = " ".join(card.text.split()), " ".join((card.speaker or "").split())
+    has_marks = _resembles_marks(text, name, speakers)
+    heading = card.chapter == text and not name and not has_marks and not text.startswith("[")
+    parts = ["#" if heading else ""]
+    if name:
+        parts.append(_escaped(name).replace("[", r"\[") + ":")
+    if has_marks or (card.chapter and not heading):
+        title = _TITLE_SIGN.sub(r"\\\g<0>", card.chapter or "")
+        parts.append(f"[chapter:{_escaped(title)}]")
+    if has_marks or card.speed != 1:
+        parts.append(f"[speed:{_number(card.speed)}]")
+    parts.append(_escaped(text))
+    if not card.ends_paragraph:
+        parts.append(f"[pause:{_number(card.pause)}]")
+    elif _LAST_PAUSE.search(text):
+        parts.append("[pause:]")
     return " ".join(filter(None, parts))
 
 
+def _resembles_marks(text: str, name: str, speakers: frozenset[str]) -> bool:
+    """Whether a text would be read as one of another speaker, or as marks at its beginning."""
+    line = f"{name}: {text}" if name else text
+    read = split_by_speaker([line], frozenset(), speakers)
+    return bool(read != [SpeakerLines(name or None, [text])] or _CHAPTER.match(text) or _SPEED.match(text))
+
+
 def _escaped(text: str) -> str:
-    return _MARKUP.sub(r"\\\g<0>", " ".join(text.split()))
+    return _MARKUP.sub(r"\\\g<0>", text)
+
+
+def _number(value: float) -> str:
+    return repr(float(value)).removesuffix(".0")

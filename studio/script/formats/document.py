@@ -19,7 +19,7 @@ class Paragraph:
 
     text: without line ends. pause: seconds of silence after it. speaker: None for the narrator. whole: whether to keep
     it in one card if possible, regardless of its number of sentences. speed: of its cards. chapter: title of the
-    chapter that begins with it.
+    chapter that begins with it. has_own_pause: whether a mark sets its pause.
     """
 
     text: str
@@ -28,17 +28,21 @@ class Paragraph:
     whole: bool = False
     speed: float = 1.0
     chapter: str | None = None
+    has_own_pause: bool = False
 
 
 @dataclass(frozen=True)
 class Document:
     """A text file that was read. paragraphs: the text to read aloud, in order.
 
-    omitted: source text that is not read aloud, such as code and addresses.
+    omitted: source text that is not read aloud, such as code and addresses. paragraph_pause: seconds after paragraphs
+    of the script. is_saved: whether it is a saved script, each of whose paragraphs is a card.
     """
 
     paragraphs: tuple[Paragraph, ...]
     omitted: tuple[str, ...] = ()
+    paragraph_pause: float = PARAGRAPH_PAUSE
+    is_saved: bool = False
 
 
 def is_break(line: str) -> bool:

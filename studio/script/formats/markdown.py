@@ -6,15 +6,16 @@ read aloud.
 
 import regex
 
-from storage.scripts.limits import MAX_CHAPTER
+from storage.scripts.limits import MAX_CHAPTER, MAX_PAUSE
 from studio.script.formats.card_marks import read_names
 from studio.script.formats.dialogue import find_speakers, split_by_speaker
-from studio.script.formats.document import Document, Paragraph
+from studio.script.formats.document import PARAGRAPH_PAUSE, Document, Paragraph
 from studio.script.formats.markdown_blocks import MarkdownBlock, read_blocks
 
 CHAPTER_LEVELS = 2  # of headings that begin chapters
 _FRONT_MATTER = regex.compile(r"\s*---\n(?=\S+:).*?\n(?:---|\.\.\.)(?:\n|$)", regex.DOTALL)
 _SPEAKERS = regex.compile(r"(?m)^speakers:[^\S\n]*(.+)\n")
+_PARAGRAPH_PAUSE = regex.compile(r"(?m)^paragraph-pause:[^\S\n]*([0-9]+(?:\.[0-9]+)?(?:e-[0-9]+)?)[^\S\n]*\n")
 
 # Syntax that does not occur in plain text by chance.
 _MARKDOWN = regex.compile(r"(?m)^ {0,3}#{1,6} \S|^ {0,3}(?:```|~~~)|\[[^\[\]\n]+\]\([^\s()]+[()]|\*\*\S[^*\n]*\*\*")
@@ -22,37 +23,47 @@ _MARKDOWN = regex.compile(r"(?m)^ {0,3}#{1,6} \S|^ {0,3}(?:```|~~~)|\[[^\[\]\n]+
 
 def is_markdown(text: str) -> bool:
     """Return whether text of unknown format looks like Markdown."""
-    return _MARKDOWN.search(text) is not None
+    front = _FRONT_MATTER.match(text)
+    return _MARKDOWN.search(text) is not None or (front is not None and _PARAGRAPH_PAUSE.search(front[0]) is not None)
 
 
 def read_markdown(text: str) -> Document:
     """Read paragraphs, headings, list items and table rows, without their markup; headings have longer pauses.
 
-    Headings of the first two levels begin chapters. `speakers: Anna; Ben` in the front matter names the speakers, as
-    `to_markdown` writes them.
+    Headings of the first two levels begin chapters. `speakers: Anna; Ben` in the front matter names speakers.
+    `paragraph-pause: 0.6`, which `to_markdown` writes, makes it a saved script: its speakers are those of the front
+    matter only, and its pauses are those of marks only.
 
     Raises InvalidText when the parser fails.
     """
     omitted: list[str] = []
-    listed: frozenset[str] = frozenset()
+    names: str | None = None
+    seconds: str | None = None
     if front := _FRONT_MATTER.match(text):
         text = text[front.end() :]
-        rest = front[0]
-        if named := _SPEAKERS.search(rest):
-            listed = read_names(named[1])
-            rest = rest[: named.start()] + rest[named.end() :]
+        names, rest = _taken(_SPEAKERS, front[0])
+        seconds, rest = _taken(_PARAGRAPH_PAUSE, rest)
         if len(rest.strip().splitlines()) > 2:  # more than the delimiters
             omitted.append(rest.strip())
-    blocks = read_blocks(text, omitted)
-    speakers = find_speakers(line for block in blocks for line in (*block.lines, ""))
+    is_saved = seconds is not None
+    paragraph_pause = min(float(seconds), MAX_PAUSE) if seconds else PARAGRAPH_PAUSE
+    blocks = read_blocks(text, omitted, extended=not is_saved)
+    listed = read_names(names or "")
+    found = frozenset() if is_saved else find_speakers(line for block in blocks for line in (*block.lines, ""))
     paragraphs = [
-        _paragraph(" ".join(part.lines), block, part.speaker)
+        _paragraph(" ".join(part.lines), block, part.speaker, paragraph_pause if is_saved else block.pause)
         for block in blocks
-        for part in split_by_speaker(block.lines, speakers, listed)
+        for part in split_by_speaker(block.lines, found, listed)
     ]
-    return Document(tuple(paragraphs), tuple(filter(None, omitted)))
+    return Document(tuple(paragraphs), tuple(filter(None, omitted)), paragraph_pause, is_saved)
 
 
-def _paragraph(text: str, block: MarkdownBlock, speaker: str | None) -> Paragraph:
+def _taken(line: "regex.Pattern[str]", front: str) -> tuple[str | None, str]:
+    """Return the value of a line of the front matter, None without it, and the rest."""
+    found = line.search(front)
+    return (found[1], front[: found.start()] + front[found.end() :]) if found else (None, front)
+
+
+def _paragraph(text: str, block: MarkdownBlock, speaker: str | None, pause: float) -> Paragraph:
     chapter = text[:MAX_CHAPTER].strip() if 1 <= block.level <= CHAPTER_LEVELS else None
-    return Paragraph(text, block.pause, speaker, chapter=chapter)
+    return Paragraph(text, pause, speaker, chapter=chapter)

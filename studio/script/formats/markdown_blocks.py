@@ -49,12 +49,13 @@ class MarkdownBlock:
     level: int = 0
 
 
-def read_blocks(text: str, omitted: list[str]) -> list[MarkdownBlock]:
+def read_blocks(text: str, omitted: list[str], *, extended: bool = True) -> list[MarkdownBlock]:
     """Return the text to read aloud; code, addresses and comments are added to `omitted`.
 
-    Raises InvalidText when the parser fails, or for more blocks than a script can have.
+    extended: whether there are tables, footnotes and separators of any sign, besides CommonMark. They are found in text
+    without its escapes. Raises InvalidText when the parser fails, or for more blocks than a script can have.
     """
-    return _BlockReader(omitted).read(text)
+    return _BlockReader(omitted, extended=extended).read(text)
 
 
 def _events(text: str) -> Iterator[_Event]:
@@ -76,9 +77,10 @@ def _shallow(found: "regex.Match[str]") -> str:
 class _BlockReader:
     """Collects the parser's events into blocks."""
 
-    def __init__(self, omitted: list[str], *, indented: bool = True) -> None:
+    def __init__(self, omitted: list[str], *, extended: bool, indented: bool = True) -> None:
         """indented: parse indented code again as text, since many people indent paragraphs."""
         self._omitted = omitted
+        self._is_extended = extended
         self._parses_indented = indented
         self._done: list[MarkdownBlock] = []
         self._source = b""
@@ -201,7 +203,7 @@ class _BlockReader:
             return
         text = "\n".join(map(str.lstrip, raw.split("\n")))
         if self._parses_indented:
-            inner = _BlockReader(self._omitted, indented=False)
+            inner = _BlockReader(self._omitted, extended=self._is_extended, indented=False)
             inner._number, inner._pause = self._number, self._pause
             self._number, self._pause = "", PARAGRAPH_PAUSE
             self._done += inner.read(text)
@@ -234,7 +236,7 @@ class _BlockReader:
 
         assert self._text is not None, "text is within a block"
         text, self._run = "".join(self._run), []
-        self._text.append(_FOOTNOTE.sub(leave_out, text) if "[^" in text else text)
+        self._text.append(_FOOTNOTE.sub(leave_out, text) if self._is_extended and "[^" in text else text)
 
     def _close(self) -> None:
         if self._text is None:
@@ -252,6 +254,9 @@ class _BlockReader:
         level, self._level = self._level, 0
         lines[0] = f"{self._number} {lines[0]}".strip()
         self._number = ""
+        if not self._is_extended:
+            self._keep(MarkdownBlock(lines, pause, level))
+            return
         block = MarkdownBlock([], pause, level)
         for line in lines:
             if is_break(line):

@@ -180,10 +180,12 @@ def test_markdown_export_has_all_cards(storage: Storage, script: str) -> None:
     one, two, _ = storage.scripts.cards(script, owner=OWNER)
     storage.scripts.set_speed(two.id, 1.5, owner=OWNER)
     storage.scripts.set_chapter(one.id, "The first", owner=OWNER)
+    storage.scripts.set_paragraph_pause(script, 0.75, owner=OWNER)
     name, text = export_script(storage, script, "md")
     assert name == "A play / in parts.md"
-    read = parse(text.decode(), name).cards
-    assert [(card.text, card.speaker, card.pause, card.speed, card.chapter) for card in read] == [
+    read = parse(text.decode(), name)
+    assert read.paragraph_pause == 0.75
+    assert [(card.text, card.speaker, card.pause, card.speed, card.chapter) for card in read.cards] == [
         ("One.", "Ann", 0.5, 1.0, "The first"),
         ("Two.", "Ben", 0.25, 1.5, None),
         ("Three.", None, 9.0, 1.0, None),

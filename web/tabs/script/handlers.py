@@ -19,6 +19,7 @@ from studio.books.reading import SUFFIXES as BOOKS
 from studio.books.reading import book_kind, read_book
 from studio.script import Script, parse, parse_file
 from studio.script.casting import initial_cast, speaker_or_narrator
+from studio.script.formats.document import PARAGRAPH_PAUSE
 from web.identity.addresses import client_address
 from web.limits.worker_pool import WorkerPool
 from web.tabs.script.actions import Reply, ScriptActions, narrator_names
@@ -196,6 +197,8 @@ class ScriptHandlers:
             if theirs != voice:
                 with suppress(VoiceNotFound):  # deleted meanwhile
                     scripts.cast(made, speaker, theirs, owner=owner)
+        if script.paragraph_pause != PARAGRAPH_PAUSE:
+            scripts.set_paragraph_pause(made, script.paragraph_pause, owner=owner)
         return made
 
     def _opened(self, script_id: str, script: Script, texts: Texts) -> Reply:

@@ -4,12 +4,15 @@ import subprocess
 import sys
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from engine.errors import InvalidText
 from engine.text import pauses
-from storage.scripts.limits import MAX_CARDS, MAX_PAUSE, MAX_SPEAKER
-from studio.script import Card, parse, to_markdown
-from studio.script.formats.document import PARAGRAPH_PAUSE, SECTION_PAUSE, SENTENCE_PAUSE
+from engine.text.tags import is_speakable
+from storage.scripts.limits import MAX_CARD_TEXT, MAX_CARDS, MAX_CHAPTER, MAX_PAUSE, MAX_SPEAKER
+from studio.script import Card, Script, parse, to_markdown
+from studio.script.formats.document import HEADING_PAUSE, PARAGRAPH_PAUSE, SECTION_PAUSE, SENTENCE_PAUSE
 from tests.paths import ROOT
 
 
@@ -100,6 +103,97 @@ def test_speakers_with_any_name_are_read_back(name: str) -> None:
         Card("5 times.", name, PARAGRAPH_PAUSE, True, 0.5, "One"),
     )
     assert parse(to_markdown(cards), "a.md").cards == cards
+
+
+PIECES = st.sampled_from(
+    [
+        *(
+            "Hello.",
+            "Hi,",
+            "Warning:",
+            "Anna:",
+            "[Anna]",
+            "A:",
+            "B:",
+            ":",
+            "[laugh]",
+            "[a]:",
+            "[^1]",
+            "[^1]:",
+            "…",
+            "x]",
+        ),
+        *("[pause:1]", "[pause:]", "[Pause: 2]", "[speed:2]", "[speed:]", "[chapter:C]", "[chapter:]", "[chapter:\\]]"),
+        *("[a](b)", "![a](b)", "#", "##", "|", "| a |", "-|-", "***", "---", "===", "•••", "- - -", ">", "1.", "23)"),
+        *(
+            "&#65;",
+            "&amp;",
+            "<b>",
+            "<!--",
+            "\\",
+            "\\\\]",
+            "`",
+            "```",
+            "~~~",
+            "*Two*",
+            "_a_",
+            "[",
+            "]",
+            "^",
+            "speakers: Anna",
+        ),
+        "A sentence that goes on and on, and then some more. " * 9,
+    ]
+)
+LINES = st.lists(PIECES, min_size=1, max_size=5).map(lambda pieces: " ".join(" ".join(pieces).split()))
+TITLES = LINES.map(lambda title: title[:MAX_CHAPTER].strip())
+PAUSES = st.sampled_from([0.0, 0.2, 0.6, 0.8, 1.2, 12.345678, 1e-05, MAX_PAUSE])
+
+
+@st.composite
+def saved_cards(draw: st.DrawFn, paragraph_pause: float) -> Card:
+    text = draw(LINES.filter(is_speakable))
+    ends = draw(st.booleans())
+    chapter = draw(st.none() | TITLES | st.just(text[:MAX_CHAPTER].strip()))
+    speaker = draw(st.sampled_from([None, None, "Anna", "A", "A: B", "[Tag]", "| Bar", "x" * MAX_SPEAKER]))
+    pause = paragraph_pause if ends else draw(PAUSES)
+    return Card(text, speaker, pause, ends, draw(st.sampled_from([1.0, 1.25, 0.5])), chapter)
+
+
+@settings(deadline=None, max_examples=80)
+@given(PAUSES.flatmap(lambda pause: st.tuples(st.just(pause), st.lists(saved_cards(pause), min_size=1, max_size=6))))
+def test_any_script_is_read_back(saved: tuple[float, list[Card]]) -> None:
+    paragraph_pause, cards = saved
+    text = to_markdown(cards, paragraph_pause)
+    for name in ("a.md", ""):
+        assert parse(text, name) == Script(tuple(cards), (), paragraph_pause)
+
+
+def test_saved_script_names_its_speakers_and_pauses_only() -> None:
+    cards = (
+        Card("Warning: it is hot.", None, 0.5, True, chapter="Act [I]"),
+        Card("Warning: it is wet. [pause:1]", None, 0.5, True),
+        Card("[speed:2] Anna: yes.", None, 0.5, False),
+        Card("Part two", None, 0.5, True, chapter="Part two"),
+        Card("Yes[^1]. " + "It is so. " * 90 + "No.", "Anna", 0.5, True),
+    )
+    saved = to_markdown(cards, 0.5)
+    assert saved.startswith("---\nparagraph-pause: 0.5\nspeakers: Anna\n---\n\n[chapter:Act ")
+    assert parse(saved, "a.md").cards == cards
+    added = f"{saved}\nWarning: it is *cold*.\n\n***\n\n&#1;\n\n{'End. ' * MAX_CARD_TEXT}\n"
+    cold, *rest = parse(added, "a.md").cards[len(cards) :]
+    assert cold == Card("Warning: it is cold.", None, 0.5, True)
+    assert rest[0].text == "End. End. End."
+    assert [card.ends_paragraph for card in rest] == [False] * (len(rest) - 1) + [True]
+
+
+def test_script_saved_without_its_paragraph_pause_is_read_like_other_markdown() -> None:
+    saved = "---\nspeakers: anna\n---\n\nanna: Hi.\n\nBen: Hello. [pause:0.2]\n\n# End\n\nBen: Bye.\n"
+    script = parse(saved, "a.md")
+    assert [(card.speaker, card.text, card.pause) for card in script.cards] == [
+        ("anna", "Hi.", PARAGRAPH_PAUSE), ("Ben", "Hello.", 0.2), (None, "End", HEADING_PAUSE),
+        ("Ben", "Bye.", PARAGRAPH_PAUSE),
+    ]  # fmt: skip
 
 
 def test_pauses_of_cards_and_of_texts_have_the_same_limit() -> None:

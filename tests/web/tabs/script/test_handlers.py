@@ -198,6 +198,10 @@ def test_files_become_scripts_with_their_name(page: Page, context: WebContext, t
     )
     page.open(desk["show"])
     assert [(card["text"], card["pause"]) for card in page.cards] == [("Hello.", 2.5), ("You.", 0.0)]
+    _, desk, _ = bring("saved.md", b"---\nparagraph-pause: 1.5\n---\n\nHello.\n\nYou. [pause:1]\n")
+    page.open(desk["show"])
+    assert page.state["head"]["paragraph_pause"] == 1.5
+    assert [(card["text"], card["pause"]) for card in page.cards] == [("Hello.", 1.5), ("You.", 1.0)]
     assert list(context.folder.iterdir()) == [], "uploads are deleted"
     trouble, *_ = bring("novel.pdf", b"%PDF-1.7")
     assert "This book is damaged" in trouble
