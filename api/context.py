@@ -25,12 +25,13 @@ OPENAI_MODELS = ("tts-1", "tts-1-hd", "gpt-4o-mini-tts")
 
 @dataclass(frozen=True)
 class ApiContext:
-    """Services of the API. app: the application's services. speech: speech and voices for callers.
+    """Services of the API. app: the application's services. access: admits callers. speech: speech and voices for them.
 
     metrics: counts for Prometheus. clips: reads the clips named in requests. started: seconds since 1970.
     """
 
     app: AppContext
+    access: Access
     speech: SpeechService
     metrics: Metrics
     clips: ClipSource = field(default_factory=ClipSource)
@@ -41,8 +42,8 @@ class ApiContext:
         """Create it from an application's services. access: checks callers; a new one by default. clip_hosts: hosts
         that clips may be fetched from.
         """
-        service = SpeechService(app, access or Access(app.storage.keys))
-        return cls(app, service, Metrics(app.engine), ClipSource(clip_hosts))
+        access = access or Access(app.storage.keys)
+        return cls(app, access, SpeechService(app, access), Metrics(app.engine), ClipSource(clip_hosts))
 
     @property
     def model(self) -> str:

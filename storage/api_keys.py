@@ -45,6 +45,11 @@ class ApiKeys:
         with self._database.read() as session:
             return api_keys.find(session=session, key=key, now=self._clock())
 
+    def get(self, key_id: str) -> KeyRecord | None:
+        """Return the record of the key with an id if it is valid now, None if it was revoked or has expired."""
+        with self._database.read() as session:
+            return api_keys.get(session=session, key_id=key_id, now=self._clock())
+
     def any(self) -> bool:
         """Whether there is any key, expired ones included."""
         with self._database.read() as session:

@@ -2,6 +2,7 @@
 
     caller = access.admit(key, local=False)   # raises KeyRefused
     access.count_request(caller)              # raises LimitReached
+    caller = access.admit_again(caller)       # before each reply of an open session; raises both
     access.spend(caller, len(text))           # raises LimitReached
 
 While there is no key, programs on this machine may call without one, as the local owner. An expired key still counts,
@@ -74,10 +75,22 @@ class Access:
         """
         record = self._keys.find(key) if key else None
         if record is not None:
-            return Caller(record.owner, record, {alias.lower(): target for alias, target in record.voices.items()})
+            return _caller(record)
         if local and not self._keys.any():  # whatever the key: some clients cannot omit it
             return Caller()
         raise KeyRefused(WRONG_KEY if key else NO_KEY)
+
+    def admit_again(self, caller: Caller) -> Caller:
+        """Return a caller as its key allows now, for a further request on one connection, which counts against its
+        rate. Raises KeyRefused if the key was revoked or has expired, LimitReached.
+        """
+        if caller.key is not None:
+            record = self._keys.get(caller.key.id)
+            if record is None:
+                raise KeyRefused(WRONG_KEY)
+            caller = _caller(record)
+        self.count_request(caller)
+        return caller
 
     def count_request(self, caller: Caller) -> None:
         """Count a request against the caller's rate. Raises LimitReached."""
@@ -118,6 +131,10 @@ class Access:
         """Return characters of a refused request to the caller's quota."""
         if caller.key is not None and caller.key.quota is not None:
             self._keys.spend(caller.key.id, -characters)
+
+
+def _caller(key: KeyRecord) -> Caller:
+    return Caller(key.owner, key, {alias.lower(): target for alias, target in key.voices.items()})
 
 
 def _item(allowance: Allowance) -> RateLimitItem:

@@ -24,6 +24,8 @@ The server sends audio as binary messages, and JSON:
 A reply whose voice or settings were refused is not spoken with others: after an error of session.config, replies are
 refused until a session.config succeeds. A reply that has begun goes on.
 
+Each reply is admitted like a request: once the caller's key is revoked or has expired, replies are refused.
+
 The model speaks a reply as one conversation, cut at sentences and clauses: later text continues in the voice and tone
 of the speech so far.
 """
@@ -245,6 +247,7 @@ class LiveSession:
         await reply.interrupt(seconds)
 
     async def _begin(self) -> Reply:
+        self._caller = await run_in_threadpool(self._context.access.admit_again, self._caller)
         config, engine = self._config, self._context.app.engine
         text = await run_in_threadpool(engine.growing_text)  # the model may have to be loaded
         known = engine.capabilities.word_times  # otherwise the heard words are estimated

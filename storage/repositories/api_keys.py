@@ -104,6 +104,12 @@ def find(*, session: Session, key: str, now: datetime) -> KeyRecord | None:
     return _record(row, now) if row else None
 
 
+def get(*, session: Session, key_id: str, now: datetime) -> KeyRecord | None:
+    """Return the record of the key with an id if it is valid now."""
+    row = session.scalar(select(ApiKeyRow).where(ApiKeyRow.id == key_id, _valid(now)))
+    return _record(row, now) if row else None
+
+
 def any_key(*, session: Session) -> bool:
     """Whether there is any key, expired ones included."""
     return session.scalar(select(ApiKeyRow.id).limit(1)) is not None

@@ -17,6 +17,7 @@ from websockets.sync.client import ClientConnection, connect
 from api.speech import live
 from api.speech.reply import Reply
 from api.speech.stream import Part, Usage
+from storage.api_keys import NewKey
 from tests.api.conftest import Server, bearer, decode_audio, same_sound
 from tests.paths import CLIP
 from tests.support.looping import run
@@ -444,6 +445,18 @@ def test_remote_session_needs_a_key(
     with pytest.raises(InvalidStatus), connect(server.url.replace("http", "ws") + "/gradio_api/queue/data"):
         pass
     assert not caplog.records
+
+
+def test_reply_needs_a_key_that_is_still_valid(server: Server) -> None:
+    with server.key("Other"), server.key() as key, live_session(server, **bearer(key)) as session:
+        session.speak("Yes.")
+        server.storage.keys.revoke("Test")
+        session.send("input.text", text="The rain has ")
+        assert session.next("error")["error"]["code"] == "invalid_api_key"
+        session.send("input.text", text="stopped.")
+        session.send("input.done")
+        assert session.next()["usage"] == NOTHING
+        server.storage.keys.create(NewKey("Test", "user:ann"))  # for the end of the block
 
 
 def test_other_web_sockets_are_not_found(server: Server) -> None:

@@ -47,6 +47,19 @@ def test_request_rate_is_limited(storage: Storage) -> None:
         access.count_request(Caller())
 
 
+def test_key_is_checked_again_at_each_further_request(storage: Storage) -> None:
+    access = Access(storage.keys)
+    _, key = storage.keys.create(NewKey("Home", "local", rate=Allowance(2, 3600), voices={"Alloy": "Anna"}))
+    caller = access.admit(key, local=False)
+    assert access.admit_again(caller) == access.admit_again(caller) == caller
+    with pytest.raises(LimitReached):
+        access.admit_again(caller)
+    storage.keys.revoke("Home")
+    with pytest.raises(KeyRefused, match="revoked, has expired"):
+        access.admit_again(caller)
+    assert access.admit_again(Caller()) == Caller()
+
+
 def test_character_quota_is_limited(storage: Storage) -> None:
     access = Access(storage.keys)
     _, key = storage.keys.create(NewKey("Home", "local", quota=Allowance(10, 86_400)))

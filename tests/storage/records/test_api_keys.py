@@ -26,7 +26,7 @@ def test_only_the_whole_key_is_found(storage: Storage) -> None:
     assert key.startswith(record.hint)
     assert len(key) > 40
     assert storage.keys.any()
-    assert storage.keys.find(key) == record == storage.keys.list()[0]
+    assert storage.keys.find(key) == storage.keys.get(record.id) == record == storage.keys.list()[0]
     assert record.voices == {"alloy": "Anna"}
     for other in (record.hint, key[:-1], key + "x", "", record.id, "\ud800"):
         assert storage.keys.find(other) is None
@@ -64,11 +64,11 @@ def test_revoked_key_is_not_found_and_its_name_is_free(storage: Storage) -> None
 
 
 def test_key_expires(storage: Storage, clock: Clock) -> None:
-    _, key = storage.keys.create(NewKey("Guest", "local", expires=NOW + timedelta(days=1)))
+    record, key = storage.keys.create(NewKey("Guest", "local", expires=NOW + timedelta(days=1)))
     clock.now += timedelta(hours=23)
-    assert storage.keys.find(key)
+    assert storage.keys.find(key) == storage.keys.get(record.id) == record
     clock.now += timedelta(hours=1)
-    assert storage.keys.find(key) is None
+    assert storage.keys.find(key) is storage.keys.get(record.id) is None
     assert storage.keys.any()  # the server stays closed to programs without a key
     assert [each.name for each in storage.keys.list()] == ["Guest"]
 
