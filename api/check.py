@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from fastapi import APIRouter, File, UploadFile
+from fastapi import APIRouter, File, Request, UploadFile
 from pydantic import BaseModel
-from starlette.concurrency import run_in_threadpool
 
+from api.access import caller_of
+from api.context import context_of
 from api.errors import documented
 from studio.provenance.provenance import check_file
 
@@ -30,9 +31,11 @@ class CheckedAudio(BaseModel):
 
 
 @router.post("/v1/audio/check", operation_id="check_audio", responses=documented(408, 413))
-async def check_audio(file: Annotated[UploadFile, File(description="An audio file.")]) -> CheckedAudio:
+async def check_audio(
+    request: Request, file: Annotated[UploadFile, File(description="An audio file.")]
+) -> CheckedAudio:
     """Report whether a file's tags say that Reprise made it, and whether it carries the watermark."""
-    checked = await run_in_threadpool(check_file, await file.read())
+    checked = await context_of(request).jobs.checks.run(caller_of(request), check_file, await file.read())
     provenance = checked.provenance
     if provenance is None:
         return CheckedAudio(tagged=False, watermark=checked.watermark)

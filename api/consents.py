@@ -81,10 +81,11 @@ async def create_consent(
     recording: Annotated[UploadFile, File(description="The speaker agreeing, up to 90 s.")],
 ) -> VoiceConsent:
     """Store a recording of a speaker's consent. Its id serves as the consent for new voices."""
-    storage, sound = context_of(request).app.storage, await recording.read()
-    return _consent(
-        await run_in_threadpool(record_consent, storage, name, language, sound, owner=caller_of(request).owner)
+    context, caller, sound = context_of(request), caller_of(request), await recording.read()
+    record = await context.jobs.clips.run(
+        caller, record_consent, context.app.storage, name, language, sound, owner=caller.owner
     )
+    return _consent(record)
 
 
 @router.get("/{consent_id}", operation_id="retrieve_voice_consent", responses=documented(404))

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from starlette.requests import HTTPConnection
 
 from api.errors import ModelNotFound
+from api.heavy_jobs import HeavyJobs
 from api.metrics import Metrics
 from api.speech.clips import ClipSource
 from studio.access import Access
@@ -27,7 +28,8 @@ OPENAI_MODELS = ("tts-1", "tts-1-hd", "gpt-4o-mini-tts")
 class ApiContext:
     """Services of the API. app: the application's services. access: admits callers. speech: speech and voices for them.
 
-    metrics: counts for Prometheus. clips: reads the clips named in requests. started: seconds since 1970.
+    metrics: counts for Prometheus. clips: reads the clips named in requests. jobs: threads for heavy work. started:
+    seconds since 1970.
     """
 
     app: AppContext
@@ -35,6 +37,7 @@ class ApiContext:
     speech: SpeechService
     metrics: Metrics
     clips: ClipSource = field(default_factory=ClipSource)
+    jobs: HeavyJobs = field(default_factory=HeavyJobs)
     started: int = field(default_factory=lambda: int(time.time()))
 
     @classmethod

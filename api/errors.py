@@ -35,6 +35,13 @@ class ModelNotFound(InvalidInput):
     """The `model` of a request is not a name of the loaded model."""
 
 
+class ServerBusy(RepriseError):
+    """Too many jobs of one kind are running and waiting, of all callers or of this one."""
+
+    def __init__(self) -> None:
+        super().__init__("The server is busy with other requests of this kind: try again in a moment.")
+
+
 # The status, type and code of each kind of error; the first match applies.
 _KINDS: tuple[tuple[type[RepriseError], int, str, str | None], ...] = (
     (KeyRefused, 401, "invalid_request_error", "invalid_api_key"),
@@ -46,6 +53,7 @@ _KINDS: tuple[tuple[type[RepriseError], int, str, str | None], ...] = (
     (ModelNotFound, 404, "invalid_request_error", "model_not_found"),
     (InvalidInput, 400, "invalid_request_error", None),
     (EngineBusy, 503, "server_error", "engine_busy"),
+    (ServerBusy, 503, "server_error", "server_busy"),
     (EngineClosed, 503, "server_error", "no_model"),
     (DatabaseUnavailable, 503, "server_error", "library_unavailable"),
 )

@@ -145,7 +145,7 @@ async def fish_tts(request: Request) -> Response:
     context, caller = context_of(request), caller_of(request)
     asked = validated(FishRequest, await read_body(request, _READERS))
     references = [(reference.audio, reference.text) for reference in asked.references]
-    clip, text = await run_in_threadpool(_merged, references, context.app.engine.sample_rate)
+    clip, text = await context.jobs.clips.run(caller, _merged, references, context.app.engine.sample_rate)
     rate = asked.sample_rate or (FISH_PCM_RATE if asked.format == "pcm" else None)
     stream = await open_stream(
         context,
@@ -178,10 +178,12 @@ async def add_reference(
     consent: ConsentField = "",
 ) -> ReferenceDone:
     """Save a clip as a voice."""
-    context, owner = context_of(request), caller_of(request).owner
-    agreed = await run_in_threadpool(given_consent, context.app.storage, consent, owner=owner)
+    context, caller = context_of(request), caller_of(request)
+    agreed = await run_in_threadpool(given_consent, context.app.storage, consent, owner=caller.owner)
     clip = await audio.read()
-    record = await run_in_threadpool(make_voice, context.app, id, clip, text, owner=owner, consent=agreed)
+    record = await context.jobs.voices.run(
+        caller, make_voice, context.app, id, clip, text, owner=caller.owner, consent=agreed
+    )
     return ReferenceDone(reference_id=record.name)
 
 

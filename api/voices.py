@@ -110,7 +110,8 @@ async def create_voice(
     agreed = await run_in_threadpool(given_consent, context.app.storage, consent, owner=caller.owner)
     clip = await audio_sample.read()
     try:
-        record = await run_in_threadpool(
+        record = await context.jobs.voices.run(
+            caller,
             make_voice,
             context.app,
             name,

@@ -142,17 +142,18 @@ class Tools:
         description: Annotated[str, Field(max_length=MAX_DESCRIPTION)] = "",
     ) -> VoiceInfo:
         """Create and save a voice from a clip whose speaker has agreed. A name in use is an error."""
-        app, owner = self._context.app, _caller(call).owner
+        app, caller = self._context.app, _caller(call)
         async with _tool_errors():
-            agreed = await run_in_threadpool(given_consent, app.storage, consent, owner=owner)
+            agreed = await run_in_threadpool(given_consent, app.storage, consent, owner=caller.owner)
             sound = await run_in_threadpool(_clip, clip, local=_request(call) is None)
-            record = await run_in_threadpool(
+            record = await self._context.jobs.voices.run(
+                caller,
                 make_voice,
                 app,
                 name,
                 sound,
                 transcript,
-                owner=owner,
+                owner=caller.owner,
                 consent=agreed,
                 language=language,
                 description=description,

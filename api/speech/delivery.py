@@ -10,11 +10,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
-from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
@@ -68,12 +68,12 @@ async def open_stream(
     """Start a speech of at most `max_frames` frames. The options are those of `SpeechService.speak`.
 
     as_whole: the speech is read by `collect`. Only then can the loudness be set, the watermark added and
-    rejected attempts left out. Raises what `SpeechService.speak` raises, and
+    rejected attempts left out. Raises what `SpeechService.speak` raises, ServerBusy, and
     InvalidInput for a loudness without `as_whole`.
     """
     if output.lufs is not None and not as_whole:
         raise InvalidInput(NOT_WHOLE)
-    speech = await run_in_threadpool(
+    start = partial(
         context.speech.speak,
         caller,
         text,
@@ -85,6 +85,8 @@ async def open_stream(
         language=language,
         word_times=word_times,
     )
+    jobs = context.jobs
+    speech = await (jobs.speeches.run(start) if voice.clip is None else jobs.clips.run(caller, start))
     tags = Provenance.from_take(context.app.engine.name, speech.voice, speech.seed).tags()
     mark = context.app.watermark if as_whole else None
     encoder: ChunkEncoder

@@ -1,0 +1,61 @@
+"""Pools of dedicated threads for heavy work, so that it does not delay quick handlers and requests."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Generator, Iterator
+from contextlib import contextmanager, suppress
+from functools import partial
+from typing import TypeVar
+
+from anyio import CapacityLimiter
+from anyio.to_thread import run_sync
+
+T = TypeVar("T")
+
+
+class WorkerPool:
+    """A pool for jobs of one kind.
+
+    threads: running jobs. capacity: running and waiting jobs. per_visitor: the same, for one visitor. full: the error
+    that is raised beyond them.
+
+    Bound to one event loop: `run` and `steps` may only be called there.
+    """
+
+    def __init__(self, threads: int, capacity: int, per_visitor: int, full: Callable[[], Exception]) -> None:
+        self._threads, self._capacity, self._per_visitor = threads, capacity, per_visitor
+        self._full = full
+        self._limiter: CapacityLimiter | None = None
+        self._inside: Counter[str] = Counter()
+
+    async def run(self, visitor: str, work: Callable[[], T]) -> T:
+        """Run a job on a thread and return its result. visitor: any name. Raises `full`, or the job's error."""
+        with self._place(visitor):
+            return await self._run(work)
+
+    async def steps(self, visitor: str, work: Generator[T, None, None]) -> AsyncIterator[T]:
+        """Yield the values of a generator, each computed on a thread. They must not be None. Raises as `run`."""
+        with self._place(visitor):
+            try:
+                while (step := await self._run(partial(next, work, None))) is not None:
+                    yield step
+            finally:
+                with suppress(ValueError):  # cancelled during a step: the generator is still running
+                    work.close()
+
+    async def _run(self, work: Callable[[], T]) -> T:
+        self._limiter = self._limiter or CapacityLimiter(self._threads)
+        return await run_sync(work, limiter=self._limiter)
+
+    @contextmanager
+    def _place(self, visitor: str) -> Iterator[None]:
+        if self._inside.total() >= self._capacity or self._inside[visitor] >= self._per_visitor:
+            raise self._full()
+        self._inside[visitor] += 1
+        try:
+            yield
+        finally:
+            self._inside[visitor] -= 1
+            if not self._inside[visitor]:
+                del self._inside[visitor]

@@ -1,0 +1,110 @@
+"""Heavy jobs of one caller, more than there are threads for requests: others are answered meanwhile."""
+
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import httpx
+import pytest
+
+from api import check, consents, fish, heavy_jobs, voices
+from engine.errors import InvalidInput
+from studio.speech_service import SpeechService
+from tests.api.conftest import Server
+from tests.support.waiting import until
+
+THREADS = 40  # for all requests
+REQUESTS = THREADS + 8
+CLIP = {"input": "Hello.", "ref_audio": "data:audio/wav;base64,AAAA"}
+
+
+class Job:
+    """A job that blocks until `go` is set, and is then refused."""
+
+    def __init__(self) -> None:
+        self.go = threading.Event()
+
+    def __call__(self, *_given: Any, **_named: Any) -> None:
+        self.go.wait(60)
+        raise InvalidInput("It has ended.")
+
+
+@pytest.fixture
+def job() -> Iterator[Job]:
+    made = Job()
+    yield made
+    made.go.set()
+
+
+@pytest.mark.parametrize(
+    ("place", "name", "path", "body", "share"),
+    [
+        (check, "check_file", "/v1/audio/check", {"files": {"file": b"sound"}}, heavy_jobs.CHECKS),
+        (voices, "make_voice", "/v1/audio/voices",
+         {"data": {"name": "Ann", "consent": "Ann"}, "files": {"audio_sample": b"sound"}}, heavy_jobs.VOICES),
+        (fish, "make_voice", "/v1/references/add",
+         {"data": {"id": "Ann", "consent": "Ann"}, "files": {"audio": b"sound"}}, heavy_jobs.VOICES),
+        (fish, "_merged", "/v1/tts", {"json": {"text": "Hello."}}, heavy_jobs.CLIPS),
+        (consents, "record_consent", "/v1/audio/voice_consents",
+         {"data": {"name": "Ann", "language": "en"}, "files": {"recording": b"sound"}}, heavy_jobs.CLIPS),
+        (SpeechService, "speak", "/v1/audio/speech", {"json": CLIP}, heavy_jobs.CLIPS),
+    ],
+)  # fmt: skip
+def test_jobs_of_one_caller_delay_no_other_requests(
+    client: httpx.Client,
+    server: Server,
+    monkeypatch: pytest.MonkeyPatch,
+    job: Job,
+    place: Any,
+    name: str,
+    path: str,
+    body: dict[str, Any],
+    share: tuple[int, int, int],
+) -> None:
+    monkeypatch.setattr(place, name, job)
+    refused = REQUESTS - share[2]
+    limits = httpx.Limits(max_connections=None)
+    with (
+        httpx.Client(base_url=server.url, timeout=60, limits=limits) as caller,
+        ThreadPoolExecutor(REQUESTS) as threads,
+    ):
+        try:
+            answers = [threads.submit(caller.post, path, **body) for _ in range(REQUESTS)]
+            until(lambda: sum(answer.done() for answer in answers) == refused)
+            for other in ("/health/ready", "/v1/models", "/v1/audio/voices"):
+                assert client.get(other, timeout=30).status_code == 200
+        finally:
+            job.go.set()
+        statuses = [answer.result().status_code for answer in answers]
+        busy = next(answer.result() for answer in answers if answer.result().status_code == 503)
+    assert (statuses.count(503), statuses.count(400)) == (refused, share[2])
+    assert busy.json()["error"]["code"] == "server_busy"
+    assert busy.headers["retry-after"] == "1"
+
+
+def test_speeches_that_wait_for_the_model_delay_no_other_requests(
+    client: httpx.Client, server: Server, monkeypatch: pytest.MonkeyPatch, job: Job
+) -> None:
+    waiting = threading.Semaphore(0)
+
+    def speak(*_given: Any, **_named: Any) -> None:
+        waiting.release()
+        job()
+
+    monkeypatch.setattr(SpeechService, "speak", speak)
+    limits = httpx.Limits(max_connections=None)
+    with (
+        httpx.Client(base_url=server.url, timeout=60, limits=limits) as caller,
+        ThreadPoolExecutor(REQUESTS) as threads,
+    ):
+        try:
+            asked = {"input": "Hello.", "voice": "Clara"}
+            answers = [threads.submit(caller.post, "/v1/audio/speech", json=asked) for _ in range(REQUESTS)]
+            for _ in range(THREADS):
+                assert waiting.acquire(timeout=30)
+            for other in ("/health/ready", "/v1/models", "/v1/audio/voices"):
+                assert client.get(other, timeout=30).status_code == 200
+        finally:
+            job.go.set()
+        assert {answer.result().status_code for answer in answers} == {400}
