@@ -11,10 +11,11 @@ from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.routing import WebSocketRoute
 
-from api import VERSION, check, consents, errors, fish, health, models, voices
+from api import VERSION, check, consents, errors, fish, models, voices
 from api.access import AccessMiddleware, IsLocal, with_security
 from api.context import ApiContext
-from api.metrics import MetricsMiddleware
+from api.operators import health
+from api.operators.metrics import MetricsMiddleware
 from api.request_ids import RequestIdMiddleware
 from api.speech import batch, create, live
 from studio.access import Access

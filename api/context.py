@@ -11,7 +11,7 @@ from starlette.requests import HTTPConnection
 
 from api.errors import ModelNotFound
 from api.heavy_jobs import HeavyJobs
-from api.metrics import Metrics
+from api.operators.metrics import Metrics
 from api.speech.clips import ClipSource
 from studio.access import Access
 from studio.provenance.provenance import public_name

@@ -53,8 +53,8 @@ from api.speech.text_feed import TextFeed
 from engine.audio.output.stream import StreamFormat
 from engine.errors import InvalidInput
 from studio.access import Caller
-from studio.playback_position import PlayedWords
 from studio.speech_service import MAX_CHARACTERS
+from studio.words.playback_position import PlayedWords
 
 IDLE_SECONDS = 300.0  # without a client message, after all sent audio has been played
 

@@ -12,10 +12,10 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 from api.errors import detail_of
 
 if TYPE_CHECKING:
-    from api.metrics import Metrics
+    from api.operators.metrics import Metrics
     from api.speech.stream import EncodedSpeech, Part, Usage
     from engine.text import GrowingText
-    from studio.playback_position import PlayedWords
+    from studio.words.playback_position import PlayedWords
 
 
 class Reply:

@@ -1,6 +1,6 @@
 // Finds the word of a text that is heard at a time. The model's word times are used as far as they are known. Later words
 // are placed by their share of the sound: silence does not count, and a word takes time in proportion to its spoken
-// length, as in studio/playback_position.py.
+// length, as in studio/words/playback_position.py.
 
 import { PEAKS_PER_SECOND } from "../sound/peaks.js";
 

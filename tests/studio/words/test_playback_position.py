@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from engine.request import AudioChunk, WordTime
-from studio.playback_position import PlaybackPosition, PlayedWords
+from studio.words.playback_position import PlaybackPosition, PlayedWords
 
 RATE = 16_000
 

@@ -1,0 +1,1 @@
+"""For operators of the server: health checks and metrics."""
