@@ -15,7 +15,7 @@ from anyio.to_thread import run_sync
 
 from api.errors import ServerBusy
 from studio.access import Caller
-from studio.worker_pool import WorkerPool
+from studio.bounded_pool import BoundedPool
 
 # Threads; running and waiting jobs; the same, of one caller.
 CHECKS = 2, 32, 8
@@ -28,10 +28,10 @@ T = TypeVar("T")
 
 
 class CallerPool:
-    """A worker pool whose visitors are callers."""
+    """A pool whose visitors are callers."""
 
     def __init__(self, threads: int, capacity: int, per_caller: int) -> None:
-        self._pool = WorkerPool(threads, capacity, per_caller, ServerBusy)
+        self._pool = BoundedPool(threads, capacity, per_caller, ServerBusy)
 
     async def run(self, caller: Caller, work: Callable[P, T], *given: P.args, **named: P.kwargs) -> T:
         """Call `work` on a thread and return its result. Raises ServerBusy, or the error of the call."""

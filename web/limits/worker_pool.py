@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from studio import worker_pool
+from studio.bounded_pool import BoundedPool
 from web.limits.budgets import PoolFull
 
 
-class WorkerPool(worker_pool.WorkerPool):
+class WorkerPool(BoundedPool):
     """A pool that raises PoolFull."""
 
     def __init__(self, threads: int, capacity: int, per_visitor: int) -> None:

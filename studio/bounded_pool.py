@@ -14,7 +14,7 @@ from anyio.to_thread import run_sync
 T = TypeVar("T")
 
 
-class WorkerPool:
+class BoundedPool:
     """A pool for jobs of one kind.
 
     threads: running jobs. capacity: running and waiting jobs. per_visitor: the same, for one visitor. full: the error
