@@ -18,7 +18,7 @@ import regex
 
 from engine.errors import InvalidInput
 from engine.languages import language_tag
-from engine.text import GrowingText
+from engine.text import GrowingText, Respelling
 from engine.text.english.pronunciation import parse_arpabet, phone_mark
 from engine.text.tags import compose
 from storage.pronunciations import MAX_ENTRIES, Pronunciation
@@ -49,7 +49,7 @@ def _has_phones(entry: Pronunciation) -> bool:
     return spoken[:1] == spoken[-1:] == "/" and bool(spoken[1:-1].strip())
 
 
-def respelled(text: str, entries: Sequence[Pronunciation], language: str = "", *, phones: bool = False) -> str:
+def respell(text: str, entries: Sequence[Pronunciation], language: str = "", *, phones: bool = False) -> Respelling:
     """Respell the words of a text, in whatever form its accents, apostrophes and hyphens are. Longer entries take
     precedence.
 
@@ -59,23 +59,24 @@ def respelled(text: str, entries: Sequence[Pronunciation], language: str = "", *
     spoken = language_tag(language)
     valid = [entry for entry in entries if not entry.language or language_tag(entry.language) == spoken]
     if not valid:
-        return text
+        return Respelling.unchanged(text)
     # For the same word, an entry for this language precedes one for all languages.
     valid.sort(key=lambda entry: (-len(entry.word), not entry.language, not entry.match_case))
     text = compose(text)
     words = _words(text, valid)
-    parts, end = [], 0
+    parts: list[tuple[str, str]] = []
+    end = 0
     for start in sorted(words.keys() | {found.start() for found in regex.finditer(r"\[|<\|", text)}):
         if start < end:
             continue
         if tag := _TAG.match(text, start):
-            parts.append(text[end : tag.end()])
+            parts.append((text[end : tag.end()],) * 2)
             end = tag.end()
         elif start in words:
             word_end, entry = words[start]
-            parts += (text[end:start], _respelling(entry, phones))
+            parts += ((text[end:start],) * 2, (_respelling(entry, phones), text[start:word_end]))
             end = word_end
-    return "".join(parts) + text[end:]
+    return Respelling((*parts, (text[end:],) * 2))
 
 
 def _words(text: str, entries: Sequence[Pronunciation]) -> dict[int, tuple[int, Pronunciation]]:
@@ -121,18 +122,18 @@ def _end(letter: str) -> str:
     return r"[\p{L}\p{M}\p{N}]" if regex.match(r"[\p{L}\p{N}]", letter) else ""
 
 
-def respell_for_owner(storage: Storage, text: str, language: str, *, owner: str, phones: bool) -> str:
-    """Respell a text with its owner's dictionary, for the engine. language, phones: as in `respelled`.
+def respell_for_owner(storage: Storage, text: str, language: str, *, owner: str, phones: bool) -> Respelling:
+    """Respell a text with its owner's dictionary, for the engine. language, phones: as in `respell`.
 
-    Raises InvalidInput as `respelled` does, DatabaseUnavailable.
+    Raises InvalidInput as `respell` does, DatabaseUnavailable.
     """
-    return respelled(text, storage.pronunciations.list(owner=owner), language, phones=phones)
+    return respell(text, storage.pronunciations.list(owner=owner), language, phones=phones)
 
 
 def respell_growing(storage: Storage, text: GrowingText, language: str, *, owner: str, phones: bool) -> None:
     """Respell a growing text like `respell_for_owner`, as parts of it are taken. Raises DatabaseUnavailable."""
     entries = storage.pronunciations.list(owner=owner)
-    text.respell = partial(respelled, entries=entries, language=language, phones=phones)
+    text.respell = partial(respell, entries=entries, language=language, phones=phones)
 
 
 def to_csv(entries: Sequence[Pronunciation]) -> str:

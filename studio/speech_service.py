@@ -13,6 +13,7 @@ from engine.voice import BuiltInVoice
 from storage.validation import is_id
 from studio.pronunciation import respell_for_owner, respell_growing
 from studio.voices.available_voices import BUILT_IN_PREFIX, BuiltInSpeaker, ReadyVoice
+from studio.words.written_speech import WrittenSpeech
 
 if TYPE_CHECKING:
     from engine.text import GrowingText
@@ -76,7 +77,7 @@ class SpeechService:
         language: str = "",
         word_times: bool = False,
     ) -> MeasuredSpeech:
-        """Start a speech.
+        """Start a speech, whose chunks have the text and words as written.
 
         text: `extend` continues a growing one. temperature, top_p: None for the model's defaults. instructions: how to
         speak; ignored except for models with style tags, speakers that follow instructions, and described voices.
@@ -97,20 +98,19 @@ class SpeechService:
         spoken = language_tag(language) or (ready.language if ready else "")
         style, storage = self.style_tag(instructions), self._context.storage
         phones = engine.capabilities.phones
-        counted = len(text)
-        with self._access.spending(caller, counted):
+        with self._access.spending(caller, len(text)):
             if isinstance(text, str):
-                full_text: str | GrowingText = style + respell_for_owner(
-                    storage, text, spoken, owner=caller.owner, phones=phones
-                )
+                said = respell_for_owner(storage, text, spoken, owner=caller.owner, phones=phones)
+                full_text: str | GrowingText = style + said.spoken
+                texts = [said]
             else:
                 respell_growing(storage, text, spoken, owner=caller.owner, phones=phones)
-                text.append(style)
-                full_text = text
-            uncounted = len(text) - counted  # the style in a growing text
+                text.prefix = style
+                full_text, texts = text, text.taken
             speech = engine.speak(full_text, voice, options, owner=caller.owner)
-        speech.on_refusal = lambda: self._access.refund(caller, len(text) - uncounted)
+        speech.on_refusal = lambda: self._access.refund(caller, len(text))
         speech.voice = ready.id if ready else None
+        speech.as_written = WrittenSpeech(texts, styled=bool(style)).restore
         return speech
 
     def extend(self, caller: Caller, text: GrowingText, piece: str) -> None:

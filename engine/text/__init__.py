@@ -3,6 +3,7 @@
 from engine.text.clean import clean_text
 from engine.text.growing import GrowingText
 from engine.text.pauses import MAX_PAUSE, with_paragraph_pauses, without_pauses
+from engine.text.respelling import Respelling
 from engine.text.segmentation import (
     Segment,
     Segmentation,
@@ -17,6 +18,7 @@ from engine.text.timing import frame_budget, frame_minimum, speaking_time
 __all__ = [
     "MAX_PAUSE",
     "GrowingText",
+    "Respelling",
     "Segment",
     "Segmentation",
     "batch_turns",

@@ -9,8 +9,10 @@ import regex
 
 from engine.errors import InvalidText
 from engine.text.pauses import check_total_pause, pause_seconds
+from engine.text.respelling import Respelling
 from engine.text.segmentation import Segment, Segmentation, last_speaker
 from engine.text.sentences import Span, ends_sentence, is_clause_end, sentences, word_ends
+from engine.text.tags import is_speakable
 
 MIN_CLAUSE_WORDS = 4  # a shorter clause is spoken together with the next one
 _WORD_START = 40  # characters of an unfinished word that are checked with the next piece
@@ -32,7 +34,9 @@ class GrowingText:
     ) -> None:
         """segmentation: default is S2's. check: raises InvalidText for text that the model cannot speak."""
         self.changed: Callable[[], object] = lambda: None  # called after each change, on the writer's thread
-        self.respell: Callable[[str], str] = lambda text: text  # applied to text as it is taken
+        self.prefix = ""  # spoken before the text, and no part of it
+        self.respell: Callable[[str], Respelling] = Respelling.unchanged  # applied to text as it is taken
+        self.taken: list[Respelling] = []  # the text of all segments so far
         self.final_pause = 0.0  # seconds of silence after the last segment, of pauses that come after it was taken
         self._segmentation, self._check = segmentation or Segmentation(), check
         self._last: Segment | None = None  # the last segment taken
@@ -80,28 +84,31 @@ class GrowingText:
         """Take the segments that are complete and can be spoken now.
 
         Text without words, such as a pause, is taken together with the text after it; pauses at the end are the
-        `final_pause`. Raises InvalidText if a pause, or
-        all pauses so far together, are too long.
+        `final_pause`. Raises InvalidText if a pause, or all pauses so far together, are too long.
         """
         with self._lock:
             most, paused, finished = self._segmentation.max_bytes, self._paused, self._finished
             end = len(self._pending) if finished else speakable_end(self._pending, most, paused=paused)
             text, self._pending = self._pending[:end], self._pending[end:]
         respelled = self.respell(text)
+        spoken = respelled.spoken
+        if not self.taken and is_speakable(spoken):
+            spoken = self.prefix + spoken
         try:
-            taken = self._segmentation.plan(respelled, self._last, self._speaker)
+            segments = self._segmentation.plan(spoken, self._last, self._speaker)
         except InvalidText as error:
             if error.message.key != "text.no_words":
                 raise
             if finished:
-                self.final_pause += self._count_pauses(respelled)
+                self.final_pause += self._count_pauses(spoken)
             else:
                 with self._lock:
                     self._pending = text + self._pending
             return []
-        self._count_pauses(respelled)
-        self._last, self._speaker = taken[-1], last_speaker(respelled) or self._speaker
-        return taken
+        self._count_pauses(spoken)
+        self._last, self._speaker = segments[-1], last_speaker(spoken) or self._speaker
+        self.taken.append(respelled)
+        return segments
 
     def _count_pauses(self, text: str) -> float:
         """Return the seconds of the pauses in the text taken. Raises InvalidText if all so far are too long."""

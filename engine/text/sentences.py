@@ -51,15 +51,15 @@ _NUMBER_FOLLOWS = regex.compile(r"\s*\p{N}")
 _LONGEST_WORD = 24  # characters examined before a full stop
 
 # Scripts written without spaces: cut between any two graphemes, but not before closing or lengthening marks.
-_SPACELESS = (
+SPACELESS = (
     r"[\p{Han}\p{Hiragana}\p{Katakana}\p{Bopomofo}"
     r"\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}\p{Tibetan}\p{Tai_Le}\p{New_Tai_Lue}]"
 )
 # A flag is a pair of letters, counted from the start of a sequence; `\X` alone would restart at each letter.
 _ANY_GRAPHEME = r"(?:[\U0001f1e6-\U0001f1ff]{2}[\p{GCB=Extend}\p{GCB=ZWJ}\p{GCB=SpacingMark}]*+|\X)"
-_LETTER = rf"(?!\s|—|{_TAG}|{_SPACELESS}){_ANY_GRAPHEME}"
+_LETTER = rf"(?!\s|—|{_TAG}|{SPACELESS}){_ANY_GRAPHEME}"
 _WORD = (
-    rf"(?:\p{{Ps}}*+(?={_SPACELESS})\X(?:(?!{_TAG})(?=[\p{{Po}}\p{{Pe}}\p{{Pf}}\p{{Lm}}\p{{Sk}}\"'…—])\X)*+"
+    rf"(?:\p{{Ps}}*+(?={SPACELESS})\X(?:(?!{_TAG})(?=[\p{{Po}}\p{{Pe}}\p{{Pf}}\p{{Lm}}\p{{Sk}}\"'…—])\X)*+"
     rf"|(?:{_LETTER})*+—++[\"']*+|(?:{_LETTER})++)"
 )
 # A tag stays with the word that it applies to.

@@ -35,6 +35,11 @@ def has_words(text: str) -> bool:
 
 def word_spans(text: str) -> list[tuple[int, int]]:
     """Return start and end of each space-separated word of a text, without tags."""
+    return [found.span() for found in _WORD.finditer(blank_tags(text))]
+
+
+def blank_tags(text: str) -> str:
+    """Return text with each tag replaced by as many spaces."""
     for tag in (SPEAKER_TAG, STYLE_TAG):
         text = tag.sub(lambda found: " " * len(found[0]), text)
-    return [found.span() for found in _WORD.finditer(text)]
+    return text

@@ -461,6 +461,7 @@ class MeasuredSpeech:
 
     voice: id of a saved voice, `model:NAME` for one of the model's own, None if unknown. on_refusal: called once if the
     speech ends with an error before its first audio, since some engines check the text and the queue only then.
+    as_written: applied to each chunk; for a text that was changed before it is spoken.
     """
 
     def __init__(
@@ -469,6 +470,7 @@ class MeasuredSpeech:
         self.sample_rate = sample_rate  # Hz
         self.voice: str | None = None
         self.on_refusal: Callable[[], None] | None = None
+        self.as_written: Callable[[AudioChunk], AudioChunk] = lambda chunk: chunk
         self._speech = speech
         self._timing = speed.begin(characters)
         self._over = weakref.finalize(self, _end, speed, self._timing, over)
@@ -502,7 +504,7 @@ class MeasuredSpeech:
         if not self._timing.spoken:
             self._timing.started += chunk.queued
         self._timing.spoken = (chunk.start + len(chunk.samples)) / self.sample_rate
-        return chunk
+        return self.as_written(chunk)
 
     def cancel(self) -> None:
         """Stop within one frame, from any thread."""

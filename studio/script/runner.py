@@ -263,10 +263,10 @@ class ScriptRunner:
         engine = self._engine
         voice = self._voice(run, card)
         options = replace(options_of(card, engine.default_options), word_times=engine.capabilities.word_times)
-        text = respell_for_owner(
+        said = respell_for_owner(
             self._storage, card.text, voice.language, owner=run.owner, phones=engine.capabilities.phones
         )
-        with closing(engine.speak(text, voice.voice, options, owner=run.owner)) as speech:
+        with closing(engine.speak(said.spoken, voice.voice, options, owner=run.owner)) as speech:
             take = TakeBuffer(speech.sample_rate, self._watermark, text=card.text)
             self._began(run, card, speech)
             for chunk in speech:

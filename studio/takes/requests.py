@@ -83,9 +83,9 @@ class TakeStarter:
         voice = AvailableVoices(engine, self._storage.voices).ready(request.voice_id, owner=owner)
         text = with_paragraph_pauses(request.text, request.paragraph_pause)
         language = request.options.language or voice.language
-        text = respell_for_owner(self._storage, text, language, owner=owner, phones=engine.capabilities.phones)
+        said = respell_for_owner(self._storage, text, language, owner=owner, phones=engine.capabilities.phones)
         options = replace(request.options, word_times=engine.capabilities.word_times)
-        speech = engine.speak(text, voice.voice, options, owner=owner)
+        speech = engine.speak(said.spoken, voice.voice, options, owner=owner)
         return UnfinishedTake(
             request, voice.name, speech, TakeBuffer(engine.sample_rate, self._watermark, text=request.text)
         )

@@ -23,14 +23,14 @@ class WrittenWords:
 
     def __init__(self, text: str) -> None:
         self._spans = word_spans(text)
-        self._words = [_folded(text[start:end]) for start, end in self._spans]
+        self._words = [folded(text[start:end]) for start, end in self._spans]
         self._next = 0  # the first word that is not aligned yet
 
     def follow(self, spoken: Sequence[WordTime | HeardWord]) -> list[TimedWord]:
         """Align the next spoken words. Returns the written words that they correspond to, with their times."""
-        said = [_folded(word.text) for word in spoken]
+        said = [folded(word.text) for word in spoken]
         found: list[TimedWord] = []
-        for a, b, c, d in _pairs(said, self._words, self._next):
+        for a, b, c, d in pairs(said, self._words, self._next):
             found += self._timed(spoken[a:b], self._spans[c:d])
             self._next = d
         return found
@@ -47,13 +47,13 @@ class WrittenWords:
             before = after
 
 
-def _folded(word: str) -> str:
+def folded(word: str) -> str:
     """Return a word in lower case, in one Unicode form and without punctuation, unless it has nothing else."""
     plain = unicodedata.normalize("NFKC", word).casefold()
     return "".join(filter(str.isalnum, plain)) or plain
 
 
-def _pairs(said: Sequence[str], written: Sequence[str], c: int) -> Iterator[tuple[int, int, int, int]]:
+def pairs(said: Sequence[str], written: Sequence[str], c: int) -> Iterator[tuple[int, int, int, int]]:
     """Pair words of `said` with words of `written` from `c` on, in order: said[a:b] is written[c:d].
 
     Where they differ, a pair extends to the nearest position from which both agree again; without one, words are paired

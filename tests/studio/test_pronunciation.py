@@ -1,6 +1,7 @@
 """Pronunciations: replacement of words, and dictionaries as CSV."""
 
 import time
+from collections.abc import Sequence
 from unicodedata import normalize
 
 import pytest
@@ -14,7 +15,7 @@ from engine.text.tags import compose
 from engine.voice import BuiltInVoice
 from storage import Storage
 from storage.pronunciations import Pronunciation
-from studio.pronunciation import _TAG, _pattern, from_csv, respell_growing, respelled, to_csv
+from studio.pronunciation import _TAG, _pattern, from_csv, respell, respell_growing, to_csv
 from tests.support.fake_engine import voice
 
 ENTRIES = (
@@ -28,6 +29,13 @@ ENTRIES = (
     Pronunciation("O'Brien", "oh bryan"),
     Pronunciation("x-ray", "eks ray"),
 )
+
+
+def respelled(text: str, entries: Sequence[Pronunciation], language: str = "", *, phones: bool = False) -> str:
+    """Return a respelled text as it is spoken."""
+    said = respell(text, entries, language, phones=phones)
+    assert said.written == compose(text)
+    return said.spoken
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.errors import InvalidText
-from engine.text import GrowingText, Segmentation
+from engine.text import GrowingText, Respelling, Segmentation
 from engine.text.growing import speakable_end
 
 
@@ -36,6 +36,20 @@ def test_segment_has_max_sentences_and_sentence_pauses() -> None:
     assert [(segment.text, segment.silence_before) for segment in text.take()] == [("One.", 0), ("Two.", 0.25)]
     text.finish()
     assert [(segment.text, segment.silence_before) for segment in text.take()] == [("Three", 0.25)]
+
+
+def test_prefix_is_spoken_once_and_is_no_part_of_the_text() -> None:
+    text = GrowingText()
+    text.prefix, text.respell = "[sad] ", lambda piece: Respelling(((piece.replace("It", "That"), piece),))
+    taken = []
+    for piece in (" ", "…\n", "It rains. It", " pours. "):
+        text.append(piece)
+        taken += [segment.text for segment in text.take()]
+    text.finish()
+    taken += [segment.text for segment in text.take()]
+    assert taken == ["[sad] … That rains.", "That pours."]
+    assert [each.written for each in text.taken] == [" …\nIt rains.", " It pours."]
+    assert len(text) == len(" …\nIt rains. It pours. ")
 
 
 def test_pauses_of_all_parts_have_a_total_limit() -> None:
