@@ -62,6 +62,7 @@ class TalkerPrompts:
 
         reference: the reference to clone; None for one of the model's built-in voices.
         """
+        text = self._tokenizer.without_own_tokens(text)
         ids = self._tokenizer.encode(f"<|im_start|>assistant\n{text}<|im_end|>\n<|im_start|>assistant\n")
         said, control = ids[_ROLE:-_NEXT_ROLE], self.config.control_tokens
         shared = self._shared(reference, voice)
@@ -108,7 +109,8 @@ class TalkerPrompts:
     def _head(self, reference: PromptReference | None, voice: PromptVoice) -> Tensor:
         """Return the columns of instruction, role, language and speaker."""
         control, speaker = self.config.control_tokens, self._speakers.get(voice.speaker)
-        instruction = f"<|im_start|>user\n{voice.description}<|im_end|>\n" if voice.description else ""
+        description = self._tokenizer.without_own_tokens(voice.description)
+        instruction = f"<|im_start|>user\n{description}<|im_end|>\n" if description else ""
         role = self._tokenizer.encode("<|im_start|>assistant\n")
         text = [*self._tokenizer.encode(instruction), *role]
         language = self._language(voice.language, speaker[1] if speaker else "")
@@ -130,6 +132,7 @@ class TalkerPrompts:
         return self._languages[language] if language else None
 
     def _reference_ids(self, transcript: str) -> list[int]:
+        transcript = self._tokenizer.without_own_tokens(transcript)
         return self._tokenizer.encode(f"<|im_start|>assistant\n{transcript}<|im_end|>\n")[_ROLE:-_TURN_END]
 
     def _codes(self, reference: PromptReference) -> Tensor:

@@ -1,5 +1,6 @@
 """The text tokenizer of a Qwen3-TTS release: Qwen2's byte-level BPE."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +38,12 @@ class TextTokenizer:
         self._tokenizer.no_padding()
         self._tokenizer.no_truncation()
         self.size = 1 + max(self._tokenizer.get_vocab(with_added_tokens=True).values(), default=-1)
+        added = [re.escape(token.content) for token in self._tokenizer.get_added_tokens_decoder().values()]
+        self._added = re.compile("|".join(added) or "(?!)")
+
+    def without_own_tokens(self, text: str) -> str:
+        """Replace what `encode` would take for a token of its own, such as `<tts_pad>`, by spaces."""
+        return self._added.sub(" ", text)
 
     def encode(self, text: str) -> list[int]:
         ids: list[int] = self._tokenizer.encode(text, add_special_tokens=False).ids

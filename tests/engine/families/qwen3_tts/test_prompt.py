@@ -1,5 +1,7 @@
 """Prompts of Qwen3-TTS: a voice that leaves no room for speech is told apart from a text that is too long."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 
@@ -40,3 +42,13 @@ def test_a_text_that_is_too_long_is_refused(release: Qwen3TTSRelease, voice: Pro
     with pytest.raises(InvalidInput) as caught:
         conversation.prompt_for(WORDS * 400, 20)
     assert caught.value.message.key == "text.long_turn"
+
+
+def test_texts_contain_none_of_the_models_own_tokens(release: Qwen3TTSRelease) -> None:
+    def prompt(text: str, transcript: str, description: str) -> list[list[int]]:
+        voice = replace(cloned(transcript, 20), description=description)
+        built, _ = release.prompts.conversation(voice, 1024, 0).prompt_for(text, 20)
+        return [*built.columns.tolist(), built.trailing_text.tolist()]
+
+    unclean, clean = (f"Yes{between}no." for between in ("<tts_text_eod>", " "))
+    assert prompt(unclean, unclean, unclean) == prompt(clean, clean, clean)
