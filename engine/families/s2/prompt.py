@@ -17,8 +17,7 @@ from torch import Tensor
 from engine.errors import InvalidInput
 from engine.families.family import MIN_SPEECH_FRAMES, PromptReference, PromptVoice
 from engine.models.prompt import Prompt
-from engine.text.english.normalization import spoken_size
-from engine.text.english.pronunciation import MARKS, WORD_BREAK
+from engine.text.english.pronunciation import MARKS, WORD_BREAK, spoken_size
 from engine.text.splitting import written_size
 from engine.text.tokenizer import IM_END, IM_START, INTERLEAVE, VOICE, Tokenizer
 

@@ -11,7 +11,6 @@ from collections.abc import Container
 
 from engine.text.english import dates, names, quantities
 from engine.text.english.rules import SPELL, Rule
-from engine.text.splitting import written_size
 from engine.text.tags import compose
 
 PUNCTUATION = ",.!?"  # weakest first; of several in a row the strongest is kept
@@ -83,14 +82,6 @@ def written_out(text: str) -> str:
     text = re.sub(r"\.{2,}(?=\s*\S)", ",", text)
     text = re.sub(r"\s[-–—]+\s|--+|\n+", " , ", text)
     return "".join(f" {_SIGNS[sign]} " if sign in _SIGNS else sign for sign in text)
-
-
-def spoken_size(text: str) -> int:
-    """Return the size of a text as it is read, in UTF-8 bytes: a number is longer read than written.
-
-    A single word has its written size, so that no number is cut.
-    """
-    return written_size(written_out(text) if len(text.split(maxsplit=1)) > 1 else text)
 
 
 def spoken(text: str, known: Container[str]) -> list[str]:

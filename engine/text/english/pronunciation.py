@@ -17,6 +17,7 @@ from typing import TypeGuard
 from engine.errors import InvalidConfig, InvalidInput, first_line
 from engine.files.bounded import parse_json, read_regular
 from engine.text.english import normalization
+from engine.text.splitting import written_size
 from engine.text.tags import STYLE_TAG
 
 FORMAT_VERSION = 1
@@ -80,6 +81,15 @@ def parse_arpabet(text: str) -> list[str]:
 def phone_mark(phones: Sequence[str]) -> str:
     """Return the mark that stands for a word with these `PHONES` in a text for `Lexicon`."""
     return f"{{{{{'_'.join(phones)}}}}}"
+
+
+def spoken_size(text: str) -> int:
+    """Return the size of a text as it is read, in UTF-8 bytes: a number is longer read than written.
+
+    A single word has its written size, so that no number is cut. A phone counts as a letter.
+    """
+    text = _PHONE_MARK.sub(lambda mark: "x" * (mark[1].count("_") + 1) + (mark[2] or ""), text)
+    return written_size(normalization.written_out(text) if len(text.split(maxsplit=1)) > 1 else text)
 
 
 def letter_contexts(word: str, at: int) -> list[str]:

@@ -24,7 +24,7 @@ from engine.text import (
     split_segments,
     split_speaker_turns,
 )
-from engine.text.english.normalization import spoken_size
+from engine.text.english.pronunciation import spoken_size
 from engine.text.sentences import sentences
 from engine.text.tags import has_words, is_speakable
 from engine.text.timing import least_time
@@ -277,6 +277,10 @@ def test_segment_has_at_most_max_sentences(max_sentences: int | None, segments: 
             ["Please call 555-867-5309 or", "pay $1,249.99", "by 12/31/2025."],
         ),
         ("<|speaker:1|>You have won $1,249,377.99.", ["<|speaker:1|>You have won", "<|speaker:1|>$1,249,377.99."]),
+        (
+            "Win likes {{t_ax_m_ey_t_ow}} soup and {{p_ax_t_ey_t_ow}} salad, too.",
+            ["Win likes {{t_ax_m_ey_t_ow}} soup and {{p_ax_t_ey_t_ow}} salad, too."],
+        ),
         ("She moved to the old house near the river.", ["She moved to the old house near the river."]),
     ],
 )
