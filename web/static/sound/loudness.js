@@ -14,20 +14,19 @@ function chosen() {
 
 function choose(value) {
   remember(KEY, value);
-  document.dispatchEvent(new CustomEvent("reprise:loudness"));
+  for (const select of document.querySelectorAll(".rp-lufs")) select.dispatchEvent(new CustomEvent("reprise:loudness"));
 }
 
 // A labelled select. All selects on the page show the same choice. changed(): called when it changes.
 export function loudnessChoice(changed = () => {}) {
   const options = Object.entries(CHOICES).map(([value, key]) => create("option", { value, text: words(key) }));
-  const select = create("select", { class: "rp-lufs", onchange: () => choose(select.value) });
-  select.append(...options);
   const show = () => {
     select.value = chosen();
-    if (select.isConnected) changed();
+    changed();
   };
-  document.addEventListener("reprise:loudness", show);
-  show();
+  const select = create("select", { class: "rp-lufs", onchange: () => choose(select.value), "onreprise:loudness": show });
+  select.append(...options);
+  select.value = chosen();
   return create("label", { class: "rp-lufs-label", text: words("player.loudness") }, select);
 }
 
