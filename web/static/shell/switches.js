@@ -24,12 +24,14 @@ function paint(theme) {
 export function begin() {
   document.documentElement.lang = pageLanguage();
   welcomeOnce();
+  if (new URL(location).searchParams.has("__theme")) return;
+  paintChosen();
+  new MutationObserver(paintChosen).observe(document.body, { attributeFilter: ["class"] });
+}
+
+function paintChosen() {
   const theme = chosen();
-  if (!theme || new URL(location).searchParams.has("__theme")) return;
-  paint(theme);
-  new MutationObserver(() => isDark() !== (chosen() === "dark") && paint(chosen())).observe(document.body, {
-    attributeFilter: ["class"],
-  });
+  if (theme && isDark() !== (theme === "dark")) paint(theme);
 }
 
 // Shows the first steps until they are closed, then never again in this browser.
