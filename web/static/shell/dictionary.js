@@ -23,7 +23,7 @@ const selectedIn = (field) => (field?.matches?.(TEXTS) ? wordOf(field.value, fie
 
 class Dictionary {
   constructor({ element, props, trigger, watch }) {
-    Object.assign(this, { props, trigger, selected: "", heard: null, erased: null });
+    Object.assign(this, { props, trigger, selected: "", heard: null, erased: null, saving: null });
     draw(element);
     this.find = (selector) => element.querySelector(selector);
     this.dialog = dialogIn(element, OPENERS, () => this.open());
@@ -91,10 +91,10 @@ class Dictionary {
     if (!message || nonce === this.heard) return;
     this.heard = nonce;
     this.say(message, kind);
-    const { erased } = this;
-    this.erased = null;
+    const { erased, saving } = this;
+    this.erased = this.saving = null;
     if (kind !== "good") return;
-    this.form.reset();
+    if (saving && saving === JSON.stringify(this.written())) this.form.reset();
     if (erased) this.find(".rp-dialog-message").append(" ", button({ class: "rp-quiet", text: words("library.undo"), onclick: () => this.trigger("save_entry", erased) }));
   }
 
@@ -126,11 +126,17 @@ class Dictionary {
     this.form.requestSubmit();
   }
 
+  // The entry in the form.
+  written() {
+    const { word, spoken, language, match_case: exact } = this.form.elements;
+    return { word: word.value.trim(), spoken: spoken.value.trim(), language: language.value, match_case: exact.checked };
+  }
+
   save(event) {
     event.preventDefault();
-    const { word, spoken, language, match_case: exact } = this.form.elements;
-    const entry = { word: word.value.trim(), spoken: spoken.value.trim() };
-    this.trigger("save_entry", { ...entry, language: language.value, match_case: exact.checked });
+    const entry = this.written();
+    this.saving = JSON.stringify(entry);
+    this.trigger("save_entry", entry);
   }
 
   erase(entry) {

@@ -69,10 +69,13 @@ def test_studio_works_with_the_keyboard(
         page.keyboard.press("Enter")
         gif = page.locator(".rp-dictionary tbody tr", has_text="/JH IH1 F/")
         expect(gif).to_have_count(1)
+        expect(page.get_by_label("Word", exact=True)).to_have_value("")
+        page.get_by_label("Word", exact=True).fill("Not yet saved")
         page.get_by_role("button", name="Delete “GIF”").press("Enter")
         expect(gif).to_have_count(0)
         page.get_by_role("dialog").get_by_role("button", name="Undo").press("Enter")
         expect(gif).to_have_count(1)
+        expect(page.get_by_label("Word", exact=True)).to_have_value("Not yet saved")
         page.keyboard.press("Escape")
         expect(page.get_by_role("dialog", name="Pronunciation")).to_be_hidden()
         assert storage.pronunciations.list() == [Pronunciation("GIF", "/JH IH1 F/"), Pronunciation("SQL", "sequel")]
