@@ -424,6 +424,26 @@ def test_takes_play_and_compare_at_the_same_position(page: Page) -> None:
     assert events[:3] == [["playing", "a", None], ["stopped", "a", "replaced"], ["playing", "b", None]]
 
 
+def test_no_sound_begins_by_itself_while_the_microphone_is_open(page: Page) -> None:
+    page.evaluate("""() => {
+        const record = () => document.dispatchEvent(new CustomEvent("reprise:recording"));
+        let arrive;
+        const later = new Promise((resolve) => (arrive = resolve));
+        window.played = window.reprisePlayer.play("late", later);
+        record();
+        arrive(new Int16Array(22050));
+        document.addEventListener("reprise:begun", record, { once: true });
+    }""")
+    page.get_by_role("button", name="Speak").click()
+    until(page, "stats.finished && stats.length === 3 * 22050")
+    assert page.evaluate("window.played") is False
+    assert page.evaluate("window.reprisePlayer.playing") is None
+    page.locator(".rp-play").click()
+    until(page, "player.playing === 'take-1' && stats.position > 0")
+    names = page.evaluate("window.playerEvents.map(([name]) => name).filter((name) => name !== 'heard')")
+    assert names == ["spoken", "playing"]
+
+
 # Plays a second of sound; returns the times that the waveform showed meanwhile.
 SHOWN_TIMES = """async () => {
   const wave = document.querySelector(".rp-wave");

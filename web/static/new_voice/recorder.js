@@ -1,6 +1,7 @@
 // Records clips or accepts files, and lets the user choose a part of each, write its transcript, and repair it. The value
 // is null or { chosen, clips: [{ path, name, seconds, start, end, words }] }. The server may send it back with other
-// ends, another choice, or fewer clips.
+// ends, another choice, or fewer clips. The recorder dispatches `reprise:recording` on the document before it opens the
+// microphone.
 
 import { CodecPreview, inspected, wavOf } from "./clips/clip_playback.js";
 import { Clip, Clips, MAX_CLIPS } from "./clips/clips.js";
@@ -89,7 +90,7 @@ class Recorder {
     if (this.taking || this.noRoom(instead)) return;
     const taking = (this.taking = { meter: new Meter(), instead });
     this.trim.hush();
-    window.reprisePlayer?.pause(); // or it would be recorded as well
+    document.dispatchEvent(new CustomEvent("reprise:recording")); // other sound would be recorded as well
     this.view.say(words("clip.asking"), "asking");
     try {
       const gone = () => this.stop(words("clip.unplugged"));

@@ -13,7 +13,7 @@ import { SoundCache, Sound } from "./sound_cache.js";
 import { server } from "../connection/server.js";
 import { firstSound } from "../ui/format.js";
 import { randomName } from "../connection/random.js";
-import { decodeWav } from "../sound/wav.js";
+import { fetchedWav } from "../sound/fetched_wav.js";
 import { words } from "../ui/words.js";
 
 function decodePcm(base64) {
@@ -35,6 +35,7 @@ class Player {
     this.wishes = 0; // counts requests to play a take of the list
     this.before = null; // the sound loaded before the current take, until the take has sound: { sound, place }
     this.reset();
+    document.addEventListener("reprise:recording", () => this.hush());
     watch("value", () => this.receive(props.value));
   }
 
@@ -49,6 +50,7 @@ class Player {
   reset(ticket = null) {
     this.ticket = ticket;
     this.live = null; // its Sound, once the engine has begun
+    this.hushed = false; // it is loaded paused
     this.nextMessage = 0;
     this.status = "";
     this.state = "empty";
@@ -87,6 +89,13 @@ class Player {
       this.restorePrevious();
       this.say(words("player.stopped"), "stopped");
     }
+  }
+
+  // Called when the microphone is opened. Pauses playback; what is still to arrive does not begin by itself.
+  hush() {
+    this.hushed = true;
+    this.wishes += 1; // sounds that are being fetched are not played
+    this.playback.pause();
   }
 
   // Registers an activity of another part of the page. stop(): ends it; null when it is over.
@@ -175,6 +184,7 @@ class Player {
     this.live = this.cache.put(new Sound(this.ticket, rate, { expected: expected * rate }));
     this.live.facts = facts;
     this.playback.load(this.live);
+    if (this.hushed) this.playback.pause();
     this.say(this.status, "waiting");
   }
 
@@ -230,8 +240,8 @@ class Player {
 
   // ---- the take list
 
-  // Plays a take, or resumes it where it was paused. source: Int16Array samples, { rate, samples }, or the URL of a 16-bit
-  // WAV; not needed if the take is cached. facts: those of details.js and `status`, shown while the take is loaded.
+  // Plays a take, or resumes it where it was paused. source: Int16Array samples, { rate, samples }, a promise of one of
+  // these, or the URL of a 16-bit WAV; not needed if the take is cached. facts: those of details.js and `status`, shown while the take is loaded.
   // Resolves to false if the take cannot be loaded, or another one was requested meanwhile.
   async play(id, source, facts = {}) {
     this.playback.wake(this.rate); // in the user gesture, before anything is fetched
@@ -292,8 +302,8 @@ class Player {
     const known = this.cache.get(id);
     if (known) return Object.assign(known, { facts: { ...known.facts, ...facts } });
     if (!source) throw new Error(words("player.gone"));
-    const samples = source instanceof Int16Array ? { rate: this.rate, samples: source } : source;
-    const sound = Sound.whole(id, samples.samples ? samples : await fetchedWav(source));
+    const found = await (typeof source === "string" ? fetchedWav(source) : source);
+    const sound = Sound.whole(id, found instanceof Int16Array ? { rate: this.rate, samples: found } : found);
     const wav = facts.name ? { name: facts.name } : null;
     return this.cache.put(Object.assign(sound, { status, facts, wav }));
   }
@@ -359,15 +369,6 @@ class Player {
 
 function announce(event, detail) {
   document.dispatchEvent(new CustomEvent(`reprise:${event}`, { detail }));
-}
-
-async function fetchedWav(url) {
-  const answer = await fetch(url).catch(() => null);
-  if (!answer) throw new Error(words("player.unreachable"));
-  if (!answer.ok) throw new Error(words("player.answered", { status: answer.status }));
-  const sound = decodeWav(await answer.arrayBuffer());
-  if (!sound) throw new Error(words("player.no_wav"));
-  return sound;
 }
 
 export function mount(component) {

@@ -13,10 +13,10 @@ import { server } from "../connection/server.js";
 import { button, create, isShown } from "../ui/elements.js";
 import { emptyState } from "../ui/empty.js";
 import { lengthOf, momentOf } from "../ui/format.js";
+import { fetchedWav } from "../sound/fetched_wav.js";
 import { SCRIPT_FORMATS, SOUND_FORMATS } from "../sound/formats.js";
 import { isLeaving, whenLeaving } from "../connection/leaving.js";
 import { atLoudness, loudnessChoice } from "../sound/loudness.js";
-import { decodeWav } from "../sound/wav.js";
 import { remember, remembered } from "../ui/remember.js";
 import { deleteWithUndo, finishDeletions, isDeleted } from "../ui/undo.js";
 import { typeInto } from "../ui/typing.js";
@@ -94,6 +94,10 @@ class ScriptEditor {
     this.element.querySelector(".rp-script-formats").append(loudnessChoice(), ...formats, zip, ...zips, this.coverField());
     const begin = button({ class: "rp-quiet", text: words("script.try"), onclick: tryDialogue });
     this.element.querySelector(".rp-script-none").append(...emptyState("scroll", words("script.none")), begin);
+    document.addEventListener("reprise:recording", () => {
+      this.listening.rest();
+      this.tell();
+    });
     document.addEventListener("reprise:playing", ({ detail }) => this.view.sounds(detail.id));
     document.addEventListener("reprise:stopped", ({ detail }) => {
       this.view.sounds(null);
@@ -376,10 +380,14 @@ class ScriptEditor {
     if (answer) window.reprisePlayer.toggle(take.sound, answer.url, answer.facts);
   }
 
+  // Plays a card's sound, unless another one is wanted by then. The player says why a sound cannot be played.
   async play(card) {
-    const source = await this.fetched(card);
-    if (source && this.listening.heard?.sound === card.sound) window.reprisePlayer.play(card.sound, source, source.facts);
+    const { heard } = this.listening;
+    const { wav, facts } = (await this.fetched(card)) ?? {};
+    if (heard !== this.listening.heard) return;
     this.view.bringUp(card.id);
+    const played = wav && (await window.reprisePlayer.play(card.sound, wav, facts));
+    if (!played && heard === this.listening.heard) this.listening.rest();
   }
 
   // The sound of a card. The last one is kept, since it is requested in advance and again when it plays.
@@ -388,11 +396,14 @@ class ScriptEditor {
     return this.ready.sound;
   }
 
-  async fetchedNow({ id, take }) {
-    const { url, facts } = (await this.ask("listen", { card: id, take }, { quiet: true })) ?? {};
-    const sound = url && (await fetch(url).then((answer) => (answer.ok ? answer.arrayBuffer() : null)).catch(() => null));
-    if (!sound) this.ready = { of: null, sound: null };
-    return sound && { ...decodeWav(sound), facts };
+  // Resolves to { wav: a promise, facts }, or to null if the server did not give its address.
+  async fetchedNow({ id, take, sound }) {
+    const forget = () => this.ready.of === sound && (this.ready = { of: null, sound: null });
+    const answer = await this.ask("listen", { card: id, take }, { quiet: true });
+    const wav = answer && fetchedWav(answer.url);
+    if (wav) wav.catch(forget);
+    else forget();
+    return wav && { wav, facts: answer.facts };
   }
 
   // ---- export

@@ -107,6 +107,7 @@ def loudness(samples: np.ndarray, rate: int) -> float:
 
 def test_recording_matches_the_microphone_signal(page: Page) -> None:
     expect(page.locator(".rp-script-text")).to_have_text(SCRIPT)
+    page.evaluate("document.addEventListener('reprise:recording', () => (window.announced = true), { once: true })")
     page.get_by_role("button", name="Record", exact=True).click()
     counted = []
     for left in (3, 2, 1):
@@ -114,6 +115,7 @@ def test_recording_matches_the_microphone_signal(page: Page) -> None:
         counted.append(left)
         page.clock.fast_forward(1000)
     assert counted == [3, 2, 1]
+    assert page.evaluate("window.announced"), "other sound stops"
     expect(page.get_by_role("meter")).to_be_visible()
     wait_for_recording(page, 33)  # the whole clip, which the microphone repeats
     expect(page.get_by_role("meter")).not_to_have_attribute("aria-valuenow", "-60")

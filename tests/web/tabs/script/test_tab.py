@@ -157,6 +157,11 @@ def test_dialogue_from_casting_to_download(
         until(lambda: storage.scripts.list()[0].paragraph_pause == 0.3)
         until(lambda: storage.scripts.card(ids[1]).speed == 1.25)
 
+        page.route("**/reprise/files/*", lambda route: route.fulfill(body="no sound"))
+        button(page, "Play all").click()
+        expect(page.locator("#rp-dock .rp-status")).to_contain_text("This cannot be played: it is not a 16-bit WAV")
+        page.unroute_all()
+
         page.evaluate(HEARD)
         button(page, "Play all").click()
         takes = [
@@ -164,6 +169,15 @@ def test_dialogue_from_casting_to_download(
         ]
         page.wait_for_function("window.heard.length === 5", polling=100)
         assert page.evaluate("window.heard") == takes
+
+        page.evaluate("""() => {
+            window.heard = [];
+            const record = () => document.dispatchEvent(new CustomEvent("reprise:recording"));
+            document.addEventListener("reprise:stopped", record, { once: true });
+        }""")
+        button(page, "Play all").click()
+        page.wait_for_function("window.heard.length && document.querySelector('.rp-stop-all').disabled", polling=100)
+        assert page.evaluate("window.heard") == takes[:1], "no card begins while the microphone is open"
 
         cards = storage.scripts.cards(storage.scripts.list()[0].id)
         assert [each.id for each in cards] == [ids[1], ids[0], ids[2], ids[4], ids[3]]
