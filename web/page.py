@@ -87,13 +87,14 @@ def _listen_to_recogniser(handlers: RecogniserHandlers, shared: SharedComponents
 
 def _listen_to_dictionary(handlers: DictionaryHandlers, shared: SharedComponents) -> None:
     entries = dictionary()
-    show(shared.changes.opened, handlers.list_entries, shared.token, entries)
+    for event in (shared.changes.opened, shared.changes.words):
+        show(event, handlers.list_entries, shared.token, entries)
     for event, handler in (
         (entries.save_entry, handlers.save_entry),
         (entries.erase, handlers.erase),
         (entries.import_entries, handlers.import_entries),
     ):
-        listen(event, handler, shared.token, entries)
+        listen(event, handler, shared.token, [entries, shared.changes])
 
 
 def _shared_components(

@@ -13,9 +13,9 @@ class SharedComponents:
     """The components that tabs may read and update.
 
     token: the browser's owner token, an input of every event. heading: the page's heading with the model's name.
-    changes: accepts a `ChangeBroadcast`; its events `voices`, `history` and `scripts` fire in all pages of this
-    browser. tabs: selects a tab by id. picker, text, hints, notice, settings: components of the Speak tab. It fills
-    `settings` in the order of `web.tabs.speak.settings.NAMES`, followed by their accordion. player: it
+    changes: accepts a `ChangeBroadcast`; its events `voices`, `history`, `scripts` and `words` fire in all pages of
+    this browser. tabs: selects a tab by id. picker, text, hints, notice, settings: components of the Speak tab. It
+    fills `settings` in the order of `web.tabs.speak.settings.NAMES`, followed by their accordion. player: it
     is shown below every tab. persisted: components whose values survive a reload; tabs add to it.
     """
 

@@ -1,10 +1,11 @@
 // Announces changes to the tabs of this page and to this browser's other pages. Its value: { what, nonce }. Its events are
-// named after the changed data: "voices", "history", "scripts". A page that regains the focus is refreshed. When the page
-// is opened, the value has `owner`, too: event "opened", after "reopen" if the page was opened with another owner's voice.
+// named after the changed data: "voices", "history", "scripts", "words" (the dictionary). A page that regains the focus is
+// refreshed. When the page is opened, the value has `owner`, too: event "opened", after "reopen" if the page was opened with
+// another owner's voice.
 
 import { draft } from "../draft/page_draft.js";
 
-const ALL = ["voices", "history", "scripts"];
+const ALL = ["voices", "history", "scripts", "words"];
 const REST = 2000; // ms: focus comes and goes quickly while people click around
 
 export function mount({ props, trigger, watch }) {

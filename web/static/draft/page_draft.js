@@ -15,7 +15,7 @@ export const draft = new Draft(session, local);
 const tabHistory = new TabHistory(history, showTab);
 const touched = new Set(); // components that the user has changed on this page; they are not filled in
 const others = "BroadcastChannel" in window ? new BroadcastChannel("reprise.forget") : null;
-if (others) others.onmessage = () => clear(session);
+if (others) others.onmessage = forget;
 
 for (const event of ["input", "click"]) {
   const note = ({ target, isTrusted }) => isTrusted && touched.add(target.closest('[id^="rp-"]')?.id);
@@ -57,10 +57,17 @@ export function keepDraft(ids, values) {
   draft.keep(Object.fromEntries(ids.map((id, i) => [id, values[i]])));
 }
 
-// Called when all of the owner's data was deleted: clears this browser's storage, too.
+// Called when all of the owner's data was deleted: clears what this browser and all of its pages keep. Each page dispatches
+// `reprise:forgotten` on its document.
 export function forgetEverything() {
-  for (const storage of [session, local]) clear(storage);
+  clear(local);
+  forget();
   others?.postMessage("");
+}
+
+function forget() {
+  clear(session);
+  document.dispatchEvent(new CustomEvent("reprise:forgotten"));
 }
 
 function clear(storage) {

@@ -59,10 +59,7 @@ export function mount({ element, props, trigger, watch }) {
   }
 
   function receive() {
-    if (props.value?.forget) {
-      forget(rows.keys());
-      document.dispatchEvent(new CustomEvent("reprise:forgotten"));
-    }
+    if (props.value?.forget) forgetEverything();
     show(props.value);
   }
 
@@ -75,10 +72,4 @@ export function mount({ element, props, trigger, watch }) {
   setInterval(() => {
     if (rows.size && !document.hidden && Date.now() - signed > LINKS_LAST) trigger("refresh", {});
   }, 30_000);
-}
-
-// Called when everything was deleted: clears this browser's storage, too.
-function forget(ids) {
-  forgetEverything();
-  for (const id of ids) window.reprisePlayer?.forget(id);
 }

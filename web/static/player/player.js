@@ -36,6 +36,7 @@ class Player {
     this.before = null; // the sound loaded before the current take, until the take has sound: { sound, place }
     this.reset();
     document.addEventListener("reprise:recording", () => this.hush());
+    document.addEventListener("reprise:forgotten", () => this.forgetAll());
     watch("value", () => this.receive(props.value));
   }
 
@@ -322,6 +323,17 @@ class Player {
     if (this.live?.id === id) this.live = null;
     if (!this.busy) this.say(words("player.empty"), "empty");
     this.view.show();
+  }
+
+  // Called when all of the owner's data was deleted. Also ends the take that is being spoken.
+  forgetAll() {
+    this.stop();
+    this.wishes += 1;
+    this.before = null;
+    this.cache.clear();
+    this.playback.clear();
+    this.reset();
+    this.say(words("player.empty"), "empty");
   }
 
   // ---- events of the playback

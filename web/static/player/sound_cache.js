@@ -60,6 +60,10 @@ export class SoundCache {
     this.sounds.delete(id);
   }
 
+  clear() {
+    this.sounds.clear();
+  }
+
   get bytes() {
     return [...this.sounds.values()].reduce((sum, sound) => sum + sound.samples.byteLength, 0);
   }

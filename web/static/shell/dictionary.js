@@ -23,7 +23,7 @@ const selectedIn = (field) => (field?.matches?.(TEXTS) ? wordOf(field.value, fie
 
 class Dictionary {
   constructor({ element, props, trigger, watch }) {
-    Object.assign(this, { props, trigger, selected: "", heard: null, erased: null, saving: null });
+    Object.assign(this, { props, trigger, selected: "", heard: null, erased: null, saving: null, shown: null });
     draw(element);
     this.find = (selector) => element.querySelector(selector);
     this.dialog = dialogIn(element, OPENERS, () => this.open());
@@ -84,10 +84,7 @@ class Dictionary {
   answered() {
     const { message = "", kind = "good", nonce } = this.props.value ?? {};
     this.find(".rp-dictionary-phones").textContent = words(this.props.value?.phones ? "words.phones" : "words.phones_unknown");
-    this.find("tbody").replaceChildren(...this.entries.map((entry) => this.row(entry)));
-    this.find(".rp-dictionary-table").hidden = !this.entries.length;
-    this.find(".rp-dictionary-none").hidden = this.entries.length > 0;
-    this.find(".rp-dictionary-export").disabled = !this.entries.length;
+    this.list();
     if (!message || nonce === this.heard) return;
     this.heard = nonce;
     this.say(message, kind);
@@ -96,6 +93,17 @@ class Dictionary {
     if (kind !== "good") return;
     if (saving && saving === JSON.stringify(this.written())) this.form.reset();
     if (erased) this.find(".rp-dialog-message").append(" ", button({ class: "rp-quiet", text: words("library.undo"), onclick: () => this.trigger("save_entry", erased) }));
+  }
+
+  // Rows are built only for other entries, so that the focus stays in them.
+  list() {
+    const shown = JSON.stringify(this.entries);
+    if (shown === this.shown) return;
+    this.shown = shown;
+    this.find("tbody").replaceChildren(...this.entries.map((entry) => this.row(entry)));
+    this.find(".rp-dictionary-table").hidden = !this.entries.length;
+    this.find(".rp-dictionary-none").hidden = this.entries.length > 0;
+    this.find(".rp-dictionary-export").disabled = !this.entries.length;
   }
 
   row(entry) {

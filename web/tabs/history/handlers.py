@@ -208,7 +208,7 @@ class HistoryHandlers:
         except Exception as error:
             return notice(error_message(error, texts), "bad"), gr.skip(), gr.skip(), gr.skip()
         emptied = {"entries": [], "total": 0, "unfiltered": True, "kept": True, "forget": True}
-        everywhere = broadcast_change("voices", "history", "scripts")
+        everywhere = broadcast_change("voices", "history", "scripts", "words")
         return notice(texts("history.forgotten")), everywhere, gr.Column(visible=False), emptied
 
     def _list(self, owner: Owner, query: HistoryQuery) -> dict[str, Any]:

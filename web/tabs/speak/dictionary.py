@@ -11,12 +11,14 @@ import gradio as gr
 from engine.voice import MAX_LANGUAGE
 from storage.pronunciations import Pronunciation
 from studio.pronunciation import MAX_FILE, checked, from_csv, to_csv
-from web.ui.events import skip_on_error
+from web.ui.events import broadcast_change, skip_on_error
 from web.ui.messages import error_message
 from web.ui.payloads import Payload, ShortText, parse_payload
 
 if TYPE_CHECKING:
     from web.context import WebContext
+
+Updates = tuple[Any, ...]
 
 
 class Word(Payload):
@@ -40,7 +42,7 @@ class WordFile(Payload):
 
 
 class DictionaryHandlers:
-    """Event handlers of the dictionary. Their output is its value, for dictionary.js."""
+    """Event handlers of the dictionary. Their first output is its value, for dictionary.js."""
 
     def __init__(self, context: WebContext) -> None:
         self._context = context
@@ -50,8 +52,8 @@ class DictionaryHandlers:
         """Output: dictionary."""
         return self._value(self._context.owner(token, request).key)
 
-    def save_entry(self, token: Any, request: gr.Request, event: gr.EventData) -> Any:
-        """Output: dictionary."""
+    def save_entry(self, token: Any, request: gr.Request, event: gr.EventData) -> Updates:
+        """Outputs: dictionary, change broadcast."""
 
         def change(owner: str) -> str:
             entry = parse_payload(DictionaryEntry, event)
@@ -64,8 +66,8 @@ class DictionaryHandlers:
 
         return self._changed(change, token, request)
 
-    def erase(self, token: Any, request: gr.Request, event: gr.EventData) -> Any:
-        """Output: dictionary."""
+    def erase(self, token: Any, request: gr.Request, event: gr.EventData) -> Updates:
+        """Outputs: dictionary, change broadcast."""
 
         def change(owner: str) -> str:
             word = parse_payload(Word, event)
@@ -74,8 +76,8 @@ class DictionaryHandlers:
 
         return self._changed(change, token, request)
 
-    def import_entries(self, token: Any, request: gr.Request, event: gr.EventData) -> Any:
-        """Output: dictionary."""
+    def import_entries(self, token: Any, request: gr.Request, event: gr.EventData) -> Updates:
+        """Outputs: dictionary, change broadcast."""
 
         def change(owner: str) -> str:
             entries = from_csv(parse_payload(WordFile, event).text[: MAX_FILE + 1])
@@ -84,7 +86,7 @@ class DictionaryHandlers:
 
         return self._changed(change, token, request)
 
-    def _changed(self, change: Callable[[str], str], token: Any, request: gr.Request) -> Any:
+    def _changed(self, change: Callable[[str], str], token: Any, request: gr.Request) -> Updates:
         message, kind, value = "", "good", {}
         try:
             owner = self._context.owner(token, request).key
@@ -93,7 +95,8 @@ class DictionaryHandlers:
             value = self._value(owner)
         except Exception as error:
             message, kind = error_message(error, self._context.texts(request)), "bad"
-        return {**value, "message": message, "kind": kind, "nonce": secrets.token_hex(4)}
+        answer = {**value, "message": message, "kind": kind, "nonce": secrets.token_hex(4)}
+        return answer, broadcast_change("words") if kind == "good" else gr.skip()
 
     def _value(self, owner: str) -> dict[str, Any]:
         entries = self._context.storage.pronunciations.list(owner=owner)

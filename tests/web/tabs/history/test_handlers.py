@@ -279,7 +279,7 @@ def test_deleting_all_data_asks_first_with_counts(
     assert not context.storage.owner_counts().empty, "asking deletes nothing"
     message, broadcast, question, emptied = events.delete_everything(None, NO_REQUEST)
     assert "is deleted" in message
-    assert (broadcast["what"], question.visible) == ("voices history scripts", False)
+    assert (broadcast["what"], question.visible) == ("voices history scripts words", False)
     assert emptied["entries"] == []
     assert emptied["forget"], "the browser clears its storage as well"
     assert context.storage.owner_counts().empty

@@ -12,6 +12,7 @@ from playwright.sync_api import Browser, Locator, Page, expect
 
 from engine.audio import encode_audio
 from storage import Storage
+from storage.pronunciations import Pronunciation
 from storage.repositories.takes import NewTake
 from tests.paths import CLIP
 from tests.support.fake_engine import SAMPLE_RATE, FakeEngine, Script, buzz, voice
@@ -52,6 +53,7 @@ def url(serve: Serve, storage: Storage) -> str:
 
 
 def test_take_is_listed_reused_and_deleted_with_all_data(chromium: Browser, url: str, storage: Storage) -> None:
+    storage.pronunciations.put([Pronunciation("SQL", "sequel")], owner="local")
     with visit(chromium, url) as page:
         expect(picker(page)).to_have_value("Anna")
         speak(page, "A take of today.")
@@ -78,17 +80,23 @@ def test_take_is_listed_reused_and_deleted_with_all_data(chromium: Browser, url:
         expect(page.locator("#rp-kept-notice")).to_contain_text("are not kept")
         page.get_by_role("button", name="Delete the history…").click()
         expect(page.locator("#rp-clear-question")).to_contain_text("Takes: 3")
+        assert page.evaluate("window.reprisePlayer.play('clip', new Int16Array(2205))"), "it is not in the list"
         page.get_by_role("button", name="Delete the history for good").click()
         expect(entries(page)).to_have_count(0)
         expect(page.locator(".rp-history-count")).to_contain_text("History is off")
         page.get_by_role("button", name="Delete all my data…").click()
         expect(page.locator("#rp-forget-question")).to_contain_text("Voices: 1.")
+        expect(page.locator(".rp-dictionary tbody tr")).to_have_count(1)
         page.get_by_role("button", name="Delete everything for good").click()
         expect(page.locator("#rp-kept-notice")).to_have_text("All your data is deleted.")
         expect(page.get_by_label("Keep a history of my takes")).to_be_checked()
         assert set(page.evaluate("Object.keys(localStorage)")) <= {"reprise.owner", "reprise.draft_owner"}
         expect(page.locator(".rp-clip-line")).to_have_count(0)
         until(lambda: not clip.exists())
+        assert player(page)["on"] is None
+        assert not page.evaluate("window.reprisePlayer.play('clip')")
+        expect(page.locator(".rp-dictionary tbody tr")).to_have_count(0)
+        expect(page.locator(".rp-dictionary-export")).to_be_disabled()
     assert storage.owner_counts().empty
     assert storage.history.settings().history
 

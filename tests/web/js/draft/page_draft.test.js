@@ -1,0 +1,64 @@
+// What the pages of a browser forget when all of the owner's data is deleted.
+
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+class Channel {
+  constructor(name) {
+    Object.assign(this, { name, sent: 0 });
+    channels.push(this);
+  }
+  postMessage() {
+    this.sent += 1;
+  }
+}
+
+class Storage extends Map {
+  getItem(key) {
+    return this.get(key) ?? null;
+  }
+  setItem(key, value) {
+    this[key] = value; // for Object.keys
+    this.set(key, value);
+  }
+  removeItem(key) {
+    delete this[key];
+    this.delete(key);
+  }
+}
+
+const channels = [];
+let forgotten = 0;
+globalThis.window = globalThis;
+globalThis.BroadcastChannel = Channel;
+globalThis.addEventListener = () => {};
+globalThis.location = new URL("http://here/");
+globalThis.history = {};
+globalThis.document = new EventTarget();
+document.addEventListener("reprise:forgotten", () => (forgotten += 1));
+globalThis.sessionStorage = new Storage();
+globalThis.localStorage = new Storage();
+const { forgetEverything } = await import("../../../../web/static/draft/page_draft.js");
+const [others] = channels;
+
+function fill() {
+  forgotten = 0;
+  for (const storage of [sessionStorage, localStorage]) {
+    for (const key of ["reprise.takes", "reprise.owner", "another.page"]) storage.setItem(key, "x");
+  }
+}
+
+const kept = (storage) => [...storage.keys()].sort();
+const OTHERS = ["another.page", "reprise.owner"];
+
+test("the page whose user deletes the data clears the browser, its own parts, and tells the other pages", () => {
+  fill();
+  forgetEverything();
+  assert.deepEqual([kept(localStorage), kept(sessionStorage), forgotten, others.sent], [OTHERS, OTHERS, 1, 1]);
+});
+
+test("the other pages clear their own storage and parts, and tell no one", () => {
+  fill();
+  others.onmessage({ data: "" });
+  assert.deepEqual([kept(sessionStorage), forgotten, others.sent], [OTHERS, 1, 1]);
+});
