@@ -11,6 +11,7 @@ import * as historyList from "./history/history.js";
 import * as library from "./library/library.js";
 import { interrupted, showNotice } from "./new_voice/form_notice.js";
 import * as recorder from "./new_voice/recorder.js";
+import { clearSent, sendForm } from "./new_voice/sent_form.js";
 import * as player from "./player/player.js";
 import * as scriptEditor from "./script/script_editor.js";
 import { beginSpeaking } from "./speak/begin.js";
@@ -63,6 +64,7 @@ connect();
 window.reprise = {
   answers,
   beginSpeaking,
+  clearSent,
   draft,
   fillIn,
   interrupted,
@@ -70,6 +72,7 @@ window.reprise = {
   keepTab,
   openIfChanged,
   opening,
+  sendForm,
   showNotice,
   mount(name, component) {
     document.documentElement.toggleAttribute("data-rp-mounted", true); // the page's name is shown until now (web/ui/modules.py)

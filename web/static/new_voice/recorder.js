@@ -43,6 +43,7 @@ class Recorder {
     document.addEventListener("reprise:playing", () => this.trim.hush());
     document.addEventListener("reprise:back", ({ detail }) => this.recover(detail.anew));
     document.addEventListener("reprise:reload", (event) => this.view.unsaved && event.preventDefault());
+    document.addEventListener("reprise:saved", ({ detail }) => this.drop(detail.paths));
     document.addEventListener("reprise:forgotten", () => [...this.clips.list].forEach((clip) => this.remove(clip)));
     setInterval(() => this.keepFiles(), KEEP_EVERY);
     window.addEventListener("pagehide", ({ persisted }) => persisted || this.discardFiles());
@@ -328,6 +329,11 @@ class Recorder {
     this.clips.remove(clip);
     if (!this.clips.list.length) this.invite();
     this.publish();
+  }
+
+  // Removes the clips of a saved voice, whose files these were.
+  drop(paths) {
+    this.clips.list.filter(({ path }) => paths.includes(path)).forEach((clip) => this.remove(clip));
   }
 
   publish() {

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from web.ui.i18n import Texts
 
 Updates = tuple[Any, ...]
-FIELDS = 5
+UNCHANGED = (gr.skip(),) * 5  # the outputs of `NewVoiceHandlers.save_voice` but its notice
 THREADS, CAPACITY, PER_ADDRESS = 1, 16, 4  # threads; running and waiting jobs; jobs per address
 NAME_FIELD = "#rp-name :is(input, textarea)"
 UNNAMED = "…"  # shown in the consent sentence until there is a name
@@ -126,27 +126,26 @@ class NewVoiceHandlers:
             async for updates in self._pool.steps(client_address(request), saving):
                 yield updates
         except PoolFull as error:
-            yield _failure(error, self._context.texts(request)), *(gr.skip(),) * (FIELDS + 4)
+            yield _failure(error, self._context.texts(request)), *UNCHANGED
 
     def save_steps(
         self, clips: Any, name: Any, speaker: Any, agreed: Any, language: Any, token: Any, request: gr.Request
     ) -> Generator[Updates, None, None]:
-        """Outputs: notice; the five fields, cleared when the voice is saved; Speak's voice picker and notice; tab to
-        show; change broadcast."""
+        """Outputs: notice, empty when the voice is saved; consent checkbox; Speak's voice picker and notice; tab to show;
+        change broadcast. The browser clears the clips and texts that it has sent (sent_form.js)."""
         context, texts = self._context, self._context.texts(request)
-        unchanged = (gr.skip(),) * (FIELDS + 4)
         try:
-            yield steps_html("preparing", texts), *unchanged
+            yield steps_html("preparing", texts), *UNCHANGED
             form = self._check_form(clips, name, speaker, agreed, language, token, request)
             used, left_out = split_by_length(form.clips)
             reference = merge_references([(clip.audio(), clip.words) for clip in used], context.engine.sample_rate)
-            yield steps_html("encoding", texts), *unchanged
+            yield steps_html("encoding", texts), *UNCHANGED
             consent = _consent(form.who, texts)
             made = context.engine.encode_voice(form.name, [reference], language=form.language, consent=consent)
-            yield steps_html("saving", texts), *unchanged
+            yield steps_html("saving", texts), *UNCHANGED
             record = self._save(made.voice, form)
         except Exception as error:
-            yield _failure(error, texts), *unchanged
+            yield _failure(error, texts), *UNCHANGED
             return
         yield self._saved(record, form.owner, self._saved_message(record, left_out, made.notes, texts), texts)
 
@@ -155,17 +154,16 @@ class NewVoiceHandlers:
     ) -> Generator[Updates, None, None]:
         """As `save_steps`, for a voice created from a description: the model speaks a sample of it."""
         context, texts = self._context, self._context.texts(request)
-        unchanged = (gr.skip(),) * (FIELDS + 4)
         try:
             owner = context.owner(token, request)
             deletion_token = context.storage.history.deletion_token(owner=owner.key)
             form = self._check_description(name, description, language, owner.key, texts)
-            yield steps_html("speaking", texts, DESCRIBED_STEPS), *unchanged
+            yield steps_html("speaking", texts, DESCRIBED_STEPS), *UNCHANGED
             spoken = sample_language(context.engine, form.language or texts.language)
             with context.budgets.reserve_take(owner, speaking_time(SAMPLE_TEXTS[spoken]), texts) as reservation:
                 sample = speak_sample(context, form.name, form.description, owner=owner.key, language=spoken)
                 reservation.spoken = sample.seconds
-            yield steps_html("saving", texts, DESCRIBED_STEPS), *unchanged
+            yield steps_html("saving", texts, DESCRIBED_STEPS), *UNCHANGED
             record = save_described_voice(
                 context,
                 form.name,
@@ -176,15 +174,21 @@ class NewVoiceHandlers:
                 language=spoken,
             )
         except Exception as error:
-            yield _failure(error, texts), *unchanged
+            yield _failure(error, texts), *UNCHANGED
             return
         yield self._saved(record, owner.key, self._saved_message(record, (), (), texts), texts)
 
     def _saved(self, record: VoiceRecord, owner: str, message: str, texts: Texts) -> Updates:
         """Return the outputs of `save_steps` after the voice is saved."""
-        emptied = None, "", "", gr.Checkbox(value=False, label=consent_sentence(UNNAMED, texts)), ""
         picker = select_voice(self._context.voices.list(owner=owner), record.id, texts)
-        return "", *emptied, picker, notice(message), gr.Tabs(selected="speak"), broadcast_change("voices")
+        return (
+            "",
+            gr.Checkbox(value=False),
+            picker,
+            notice(message),
+            gr.Tabs(selected="speak"),
+            broadcast_change("voices"),
+        )
 
     def _check_description(self, name: Any, description: Any, language: Any, owner: str, texts: Texts) -> VoiceForm:
         """Parse the form of a described voice. Raises IncompleteForm."""

@@ -23,6 +23,8 @@ SHOW_NOTICE = "() => { reprise.showNotice(); }"
 INTERRUPTED = "() => reprise.interrupted()"
 # Editing may have resolved the error. Otherwise the notice is left as it is: by now it may have changed.
 CLEAR_ERRORS = "(notice) => (notice?.includes('rp-bad') ? '' : { __type__: 'update' })"
+SEND_FORM = "(...form) => reprise.sendForm(...form)"
+CLEAR_SENT = "(notice, ...texts) => reprise.clearSent(notice, ...texts)"
 # No notice means that the voice was saved and Speak is shown.
 FOCUS_TEXT = """() => {
   if (!document.querySelector('#rp-form-notice .rp-notice')) document.querySelector('#rp-text textarea')?.focus();
@@ -78,9 +80,11 @@ def build(context: WebContext, shared: SharedComponents) -> None:
     saved = asked.then(
         handlers.save_voice,
         [clips, name, speaker, agreed, description, language, shared.token],
-        [trouble, clips, name, speaker, agreed, description, shared.picker, shared.notice, shared.tabs, shared.changes],
-        preprocess=False, api_visibility="private", concurrency_limit=None, **NO_PROGRESS,
+        [trouble, agreed, shared.picker, shared.notice, shared.tabs, shared.changes],
+        js=SEND_FORM, preprocess=False, api_visibility="private", concurrency_limit=None, **NO_PROGRESS,
     )  # fmt: skip
+    texts = [name, speaker, description]
+    saved.then(None, [trouble, *texts], texts, js=CLEAR_SENT, api_visibility="private")
     saved.then(None, js=FOCUS_TEXT)
     saved.failure(None, None, trouble, js=INTERRUPTED)
     trouble.change(None, js=SHOW_NOTICE)

@@ -119,12 +119,13 @@ def test_missing_fields_taken_names_and_saving_progress_are_in_view(
             expect(page.locator(".rp-record")).to_be_focused()
             wait_until_in_view(page, "#rp-form-notice .rp-bad", "#rp-save")
 
-        def save_all() -> None:
+        def save_all(meanwhile: Callable[[], object] = lambda: None) -> None:
             allowed.clear()
             save.click()
             expect(page.locator(".rp-steps [aria-current]")).to_have_text("Encoding the voice")
             try:
                 wait_until_in_view(page, ".rp-steps")
+                meanwhile()
             finally:
                 allowed.set()
             expect(page.locator("#rp-text textarea")).to_be_focused()
@@ -175,6 +176,16 @@ def test_missing_fields_taken_names_and_saving_progress_are_in_view(
         expect(page.locator(".rp-clip-line")).to_have_count(1)
         name.fill("Anna 2")  # as pasted text
         expect(notice).to_be_hidden()
-        save_all()
+
+        def begin_next() -> None:
+            upload(page, other)
+            name.fill("Ben")
+
+        save_all(begin_next)
         expect(saved_notice).to_contain_text("Saved “Anna 2”.")
+        open_tab(page, "New voice")
+        expect(page.locator(".rp-clip-line")).to_have_count(1)
+        expect(page.locator(".rp-clip-line")).to_contain_text("other.flac")
+        expect(name).to_have_value("Ben")
+        expect(page.get_by_role("checkbox", name=re.compile("^I am Ben and agree"))).not_to_be_checked()
     assert library.find("Anna 2").duration > 2

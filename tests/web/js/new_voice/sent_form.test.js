@@ -1,0 +1,36 @@
+// The form while its voice is saved: what was sent is cleared afterwards, and nothing else.
+
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import { clearSent, sendForm } from "../../../../web/static/new_voice/sent_form.js";
+
+const UNCHANGED = { __type__: "update" };
+const FORM = [{ chosen: 0, clips: [{ path: "/a" }, { path: "/b" }] }, "Anna", "", true, "A low voice", "", "token"];
+let saved = [];
+globalThis.document = { dispatchEvent: ({ type, detail }) => saved.push([type, detail]) };
+
+test.beforeEach(() => (saved = []));
+
+test("the texts and clips of a saved voice are cleared", () => {
+  assert.deepEqual(sendForm(...FORM), FORM);
+  assert.deepEqual(clearSent("", "Anna", "", "A low voice"), ["", "", ""]);
+  assert.deepEqual(saved, [["reprise:saved", { paths: ["/a", "/b"] }]]);
+});
+
+test("texts that were changed meanwhile stay", () => {
+  sendForm(...FORM);
+  assert.deepEqual(clearSent("", "Ben", "", "A high voice"), [UNCHANGED, "", UNCHANGED]);
+});
+
+test("everything stays if the voice was not saved", () => {
+  sendForm(...FORM);
+  assert.deepEqual(clearSent("<p>There is already a voice called Anna</p>", "Anna", "", ""), [UNCHANGED, UNCHANGED, UNCHANGED]);
+  assert.deepEqual(saved, []);
+});
+
+test("a described voice has no clips", () => {
+  sendForm(null, ...FORM.slice(1));
+  clearSent("", "Anna", "", "A low voice");
+  assert.deepEqual(saved[0][1], { paths: [] });
+});

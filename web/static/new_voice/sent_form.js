@@ -1,0 +1,20 @@
+// The form while its voice is saved. Afterwards only what was sent is cleared: the user may have begun the next voice.
+
+import { UNCHANGED } from "../connection/latest_answers.js";
+
+let sent = { paths: [], texts: [] };
+
+// Called with the inputs of the event that saves, which it returns.
+export function sendForm(...form) {
+  const [clips, name, speaker, _agreed, description] = form;
+  sent = { paths: (clips?.clips ?? []).map(({ path }) => path), texts: [name, speaker, description] };
+  return form;
+}
+
+// Called when the event is over. notice: the form's, "" if the voice is saved. now: name, speaker and description. Returns
+// their updates, and dispatches `reprise:saved` with the paths of the clips.
+export function clearSent(notice, ...now) {
+  if (notice) return now.map(() => UNCHANGED);
+  document.dispatchEvent(new CustomEvent("reprise:saved", { detail: { paths: sent.paths } }));
+  return now.map((text, i) => (text === sent.texts[i] ? "" : UNCHANGED));
+}
