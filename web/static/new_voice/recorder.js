@@ -26,6 +26,7 @@ class Recorder {
     this.clips = new Clips(props.most_merged);
     this.taking = null; // { microphone, countdown, recording, meter, instead } while the microphone is open
     this.pending = Promise.resolve(); // files are added one after the other
+    this.keeping = null; // a promise while `keepFiles` runs
     this.scriptAt = 0;
     this.sentValue = "null"; // the value last sent to the server
     this.view = new RecorderView(element, this);
@@ -189,15 +190,24 @@ class Recorder {
       this.publish();
       return "";
     } catch (error) {
-      this.ask("forget_clip", { path });
+      this.call("forget_clip", { path });
       return this.refuse(error.message);
     }
   }
 
   // ---- the server
 
-  // Calls a server function. Resolves to its answer, or to { problem }.
+  // Calls a server function. Resolves to its answer, or to { problem }. It is called again if the server had deleted the
+  // file of the clip that it is about.
   async ask(name, value) {
+    const answer = await this.call(name, value);
+    const clip = answer.problem && this.clips.all.find(({ path }) => path === value.path);
+    if (!clip) return answer;
+    await this.keepFiles();
+    return clip.path === value.path ? answer : this.call(name, { ...value, path: clip.path });
+  }
+
+  async call(name, value) {
     try {
       const answer = await this.server[name](value); // undefined if the connection is lost
       return answer ?? { problem: words("connection.gone") };
@@ -285,22 +295,36 @@ class Recorder {
   // Has the server delete a clip's file and, unless `alone`, those of the clips that it was repaired from.
   forget(clip, { alone = false } = {}) {
     if (!this.server.forget_clip) return;
-    this.ask("forget_clip", { path: clip.path });
+    this.call("forget_clip", { path: clip.path });
     if (clip.before && !alone) this.forget(clip.before);
   }
 
   // Called when the server is back. anew: it is a new process, which has none of the files, so they are uploaded again.
   async recover(anew) {
     for (const clip of this.clips.list) if (clip.found?.problem) clip.found = null;
-    const errors = anew ? await this.clips.uploadAgain((file) => this.uploads.send(file)) : [];
-    if (errors.length) this.refuse(failure(errors[0]));
-    if (this.clips.list.length) this.publish();
+    if (anew) await this.uploadAgain(this.clips.paths);
+    else if (this.clips.list.length) this.publish();
   }
 
-  // Tells the server that this page still needs its files.
+  async uploadAgain(paths) {
+    if (!paths.length) return;
+    const errors = await this.clips.uploadAgain(paths, (file) => this.uploads.send(file));
+    if (errors.length) this.refuse(failure(errors[0]));
+    this.publish();
+  }
+
+  // Tells the server that this page still needs its files, and uploads those again that it has deleted, because the page
+  // was asleep for hours or the server needed the room.
   keepFiles() {
+    this.keeping ??= this.keepFilesNow().finally(() => (this.keeping = null));
+    return this.keeping;
+  }
+
+  async keepFilesNow() {
     const { paths } = this.clips;
-    if (paths.length && this.server.keep_clips) this.ask("keep_clips", { paths });
+    if (!paths.length || !this.server.keep_clips) return;
+    const { gone = [] } = await this.call("keep_clips", { paths });
+    await this.uploadAgain(gone);
   }
 
   // Has the server delete all files. Called when the page is closed and cannot be restored.
@@ -368,4 +392,13 @@ class Recorder {
   }
 }
 
-export const mount = (component) => new Recorder(component);
+export function mount(component) {
+  const recorder = new Recorder(component);
+  window.repriseRecorder = {
+    // Resolves to the clips, whose files the server has. Called before a voice is made of them.
+    async ready() {
+      await recorder.keepFiles();
+      return recorder.clips.value();
+    },
+  };
+}

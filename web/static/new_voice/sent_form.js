@@ -4,11 +4,12 @@ import { UNCHANGED } from "../connection/latest_answers.js";
 
 let sent = { paths: [], texts: [] };
 
-// Called with the inputs of the event that saves, which it returns.
-export function sendForm(...form) {
-  const [clips, name, speaker, _agreed, description] = form;
+// Called with the inputs of the event that saves. Resolves to them, with the clips as the server has them.
+export async function sendForm(_clips, ...form) {
+  const [name, speaker, _agreed, description] = form;
+  const clips = await window.repriseRecorder.ready();
   sent = { paths: (clips?.clips ?? []).map(({ path }) => path), texts: [name, speaker, description] };
-  return form;
+  return [clips, ...form];
 }
 
 // Called when the event is over. notice: the form's, "" if the voice is saved. now: name, speaker and description. Returns

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -115,11 +114,14 @@ class ClipServer:
         return {"words": self._context.recognition.transcribe(self._clip(value).audio())}
 
     def keep_clips(self, value: Any, texts: Texts) -> Answer:
-        """Mark the clips of an open page as used."""
+        """Mark the clips of an open page as used. Return `gone`: the paths of those that are deleted."""
+        gone = []
         for path in parse_payload(ClipPaths, value).paths:
-            with suppress(InvalidInput):  # a deleted clip is reported when it is used
+            try:
                 self._clip({"path": path})
-        return {}
+            except InvalidInput:
+                gone.append(path)
+        return {"gone": gone}
 
     def forget_clip(self, value: Any, texts: Texts) -> Answer:
         """Delete a clip that was removed from the list."""

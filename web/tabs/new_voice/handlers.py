@@ -131,8 +131,8 @@ class NewVoiceHandlers:
     def save_steps(
         self, clips: Any, name: Any, speaker: Any, agreed: Any, language: Any, token: Any, request: gr.Request
     ) -> Generator[Updates, None, None]:
-        """Outputs: notice, empty when the voice is saved; consent checkbox; Speak's voice picker and notice; tab to show;
-        change broadcast. The browser clears the clips and texts that it has sent (sent_form.js)."""
+        """Outputs: notice, empty when the voice is saved; consent checkbox; Speak's voice picker and notice; tab to
+        show; change broadcast. The browser clears the clips and texts that it has sent (sent_form.js)."""
         context, texts = self._context, self._context.texts(request)
         try:
             yield steps_html("preparing", texts), *UNCHANGED

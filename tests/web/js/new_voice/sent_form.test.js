@@ -8,29 +8,43 @@ import { clearSent, sendForm } from "../../../../web/static/new_voice/sent_form.
 const UNCHANGED = { __type__: "update" };
 const FORM = [{ chosen: 0, clips: [{ path: "/a" }, { path: "/b" }] }, "Anna", "", true, "A low voice", "", "token"];
 let saved = [];
+let clips = null; // the recorder's
 globalThis.document = { dispatchEvent: ({ type, detail }) => saved.push([type, detail]) };
 
-test.beforeEach(() => (saved = []));
+globalThis.window = { repriseRecorder: { ready: () => Promise.resolve(clips) } };
 
-test("the texts and clips of a saved voice are cleared", () => {
-  assert.deepEqual(sendForm(...FORM), FORM);
+test.beforeEach(() => {
+  saved = [];
+  [clips] = FORM;
+});
+
+test("the texts and clips of a saved voice are cleared", async () => {
+  assert.deepEqual(await sendForm(...FORM), FORM);
   assert.deepEqual(clearSent("", "Anna", "", "A low voice"), ["", "", ""]);
   assert.deepEqual(saved, [["reprise:saved", { paths: ["/a", "/b"] }]]);
 });
 
-test("texts that were changed meanwhile stay", () => {
-  sendForm(...FORM);
+test("texts that were changed meanwhile stay", async () => {
+  await sendForm(...FORM);
   assert.deepEqual(clearSent("", "Ben", "", "A high voice"), [UNCHANGED, "", UNCHANGED]);
 });
 
-test("everything stays if the voice was not saved", () => {
-  sendForm(...FORM);
+test("everything stays if the voice was not saved", async () => {
+  await sendForm(...FORM);
   assert.deepEqual(clearSent("<p>There is already a voice called Anna</p>", "Anna", "", ""), [UNCHANGED, UNCHANGED, UNCHANGED]);
   assert.deepEqual(saved, []);
 });
 
-test("a described voice has no clips", () => {
-  sendForm(null, ...FORM.slice(1));
+test("clips whose files were uploaded again are sent in place of those of the event", async () => {
+  clips = { chosen: 0, clips: [{ path: "/again" }] };
+  assert.deepEqual(await sendForm(...FORM), [clips, ...FORM.slice(1)]);
+  clearSent("", "Anna", "", "A low voice");
+  assert.deepEqual(saved[0][1], { paths: ["/again"] });
+});
+
+test("a described voice has no clips", async () => {
+  clips = null;
+  assert.deepEqual(await sendForm(...FORM), [null, ...FORM.slice(1)]);
   clearSent("", "Anna", "", "A low voice");
   assert.deepEqual(saved[0][1], { paths: [] });
 });

@@ -366,3 +366,4 @@ def test_used_clips_and_clips_of_open_pages_are_kept_longer(ask: Any, store_clip
         assert "problem" not in ask(name, value)
         assert path.stat().st_mtime > 0
     assert "problem" in ask("keep_clips", {"paths": "x"})
+    assert ask("keep_clips", {"paths": ["/etc/hostname", str(path)]}) == {"gone": ["/etc/hostname"]}

@@ -5,11 +5,14 @@ import { Trim } from "./trim.js";
 export const MAX_CLIPS = 6;
 const SAME_SPEECH = 0.3; // seconds of speech: a smaller difference is less than a word
 
+let count = 0; // of clips made on this page
+
 export class Clip {
   // file: in the browser; path: on the server. seconds, peaks: null if unknown. words: its transcript. before: the clip
   // that this one was repaired from. wordsSpoken: seconds of speech that the transcript was written for.
   constructor({ file, path, name, seconds, peaks, playable, words = "", recorded = false, before = null, wordsSpoken = null }) {
     Object.assign(this, { file, path, name, seconds, peaks, playable, words, recorded, before, wordsSpoken });
+    this.id = ++count; // its path changes when it is uploaded again
     this.trim = seconds ? new Trim(seconds) : null;
     this.found = null; // the findings about the part: { part, … }, or { part, problem }
     this.best = null; // [start, end] of the best part of the file
@@ -27,7 +30,7 @@ export class Clip {
 
   // Identifies the chosen part.
   get part() {
-    return `${this.path} ${this.trim?.start} ${this.trim?.end}`;
+    return `${this.id} ${this.trim?.start} ${this.trim?.end}`;
   }
 
   // Seconds of the chosen part; 0 if unknown.
@@ -116,10 +119,10 @@ export class Clips {
     return this.all.map(({ path }) => path);
   }
 
-  // Uploads the files again. send(file): resolves to its path; rejects if it is refused. Returns the errors.
-  async uploadAgain(send) {
+  // Uploads the files at these paths again. send(file): resolves to its path; rejects if it is refused. Returns the errors.
+  async uploadAgain(paths, send) {
     const errors = [];
-    for (const clip of this.all) {
+    for (const clip of this.all.filter(({ path }) => paths.includes(path))) {
       try {
         clip.path = await send(clip.file);
       } catch (error) {
