@@ -24,6 +24,7 @@ class Library {
     this.removing = null; // the voice that was deleted last, until that is answered
     this.handled = null; // `nonce` of the last answer that was shown
     this.replacements = new Map(); // the replacement of each voice that was deleted while picked
+    this.imported = new Map(); // the files that were imported, by the paths of their uploads
     this.part = (selector) => element.querySelector(selector);
     this.search = this.part("input[type=search]");
     this.search.placeholder = words("library.search_hint");
@@ -137,6 +138,7 @@ class Library {
   }
 
   edit(id, how) {
+    if (this.holdsChanges()) return;
     this.say("");
     this.close();
     this.open = { id, how };
@@ -144,6 +146,16 @@ class Library {
     const input = this.cards.get(id).node.querySelector("[name=name]");
     input.focus();
     if (how === "name") input.select();
+  }
+
+  // Whether the open form has changes that the user does not want to discard. A form that is being saved has none.
+  holdsChanges() {
+    const form = this.open && this.cards.get(this.open.id)?.node.querySelector("form");
+    if (!form || form.closest("[data-id]").getAttribute("aria-busy") === "true") return false;
+    const voice = this.voice(this.open.id);
+    if (!Object.keys(changes(form, voice)).length || confirm(words("library.unsaved", { name: voice.name }))) return false;
+    form.elements.name.focus();
+    return true;
   }
 
   cancel() {
@@ -208,15 +220,13 @@ class Library {
   async importFiles(chosen) {
     const uploaded = [];
     const refused = [];
-    this.imported = []; // the files that the positions in the answer refer to
     for (const { file, names } of chosen) {
       this.say(words("library.uploading", { name: file.name }), "busy");
-      const small = file.size <= this.props.max_mb * 2 ** 20;
-      const path = small && (await this.upload(file).then((sent) => sent.path, () => null));
+      const path = await this.sent(file);
       if (path) {
         uploaded.push({ path, name: file.name, names });
-        this.imported.push(file);
-      } else refused.push(words(small ? "library.upload_failed" : "library.too_large", { name: file.name, mb: this.props.max_mb }));
+        this.imported.set(path, file);
+      } else refused.push(this.refusal(file));
     }
     this.say(refused.join(" "), "bad");
     if (uploaded.length) this.trigger("import_files", { files: uploaded });
@@ -225,15 +235,29 @@ class Library {
   async picture(id, file) {
     if (!file) return;
     this.say(words("library.uploading", { name: file.name }), "busy");
-    const sent = file.size <= this.props.max_mb * 2 ** 20 && (await this.upload(file).catch(() => null));
-    this.picturing = Boolean(sent);
-    if (sent) this.trigger("picture", { id, path: sent.path, name: file.name });
-    else this.say(words("library.upload_failed", { name: file.name }), "bad");
+    const path = await this.sent(file);
+    this.picturing = Boolean(path);
+    if (path) this.trigger("picture", { id, path, name: file.name });
+    else this.say(this.refusal(file), "bad");
+  }
+
+  isSmall(file) {
+    return file.size <= this.props.max_mb * 2 ** 20;
+  }
+
+  // Uploads a file. Resolves to its path on the server, or to null.
+  async sent(file) {
+    return this.isSmall(file) ? this.upload(file).then(({ path }) => path, () => null) : null;
+  }
+
+  // Why a file was not uploaded.
+  refusal(file) {
+    return words(this.isSmall(file) ? "library.upload_failed" : "library.too_large", { name: file.name, mb: this.props.max_mb });
   }
 
   // Uploads files again, to import their voices under other names.
   importFilesAs(chosen) {
-    return this.importFiles(chosen.map(({ file, names }) => ({ file: this.imported[file], names })));
+    return this.importFiles(chosen.map(({ file, names }) => ({ file: this.imported.get(file), names })));
   }
 
   // ---- display

@@ -5,7 +5,8 @@ Most handlers return the list's value (`library_view`) with `answer`, the outcom
     kind    "good" or "bad"        text    a sentence, or ""        lines    further sentences
     id      id of the affected voice, or ""        nonce   different each time
     replacement   id of the voice now selected in place of the affected one, or ""
-    offers  for imports with taken names: `line`, a sentence; the positions `file` and `voice`; `free`, a free name
+    offers  for imports with taken names: `line`, a sentence; `file`, the path of the upload, and `voice`, the position
+            in it; `free`, a free name
 """
 
 from __future__ import annotations
@@ -95,13 +96,14 @@ class Renames(Payload):
 class Imported:
     """The outcome of importing one voice. name: the voice's; on failure, the file's. why: the failure, or "".
 
-    taken: the voice's name if it failed because the name is taken. position: index of the file, and of the voice in it.
+    taken: the voice's name if it failed because the name is taken. place: path of the upload, and index of the voice
+    in it.
     """
 
     name: str
     why: str = ""
     taken: str = ""
-    position: tuple[int, int] = (0, 0)
+    place: tuple[str, int] = ("", 0)
 
 
 class LibraryHandlers:
@@ -214,7 +216,7 @@ class LibraryHandlers:
             files = parse_payload(ImportedFiles, event).files
             if not files:
                 raise InvalidInput(texts("library.no_file"))
-            done = [each for at, file in enumerate(files) for each in self._import_upload(at, file, owner.key, texts)]
+            done = [each for file in files for each in self._import_upload(file, owner.key, texts)]
             names = [texts("shell.quoted", name=each.name) for each in done if not each.why]
             failed = [(texts("library.not_imported", name=each.name, why=each.why), each) for each in done if each.why]
             text = texts("library.imported", names=names) if names else texts("library.none_imported")
@@ -261,8 +263,8 @@ class LibraryHandlers:
         except Exception as error:  # no list to return
             return {"answer": _answer(error_message(error, texts), kind="bad", about=about)}, gr.skip()
 
-    def _import_upload(self, at: int, file: Any, owner: str, texts: Texts) -> Iterator[Imported]:
-        """Import the voices of an upload, or only those in its `names`. at: the upload's position in the event."""
+    def _import_upload(self, file: Any, owner: str, texts: Texts) -> Iterator[Imported]:
+        """Import the voices of an upload, or only those in its `names`."""
         name = uploaded_name(file)
         path: Path | None = None
         try:
@@ -273,7 +275,7 @@ class LibraryHandlers:
             for position, (inner, data) in enumerate(VoiceArchive(path, name or path.name).voice_files()):
                 if renames is None or str(position) in renames:
                     imported = self._import_voice(inner, data, owner, texts, (renames or {}).get(str(position)))
-                    yield replace(imported, position=(at, position))
+                    yield replace(imported, place=(file["path"], position))
         except Exception as error:
             yield Imported(name, error_message(error, texts))
         finally:
@@ -282,7 +284,7 @@ class LibraryHandlers:
 
     def _offer(self, line: str, failed: Imported, owner: str) -> dict[str, Any]:
         """Return an offer of a free name for a voice. Call it after all other voices are imported."""
-        file, voice = failed.position
+        file, voice = failed.place
         return {"line": line, "file": file, "voice": voice, "free": self._library.free_name(failed.taken, owner=owner)}
 
     def _import_voice(self, file: str, data: bytes, owner: str, texts: Texts, name: str | None) -> Imported:

@@ -302,7 +302,7 @@ def test_import_of_files_and_archives_reports_each_voice(
         ),
     ]
     taken = "“ben.voice” was not imported. There is already a voice called “ben”."
-    assert reply["offers"] == [{"line": taken, "file": 1, "voice": 1, "free": "ben 2"}]
+    assert reply["offers"] == [{"line": taken, "file": files[1]["path"], "voice": 1, "free": "ben 2"}]
     assert names(library) == ["Anna", "Ben", "Zoe"]
     again = [upload("mine.zip", packed.getvalue()) | {"names": {"1": "Benjamin"}}]
     assert answer(events.import_voices, files=again) == ("good", "Imported “Benjamin”.")

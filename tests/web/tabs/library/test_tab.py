@@ -1,6 +1,7 @@
 """The Library tab in a browser."""
 
 import io
+import os
 import re
 from collections.abc import Callable
 from dataclasses import replace
@@ -9,13 +10,14 @@ from zipfile import ZipFile
 
 import pytest
 from PIL import Image
-from playwright.sync_api import Browser, FilePayload, FloatRect, Locator, Page, expect
+from playwright.sync_api import Browser, Dialog, FilePayload, FloatRect, Locator, Page, expect
 
 from engine.voice import Voice
 from storage import Storage, VoiceLibrary
 from storage.voices.sample_voices import install_samples
 from tests.support.fake_engine import FakeEngine, Script, voice
 from tests.web.visiting import SIZE, downloaded, hold_response, open_tab, pick, picker, visit, wait_for
+from web.uploads.files import MAX_UPLOAD_MB
 
 Serve = Callable[..., str]
 
@@ -45,9 +47,25 @@ def rename(page: Page, before: str, after: str) -> None:
     field.press("Enter")
 
 
+def answer_question(page: Page, asking: Callable[[], object], text: str, *, accept: bool) -> None:
+    """Call `asking`, and answer the question with this text that the page then asks."""
+    asked: list[str] = []
+
+    def answer(dialog: Dialog) -> None:
+        asked.append(dialog.message)
+        (dialog.accept if accept else dialog.dismiss)()
+
+    page.once("dialog", answer)
+    asking()
+    assert asked == [text]
+
+
 def test_voices_are_edited_searched_played_used_and_in_sync_on_two_pages(
-    chromium: Browser, serve: Serve, engine: FakeEngine, library: VoiceLibrary, storage: Storage
+    chromium: Browser, serve: Serve, engine: FakeEngine, library: VoiceLibrary, storage: Storage, tmp_path: Path
 ) -> None:
+    large = tmp_path / "large.png"
+    large.touch()
+    os.truncate(large, (MAX_UPLOAD_MB << 20) + 1)
     library.add(replace(voice("Anna", 2.0), language="de"))
     library.add(voice("Ben", 4.0))
     with visit(chromium, serve(engine, storage)) as page:
@@ -58,6 +76,8 @@ def test_voices_are_edited_searched_played_used_and_in_sync_on_two_pages(
 
         card(page, "Ben").get_by_role("button", name="Edit").click()
         form = page.get_by_role("form", name="Edit Ben")
+        form.locator(".rp-lib-picture input").set_input_files(large)
+        expect(page.locator(".rp-lib-message")).to_contain_text("“large.png” is larger than 50 MB.")
         photograph = io.BytesIO()
         Image.new("RGB", (300, 200), "red").save(photograph, "PNG")
         file = FilePayload(name="ben.png", mimeType="image/png", buffer=photograph.getvalue())
@@ -117,6 +137,11 @@ def test_voices_are_edited_searched_played_used_and_in_sync_on_two_pages(
         expect(card(other, "Mia")).to_be_visible()
         expect(other.get_by_label("Description")).to_have_value("Half written")
         expect(picker(other)).to_have_value("Mia")
+        edit = card(other, "Mia").get_by_role("button", name="Edit")
+        answer_question(other, edit.click, "The changes to “Anna” are not saved. Discard them?", accept=False)
+        expect(other.get_by_label("Description")).to_have_value("Half written")
+        answer_question(other, edit.click, "The changes to “Anna” are not saved. Discard them?", accept=True)
+        expect(other.get_by_role("form", name="Edit Mia")).to_be_visible()
         other.keyboard.press("Escape")
         expect(other.get_by_role("form")).to_have_count(0)
         library.delete(library.find("Mia").id)  # by another browser, or the command line
@@ -245,8 +270,10 @@ def test_voices_are_duplicated_exported_and_imported(
         for file, content in {"all.zip": data, "Clara.voice": one, "broken.voice": one[:-1]}.items():
             (tmp_path / file).write_bytes(content)
         chosen = [tmp_path / file for file in ("all.zip", "Clara.voice", "broken.voice")]
-        page.locator("#rp-library input[type=file]").set_input_files(chosen)
-        message = page.locator(".rp-lib-message")
+        files, message = page.locator("#rp-library input[type=file]"), page.locator(".rp-lib-message")
+        with hold_response(page, "Adam.voice", lambda: files.set_input_files(chosen)):
+            files.set_input_files(tmp_path / "broken.voice")
+            expect(message).to_contain_text("“broken.voice” was not imported.")
         expect(message).to_contain_text("Imported “Adam 2”, “Clara”.")
         expect(message.get_by_role("listitem")).to_have_text(
             [
