@@ -62,10 +62,18 @@ def failed_messages(ticket: str) -> Iterator[dict[str, Any]]:
     yield {**frame, "number": 1, "kind": "end", "status": "No place is free.", "total": 0, "problem": True}
 
 
+def waiting_messages(ticket: str) -> Iterator[dict[str, Any]]:
+    """Yield the messages of a take that waits for its turn."""
+    frame = {"ticket": ticket, "status": "You are next."}
+    yield {**frame, "number": 0, "kind": "start", "rate": RATE, "expected": SECONDS}
+    yield {**frame, "number": 1, "kind": "wait"}
+
+
 def build(_folder: str) -> None:
     stage = player(RATE)
     # The event's input is the ticket created by the click, not the component's value.
-    for name, speak in (("Speak", messages), ("Lose", lossy_messages), ("Fail", failed_messages)):
+    streams = {"Speak": messages, "Lose": lossy_messages, "Fail": failed_messages, "Wait": waiting_messages}
+    for name, speak in streams.items():
         gr.Button(name).click(
             speak, [stage], stage,
             js="() => [window.reprisePlayer.begin()]", preprocess=False, show_progress="hidden",
@@ -368,16 +376,19 @@ def test_failed_take_restores_the_previous_one(page: Page) -> None:
     page.evaluate("window.reprisePlayer.pause()")
     wave.press("End")
     wave.press("ArrowLeft")
-    for act, says in (
-        ("", "No place is free."),
-        ("window.reprisePlayer.begin(), window.reprisePlayer.stop()", "Stopped before it began."),
-        ("window.reprisePlayer.begin(), window.reprisePlayer.refused()", "Too many people are waiting already."),
-        ("window.reprisePlayer.refuse('Write a sentence.')", "Write a sentence."),
+    for button, act, says in (
+        ("Fail", "", "No place is free."),
+        ("", "window.reprisePlayer.begin(), window.reprisePlayer.stop()", "Stopped before it began."),
+        ("", "window.reprisePlayer.begin(), window.reprisePlayer.refused()", "Too many people are waiting already."),
+        ("Wait", "window.reprisePlayer.refused()", "Too many people are waiting already."),
+        ("", "window.reprisePlayer.refuse('Write a sentence.')", "Write a sentence."),
     ):
+        if button:
+            page.get_by_role("button", name=button).click()
+        if button == "Wait":
+            expect(status).to_have_text("You are next.")
         if act:
             page.evaluate(act)
-        else:
-            page.get_by_role("button", name="Fail").click()
         expect(status).to_contain_text(says)
         expect(first).to_be_empty()
         expect(wave).to_have_attribute("aria-valuetext", "1.0 s of 3.0 s")

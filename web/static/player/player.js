@@ -86,9 +86,7 @@ class Player {
       this.trigger("stop_speech", { ticket: this.ticket });
     } else {
       this.trigger("abandon");
-      this.reset();
-      this.restorePrevious();
-      this.say(words("player.stopped"), "stopped");
+      this.giveUp(words("player.stopped"), "stopped");
     }
   }
 
@@ -126,13 +124,15 @@ class Player {
   // Called when the event failed: the queue was full, or the connection broke off.
   refused() {
     if (!this.busy) return;
-    if (this.stats.received) {
-      this.breakOff();
-      return;
-    }
+    if (this.stats.received) this.breakOff();
+    else this.giveUp(words(server.away ? "player.lost" : "player.full"), "problem");
+  }
+
+  // Ends a take without sound.
+  giveUp(status, state) {
+    this.restorePrevious(); // before `reset`, which clears the live sound
     this.reset();
-    this.restorePrevious();
-    this.say(words(server.away ? "player.lost" : "player.full"), "problem");
+    this.say(status, state);
   }
 
   // Ends the take with the samples that have arrived.
