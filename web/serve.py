@@ -74,19 +74,22 @@ def launch(
     from web.limits.throttle import LoginThrottle
     from web.ui.i18n import Translations
     from web.ui.modules import Modules
+    from web.ui.page_version import page_version
     from web.ui.theme import launch_style
 
     bind = checked_address(server_name or LOCAL)
     policy = policy or GatePolicy(AllowedHosts(bind), AllowedRoutes(accounts=accounts is not None))
     login = partial(LoginMiddleware, throttle=LoginThrottle()) if accounts else None
+    modules = Modules(translations or Translations.load())
+    version = page_version(demo.config, modules.version)
     calls = CallValidator(
         demo.config,
         gradio_internals.upload_folder(demo),
         lambda session: gradio_internals.unread_messages(demo, session) is not None,
+        version,
     )
     gate = gate_lifespan(policy, calls, login, api)
-    modules = Modules(translations or Translations.load())
-    alive = AliveEndpoint(demo.config, modules.version)
+    alive = AliveEndpoint(version)
     root_path = urlsplit(options.get("root_path") or "").path
 
     @asynccontextmanager
@@ -102,7 +105,11 @@ def launch(
                 "routes": with_stripped_paths([*modules.routes(), *alive.routes(), *routes], root_path),
                 "lifespan": lifespan,
                 "middleware": [
-                    Middleware(PagePolicyMiddleware, headers=ResponseHeaders(framed=policy.framed), head=modules.head)
+                    Middleware(
+                        PagePolicyMiddleware,
+                        headers=ResponseHeaders(framed=policy.framed),
+                        head=partial(modules.head, page=version),
+                    )
                 ],
             },
             max_threads=TAKES + EVENT_THREADS,

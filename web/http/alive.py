@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import secrets
-from collections.abc import Mapping
-from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse
@@ -21,15 +17,13 @@ class AliveEndpoint:
     """Responds to every request with:
 
     process     a random id of this process
-    page        a hash of the page's events and scripts: pages with the same hash can continue with this process
+    page        the version of its page: open pages of the same version can continue with this process
     admitted    whether the visitor is logged in, or the server has no accounts
     """
 
-    def __init__(self, config: Mapping[str, Any], scripts: str) -> None:
-        """config: the page's, as Gradio sends it to browsers. scripts: version of the page's modules."""
-        self._process = secrets.token_hex(8)
-        events = [[event[key] for key in ("id", "targets", "inputs", "outputs")] for event in config["dependencies"]]
-        self._page = hashlib.sha256(json.dumps([events, scripts]).encode()).hexdigest()[:16]
+    def __init__(self, version: str) -> None:
+        """version: the page's (`page_version`)."""
+        self._process, self._page = secrets.token_hex(8), version
 
     def routes(self) -> list[Route]:
         """Return the routes for Gradio's `launch`."""

@@ -130,10 +130,12 @@ class CallValidator:
         config: Mapping[str, Any],
         folder: str | Path,
         has_session: Callable[[str], bool] = lambda _session: True,
+        version: str = "",
     ) -> None:
         """config: the page's, as Gradio sends it to browsers. folder: the upload folder. has_session: whether Gradio's
-        queue knows a session, with pending events or unread messages."""
+        queue knows a session, with pending events or unread messages. version: the page's (`page_version`)."""
         self._has_session = has_session
+        self._version = version
         self._folder = os.path.join(os.path.abspath(folder), "")  # noqa: PTH100, PTH118  # does not follow links
         self._events = {
             event["id"]: EventSignature(len(event["inputs"]), bool(event["queue"]))
@@ -152,8 +154,13 @@ class CallValidator:
             "reset": self._check_reset,
         }
 
-    def check(self, path: str, body: bytes) -> None:
-        """Check the body of a call to a path of Gradio's API. Raises CallRejected."""
+    def check(self, path: str, body: bytes, version: str | None = None) -> None:
+        """Check the body of a call to a path of Gradio's API. Raises CallRejected.
+
+        version: of the page that calls; None for another client. The events of another version have other numbers.
+        """
+        if version not in (None, self._version):
+            raise CallRejected(409)
         check = self._checks.get(path.rstrip("/").rpartition("/gradio_api/")[2])
         if check is None:
             raise CallRejected(404, "There is nothing here.")

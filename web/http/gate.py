@@ -2,7 +2,8 @@
 
     421  unknown host name                           404  not a route that the page uses
     403  request from a page of another origin       401  local-only server, missing start-up token
-    413  too large, 408 too slow, 415 not JSON       429  too many calls from one address
+    413  too large, 408 too slow, 415 not JSON       409  call of a page of another version
+    429  too many calls from one address
 
 Responses get the headers of `ResponseHeaders`.
 
@@ -34,6 +35,7 @@ from web.http.startup_token import TOKEN_PARAMETER, StartupToken
 from web.http.static_cache import StaticCache
 from web.identity.addresses import client_address
 from web.limits.concurrency import ConcurrencyLimiter, TooManyCalls
+from web.ui import page_version
 
 CALLS_AT_ONCE, CALLS_INSIDE = 12, 120  # per address
 ARRIVING = 90  # bodies being received from one address
@@ -177,10 +179,11 @@ class Gate:
     async def _forward(self, kind: RouteKind, address: str, scope: Scope, receive: Receive, send: Send) -> None:
         match kind:
             case "call":
+                headers = Headers(scope=scope)
                 async with self._arriving.enter(address):
-                    body = await _json(Headers(scope=scope), receive)
+                    body = await _json(headers, receive)
                 if self._calls_of_page:
-                    self._calls_of_page.check(scope["path"], body)
+                    self._calls_of_page.check(scope["path"], body, headers.get(page_version.HEADER))
                 async with self._calls.enter(address):  # slow bodies do not occupy a slot
                     await self._app(scope, replay_body(body, receive), send)
             case "stream":

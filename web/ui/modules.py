@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING
 from starlette.responses import FileResponse, Response
 from starlette.routing import Route
 
+from web.ui import page_version
+
 if TYPE_CHECKING:
     from starlette.requests import Request
 
@@ -63,12 +65,16 @@ class Modules:
         """Return the routes for Gradio's `launch`."""
         return [Route(f"{PLACE}{self.version}/{{name:path}}", self._answer, methods=["GET"])]
 
-    def head(self, accepted: str) -> str:
-        """Return HTML for the start of the page's `<head>`. accepted: the browser's Accept-Language header."""
+    def head(self, accepted: str, page: str) -> str:
+        """Return HTML for the start of the page's `<head>`.
+
+        accepted: the browser's Accept-Language header. page: the page's version (`page_version`), read by server.js.
+        """
         words = f"words/{self._translations.language(accepted)}.js"
         scripts = [name for name in self._files if name.endswith(".js")]
         preloads = [name for name in scripts if not name.endswith(("main.js", "_worklet.js"))]
-        tags = [f'<link rel="modulepreload" href="{self._path(name)}">' for name in preloads]
+        tags = [f'<meta name="{page_version.META}" content="{page}">']
+        tags += [f'<link rel="modulepreload" href="{self._path(name)}">' for name in preloads]
         tags += [f'<script type="module" src="{self._path(name)}"></script>' for name in (words, "main.js")]
         return "".join([*tags, f"<style>{self._faces()}{_LOADING}</style>"])
 

@@ -24,7 +24,8 @@ def calls(tmp_path: Path) -> CallValidator:
 
     events = [event(QUICK), event(QUEUED, queue=True), event(SCRIPT_ALONE, backend_fn=False, cancels=[QUEUED])]
     part = {"id": PART, "props": {"server_fns": ["clip_peaks"]}}
-    return CallValidator({"dependencies": events, "components": [part, {"id": 6, "props": {}}]}, tmp_path)
+    config = {"dependencies": events, "components": [part, {"id": 6, "props": {}}]}
+    return CallValidator(config, tmp_path, version="v1")
 
 
 def rejection_status(calls: CallValidator, call: str, body: bytes | str | dict[str, Any]) -> int:
@@ -50,6 +51,14 @@ def quick(**changes: Any) -> dict[str, Any]:
 
 def server(**changes: Any) -> dict[str, Any]:
     return {"data": {}, "component_id": PART, "fn_name": "clip_peaks", "session_hash": SESSION, **changes}
+
+
+def test_calls_of_another_version_are_rejected_unread(calls: CallValidator) -> None:
+    for version in ("v2", ""):
+        with pytest.raises(CallRejected) as rejected:
+            calls.check("/gradio_api/run/predict", b"{", version)
+        assert rejected.value.status == 409
+    calls.check("/gradio_api/run/predict", json.dumps(quick()).encode(), "v1")
 
 
 def test_bodies_of_the_page_are_accepted(calls: CallValidator, tmp_path: Path) -> None:

@@ -14,12 +14,14 @@ from studio.script.formats.decode import MAX_CHARACTERS
 from tests.support.fake_engine import FakeEngine, voice
 from tests.web.conftest import serving
 from tests.web.visitor import Visitor
+from web.http import alive
 from web.http.hosts import AllowedHosts, check_clip_hosts, host_name
 from web.http.request_body import MAX_BODY
 from web.http.routes import AllowedRoutes
 from web.http.startup_token import DAYS, StartupToken
 from web.identity.accounts import load_accounts
 from web.serve import SIGNING
+from web.ui import page_version
 
 Serve = Callable[..., str]
 Ask = Callable[..., httpx.Response]
@@ -238,6 +240,23 @@ def test_large_body_of_unknown_length_is_aborted(ask: Ask) -> None:
 def test_calls_require_json_content_type(ask: Ask) -> None:
     form = {"content-type": "text/plain"}
     assert ask("POST", "gradio_api/run/predict", content=b'{"data":[]}', headers=form).status_code == 415
+
+
+# --- pages of another version
+
+
+@pytest.mark.parametrize("path", ["run/predict", "queue/join", "component_server/"])
+def test_calls_of_another_version_are_refused(ask: Ask, path: str) -> None:
+    answer = ask("POST", f"gradio_api/{path}", **predict(headers={page_version.HEADER: "0" * 16}))
+    assert answer.status_code == 409
+    assert "Reload it" in answer.json()["error"]
+
+
+def test_pages_of_this_version_and_other_clients_are_answered(ask: Ask) -> None:
+    version = ask("GET", alive.PATH.lstrip("/")).json()["page"]
+    assert f'<meta name="{page_version.META}" content="{version}">' in ask("GET", "").text
+    for headers in ({page_version.HEADER: version}, {}):
+        assert ask("POST", "gradio_api/run/predict", **predict(headers=headers)).status_code == 200
 
 
 # --- response headers

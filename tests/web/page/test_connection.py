@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable, Iterator
 from urllib.parse import urlsplit
 
+import httpx
 import pytest
 from gradio.context import Context
 from playwright.sync_api import Browser, expect
@@ -14,7 +15,7 @@ from tests.paths import CLIP
 from tests.storage.speaking import spoken
 from tests.support.fake_engine import FakeEngine, Script, voice
 from tests.web.page.forwarder import Forwarder
-from tests.web.visiting import TIMEOUT, hold_response, open_tab, pick, picker, player, speak, visit, wait_for
+from tests.web.visiting import TIMEOUT, hold_response, open_tab, pick, picker, player, speak, upload, visit, wait_for
 
 Serve = Callable[..., str]
 pytestmark = pytest.mark.slow
@@ -70,6 +71,46 @@ def forwarder() -> Iterator[Forwarder]:
     made = Forwarder()
     yield made
     made.close()
+
+
+def test_calls_of_a_page_of_another_version_are_refused(
+    chromium: Browser, serve: Serve, engine: FakeEngine, library: VoiceLibrary, storage: Storage, forwarder: Forwarder
+) -> None:
+    def start() -> None:  # Gradio numbers the components on from those of the last page: as in another version
+        forwarder.open(urlsplit(serve(engine, storage)).port or 0)
+
+    library.add(voice("Anna"))
+    start()
+    visitor = chromium.new_context()
+    visitor.set_default_timeout(TIMEOUT)
+    page = visitor.new_page()
+    page.goto(url := f"http://127.0.0.1:{forwarder.port}/")
+    expect(picker(page)).to_have_value("Anna")
+    page.evaluate("window.same = true")
+    open_tab(page, "New voice")
+    upload(page, CLIP)
+    before = httpx.get(f"{url}reprise/alive").json()
+    page.route("**/reprise/alive", lambda route: route.fulfill(json=before))  # the page does not find out by itself
+
+    forwarder.close()
+    start()
+    open_tab(page, "Speak")
+    with page.expect_response("**/gradio_api/queue/join*") as refused:
+        speak(page, "A text.")
+    assert refused.value.status == 409
+    useless = page.locator("#rp-connection").get_by_text("has to be reloaded")
+    expect(useless).to_be_visible()
+    assert page.evaluate("window.same"), "the clip is not saved"
+    open_tab(page, "New voice")
+    page.get_by_role("button", name="Remove").first.click()  # nothing is unsaved any more
+    page.wait_for_function("!window.same", polling=100)
+    expect(picker(page)).to_have_value("Anna")
+
+    page.add_init_script("performance.now = () => 0")
+    page.route("**/gradio_api/run/predict", lambda route: route.fulfill(status=409, json={}))
+    page.reload()
+    expect(useless).to_be_visible()  # where a reload brings the same page, it is not reloaded again
+    visitor.close()
 
 
 def test_page_survives_a_server_restart(

@@ -1,4 +1,5 @@
-// Shows a notice while the server is gone, and requests the page's contents again when it is back (event `back`).
+// Shows a notice while the server is gone, and requests the page's contents again when it is back (event `back`). Shows
+// another one when the page has to be reloaded.
 
 import { words } from "../ui/words.js";
 
@@ -25,11 +26,14 @@ export function mount({ element, trigger }) {
     hush(true);
     say("connection.gone", "bad");
   });
-  document.addEventListener("reprise:back", ({ detail }) => {
+  document.addEventListener("reprise:back", () => {
     hush(false);
-    if (detail.useless) return say("connection.reload", "bad");
     say("connection.back", "good");
     timer = setTimeout(() => say("", "good"), SAID_FOR);
-    return trigger("back");
+    trigger("back");
+  });
+  document.addEventListener("reprise:useless", () => {
+    hush(false);
+    say("connection.reload", "bad");
   });
 }

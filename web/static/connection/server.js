@@ -1,12 +1,13 @@
 // The page's connection to its server. It dispatches events on the document: `reprise:gone`; `reprise:back`, whose detail
-// says whether the server is a new process; and `reprise:reload` before the page reloads itself, which components with
-// unsaved work cancel.
+// says whether the server is a new process; `reprise:reload` before a page that the server refuses reloads itself, which
+// components with unsaved work cancel; and `reprise:useless` if such a page stays.
 
 import { LatestAnswers } from "./latest_answers.js";
 import { ServerWatch } from "./server_watch.js";
 import { Transport } from "./transport.js";
 
 const TIMEOUT = 5_000; // ms for an answer
+const RELOADED = 30_000; // ms after a reload in which another one is of no use
 
 export const answers = new LatestAnswers(window.gradio_config?.dependencies ?? []);
 export const server = new ServerWatch({
@@ -18,7 +19,8 @@ export const server = new ServerWatch({
   forget: (timer) => clearTimeout(timer),
 });
 const browsers = window.fetch.bind(window);
-const transport = new Transport({ fetch: browsers, answers, lost: () => server.lost() });
+const version = document.querySelector("meta[name=reprise-page]").content; // web/ui/page_version.py
+const transport = new Transport({ fetch: browsers, answers, version, lost: () => server.lost(), useless });
 
 async function ask() {
   const response = await browsers("./reprise/alive", { cache: "no-store", signal: AbortSignal.timeout(TIMEOUT) });
@@ -26,11 +28,20 @@ async function ask() {
   return response.json();
 }
 
-// A page of another version, or one whose user has to log in again, must be reloaded.
 function back(now, before) {
-  const useless = now.page !== before.page || !now.admitted;
-  if (useless && announce("reload")) location.reload();
-  else announce("back", { anew: now.process !== before.process, useless });
+  if (now.page === version && now.admitted) announce("back", { anew: now.process !== before.process });
+  else useless();
+}
+
+// Called when the page is of another version, or its user has to log in again.
+function useless() {
+  if (announce("reload") && !justReloaded()) location.reload();
+  else announce("useless");
+}
+
+// A proxy may keep an old page, or have servers of several versions: the page would reload itself for ever.
+function justReloaded() {
+  return performance.getEntriesByType("navigation")[0]?.type === "reload" && performance.now() < RELOADED;
 }
 
 // Dispatches an event. Returns false if a listener cancelled it.

@@ -1,10 +1,14 @@
 // Sends the page's requests in place of `fetch`, which Gradio's client calls for each event. It drops stale answers. When
 // the connection is lost, it ends the events under way; otherwise Gradio would never send another event.
+// Calls name the page's version, because the server may have another one by now, with other numbers for its events.
 
-const CALL = /\/gradio_api\/run\//;
+const RUN = /\/gradio_api\/run\//;
 const JOIN = /\/gradio_api\/queue\/join/;
+const FUNCTION = /\/gradio_api\/component_server/;
 const STREAM = /\/gradio_api\/queue\/data/;
+const VERSION = "X-Reprise-Page";
 const NO_SERVER = [502, 504]; // answers of a proxy whose server is gone
+const USELESS = [401, 409]; // the user has to log in again, or the page is of another version
 // Ends all events that wait for messages of the stream. Gradio opens a new stream for the next event.
 const ENDED = [
   { msg: "unexpected_error", event_id: null, message: "", session_not_found: false, success: false },
@@ -17,21 +21,22 @@ const noAnswer = () => json({ error: null }, 503);
 const ended = () => new Response(ENDED, { headers: { "Content-Type": "text/event-stream" } });
 
 export class Transport {
-  // fetch: the browser's. answers: a LatestAnswers. lost(): a request or its answer was lost.
-  constructor({ fetch, answers, lost }) {
-    Object.assign(this, { fetch, answers, lost });
+  // fetch: the browser's. answers: a LatestAnswers. version: the page's. lost(): a request or its answer was lost.
+  // useless(): the server refuses the calls of this page.
+  constructor({ fetch, answers, version, lost, useless }) {
+    Object.assign(this, { fetch, answers, version, lost, useless });
   }
 
   async send(input, options) {
     const url = String(input?.url ?? input);
-    if (CALL.test(url)) return this.call(input, options);
+    if (RUN.test(url)) return this.run(input, options);
     if (STREAM.test(url)) return this.stream(input, options);
+    if (JOIN.test(url)) return this.join(input, options);
     try {
-      return await this.fetch(input, options);
+      return await (FUNCTION.test(url) ? this.call(input, options) : this.fetch(input, options));
     } catch (error) {
       this.notice(error);
-      if (!JOIN.test(url)) throw error;
-      return noAnswer();
+      throw error;
     }
   }
 
@@ -41,10 +46,31 @@ export class Transport {
   }
 
   async call(input, options) {
+    const headers = new Headers(options.headers);
+    headers.set(VERSION, this.version);
+    const response = await this.fetch(input, { ...options, headers });
+    if (NO_SERVER.includes(response.status)) this.lost();
+    if (USELESS.includes(response.status)) this.useless();
+    return response;
+  }
+
+  async join(input, options) {
+    try {
+      return await this.call(input, options);
+    } catch (error) {
+      this.notice(error);
+      return noAnswer();
+    }
+  }
+
+  async run(input, options) {
     const request = this.answers.ask(JSON.parse(options.body).fn_index);
     try {
-      const response = await this.fetch(input, options);
-      if (!response.ok) return this.refused(request, response);
+      const response = await this.call(input, options);
+      if (!response.ok) {
+        this.answers.failed(request);
+        return response;
+      }
       const answer = await response.json();
       return json({ ...answer, data: this.answers.settle(request, answer.data) }, response.status);
     } catch (error) {
@@ -52,12 +78,6 @@ export class Transport {
       this.notice(error);
       return noAnswer();
     }
-  }
-
-  refused(request, response) {
-    this.answers.failed(request);
-    if (NO_SERVER.includes(response.status)) this.lost();
-    return response;
   }
 
   async stream(input, options) {

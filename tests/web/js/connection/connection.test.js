@@ -63,13 +63,16 @@ test("a value chosen by the user meanwhile is kept; the rest of the answer count
 // ---- requests
 
 const CALL = "http://here/gradio_api/run/predict";
+const JOIN = "http://here/gradio_api/queue/join?";
 const STREAM = "http://here/gradio_api/queue/data?session_hash=a";
 const body = (id) => ({ method: "POST", body: JSON.stringify({ fn_index: id, data: [] }) });
 const refusing = () => Promise.reject(new TypeError("Failed to fetch"));
 
 function transport(fetch) {
-  const counts = { lost: 0 };
-  const made = new Transport({ fetch, answers: new LatestAnswers(events), lost: () => (counts.lost += 1) });
+  const counts = { lost: 0, useless: 0 };
+  const count = (what) => () => (counts[what] += 1);
+  const answers = new LatestAnswers(events);
+  const made = new Transport({ fetch, answers, version: "v1", lost: count("lost"), useless: count("useless") });
   return { counts, made };
 }
 
@@ -86,7 +89,7 @@ test("only late outputs of an answer are replaced", async () => {
 
 test("without a server, events fail and Gradio keeps working", async () => {
   const { counts, made } = transport(refusing);
-  const join = await made.send("http://here/gradio_api/queue/join", body(1));
+  const join = await made.send(JOIN, body(1));
   const call = await made.send(CALL, body(1));
   assert.deepEqual([call.ok, join.ok, counts.lost], [false, false, 2]);
   assert.deepEqual(await call.json(), { error: null });
@@ -98,10 +101,28 @@ test("a gateway error counts as a lost server, a refusal does not", async () => 
   let status = 502;
   const { counts, made } = transport(async () => new Response("{}", { status }));
   await made.send(CALL, body(1));
-  assert.equal(counts.lost, 1);
+  await made.send(JOIN, body(1));
+  assert.equal(counts.lost, 2);
   status = 429;
   assert.equal((await made.send(CALL, body(1))).status, 429);
-  assert.equal(counts.lost, 1);
+  assert.deepEqual(counts, { lost: 2, useless: 0 });
+});
+
+test("calls name the page's version; a refusal of the page makes it useless", async () => {
+  let status = 200;
+  const sent = [];
+  const { counts, made } = transport(async (url, { headers }) => {
+    sent.push(new Headers(headers));
+    return new Response('{"data":[]}', { status });
+  });
+  const calls = [CALL, JOIN, "http://here/gradio_api/component_server/"];
+  const json = { ...body(4), headers: { "Content-Type": "application/json" } };
+  for (const url of [...calls, "http://here/gradio_api/upload"]) await made.send(url, json);
+  assert.deepEqual(sent.map((headers) => headers.get("X-Reprise-Page")), ["v1", "v1", "v1", null]);
+  assert.ok(sent.every((headers) => headers.get("Content-Type") === "application/json"));
+  assert.equal(counts.useless, 0);
+  for (status of [409, 401]) for (const url of calls) assert.equal((await made.send(url, json)).status, status);
+  assert.deepEqual(counts, { lost: 0, useless: 6 });
 });
 
 const messages = (text) => text.split("\n\n").filter(Boolean).map((each) => JSON.parse(each.replace(/^data: /, "")).msg);
