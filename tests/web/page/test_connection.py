@@ -98,6 +98,7 @@ def test_calls_of_a_page_of_another_version_are_refused(
     with page.expect_response("**/gradio_api/queue/join*") as refused:
         speak(page, "A text.")
     assert refused.value.status == 409
+    expect(page.locator(".rp-status")).to_contain_text("Reload")
     useless = page.locator("#rp-connection").get_by_text("has to be reloaded")
     expect(useless).to_be_visible()
     assert page.evaluate("window.same"), "the clip is not saved"

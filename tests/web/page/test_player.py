@@ -379,8 +379,8 @@ def test_failed_take_restores_the_previous_one(page: Page) -> None:
     for button, act, says in (
         ("Fail", "", "No place is free."),
         ("", "window.reprisePlayer.begin(), window.reprisePlayer.stop()", "Stopped before it began."),
-        ("", "window.reprisePlayer.begin(), window.reprisePlayer.refused()", "Too many people are waiting already."),
-        ("Wait", "window.reprisePlayer.refused()", "Too many people are waiting already."),
+        ("", "window.reprisePlayer.begin(), window.reprisePlayer.refused()", "The request failed"),
+        ("Wait", "window.reprisePlayer.refused()", "The request failed"),
         ("", "window.reprisePlayer.refuse('Write a sentence.')", "Write a sentence."),
     ):
         if button:

@@ -49,6 +49,9 @@ function announce(event, detail) {
   return document.dispatchEvent(new CustomEvent(`reprise:${event}`, { detail, cancelable: true }));
 }
 
+// Why an event of the queue has just failed, as the key of a sentence.
+export const failure = () => (server.away ? "player.lost" : transport.failure);
+
 // Replaces the browser's `fetch`. Called before Gradio's client is loaded.
 export function connect() {
   window.fetch = (...request) => transport.send(...request);

@@ -9,6 +9,15 @@ const STREAM = /\/gradio_api\/queue\/data/;
 const VERSION = "X-Reprise-Page";
 const NO_SERVER = [502, 504]; // answers of a proxy whose server is gone
 const USELESS = [401, 409]; // the user has to log in again, or the page is of another version
+// Sentences about the statuses with which an event of the queue is refused.
+const REFUSALS = {
+  401: "player.reload",
+  409: "player.reload",
+  413: "player.too_long",
+  422: "player.reload",
+  429: "player.full",
+  503: "player.full",
+};
 // Ends all events that wait for messages of the stream. Gradio opens a new stream for the next event.
 const ENDED = [
   { msg: "unexpected_error", event_id: null, message: "", session_not_found: false, success: false },
@@ -25,6 +34,12 @@ export class Transport {
   // useless(): the server refuses the calls of this page.
   constructor({ fetch, answers, version, lost, useless }) {
     Object.assign(this, { fetch, answers, version, lost, useless });
+    this.joined = null; // the status with which the server answered the last event of the queue
+  }
+
+  // Why the last event of the queue failed, as the key of a sentence.
+  get failure() {
+    return REFUSALS[this.joined] ?? "player.failed";
   }
 
   async send(input, options) {
@@ -56,8 +71,11 @@ export class Transport {
 
   async join(input, options) {
     try {
-      return await this.call(input, options);
+      const response = await this.call(input, options);
+      this.joined = response.status;
+      return response;
     } catch (error) {
+      this.joined = null;
       this.notice(error);
       return noAnswer();
     }

@@ -10,7 +10,7 @@ import { Playback } from "./playback.js";
 import { PlayerView } from "./player_view.js";
 import { stopOnEscape } from "./stop_key.js";
 import { SoundCache, Sound } from "./sound_cache.js";
-import { server } from "../connection/server.js";
+import { failure } from "../connection/server.js";
 import { firstSound } from "../ui/format.js";
 import { randomName } from "../connection/random.js";
 import { fetchedWav } from "../sound/fetched_wav.js";
@@ -121,11 +121,11 @@ class Player {
     for (const stop of [...this.activities.values()]) stop();
   }
 
-  // Called when the event failed: the queue was full, or the connection broke off.
+  // Called when the event failed: the server refused it, or the connection broke off.
   refused() {
     if (!this.busy) return;
     if (this.stats.received) this.breakOff();
-    else this.giveUp(words(server.away ? "player.lost" : "player.full"), "problem");
+    else this.giveUp(words(failure()), "problem");
   }
 
   // Ends a take without sound.

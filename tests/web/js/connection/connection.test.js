@@ -125,6 +125,24 @@ test("calls name the page's version; a refusal of the page makes it useless", as
   assert.deepEqual(counts, { lost: 0, useless: 6 });
 });
 
+test("the reason of a refused event of the queue is told by its status", async () => {
+  let answer;
+  const { made } = transport(() => answer());
+  const refused = async (status) => {
+    answer = async () => new Response("{}", { status });
+    await made.send(JOIN, body(1));
+    return made.failure;
+  };
+  for (const status of [401, 409, 422]) assert.equal(await refused(status), "player.reload");
+  for (const status of [429, 503]) assert.equal(await refused(status), "player.full");
+  assert.equal(await refused(413), "player.too_long");
+  assert.equal(await refused(200), "player.failed", "it failed after it had joined");
+  await refused(503);
+  answer = refusing;
+  await made.send(JOIN, body(1));
+  assert.equal(made.failure, "player.failed");
+});
+
 const messages = (text) => text.split("\n\n").filter(Boolean).map((each) => JSON.parse(each.replace(/^data: /, "")).msg);
 
 test("a broken or refused stream ends the events that wait for it", async () => {

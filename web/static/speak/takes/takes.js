@@ -2,7 +2,7 @@
 // `renew_links`, `star`, `erase`, `check`, each with all shown ids; `again`, `seed`; `speak_more` and `stop_speech`, with the
 // tickets of takes that are generated in the background.
 
-import { server } from "../../connection/server.js";
+import { failure } from "../../connection/server.js";
 import { answer, copyLink, named } from "../../draft/deep_links.js";
 import { voicePicked } from "../begin.js";
 import { LinkRefresh } from "../link_refresh.js";
@@ -125,7 +125,7 @@ class Takes {
   endBatches() {
     this.batches.clear();
     this.tell();
-    this.message = words(server.away ? "player.lost" : "player.full");
+    this.message = words(failure());
     this.refresh();
   }
 
