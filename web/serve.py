@@ -89,7 +89,7 @@ def launch(
         version,
     )
     gate = gate_lifespan(policy, calls, login, api)
-    alive = AliveEndpoint(version)
+    alive = AliveEndpoint(version, policy.token)
     root_path = urlsplit(options.get("root_path") or "").path
 
     @asynccontextmanager

@@ -9,6 +9,7 @@ from starlette.responses import JSONResponse
 from starlette.routing import Route
 
 from web.gradio_internals import is_admitted
+from web.http.startup_token import StartupToken
 
 PATH = "/reprise/alive"
 
@@ -18,17 +19,19 @@ class AliveEndpoint:
 
     process     a random id of this process
     page        the version of its page: open pages of the same version can continue with this process
-    admitted    whether the visitor is logged in, or the server has no accounts
+    admitted    whether the visitor may use the page: is logged in if there are accounts, and has presented the start-up
+                token if there is one
     """
 
-    def __init__(self, version: str) -> None:
-        """version: the page's (`page_version`)."""
-        self._process, self._page = secrets.token_hex(8), version
+    def __init__(self, version: str, token: StartupToken | None = None) -> None:
+        """version: the page's (`page_version`). token: the start-up token of a local-only server."""
+        self._process, self._page, self._token = secrets.token_hex(8), version, token
 
     def routes(self) -> list[Route]:
         """Return the routes for Gradio's `launch`."""
         return [Route(PATH, self._answer, methods=["GET"])]
 
     async def _answer(self, request: Request) -> JSONResponse:
-        found = {"process": self._process, "page": self._page, "admitted": is_admitted(request)}
+        admitted = is_admitted(request) and (self._token is None or self._token.admits(request.scope))
+        found = {"process": self._process, "page": self._page, "admitted": admitted}
         return JSONResponse(found, headers={"Cache-Control": "no-store"})

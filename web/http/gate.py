@@ -13,13 +13,14 @@ name. Requests count as local only if they come from this machine and not from a
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
+from typing import Any
 
 from starlette.applications import Starlette
 from starlette.datastructures import Headers, MutableHeaders, QueryParams
-from starlette.requests import HTTPConnection, cookie_parser
+from starlette.requests import HTTPConnection
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -163,14 +164,13 @@ class Gate:
 
     def _check_token(self, token: StartupToken, scope: Scope, headers: Headers, kind: RouteKind) -> Response | None:
         """Check the start-up token. Return None if the browser's cookie is valid, else the response."""
-        port = (scope.get("server") or ("", 0))[1] or 0
         asked = QueryParams(scope["query_string"])
         if kind == "page" and token.matches(asked.get(TOKEN_PARAMETER, "")):
             rest = [(name, value) for name, value in asked.multi_items() if name != TOKEN_PARAMETER]
             answer = RedirectResponse(f"?{QueryParams(rest)}" if rest else "./", 303, {"Cache-Control": "no-store"})
-            answer.set_cookie(**token.cookie(port))
+            answer.set_cookie(**token.cookie(scope))
             return answer
-        if token.knows(cookie_parser(headers.get("cookie", "")), port):
+        if token.admits(scope):
             return None
         if kind != "page":
             return error_response(401, LOCKED, headers)
@@ -190,6 +190,8 @@ class Gate:
                 async with self._streams.enter(address):
                     ended = self._calls_of_page.session_not_found(scope) if self._calls_of_page else None
                     await (ended or self._app)(scope, receive, send)
+            case "page" if self._policy.token:
+                await self._app(scope, receive, _with_cookie(send, self._policy.token.cookie(scope)))
             case _:
                 await self._app(scope, receive, send)
 
@@ -208,6 +210,19 @@ async def _json(headers: Headers, receive: Receive) -> bytes:
     if headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
         raise BodyRejected(415, NOT_JSON)
     return await read_body(headers, receive)
+
+
+def _with_cookie(send: Send, cookie: Mapping[str, Any]) -> Send:
+    """Add a cookie to the response. cookie: arguments for `Response.set_cookie`."""
+    setting = Response()
+    setting.set_cookie(**cookie)
+
+    async def send_with_cookie(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            MutableHeaders(scope=message).append("set-cookie", setting.headers["set-cookie"])
+        await send(message)
+
+    return send_with_cookie
 
 
 def _is_trusted(scope: Scope) -> bool:

@@ -9,12 +9,14 @@ from __future__ import annotations
 import hashlib
 import hmac
 import secrets
-from collections.abc import Mapping
 from html import escape
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
 from itsdangerous import BadSignature, TimestampSigner
+from starlette.datastructures import Headers
+from starlette.requests import cookie_parser
+from starlette.types import Scope
 
 if TYPE_CHECKING:
     from web.ui.i18n import Texts
@@ -25,7 +27,10 @@ _KNOWN = b"opened here"
 
 
 class StartupToken:
-    """The token, and the signed cookie of browsers that presented it. The cookie stays valid after a restart."""
+    """The token, and the signed cookie of browsers that presented it.
+
+    The cookie stays valid after a restart. Each visit of the page renews it for DAYS.
+    """
 
     def __init__(self, secret: bytes) -> None:
         """secret: the server's persistent secret."""
@@ -42,20 +47,23 @@ class StartupToken:
         """Return whether this is the token."""
         return hmac.compare_digest(given.encode("utf-8", "replace"), self.value.encode())
 
-    def cookie(self, port: int) -> dict[str, Any]:
-        """Return arguments for `Response.set_cookie`. Cookies ignore ports, so the name contains the port."""
+    def cookie(self, scope: Scope) -> dict[str, Any]:
+        """Return arguments for `Response.set_cookie` in the response to a request."""
         value = self._signer.sign(_KNOWN).decode()
-        return {"key": _cookie(port), "value": value, "max_age": DAYS * 86400, "httponly": True, "samesite": "lax"}
+        return {"key": _cookie(scope), "value": value, "max_age": DAYS * 86400, "httponly": True, "samesite": "lax"}
 
-    def knows(self, cookies: Mapping[str, str], port: int) -> bool:
-        """Return whether a browser with these cookies has presented the token."""
+    def admits(self, scope: Scope) -> bool:
+        """Return whether a request comes from a browser that has presented the token."""
+        cookies = cookie_parser(Headers(scope=scope).get("cookie", ""))
         try:
-            return self._signer.unsign(cookies.get(_cookie(port), ""), max_age=DAYS * 86400) == _KNOWN
+            return self._signer.unsign(cookies.get(_cookie(scope), ""), max_age=DAYS * 86400) == _KNOWN
         except BadSignature:
             return False
 
 
-def _cookie(port: int) -> str:
+def _cookie(scope: Scope) -> str:
+    """Return the cookie's name. It contains the server's port, because cookies ignore ports."""
+    port = (scope.get("server") or ("", 0))[1] or 0
     return f"reprise-{port}"
 
 

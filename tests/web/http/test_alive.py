@@ -8,6 +8,7 @@ from starlette.testclient import TestClient
 
 from storage import Storage
 from tests.support.fake_engine import FakeEngine
+from tests.web.visitor import Visitor
 from web.http.alive import PATH, AliveEndpoint
 
 
@@ -28,6 +29,10 @@ def test_process_and_page_ids_change_independently() -> None:
 def test_alive_answers_without_token_and_is_not_cached(
     serve: Callable[..., str], engine: FakeEngine, storage: Storage
 ) -> None:
-    found = httpx.get(serve(engine, storage, "machine").partition("?")[0] + PATH.lstrip("/"))
+    link = serve(engine, storage, "machine")
+    found = httpx.get(link.partition("?")[0] + PATH.lstrip("/"))
     assert found.headers["cache-control"] == "no-store"
     assert found.json().keys() == {"process", "page", "admitted"}
+    assert not found.json()["admitted"], "the gate refuses the other requests of this browser"
+    visitor = Visitor(link)
+    assert visitor.http.get(PATH.lstrip("/")).json()["admitted"]

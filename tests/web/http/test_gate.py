@@ -321,20 +321,28 @@ def test_token_link_sets_a_cookie(link: str) -> None:
         assert (answer.status_code, answer.headers["location"]) == (303, "?__theme=dark")
         assert "samesite=lax" in answer.headers["set-cookie"].lower()
         assert "httponly" in answer.headers["set-cookie"].lower()
-        assert "gradio_config" in browser.get("").text
+        visited = browser.get("")
+        assert "gradio_config" in visited.text
+        assert answer.headers["set-cookie"].partition("=")[0] == visited.headers["set-cookie"].partition("=")[0]
+        assert f"max-age={DAYS * 86400}" in visited.headers["set-cookie"].lower(), "each visit renews the cookie"
     assert list(Visitor(link).arrive()["voices"].values()) == ["The machine's"]
+
+
+def request(cookie: str = "", port: int = 7860) -> dict[str, Any]:
+    return {"server": ("127.0.0.1", port), "headers": [(b"cookie", cookie.encode())]}
 
 
 def test_cookie_survives_restart_and_is_bound_to_server_and_port(library: VoiceLibrary) -> None:
     secret = library.secret(SIGNING)
     before, after = StartupToken(secret), StartupToken(secret)
-    cookie = before.cookie(7860)
-    assert after.knows({cookie["key"]: cookie["value"]}, 7860)
+    cookie = before.cookie(request())
+    sent = f"{cookie['key']}={cookie['value']}"
+    assert after.admits(request(sent))
     assert before.value != after.value
     assert not after.matches(before.value)
-    assert not after.knows({cookie["key"]: cookie["value"]}, 7861)
-    assert not StartupToken(b"another server").knows({cookie["key"]: cookie["value"]}, 7860)
-    assert not after.knows({cookie["key"]: cookie["value"][:-2]}, 7860)
+    assert not after.admits(request(sent, port=7861))
+    assert not StartupToken(b"another server").admits(request(sent))
+    assert not after.admits(request(sent[:-2]))
     assert cookie["max_age"] == DAYS * 86400
 
 
