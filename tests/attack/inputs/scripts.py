@@ -29,6 +29,7 @@ class Spoken:
     text: str
     pause: float
     speaker: str | None
+    duration: float | None = 3.0
     seconds: float | None = 2.0
 
 
