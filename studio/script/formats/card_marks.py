@@ -139,10 +139,10 @@ def _written(card: WrittenCard, speakers: frozenset[str]) -> str:
 
 
 def _resembles_marks(text: str, name: str, speakers: frozenset[str]) -> bool:
-    """Whether a text would be read as one of another speaker, or as marks at its beginning."""
-    line = f"{name}: {text}" if name else text
-    read = split_by_speaker([line], frozenset(), speakers)
-    return bool(read != [SpeakerLines(name or None, [text])] or _CHAPTER.match(text) or _SPEED.match(text))
+    """Whether a text that marks may follow would be read as one of another speaker, or as marks at its beginning."""
+    followed = f"{text} x"
+    read = split_by_speaker([f"{name}: {followed}" if name else followed], frozenset(), speakers)
+    return bool(read != [SpeakerLines(name or None, [followed])] or _CHAPTER.match(text) or _SPEED.match(text))
 
 
 def _escaped(text: str) -> str:

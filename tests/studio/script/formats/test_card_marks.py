@@ -101,6 +101,8 @@ def test_speakers_with_any_name_are_read_back(name: str) -> None:
         Card("Dr. A: B: it is.", "Dr. A", PARAGRAPH_PAUSE, True),
         Card("//Yes.", name, PARAGRAPH_PAUSE, True),
         Card("5 times.", name, PARAGRAPH_PAUSE, True, 0.5, "One"),
+        Card(f"{name}:", None, 1.5),
+        Card(f"{name}:", "Dr. A", 1.5, False, 1.25),
     )
     assert parse(to_markdown(cards), "a.md").cards == cards
 
