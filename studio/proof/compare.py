@@ -10,12 +10,11 @@ from dataclasses import dataclass
 import regex
 
 from engine.languages import language_tag
-from engine.text import without_pauses
 from engine.text.english.normalization import fold, written_out
-from engine.text.tags import SPEAKER_TAG, STYLE_TAG
+from engine.text.tags import blank_tags
 
 _ALONE = r"[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]"  # no spaces: each character counts as a word
-_SIGN = r"[\p{Sc}%&@+=°§]"  # read as a word
+_SIGN = r"(?:°(?:[cf]\b)?|[\p{Sc}%&@+=§])"  # read as a word
 _TOKEN = regex.compile(rf"{_ALONE}|(?:(?!{_ALONE})\S)+")
 _WORD = regex.compile(rf"{_ALONE}|{_SIGN}|(?:(?!{_ALONE})[^\W_])+")
 _FIGURE = regex.compile(rf"\p{{N}}|{_SIGN}")
@@ -51,7 +50,7 @@ def compare(text: str, transcript: str, language: str = "") -> Comparison:
     """
     tag = language_tag(language)
     readings = (True, False) if not tag else (tag == "en",)
-    found = (_compared(_words(_spoken(text), english), _words(transcript, english)) for english in readings)
+    found = (_compared(_words(blank_tags(text), english), _words(transcript, english)) for english in readings)
     return min(found, key=lambda comparison: comparison.word_error)
 
 
@@ -80,13 +79,6 @@ def _may_be_read(figures: Counter[str], words: Counter[str]) -> bool:
     most = 2 * len("".join(figures.elements())) + 1
     are_figures = bool(figures) and all(map(_FIGURE.search, figures))
     return are_figures and not any(map(_FIGURE.search, words)) and 0 < words.total() <= most
-
-
-def _spoken(text: str) -> str:
-    """Replace tags and pauses by as many spaces, so that positions stay valid."""
-    for tag in (STYLE_TAG, SPEAKER_TAG):
-        text = tag.sub(lambda found: " " * len(found[0]), text)
-    return text if without_pauses(text) else ""
 
 
 def _words(text: str, english: bool) -> list[_Word]:

@@ -39,6 +39,8 @@ def test_only_words_are_compared(text: str, heard: str) -> None:
         ("Es kostet 19,50 € und 5 % mehr.", "es kostet neunzehn Euro fünfzig und 5 Prozent mehr"),
         ("Um 10:30 Uhr kommt der Zug.", "Um zehn Uhr dreißig kommt der Zug."),
         ("Elle a 99 ans et un cœur d’or.", "elle a quatre-vingt-dix-neuf ans et un coeur d'or"),
+        ("Wasser kocht bei 100 °C.", "Wasser kocht bei hundert Grad Celsius."),
+        ("Il fait 25°C, pas 77 °F.", "il fait vingt-cinq degrés, pas soixante-dix-sept degrés Fahrenheit"),
         ("一九八四年", "1984年"),
     ],
 )
