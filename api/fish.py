@@ -145,7 +145,11 @@ async def fish_tts(request: Request) -> Response:
     context, caller = context_of(request), caller_of(request)
     asked = validated(FishRequest, await read_body(request, _READERS))
     references = [(reference.audio, reference.text) for reference in asked.references]
-    clip, text = await context.jobs.clips.run(caller, _merged, references, context.app.engine.sample_rate)
+    clip, text = (
+        await context.jobs.clips.run(caller, merge_references, references, context.app.engine.sample_rate)
+        if references
+        else (None, "")
+    )
     rate = asked.sample_rate or (FISH_PCM_RATE if asked.format == "pcm" else None)
     stream = await open_stream(
         context,
@@ -203,8 +207,3 @@ async def delete_reference(asked: ReferenceToDelete, request: Request) -> Refere
     context, caller = context_of(request), caller_of(request)
     record = await run_in_threadpool(context.speech.delete_voice, caller, asked.reference_id)
     return ReferenceDone(reference_id=record.name)
-
-
-def _merged(references: list[tuple[bytes, str]], sample_rate: int) -> tuple[bytes | None, str]:
-    """Merge the clips of a request, which are of one speaker, if there are any. Raises UnusableReference."""
-    return merge_references(references, sample_rate) if references else (None, "")

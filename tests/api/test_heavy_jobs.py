@@ -9,6 +9,7 @@ import httpx
 import pytest
 
 from api import check, consents, fish, heavy_jobs, voices
+from api.errors import ServerBusy
 from engine.errors import InvalidInput
 from studio.speech_service import SpeechService
 from tests.api.conftest import Server
@@ -45,7 +46,8 @@ def job() -> Iterator[Job]:
          {"data": {"name": "Ann", "consent": "Ann"}, "files": {"audio_sample": b"sound"}}, heavy_jobs.VOICES),
         (fish, "make_voice", "/v1/references/add",
          {"data": {"id": "Ann", "consent": "Ann"}, "files": {"audio": b"sound"}}, heavy_jobs.VOICES),
-        (fish, "_merged", "/v1/tts", {"json": {"text": "Hello."}}, heavy_jobs.CLIPS),
+        (fish, "merge_references", "/v1/tts", {"json": {"text": "Hello.", "references": [{"audio": "AAAA"}]}},
+         heavy_jobs.CLIPS),
         (consents, "record_consent", "/v1/audio/voice_consents",
          {"data": {"name": "Ann", "language": "en"}, "files": {"recording": b"sound"}}, heavy_jobs.CLIPS),
         (SpeechService, "speak", "/v1/audio/speech", {"json": CLIP}, heavy_jobs.CLIPS),
@@ -81,6 +83,19 @@ def test_jobs_of_one_caller_delay_no_other_requests(
     assert (statuses.count(503), statuses.count(400)) == (refused, share[2])
     assert busy.json()["error"]["code"] == "server_busy"
     assert busy.headers["retry-after"] == "1"
+
+
+@pytest.mark.parametrize(
+    ("path", "body"), [("/v1/tts", {"text": "Hi."}), ("/v1/audio/speech", {"input": "Hi.", "voice": "Clara"})]
+)
+def test_speeches_without_clips_wait_for_no_clips(
+    client: httpx.Client, monkeypatch: pytest.MonkeyPatch, path: str, body: dict[str, str]
+) -> None:
+    async def full(*_given: Any, **_named: Any) -> None:
+        raise ServerBusy
+
+    monkeypatch.setattr(heavy_jobs.CallerPool, "run", full)
+    assert client.post(path, json=body).status_code == 200
 
 
 def test_speeches_that_wait_for_the_model_delay_no_other_requests(
