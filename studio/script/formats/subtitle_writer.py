@@ -12,7 +12,7 @@ from engine.text.cuts import split_to_fit
 from engine.text.pauses import cut_at_pauses
 from engine.text.sentences import is_clause_end, word_ends
 from engine.text.tags import STYLE_TAG, has_words
-from engine.text.timing import speaking_time
+from engine.text.timing import least_time, speaking_time
 from studio.script.progress import SpokenCard
 
 LINE = 42  # columns; with two lines a cue, the usual limit of broadcasters
@@ -68,10 +68,9 @@ def to_vtt(cues: Iterable[Cue]) -> str:
 
 def _cues_of(card: SubtitledCard, start: float, seconds: float) -> Iterator[Cue]:
     """Yield the cues of a card that is played for so many seconds from `start`."""
-    scale = seconds / card.duration if card.duration else 1.0
     tags = not has_words(card.text)
-    passages = [(_parts(text, tags), scale * pause) for text, pause in cut_at_pauses(card.text)]
-    speech = max(seconds - sum(pause for _, pause in passages), 0.0)
+    passages = [(_parts(text, tags), pause) for text, pause in _passages(card, seconds)]
+    speech = seconds - sum(pause for _, pause in passages)
     total = sum(speaking_time(part) for parts, _ in passages for part in parts)
     for parts, pause in passages:
         for part in parts:
@@ -79,6 +78,18 @@ def _cues_of(card: SubtitledCard, start: float, seconds: float) -> Iterator[Cue]
             yield Cue(start, end, _lines(part), card.speaker)
             start = end
         start += pause
+
+
+def _passages(card: SubtitledCard, seconds: float) -> list[tuple[str, float]]:
+    """Return the text between the pauses of a card, and seconds of silence after it.
+
+    A take that is too short for its pauses, such as one that was stopped, is shown as if it had none.
+    """
+    scale = seconds / card.duration if card.duration else 1.0
+    passages = [(text, scale * pause) for text, pause in cut_at_pauses(card.text)]
+    if sum(pause for _, pause in passages) + scale * least_time(card.text) < seconds:
+        return passages
+    return [(text, 0.0) for text, _ in passages]
 
 
 def _parts(text: str, tags: bool) -> list[str]:

@@ -134,6 +134,18 @@ def test_nothing_is_shown_during_pauses_in_cards() -> None:
     ]
 
 
+@pytest.mark.parametrize("text", ["[pause:4] Hi. [pause:1] You.", "[pause:3] Hi. You.", "Hi. [pause:2.95] You."])
+def test_pauses_that_a_take_has_no_time_for_are_ignored(text: str) -> None:
+    before, after = Spoken("One two three. [pause:2] Four five six.", duration=6.0), Spoken("[laugh]", duration=2.0)
+    shown = cues([before, Spoken(text, duration=3.0, speed=1.5), after])
+    assert [cue.end for cue in shown if cue.lines == ("Four five six.",)] == [pytest.approx(6.0)]
+    inside = [cue for cue in shown if cue.lines[0] in ("Hi.", "You.", "Hi. You.")]
+    assert inside[0].start == pytest.approx(6.0)
+    assert inside[-1].end == pytest.approx(8.0)
+    assert all(cue.end - cue.start > 0.5 for cue in inside)
+    assert (shown[-1].start, shown[-1].end) == (8.0, 10.0)
+
+
 def test_long_cards_are_split_after_sentences_and_share_their_time() -> None:
     text = "The first sentence is about as long as this one here, more or less. " * 2
     first, second = cues([Spoken(text.strip(), duration=8.0)])
