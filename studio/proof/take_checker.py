@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from engine.languages import language_tag
 from storage.repositories.scripts.hearings import Hearing
 from studio.proof.compare import compare
-from studio.takes.written_words import WrittenWords
+from studio.words.written_words import WrittenWords
 
 if TYPE_CHECKING:
     from storage.repositories.takes import TimedWord

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from engine.audio import AudioFormat, encode_audio, to_int16
 from storage.repositories.takes import NewTake, TimedWord
-from studio.takes.written_words import WrittenWords
+from studio.words.written_words import WrittenWords
 
 if TYPE_CHECKING:
     from engine.engine import SpeakOptions

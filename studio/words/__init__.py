@@ -1,1 +1,1 @@
-"""The words of a speech while it is heard: their places in the text as written, and in the audio."""
+"""The words of a speech: as written, and their places in the audio."""

@@ -1,5 +1,7 @@
-"""The chunks of a speech with their text and words as written: before it is spoken, words are respelled, and a style
-tag may be put before the text.
+"""The chunks of a speech with their text and words as written, for the API: before it is spoken, words are respelled,
+and a style tag may be put before the text.
+
+The respellings are known, so their words are exactly those written. `written_words` aligns words without them.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ import regex
 from engine.text import Respelling
 from engine.text.sentences import SPACELESS
 from engine.text.tags import STYLE_TAG, blank_tags, word_spans
-from studio.takes.written_words import folded, pairs
+from studio.words.written_words import folded, pairs
 
 if TYPE_CHECKING:
     from engine.request import AudioChunk, WordTime
@@ -30,14 +32,6 @@ class _Change:
     """Consecutive tokens that are spoken instead of others. written: "" once it has been told."""
 
     written: str
-
-
-@dataclass(frozen=True)
-class _Token:
-    """A token as spoken, folded. change: None for one that is spoken as written."""
-
-    text: str
-    change: _Change | None = None
 
 
 class _Segment:
@@ -74,7 +68,8 @@ class WrittenSpeech:
         """
         self._texts, self._styled = texts, styled
         self._known = 0  # texts whose tokens are known
-        self._tokens: list[_Token] = []
+        self._tokens: list[str] = []  # as spoken, folded
+        self._respelled: list[_Change | None] = []  # of each token; None for one that is spoken as written
         self._next = 0  # token after those of the segments so far
         self._segments: dict[int, _Segment] = {}
 
@@ -99,15 +94,17 @@ class WrittenSpeech:
     def _changes(self, text: str) -> Iterator[tuple[int, int, str]]:
         """Yield start and end of the respellings in the text of the next segment, and what is written there."""
         while self._known < len(self._texts):
-            self._tokens += _tokens(self._texts[self._known])
+            for token, change in _tokens(self._texts[self._known]):
+                self._tokens.append(token)
+                self._respelled.append(change)
             self._known += 1
         spans = [found.span() for found in _TOKEN.finditer(blank_tags(text))]
         said = [folded(text[start:end]) for start, end in spans]
         found: list[tuple[tuple[int, int], _Change | None]] = []
-        for a, b, c, d in pairs(said, [token.text for token in self._tokens], self._next):
+        for a, b, c, d in pairs(said, self._tokens, self._next):
             self._next = d
-            if said[a:b] == [token.text for token in self._tokens[c:d]]:
-                found.append((spans[a], self._tokens[c].change))
+            if said[a:b] == self._tokens[c:d]:
+                found.append((spans[a], self._respelled[c]))
         for change, group in groupby(found, lambda each: each[1]):
             if change is not None:
                 places = [place for place, _ in group]
@@ -115,14 +112,14 @@ class WrittenSpeech:
                 change.written = ""  # its other tokens may be in the next segment
 
 
-def _tokens(text: Respelling) -> Iterator[_Token]:
-    """Yield the tokens of a text. Those that a respelling consists of, or touches, are one change."""
+def _tokens(text: Respelling) -> Iterator[tuple[str, _Change | None]]:
+    """Yield the tokens of a text, folded, with their changes: one for all that a respelling consists of or touches."""
     spoken, written, places = text.spoken, text.written, _Places(text)
     spans = [found.span() for found in _TOKEN.finditer(blank_tags(spoken))]
     for first, last, is_changed in places.joined(spans):
         start, end = places.written(spans[first][0], spans[last][1])
         change = _Change(written[start:end]) if is_changed else None
-        yield from (_Token(folded(spoken[a:b]), change) for a, b in spans[first : last + 1])
+        yield from ((folded(spoken[a:b]), change) for a, b in spans[first : last + 1])
 
 
 class _Places:

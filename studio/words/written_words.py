@@ -1,5 +1,7 @@
-"""Word times for a text as written. The engine reports them for the text that it was given, in which pauses are
-missing, words are respelled and characters are cleaned.
+"""Word times for a text as written, for takes. The engine reports them for the text that it was given, in which pauses
+are missing, words are respelled and characters are cleaned.
+
+Only both texts are known, so words that differ are aligned by their neighbours. `written_speech` knows the respellings.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.request import WordTime
-from studio.takes.written_words import WrittenWords
+from studio.words.written_words import WrittenWords
 
 
 def timed_words(text: str, *segments: str) -> list[tuple[str, float, float]]:
