@@ -58,8 +58,7 @@ from engine.serving.runner.prefix_cache import PrefixCache
 from engine.serving.runner.step_runners import GraphMode
 from engine.serving.speaker_embeddings import SpeakerEmbeddings
 from engine.serving.warm_up import warm_up
-from engine.text import GrowingText, Segment, Segmentation, check_speakers, clean_text
-from engine.text.clean import without_control_tokens
+from engine.text import GrowingText, Segment, Segmentation, check_speakers, clean_text, without_control_tokens
 from engine.voice import BuiltInVoice, Consent, Reference, Voice, voices_of
 
 MAX_SEED = 2**31 - 1
@@ -589,7 +588,8 @@ class Engine:
 
     def _prompt_reference(self, reference: Reference, name: str) -> PromptReference:
         """Return the prompt inputs of a reference. name: of its voice."""
-        transcript = without_control_tokens(reference.transcript)  # not of every voice file has it been cleaned
+        # Voice files may contain transcripts that were never cleaned.
+        transcript = without_control_tokens(reference.transcript)
         if not transcript.strip() and self.capabilities.needs_transcript:
             raise InvalidInput("reference.no_words")
         if self.capabilities.has_speaker_encoder and not reference.clip:

@@ -1,6 +1,6 @@
 """Cleaning and segmentation of text; see `plan_segments`."""
 
-from engine.text.clean import clean_text
+from engine.text.clean import clean_text, without_control_tokens
 from engine.text.growing import GrowingText
 from engine.text.pauses import MAX_PAUSE, with_paragraph_pauses, without_pauses
 from engine.text.respelling import Respelling
@@ -32,5 +32,6 @@ __all__ = [
     "split_segments",
     "split_speaker_turns",
     "with_paragraph_pauses",
+    "without_control_tokens",
     "without_pauses",
 ]
