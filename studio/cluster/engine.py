@@ -15,6 +15,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+import numpy as np
+
 from engine.engine import QUEUE, EncodedVoice, EngineStatus, SpeakOptions
 from engine.errors import EngineBusy, EngineClosed, EngineFailed, RepriseError
 from engine.files.bounded import MAX_CLIP_FILE_BYTES, read_regular
@@ -26,7 +28,6 @@ from studio.engines.arrived_audio import ArrivedAudio
 from studio.tracebacks import format_traceback
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
     from ray.serve.handle import DeploymentHandle
 
@@ -398,23 +399,26 @@ class _Work:
             check_speakers(taken, speakers)
             self._segments += taken
             if len(self._spoken) < len(self._segments):
-                result = await self._spoken_so_far()
+                self._request = replace(self._request, text=tuple(self._segments))
+                result = await self._completed()
                 if isinstance(result, Exception):
                     break
             elif text.over:
-                if text.final_pause and self._segments:
-                    last = self._segments[-1]
-                    self._segments[-1] = replace(last, silence_after=last.silence_after + text.final_pause)
-                    result = await self._spoken_so_far()
+                if isinstance(result, SpeechResult):
+                    self._send_silence(text.final_pause)
+                    result = replace(result, seconds=result.seconds + text.final_pause)
                 break
             else:
                 await self._changed.wait()
         self._items.put(result or self._result("end"))
 
-    async def _spoken_so_far(self) -> SpeechResult | Exception:
-        """Speak the segments of a growing text that have not been spoken, and the pause after the last."""
-        self._request = replace(self._request, text=tuple(self._segments))
-        return await self._completed()
+    def _send_silence(self, seconds: float) -> None:
+        """Send silence after the last segment, in chunks of at most a second."""
+        count, second, text = len(self._segments), self._engine.sample_rate, self._segments[-1].text
+        begin, samples = self._arrived.end, round(seconds * second)
+        for done in range(0, samples, second):
+            silence = np.zeros(min(second, samples - done), np.float32)
+            self._chunk(AudioChunk(silence, begin + done, 0, 0.0, count - 1, count, text))
 
     async def _completed(self) -> SpeechResult | Exception:
         """Run the request to its end, on one replica after the other if some are lost. Returns its result or error."""

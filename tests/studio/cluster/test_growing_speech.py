@@ -50,7 +50,7 @@ async def replica(request: SpeakRequest) -> AsyncIterator[SpeechItem]:
         if pause and at >= spoken - 1:
             yield AudioChunk(np.zeros(pause, np.float32), start, 0, 0.0, at, count, segment.text)
         start += pause
-    yield SpeechResult("end", FRAMES * count, 0.0, 0.0, 0.0, 1, ())
+    yield SpeechResult("end", FRAMES * count, start / RATE, 0.0, 0.0, 1, ())
 
 
 def speak(*segments: Segment, voices: tuple[Any, ...] = (), final_pause: float = 0.0) -> list[Any]:
@@ -61,7 +61,7 @@ def speak(*segments: Segment, voices: tuple[Any, ...] = (), final_pause: float =
 def speak_text(text: GrowingText, voices: tuple[Any, ...] = ()) -> list[Any]:
     """Return the items of the speech."""
     items: queue.SimpleQueue[Any] = queue.SimpleQueue()
-    engine: Any = SimpleNamespace(stream=replica, frame_rate=10.0)
+    engine: Any = SimpleNamespace(stream=replica, frame_rate=10.0, sample_rate=RATE)
     request = SpeakRequest("", voices, SpeakOptions(seed=1), "")
     run(_Work(engine, request, text, items, lambda: None).run)  # type: ignore[arg-type]
     return [items.get() for _ in range(items.qsize())]
@@ -88,11 +88,12 @@ def test_pauses_between_parts_are_sent_once_and_segments_are_not_repeated() -> N
     assert result.frames == 30
 
 
-def test_pause_at_the_end_of_the_text_is_sent_after_the_last_part() -> None:
-    *chunks, result = speak(Segment("One.", silence_after=0.5), Segment("Two."), final_pause=0.25)
+def test_pause_at_the_end_of_the_text_is_sent_after_the_last_part_and_its_pause() -> None:
+    *chunks, result = speak(Segment("One."), Segment("Two.", silence_after=0.5), final_pause=1.25)
     sent = [(chunk.segment, chunk.frames, chunk.start, len(chunk.samples)) for chunk in chunks]
-    assert sent == [(0, 10, 0, 1000), (0, 0, 1000, 500), (1, 10, 1500, 1000), (1, 0, 2500, 250)]
-    assert isinstance(result, SpeechResult)
+    assert sent == [(0, 10, 0, 1000), (1, 10, 1000, 1000), (1, 0, 2000, 500), (1, 0, 2500, 1000), (1, 0, 3500, 250)]
+    assert not any(chunk.samples.any() for chunk in chunks[2:])
+    assert (result.frames, result.seconds) == (20, 3.75)
 
 
 @pytest.mark.parametrize("references", [(1,), (2,), (1, 1), ()])
