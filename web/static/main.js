@@ -11,7 +11,7 @@ import * as historyList from "./history/history.js";
 import * as library from "./library/library.js";
 import { interrupted, showNotice } from "./new_voice/form_notice.js";
 import * as recorder from "./new_voice/recorder.js";
-import { clearSent, sendForm } from "./new_voice/sent_form.js";
+import { clearSent, saveOneAtATime, sendForm } from "./new_voice/sent_form.js";
 import * as player from "./player/player.js";
 import * as scriptEditor from "./script/script_editor.js";
 import { beginSpeaking } from "./speak/begin.js";
@@ -55,6 +55,7 @@ endStatusTimers();
 listen();
 nameOverflow();
 closeFromOutside();
+saveOneAtATime();
 begin();
 arrive();
 

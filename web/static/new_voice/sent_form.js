@@ -2,7 +2,15 @@
 
 import { UNCHANGED } from "../connection/latest_answers.js";
 
-let sent = { paths: [], texts: [] };
+let sent = { paths: [], texts: [] }; // of the one voice that is being saved
+
+// Withholds presses of Save from Gradio while a voice is saved, also those of the keyboard.
+export function saveOneAtATime() {
+  const withhold = (event) => {
+    if (event.target.closest?.("#rp-tab-new:has(.rp-busy) #rp-save")) event.stopPropagation();
+  };
+  document.addEventListener("click", withhold, { capture: true });
+}
 
 // Called with the inputs of the event that saves. Resolves to them, with the clips as the server has them.
 export async function sendForm(_clips, ...form) {

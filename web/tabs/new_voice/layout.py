@@ -84,7 +84,7 @@ def build(context: WebContext, shared: SharedComponents) -> None:
         js=SEND_FORM, preprocess=False, api_visibility="private", concurrency_limit=None, **NO_PROGRESS,
     )  # fmt: skip
     texts = [name, speaker, description]
-    saved.then(None, [trouble, *texts], texts, js=CLEAR_SENT, api_visibility="private")
+    saved.success(None, [trouble, *texts], texts, js=CLEAR_SENT, api_visibility="private")
     saved.then(None, js=FOCUS_TEXT)
     saved.failure(None, None, trouble, js=INTERRUPTED)
     trouble.change(None, js=SHOW_NOTICE)

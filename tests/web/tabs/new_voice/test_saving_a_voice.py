@@ -186,6 +186,9 @@ def test_missing_fields_taken_names_and_saving_progress_are_in_view(
         def begin_next() -> None:
             upload(page, other)
             name.fill("Ben")
+            save.evaluate("(button) => button.addEventListener('click', () => (window.pressed = true))")
+            save.press("Enter")
+            assert not page.evaluate("window.pressed"), "one voice is saved at a time"
 
         save_all(begin_next)
         expect(saved_notice).to_contain_text("Saved “Anna 2”.")
