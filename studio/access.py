@@ -11,6 +11,7 @@ because the passing of time must not give access to anyone; revoking the last ke
 
 from __future__ import annotations
 
+import logging
 import math
 import time
 from collections.abc import Iterator, Mapping
@@ -22,11 +23,13 @@ from limits import RateLimitItem, RateLimitItemPerSecond
 from limits.storage import MemoryStorage
 from limits.strategies import MovingWindowRateLimiter
 
-from engine.errors import RepriseError
+from engine.errors import DatabaseUnavailable, RepriseError
 from storage.voices.library import LOCAL
 
 if TYPE_CHECKING:
     from storage.api_keys import Allowance, ApiKeys, KeyRecord
+
+log = logging.getLogger(__name__)
 
 NO_KEY = (
     "This server needs an API key: send it as “Authorization: Bearer rp-…”. The operator creates one with "
@@ -128,9 +131,16 @@ class Access:
             raise
 
     def refund(self, caller: Caller, characters: int) -> None:
-        """Return characters of a refused request to the caller's quota."""
-        if caller.key is not None and caller.key.quota is not None:
+        """Return characters of a refused request to the caller's quota.
+
+        A failure is only logged, because the caller is told why the request was refused.
+        """
+        if caller.key is None or caller.key.quota is None:
+            return
+        try:
             self._keys.spend(caller.key.id, -characters)
+        except DatabaseUnavailable as error:
+            log.warning("%d characters of a refused request stay counted. %s %s", characters, error, error.detail)
 
 
 def _caller(key: KeyRecord) -> Caller:

@@ -460,8 +460,8 @@ class MeasuredSpeech:
     """A `Speech` that reports its progress to the speed estimator. Garbage collection ends it too.
 
     voice: id of a saved voice, `model:NAME` for one of the model's own, None if unknown. on_refusal: called once if the
-    speech ends with an error before its first audio, since some engines check the text and the queue only then.
-    as_written: applied to each chunk; for a text that was changed before it is spoken.
+    speech ends with an error before its first audio, since some engines check the text and the queue only then. It must
+    not raise. as_written: applied to each chunk; for a text that was changed before it is spoken.
     """
 
     def __init__(

@@ -2,10 +2,11 @@
 
 from contextlib import suppress
 from typing import Any, cast
+from unittest.mock import Mock
 
 import pytest
 
-from engine.errors import EngineBusy
+from engine.errors import DatabaseUnavailable, EngineBusy
 from engine.text import GrowingText
 from storage import Storage
 from storage.api_keys import Allowance, NewKey
@@ -103,6 +104,19 @@ def test_speech_refused_before_its_first_audio_is_refunded(
         with suppress(EngineBusy):
             list(speech)
         assert storage.keys.list()[0].used == used
+
+
+def test_failed_refund_does_not_hide_the_refusal(
+    storage: Storage, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    access = Access(storage.keys)
+    _, key = storage.keys.create(NewKey("Home", "local", quota=Allowance(100, 86_400)))
+    service = SpeechService(AppContext.create(ModelManager(cast(Any, BusyEngine(0))), storage), access)
+    speech = service.speak(access.admit(key, local=False), "Hi there.", VoiceChoice())
+    monkeypatch.setattr(storage.keys, "spend", Mock(side_effect=DatabaseUnavailable("database.busy")))
+    with pytest.raises(EngineBusy):
+        list(speech)
+    assert "9 characters of a refused request stay counted" in caplog.text
 
 
 def test_allowances_are_described_in_the_largest_unit() -> None:
