@@ -10,7 +10,7 @@ from pathlib import Path
 
 from engine.errors import DatabaseUnavailable
 from storage import migrations
-from storage.database_errors import unavailable
+from storage.database_errors import code_of, unavailable
 
 
 def back_up(database: Path, target: Path) -> None:
@@ -21,7 +21,7 @@ def back_up(database: Path, target: Path) -> None:
     with contextlib.closing(sqlite3.connect(database)) as source, contextlib.closing(sqlite3.connect(target)) as copy:
         source.backup(copy)
         if not is_whole(copy):
-            raise DatabaseUnavailable("database.damaged", detail=f"{database} is not saved.")
+            raise DatabaseUnavailable("database.damaged", detail=f"{database}: SQLite finds damaged pages.")
 
 
 def is_whole(database: sqlite3.Connection) -> bool:
@@ -35,21 +35,32 @@ def unmigrated(database: Path) -> Iterator[Path]:
 
     Raises DatabaseUnavailable.
     """
-    if not migrations.is_older(_versions(database)):
-        yield database
-        return
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(folder, database.name)
         try:
-            back_up(database, copy)
+            older = migrations.is_older(_versions(database))
+            if older:
+                back_up(database, copy)
         except sqlite3.Error as error:
             raise unavailable(error, str(database)) from error
-        yield copy
+        yield copy if older else database
 
 
 def _versions(database: Path) -> frozenset[str]:
-    """Return the versions of a library; none for another file, which is refused when it is opened."""
-    with contextlib.suppress(sqlite3.DatabaseError), contextlib.closing(sqlite3.connect(database)) as connection:
-        found = connection.execute(f"SELECT version_num FROM {migrations.VERSION_TABLE}")
-        return frozenset(version for (version,) in found)
-    return frozenset()
+    """Return the versions of a library; none for anything else, which is refused when it is opened.
+
+    Raises sqlite3.Error.
+    """
+    if not database.is_file():
+        return frozenset()
+    try:
+        with contextlib.closing(sqlite3.connect(database)) as connection:
+            named = connection.execute("SELECT 1 FROM sqlite_master WHERE name = ?", [migrations.VERSION_TABLE])
+            if named.fetchone() is None:
+                return frozenset()
+            found = connection.execute(f"SELECT version_num FROM {migrations.VERSION_TABLE}")
+            return frozenset(version for (version,) in found)
+    except sqlite3.DatabaseError as error:
+        if code_of(error) == sqlite3.SQLITE_NOTADB:
+            return frozenset()
+        raise

@@ -1,5 +1,8 @@
 """Libraries of all earlier versions are upgraded to head and keep their voices."""
 
+import sqlite3
+from contextlib import closing
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -9,10 +12,12 @@ from sqlalchemy import create_engine, text
 from typer.testing import CliRunner
 
 from app import main
+from engine.errors import DatabaseUnavailable
 from engine.voice import codes_to_bytes
 from storage import migrations
 from storage.models import LEAD_BYTES
 from storage.pronunciations import Pronunciation
+from storage.sqlite.backup import unmigrated
 from storage.storage import Storage
 from storage.validation import settings_to_json
 from storage.voices.sample_voices import install_samples
@@ -121,6 +126,19 @@ def test_copied_library_stays_at_its_version(empty_sqlite: str, tmp_path: Path) 
     assert source.read_bytes() == before
     with Storage.open(target) as storage:
         assert storage.voices.find("Ada").id == VOICE
+
+
+def test_library_in_use_is_not_opened_as_one_of_no_version(
+    empty_sqlite: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_voice(empty_sqlite, BEFORE[-1])
+    source = tmp_path / "new.sqlite"
+    with closing(sqlite3.connect(source)) as writer:
+        writer.execute("BEGIN EXCLUSIVE")
+        monkeypatch.setattr(sqlite3, "connect", partial(sqlite3.connect, timeout=0))
+        with pytest.raises(DatabaseUnavailable, match="another program") as refused, unmigrated(source):
+            pass
+    assert str(source) in refused.value.detail
 
 
 @pytest.mark.parametrize(("database", "version"), CASES)
