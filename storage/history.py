@@ -28,23 +28,10 @@ class History:
         self._database = database
         self._clock = clock
 
-    def deletion_token(self, *, owner: str = LOCAL) -> str:
-        """Return a token that changes when all data of the owner is deleted.
-
-        Read it before a take, a voice, a consent or a script is made.
-        """
-        with self._database.read() as session:
-            return owner_deletions.deletion_token(session=session, owner=checked_owner(owner))
-
-    def deleted_since(self, deletion_token: str, *, owner: str = LOCAL) -> bool:
-        """Whether all data of the owner was deleted since this token was read."""
-        return owner_deletions.has_changed(self.deletion_token(owner=owner), deletion_token)
-
     def add(self, take: NewTake, *, owner: str = LOCAL, deletion_token: str | None = None) -> TakeRecord | None:
         """Store a take in the history. If the owner keeps no history, store nothing and return None.
 
-        deletion_token: the owner's, when the take began. Raises OwnerDeleted, and stores nothing, if all data of the
-        owner was deleted meanwhile.
+        deletion_token: from `Storage.deletion_token`. Raises OwnerDeleted.
         """
         if not self.settings(owner=owner).history:
             return None

@@ -82,10 +82,24 @@ class Storage:
         with self._database.read() as session:
             return usage.owner_counts(session=session, owner=checked_owner(owner))
 
+    def deletion_token(self, *, owner: str = LOCAL) -> str:
+        """Return a token that changes when all data of the owner is deleted.
+
+        Read it before a take, a voice, a consent or a script is made, and pass it to the method that stores the result.
+        That raises OwnerDeleted, and stores nothing, if the token has changed.
+        """
+        with self._database.read() as session:
+            return owner_deletions.deletion_token(session=session, owner=checked_owner(owner))
+
+    def deleted_since(self, deletion_token: str, *, owner: str = LOCAL) -> bool:
+        """Whether all data of the owner was deleted since this token was read."""
+        return owner_deletions.has_changed(self.deletion_token(owner=owner), deletion_token)
+
     def delete_owner(self, owner: str) -> None:
         """Delete everything of an owner in one transaction; in a SQLite file the bytes are overwritten.
 
-        What is in progress in any process, such as a take, is not stored. If this raises, nothing has been deleted.
+        What is in progress in any process, such as a take, is not stored (`deletion_token`). If this raises, nothing
+        has been deleted.
         """
         owner = checked_owner(owner)
 

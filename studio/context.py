@@ -54,7 +54,7 @@ class AppContext:
         """Create the services for a model and a storage. The caller closes both."""
         script_runner, recognition = ScriptRunner(engine, storage, watermark), WhisperRecogniser(storage.settings)
         proof_runner = ProofRunner(storage, script_runner, recognition)
-        takes, take_starter = TakeStore(storage.history), TakeStarter(engine, storage, watermark)
+        takes, take_starter = TakeStore(storage), TakeStarter(engine, storage, watermark)
         take_proofs = TakeProofs(engine, takes, take_starter, AvailableVoices(engine, storage.voices), recognition)
         return cls(
             engine,

@@ -54,7 +54,7 @@ class ScriptLibrary:
     ) -> ScriptRecord:
         """Create a script of these cards, all in one voice.
 
-        deletion_token: as for `History.add`. Raises InvalidName, InvalidInput, VoiceNotFound, OwnerDeleted.
+        deletion_token: from `Storage.deletion_token`. Raises InvalidName, InvalidInput, VoiceNotFound, OwnerDeleted.
         """
         with self._database.write() as session:
             owner_deletions.refuse_deleted(session=session, owner=owner, before=deletion_token)

@@ -42,7 +42,7 @@ class VoiceLibrary:
         self._reencoding = threading.Lock()
 
     def add(self, voice: Voice, *, owner: str = LOCAL, deletion_token: str | None = None) -> VoiceRecord:
-        """Save a voice durably. deletion_token: as for `History.add`. Raises NameTaken, OwnerDeleted."""
+        """Save a voice durably. deletion_token: from `Storage.deletion_token`. Raises NameTaken, OwnerDeleted."""
         with self._storing(voice) as clips, self._database.write() as session:
             owner_deletions.refuse_deleted(session=session, owner=owner, before=deletion_token)
             return voices.create(session=session, voice=voice, owner=checked_owner(owner), clips=clips)

@@ -29,7 +29,7 @@ class VoiceConsents:
     ) -> ConsentRecord:
         """Store a recording, the bytes of a file. Names need not be unique.
 
-        deletion_token: as for `History.add`. Raises InvalidName, InvalidInput, OwnerDeleted.
+        deletion_token: from `Storage.deletion_token`. Raises InvalidName, InvalidInput, OwnerDeleted.
         """
         check_text(language, "language", MAX_LANGUAGE)
         cleaned = clean_name(name)

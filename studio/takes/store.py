@@ -17,7 +17,7 @@ from storage.validation import new_id
 from studio.tracebacks import describe_error
 
 if TYPE_CHECKING:
-    from storage.history import History
+    from storage.storage import Storage
 
 log = logging.getLogger(__name__)
 
@@ -28,7 +28,7 @@ HOURS = 6.0
 
 @dataclass(frozen=True)
 class _HeldTake:
-    """A take in memory. until: by the clock. deletion_token: the owner's, when it began."""
+    """A take in memory. until: by the clock. deletion_token: from `TakeStore.begin`."""
 
     record: TakeRecord
     audio: bytes
@@ -55,7 +55,7 @@ class TemporaryTakes:
         self._takes: dict[str, _HeldTake] = {}  # by id, the oldest first
 
     def add(self, take: NewTake, *, owner: str, deletion_token: str = "") -> TakeRecord:
-        """Add a take. Older takes are dropped if a limit is exceeded. deletion_token: see `deletion_tokens`."""
+        """Add a take. Older takes are dropped if a limit is exceeded. deletion_token: from `TakeStore.begin`."""
         record = _record(take, owner)
         with self._lock:
             self._takes[record.id] = _HeldTake(record, take.audio, self._clock() + self._seconds, deletion_token)
@@ -121,12 +121,12 @@ class TemporaryTakes:
 class TakeStore:
     """Takes in the history and in memory. `save` chooses the place; the other methods find a take in either."""
 
-    def __init__(self, history: History, temporary: TemporaryTakes | None = None) -> None:
-        self._history, self._temporary = history, temporary or TemporaryTakes()
+    def __init__(self, storage: Storage, temporary: TemporaryTakes | None = None) -> None:
+        self._storage, self._temporary = storage, temporary or TemporaryTakes()
 
     def begin(self, *, owner: str) -> str:
         """Return the owner's deletion token at the start of a take, for `save`. Raises DatabaseUnavailable."""
-        return self._history.deletion_token(owner=owner)
+        return self._storage.deletion_token(owner=owner)
 
     def save(self, take: NewTake, *, owner: str, deletion_token: str) -> TakeRecord | None:
         """Save a take in the history, or in memory if the owner keeps no history or saving fails.
@@ -135,7 +135,7 @@ class TakeStore:
         record's `listed` says whether it is in the history.
         """
         try:
-            kept = self._history.add(take, owner=owner, deletion_token=deletion_token)
+            kept = self._storage.history.add(take, owner=owner, deletion_token=deletion_token)
         except OwnerDeleted:
             return None
         except RepriseError as error:
@@ -146,7 +146,7 @@ class TakeStore:
     def _hold(self, take: NewTake, owner: str, deletion_token: str) -> TakeRecord | None:
         held = self._temporary.add(take, owner=owner, deletion_token=deletion_token)
         with suppress(DatabaseUnavailable):  # then `drop_deleted` checks it later
-            if self._history.deleted_since(deletion_token, owner=owner):
+            if self._storage.deleted_since(deletion_token, owner=owner):
                 with suppress(TakeNotFound):
                     self._temporary.delete(held.id, owner=owner)
                 return None
@@ -157,28 +157,28 @@ class TakeStore:
         try:
             return self._temporary.get(take_id, owner=owner)
         except TakeNotFound:
-            return self._history.get(take_id, owner=owner)
+            return self._storage.history.get(take_id, owner=owner)
 
     def audio(self, take_id: str, *, owner: str) -> bytes:
         """Return the audio of a take as FLAC."""
         try:
             return self._temporary.audio(take_id, owner=owner)
         except TakeNotFound:
-            return self._history.audio(take_id, owner=owner)
+            return self._storage.history.audio(take_id, owner=owner)
 
     def star(self, take_id: str, starred: bool, *, owner: str) -> TakeRecord:
         """Set or remove the star."""
         try:
             return self._temporary.star(take_id, starred, owner=owner)
         except TakeNotFound:
-            return self._history.star(take_id, starred, owner=owner)
+            return self._storage.history.star(take_id, starred, owner=owner)
 
     def delete(self, take_id: str, *, owner: str) -> None:
         """Delete a take."""
         try:
             self._temporary.delete(take_id, owner=owner)
         except TakeNotFound:
-            self._history.delete(take_id, owner=owner)
+            self._storage.history.delete(take_id, owner=owner)
 
     def delete_owner(self, owner: str) -> None:
         """Delete an owner's takes in memory, after all their data was deleted from storage."""
@@ -187,7 +187,7 @@ class TakeStore:
     def drop_deleted(self) -> None:
         """Delete takes in memory whose owner's data was deleted by another process. Call it about every minute."""
         for owner, deletion_token in self._temporary.deletion_tokens():
-            if self._history.deleted_since(deletion_token, owner=owner):
+            if self._storage.deleted_since(deletion_token, owner=owner):
                 self._temporary.delete_owner(owner, deletion_token)
 
 

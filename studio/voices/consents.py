@@ -44,6 +44,6 @@ def record_consent(storage: Storage, name: str, language: str, recording: bytes,
     Raises UnusableReference for a file that cannot be decoded, InvalidName, InvalidInput, OwnerDeleted.
     """
     tag = clean_language(language)
-    deletion_token = storage.history.deletion_token(owner=owner)
+    deletion_token = storage.deletion_token(owner=owner)
     decode(recording)
     return storage.consents.add(name, tag, recording, owner=owner, deletion_token=deletion_token)

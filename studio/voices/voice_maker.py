@@ -94,7 +94,7 @@ def make_voice(
     Raises NameTaken, UnusableReference, TranscriptNeeded, InvalidInput, OwnerDeleted.
     """
     require_cloning(app.engine)
-    deletion_token = app.storage.history.deletion_token(owner=owner)
+    deletion_token = app.storage.deletion_token(owner=owner)
     cleaned = free_name(app, name, owner)
     language = voice_language(app.engine, clean_language(language))
     if not transcript.strip():
@@ -145,7 +145,7 @@ def save_described_voice(
 ) -> VoiceRecord:
     """Save a described voice with its sample, from which other models clone it.
 
-    sample, language: as in `speak_sample`. deletion_token: the owner's, when the sample began.
+    sample, language: as in `speak_sample`. deletion_token: from `Storage.deletion_token`.
     Raises NameTaken, InvalidInput, OwnerDeleted.
     """
     reference = sample.encode(), SAMPLE_TEXTS[language]

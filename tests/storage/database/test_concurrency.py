@@ -132,7 +132,7 @@ def test_marking_a_voice_that_is_being_deleted(postgresql: str, postgresql_datab
 
 def test_take_stored_while_all_data_is_deleted(postgresql: str, postgresql_database: Database) -> None:
     storage = Storage(postgresql_database)
-    began = storage.history.deletion_token()
+    began = storage.deletion_token()
     with ThreadPoolExecutor(1) as pool:
         with postgresql_database.write() as session:
             owner_deletions.add(session=session, owner="local", now=datetime.now(UTC))
@@ -140,7 +140,7 @@ def test_take_stored_while_all_data_is_deleted(postgresql: str, postgresql_datab
             assert lock_awaited(postgresql, storing)
         with pytest.raises(OwnerDeleted):
             storing.result()
-    assert storage.history.add(spoken(), deletion_token=storage.history.deletion_token())
+    assert storage.history.add(spoken(), deletion_token=storage.deletion_token())
 
 
 def test_violated_constraint_is_not_an_unreachable_server(database: Database) -> None:

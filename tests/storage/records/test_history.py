@@ -264,7 +264,7 @@ def test_forget_deletes_all_of_one_owner_and_nothing_of_others(storage: Storage,
 def test_deletion_of_an_owner_is_remembered_for_days_without_their_name(database: Database, url: str) -> None:
     clock = Clock(datetime(2026, 11, 21, tzinfo=UTC))
     storage = Storage(database, clock)
-    before = storage.history.deletion_token(owner="gone")
+    before = storage.deletion_token(owner="gone")
     storage.delete_owner("gone")
     with database.read() as session:
         (row,) = session.scalars(select(OwnerDeletionRow))
@@ -272,7 +272,7 @@ def test_deletion_of_an_owner_is_remembered_for_days_without_their_name(database
     for days, remembered in ((2, True), (0.1, False)):
         clock.pass_time(days=days)
         storage.history.expire()
-        assert storage.history.deleted_since(before, owner="gone") == remembered
+        assert storage.deleted_since(before, owner="gone") == remembered
     assert count_rows(url, "owner_deletions") == 0
 
 
@@ -287,14 +287,14 @@ def test_what_was_in_progress_during_a_deletion_is_not_stored(storage: Storage, 
         }
         return add[kind]()
 
-    before = storage.history.deletion_token(owner="gone")
+    before = storage.deletion_token(owner="gone")
     storage.delete_owner("gone")
     with pytest.raises(OwnerDeleted):
         add(before)
     assert storage.storage_use(owner="gone").total == 0
     assert storage.scripts.list(owner="gone") == []
-    assert add(storage.history.deletion_token(owner="gone"))
-    assert add(storage.history.deletion_token(owner="stays"), owner="stays")
+    assert add(storage.deletion_token(owner="gone"))
+    assert add(storage.deletion_token(owner="stays"), owner="stays")
 
 
 def test_deleted_audio_is_not_left_in_the_file(tmp_path: Path) -> None:

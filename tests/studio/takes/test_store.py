@@ -52,7 +52,7 @@ def test_takes_expire_after_hours() -> None:
 @pytest.mark.parametrize("history", [True, False])
 def test_takes_are_isolated_by_owner_in_history_and_memory(storage: Storage, history: bool) -> None:
     storage.history.change_settings(history=history, owner=ANNA)
-    takes = TakeStore(storage.history)
+    takes = TakeStore(storage)
     kept = takes.save(spoken(), owner=ANNA, deletion_token=takes.begin(owner=ANNA))
     assert kept is not None
     assert kept.listed == history
@@ -79,9 +79,9 @@ def test_take_is_kept_in_memory_when_the_history_fails(storage: Storage, monkeyp
         raise DatabaseUnavailable("The disk is full.")
 
     monkeypatch.setattr(storage.history, "add", fail)
-    takes = TakeStore(storage.history)
+    takes = TakeStore(storage)
     began = takes.begin(owner=ANNA)
-    monkeypatch.setattr(storage.history, "deletion_token", fail)
+    monkeypatch.setattr(storage, "deletion_token", fail)
     kept = takes.save(spoken(), owner=ANNA, deletion_token=began)
     assert kept is not None
     assert takes.audio(kept.id, owner=ANNA) == spoken().audio
@@ -95,7 +95,7 @@ def test_take_in_progress_during_forget_is_not_kept(storage: Storage, history: b
     """Whichever process deletes the data: nothing but the database is shared with it."""
     for _ in range(2):
         storage.history.change_settings(history=history, owner=ANNA)
-        takes = TakeStore(storage.history)
+        takes = TakeStore(storage)
         hers, his = takes.begin(owner=ANNA), takes.begin(owner=BEN)
         storage.delete_owner(ANNA)
         storage.history.change_settings(history=history, owner=ANNA)
@@ -111,7 +111,7 @@ def test_takes_in_memory_are_dropped_when_another_process_deletes_their_owner(st
     for owner in (ANNA, BEN):
         storage.history.change_settings(history=False, owner=owner)
     temporary = TemporaryTakes()
-    takes = TakeStore(storage.history, temporary)
+    takes = TakeStore(storage, temporary)
     hers, his = (takes.save(spoken(), owner=owner, deletion_token=takes.begin(owner=owner)) for owner in (ANNA, BEN))
     storage.delete_owner(ANNA)
     later = temporary.add(spoken(), owner=ANNA, deletion_token=takes.begin(owner=ANNA))

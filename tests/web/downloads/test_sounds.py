@@ -25,7 +25,7 @@ SOUND = buzz(0, SAMPLE_RATE * 2, 120)
 
 @pytest.fixture
 def takes(storage: Storage) -> TakeStore:
-    return TakeStore(storage.history)
+    return TakeStore(storage)
 
 
 @pytest.fixture

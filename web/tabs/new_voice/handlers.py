@@ -69,7 +69,7 @@ class VoiceForm(Names):
 class CheckedForm:
     """A valid form. who: name of the consenting speaker. language: a tag, "" if unknown. owner: the owner's key.
 
-    deletion_token: the owner's, before the clips are read.
+    deletion_token: from `Storage.deletion_token`.
     """
 
     clips: tuple[ChosenClip, ...]
@@ -156,7 +156,7 @@ class NewVoiceHandlers:
         context, texts = self._context, self._context.texts(request)
         try:
             owner = context.owner(token, request)
-            deletion_token = context.storage.history.deletion_token(owner=owner.key)
+            deletion_token = context.storage.deletion_token(owner=owner.key)
             form = self._check_description(name, description, language, owner.key, texts)
             yield steps_html("speaking", texts, DESCRIBED_STEPS), *UNCHANGED
             spoken = sample_language(context.engine, form.language or texts.language)
@@ -207,7 +207,7 @@ class NewVoiceHandlers:
         context, texts = self._context, self._context.texts(request)
         require_cloning(context.engine)
         owner = context.owner(token, request).key
-        deletion_token = context.storage.history.deletion_token(owner=owner)
+        deletion_token = context.storage.deletion_token(owner=owner)
         form = parse_payload(VoiceForm, name=name, speaker=speaker, agreed=agreed, language=language)
         chosen = chosen_clips(clips, context.folder)
         errors = list(_clip_errors(chosen, clips, texts, needs_transcript=context.engine.capabilities.needs_transcript))

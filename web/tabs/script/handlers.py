@@ -58,7 +58,7 @@ class ScriptFile(Payload):
 
 @dataclass(frozen=True)
 class Author:
-    """The owner of new scripts. deletion_token: theirs, before the text is read."""
+    """The owner of new scripts. deletion_token: from `Storage.deletion_token`."""
 
     owner: str
     deletion_token: str
@@ -182,7 +182,7 @@ class ScriptHandlers:
 
     def _author(self, token: Any, request: gr.Request) -> Author:
         owner = self._context.owner(token, request).key
-        return Author(owner, self._context.storage.history.deletion_token(owner=owner))
+        return Author(owner, self._context.storage.deletion_token(owner=owner))
 
     def _create(self, script: Script, name: str, picked: str, author: Author, request: gr.Request) -> str:
         owner = author.owner
