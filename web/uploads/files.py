@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
@@ -12,10 +11,10 @@ from pydantic import ConfigDict, StringConstraints, ValidationError
 
 from engine.errors import InvalidInput
 from web.ui.payloads import Payload, UnexpectedPayload, default_if_invalid
+from web.uploads.folder_names import is_folder_name
 
 MAX_UPLOAD_MB = 50
 MAX_FILE_NAME = 200  # characters
-_OWN_FOLDER = re.compile(r"[0-9a-f]{32}")  # names of the folders that `UploadStore` makes, one for each upload
 
 
 class Upload(Payload):
@@ -41,7 +40,7 @@ def uploaded_path(value: object, folder: str | Path) -> Path | None:
     try:
         resolved = Path(upload.path).resolve()
         own = resolved.parent
-        there = own.parent == Path(folder).resolve() and bool(_OWN_FOLDER.fullmatch(own.name)) and resolved.is_file()
+        there = own.parent == Path(folder).resolve() and is_folder_name(own.name) and resolved.is_file()
     except OSError:  # an invalid file name
         there = False
     if not there:

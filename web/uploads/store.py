@@ -7,7 +7,6 @@ new uploads need the room, oldest first.
 
 from __future__ import annotations
 
-import secrets
 import shutil
 import threading
 import time
@@ -18,6 +17,7 @@ from typing import BinaryIO
 
 from engine.messages import UserMessage
 from studio.file_names import safe_file_name
+from web.uploads.folder_names import new_folder_name
 
 KEPT, KEPT_OF_ONE = 2 << 30, 300 << 20  # bytes: in all, per address
 FILES_OF_ONE = 250
@@ -43,7 +43,7 @@ class UploadStore:
 
     def keep(self, file: BinaryIO, name: str, address: str) -> Path:
         """Store a complete file under its name. Raises OSError, leaving no file."""
-        folder = self._folder / secrets.token_hex(16)
+        folder = self._folder / new_folder_name()
         path = folder / safe_file_name(name).encode()[-MAX_NAME:].decode(errors="ignore")  # keeps the suffix
         folder.mkdir(mode=0o700)
         try:

@@ -11,7 +11,6 @@ from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 
 import gradio as gr
-from anyio.to_thread import run_sync
 
 from engine.errors import InvalidInput, RepriseError, ScriptNotFound, VoiceNotFound
 from storage.scripts.limits import MAX_SCRIPT_NAME
@@ -20,15 +19,14 @@ from studio.books.reading import book_kind, read_book
 from studio.script import Script, parse, parse_file
 from studio.script.casting import initial_cast, speaker_or_narrator
 from studio.script.formats.document import PARAGRAPH_PAUSE
-from web.identity.addresses import client_address
-from web.limits.worker_pool import WorkerPool
 from web.tabs.script.actions import Reply, ScriptActions, narrator_names
 from web.tabs.script.commands import ScriptCommand, command_number
 from web.tabs.script.views import ScriptPatcher
 from web.ui.events import broadcast_change
 from web.ui.messages import error_message, notice
 from web.ui.payloads import Payload, SelectedId, UnexpectedPayload, parse_payload
-from web.uploads.files import discard_upload, uploaded_name, uploaded_path
+from web.uploads.file_pool import FilePool
+from web.uploads.files import uploaded_name, uploaded_path
 
 if TYPE_CHECKING:
     from web.context import WebContext
@@ -38,7 +36,6 @@ if TYPE_CHECKING:
 Updates = tuple[Any, ...]
 SUFFIXES = (".txt", ".md", ".markdown", ".srt", ".vtt", *BOOKS)  # of files that become scripts
 NAME_LENGTH = 50  # characters of the default name of a script from a text
-THREADS, CAPACITY, PER_ADDRESS = 2, 16, 2  # files being read; with those that wait; of one address
 SHOWN = 60  # characters of omitted text to show
 MAX_PAGES, MAX_REMEMBERED = 1_000, 16  # pages, and commands per page, remembered to detect repeats
 
@@ -75,7 +72,7 @@ class ScriptHandlers:
         self._context = context
         self._actions = ScriptActions(context)
         self._patcher = ScriptPatcher(context.storage, context.script_runner, context.proof_runner)
-        self._files = WorkerPool(THREADS, CAPACITY, PER_ADDRESS)
+        self._files = FilePool(context.folder)
         self._lock = threading.Lock()
         self._run_by: dict[tuple[str, str], tuple[int, ...]] = {}  # numbers of the last commands, by owner and page
 
@@ -97,18 +94,12 @@ class ScriptHandlers:
         return message, text, opened, changed, gr.skip() if message else gr.Tabs(selected="script")
 
     async def import_script(self, upload: Any, picked: Any, token: Any, request: gr.Request) -> Updates:
-        """Outputs: notice, component, change broadcast. Scripts are named after the book or the file.
-
-        It runs on the event loop, so that files never occupy the handlers' threads.
-        """
+        """Outputs: notice, component, change broadcast. Scripts are named after the book or the file."""
         texts = self._context.texts(request)
-        work = partial(self._import, upload, picked, token, request)
         try:
-            opened = await self._files.run(client_address(request), work)
+            opened = await self._files.run(request, upload, partial(self._import, upload, picked, token, request))
         except Exception as error:
             return notice(error_message(error, texts), "bad"), gr.skip(), gr.skip()
-        finally:
-            await run_sync(discard_upload, upload, self._context.folder)
         return "", opened, broadcast_change("scripts")
 
     def _import(self, upload: Any, picked: Any, token: Any, request: gr.Request) -> Reply:

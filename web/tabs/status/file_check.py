@@ -11,20 +11,16 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import gradio as gr
-from anyio.to_thread import run_sync
 
 from engine.errors import InvalidInput
 from studio.provenance.provenance import check_file, voice_names
 from web.gradio_internals import event_value
-from web.identity.addresses import client_address
-from web.limits.worker_pool import WorkerPool
 from web.ui.messages import error_message
-from web.uploads.files import discard_upload, uploaded_name, uploaded_path
+from web.uploads.file_pool import FilePool
+from web.uploads.files import uploaded_name, uploaded_path
 
 if TYPE_CHECKING:
     from web.context import WebContext
-
-THREADS, CAPACITY, PER_ADDRESS = 2, 16, 2  # files being checked; with those that wait; of one address
 
 
 class FileCheckHandlers:
@@ -32,18 +28,15 @@ class FileCheckHandlers:
 
     def __init__(self, context: WebContext) -> None:
         self._context = context
-        self._files = WorkerPool(THREADS, CAPACITY, PER_ADDRESS)
+        self._files = FilePool(context.folder)
 
     async def check_file(self, token: Any, event: gr.EventData, request: gr.Request) -> dict[str, Any]:
-        """Output: the answer. It runs on the event loop, so that files never occupy the handlers' threads."""
+        """Output: the answer."""
         texts, value = self._context.texts(request), event_value(event)
         try:
-            work = partial(self._check, value, token, request)
-            verdict, lines = await self._files.run(client_address(request), work)
+            verdict, lines = await self._files.run(request, value, partial(self._check, value, token, request))
         except Exception as error:
             verdict, lines = "bad", [error_message(error, texts)]
-        finally:
-            await run_sync(discard_upload, value, self._context.folder)
         return {"name": uploaded_name(value), "verdict": verdict, "lines": lines, "nonce": secrets.token_hex(4)}
 
     def _check(self, value: Any, token: Any, request: gr.Request) -> tuple[str, list[str]]:
