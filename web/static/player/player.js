@@ -242,8 +242,8 @@ class Player {
   // ---- the take list
 
   // Plays a take, or resumes it where it was paused. source: Int16Array samples, { rate, samples }, a promise of one of
-  // these, or the URL of a 16-bit WAV; not needed if the take is cached. facts: those of details.js and `status`, shown while the take is loaded.
-  // Resolves to false if the take cannot be loaded, or another one was requested meanwhile.
+  // these, or the URL of a 16-bit WAV; not needed if the take is cached. facts: those of details.js and `status`, shown
+  // while the take is loaded. Resolves to false if the take cannot be loaded, or another one was requested meanwhile.
   async play(id, source, facts = {}) {
     this.playback.wake(this.rate); // in the user gesture, before anything is fetched
     const sound = await this.loadAll([[id, source, facts]]).then((sounds) => sounds?.[0]);
