@@ -25,6 +25,8 @@ _BEFORE_NUMBERS = {
     "c": "circa", "ca": "circa", "rm": "room", "eq": "equation",
     "fig": "figure", "figs": "figures", "vol": "volume", "vols": "volumes", "ext": "extension",
 }  # fmt: skip
+# In small letters these are units after a number: "5 ft.", "3 sq. ft.".
+_NO_UNIT = r"(?!(?:(?<=\d\s)|(?<=\bsq\s))(?-i:c|ch|ft|FT|ms|mt|p|pt|sec)\.)"
 _TITLES = "Capt|Col|Lt|Ms|Sgt"  # also without a full stop, before a name
 _WEEKDAYS = {
     "mon": "Monday", "tue": "Tuesday", "wed": "Wednesday", "thu": "Thursday", "fri": "Friday", "sat": "Saturday",
@@ -141,14 +143,11 @@ ABBREVIATIONS: tuple[Rule, ...] = (
     rule(r"\b([A-Z]{1,3})&([A-Z]{1,3})('?s)?\b", _joined_letters),
     rule(r"(?i)\be\.g\.,?", "for example,"),
     rule(r"(?i)\bi\.e\.,?", "that is,"),
-    rule(
-        rf"(?i)(?<!\d)(?<!\d\s)\b({'|'.join(_BEFORE_NUMBERS)})\.\s*(?=\d)",
-        _number,
-    ),
+    rule(rf"(?i){_NO_UNIT}\b({'|'.join(_BEFORE_NUMBERS)})\.\s*(?=\d)", _number),
     rule(rf"\b({_WEEKDAY})\b\.?(\s*(?:[-–]|\b(?:and|or|to|through)\b)\s*)({_WEEKDAY})\b(\.?)", _weekdays),
     rule(r"\b(Wed|Sat|Sun)\.(?=,|\s*\d|\s(?:at|from|morning|afternoon|evening|night)\b)", lambda m: _weekday(m[1])),
     rule(r"\bsq\. ?(?=(?:ft|mi|k?m)\b)", "sq "),
-    rule(rf"(?i)(?<!\d)(?<!\d\s)(?<!\bsq\s)\b(dr|st|{'|'.join(_ABBREVIATIONS)})\.(?!\w)", _abbreviation),
+    rule(rf"(?i){_NO_UNIT}\b(dr|st|{'|'.join(_ABBREVIATIONS)})\.(?!\w)", _abbreviation),
     rule(rf"\b({_TITLES})(?=\s[A-Z][a-z])", lambda match: _ABBREVIATIONS[match[1].lower()]),
     rule(r"\b(Dr|St)\b(?!\.)", lambda match: _doctor_or_street(match, match[1].lower())),
     rule(r"\bet al\.", "et al"),

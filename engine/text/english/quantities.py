@@ -3,7 +3,7 @@
 import re
 
 from engine.text.english.numbers import cardinal, digits, number, ordinal, year
-from engine.text.english.rules import NUMBER, Rule, rule, spelled
+from engine.text.english.rules import NUMBER, SPELL, Rule, rule, spelled
 
 CURRENCIES = {
     "$": ("dollar", "dollars", "cent", "cents"),
@@ -154,7 +154,8 @@ FRACTIONS: tuple[Rule, ...] = (
     rule(r"(?<=\w)\^([23])(?![\d.])", lambda match: " squared" if match[1] == "2" else " cubed"),
     rule(r"(?<=\w)\^(?=-?\d)", " to the power of "),
     rule(r"\b(?:24/7|50/50|20/20|9/11)\b", lambda match: match[0].replace("/", " ")),
-    rule(r"(?:(?<![\w.,/])(\d{1,3})(?:\s{1,2}|-))?\b([1-9])/([2-9]|10)\b(?!/)", _fraction),
+    rule(r"(?<![\w.,/])(\d{1,3}\.\d{1,3})\s?/\s?(\d{1,3})\b(?!/|[.,]\d)", r"\1 out of \2"),  # ratings
+    rule(r"(?:(?<![\w.,/])(\d{1,3})(?:\s{1,2}|-))?(?<![\w.,/])([1-9])/([2-9]|10)\b(?!/)", _fraction),
 )
 MEASURES: tuple[Rule, ...] = (
     rule(
@@ -163,7 +164,7 @@ MEASURES: tuple[Rule, ...] = (
     ),
     rule(rf"(?<=\d)(\s?(?:%|{_UNIT}))\s?[-–]\s?(?=\d)", r"\1 to "),
     rule(r"\b(\d)'\s?(1[01]|\d)\b|\b(\d+) ?(?:ft|feet)\.? (\d+) ?in\b\.?", _feet),
-    rule(rf"(?<![\w.,])({NUMBER})\s?({_UNIT})(?: (squared|cubed))?(?![\w/])(?:\.(?=\s+[a-z]))?", _measure),
+    rule(rf"(?<![\w.,])({NUMBER})\s?({_UNIT})(?: (squared|cubed))?(?![\w/{SPELL}])(?:\.(?=\s+[a-z]))?", _measure),
 )
 ORDINALS: tuple[Rule, ...] = (
     rule(r"(?i)(\d(?:st|nd|rd|th))\s?[-–]\s?(?=\d+(?:st|nd|rd|th)\b)", r"\1 to "),

@@ -190,6 +190,15 @@ def test_speaker_turns_are_terminated_and_keep_their_tags() -> None:
         ("the CEOs' pay", "the C E O's pay"),
         ("C# and .NET", "C sharp and dot net"),
         ("a B- in Rm. 204, ca. 1850", "a B minus in room two hundred four , circa eighteen fifty"),
+        ("In 1990 Mr. Smith met 2 Capt. Kirks. In 2020 St. Louis won, 5 vs. 6, in 2021 Ms. Lee",
+         "in nineteen ninety mister smith met two captain kirks . in twenty twenty saint louis won , five versus six ,"
+         " in twenty twenty one miz lee"),
+        ("In 1990 No. 5 was 5 ft. tall. It took 10 sec. 3 ms. And 3 sq. ft. of it",
+         "in nineteen ninety number five was five feet tall . it took ten seconds . three milliseconds ."
+         " and three square feet of it"),
+        ("Rated 4.5/5 stars or 9.5 / 10.",
+         "rated four point five out of five stars or nine point five out of ten ."),
+        ("55 m.p.h., 10 G.B. at 10 W. Main St.", "fifty five M P H , ten G B at ten W main street ."),
         ("no. 5, pp. 3-7, Smith et al. said", "number five , pages three to seven , smith et al said"),
         ("the FBI, CIA, NASA and NATO came", "the F B I , C I A , nasa and nato came"),
     ],
