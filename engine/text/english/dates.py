@@ -23,7 +23,7 @@ _REACH = 12  # characters searched before a day or a duration
 # Around durations, and not times of day.
 _LASTS = re.compile(r"\b(?:is|was|of|in|for|lasts?|lasted|takes?|took|ran|runs)\s\Z", re.I)
 _LONG = re.compile(r"\s(?:long|left|remaining|elapsed|hours)\b")
-# "30s" is a duration after some of these words, unless a noun follows, as in "for 80s music".
+# "30s" is a duration after these words, unless a noun follows, as in "for 80s music", and before "later" or "pause".
 _TAKES_DURATION = re.compile(
     r"\b(?:wait|waits|waited|for|in|after|takes?|took|within|every|another|about|only|just|under|over|than|at|least|most"
     r"|lasts?|lasted)\s\Z",
@@ -31,6 +31,12 @@ _TAKES_DURATION = re.compile(
 )
 _AFTER_DURATION = re.compile(
     r"\s*(?:\Z|[.,;:!?)]|(?:more|later|ago|left|of|long|each|or|and|to|before|after|until|at|from|per|if|when|then)\b)"
+)
+_LASTING = re.compile(r"\s(?:ago|later|break|clip|delay|interval|limit|mark|pause|silence|timeout|wait|window)s?\b")
+# Else a number that ends in 0, or is counted or named ("three 7s", "Windows 95s"), is a plural.
+_ROUND = re.compile(r"[1-9][\d,]*0")
+_COUNTED_OR_NAMED = re.compile(
+    r"\b(?:two|three|four|five|six|seven|eight|nine|ten|both|few|many|several|these|those|[A-Z][a-z]+)\s\Z"
 )
 
 
@@ -87,9 +93,14 @@ def _lasting(match: re.Match[str]) -> str:
     return _duration(match) if said else match[0]
 
 
-def _decade_or_seconds(match: re.Match[str]) -> str:
-    is_duration = _TAKES_DURATION.search(before(match, _REACH)) and _AFTER_DURATION.match(match.string, match.end())
-    return f"{match[1]} seconds" if is_duration else plural(cardinal(int(match[1])))
+def _plural_or_seconds(match: re.Match[str]) -> str:
+    """Read the "s" of "80s", "100s of people" and "three 7s" as a plural. That of seconds is read by a later rule."""
+    said, text, end = before(match, _REACH), match.string, match.end()
+    if _LASTING.match(text, end) or (_TAKES_DURATION.search(said) and _AFTER_DURATION.match(text, end)):
+        return match[0]
+    if not (_ROUND.fullmatch(match[1]) or _COUNTED_OR_NAMED.search(said)):
+        return match[0]
+    return plural(cardinal(int(match[1].replace(",", ""))).removeprefix("one "))  # "100s" are hundreds
 
 
 def _half_of_day(match: re.Match[str], letters: str) -> str:
@@ -137,6 +148,6 @@ TIMES: tuple[Rule, ...] = (
     rule(r"\b(AD|BC|CE|BCE)(?= \d)|(?<=\d )(AD|BC|CE|BCE)\b", lambda match: spelled(match[0])),
 )
 DECADES: tuple[Rule, ...] = (
-    rule(r"\b(\d{3}0)s\b", lambda match: plural(year(int(match[1])))),
-    rule(r"'?\b([1-9]0)s\b", _decade_or_seconds),
+    rule(r"(?<![\w.,])(?!1000)([12]\d\d0)s\b", lambda match: plural(year(int(match[1])))),
+    rule(r"(?<![\w.,])'?(\d{1,3}(?:,\d{3}){1,3}|\d{1,12})s\b(?!/)", _plural_or_seconds),
 )

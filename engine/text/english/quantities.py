@@ -106,8 +106,7 @@ def _measure(match: re.Match[str]) -> str:
     return f"{match[1]} {unit}"
 
 
-def _whole(match: re.Match[str]) -> str:
-    text = match[0]
+def _whole(text: str) -> str:
     plain = len(text) == 4 and text.isdigit()
     return year(int(text)) if plain and 1000 <= int(text) < 2100 else number(text)
 
@@ -180,5 +179,5 @@ NUMBERS: tuple[Rule, ...] = (
     rule(r"(?<![\w.])\d{1,3}(?:\.\d{1,3}){3}(?![\w.]*\d)", lambda match: match[0].replace(".", " dot ")),
     rule(r"(?<!\d)\d++(?:\.\d++){2,}", lambda match: match[0].replace(".", " point ")),
     rule(r"(?<![\w.])\.(?=\d)", " point "),
-    rule(NUMBER, lambda match: f" {_whole(match)} "),
+    rule(rf"({NUMBER})('s\b)?", lambda match: f" {_whole(match[1])}{match[2] or ''} "),
 )

@@ -130,6 +130,12 @@ def test_speaker_turns_are_terminated_and_keep_their_tags() -> None:
          "i waited one hour and thirty minutes . it took five minutes and thirty seconds , three minutes ago ."),
         ("Wait 30s, in their 30s and 40s, for 80s music, the 90s",
          "wait thirty seconds , in their thirties and forties , for eighties music , the nineties"),
+        ("100s of people, 1,000s more, three 7s, Boeing 747s, Windows 95s, the 1960's and the 60's, 2021's best",
+         "hundreds of people , thousands more , three sevens , boeing seven hundred forty sevens , windows ninety fives ,"
+         " the nineteen sixty's and the sixty's , twenty twenty one's best"),
+        ("It takes 5s, a 30s pause, 0.5s, 1s, 100s later, 3s-5s",
+         "it takes five seconds , a thirty seconds pause , zero point five seconds , one second ,"
+         " one hundred seconds later , three seconds to five seconds"),
         ("It is 1:05:30 long, at 1:30:00 or 10:00:05 pm",
          "it is one hour five minutes and thirty seconds long , at one thirty or ten and five seconds P M"),
         ("Wed. at 3, Sat. and Sun. Open Mon-Fri.",
