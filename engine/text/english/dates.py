@@ -142,6 +142,7 @@ TIMES: tuple[Rule, ...] = (
     rule(r"()\b(\d{1,4}) ?m(?:ins?)? ?(\d{1,4}) ?s(?:ecs?)?\b", _duration),
     rule(r"\b(\d{1,4}) ?m(?= (?:ago|later|left|remaining)\b)", lambda match: _count(int(match[1]), "minute")),
     rule(r"(?i)(\d|\d\s?[ap]\.?m\b\.?)\s?[-–]\s?(?=\d{1,2}(?::\d\d|\s?[ap]\.?m\b))", r"\1 to "),
+    rule(r"(:[0-5]\d)\s?[-–]\s?(?=\d{1,2}\b)", r"\1 to "),
     rule(r"(?i)\b(\d{1,2})\.([0-5]\d)(?=\s*[ap]\.?m\b)", r"\1:\2"),
     rule(r"(?i)\b(\d{1,2}):([0-5]\d)(?!\d)(?::([0-5]\d)(?!\d))?(?:\s*([ap]\.?m\b\.?))?", _time),
     rule(r"(?i)\b(\d{1,2})\s*([ap]\.m\.|[ap]m\b)", lambda m: f"{cardinal(int(m[1]))} {_half_of_day(m, m[2])}"),

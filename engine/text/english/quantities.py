@@ -51,6 +51,7 @@ _COUNTED = (
 
 _ALONE = r"(?<![\w.,:$£€¥₹-])"
 _SIGN, _AMOUNT = "[$£€¥₹]", "|".join(_AMOUNTS)
+_PART = r"[1-9]/(?:[2-9]|10)"
 
 
 def _telephone(match: re.Match[str]) -> str:
@@ -67,17 +68,16 @@ def _money(match: re.Match[str]) -> str:
     one, many, cent, cents = CURRENCIES[match[2]]
     if match[1]:
         one, many = (f"{_COUNTRIES[match[1]]} {name}" for name in (one, many))
-    amount, scale = match[3].replace(",", ""), match[4] or _AMOUNTS.get((match[5] or "").lower())
-    if scale:
-        return f"{number(amount)} {scale} {many}"
+    amount, scale = match[3].replace(",", ""), match[5] or _AMOUNTS.get((match[6] or "").lower())
+    name = one if "-" in match[0] or match[7] is not None else many  # "a five dollar bill"
     whole, _, fraction = amount.partition(".")
-    if len(fraction) not in (0, 2):
-        return f"{number(amount)} {many}"
-    words = f"{number(whole)} {one if whole == '1' else many}"
+    if scale or match[4] or len(fraction) not in (0, 2):
+        part = f"and {_part(match[4])}" if match[4] else ""
+        return " ".join(filter(None, (number(amount), part, scale, name)))
     if not int(fraction or "0"):
-        return words
+        return f"{number(whole)} {one if whole == '1' else name}"
     small = f"{cardinal(int(fraction))} {cent if int(fraction) == 1 else cents}"
-    return small if whole == "0" else f"{words} and {small}"
+    return small if whole == "0" else f"{number(whole)} {one if whole == '1' else many} and {small}"
 
 
 def _code(match: re.Match[str]) -> str:
@@ -85,11 +85,14 @@ def _code(match: re.Match[str]) -> str:
     return f"{country}{sign}{match[2] or match[3]}"
 
 
-def _fraction(match: re.Match[str]) -> str:
-    over, under = int(match[2]), int(match[3])
+def _part(fraction: str) -> str:
+    over, under = map(int, fraction.split("/"))
     name = {2: "half", 4: "quarter"}.get(under) or ordinal(under)
-    part = f"{cardinal(over)} {name if over == 1 else 'halves' if under == 2 else f'{name}s'}"
-    return f"{number(match[1])} and {part}" if match[1] else part
+    return f"{cardinal(over)} {name if over == 1 else 'halves' if under == 2 else f'{name}s'}"
+
+
+def _fraction(match: re.Match[str]) -> str:
+    return f"{number(match[1])} and {_part(match[2])}" if match[1] else _part(match[2])
 
 
 def _feet(match: re.Match[str]) -> str:
@@ -130,6 +133,7 @@ MONEY: tuple[Rule, ...] = (
         rf"({_SIGN}\s?)?(?<![\w.,])(\d{{1,3}}(?:\.\d{{3}})+),(\d\d)\b(?!\d)",
         lambda match: f"{match[1] or ''}{match[2].replace('.', '')}.{match[3]}",
     ),
+    rule(r"((?:€|\bEUR)\s?)?(?<![\w.,])(\d+),(\d\d)\b(?![.,]?\d)(?(1)|(?=\s?(?:€|EUR\b)))", r"\1\2.\3"),
     rule(rf"{_ALONE}({NUMBER})\s?({_SIGN})(?![\w]|\s?\d)", r"\2\1"),  # "5 €"
     rule(rf"\b({'|'.join(_CODES)})\s?({NUMBER})|{_ALONE}({NUMBER})\s?({'|'.join(_CODES)})\b", _code),
     rule(rf"({_SIGN})(?=\.\d)", r"\g<1>0"),
@@ -138,8 +142,9 @@ MONEY: tuple[Rule, ...] = (
     rule(rf"(?<![\w)])[-−](?=(?:{'|'.join(_COUNTRIES)})?{_SIGN}\d)", " minus "),
     rule(rf"({_SIGN})[-−](?=\d)", r" minus \1"),
     rule(
-        rf"(?:\b({'|'.join(_COUNTRIES)}))?({_SIGN})\s?({NUMBER})"
-        rf"(?:\s?(thousand|million|billion|trillion)\b|(?i:({_AMOUNT}))\b)?",
+        rf"(?:\b({'|'.join(_COUNTRIES)}))?({_SIGN})\s?({NUMBER})(?:\s{{1,2}}({_PART})\b(?!/))?"
+        rf"(?:[\s-]?(thousand|million|billion|trillion)\b|(?i:({_AMOUNT}))\b)?"
+        r"((?=-[a-z]|\s(?:bill|coin|note)s?\b))?",
         _money,
     ),
     rule(
@@ -154,14 +159,14 @@ FRACTIONS: tuple[Rule, ...] = (
     rule(r"(?<=\w)\^(?=-?\d)", " to the power of "),
     rule(r"\b(?:24/7|50/50|20/20|9/11)\b", lambda match: match[0].replace("/", " ")),
     rule(r"(?<![\w.,/])(\d{1,3}\.\d{1,3})\s?/\s?(\d{1,3})\b(?!/|[.,]\d)", r"\1 out of \2"),  # ratings
-    rule(r"(?:(?<![\w.,/])(\d{1,3})(?:\s{1,2}|-))?(?<![\w.,/])([1-9])/([2-9]|10)\b(?!/)", _fraction),
+    rule(rf"(?:(?<![\w.,/])(\d{{1,3}})(?:\s{{1,2}}|-))?(?<![\w.,/])({_PART})\b(?!/)", _fraction),
 )
 MEASURES: tuple[Rule, ...] = (
+    rule(rf"(?<=\d)(\s?(?:%|{_UNIT})|[kKMB])\s?[-–]\s?(?=\d)", r"\1 to "),
     rule(
-        rf"\b({NUMBER})([kKMB])(?=\s(?:[a-z]+\s)?(?:{_COUNTED})\b)",
+        rf"\b({NUMBER})([kKMB])(?=(?: to [\d.,]+[kKMB])?\s(?:[a-z]+\s)?(?:{_COUNTED})\b)",
         lambda match: f"{match[1]} {_AMOUNTS[match[2].lower()]}",
     ),
-    rule(rf"(?<=\d)(\s?(?:%|{_UNIT}))\s?[-–]\s?(?=\d)", r"\1 to "),
     rule(r"\b(\d)'\s?(1[01]|\d)\b|\b(\d+) ?(?:ft|feet)\.? (\d+) ?in\b\.?", _feet),
     rule(rf"(?<![\w.,])({NUMBER})\s?({_UNIT})(?: (squared|cubed))?(?![\w/{SPELL}])(?:\.(?=\s+[a-z]))?", _measure),
 )
@@ -170,6 +175,7 @@ ORDINALS: tuple[Rule, ...] = (
     rule(r"(?i)\b(\d{1,12}|\d{1,3}(?:,\d{3}){1,3})(?:st|nd|rd|th)\b", lambda m: ordinal(int(m[1].replace(",", "")))),
 )
 NUMBERS: tuple[Rule, ...] = (
+    rule(r"(?<=[A-Za-z]-)\d[\d.]*(?:-\d[\d.]*)+", lambda match: match[0].replace("-", " ")),  # "Llama-3.1-8B"
     rule(r"(?<=\d):(?=\d)", " to "),
     rule(r"(?<=\d)\s?[-–]\s?(?=\d)", " to "),
     rule(r"(?<![\w)%°])[-−](?=\d)", " minus "),
