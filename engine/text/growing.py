@@ -131,7 +131,7 @@ def speakable_end(text: str, max_bytes: int, *, paused: bool = False) -> int:
     closed = unclosed.start() if unclosed else len(text)
     line = text.rfind("\n") + 1
     ends = [end for _, end in sentences(text, (line, len(text))) if end < written and end <= closed]
-    if (paused or written < len(text)) and not unclosed and _is_sentence(text[line:written]):
+    if (paused or written < len(text)) and not unclosed and _is_sentence(text[line:written], paused):
         ends.append(written)
     if ends or line:
         return max([line, *ends])
@@ -142,9 +142,13 @@ def speakable_end(text: str, max_bytes: int, *, paused: bool = False) -> int:
     return words[-1] if words and len(text.encode("utf-8", "surrogatepass")) > max_bytes else 0
 
 
-def _is_sentence(line: str) -> bool:
-    """Whether a line ends a sentence regardless of what follows. An ellipsis or an abbreviation does not."""
+def _is_sentence(line: str, paused: bool) -> bool:
+    """Whether a line ends a sentence regardless of what follows. An ellipsis or an abbreviation does not.
+
+    paused: whether no month is expected after the line's last word ("am 5.", "Mon.").
+    """
     if not ends_sentence(line) or line.endswith(("…", "..")):
         return False
-    followed = f"{line} 3"  # a number, since some abbreviations need one
-    return any(end == len(line) for _, end in sentences(followed, (0, len(followed))))
+    # Abbreviations may need a number or a month.
+    followed = [f"{line} 3"] if paused else [f"{line} 3", f"{line} August"]
+    return all(any(end == len(line) for _, end in sentences(each, (0, len(each)))) for each in followed)

@@ -34,8 +34,12 @@ _ABBREVIATIONS = frozenset(
     " ie approx hr fr nr bzw evtl ggf vgl mme mlle mgr sr sra srta dña ud uds dott avv".split()
 )
 _BEFORE_NUMBER = frozenset(
-    "no nos vol vols fig figs eq p pp ch sec art rm ca jan feb mar apr jun jul aug sep sept oct nov dec".split()
+    "no nos vol vols fig figs eq p pp ch chap sec sect para art op pt rm apt bldg ste ext tel ca"
+    " jan feb mar apr jun jul aug sep sept oct nov dec".split()
 )
+# Also before a letter or a Roman numeral: "Fig. A", "Ch. IV".
+BEFORE_LETTER = ("Apt", "Bldg", "Ch", "Chap", "Fig", "Figs", "Pt", "Sec", "Sect", "Ste", "Vol")
+_WEEKDAYS = frozenset("Mon Tue Tues Wed Thu Thur Thurs Fri Sat Sun".split())  # before a month: "Mon. Jan 5"
 # After initials ("p.m.", "U.S.") these words begin a sentence of their own; most others are part of a name.
 _OPENS = regex.compile(
     r"\s+[\p{Ps}\p{Pi}\"']*+(?:A|An|The|This|That|These|Those|There|I|He|She|It|We|You|They|My|His|Her|Its|Our|Their"
@@ -48,6 +52,22 @@ _SAYS_NO = regex.compile(
 _LAST_WORD = regex.compile(r"(?r)[\p{L}\p{M}\p{N}.]+")
 _INITIALS = regex.compile(r"(?:[\p{Lu}\p{Ll}]\p{M}*\.)*[\p{Lu}\p{Ll}]\p{M}*")
 _NUMBER_FOLLOWS = regex.compile(r"\s*\p{N}")
+_LETTER_FOLLOWS = regex.compile(r"\s*(?:\p{Lu}|[IVXLC]++)\b(?!['’])")
+_MONTH_FOLLOWS = regex.compile(r"\s+(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)")
+# German ordinals: "5. August", "im 19. Jahrhundert". After the words before them, a number is one unless a word follows
+# that is not a noun. "I am 5." is English.
+_GERMAN_MONTH_FOLLOWS = regex.compile(
+    r"\s+(?:Januar|Jänner|Februar|März|April|Mai|Juni|Juli|August|September|Oktober|November|Dezember)\b", regex.I
+)
+_BEFORE_ORDINAL = regex.compile(
+    r"(?r)\b(?:d(?:as|e[mnrs]|ie)|(?<!\bI\s)am|im|beim|vom|zu[mr]|jede[mnrs]?|[dms]?eine?[mnrs]?|ihre?[mnrs]?)\s+",
+    regex.I,
+)
+_NOUN_FOLLOWS = regex.compile(
+    r"\s+(?!(?:Aber|Als|Am|An|Auf|Da|Dann|Danach|Das|Der|Die|Doch|Du|Ein|Eine|Er|Es|Heute|Hier|Ich|Ihr|Im|In|Jetzt|Man"
+    r"|Mit|Nach|Sie|So|Und|Was|Wenn|Wer|Wie|Wir|Wo)\b)[\p{L}\p{N}]",
+    regex.I,
+)
 _LONGEST_WORD = 24  # characters examined before a full stop
 
 # Scripts written without spaces: cut between any two graphemes, but not before closing or lengthening marks.
@@ -128,9 +148,28 @@ def _is_abbreviated(text: str, start: int, stop: int, after: int) -> bool:
     if word == "no" and says_no(text, stop):
         return False
     if word in _BEFORE_NUMBER:
-        return _NUMBER_FOLLOWS.match(text, after) is not None
+        return _follows(_NUMBER_FOLLOWS, text, after) or (
+            found[0] in BEFORE_LETTER and _follows(_LETTER_FOLLOWS, text, after)
+        )
+    if found[0] in _WEEKDAYS:
+        return _follows(_MONTH_FOLLOWS, text, after)
     # "1." opens a list item.
-    return len(word) <= 3 and word.isdigit() and found.start() <= start
+    return word.isdigit() and (
+        (len(word) <= 3 and found.start() <= start) or (len(word) <= 2 and _is_ordinal(text, found.start(), after))
+    )
+
+
+def _is_ordinal(text: str, start: int, after: int) -> bool:
+    """Whether a number that starts at `start` and has a full stop is an ordinal, as in German."""
+    if _follows(_GERMAN_MONTH_FOLLOWS, text, after):
+        return True
+    said = _BEFORE_ORDINAL.match(text, max(0, start - _LONGEST_WORD), start)
+    return said is not None and _follows(_NOUN_FOLLOWS, text, after)
+
+
+def _follows(pattern: "regex.Pattern[str]", text: str, at: int) -> bool:
+    """Whether the text at `at` has a pattern, or its beginning where the text ends, which may be unfinished."""
+    return pattern.match(text, at, partial=True) is not None
 
 
 def opens_sentence(text: str, at: int) -> bool:

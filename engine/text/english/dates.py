@@ -11,7 +11,7 @@ _MONTHS = (
 )  # fmt: skip
 # The full stop of an abbreviation may also end a sentence.
 _SHORT = r"(?:Jan|Feb|Mar|Apr|Jun|Jul|Aug|Sept?|Oct|Nov|Dec)\b(?:\.(?=\s*[\da-z,]))?"
-_MONTH = rf"(?:{'|'.join(_MONTHS)})\b|{_SHORT}"
+MONTH = rf"(?:{'|'.join(_MONTHS)})\b|{_SHORT}"
 _DAY = r"(?:3[01]|[12]\d|0?[1-9])"
 _MONTH_NUMBER = r"(?:1[0-2]|0?[1-9])"
 _ALONE, _END = r"(?<![\w.,:/$£€¥₹-])", r"(?![\w/-]|[.,:]\d|%)"
@@ -120,20 +120,20 @@ DATES: tuple[Rule, ...] = (
         rf"{_ALONE}({_DAY})([/.])({_MONTH_NUMBER})\2([12]\d{{3}}){_END}",
         lambda match: _full(int(match[3]), int(match[1]), match[4]),
     ),
-    rule(rf"({_MONTH}|\b[12]\d{{3}})\s?[-–]\s?(?=(?:{_MONTH}))", r"\1 to "),
+    rule(rf"({MONTH}|\b[12]\d{{3}})\s?[-–]\s?(?=(?:{MONTH}))", r"\1 to "),
     rule(
-        rf"\b({_MONTH}) ({_DAY})(?:st|nd|rd|th)?\s?[-–]\s?({_DAY})(?:st|nd|rd|th)?\b(?![.,:]?\d|%|[-–/])",
+        rf"\b({MONTH}) ({_DAY})(?:st|nd|rd|th)?\s?[-–]\s?({_DAY})(?:st|nd|rd|th)?\b(?![.,:]?\d|%|[-–/])",
         lambda match: f"{_month(match[1])} {ordinal(int(match[2]))} to {ordinal(int(match[3]))}",
     ),
     rule(
-        rf"{_ALONE}([Tt]he )?({_DAY})(?:st|nd|rd|th)?\s?[-–]\s?({_DAY})(?:st|nd|rd|th)? (?:of )?({_MONTH})",
+        rf"{_ALONE}([Tt]he )?({_DAY})(?:st|nd|rd|th)?\s?[-–]\s?({_DAY})(?:st|nd|rd|th)? (?:of )?({MONTH})",
         _days_of_month,
     ),
     rule(
-        rf"\b({_MONTH}) ({_DAY})(?:st|nd|rd|th)?\b(?![.,:]?\d|%)",
+        rf"\b({MONTH}) ({_DAY})(?:st|nd|rd|th)?\b(?![.,:]?\d|%)",
         lambda match: f"{_month(match[1])} {ordinal(int(match[2]))}",
     ),
-    rule(rf"{_ALONE}([Tt]he )?\b({_DAY})(?:st|nd|rd|th)? (of )?({_MONTH})", _day_of_month),
+    rule(rf"{_ALONE}([Tt]he )?\b({_DAY})(?:st|nd|rd|th)? (of )?({MONTH})", _day_of_month),
     rule(rf"\b({_SHORT}) (?=(?:1\d|20)\d\d\b)", lambda match: f"{_month(match[1])} "),
 )
 TIMES: tuple[Rule, ...] = (

@@ -2,9 +2,10 @@
 
 import re
 
+from engine.text.english.dates import MONTH
 from engine.text.english.numbers import cardinal, ordinal, roman
 from engine.text.english.rules import SPELL, Rule, before, ends_text, rule, spelled
-from engine.text.sentences import opens_sentence, says_no
+from engine.text.sentences import BEFORE_LETTER, opens_sentence, says_no
 
 _ABBREVIATIONS = {
     "mr": "mister", "mrs": "missus", "ms": "miz", "prof": "professor", "jr": "junior", "sr": "senior",
@@ -23,7 +24,9 @@ _BEFORE_NAMES = {
 _BEFORE_NUMBERS = {
     "no": "number", "nos": "numbers", "p": "page", "pp": "pages", "ch": "chapter", "sec": "section",
     "c": "circa", "ca": "circa", "rm": "room", "eq": "equation",
-    "fig": "figure", "figs": "figures", "vol": "volume", "vols": "volumes", "ext": "extension",
+    "fig": "figure", "figs": "figures", "vol": "volume", "vols": "volumes", "ext": "extension", "apt": "apartment",
+    "bldg": "building", "chap": "chapter", "op": "opus", "para": "paragraph", "pt": "part", "sect": "section",
+    "ste": "suite", "tel": "telephone",
 }  # fmt: skip
 # In small letters these are units after a number: "5 ft.", "3 sq. ft.".
 _NO_UNIT = r"(?!(?:(?<=\d\s)|(?<=\bsq\s))(?-i:c|ch|ft|FT|ms|mt|p|pt|sec)\.)"
@@ -70,8 +73,8 @@ _NO_NAMES = "A|An|And|At|By|For|From|In|Of|On|Or|The|To|With"
 
 # After these, "A" is a letter and not an article.
 _BEFORE_A = (
-    "an|appendix|block|building|class|exhibit|gate|grade|group|hepatitis|level|option|part|plan|section|straight|team"
-    "|terminal|type|unit|vitamin"
+    "an|apartment|appendix|block|building|chapter|class|exhibit|figure|gate|grade|group|hepatitis|level|option|part|plan"
+    "|section|straight|suite|team|terminal|type|unit|vitamin"
 )
 _LETTER_BEFORE = re.compile(rf"\b(?:{_BEFORE_A})\s\Z", re.I)  # "Plan B. Everybody left."
 
@@ -144,8 +147,15 @@ ABBREVIATIONS: tuple[Rule, ...] = (
     rule(r"(?i)\be\.g\.,?", "for example,"),
     rule(r"(?i)\bi\.e\.,?", "that is,"),
     rule(rf"(?i){_NO_UNIT}\b({'|'.join(_BEFORE_NUMBERS)})\.\s*(?=\d)", _number),
+    rule(
+        rf"{_NO_UNIT}\b({'|'.join(BEFORE_LETTER)})\.\s*(?=(?:[A-Z]|[IVXL]+)\b(?!'))",
+        lambda match: f"{_BEFORE_NUMBERS[match[1].lower()].capitalize()} ",
+    ),
     rule(rf"\b({_WEEKDAY})\b\.?(\s*(?:[-–]|\b(?:and|or|to|through)\b)\s*)({_WEEKDAY})\b(\.?)", _weekdays),
-    rule(r"\b(Wed|Sat|Sun)\.(?=,|\s*\d|\s(?:at|from|morning|afternoon|evening|night)\b)", lambda m: _weekday(m[1])),
+    rule(
+        rf"\b(Wed|Sat|Sun)\.(?=,|\s*\d|\s(?:at|from|morning|afternoon|evening|night|{MONTH})\b)",
+        lambda match: _weekday(match[1]),
+    ),
     rule(r"\bsq\. ?(?=(?:ft|mi|k?m)\b)", "sq "),
     rule(rf"(?i){_NO_UNIT}\b(dr|st|{'|'.join(_ABBREVIATIONS)})\.(?!\w)", _abbreviation),
     rule(rf"\b({_TITLES})(?=\s[A-Z][a-z])", lambda match: _ABBREVIATIONS[match[1].lower()]),

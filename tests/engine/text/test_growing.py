@@ -83,6 +83,16 @@ def test_pauses_of_all_parts_have_a_total_limit() -> None:
         ("Ask Mr. ", ""),
         ("It is no. ", ""),
         ("1. ", ""),
+        ("Er kommt am 5.", ""),
+        ("Er kommt am 5. Aug", ""),
+        ("Er kommt am 5. August. Dann", "Er kommt am 5. August."),
+        ("Berlin, 5. ", ""),
+        ("Berlin, 5. Au", ""),
+        ("It costs 5. And", "It costs 5."),
+        ("We met on Mon. ", ""),
+        ("We met on Mon. J", ""),
+        ("We met on Mon. John", "We met on Mon."),
+        ("Turn to Fig. ", ""),
         ("今日は。明日", "今日は。"),
         ("Then she said this to him [in a hushed, low", ""),
         ("If it does not rain tomorrow, [whispers. very qui", "If it does not rain tomorrow,"),
@@ -98,7 +108,14 @@ def test_speakable_end_depends_on_following_text(written: str, ready: str) -> No
 
 @pytest.mark.parametrize(
     ("written", "ready"),
-    [("One moment.", "One moment."), ("It costs 3.", "It costs 3."), ("Ask Mr.", ""), ("Well…", ""), ("And so", "")],
+    [
+        ("One moment.", "One moment."),
+        ("It costs 3.", "It costs 3."),
+        ("Am 3.", ""),
+        ("Ask Mr.", ""),
+        ("Well…", ""),
+        ("And so", ""),
+    ],
 )
 def test_pause_ends_complete_sentences_only(written: str, ready: str) -> None:
     text = GrowingText()
