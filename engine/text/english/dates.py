@@ -38,6 +38,10 @@ _ROUND = re.compile(r"[1-9][\d,]*0")
 _COUNTED_OR_NAMED = re.compile(
     r"\b(?:two|three|four|five|six|seven|eight|nine|ten|both|few|many|several|these|those|[A-Z][a-z]+)\s\Z"
 )
+# After "p.m.", a name begins a clause or a sentence, unless it tells the day or where the time is so.
+_CLAUSE_FOLLOWS = re.compile(
+    rf"\s+(?!(?:{MONTH}|\w+day|Eastern|Central|Mountain|Pacific|Atlantic|Greenwich|\w+ time)\b)[A-Z][a-z]"
+)
 
 
 def _month(name: str) -> str:
@@ -104,7 +108,9 @@ def _plural_or_seconds(match: re.Match[str]) -> str:
 
 
 def _half_of_day(match: re.Match[str], letters: str) -> str:
-    return spelled(letters, letters.endswith(".") and ends_text(match))
+    is_dotted = letters.endswith(".")
+    mark = "," if is_dotted and _CLAUSE_FOLLOWS.match(match.string, match.end()) else ""
+    return spelled(letters, is_dotted and ends_text(match)) + mark
 
 
 DATES: tuple[Rule, ...] = (

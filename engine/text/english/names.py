@@ -191,6 +191,6 @@ LETTERS: tuple[Rule, ...] = (
     rule(r"(?<=\d)([A-Z])\b", rf" \1{SPELL}"),  # "4K"
     rule(r"\b([A-D])-(?=\s+(?:average|for|grade|in|on|student)\b|[.,;!?)]|\s*\Z)", rf"\1{SPELL} minus"),
     rule(rf"\b((?i:{_BEFORE_A}) )A\b", rf"\1A{SPELL}"),
-    rule(r"\bA(?=(?:[+-](?![\w])|-[a-z]| (?:to|and|or) [B-Z]\b))", f"A{SPELL}"),
+    rule(r"\bA(?=(?:'s\b|[+-](?![\w])|-[a-z]| (?:to|and|or) [B-Z]\b))", f"A{SPELL}"),
 )
 DOTS: tuple[Rule, ...] = (rule(r"(?:(?<=[A-Za-z])|(?<!\S))\.(?=[A-Za-z])", " dot "),)

@@ -19,7 +19,7 @@ _SIGNS = {
     "&": "and", "@": "at", "%": "percent", "+": "plus", "=": "equals", "#": "number", "/": "slash",
     "×": "times", "÷": "divided by", "<": "less than", ">": "greater than", "°": "degrees", "_": "underscore",
     "§": "section", "µ": "micro", "\\": "backslash", "^": "caret", "±": "plus or minus", "−": "minus",
-    "≈": "about", "≠": "not equal to", "≤": "less than or equal to", "≥": "greater than or equal to",
+    "№": "number", "‰": "per thousand", "≈": "about", "≠": "not equal to", "≤": "less than or equal to", "≥": "greater than or equal to",
     **{sign: currency[1] for sign, currency in quantities.CURRENCIES.items()}, "¢": "cents",
 }  # fmt: skip
 _LETTERS = str.maketrans({"ß": "ss", "æ": "ae", "Æ": "AE", "œ": "oe", "Œ": "OE", "ø": "o", "Ø": "O", "đ": "d",
@@ -49,10 +49,14 @@ _RULES: tuple[Rule, ...] = (
 )
 
 _PAUSES = str.maketrans(dict.fromkeys(";:—–()[]{}", ",") | {"…": ".", "‽": "?", "¡": "", "¿": ""})
+_ARROW = "[\u2190-\u21ff]"
 _MAX_FOLDED = 6  # maximum characters that one character may decompose to
 _FRACTIONS = "½1/2 ⅓1/3 ⅔2/3 ¼1/4 ¾3/4 ⅕1/5 ⅖2/5 ⅗3/5 ⅘4/5 ⅙1/6 ⅚5/6 ⅐1/7 ⅛1/8 ⅜3/8 ⅝5/8 ⅞7/8 ⅑1/9 ⅒1/10".split()
 # Signs whose compatibility forms would change the number before them.
 _RAISED = str.maketrans({**{each[0]: f" {each[1:]}" for each in _FRACTIONS}, "²": " squared", "³": " cubed"})
+_POWER = re.compile(r"(?:(?<=[\d)])|(?<=\b[A-Za-z]))⁻?[⁰¹²³⁴-⁹]+")  # after longer words, numbers of notes
+_DEGREES = re.compile(r"(?<=\d)º|º(?=[CF]\b)")  # the ordinal sign, in their place
+_MICRO = re.compile(r"(?<=[\d\s])μ(?=[A-Za-z]\b)")  # the Greek letter
 _QUOTES = str.maketrans({**dict.fromkeys("’‘ʼ`", "'"), **dict.fromkeys(f'“”"™©®℠{SPELL}')})
 _TOKEN = re.compile(rf"[A-Za-z]+{SPELL}(?:'s)?|[A-Za-z]+(?:'[A-Za-z]+)*'?|[,.!?]+")
 
@@ -65,6 +69,8 @@ def _compatible(sign: str) -> str:
 
 def fold(text: str) -> str:
     """Fold compatibility forms and accents to plain letters, and quotation marks to ' or nothing."""
+    text = _POWER.sub(lambda power: "^" + unicodedata.normalize("NFKC", power[0]).replace("−", "-"), text)
+    text = _MICRO.sub("µ", _DEGREES.sub("°", text))
     text = compose(text.translate(_QUOTES).translate(_RAISED))
     kept = {*_SIGNS, "…"}  # their compatibility forms lose meaning
     text = "".join(sign if sign in kept else _compatible(sign) for sign in text)
@@ -80,7 +86,7 @@ def written_out(text: str) -> str:
     for pattern, replace in _RULES:
         text = pattern.sub(replace, text)
     text = re.sub(r"\.{2,}(?=\s*\S)", ",", text)
-    text = re.sub(r"\s[-–—]+\s|--+|\n+", " , ", text)
+    text = re.sub(rf"\s[-–—]+\s|--+|\n+|{_ARROW}", " , ", text)
     return "".join(f" {_SIGNS[sign]} " if sign in _SIGNS else sign for sign in text)
 
 
@@ -145,7 +151,7 @@ def _add_mark(tokens: list[str], mark: str) -> None:
 def unpronounceable(text: str) -> list[str]:
     """Return the words of `text` that contain letters, digits or signs without an English reading, in order, each once.
 
-    Emoji, trademark signs and punctuation are skipped.
+    Emoji, arrows, trademark signs and punctuation are skipped.
     """
     if not any(map(_may_have_no_reading, set(text))):
         return []
@@ -160,7 +166,7 @@ def _may_have_no_reading(sign: str) -> bool:
 
 def _has_no_reading(sign: str) -> bool:
     only_styles_a_picture = "\ufe00" <= sign <= "\ufe0f" or sign == "\u20e3"
-    if sign.isascii() or only_styles_a_picture:
+    if sign.isascii() or only_styles_a_picture or re.match(_ARROW, sign):
         return False
     category = unicodedata.category(sign)
     return category[0] in "LNM" or category in ("Sm", "Sc")

@@ -34,6 +34,7 @@ _UNITS = {
     "sec": "seconds", "secs": "seconds", "min": "minutes", "mins": "minutes", "h": "hours", "hr": "hours",
     "hrs": "hours", "yr": "years", "yrs": "years", "sq ft": "square feet", "sq m": "square meters",
     "sq mi": "square miles", "sq km": "square kilometers",
+    "µm": "micrometers", "µg": "micrograms", "µl": "microliters", "µs": "microseconds",
 }  # fmt: skip
 _CASED = ("ms", "m", "g", "s", "h", "W", "V")  # in the other case these are other words: "5G", "10 M", "iPhone 5S"
 _UNIT = "|".join((*_CASED, f"(?i:{'|'.join(sorted(map(re.escape, _UNITS.keys() - _CASED), key=len, reverse=True))})"))
@@ -155,8 +156,8 @@ MONEY: tuple[Rule, ...] = (
 FRACTIONS: tuple[Rule, ...] = (
     rule(r"(?<=\d)\s?/\s?(?=\d[\d.,]*+\s*=)", " divided by "),
     rule(r"(?<=\d)\s?[-–]\s?(?=\d[\d.,]*+\s*=)", " minus "),
-    rule(r"(?<=\w)\^([23])(?![\d.])", lambda match: " squared" if match[1] == "2" else " cubed"),
-    rule(r"(?<=\w)\^(?=-?\d)", " to the power of "),
+    rule(r"(?<=[\w)])\^([23])(?!\.?\d)", lambda match: " squared" if match[1] == "2" else " cubed"),
+    rule(r"(?<=[\w)])\^(?=-?\d)", " to the power of "),
     rule(r"\b(?:24/7|50/50|20/20|9/11)\b", lambda match: match[0].replace("/", " ")),
     rule(r"(?<![\w.,/])(\d{1,3}\.\d{1,3})\s?/\s?(\d{1,3})\b(?!/|[.,]\d)", r"\1 out of \2"),  # ratings
     rule(rf"(?:(?<![\w.,/])(\d{{1,3}})(?:\s{{1,2}}|-))?(?<![\w.,/])({_PART})\b(?!/)", _fraction),
@@ -167,8 +168,8 @@ MEASURES: tuple[Rule, ...] = (
         rf"\b({NUMBER})([kKMB])(?=(?: to [\d.,]+[kKMB])?\s(?:[a-z]+\s)?(?:{_COUNTED})\b)",
         lambda match: f"{match[1]} {_AMOUNTS[match[2].lower()]}",
     ),
-    rule(r"\b(\d)'\s?(1[01]|\d)\b|\b(\d+) ?(?:ft|feet)\.? (\d+) ?in\b\.?", _feet),
-    rule(rf"(?<![\w.,])({NUMBER})\s?({_UNIT})(?: (squared|cubed))?(?![\w/{SPELL}])(?:\.(?=\s+[a-z]))?", _measure),
+    rule(r"\b(\d)'\s?(1[01]|\d)\b|\b(\d+) ?(?:ft|feet)\.? (\d+) ?in\b(?:\.(?=,|\s+[a-z]))?", _feet),
+    rule(rf"(?<![\w.,])({NUMBER})\s?({_UNIT})(?: (squared|cubed))?(?![\w/{SPELL}])(?:\.(?=,|\s+[a-z]))?", _measure),
 )
 ORDINALS: tuple[Rule, ...] = (
     rule(r"(?i)(\d(?:st|nd|rd|th))\s?[-–]\s?(?=\d+(?:st|nd|rd|th)\b)", r"\1 to "),
