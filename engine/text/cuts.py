@@ -4,7 +4,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator
 from itertools import pairwise
 
-from engine.text.sentences import Span, grapheme_ends, is_clause_end, sentences, tag_ends, word_ends
+from engine.text.sentences import Span, grapheme_ends, is_clause_end, is_title, sentences, tag_ends, word_ends
 
 
 def split_to_fit(text: str, fits: Callable[[str], bool], *, whole_text: bool = True) -> Iterator[str]:
@@ -53,9 +53,10 @@ class CutPoints:
         clauses = [end for end in ends if is_clause_end(text, end)]
         # In scripts without spaces between words, spaces separate phrases.
         spaces = [end for end in ends if end < span[1] and text[end].isspace()]
-        # A number may be read together with its neighbours: "$5 million", "Dec 31".
+        # A number may be read together with its neighbours: "$5 million", "Dec 31". A title belongs to a name.
         numbers = [any(map(str.isdigit, text[start:end])) for start, end in pairwise([span[0], *ends])]
         beside = {end for end, near in zip(ends, pairwise([*numbers, False]), strict=True) if any(near)}
+        beside |= {end for end in ends if is_title(text, end)}
         self._best = [clauses, [end for end in spaces if end not in beside], spaces]
         if whole_text:
             between = set(ends)

@@ -172,6 +172,14 @@ def _follows(pattern: "regex.Pattern[str]", text: str, at: int) -> bool:
     return pattern.match(text, at, partial=True) is not None
 
 
+def is_title(text: str, end: int) -> bool:
+    """Whether the word that ends at `end` is an abbreviation before a name, such as "Prof."."""
+    if text[end - 1] != ".":
+        return False
+    found = _LAST_WORD.match(text, max(0, end - _LONGEST_WORD), end)
+    return found is not None and found[0][0].isupper() and found[0][:-1].lower() in _ABBREVIATIONS
+
+
 def opens_sentence(text: str, at: int) -> bool:
     """Whether the word after white space at `at` begins a sentence, although initials are before it."""
     return _OPENS.match(text, at) is not None

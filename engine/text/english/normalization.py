@@ -19,8 +19,9 @@ _SIGNS = {
     "&": "and", "@": "at", "%": "percent", "+": "plus", "=": "equals", "#": "number", "/": "slash",
     "×": "times", "÷": "divided by", "<": "less than", ">": "greater than", "°": "degrees", "_": "underscore",
     "§": "section", "µ": "micro", "\\": "backslash", "^": "caret", "±": "plus or minus", "−": "minus",
-    "№": "number", "‰": "per thousand", "≈": "about", "≠": "not equal to", "≤": "less than or equal to", "≥": "greater than or equal to",
+    "≈": "about", "≠": "not equal to", "≤": "less than or equal to", "≥": "greater than or equal to",
     **{sign: currency[1] for sign, currency in quantities.CURRENCIES.items()}, "¢": "cents",
+    "№": "number", "‰": "per thousand",
 }  # fmt: skip
 _LETTERS = str.maketrans({"ß": "ss", "æ": "ae", "Æ": "AE", "œ": "oe", "Œ": "OE", "ø": "o", "Ø": "O", "đ": "d",
                           "Đ": "D", "ł": "l", "Ł": "L", "þ": "th", "Þ": "Th", "ð": "th", "Ð": "Th",

@@ -304,6 +304,12 @@ def test_numbers_stay_with_their_neighbours() -> None:
     ]  # fmt: skip
 
 
+def test_titles_stay_with_their_names() -> None:
+    assert split_segments("In the hall of that town we met Prof. Lee of the old school in the city", 40) == [
+        "In the hall of that town we met", "Prof. Lee of the old school in the city"
+    ]  # fmt: skip
+
+
 def test_explicit_pauses_replace_sentence_pauses() -> None:
     plan = Segmentation(max_bytes=40, max_sentences=1, sentence_pause=0.25).plan
     paused = plan("[pause:1]One. (Two!) [pause:2] Three\nFour? Five.")
