@@ -15,7 +15,8 @@ Span = tuple[int, int]
 
 _TAG = rf"(?:{STYLE_TAG.pattern}|{SPEAKER_TAG.pattern})"
 
-_CLOSERS = r"[\p{Pe}\p{Pf}\"']*+"
+_CLOSERS = r"(?:[\p{Pe}\p{Pf}\"']|[ \u00a0\u202f]»(?!\S))*+"
+_SPACED_QUOTE = regex.compile(r"[ \u00a0\u202f]\"(?!\S)")  # as in French, cleaned
 _TERMINATED = regex.compile(rf"(?P<mark>[\p{{SB=STerm}}\p{{SB=ATerm}}…]++){_CLOSERS}")
 # Inside a word these belong to a URL, a number or a name. Marks of other scripts need no space after them.
 _NEEDS_SPACE = ".!?…"
@@ -99,10 +100,15 @@ def sentences(text: str, span: Span) -> Iterator[Span]:
     start = end - len(text[start:end].lstrip())
     # Small letters are evidence only in text that has capitals.
     cased = _CAPITAL.search(text, start, end) is not None
+    paired = text.count('"', start, end) % 2 == 0
+    quotes, counted = 0, start
     for found in _TERMINATED.finditer(text, start, end):
-        if _ends_sentence(text, found, (start, end), cased):
-            yield first, found.end()
-            first = found.end()
+        quotes += text.count('"', counted, found.end("mark"))
+        counted = found.end("mark")
+        after = _after_quotes(text, found, is_open=quotes % 2 == 1) if paired else found.end()
+        if _ends_sentence(text, found, after, (start, end), cased):
+            yield first, after
+            first = after
     if text[first:end].strip():
         yield first, end
 
@@ -121,9 +127,18 @@ def lines(text: str) -> Iterator[Span]:
         start += len(line)
 
 
-def _ends_sentence(text: str, found: "regex.Match[str]", span: Span, cased: bool) -> bool:
+def _after_quotes(text: str, found: "regex.Match[str]", is_open: bool) -> int:
+    """Return the end of a mark and the quotation marks that close there. is_open: whether a quotation is open."""
+    if not is_open and found["mark"].strip(_NEEDS_SPACE) and text.startswith('"', found.end("mark")):
+        return found.end("mark")  # it opens the next sentence: "你是谁？" and "“我是。”" without a space
+    if is_open and (spaced := _SPACED_QUOTE.match(text, found.end())):
+        return spaced.end()
+    return found.end()
+
+
+def _ends_sentence(text: str, found: "regex.Match[str]", after: int, span: Span, cased: bool) -> bool:
     start, end = span
-    mark, after = found["mark"], found.end()
+    mark = found["mark"]
     if after == end:
         return True
     if not text[after].isspace() and not mark.strip(_NEEDS_SPACE):
