@@ -44,10 +44,12 @@ def test_batch_has_the_words_of_the_text(client: httpx.Client) -> None:
 def test_live_session_has_the_words_of_the_text(server: Server) -> None:
     with live_session(server) as session:
         session.configure(timestamp_granularities=["word"])
-        for piece in ("Ngu", "yen watches the BBC. Ngu", "yen likes tom", "ato soup."):
+        for piece in ("Ngu", "yen watches the BBC. Ngu"):
+            session.send("input.text", text=piece)
+        sentences, words = [session.next("audio.start")["sentence_text"]], []
+        for piece in ("yen likes tom", "ato soup."):
             session.send("input.text", text=piece)
         session.send("input.done")
-        sentences, words = [], []
         while (event := session.next("audio.start", "audio.words", "session.done"))["type"] != "session.done":
             sentences.append(event.get("sentence_text", ""))
             words += event.get("words", [])
