@@ -11,7 +11,7 @@ KEPT   ?= $(WORK)/kept
 OUT    ?= $(WORK)/packed
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-python test-cluster check format attack bench bench-gpu bench-speaking bench-scale bench-codec bench-quality bench-precision data train pack train-recogniser samples pages clean
+.PHONY: help run test test-cluster check format attack bench bench-gpu bench-speaking bench-scale bench-codec bench-quality bench-precision data train pack train-recogniser samples pages clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -26,13 +26,11 @@ test: check  ## style, types, then every test that needs no GPU
 	@$(MAKE) --no-print-directory $(VENV)/.clients || \
 		echo "MISSING: clients of the API (requirements-clients.txt); the tests that speak with them will be skipped."
 	@scripts/test-js
-	@$(MAKE) --no-print-directory -j2 test-python test-cluster
-
-test-python: $(VENV)/.dev
 	OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(PYTHON) -m pytest -m "not gpu and not cluster" -n auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder $(ARGS)
+	@$(MAKE) --no-print-directory test-cluster ARGS=
 
 test-cluster: $(VENV)/.dev  ## the tests that start a Ray cluster on this machine, in a process of their own
-	@OMP_NUM_THREADS=1 $(PYTHON) -m pytest -q -m cluster tests/studio/cluster
+	OMP_NUM_THREADS=1 $(PYTHON) -m pytest -m cluster tests/studio/cluster $(ARGS)
 
 check: $(VENV)/.dev  ## style, types and import directions only
 	$(PYTHON) -m ruff format --check .
