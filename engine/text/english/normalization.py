@@ -83,7 +83,7 @@ def fold(text: str) -> str:
 
 def written_out(text: str) -> str:
     """Fold text and write out its numbers, abbreviations and signs as words. Other scripts stay unchanged."""
-    text = fold(text)
+    text = fold(quantities.lengths_written(text))
     for pattern, replace in _RULES:
         text = pattern.sub(replace, text)
     text = re.sub(r"\.{2,}(?=\s*\S)", ",", text)

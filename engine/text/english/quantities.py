@@ -38,6 +38,12 @@ _UNITS = {
 }  # fmt: skip
 _CASED = ("ms", "m", "g", "s", "h", "W", "V")  # in the other case these are other words: "5G", "10 M", "iPhone 5S"
 _UNIT = "|".join((*_CASED, f"(?i:{'|'.join(sorted(map(re.escape, _UNITS.keys() - _CASED), key=len, reverse=True))})"))
+_LENGTH_OR_QUOTE = re.compile(
+    r"(?P<feet>\b\d['′]\s?(?:1[01]|\d))[\"″]"
+    r"|(?P<size>(?<![\w.,/'=+-])(?:[1-9]\d{0,2}(?:\.\d{1,3})?|(?:\d{1,2}[ -])?[1-9]/\d{1,2}))[\"″'′](?=-|\s[a-z])"
+    r"|\"|(?P<opening>(?<!\w)'(?=\S))|'(?!\w)"
+)
+_MEASURED = re.compile(r"\s(?:above|and|apart|at|below|by|deep|from|high|in|long|of|on|or|tall|thick|to|wide|x)\b")
 _PLURAL_END = re.compile(r"(?<!u)s(?= per | celsius| fahrenheit|$)")
 _POWERS = {"squared": "square", "cubed": "cubic"}
 _PER = {
@@ -113,6 +119,23 @@ def _measure(match: re.Match[str]) -> str:
 def _whole(text: str) -> str:
     plain = len(text) == 4 and text.isdigit()
     return year(int(text)) if plain and 1000 <= int(text) < 2100 else number(text)
+
+
+def lengths_written(text: str) -> str:
+    """Write out marks of feet and inches: those after a number and before a word, where no quotation is open."""
+    is_open = {'"': False, "'": False}
+
+    def read(match: re.Match[str]) -> str:
+        size, mark = match["size"], match[0][-1]
+        if match["feet"]:
+            return match["feet"]
+        if size and not is_open.get(mark):
+            one, many = ("foot", "feet") if mark in "'′" else ("inch", "inches")
+            return f"{size} {many if size != '1' and _MEASURED.match(match.string, match.end()) else one}"
+        is_open[mark] = bool(match["opening"]) if mark == "'" else not is_open.get(mark)
+        return match[0]
+
+    return _LENGTH_OR_QUOTE.sub(read, text)
 
 
 TELEPHONES: tuple[Rule, ...] = (
