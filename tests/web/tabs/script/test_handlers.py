@@ -6,7 +6,6 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import anyio
 import gradio as gr
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -18,7 +17,7 @@ from studio.script.casting import initial_cast
 from studio.script.runner import ScriptRunner
 from tests.studio.books.making import epub
 from tests.support.fake_engine import FakeEngine, voice
-from tests.support.looping import run
+from tests.support.looping import run, run_beside_two
 from tests.support.waiting import until
 from tests.web.conftest import make_context, store_upload
 from web.context import WebContext
@@ -225,22 +224,14 @@ def test_files_are_read_on_few_threads_of_their_own(
 ) -> None:
     """Of each address, two are read or wait: a book can take a minute and much memory."""
     assert inspect.iscoroutinefunction(page.events.import_script), "Gradio would run it on its own threads"
-    go, read_file, replies = threading.Event(), handlers._read_file, []
+    go, read_file = threading.Event(), handlers._read_file
     monkeypatch.setattr(handlers, "_read_file", lambda path: go.wait(30) and read_file(path))
 
-    async def main() -> None:
-        async def bring() -> None:
-            upload = {"path": str(store_upload(context.folder, "a.txt", b"Hello."))}
-            replies.append(await page.events.import_script(upload, None, None, REQUEST))
+    async def bring() -> Any:
+        upload = {"path": str(store_upload(context.folder, "a.txt", b"Hello."))}
+        return await page.events.import_script(upload, None, None, REQUEST)
 
-        async with anyio.create_task_group() as group:
-            for _ in range(2):
-                group.start_soon(bring)
-            await anyio.wait_all_tasks_blocked()
-            await bring()
-            go.set()
-
-    run(main)
+    replies = run_beside_two(bring, go)
     assert "busy with other files" in replies[0][0]
     assert [trouble for trouble, *_ in replies[1:]] == ["", ""]
     assert list(context.folder.iterdir()) == [], "uploads are deleted"
