@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from benchmarks.random_release import natural_turns
+from benchmarks.random_release import natural_turns, random_weights
 from engine.engine import Engine
 
 READY_SECONDS = 300.0
@@ -16,11 +16,11 @@ _FRAME = 0.05  # seconds; more than a frame takes
 
 @contextmanager
 def loaded(model: str | Path, device: str, **options: Any) -> Iterator[Engine]:
-    """Load an engine; close it at the end. Turns of a random release end as `natural_turns` says.
+    """Load an engine; close it at the end. `random_weights` and `natural_turns` say what a random release does.
 
     options: of `Engine.load`.
     """
-    with natural_turns(model):
+    with random_weights(model), natural_turns(model):
         engine = Engine.load(model, device, **options)
         try:
             yield engine

@@ -1,19 +1,23 @@
 """A release of given sizes with random weights, for measurements of the whole engine without a download.
 
-    python -m benchmarks.random_release FOLDER [--sizes s2-pro] [--device cuda]
+    python -m benchmarks.random_release FOLDER [--sizes s2-pro]
 
 The folder has the layout of Fish Audio S2: `config.json`, a tokenizer, shards of weights in bf16, and a codec. The
-weights are drawn and written one shard at a time, so that host memory stays small. A complete folder is reused.
+files of weights have all names and shapes, but holes in the place of values, so that they are written in a second and
+take no space: `random_weights` draws the values on the engine's device when the engine reads them.
 
 Random weights do not end a turn when its text is spoken. The end token's row is zero, so that it is never among the
 likeliest, and within `natural_turns` a turn ends after as many frames as an ordinary reader needs.
 """
 
+import argparse
 import itertools
 import json
-from collections.abc import Callable, Iterator
+import zlib
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -21,30 +25,34 @@ from unittest.mock import patch
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from safetensors.torch import save_file
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, trainers
-from torch import Tensor, nn
+from torch import Tensor
 
 from benchmarks.evaluation_set import EvaluationSet
-from benchmarks.memory.codec_release import write_release as write_codec
+from benchmarks.memory.codec_release import Spread, spreads
 from benchmarks.memory.sizes import SPREAD, Sizes, half_billion, s2_pro
-from benchmarks.speed._shared import device_parser
+from engine.codec.codec import Codec
 from engine.config import DualARConfig
+from engine.families.s2.codec import codec_files
+from engine.families.s2.dual_ar import read_config
 from engine.families.s2.fast_ar import FastAR
 from engine.families.s2.slow_ar import SlowAR
-from engine.layers import RMSNorm
+from engine.release.weights import StoredTensors, open_file
 from engine.serving.turn import Turn
 from engine.text import speaking_time
 from engine.text.tokenizer import IM_END, IM_START, VOICE
 
 COMPLETE = "random_weights.json"  # written last
+CODEC = "codec.safetensors"
 SHARD_BYTES = 512 << 20
 _MOST_TEXT_TOKENS = 4096
+_KINDS = {torch.bfloat16: "BF16", torch.float32: "F32"}  # in safetensors
+_WITH_END_ROW = {"text_model.model.embeddings.weight", "text_model.model.output.weight"}
 _SIZES: dict[str, Callable[[], Sizes]] = {"s2-pro": s2_pro, "0.5b": half_billion}
 
 
-def write_release(folder: Path, sizes: Sizes, device: torch.device | str = "cpu", seed: int = 0) -> None:
-    """Write a release into a folder, unless it is already there. device: where the weights are drawn.
+def write_release(folder: Path, sizes: Sizes, seed: int = 0) -> None:
+    """Write a release into a folder, unless it is already there. seed: of the values of its weights.
 
     Raises ValueError for a folder that holds a random release of other sizes.
     """
@@ -57,14 +65,48 @@ def write_release(folder: Path, sizes: Sizes, device: torch.device | str = "cpu"
     _write_json(folder / "config.json", _config(sizes.dual_ar))
     _write_json(folder / "codec_config.json", asdict(sizes.codec))
     (folder / "tokenizer.json").write_text(tokenizer(sizes.dual_ar).to_str(), "utf-8")
-    _write_weights(folder, sizes.dual_ar, torch.device(device), seed)
-    write_codec(folder / "codec.pth", sizes.codec, seed)
+    _write_weights(folder, sizes.dual_ar)
+    with torch.device("meta"):
+        codec = Codec(sizes.codec)
+    write_holes(folder / CODEC, {name: weight.shape for name, weight in codec.state_dict().items()}, torch.float32)
     _write_json(folder / COMPLETE, about)
 
 
 def is_random(model: str | Path) -> bool:
     """Return whether a model is a folder that `write_release` has written."""
     return (Path(model) / COMPLETE).is_file()
+
+
+@contextmanager
+def random_weights(model: str | Path) -> Iterator[None]:
+    """Within the `with` block, draw the weights of a random release when they are read, each from its own seed."""
+    if not is_random(model):
+        yield
+        return
+    folder = Path(model)
+    seed = json.loads((folder / COMPLETE).read_text("utf-8"))["seed"]
+    with torch.device("meta"):
+        drawn = spreads(Codec(codec_files(folder)[1]))
+    end_id = read_config(folder).semantic_start_id - 1
+
+    def draw(name: str, shape: tuple[int, ...], dtype: torch.dtype, device: torch.device) -> Tensor:
+        chance = torch.Generator(device).manual_seed(zlib.crc32(name.encode()) + seed)
+        usual = Spread(1.0, 0.0) if name.endswith("norm.weight") else Spread(0.0, SPREAD)
+        mean, deviation = drawn.get(name, usual)
+        weight = torch.empty(shape, dtype=dtype, device=device).normal_(mean, deviation, generator=chance)
+        if name in _WITH_END_ROW:
+            weight[end_id] = 0
+        return weight
+
+    def open_drawn(path: Path) -> StoredTensors:
+        dtype = torch.float32 if path.name == CODEC else torch.bfloat16
+        return {
+            name: replace(stored, read=partial(draw, name, stored.shape, dtype))
+            for name, stored in open_file(path).items()
+        }
+
+    with patch("engine.release.weights.open_file", open_drawn), patch("engine.families.s2.codec.open_file", open_drawn):
+        yield
 
 
 @contextmanager
@@ -122,54 +164,48 @@ def _config(config: DualARConfig) -> dict[str, Any]:
     }
 
 
-def _write_weights(folder: Path, config: DualARConfig, device: torch.device, seed: int) -> None:
-    chance = torch.Generator(device).manual_seed(seed)
-    end_id = config.semantic_start_id - 1
+def _write_weights(folder: Path, config: DualARConfig) -> None:
     shards = list(_shards(config))
     places: dict[str, str] = {}
-    for number, shard in enumerate(shards, 1):
+    for number, shapes in enumerate(shards, 1):
         name = f"model-{number:05}-of-{len(shards):05}.safetensors"
-        tensors = {key: _weight(shape, is_norm, device, chance) for key, (shape, is_norm) in shard.items()}
-        for key in ("text_model.model.embeddings.weight", "text_model.model.output.weight"):
-            if key in tensors:
-                tensors[key][end_id] = 0
-        save_file(tensors, folder / name)
-        places |= dict.fromkeys(tensors, name)
+        write_holes(folder / name, shapes, torch.bfloat16)
+        places |= dict.fromkeys(shapes, name)
     _write_json(folder / "model.safetensors.index.json", {"weight_map": places})
 
 
-_Weights = dict[str, tuple[torch.Size, bool]]  # shape, and whether it is a norm's, by name
+def write_holes(path: Path, shapes: Mapping[str, torch.Size], dtype: torch.dtype) -> None:
+    """Write a file of safetensors with these names and shapes, whose values are a hole: zeros that take no space."""
+    kind, header, end = _KINDS[dtype], {}, 0
+    for name, shape in shapes.items():
+        begin, end = end, end + shape.numel() * dtype.itemsize
+        header[name] = {"dtype": kind, "shape": list(shape), "data_offsets": [begin, end]}
+    written = json.dumps(header).encode()
+    with path.open("wb") as file:
+        file.write(len(written).to_bytes(8, "little") + written)
+        file.truncate(file.tell() + end)
 
 
-def _shards(config: DualARConfig) -> Iterator[_Weights]:
-    """Yield the weights of each shard: as many as fit, or one larger one."""
+def _shards(config: DualARConfig) -> Iterator[dict[str, torch.Size]]:
+    """Yield the shapes of each shard's weights by name: of as many as fit, or of one larger one."""
     with torch.device("meta"):
         slow, fast = SlowAR(config, end_id=0), FastAR(config)
-    shard: _Weights = {}
+    shard: dict[str, torch.Size] = {}
     held = 0
-    for name, (shape, is_norm) in itertools.chain(_weights(slow, _slow_name), _weights(fast, "audio_decoder.".__add__)):
-        size = 2 * shape.numel()
+    slow_weights = ((_slow_name(name), weight) for name, weight in slow.named_parameters())
+    fast_weights = ((f"audio_decoder.{name}", weight) for name, weight in fast.named_parameters())
+    for name, weight in itertools.chain(slow_weights, fast_weights):
+        size = torch.bfloat16.itemsize * weight.numel()
         if shard and held + size > SHARD_BYTES:
             yield shard
             shard, held = {}, 0
-        shard[name] = shape, is_norm
+        shard[name] = weight.shape
         held += size
     yield shard
 
 
-def _weights(stack: nn.Module, stored: Callable[[str], str]) -> Iterator[tuple[str, tuple[torch.Size, bool]]]:
-    for path, module in stack.named_modules():
-        for name, weight in module.named_parameters(recurse=False):
-            yield stored(f"{path}.{name}" if path else name), (weight.shape, isinstance(module, RMSNorm))
-
-
 def _slow_name(name: str) -> str:
     return ("audio_decoder." if name.startswith("codebook_embeddings.") else "text_model.model.") + name
-
-
-def _weight(shape: torch.Size, is_norm: bool, device: torch.device, chance: torch.Generator) -> Tensor:
-    weight = torch.empty(shape, dtype=torch.bfloat16, device=device)
-    return (weight.fill_(1.0) if is_norm else weight.normal_(0.0, SPREAD, generator=chance)).cpu()
 
 
 def _write_json(path: Path, values: object) -> None:
@@ -178,11 +214,11 @@ def _write_json(path: Path, values: object) -> None:
 
 def main() -> None:
     """Write the release."""
-    options = device_parser(__doc__, device="cpu")
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("folder", type=Path)
     options.add_argument("--sizes", choices=_SIZES, default="s2-pro")
     chosen = options.parse_args()
-    write_release(chosen.folder, _SIZES[chosen.sizes](), torch.device(chosen.device))
+    write_release(chosen.folder, _SIZES[chosen.sizes]())
     print(f"written: {chosen.folder}")
 
 

@@ -1,6 +1,7 @@
 """A codec file with S2-Pro's sizes and layout and random weights, for measurements without the release."""
 
 from pathlib import Path
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -20,7 +21,10 @@ def write_release(path: Path, config: CodecConfig, seed: int = 0) -> None:
     with torch.device("meta"):
         codec = Codec(config)
     codec.to_empty(device="cpu")
-    _fill(codec)
+    drawn = spreads(codec)
+    with torch.no_grad():
+        for name, parameter in codec.named_parameters():
+            parameter.normal_().mul_(drawn[name].deviation).add_(drawn[name].mean)
     state = {}
     for name, weight in codec.state_dict().items():
         state.update(_unfolded(name, weight))
@@ -30,28 +34,38 @@ def write_release(path: Path, config: CodecConfig, seed: int = 0) -> None:
     torch.save(state, path)
 
 
-@torch.no_grad()
-def _fill(codec: Codec) -> None:
-    """Draw weights that keep the signal's size from layer to layer. If it shrank, all codes would be the same."""
+class Spread(NamedTuple):
+    """Mean and standard deviation of a weight's values."""
+
+    mean: float
+    deviation: float
+
+
+def spreads(codec: nn.Module) -> dict[str, Spread]:
+    """Return how the weights of a codec or one of its views are drawn, by name.
+
+    The signal keeps its size from layer to layer. If it shrank, all codes would be the same.
+    """
+    found = {}
     for name, parameter in codec.named_parameters():
         if name.endswith("alpha") or "norm.weight" in name:
-            parameter.fill_(1.0)
+            found[name] = Spread(1.0, 0.0)
         elif name.endswith("gamma"):
-            parameter.fill_(0.3)
+            found[name] = Spread(0.3, 0.0)
         elif name.endswith("bias"):
-            parameter.zero_()
+            found[name] = Spread(0.0, 0.0)
         else:
-            parameter.normal_()
-            if "codebook" not in name:
-                parameter.div_((parameter[0].numel()) ** 0.5)
-    for module in codec.modules():
+            found[name] = Spread(0.0, 1.0 if "codebook" in name else parameter[0].numel() ** -0.5)
+    for name, module in codec.named_modules():
         if isinstance(module, nn.ConvTranspose1d):
             taps = module.in_channels * module.kernel_size[0] / module.stride[0]
-            module.weight.mul_(module.weight[0].numel() ** 0.5 / taps**0.5)
-    for name, parameter in codec.named_parameters():
+            found[f"{name}.weight"] = Spread(0.0, taps**-0.5)
+    for name, (mean, deviation) in found.items():
         if name.endswith("block.3.conv.weight"):  # last convolution of a residual unit
-            parameter.mul_(0.3)
-    codec.decoder.model.get_parameter("6.conv.weight").mul_(0.1)
+            found[name] = Spread(mean, 0.3 * deviation)
+        elif name == "decoder.model.6.conv.weight":
+            found[name] = Spread(mean, 0.1 * deviation)
+    return found
 
 
 def _unfolded(name: str, weight: Tensor) -> dict[str, Tensor]:

@@ -13,7 +13,15 @@ from safetensors import safe_open
 from benchmarks import random_release
 from benchmarks.engines import loaded, wait_until_ready
 from benchmarks.memory.sizes import Sizes, s2_pro
-from benchmarks.random_release import COMPLETE, is_random, natural_budget, natural_turns, tokenizer, write_release
+from benchmarks.random_release import (
+    COMPLETE,
+    is_random,
+    natural_budget,
+    natural_turns,
+    random_weights,
+    tokenizer,
+    write_release,
+)
 from engine.engine import Engine, SpeakOptions
 from engine.families.s2.codec import codec_files
 from engine.families.s2.dual_ar import load_dual_ar, read_config
@@ -37,7 +45,8 @@ def release(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def engine(release: Path) -> Iterator[Engine]:
-    loaded = Engine.load(release, "cpu", slots=1, graphs="off")
+    with random_weights(release):
+        loaded = Engine.load(release, "cpu", slots=1, graphs="off")
     yield loaded
     loaded.close()
 
@@ -50,7 +59,7 @@ def voice(engine: Engine) -> Voice:
 def test_release_has_the_given_sizes_in_bf16_shards(release: Path) -> None:
     assert read_config(release) == SIZES.dual_ar
     assert codec_files(release)[1] == SIZES.codec
-    shards = sorted(release.glob("*.safetensors"))
+    shards = sorted(release.glob("model-*.safetensors"))
     assert len(shards) > 3
     for shard in shards:
         with safe_open(shard, framework="pt") as file:
@@ -60,7 +69,8 @@ def test_release_has_the_given_sizes_in_bf16_shards(release: Path) -> None:
 
 
 def test_weights_are_random_and_the_end_is_never_likely(release: Path) -> None:
-    model = load_dual_ar(release, dtype=torch.float32, device="cpu")
+    with random_weights(release):
+        model = load_dual_ar(release, dtype=torch.float32, device="cpu")
     head = model.slow.embeddings.weight
     assert model.slow.end_id == SIZES.dual_ar.semantic_start_id - 1
     assert not head[model.slow.end_id].any()
@@ -124,7 +134,7 @@ def test_an_interrupted_release_is_written_again(tmp_path: Path, monkeypatch: py
     def fails(*_: object) -> None:
         raise OSError("no space left")
 
-    monkeypatch.setattr(random_release, "write_codec", fails)
+    monkeypatch.setattr(random_release, "write_holes", fails)
     with pytest.raises(OSError, match="no space"):
         write_release(tmp_path, SIZES)
     assert not is_random(tmp_path)
