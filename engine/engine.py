@@ -5,6 +5,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Self
 
@@ -15,6 +16,7 @@ from torch import Tensor
 
 from engine.audio import Clip, decode_audio, encode_audio, prepare_reference, transcript_for
 from engine.audio.doctor import check_transcript
+from engine.codec.fused import use_fused_convolutions
 from engine.codec.postfilter import Postfilter
 from engine.errors import (
     DeviceUnavailable,
@@ -37,8 +39,8 @@ from engine.models.sampling import SamplingOptions
 from engine.release.hub import LoadingProgress, find_release
 from engine.request import Request, Speech, SpeechPipeline, SpokenSegment
 from engine.serving.clip_encoder import ClipEncoder
-from engine.serving.codec_worker import ROWS_PER_SLOT, CodecWorker
-from engine.serving.device import on_device, prepare_device, share_cores
+from engine.serving.codec_worker import ROWS_PER_SLOT, CodecWorker, decoding_bytes
+from engine.serving.device import on_device, prepare_device, run_in_limited_memory, share_cores
 from engine.serving.engine_loop import EngineLoop
 from engine.serving.memory import (
     MemoryPlan,
@@ -187,6 +189,11 @@ class Engine:
             release_memory()  # of the checks, and of weights that have been merged
         report("Loading the codec", 0.6)
         decoder = release.load_decoder(device)
+        if device.type == "cuda":
+            needed = decoding_bytes(codec, decoder.init_state(1).nbytes(), 1)
+            why = run_in_limited_memory(device, needed, partial(use_fused_convolutions, decoder))
+            self._unfused_reasons += filter(None, [why])
+            release_memory()
         self.sample_rate, self.frame_length = codec.sample_rate, codec.frame_length
         self.frame_rate = codec.frame_rate
         self.codec_fingerprint = release.fingerprint(decoder)

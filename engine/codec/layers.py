@@ -4,8 +4,10 @@ Source: the Descript Audio Codec (Kumar et al. 2023) in the causal form of the F
 block is that of Liu et al. 2022 in one dimension.
 """
 
+from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol
 
 import torch
 import torch.nn.functional as F
@@ -21,6 +23,18 @@ from engine.codec.streaming import (
 )
 
 _FEW = 64  # steps
+
+
+class ConvolutionBackend(Protocol):
+    """Runs layers of a stream in place of their `forward`, with the same results and states."""
+
+    def conv(self, layer: "CausalConv1d", x: Tensor, state: "ConvState") -> Tensor: ...
+
+    def conv_transpose(self, layer: "CausalConvTranspose1d", x: Tensor, state: "ConvTransposeState") -> Tensor: ...
+
+    def activation(self, layer: "PeriodicActivation", x: Tensor) -> Tensor: ...
+
+    def residual_unit(self, layer: "ResidualUnit", x: Tensor, state: SequentialState) -> Tensor: ...
 
 
 @dataclass
@@ -39,11 +53,14 @@ class CausalConv1d(StreamingModule[ConvState]):
         super().__init__()
         self.conv = nn.Conv1d(inputs, outputs, kernel, stride=stride, dilation=dilation, groups=groups)
         self.reach = (kernel - 1) * dilation + 1 - stride
+        self.backend: ConvolutionBackend | None = None  # set by `use_fused_convolutions`, as in the layers below
 
     def init_state(self, batch: int) -> ConvState:
         return ConvState(self.conv.weight.new_zeros(batch, self.conv.in_channels, self.reach))
 
     def forward(self, x: Tensor, state: ConvState | None = None) -> Tensor:
+        if self.backend is not None and state is not None:
+            return self.backend.conv(self, x, state)
         if self.reach:
             x = F.pad(x, (self.reach, 0)) if state is None else extend(state.past, x)
         out: Tensor = _conv_of_few(self.conv, x) if _is_few(x, self.reach) and self.conv.groups == 1 else self.conv(x)
@@ -64,11 +81,14 @@ class CausalConvTranspose1d(StreamingModule[ConvTransposeState]):
         super().__init__()
         self.conv = nn.ConvTranspose1d(inputs, outputs, kernel, stride=stride)
         self.stride, self.tail = stride, kernel - stride
+        self.backend: ConvolutionBackend | None = None
 
     def init_state(self, batch: int) -> ConvTransposeState:
         return ConvTransposeState(self.conv.weight.new_zeros(batch, self.conv.out_channels, self.tail))
 
     def forward(self, x: Tensor, state: ConvTransposeState | None = None) -> Tensor:
+        if self.backend is not None and state is not None:
+            return self.backend.conv_transpose(self, x, state)
         length = x.shape[2] * self.stride
         whole = self.tail % self.stride == 0
         out: Tensor = _conv_transpose_of_few(self.conv, x) if _is_few(x) and whole else self.conv(x)
@@ -111,30 +131,51 @@ def _conv_transpose_of_few(conv: nn.ConvTranspose1d, x: Tensor) -> Tensor:
     return out.flatten(2) + conv.bias[:, None]
 
 
-class Snake(StatelessLayer):
+class PeriodicActivation(StatelessLayer):
+    """x + amplitude × sin²(frequency × x), with one of each per channel."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.backend: ConvolutionBackend | None = None
+
+    @abstractmethod
+    def factors(self) -> tuple[Tensor, Tensor]:
+        """Return the frequency and the amplitude, `[…, C, 1]`."""
+
+    def forward(self, x: Tensor, state: StreamingState | None = None) -> Tensor:
+        if self.backend is not None and state is not None:
+            return self.backend.activation(self, x)
+        frequency, amplitude = self.factors()
+        wave = torch.sin(frequency * x)
+        return torch.addcmul(x, wave * amplitude, wave)
+
+
+class Snake(PeriodicActivation):
     """x + sin²(αx) / α with one α per channel (Ziyin et al. 2020)."""
 
     def __init__(self, channels: int) -> None:
         super().__init__()
         self.alpha = nn.Parameter(torch.ones(1, channels, 1))
 
-    def forward(self, x: Tensor, state: StreamingState | None = None) -> Tensor:
-        wave = torch.sin(self.alpha * x)
-        return torch.addcmul(x, wave * (self.alpha + 1e-9).reciprocal(), wave)
+    def factors(self) -> tuple[Tensor, Tensor]:
+        return self.alpha, (self.alpha + 1e-9).reciprocal()
 
 
 class ResidualUnit(BlockSequential):
     """Snake, dilated kernel-7 conv, snake, kernel-1 conv; plus the input."""
 
-    def __init__(self, channels: int, dilation: int, snake: Callable[[int], StatelessLayer] = Snake) -> None:
+    def __init__(self, channels: int, dilation: int, snake: Callable[[int], PeriodicActivation] = Snake) -> None:
         super().__init__(
             snake(channels),
             CausalConv1d(channels, channels, 7, dilation=dilation),
             snake(channels),
             CausalConv1d(channels, channels, 1),
         )
+        self.backend: ConvolutionBackend | None = None
 
     def forward(self, x: Tensor, state: SequentialState | None = None) -> Tensor:
+        if self.backend is not None and state is not None:
+            return self.backend.residual_unit(self, x, state)
         return x + super().forward(x, state)
 
 

@@ -15,7 +15,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from engine.codec.layers import CausalConv1d, CausalConvTranspose1d, ConvNeXtBlock, ResidualUnit
+from engine.codec.layers import CausalConv1d, CausalConvTranspose1d, ConvNeXtBlock, PeriodicActivation, ResidualUnit
 from engine.codec.streaming import (
     BlockSequential,
     SequentialState,
@@ -47,16 +47,15 @@ class Clamp(StatelessLayer):
         return x.clamp(-1, 1)
 
 
-class SnakeBeta(StatelessLayer):
+class SnakeBeta(PeriodicActivation):
     """x + β sin²(αx) per channel; the release stores log α and -log β."""
 
     def __init__(self, channels: int) -> None:
         super().__init__()
         self.alpha, self.beta = nn.Parameter(torch.ones(channels, 1)), nn.Parameter(torch.ones(channels, 1))
 
-    def forward(self, x: Tensor, state: StreamingState | None = None) -> Tensor:
-        wave = torch.sin(self.alpha * x)
-        return torch.addcmul(x, wave * self.beta, wave)
+    def factors(self) -> tuple[Tensor, Tensor]:
+        return self.alpha, self.beta
 
 
 class EncoderResidual(BlockSequential):

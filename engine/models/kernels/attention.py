@@ -9,9 +9,13 @@ from torch import Tensor
 
 from engine.models.kernels.launch import dependent_launch, release_next, wait_for_previous
 
-# Positions that one program reads, and how many at once.
+# Positions that a program reads before it goes on with later ones, and how many at once.
 SPLIT, _STEP = 128, 64
-_WARPS = 8
+# The most programs for a row's group of heads: few rows are as long as their slots, and programs without positions take
+# time, too. The fastest for 310 to 610 positions on an H200 (docs/log.md).
+_PROGRAMS_OF_FEW_ROWS, _PROGRAMS = 8, 4
+_FEW_ROWS = 2
+_WARPS = 4
 _LEAST_ROWS = _LEAST_STEP = 16  # of a product of matrices
 
 
@@ -36,31 +40,32 @@ def attend_new(
     complex64 `[positions, d / 2]`. q_norm, k_norm: weights `[d]`, or None. settled: whether no kernel of this step
     wrote positions before the new ones, which are then read while the kernel before this one ends.
 
-    Splits of `SPLIT` positions are read by programs of their own and joined by a second kernel; a short cache needs one
-    split and no second kernel. Each program norms and rotates its queries again, which costs less than a kernel of its
-    own; the program of a row's last split prepares, uses and writes the new key and value. A program past a row's end
-    reads nothing. Reference implementation: `SelfAttention.project`, `StaticRowsView`'s writing, and `attend` over that
-    length.
+    Splits of `SPLIT` positions go to several programs in turn, whose results a second kernel joins; a short cache needs
+    one program and no second kernel. Each program norms and rotates its queries again, which costs less than a kernel
+    of its own; the program of a row's last split prepares, uses and writes the new key and value. A program past a
+    row's end reads nothing. Reference implementation: `SelfAttention.project`, `StaticRowsView`'s writing, and `attend`
+    over that length.
     """
     (rows, heads, width), (_, _, groups, kept, _) = out.shape, cache.shape
     most = triton.next_power_of_2(max(kept, _LEAST_STEP))
     split = min(SPLIT, most)
     splits, shared = triton.cdiv(kept, split), heads // groups
-    parts = out if splits == 1 else fused.new_empty((rows, heads, splits, width), dtype=torch.float32)
-    marks = out if splits == 1 else fused.new_empty((rows, heads, splits, 2), dtype=torch.float32)
+    programs = min(splits, _PROGRAMS_OF_FEW_ROWS if rows <= _FEW_ROWS else _PROGRAMS)
+    parts = out if programs == 1 else fused.new_empty((rows, heads, programs, width), dtype=torch.float32)
+    marks = out if programs == 1 else fused.new_empty((rows, heads, programs, 2), dtype=torch.float32)
     dependent = dependent_launch(fused.device)
-    sizes = {"WIDTH": width, "BLOCK": triton.next_power_of_2(width), "SPLITS": splits, "SPLIT": split}
-    _attend[(rows, groups, splits)](
+    sizes = {"WIDTH": width, "BLOCK": triton.next_power_of_2(width), "PROGRAMS": programs, "SPLIT": split}
+    _attend[(rows, groups, programs)](
         fused, cache, positions, lengths, torch.view_as_real(rope),
         fused if q_norm is None else q_norm, fused if k_norm is None else k_norm, eps,
         out, parts, marks, *cache.stride()[:4], 1 / math.sqrt(width),
         HEADS=heads, GROUPS=groups, SHARED=shared, SHARED_BLOCK=max(_LEAST_ROWS, triton.next_power_of_2(shared)),
-        STEP=min(_STEP, split), NORMS=q_norm is not None, SETTLED=settled, num_warps=_WARPS, **sizes, **dependent,
+        SPLITS=splits, STEP=min(_STEP, split), NORMS=q_norm is not None, SETTLED=settled, num_warps=_WARPS,
+        **sizes, **dependent,
     )  # fmt: skip
-    if splits > 1:
-        _join[(rows, heads)](
-            parts, marks, lengths, out, HEADS=heads, SPLITS_BLOCK=triton.next_power_of_2(splits), **sizes, **dependent
-        )
+    if programs > 1:
+        block = triton.next_power_of_2(programs)
+        _join[(rows, heads)](parts, marks, lengths, out, HEADS=heads, PROGRAMS_BLOCK=block, **sizes, **dependent)
 
 
 @triton.jit
@@ -68,13 +73,13 @@ def _attend(
     fused, cache, positions, lengths, rope, q_norm, k_norm, eps, out, parts, marks,
     kind_stride, slot_stride, group_stride, position_stride, scale,
     HEADS: tl.constexpr, GROUPS: tl.constexpr, SHARED: tl.constexpr, SHARED_BLOCK: tl.constexpr, WIDTH: tl.constexpr,
-    BLOCK: tl.constexpr, SPLITS: tl.constexpr, SPLIT: tl.constexpr, STEP: tl.constexpr, NORMS: tl.constexpr,
-    SETTLED: tl.constexpr, DEPENDENT: tl.constexpr,
+    BLOCK: tl.constexpr, SPLITS: tl.constexpr, PROGRAMS: tl.constexpr, SPLIT: tl.constexpr, STEP: tl.constexpr,
+    NORMS: tl.constexpr, SETTLED: tl.constexpr, DEPENDENT: tl.constexpr,
 ):  # fmt: skip
     release_next(DEPENDENT)
-    row, group, split = tl.program_id(0), tl.program_id(1), tl.program_id(2)
+    row, group, program = tl.program_id(0), tl.program_id(1), tl.program_id(2)
     last = tl.load(lengths + row).to(tl.int32) - 1
-    begin = split * SPLIT
+    begin = program * SPLIT
     if begin <= last:  # in the first split of a row at least, so that the kernel waits for the one before
         end = tl.minimum(last, begin + SPLIT)
         member, column = tl.arange(0, SHARED_BLOCK), tl.arange(0, BLOCK)
@@ -97,7 +102,7 @@ def _attend(
         most = tl.full((SHARED_BLOCK,), -float("inf"), tl.float32)
         mass = tl.zeros((SHARED_BLOCK,), tl.float32)
         total = tl.zeros((SHARED_BLOCK, BLOCK), tl.float32)
-        if last < begin + SPLIT:  # the new position
+        if last // SPLIT % PROGRAMS == program:  # the new position
             source = vectors + (HEADS + group) * WIDTH + tl.zeros((1, 1), tl.int32)
             new_key = _rotated(source, place, inside, k_gains, eps, cos, sin, WIDTH, NORMS)
             new_value = tl.load(source + GROUPS * WIDTH + place, mask=inside, other=0.0)
@@ -112,11 +117,18 @@ def _attend(
             start = begin + step * STEP
             key, value = _kept(base, start, end, column, kind_stride, position_stride, WIDTH, STEP)
             most, mass, total = _attended(query, key, value, start, end, scale, most, mass, total, STEP)
-        if SPLITS == 1:
+        if SPLITS > PROGRAMS:
+            for split in range(program + PROGRAMS, tl.cdiv(last, SPLIT), PROGRAMS):
+                end = tl.minimum(last, split * SPLIT + SPLIT)
+                for step in range(SPLIT // STEP):
+                    start = split * SPLIT + step * STEP
+                    key, value = _kept(base, start, end, column, kind_stride, position_stride, WIDTH, STEP)
+                    most, mass, total = _attended(query, key, value, start, end, scale, most, mass, total, STEP)
+        if PROGRAMS == 1:
             target = out + (row * HEADS + head)[:, None] * WIDTH + column[None, :]
             tl.store(target, (total / mass[:, None]).to(query.dtype), mask=mine)
         else:
-            part = (row * HEADS + head) * SPLITS + split
+            part = (row * HEADS + head) * PROGRAMS + program
             tl.store(parts + part[:, None] * WIDTH + column[None, :], total, mask=mine)
             tl.store(marks + part * 2, most, mask=member < SHARED)
             tl.store(marks + part * 2 + 1, mass, mask=member < SHARED)
@@ -169,14 +181,14 @@ def _rotated(vectors, column, inside, gains, eps, cos, sin, WIDTH: tl.constexpr,
 @triton.jit
 def _join(
     parts, marks, lengths, out, HEADS: tl.constexpr, WIDTH: tl.constexpr, BLOCK: tl.constexpr,
-    SPLITS: tl.constexpr, SPLITS_BLOCK: tl.constexpr, SPLIT: tl.constexpr, DEPENDENT: tl.constexpr,
+    PROGRAMS: tl.constexpr, PROGRAMS_BLOCK: tl.constexpr, SPLIT: tl.constexpr, DEPENDENT: tl.constexpr,
 ):  # fmt: skip
     release_next(DEPENDENT)
     wait_for_previous(DEPENDENT)
     row, head = tl.program_id(0), tl.program_id(1)
-    split, column = tl.arange(0, SPLITS_BLOCK), tl.arange(0, BLOCK)
-    used = split * SPLIT < tl.load(lengths + row)
-    part = (row * HEADS + head) * SPLITS + split
+    program, column = tl.arange(0, PROGRAMS_BLOCK), tl.arange(0, BLOCK)
+    used = (program < PROGRAMS) & (program * SPLIT < tl.load(lengths + row))
+    part = (row * HEADS + head) * PROGRAMS + program
     most = tl.load(marks + part * 2, mask=used, other=-float("inf"))
     kept = tl.where(used, tl.exp(most - tl.max(most, axis=0)), 0.0)
     mass = tl.sum(kept * tl.load(marks + part * 2 + 1, mask=used, other=0.0), axis=0)

@@ -42,11 +42,14 @@ class Tile(NamedTuple):
     outputs: int
     columns: int
     ahead: int
+    warps: int
 
 
 # Small enough that every processor of a large GPU has several programs, and large enough that these have several
-# kilobytes under way.
-_TILE, _NARROW_TILE = Tile(2, 1024, 3), Tile(4, 1024, 3)
+# kilobytes under way. The fastest of two dozen for S2-Pro's weights on an H200 (docs/log.md).
+_TILE, _LONG_TILE = Tile(4, 512, 5, 2), Tile(2, 1024, 3, 4)  # the second for weights with gates, too
+_NARROW_TILE, _LONG_NARROW_TILE = Tile(4, 512, 5, 4), Tile(2, 512, 3, 4)
+_LONG = 8192  # columns of a weight
 
 
 def gemv(
@@ -72,7 +75,7 @@ def gemv(
     (rows, width), stored = x.shape, weight.values
     outputs = len(stored) // 2 if gates else len(stored)
     out = x.new_empty(rows, outputs)
-    tile = _TILE if weight.scale is None else _NARROW_TILE
+    tile = _tile(weight, gates)
     gains, eps = norm or (x, 0.0)
     # Rows side by side: the programs that read one tile of the weight run together and find it in the cache.
     _gemv_kernel[(rows, triton.cdiv(outputs, tile.outputs))](
@@ -80,9 +83,16 @@ def gemv(
         x if bias is None else bias, out, outputs, eps,
         OUTPUTS=tile.outputs, COLUMNS=_columns(weight, width, tile.columns), AHEAD=tile.ahead,
         NORMS=norm is not None, ADDS=residual is not None, GATES=gates, HAS_BIAS=bias is not None,
-        **_constants(weight), **dependent_launch(x.device),
+        num_warps=tile.warps, **_constants(weight), **dependent_launch(x.device),
     )  # fmt: skip
     return out
+
+
+def _tile(weight: StoredWeight, gates: bool) -> Tile:
+    is_long = weight.values.shape[1] > _LONG
+    if weight.scale is not None:
+        return _LONG_NARROW_TILE if is_long else _NARROW_TILE
+    return _LONG_TILE if is_long or gates else _TILE
 
 
 def narrow_gemm(x: Tensor, weight: StoredWeight, bias: Tensor | None = None, residual: Tensor | None = None) -> Tensor:

@@ -162,8 +162,7 @@ class ModelRunner:
 
     def prefill_cost(self, slot: int) -> int:
         """Return the budget that the next chunk of the slot's prompt takes, in positions; 0 when it is complete."""
-        chunk = self._slots.next_chunk(slot)
-        return self.prefill_budget if chunk.one_by_one else chunk.length
+        return self._slots.prefill_cost(self._slots.next_chunk(slot))
 
     @torch.inference_mode()
     def prefill(self, slots: Sequence[int]) -> list[int]:

@@ -2,8 +2,8 @@
 
     TRITON_INTERPRET=0 python -m tests.engine.models.kernel_compilation
 
-A frame at S2-Pro's sizes is run on meta tensors, with one layer in each stack, and each launch is compiled down to the
-GPU's machine code instead of started.
+A frame and the decoding of chunks at S2-Pro's sizes are run on meta tensors, with one layer in each stack. Each launch
+is compiled down to the GPU's machine code instead of started.
 """
 
 from dataclasses import replace
@@ -20,6 +20,8 @@ from triton.runtime import JITFunction
 
 from benchmarks.memory.sizes import Sizes, s2_pro
 from benchmarks.speed.kernels import META, meta_frame
+from engine.codec.codec import CodecDecoder
+from engine.codec.fused import FusedConvolutions, set_backend
 from engine.models.kernels.elementwise import gate, rms_norm
 from engine.models.kernels.products import FEW_ROWS, StoredWeight, gemv, narrow_gemm
 
@@ -95,9 +97,18 @@ def run_elementwise() -> None:
     gate(x)
 
 
+def run_decoder(rows: int, frames: int) -> None:
+    """Decode with fused convolutions."""
+    with META:
+        decoder = CodecDecoder(s2_pro().codec)
+    set_backend(decoder, FusedConvolutions())
+    codes = torch.zeros(rows, decoder.config.num_codebooks, frames, dtype=torch.long, device=META)
+    decoder.decode_step(codes, decoder.init_state(rows))
+
+
 @torch.no_grad()
 def main() -> None:
-    """Compile the kernels of frames and products."""
+    """Compile the kernels of frames, products and decoding."""
     compiler = Compiler()
     with patch.object(JITFunction, "run", lambda *given, **options: compiler.launch(*given, **options)):
         for precision in ("bf16", "int8"):
@@ -105,6 +116,8 @@ def main() -> None:
         for dtype, rows in product((torch.int8, torch.float8_e4m3fn), (1, MANY_ROWS)):
             run_product(dtype, rows)
         run_elementwise()
+        for rows, frames in ((1, 1), (16, 4)):
+            run_decoder(rows, frames)
     for name, capability in sorted(compiler.compiled):
         print(f"{name} sm_{capability}")
 

@@ -1,7 +1,6 @@
 """Fused kernels against the plain operations, in Triton's interpreter on a CPU and compiled on a GPU."""
 
 import math
-import os
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
@@ -21,6 +20,7 @@ from engine.models.kv_cache import FrameView, GrowingView, StaticRowsView, atten
 from engine.models.layers import QueryKeyNorm, TransformerBlock
 from engine.models.sampling import RowOptions, gumbel_noise, sample, sample_semantic
 from tests.paths import MINIATURE
+from tests.engine.triton_interpreter import DEVICE, quick_interpreter
 
 pytest.importorskip("triton", reason="Triton comes with torch on Linux only")
 
@@ -30,8 +30,6 @@ from engine.models.kernels.attention import attend_new
 from engine.models.kernels.elementwise import gate, rms_norm
 from engine.models.kernels.products import StoredWeight, gemv, narrow_gemm
 
-# Compiled kernels run on a GPU only: there, all of these tests need one.
-DEVICE = "cpu" if os.environ.get("TRITON_INTERPRET") == "1" else "cuda"
 pytestmark = [pytest.mark.gpu] if DEVICE == "cuda" else []
 # The interpreter has no bf16 products, and truncates to bf16 instead of rounding.
 # Positions of a split of the attention, fewer for the interpreter, which is slow.
@@ -40,33 +38,8 @@ DTYPES = [torch.float32, torch.float16, *([torch.bfloat16] if DEVICE == "cuda" e
 
 
 @pytest.fixture(scope="module", autouse=True)
-def quick_interpreter() -> Iterator[None]:
-    """Let the interpreter patch Triton's language once a launch, instead of at every `tl.max` or `tl.sum` in a kernel.
-
-    It undoes only what it does when the launch begins, and searching the language takes most of its time.
-    """
-    if os.environ.get("TRITON_INTERPRET") != "1":
-        yield
-        return
-    from triton.runtime import interpreter
-
-    patch, patched = interpreter._patch_lang, set[int]()  # modules of the functions called in this launch
-
-    class Scope(interpreter._LangPatchScope):  # type: ignore[misc]
-        def restore(self) -> None:
-            patched.clear()
-            super().restore()
-
-    def patch_once(function: Any) -> object:
-        module = id(function.__globals__)
-        if module in patched:
-            return None
-        patched.add(module)
-        return patch(function)
-
-    with pytest.MonkeyPatch.context() as patches:
-        patches.setattr(interpreter, "_LangPatchScope", Scope)
-        patches.setattr(interpreter, "_patch_lang", patch_once)
+def interpreter() -> Iterator[None]:
+    with quick_interpreter():
         yield
 
 
@@ -98,8 +71,15 @@ def test_gate_equals_silu_times_second_half(rows: int, hidden: int, dtype: torch
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize(
-    ("heads", "groups", "width", "positions", "norms"),
-    [(4, 2, 16, SPLIT + 44, True), (5, 1, 32, 11, False), (2, 2, 20, SPLIT, True), (3, 3, 20, 40, False)],
+    ("heads", "groups", "width", "positions", "norms", "programs"),
+    [
+        (4, 2, 16, SPLIT + 44, True, 8),
+        (5, 1, 32, 11, False, 8),
+        (2, 2, 20, SPLIT, True, 8),
+        (3, 3, 20, 40, False, 8),
+        (4, 2, 16, 5 * SPLIT + 3, True, 2),
+        (2, 1, 16, SPLIT + 44, False, 1),
+    ],
 )
 def test_attention_of_new_positions_equals_the_plain_one(
     heads: int,
@@ -107,13 +87,16 @@ def test_attention_of_new_positions_equals_the_plain_one(
     width: int,
     positions: int,
     norms: bool,
+    programs: int,
     dtype: torch.dtype,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Positions past a row's end are NaN and must not be read; other positions and slots stay unchanged."""
     monkeypatch.setattr(attention, "SPLIT", SPLIT)
     monkeypatch.setattr(attention, "_STEP", 32)
-    lengths = [length for length in (1, 2, 11, 33, SPLIT, SPLIT + 1, SPLIT + 44) if length <= positions]
+    monkeypatch.setattr(attention, "_PROGRAMS", programs)
+    wanted = 1, 2, 11, 33, SPLIT, SPLIT + 1, SPLIT + 44, 2 * SPLIT + 1, 3 * SPLIT, 5 * SPLIT + 3
+    lengths = [length for length in wanted if length <= positions]
     rows, last = len(lengths), torch.tensor(lengths, device=DEVICE) - 1
     projections = SelfAttention(8, heads, groups, width)
     if norms:
@@ -247,7 +230,9 @@ def test_product_behind_a_norm_equals_the_exact_one(
 
 
 @pytest.mark.parametrize("outputs", [2560, 6144, 9728])
-@pytest.mark.parametrize("tile", [products._TILE, products._NARROW_TILE])
+@pytest.mark.parametrize(
+    "tile", [products._TILE, products._LONG_TILE, products._NARROW_TILE, products._LONG_NARROW_TILE]
+)
 def test_products_keep_a_large_gpu_busy(outputs: int, tile: products.Tile) -> None:
     """An H100 has 132 processors. The sizes are those of S2-Pro."""
     assert outputs // tile.outputs >= 2 * 132
@@ -330,8 +315,8 @@ def small_model(monkeypatch: pytest.MonkeyPatch) -> DualAR:
     monkeypatch.setattr(attention, "_STEP", 16)
     monkeypatch.setattr(agreement, "_CACHE", 24)
     monkeypatch.setattr(agreement, "_DRAWS", 4)
-    for name in ("_TILE", "_NARROW_TILE"):
-        monkeypatch.setattr(products, name, products.Tile(outputs=64, columns=1024, ahead=1))
+    for name in ("_TILE", "_LONG_TILE", "_NARROW_TILE"):
+        monkeypatch.setattr(products, name, products.Tile(outputs=64, columns=1024, ahead=1, warps=4))
     made = load_dual_ar(MINIATURE, dtype=torch.float32, device=DEVICE)
     for stack in (made.slow, made.fast):
         stack.layers = stack.layers[:1]

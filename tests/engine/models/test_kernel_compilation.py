@@ -12,6 +12,7 @@ from tests.paths import ROOT
 pytest.importorskip("triton", reason="Triton comes with torch on Linux only")
 
 KERNELS = {"_attend", "_draw", "_gate", "_join", "_noise", "_rms_norm", "_gemv_kernel", "_gemm_kernel"}
+KERNELS |= {"_convolve", "_extend"}  # of the codec
 
 
 def test_kernels_compile_for_ampere_and_hopper(tmp_path: Path) -> None:

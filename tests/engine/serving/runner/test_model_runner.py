@@ -21,10 +21,11 @@ from engine.models.quantization import Precision
 from engine.models.sampling import SamplingOptions
 from engine.release.hub import BUNDLED
 from engine.serving.runner import prefill_graphs, step_runners
+from engine.serving.runner import slots as slot_pool
 from engine.serving.runner.graphs import TorchScriptCapture
 from engine.serving.runner.model_runner import ModelRunner
 from engine.serving.runner.prefix_cache import PrefixCache
-from engine.serving.runner.slots import PADDED_SIZES, PREFILL_CHUNK, SlotPool
+from engine.serving.runner.slots import GPU_PREFILL_CHUNK, PADDED_SIZES, PREFILL_CHUNK, SlotPool
 from engine.serving.runner.step_runners import GraphMode
 from tests.engine.conftest import golden
 from tests.engine.serving.graph_capture import EagerCapture, FailingGraphCapture, FakeGraphCapture, ShortOfMemory
@@ -383,8 +384,9 @@ def test_slots_are_not_cleared_for_kernels_that_read_exact_lengths(
 
 
 @pytest.mark.parametrize("count", [4, 5])
-def test_graphs_compute_few_prompts_of_a_step(short: DualAR, count: int) -> None:
+def test_graphs_compute_few_prompts_of_a_step(short: DualAR, count: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two prompts follow a cached voice. More than four are computed without a graph, since each reads all weights."""
+    monkeypatch.setattr(slot_pool, "_REPLAYED_PROMPTS", 4)
     voice = prompt(short, 40, 1, shared=40)
     known = [Prompt(torch.cat((voice.columns, prompt(short, 9, i).columns), dim=1), 40) for i in range(3)]
     prompts = [prompt(short, 70, 3), *known[1:], prompt(short, 300, 4), prompt(short, 20, 5)][:count]
@@ -405,6 +407,18 @@ def test_graphs_compute_few_prompts_of_a_step(short: DualAR, count: int) -> None
     assert graphs.replayed - before == (4 if count == 4 else 0)
     for exact, replayed in zip(*caches, strict=True):
         torch.testing.assert_close(exact, replayed, rtol=1e-4, atol=1e-5)
+
+
+def test_prompt_with_a_graph_takes_its_share_of_a_step(short: DualAR) -> None:
+    """So many prompts enter a step as graphs compute one after the other."""
+    for capture, least in ((None, 0), (FakeGraphCapture(), GPU_PREFILL_CHUNK // slot_pool._REPLAYED_PROMPTS)):
+        run = runner(short, capture=capture, mode="off" if capture is None else "frame")
+        capture_all(run)
+        costs = []
+        for length in (10, 120):
+            run.begin(0, prompt(short, length, length), options(0), key=0)
+            costs.append(run.prefill_cost(0))
+        assert costs == [max(9, least), 119]
 
 
 def test_prompts_without_graphs_are_computed_and_say_why(short: DualAR) -> None:
