@@ -46,6 +46,7 @@ COMPLETE = "random_weights.json"  # written last
 CODEC = "codec.safetensors"
 SHARD_BYTES = 512 << 20
 _MOST_TEXT_TOKENS = 4096
+_DRAWN_ON_CPU = 1 << 22  # values of a weight; they are repeated
 _KINDS = {torch.bfloat16: "BF16", torch.float32: "F32"}  # in safetensors
 _WITH_END_ROW = {"text_model.model.embeddings.weight", "text_model.model.output.weight"}
 _SIZES: dict[str, Callable[[], Sizes]] = {"s2-pro": s2_pro, "0.5b": half_billion}
@@ -93,7 +94,12 @@ def random_weights(model: str | Path) -> Iterator[None]:
         chance = torch.Generator(device).manual_seed(zlib.crc32(name.encode()) + seed)
         usual = Spread(1.0, 0.0) if name.endswith("norm.weight") else Spread(0.0, SPREAD)
         mean, deviation = drawn.get(name, usual)
-        weight = torch.empty(shape, dtype=dtype, device=device).normal_(mean, deviation, generator=chance)
+        weight = torch.empty(shape, dtype=dtype, device=device)
+        values = weight.view(-1)
+        first = values[:_DRAWN_ON_CPU] if device.type == "cpu" else values
+        first.normal_(mean, deviation, generator=chance)
+        for start in range(len(first), len(values), len(first)):  # a CPU would take seconds for a large table
+            values[start : start + len(first)] = first[: len(values) - start]
         if name in _WITH_END_ROW:
             weight[end_id] = 0
         return weight

@@ -164,7 +164,7 @@ class Engine:
         self._profile, self.capabilities = release.profile, release.capabilities
         self.notice = UserMessage(self._profile.notice)
         self.default_options = SpeakOptions(self._profile.temperature, self._profile.top_p, self._profile.top_k)
-        architecture, self._codec_config = release.architecture, release.architecture.codec
+        architecture, self._codec_config = release.architecture.on(device), release.architecture.codec
         self.precision = precision or choose_precision(device, architecture)
         self._architecture, self._graphs, self._queue = architecture, graphs, queue
         self._deterministic = deterministic

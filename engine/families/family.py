@@ -43,6 +43,9 @@ class Architecture(Protocol):
 
     def __hash__(self) -> int: ...
 
+    def on(self, device: torch.device) -> "Architecture":
+        """Return the sizes of what `Release.load_model` loads on a device."""
+
     def stacks(self) -> tuple[SlowStack, FastStack]:
         """Build both transformers. On the meta device this allocates no memory."""
 

@@ -13,6 +13,7 @@ from engine.config import TransformerConfig
 from engine.models.kv_cache import FrameView, GrowingView, KVView
 from engine.models.layers import Transformer
 from engine.models.sampling import SamplingBackend, SamplingRules
+from engine.models.transfer import to_device
 
 
 class SlowStack(Transformer, ABC):
@@ -48,6 +49,11 @@ class SlowStack(Transformer, ABC):
     @abstractmethod
     def embed(self, columns: Tensor, embedding: Tensor | None = None) -> Tensor:
         """Embed columns `[B, rows, T]` → `[B, T, D]`. embedding: `[D]`, that of the prompt."""
+
+    def embed_prompt(self, columns: Tensor, embedding: Tensor | None = None) -> Tensor:
+        """Embed columns of a prompt, in host memory, as `embed` does → `[B, T, D]` on the model's device."""
+        device = self.norm.weight.device
+        return self.embed(to_device(columns, device), None if embedding is None else to_device(embedding, device))
 
     @abstractmethod
     def logits(self, normed: Tensor) -> Tensor:

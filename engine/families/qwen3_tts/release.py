@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Self
 
 import torch
 
@@ -33,6 +34,9 @@ class TalkerArchitecture:
 
     config: TalkerConfig
     codec: SpeechTokenizerConfig
+
+    def on(self, device: torch.device) -> Self:
+        return self  # text enters with the frames, too
 
     def stacks(self) -> tuple[Talker, CodePredictor]:
         talker = Talker(self.config, GenerationDefaults())

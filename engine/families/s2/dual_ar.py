@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from engine.config import MAX_VOCABULARY, DualARConfig, check_int, shown
 from engine.errors import InvalidCheckpoint, InvalidConfig
@@ -33,6 +33,8 @@ from engine.release.weights import (
 )
 from engine.text.tokenizer import Tokenizer
 
+_EMBEDDINGS, _OUTPUT = "embeddings.weight", "output.weight"
+_HOST = torch.device("cpu")
 _SAVED_BUFFERS = ("freqs_cis", "fast_freqs_cis", "causal_mask")  # of S1-mini; ignored: these tables are computed
 
 
@@ -100,6 +102,7 @@ def load_dual_ar(
     device: torch.device | str,
     precision: Precision | None = None,
     header: ReleaseHeader | None = None,
+    host_rows: int = 0,
 ) -> DualAR:
     """Load both transformers of the release in `folder`, in `dtype` on `device`.
 
@@ -108,6 +111,7 @@ def load_dual_ar(
 
     Args:
         header: the header of the same folder, if it has been read already.
+        host_rows: as in `SlowAR`.
 
     Raises InvalidConfig, InvalidCheckpoint or ReleaseIncomplete, naming all problems. Raises DeviceUnavailable or
     InvalidOption, before reading anything, for a precision that is not available here.
@@ -125,9 +129,28 @@ def load_dual_ar(
     found = [Mismatch(unexpected=parts.unknown)]
     found += [compare(tensors, shapes_of(module)) for _, module, tensors in stacks]
     refuse_mismatches("The model's weights do not fit its config", found)
+    if host_rows:
+        with torch.device("meta"):
+            slow = SlowAR(header.config, header.tokenizer.end_id, host_rows)
+        slow.host_embeddings = parts.slow[_EMBEDDINGS].read(_HOST)[:host_rows].to(dtype, copy=True)
+        stacks = (("slow", slow, _without_rows(stacks[0][2], host_rows)), stacks[1])
     for stack, module, tensors in stacks:
         load_weights(module, tensors, dtype=dtype, device=device, after_block=_quantizer(precision, stack))
     return DualAR(header.config, header.tokenizer, slow.eval(), fast.eval())
+
+
+def _without_rows(tensors: StoredTensors, count: int) -> StoredTensors:
+    """Return the tensors without the first `count` rows of the embedding table and of the head."""
+
+    def rest(stored: StoredTensor) -> StoredTensor:
+        def read(device: torch.device) -> Tensor:
+            values = stored.read(device)
+            part = values[count:]
+            return part if values.device == _HOST else part.clone()  # the mapped file takes no memory
+
+        return replace(stored, shape=(stored.shape[0] - count, *stored.shape[1:]), read=read)
+
+    return tensors | {name: rest(tensors[name]) for name in (_EMBEDDINGS, _OUTPUT) if name in tensors}
 
 
 def _quantizer(precision: Precision | None, stack: StackName) -> Callable[[nn.Module], None] | None:

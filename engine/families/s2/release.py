@@ -1,7 +1,8 @@
 """`Release` of the S2 family."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Self
 
 import torch
 
@@ -21,19 +22,28 @@ from engine.families.s2.sampling import S1_OPTIONS
 from engine.families.s2.slow_ar import SlowAR
 from engine.models.quantization import Precision
 from engine.release.profile import Profile
+from engine.text.tokenizer import VOICE
 
 NOTICE = "model.notice_fish"
 
 
+# The least bytes of embeddings, in 16 bits, that stay in host memory when a model is loaded on a GPU.
+_LEAST_ON_HOST = 64 << 20
+
+
 @dataclass(frozen=True)
 class S2Architecture:
-    """Sizes of an S2 model and its codec."""
+    """Sizes of an S2 model and its codec. host_rows: of a model on a GPU, as in `SlowAR`."""
 
     config: DualARConfig
     codec: CodecConfig
+    host_rows: int = 0
+
+    def on(self, device: torch.device) -> Self:
+        return self if device.type == "cuda" else replace(self, host_rows=0)
 
     def stacks(self) -> tuple[SlowAR, FastAR]:
-        return SlowAR(self.config, end_id=0), FastAR(self.config)
+        return SlowAR(self.config, 0, self.host_rows), FastAR(self.config)
 
     def views(self) -> tuple[CodecEncoder, CodecDecoder]:
         return CodecEncoder(self.codec), CodecDecoder(self.codec)
@@ -48,7 +58,7 @@ class S2Release:
         self._codec_file, codec = codec_files(folder)
         _check_codebooks(self._header, codec)
         _check_alignment_head(self.profile, self._header.config)
-        self.architecture = S2Architecture(self._header.config, codec)
+        self.architecture = S2Architecture(self._header.config, codec, host_rows(self._header))
         builder = InterleavedPromptBuilder if self._header.flat else PromptBuilder
         self.prompts = builder(self._header.tokenizer, codec.num_codebooks)
         phonetic = self._header.tokenizer.lexicon is not None
@@ -59,7 +69,14 @@ class S2Release:
         )
 
     def load_model(self, dtype: torch.dtype, device: torch.device, precision: Precision | None) -> DualAR:
-        return load_dual_ar(self._folder, dtype=dtype, device=device, precision=precision, header=self._header)
+        return load_dual_ar(
+            self._folder,
+            dtype=dtype,
+            device=device,
+            precision=precision,
+            header=self._header,
+            host_rows=self.architecture.on(device).host_rows,
+        )
 
     def load_encoder(self, device: torch.device) -> CodecEncoder:
         return load_codec_encoder(self._codec_file, self.architecture.codec, device)
@@ -80,6 +97,16 @@ class S2Release:
     def fingerprint(self, decoder: DecoderView) -> str:
         assert isinstance(decoder, CodecDecoder)
         return codec_fingerprint(decoder)
+
+
+def host_rows(header: ReleaseHeader) -> int:
+    """Return how many tokens of text come before those that frames need: the end, the semantic ones, and the last of
+    each prompt. The latter may be any in S1's prompts, so that these models keep all of them."""
+    if header.flat:
+        return 0
+    tokenizer, config = header.tokenizer, header.config.slow
+    first = min(tokenizer.end_id, tokenizer.encode(VOICE)[-1], tokenizer.semantic_start_id)
+    return first if first * config.dim * torch.bfloat16.itemsize >= _LEAST_ON_HOST else 0
 
 
 def _s1_profile() -> Profile:

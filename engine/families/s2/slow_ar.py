@@ -3,12 +3,14 @@
 import math
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from engine.config import DualARConfig
 from engine.families.s2.sampling import RecentPenaltyRules, RepetitionAwareRules
 from engine.models.layers import embedding, linear
 from engine.models.stacks import SlowStack
+from engine.models.transfer import to_device
 
 
 class SlowAR(SlowStack):
@@ -17,9 +19,12 @@ class SlowAR(SlowStack):
     Columns are `[B, K + 1, T]` integers: row 0 is a text or semantic token id, rows 1…K are the codes of that frame,
     used only if row 0 is a semantic token. Only semantic tokens and the end token can be sampled, so logits are
     `[…, S + 1]`: the S semantic tokens in order, then the end token.
+
+    host_rows: the first rows of the embedding table, which are only looked up in prompts and stay in host memory:
+        `host_embeddings` `[host_rows, D]`. The tables on the device begin after them.
     """
 
-    def __init__(self, config: DualARConfig, end_id: int) -> None:
+    def __init__(self, config: DualARConfig, end_id: int, host_rows: int = 0) -> None:
         super().__init__(
             config.slow,
             num_codebooks=config.num_codebooks,
@@ -27,11 +32,12 @@ class SlowAR(SlowStack):
             normed_hidden=config.normed_fast_input,
             rules=RecentPenaltyRules() if config.penalises_repetition else RepetitionAwareRules(),
         )
-        self.dual, self.end_id = config, end_id
-        self.embeddings = embedding(config.slow.vocab_size, config.slow.dim)
+        self.dual, self.end_id, self.host_rows = config, end_id, host_rows
+        self.host_embeddings: Tensor | None = None
+        self.embeddings = embedding(config.slow.vocab_size - host_rows, config.slow.dim)
         self.codebook_embeddings = embedding(config.num_codebooks * config.fast.vocab_size, config.slow.dim)
         if not config.slow.tie_word_embeddings:
-            self.output = nn.Linear(config.slow.dim, config.slow.vocab_size, bias=False)
+            self.output = nn.Linear(config.slow.dim, config.slow.vocab_size - host_rows, bias=False)
 
     @property
     def column_rows(self) -> int:
@@ -39,7 +45,7 @@ class SlowAR(SlowStack):
 
     def embed(self, columns: Tensor, embedding: Tensor | None = None) -> Tensor:
         tokens, codes = columns[:, 0], columns[:, 1:]
-        text = self.embeddings(tokens)
+        text = self.embeddings((tokens - self.host_rows).clamp(min=0) if self.host_rows else tokens)
         is_frame = (tokens >= self.dual.semantic_start_id) & (tokens <= self.dual.semantic_end_id)
         size = self.dual.fast.vocab_size
         offsets = torch.arange(0, codes.shape[1] * size, size, device=codes.device)
@@ -48,10 +54,19 @@ class SlowAR(SlowStack):
             frames = frames / math.sqrt(self.dual.num_codebooks + 1)
         return torch.where(is_frame[..., None], frames, text)
 
+    def embed_prompt(self, columns: Tensor, embedding: Tensor | None = None) -> Tensor:
+        embedded = super().embed_prompt(columns, embedding)
+        if self.host_embeddings is None:
+            return embedded
+        is_text = columns[:, 0] < self.host_rows
+        text = F.embedding(columns[:, 0].clamp(max=self.host_rows - 1), self.host_embeddings)
+        return torch.where(to_device(is_text, embedded.device)[..., None], to_device(text, embedded.device), embedded)
+
     def logits(self, normed: Tensor) -> Tensor:
         head = self.embeddings.weight if self.config.tie_word_embeddings else self.output.weight
-        semantic = linear(normed, head[self.dual.semantic_start_id : self.dual.semantic_end_id + 1])
-        return torch.cat((semantic, linear(normed, head[self.end_id : self.end_id + 1])), dim=-1)
+        first, end = self.dual.semantic_start_id - self.host_rows, self.end_id - self.host_rows
+        semantic = linear(normed, head[first : first + self.semantic_codebook_size])
+        return torch.cat((semantic, linear(normed, head[end : end + 1])), dim=-1)
 
     def next_column(self, codes: Tensor, text: Tensor | None) -> Tensor:
         return torch.cat((codes[:, :1] + self.dual.semantic_start_id, codes), dim=1)

@@ -209,9 +209,7 @@ class SlotPool:
         embedded = []
         for chunk in chunks:
             prompt = self._prompts[chunk.slot].prompt
-            columns = to_device(prompt.columns[None, :, chunk.start : chunk.end], self.device)
-            embedding = None if prompt.embedding is None else to_device(prompt.embedding, self.device)
-            embedded.append(self._slow.embed(columns, embedding))
+            embedded.append(self._slow.embed_prompt(prompt.columns[None, :, chunk.start : chunk.end], prompt.embedding))
         if not self._pads_prefill:
             (chunk,), (x,) = chunks, embedded
             self._slow.run(x, ContiguousView(self.cache, chunk.start, chunk.slot))

@@ -10,6 +10,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
+from engine.codec.config import CodecConfig
 from engine.errors import (
     DeviceUnavailable,
     InvalidCheckpoint,
@@ -19,6 +20,7 @@ from engine.errors import (
 from engine.families.s2 import dual_ar as reading
 from engine.families.s2.dual_ar import DualAR, load_dual_ar, read_config
 from engine.families.s2.fast_ar import FastAR
+from engine.families.s2.release import S2Architecture, host_rows
 from engine.families.s2.slow_ar import SlowAR
 from engine.models.quantization import Precision, StackName, quantize_block
 from engine.release.weights import shapes_of
@@ -259,3 +261,44 @@ def test_faulty_tensors_are_reported_before_quantization(release: Path, monkeypa
 def test_unavailable_precision_is_rejected_before_reading(tmp_path: Path, precision: Precision) -> None:
     with pytest.raises(DeviceUnavailable, match="choose int8"):
         load_dual_ar(tmp_path / "nothing", dtype=torch.bfloat16, device="cpu", precision=precision)
+
+
+@pytest.mark.parametrize("tied", [True, False])
+def test_embeddings_of_text_may_stay_in_host_memory(release: Path, tied: bool) -> None:
+    """Prompts and the next token are as before, of a head of its own, too."""
+
+    def untie(tensors: dict[str, torch.Tensor]) -> None:
+        if not tied:
+            table = tensors["text_model.model.embeddings.weight"]
+            tensors["text_model.model.output.weight"] = table.flip(0)
+
+    rewrite(release, untie)
+    config = json.loads((release / "config.json").read_text())
+    config["text_config"]["tie_word_embeddings"] = tied
+    (release / "config.json").write_text(json.dumps(config))
+    usual, dtype = load(release), torch.float32
+    header = reading.read_header(release)
+    rows = header.tokenizer.end_id
+    found = load_dual_ar(release, dtype=dtype, device="cpu", host_rows=rows)
+    saved = held_bytes(usual.slow) - held_bytes(found.slow)
+    assert saved == (1 if tied else 2) * rows * usual.config.slow.dim * dtype.itemsize
+    columns = torch.cat((COLUMNS, COLUMNS), dim=2)
+    columns[0, 0, -2:] = torch.tensor([header.tokenizer.end_id, header.config.semantic_start_id + 7])
+    embedded = usual.slow.embed(columns)
+    assert torch.equal(found.slow.embed_prompt(columns), embedded)
+    assert torch.equal(found.slow.embed(columns[..., -2:]), embedded[:, -2:])  # as frames do, on the device
+    assert torch.equal(found.slow.logits(embedded), usual.slow.logits(embedded))
+
+
+def test_only_large_tables_of_s2_stay_in_host_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """S1's prompts end with a token of text, which the first frame looks up on the GPU."""
+    flat = write_flat_release(tmp_path / "flat", "")
+
+    def rows(folder: Path, device: str) -> int:
+        header = reading.read_header(folder)
+        architecture = S2Architecture(header.config, CodecConfig.s2_pro(), host_rows(header))
+        return architecture.on(torch.device(device)).host_rows
+
+    assert rows(MINIATURE, "cuda") == 0
+    monkeypatch.setattr("engine.families.s2.release._LEAST_ON_HOST", 10_000)
+    assert (rows(MINIATURE, "cuda"), rows(MINIATURE, "cpu"), rows(flat, "cuda")) == (375, 0, 0)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from engine.families.s2.dual_ar import DualAR, load_dual_ar
+from engine.families.s2.dual_ar import DualAR, load_dual_ar, read_header
 from engine.models.frame_step import DecodeState
 from engine.models.kv_cache import KVCache, StaticPromptView
 from engine.models.prompt import Prompt
@@ -27,6 +27,7 @@ from engine.serving.runner.model_runner import ModelRunner
 from engine.serving.runner.prefix_cache import PrefixCache
 from engine.serving.runner.slots import GPU_PREFILL_CHUNK, PADDED_SIZES, PREFILL_CHUNK, SlotPool
 from engine.serving.runner.step_runners import GraphMode
+from engine.text.tokenizer import VOICE
 from tests.engine.conftest import golden
 from tests.engine.serving.graph_capture import EagerCapture, FailingGraphCapture, FakeGraphCapture, ShortOfMemory
 from tests.paths import MINIATURE
@@ -44,9 +45,9 @@ def bundled() -> DualAR:
     return load_dual_ar(BUNDLED, dtype=torch.float32, device="cpu")
 
 
-def load_short(precision: Precision = "fp32", dtype: torch.dtype = torch.float32) -> DualAR:
+def load_short(precision: Precision = "fp32", dtype: torch.dtype = torch.float32, host_rows: int = 0) -> DualAR:
     """Load the miniature with fewer codebooks, since most of the time of a frame or of its trace is theirs."""
-    model = load_dual_ar(MINIATURE, dtype=dtype, device="cpu", precision=precision)
+    model = load_dual_ar(MINIATURE, dtype=dtype, device="cpu", precision=precision, host_rows=host_rows)
     model.slow.num_codebooks = model.fast.num_codebooks = CODEBOOKS
     return replace(model, config=replace(model.config, num_codebooks=CODEBOOKS))
 
@@ -419,6 +420,20 @@ def test_prompt_with_a_graph_takes_its_share_of_a_step(short: DualAR) -> None:
             run.begin(0, prompt(short, length, length), options(0), key=0)
             costs.append(run.prefill_cost(0))
         assert costs == [max(9, least), 119]
+
+
+@pytest.mark.parametrize("capture", [None, FakeGraphCapture()], ids=["eager", "graphs"])
+def test_embeddings_of_text_in_host_memory_change_no_code(short: DualAR, capture: FakeGraphCapture | None) -> None:
+    """The last token of a prompt, which the first frame looks up, is on the device."""
+    tokenizer = read_header(MINIATURE).tokenizer
+    model, columns, drawn = load_short(host_rows=tokenizer.end_id), prompt(short, 50, 1).columns, []
+    columns[0, -1] = tokenizer.encode(VOICE)[-1]
+    for each in (short, model):
+        run = runner(each, capture=capture, mode="frame" if capture else "off")
+        capture_all(run)
+        begin(run, 0, Prompt(columns), 0)
+        drawn.append(np.stack([run.step([0]).frames()[0] for _ in range(FRAMES)]))
+    np.testing.assert_array_equal(*drawn)
 
 
 def test_prompts_without_graphs_are_computed_and_say_why(short: DualAR) -> None:
