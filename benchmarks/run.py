@@ -16,9 +16,9 @@ and, for weights in 8 bits, torchao.
     python3 -m benchmarks.run --gpu --only floor throughput device_memory ready --release /dev/shm/s2 --out FOLDER
     python3 -m pytest -q -m gpu -n 6 --dist loadfile --continue-on-collection-errors tests/engine tests/benchmarks
 
-On an H200 with 16 cores, the tests take 1 minute (6 processes), a random release half a minute to 1.5 (9 GB into
-memory, which a virtual machine may get only then), `floor` 1.5, `throughput` 1, `device_memory` 1.5, and the first
-audio 1. `ready` has not ended within 50 s.
+On an H200 with 16 cores, the tests take 1.5 minutes (6 processes), a random release 2 seconds, `floor` 1.5 minutes,
+`throughput` 1.5, since the first engine compiles its kernels, `device_memory` 1.5, and the first audio 1. `ready` has
+not ended within 50 s.
 """
 
 import argparse

@@ -35,7 +35,9 @@ def compare(results: Mapping[str, Result]) -> list[list[Cell]]:
 
 
 def _shown(value: float) -> str:
-    return f"{value:,.0f}" if 1000 <= value < math.inf else f"{value:.3g}"
+    if value == math.inf:
+        return "does not fit"
+    return f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"
 
 
 def _reached(wanted: str, value: float | None) -> str | None:
