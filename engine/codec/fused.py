@@ -42,6 +42,7 @@ class FusedConvolutions:
         from engine.codec import kernels
 
         self._kernels = kernels
+        self._snakes: dict[PeriodicActivation, Snake] = {}
 
     def conv(self, layer: CausalConv1d, x: Tensor, state: ConvState) -> Tensor:
         return self._convolved(layer, x, state).transpose(1, 2)
@@ -84,7 +85,11 @@ class FusedConvolutions:
         return self._kernels.convolve(joined, _taps(layer), _bias(layer), dilation=dilation, snake=self._snake(after))
 
     def _snake(self, layer: PeriodicActivation | None) -> "Snake | None":
-        return None if layer is None else self._kernels.Snake(*map(torch.flatten, layer.factors()))
+        if layer is None:
+            return None
+        if layer not in self._snakes:
+            self._snakes[layer] = self._kernels.Snake(*(factor.flatten() for factor in layer.factors()))
+        return self._snakes[layer]
 
 
 @torch.inference_mode()

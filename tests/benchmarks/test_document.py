@@ -123,7 +123,9 @@ def test_planned_memory_is_that_of_s2_pro() -> None:
     on_gpu = replace(s2_pro().architecture, host_rows=151_645)
     bf16 = plan_memory(on_gpu, "bf16", available=None, slots=1, positions=4096).total / 1e9
     int8 = plan_memory(on_gpu, "int8", available=None, slots=1, positions=4096).total / 1e9
-    told = f"plan of S2-Pro on a GPU with one slot of 4,096 positions is {bf16:.1f} GB in bf16 and {int8:.1f} GB in int8"
+    told = (
+        f"plan of S2-Pro on a GPU with one slot of 4,096 positions is {bf16:.1f} GB in bf16 and {int8:.1f} GB in int8"
+    )
     assert told in " ".join(README.split())
 
 
