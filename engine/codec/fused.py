@@ -26,7 +26,7 @@ from engine.codec.views import DecoderView
 from engine.errors import first_line
 
 if TYPE_CHECKING:
-    from engine.codec.kernels import Snake
+    from engine.codec.kernels import SnakeFactors
 
 TOLERANCE = 1e-4  # relative difference of audio and states; 1e-6 is usual
 _CHECKED = (2, 1), (1, 16)  # rows and frames
@@ -42,7 +42,7 @@ class FusedConvolutions:
         from engine.codec import kernels
 
         self._kernels = kernels
-        self._snakes: dict[PeriodicActivation, Snake] = {}
+        self._snakes: dict[PeriodicActivation, SnakeFactors] = {}
 
     def conv(self, layer: CausalConv1d, x: Tensor, state: ConvState) -> Tensor:
         return self._convolved(layer, x, state).transpose(1, 2)
@@ -84,11 +84,11 @@ class FusedConvolutions:
         (dilation,) = layer.conv.dilation
         return self._kernels.convolve(joined, _taps(layer), _bias(layer), dilation=dilation, snake=self._snake(after))
 
-    def _snake(self, layer: PeriodicActivation | None) -> "Snake | None":
+    def _snake(self, layer: PeriodicActivation | None) -> "SnakeFactors | None":
         if layer is None:
             return None
         if layer not in self._snakes:
-            self._snakes[layer] = self._kernels.Snake(*(factor.flatten() for factor in layer.factors()))
+            self._snakes[layer] = self._kernels.SnakeFactors(*(factor.flatten() for factor in layer.factors()))
         return self._snakes[layer]
 
 

@@ -21,7 +21,7 @@ _POSITIONS, _CHANNELS = 64, 32  # of a tile of elementwise work; the second also
 _INTERPRETED_PROCESSORS = 132
 
 
-class Snake(NamedTuple):
+class SnakeFactors(NamedTuple):
     """x + amplitude × sin²(frequency × x), with one of each per channel `[C]`."""
 
     frequency: Tensor
@@ -44,7 +44,7 @@ _PROGRAMS_A_PROCESSOR = 1.5
 _LEAST_OUTPUTS = 16
 
 
-def extend(past: Tensor, x: Tensor, snake: Snake | None = None) -> tuple[Tensor, Tensor]:
+def extend(past: Tensor, x: Tensor, snake: SnakeFactors | None = None) -> tuple[Tensor, Tensor]:
     """Put x `[B, C, T]`, after `snake`, behind the past inputs of a convolution `[B, C, R]`. Both may have any strides.
 
     Returns: both together `[B, R + T, C]`, and its last R steps `[B, R, C]`.
@@ -66,7 +66,7 @@ def convolve(
     bias: Tensor,
     *,
     dilation: int = 1,
-    snake: Snake | None = None,
+    snake: SnakeFactors | None = None,
     residual: Tensor | None = None,
 ) -> Tensor:
     """Convolve x `[B, R + T, C]`, R = (taps - 1) × dilation, with weights `[taps, E, C]` → `[B, T, E]`.
@@ -102,7 +102,7 @@ def _launch(
     rows: int,
     steps: int,
     shift: int,
-    snake: Snake | None = None,
+    snake: SnakeFactors | None = None,
     residual: Tensor | None = None,
     overlap: Tensor | None = None,
     kept: Tensor | None = None,

@@ -23,7 +23,7 @@ from tests.paths import QWEN
 pytest.importorskip("triton", reason="Triton comes with torch on Linux only")
 
 from engine.codec import kernels
-from engine.codec.kernels import Snake, convolve, convolve_transposed, extend
+from engine.codec.kernels import SnakeFactors, convolve, convolve_transposed, extend
 
 pytestmark = [pytest.mark.gpu] if DEVICE == "cuda" else []
 
@@ -43,11 +43,11 @@ def random(*shape: int, seed: int = 0) -> Tensor:
     return torch.randn(shape, generator=torch.Generator().manual_seed(seed)).to(DEVICE)
 
 
-def snake(channels: int, seed: int) -> Snake:
-    return Snake(random(channels, seed=seed).abs() + 0.5, random(channels, seed=seed + 1).abs())
+def snake(channels: int, seed: int) -> SnakeFactors:
+    return SnakeFactors(random(channels, seed=seed).abs() + 0.5, random(channels, seed=seed + 1).abs())
 
 
-def activated(x: Tensor, snake: Snake) -> Tensor:
+def activated(x: Tensor, snake: SnakeFactors) -> Tensor:
     """x `[B, C, T]` in fp64."""
     frequency, amplitude = (each.double()[:, None] for each in snake)
     wide = x.double()
