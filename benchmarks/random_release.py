@@ -55,12 +55,12 @@ _SIZES: dict[str, Callable[[], Sizes]] = {"s2-pro": s2_pro, "0.5b": half_billion
 def write_release(folder: Path, sizes: Sizes, seed: int = 0) -> None:
     """Write a release into a folder, unless it is already there. seed: of the values of its weights.
 
-    Raises ValueError for a folder that holds a random release of other sizes.
+    Raises ValueError for a folder that holds a random release of other sizes, or of an earlier version of this program.
     """
-    about = {"name": sizes.name, "config": _config(sizes.dual_ar), "seed": seed}
+    about = {"name": sizes.name, "config": _config(sizes.dual_ar), "codec": CODEC, "seed": seed}
     if (folder / COMPLETE).exists():
         if json.loads((folder / COMPLETE).read_text("utf-8")) != about:
-            raise ValueError(f"{folder} holds a random release of other sizes")
+            raise ValueError(f"{folder} holds a random release of other sizes or of an earlier version; delete it")
         return
     folder.mkdir(parents=True, exist_ok=True)
     _write_json(folder / "config.json", _config(sizes.dual_ar))
@@ -187,6 +187,7 @@ def write_holes(path: Path, shapes: Mapping[str, torch.Size], dtype: torch.dtype
         begin, end = end, end + shape.numel() * dtype.itemsize
         header[name] = {"dtype": kind, "shape": list(shape), "data_offsets": [begin, end]}
     written = json.dumps(header).encode()
+    written += b" " * (-len(written) % 8)  # so that the values are aligned
     with path.open("wb") as file:
         file.write(len(written).to_bytes(8, "little") + written)
         file.truncate(file.tell() + end)

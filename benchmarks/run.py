@@ -60,7 +60,7 @@ class Step:
     random: bool = False
 
 
-RELEASE = Step("release", "benchmarks.random_release")
+RELEASE = Step("release", "benchmarks.random_release", device=False)
 # Tests whose packages are missing do not keep the others from running.
 TESTS = Step(
     "tests",

@@ -39,7 +39,7 @@ from engine.models.sampling import SamplingOptions
 from engine.release.hub import LoadingProgress, find_release
 from engine.request import Request, Speech, SpeechPipeline, SpokenSegment
 from engine.serving.clip_encoder import ClipEncoder
-from engine.serving.codec_worker import ROWS_PER_SLOT, CodecWorker, decoding_bytes
+from engine.serving.codec_worker import FRAMES_AT_ONCE, ROWS_PER_SLOT, CodecWorker, decoding_bytes
 from engine.serving.device import on_device, prepare_device, run_in_limited_memory, share_cores
 from engine.serving.engine_loop import EngineLoop
 from engine.serving.memory import (
@@ -189,10 +189,10 @@ class Engine:
             release_memory()  # of the checks, and of weights that have been merged
         report("Loading the codec", 0.6)
         decoder = release.load_decoder(device)
-        if device.type == "cuda":
-            needed = decoding_bytes(codec, decoder.init_state(1).nbytes(), 1)
-            why = run_in_limited_memory(device, needed, partial(use_fused_convolutions, decoder))
-            self._unfused_reasons += filter(None, [why])
+        if device.type == "cuda" and start:  # ZeroGPU has no GPU yet
+            needed = decoding_bytes(codec, decoder.init_state(1).nbytes(), FRAMES_AT_ONCE)
+            limited = partial(run_in_limited_memory, device, needed)
+            self._unfused_reasons += filter(None, [use_fused_convolutions(decoder, limited)])
             release_memory()
         self.sample_rate, self.frame_length = codec.sample_rate, codec.frame_length
         self.frame_rate = codec.frame_rate

@@ -49,6 +49,7 @@ def parts(engine: Engine) -> dict[str, float]:
     Loads the encoder view if necessary.
     """
     model, slots, batches = engine._model, engine._runner._slots, engine._pipeline.codec_worker._batches
+    on_host = getattr(model.slow, "host_embeddings", None)
     kept = {
         "slow": held_bytes(model.slow),
         "fast": held_bytes(model.fast),
@@ -59,6 +60,7 @@ def parts(engine: Engine) -> dict[str, float]:
         "kv": slots.cache.buffer.nbytes,
         "prefixes": engine._prefixes.nbytes[0],
         "prefixes_on_host": engine._prefixes.nbytes[1],
+        "embeddings_on_host": 0 if on_host is None else on_host.nbytes,
     }
     return {name: count / MIB for name, count in kept.items()}
 
@@ -190,6 +192,7 @@ NAMES = {
     "kv": "keys and values, all slots",
     "prefixes": "voices' prompts kept",
     "prefixes_on_host": "voices' prompts kept, host memory",
+    "embeddings_on_host": "embeddings of text, host memory",
 }
 
 

@@ -24,9 +24,8 @@ import gradio as gr
 import httpx
 
 from api.app import create_api
-from benchmarks.engines import wait_for_frame
+from benchmarks.engines import loaded, wait_for_frame
 from benchmarks.speed._shared import Table, engine_parser, keep, model_name, spread
-from engine import Engine
 from engine.audio.output.stream import StreamEncoder, StreamFormat
 from storage import Storage
 from storage.voices.sample_voices import install_samples
@@ -163,15 +162,17 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if chosen.ask:
         ask(chosen.ask)
         return
-    engine = Engine.load(chosen.model, chosen.device)
-    with TemporaryDirectory() as folder, Storage.open(Path(folder) / "voices.db") as storage:
+    with (
+        loaded(chosen.model, chosen.device) as engine,
+        TemporaryDirectory() as folder,
+        Storage.open(Path(folder) / "voices.db") as storage,
+    ):
         install_samples(storage.voices)
         formats = measure(AppContext.create(ModelManager(engine), storage), chosen.runs)
         found = {
             "model": model_name(chosen.model), "device": engine.device, "runs": chosen.runs, "text": TEXT,
             "formats": formats,
         }  # fmt: skip
-    engine.close()
     for table in tables(found):
         table.show()
     keep("http_latency", found)

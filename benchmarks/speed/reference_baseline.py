@@ -257,14 +257,16 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
     decodes audio at the same time.
     """
     # Imported here because these modules import the engine, which the baseline does not need.
+    from benchmarks.random_release import random_weights
     from benchmarks.speed.speaking import TEXTS
     from engine.engine import Engine, SpeakOptions
 
     speaker = EvaluationSet.load().speakers[0]
     reference = (speaker.reference.path, speaker.reference.text)
     threads = torch.get_num_threads()
-    baseline = ReferenceBaseline.load(options.model, options.device)
-    engine = Engine.load(options.model, options.device)
+    with random_weights(options.model):
+        baseline = ReferenceBaseline.load(options.model, options.device)
+        engine = Engine.load(options.model, options.device)
     engine_threads = torch.get_num_threads()
     voice = engine.encode_voice(speaker.name, [reference]).voice
 

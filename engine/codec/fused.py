@@ -4,8 +4,9 @@
 weights. If they differ, or if Triton is missing or fails, the plain layers stay in use.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING
 
@@ -29,9 +30,13 @@ if TYPE_CHECKING:
     from engine.codec.kernels import SnakeFactors
 
 TOLERANCE = 1e-4  # relative difference of audio and states; 1e-6 is usual
-_CHECKED = (2, 1), (1, 16)  # rows and frames
+_CHECKED = (2, 1), (1, 16), (4, 16)  # rows and frames: together, they use all kernels that listeners will use
+_LEAST_CAPABILITY = 8, 0  # of GPUs whose matrix units multiply TF32
 # Orders of a weight's dimensions, which are outputs, inputs and taps, or inputs, outputs and taps if it is transposed.
 _TAPS_FIRST, _TRANSPOSED_TAPS_FIRST = (2, 0, 1), (2, 1, 0)
+
+
+Run = Callable[[Callable[[], list[Tensor]]], list[Tensor]]
 
 
 class FusedConvolutions:
@@ -93,15 +98,17 @@ class FusedConvolutions:
 
 
 @torch.inference_mode()
-def use_fused_convolutions(decoder: DecoderView) -> str | None:
+def use_fused_convolutions(decoder: DecoderView, run: Run = lambda plain: plain()) -> str | None:
     """Let a decoder's layers run in fused kernels while it streams, if these agree with the plain ones.
 
-    Its weights are stored in another order, with the same shapes. Returns: a phrase that says why the plain layers stay
-    in use, or None.
+    Its weights are stored in another order, with the same shapes. run: runs the plain layers, whose shapes are new to
+    cuDNN. Returns: a phrase that says why the plain layers stay in use, or None.
     """
+    if not _multiplies_tf32(next(decoder.parameters()).device):
+        return "convolution kernels: they are for NVIDIA's GPUs from Ampere on"
     try:
         backend = FusedConvolutions()
-        plain = [_decoded(decoder, *size) for size in _CHECKED]
+        plain = [run(partial(_decoded, decoder, *size)) for size in _CHECKED]
         with _undone_on_error(decoder):
             set_backend(decoder, backend)
             fused = [_decoded(decoder, *size) for size in _CHECKED]
@@ -112,6 +119,13 @@ def use_fused_convolutions(decoder: DecoderView) -> str | None:
     except Exception as error:  # compilers and drivers raise many types
         return f"convolution kernels: {first_line(error)}"
     return None
+
+
+def _multiplies_tf32(device: torch.device) -> bool:
+    """Return whether a GPU has the matrix units of the kernels; true for a CPU, on which they are interpreted."""
+    if device.type != "cuda":
+        return True
+    return torch.version.hip is None and torch.cuda.get_device_capability(device) >= _LEAST_CAPABILITY
 
 
 def _decoded(decoder: DecoderView, rows: int, frames: int) -> list[Tensor]:

@@ -1,7 +1,8 @@
 """Streaming of causal layers.
 
 Every layer has `forward(x, state)`. Without a state, `x` is a whole signal. With one, `x` is the next chunk, and the
-state, whose buffers have a fixed size, is updated in place. The concatenated outputs equal that of the whole signal.
+state is updated, in place or with other buffers of the same size. The concatenated outputs equal that of the whole
+signal.
 The pattern is that of Kyutai's moshi and pocket-tts.
 """
 

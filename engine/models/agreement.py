@@ -15,7 +15,8 @@ from engine.models.stacks import FastStack
 
 # Largest relative difference of a fast and a plain run, from rounding in another order. Wrong code differs by about 1.
 TOLERANCE = {torch.float32: 1e-4, torch.float16: 0.02, torch.bfloat16: 0.1}
-_POSITIONS = (0, 1, 7, 8, 255, 256, 300)  # first and last of a vector and of a split of the attention
+# First and last of a vector and of a split of the attention, and one behind which its programs have two splits.
+_POSITIONS = (0, 1, 7, 8, 255, 256, 300, 1100)
 _CACHE = _POSITIONS[-1] + 1
 _DRAWS, _OUTPUTS = 64, 65
 _NOISE_TOLERANCE = 1e-3  # error of a fast logarithm

@@ -1,5 +1,8 @@
 """A run goes on after a failure and after a step that takes too long, and tells each step's status at the end."""
 
+import argparse
+import importlib
+import io
 import json
 import os
 import signal
@@ -10,7 +13,7 @@ from typing import Any
 import pytest
 
 from benchmarks import _report, run
-from benchmarks.run import GPU_STEPS, STEPS, Step, main, parse
+from benchmarks.run import GPU_STEPS, STEPS, Runner, Step, main, parse
 from tests.paths import ROOT
 
 
@@ -179,6 +182,26 @@ def test_each_step_gets_only_the_options_that_it_takes() -> None:
     usual = runner()
     commands = {step.name: " ".join(usual.command(step)[1:]) for step in STEPS}
     assert commands["throughput"] == "-m benchmarks.speed.throughput"
+
+
+OURS = {step.name: step for step in (*STEPS, *GPU_STEPS, run.RELEASE) if step.module.startswith("benchmarks.")}
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_steps_know_the_options_that_they_get(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    step, taken = OURS[name], list[argparse.Namespace]()
+    runner = Runner(parse(["--gpu", "--device", "cpu", "--model", "bundled"]), io.StringIO())
+    _, _, module, *arguments = runner.command(step, ["folder"] if step is run.RELEASE else [])
+    usual = argparse.ArgumentParser.parse_args
+
+    def parse_and_end(parser: argparse.ArgumentParser, *_: object) -> None:
+        taken.append(usual(parser, arguments))
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(argparse.ArgumentParser, "parse_args", parse_and_end)
+    with pytest.raises(KeyboardInterrupt):
+        importlib.import_module(module).main()
+    assert taken
 
 
 def test_all_steps_exist_and_the_most_valuable_are_first() -> None:

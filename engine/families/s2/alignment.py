@@ -48,9 +48,8 @@ class AttentionAligner:
 
     def _attention(self, prompt: Prompt, text: str, codes: Tensor) -> Tensor:
         """Return the head's attention from the position before each frame to the text's tokens: fp32 `[T, N]`, CPU."""
-        device = self._slow.norm.weight.device
-        columns = torch.cat((prompt.columns, self._prompts.frames(codes[:, :-1])), dim=1).to(device)
-        x, rope = self._slow.embed(columns[None]), self._slow.rope[: columns.shape[1], None]
+        columns = torch.cat((prompt.columns, self._prompts.frames(codes[:, :-1])), dim=1)
+        x, rope = self._slow.embed_prompt(columns[None]), self._slow.rope[: columns.shape[1], None]
         for i, block in enumerate(self._slow.layers[: self._layer]):
             x = block(x, rope, None, i)
         block = self._slow.layers[self._layer]

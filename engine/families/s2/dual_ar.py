@@ -142,15 +142,16 @@ def load_dual_ar(
 def _without_rows(tensors: StoredTensors, count: int) -> StoredTensors:
     """Return the tensors without the first `count` rows of the embedding table and of the head."""
 
-    def rest(stored: StoredTensor) -> StoredTensor:
+    def without(stored: StoredTensor) -> StoredTensor:
         def read(device: torch.device) -> Tensor:
             values = stored.read(device)
-            part = values[count:]
-            return part if values.device == _HOST else part.clone()  # the mapped file takes no memory
+            rest = values[count:]
+            # The rest of a mapped file takes no memory; that of values that were made on the device would.
+            return rest if values.device == _HOST else rest.clone()
 
         return replace(stored, shape=(stored.shape[0] - count, *stored.shape[1:]), read=read)
 
-    return tensors | {name: rest(tensors[name]) for name in (_EMBEDDINGS, _OUTPUT) if name in tensors}
+    return tensors | {name: without(tensors[name]) for name in (_EMBEDDINGS, _OUTPUT) if name in tensors}
 
 
 def _quantizer(precision: Precision | None, stack: StackName) -> Callable[[nn.Module], None] | None:

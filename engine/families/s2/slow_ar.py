@@ -44,6 +44,7 @@ class SlowAR(SlowStack):
         return self.num_codebooks + 1
 
     def embed(self, columns: Tensor, embedding: Tensor | None = None) -> Tensor:
+        """As in `SlowStack`; columns with tokens before `host_rows` get other embeddings, so not for whole prompts."""
         tokens, codes = columns[:, 0], columns[:, 1:]
         text = self.embeddings((tokens - self.host_rows).clamp(min=0) if self.host_rows else tokens)
         is_frame = (tokens >= self.dual.semantic_start_id) & (tokens <= self.dual.semantic_end_id)

@@ -9,8 +9,9 @@ from torch import Tensor
 
 from engine.models.kernels.launch import dependent_launch, release_next, wait_for_previous
 
-# Positions that a program reads before it goes on with later ones, and how many at once.
-SPLIT, _STEP = 128, 64
+# Positions that a program reads before it goes on with later ones. At once, it reads those that have this many bytes in
+# each dimension, so that keys and values of 128 dimensions fit the 99 KiB of shared memory that small GPUs have.
+SPLIT, _STEP_BYTES = 128, 128
 # The most programs for a row's group of heads: few rows are as long as their slots, and programs without positions take
 # time, too. The fastest for 310 to 610 positions on an H200 (docs/log.md).
 _PROGRAMS_OF_FEW_ROWS, _PROGRAMS = 8, 4
@@ -48,6 +49,7 @@ def attend_new(
     """
     (rows, heads, width), (_, _, groups, kept, _) = out.shape, cache.shape
     most = triton.next_power_of_2(max(kept, _LEAST_STEP))
+    step = _STEP_BYTES // cache.itemsize
     split = min(SPLIT, most)
     splits, shared = triton.cdiv(kept, split), heads // groups
     programs = min(splits, _PROGRAMS_OF_FEW_ROWS if rows <= _FEW_ROWS else _PROGRAMS)
@@ -60,7 +62,7 @@ def attend_new(
         fused if q_norm is None else q_norm, fused if k_norm is None else k_norm, eps,
         out, parts, marks, *cache.stride()[:4], 1 / math.sqrt(width),
         HEADS=heads, GROUPS=groups, SHARED=shared, SHARED_BLOCK=max(_LEAST_ROWS, triton.next_power_of_2(shared)),
-        SPLITS=splits, STEP=min(_STEP, split), NORMS=q_norm is not None, SETTLED=settled, num_warps=_WARPS,
+        LONG=splits > programs, STEP=min(step, split), NORMS=q_norm is not None, SETTLED=settled, num_warps=_WARPS,
         **sizes, **dependent,
     )  # fmt: skip
     if programs > 1:
@@ -73,7 +75,7 @@ def _attend(
     fused, cache, positions, lengths, rope, q_norm, k_norm, eps, out, parts, marks,
     kind_stride, slot_stride, group_stride, position_stride, scale,
     HEADS: tl.constexpr, GROUPS: tl.constexpr, SHARED: tl.constexpr, SHARED_BLOCK: tl.constexpr, WIDTH: tl.constexpr,
-    BLOCK: tl.constexpr, SPLITS: tl.constexpr, PROGRAMS: tl.constexpr, SPLIT: tl.constexpr, STEP: tl.constexpr,
+    BLOCK: tl.constexpr, LONG: tl.constexpr, PROGRAMS: tl.constexpr, SPLIT: tl.constexpr, STEP: tl.constexpr,
     NORMS: tl.constexpr, SETTLED: tl.constexpr, DEPENDENT: tl.constexpr,
 ):  # fmt: skip
     release_next(DEPENDENT)
@@ -117,7 +119,7 @@ def _attend(
             start = begin + step * STEP
             key, value = _kept(base, start, end, column, kind_stride, position_stride, WIDTH, STEP)
             most, mass, total = _attended(query, key, value, start, end, scale, most, mass, total, STEP)
-        if SPLITS > PROGRAMS:
+        if LONG:  # a row may have more splits than programs
             for split in range(program + PROGRAMS, tl.cdiv(last, SPLIT), PROGRAMS):
                 end = tl.minimum(last, split * SPLIT + SPLIT)
                 for step in range(SPLIT // STEP):

@@ -1,6 +1,6 @@
 """Fused convolutions against the plain layers, in Triton's interpreter on a CPU and compiled on a GPU."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import pytest
@@ -217,6 +217,28 @@ def test_decoder_keeps_its_plain_layers_if_kernels_differ_or_fail(
     assert all(weight.is_contiguous() for weight in decoder.parameters())
     assert_same(list(decoder.parameters()), weights)
     assert_same(decode(decoder, (1, 1)), plain)
+
+
+def test_plain_layers_run_as_asked_and_fused_ones_do_not(decoder: CodecDecoder, one_check: None) -> None:
+    """On a GPU, they run in limited memory; an error of theirs may be one of memory, so the plain layers stay."""
+    runs = list[list[bool]]()
+
+    def run(plain: Callable[[], list[Tensor]]) -> list[Tensor]:
+        runs.append([layer.backend is not None for layer in convolutions(decoder)])
+        return plain()
+
+    assert use_fused_convolutions(decoder, run) is None
+    assert [any(used) for used in runs] == [False]
+
+
+@pytest.mark.skipif(DEVICE == "cuda", reason="as if there were an older GPU")
+def test_gpus_without_tf32_keep_their_plain_layers(decoder: CodecDecoder, monkeypatch: pytest.MonkeyPatch) -> None:
+    for capability, expected in (((7, 5), False), ((8, 0), True)):
+        monkeypatch.setattr(torch.cuda, "get_device_capability", lambda _, found=capability: found)
+        assert fused._multiplies_tf32(torch.device("cuda")) is expected
+    monkeypatch.setattr(fused, "_multiplies_tf32", lambda _: False)
+    assert use_fused_convolutions(decoder) == "convolution kernels: they are for NVIDIA's GPUs from Ampere on"
+    assert all(layer.backend is None for layer in convolutions(decoder))
 
 
 def test_layers_that_no_kernel_runs_stay_plain() -> None:

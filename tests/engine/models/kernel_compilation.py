@@ -22,10 +22,13 @@ from benchmarks.memory.sizes import Sizes, s2_pro
 from benchmarks.speed.kernels import META, meta_frame
 from engine.codec.codec import CodecDecoder
 from engine.codec.fused import FusedConvolutions, set_backend
+from engine.models.kernels.attention import attend_new
 from engine.models.kernels.elementwise import gate, rms_norm
 from engine.models.kernels.products import FEW_ROWS, StoredWeight, gemv, narrow_gemm
 
-CAPABILITIES = (80, 90)  # Ampere and Hopper
+# Ampere with the least shared memory, as Ada and consumers' Blackwell have it, and Hopper; bytes for a program.
+SHARED_BYTES = {86: 99 << 10, 90: 227 << 10}
+CAPABILITIES = tuple(SHARED_BYTES)
 MANY_ROWS = 20  # of a product that uses matrix units
 _TYPES = {
     torch.bfloat16: "*bf16", torch.float32: "*fp32", torch.int64: "*i64", torch.int8: "*i8", torch.uint8: "*u8"
@@ -58,7 +61,10 @@ class Compiler:
             dependent = {"DEPENDENT": capability >= 90} if "DEPENDENT" in constants else {}
             places = {(kernel.arg_names.index(name),): value for name, value in (constants | dependent).items()}
             source = ASTSource(fn=kernel, signature=types, constexprs=places, attrs=_aligned(kernel, types))
-            triton.compile(source, target=GPUTarget("cuda", capability, _WARP), options=extra)
+            made = triton.compile(source, target=GPUTarget("cuda", capability, _WARP), options=extra)
+            assert made.metadata.shared <= SHARED_BYTES[capability], (
+                f"{kernel.__name__} on sm_{capability}: {constants}"
+            )
             self.compiled.add((kernel.__name__, capability))
 
 
@@ -97,6 +103,16 @@ def run_elementwise() -> None:
     gate(x)
 
 
+def run_attention() -> None:
+    """Run attention in fp32, whose keys and values are the largest, over slots with more splits than programs."""
+    rows, heads, groups, width, positions = 4, 32, 8, 128, 4096
+    fused = torch.empty(rows, (heads + 2 * groups) * width, device=META)
+    cache = torch.empty(2, rows, groups, positions, width, device=META)
+    places = torch.empty(rows, dtype=torch.long, device=META)
+    rope, norm = torch.empty(positions, width // 2, dtype=torch.complex64, device=META), torch.empty(width, device=META)
+    attend_new(fused, cache, places, places, rope, norm, norm, 1e-6, torch.empty(rows, heads, width, device=META))
+
+
 def run_decoder() -> None:
     """Decode a frame with fused convolutions."""
     with META:
@@ -116,6 +132,7 @@ def main() -> None:
         for dtype, rows in product((torch.int8, torch.float8_e4m3fn), (1, MANY_ROWS)):
             run_product(dtype, rows)
         run_elementwise()
+        run_attention()
         run_decoder()
     for name, capability in sorted(compiler.compiled):
         print(f"{name} sm_{capability}")

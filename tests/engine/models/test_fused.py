@@ -93,7 +93,7 @@ def test_attention_of_new_positions_equals_the_plain_one(
 ) -> None:
     """Positions past a row's end are NaN and must not be read; other positions and slots stay unchanged."""
     monkeypatch.setattr(attention, "SPLIT", SPLIT)
-    monkeypatch.setattr(attention, "_STEP", 32)
+    monkeypatch.setattr(attention, "_STEP_BYTES", 64)
     monkeypatch.setattr(attention, "_PROGRAMS", programs)
     wanted = 1, 2, 11, 33, SPLIT, SPLIT + 1, SPLIT + 44, 2 * SPLIT + 1, 3 * SPLIT, 5 * SPLIT + 3
     lengths = [length for length in wanted if length <= positions]
@@ -312,7 +312,7 @@ def test_sampling_is_fused_only_if_it_agrees(small_model: DualAR, monkeypatch: p
 def small_model(monkeypatch: pytest.MonkeyPatch) -> DualAR:
     """A private, mutable miniature. Few layers, positions and programs and short splits: the interpreter is slow."""
     monkeypatch.setattr(attention, "SPLIT", 16)
-    monkeypatch.setattr(attention, "_STEP", 16)
+    monkeypatch.setattr(attention, "_STEP_BYTES", 64)
     monkeypatch.setattr(agreement, "_CACHE", 24)
     monkeypatch.setattr(agreement, "_DRAWS", 4)
     for name in ("_TILE", "_LONG_TILE", "_NARROW_TILE"):

@@ -15,13 +15,14 @@ from engine import Engine
 from engine.errors import InvalidConfig
 from engine.families.s2 import alignment
 from engine.families.s2.alignment import AttentionAligner, monotonic_path
+from engine.families.s2.dual_ar import load_dual_ar, read_header
 from engine.families.s2.prompt import PromptBuilder
 from engine.models.prompt import Prompt
 from engine.release.profile import Profile
 from engine.text.tags import word_spans
 from engine.text.tokenizer import Tokenizer
 from engine.voice import Voice
-from tests.paths import ROOT
+from tests.paths import MINIATURE, ROOT
 
 CLARA = Voice.from_bytes((ROOT / "assets" / "samples" / "clara.voice").read_bytes())
 TEXT = "The rain has stopped, so we can go out. It costs $25 now!"
@@ -142,3 +143,16 @@ def test_all_words_of_a_long_text_have_times(bundled_engine: Engine) -> None:
 def test_alignment_head_must_be_layer_and_head_numbers(head: object) -> None:
     with pytest.raises(InvalidConfig, match="alignment_head"):
         Profile(alignment_head=head)  # type: ignore[arg-type]
+
+
+def test_alignment_is_the_same_with_embeddings_of_text_in_host_memory() -> None:
+    header = read_header(MINIATURE)
+    prompts = PromptBuilder(header.tokenizer, header.config.num_codebooks)
+    prompt, codes = Prompt(prompts.user("Hello there.")), torch.randint(0, 60, (header.config.num_codebooks, 5))
+    attention = []
+    for rows in (0, header.tokenizer.end_id):
+        model = load_dual_ar(MINIATURE, dtype=torch.float32, device="cpu", header=header, host_rows=rows)
+        with torch.inference_mode():
+            attention.append(AttentionAligner(model.slow, prompts, (1, 0))._attention(prompt, "Hello there.", codes))
+    assert attention[0].std() > 0
+    torch.testing.assert_close(*attention)
