@@ -139,9 +139,12 @@ def _processors(device: torch.device) -> int:
 
 
 @triton.jit
-def _activated(value, frequency, amplitude):
-    wave = tl.sin(frequency * value)
-    return value + wave * amplitude * wave
+def _activated(value, frequency, amplitude, channel, inside):
+    """Apply the activation to values `[…, channels]`."""
+    factor = tl.load(frequency + channel, mask=inside, other=0.0)[None, :]
+    height = tl.load(amplitude + channel, mask=inside, other=0.0)[None, :]
+    wave = tl.sin(factor * value)
+    return value + wave * height * wave
 
 
 @triton.jit
@@ -159,9 +162,7 @@ def _extend(
     after = x + row * x_batch + (position - reach)[:, None] * x_step + channel[None, :] * x_channel
     value = tl.load(after, mask=new, other=0.0)
     if ACTIVATES:
-        waves = tl.load(frequency + channel, mask=inside, other=0.0)
-        heights = tl.load(amplitude + channel, mask=inside, other=0.0)
-        value = _activated(value, waves[None, :], heights[None, :])
+        value = _activated(value, frequency, amplitude, channel, inside)
     value = tl.where(old, tl.load(before, mask=old, other=0.0), value)
     place = position[:, None] * channels + channel[None, :]
     tl.store(joined + row * (reach + steps) * channels + place, value, mask=old | new)
@@ -225,9 +226,7 @@ def _convolve(
     else:
         total += shifts
         if ACTIVATES:
-            waves = tl.load(frequency + output, mask=present, other=0.0)
-            heights = tl.load(amplitude + output, mask=present, other=0.0)
-            total = _activated(total, waves[None, :], heights[None, :])
+            total = _activated(total, frequency, amplitude, output, present)
         place = row.to(tl.int64)[:, None] * outputs + output[None, :]
         if ADDS:
             total += tl.load(residual + place, mask=stored, other=0.0)
