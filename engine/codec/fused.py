@@ -4,8 +4,7 @@
 weights. If they differ, or if Triton is missing or fails, the plain layers stay in use.
 """
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING
@@ -109,14 +108,14 @@ def use_fused_convolutions(decoder: DecoderView, run: Run = lambda plain: plain(
     try:
         backend = FusedConvolutions()
         plain = [run(partial(_decoded, decoder, *size)) for size in _CHECKED]
-        with _undone_on_error(decoder):
-            set_backend(decoder, backend)
-            fused = [_decoded(decoder, *size) for size in _CHECKED]
-            pairs = zip(chain(*plain), chain(*fused), strict=True)
-            differences = torch.stack([_relative_difference(*pair) for pair in pairs])
-            if not (differences <= TOLERANCE).all():  # NaN too
-                raise ArithmeticError(f"they differ from the plain ones by {differences.max():.2g}")
+        set_backend(decoder, backend)
+        fused = [_decoded(decoder, *size) for size in _CHECKED]
+        pairs = zip(chain(*plain), chain(*fused), strict=True)
+        differences = torch.stack([_relative_difference(*pair) for pair in pairs])
+        if not (differences <= TOLERANCE).all():  # NaN too
+            raise ArithmeticError(f"they differ from the plain ones by {differences.max():.2g}")
     except Exception as error:  # compilers and drivers raise many types
+        set_backend(decoder, None)
         return f"convolution kernels: {first_line(error)}"
     return None
 
@@ -144,16 +143,6 @@ def _relative_difference(expected: Tensor, found: Tensor) -> Tensor:
     wide = expected.float()
     difference: Tensor = (found.float() - wide).norm() / wide.norm().clamp(min=1e-12)
     return difference
-
-
-@contextmanager
-def _undone_on_error(decoder: nn.Module) -> Iterator[None]:
-    """Give the decoder its plain layers and weights back if an error is raised."""
-    try:
-        yield
-    except Exception:
-        set_backend(decoder, None)
-        raise
 
 
 def set_backend(decoder: nn.Module, backend: ConvolutionBackend | None) -> None:
