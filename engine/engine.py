@@ -610,9 +610,7 @@ class Engine:
         codes = reference.codes
         if codes.ndim != 2 or codes.shape[0] != len(self._codec_config.codebook_sizes):
             raise InvalidCodes("codes.other_codebooks")
-        if any(
-            int(row.max(initial=0)) >= size for row, size in zip(codes, self._codec_config.codebook_sizes, strict=True)
-        ):
+        if (codes.max(axis=1, initial=0) >= self._codec_config.codebook_sizes).any():
             raise InvalidCodes("codes.outside")
         return torch.from_numpy(codes.astype(np.int64))
 
