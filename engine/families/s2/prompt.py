@@ -9,8 +9,9 @@ of text are tokenised one by one.
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -24,6 +25,7 @@ from engine.text.tokenizer import IM_END, IM_START, INTERLEAVE, VOICE, Tokenizer
 _PLAIN_TASK = "convert the provided text to speech"
 _CLONING_TASK = "convert the provided text to speech reference to the following:\n\nText:\n"
 _SPEECH_MARK = "\n\nSpeech:\n"
+_USER, _TURN_END = f"{IM_START}user\n", f"{IM_END}\n"
 _SPEAKER_TAG = re.compile(r"<\|speaker:\d+\|>")
 
 
@@ -32,6 +34,7 @@ class PromptBuilder:
 
     def __init__(self, tokenizer: Tokenizer, num_codebooks: int) -> None:
         self._tokenizer, self._codebooks = tokenizer, num_codebooks
+        self._fixed = cache(tokenizer.encode)  # only for the few fixed parts of a prompt
 
     def conversation(self, voice: PromptVoice, positions: int, context_positions: int) -> "S2Conversation":
         return S2Conversation(self, voice.references, positions, context_positions)
@@ -44,31 +47,20 @@ class PromptBuilder:
         """Build the system turn: the task, and the transcripts and codes of the references."""
         start = self._fixed(f"{IM_START}system\n")
         if not references:
-            return torch.cat((start, self._fixed(_PLAIN_TASK), self.turn_end()), dim=1)
+            return self._text_columns([*start, *self._fixed(_PLAIN_TASK), *self._fixed(_TURN_END)])
         transcripts = "\n".join(
             r.transcript if _SPEAKER_TAG.search(r.transcript) else f"<|speaker:{i}|>{r.transcript}"
             for i, r in enumerate(references)
         )
-        codes = torch.cat([r.codes for r in references], dim=1)
-        pieces = (
-            start,
-            self._fixed(_CLONING_TASK),
-            self._speech_columns(transcripts),
-            self._fixed(_SPEECH_MARK),
-            self.frames(codes),
-            self.turn_end(),
-        )
-        return torch.cat(pieces, dim=1)
+        task, mark = self._fixed(_CLONING_TASK), self._fixed(_SPEECH_MARK)
+        text = self._text_columns([*start, *task, *self.speech_ids(transcripts), *mark])
+        frames = [self.frames(r.codes) for r in references]
+        return torch.cat((text, *frames, self.turn_end()), dim=1)
 
     def user(self, text: str) -> Tensor:
         """Build the user turn with `text` and the start of the assistant turn that speaks it."""
-        pieces = (
-            self._fixed(f"{IM_START}user\n"),
-            self._speech_columns(text),
-            self.turn_end(),
-            self._fixed(f"{IM_START}assistant\n{VOICE}"),
-        )
-        return torch.cat(pieces, dim=1)
+        user, assistant = self._fixed(_USER), self._fixed(f"{IM_START}assistant\n{VOICE}")
+        return self._text_columns([*user, *self.speech_ids(text), *self._fixed(_TURN_END), *assistant])
 
     def frames(self, codes: Tensor) -> Tensor:
         """Convert codes `[K, T]` to columns: codebook 0 as semantic tokens in row 0, all K codes below."""
@@ -77,7 +69,7 @@ class PromptBuilder:
 
     def turn_end(self) -> Tensor:
         """Return the columns that end a turn."""
-        return self._fixed(f"{IM_END}\n")
+        return self._text_columns(self._fixed(_TURN_END))
 
     def speech_ids(self, text: str) -> list[int]:
         """Return the token ids of spoken text, as used by `user` and `system`."""
@@ -90,7 +82,7 @@ class PromptBuilder:
 
     def place_of(self, text: str, prompt: Prompt) -> tuple[int, int]:
         """Return the first position and the number of tokens of `text` in its own `prompt`."""
-        before, count = self._fixed(f"{IM_START}user\n").shape[1], len(self.speech_ids(text))
+        before, count = len(self._fixed(_USER)), len(self.speech_ids(text))
         return prompt.columns.shape[1] - self.user(text).shape[1] + before, count
 
     def count_phones(self, text: str) -> int | None:
@@ -106,16 +98,11 @@ class PromptBuilder:
         """The size that limits a segment: as the lexicon reads it, if there is one, else as it is written."""
         return spoken_size if self._tokenizer.lexicon else written_size
 
-    def _fixed(self, text: str) -> Tensor:
-        return self._text_columns(self._tokenizer.encode(text))
-
-    def _speech_columns(self, text: str) -> Tensor:
-        return self._text_columns(self.speech_ids(text))
-
-    def _text_columns(self, ids: list[int]) -> Tensor:
-        columns = torch.zeros(self._codebooks + 1, len(ids), dtype=torch.long)
-        columns[0] = torch.tensor(ids, dtype=torch.long)
-        return columns
+    def _text_columns(self, ids: Sequence[int]) -> Tensor:
+        # With NumPy, because each call of PyTorch passes the global lock to another thread that prepares a prompt.
+        columns = np.zeros((self._codebooks + 1, len(ids)), np.int64)
+        columns[0] = ids
+        return torch.from_numpy(columns)
 
 
 class InterleavedPromptBuilder(PromptBuilder):
@@ -134,12 +121,11 @@ class InterleavedPromptBuilder(PromptBuilder):
         return torch.cat((self._start, *(piece for turn in turns for piece in turn)), dim=1)
 
     def user(self, text: str) -> Tensor:
-        if _SPEAKER_TAG.match(text):
-            return self._speech_columns(text)
-        return torch.cat((self._fixed("<|speaker:0|>"), self._speech_columns(text)), dim=1)
+        tag = [] if _SPEAKER_TAG.match(text) else self._fixed("<|speaker:0|>")
+        return self._text_columns([*tag, *self.speech_ids(text)])
 
     def turn_end(self) -> Tensor:
-        return self._fixed(IM_END)
+        return self._text_columns(self._fixed(IM_END))
 
     def place_of(self, text: str, prompt: Prompt) -> tuple[int, int]:
         count = len(self.speech_ids(text))
