@@ -25,6 +25,9 @@ TurnStop = Literal["end", "length", "loop", "short"]
 LOOP_MAX_PERIOD = 24
 LOOP_MIN_FRAMES = 40
 LOOP_MIN_REPEATS = 3
+_LOOP_FRAMES = {
+    period: max(LOOP_MIN_FRAMES, LOOP_MIN_REPEATS * period) for period in range(1, LOOP_MAX_PERIOD + 1)
+}  # by period
 
 
 @dataclass(frozen=True)
@@ -164,9 +167,13 @@ class Turn:
 
 def is_looping(semantic_codes: list[int]) -> bool:
     """Return whether the last frames repeat with a short period: 40 frames or more, and three periods or more."""
-    for period in range(1, LOOP_MAX_PERIOD + 1):
-        span = max(LOOP_MIN_FRAMES, LOOP_MIN_REPEATS * period)
-        if len(semantic_codes) >= span:
+    if len(semantic_codes) < LOOP_MIN_FRAMES:
+        return False
+    *recent, last = semantic_codes[-1 - LOOP_MAX_PERIOD :]
+    if last not in recent:  # nearly always, and this is asked for each frame of each turn
+        return False
+    for period, span in _LOOP_FRAMES.items():
+        if recent[-period] == last and len(semantic_codes) >= span:
             tail = semantic_codes[-span:]
             if tail[period:] == tail[:-period]:
                 return True
