@@ -305,5 +305,5 @@ class SlotPool:
         """Return the length of the common prefix of the slot's columns and `columns`, without the last one."""
         held = self._prompts[slot]
         longest = min(held.filled, columns.shape[1] - 1)
-        same = (held.prompt.columns[:, :longest] == columns[:, :longest]).all(0)
-        return int(same.long().cumprod(0).sum())
+        other = (held.prompt.columns.numpy()[:, :longest] != columns.numpy()[:, :longest]).any(axis=0)
+        return int(other.argmax()) if other.any() else longest
