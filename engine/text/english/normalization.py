@@ -8,12 +8,14 @@ words, single upper-case letters (spelled, as in "U S A") and one of `, . ? !` f
 import re
 import unicodedata
 from collections.abc import Container
+from functools import lru_cache
 
 from engine.text.english import dates, names, quantities
 from engine.text.english.rules import SPELL, Rule
 from engine.text.tags import compose
 
 PUNCTUATION = ",.!?"  # weakest first; of several in a row the strongest is kept
+_RECENT = 128  # segments that are kept written out
 
 _SIGNS = {
     "&": "and", "@": "at", "%": "percent", "+": "plus", "=": "equals", "#": "number", "/": "slash",
@@ -23,6 +25,7 @@ _SIGNS = {
     **{sign: currency[1] for sign, currency in quantities.CURRENCIES.items()}, "¢": "cents",
     "№": "number", "‰": "per thousand",
 }  # fmt: skip
+_KEPT = {*_SIGNS, "…"}  # their compatibility forms lose meaning
 _LETTERS = str.maketrans({"ß": "ss", "æ": "ae", "Æ": "AE", "œ": "oe", "Œ": "OE", "ø": "o", "Ø": "O", "đ": "d",
                           "Đ": "D", "ł": "l", "Ł": "L", "þ": "th", "Þ": "Th", "ð": "th", "Ð": "Th",
                           "ı": "i"})  # fmt: skip
@@ -70,11 +73,12 @@ def _compatible(sign: str) -> str:
 
 def fold(text: str) -> str:
     """Fold compatibility forms and accents to plain letters, and quotation marks to ' or nothing."""
+    if text.isascii():
+        return text.translate(_QUOTES)
     text = _POWER.sub(lambda power: "^" + unicodedata.normalize("NFKC", power[0]).replace("−", "-"), text)
     text = _MICRO.sub("µ", _DEGREES.sub("°", text))
     text = compose(text.translate(_QUOTES).translate(_RAISED))
-    kept = {*_SIGNS, "…"}  # their compatibility forms lose meaning
-    text = "".join(sign if sign in kept else _compatible(sign) for sign in text)
+    text = "".join(sign if sign in _KEPT else _compatible(sign) for sign in text)
     decomposed = unicodedata.normalize("NFD", text.translate(_LETTERS))
     # Only Latin letters lose their marks; in other scripts marks change the letter.
     latin = re.sub(r"([A-Za-z])[\u0300-\u036f]+", r"\1", decomposed)
@@ -91,6 +95,12 @@ def written_out(text: str) -> str:
     return "".join(f" {_SIGNS[sign]} " if sign in _SIGNS else sign for sign in text)
 
 
+@lru_cache(maxsize=_RECENT)
+def written_out_once(text: str) -> str:
+    """As `written_out`, for a segment of a text, which is measured, counted and spoken."""
+    return written_out(text)
+
+
 def spoken(text: str, known: Container[str]) -> list[str]:
     """Split `text` into words and punctuation for the lexicon.
 
@@ -103,7 +113,7 @@ def spoken(text: str, known: Container[str]) -> list[str]:
         marks of `, . ? !`. Marks are never adjacent and never come first. Scripts other than Latin are left out; see
         `unpronounceable`.
     """
-    found = _TOKEN.findall(written_out(text).translate(_PAUSES))
+    found = _TOKEN.findall(written_out_once(text).translate(_PAUSES))
     shouting = _is_shouted([token for token in found if token.isalpha()], known)
     tokens: list[str] = []
     for token in found:
@@ -154,12 +164,13 @@ def unpronounceable(text: str) -> list[str]:
 
     Emoji, arrows, trademark signs and punctuation are skipped.
     """
-    if not any(map(_may_have_no_reading, set(text))):
+    if text.isascii() or not any(map(_may_have_no_reading, set(text))):
         return []
     words = [word for word in written_out(text).split() if any(map(_has_no_reading, word))]
     return list(dict.fromkeys(word.strip(",.!?;:") for word in words))
 
 
+@lru_cache(maxsize=4096)
 def _may_have_no_reading(sign: str) -> bool:
     """Whether a sign on its own has a part without a reading."""
     return any(_has_no_reading(folded) for folded in fold(sign) if folded not in _SIGNS)

@@ -89,7 +89,7 @@ def spoken_size(text: str) -> int:
     A single word has its written size, so that no number is cut. A phone counts as a letter.
     """
     text = _PHONE_MARK.sub(lambda mark: "x" * (mark[1].count("_") + 1) + (mark[2] or ""), text)
-    return written_size(normalization.written_out(text) if len(text.split(maxsplit=1)) > 1 else text)
+    return written_size(normalization.written_out_once(text) if len(text.split(maxsplit=1)) > 1 else text)
 
 
 def letter_contexts(word: str, at: int) -> list[str]:
@@ -154,7 +154,7 @@ class Lexicon:
         for piece in _SPEAKER.split(STYLE_TAG.sub(" ", text)):
             if _SPEAKER.fullmatch(piece):
                 out.append(piece)
-            else:
+            elif piece:
                 out += self._turn(self._spoken(piece))
         return " ".join(out)
 
