@@ -45,6 +45,7 @@ _RULES: tuple[Rule, ...] = (
     *quantities.MONEY,
     *quantities.ORDINALS,
     *dates.DECADES,
+    *quantities.INCHES,
     *quantities.FRACTIONS,
     *quantities.MEASURES,
     *names.LETTERS,

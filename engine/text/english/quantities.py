@@ -11,6 +11,12 @@ CURRENCIES = {
     "€": ("euro", "euros", "cent", "cents"),
     "¥": ("yen", "yen", "sen", "sen"),
     "₹": ("rupee", "rupees", "paisa", "paise"),
+    "₩": ("won", "won", "jeon", "jeon"),
+    "₽": ("ruble", "rubles", "kopeck", "kopecks"),
+    "₪": ("shekel", "shekels", "agora", "agorot"),
+    "₱": ("peso", "pesos", "centavo", "centavos"),
+    "₺": ("lira", "lira", "kurush", "kurush"),
+    "₿": ("bitcoin", "bitcoin", "cent", "cents"),
 }
 _COUNTRIES = {
     "US": spelled("US"), "A": "Australian", "AU": "Australian", "C": "Canadian", "CA": "Canadian", "NZ": "New Zealand",
@@ -20,23 +26,28 @@ _CODES = {
     "USD": ("US", "$"), "EUR": ("", "€"), "GBP": ("", "£"), "JPY": ("", "¥"), "INR": ("", "₹"), "AUD": ("A", "$"),
     "CAD": ("C", "$"), "NZD": ("NZ", "$"), "HKD": ("HK", "$"), "SGD": ("S", "$"),
 }  # fmt: skip
-_AMOUNTS = {"k": "thousand", "m": "million", "bn": "billion", "b": "billion", "t": "trillion"}  # as in "$5M"
+_AMOUNTS = {  # as in "$5M"
+    "k": "thousand", "m": "million", "mn": "million", "b": "billion", "bn": "billion", "t": "trillion",
+    "tn": "trillion",
+}  # fmt: skip
 _UNITS = {
     "km": "kilometers", "cm": "centimeters", "mm": "millimeters", "nm": "nanometers", "mi": "miles", "yd": "yards",
     "ft": "feet", "m": "meters", "kg": "kilograms", "mg": "milligrams", "g": "grams", "lb": "pounds", "lbs": "pounds",
-    "oz": "ounces", "fl oz": "fluid ounces", "ml": "milliliters", "l": "liters", "tbsp": "tablespoons",
-    "tsp": "teaspoons", "km/h": "kilometers per hour", "kph": "kilometers per hour", "mph": "miles per hour",
-    "m/s": "meters per second", "hz": "hertz", "khz": "kilohertz", "mhz": "megahertz", "ghz": "gigahertz",
+    "oz": "ounces", "fl oz": "fluid ounces", "gal": "gallons", "qt": "quarts", "dl": "deciliters", "ml": "milliliters",
+    "l": "liters", "mol": "moles", "tbsp": "tablespoons", "tsp": "teaspoons", "kph": "kilometers per hour",
+    "mph": "miles per hour", "hz": "hertz", "khz": "kilohertz", "mhz": "megahertz", "ghz": "gigahertz",
     "kb": "kilobytes", "mb": "megabytes", "gb": "gigabytes", "tb": "terabytes", "kbps": "kilobits per second",
     "mbps": "megabits per second", "gbps": "gigabits per second", "kw": "kilowatts", "kwh": "kilowatt hours",
-    "W": "watts", "V": "volts", "mah": "milliamp hours", "db": "decibels", "kcal": "kilocalories",
+    "W": "watts", "V": "volts", "mA": "milli amps", "mah": "milli amp hours", "Ω": "ohms", "db": "decibels",
+    "kj": "kilo joules", "kcal": "kilocalories",
     "°c": "degrees celsius", "°f": "degrees fahrenheit", "°": "degrees", "s": "seconds", "ms": "milliseconds",
     "sec": "seconds", "secs": "seconds", "min": "minutes", "mins": "minutes", "h": "hours", "hr": "hours",
-    "hrs": "hours", "yr": "years", "yrs": "years", "sq ft": "square feet", "sq m": "square meters",
-    "sq mi": "square miles", "sq km": "square kilometers",
+    "hrs": "hours", "yr": "years", "yrs": "years", "pts": "points", "sq ft": "square feet", "sq m": "square meters",
+    "sq mi": "square miles", "sq km": "square kilometers", "″": "inches",
     "µm": "micrometers", "µg": "micrograms", "µl": "microliters", "µs": "microseconds",
 }  # fmt: skip
-_CASED = ("ms", "m", "g", "s", "h", "W", "V")  # in the other case these are other words: "5G", "10 M", "iPhone 5S"
+# In the other case these are other words: "5G", "10 M", "iPhone 5S".
+_CASED = ("ms", "mA", "m", "g", "s", "h", "W", "V")
 _UNIT = "|".join((*_CASED, f"(?i:{'|'.join(sorted(map(re.escape, _UNITS.keys() - _CASED), key=len, reverse=True))})"))
 _LENGTH_OR_QUOTE = re.compile(
     r"(?P<feet>\b\d['′]\s?(?:1[01]|\d))[\"″]"
@@ -45,20 +56,23 @@ _LENGTH_OR_QUOTE = re.compile(
 )
 _MEASURED = re.compile(r"\s(?:above|and|apart|at|below|by|deep|from|high|in|long|of|on|or|tall|thick|to|wide|x)\b")
 _PLURAL_END = re.compile(r"(?<!u)s(?= per | celsius| fahrenheit|$)")
-_POWERS = {"squared": "square", "cubed": "cubic"}
+_POWERS = {"squared": "square", "cubed": "cubic", "2": "square", "3": "cubic"}
 _PER = {
     **{unit: unit for unit in "second minute hour day night week month year person head mile pound gallon".split()},
-    "sec": "second", "min": "minute", "h": "hour", "hr": "hour", "mo": "month", "yr": "year", "lb": "pound",
-    "oz": "ounce", "kg": "kilogram", "km": "kilometer", "mb": "megabyte", "gb": "gigabyte",
+    "sec": "second", "min": "minute", "h": "hour", "hr": "hour", "wk": "week", "mo": "month", "yr": "year",
+    "lb": "pound", "oz": "ounce", "kg": "kilogram", "km": "kilometer", "mb": "megabyte", "gb": "gigabyte",
 }  # fmt: skip
 
 _COUNTED = (
     "customers|downloads|followers|fans|likes|members|people|players|subscribers|users|views|viewers|visitors|words"
 )
 
-_ALONE = r"(?<![\w.,:$£€¥₹-])"
-_SIGN, _AMOUNT = "[$£€¥₹]", "|".join(_AMOUNTS)
+_SIGNS = "".join(CURRENCIES)
+_ALONE = rf"(?<![\w.,:{_SIGNS}-])"
+_SIGN, _AMOUNT = f"[{_SIGNS}]", "|".join(_AMOUNTS)
+_SCALE = "(?:hundred|thousand|million|billion|trillion)"
 _PART = r"[1-9]/(?:[2-9]|10)"
+_STOP = r"(?:\.(?=[,)]|\s+[a-z]))?"  # of a unit, and not of the sentence
 
 
 def _telephone(match: re.Match[str]) -> str:
@@ -99,21 +113,28 @@ def _part(fraction: str) -> str:
 
 
 def _fraction(match: re.Match[str]) -> str:
-    return f"{number(match[1])} and {_part(match[2])}" if match[1] else _part(match[2])
+    amount = f"{number(match[1])} and {_part(match[2])}" if match[1] else _part(match[2])
+    return f"{amount} {_unit(match[3], one=not match[1])}" if match[3] else amount
 
 
 def _feet(match: re.Match[str]) -> str:
     return f"{match[1] or match[3]} foot {match[2] or match[4]}"
 
 
-def _measure(match: re.Match[str]) -> str:
-    written, power = match[2], match[3]
+def _unit(written: str, *, one: bool) -> str:
     unit = _UNITS.get(written) or _UNITS[written.lower()]
-    if power:
-        unit = f"{unit} {power}" if "/" in written else f"{_POWERS[power]} {unit}"
-    if match[1] == "1":
-        unit = _PLURAL_END.sub("", unit.replace("feet", "foot"), count=1)
-    return f"{match[1]} {unit}"
+    return _PLURAL_END.sub("", unit.replace("feet", "foot").replace("inches", "inch"), count=1) if one else unit
+
+
+def _measure(match: re.Match[str]) -> str:
+    amount, power, per = match["amount"], match["power"], match["per"]
+    unit = _unit(match["unit"], one=match["hyphen"] is not None or amount == "1")
+    if per:
+        unit, below = f"{unit} per", _PER.get(per.lower()) or _unit(per, one=True)
+        if power and below == "second":
+            return f"{amount} {unit} second {power}"
+        return f"{amount} {unit} {_POWERS[power]} {below}" if power else f"{amount} {unit} {below}"
+    return f"{amount} {_POWERS[power]} {unit}" if power else f"{amount} {unit}"
 
 
 def _whole(text: str) -> str:
@@ -165,9 +186,11 @@ MONEY: tuple[Rule, ...] = (
     rule(rf"(?i)(?<=\d)({_AMOUNT})?\s?[-–]\s?(?={_SIGN}\s?\d)", r"\1 to "),
     rule(rf"(?<![\w)])[-−](?=(?:{'|'.join(_COUNTRIES)})?{_SIGN}\d)", " minus "),
     rule(rf"({_SIGN})[-−](?=\d)", r" minus \1"),
+    rule(rf"\bUS (?={_SIGN}\d)", "US"),
+    rule(rf"\b(?!(?:{'|'.join(_COUNTRIES)}){_SIGN})([A-Za-z]+)(?={_SIGN}\d)", r"\1 "),
     rule(
         rf"(?:\b({'|'.join(_COUNTRIES)}))?({_SIGN})\s?({NUMBER})(?:\s{{1,2}}({_PART})\b(?!/))?"
-        rf"(?:[\s-]?(thousand|million|billion|trillion)\b|(?i:({_AMOUNT}))\b)?"
+        rf"(?:[\s-]?({_SCALE})\b|(?i:({_AMOUNT}))\b)?"
         r"((?=-[a-z]|\s(?:bill|coin|note)s?\b))?",
         _money,
     ),
@@ -176,14 +199,23 @@ MONEY: tuple[Rule, ...] = (
         lambda match: f"{match[1]} per {_PER[match[2].lower()]}",
     ),
 )
+INCHES: tuple[Rule, ...] = (
+    rule(rf"\b(\d)'\s?(1[01]|\d)\b|\b(\d+) ?(?:ft|feet)\.? (\d+) ?in\b{_STOP}", _feet),
+    rule(r"(?<=\d)([ -]?)in\.(?=[,;)]|\s+[a-z])", r"\1″"),
+)
 FRACTIONS: tuple[Rule, ...] = (
+    rule(r"\b(\d+(?:\.\d+)?)(?:e([-−]?)|E(?:\+|([-−])))(\d{1,3})\b", r"\1 times 10 to the power of \2\3\4"),
     rule(r"(?<=\d)\s?/\s?(?=\d[\d.,]*+\s*=)", " divided by "),
     rule(r"(?<=\d)\s?[-–]\s?(?=\d[\d.,]*+\s*=)", " minus "),
     rule(r"(?<=[\w)])\^([23])(?!\.?\d)", lambda match: " squared" if match[1] == "2" else " cubed"),
     rule(r"(?<=[\w)])\^(?=-?\d)", " to the power of "),
     rule(r"\b(?:24/7|50/50|20/20|9/11)\b", lambda match: match[0].replace("/", " ")),
     rule(r"(?<![\w.,/])(\d{1,3}\.\d{1,3})\s?/\s?(\d{1,3})\b(?!/|[.,]\d)", r"\1 out of \2"),  # ratings
-    rule(rf"(?:(?<![\w.,/])(\d{{1,3}})(?:\s{{1,2}}|-))?(?<![\w.,/])({_PART})\b(?!/)", _fraction),
+    rule(
+        rf"(?:(?<![\w.,/])(\d{{1,3}})(?:\s{{1,2}}|-))?(?<![\w.,/])({_PART})\b(?!/)"
+        rf"(?:[\s-]?({_UNIT})(?![\w/{SPELL}]){_STOP})?",
+        _fraction,
+    ),
 )
 MEASURES: tuple[Rule, ...] = (
     rule(rf"(?<=\d)(\s?(?:%|{_UNIT})|[kKMB])\s?[-–]\s?(?=\d)", r"\1 to "),
@@ -191,8 +223,13 @@ MEASURES: tuple[Rule, ...] = (
         rf"\b({NUMBER})([kKMB])(?=(?: to [\d.,]+[kKMB])?\s(?:[a-z]+\s)?(?:{_COUNTED})\b)",
         lambda match: f"{match[1]} {_AMOUNTS[match[2].lower()]}",
     ),
-    rule(r"\b(\d)'\s?(1[01]|\d)\b|\b(\d+) ?(?:ft|feet)\.? (\d+) ?in\b(?:\.(?=,|\s+[a-z]))?", _feet),
-    rule(rf"(?<![\w.,])({NUMBER})\s?({_UNIT})(?: (squared|cubed))?(?![\w/{SPELL}])(?:\.(?=,|\s+[a-z]))?", _measure),
+    rule(rf"(?i)\bper ({'|'.join(_PER)})\b{_STOP}", lambda match: f"per {_PER[match[1].lower()]}"),
+    rule(
+        rf"(?:(?<![\w.,])|(?<=\dx))(?<![A-Z]-)(?P<amount>(?:{NUMBER}|\.\d+)(?: {_SCALE})?)"
+        rf"(?:\s|(?P<hyphen>-))?(?P<unit>{_UNIT})(?:/(?P<per>{_UNIT}|{'|'.join(_PER)})\b)?"
+        rf"(?: ?(?P<power>squared|cubed|(?<=[mt])[23]))?(?![\w{SPELL}])(?:(?<=°[CFcf])|(?!/[a-z])){_STOP}",
+        _measure,
+    ),
 )
 ORDINALS: tuple[Rule, ...] = (
     rule(r"(?i)(\d(?:st|nd|rd|th))\s?[-–]\s?(?=\d+(?:st|nd|rd|th)\b)", r"\1 to "),
@@ -202,12 +239,13 @@ NUMBERS: tuple[Rule, ...] = (
     rule(r"(?<=[A-Za-z]-)\d[\d.]*(?:-\d[\d.]*)+", lambda match: match[0].replace("-", " ")),  # "Llama-3.1-8B"
     rule(r"(?<=\d):(?=\d)", " to "),
     rule(r"(?<=\d)\s?[-–]\s?(?=\d)", " to "),
-    rule(r"(?<![\w)%°])[-−](?=\d)", " minus "),
+    rule(r"(?<![\w)%°])[-−](?=\.?\d)", " minus "),
+    rule(r"(?<=\d) x (?=\d[\d.]* (?:(?:centi|milli)?meters?|feet|foot|inch(?:es)?|yards?)\b)", " by "),
     rule(r"(?<=\d)\s?\*\s?(?=\d)|(?<=\d) x (?=\d)", " times "),
     rule(r"(?<=\d)x(?=\d)", " by "),
     rule(r"~(?=\s?\d)", " about "),
     rule(r"(?<![\w.])\d{1,3}(?:\.\d{1,3}){3}(?![\w.]*\d)", lambda match: match[0].replace(".", " dot ")),
     rule(r"(?<!\d)\d++(?:\.\d++){2,}", lambda match: match[0].replace(".", " point ")),
-    rule(r"(?<![\w.])\.(?=\d)", " point "),
+    rule(r"(?<![\w.])\.(\d+)", lambda match: f" point {digits(match[1])} "),
     rule(rf"({NUMBER})('s\b)?", lambda match: f" {_whole(match[1])}{match[2] or ''} "),
 )
