@@ -3,15 +3,15 @@
 import re
 
 from engine.text.english.numbers import cardinal, oh, ordinal, plural, year
-from engine.text.english.rules import Rule, before, ends_text, rule, spelled
+from engine.text.english.rules import STOP, Rule, before, ends_text, rule, spelled
 
 _MONTHS = (
     "January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November",
     "December",
 )  # fmt: skip
-# The full stop of an abbreviation may also end a sentence.
-_SHORT = r"(?:Jan|Feb|Mar|Apr|Jun|Jul|Aug|Sept?|Oct|Nov|Dec)\b(?:\.(?=\s*[\da-z,]))?"
-MONTH = rf"(?:{'|'.join(_MONTHS)})\b|{_SHORT}"
+# "March", "Mar" and "May" in small letters are other words. The full stop of an abbreviation may also end a sentence.
+_SHORT = r"(?:Mar|MAR|(?i:Jan|Feb|Apr|Jun|Jul|Aug|Sept?|Oct|Nov|Dec))\b(?:\.(?=\s*[\da-z,']))?"
+MONTH = rf"(?:March|MARCH|May|MAY|(?i:{'|'.join(name for name in _MONTHS if name not in ('March', 'May'))}))\b|{_SHORT}"
 _DAY = r"(?:3[01]|[12]\d|0?[1-9])"
 _MONTH_NUMBER = r"(?:1[0-2]|0?[1-9])"
 _ALONE, _END = r"(?<![\w.,:/$£€¥₹-])", r"(?![\w/-]|[.,:]\d|%)"
@@ -33,10 +33,10 @@ _AFTER_DURATION = re.compile(
     r"\s*(?:\Z|[.,;:!?)]|(?:more|later|ago|left|of|long|each|or|and|to|before|after|until|at|from|per|if|when|then)\b)"
 )
 _LASTING = re.compile(r"\s(?:ago|later|break|clip|delay|interval|limit|mark|pause|silence|timeout|wait|window)s?\b")
-# Else a number that ends in 0, or is counted or named ("three 7s", "Windows 95s"), is a plural.
+# Else a number that ends in 0, or is counted or named ("three 7s", "Windows 95s", "F-16s"), is a plural.
 _ROUND = re.compile(r"[1-9][\d,]*0")
 _COUNTED_OR_NAMED = re.compile(
-    r"\b(?:two|three|four|five|six|seven|eight|nine|ten|both|few|many|several|these|those|[A-Z][a-z]+)\s\Z"
+    r"\b(?:two|three|four|five|six|seven|eight|nine|ten|both|few|many|several|these|those|[A-Z][A-Za-z]+)\s\Z|\b[A-Z]{1,4}-\Z"
 )
 # After "p.m.", a name begins a clause or a sentence, unless it tells the day or where the time is so.
 _CLAUSE_FOLLOWS = re.compile(
@@ -45,7 +45,7 @@ _CLAUSE_FOLLOWS = re.compile(
 
 
 def _month(name: str) -> str:
-    return next(month for month in _MONTHS if month.startswith(name[:3]))
+    return next(month for month in _MONTHS if month.startswith(name[:3].capitalize()))
 
 
 def _full(month: int, day: int, written_year: str) -> str:
@@ -114,16 +114,23 @@ def _half_of_day(match: re.Match[str], letters: str) -> str:
 
 
 DATES: tuple[Rule, ...] = (
+    rule(r"\b(\d{4}-\d\d-\d\d)T(?=\d\d:)", r"\1 "),
+    rule(rf"{_ALONE}({_DAY})-({MONTH})-((?:[12]\d)?\d\d){_END}", r"\1 \2 \3"),
+    rule(rf"\b({MONTH})-({_DAY})(?:-([12]\d{{3}}))?{_END}", r"\1 \2 \3"),
+    rule(  # "on 3/14"; other pairs may be fractions
+        rf"(?i)\b((?:on|since|until|[a-z]{{3,6}}day,?) )({_MONTH_NUMBER})/({_DAY}){_END}(?! of\b)",
+        lambda match: f"{match[1]}{_MONTHS[int(match[2]) - 1]} {ordinal(int(match[3]))}",
+    ),
     rule(
         rf"{_ALONE}(\d{{4}})([-/])(0[1-9]|1[0-2])\2(0[1-9]|[12]\d|3[01]){_END}",
         lambda match: _full(int(match[3]), int(match[4]), match[1]),
     ),
     rule(  # as in the United States; a first number above 12 is the day
-        rf"{_ALONE}({_MONTH_NUMBER})/({_DAY})/(\d{{4}}|\d\d){_END}",
-        lambda match: _full(int(match[1]), int(match[2]), match[3]),
+        rf"{_ALONE}({_MONTH_NUMBER})(?:/({_DAY})/(\d{{4}}|\d\d)|-({_DAY})-([12]\d{{3}})){_END}",
+        lambda match: _full(int(match[1]), int(match[2] or match[4]), match[3] or match[5]),
     ),
     rule(
-        rf"{_ALONE}({_DAY})([/.])({_MONTH_NUMBER})\2([12]\d{{3}}){_END}",
+        rf"{_ALONE}({_DAY})([/.-])({_MONTH_NUMBER})\2([12]\d{{3}}){_END}",
         lambda match: _full(int(match[3]), int(match[1]), match[4]),
     ),
     rule(rf"({MONTH}|\b[12]\d{{3}})\s?[-–]\s?(?=(?:{MONTH}))", r"\1 to "),
@@ -140,11 +147,17 @@ DATES: tuple[Rule, ...] = (
         lambda match: f"{_month(match[1])} {ordinal(int(match[2]))}",
     ),
     rule(rf"{_ALONE}([Tt]he )?\b({_DAY})(?:st|nd|rd|th)? (of )?({MONTH})", _day_of_month),
-    rule(rf"\b({_SHORT}) (?=(?:1\d|20)\d\d\b)", lambda match: f"{_month(match[1])} "),
+    rule(rf"\b({_SHORT}) to ({_SHORT})", lambda match: f"{_month(match[1])} to {_month(match[2])}"),
+    rule(rf"\b({_SHORT}) (?='\d\d\b|(?:1\d|20)\d\d\b)", lambda match: f"{_month(match[1])} "),
 )
 TIMES: tuple[Rule, ...] = (
     rule(r"\b(\d{1,2}):([0-5]\d):([0-5]\d)(?!\s*[ap]\.?m\b|[\d:])", _lasting),
-    rule(r"\b(\d{1,4}) ?h(?:rs?)? ?(\d{1,4}) ?m(?:ins?)?(?: ?(\d{1,4}) ?s(?:ecs?)?)?\b", _duration),
+    rule(  # of a race
+        r"(?<![\w:])([0-5]?\d):0?([1-5]?\d\.\d{1,3})\b(?!\.\d)",
+        lambda match: f"{_count(int(match[1]), 'minute')} and {match[2]} seconds",
+    ),
+    rule(r"(?<=\d:[0-5]\d)(?=[A-Za-z])", " "),
+    rule(r"\b(\d{1,4}) ?h(?:rs?\.?)? ?(\d{1,4}) ?m(?:ins?)?(?: ?(\d{1,4}) ?s(?:ecs?)?)?\b" + STOP, _duration),
     rule(r"()\b(\d{1,4}) ?m(?:ins?)? ?(\d{1,4}) ?s(?:ecs?)?\b", _duration),
     rule(r"\b(\d{1,4}) ?m(?= (?:ago|later|left|remaining)\b)", lambda match: _count(int(match[1]), "minute")),
     rule(r"(?i)(\d|\d\s?[ap]\.?m\b\.?)\s?[-–]\s?(?=\d{1,2}(?::\d\d|\s?[ap]\.?m\b))", r"\1 to "),
@@ -155,6 +168,7 @@ TIMES: tuple[Rule, ...] = (
     rule(r"\b(AD|BC|CE|BCE)(?= \d)|(?<=\d )(AD|BC|CE|BCE)\b", lambda match: spelled(match[0])),
 )
 DECADES: tuple[Rule, ...] = (
+    rule(r"(\d0s)\s?[-–]\s?(?='?\d+0s\b)", r"\1 to "),
     rule(r"(?<![\w.,])(?!1000)([12]\d\d0)s\b", lambda match: plural(year(int(match[1])))),
     rule(r"(?<![\w.,])'?(\d{1,3}(?:,\d{3}){1,3}|\d{1,12})s\b(?!/)", _plural_or_seconds),
 )

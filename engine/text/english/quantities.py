@@ -3,7 +3,7 @@
 import re
 
 from engine.text.english.numbers import cardinal, digits, number, ordinal, year
-from engine.text.english.rules import NUMBER, SPELL, Rule, rule, spelled
+from engine.text.english.rules import NUMBER, SPELL, STOP, Rule, rule, spelled
 
 CURRENCIES = {
     "$": ("dollar", "dollars", "cent", "cents"),
@@ -72,13 +72,20 @@ _ALONE = rf"(?<![\w.,:{_SIGNS}-])"
 _SIGN, _AMOUNT = f"[{_SIGNS}]", "|".join(_AMOUNTS)
 _SCALE = "(?:hundred|thousand|million|billion|trillion)"
 _PART = r"[1-9]/(?:[2-9]|10)"
-_STOP = r"(?:\.(?=[,)]|\s+[a-z]))?"  # of a unit, and not of the sentence
 
 
 def _telephone(match: re.Match[str]) -> str:
     """Read groups of digits, with pauses between them."""
     groups = [digits(group) for group in re.findall(r"\d+", match[0])]
     return ("plus " if match[0].startswith("+") else "") + ", ".join(groups)
+
+
+def _identifier(match: re.Match[str]) -> str:
+    """Read short groups as numbers: "10-2-1"."""
+    groups = match[0].split("-")
+    if all(len(group) < 3 and group[0] != "0" for group in groups):
+        return ", ".join(cardinal(int(group)) for group in groups)
+    return _telephone(match)
 
 
 def _international(match: re.Match[str]) -> str:
@@ -166,11 +173,13 @@ TELEPHONES: tuple[Rule, ...] = (
         lambda match: match[0].replace(" ", ""),
     ),
     rule(r"(?<![\w.])\+\d{1,3}(?:[ .-]?\(?\d{1,4}\)?){2,5}(?!\w)", _international),
-    rule(r"(?<![\w.,-])(?:1[-. ])?(?:\(\d{3}\)\s?|\d{3}[-. ])\d{3}[-. ]\d{4}(?![\w-])", _telephone),
+    rule(r"(?<![\w.,-])(?:1[-. ])?(?:\(\d{3}\)[\s-]?|\d{3}[-. ])\d{3}[-. ]\d{4}(?![\w-])", _telephone),
     # Without an area code. Other numbers of three and four digits may be ranges: "150-1200", "476-1453".
     rule(rf"{_ALONE}(?:555-\d{{4}}|[2-9]\d\d-(?:0\d{{3}}|[3-9]\d\d[1-9]))(?![\w-]|[.,]\d)", _telephone),
-    rule(rf"{_ALONE}0\d{{2,4}}(?: \d{{3,4}}){{1,2}}(?!\w)", _telephone),
-    rule(rf"{_ALONE}\d+(?:-\d+){{2,}}(?![\w-])", _telephone),  # other identifiers, such as ISBNs, and "1-2-3"
+    rule(rf"{_ALONE}0\d{{2,4}}(?: \d{{3,6}}){{1,2}}(?!\w)", _telephone),
+    rule(r"(?<![\w.,-])1-(8\d\d)-(?=[\d-]*[A-Z])", r"1, \1, "),  # "1-800-FLOWERS"
+    rule(rf"{_ALONE}\d{{4}}(?: \d{{4}}){{2,}}(?![\w-])", _telephone),  # cards
+    rule(rf"{_ALONE}\d+(?:-\d+){{2,}}(?![\w-])", _identifier),  # other identifiers, such as ISBNs, and "1-2-3"
     rule(r"(?i)\b((?:call|dial)(?:ed|led|ing|ling|s)? )(911|999|988|112|311|411)\b", lambda m: m[1] + digits(m[2])),
 )
 MONEY: tuple[Rule, ...] = (
@@ -200,7 +209,7 @@ MONEY: tuple[Rule, ...] = (
     ),
 )
 INCHES: tuple[Rule, ...] = (
-    rule(rf"\b(\d)'\s?(1[01]|\d)\b|\b(\d+) ?(?:ft|feet)\.? (\d+) ?in\b{_STOP}", _feet),
+    rule(rf"\b(\d)'\s?(1[01]|\d)\b|\b(\d+) ?(?:ft|feet)\.? (\d+) ?in\b{STOP}", _feet),
     rule(r"(?<=\d)([ -]?)in\.(?=[,;)]|\s+[a-z])", r"\1″"),
 )
 FRACTIONS: tuple[Rule, ...] = (
@@ -213,7 +222,7 @@ FRACTIONS: tuple[Rule, ...] = (
     rule(r"(?<![\w.,/])(\d{1,3}\.\d{1,3})\s?/\s?(\d{1,3})\b(?!/|[.,]\d)", r"\1 out of \2"),  # ratings
     rule(
         rf"(?:(?<![\w.,/])(\d{{1,3}})(?:\s{{1,2}}|-))?(?<![\w.,/])({_PART})\b(?!/)"
-        rf"(?:[\s-]?({_UNIT})(?![\w/{SPELL}]){_STOP})?",
+        rf"(?:[\s-]?({_UNIT})(?![\w/{SPELL}]){STOP})?",
         _fraction,
     ),
 )
@@ -223,11 +232,11 @@ MEASURES: tuple[Rule, ...] = (
         rf"\b({NUMBER})([kKMB])(?=(?: to [\d.,]+[kKMB])?\s(?:[a-z]+\s)?(?:{_COUNTED})\b)",
         lambda match: f"{match[1]} {_AMOUNTS[match[2].lower()]}",
     ),
-    rule(rf"(?i)\bper ({'|'.join(_PER)})\b{_STOP}", lambda match: f"per {_PER[match[1].lower()]}"),
+    rule(rf"(?i)\bper ({'|'.join(_PER)})\b{STOP}", lambda match: f"per {_PER[match[1].lower()]}"),
     rule(
         rf"(?:(?<![\w.,])|(?<=\dx))(?<![A-Z]-)(?P<amount>(?:{NUMBER}|\.\d+)(?: {_SCALE})?)"
         rf"(?:\s|(?P<hyphen>-))?(?P<unit>{_UNIT})(?:/(?P<per>{_UNIT}|{'|'.join(_PER)})\b)?"
-        rf"(?: ?(?P<power>squared|cubed|(?<=[mt])[23]))?(?![\w{SPELL}])(?:(?<=°[CFcf])|(?!/[a-z])){_STOP}",
+        rf"(?: ?(?P<power>squared|cubed|(?<=[mt])[23]))?(?![\w{SPELL}])(?:(?<=°[CFcf])|(?!/[a-z])){STOP}",
         _measure,
     ),
 )

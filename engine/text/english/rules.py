@@ -9,6 +9,7 @@ Rule = tuple[re.Pattern[str], Callable[[re.Match[str]], str]]
 SPELL = "\ue000"
 # The second form groups digits as in India: "1,00,000".
 NUMBER = r"(?:\d{1,2}(?:,\d{2})+,\d{3}|\d+(?:,\d{3})*)(?:\.\d+)?"
+STOP = r"(?:\.(?=[,)]|\s+[a-z]))?"  # of a unit, and not of the sentence
 
 _TEXT_ENDS = re.compile(r"\s*+\Z")
 
