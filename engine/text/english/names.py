@@ -1,6 +1,7 @@
-"""Abbreviations, acronyms, Roman numerals and web addresses as words."""
+"""Abbreviations, acronyms, letters and Roman numerals as words."""
 
 import re
+import unicodedata
 
 from engine.text.english.dates import MONTH
 from engine.text.english.numbers import cardinal, ordinal, roman
@@ -15,21 +16,25 @@ _ABBREVIATIONS = {
     "rd": "road", "blvd": "boulevard", "inc": "incorporated", "ltd": "limited", "corp": "corporation", "jan": "january",
     "feb": "february", "apr": "april", "aug": "august", "sept": "september", "oct": "october", "nov": "november",
     "dec": "december", "mon": "monday", "tue": "tuesday", "tues": "tuesday", "thu": "thursday", "thurs": "thursday",
-    "fri": "friday", "tel": "telephone", "fig": "figure", "vol": "volume", "apt": "apartment",
+    "fri": "friday", "tel": "telephone", "fig": "figure", "vol": "volume", "apt": "apartment", "pres": "president",
+    "maj": "major", "cpl": "corporal", "cmdr": "commander", "adm": "admiral", "supt": "superintendent",
+    "hwy": "highway", "pkwy": "parkway", "bros": "brothers", "univ": "university", "cf": "compare",
 }  # fmt: skip
 # Abbreviations only with a capital and text after them: "Col. Brown", not "He ate a fig."
 _BEFORE_NAMES = {
     "gen", "col", "rev", "hon", "sen", "rep", "mt", "lt", "fig", "vol", "tel", "jan", "apr", "dec", "mon", "apt",
+    "pres", "maj", "adm",
 }  # fmt: skip
 _BEFORE_NUMBERS = {
     "no": "number", "nos": "numbers", "p": "page", "pp": "pages", "ch": "chapter", "sec": "section",
     "c": "circa", "ca": "circa", "rm": "room", "eq": "equation",
     "fig": "figure", "figs": "figures", "vol": "volume", "vols": "volumes", "ext": "extension", "apt": "apartment",
     "bldg": "building", "chap": "chapter", "op": "opus", "para": "paragraph", "pt": "part", "sect": "section",
-    "ste": "suite", "tel": "telephone",
+    "ste": "suite", "tel": "telephone", "est": "established", "max": "maximum", "min": "minimum",
+    "rte": "route",
 }  # fmt: skip
 # In small letters these are units after a number: "5 ft.", "3 sq. ft.".
-_NO_UNIT = r"(?!(?:(?<=\d\s)|(?<=\bsq\s))(?-i:c|ch|ft|FT|ms|mt|p|pt|sec)\.)"
+_NO_UNIT = r"(?!(?:(?<=\d\s)|(?<=\bsq\s))(?-i:c|ch|ft|FT|min|ms|mt|p|pt|sec)\.)"
 _TITLES = "Capt|Col|Lt|Ms|Sgt"  # also without a full stop, before a name
 _WEEKDAYS = {
     "mon": "Monday", "tue": "Tuesday", "wed": "Wednesday", "thu": "Thursday", "fri": "Friday", "sat": "Saturday",
@@ -43,18 +48,13 @@ _NAME_BEFORE = re.compile(
 )
 _REACH = 60  # characters searched for a name before an abbreviation
 
-_IN_ADDRESSES = {
-    "/": "slash", ".": "dot", "-": "dash", "_": "underscore", "?": "question mark", "=": "equals", "&": "and",
-    "#": "hash", ":": "colon", "~": "tilde", "+": "plus", "%": "percent", ",": "comma", ";": "semicolon",
-}  # fmt: skip
-_AFTER_ADDRESS = ".,;:!?)]}>'/"  # marks of the sentence, and a slash that nothing follows
-
 _BELOW_90 = r"(?:XL|L?X{0,3})(?:IX|IV|V?I{0,3})(?<=[IVXL])\b"
 _NUMERAL, _ANY_NUMERAL = rf"(?=[IVXL]{{2}}){_BELOW_90}", rf"(?=[IVXL]){_BELOW_90}"
-_NUMBERED = (
+_PARTS = (
     "Act|Appendix|Article|Book|Bowl|Chapter|Class|Episode|Grade|Level|Part|Phase|Scene|Season|Section|Stage|Title"
     "|Type|Unit|Volume|World War"
 )
+_NUMBERED = f"{_PARTS}|{_PARTS.upper()}"
 _RULERS = (
     "Alexander|Alfonso|Benedict|Boniface|Carl|Catherine|Charles|Christian|Clement|Constantine|Darius|Edward|Elizabeth"
     "|Emmanuel|Eugene|Ferdinand|Francis|Frederick|George|Gregory|Gustav|Haakon|Harald|Henry|Innocent|Ivan|James|John"
@@ -65,26 +65,19 @@ _RULERS = (
 # The numerals I and V after other words than `_NUMBERED` and `_RULERS` are a pronoun and a letter.
 _FIRST = r"I(?='s\b|[,;:!?)]|\.?\s*\Z|\s(?:of|ruled|reigned)\b)"
 _PRONOUN = (
-    r"I(?:'|\s(?:also|always|am|can|could|did|didn't|do|don't|enjoy|feel|felt|found|get|got|had|hate|have|hear|heard"
+    r"I(?i:'|\s(?:also|always|am|can|could|did|didn't|do|don't|enjoy|feel|felt|found|get|got|had|hate|have|hear|heard"
     r"|just|know|like|liked|love|loved|may|mean|miss|missed|must|need|never|play|played|prefer|read|really|remember|said"
     r"|saw|say|see|should|still|think|told|took|use|used|want|wanted|was|will|would|wrote)\b)"
 )
 _NO_NAMES = "A|An|And|At|By|For|From|In|Of|On|Or|The|To|With"
 
+_IT_NOUN = "(?:department|dept|director|manager|staff|support|team)"
 # After these, "A" is a letter and not an article.
 _BEFORE_A = (
     "an|apartment|appendix|block|building|chapter|class|exhibit|figure|gate|grade|group|hepatitis|level|option|part|plan"
     "|section|straight|suite|team|terminal|type|unit|vitamin"
 )
 _LETTER_BEFORE = re.compile(rf"\b(?:{_BEFORE_A})\s\Z", re.I)  # "Plan B. Everybody left."
-
-
-def _address(match: re.Match[str]) -> str:
-    written = match[0].rstrip(_AFTER_ADDRESS)
-    rest = match[0][len(written) :].lstrip("/")
-    host = re.sub(r"(?i)^(?:https?|ftp)://", "", written)
-    named = re.sub(r"(?i)^www(?=\.)", spelled("www"), host)
-    return "".join(f" {_IN_ADDRESSES[sign]} " if sign in _IN_ADDRESSES else sign for sign in named) + rest
 
 
 def _abbreviation(match: re.Match[str]) -> str:
@@ -123,6 +116,12 @@ def _initial(match: re.Match[str]) -> str:
     return match[0] if is_last else match[1] + SPELL
 
 
+def _heading(match: re.Match[str]) -> str:
+    """Read the numeral of a heading, "II. The River". A single letter may be an initial."""
+    is_initial = len(match[1]) == 1 and not opens_sentence(match.string, match.end() + 1)
+    return match[0] if is_initial else cardinal(roman(match[1]))
+
+
 def _weekday(name: str) -> str:
     return _WEEKDAYS[name[:3].lower()]
 
@@ -137,11 +136,14 @@ def _dotted(match: re.Match[str]) -> str:
     return spelled(match[0], ends_text(match))
 
 
+def _greek_letter(match: re.Match[str]) -> str:
+    return f" {unicodedata.name(match[0]).split()[-1].lower().replace('lamda', 'lambda')} "
+
+
 def _joined_letters(match: re.Match[str]) -> str:
     return f"{match[1]}{SPELL} and {match[2]}{SPELL}" + ("'s" if match[3] else "")
 
 
-ADDRESSES: tuple[Rule, ...] = (rule(r"(?i)\b(?:(?:https?|ftp)://|www\.)\S+", _address),)
 ABBREVIATIONS: tuple[Rule, ...] = (
     rule(r"\b([A-Z]{1,3})&([A-Z]{1,3})('?s)?\b", _joined_letters),
     rule(r"(?i)\be\.g\.,?", "for example,"),
@@ -161,6 +163,10 @@ ABBREVIATIONS: tuple[Rule, ...] = (
     rule(rf"\b({_TITLES})(?=\s[A-Z][a-z])", lambda match: _ABBREVIATIONS[match[1].lower()]),
     rule(r"\b(Dr|St)\b(?!\.)", lambda match: _doctor_or_street(match, match[1].lower())),
     rule(r"\bet al\.", "et al"),
+    # Also without a full stop: "Fifth Ave".
+    rule(r"(?<=\w )(Ave|Blvd|Hwy|Pkwy|Rd)\b(?!\.| Maria)", lambda match: _ABBREVIATIONS[match[1].lower()].capitalize()),
+    rule(r"(?<=[a-z.] )v\.(?=\s+[A-Z])", "versus"),
+    rule(r"\bc/o\b", "care of"),
     rule(r"\bw/o\b", "without"),
     rule(r"\bw/\s?(?=\w)", "with "),
     rule(r"\bb/c\b", "because"),
@@ -169,11 +175,20 @@ ABBREVIATIONS: tuple[Rule, ...] = (
 ACRONYMS: tuple[Rule, ...] = (
     rule(r"\b(?:Ph\.D|Psy\.D|Ed\.D|[BM]\.Sc|LL\.[BM])\.", _dotted),
     rule(r"\b(?:[A-Za-z]\.){2,}", _dotted),
-    rule(r"\b([A-Z])\.(?=\s+[A-Z])", _initial),
+    rule(r"\b(?:[A-Z]\.)+[A-Z]\b", _dotted),  # without the last full stop
+    rule(r"\b([A-Z])\.(?=\s+[A-Z]|(?<!I\.)\s+[a-z])", _initial),
+    rule(rf"(?:(?<=\b(?:[AaIi]n|of) )|(?<=\b(?:our|the) ))IT\b|\bIT(?=\s{_IT_NOUN})", spelled("IT")),
     rule(r"\b([A-G])#", rf"\1{SPELL} sharp"),
     rule(r"#(?=[A-Za-z])", " hashtag "),
 )
 NUMERALS: tuple[Rule, ...] = (
+    rule(r"\bWW(?=I{1,2}\b)", "World War "),
+    rule(rf"\A\s*+(?!XL|X+(?!\.))({_ANY_NUMERAL})(?=\.?\s*\Z|\.\s+[A-Z])", _heading),
+    rule(rf"\b({_NUMERAL})(?=\scentur(?:y|ies)\b)", lambda match: ordinal(roman(match[1]))),
+    rule(  # "Act II, Scene iii", "page xii"
+        rf"\b((?:{_NUMBERED}|[Pp]ages?) )(?=[ivxl]{{2}})({_BELOW_90.lower()})",
+        lambda match: match[1] + cardinal(roman(match[2].upper())),
+    ),
     rule(rf"\b((?:{_NUMBERED}) )(?!{_PRONOUN})({_ANY_NUMERAL})", lambda match: match[1] + cardinal(roman(match[2]))),
     rule(
         rf"\b((?:{_RULERS}) )({_NUMERAL}|[VX]\b(?!\.\s*[A-Z])|{_FIRST})",
@@ -187,6 +202,10 @@ NUMERALS: tuple[Rule, ...] = (
     ),
 )
 LETTERS: tuple[Rule, ...] = (
+    rule(r"(?<=[a-z])\((e?s)\)", r"\1"),  # "book(s)"
+    rule(r"(?<=[\w)])\(([a-z]|\d{1,2})\)", r" \1 "),  # "f(x)", "5(1)(a)"
+    rule(r"\b([A-Z])\s?–\s?([A-Z])\b|\b(A)-(Z)\b", lambda m: f"{m[1] or m[3]}{SPELL} to {m[2] or m[4]}{SPELL}"),
+    rule(r"(?<![\u0370-\u03ff])[Α-ΡΣ-Ωα-ω](?![\u0370-\u03ff]|[a-z]{2})", _greek_letter),
     rule(r"\b([A-Z]{1,2})(?=\d)", rf"\1{SPELL} "),  # "CO2", "A380"
     rule(r"(?<=\d)([A-Z])\b", rf" \1{SPELL}"),  # "4K"
     rule(r"\b([A-D])-(?=\s+(?:average|for|grade|in|on|student)\b|[.,;!?)]|\s*\Z)", rf"\1{SPELL} minus"),

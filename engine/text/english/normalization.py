@@ -2,7 +2,7 @@
 
 The small English model takes phones only, so all text is first written out as words. `spoken` returns lower-case
 words, single upper-case letters (spelled, as in "U S A") and one of `, . ? !` for punctuation. The rules are in
-`dates`, `names` and `quantities`.
+`addresses`, `dates`, `names` and `quantities`.
 """
 
 import re
@@ -10,7 +10,7 @@ import unicodedata
 from collections.abc import Container
 from functools import lru_cache
 
-from engine.text.english import dates, names, quantities
+from engine.text.english import addresses, dates, names, quantities
 from engine.text.english.rules import SPELL, Rule
 from engine.text.tags import compose
 
@@ -23,7 +23,7 @@ _SIGNS = {
     "§": "section", "µ": "micro", "\\": "backslash", "^": "caret", "±": "plus or minus", "−": "minus",
     "≈": "about", "≠": "not equal to", "≤": "less than or equal to", "≥": "greater than or equal to",
     **{sign: currency[1] for sign, currency in quantities.CURRENCIES.items()}, "¢": "cents",
-    "№": "number", "‰": "per thousand",
+    "№": "number", "‰": "per thousand", "∞": "infinity", "√": "square root of",
 }  # fmt: skip
 _KEPT = {*_SIGNS, "…"}  # their compatibility forms lose meaning
 _LETTERS = str.maketrans({"ß": "ss", "æ": "ae", "Æ": "AE", "œ": "oe", "Œ": "OE", "ø": "o", "Ø": "O", "đ": "d",
@@ -35,7 +35,7 @@ _SPELLED = {
 }  # fmt: skip
 
 _RULES: tuple[Rule, ...] = (
-    *names.ADDRESSES,
+    *addresses.ADDRESSES,
     *dates.DATES,
     *names.ABBREVIATIONS,
     *dates.TIMES,

@@ -1,0 +1,51 @@
+"""Addresses as words: of the web, of e-mail, and of places in the United States."""
+
+import re
+
+from engine.text.english.numbers import digits
+from engine.text.english.rules import Rule, rule, spelled
+
+_IN_ADDRESSES = {
+    "/": "slash", ".": "dot", "-": "dash", "_": "underscore", "?": "question mark", "=": "equals", "&": "and",
+    "#": "hash", ":": "colon", "~": "tilde", "+": "plus", "%": "percent", ",": "comma", ";": "semicolon",
+}  # fmt: skip
+_AFTER_ADDRESS = ".,;:!?)]}>'/"  # marks of the sentence, and a slash that nothing follows
+# "www", and countries and types of files at the end: ".uk", ".js"
+_SPELLED = re.compile(r"(?i)^www(?=\.)|(?<=\.)(?!co|in|is|it|me|so|to)[a-z]{2}(?=$|[/:?])")
+_HOST = r"(?:[\w-]{1,63}\.){1,4}"
+_DOMAINS = "ai|app|biz|ca|co|com|de|dev|edu|eu|fr|gov|info|io|net|org|uk"
+
+_STATES = {
+    "AL": "Alabama", "AK": "Alaska", "AZ": "Arizona", "AR": "Arkansas", "CA": "California", "CO": "Colorado",
+    "CT": "Connecticut", "DE": "Delaware", "FL": "Florida", "GA": "Georgia", "HI": "Hawaii", "ID": "Idaho",
+    "IL": "Illinois", "IN": "Indiana", "IA": "Iowa", "KS": "Kansas", "KY": "Kentucky", "LA": "Louisiana", "ME": "Maine",
+    "MD": "Maryland", "MA": "Massachusetts", "MI": "Michigan", "MN": "Minnesota", "MS": "Mississippi", "MO": "Missouri",
+    "MT": "Montana", "NE": "Nebraska", "NV": "Nevada", "NH": "New Hampshire", "NJ": "New Jersey", "NM": "New Mexico",
+    "NY": "New York", "NC": "North Carolina", "ND": "North Dakota", "OH": "Ohio", "OK": "Oklahoma", "OR": "Oregon",
+    "PA": "Pennsylvania", "RI": "Rhode Island", "SC": "South Carolina", "SD": "South Dakota", "TN": "Tennessee",
+    "TX": "Texas", "UT": "Utah", "VT": "Vermont", "VA": "Virginia", "WA": "Washington", "WV": "West Virginia",
+    "WI": "Wisconsin", "WY": "Wyoming",
+}  # fmt: skip
+_MAY_BE_WORDS = "HI|MD|OK"  # without a postal code
+
+
+def _address(match: re.Match[str]) -> str:
+    written = match[0].rstrip(_AFTER_ADDRESS)
+    rest = match[0][len(written) :].lstrip("/")
+    host = re.sub(r"(?i)^(?:https?|ftp)://", "", written)
+    named = _SPELLED.sub(lambda label: spelled(label[0]), host)
+    return "".join(f" {_IN_ADDRESSES[sign]} " if sign in _IN_ADDRESSES else sign for sign in named) + rest
+
+
+def _state(match: re.Match[str]) -> str:
+    code = "".join(f", {digits(part)}" for part in match.groups()[1:] if part)
+    return _STATES[match[1]] + code
+
+
+ADDRESSES: tuple[Rule, ...] = (
+    rule(r"(?i)\b(?:(?:https?|ftp)://|www\.)\S+", _address),
+    rule(rf"\b[\w.+-]{{1,64}}@{_HOST}[A-Za-z]{{2,24}}\b", _address),
+    rule(rf"\b{_HOST}(?:{_DOMAINS})\b(?:/\S*)?", _address),
+    rule(rf"(?<=[a-z.], )({'|'.join(_STATES)}) (\d{{5}})(?:-(\d{{4}}))?(?![\w-])", _state),
+    rule(rf"(?<=[a-z.], )(?!{_MAY_BE_WORDS})({'|'.join(_STATES)})(?=[,.;)]|\s*\Z)", _state),
+)
