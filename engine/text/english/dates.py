@@ -9,9 +9,17 @@ _MONTHS = (
     "January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November",
     "December",
 )  # fmt: skip
-# "March", "Mar" and "May" in small letters are other words. The full stop of an abbreviation may also end a sentence.
-_SHORT = r"(?:Mar|MAR|(?i:Jan|Feb|Apr|Jun|Jul|Aug|Sept?|Oct|Nov|Dec))\b(?:\.(?=\s*[\da-z,']))?"
-MONTH = rf"(?:March|MARCH|May|MAY|(?i:{'|'.join(name for name in _MONTHS if name not in ('March', 'May'))}))\b|{_SHORT}"
+
+
+def _in_any_case(*months: str) -> str:
+    """Return a pattern of names in capitals and in small letters. "march", "mar" and "may" are other words."""
+    forms = (form for month in months for form in (month, month.upper(), month.lower()))
+    return "|".join(form for form in forms if form not in ("march", "mar", "may"))
+
+
+# The full stop of an abbreviation may also end a sentence.
+_SHORT = rf"(?:{_in_any_case(*'Jan Feb Mar Apr Jun Jul Aug Sept Sep Oct Nov Dec'.split())})\b(?:\.(?=\s*[\da-z,']))?"
+MONTH = rf"(?:{_in_any_case(*_MONTHS)})\b|{_SHORT}"
 _DAY = r"(?:3[01]|[12]\d|0?[1-9])"
 _MONTH_NUMBER = r"(?:1[0-2]|0?[1-9])"
 _ALONE, _END = r"(?<![\w.,:/$£€¥₹-])", r"(?![\w/-]|[.,:]\d|%)"
@@ -113,12 +121,16 @@ def _half_of_day(match: re.Match[str], letters: str) -> str:
     return spelled(letters, is_dotted and ends_text(match)) + mark
 
 
+MONTHS: tuple[Rule, ...] = (
+    rule(rf"\b({MONTH}|[12]\d{{3}})\s?[-–]\s?(?=(?:{MONTH}))", r"\1 to "),
+    rule(rf"\b({_SHORT}) to ({_SHORT})", lambda match: f"{_month(match[1])} to {_month(match[2])}"),
+)
 DATES: tuple[Rule, ...] = (
     rule(r"\b(\d{4}-\d\d-\d\d)T(?=\d\d:)", r"\1 "),
     rule(rf"{_ALONE}({_DAY})-({MONTH})-((?:[12]\d)?\d\d){_END}", r"\1 \2 \3"),
     rule(rf"\b({MONTH})-({_DAY})(?:-([12]\d{{3}}))?{_END}", r"\1 \2 \3"),
     rule(  # "on 3/14"; other pairs may be fractions
-        rf"(?i)\b((?:on|since|until|[a-z]{{3,6}}day,?) )({_MONTH_NUMBER})/({_DAY}){_END}(?! of\b)",
+        rf"\b((?:[Oo]n|[Ss]ince|[Uu]ntil|[A-Za-z]{{3,6}}day,?) )({_MONTH_NUMBER})/({_DAY}){_END}(?! of\b)",
         lambda match: f"{match[1]}{_MONTHS[int(match[2]) - 1]} {ordinal(int(match[3]))}",
     ),
     rule(
@@ -133,7 +145,6 @@ DATES: tuple[Rule, ...] = (
         rf"{_ALONE}({_DAY})([/.-])({_MONTH_NUMBER})\2([12]\d{{3}}){_END}",
         lambda match: _full(int(match[3]), int(match[1]), match[4]),
     ),
-    rule(rf"({MONTH}|\b[12]\d{{3}})\s?[-–]\s?(?=(?:{MONTH}))", r"\1 to "),
     rule(
         rf"\b({MONTH}) ({_DAY})(?:st|nd|rd|th)?\s?[-–]\s?({_DAY})(?:st|nd|rd|th)?\b(?![.,:]?\d|%|[-–/])",
         lambda match: f"{_month(match[1])} {ordinal(int(match[2]))} to {ordinal(int(match[3]))}",
@@ -147,7 +158,6 @@ DATES: tuple[Rule, ...] = (
         lambda match: f"{_month(match[1])} {ordinal(int(match[2]))}",
     ),
     rule(rf"{_ALONE}([Tt]he )?\b({_DAY})(?:st|nd|rd|th)? (of )?({MONTH})", _day_of_month),
-    rule(rf"\b({_SHORT}) to ({_SHORT})", lambda match: f"{_month(match[1])} to {_month(match[2])}"),
     rule(rf"\b({_SHORT}) (?='\d\d\b|(?:1\d|20)\d\d\b)", lambda match: f"{_month(match[1])} "),
 )
 TIMES: tuple[Rule, ...] = (

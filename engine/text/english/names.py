@@ -148,9 +148,9 @@ ABBREVIATIONS: tuple[Rule, ...] = (
     rule(r"\b([A-Z]{1,3})&([A-Z]{1,3})('?s)?\b", _joined_letters),
     rule(r"(?i)\be\.g\.,?", "for example,"),
     rule(r"(?i)\bi\.e\.,?", "that is,"),
-    rule(rf"(?i){_NO_UNIT}\b({'|'.join(_BEFORE_NUMBERS)})\.\s*(?=\d)", _number),
+    rule(rf"(?i)\b{_NO_UNIT}({'|'.join(_BEFORE_NUMBERS)})\.\s*(?=\d)", _number),
     rule(
-        rf"{_NO_UNIT}\b({'|'.join(BEFORE_LETTER)})\.\s*(?=(?:[A-Z]|[IVXL]+)\b(?!'))",
+        rf"\b{_NO_UNIT}({'|'.join(BEFORE_LETTER)})\.\s*(?=(?:[A-Z]|[IVXL]+)\b(?!'))",
         lambda match: f"{_BEFORE_NUMBERS[match[1].lower()].capitalize()} ",
     ),
     rule(rf"\b({_WEEKDAY})\b\.?(\s*(?:[-–]|\b(?:and|or|to|through)\b)\s*)({_WEEKDAY})\b(\.?)", _weekdays),
@@ -159,7 +159,7 @@ ABBREVIATIONS: tuple[Rule, ...] = (
         lambda match: _weekday(match[1]),
     ),
     rule(r"\bsq\. ?(?=(?:ft|mi|k?m)\b)", "sq "),
-    rule(rf"(?i){_NO_UNIT}\b(dr|st|{'|'.join(_ABBREVIATIONS)})\.(?!\w)", _abbreviation),
+    rule(rf"(?i)\b{_NO_UNIT}(dr|st|{'|'.join(_ABBREVIATIONS)})\.(?!\w)", _abbreviation),
     rule(rf"\b({_TITLES})(?=\s[A-Z][a-z])", lambda match: _ABBREVIATIONS[match[1].lower()]),
     rule(r"\b(Dr|St)\b(?!\.)", lambda match: _doctor_or_street(match, match[1].lower())),
     rule(r"\bet al\.", "et al"),
@@ -177,7 +177,7 @@ ACRONYMS: tuple[Rule, ...] = (
     rule(r"\b(?:[A-Za-z]\.){2,}", _dotted),
     rule(r"\b(?:[A-Z]\.)+[A-Z]\b", _dotted),  # without the last full stop
     rule(r"\b([A-Z])\.(?=\s+[A-Z]|(?<!I\.)\s+[a-z])", _initial),
-    rule(rf"(?:(?<=\b(?:[AaIi]n|of) )|(?<=\b(?:our|the) ))IT\b|\bIT(?=\s{_IT_NOUN})", spelled("IT")),
+    rule(rf"\bIT\b(?:(?<=\b(?:[AaIi]n|of) IT)|(?<=\b(?:our|the) IT)|(?=\s{_IT_NOUN}))", spelled("IT")),
     rule(r"\b([A-G])#", rf"\1{SPELL} sharp"),
     rule(r"#(?=[A-Za-z])", " hashtag "),
 )

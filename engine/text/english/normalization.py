@@ -36,6 +36,7 @@ _SPELLED = {
 
 _RULES: tuple[Rule, ...] = (
     *addresses.ADDRESSES,
+    *dates.MONTHS,
     *dates.DATES,
     *names.ABBREVIATIONS,
     *dates.TIMES,
@@ -43,6 +44,7 @@ _RULES: tuple[Rule, ...] = (
     *names.NUMERALS,
     *quantities.TELEPHONES,
     *quantities.MONEY,
+    *quantities.PER,
     *quantities.ORDINALS,
     *dates.DECADES,
     *quantities.INCHES,
@@ -52,6 +54,13 @@ _RULES: tuple[Rule, ...] = (
     *quantities.NUMBERS,
     *names.DOTS,
 )
+
+# Most texts have no digits.
+_OF_DIGITS = frozenset((
+    *dates.DATES, *dates.TIMES, *dates.DECADES, *quantities.TELEPHONES, *quantities.MONEY, *quantities.ORDINALS,
+    *quantities.INCHES, *quantities.FRACTIONS, *quantities.MEASURES, *quantities.NUMBERS,
+))  # fmt: skip
+_RULES_WITHOUT_DIGITS = tuple(each for each in _RULES if each not in _OF_DIGITS)
 
 _PAUSES = str.maketrans(dict.fromkeys(";:—–()[]{}", ",") | {"…": ".", "‽": "?", "¡": "", "¿": ""})
 _ARROW = "[\u2190-\u21ff]"
@@ -63,6 +72,7 @@ _POWER = re.compile(r"(?:(?<=[\d)])|(?<=\b[A-Za-z]))⁻?[⁰¹²³⁴-⁹]+")  #
 _DEGREES = re.compile(r"(?<=\d)º|º(?=[CF]\b)")  # the ordinal sign, in their place
 _MICRO = re.compile(r"(?<=[\d\s])μ(?=[A-Za-z]\b)")  # the Greek letter
 _QUOTES = str.maketrans({**dict.fromkeys("’‘ʼ`", "'"), **dict.fromkeys(f'“”"™©®℠{SPELL}')})
+_DIGIT = re.compile(r"\d")
 _TOKEN = re.compile(rf"[A-Za-z]+{SPELL}(?:'s)?|[A-Za-z]+(?:'[A-Za-z]+)*'?|[,.!?]+")
 
 
@@ -89,7 +99,7 @@ def fold(text: str) -> str:
 def written_out(text: str) -> str:
     """Fold text and write out its numbers, abbreviations and signs as words. Other scripts stay unchanged."""
     text = fold(quantities.lengths_written(text))
-    for pattern, replace in _RULES:
+    for pattern, replace in _RULES if _DIGIT.search(text) else _RULES_WITHOUT_DIGITS:
         text = pattern.sub(replace, text)
     text = re.sub(r"\.{2,}(?=\s*\S)", ",", text)
     text = re.sub(rf"\s[-–—]+\s|--+|\n+|{_ARROW}", " , ", text)

@@ -203,10 +203,13 @@ MONEY: tuple[Rule, ...] = (
         r"((?=-[a-z]|\s(?:bill|coin|note)s?\b))?",
         _money,
     ),
+)
+PER: tuple[Rule, ...] = (
     rule(
         rf"(?i)(\d|dollars?|euros?|pounds?|cents?|yen|rupees?|times?) ?/ ?({'|'.join(_PER)})\b",
         lambda match: f"{match[1]} per {_PER[match[2].lower()]}",
     ),
+    rule(rf"(?i)\bper ({'|'.join(_PER)})\b{STOP}", lambda match: f"per {_PER[match[1].lower()]}"),
 )
 INCHES: tuple[Rule, ...] = (
     rule(rf"\b(\d)'\s?(1[01]|\d)\b|\b(\d+) ?(?:ft|feet)\.? (\d+) ?in\b{STOP}", _feet),
@@ -232,7 +235,6 @@ MEASURES: tuple[Rule, ...] = (
         rf"\b({NUMBER})([kKMB])(?=(?: to [\d.,]+[kKMB])?\s(?:[a-z]+\s)?(?:{_COUNTED})\b)",
         lambda match: f"{match[1]} {_AMOUNTS[match[2].lower()]}",
     ),
-    rule(rf"(?i)\bper ({'|'.join(_PER)})\b{STOP}", lambda match: f"per {_PER[match[1].lower()]}"),
     rule(
         rf"(?:(?<![\w.,])|(?<=\dx))(?<![A-Z]-)(?P<amount>(?:{NUMBER}|\.\d+)(?: {_SCALE})?)"
         rf"(?:\s|(?P<hyphen>-))?(?P<unit>{_UNIT})(?:/(?P<per>{_UNIT}|{'|'.join(_PER)})\b)?"
