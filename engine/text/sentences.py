@@ -15,15 +15,20 @@ Span = tuple[int, int]
 
 _TAG = rf"(?:{STYLE_TAG.pattern}|{SPEAKER_TAG.pattern})"
 
-_CLOSERS = r"(?:[\p{Pe}\p{Pf}\"']|[ \u00a0\u202f]»(?!\S))*+"
+_CLOSERS = r"(?:\[\d{1,3}\]|[\p{Pe}\p{Pf}\"']|[ \u00a0\u202f]»(?!\S))*+"  # also numbers of notes: "so.[1]"
 _SPACED_QUOTE = regex.compile(r"[ \u00a0\u202f]\"(?!\S)")  # as in French, cleaned
-_TERMINATED = regex.compile(rf"(?P<mark>[\p{{SB=STerm}}\p{{SB=ATerm}}…]++){_CLOSERS}")
+# Armenian has a full stop like a colon, and Greek a question mark like a semicolon.
+_MARK = r"(?:[\p{SB=STerm}\p{SB=ATerm}…]|(?<=\p{Armenian}):|(?<=\p{Greek});)"
+# Marks in style tags and in Chinese titles end nothing.
+_TERMINATED = regex.compile(rf"{STYLE_TAG.pattern}|《[^《》\n]{{1,80}}》|(?P<mark>{_MARK}++){_CLOSERS}")
 # Inside a word these belong to a URL, a number or a name. Marks of other scripts need no space after them.
-_NEEDS_SPACE = ".!?…"
+_NEEDS_SPACE = ".!?…:;"
+_DECIMAL = regex.compile(r"(?<=\p{N})．\p{N}")
 _MAX_TAGS = 8  # skipped at a sentence end
 # After a mark and its quotes and tags, a small letter or a comma shows that the sentence continues.
 _GOES_ON = regex.compile(
-    rf"\s*+(?:{_TAG}\s*+){{0,{_MAX_TAGS}}}+(?:[\p{{Pd}}\p{{Ps}}\p{{Pi}}\"']*+[\p{{Ll}}--\p{{Georgian}}]|[,;،、，])",
+    rf"\s*+(?:{_TAG}\s*+){{0,{_MAX_TAGS}}}+"
+    rf"(?:(?:\p{{Pd}}\s)?[\p{{Pd}}\p{{Ps}}\p{{Pi}}\"']*+[\p{{Ll}}--\p{{Georgian}}]|[,;،、，])",
     regex.VERSION1,
 )
 _EXTENDS = regex.compile(r"[\p{M}\u200c\u200d]")
@@ -31,20 +36,26 @@ _CAPITAL = regex.compile(r"\p{Lu}")
 
 # A full stop after these never ends a sentence; after `_BEFORE_NUMBER`, it does not if a number follows.
 _ABBREVIATIONS = frozenset(
-    "mr mrs ms mx dr prof rev hon gen col maj capt cmdr lt sgt cpl gov sen rep pres st mt ft vs cf ca eg"
-    " ie approx hr fr nr bzw evtl ggf vgl mme mlle mgr sr sra srta dña ud uds dott avv".split()
+    "mr mrs ms mx dr prof rev hon gen adm col maj capt cmdr lt sgt cpl supt gov sen rep pres st mt ft vs cf ca eg"
+    " ie approx hr fr nr bzw evtl ggf vgl mme mlle mgr sr sra srta dra dña ud uds lic ing dott avv dhr mevr bijv"
+    " skt napr např tzv проф акад ул".split()
 )
 _BEFORE_NUMBER = frozenset(
-    "no nos vol vols fig figs eq p pp ch chap sec sect para art op pt rm apt bldg ste ext tel ca"
+    "no nos vol vols fig figs eq p pp ch chap sec sect para art op pt rm apt bldg ste ext tel ca est max min rte"
+    " str abb bd kap pág núm nº кв рис стр"
     " jan feb mar apr jun jul aug sep sept oct nov dec".split()
 )
 # Also before a letter or a Roman numeral: "Fig. A", "Ch. IV".
 BEFORE_LETTER = ("Apt", "Bldg", "Ch", "Chap", "Fig", "Figs", "Pt", "Sec", "Sect", "Ste", "Vol")
+# After a number these are units, which may end a sentence; those of recipes do not before a small letter.
+_UNITS, _OF_RECIPES = frozenset("min pt sec".split()), frozenset("ft gal in lb lbs oz qt sq tbsp tsp".split())
 _WEEKDAYS = frozenset("Mon Tue Tues Wed Thu Thur Thurs Fri Sat Sun".split())  # before a month: "Mon. Jan 5"
 # After initials ("p.m.", "U.S.") these words begin a sentence of their own; most others are part of a name.
 _OPENS = regex.compile(
     r"\s+[\p{Ps}\p{Pi}\"']*+(?:A|An|The|This|That|These|Those|There|I|He|She|It|We|You|They|My|His|Her|Its|Our|Their"
-    r"|And|But|So|Then|When|While|After|Before|If|In|On|At|For|Now|What|Who|How|Why|Where)(?=[\s'’])"
+    r"|And|But|So|Then|When|While|After|Before|If|In|On|At|For|Now|What|Who|How|Why|Where|Because|Since|Although|However"
+    r"|Did|Do|Does|Is|Are|Was|Were|Has|Have|Had|Can|Could|Would|Should|Let|Please|Some|Many|Most|Not|As|By|From|With)"
+    r"(?=[\s'’,])"
 )
 # After these, "no." is an answer, and the number that follows begins a sentence.
 _SAYS_NO = regex.compile(
@@ -52,7 +63,9 @@ _SAYS_NO = regex.compile(
 )
 _LAST_WORD = regex.compile(r"(?r)[\p{L}\p{M}\p{N}.]+")
 _INITIALS = regex.compile(r"(?:[\p{Lu}\p{Ll}]\p{M}*\.)*[\p{Lu}\p{Ll}]\p{M}*")
-_NUMBER_FOLLOWS = regex.compile(r"\s*\p{N}")
+_NUMBER_FOLLOWS = regex.compile(r"\s*[(+'’]{0,2}\p{N}")
+_NUMBER_BEFORE = regex.compile(r"(?r)\p{N}[\s\p{Pd}]?")
+_SMALL_FOLLOWS = regex.compile(r"\s+\p{Ll}")
 _LETTER_FOLLOWS = regex.compile(r"\s*(?:\p{Lu}|[IVXLC]++)\b(?!['’])")
 _MONTH_FOLLOWS = regex.compile(r"\s+(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)")
 # German ordinals: "5. August", "im 19. Jahrhundert". After the words before them, a number is one unless a word follows
@@ -69,6 +82,12 @@ _NOUN_FOLLOWS = regex.compile(
     r"|Mit|Nach|Sie|So|Und|Was|Wenn|Wer|Wie|Wir|Wo)\b)[\p{L}\p{N}]",
     regex.I,
 )
+# These precede a single letter that is a unit, as in "20 °C." and "90 km/h.".
+_BEFORE_UNIT = "°/"
+# A list item or a heading: "2.", "b.", "IV.". After a question it is an answer.
+_PLACE = regex.compile(r"\p{N}{1,3}|\p{L}|[IVXL]+")
+_TEXT = regex.compile(r"[\p{L}\p{N}]")
+_QUESTION_BEFORE = regex.compile(r"(?r)[?？]\S?\s*")
 _LONGEST_WORD = 24  # characters examined before a full stop
 
 # Scripts written without spaces: cut between any two graphemes, but not before closing or lengthening marks.
@@ -87,7 +106,7 @@ _WORD = (
 _ATOM = regex.compile(rf"(?:{_TAG}\s*+){{0,4}}+{_WORD}|(?:{_TAG}\s*+){{1,4}}+")
 _TAGS = regex.compile(_TAG)
 _LEADING_TAGS = regex.compile(rf"\s*+(?:{_TAG}\s*+)++")
-_SENTENCE_END = regex.compile(rf"[\p{{SB=STerm}}\p{{SB=ATerm}}…]{_CLOSERS}$")
+_SENTENCE_END = regex.compile(rf"{_MARK}{_CLOSERS}$")
 _CLAUSE_END = regex.compile(rf"[,;:–—\p{{SB=SContinue}}،؛၊།፣፥]{_CLOSERS}$")
 _GRAPHEME = regex.compile(_ANY_GRAPHEME)
 
@@ -103,10 +122,12 @@ def sentences(text: str, span: Span) -> Iterator[Span]:
     paired = text.count('"', start, end) % 2 == 0
     quotes, counted = 0, start
     for found in _TERMINATED.finditer(text, start, end):
+        if not found["mark"]:
+            continue
         quotes += text.count('"', counted, found.end("mark"))
         counted = found.end("mark")
         after = _after_quotes(text, found, is_open=quotes % 2 == 1) if paired else found.end()
-        if _ends_sentence(text, found, after, (start, end), cased):
+        if _ends_sentence(text, found, after, (max(start, first), end), cased):
             yield first, after
             first = after
     if text[first:end].strip():
@@ -141,7 +162,7 @@ def _ends_sentence(text: str, found: "regex.Match[str]", after: int, span: Span,
     mark = found["mark"]
     if after == end:
         return True
-    if not text[after].isspace() and not mark.strip(_NEEDS_SPACE):
+    if not text[after].isspace() and (not mark.strip(_NEEDS_SPACE) or _DECIMAL.match(text, found.start())):
         return False
     if _EXTENDS.match(text, after):
         return False
@@ -151,27 +172,29 @@ def _ends_sentence(text: str, found: "regex.Match[str]", after: int, span: Span,
 
 
 def _is_abbreviated(text: str, start: int, stop: int, after: int) -> bool:
-    """Whether the full stop at `stop` belongs to the word before it, in a paragraph that begins at `start`."""
+    """Whether the full stop at `stop` belongs to the word before it, in a sentence that begins at `start`."""
     found = _LAST_WORD.match(text, max(start, stop - _LONGEST_WORD), stop)
     if found is None:
         return False
     word = found[0].replace(".", "").lower()
+    if _PLACE.fullmatch(found[0]) and not _TEXT.search(text, start, found.start()):
+        return _QUESTION_BEFORE.match(text, 0, start) is None
     if word in _ABBREVIATIONS:
         return True
     if _INITIALS.fullmatch(found[0]):
-        return not opens_sentence(text, after)
+        return not (text[max(0, found.start() - 1)] in _BEFORE_UNIT or opens_sentence(text, after))
     if word == "no" and says_no(text, stop):
         return False
+    counted = word in _UNITS | _OF_RECIPES and _NUMBER_BEFORE.match(text, start, found.start()) is not None
+    if counted:
+        return word in _OF_RECIPES and _follows(_SMALL_FOLLOWS, text, after)
     if word in _BEFORE_NUMBER:
         return _follows(_NUMBER_FOLLOWS, text, after) or (
             found[0] in BEFORE_LETTER and _follows(_LETTER_FOLLOWS, text, after)
         )
     if found[0] in _WEEKDAYS:
         return _follows(_MONTH_FOLLOWS, text, after)
-    # "1." opens a list item.
-    return word.isdigit() and (
-        (len(word) <= 3 and found.start() <= start) or (len(word) <= 2 and _is_ordinal(text, found.start(), after))
-    )
+    return word.isdigit() and len(word) <= 2 and _is_ordinal(text, found.start(), after)
 
 
 def _is_ordinal(text: str, start: int, after: int) -> bool:
