@@ -46,16 +46,29 @@ _STRESS = re.compile(r"(?<=[a-z])[0-2]$")
 CONTEXTS = ((3, 3), (2, 3), (2, 2), (1, 2), (1, 1), (0, 1), (0, 0))
 
 
-# Words that the lexicon has as nouns, adjectives or in the past; and what comes before the infinitive.
+# Words that the lexicon has as nouns, adjectives or in the past, and what comes before the infinitive. Nouns that often
+# follow "to" are left out: "mild to moderate", "prone to conflict".
 _VERBS = {
-    "close": "k l ow z", "conduct": "k ax n d ah k t", "object": "ax b jh eh k t", "permit": "p er m ih t",
-    "present": "p r ax z eh n t", "project": "p r ax jh eh k t", "read": "r iy d", "record": "r ax k ao r d",
+    "advocate": "ae d v ax k ey t", "alternate": "ao l t er n ey t", "associate": "ax s ow s iy ey t",
+    "close": "k l ow z", "conduct": "k ax n d ah k t", "contest": "k ax n t eh s t", "contract": "k ax n t r ae k t",
+    "convert": "k ax n v er t", "convict": "k ax n v ih k t", "coordinate": "k ow ao r d ax n ey t",
+    "deliberate": "d ih l ih b er ey t", "desert": "d ih z er t", "duplicate": "d uw p l ax k ey t",
+    "elaborate": "ih l ae b er ey t", "estimate": "eh s t ax m ey t", "excuse": "ih k s k y uw z",
+    "extract": "ih k s t r ae k t", "graduate": "g r ae jh ax w ey t", "insult": "ih n s ah l t",
+    "object": "ax b jh eh k t", "perfect": "p er f eh k t", "permit": "p er m ih t", "present": "p r ax z eh n t",
+    "project": "p r ax jh eh k t", "read": "r iy d", "rebel": "r ih b eh l", "record": "r ax k ao r d",
+    "refuse": "r ih f y uw z", "separate": "s eh p er ey t", "subject": "s ax b jh eh k t",
+    "suspect": "s ax s p eh k t",
 }  # fmt: skip
-_COMMANDS = frozenset({"close", "read"})  # also at the beginning of a sentence
+_COMMANDS = frozenset({"close", "excuse", "read"})  # also at the beginning of a sentence
 _BEFORE_VERBS = frozenset(
     "to will would can could shall should must may might please let's don't doesn't didn't won't wouldn't can't"
     " cannot couldn't shouldn't i'll you'll he'll she'll it'll we'll they'll".split()
 )
+_SUBJECTS = frozenset("i you we they who".split())  # before "read", the tense is unknown
+# Words that the lexicon has as verbs, and what comes before nouns and adjectives.
+_NOUNS = {"use": "y uw s", "live": "l ay v"}
+_BEFORE_NOUNS = frozenset("a an any his in its my no of our the their this your".split())
 _MAX_PACKED_BYTES, _MAX_BYTES = 16 << 20, 64 << 20
 
 
@@ -229,12 +242,15 @@ class Lexicon:
 
     def _in_context(self, previous: str, word: str, following: str) -> str:
         """Return the phones of a word between two words or marks. `the` differs before a vowel, as in Flite, and a few
-        words are pronounced otherwise where they are verbs."""
+        words are pronounced otherwise where they are verbs or nouns."""
         if word == "the" and following not in MARKS:
             return "dh iy" if self.word(following).partition(" ")[0] in VOWELS else "dh ax"
         is_command = word in _COMMANDS and previous in MARKS and following != "to"  # "Close to the river"
-        if word in _VERBS and (previous in _BEFORE_VERBS or is_command):
+        is_present = previous in _SUBJECTS and word != "read"
+        if word in _VERBS and (previous in _BEFORE_VERBS or is_present or is_command):
             return _VERBS[word]
+        if word in _NOUNS and previous in _BEFORE_NOUNS:
+            return _NOUNS[word]
         return self.word(word)
 
     def _derived(self, word: str) -> str | None:

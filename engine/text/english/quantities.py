@@ -71,7 +71,8 @@ _SIGNS = "".join(CURRENCIES)
 _ALONE = rf"(?<![\w.,:{_SIGNS}-])"
 _SIGN, _AMOUNT = f"[{_SIGNS}]", "|".join(_AMOUNTS)
 _SCALE = "(?:hundred|thousand|million|billion|trillion)"
-_PART = r"[1-9]/(?:[2-9]|10)"
+# Others may be dates, as "3/12".
+_PART = r"(?:[1-9]/(?:[2-9]|100?)|\d{1,2}/(?:32|64|16(?=[ -]inch)))"
 
 
 def _telephone(match: re.Match[str]) -> str:
@@ -222,6 +223,8 @@ FRACTIONS: tuple[Rule, ...] = (
     rule(r"(?<=[\w)])\^([23])(?!\.?\d)", lambda match: " squared" if match[1] == "2" else " cubed"),
     rule(r"(?<=[\w)])\^(?=-?\d)", " to the power of "),
     rule(r"\b(?:24/7|50/50|20/20|9/11)\b", lambda match: match[0].replace("/", " ")),
+    rule(r"\b(\d{1,2})/(\d{1,2})(?= time\b)", r"\1 \2"),  # of music
+    rule(r"(?<![\w.,/])(\d{1,3})/\1\b(?!/|[.,]\d)", r"\1 out of \1"),
     rule(r"(?<![\w.,/])(\d{1,3}\.\d{1,3})\s?/\s?(\d{1,3})\b(?!/|[.,]\d)", r"\1 out of \2"),  # ratings
     rule(
         rf"(?:(?<![\w.,/])(\d{{1,3}})(?:\s{{1,2}}|-))?(?<![\w.,/])({_PART})\b(?!/)"

@@ -222,6 +222,8 @@ def test_speaker_turns_are_terminated_and_keep_their_tags() -> None:
          "one million or one thousand two hundred thirty four euros and fifty six cents"),
         ("192.168.0.1", "one hundred ninety two dot one hundred sixty eight dot zero dot one"),
         ("10 - 3 = 7, 2*3, 2 x 3", "ten minus three equals seven , two times three , two times three"),
+        ("8/8, 7/100, 9/32, 5/16 inch, in 6/8 time",
+         "eight out of eight , seven one hundredths , nine thirty seconds , five sixteenths inch , in six eight time"),
         ("24/7, 50/50", "twenty four seven , fifty fifty"),
         # Addresses
         ("Ask lee.k-b@my-shop.co.uk or see my-shop.com/all-of-it.",
@@ -354,10 +356,16 @@ def test_any_text_gives_known_tokens_in_valid_order(text: str) -> None:
         ("Close it. It is close.", "k l ow z _ ih t . ih t _ ih z _ k l ow s ."),
         ("Close to it.", "k l ow s _ t ax _ ih t ."),
         ("a record", "ax _ r eh k er d ."),
+        ("They refuse it.", "dh ey _ r ih f y uw z _ ih t ."),
+        ("Excuse me, an excuse", "ih k s k y uw z _ m iy , ae n _ ih k s k y uw s ."),
+        ("Use the use.", "y uw z _ dh ax _ y uw s ."),
+        ("We live a live show", "w iy _ l ih v _ ax _ l ay v _ sh ow ."),
+        ("Separate or estimate", "s eh p r ax t _ ao r _ eh s t ax m ax t ."),
+        ("We separate, we can estimate", "w iy _ s eh p er ey t , w iy _ k ae n _ eh s t ax m ey t ."),
         ("to record", "t ax _ r ax k ao r d ."),
     ],
 )
-def test_verbs_have_their_own_pronunciation(text: str, phones: str) -> None:
+def test_verbs_and_nouns_have_their_own_pronunciations(text: str, phones: str) -> None:
     assert LEXICON.phones(text) == phones
 
 
