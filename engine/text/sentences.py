@@ -82,8 +82,8 @@ _NOUN_FOLLOWS = regex.compile(
     r"|Mit|Nach|Sie|So|Und|Was|Wenn|Wer|Wie|Wir|Wo)\b)[\p{L}\p{N}]",
     regex.I,
 )
-# These precede a single letter that is a unit, as in "20 °C." and "90 km/h.".
-_BEFORE_UNIT = "°/"
+# A single letter that is no initial: "20 °C.", "90 km/h.", "I won't."
+_NO_INITIAL = regex.compile(r"[°/]\p{L}|\p{L}['’]\p{Ll}")
 # A list item or a heading: "2.", "b.", "IV.". After a question it is an answer.
 _PLACE = regex.compile(r"\p{N}{1,3}|\p{L}|[IVXL]+")
 _TEXT = regex.compile(r"[\p{L}\p{N}]")
@@ -182,7 +182,8 @@ def _is_abbreviated(text: str, start: int, stop: int, after: int) -> bool:
     if word in _ABBREVIATIONS:
         return True
     if _INITIALS.fullmatch(found[0]):
-        return not (text[max(0, found.start() - 1)] in _BEFORE_UNIT or opens_sentence(text, after))
+        no_initial = _NO_INITIAL.search(text, max(start, found.start() - 2), stop)
+        return no_initial is None and not opens_sentence(text, after)
     if word == "no" and says_no(text, stop):
         return False
     counted = word in _UNITS | _OF_RECIPES and _NUMBER_BEFORE.match(text, start, found.start()) is not None

@@ -178,6 +178,7 @@ TIMES: tuple[Rule, ...] = (
     rule(r"\b(AD|BC|CE|BCE)(?= \d)|(?<=\d )(AD|BC|CE|BCE)\b", lambda match: spelled(match[0])),
 )
 DECADES: tuple[Rule, ...] = (
+    rule(r"(?<![\w.,])'?00s\b", "two thousands"),
     rule(r"(\d0s)\s?[-–]\s?(?='?\d+0s\b)", r"\1 to "),
     rule(r"(?<![\w.,])(?!1000)([12]\d\d0)s\b", lambda match: plural(year(int(match[1])))),
     rule(r"(?<![\w.,])'?(\d{1,3}(?:,\d{3}){1,3}|\d{1,12})s\b(?!/)", _plural_or_seconds),

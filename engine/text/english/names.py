@@ -146,8 +146,8 @@ def _joined_letters(match: re.Match[str]) -> str:
 
 ABBREVIATIONS: tuple[Rule, ...] = (
     rule(r"\b([A-Z]{1,3})&([A-Z]{1,3})('?s)?\b", _joined_letters),
-    rule(r"(?i)\be\.g\.,?", "for example,"),
-    rule(r"(?i)\bi\.e\.,?", "that is,"),
+    rule(r"(?i)\be\.g\b\.?,?", "for example,"),
+    rule(r"(?i)\bi\.e\b\.?,?", "that is,"),
     rule(rf"(?i)\b{_NO_UNIT}({'|'.join(_BEFORE_NUMBERS)})\.\s*(?=\d)", _number),
     rule(
         rf"\b{_NO_UNIT}({'|'.join(BEFORE_LETTER)})\.\s*(?=(?:[A-Z]|[IVXL]+)\b(?!'))",
@@ -173,7 +173,7 @@ ABBREVIATIONS: tuple[Rule, ...] = (
     rule(r"\band/or\b", "and or"),
 )
 ACRONYMS: tuple[Rule, ...] = (
-    rule(r"\b(?:Ph\.D|Psy\.D|Ed\.D|[BM]\.Sc|LL\.[BM])\.", _dotted),
+    rule(r"\b(?:Ph\.D|Psy\.D|Ed\.D|[BM]\.Sc|LL\.[BM])\b\.?", _dotted),
     rule(r"\b(?:[A-Za-z]\.){2,}", _dotted),
     rule(r"\b(?:[A-Z]\.)+[A-Z]\b", _dotted),  # without the last full stop
     rule(r"\b([A-Z])\.(?=\s+[A-Z]|(?<!I\.)\s+[a-z])", _initial),

@@ -236,7 +236,7 @@ def test_normalise_is_idempotent_and_removes_control_tokens(text: str) -> None:
         "네, 그래요 정말로요.| 안녕히 가세요 여러분.",
         "¿Cómo estás, amigo mío?| ¡Muy bien, gracias a ti!",
         "Pack these.| (1) Tea.| 2. Milk for all.| B.) Salt.| • 3. Eggs.| IV. The end.| How many?| 5.| So few?| A.",
-        "It is 20 °C. outside.| Turn left at 30 km/h.| Then stop.| It was you and I.| Did he go?| Art lives.",
+        "It is 20 °C. outside.| Turn left at 30 km/h.| Then stop.| It was you and I.| Did he go?| He can't.| Al can.",
         "Ring Tel. (030) 1234.| From Sept. '21 on, est. 1950, max. 5 of us.| It took 5 min.| 3 left.| It took 3 sec.",
         "It holds.[12]| So they say.[3][4]| He wrote [see above. And below] so.| The end.",
         '"Come in!" - said he.| "Really?" – asked she.| – No! – cried he.| – So be it.',
