@@ -23,8 +23,8 @@ class Profile:
     sentence_pause: seconds of silence between two turns where a sentence ends, besides what the model speaks itself.
     context_positions: positions of earlier turns that stay in context in a long text; 1024 are about 40 s of speech.
         A model trained on fewer turns drops words with more.
-    postfilter: whether speech passes the long-term postfilter (`engine/codec/postfilter.py`), for decoders too small to
-        speak without roughness.
+    postfilter: whether speech passes the postfilter (`engine/codec/postfilter/`), for decoders too small to speak
+        without roughness.
     style_tags: whether tags such as `[whisper]` change how the model speaks.
     temperature, top_p, top_k: default options of this model; see `SamplingOptions`.
     alignment_head: layer and query head of the Slow AR whose attention follows the phones, in a model trained for it;

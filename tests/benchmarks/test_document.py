@@ -100,9 +100,7 @@ def test_gain_of_8_bits_is_that_of_the_results() -> None:
 def test_all_targets_of_a_gpu_are_told_with_what_was_measured() -> None:
     rows = targets.rows(Path(document.__file__).with_name("results"))
     text = " ".join(README.split())
-    found = re.search(
-        r"Of eleven .*? six are reached: (.*?) Three are missed: (.*?) Two have not been measured", text
-    )
+    found = re.search(r"Of eleven .*? six are reached: (.*?) Three are missed: (.*?) Two have not been measured", text)
     assert found is not None
     for count, told, reached in ((6, found[1], "yes"), (3, found[2], "NO")):
         measured = [str(value) for _, _, value, verdict in rows if verdict == reached]

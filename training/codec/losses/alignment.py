@@ -14,8 +14,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from engine.codec.periods import read_between
 from training.codec.losses.audio import pitch_of
+from training.codec.losses.periods import read_between
 
 _HOP = 0.005  # seconds between the points whose shifts are known; interpolated between them
 _PITCH_HOP = 4  # points between two estimates of F0

@@ -9,8 +9,8 @@ from torch import Tensor, nn
 from torchaudio.functional import melscale_fbanks
 from torchaudio.transforms import Resample
 
-from engine.codec.periods import first_high_peak
 from training.codec.batches import LABELS_PER_FRAME, PHONE_CLASSES
+from training.codec.losses.periods import first_high_peak
 from training.recogniser.model import RATE, LogMel, Recogniser
 
 # Window in samples, mel bands, weight. Only the long windows resolve the harmonics; without them the codec never

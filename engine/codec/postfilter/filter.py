@@ -1,0 +1,207 @@
+"""The postfilter over blocks of one frame, so that the result does not depend on the chunks of a signal.
+
+Shapes: n samples, H hops, P pulses, B bins.
+"""
+
+import math
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from engine.codec.postfilter.envelope import Envelope, read_between
+from engine.codec.postfilter.pitch import DELAY, HIGHEST, LOWEST, PitchAnalysis, PitchPath
+from engine.errors import InvalidConfig
+
+_HOPS = 8  # per block
+_SMOOTHING = 3  # hops on each side of a hop, whose envelopes are averaged
+_FADING = 2  # hops on each side of a change between voiced and unvoiced
+_AROUND = max(_SMOOTHING, _FADING)  # hops that a block needs on each side
+# Amplitude of the decoded sound in voiced sounds, by Hz. Pulses have the rest of the power.
+_BREATH_HERTZ = (0.0, 2000.0, 4000.0, 8000.0, 11_025.0, math.inf)
+_BREATH = (0.02, 0.1, 0.3, 0.7, 0.9, 0.9)
+_BREATH_SECONDS = 0.0058  # on each side, of the filter that takes it from the decoded sound
+# A sound is voiced if so much of its power below `_HIGH` is below `_MIDDLE`, Hz (Morise, 2016).
+_VOICED_SHARE = 0.85
+_LOW, _MIDDLE, _HIGH = 100.0, 4000.0, 7900.0
+_SILENT = 1e-12
+
+
+class Postfilter:
+    """The sizes and tables of the postfilter at one sample rate. One is shared by all streams.
+
+    lookahead: frames that must follow a frame before it can be computed.
+    """
+
+    def __init__(self, sample_rate: int, frame_length: int) -> None:
+        """Raises InvalidConfig for frames that it cannot divide."""
+        if frame_length % _HOPS:
+            raise InvalidConfig(
+                f"The postfilter divides a frame into {_HOPS} parts, and this codec's have {frame_length} samples. "
+                'Remove "postfilter" from reprise.json.'
+            )
+        self.rate, self.block, self.hop = sample_rate, frame_length, frame_length // _HOPS
+        self.pitch, self.envelope = PitchAnalysis(sample_rate), Envelope(sample_rate)
+        reach = max(self.pitch.span // 2, self.envelope.reach)
+        self.past = _AROUND * self.hop + reach
+        self.lookahead = math.ceil(((_HOPS + _AROUND + DELAY) * self.hop + reach) / self.block) - 1
+        self._half = self.envelope.transform // 2
+        frequencies = self.envelope.frequencies
+        breath = _line(frequencies)
+        self._voice = (1 - breath.square()).log() / 2  # logarithm of the pulses' amplitude
+        self._taps = round(_BREATH_SECONDS * sample_rate)
+        response = torch.fft.irfft(breath, self.envelope.transform).roll(self._taps)[: 2 * self._taps + 1]
+        self._breath = response * _window(self._taps)
+        self._low = (frequencies >= _LOW) & (frequencies <= _MIDDLE)
+        self._high = (frequencies >= _LOW) & (frequencies <= _HIGH)
+        self._fading, self._smoothing = (_window(hops) / _window(hops).sum() for hops in (_FADING, _SMOOTHING))
+        self._turns = -2j * math.pi * torch.arange(self._half + 1) / self.envelope.transform  # of a sample's delay
+        self._between = torch.arange(self.hop) / self.hop
+
+    def analysed(self, x: Tensor, f0: Tensor) -> tuple[Tensor, Tensor]:
+        """Return f0 without sounds that are not voiced `[H]`, and the logarithms of the envelopes `[H, B]`.
+
+        x: from `envelope.reach` samples before the first hop on, `[n]`. f0: Hz, 0 for unvoiced hops, `[H]`.
+        """
+        windows = x.unfold(0, 2 * self.envelope.reach, self.hop)[: len(f0)]
+        power = self.envelope.power(windows, f0.clamp(min=LOWEST))
+        voiced = (power * self._low).sum(1) > _VOICED_SHARE * (power * self._high).sum(1)
+        return f0 * voiced, power.log()
+
+    def filtered(
+        self, x: Tensor, f0: Tensor, envelopes: Tensor, phase: Tensor, tail: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Return a block, and phase and tail after it.
+
+        x: from `past` samples before the block on. f0, envelopes: as from `analysed`, of the hops from the block's
+        first to the next one's, and `_AROUND` more on each side. phase: periods since the last pulse, less than 1.
+        tail: what earlier pulses sound like from the block's first sample on, `[transform]`.
+        """
+        voiced = (f0 > 0).float()
+        fading = F.conv1d(voiced[None, None], self._fading[None, None])[0, 0]
+        gain = self._at_samples(fading[_AROUND - _FADING :][: _HOPS + 1])
+        steps = self._at_samples(_held(f0)[_AROUND:-_AROUND]) / self.rate
+        periods = phase + steps.cumsum(0)
+        periods -= torch.where(gain > 0, 0.0, periods).cummax(0).values  # a voiced sound begins with a new period
+        whole = periods.floor()
+        at = (whole > F.pad(whole[:-1], (1, 0))).nonzero()[:, 0]
+        late = ((periods - whole) / steps)[at]  # samples from a pulse to the next sample
+        sound = F.pad(tail, (0, self.block))
+        if len(at):
+            near = self._smoothing * voiced.unfold(0, len(self._smoothing), 1)
+            smooth = torch.einsum("hk,hbk->hb", near, envelopes.unfold(0, len(self._smoothing), 1))
+            smooth /= near.sum(1, keepdim=True).clamp(min=_SILENT)
+            here = read_between(smooth.T, ((at - late) / self.hop).expand(smooth.shape[1], -1)).T
+            for place, response in zip(at.tolist(), self._responses(here, late, steps[at]), strict=True):
+                sound[place : place + len(response)] += response
+        around = x[self.past - self._taps : self.past + self.block + self._taps]
+        breath = F.conv1d(around[None, None], self._breath[None, None])[0, 0]
+        decoded = x[self.past : self.past + self.block]
+        out = gain.sqrt() * (sound[: self.block] + breath) + (1 - gain).sqrt() * decoded
+        return out.clamp(-1, 1), periods[-1] - whole[-1], sound[self.block :]
+
+    def _responses(self, log_power: Tensor, late: Tensor, steps: Tensor) -> Tensor:
+        """Return the sounds of pulses `[P, transform]`, which begin at the sample after a pulse.
+
+        log_power: of the envelopes at the pulses `[P, B]`. late: samples from the pulses to their next samples `[P]`.
+        steps: periods in a sample `[P]`.
+        """
+        cepstra = torch.fft.irfft((log_power - steps.log()[:, None]) / 2 + self._voice)
+        # Minimum phase: all of the sound comes after its pulse.
+        cepstra[:, 1 : self._half] *= 2
+        cepstra[:, self._half + 1 :] = 0
+        spectra = torch.exp(torch.fft.rfft(cepstra) + self._turns * (1 - late)[:, None])
+        spectra[:, 0] = 0
+        found: Tensor = torch.fft.irfft(spectra)
+        return found
+
+    def _at_samples(self, values: Tensor) -> Tensor:
+        """Interpolate values at the hops from a block's first to the next one's at the block's samples."""
+        return torch.lerp(values[:-1, None], values[1:, None], self._between).flatten()
+
+
+class PostfilterStream:
+    """The postfilter over one signal, which may continue another one.
+
+    It gives whole frames, `lookahead` later than it gets them; the last ones when it is finished.
+    """
+
+    def __init__(self, filter: Postfilter, previous: "PostfilterStream | None" = None) -> None:
+        """previous: a finished stream that this one continues."""
+        self._filter, self._path = filter, PitchPath()
+        self._heard = 0  # hops from the next block's first on that the path has
+        # From `past` samples and from `_AROUND` hops before the next block on.
+        self._x = torch.zeros(filter.past)
+        self._f0, self._envelopes = torch.zeros(_AROUND), torch.zeros(_AROUND, len(filter.envelope.frequencies))
+        self._phase, self._tail = torch.zeros(()), torch.zeros(filter.envelope.transform)
+        if previous is not None:
+            self._x, self._phase, self._tail = previous._x, previous._phase, previous._tail
+            self._f0, self._envelopes = previous._f0[:_AROUND], previous._envelopes[:_AROUND]
+        self._is_finished = False
+
+    @property
+    def _waiting(self) -> int:
+        """Samples that have been pushed and not been returned."""
+        return len(self._x) - self._filter.past
+
+    def push(self, samples: Tensor) -> Tensor:
+        """Take whole frames, float32 `[n]`. Return those that are complete by now."""
+        assert not self._is_finished
+        self._x = torch.cat([self._x, samples])
+        size = self._filter
+        return self._blocks(self._waiting // size.block - size.lookahead)
+
+    def finish(self) -> Tensor:
+        """Return the remaining frames. What follows is taken for silence."""
+        self._is_finished = True
+        left, size = self._waiting // self._filter.block, self._filter
+        self._x = torch.cat([self._x, self._x.new_zeros(size.lookahead * size.block)])
+        found = self._blocks(left)
+        self._x = self._x[: size.past]
+        return found
+
+    def _blocks(self, count: int) -> Tensor:
+        """Return the next blocks."""
+        size, found = self._filter, []
+        for _ in range(count):
+            self._analyse()
+            block, self._phase, self._tail = size.filtered(self._x, self._f0, self._envelopes, self._phase, self._tail)
+            found.append(block)
+            self._x = self._x[size.block :]
+            self._f0, self._envelopes = self._f0[_HOPS:], self._envelopes[_HOPS:]
+            self._heard -= _HOPS
+        return torch.cat(found) if found else self._x.new_zeros(0)
+
+    def _analyse(self) -> None:
+        """Analyse the hops that the next block needs."""
+        size, span = self._filter, self._filter.pitch.span
+        new = _HOPS + 1 + _AROUND + DELAY - self._heard
+        start = size.past + self._heard * size.hop - span // 2
+        heard = self._x[start : start + (new - 1) * size.hop + span]
+        decided = self._path.extend(size.pitch.candidates(heard.unfold(0, span, size.hop)))
+        self._heard += new
+        first = size.past + (len(self._f0) - _AROUND) * size.hop - size.envelope.reach
+        f0, envelopes = size.analysed(self._x[first:], torch.tensor(decided))
+        self._f0, self._envelopes = torch.cat([self._f0, f0]), torch.cat([self._envelopes, envelopes])
+
+
+def _held(f0: Tensor) -> Tensor:
+    """Return f0 `[H]`, where unvoiced hops have that of the last voiced one, or of the first one."""
+    voiced = f0 > 0
+    if not voiced.any():
+        return torch.full_like(f0, HIGHEST)
+    last = torch.where(voiced, torch.arange(len(f0)), -1).cummax(0).values
+    return f0[torch.where(last < 0, voiced.int().argmax(), last)]
+
+
+def _window(reach: int) -> Tensor:
+    """Return a Hann window of `reach` values on each side of its centre."""
+    return torch.hann_window(2 * reach + 3, periodic=False)[1:-1]
+
+
+def _line(frequencies: Tensor) -> Tensor:
+    """Return `_BREATH` at frequencies."""
+    hertz, breath = torch.tensor(_BREATH_HERTZ), torch.tensor(_BREATH)
+    left = torch.searchsorted(hertz, frequencies, right=True) - 1
+    share = (frequencies - hertz[left]) / (hertz[left + 1] - hertz[left])
+    return torch.lerp(breath[left], breath[left + 1], share)
