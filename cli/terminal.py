@@ -6,7 +6,7 @@ import signal
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TextIO
 
 import typer
 
@@ -30,9 +30,14 @@ def say(text: str) -> None:
     typer.echo(text, err=True)
 
 
+def is_terminal(stream: TextIO | None) -> bool:
+    """Return whether a standard stream is a terminal. It is None if it was closed before Python started."""
+    return stream is not None and stream.isatty()
+
+
 def status_line(text: str) -> None:
     """Replace the current line of the terminal. Prints nothing if standard error is not a terminal."""
-    if sys.stderr.isatty():
+    if is_terminal(sys.stderr):
         sys.stderr.write(f"\r\033[K{text}")
         sys.stderr.flush()
 

@@ -13,7 +13,7 @@ import typer
 from cli import options
 from cli.context import context_of
 from cli.outputs import VOICE, write
-from cli.terminal import exit_on_error, say
+from cli.terminal import exit_on_error, is_terminal, say
 from engine.errors import InvalidInput, NameTaken
 from engine.files.bounded import MAX_CLIP_FILE_BYTES, check_regular, read_regular
 
@@ -72,7 +72,7 @@ def add(
     with exit_on_error():
         check_regular(clip, MAX_CLIP_FILE_BYTES)
         language = clean_language(language)
-        if not consent and not (sys.stdin.isatty() and typer.confirm(CONSENT_QUESTION, err=True)):
+        if not consent and not (is_terminal(sys.stdin) and typer.confirm(CONSENT_QUESTION, err=True)):
             raise InvalidInput("A voice can be saved only when its speaker has agreed: say so with --consent.")
         command.check_words(transcript, "Give the words spoken in the clip with --transcript “…”.")
         with command.library() as library, command.engine() as engine:
