@@ -44,7 +44,7 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from api.access import caller_of
 from api.context import ApiContext, context_of
-from api.errors import detail_of
+from api.errors import ErrorDetail, detail_of, invalid_detail
 from api.speech.create import begin_speech, clip_of
 from api.speech.reply import Reply, reply_usage
 from api.speech.request import SpeechRequest, with_changes, without_nulls
@@ -159,11 +159,9 @@ class LiveSession:
                 case _:
                     raise LiveError("Messages are JSON objects whose type is one of those of this session.")
         except ValidationError as error:
-            first = error.errors()[0]
-            place = ".".join(map(str, first["loc"]))
-            await self._tell_error(LiveError(f"{place}: {first['msg']}."))
+            await self._tell_error(invalid_detail(error.errors()))
         except Exception as error:
-            await self._tell_error(error)
+            await self._tell_error(detail_of(error))
         return True
 
     async def end(self) -> None:
@@ -270,6 +268,6 @@ class LiveSession:
         """Whether the reply has ended before its text, whose rest is ignored up to `input.done`."""
         return self._refused or (self._feed is not None and not self._speaking)
 
-    async def _tell_error(self, error: Exception) -> None:
+    async def _tell_error(self, detail: ErrorDetail) -> None:
         with suppress(RuntimeError, WebSocketDisconnect):
-            await self._socket.send_json({"type": "error", "error": detail_of(error).model_dump()})
+            await self._socket.send_json({"type": "error", "error": detail.model_dump()})

@@ -394,6 +394,13 @@ def test_invalid_messages_return_errors_and_keep_the_session(server: Server, mes
     until(lambda: server.busy() == 0)
 
 
+def test_error_names_the_invalid_field(server: Server) -> None:
+    """As the errors of `POST /v1/audio/speech` do."""
+    with live_session(server) as session:
+        session.send("session.config", speed=9)
+        assert session.next("error")["error"]["param"] == "speed"
+
+
 def test_lost_connection_frees_its_slot(server: Server) -> None:
     with live_session(server) as session:
         session.configure()
