@@ -20,8 +20,8 @@ from starlette.responses import Response, StreamingResponse
 from api.access import caller_of
 from api.context import context_of
 from api.errors import documented
-from api.speech.delivery import BINARY, AudioOutput, open_stream, respond, usage_headers
-from api.speech.request import inline_schema, read_body, validated
+from api.speech.delivery import BINARY, AudioOutput, open_stream, respond, speech_headers
+from api.speech.request import OptionalNulls, inline_schema, read_body, validated
 from api.voices import ConsentField
 from engine.audio.merge import merge_references
 from engine.audio.output.stream import HIGHEST_RATE, LOWEST_RATE
@@ -55,14 +55,14 @@ def _reference(value: Any) -> Any:
     return None if value == "" else value
 
 
-class FishReference(BaseModel):
+class FishReference(OptionalNulls):
     """A clip and its transcript."""
 
     audio: Annotated[bytes, BeforeValidator(_clip)] = Field(json_schema_extra={"format": "byte"})
     text: str = Field("", max_length=MAX_TRANSCRIPT)
 
 
-class Prosody(BaseModel):
+class Prosody(OptionalNulls):
     """The speaking rate."""
 
     speed: float = Field(1.0, ge=0.5, le=2.0, allow_inf_nan=False)
@@ -161,8 +161,7 @@ async def fish_tts(request: Request) -> Response:
         temperature=asked.temperature,
         top_p=asked.top_p,
     )
-    headers = {"Cache-Control": "no-store", **usage_headers(stream)}
-    return await respond(context, stream, request, headers)
+    return await respond(context, stream, request, speech_headers(stream))
 
 
 @router.get("/v1/references/list", operation_id="fish_list_references", responses=documented())

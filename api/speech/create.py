@@ -13,7 +13,7 @@ from starlette.responses import Response, StreamingResponse
 from api.access import caller_of
 from api.context import ApiContext, context_of
 from api.errors import CLIENT_GONE, detail_of, documented
-from api.speech.delivery import BINARY, collect, left_before_audio, open_stream, respond, usage_headers
+from api.speech.delivery import BINARY, collect, left_before_audio, open_stream, respond, speech_headers
 from api.speech.request import SpeechRequest, inline_schema, read_speech_request
 from api.speech.stream import EncodedSpeech
 from engine.errors import InvalidInput
@@ -56,11 +56,7 @@ async def create_speech(request: Request) -> Response:
         clip = await clip_of(context, asked)
     in_parts = asked.stream or asked.stream_format == "sse"
     stream = await begin_speech(context, caller, asked, clip, as_whole=not in_parts)
-    headers = {
-        "Cache-Control": "no-store",
-        "X-Accel-Buffering": "no",  # a proxy that buffers the response would defeat streaming
-        **usage_headers(stream),
-    }
+    headers = speech_headers(stream)
     if asked.stream_format == "sse":
         return await respond(context, stream, request, headers, _events(stream), "text/event-stream")
     if in_parts:

@@ -128,9 +128,14 @@ class WholeFileEncoder:
         return file.encode(samples) + file.finish()
 
 
-def usage_headers(stream: EncodedSpeech) -> dict[str, str]:
-    """Return the headers of every speech response: its characters and its seed."""
-    return {"X-Usage-Characters": str(stream.usage.characters), "X-Seed": str(stream.seed)}
+def speech_headers(stream: EncodedSpeech) -> dict[str, str]:
+    """Return the headers of every speech response, with its characters and its seed."""
+    return {
+        "Cache-Control": "no-store",
+        "X-Accel-Buffering": "no",  # a proxy that buffers the response would defeat streaming
+        "X-Usage-Characters": str(stream.usage.characters),
+        "X-Seed": str(stream.seed),
+    }
 
 
 async def respond(

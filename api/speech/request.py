@@ -7,7 +7,15 @@ from collections.abc import Callable, Mapping
 from typing import Annotated, Any, Literal, TypeVar
 
 from fastapi.exceptions import RequestValidationError
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, WithJsonSchema
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    WithJsonSchema,
+    model_validator,
+)
 from starlette.datastructures import UploadFile
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -168,6 +176,15 @@ def inline_schema(model: type[BaseModel]) -> dict[str, Any]:
 def without_nulls(values: Any) -> Any:
     """Drop null values: clients with typed requests send null for omitted fields."""
     return {name: value for name, value in values.items() if value is not None} if isinstance(values, dict) else values
+
+
+class OptionalNulls(BaseModel):
+    """An object in a request whose null fields count as omitted."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_nulls(cls, values: Any) -> Any:
+        return without_nulls(values)
 
 
 def with_changes(values: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:

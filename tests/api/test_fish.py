@@ -36,8 +36,11 @@ def test_json_and_messagepack_requests_give_the_same_speech(client: httpx.Client
     assert same_sound(by_json.content, by_msgpack.content)
     assert by_json.headers["x-seed"] == "7"
     assert by_json.headers["x-usage-characters"] == str(len(TEXT))
+    assert by_json.headers["x-accel-buffering"] == "no"
     nulls = {"references": None, "prosody": None, "sample_rate": None, "reference_id": ["Clara"]}
+    within = {"prosody": {"speed": None, "volume": None}}
     assert same_sound(client.post("/v1/tts", json={**asked, **nulls}).content, by_json.content)
+    assert same_sound(client.post("/v1/tts", json={**asked, **within}).content, by_json.content)
     assert client.post("/v1/tts", json={**asked, "reference_id": ""}).status_code == 200
     default = client.post("/v1/tts", json={"text": TEXT, "prosody": {"speed": 2, "volume": 0}, "temperature": 0.5})
     assert default.headers["content-type"] == "audio/mpeg"
