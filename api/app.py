@@ -11,7 +11,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.routing import WebSocketRoute
 
-from api import VERSION, check, consents, errors, fish, models, voices
+from api import VERSION, check, consents, errors, fish, fish_live, models, voices
 from api.access import AccessMiddleware, IsLocal, with_security
 from api.context import ApiContext
 from api.operators import health
@@ -33,6 +33,7 @@ ROUTERS = (
     create.router,
     batch.router,
     fish.router,
+    fish_live.router,
     live.router,
     check.router,
     models.router,

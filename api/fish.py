@@ -1,5 +1,7 @@
 """Fish Audio's API: `POST /v1/tts` with JSON or MessagePack, and `/v1/references/*` of its open-source server.
 
+`api.fish_live` has its WebSocket.
+
 Existing clients only need another base URL. One difference: a reference is saved only with its speaker's consent.
 """
 
@@ -18,15 +20,18 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response, StreamingResponse
 
 from api.access import caller_of
-from api.context import context_of
+from api.context import ApiContext, context_of
 from api.errors import documented
 from api.speech.delivery import BINARY, AudioOutput, open_stream, respond, speech_headers
 from api.speech.request import OptionalNulls, inline_schema, read_body, validated
+from api.speech.stream import EncodedSpeech
 from api.voices import ConsentField
 from engine.audio.merge import merge_references
 from engine.audio.output.stream import HIGHEST_RATE, LOWEST_RATE
 from engine.engine import MAX_SEED
+from engine.text import GrowingText
 from engine.voice import MAX_TRANSCRIPT
+from studio.access import Caller
 from studio.speech_service import MAX_CHARACTERS, VoiceChoice
 from studio.voices.available_voices import by_name
 from studio.voices.consents import given_consent
@@ -68,7 +73,7 @@ class Prosody(OptionalNulls):
     speed: float = Field(1.0, ge=0.5, le=2.0, allow_inf_nan=False)
 
 
-class FishRequest(BaseModel):
+class FishRequest(OptionalNulls):
     """A request in Fish's format. Fields without an equivalent here are ignored."""
 
     model_config = ConfigDict(extra="ignore")
@@ -144,24 +149,31 @@ async def fish_tts(request: Request) -> Response:
     """Speak a text; the response begins with the first audio."""
     context, caller = context_of(request), caller_of(request)
     asked = validated(FishRequest, await read_body(request, _READERS))
+    stream = await open_fish_stream(context, caller, asked, asked.text)
+    return await respond(context, stream, request, speech_headers(stream))
+
+
+async def open_fish_stream(
+    context: ApiContext, caller: Caller, asked: FishRequest, text: str | GrowingText
+) -> EncodedSpeech:
+    """Start the requested speech of a text. Raises what `open_stream` raises."""
     references = [(reference.audio, reference.text) for reference in asked.references]
-    clip, text = (
+    clip, transcript = (
         await context.jobs.clips.run(caller, merge_references, references, context.app.engine.sample_rate)
         if references
         else (None, "")
     )
     rate = asked.sample_rate or (FISH_PCM_RATE if asked.format == "pcm" else None)
-    stream = await open_stream(
+    return await open_stream(
         context,
         caller,
-        asked.text,
-        VoiceChoice(asked.reference_id, clip, text),
+        text,
+        VoiceChoice(asked.reference_id, clip, transcript),
         AudioOutput(asked.format, rate, asked.prosody.speed if asked.prosody else 1.0),
         seed=asked.seed,
         temperature=asked.temperature,
         top_p=asked.top_p,
     )
-    return await respond(context, stream, request, speech_headers(stream))
 
 
 @router.get("/v1/references/list", operation_id="fish_list_references", responses=documented())

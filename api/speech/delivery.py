@@ -8,7 +8,7 @@ data = await collect(context, stream)                      # or all at once
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
@@ -152,7 +152,7 @@ async def respond(
     """
     if await left_before_audio(context, stream, request):
         return Response(status_code=CLIENT_GONE)
-    parts = _counted(context, stream, content or aiter(stream))
+    parts = counted(context, stream, content or aiter(stream))
     return StreamingResponse(parts, 200, dict(headers), media_type or stream.media_type)
 
 
@@ -176,11 +176,13 @@ async def collect(context: ApiContext, stream: EncodedSpeech, words: list[Spoken
                 words.extend(part.words)
             yield part.data
 
-    data = b"".join([part async for part in _counted(context, stream, audio())])
+    data = b"".join([part async for part in counted(context, stream, audio())])
     return _with_lengths(data) if stream.format == "wav" else data
 
 
-async def _counted(context: ApiContext, stream: EncodedSpeech, parts: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+async def counted(
+    context: ApiContext, stream: EncodedSpeech, parts: AsyncIterator[bytes]
+) -> AsyncGenerator[bytes, None]:
     """Yield the parts, and count the speech when it is over."""
     try:
         async for part in parts:

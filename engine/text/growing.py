@@ -68,6 +68,13 @@ class GrowingText:
             self._paused = True
         self.changed()
 
+    def end_line(self) -> None:
+        """End the line here, so that all of the text so far is spoken, whether it ends a sentence or not."""
+        with self._lock:
+            if self._pending and not self._pending.endswith("\n"):
+                self._pending += "\n"
+        self.changed()
+
     def finish(self) -> None:
         """Signal the end of the text."""
         with self._lock:

@@ -472,7 +472,7 @@ def test_other_web_sockets_are_not_found(server: Server) -> None:
         for headers, status in (({}, 401), (bearer(key), 404)):
             with (
                 pytest.raises(InvalidStatus) as refused,
-                connect(server.url.replace("http", "ws") + "/v1/tts/live", additional_headers=headers),
+                connect(server.url.replace("http", "ws") + "/v1/realtime", additional_headers=headers),
             ):
                 pass
             assert refused.value.response.status_code == status

@@ -30,6 +30,19 @@ def test_sentence_is_taken_when_the_next_begins() -> None:
     assert len(text) == len("The rain has stopped. We can go.")
 
 
+def test_ended_line_is_taken_whole() -> None:
+    text = GrowingText()
+    text.append("The rain has stopped. We")
+    text.end_line()
+    text.end_line()
+    assert take_texts(text) == ["The rain has stopped. We"]
+    text.end_line()
+    text.append(" can go.")
+    text.finish()
+    assert take_texts(text) == ["can go."]
+    assert len(text) == len("The rain has stopped. We can go.")
+
+
 def test_segment_has_max_sentences_and_sentence_pauses() -> None:
     text = GrowingText(Segmentation(max_sentences=1, sentence_pause=0.25))
     text.append("One. Two. Three")
