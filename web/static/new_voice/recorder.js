@@ -9,6 +9,7 @@ import { DoctorView } from "./doctor.js";
 import { Microphone, obstacle, refusal } from "./capture/microphone.js";
 import { RecorderView } from "./recorder_view.js";
 import { Countdown, Meter, Recording } from "./capture/recording.js";
+import { TaskQueue } from "./task_queue.js";
 import { remarks, TranscriptView } from "./transcript.js";
 import { TrimView } from "./clips/trim_view.js";
 import { failure, Uploads } from "./uploads.js";
@@ -17,6 +18,7 @@ import { decimals } from "../ui/format.js";
 import { pageLanguage, words } from "../ui/words.js";
 
 const COUNT_FROM = 3;
+const AT_ONCE = 2; // the server works on two clips at a time and refuses a fifth (web/tabs/new_voice/clip_server.py)
 const KEEP_EVERY = 10 * 60_000; // ms; the server treats clips as abandoned after three times as long (web/uploads/store.py)
 
 class Recorder {
@@ -24,6 +26,7 @@ class Recorder {
     Object.assign(this, { props, server });
     this.uploads = new Uploads(upload, connection);
     this.clips = new Clips(props.most_merged);
+    this.requests = new TaskQueue(AT_ONCE);
     this.taking = null; // { microphone, countdown, recording, meter, instead } while the microphone is open
     this.pending = Promise.resolve(); // files are added one after the other
     this.keeping = null; // a promise while `keepFiles` runs
@@ -197,9 +200,13 @@ class Recorder {
 
   // ---- the server
 
-  // Calls a server function. Resolves to its answer, or to { problem }. It is called again if the server had deleted the
-  // file of the clip that it is about.
-  async ask(name, value) {
+  // Calls a server function when its turn has come. Resolves to its answer, or to { problem }.
+  ask(name, value) {
+    return this.requests.run(() => this.askNow(name, value));
+  }
+
+  // The function is called again if the server had deleted the file of the clip that it is about.
+  async askNow(name, value) {
     const answer = await this.call(name, value);
     const clip = answer.problem && this.clips.all.find(({ path }) => path === value.path);
     if (!clip) return answer;
@@ -339,6 +346,7 @@ class Recorder {
 
   choose(clip) {
     this.clips.chosen = clip;
+    if (clip.found?.problem) clip.found = null; // it is examined again
     this.publish();
   }
 

@@ -3,6 +3,7 @@
 import io
 import json
 import re
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -19,6 +20,7 @@ from tests.support.fake_engine import FakeEngine
 from tests.support.waiting import until
 from tests.web.stage import TIMEOUT, open_page, serve_component
 from tests.web.visiting import begin_recording, skip_countdown, wait_for_recording
+from web.tabs.new_voice import views
 from web.tabs.new_voice.clip_server import ClipServer
 from web.tabs.new_voice.clips import chosen_clips
 from web.ui.components import clip_input
@@ -444,6 +446,21 @@ def test_best_part_is_chosen_and_words_are_checked_against_it(page: Page, tmp_pa
     field.fill("word " * 90)
     expect(page.get_by_text("too many words for the speech")).to_be_visible()
     assert value(page, "word word")["clips"][0]["words"].startswith("word word")
+
+
+def test_all_of_many_files_are_examined(page: Page, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    examine, all_added = views.examine_part, threading.Event()
+    monkeypatch.setattr(views, "examine_part", lambda *part: all_added.wait(30) and examine(*part))
+    files = [tmp_path / f"{number}.flac" for number in range(6)]
+    for file in files:
+        file.write_bytes(CLIP.read_bytes())
+    upload(page, *files)
+    expect(page.locator(".rp-clip-line")).to_have_count(6)
+    page.wait_for_timeout(500)  # for a refused request to be answered
+    all_added.set()
+    for line in page.locator(".rp-clip-name").all():
+        line.click()
+        expect(page.locator(".rp-verdict")).to_contain_text("This clip can be used")
 
 
 def test_words_belong_to_their_clip_and_to_its_verdict(page: Page) -> None:
