@@ -109,6 +109,19 @@ def test_studio_works_with_the_keyboard(
         expect(page.get_by_text("Verstanden")).to_be_hidden()
 
 
+def test_long_names_and_descriptions_leave_room_for_the_text(
+    chromium: Browser, serve: Serve, library: VoiceLibrary, storage: Storage
+) -> None:
+    long = library.add(voice("W" * 40))
+    library.update(long.id, description="d" * 200 + " words" * 250)
+    with visit(chromium, serve(FakeEngine(), storage), viewport={"width": 1280, "height": 800}) as page:
+        speak(page, "Good morning.")
+        expect(page.locator(".rp-take-facts")).to_contain_text("WWW")
+        expect(page.get_by_role("button", name="Speak", exact=True)).to_be_in_viewport(ratio=1)
+        for part in (".rp-card-who", ".rp-take"):
+            assert page.locator(part).evaluate("node => node.scrollWidth <= node.clientWidth"), part
+
+
 def test_phone_shows_voices_in_a_sheet_and_changes_the_speed(
     chromium: Browser, serve: Serve, library: VoiceLibrary, storage: Storage
 ) -> None:

@@ -26,7 +26,7 @@ export function mount({ element, props, trigger, watch }) {
     showPortrait(find(".rp-card-portrait"), value);
     find(".rp-card-name").textContent = value.name;
     find(".rp-language").textContent = languageName(value.language, pageLanguage());
-    find(".rp-about").textContent = value.about;
+    find(".rp-about").textContent = find(".rp-about").title = value.about; // a long one is cut off
     find(".rp-hear").hidden = !value.url;
     showPlaying();
   }
