@@ -1,9 +1,7 @@
 // The facts that an entry of the history shows.
 
-import { lengthOf, momentOf } from "../ui/format.js";
+import { joined, lengthOf, momentOf } from "../ui/format.js";
 import { words } from "../ui/words.js";
-
-const joined = (facts) => facts.filter(Boolean).join(" · ");
 
 // The summary of an entry. language: a BCP 47 tag.
 export function factsOf(entry, language) {

@@ -3,7 +3,7 @@
 import { copyLink } from "../draft/deep_links.js";
 import { languageName, tagsOf } from "./voices.js";
 import { button, create } from "../ui/elements.js";
-import { lengthOf, secondsOf } from "../ui/format.js";
+import { joined, lengthOf, secondsOf } from "../ui/format.js";
 import { drawing } from "../ui/icons.js";
 import { portraitOf } from "./portraits.js";
 import { pageLanguage, words } from "../ui/words.js";
@@ -39,7 +39,7 @@ function nameHeading(voice) {
   return create("h4", { id: `rp-lib-voice-${voice.id}` }, name);
 }
 
-const about = (voice) => [languageName(voice.language, pageLanguage()), secondsOf(voice.seconds, pageLanguage())].filter(Boolean).join(" · ");
+const about = (voice) => joined([languageName(voice.language, pageLanguage()), secondsOf(voice.seconds, pageLanguage())]);
 
 function past(voice) {
   const used = voice.times ? words("library.used", { time: lengthOf(voice.spoken, pageLanguage()) }) : words("library.unused");

@@ -1,6 +1,9 @@
 // Formats times and numbers.
 
-import { words } from "./words.js";
+import { isolated, words } from "./words.js";
+
+// Facts in one line; empty ones are left out.
+export const joined = (facts) => facts.filter(Boolean).map(isolated).join(" · ");
 
 // "1:05", "1:02:05".
 export function clock(time) {

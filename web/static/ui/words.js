@@ -12,11 +12,16 @@ export function useWords(own, examples = {}, code = "") {
   language = code;
 }
 
+const RIGHT_TO_LEFT = /[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc]/;
+
+// A text for the inside of a line. Arabic or Hebrew is isolated: a browser would move a number that follows in front of it.
+export const isolated = (text) => (RIGHT_TO_LEFT.test(text) ? `\u2068${text}\u2069` : text);
+
 // Numbers are formatted for the language. Values that only look like numbers, such as seeds, are passed as text.
 // Arrays of texts are written as lists.
 function shown(value) {
   if (Array.isArray(value)) return value.reduce((first, next) => words("list.more", { first, next }));
-  return typeof value === "number" ? new Intl.NumberFormat(pageLanguage()).format(value) : value;
+  return typeof value === "number" ? new Intl.NumberFormat(pageLanguage()).format(value) : isolated(value);
 }
 const filled = (text, values) => text.replace(/\{(\w+)\}/g, (_, name) => shown(values[name]));
 

@@ -6,11 +6,12 @@ import { test } from "node:test";
 import { english } from "../helpers.js";
 import { detailsOf, emptiness, factsOf, firstWords } from "../../../../web/static/history/facts.js";
 import { loadingOf, rowsOf, upFor, waitOf } from "../../../../web/static/status/facts.js";
-import { useWords } from "../../../../web/static/ui/words.js";
+import { useWords, words } from "../../../../web/static/ui/words.js";
 
 // Replaces each text by its key's name and its placeholders.
 const bare = ([key, text]) => [key, [key.split(".")[1], ...(text.match(/\{\w+\}/g) ?? [])].join(" ")];
-useWords(Object.fromEntries(Object.entries(english("history", "status")).map(bare)));
+const TEXTS = Object.fromEntries(Object.entries(english("history", "status")).map(bare));
+useWords(TEXTS);
 
 const ENTRY = {
   when: "2026-11-21T16:41:00+00:00", voice: "Anna", seconds: 4.26, seed: 7, settings: {}, factor: null,
@@ -25,6 +26,13 @@ test("an entry shows the local time in the reader's language, and only known fac
   assert.equal(facts[2], "4,3 s");
   assert.deepEqual(facts.slice(3), ["seed 7"]);
   assert.equal(detailsOf(ENTRY, "en"), "");
+});
+
+test("the name of a voice in Arabic does not change places with the length after it", () => {
+  assert.match(factsOf({ ...ENTRY, voice: "العربية" }, "en"), / · \u2068العربية\u2069 · 4\.3 s · seed 7$/);
+  useWords({ take: "{number} · {voice} · {seed}" });
+  assert.equal(words("take", { number: 2, voice: "שרה", seed: "5" }), "2 · \u2068שרה\u2069 · 5");
+  useWords(TEXTS);
 });
 
 test("an entry shows how it ended and its settings", () => {

@@ -1,7 +1,7 @@
 // One take of the list: its elements, created once, and their texts.
 
 import { button, create } from "../../ui/elements.js";
-import { lengthOf, stallsOf } from "../../ui/format.js";
+import { joined, lengthOf, stallsOf } from "../../ui/format.js";
 import { SOUND_FORMATS } from "../../sound/formats.js";
 import { heardLines } from "../../sound/heard.js";
 import { drawing, playAndPause } from "../../ui/icons.js";
@@ -66,7 +66,7 @@ export class TakeRow {
     const text = take.text.length > IN_LABEL ? `${take.text.slice(0, IN_LABEL)}…` : take.text;
     this.text.textContent = take.text;
     const language = pageLanguage();
-    this.facts.textContent = `${factsOf(take, language).join(" · ")} · `;
+    this.facts.textContent = `${joined(factsOf(take, language))} · `;
     this.facts.title = paceOf(take, language);
     this.seed.textContent = words("takes.seed", { seed: String(take.seed) });
     this.play.dataset.sounding = playing;
@@ -111,5 +111,5 @@ export function paceOf({ factor, ms, first, stalls }, language) {
     stallsOf(stalls, language),
     factor ? words("takes.factor", { factor: hundredths.format(factor) }) : "",
   ];
-  return facts.filter(Boolean).join(" · ");
+  return joined(facts);
 }
