@@ -8,7 +8,7 @@ import { drawing } from "../ui/icons.js";
 import { portraitOf } from "./portraits.js";
 import { pageLanguage, words } from "../ui/words.js";
 
-export const LANGUAGES = (
+const LANGUAGES = (
   "ar bg bn ca cs da de el en es et fa fi fr he hi hr hu id it ja ko lt lv ms nb nl pl pt ro ru sk sl sr sv sw ta th tr uk " +
   "ur vi yue zh"
 ).split(" ");
@@ -96,12 +96,15 @@ function field(name, label, input, hint) {
   return create("div", { class: "rp-lib-field" }, ...parts);
 }
 
-function languages(chosen) {
-  const known = LANGUAGES.includes(chosen) || !chosen ? LANGUAGES : [...LANGUAGES, chosen];
-  const named = known.map((code) => [code, languageName(code, pageLanguage())]);
+// The options for a choice of languages, by name. none: the text for no language. chosen: offered even if it is not usual.
+export function languageOptions(none, chosen = "") {
+  const named = [...new Set([...LANGUAGES, chosen])].filter(Boolean).map((code) => [code, languageName(code, pageLanguage())]);
   named.sort(([, one], [, other]) => one.localeCompare(other, pageLanguage()));
-  const options = [["", words("library.unknown_language")], ...named];
-  const select = create("select", {}, ...options.map(([value, text]) => create("option", { value, text })));
+  return [["", none], ...named].map(([value, text]) => create("option", { value, text }));
+}
+
+function languages(chosen) {
+  const select = create("select", {}, ...languageOptions(words("library.unknown_language"), chosen));
   select.value = chosen;
   return select;
 }

@@ -1,7 +1,8 @@
 // The dialog of the owner's pronunciation dictionary. Buttons with [data-rp-dictionary] open it at the word that is selected in a text.
 // Its value: { entries, csv, phones, message, kind, nonce } from web/tabs/speak/dictionary.py. Its events: `save_entry`, `erase`, `import_entries`.
 
-import { LANGUAGES } from "../library/card.js";
+import { decoded } from "./text_file.js";
+import { languageOptions } from "../library/card.js";
 import { languageName } from "../library/voices.js";
 import { dialogIn } from "../ui/dialog.js";
 import { button, create } from "../ui/elements.js";
@@ -28,9 +29,7 @@ class Dictionary {
     this.find = (selector) => element.querySelector(selector);
     this.dialog = dialogIn(element, OPENERS, () => this.open());
     this.form = this.find("form");
-    const every = create("option", { value: "", text: words("words.every_language") });
-    const named = LANGUAGES.map((value) => create("option", { value, text: languageName(value, pageLanguage()) }));
-    this.form.elements.language.replaceChildren(every, ...named);
+    this.form.elements.language.replaceChildren(...languageOptions(words("words.every_language")));
     this.form.onsubmit = (event) => this.save(event);
     this.form.onkeydown = (event) => this.enter(event);
     this.find(".rp-dictionary-export").onclick = () => this.export();
@@ -159,7 +158,7 @@ class Dictionary {
   async import(input) {
     const [file] = input.files;
     input.value = "";
-    if (file) this.trigger("import_entries", { text: await file.text() });
+    if (file) this.trigger("import_entries", { text: decoded(new Uint8Array(await file.arrayBuffer())) });
   }
 
   export() {

@@ -61,6 +61,8 @@ def test_studio_works_with_the_keyboard(
         page.keyboard.type("sequel")
         page.keyboard.press("Enter")
         expect(page.locator(".rp-dictionary tbody tr")).to_have_count(1)
+        languages = page.get_by_role("dialog").get_by_label("Language").locator("option").all_inner_texts()
+        assert languages == ["All languages", *sorted(languages[1:])]
         page.get_by_label("Word", exact=True).fill("GIF")
         page.get_by_label("Say it like").fill("/JH IH1 FF/")
         page.keyboard.press("Enter")
