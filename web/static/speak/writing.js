@@ -1,5 +1,6 @@
 // Helpers for the text to speak: its length, style tags, examples; and the keyboard shortcut of Speak. Its value: { text }
-// while the user types (set in the page, without the server), or { tags, english, demo } of model and voice. Its event
+// while the user types (set in the page, without the server), { tags, english, demo } of model and voice, or { write: text }
+// to replace the text. Its event
 // `to_script` makes a script of the text; it is suggested if the text is longer than `long` characters. Its event `written`:
 // the user changed the text while there was a notice above it.
 
@@ -100,6 +101,16 @@ export function mount({ element, props, trigger, watch }) {
     field.dispatchEvent(new Event("input", { bubbles: true }));
   }
 
+  let filling = false; // whether the page replaces the text
+
+  // Replaces the text as if typed, so that the browser can bring back what was there. Waits until the tab is shown.
+  async function write(text) {
+    while (!isShown(area())) await new Promise(requestAnimationFrame);
+    filling = true;
+    typeInto(area(), text, { all: true });
+    filling = false;
+  }
+
   function show({ tags, english, demo }) {
     dropsTags = tags === false;
     showTags(tags);
@@ -123,7 +134,7 @@ export function mount({ element, props, trigger, watch }) {
 
   // Gradio's `input` is fired by keys only. What the page fills in fires no trusted event, so its notice stays.
   document.addEventListener("input", ({ target, isTrusted }) => {
-    if (isTrusted && target === area() && document.querySelector("#rp-speak-notice .rp-notice")) trigger("written");
+    if (isTrusted && !filling && target === area() && document.querySelector("#rp-speak-notice .rp-notice")) trigger("written");
   });
 
   // In the capture phase, so that an empty text starts no take.
@@ -158,7 +169,8 @@ export function mount({ element, props, trigger, watch }) {
   showFacts(props.value?.text ?? "");
   watch("value", () => {
     const value = props.value ?? {};
-    if (!("text" in value)) show(value);
+    if ("write" in value) write(value.write);
+    else if (!("text" in value)) show(value);
     showFacts(value.text ?? area()?.value ?? "");
   });
 }

@@ -127,7 +127,7 @@ class HistoryHandlers:
         return self._change(delete, token, request)
 
     def reuse_entry(self, token: Any, event: gr.EventData, request: gr.Request) -> Updates:
-        """Outputs: Speak's text, voice, seed, settings, their accordion, notice; tab to show; own notice."""
+        """Outputs: Speak's hints, which write its text, voice, seed, settings, accordion, notice; tab; own notice."""
         texts = self._context.texts(request)
         try:
             owner = self._context.owner(token, request).key
@@ -141,7 +141,8 @@ class HistoryHandlers:
         settings += [record.settings.get(PARAGRAPH_PAUSE, 0), record.settings.get(LANGUAGE, ""), gr.skip()]
         remark = notice(self._reuse_remark(record, exists, texts), "good" if exists else "bad")
         accordion = gr.Accordion(open=True)  # shows the seed
-        return record.text, picker, str(record.seed), *settings, accordion, remark, gr.Tabs(selected="speak"), ""
+        text = {"write": record.text}
+        return text, picker, str(record.seed), *settings, accordion, remark, gr.Tabs(selected="speak"), ""
 
     def set_history_enabled(self, wanted: Any, token: Any, request: gr.Request) -> Updates:
         """Outputs: notice, change broadcast."""

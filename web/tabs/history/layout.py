@@ -51,7 +51,7 @@ def build(context: WebContext, shared: SharedComponents) -> None:
     keep_choices(voice, keep, days)
     listen(entries.star, handlers.star_entry, token, [message, shared.changes], trigger_mode="multiple")
     listen(entries.withdraw, handlers.delete_entry, token, [message, shared.changes], trigger_mode="multiple")
-    speak = [shared.text, shared.picker, *shared.settings, shared.notice, shared.tabs]
+    speak = [shared.hints, shared.picker, *shared.settings, shared.notice, shared.tabs]
     listen(entries.again, handlers.reuse_entry, token, [*speak, message])
     listen(keep.input, handlers.set_history_enabled, [keep, token], [kept_notice, shared.changes])
     listen(days.input, handlers.set_retention, [days, token], [kept_notice, shared.changes])

@@ -198,10 +198,11 @@ def test_unknown_entries_are_reported(events: HistoryHandlers, wrong: Any) -> No
 def test_reuse_restores_text_voice_and_settings(context: WebContext, events: HistoryHandlers) -> None:
     anna = context.storage.voices.add(voice("Anna"))
     kept = add_take(context, "Once more.", seed=42, voice_id=anna.id)
-    text, picked, seed, *settings, fold, message, tabs, own = events.reuse_entry(
+    hints, picked, seed, *settings, fold, message, tabs, own = events.reuse_entry(
         None, event_data(id=kept.id), NO_REQUEST
     )
-    assert (text, picked.value, seed, settings) == ("Once more.", anna.id, "42", [0.9, 0.5, 7, 0, "", gr.skip()])
+    assert (hints, picked.value, seed) == ({"write": "Once more."}, anna.id, "42")
+    assert settings == [0.9, 0.5, 7, 0, "", gr.skip()]
     assert (tabs.selected, fold.open) == ("speak", True)
     assert "are restored" in message
     assert own == ""
@@ -214,8 +215,8 @@ def test_reuse_reports_differences(context: WebContext, events: HistoryHandlers)
     assert "large spoke this take, so it will sound different with fake" in message
     assert settings == [*[gr.skip()] * 3, 0, "", gr.skip()], "unknown settings stay unchanged"
     context.storage.voices.delete(anna.id)
-    text, picked, *_, message, _, _ = events.reuse_entry(None, event_data(id=other.id), NO_REQUEST)
-    assert (text, picked) == ("Hello there.", gr.skip())
+    hints, picked, *_, message, _, _ = events.reuse_entry(None, event_data(id=other.id), NO_REQUEST)
+    assert (hints, picked) == ({"write": "Hello there."}, gr.skip())
     assert "“Anna” no longer exists" in message
 
 

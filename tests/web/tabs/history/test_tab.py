@@ -66,6 +66,8 @@ def test_take_is_listed_reused_and_deleted_with_all_data(chromium: Browser, url:
         entry(page, "An older take.").get_by_role("button", name="Use again").click()
         expect(page.get_by_label("Text to speak")).to_have_value("An older take.")
         expect(page.locator("#rp-speak-notice")).to_contain_text("are restored")
+        page.keyboard.press("Control+z")
+        expect(page.get_by_label("Text to speak")).to_have_value("A take of today.")
         expect(page.locator("#rp-seed textarea, #rp-seed input")).to_have_value("7")
 
         open_tab(page, "New voice")
