@@ -435,6 +435,16 @@ def test_takes_play_and_compare_at_the_same_position(page: Page) -> None:
     assert events[:3] == [["playing", "a", None], ["stopped", "a", "replaced"], ["playing", "b", None]]
 
 
+def test_beginning_of_a_huge_text_is_shown_beside_its_take(page: Page) -> None:
+    play = "text => window.reprisePlayer.play(`${text.length}`, new Int16Array(22050).fill(9000), { text })"
+    assert page.evaluate(play, "word " * 70_000)
+    until(page, "stats.position > 22050 * 0.5")
+    expect(page.locator(".rp-now-line")).to_contain_text("word word word")
+    expect(page.locator(".rp-now-line span")).to_have_count(0)
+    assert page.evaluate(play, "word " * 50)
+    expect(page.locator(".rp-now-line [data-now]")).to_have_count(1)
+
+
 def test_no_sound_begins_by_itself_while_the_microphone_is_open(page: Page) -> None:
     page.evaluate("""() => {
         const record = () => document.dispatchEvent(new CustomEvent("reprise:recording"));

@@ -33,6 +33,9 @@ export function listDetails(list, sound) {
   list.replaceChildren(...rows.flatMap(([name, value]) => [create("dt", { text: name }), create("dd", { text: value })]));
 }
 
+const MARKABLE = 20_000; // characters: an element for each word of a longer text would block the page
+const BEGINNING = 300; // characters that are shown of such a text
+
 // The text of the loaded sound, with the word that is heard marked.
 export class SpokenLine {
   constructor(portrait, line) {
@@ -44,10 +47,11 @@ export class SpokenLine {
     showPortrait(this.portrait, voiceOf(voice) ?? {});
     if (text === this.rendered) return;
     this.rendered = text;
-    this.clock = text ? new WordClock(text, pageLanguage()) : null;
+    this.clock = text && text.length <= MARKABLE ? new WordClock(text, pageLanguage()) : null;
     this.marked = -1;
     this.line.hidden = !text;
-    this.line.replaceChildren(...(this.clock?.pieces ?? []).map(({ text: piece }) => create("span", { text: piece })));
+    if (this.clock) this.line.replaceChildren(...this.clock.pieces.map(({ text: piece }) => create("span", { text: piece })));
+    else this.line.textContent = text.slice(0, BEGINNING);
     this.line.scrollTop = 0;
   }
 
