@@ -69,6 +69,7 @@ _PRONOUN = (
     r"|just|know|like|liked|love|loved|may|mean|miss|missed|must|need|never|play|played|prefer|read|really|remember|said"
     r"|saw|say|see|should|still|think|told|took|use|used|want|wanted|was|will|would|wrote)\b)"
 )
+_NO_LETTER = f"(?!{SPELL})"  # an initial: "John V. Hill"
 _NO_NAMES = "A|An|And|At|By|For|From|In|Of|On|Or|The|To|With"
 
 _IT_NOUN = "(?:department|dept|director|manager|staff|support|team)"
@@ -189,9 +190,12 @@ NUMERALS: tuple[Rule, ...] = (
         rf"\b((?:{_NUMBERED}|[Pp]ages?) )(?=[ivxl]{{2}})({_BELOW_90.lower()})",
         lambda match: match[1] + cardinal(roman(match[2].upper())),
     ),
-    rule(rf"\b((?:{_NUMBERED}) )(?!{_PRONOUN})({_ANY_NUMERAL})", lambda match: match[1] + cardinal(roman(match[2]))),
     rule(
-        rf"\b((?:{_RULERS}) )({_NUMERAL}|[VX]\b(?!\.\s*[A-Z])|{_FIRST})",
+        rf"\b((?:{_NUMBERED}) )(?!{_PRONOUN})({_ANY_NUMERAL}){_NO_LETTER}",
+        lambda match: match[1] + cardinal(roman(match[2])),
+    ),
+    rule(
+        rf"\b((?:{_RULERS}) )({_NUMERAL}|[VX]\b{_NO_LETTER}(?!\.\s*[A-Z])|{_FIRST})",
         lambda match: f"{match[1]}the {ordinal(roman(match[2]))}",
     ),
     rule(rf"\b((?:King|Queen|Pope|Emperor|Empress|Tsar) (?:{_RULERS}) )I(?=\s(?:was|became)\b)", r"\1the first"),
@@ -204,7 +208,7 @@ NUMERALS: tuple[Rule, ...] = (
 LETTERS: tuple[Rule, ...] = (
     rule(r"(?<=[a-z])\((e?s)\)", r"\1"),  # "book(s)"
     rule(r"(?<=[\w)])\(([a-z]|\d{1,2})\)", r" \1 "),  # "f(x)", "5(1)(a)"
-    rule(r"\b([A-Z])\s?–\s?([A-Z])\b|\b(A)-(Z)\b", lambda m: f"{m[1] or m[3]}{SPELL} to {m[2] or m[4]}{SPELL}"),
+    rule(r"\b([A-Z])–([A-Z])\b|\b(A)-(Z)\b", lambda m: f"{m[1] or m[3]}{SPELL} to {m[2] or m[4]}{SPELL}"),
     rule(r"(?<![\u0370-\u03ff])[Α-ΡΣ-Ωα-ω](?![\u0370-\u03ff]|[a-z]{2})", _greek_letter),
     rule(r"\b([A-Z]{1,2})(?=\d)", rf"\1{SPELL} "),  # "CO2", "A380"
     rule(r"(?<=\d)([A-Z])\b", rf" \1{SPELL}"),  # "4K"

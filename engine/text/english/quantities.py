@@ -210,7 +210,7 @@ PER: tuple[Rule, ...] = (
         rf"(?i)(\d|dollars?|euros?|pounds?|cents?|yen|rupees?|times?) ?/ ?({'|'.join(_PER)})\b",
         lambda match: f"{match[1]} per {_PER[match[2].lower()]}",
     ),
-    rule(rf"(?i)\bper ({'|'.join(_PER)})\b{STOP}", lambda match: f"per {_PER[match[1].lower()]}"),
+    rule(rf"\b(?i:per) ((?i:{'|'.join(_PER)}))\b{STOP}", lambda match: f"per {_PER[match[1].lower()]}"),
 )
 INCHES: tuple[Rule, ...] = (
     rule(rf"\b(\d)'\s?(1[01]|\d)\b|\b(\d+) ?(?:ft|feet)\.? (\d+) ?in\b{STOP}", _feet),
