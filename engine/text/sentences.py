@@ -177,8 +177,9 @@ def _is_abbreviated(text: str, start: int, stop: int, after: int) -> bool:
     if found is None:
         return False
     word = found[0].replace(".", "").lower()
-    if _PLACE.fullmatch(found[0]) and not _TEXT.search(text, start, found.start()):
-        return _QUESTION_BEFORE.match(text, 0, start) is None
+    is_first = _TEXT.search(text, start, found.start()) is None
+    if is_first and _PLACE.fullmatch(found[0]) and _QUESTION_BEFORE.match(text, 0, start) is None:
+        return True
     if word in _ABBREVIATIONS:
         return True
     if _INITIALS.fullmatch(found[0]):

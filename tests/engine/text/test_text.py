@@ -238,6 +238,7 @@ def test_normalise_is_idempotent_and_removes_control_tokens(text: str) -> None:
         "Pack these.| (1) Tea.| 2. Milk for all.| B.) Salt.| • 3. Eggs.| IV. The end.| How many?| 5.| So few?| A.",
         "It is 20 °C. outside.| Turn left at 30 km/h.| Then stop.| It was you and I.| Did he go?| He can't.| Al can.",
         "Ring Tel. (030) 1234.| From Sept. '21 on, est. 1950, max. 5 of us.| It took 5 min.| 3 left.| It took 3 sec.",
+        "Who wrote it?| J. K. Rowling did.| Who read it?| A. Hill.| How many?| 5.",
         "It holds.[12]| So they say.[3][4]| He wrote [see above. And below] so.| The end.",
         '"Come in!" - said he.| "Really?" – asked she.| – No! – cried he.| – So be it.',
         "add 2 tbsp. sugar and 1 lb. flour.| then stir it.",
