@@ -22,6 +22,7 @@ _SHORT = rf"(?:{_in_any_case(*'Jan Feb Mar Apr Jun Jul Aug Sept Sep Oct Nov Dec'
 MONTH = rf"(?:{_in_any_case(*_MONTHS)})\b|{_SHORT}"
 _DAY = r"(?:3[01]|[12]\d|0?[1-9])"
 _MONTH_NUMBER = r"(?:1[0-2]|0?[1-9])"
+_WEEKDAY = "(?:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)day"
 _ALONE, _END = r"(?<![\w.,:/$£€¥₹-])", r"(?![\w/-]|[.,:]\d|%)"
 # After these, a day is "the fourteenth of March"; after others, as in "his 14 March speech", "fourteenth March".
 _TAKES_ARTICLE = re.compile(
@@ -130,7 +131,7 @@ DATES: tuple[Rule, ...] = (
     rule(rf"{_ALONE}({_DAY})-({MONTH})-((?:[12]\d)?\d\d){_END}", r"\1 \2 \3"),
     rule(rf"\b({MONTH})-({_DAY})(?:-([12]\d{{3}}))?{_END}", r"\1 \2 \3"),
     rule(  # "on 3/14"; other pairs may be fractions
-        rf"\b((?:[Oo]n|[Ss]ince|[Uu]ntil|[A-Za-z]{{3,6}}day,?) )({_MONTH_NUMBER})/({_DAY}){_END}(?! of\b)",
+        rf"\b((?:[Oo]n|[Ss]ince|[Uu]ntil|{_WEEKDAY},?) )(?!9/11\b)({_MONTH_NUMBER})/({_DAY}){_END}(?! of\b)",
         lambda match: f"{match[1]}{_MONTHS[int(match[2]) - 1]} {ordinal(int(match[3]))}",
     ),
     rule(

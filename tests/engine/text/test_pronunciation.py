@@ -165,6 +165,7 @@ def test_speaker_turns_are_terminated_and_keep_their_tags() -> None:
         ("Apr–Jun, Nov. '22, 7-Aug-2019, 07-08-2019",
          "april to june , november twenty two , the seventh of august twenty nineteen , july eighth , twenty nineteen"),
         ("on 8/3, Sunday, 4/7, on 2/3 of it", "on august third , sunday , april seventh , on two thirds of it"),
+        ("since 9/11, a holiday 1/2 as long", "since nine eleven , a holiday one half as long"),
         ("in the '00s", "in the two thousands"),
         ("1950s-60s, two B-52s, CRJ 7s", "nineteen fifties to sixties , two B fifty twos , C R J sevens"),
         ("In 4:02.15, at 9:30EST, 1 hr. 10 min. now",
