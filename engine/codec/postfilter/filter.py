@@ -145,9 +145,9 @@ class PostfilterStream:
         return len(self._x) - self._filter.past
 
     def push(self, samples: Tensor) -> Tensor:
-        """Take whole frames, float32 `[n]`. Return those that are complete by now."""
+        """Take whole frames, float32 `[n]`, clipped to ±1, NaN as silence. Return those that are complete by now."""
         assert not self._is_finished
-        self._x = torch.cat([self._x, samples])
+        self._x = torch.cat([self._x, samples.nan_to_num().clamp(-1, 1)])
         size = self._filter
         return self._blocks(self._waiting // size.block - size.lookahead)
 

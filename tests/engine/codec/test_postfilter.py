@@ -119,6 +119,16 @@ def test_loud_audio_stays_in_range(postfilter: Postfilter) -> None:
     assert filtered(postfilter, x).abs().max() <= 1
 
 
+@pytest.mark.parametrize("wrong", [math.nan, math.inf, 1e30])
+def test_a_broken_sample_does_no_lasting_harm(postfilter: Postfilter, wrong: float) -> None:
+    x = voice(24)
+    before = filtered(postfilter, x)
+    x[8 * FRAME] = wrong
+    after = filtered(postfilter, x)
+    assert after.isfinite().all()
+    assert decibels((after - before)[20 * FRAME :], before[20 * FRAME :]) < -20
+
+
 def test_envelope_stays(postfilter: Postfilter) -> None:
     x = voice(30, glide=0.6) + 0.2 * noise(30)
     spectra = [torch.fft.rfft(each[MIDDLE]).abs().square() for each in (x, filtered(postfilter, x))]
