@@ -88,7 +88,7 @@ async def fish_live(socket: WebSocket) -> None:
 async def _speak(socket: WebSocket) -> None:
     """Speak a text to its end. Raises WebSocketDisconnect, and the error that ends the session."""
     context, caller = context_of(socket), caller_of(socket)
-    start = await _next_event(socket)
+    start = await _next_in_time(socket)
     if not isinstance(start, Start):
         raise InvalidInput("The first event is “start”, with a request.")
     text = await context.jobs.speeches.run(context.app.engine.growing_text)  # the model may have to be loaded
@@ -127,8 +127,7 @@ async def _read(socket: WebSocket, first: str, text: GrowingText, feed: TextFeed
                 break
             case Start():
                 raise InvalidInput("The text has begun already: open another connection for the next one.")
-        async with asyncio.timeout(IDLE_SECONDS):
-            event = await _next_event(socket)
+        event = await _next_in_time(socket)
     while True:
         await _next_event(socket)
 
@@ -137,6 +136,12 @@ async def _send_audio(socket: WebSocket, context: ApiContext, stream: EncodedSpe
     async with aclosing(counted(context, stream, aiter(stream))) as parts:
         async for data in parts:
             await _send(socket, event="audio", audio=data)
+
+
+async def _next_in_time(socket: WebSocket) -> Event:
+    """As `_next_event`. Raises TimeoutError, too, if the client sends nothing."""
+    async with asyncio.timeout(IDLE_SECONDS):
+        return await _next_event(socket)
 
 
 async def _next_event(socket: WebSocket) -> Event:

@@ -133,10 +133,12 @@ def test_invalid_events_end_the_session_with_an_error(server: Server, events: li
     until(lambda: server.busy() == 0)
 
 
-def test_idle_session_ends(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fish_live, "IDLE_SECONDS", 0.1)
+@pytest.mark.parametrize("started", [False, True])
+def test_idle_session_ends(server: Server, monkeypatch: pytest.MonkeyPatch, started: bool) -> None:
+    monkeypatch.setattr(fish_live, "IDLE_SECONDS", 0.3)
     with live_session(server) as session:
-        session.start()
+        if started:
+            session.start()
         assert session.rest()[1]["message"] == "The session was idle."
     until(lambda: server.busy() == 0)
 
