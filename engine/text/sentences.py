@@ -190,7 +190,7 @@ def _is_abbreviated(text: str, start: int, stop: int, after: int) -> bool:
     counted = word in _UNITS | _OF_RECIPES and _NUMBER_BEFORE.match(text, start, found.start()) is not None
     if counted:
         return word in _OF_RECIPES and _follows(_SMALL_FOLLOWS, text, after)
-    if word in _BEFORE_NUMBER:
+    if word in _BEFORE_NUMBER or word.endswith("str"):  # German streets: "Hauptstr. 5"
         return _follows(_NUMBER_FOLLOWS, text, after) or (
             found[0] in BEFORE_LETTER and _follows(_LETTER_FOLLOWS, text, after)
         )

@@ -33,6 +33,7 @@ _BEFORE_NUMBERS = {
     "ste": "suite", "tel": "telephone", "est": "established", "max": "maximum", "min": "minimum",
     "rte": "route",
 }  # fmt: skip
+_YEAR = re.compile(r"[12]\d{3}(?![,.]?\d)")
 # In small letters these are units after a number: "5 ft.", "3 sq. ft.".
 _NO_UNIT = r"(?!(?:(?<=\d\s)|(?<=\bsq\s))(?-i:c|ch|ft|FT|min|ms|mt|p|pt|sec)\.)"
 _TITLES = "Capt|Col|Lt|Ms|Sgt"  # also without a full stop, before a name
@@ -109,6 +110,8 @@ def _number(match: re.Match[str]) -> str:
     word = match[1].lower()
     if word == "no" and says_no(match.string, match.end(1)):
         return match[0]
+    if word == "est" and not _YEAR.match(match.string, match.end()):
+        return "estimated "
     return f"{_BEFORE_NUMBERS[word]} "
 
 

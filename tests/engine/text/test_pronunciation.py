@@ -244,6 +244,7 @@ def test_speaker_turns_are_terminated_and_keep_their_tags() -> None:
          "V woolf saw act two , scene three on page twelve , in the twentieth century , after world war two ."),
         ("John V. Hill met King John V. of it, as Title X. of it says. So am I – I think so.",
          "john V hill met king john V of it , as title X of it says . so am i , i think so ."),
+        ("est. 2,500 people", "estimated two thousand five hundred people"),
         ("a Ph.D student, e.g Ann", "a P H D student , for example , ann"),
         ("the U.S economy, E. coli, Hall v. Park, A–Z", "the U S economy , E coli , hall versus park , A to Z"),
         ("Pres. Lincoln, cf. Hale, est. 1920, min. 5, 3 min. 5",

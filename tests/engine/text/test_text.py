@@ -239,6 +239,7 @@ def test_normalise_is_idempotent_and_removes_control_tokens(text: str) -> None:
         "It is 20 °C. outside.| Turn left at 30 km/h.| Then stop.| It was you and I.| Did he go?| He can't.| Al can.",
         "Ring Tel. (030) 1234.| From Sept. '21 on, est. 1950, max. 5 of us.| It took 5 min.| 3 left.| It took 3 sec.",
         "Who wrote it?| J. K. Rowling did.| Who read it?| A. Hill.| How many?| 5.",
+        "Er wohnt in der Hauptstr. 5.| Sie wohnt in der Bahnhofstr.| Da ist es.",
         "It holds.[12]| So they say.[3][4]| He wrote [see above. And below] so.| The end.",
         '"Come in!" - said he.| "Really?" – asked she.| – No! – cried he.| – So be it.',
         "add 2 tbsp. sugar and 1 lb. flour.| then stir it.",
