@@ -96,7 +96,7 @@ def test_text_of_the_start_is_spoken_first(server: Server) -> None:
             session.send("text", text=piece)
             session.send("stop")
             sounds.append(session.rest()[0])
-    assert same_sound(*sounds)
+    assert same_sound(sounds[0], sounds[1])
 
 
 def test_session_without_text_finishes(server: Server) -> None:
