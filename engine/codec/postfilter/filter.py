@@ -14,15 +14,14 @@ from engine.codec.postfilter.pitch import DELAY, HIGHEST, LOWEST, PitchAnalysis,
 from engine.errors import InvalidConfig
 
 _HOPS = 8  # per block
-_SMOOTHING = 3  # hops on each side of a hop, whose envelopes are averaged
-_FADING = 2  # hops on each side of a change between voiced and unvoiced
-_AROUND = max(_SMOOTHING, _FADING)  # hops that a block needs on each side
+_AROUND = 2  # hops on each side, with which envelopes are averaged, and over which voiced sounds fade in and out
+_LOUDER = 0.7  # how much louder averages may be than a hop, in nepers of power
 # Amplitude of the decoded sound in voiced sounds, by Hz. Pulses have the rest of the power.
 _BREATH_HERTZ = (0.0, 2000.0, 4000.0, 8000.0, 11_025.0, math.inf)
 _BREATH = (0.02, 0.1, 0.3, 0.7, 0.9, 0.9)
 _BREATH_SECONDS = 0.0058  # on each side, of the filter that takes it from the decoded sound
-# A sound is voiced if so much of its power below `_HIGH` is below `_MIDDLE`, Hz (Morise, 2016).
-_VOICED_SHARE = 0.85
+# A sound is voiced if so much of its power below `_HIGH` is below `_MIDDLE`, Hz (a stricter share than Morise's, 2016).
+_VOICED_SHARE = 0.93
 _LOW, _MIDDLE, _HIGH = 100.0, 4000.0, 7900.0
 _SILENT = 1e-12
 
@@ -54,7 +53,7 @@ class Postfilter:
         self._breath = response * _window(self._taps)
         self._low = (frequencies >= _LOW) & (frequencies <= _MIDDLE)
         self._high = (frequencies >= _LOW) & (frequencies <= _HIGH)
-        self._fading, self._smoothing = (_window(hops) / _window(hops).sum() for hops in (_FADING, _SMOOTHING))
+        self._weights = _window(_AROUND) / _window(_AROUND).sum()
         self._turns = -2j * math.pi * torch.arange(self._half + 1) / self.envelope.transform  # of a sample's delay
         self._between = torch.arange(self.hop) / self.hop
 
@@ -78,8 +77,8 @@ class Postfilter:
         tail: what earlier pulses sound like from the block's first sample on, `[transform]`.
         """
         voiced = (f0 > 0).float()
-        fading = F.conv1d(voiced[None, None], self._fading[None, None])[0, 0]
-        gain = self._at_samples(fading[_AROUND - _FADING :][: _HOPS + 1])
+        near = self._weights * voiced.unfold(0, len(self._weights), 1)  # of the hops around each of the block
+        gain = self._at_samples(near.sum(1))
         steps = self._at_samples(_held(f0)[_AROUND:-_AROUND]) / self.rate
         periods = phase + steps.cumsum(0)
         periods -= torch.where(gain > 0, 0.0, periods).cummax(0).values  # a voiced sound begins with a new period
@@ -88,9 +87,11 @@ class Postfilter:
         late = ((periods - whole) / steps)[at]  # samples from a pulse to the next sample
         sound = F.pad(tail, (0, self.block))
         if len(at):
-            near = self._smoothing * voiced.unfold(0, len(self._smoothing), 1)
-            smooth = torch.einsum("hk,hbk->hb", near, envelopes.unfold(0, len(self._smoothing), 1))
+            smooth = torch.einsum("hk,hbk->hb", near, envelopes.unfold(0, len(self._weights), 1))
             smooth /= near.sum(1, keepdim=True).clamp(min=_SILENT)
+            # A closure between two vowels stays quiet.
+            louder = smooth.logsumexp(1) - envelopes[_AROUND:-_AROUND].logsumexp(1)
+            smooth -= (louder - _LOUDER).clamp(min=0)[:, None]
             here = read_between(smooth.T, ((at - late) / self.hop).expand(smooth.shape[1], -1)).T
             for place, response in zip(at.tolist(), self._responses(here, late, steps[at]), strict=True):
                 sound[place : place + len(response)] += response
