@@ -61,7 +61,7 @@ class EngineLoop:
         self._turns: dict[Ticket, Turn] = {}
         self._stashed: dict[Ticket, bytes] = {}  # keys of `ModelRunner.stash`
         self._to_forget: SimpleQueue[_ForgottenPrefix] = SimpleQueue()
-        self._forgetting: list[_ForgottenPrefix] = []
+        self._forgetting: dict[Ticket, list[Prompt]] = {}  # prefixes to forget again when a request has left
         self._events: WeakSet[EventStream] = WeakSet()  # of requests with and without a turn
         self._events_lock = threading.Lock()
         self.idle_work = IdleWork()
@@ -168,15 +168,20 @@ class EngineLoop:
         return not self._inbox.closed
 
     def _forget_prefixes(self) -> None:
+        """Forget prefixes at once, and again when each of the requests that may still cache them has left."""
+        left = [ticket for ticket in self._forgetting if ticket.gone and ticket not in self._turns]
+        due = [prefix for ticket in left for prefix in self._forgetting.pop(ticket)]
         while not self._to_forget.empty():
-            self._forgetting.append(self._to_forget.get())
-        if not self._forgetting:
+            forgotten = self._to_forget.get()
+            due.append(forgotten.prompt)
+            for ticket in forgotten.users:
+                self._forgetting.setdefault(ticket, []).append(forgotten.prompt)
+        if not due:
             return
         used = {turn.ticket.slot for turn in self._turns.values()}
         free = [slot for slot in range(self._runner.slots) if slot not in used]
-        for prefix in self._forgetting:
-            self._runner.forget(prefix.prompt, free)
-        self._forgetting = [prefix for prefix in self._forgetting if not all(ticket.gone for ticket in prefix.users)]
+        for prefix in due:
+            self._runner.forget(prefix, free)
 
     def _wait(self) -> list[Turn]:
         while self._inbox.empty and self._runner.capture_next():

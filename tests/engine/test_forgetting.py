@@ -1,6 +1,6 @@
 """Forgetting a voice removes all its cached data from the engine."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -9,6 +9,7 @@ import torch
 
 from engine.byte_lru import ByteLRU
 from engine.engine import Engine, SpeakOptions
+from engine.models.prompt import Prompt
 from engine.release.profile import Profile
 from engine.request import AudioChunk
 from engine.voice import Voice
@@ -122,6 +123,27 @@ def test_running_speech_of_a_forgotten_voice_finishes_uncached(
     until(lambda: engine.status().prefix_cache_bytes[0] == 0)
     until(lambda: not any(held.filled for held in slots._prompts))
     assert not slots.cache.buffer[:, :, used, :, :-1].any()
+
+
+def test_voice_is_not_forgotten_again_with_every_frame_of_others(
+    engine: Engine, voices: tuple[Voice, Voice], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is forgotten at once, and once more when the open request has left: many voices would delay its frames."""
+    monkeypatch.setattr("engine.request.frame_budget", lambda *_: 40)
+    runner, loop, forgotten = engine._runner, engine._pipeline.loop, list[Prompt]()
+    forget = runner.forget
+
+    def count(prefix: Prompt, free: Sequence[int]) -> None:
+        forgotten.append(prefix)
+        forget(prefix, free)
+
+    monkeypatch.setattr(runner, "forget", count)
+    speech = engine.speak("Hello.", voices[1], SpeakOptions(seed=1))
+    first = next(speech)
+    engine.forget(voices[0])
+    joined([first, *speech])
+    until(lambda: loop._to_forget.empty() and not loop._forgetting)
+    assert [prefix is forgotten[0] for prefix in forgotten] == [True, True]
 
 
 def test_forgetting_unused_voice_does_nothing(engine: Engine, voices: tuple[Voice, Voice]) -> None:
