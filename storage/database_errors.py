@@ -23,7 +23,9 @@ _SQLITE = {
     sqlite3.SQLITE_IOERR: "database.disk_error",
 }
 _POSTGRESQL_DISK_FULL = "53100"
-_POSTGRESQL_CONSTRAINTS = "23"  # the class of the codes for violated constraints
+# Classes of PostgreSQL's codes.
+_POSTGRESQL_CONSTRAINTS = "23"  # violated ones
+_POSTGRESQL_ROLLBACK = "40"  # because of another transaction, as in a deadlock
 
 
 def unavailable(error: SQLAlchemyError | sqlite3.Error | OSError, location: str) -> DatabaseUnavailable:
@@ -64,7 +66,7 @@ def _key(cause: BaseException) -> str:
         return "database.damaged" if code is None else _SQLITE.get(code, "database.error")
     if _sqlstate(cause).startswith(_POSTGRESQL_CONSTRAINTS):
         return "database.error"
-    return "database.no_answer"
+    return "database.busy" if _sqlstate(cause).startswith(_POSTGRESQL_ROLLBACK) else "database.no_answer"
 
 
 def reason_of(error: BaseException) -> str:

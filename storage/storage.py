@@ -105,8 +105,10 @@ class Storage:
 
         def remove(session: Session) -> None:
             owner_deletions.add(session=session, owner=owner, now=self._clock())
-            scripts.remove_all(session=session, owner=owner)
+            scripts.lock_rows(session=session, owner=owner)
+            # Before the scripts: the deletion of a single take, too, locks the take, then its place on a card.
             takes.remove_all(session=session, owner=owner)
+            scripts.remove_all(session=session, owner=owner)
             voices.remove_all(session=session, owner=owner)
             voice_consents.remove_all(session=session, owner=owner)
             favourites.remove_all(session=session, owner=owner)

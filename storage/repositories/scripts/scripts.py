@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Protocol
 
-from sqlalchemy import Select, func, insert, select, update
+from sqlalchemy import Select, delete, func, insert, select, update
 from sqlalchemy.orm import Session
 
 from engine.errors import InvalidInput, InvalidName, ScriptNotFound
@@ -157,13 +157,15 @@ def remove(*, session: Session, script_id: str, owner: str) -> None:
     session.delete(row)
 
 
-def remove_all(*, session: Session, owner: str) -> int:
-    """Delete all scripts of an owner as `remove` does; return their number."""
-    rows = session.scalars(select(ScriptRow).where(ScriptRow.owner == owner).with_for_update()).all()
-    for row in rows:
-        delete_of_cards(session=session, card_ids=select(CardRow.id).where(CardRow.script_id == row.id))
-        session.delete(row)
-    return len(rows)
+def lock_rows(*, session: Session, owner: str) -> None:
+    """Lock all scripts of an owner until the transaction ends."""
+    own = select(ScriptRow.id).where(ScriptRow.owner == owner).order_by(ScriptRow.id)
+    session.scalars(own.with_for_update()).all()
+
+
+def remove_all(*, session: Session, owner: str) -> None:
+    """Delete all scripts of an owner, whose takes are deleted already."""
+    session.execute(delete(ScriptRow).where(ScriptRow.owner == owner))
 
 
 def clean_script_name(name: str) -> str:

@@ -1,9 +1,10 @@
 """Concurrent threads, and several libraries open on one database, as in several processes."""
 
 import threading
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 
@@ -13,7 +14,7 @@ from storage import Storage, VoiceLibrary
 from storage.database import Database
 from storage.models import FavouriteRow, FavouriteSpeakerRow
 from storage.pronunciations import Pronunciation
-from storage.repositories import owner_deletions
+from storage.repositories import owner_deletions, takes
 from storage.repositories.voices import voices
 from storage.repositories.voices.voices import VoiceRecord
 from tests.storage.making import (
@@ -25,7 +26,7 @@ from tests.storage.making import (
     run_concurrently,
     voice,
 )
-from tests.storage.speaking import spoken
+from tests.storage.speaking import card, spoken
 
 
 def test_concurrent_threads_save_read_and_delete(library: VoiceLibrary) -> None:
@@ -141,6 +142,45 @@ def test_take_stored_while_all_data_is_deleted(postgresql: str, postgresql_datab
         with pytest.raises(OwnerDeleted):
             storing.result()
     assert storage.history.add(spoken(), deletion_token=storage.deletion_token())
+
+
+def test_take_of_a_card_deleted_while_all_data_is_deleted(
+    postgresql: str, postgresql_database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both lock the take before its place on the card."""
+    storage, remove_all = Storage(postgresql_database), takes.remove_all
+    (spoken_card,) = storage.scripts.cards(storage.scripts.create("Play", [card("Hello.")]).id)
+    doomed = storage.scripts.attach(spoken_card.id, spoken()).take_id
+    assert doomed is not None
+    with ThreadPoolExecutor(1) as pool:
+        others: list[Future[None]] = []
+
+        def after_another_deletion(**given: Any) -> int:
+            given["session"].flush()
+            others.append(pool.submit(storage.history.delete, doomed))
+            lock_awaited(postgresql, others[0])
+            return remove_all(**given)
+
+        monkeypatch.setattr(takes, "remove_all", after_another_deletion)
+        storage.delete_owner("local")
+        others[0].result()
+    assert storage.owner_counts().empty
+
+
+def test_deadlock_is_not_an_unreachable_server(postgresql: str, postgresql_database: Database) -> None:
+    with ThreadPoolExecutor(1) as pool, pytest.raises(DatabaseUnavailable, match="another program is using it"):
+        with postgresql_database.write() as session:
+            owner_deletions.lock(session=session, owner="ann")
+
+            def lock_both() -> None:
+                with postgresql_database.write() as other:
+                    owner_deletions.lock(session=other, owner="bob")
+                    owner_deletions.lock(session=other, owner="ann")
+
+            second = pool.submit(lock_both)
+            assert lock_awaited(postgresql, second)
+            owner_deletions.lock(session=session, owner="bob")
+        second.result()  # either of them fails
 
 
 def test_violated_constraint_is_not_an_unreachable_server(database: Database) -> None:
