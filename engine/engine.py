@@ -588,7 +588,7 @@ class Engine:
         """Raise InvalidText for words that the model cannot speak."""
         unpronounceable = self._prompts.unpronounceable(text)
         if unpronounceable:
-            raise InvalidText("text.not_english", words=unpronounceable[:5])
+            raise InvalidText("text.not_english", words=[word[:40] for word in unpronounceable[:5]])
 
     def _with_own_codes(self, voice: Voice) -> Voice:
         return voice if voice.codec_fingerprint == self.codec_fingerprint else self.reencode(voice)

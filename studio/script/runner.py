@@ -23,7 +23,6 @@ from engine.errors import (
     EngineBusy,
     EngineClosed,
     InvalidInput,
-    RepriseError,
     ScriptNotFound,
 )
 from engine.messages import UserMessage
@@ -309,9 +308,7 @@ class ScriptRunner:
             now = scripts.card(card.id, owner=run.owner)
             if (now.text, now.voice_id) == (card.text, card.voice_id) and not run.stopped.is_set():
                 scripts.fail(card.id, message, owner=run.owner, run_id=run.id)
-        except DatabaseUnavailable:
-            raise
-        except RepriseError as error:
+        except (ClaimLost, ScriptNotFound) as error:
             log.info("a card was stopped or deleted while it was spoken: %s", describe_error(error))
 
 

@@ -183,6 +183,18 @@ def test_failed_card_has_a_reason_and_the_next_is_spoken(
     assert [card.state for card in cards()] == ["spoken"] * 4, "failed cards are spoken when they are queued again"
 
 
+def test_failure_that_cannot_be_stored_ends_the_run(
+    actor: Actor, runner: ScriptRunner, storage: Storage, script: str, cards: Callable[[], list[CardRecord]]
+) -> None:
+    """The card stays queued, and would be spoken again without end."""
+    actor.slots = 1
+    actor.errors = {TEXTS[1]: [InvalidText("x" * 5_000)]}
+    begin(storage, runner, script)
+    until(finished(runner, script))
+    assert [card.state for card in cards()] == ["spoken", "queued", "queued", "queued"]
+    assert runner.failure(OWNER, script) is not None
+
+
 def test_word_in_phones_needs_a_model_with_phones(
     actor: Actor, runner: ScriptRunner, storage: Storage, script: str, cards: Callable[[], list[CardRecord]]
 ) -> None:
