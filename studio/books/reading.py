@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from engine.errors import InvalidText
+from engine.text.tags import is_speakable
 from storage.scripts.limits import MAX_CHAPTER
 from studio.script.cards import Script, cards_of
 from studio.script.formats.document import HEADING_PAUSE, PARAGRAPH_PAUSE, SECTION_PAUSE, Document, Paragraph
@@ -58,10 +59,11 @@ def read_book(path: Path, kind: BookKind) -> Book:
     text = _extracted(path, kind)
     if "problem" in text:
         raise InvalidText(_key(text))
-    paragraphs = list(_paragraphs(text["blocks"]))
-    if not paragraphs:
+    parts = filter(_has_words, _parts(list(_paragraphs(text["blocks"]))))
+    scripts = tuple(cards_of(Document(tuple(part))) for part in parts)
+    if not scripts:
         raise InvalidText("books.no_text")
-    return Book(str(text["title"]), tuple(cards_of(Document(tuple(part))) for part in _parts(paragraphs)))
+    return Book(str(text["title"]), scripts)
 
 
 def _extracted(path: Path, kind: BookKind) -> dict[str, Any]:
@@ -90,6 +92,11 @@ def _paragraphs(blocks: list[dict[str, Any]]) -> Iterator[Paragraph]:
         following = blocks[number + 1]["chapter"] if number + 1 < len(blocks) else None
         pause = HEADING_PAUSE if chapter and len(text) <= MAX_CHAPTER else PARAGRAPH_PAUSE
         yield Paragraph(text, SECTION_PAUSE if following else pause, chapter=chapter)
+
+
+def _has_words(paragraphs: list[Paragraph]) -> bool:
+    """Whether there is anything to say: the last part of a long book may be no more than an ornament."""
+    return any(is_speakable(paragraph.text) for paragraph in paragraphs)
 
 
 def _parts(paragraphs: list[Paragraph]) -> Iterator[list[Paragraph]]:

@@ -243,8 +243,16 @@ def test_chapters_pause_longer_and_long_books_are_split(tmp_path: Path) -> None:
     assert [script.cards[0].chapter for script in scripts] == ["C0", "C1", "C2"]
     assert [len(script.cards) for script in scripts] == [3, 3, 3]
     assert scripts[0].cards[1].pause == PARAGRAPH_PAUSE
-    with pytest.raises(InvalidText, match="no words"):
-        extracted(tmp_path, title="B", blocks=[])
+    for wordless in ([], [{"text": "* * *", "chapter": None}]):
+        with pytest.raises(InvalidText, match="no words to say in this book"):
+            extracted(tmp_path, title="B", blocks=wordless)
+
+
+def test_ornament_after_the_last_full_part_is_left_out(tmp_path: Path) -> None:
+    blocks = [{"text": text, "chapter": None} for text in ("One.", "Two.", "* * *")]
+    with mock.patch.object(reading, "MAX_PARAGRAPHS", 2):
+        (script,) = extracted(tmp_path, title="B", blocks=blocks).scripts
+    assert [card.text for card in script.cards] == ["One.", "Two."]
 
 
 def test_book_is_read_in_a_bounded_process(tmp_path: Path) -> None:
