@@ -93,7 +93,7 @@ class ProofRunner:
                 run = _ProofRun(owner, script_id)
             if begins:
                 self._runs[owner, script_id] = run
-            waiting = run.cards[run.done :]
+            waiting = set(run.cards[run.done :])
             run.cards += [(card, repair) for card in cards if (card, repair) not in waiting]
             run.on_end += [on_end] if on_end else []
         if begins:
@@ -122,10 +122,11 @@ class ProofRunner:
 
     def _open(self, owner: str, script_id: str, repair: bool) -> list[str]:
         hearings = self._storage.hearings.of_script(script_id, owner=owner)
+        recogniser = self._recogniser.name  # read from storage
 
         def is_open(card: CardRecord) -> bool:
             hearing = hearings.get(card.take_id or "")
-            if hearing is None or hearing.recogniser != self._recogniser.name:
+            if hearing is None or hearing.recogniser != recogniser:
                 return card.take_id is not None
             return repair and hearing.word_error > 0 and not card.locked
 

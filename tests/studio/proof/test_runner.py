@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from unittest import mock
 
 import pytest
 
@@ -12,6 +13,7 @@ from storage import Storage
 from storage.repositories.scripts.hearings import Hearing
 from studio.proof.repair import MAX_ATTEMPTS
 from studio.proof.runner import ProofProgress, ProofRunner
+from studio.recognition import SETTING, WhisperRecogniser
 from studio.script import Card
 from studio.script.runner import ScriptRunner
 from tests.studio.proof.fake_recogniser import FakeRecogniser
@@ -67,6 +69,16 @@ def studio(storage: Storage, tmp_path: Path) -> ProofScript:
     made = ProofScript(storage, tmp_path)
     made.speak()
     return made
+
+
+def test_chosen_model_is_read_once_for_all_cards(studio: ProofScript) -> None:
+    studio.prove("the first card", "the second card", "the third card")
+    settings = studio.storage.settings
+    settings.put(SETTING, studio.recogniser.name)
+    proofs = ProofRunner(studio.storage, studio.scripts, WhisperRecogniser(settings))
+    with mock.patch.object(settings, "get", wraps=settings.get) as read:
+        assert proofs.start(OWNER, studio.id) == 0
+    assert read.call_count == 1
 
 
 def test_script_is_proofread_and_hearings_are_stored(studio: ProofScript) -> None:
