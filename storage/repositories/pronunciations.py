@@ -11,6 +11,7 @@ from sqlalchemy.orm import Session
 from engine.errors import InvalidInput
 from engine.voice import MAX_LANGUAGE, check_text
 from storage.models import PronunciationRow
+from storage.repositories import owner_deletions
 from storage.upserting import put_row
 from storage.validation import new_id
 
@@ -49,8 +50,9 @@ def entries(*, session: Session, owner: str) -> list[Pronunciation]:
 
 def put(*, session: Session, new: Iterable[Pronunciation], owner: str) -> None:
     """Add entries; one for the same word and language is replaced. Raises InvalidInput for too many."""
-    # Always in the same order: concurrent calls that lock rows in different orders would block each other.
-    for entry in sorted(new, key=lambda entry: (entry.word, entry.language)):
+    # Concurrent calls, and a deletion of all data, lock the rows in other orders.
+    owner_deletions.lock(session=session, owner=owner)
+    for entry in new:
         put_row(
             session=session,
             table=PronunciationRow,

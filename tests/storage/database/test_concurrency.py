@@ -100,11 +100,16 @@ def test_concurrent_marks_and_settings_are_stored_once(postgresql: str, postgres
 
 
 def test_concurrent_pronunciations_of_a_word_are_stored_once(postgresql: str, postgresql_database: Database) -> None:
-    """Given in different orders, they do not block each other."""
+    """Given in different orders, they wait for each other, and for a deletion of all data."""
     words = Storage(postgresql_database).pronunciations
     entries = [Pronunciation("GIF", "jif"), Pronunciation("SQL", "sequel")]
-    with inserts_together("pronunciations", 2):
-        run_concurrently([lambda given=given: words.put(given) for given in (entries, entries[::-1])])
+    with ThreadPoolExecutor(2) as pool:
+        with postgresql_database.write() as session:
+            owner_deletions.add(session=session, owner="local", now=datetime.now(UTC))
+            puts = [pool.submit(words.put, given) for given in (entries, entries[::-1])]
+            assert all(lock_awaited(postgresql, put) for put in puts)
+        for put in puts:
+            put.result()
     assert words.list() == entries
     words.put([Pronunciation("SQL", "S Q L"), Pronunciation("SQL", "squel", match_case=True)])
     assert words.list() == [entries[0], Pronunciation("SQL", "squel", match_case=True)]
