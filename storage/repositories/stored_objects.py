@@ -12,6 +12,7 @@ from datetime import datetime
 from sqlalchemy import delete, exists, or_, select, update
 from sqlalchemy.orm import InstrumentedAttribute, Session
 
+from engine.errors import DatabaseUnavailable
 from storage.models import ConsentRecordingRow, ReferenceRow, StoredObjectRow, TakeAudioRow
 from storage.object_store import StoredSound
 
@@ -28,17 +29,24 @@ def note(*, session: Session, names: Iterable[str], now: datetime) -> None:
 
 
 def keep(*, session: Session, sounds: Iterable[StoredSound]) -> None:
-    """Mark the objects of these sounds as referred to."""
+    """Mark the objects of these sounds as referred to. Raises DatabaseUnavailable for one that was deleted as unused.
+
+    That happens if the machine sleeps between `note` and this.
+    """
     for sound in sounds:
         if sound.object is not None:
             kept = update(StoredObjectRow).where(StoredObjectRow.name == sound.object)
-            session.execute(kept.values(kept=True, size=sound.size))
+            kept = kept.values(kept=True, size=sound.size)
+            if session.scalar(kept.returning(StoredObjectRow.name)) is None:
+                detail = f"The object {sound.object} was deleted before it was referred to."
+                raise DatabaseUnavailable("database.store_failed", detail=detail)
 
 
 def never_kept(*, session: Session, names: Sequence[str]) -> list[str]:
     """Return those of these objects that no transaction has kept. Waits for transactions that are keeping them."""
-    query = select(StoredObjectRow.name).where(StoredObjectRow.name.in_(names), ~StoredObjectRow.kept)
-    return list(session.scalars(query.with_for_update()))
+    query = select(StoredObjectRow.name, StoredObjectRow.kept).where(StoredObjectRow.name.in_(names))
+    kept = {name for name, is_kept in session.execute(query.with_for_update()) if is_kept}
+    return [name for name in names if name not in kept]
 
 
 def unused(*, session: Session, before: datetime) -> list[str]:

@@ -137,6 +137,27 @@ def test_maintenance_deletes_objects_without_rows(url: str, tmp_path: Path) -> N
     assert [path.name for path in place.rglob("*") if path.is_file()] == ["b" * 32]
 
 
+def test_sound_that_was_taken_for_unused_is_not_stored(
+    url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After an hour's sleep between the note of its object and its row."""
+    place = tmp_path / "sounds"
+    write = ObjectStore.write
+    with Storage.open(url, audio_store=place) as storage:
+
+        def write_late(store: ObjectStore, name: str, data: bytes) -> None:
+            with monkeypatch.context() as asleep:
+                asleep.setattr("storage.database.WRITING", timedelta(0))
+                storage.voices.purge_expired()
+            write(store, name, data)
+
+        monkeypatch.setattr(ObjectStore, "write", write_late)
+        with pytest.raises(DatabaseUnavailable, match="store of sounds"):
+            storage.history.add(spoken())
+        assert storage.history.page().total == 0
+    assert objects(str(place)) == []
+
+
 def note_unused(database: Database, names: Sequence[str]) -> None:
     with database.write() as session:
         stored_objects.note(session=session, names=names, now=datetime.now(UTC) - timedelta(hours=2))
