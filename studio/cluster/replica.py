@@ -7,7 +7,6 @@ import os
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from engine.engine import QUEUE, EncodedVoice, Engine
@@ -135,9 +134,11 @@ class EngineReplica:
                     request.text, voices, request.options, owner=request.owner, spoken=request.spoken
                 )
             )
-            with closing(speech):
+            try:
                 async for item in self._items(speech, request):
                     yield item
+            finally:
+                speech.cancel()  # ends the thread that waits for the next chunk; only that thread may close it
         except RepriseError as error:
             self._failed |= isinstance(error, EngineFailed)
             yield error
@@ -149,15 +150,11 @@ class EngineReplica:
         first = True
         while True:
             coming = asyncio.ensure_future(self._run(lambda: next(speech, None)))
-            try:
-                while not (await asyncio.wait([coming], timeout=PLACE_SECONDS))[0]:
-                    if speech.queue_position is not None and speech.queue_position != position:
-                        position = speech.queue_position
-                        yield QueuePosition(position)
-                chunk = await coming
-            except BaseException:
-                speech.cancel()  # ends the thread that waits for the next chunk
-                raise
+            while not (await asyncio.wait([coming], timeout=PLACE_SECONDS))[0]:
+                if speech.queue_position is not None and speech.queue_position != position:
+                    position = speech.queue_position
+                    yield QueuePosition(position)
+            chunk = await coming
             for segment in speech.spoken[reported:]:
                 yield segment
                 reported += 1
