@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from engine.errors import RepriseError
@@ -94,12 +94,9 @@ class AppContext:
     def _cached_voice(self, voice_id: str, owner: str) -> Voice | None:
         """Return the voice for which the engine may have cached data; None if there is none."""
         with suppress(RepriseError):  # damaged, missing or shared: deleting it raises the error
-            own = self.storage.voices.owned(voice_id, owner=owner)
-            voice = self.storage.voices.stored(own.id, self.engine.codec_fingerprint, owner=owner)
-            if voice is not None and self.engine.capabilities.has_speaker_encoder:
-                return voice  # the cache is keyed by its clips
-            if voice is not None:
-                return replace(voice, references=tuple(replace(each, clip=b"") for each in voice.references))
+            own, engine = self.storage.voices.owned(voice_id, owner=owner), self.engine
+            clips = engine.capabilities.has_speaker_encoder  # the cache of embeddings is keyed by them
+            return self.storage.voices.stored(own.id, engine.codec_fingerprint, owner=owner, clips=clips)
         return None
 
     def _forget(self, voice: Voice | None) -> None:

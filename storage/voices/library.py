@@ -83,13 +83,13 @@ class VoiceLibrary:
             voice = voices.load(session=session, record=record, codec_fingerprint=record.codec_fingerprint)
             return replace(voice, portrait=portraits.of_voice(session=session, voice_id=voice_id))
 
-    def stored(self, voice_id: str, codec_fingerprint: str, *, owner: str = LOCAL) -> Voice | None:
-        """Load a whole voice with the codes of this codec; None if there are none."""
+    def stored(self, voice_id: str, codec_fingerprint: str, *, owner: str = LOCAL, clips: bool = True) -> Voice | None:
+        """Load a voice with the codes of this codec; None if there are none. clips: whether with its clips."""
         with self._database.read() as session:
             record = voices.record(session=session, voice_id=voice_id, owner=checked_owner(owner))
             if not voices.has_codes(session=session, voice_id=voice_id, codec_fingerprint=codec_fingerprint):
                 return None
-            return voices.load(session=session, record=record, codec_fingerprint=codec_fingerprint)
+            return voices.load(session=session, record=record, codec_fingerprint=codec_fingerprint, clips=clips)
 
     def ready(
         self, voice_id: str, codec_fingerprint: str, reencode: Callable[[Voice], Voice], *, owner: str = LOCAL

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, cast
+from unittest.mock import Mock
 
 import pytest
 from sqlalchemy import Engine as SqlEngine
@@ -15,6 +16,7 @@ from engine.engine import EncodedVoice
 from engine.errors import DatabaseUnavailable, OwnerDeleted, TakeNotFound
 from engine.voice import Voice
 from storage import Storage
+from storage.object_store import ObjectStore
 from storage.repositories.takes import TakeRecord
 from studio.context import AppContext
 from studio.engines.model_manager import ModelManager
@@ -142,6 +144,19 @@ def test_trash_removes_a_voice_from_the_engine_and_purge_from_the_files(
     assert tokens_in_files(path), "it can be restored"
     app.storage.voices.empty_trash(owner=OWNER)
     assert tokens_in_files(path) == set()
+
+
+def test_deletion_reads_no_clips(
+    engine: ForgettingEngine, mark: Marker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would take a request to the store for each, and without the store the engine would remember the voices."""
+    with Storage.open(tmp_path / "voices.db", audio_store=tmp_path / "sounds") as storage:
+        app = AppContext.create(ModelManager(cast(Any, engine)), storage)
+        (trashed, first), (_, second) = add_voice(app, mark), add_voice(app, mark)
+        monkeypatch.setattr(ObjectStore, "read", Mock(side_effect=DatabaseUnavailable("database.store_failed")))
+        app.trash_voice(trashed, owner=OWNER)
+        app.delete_owner(OWNER)
+    assert [cached(voice) for voice in engine.dropped] == [cached(first), cached(second)]
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 
 from sqlalchemy import ColumnElement, Select, delete, func, select
 from sqlalchemy.exc import IntegrityError
-from sqlalchemy.orm import Session
+from sqlalchemy.orm import Session, defer
 
 from engine.errors import InvalidCodes, NameTaken, VoiceNotFound, VoiceProtected
 from engine.voice import (
@@ -170,8 +170,11 @@ def has_codes(*, session: Session, voice_id: str, codec_fingerprint: str) -> boo
     return session.scalars(query).first() is not None
 
 
-def load(*, session: Session, record: VoiceRecord, codec_fingerprint: str) -> Voice:
-    """Load the whole voice with codes of this codec. Raises InvalidCodes if they are damaged or missing."""
+def load(*, session: Session, record: VoiceRecord, codec_fingerprint: str, clips: bool = True) -> Voice:
+    """Load a voice with codes of this codec. Raises InvalidCodes if they are damaged or missing.
+
+    clips: whether with its clips, which may be in a store.
+    """
     query = (
         select(ReferenceRow, CodesRow.codes)
         .join(
@@ -181,11 +184,13 @@ def load(*, session: Session, record: VoiceRecord, codec_fingerprint: str) -> Vo
         .where(ReferenceRow.voice_id == record.id, CodesRow.codec_fingerprint == codec_fingerprint)
         .order_by(ReferenceRow.position)
     )
+    if not clips:
+        query = query.options(defer(ReferenceRow.clip))
     references = tuple(
         Reference(
             row.transcript,
             codes_from_bytes(codes),
-            read_sound(session.info, row.clip, row.object),
+            read_sound(session.info, row.clip, row.object) if clips else b"",
             row.sample_rate,
             row.duration,
         )
