@@ -41,6 +41,7 @@ Result = TypeVar("Result")
 MIGRATION_LOCK = 0x52_65_70_72_69_73_65  # "Reprise": an arbitrary number, the same in all processes
 SHARING_LOCK = MIGRATION_LOCK + 1
 WRITING = timedelta(hours=1)  # after this time an object whose row was never stored is deleted
+DEADLOCKS = 3  # of a deletion, after which another one ends it
 DISCARDED_AT_ONCE = 500  # objects; each is a parameter of a query, of which databases limit the number
 # A call ends when the server's machine no longer responds. Statements have no time limit: copying a library, migrating
 # it and deleting much of it may take minutes.
@@ -134,8 +135,8 @@ class Database:
         """Delete with `work` in one transaction, also on a full disk; then overwrite the data in a SQLite file.
 
         now: False defers overwriting to the next `maintain`, as does a concurrent reader of the file. When the disk is
-        full, `work` is called a second time. Sounds in a store are deleted too. Raises DatabaseUnavailable, and what
-        `work` raises.
+        full, or in a deadlock, `work` is called again. Sounds in a store are deleted too. Raises DatabaseUnavailable,
+        and what `work` raises.
         """
         result = self._delete(work, now)
         if now:
@@ -144,8 +145,7 @@ class Database:
 
     def _delete(self, work: Callable[[Session], Result], now: bool) -> Result:
         if self._maintenance is None:
-            with self.write() as session:
-                return work(session)
+            return self._delete_rows(work)
         try:
             with self.replace() as session:
                 result = work(session)
@@ -154,6 +154,20 @@ class Database:
         if now:
             self._maintenance.overwrite()
         return result
+
+    def _delete_rows(self, work: Callable[[Session], Result]) -> Result:
+        """Delete with `work`. Deletions lock many rows, in no certain order: of two that wait for each other, the
+        server ends one, which is then done again.
+        """
+        for _ in range(DEADLOCKS):
+            try:
+                with self.write() as session:
+                    return work(session)
+            except DatabaseUnavailable as error:
+                if error.message.key != "database.busy":
+                    raise
+        with self.write() as session:
+            return work(session)
 
     def _delete_with_reserve(self, maintenance: Maintenance, work: Callable[[Session], Result]) -> Result:
         with maintenance.reserved_space() as engine, self._transaction(engine) as session:

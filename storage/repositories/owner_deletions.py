@@ -38,10 +38,9 @@ def refuse_deleted(*, session: Session, owner: str, before: str | None) -> None:
 
     before: None for what is made at once.
     """
-    if before is not None:
-        lock(session=session, owner=owner)
-        if has_changed(deletion_token(session=session, owner=owner), before):
-            raise OwnerDeleted
+    lock(session=session, owner=owner)
+    if before is not None and has_changed(deletion_token(session=session, owner=owner), before):
+        raise OwnerDeleted
 
 
 def add(*, session: Session, owner: str, now: datetime) -> None:

@@ -1,12 +1,16 @@
 """Concurrent threads, and several libraries open on one database, as in several processes."""
 
 import threading
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from datetime import UTC, datetime
+from functools import partial
+from itertools import count
 from typing import Any
 
 import pytest
+from sqlalchemy.orm import Session
 
 from engine.errors import DatabaseUnavailable, NameTaken, OwnerDeleted, VoiceNotFound
 from engine.voice import BuiltInVoice, Voice
@@ -172,20 +176,47 @@ def test_take_of_a_card_deleted_while_all_data_is_deleted(
     assert storage.owner_counts().empty
 
 
-def test_deadlock_is_not_an_unreachable_server(postgresql: str, postgresql_database: Database) -> None:
-    with ThreadPoolExecutor(1) as pool, pytest.raises(DatabaseUnavailable, match="another program is using it"):
+def waiting_for_each_other() -> tuple[Callable[[Session], None], Callable[[Session], None]]:
+    """Two pieces of work, each of which locks what the other one locks first. The first of their calls meet."""
+    both_hold = threading.Barrier(2, timeout=30)
+
+    def locking(first: str, second: str) -> Callable[[Session], None]:
+        calls = count(1)
+
+        def work(session: Session) -> None:
+            owner_deletions.lock(session=session, owner=first)
+            if next(calls) == 1:
+                both_hold.wait()
+            owner_deletions.lock(session=session, owner=second)
+
+        return work
+
+    return locking("ann", "bob"), locking("bob", "ann")
+
+
+def test_deadlock_is_not_an_unreachable_server(postgresql_database: Database) -> None:
+    def write(work: Callable[[Session], None]) -> None:
         with postgresql_database.write() as session:
-            owner_deletions.lock(session=session, owner="ann")
+            work(session)
 
-            def lock_both() -> None:
-                with postgresql_database.write() as other:
-                    owner_deletions.lock(session=other, owner="bob")
-                    owner_deletions.lock(session=other, owner="ann")
+    calls = [partial(write, work) for work in waiting_for_each_other()]
+    with pytest.raises(DatabaseUnavailable, match="another program is using it"):
+        run_concurrently(calls)
 
-            second = pool.submit(lock_both)
-            assert lock_awaited(postgresql, second)
-            owner_deletions.lock(session=session, owner="bob")
-        second.result()  # either of them fails
+
+def test_deletions_that_wait_for_each_other_are_both_done(postgresql_database: Database) -> None:
+    """The server ends one of them, which is then done again."""
+    run_concurrently([partial(postgresql_database.delete, work) for work in waiting_for_each_other()])
+
+
+def test_script_made_while_all_data_is_deleted_stays_whole(postgresql: str, postgresql_database: Database) -> None:
+    storage = Storage(postgresql_database)
+    with ThreadPoolExecutor(1) as pool:
+        with postgresql_database.write() as session:
+            owner_deletions.add(session=session, owner="local", now=datetime.now(UTC))
+            making = pool.submit(storage.scripts.create, "Play", [card("Hello.")])
+            assert lock_awaited(postgresql, making)
+        assert making.result().cards == 1
 
 
 def test_violated_constraint_is_not_an_unreachable_server(database: Database) -> None:
