@@ -23,6 +23,9 @@ _BREATH_SECONDS = 0.0058  # on each side, of the filter that takes it from the d
 # A sound is voiced if so much of its power below `_HIGH` is below `_MIDDLE`, Hz (a stricter share than Morise's, 2016).
 _VOICED_SHARE = 0.93
 _LOW, _MIDDLE, _HIGH = 100.0, 4000.0, 7900.0
+# Samples by which all pulses are late, because the sound of one between two samples begins before it.
+_LEAD = 8
+_LOWEST_SOUND = 50.0  # Hz: pulses have nothing below it, so that they add no steps
 _SILENT = 1e-12
 
 
@@ -47,7 +50,9 @@ class Postfilter:
         self._half = self.envelope.transform // 2
         frequencies = self.envelope.frequencies
         breath = _line(frequencies)
-        self._voice = (1 - breath.square()).log() / 2  # logarithm of the pulses' amplitude
+        hertz = frequencies / _LOWEST_SOUND
+        highpass = (hertz.square() / (1 + hertz.square().square()).sqrt()).clamp(min=1e-3)
+        self._voice = (1 - breath.square()).log() / 2 + highpass.log()  # logarithm of the pulses' amplitude
         self._taps = round(_BREATH_SECONDS * sample_rate)
         response = torch.fft.irfft(breath, self.envelope.transform).roll(self._taps)[: 2 * self._taps + 1]
         self._breath = response * _window(self._taps)
@@ -102,7 +107,7 @@ class Postfilter:
         return out.clamp(-1, 1), periods[-1] - whole[-1], sound[self.block :]
 
     def _responses(self, log_power: Tensor, late: Tensor, steps: Tensor) -> Tensor:
-        """Return the sounds of pulses `[P, transform]`, which begin at the sample after a pulse.
+        """Return the sounds of pulses `[P, transform]`, from the sample after a pulse on, `_LEAD` samples late.
 
         log_power: of the envelopes at the pulses `[P, B]`. late: samples from the pulses to their next samples `[P]`.
         steps: periods in a sample `[P]`.
@@ -111,8 +116,7 @@ class Postfilter:
         # Minimum phase: all of the sound comes after its pulse.
         cepstra[:, 1 : self._half] *= 2
         cepstra[:, self._half + 1 :] = 0
-        spectra = torch.exp(torch.fft.rfft(cepstra) + self._turns * (1 - late)[:, None])
-        spectra[:, 0] = 0
+        spectra = torch.exp(torch.fft.rfft(cepstra) + self._turns * (_LEAD - late)[:, None])
         found: Tensor = torch.fft.irfft(spectra)
         return found
 

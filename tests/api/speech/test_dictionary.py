@@ -8,7 +8,7 @@ import pytest
 
 from storage.pronunciations import Pronunciation
 from tests.api.conftest import Server
-from tests.api.test_live import live_session
+from tests.api.speech.test_live import live_session
 
 ENTRIES = (
     Pronunciation("Nguyen", "win"),
