@@ -37,6 +37,5 @@ def clone_and_speak(page: Page, choose_clip: Callable[[], None], library: VoiceL
     page.click("#rp-speak")
     page.wait_for("player.finished && player.position >= player.length - 1")
     heard = page.evaluate("window.reprisePlayer.stats")
-    assert heard["playedAtFinish"] > 0, "playback starts before the take is complete"
     assert (heard["output"], heard["lost"], heard["stopReason"]) == ("worklet", 0, "end")
     assert page.troubles == []

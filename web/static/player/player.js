@@ -58,7 +58,7 @@ class Player {
     this.stats = {
       ticket, received: 0, chunks: 0, played: 0, underruns: 0, starved: 0, lost: 0,
       finished: false, stopReason: null, refilled: false,
-      clickedAt: performance.now(), firstChunkAt: null, firstSoundAt: null, playedAtFinish: null, output: null,
+      clickedAt: performance.now(), firstChunkAt: null, firstSoundAt: null, output: null,
     };
   }
 
@@ -137,7 +137,7 @@ class Player {
 
   // Ends the take with the samples that have arrived.
   breakOff() {
-    Object.assign(this.stats, { finished: true, playedAtFinish: this.stats.played });
+    this.stats.finished = true;
     this.live.status = words("player.broken");
     this.playback.finish(this.live);
     this.say(this.live.status, "problem");
@@ -202,7 +202,7 @@ class Player {
   }
 
   finish({ wav, stop_reason: reason, total, problem, take, facts }) {
-    Object.assign(this.stats, { finished: true, stopReason: reason, playedAtFinish: this.stats.played });
+    Object.assign(this.stats, { finished: true, stopReason: reason });
     if (!total) {
       this.restorePrevious();
     } else if (this.live) {
