@@ -49,7 +49,7 @@ class Postfilter:
         self.lookahead = math.ceil(((_HOPS + _AROUND + DELAY) * self.hop + reach) / self.block) - 1
         self._half = self.envelope.transform // 2
         frequencies = self.envelope.frequencies
-        breath = _line(frequencies)
+        breath = _breath_at(frequencies)
         hertz = frequencies / _LOWEST_SOUND
         highpass = (hertz.square() / (1 + hertz.square().square()).sqrt()).clamp(min=1e-3)
         self._voice = (1 - breath.square()).log() / 2 + highpass.log()  # logarithm of the pulses' amplitude
@@ -92,11 +92,7 @@ class Postfilter:
         late = ((periods - whole) / steps)[at]  # samples from a pulse to the next sample
         sound = F.pad(tail, (0, self.block))
         if len(at):
-            smooth = torch.einsum("hk,hbk->hb", near, envelopes.unfold(0, len(self._weights), 1))
-            smooth /= near.sum(1, keepdim=True).clamp(min=_SILENT)
-            # A closure between two vowels stays quiet.
-            louder = smooth.logsumexp(1) - envelopes[_AROUND:-_AROUND].logsumexp(1)
-            smooth -= (louder - _LOUDER).clamp(min=0)[:, None]
+            smooth = _averaged(envelopes, near)
             here = read_between(smooth.T, ((at - late) / self.hop).expand(smooth.shape[1], -1)).T
             for place, response in zip(at.tolist(), self._responses(here, late, steps[at]), strict=True):
                 sound[place : place + len(response)] += response
@@ -199,12 +195,24 @@ def _held(f0: Tensor) -> Tensor:
     return f0[torch.where(last < 0, voiced.int().argmax(), last)]
 
 
+def _averaged(envelopes: Tensor, near: Tensor) -> Tensor:
+    """Return the averages around all hops but the outer ones `[H - 2 × _AROUND, B]`.
+
+    envelopes: logarithmic, `[H, B]`. near: weights of the hops around each `[H - 2 × _AROUND, 2 × _AROUND + 1]`.
+    """
+    average = torch.einsum("hk,hbk->hb", near, envelopes.unfold(0, near.shape[1], 1))
+    average /= near.sum(1, keepdim=True).clamp(min=_SILENT)
+    # A closure between two vowels stays quiet.
+    louder = average.logsumexp(1) - envelopes[_AROUND:-_AROUND].logsumexp(1)
+    return average - (louder - _LOUDER).clamp(min=0)[:, None]
+
+
 def _window(reach: int) -> Tensor:
     """Return a Hann window of `reach` values on each side of its centre."""
     return torch.hann_window(2 * reach + 3, periodic=False)[1:-1]
 
 
-def _line(frequencies: Tensor) -> Tensor:
+def _breath_at(frequencies: Tensor) -> Tensor:
     """Return `_BREATH` at frequencies."""
     hertz, breath = torch.tensor(_BREATH_HERTZ), torch.tensor(_BREATH)
     left = torch.searchsorted(hertz, frequencies, right=True) - 1

@@ -87,20 +87,23 @@ class PitchPath:
         octaves = found.frequencies.log2().tolist()
         rows = zip(found.frequencies.tolist(), octaves, found.scores.tolist(), found.unvoiced.tolist(), strict=True)
         for frequencies, places, scores, unvoiced in rows:
-            self._hops.append(([*frequencies, 0.0], self._advance(places, [*scores, unvoiced])))
+            self._hops.append(([*frequencies, 0.0], self._advance(places, scores, unvoiced)))
             if len(self._hops) > DELAY:
                 decided.append(self._decide())
         return decided
 
-    def _advance(self, octaves: list[float], scores: list[float]) -> list[int]:
-        """Extend the paths by a hop; return the best previous state of each state."""
+    def _advance(self, octaves: list[float], scores: list[float], unvoiced: float) -> list[int]:
+        """Extend the paths by a hop; return the best previous state of each state.
+
+        octaves, scores: of the candidates. unvoiced: the score of "unvoiced".
+        """
         if not self._totals:
-            self._totals, self._octaves = scores, octaves
-            return [0] * len(scores)
-        *voiced, unvoiced = self._totals
-        from_unvoiced = unvoiced - _SWITCH
+            self._totals, self._octaves = [*scores, unvoiced], octaves
+            return [0] * len(self._totals)
+        *voiced, silent = self._totals
+        from_unvoiced = silent - _SWITCH
         totals, previous = [], []
-        for octave, score in zip(octaves, scores, strict=False):
+        for octave, score in zip(octaves, scores, strict=True):
             best, state = from_unvoiced, len(voiced)
             for i, (total, earlier) in enumerate(zip(voiced, self._octaves, strict=True)):
                 reached = total - _JUMP * abs(octave - earlier)
@@ -109,8 +112,8 @@ class PitchPath:
             totals.append(best + score)
             previous.append(state)
         best = max(voiced)
-        stays = unvoiced >= best - _SWITCH
-        totals.append((unvoiced if stays else best - _SWITCH) + scores[-1])
+        stays = silent >= best - _SWITCH
+        totals.append((silent if stays else best - _SWITCH) + unvoiced)
         previous.append(len(voiced) if stays else voiced.index(best))
         highest = max(totals)
         self._totals, self._octaves = [total - highest for total in totals], octaves
