@@ -58,6 +58,7 @@ from engine.serving.runner.graphs import CudaGraphCapture, GraphCapture, TorchSc
 from engine.serving.runner.model_runner import ModelRunner
 from engine.serving.runner.prefix_cache import PrefixCache
 from engine.serving.runner.step_runners import GraphMode
+from engine.serving.speaker_adaptations import SpeakerAdaptation, SpeakerAdaptations
 from engine.serving.speaker_embeddings import SpeakerEmbeddings
 from engine.serving.warm_up import warm_up
 from engine.text import GrowingText, Segment, Segmentation, check_speakers, clean_text, without_control_tokens
@@ -200,6 +201,7 @@ class Engine:
         self.style_tags, self.english_only = self._profile.style_tags, self.capabilities.english_only
         self._encoder = ClipEncoder(lambda: release.load_encoder(device), self.codec_fingerprint, device)
         self._embeddings = SpeakerEmbeddings(lambda: release.load_speaker_encoder(device))
+        self._adaptations: SpeakerAdaptations | None = None
         self._prompts, self._model, self._decoder = release.prompts, model, decoder
         self._aligner = release.aligner(model)
         # Of several voices each, whose prompts may be cached, by their clips' codes.
@@ -245,6 +247,7 @@ class Engine:
         codec_capture = CudaGraphCapture(device) if on_gpu else None
         postfilter = Postfilter(codec.sample_rate, codec.frame_length) if self._profile.postfilter else None
         codec_worker = CodecWorker(decoder, ROWS_PER_SLOT * plan.slots, device, codec_capture, plan.slots, postfilter)
+        self._adaptations = SpeakerAdaptations(codec_worker, postfilter) if postfilter else None
         self._pipeline = SpeechPipeline(
             EngineLoop(self._runner, codec_worker, self._queue),
             codec_worker,
@@ -368,6 +371,9 @@ class Engine:
             description=description,
             consent=consent,
         )
+        if self._adaptations is not None:
+            for reference in voice.references:
+                self._adaptations.learn_ahead(reference.clip, self._codes(reference).numpy(), self._decode)
         return EncodedVoice(voice, tuple(notes))
 
     def reencode(self, voice: Voice) -> Voice:
@@ -418,7 +424,8 @@ class Engine:
         assert options.seed is not None
         if options.word_times and not self.capabilities.word_times:
             raise InvalidOption("option.word_times")
-        prompted = self._prompted(voice, self._language(options.language))
+        references = self._references(voice)
+        prompted = self._prompted(voice, references, self._language(options.language))
         if not isinstance(voice, BuiltInVoice) and len(voices_of(voice)) > 1:
             self._remember_dialogue(prompted)
         segments = self.segments(text, len(prompted.references)) if isinstance(text, str) else text
@@ -432,6 +439,7 @@ class Engine:
                 owner,
                 spoken,
                 word_times=options.word_times,
+                adaptations=[self._adaptation(reference) for reference, _ in references],
             )
         )
 
@@ -459,6 +467,8 @@ class Engine:
         for reference in voice.references:
             self._encoder.forget(reference.codes)
             self._embeddings.forget(reference.clip)
+            if self._adaptations is not None:
+                self._adaptations.forget(reference.clip, self._codes(reference).numpy())
 
     def _remember_dialogue(self, voices: PromptVoice) -> None:
         """Note that the prompt of several voices may be cached, for `forget`."""
@@ -517,8 +527,26 @@ class Engine:
                 self._pipeline.loop.close()
             self._release_encoders()
 
-    def _prompted(self, voice: Voice | Sequence[Voice] | BuiltInVoice | None, language: str) -> PromptVoice:
-        """Return the prompt inputs of a voice. Raises InvalidCodes, InvalidInput, InvalidOption, UnusableReference."""
+    def _references(self, voice: Voice | Sequence[Voice] | BuiltInVoice | None) -> list[tuple[Reference, str]]:
+        """Return the references to clone, with this codec's codes, and the names of their voices.
+
+        Raises InvalidInput, UnusableReference.
+        """
+        voices = voices_of(voice)
+        if voices:
+            self._check_clones()
+        return [(reference, each.name) for each in voices for reference in self._with_own_codes(each).references]
+
+    def _prompted(
+        self,
+        voice: Voice | Sequence[Voice] | BuiltInVoice | None,
+        references: Sequence[tuple[Reference, str]],
+        language: str,
+    ) -> PromptVoice:
+        """Return the prompt inputs of a voice. references: of it, with the names of their voices.
+
+        Raises InvalidCodes, InvalidInput, InvalidOption, UnusableReference.
+        """
         able = self.capabilities
         if voice is None and able.speakers:
             voice = BuiltInVoice(able.speakers[0])
@@ -529,10 +557,6 @@ class Engine:
             if voice.description and not (able.designs_voices or (speaker and able.follows_instructions)):
                 raise InvalidOption("option.description")
             return PromptVoice((), speaker, without_control_tokens(voice.description).strip(), language)
-        voices = voices_of(voice)
-        if voices:
-            self._check_clones()
-        references = [(reference, v.name) for v in voices for reference in self._with_own_codes(v).references]
         return PromptVoice([self._prompt_reference(each, name) for each, name in references], language=language)
 
     def _language(self, language: str) -> str:
@@ -605,6 +629,12 @@ class Engine:
             self._embeddings.embed(reference.clip, self._decode) if self.capabilities.has_speaker_encoder else None
         )
         return PromptReference(transcript, self._codes(reference), embedding)
+
+    def _adaptation(self, reference: Reference) -> SpeakerAdaptation | None:
+        """Return the adaptation of speech to a reference's speaker; None without a postfilter or a clip."""
+        if self._adaptations is None or not reference.clip:
+            return None
+        return self._adaptations.learned(reference.clip, self._codes(reference).numpy(), self._decode)
 
     def _codes(self, reference: Reference) -> Tensor:
         codes = reference.codes

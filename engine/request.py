@@ -19,6 +19,7 @@ from engine.models.sampling import SamplingOptions
 from engine.serving.codec_worker import CodecStream, CodecWorker
 from engine.serving.engine_loop import EngineLoop
 from engine.serving.pacing import Pacer
+from engine.serving.speaker_adaptations import SpeakerAdaptation
 from engine.serving.turn import AudioDecoded, TextChanged, Turn, TurnEnded
 from engine.text import GrowingText, Segment, check_speakers, frame_budget, frame_minimum
 
@@ -262,7 +263,8 @@ class Request:
 
     text: segments; or a growing text, whose segments are taken as they arrive. The request waits for them without a
     slot. owner: requests of one owner share their turns. spoken: the first segments of the text, already spoken by
-    another engine; the request begins after them. word_times: whether chunks include word times.
+    another engine; the request begins after them. word_times: whether chunks include word times. adaptations: to the
+    speakers of the voice's references; empty without any.
     Raises EngineBusy when the engine is full, and InvalidInput for a voice that is too long.
     """
 
@@ -277,6 +279,7 @@ class Request:
         spoken: Sequence[SpokenSegment] = (),
         *,
         word_times: bool = False,
+        adaptations: Sequence[SpeakerAdaptation | None] = (),
     ) -> None:
         self.seed = seed
         self.spoken: list[SpokenSegment] = []
@@ -302,7 +305,7 @@ class Request:
             self._accept(segment)
         self._frames = self._accepted_frames
         self._pauses.skip(len(spoken))
-        self._tells_words = word_times
+        self._tells_words, self._adaptations = word_times, adaptations
         self._ticket, self._events = pipeline.loop.enter(owner, READER_TIMEOUT)
         if self._growing is not None:
             self._growing.changed = partial(self._events.put, TextChanged())
@@ -387,7 +390,7 @@ class Request:
             options=self._options,
             key=noise_key(self.seed, segment, attempt),
             ticket=self._ticket,
-            stream=CodecStream(self._previous_stream(prompt), plays_after=self._stream),
+            stream=CodecStream(self._previous_stream(prompt), self._stream, self._adaptation(segment)),
             pacer=self._pacer,
             events=self._events,
         )
@@ -402,6 +405,11 @@ class Request:
         if self._stream is not None and is_same:
             return self._stream
         return None if codes is None else self._pipeline.codec_worker.context_stream(codes.numpy())
+
+    def _adaptation(self, segment: int) -> SpeakerAdaptation | None:
+        """Return the adaptation to the speaker of a segment; None if it has several."""
+        speakers = set(self._segments[segment].speakers) or {0}
+        return self._adaptations[speakers.pop()] if self._adaptations and len(speakers) == 1 else None
 
     def _end_turn(self, turn: Turn) -> None:
         """Accept a turn and begin the next; or reject one that did not end properly and speak its segment again."""

@@ -17,7 +17,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from engine.codec.postfilter import Postfilter, PostfilterStream
+from engine.codec.postfilter import Postfilter, PostfilterStream, SpeakerAdaptation
 from engine.codec.streaming import StreamingState
 from engine.codec.views import CodecSizes, DecoderView
 from engine.errors import EngineClosed, EngineFailed, RepriseError, first_line
@@ -86,13 +86,22 @@ class CodecStream:
 
     previous: the stream that this one continues, already ended; None at the start of a take.
     plays_after: the stream whose audio comes before this one's in the take, if that is not `previous`.
+    adaptation: of its audio to a speaker, by the postfilter; None for none. filtered: whether it passes the postfilter.
     filter: of its audio, if there is a postfilter; set from its first chunk on. deliver_rest: receives what the filter
     still holds when the stream ends; None if that is nothing.
     All fields but `dropped` belong to the worker's thread.
     """
 
-    def __init__(self, previous: "CodecStream | None" = None, plays_after: "CodecStream | None" = None) -> None:
+    def __init__(
+        self,
+        previous: "CodecStream | None" = None,
+        plays_after: "CodecStream | None" = None,
+        adaptation: SpeakerAdaptation | None = None,
+        *,
+        filtered: bool = True,
+    ) -> None:
         self.previous, self.plays_after = previous, plays_after
+        self.adaptation, self.filtered = adaptation, filtered
         self.dropped = False
         self.final_state: StreamingState | None = None  # in host memory; set when `finished`
         self.row: int | None = None
@@ -173,12 +182,12 @@ class CodecWorker:
         stream.dropped = True
         self._inbox.wake()
 
-    def decode(self, codes: NDArray[np.int64]) -> Samples:
-        """Decode codes `[K, T]`, T ≥ 1, as a new stream. Returns float32 `[n]`.
+    def decode(self, codes: NDArray[np.int64], *, filtered: bool = True) -> Samples:
+        """Decode codes `[K, T]`, T ≥ 1, as a new stream. Returns float32 `[n]`. filtered: by the postfilter, if any.
 
         Blocks; must not be called on the worker's thread. Raises EngineClosed, EngineFailed.
         """
-        stream, decoded = CodecStream(), SimpleQueue[Samples | Exception]()
+        stream, decoded = CodecStream(filtered=filtered), SimpleQueue[Samples | Exception]()
         self._submit_whole(stream, codes, decoded.put)
         found: list[Samples] = []
         try:
@@ -276,7 +285,7 @@ class CodecWorker:
             elif stream.error:
                 job.deliver(stream.error)
             else:
-                if self._postfilter:
+                if self._postfilter and stream.filtered:
                     job = DecodeJob(job.codes, partial(_deliver_filtered, stream, job.deliver))
                 stream.jobs.extend(self._batches.parts(job))
         for stream in self._streams:
@@ -323,8 +332,8 @@ class CodecWorker:
                 stream.error = error
         if not stream.error:
             stream.row = self._free.pop()
-            if self._postfilter:
-                stream.filter = PostfilterStream(self._postfilter, stream.inherited_filter)
+            if self._postfilter and stream.filtered:
+                stream.filter = PostfilterStream(self._postfilter, stream.inherited_filter, stream.adaptation)
             return True
         while stream.jobs:
             stream.jobs.popleft().deliver(stream.error)

@@ -9,6 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from engine.codec.postfilter.adaptation import CLIP_SECONDS, FEWEST_HOPS, MelBands, SpeakerAdaptation, learned
 from engine.codec.postfilter.envelope import Envelope, read_between
 from engine.codec.postfilter.pitch import DELAY, HIGHEST, LOWEST, PitchAnalysis, PitchPath
 from engine.errors import InvalidConfig
@@ -32,7 +33,7 @@ _SILENT = 1e-12
 class Postfilter:
     """The sizes and tables of the postfilter at one sample rate. One is shared by all streams.
 
-    lookahead: frames that must follow a frame before it can be computed.
+    lookahead: frames that must follow a frame before it can be computed. frames_learned: of a clip, by `adaptation`.
     """
 
     def __init__(self, sample_rate: int, frame_length: int) -> None:
@@ -47,6 +48,8 @@ class Postfilter:
         reach = max(self.pitch.span // 2, self.envelope.reach)
         self.past = _AROUND * self.hop + reach
         self.lookahead = math.ceil(((_HOPS + _AROUND + DELAY) * self.hop + reach) / self.block) - 1
+        self.frames_learned = math.ceil(CLIP_SECONDS * sample_rate / frame_length)
+        self._bands = MelBands(self.envelope.frequencies)
         self._half = self.envelope.transform // 2
         frequencies = self.envelope.frequencies
         breath = _breath_at(frequencies)
@@ -61,6 +64,24 @@ class Postfilter:
         self._weights = _window(_AROUND) / _window(_AROUND).sum()
         self._turns = -2j * math.pi * torch.arange(self._half + 1) / self.envelope.transform  # of a sample's delay
         self._between = torch.arange(self.hop) / self.hop
+
+    def adaptation(self, clip: Tensor, copy: Tensor) -> SpeakerAdaptation | None:
+        """Learn what the codec changes in a voice from a clip `[n]` and its decoded copy, from the same sample on.
+
+        Returns None if too little of them is voiced.
+        """
+        shared = min(len(clip), len(copy), self.frames_learned * self.block)
+        if shared < FEWEST_HOPS * self.hop:
+            return None
+        return learned(self._bands, self.analysed_whole(clip[:shared]), self.analysed_whole(copy[:shared]))
+
+    def analysed_whole(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Return f0 `[H]` and logarithmic envelopes `[H, B]` of a whole sound."""
+        hops, span = len(x) // self.hop, self.pitch.span
+        heard = F.pad(x, (span // 2, span // 2 + DELAY * self.hop)).unfold(0, span, self.hop)[: hops + DELAY]
+        f0 = torch.tensor(PitchPath().extend(self.pitch.candidates(heard)))
+        reach = self.envelope.reach
+        return self.analysed(F.pad(x, (reach, reach)), f0)
 
     def analysed(self, x: Tensor, f0: Tensor) -> tuple[Tensor, Tensor]:
         """Return f0 without sounds that are not voiced `[H]`, and the logarithms of the envelopes `[H, B]`.
@@ -127,9 +148,14 @@ class PostfilterStream:
     It gives whole frames, `lookahead` later than it gets them; the last ones when it is finished.
     """
 
-    def __init__(self, filter: Postfilter, previous: "PostfilterStream | None" = None) -> None:
-        """previous: a finished stream that this one continues."""
-        self._filter, self._path = filter, PitchPath()
+    def __init__(
+        self,
+        filter: Postfilter,
+        previous: "PostfilterStream | None" = None,
+        adaptation: SpeakerAdaptation | None = None,
+    ) -> None:
+        """previous: a finished stream that this one continues. adaptation: to the speaker; None for none."""
+        self._filter, self._path, self._adaptation = filter, PitchPath(), adaptation
         self._heard = 0  # hops from the next block's first on that the path has
         # From `past` samples and from `_AROUND` hops before the next block on.
         self._x = torch.zeros(filter.past)
@@ -183,6 +209,8 @@ class PostfilterStream:
         self._heard += new
         first = size.past + (len(self._f0) - _AROUND) * size.hop - size.envelope.reach
         f0, envelopes = size.analysed(self._x[first:], torch.tensor(decided))
+        if self._adaptation is not None:
+            f0, envelopes = self._adaptation.adapted(f0, envelopes)
         self._f0, self._envelopes = torch.cat([self._f0, f0]), torch.cat([self._envelopes, envelopes])
 
 

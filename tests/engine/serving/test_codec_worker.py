@@ -845,6 +845,11 @@ def unfiltered(decoder: CodecDecoder, *takes: Take) -> list[Samples]:
         return [take.audio() for take in takes]
 
 
+def worker_decoded(decoder: CodecDecoder, codes: NDArray[np.int64]) -> Samples:
+    with running_worker(decoder) as worker:
+        return worker.decode(codes)
+
+
 def lengths(take: Take, count: int) -> list[int]:
     """Return the frames of the next deliveries."""
     return [len(samples) // 2048 if not isinstance(samples := take.next(), Exception) else -1 for _ in range(count)]
@@ -866,10 +871,25 @@ def test_postfilter_keeps_frames_back_until_later_ones_are_decoded(
 @pytest.mark.parametrize("frames", [1, 2, 3, 40])
 def test_whole_codes_are_filtered(decoder: CodecDecoder, postfilter: Postfilter, frames: int) -> None:
     codes = np.random.default_rng(frames).integers(0, ENTRIES, (CODEBOOKS, frames))
-    with running_worker(decoder) as worker:
-        plain = worker.decode(codes)
+    plain = worker_decoded(decoder, codes)
     with running_worker(decoder, postfilter=postfilter) as worker:
         assert np.array_equal(worker.decode(codes), filtered(postfilter, plain))
+
+
+def test_audio_of_a_stream_is_adapted_to_its_speaker(decoder: CodecDecoder, postfilter: Postfilter) -> None:
+    (plain,) = unfiltered(decoder, Take([24]))
+    adaptation = postfilter.adaptation(torch.from_numpy(plain).flip(0), torch.from_numpy(plain))
+    assert adaptation is not None
+    take = Take([24])
+    take.stream = CodecStream(adaptation=adaptation)
+    with running_worker(decoder, postfilter=postfilter) as worker:
+        take.submit_all(worker)
+        heard = [take.next() for _ in range(2)]
+        assert np.array_equal(worker.decode(take.codes, filtered=False), worker_decoded(decoder, take.codes))
+    adapted = PostfilterStream(postfilter, adaptation=adaptation)
+    expected = torch.cat([adapted.push(torch.from_numpy(plain)), adapted.finish()]).numpy()
+    assert np.array_equal(np.concatenate(heard), expected)
+    assert not np.array_equal(expected, filtered(postfilter, plain))
 
 
 def test_filter_continues_with_the_codec(decoder: CodecDecoder, postfilter: Postfilter) -> None:

@@ -169,6 +169,8 @@ def test_dialogue_from_casting_to_download(
         ]
         page.wait_for_function("window.heard.length === 5", polling=100)
         assert page.evaluate("window.heard") == takes
+        page.evaluate("document.querySelector('.rp-stop-all').click()")  # the last card may still be playing
+        page.wait_for_function("document.querySelector('.rp-stop-all').disabled", polling=100)
 
         page.evaluate("""() => {
             window.heard = [];

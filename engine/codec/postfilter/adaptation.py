@@ -1,0 +1,103 @@
+"""Adaptation of decoded speech to a speaker, learned from a clip and the codec's copy of it.
+
+A small codec changes voices: each vowel gets the timbre, and sometimes the pitch, of a similar voice from its training.
+The hops of a clip and of its copy are pairs of envelopes, as they should be and as they are decoded. Kernel ridge
+regression, or Gaussian process regression (of voices: Pilkington, Zen and Gales, 2011), carries their differences over
+to other speech.
+
+Shapes: n samples, H hops, B bins, M bands, D cepstral coefficients, N pairs.
+"""
+
+import math
+from typing import Final
+
+import torch
+from torch import Tensor
+
+CLIP_SECONDS: Final = 6.0  # of a clip, that are learned from: more are hardly better
+FEWEST_HOPS: Final = 80  # voiced ones, without which nothing is learned
+_BANDS, _LOWEST_BAND = 40, 60.0  # mel bands, and the centre of the first one in Hz
+_COEFFICIENTS = 16  # of the cepstrum, without the level
+_WIDTH = 1.0  # of the kernel, in standard deviations of each coefficient
+_RIDGE = 3.0  # variance of noise in a pair's difference, in units of the variance of what is common to pairs alike
+_MOST = math.log(4.0)  # of the difference in a band, nepers of power: 6 dB
+_WIDEST = 2 ** (5 / 12)  # ratio of pitches
+
+
+class MelBands:
+    """Levels of envelopes in mel bands, and the cepstra of these."""
+
+    def __init__(self, frequencies: Tensor) -> None:
+        """frequencies: of the bins, Hz `[B]`, from 0 on."""
+        mel = _mel(frequencies)
+        lowest = _mel(torch.tensor(_LOWEST_BAND))
+        places = ((mel - lowest) / (mel[-1] - lowest) * (_BANDS - 1)).clamp(min=0)
+        self._between = (1 - (places[:, None] - torch.arange(_BANDS)).abs()).clamp(min=0)  # [B, M]
+        self._average = self._between / self._between.sum(0)
+        turns = torch.arange(1, _COEFFICIENTS + 1)[:, None] * (torch.arange(_BANDS) + 0.5) / _BANDS
+        self._cosines = torch.cos(math.pi * turns)
+
+    def levels(self, envelopes: Tensor) -> Tensor:
+        """Average logarithmic envelopes `[H, B]` over each band → `[H, M]`."""
+        return envelopes @ self._average
+
+    def cepstra(self, levels: Tensor) -> Tensor:
+        """Return the shape of levels `[H, M]` → `[H, D]`."""
+        return levels @ self._cosines.T
+
+    def spread(self, levels: Tensor) -> Tensor:
+        """Interpolate levels `[H, M]` at all bins → `[H, B]`."""
+        return levels @ self._between.T
+
+
+class SpeakerAdaptation:
+    """What to change in the pitch and the envelopes of decoded speech. Created by `learned`. Immutable.
+
+    pitch: ratio of the speaker's F0 to that of decoded speech.
+    """
+
+    def __init__(self, bands: MelBands, pitch: float, wanted: Tensor, decoded: Tensor) -> None:
+        """wanted, decoded: levels of the pairs `[N, M]`."""
+        self.pitch = min(max(pitch, 1 / _WIDEST), _WIDEST)
+        differences = wanted - decoded
+        differences = differences - differences.mean(1, keepdim=True)  # not of the loudness
+        cepstra = bands.cepstra(decoded)
+        self._bands, self._scale = bands, 1 / (cepstra.std(0) + 1e-3)
+        self._pairs, self._common = cepstra * self._scale, differences.mean(0)
+        noise = _RIDGE * torch.eye(len(cepstra))
+        self._weights = torch.linalg.solve(self._likeness(self._pairs) + noise, differences - self._common)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the pairs and their weights."""
+        return int(self._pairs.nbytes + self._weights.nbytes)
+
+    def adapted(self, f0: Tensor, envelopes: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the speaker's f0 `[H]` and logarithmic envelopes `[H, B]` for those of decoded speech."""
+        here = self._bands.cepstra(self._bands.levels(envelopes)) * self._scale
+        differences = (self._common + self._likeness(here) @ self._weights).clamp(-_MOST, _MOST)
+        adapted = envelopes + self._bands.spread(differences)
+        adapted += (envelopes.logsumexp(1) - adapted.logsumexp(1))[:, None]  # the power stays
+        return f0 * self.pitch, adapted
+
+    def _likeness(self, cepstra: Tensor) -> Tensor:
+        """Return the kernel between cepstra `[H, D]` and those of the pairs `[H, N]`."""
+        distances = torch.cdist(cepstra, self._pairs).square() / _COEFFICIENTS
+        return torch.exp(-0.5 * distances / _WIDTH**2)
+
+
+def learned(bands: MelBands, clip: tuple[Tensor, Tensor], copy: tuple[Tensor, Tensor]) -> SpeakerAdaptation | None:
+    """Learn from f0 `[H]` and logarithmic envelopes `[H, B]` of a clip and of its decoded copy, hop by hop.
+
+    Returns None if too little of both is voiced.
+    """
+    voiced = (clip[0] > 0) & (copy[0] > 0)
+    if int(voiced.sum()) < FEWEST_HOPS:
+        return None
+    pitch = float(torch.exp((clip[0][voiced] / copy[0][voiced]).log().median()))
+    wanted, decoded = (bands.levels(each[1][voiced]) for each in (clip, copy))
+    return SpeakerAdaptation(bands, pitch, wanted, decoded)
+
+
+def _mel(frequencies: Tensor) -> Tensor:
+    return torch.log1p(frequencies / 700)

@@ -1,0 +1,133 @@
+"""What is learned from a clip is learned once, by all threads together; forgotten clips leave nothing behind."""
+
+import threading
+from collections.abc import Callable
+from typing import cast
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from engine.codec.postfilter import Postfilter
+from engine.errors import EngineClosed, UnusableReference
+from engine.serving.codec_worker import CodecWorker, Samples
+from engine.serving.speaker_adaptations import SpeakerAdaptations
+
+RATE, FRAME = 22_050, 1024
+CODES = np.zeros((9, 60), np.int64)
+
+
+def sound(f0: float, frames: int) -> Tensor:
+    time = torch.arange(frames * FRAME) / RATE
+    tones = [torch.sin(2 * np.pi * k * f0 * time) / k for k in range(1, 12)]
+    return 0.1 * torch.stack(tones).sum(0)
+
+
+class FakeWorker:
+    """Decodes all codes to a sound of 120 Hz. Counts."""
+
+    def __init__(self, during: Callable[[], object] = lambda: None) -> None:
+        self.frames: list[int] = []
+        self._during = during
+
+    def decode(self, codes: NDArray[np.int64], *, filtered: bool) -> Samples:
+        assert not filtered
+        self.frames.append(codes.shape[1])
+        self._during()
+        return sound(120, codes.shape[1]).numpy()
+
+
+def decode(clip: bytes) -> Tensor:
+    """Decode a clip whose file is its pitch in Hz."""
+    if clip == b"damaged":
+        raise UnusableReference("reference.not_flac")
+    return sound(float(clip), 60)
+
+
+@pytest.fixture(scope="module")
+def postfilter() -> Postfilter:
+    return Postfilter(RATE, FRAME)
+
+
+def adaptations(worker: FakeWorker, postfilter: Postfilter) -> SpeakerAdaptations:
+    return SpeakerAdaptations(cast(CodecWorker, worker), postfilter)
+
+
+def test_a_clip_is_learned_from_once(postfilter: Postfilter) -> None:
+    worker = FakeWorker()
+    learned = adaptations(worker, postfilter)
+    low = learned.learned(b"110", CODES, decode)
+    assert low is not None
+    assert low.pitch == pytest.approx(110 / 120, rel=0.01)
+    assert learned.learned(b"110", CODES, decode) is low
+    assert learned.learned(b"130", CODES, decode) is not low
+    assert learned.learned(b"110", CODES + 1, decode) is not low
+    assert len(worker.frames) == 3
+    learned.forget(b"110", CODES)
+    assert learned.learned(b"110", CODES, decode) is not low
+
+
+def test_only_the_beginning_is_decoded(postfilter: Postfilter) -> None:
+    worker = FakeWorker()
+    adaptations(worker, postfilter).learned(b"110", np.zeros((9, 500), np.int64), decode)
+    assert worker.frames == [postfilter.frames_learned]
+
+
+def test_threads_share_what_one_of_them_learns(postfilter: Postfilter) -> None:
+    inside, gate = threading.Event(), threading.Event()
+
+    def during() -> None:
+        inside.set()
+        assert gate.wait(10)
+
+    worker = FakeWorker(during)
+    learned = adaptations(worker, postfilter)
+    learned.learn_ahead(b"110", CODES, decode)
+    assert inside.wait(10)
+    found: list[object] = []
+    threads = [threading.Thread(target=lambda: found.append(learned.learned(b"110", CODES, decode))) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    gate.set()
+    for thread in threads:
+        thread.join()
+    assert len(set(map(id, found))) == 1
+    assert len(worker.frames) == 1
+
+
+def test_a_clip_that_is_forgotten_meanwhile_is_not_cached(postfilter: Postfilter) -> None:
+    forgets = iter([lambda: learned.forget(b"110", CODES)])
+    worker = FakeWorker(lambda: next(forgets, lambda: None)())
+    learned = adaptations(worker, postfilter)
+    for runs in (1, 2, 2):
+        assert learned.learned(b"110", CODES, decode) is not None
+        assert len(worker.frames) == runs
+
+
+def test_a_damaged_clip_is_not_learned_from_and_not_tried_again(postfilter: Postfilter) -> None:
+    worker, tries = FakeWorker(), []
+
+    def counted(clip: bytes) -> Tensor:
+        tries.append(clip)
+        return decode(clip)
+
+    learned = adaptations(worker, postfilter)
+    assert learned.learned(b"damaged", CODES, counted) is None
+    assert learned.learned(b"damaged", CODES, counted) is None
+    assert tries == [b"damaged"]
+    assert not worker.frames
+
+
+def test_an_error_reaches_the_caller_and_is_not_cached(postfilter: Postfilter) -> None:
+    failures = iter([EngineClosed()])
+
+    def during() -> None:
+        if (failure := next(failures, None)) is not None:
+            raise failure
+
+    learned = adaptations(FakeWorker(during), postfilter)
+    with pytest.raises(EngineClosed):
+        learned.learned(b"110", CODES, decode)
+    assert learned.learned(b"110", CODES, decode) is not None

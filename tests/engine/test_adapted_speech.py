@@ -1,0 +1,80 @@
+"""Each speaker's segments are adapted to the speaker's own clip, with the bundled model."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from engine import Engine, SpeakOptions, Voice
+from engine.codec.postfilter import Postfilter, PostfilterStream, SpeakerAdaptation
+from engine.serving import codec_worker
+from tests.paths import ROOT
+
+ADAM, CLARA = (
+    Voice.from_bytes((ROOT / "assets" / "samples" / f"{name}.voice").read_bytes()) for name in ("adam", "clara")
+)
+OPTIONS = SpeakOptions(seed=1)
+
+
+@pytest.fixture
+def adaptations(monkeypatch: pytest.MonkeyPatch) -> list[SpeakerAdaptation | None]:
+    """The adaptation of each stream that is filtered from now on."""
+    found: list[SpeakerAdaptation | None] = []
+
+    def recorded(
+        postfilter: Postfilter, previous: PostfilterStream | None, adaptation: SpeakerAdaptation | None
+    ) -> PostfilterStream:
+        found.append(adaptation)
+        return PostfilterStream(postfilter, previous, adaptation)
+
+    monkeypatch.setattr(codec_worker, "PostfilterStream", recorded)
+    return found
+
+
+@pytest.fixture
+def engine(bundled_engine: Engine) -> Iterator[Engine]:
+    yield bundled_engine
+    for voice in (ADAM, CLARA):
+        bundled_engine.forget(voice)
+
+
+def test_each_speaker_has_an_adaptation_of_its_own(engine: Engine, adaptations: list[SpeakerAdaptation | None]) -> None:
+    list(engine.speak("<|speaker:0|>Go out. <|speaker:1|>No, you go. <|speaker:0|>No.", [ADAM, CLARA], OPTIONS))
+    list(engine.speak("Go out.", CLARA, OPTIONS))
+    adam, clara, adam_again, clara_again = adaptations
+    assert adam is not None
+    assert clara is not None
+    assert adam is not clara
+    assert adam_again is adam
+    assert clara_again is clara
+
+
+def test_a_voice_that_was_forgotten_is_learned_again(
+    engine: Engine, adaptations: list[SpeakerAdaptation | None]
+) -> None:
+    first = [chunk.samples for chunk in engine.speak("Go out.", ADAM, OPTIONS)]
+    engine.forget(ADAM)
+    again = [chunk.samples for chunk in engine.speak("Go out.", ADAM, OPTIONS)]
+    assert adaptations[0] is not adaptations[1]
+    np.testing.assert_allclose(np.concatenate(again), np.concatenate(first), atol=0.02)
+
+
+def test_a_voice_without_its_clip_or_with_a_damaged_one_speaks(
+    engine: Engine, adaptations: list[SpeakerAdaptation | None]
+) -> None:
+    (reference,) = ADAM.references
+    damaged = reference.clip[:200] + bytes(len(reference.clip) - 200)
+    for clip in (b"", damaged):
+        voice = replace(ADAM, references=(replace(reference, clip=clip),))
+        assert list(engine.speak("Go out.", voice, OPTIONS))
+    assert adaptations == [None, None]
+
+
+def test_speech_of_several_speakers_in_one_segment_is_not_adapted(
+    engine: Engine, adaptations: list[SpeakerAdaptation | None]
+) -> None:
+    (segment,) = engine.segments("Go out.", 2)
+    both = replace(segment, text="<|speaker:0|>Go out. <|speaker:1|>No.")
+    list(engine.speak([both], [ADAM, CLARA], OPTIONS))
+    assert adaptations[0] is None
