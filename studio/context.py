@@ -95,7 +95,7 @@ class AppContext:
         """Return the voice for which the engine may have cached data; None if there is none."""
         with suppress(RepriseError):  # damaged, missing or shared: deleting it raises the error
             own, engine = self.storage.voices.owned(voice_id, owner=owner), self.engine
-            clips = engine.capabilities.has_speaker_encoder  # the cache of embeddings is keyed by them
+            clips = engine.capabilities.uses_clips  # caches are keyed by them
             return self.storage.voices.stored(own.id, engine.codec_fingerprint, owner=owner, clips=clips)
         return None
 

@@ -139,7 +139,8 @@ class Capabilities:
     """Optional features of a release.
 
     clones: whether voices can be cloned from clips. needs_transcript: whether a clip needs its transcript.
-    has_speaker_encoder: whether there is a speaker encoder for clips. speakers: names of the model's built-in voices.
+    has_speaker_encoder: whether there is a speaker encoder for clips. uses_clips: whether speech in a saved voice
+    depends on its clips, besides their codes. speakers: names of the model's built-in voices.
     follows_instructions: whether these follow instructions. designs_voices: whether a voice can be described in words.
     languages: languages that a request can choose, named as in the release; empty if the model has no language setting.
     english_only: whether it speaks English only. word_times: whether it provides word timings. phones: whether texts
@@ -149,6 +150,7 @@ class Capabilities:
     clones: bool = True
     needs_transcript: bool = True
     has_speaker_encoder: bool = False
+    uses_clips: bool = False
     speakers: tuple[str, ...] = ()
     follows_instructions: bool = False
     designs_voices: bool = False

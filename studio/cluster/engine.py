@@ -256,10 +256,10 @@ class ClusterEngine:
         self._ask("check_text", text)
 
     def _with_own_codes(self, voice: Voice) -> Voice:
-        """Return the voice with codes of this codec, and without its clips unless replicas embed them."""
+        """Return the voice with codes of this codec, and without its clips unless replicas use them."""
         if voice.codec_fingerprint != self.codec_fingerprint:
             voice = self.reencode(voice)
-        if self.capabilities.has_speaker_encoder:
+        if self.capabilities.uses_clips:
             return voice
         return replace(voice, references=tuple(replace(each, clip=b"") for each in voice.references))
 

@@ -78,6 +78,7 @@ class Qwen3TTSRelease:
             clones=config.kind == "base",
             needs_transcript=False,
             has_speaker_encoder=config.speaker_encoder is not None,
+            uses_clips=config.speaker_encoder is not None or self.profile.postfilter,
             speakers=tuple(name for name, _, _ in config.speakers),
             follows_instructions=config.follows_instructions,
             designs_voices=config.kind == "voice_design",

@@ -63,6 +63,7 @@ class S2Release:
         self.prompts = builder(self._header.tokenizer, codec.num_codebooks)
         phonetic = self._header.tokenizer.lexicon is not None
         self.capabilities = Capabilities(
+            uses_clips=self.profile.postfilter,
             english_only=phonetic,
             word_times=phonetic and self.profile.alignment_head is not None,
             phones=phonetic,
