@@ -2,8 +2,10 @@
 
 import secrets
 import threading
+import time
 from collections import OrderedDict
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -371,9 +373,7 @@ class Engine:
             description=description,
             consent=consent,
         )
-        if self._adaptations is not None:
-            for reference in voice.references:
-                self._adaptations.learn_ahead(reference.clip, self._codes(reference).numpy(), self._decode)
+        self.prepare(voice)
         return EncodedVoice(voice, tuple(notes))
 
     def reencode(self, voice: Voice) -> Voice:
@@ -418,6 +418,7 @@ class Engine:
         Returns: an iterator of AudioChunk; its `result` is set at the end.
         Raises: InvalidInput or a subclass such as InvalidText; EngineClosed; EngineBusy when slots and queue are full.
         """
+        requested_at = time.perf_counter()
         self._check_open()
         self._check_started()
         options = (options or self.default_options).seeded()
@@ -439,9 +440,18 @@ class Engine:
                 owner,
                 spoken,
                 word_times=options.word_times,
+                requested_at=requested_at,
                 adaptations=[self._adaptation(reference) for reference, _ in references],
             )
         )
+
+    def prepare(self, voice: Voice) -> None:
+        """Begin in the background what the first speech in a voice waits for otherwise. Ignores errors."""
+        if self._adaptations is None or self._closed or voice.codec_fingerprint != self.codec_fingerprint:
+            return
+        with suppress(InvalidCodes):
+            for reference in filter(lambda each: each.clip, voice.references):
+                self._adaptations.learn_ahead(reference.clip, self._codes(reference).numpy(), self._decode)
 
     def growing_text(self) -> GrowingText:
         """Create a text that is spoken while it is written, for one call of `speak`."""

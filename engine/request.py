@@ -263,8 +263,8 @@ class Request:
 
     text: segments; or a growing text, whose segments are taken as they arrive. The request waits for them without a
     slot. owner: requests of one owner share their turns. spoken: the first segments of the text, already spoken by
-    another engine; the request begins after them. word_times: whether chunks include word times. adaptations: to the
-    speakers of the voice's references; empty without any.
+    another engine; the request begins after them. word_times: whether chunks include word times. requested_at: when,
+    by `time.perf_counter`; by default now. adaptations: to the speakers of the voice's references; empty without any.
     Raises EngineBusy when the engine is full, and InvalidInput for a voice that is too long.
     """
 
@@ -279,6 +279,7 @@ class Request:
         spoken: Sequence[SpokenSegment] = (),
         *,
         word_times: bool = False,
+        requested_at: float | None = None,
         adaptations: Sequence[SpeakerAdaptation | None] = (),
     ) -> None:
         self.seed = seed
@@ -289,7 +290,7 @@ class Request:
         self._segments = [] if isinstance(text, GrowingText) else list(text)
         self._speakers = len(voice.references)
         self._conversation = pipeline.prompts.conversation(voice, pipeline.positions, pipeline.context_positions)
-        self._requested_at = time.perf_counter()
+        self._requested_at = time.perf_counter() if requested_at is None else requested_at
         self._pacer = Pacer(1 / pipeline.frame_rate, pipeline.codec_worker.lookahead)
         self._cancelled = False
         self._turns: list[Turn] = []  # not yet delivered

@@ -91,6 +91,15 @@ class AppContext:
         for voice in cached:
             self._forget(voice)
 
+    def prepare_voice(self, voice_id: str, owner: str) -> None:
+        """Begin to prepare the first speech in a voice that an owner has chosen. Errors are left to speaking."""
+        engine = self.engine
+        if engine.capabilities.uses_clips:
+            with suppress(RepriseError):
+                voice = self.storage.voices.stored(voice_id, engine.codec_fingerprint, owner=owner)
+                if voice is not None:
+                    engine.prepare(voice)
+
     def _cached_voice(self, voice_id: str, owner: str) -> Voice | None:
         """Return the voice for which the engine may have cached data; None if there is none."""
         with suppress(RepriseError):  # damaged, missing or shared: deleting it raises the error

@@ -36,6 +36,7 @@ class SpeakerAdaptations:
         self._worker, self._postfilter = worker, postfilter
         self._cache: ByteLRU[bytes, _Learned] = ByteLRU(_CACHE_BYTES)
         self._flights: SingleFlight[bytes, _Learned] = SingleFlight()
+        self._ahead = threading.Lock()
 
     def learned(
         self, clip: bytes, codes: NDArray[np.int64], decode: Callable[[bytes], Tensor]
@@ -49,7 +50,9 @@ class SpeakerAdaptations:
         return self._flights.do(key, lambda: self._learn(key, clip, codes, decode)).adaptation
 
     def learn_ahead(self, clip: bytes, codes: NDArray[np.int64], decode: Callable[[bytes], Tensor]) -> None:
-        """Begin to learn from a clip that will be used soon, in a thread."""
+        """Learn in a thread from a clip that may be used soon. Further clips wait for it."""
+        if self._cache.get(_key(clip, codes)) is not None:
+            return
         work = partial(self._learn_quietly, clip, codes, decode)
         threading.Thread(target=work, name="reprise-adapting", daemon=True).start()
 
@@ -59,7 +62,8 @@ class SpeakerAdaptations:
 
     def _learn_quietly(self, clip: bytes, codes: NDArray[np.int64], decode: Callable[[bytes], Tensor]) -> None:
         try:
-            self.learned(clip, codes, decode)
+            with self._ahead:
+                self.learned(clip, codes, decode)
         except RepriseError as error:  # it is raised again on use, except that the engine was closed
             log.debug("Nothing was learned ahead: %s", error)
 

@@ -208,6 +208,9 @@ class ClusterEngine:
         """See `Engine.growing_text`."""
         return GrowingText(self.properties.segmentation, self._check_text)
 
+    def prepare(self, voice: Voice) -> None:
+        """Do nothing: the replica that will speak is chosen when it is asked."""
+
     def forget(self, voice: Voice) -> None:
         """Call `Engine.forget` on all replicas. Failures are logged."""
         try:

@@ -234,6 +234,12 @@ class ModelManager:
             if (failure := self.failure) is not None:
                 raise EngineClosed() from failure
 
+    def prepare(self, voice: Voice) -> None:
+        """See `Engine.prepare`. Does nothing while no engine is loaded."""
+        if self._engine is not None:
+            with suppress(EngineBusy, EngineClosed), self._used() as engine:
+                engine.prepare(voice)
+
     def forget(self, voice: Voice) -> None:
         """See `Engine.forget`. Does nothing while no engine is loaded."""
         if self._engine is not None:

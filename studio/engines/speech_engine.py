@@ -141,6 +141,9 @@ class SpeechEngine(Protocol):
     def growing_text(self) -> GrowingText:
         """Return an empty text that is spoken while it is written."""
 
+    def prepare(self, voice: Voice) -> None:
+        """Begin in the background what the first speech in a voice waits for otherwise."""
+
     def forget(self, voice: Voice) -> None:
         """Drop the cached data of a deleted voice."""
 

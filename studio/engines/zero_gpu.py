@@ -217,6 +217,9 @@ class ZeroGpuEngine:
         """Raise InvalidInput."""
         raise InvalidInput("spaces.no_growing")
 
+    def prepare(self, voice: Voice) -> None:
+        """Do nothing: caches end with the forked processes."""
+
     def forget(self, voice: Voice) -> None:
         """Do nothing: caches end with the forked processes."""
 

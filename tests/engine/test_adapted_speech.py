@@ -2,14 +2,18 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
+from time import perf_counter
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from torch import Tensor
 
 from engine import Engine, SpeakOptions, Voice
 from engine.codec.postfilter import Postfilter, PostfilterStream, SpeakerAdaptation
 from engine.serving import codec_worker
 from tests.paths import ROOT
+from tests.support.waiting import until
 
 ADAM, CLARA = (
     Voice.from_bytes((ROOT / "assets" / "samples" / f"{name}.voice").read_bytes()) for name in ("adam", "clara")
@@ -58,6 +62,35 @@ def test_a_voice_that_was_forgotten_is_learned_again(
     again = [chunk.samples for chunk in engine.speak("Go out.", ADAM, OPTIONS)]
     assert adaptations[0] is not adaptations[1]
     np.testing.assert_allclose(np.concatenate(again), np.concatenate(first), atol=0.02)
+
+
+def test_a_prepared_voice_is_not_learned_again(
+    engine: Engine, adaptations: list[SpeakerAdaptation | None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    learned: list[SpeakerAdaptation | None] = []
+    plain = Postfilter.adaptation
+
+    def recorded(self: Postfilter, clip: Tensor, copy: Tensor) -> SpeakerAdaptation | None:
+        learned.append(plain(self, clip, copy))
+        return learned[-1]
+
+    monkeypatch.setattr(Postfilter, "adaptation", recorded)
+    engine.prepare(replace(ADAM, codec_fingerprint="another"))
+    engine.prepare(ADAM)
+    until(lambda: len(learned) == 1)
+    list(engine.speak("Go out.", ADAM, OPTIONS))
+    assert adaptations == learned
+    assert len(learned) == 1
+
+
+def test_the_first_audio_waits_for_what_is_learned(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """So the time to the first audio contains it."""
+    monkeypatch.setattr("engine.engine.time", SimpleNamespace(perf_counter=lambda: perf_counter() - 5))
+    speech = engine.speak("Go out.", ADAM, OPTIONS)
+    list(speech)
+    assert speech.result is not None
+    assert speech.result.first_audio is not None
+    assert speech.result.first_audio > 5
 
 
 def test_a_voice_without_its_clip_or_with_a_damaged_one_speaks(

@@ -161,6 +161,7 @@ class FakeEngine:
         self.speeches: list[FakeSpeech] = []
         self.asked: list[tuple[str, Voice | None, SpeakOptions]] = []
         self.forgotten: list[str] = []  # names of voices
+        self.prepared: list[str] = []
         self.owners: list[str] = []
         self._prepare = prepare or self._prepared
 
@@ -192,6 +193,9 @@ class FakeEngine:
 
         self.speeches.append(FakeSpeech(text, options, self.script, before))
         return self.speeches[-1]
+
+    def prepare(self, voice: Voice) -> None:
+        self.prepared.append(voice.name)
 
     def forget(self, voice: Voice) -> None:
         self.forgotten.append(voice.name)

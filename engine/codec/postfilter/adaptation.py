@@ -14,7 +14,9 @@ from typing import Final
 import torch
 from torch import Tensor
 
-CLIP_SECONDS: Final = 6.0  # of a clip, that are learned from: more are hardly better
+CLIP_SECONDS: Final = (
+    4.0  # of a clip, that are learned from: more are hardly better, and their codes take time to decode
+)
 FEWEST_HOPS: Final = 80  # voiced ones, without which nothing is learned
 _BANDS, _LOWEST_BAND = 40, 60.0  # mel bands, and the centre of the first one in Hz
 _COEFFICIENTS = 16  # of the cepstrum, without the level

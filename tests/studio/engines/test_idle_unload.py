@@ -81,6 +81,7 @@ def test_idle_model_is_unloaded_and_loaded_by_the_next_call(factory: EngineFacto
     assert (manager.name, manager.slots, manager.status().speaking) == ("fake", 1, 0), "its properties stay available"
     manager.check_loaded()
     manager.forget(voice("Anna"))
+    manager.prepare(voice("Anna"))
     assert factory.loaded == [], "reading properties does not load it"
     seen: list[ModelLoading | None] = []
     factory.during = lambda: seen.append(manager.loading)

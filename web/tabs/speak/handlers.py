@@ -132,6 +132,7 @@ class SpeakHandlers:
         with suppress(VoiceNotFound):
             selected = parse_payload(SelectedVoice, voice=voice_id).voice
             voice = self._context.voices.get(selected, owner=owner.key)
+            self._context.prepare_voice(selected, owner.key)
         card = voice_card_view(voice, owner, self._context.links, self._context.texts(request)) if voice else None
         return card, writing_hints(self._context.engine, voice)
 

@@ -1,5 +1,6 @@
 """Handlers of the take list and the voice card, without a page."""
 
+from dataclasses import replace
 from typing import Any
 
 import gradio as gr
@@ -111,3 +112,16 @@ def test_voice_card_is_shown_to_its_owner_only(
     assert events.show_voice(adam.id, anna.token, None)[1]["demo"] == adam.demo != ""  # type: ignore[arg-type]
     for picked in (hers, None, ["x"], 7):
         assert events.show_voice(picked, ben.token, None)[0] is None  # type: ignore[arg-type]
+
+
+def test_a_picked_voice_is_prepared_if_its_clip_is_used(
+    context: WebContext, library: VoiceLibrary, engine: FakeEngine, anna: Any, ben: Any
+) -> None:
+    hers = library.add(voice("Anna"), owner=anna.owner.key).id
+    events = SpeakHandlers(context)
+    events.show_voice(hers, anna.token, None)  # type: ignore[arg-type]
+    assert engine.prepared == []
+    engine.capabilities = replace(engine.capabilities, uses_clips=True)
+    for each in (ben, anna):
+        events.show_voice(hers, each.token, None)  # type: ignore[arg-type]
+    assert engine.prepared == ["Anna"]
