@@ -113,8 +113,8 @@ SECTIONS = (
         "first_audio",
         "First audio",
         "From the request to the first samples, by what is cached of the voice. Cold: the engine has just been loaded "
-        "and the clip is new. A saved voice: its codes are stored. A known voice: the keys and values of its "
-        "prompt are cached too.",
+        "and the clip is new. A saved voice: its codes are stored, but it has not spoken since the model was loaded, "
+        "and nothing has prepared it. A known voice: it has, and the keys and values of its prompt are cached.",
         lambda found: [first_audio.table(found)],
     ),
     Section(

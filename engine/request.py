@@ -93,8 +93,9 @@ class SpokenSegment:
 class FirstAudioTimings:
     """Stages of the time to the first audio, in seconds; their sum is `SpeechResult.first_audio`.
 
-    queue: waiting for a slot, including preparation of text and prompt. prefill: of the prompt. frames: generating the
-    first chunk. decode: decoding its audio. reused: how many of the prompt's `positions` were cached.
+    queue: waiting for a slot, including preparation of text, prompt and a voice that has not spoken yet. prefill: of
+    the prompt. frames: generating the first chunk. decode: decoding its audio. reused: how many of the prompt's
+    `positions` were cached.
     """
 
     queue: float

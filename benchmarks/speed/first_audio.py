@@ -7,7 +7,7 @@ Four cases, each measured from the request to the first samples:
 - cold: the engine has just been loaded (loading time not included); the clip is new, and the encoder's weights are
   loaded for it;
 - a new clip: the engine is warm, the clip is new;
-- a saved voice: its codes are stored, but no keys and values are cached;
+- a saved voice: its codes are stored, but nothing else is known of it. (The page prepares a voice when it is picked.)
 - a known voice: the keys and values of its prompt's prefix are cached too.
 
 The engine has one slot, which spoke another voice before, so nothing else is cached. Except in the cold case, all
@@ -107,6 +107,7 @@ class Warm:
         return ask_for_new_clip(self._engine, source, seed)
 
     def saved(self, voice: Voice, seed: int) -> Run:
+        self._engine.forget(voice)  # also what was learned from its clip
         self._forget()
         return ask(self._engine, voice, seed=seed)
 
