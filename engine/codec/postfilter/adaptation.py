@@ -14,15 +14,15 @@ from typing import Final
 import torch
 from torch import Tensor
 
-CLIP_SECONDS: Final = (
-    4.0  # of a clip, that are learned from: more are hardly better, and their codes take time to decode
-)
+CLIP_SECONDS: Final = 4.0  # of a clip, that are learned from: more are hardly better
 FEWEST_HOPS: Final = 80  # voiced ones, without which nothing is learned
 _BANDS, _LOWEST_BAND = 40, 60.0  # mel bands, and the centre of the first one in Hz
 _COEFFICIENTS = 16  # of the cepstrum, without the level
 _WIDTH = 1.0  # of the kernel, in standard deviations of each coefficient
 _RIDGE = 3.0  # variance of noise in a pair's difference, in units of the variance of what is common to pairs alike
 _MOST = math.log(4.0)  # of the difference in a band, nepers of power: 6 dB
+_APART = 2 / 12 * math.log(2.0)  # between the ratio of a hop's pitches and the median of all, for half of the hops
+_ALIKE, _UNLIKE = math.log(10**0.8), math.log(10**1.2)  # root mean square of differences: 8 and 12 dB
 _WIDEST = 2 ** (5 / 12)  # ratio of pitches
 
 
@@ -61,11 +61,13 @@ class SpeakerAdaptation:
     def __init__(self, bands: MelBands, pitch: float, wanted: Tensor, decoded: Tensor) -> None:
         """wanted, decoded: levels of the pairs `[N, M]`."""
         self.pitch = min(max(pitch, 1 / _WIDEST), _WIDEST)
-        differences = wanted - decoded
-        differences = differences - differences.mean(1, keepdim=True)  # not of the loudness
+        # Not of the loudness, which is that of the loudest bands.
+        differences = wanted - decoded - (wanted.logsumexp(1) - decoded.logsumexp(1))[:, None]
         cepstra = bands.cepstra(decoded)
         self._bands, self._scale = bands, 1 / (cepstra.std(0) + 1e-3)
         self._pairs, self._common = cepstra * self._scale, differences.mean(0)
+        # A copy that is very different lacks noise, music or a telephone's sound, which the speech should lack, too.
+        self._share = float(((_UNLIKE - differences.square().mean().sqrt()) / (_UNLIKE - _ALIKE)).clamp(0, 1))
         noise = _RIDGE * torch.eye(len(cepstra))
         self._weights = torch.linalg.solve(self._likeness(self._pairs) + noise, differences - self._common)
 
@@ -77,7 +79,7 @@ class SpeakerAdaptation:
     def adapted(self, f0: Tensor, envelopes: Tensor) -> tuple[Tensor, Tensor]:
         """Return the speaker's f0 `[H]` and logarithmic envelopes `[H, B]` for those of decoded speech."""
         here = self._bands.cepstra(self._bands.levels(envelopes)) * self._scale
-        differences = (self._common + self._likeness(here) @ self._weights).clamp(-_MOST, _MOST)
+        differences = (self._common + self._likeness(here) @ self._weights).clamp(-_MOST, _MOST) * self._share
         adapted = envelopes + self._bands.spread(differences)
         adapted += (envelopes.logsumexp(1) - adapted.logsumexp(1))[:, None]  # the power stays
         return f0 * self.pitch, adapted
@@ -96,7 +98,10 @@ def learned(bands: MelBands, clip: tuple[Tensor, Tensor], copy: tuple[Tensor, Te
     voiced = (clip[0] > 0) & (copy[0] > 0)
     if int(voiced.sum()) < FEWEST_HOPS:
         return None
-    pitch = float(torch.exp((clip[0][voiced] / copy[0][voiced]).log().median()))
+    ratios = (clip[0][voiced] / copy[0][voiced]).log()
+    common = ratios.median()
+    agree = (ratios - common).abs().median() < _APART  # of a noisy clip, the copy may have any pitch
+    pitch = math.exp(common) if agree else 1.0
     wanted, decoded = (bands.levels(each[1][voiced]) for each in (clip, copy))
     return SpeakerAdaptation(bands, pitch, wanted, decoded)
 
