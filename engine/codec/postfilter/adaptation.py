@@ -22,7 +22,7 @@ _WIDTH = 1.0  # of the kernel, in standard deviations of each coefficient
 _RIDGE = 3.0  # variance of noise in a pair's difference, in units of the variance of what is common to pairs alike
 _MOST = math.log(4.0)  # of the difference in a band, nepers of power: 6 dB
 _APART = 2 / 12 * math.log(2.0)  # between the ratio of a hop's pitches and the median of all, for half of the hops
-_ALIKE, _UNLIKE = math.log(10**0.8), math.log(10**1.2)  # root mean square of differences: 8 and 12 dB
+_ALIKE, _UNLIKE = math.log(10**1.1), math.log(10**1.5)  # root mean square of differences: 11 and 15 dB
 _WIDEST = 2 ** (5 / 12)  # ratio of pitches
 
 
