@@ -116,3 +116,33 @@ def test_only_the_beginning_of_a_long_clip_is_learned_from(postfilter: Postfilte
     assert whole is not None
     assert short.nbytes == whole.nbytes
     assert short.pitch == whole.pitch
+
+
+@pytest.mark.parametrize(("decibels", "changed"), [(7.0, True), (40.0, False)])
+def test_the_timbre_of_a_clip_unlike_its_copy_is_not_carried_over(
+    postfilter: Postfilter, decibels: float, changed: bool
+) -> None:
+    """Such as one of a telephone: what the copy lacks, the speech should lack, too."""
+    bands = MelBands(postfilter.envelope.frequencies)
+    random = torch.Generator().manual_seed(1)
+    envelopes = 3 * torch.randn(200, 1, generator=random) * torch.linspace(1, -1, 513)
+    lowpass = -torch.linspace(0, 2 * decibels, 513) / 4.343
+    adaptation = learned(
+        bands, (torch.full((200,), 110.0), envelopes + lowpass), (torch.full((200,), 100.0), envelopes)
+    )
+    assert adaptation is not None
+    f0, adapted = adaptation.adapted(torch.full((200,), 100.0), envelopes)
+    assert bool((adapted - envelopes).abs().max() > 0.3) is changed
+    assert torch.allclose(f0, torch.tensor(110.0))
+
+
+@pytest.mark.parametrize(("spread", "pitch"), [(0.05, 1.1), (0.4, 1.0)])
+def test_a_pitch_that_the_hops_do_not_agree_on_is_left_alone(
+    postfilter: Postfilter, spread: float, pitch: float
+) -> None:
+    bands = MelBands(postfilter.envelope.frequencies)
+    envelopes = torch.randn(301, 513, generator=torch.Generator().manual_seed(1))
+    ratios = 1.1 * torch.exp(spread * torch.linspace(-1, 1, 301))
+    adaptation = learned(bands, (100 * ratios, envelopes), (torch.full((301,), 100.0), envelopes))
+    assert adaptation is not None
+    assert adaptation.pitch == pytest.approx(pitch)
