@@ -2,10 +2,9 @@
 
 import hashlib
 import logging
-import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 import torch
@@ -36,7 +35,7 @@ class SpeakerAdaptations:
         self._worker, self._postfilter = worker, postfilter
         self._cache: ByteLRU[bytes, _Learned] = ByteLRU(_CACHE_BYTES)
         self._flights: SingleFlight[bytes, _Learned] = SingleFlight()
-        self._ahead = threading.Lock()
+        self._ahead = ThreadPoolExecutor(1, "reprise-adapting")
 
     def learned(
         self, clip: bytes, codes: NDArray[np.int64], decode: Callable[[bytes], Tensor]
@@ -53,8 +52,7 @@ class SpeakerAdaptations:
         """Learn in a thread from a clip that may be used soon. Further clips wait for it."""
         if self._cache.get(_key(clip, codes)) is not None:
             return
-        work = partial(self._learn_quietly, clip, codes, decode)
-        threading.Thread(target=work, name="reprise-adapting", daemon=True).start()
+        self._ahead.submit(self._learn_quietly, clip, codes, decode)
 
     def forget(self, clip: bytes, codes: NDArray[np.int64]) -> None:
         """Drop what was learned from a clip. What is being learned is not cached."""
@@ -62,8 +60,7 @@ class SpeakerAdaptations:
 
     def _learn_quietly(self, clip: bytes, codes: NDArray[np.int64], decode: Callable[[bytes], Tensor]) -> None:
         try:
-            with self._ahead:
-                self.learned(clip, codes, decode)
+            self.learned(clip, codes, decode)
         except RepriseError as error:  # it is raised again on use, except that the engine was closed
             log.debug("Nothing was learned ahead: %s", error)
 

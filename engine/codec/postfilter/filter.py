@@ -15,6 +15,7 @@ from engine.codec.postfilter.pitch import DELAY, HIGHEST, LOWEST, PitchAnalysis,
 from engine.errors import InvalidConfig
 
 _HOPS = 8  # per block
+_AT_ONCE = 64  # hops of a whole sound, so that its length does not determine the memory
 _AROUND = 2  # hops on each side, with which envelopes are averaged, and over which voiced sounds fade in and out
 _LOUDER = 0.7  # how much louder averages may be than a hop, in nepers of power
 # Amplitude of the decoded sound in voiced sounds, by Hz. Pulses have the rest of the power.
@@ -79,9 +80,11 @@ class Postfilter:
         """Return f0 `[H]` and logarithmic envelopes `[H, B]` of a whole sound."""
         hops, span = len(x) // self.hop, self.pitch.span
         heard = F.pad(x, (span // 2, span // 2 + DELAY * self.hop)).unfold(0, span, self.hop)[: hops + DELAY]
-        f0 = torch.tensor(PitchPath().extend(self.pitch.candidates(heard)))
-        reach = self.envelope.reach
-        return self.analysed(F.pad(x, (reach, reach)), f0)
+        path = PitchPath()
+        f0 = torch.tensor([each for part in heard.split(_AT_ONCE) for each in path.extend(self.pitch.candidates(part))])
+        around = F.pad(x, (self.envelope.reach, self.envelope.reach))
+        parts = [self.analysed(around[i * self.hop :], f0[i : i + _AT_ONCE]) for i in range(0, hops, _AT_ONCE)]
+        return torch.cat([voiced for voiced, _ in parts]), torch.cat([envelopes for _, envelopes in parts])
 
     def analysed(self, x: Tensor, f0: Tensor) -> tuple[Tensor, Tensor]:
         """Return f0 without sounds that are not voiced `[H]`, and the logarithms of the envelopes `[H, B]`.
