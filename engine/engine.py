@@ -40,7 +40,9 @@ from engine.models.quantization import Precision
 from engine.models.sampling import SamplingOptions
 from engine.release.hub import LoadingProgress, find_release
 from engine.request import Request, Speech, SpeechPipeline, SpokenSegment
-from engine.serving.clip_encoder import ClipEncoder
+from engine.serving.clips.clip_encoder import ClipEncoder
+from engine.serving.clips.speaker_adaptations import SpeakerAdaptation, SpeakerAdaptations
+from engine.serving.clips.speaker_embeddings import SpeakerEmbeddings
 from engine.serving.codec_worker import FRAMES_AT_ONCE, ROWS_PER_SLOT, CodecWorker, decoding_bytes
 from engine.serving.device import on_device, prepare_device, run_in_limited_memory, share_cores
 from engine.serving.engine_loop import EngineLoop
@@ -60,8 +62,6 @@ from engine.serving.runner.graphs import CudaGraphCapture, GraphCapture, TorchSc
 from engine.serving.runner.model_runner import ModelRunner
 from engine.serving.runner.prefix_cache import PrefixCache
 from engine.serving.runner.step_runners import GraphMode
-from engine.serving.speaker_adaptations import SpeakerAdaptation, SpeakerAdaptations
-from engine.serving.speaker_embeddings import SpeakerEmbeddings
 from engine.serving.warm_up import warm_up
 from engine.text import GrowingText, Segment, Segmentation, check_speakers, clean_text, without_control_tokens
 from engine.voice import BuiltInVoice, Consent, Reference, Voice, voices_of

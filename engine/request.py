@@ -16,10 +16,10 @@ from torch import Tensor
 from engine.families.family import Aligner, Prompts, PromptVoice
 from engine.models.prompt import Prompt
 from engine.models.sampling import SamplingOptions
+from engine.serving.clips.speaker_adaptations import SpeakerAdaptation
 from engine.serving.codec_worker import CodecStream, CodecWorker
 from engine.serving.engine_loop import EngineLoop
 from engine.serving.pacing import Pacer
-from engine.serving.speaker_adaptations import SpeakerAdaptation
 from engine.serving.turn import AudioDecoded, TextChanged, Turn, TurnEnded
 from engine.text import GrowingText, Segment, check_speakers, frame_budget, frame_minimum
 

@@ -25,7 +25,7 @@ from engine.codec.codec import CodecEncoder
 from engine.codec.fingerprint import codec_fingerprint
 from engine.families.s2.codec import codec_files, load_codec_encoder
 from engine.release.hub import BUNDLED
-from engine.serving.clip_encoder import ClipEncoder
+from engine.serving.clips.clip_encoder import ClipEncoder
 from engine.voice import VOICE_FILE_SUFFIX, Reference, Voice
 from training.speech.corpus import SAMPLE_RATE
 from training.speech.sample_voices import DESIGNS, Design

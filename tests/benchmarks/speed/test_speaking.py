@@ -9,7 +9,7 @@ import torch
 
 from benchmarks import _report
 from benchmarks.speed import speaking
-from engine.serving.clip_encoder import ClipEncoder
+from engine.serving.clips.clip_encoder import ClipEncoder
 from tests.paths import MINIATURE
 
 

@@ -12,8 +12,8 @@ from torch import Tensor
 
 from engine.codec.postfilter import Postfilter
 from engine.errors import EngineClosed, UnusableReference
+from engine.serving.clips.speaker_adaptations import SpeakerAdaptations
 from engine.serving.codec_worker import CodecWorker, Samples
-from engine.serving.speaker_adaptations import SpeakerAdaptations
 
 RATE, FRAME = 22_050, 1024
 CODES = np.zeros((9, 60), np.int64)

@@ -14,7 +14,7 @@ from torch import Tensor
 from engine.byte_lru import ByteLRU
 from engine.codec.postfilter import Postfilter, SpeakerAdaptation
 from engine.errors import RepriseError, UnusableReference
-from engine.serving.clip_encoder import SingleFlight
+from engine.serving.clips.clip_encoder import SingleFlight
 from engine.serving.codec_worker import CodecWorker
 
 log = logging.getLogger(__name__)

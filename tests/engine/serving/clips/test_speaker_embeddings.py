@@ -6,7 +6,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from engine.serving.speaker_embeddings import SpeakerEmbeddings
+from engine.serving.clips.speaker_embeddings import SpeakerEmbeddings
 
 
 class FakeEncoder:

@@ -16,8 +16,8 @@ from torch import Tensor
 from engine.audio import prepare_reference
 from engine.codec.codec import CodecEncoder
 from engine.families.s2.codec import codec_files, load_codec_encoder
-from engine.serving import clip_encoder as encoder_module
-from engine.serving.clip_encoder import ENCODE_SECONDS, ClipEncoder, SingleFlight
+from engine.serving.clips import clip_encoder as encoder_module
+from engine.serving.clips.clip_encoder import ENCODE_SECONDS, ClipEncoder, SingleFlight
 from tests.paths import MINIATURE
 
 CLIP = MINIATURE.parent / "speech" / "flite_slt.flac"
