@@ -411,7 +411,8 @@ class Request:
     def _adaptation(self, segment: int) -> SpeakerAdaptation | None:
         """Return the adaptation to the speaker of a segment; None if it has several."""
         speakers = set(self._segments[segment].speakers) or {0}
-        return self._adaptations[speakers.pop()] if self._adaptations and len(speakers) == 1 else None
+        own = [each for speaker, each in enumerate(self._adaptations) if speaker in speakers]
+        return own[0] if len(speakers) == len(own) == 1 else None
 
     def _end_turn(self, turn: Turn) -> None:
         """Accept a turn and begin the next; or reject one that did not end properly and speak its segment again."""

@@ -39,8 +39,8 @@ SERVE_REPLICAS = 1_000  # per Serve controller, by Ray's own tests
 class Replica:
     """Figures of one replica.
 
-    prefill: seconds to prefill a voice's prompt. cache_voices: prompts that fit into its cache. price: dollars per
-    hour. origins: of the figures, by their names.
+    prefill: seconds to prefill a voice's prompt, and to learn from its clip. cache_voices: prompts that fit into its
+    cache. price: dollars per hour. origins: of the figures, by their names.
     """
 
     name: str
@@ -99,9 +99,9 @@ def _fastest(name: str) -> tuple[float, str]:
 
 
 def _prefill(name: str) -> tuple[float, str]:
-    """Return by how many seconds a voice with a clip of 10 s speaks later if its prompt is not cached."""
+    """Return by how many seconds a voice with a clip of 10 s speaks later if nothing of it is cached."""
     seconds = {
-        row["case"]: row["prefill"]["median"] + row["frames"]["median"]
+        row["case"]: sum(row[stage]["median"] for stage in ("queue", "prefill", "frames"))
         for row in _result(name)["rows"]
         if row["reference_s"] == 10
     }

@@ -78,7 +78,7 @@ class Postfilter:
 
     def analysed_whole(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Return f0 `[H]` and logarithmic envelopes `[H, B]` of a whole sound."""
-        hops, span = len(x) // self.hop, self.pitch.span
+        x, hops, span = _finite(x), len(x) // self.hop, self.pitch.span
         heard = F.pad(x, (span // 2, span // 2 + DELAY * self.hop)).unfold(0, span, self.hop)[: hops + DELAY]
         path = PitchPath()
         f0 = torch.tensor([each for part in heard.split(_AT_ONCE) for each in path.extend(self.pitch.candidates(part))])
@@ -177,7 +177,7 @@ class PostfilterStream:
     def push(self, samples: Tensor) -> Tensor:
         """Take whole frames, float32 `[n]`, clipped to ±1, NaN as silence. Return those that are complete by now."""
         assert not self._is_finished
-        self._x = torch.cat([self._x, samples.nan_to_num().clamp(-1, 1)])
+        self._x = torch.cat([self._x, _finite(samples)])
         size = self._filter
         return self._blocks(self._waiting // size.block - size.lookahead)
 
@@ -215,6 +215,11 @@ class PostfilterStream:
         if self._adaptation is not None:
             f0, envelopes = self._adaptation.adapted(f0, envelopes)
         self._f0, self._envelopes = torch.cat([self._f0, f0]), torch.cat([self._envelopes, envelopes])
+
+
+def _finite(samples: Tensor) -> Tensor:
+    """Return samples clipped to ±1, NaN as silence."""
+    return samples.nan_to_num().clamp(-1, 1)
 
 
 def _held(f0: Tensor) -> Tensor:

@@ -175,9 +175,7 @@ def test_closed_manager_loads_nothing(factory: EngineFactory) -> None:
     assert len(factory.closed) == 3, "an engine loaded after closing is closed too"
 
 
-def test_bundled_model_output_is_identical_after_reload(
-    bundled_engine: Engine, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_bundled_model_output_is_the_same_after_reload(bundled_engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bundled_engine, "close", lambda: None)  # other tests share this engine
     clock = Clock()
     idle = IdleUnload(MINUTE, "bundled", lambda model, _: Engine.load(model, "cpu", slots=2), release_memory)
@@ -189,5 +187,6 @@ def test_bundled_model_output_is_identical_after_reload(
     before = speak()
     clock.now += MINUTE
     assert manager.unload_idle()
-    assert np.array_equal(speak(), before)
+    # What an earlier test prepares in the background may be decoded in one batch with it, and round differently.
+    np.testing.assert_allclose(speak(), before, atol=1e-4)
     manager.close()
