@@ -23,6 +23,7 @@ _RIDGE = 3.0  # variance of noise in a pair's difference, in units of the varian
 _MOST = math.log(4.0)  # of the difference in a band, nepers of power: 6 dB
 _APART = 2 / 12 * math.log(2.0)  # between the ratio of a hop's pitches and the median of all, for half of the hops
 _ALIKE, _UNLIKE = math.log(10**1.1), math.log(10**1.5)  # root mean square of differences: 11 and 15 dB
+_DYNAMIC_RANGE = math.log(10**5.5)  # of the mean levels of a clip's bands: 55 dB
 _WIDEST = 2 ** (5 / 12)  # ratio of pitches
 
 
@@ -63,11 +64,16 @@ class SpeakerAdaptation:
         self.pitch = min(max(pitch, 1 / _WIDEST), _WIDEST)
         # Not of the loudness, which is that of the loudest bands.
         differences = wanted - decoded - (wanted.logsumexp(1) - decoded.logsumexp(1))[:, None]
+        # Bands above those of the recording are left as they are.
+        level = wanted.mean(0)
+        heard = level > level.max() - _DYNAMIC_RANGE
+        differences = differences * heard
+        apart = differences[:, heard].square().mean().sqrt()
         cepstra = bands.cepstra(decoded)
         self._bands, self._scale = bands, 1 / (cepstra.std(0) + 1e-3)
         self._pairs, self._common = cepstra * self._scale, differences.mean(0)
         # A copy that is very different lacks noise, music or a telephone's sound, which the speech should lack, too.
-        self._share = float(((_UNLIKE - differences.square().mean().sqrt()) / (_UNLIKE - _ALIKE)).clamp(0, 1))
+        self._share = float(((_UNLIKE - apart) / (_UNLIKE - _ALIKE)).clamp(0, 1))
         noise = _RIDGE * torch.eye(len(cepstra))
         self._weights = torch.linalg.solve(self._likeness(self._pairs) + noise, differences - self._common)
 
