@@ -2,7 +2,6 @@
 
 import secrets
 import threading
-import time
 from collections import OrderedDict
 from collections.abc import Sequence
 from contextlib import suppress
@@ -373,7 +372,6 @@ class Engine:
             description=description,
             consent=consent,
         )
-        self.prepare(voice)
         return EncodedVoice(voice, tuple(notes))
 
     def reencode(self, voice: Voice) -> Voice:
@@ -418,7 +416,6 @@ class Engine:
         Returns: an iterator of AudioChunk; its `result` is set at the end.
         Raises: InvalidInput or a subclass such as InvalidText; EngineClosed; EngineBusy when slots and queue are full.
         """
-        requested_at = time.perf_counter()
         self._check_open()
         self._check_started()
         options = (options or self.default_options).seeded()
@@ -440,8 +437,7 @@ class Engine:
                 owner,
                 spoken,
                 word_times=options.word_times,
-                requested_at=requested_at,
-                adaptations=[self._adaptation(reference) for reference, _ in references],
+                adapt=lambda: [self._adaptation(reference) for reference, _ in references],
             )
         )
 
@@ -463,7 +459,8 @@ class Engine:
         return replace(self._profile.segmentation, size=self._prompts.text_size)
 
     def forget(self, voice: Voice) -> None:
-        """Drop the cached data of a deleted voice: its prompt's keys and values, its clips' codes and embeddings.
+        """Drop the cached data of a deleted voice: its prompt's keys and values, its clips' codes, embeddings and
+        adaptations.
 
         Requests in progress continue; what they cache is dropped when they end. A voice of another codec has no cached
         data.
@@ -533,6 +530,8 @@ class Engine:
         """End all requests and threads, and free the encoders. `speak` and voice methods then raise EngineClosed."""
         if not self._closed:
             self._closed = True
+            if self._adaptations is not None:
+                self._adaptations.close()
             if self._started:
                 self._pipeline.loop.close()
             self._release_encoders()
@@ -644,7 +643,7 @@ class Engine:
         """Return the adaptation of speech to a reference's speaker; None without a postfilter or a clip."""
         if self._adaptations is None or not reference.clip:
             return None
-        return self._adaptations.learned(reference.clip, self._codes(reference).numpy(), self._decode)
+        return self._adaptations.adaptation_for(reference.clip, self._codes(reference).numpy(), self._decode)
 
     def _codes(self, reference: Reference) -> Tensor:
         codes = reference.codes

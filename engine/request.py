@@ -264,8 +264,8 @@ class Request:
 
     text: segments; or a growing text, whose segments are taken as they arrive. The request waits for them without a
     slot. owner: requests of one owner share their turns. spoken: the first segments of the text, already spoken by
-    another engine; the request begins after them. word_times: whether chunks include word times. requested_at: when,
-    by `time.perf_counter`; by default now. adaptations: to the speakers of the voice's references; empty without any.
+    another engine; the request begins after them. word_times: whether chunks include word times. adapt: returns the
+    adaptations to the speakers of the voice's references; called when the request has entered the engine.
     Raises EngineBusy when the engine is full, and InvalidInput for a voice that is too long.
     """
 
@@ -280,8 +280,7 @@ class Request:
         spoken: Sequence[SpokenSegment] = (),
         *,
         word_times: bool = False,
-        requested_at: float | None = None,
-        adaptations: Sequence[SpeakerAdaptation | None] = (),
+        adapt: Callable[[], Sequence[SpeakerAdaptation | None]] = tuple,
     ) -> None:
         self.seed = seed
         self.spoken: list[SpokenSegment] = []
@@ -291,7 +290,7 @@ class Request:
         self._segments = [] if isinstance(text, GrowingText) else list(text)
         self._speakers = len(voice.references)
         self._conversation = pipeline.prompts.conversation(voice, pipeline.positions, pipeline.context_positions)
-        self._requested_at = time.perf_counter() if requested_at is None else requested_at
+        self._requested_at = time.perf_counter()
         self._pacer = Pacer(1 / pipeline.frame_rate, pipeline.codec_worker.lookahead)
         self._cancelled = False
         self._turns: list[Turn] = []  # not yet delivered
@@ -307,7 +306,8 @@ class Request:
             self._accept(segment)
         self._frames = self._accepted_frames
         self._pauses.skip(len(spoken))
-        self._tells_words, self._adaptations = word_times, adaptations
+        self._tells_words, self._adapt = word_times, adapt
+        self._adaptations: Sequence[SpeakerAdaptation | None] = ()
         self._ticket, self._events = pipeline.loop.enter(owner, READER_TIMEOUT)
         if self._growing is not None:
             self._growing.changed = partial(self._events.put, TextChanged())
@@ -333,6 +333,7 @@ class Request:
             if self._results:  # spoken by another engine; the pause after them may be missing
                 yield from self._pause(len(self._results) - 1, self._pauses.take_after, self._accepted_frames)
             if not self._cancelled:
+                self._adaptations = self._adapt()
                 self._continue()
             while self._turns or not (self._growing is None or self._growing.over):
                 event = self._events.get()

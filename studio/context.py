@@ -6,7 +6,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from engine.errors import RepriseError
+from engine.errors import RepriseError, VoiceNotFound
 from studio.proof.runner import ProofRunner
 from studio.proof.takes import TakeProofs
 from studio.recognition import WhisperRecogniser
@@ -97,8 +97,13 @@ class AppContext:
         if engine.capabilities.uses_clips:
             with suppress(RepriseError):
                 voice = self.storage.voices.stored(voice_id, engine.codec_fingerprint, owner=owner)
-                if voice is not None:
-                    engine.prepare(voice)
+                if voice is None:
+                    return
+                engine.prepare(voice)
+                try:
+                    self.storage.voices.get(voice_id, owner=owner)
+                except VoiceNotFound:  # deleted in the meantime
+                    engine.forget(voice)
 
     def _cached_voice(self, voice_id: str, owner: str) -> Voice | None:
         """Return the voice for which the engine may have cached data; None if there is none."""

@@ -61,7 +61,7 @@ class Replica:
         listeners = self.frames_per_second * UTILISATION / self.frame_rate
         figures = {
             "frames_per_second": f"{self.frames_per_second:,.0f} frames/s",
-            "prefill": f"{self.prefill:.3f} s to prefill a voice",
+            "prefill": f"{self.prefill:.3f} s to prepare a voice",
             "cache_voices": f"{self.cache_voices} voices in its cache",
             "price": f"${self.price:.2f} an hour",
         }

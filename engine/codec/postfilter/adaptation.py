@@ -1,4 +1,4 @@
-"""Adaptation of decoded speech to a speaker, learned from a clip and the codec's copy of it.
+"""Adaptation of decoded speech to a speaker, learned from a clip and the codec's copy of it (its codes, decoded).
 
 A small codec changes voices: each vowel gets the timbre, and sometimes the pitch, of a similar voice from its training.
 The hops of a clip and of its copy are pairs of envelopes, as they should be and as they are decoded. Kernel ridge
@@ -14,17 +14,18 @@ from typing import Final
 import torch
 from torch import Tensor
 
-CLIP_SECONDS: Final = 4.0  # of a clip, that are learned from: more are hardly better
+CLIP_SECONDS: Final = 4.0  # of a clip, that are learned from: similarity is .001 higher with 6
 FEWEST_HOPS: Final = 80  # voiced ones, without which nothing is learned
 _BANDS, _LOWEST_BAND = 40, 60.0  # mel bands, and the centre of the first one in Hz
 _COEFFICIENTS = 16  # of the cepstrum, without the level
-_WIDTH = 1.0  # of the kernel, in standard deviations of each coefficient
+_WIDTH = 1.0  # of the kernel: root mean square over the coefficients, in standard deviations of each
 _RIDGE = 3.0  # variance of noise in a pair's difference, in units of the variance of what is common to pairs alike
-_MOST = math.log(4.0)  # of the difference in a band, nepers of power: 6 dB
-_APART = 2 / 12 * math.log(2.0)  # between the ratio of a hop's pitches and the median of all, for half of the hops
-_ALIKE, _UNLIKE = math.log(10**1.1), math.log(10**1.5)  # root mean square of differences: 11 and 15 dB
+# Of envelopes, natural logarithms of ratios of power.
+_MAX_CHANGE = math.log(4.0)  # in a band: 6 dB
+_MAX_PITCH_SPREAD = 2 / 12 * math.log(2.0)  # median distance of the hops' ratios from their median: two semitones
+_FULL_BELOW, _NONE_ABOVE = math.log(10**1.1), math.log(10**1.5)  # root mean square of differences: 11 and 15 dB
 _DYNAMIC_RANGE = math.log(10**5.5)  # of the mean levels of a clip's bands: 55 dB
-_WIDEST = 2 ** (5 / 12)  # ratio of pitches
+_MAX_PITCH_RATIO = 2 ** (5 / 12)
 
 
 class MelBands:
@@ -45,7 +46,7 @@ class MelBands:
         return envelopes @ self._average
 
     def cepstra(self, levels: Tensor) -> Tensor:
-        """Return the shape of levels `[H, M]` → `[H, D]`."""
+        """Return the cepstra of levels `[H, M]` → `[H, D]`, without the level of all bands."""
         return levels @ self._cosines.T
 
     def spread(self, levels: Tensor) -> Tensor:
@@ -54,14 +55,14 @@ class MelBands:
 
 
 class SpeakerAdaptation:
-    """What to change in the pitch and the envelopes of decoded speech. Created by `learned`. Immutable.
+    """What to change in the pitch and the envelopes of decoded speech. Created by `learn_adaptation`. Immutable.
 
     pitch: ratio of the speaker's F0 to that of decoded speech.
     """
 
     def __init__(self, bands: MelBands, pitch: float, wanted: Tensor, decoded: Tensor) -> None:
         """wanted, decoded: levels of the pairs `[N, M]`."""
-        self.pitch = min(max(pitch, 1 / _WIDEST), _WIDEST)
+        self.pitch = min(max(pitch, 1 / _MAX_PITCH_RATIO), _MAX_PITCH_RATIO)
         # Not of the loudness, which is that of the loudest bands.
         differences = wanted - decoded - (wanted.logsumexp(1) - decoded.logsumexp(1))[:, None]
         # Bands above those of the recording are left as they are.
@@ -73,7 +74,7 @@ class SpeakerAdaptation:
         self._bands, self._scale = bands, 1 / (cepstra.std(0) + 1e-3)
         self._pairs, self._common = cepstra * self._scale, differences.mean(0)
         # A copy that is very different lacks noise, music or a telephone's sound, which the speech should lack, too.
-        self._share = float(((_UNLIKE - apart) / (_UNLIKE - _ALIKE)).clamp(0, 1))
+        self._share = float(((_NONE_ABOVE - apart) / (_NONE_ABOVE - _FULL_BELOW)).clamp(0, 1))
         noise = _RIDGE * torch.eye(len(cepstra))
         self._weights = torch.linalg.solve(self._likeness(self._pairs) + noise, differences - self._common)
 
@@ -85,7 +86,9 @@ class SpeakerAdaptation:
     def adapted(self, f0: Tensor, envelopes: Tensor) -> tuple[Tensor, Tensor]:
         """Return the speaker's f0 `[H]` and logarithmic envelopes `[H, B]` for those of decoded speech."""
         here = self._bands.cepstra(self._bands.levels(envelopes)) * self._scale
-        differences = (self._common + self._likeness(here) @ self._weights).clamp(-_MOST, _MOST) * self._share
+        differences = (self._common + self._likeness(here) @ self._weights).clamp(
+            -_MAX_CHANGE, _MAX_CHANGE
+        ) * self._share
         adapted = envelopes + self._bands.spread(differences)
         adapted += (envelopes.logsumexp(1) - adapted.logsumexp(1))[:, None]  # the power stays
         return f0 * self.pitch, adapted
@@ -96,7 +99,9 @@ class SpeakerAdaptation:
         return torch.exp(-0.5 * distances / _WIDTH**2)
 
 
-def learned(bands: MelBands, clip: tuple[Tensor, Tensor], copy: tuple[Tensor, Tensor]) -> SpeakerAdaptation | None:
+def learn_adaptation(
+    bands: MelBands, clip: tuple[Tensor, Tensor], copy: tuple[Tensor, Tensor]
+) -> SpeakerAdaptation | None:
     """Learn from f0 `[H]` and logarithmic envelopes `[H, B]` of a clip and of its decoded copy, hop by hop.
 
     Returns None if too little of both is voiced.
@@ -106,7 +111,7 @@ def learned(bands: MelBands, clip: tuple[Tensor, Tensor], copy: tuple[Tensor, Te
         return None
     ratios = (clip[0][voiced] / copy[0][voiced]).log()
     common = ratios.median()
-    agree = (ratios - common).abs().median() < _APART  # of a noisy clip, the copy may have any pitch
+    agree = (ratios - common).abs().median() < _MAX_PITCH_SPREAD  # of a noisy clip, the copy may have any pitch
     pitch = math.exp(common) if agree else 1.0
     wanted, decoded = (bands.levels(each[1][voiced]) for each in (clip, copy))
     return SpeakerAdaptation(bands, pitch, wanted, decoded)

@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from engine.codec.postfilter.adaptation import CLIP_SECONDS, FEWEST_HOPS, MelBands, SpeakerAdaptation, learned
+from engine.codec.postfilter.adaptation import CLIP_SECONDS, FEWEST_HOPS, MelBands, SpeakerAdaptation, learn_adaptation
 from engine.codec.postfilter.envelope import Envelope, read_between
 from engine.codec.postfilter.pitch import DELAY, HIGHEST, LOWEST, PitchAnalysis, PitchPath
 from engine.errors import InvalidConfig
@@ -74,7 +74,7 @@ class Postfilter:
         shared = min(len(clip), len(copy), self.frames_learned * self.block)
         if shared < FEWEST_HOPS * self.hop:
             return None
-        return learned(self._bands, self.analysed_whole(clip[:shared]), self.analysed_whole(copy[:shared]))
+        return learn_adaptation(self._bands, self.analysed_whole(clip[:shared]), self.analysed_whole(copy[:shared]))
 
     def analysed_whole(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Return f0 `[H]` and logarithmic envelopes `[H, B]` of a whole sound."""

@@ -2,9 +2,12 @@
 
 import hashlib
 import logging
+import threading
+from collections import OrderedDict
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import torch
@@ -13,13 +16,15 @@ from torch import Tensor
 
 from engine.byte_lru import ByteLRU
 from engine.codec.postfilter import Postfilter, SpeakerAdaptation
-from engine.errors import RepriseError, UnusableReference
+from engine.errors import EngineClosed, UnusableReference
 from engine.serving.clips.clip_encoder import SingleFlight
 from engine.serving.codec_worker import CodecWorker
 
 log = logging.getLogger(__name__)
 
-_CACHE_BYTES = 32 << 20
+_CACHE_BYTES = 64 << 20  # some 400 clips
+_AT_ONCE = 2  # clips that are learned from at once, so that the audio of other speech is not held up
+_AHEAD = 4  # clips that wait to be learned from ahead
 _ENTRY_BYTES = 256  # at least, also of a clip that nothing is learned from
 
 
@@ -35,9 +40,14 @@ class SpeakerAdaptations:
         self._worker, self._postfilter = worker, postfilter
         self._cache: ByteLRU[bytes, _Learned] = ByteLRU(_CACHE_BYTES)
         self._flights: SingleFlight[bytes, _Learned] = SingleFlight()
+        self._running = threading.Semaphore(_AT_ONCE)
         self._ahead = ThreadPoolExecutor(1, "reprise-adapting")
+        self._waiting: OrderedDict[bytes, Callable[[], object]] = OrderedDict()  # to be learned from ahead, by keys
+        self._learning = b""  # the key that is being learned from ahead
+        self._waiting_lock = threading.Lock()
+        self._closed = False
 
-    def learned(
+    def adaptation_for(
         self, clip: bytes, codes: NDArray[np.int64], decode: Callable[[bytes], Tensor]
     ) -> SpeakerAdaptation | None:
         """Return the adaptation to the speaker of a clip's file with these codes `[K, T]`.
@@ -49,20 +59,43 @@ class SpeakerAdaptations:
         return self._flights.do(key, lambda: self._learn(key, clip, codes, decode)).adaptation
 
     def learn_ahead(self, clip: bytes, codes: NDArray[np.int64], decode: Callable[[bytes], Tensor]) -> None:
-        """Learn in a thread from a clip that may be used soon. Further clips wait for it."""
-        if self._cache.get(_key(clip, codes)) is not None:
-            return
-        self._ahead.submit(self._learn_quietly, clip, codes, decode)
+        """Learn in a thread from a clip that may be used soon: from the last one first, and from few in all."""
+        key = _key(clip, codes)
+        with self._waiting_lock:
+            known = key == self._learning or key in self._waiting or self._cache.get(key) is not None
+            if self._closed or known:
+                return
+            self._waiting[key] = partial(self.adaptation_for, clip, codes, decode)
+            if len(self._waiting) > _AHEAD:
+                self._waiting.popitem(last=False)
+            self._ahead.submit(self._learn_next)
 
     def forget(self, clip: bytes, codes: NDArray[np.int64]) -> None:
         """Drop what was learned from a clip. What is being learned is not cached."""
-        self._cache.pop(_key(clip, codes))
+        key = _key(clip, codes)
+        with self._waiting_lock:
+            self._waiting.pop(key, None)
+        self._cache.pop(key)
 
-    def _learn_quietly(self, clip: bytes, codes: NDArray[np.int64], decode: Callable[[bytes], Tensor]) -> None:
+    def close(self) -> None:
+        """Learn from no further clips ahead."""
+        with self._waiting_lock:
+            self._closed = True
+            self._waiting.clear()
+            self._ahead.shutdown(wait=False)
+
+    def _learn_next(self) -> None:
+        with self._waiting_lock:
+            if not self._waiting:
+                return
+            self._learning, work = self._waiting.popitem()
         try:
-            self.learned(clip, codes, decode)
-        except RepriseError as error:  # it is raised again on use, except that the engine was closed
-            log.debug("Nothing was learned ahead: %s", error)
+            work()
+        except EngineClosed:
+            pass
+        except Exception:
+            log.warning("Nothing was learned ahead from a clip; it is tried again on use.", exc_info=True)
+        self._learning = b""
 
     def _learn(self, key: bytes, clip: bytes, codes: NDArray[np.int64], decode: Callable[[bytes], Tensor]) -> _Learned:
         # Looked up here and not before the flight, because another flight may have ended in between.
@@ -80,8 +113,8 @@ class SpeakerAdaptations:
             samples = decode(clip).float().cpu()
         except UnusableReference:
             return None
-        copy = self._worker.decode(codes[:, : self._postfilter.frames_learned], filtered=False)
-        with torch.inference_mode():
+        with self._running, torch.inference_mode():
+            copy = self._worker.decode(codes[:, : self._postfilter.frames_learned], filtered=False)
             return self._postfilter.adaptation(samples, torch.from_numpy(copy))
 
 

@@ -76,7 +76,7 @@ def test_given_figures_are_not_called_measured() -> None:
     assert "5,000 frames/s (given)" in told
     assert "$1.00 an hour (given)" in told
     assert "throughput" not in told
-    assert "to prefill a voice (measured: " in told
+    assert "to prepare a voice (measured: " in told
 
 
 def test_document_has_the_figures_of_the_results() -> None:

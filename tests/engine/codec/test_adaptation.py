@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from engine.codec.postfilter import Postfilter, PostfilterStream, SpeakerAdaptation
-from engine.codec.postfilter.adaptation import MelBands, learned
+from engine.codec.postfilter.adaptation import MelBands, learn_adaptation
 
 RATE, FRAME = 22_050, 1024
 
@@ -100,7 +100,7 @@ def test_differences_are_limited(postfilter: Postfilter) -> None:
     shape = 200, len(postfilter.envelope.frequencies)
     clip = torch.full((200,), 400.0), 20 * torch.randn(shape, generator=torch.Generator().manual_seed(1))
     copy = torch.full((200,), 100.0), 20 * torch.randn(shape, generator=torch.Generator().manual_seed(2))
-    adaptation = learned(bands, clip, copy)
+    adaptation = learn_adaptation(bands, clip, copy)
     assert adaptation is not None
     f0, envelopes = adaptation.adapted(*copy)
     assert float((f0 / 100).log2().abs().max()) < 0.5
@@ -127,7 +127,7 @@ def test_the_timbre_of_a_clip_unlike_its_copy_is_not_carried_over(
     random = torch.Generator().manual_seed(1)
     envelopes = 3 * torch.randn(200, 1, generator=random) * torch.linspace(1, -1, 513)
     lowpass = -torch.linspace(0, 2 * decibels, 513) / 4.343
-    adaptation = learned(
+    adaptation = learn_adaptation(
         bands, (torch.full((200,), 110.0), envelopes + lowpass), (torch.full((200,), 100.0), envelopes)
     )
     assert adaptation is not None
@@ -143,6 +143,6 @@ def test_a_pitch_that_the_hops_do_not_agree_on_is_left_alone(
     bands = MelBands(postfilter.envelope.frequencies)
     envelopes = torch.randn(301, 513, generator=torch.Generator().manual_seed(1))
     ratios = 1.1 * torch.exp(spread * torch.linspace(-1, 1, 301))
-    adaptation = learned(bands, (100 * ratios, envelopes), (torch.full((301,), 100.0), envelopes))
+    adaptation = learn_adaptation(bands, (100 * ratios, envelopes), (torch.full((301,), 100.0), envelopes))
     assert adaptation is not None
     assert adaptation.pitch == pytest.approx(pitch)

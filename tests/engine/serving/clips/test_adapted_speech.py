@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 from dataclasses import replace
 from time import perf_counter
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -83,14 +82,26 @@ def test_a_prepared_voice_is_not_learned_again(
     assert len(learned) == 1
 
 
-def test_the_first_audio_waits_for_what_is_learned(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
-    """So the time to the first audio contains it."""
-    monkeypatch.setattr("engine.engine.time", SimpleNamespace(perf_counter=lambda: perf_counter() - 5))
+def test_speech_enters_before_it_learns_and_its_first_audio_comes_after(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So a full engine learns nothing for speech that it refuses, and the time to the first audio is the whole one."""
+    learned_at: list[float] = []
+    plain = Postfilter.adaptation
+
+    def recorded(self: Postfilter, clip: Tensor, copy: Tensor) -> SpeakerAdaptation | None:
+        found = plain(self, clip, copy)
+        learned_at.append(perf_counter())
+        return found
+
+    monkeypatch.setattr(Postfilter, "adaptation", recorded)
     speech = engine.speak("Go out.", ADAM, OPTIONS)
+    entered = perf_counter()
+    assert learned_at == []
     list(speech)
     assert speech.result is not None
     assert speech.result.first_audio is not None
-    assert speech.result.first_audio > 5
+    assert speech.result.first_audio > learned_at[0] - entered > 0
 
 
 def test_a_voice_without_its_clip_or_with_a_damaged_one_speaks(

@@ -58,20 +58,20 @@ def adaptations(worker: FakeWorker, postfilter: Postfilter) -> SpeakerAdaptation
 def test_a_clip_is_learned_from_once(postfilter: Postfilter) -> None:
     worker = FakeWorker()
     learned = adaptations(worker, postfilter)
-    low = learned.learned(b"110", CODES, decode)
+    low = learned.adaptation_for(b"110", CODES, decode)
     assert low is not None
     assert low.pitch == pytest.approx(110 / 120, rel=0.01)
-    assert learned.learned(b"110", CODES, decode) is low
-    assert learned.learned(b"130", CODES, decode) is not low
-    assert learned.learned(b"110", CODES + 1, decode) is not low
+    assert learned.adaptation_for(b"110", CODES, decode) is low
+    assert learned.adaptation_for(b"130", CODES, decode) is not low
+    assert learned.adaptation_for(b"110", CODES + 1, decode) is not low
     assert len(worker.frames) == 3
     learned.forget(b"110", CODES)
-    assert learned.learned(b"110", CODES, decode) is not low
+    assert learned.adaptation_for(b"110", CODES, decode) is not low
 
 
 def test_only_the_beginning_is_decoded(postfilter: Postfilter) -> None:
     worker = FakeWorker()
-    adaptations(worker, postfilter).learned(b"110", np.zeros((9, 500), np.int64), decode)
+    adaptations(worker, postfilter).adaptation_for(b"110", np.zeros((9, 500), np.int64), decode)
     assert worker.frames == [postfilter.frames_learned]
 
 
@@ -87,7 +87,9 @@ def test_threads_share_what_one_of_them_learns(postfilter: Postfilter) -> None:
     learned.learn_ahead(b"110", CODES, decode)
     assert inside.wait(10)
     found: list[object] = []
-    threads = [threading.Thread(target=lambda: found.append(learned.learned(b"110", CODES, decode))) for _ in range(3)]
+    threads = [
+        threading.Thread(target=lambda: found.append(learned.adaptation_for(b"110", CODES, decode))) for _ in range(3)
+    ]
     for thread in threads:
         thread.start()
     gate.set()
@@ -97,12 +99,46 @@ def test_threads_share_what_one_of_them_learns(postfilter: Postfilter) -> None:
     assert len(worker.frames) == 1
 
 
+def busy(postfilter: Postfilter) -> tuple[SpeakerAdaptations, list[bytes], threading.Event]:
+    """Return adaptations that learn ahead from a first clip until the event is set, and the clips that are decoded."""
+    inside, gate, clips = threading.Event(), threading.Event(), []
+
+    def counted(clip: bytes) -> Tensor:
+        clips.append(clip)
+        inside.set()
+        assert gate.wait(10)
+        return decode(clip)
+
+    learned = adaptations(FakeWorker(), postfilter)
+    for clip in (b"100", b"101", b"102", b"103", b"102", b"104", b"105", b"100"):
+        learned.learn_ahead(clip, CODES, counted)
+        assert inside.wait(10)
+    return learned, clips, gate
+
+
+def test_the_last_clips_are_learned_from_ahead_once_and_first(postfilter: Postfilter) -> None:
+    learned, clips, gate = busy(postfilter)
+    learned.forget(b"104", CODES)
+    gate.set()
+    learned._ahead.shutdown(wait=True)
+    assert clips == [b"100", b"105", b"103", b"102"]
+
+
+def test_nothing_is_learned_ahead_after_closing(postfilter: Postfilter) -> None:
+    learned, clips, gate = busy(postfilter)
+    learned.close()
+    gate.set()
+    learned._ahead.shutdown(wait=True)
+    learned.learn_ahead(b"130", CODES, decode)
+    assert clips == [b"100"]
+
+
 def test_a_clip_that_is_forgotten_meanwhile_is_not_cached(postfilter: Postfilter) -> None:
     forgets = iter([lambda: learned.forget(b"110", CODES)])
     worker = FakeWorker(lambda: next(forgets, lambda: None)())
     learned = adaptations(worker, postfilter)
     for runs in (1, 2, 2):
-        assert learned.learned(b"110", CODES, decode) is not None
+        assert learned.adaptation_for(b"110", CODES, decode) is not None
         assert len(worker.frames) == runs
 
 
@@ -114,8 +150,8 @@ def test_a_damaged_clip_is_not_learned_from_and_not_tried_again(postfilter: Post
         return decode(clip)
 
     learned = adaptations(worker, postfilter)
-    assert learned.learned(b"damaged", CODES, counted) is None
-    assert learned.learned(b"damaged", CODES, counted) is None
+    assert learned.adaptation_for(b"damaged", CODES, counted) is None
+    assert learned.adaptation_for(b"damaged", CODES, counted) is None
     assert tries == [b"damaged"]
     assert not worker.frames
 
@@ -129,5 +165,5 @@ def test_an_error_reaches_the_caller_and_is_not_cached(postfilter: Postfilter) -
 
     learned = adaptations(FakeWorker(during), postfilter)
     with pytest.raises(EngineClosed):
-        learned.learned(b"110", CODES, decode)
-    assert learned.learned(b"110", CODES, decode) is not None
+        learned.adaptation_for(b"110", CODES, decode)
+    assert learned.adaptation_for(b"110", CODES, decode) is not None
