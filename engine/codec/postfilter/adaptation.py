@@ -23,7 +23,7 @@ _RIDGE = 3.0  # variance of noise in a pair's difference, in units of the varian
 # Of envelopes, natural logarithms of ratios of power.
 _MAX_CHANGE = math.log(4.0)  # in a band: 6 dB
 _MAX_PITCH_SPREAD = 2 / 12 * math.log(2.0)  # median distance of the hops' ratios from their median: two semitones
-_FULL_BELOW, _NONE_ABOVE = math.log(10**1.1), math.log(10**1.5)  # root mean square of differences: 11 and 15 dB
+_FULL_BELOW, _NONE_ABOVE = math.log(10**0.75), math.log(10**1.05)  # root mean square of differences: 7.5 and 10.5 dB
 _DYNAMIC_RANGE = math.log(10**5.5)  # of the mean levels of a clip's bands: 55 dB
 _MAX_PITCH_RATIO = 2 ** (5 / 12)
 
@@ -65,10 +65,8 @@ class SpeakerAdaptation:
         self.pitch = min(max(pitch, 1 / _MAX_PITCH_RATIO), _MAX_PITCH_RATIO)
         # Not of the loudness, which is that of the loudest bands.
         differences = wanted - decoded - (wanted.logsumexp(1) - decoded.logsumexp(1))[:, None]
-        # Bands above those of the recording are left as they are.
         level = wanted.mean(0)
-        heard = level > level.max() - _DYNAMIC_RANGE
-        differences = differences * heard
+        heard = level > level.max() - _DYNAMIC_RANGE  # not above the bandwidth of the recording
         apart = differences[:, heard].square().mean().sqrt()
         cepstra = bands.cepstra(decoded)
         self._bands, self._scale = bands, 1 / (cepstra.std(0) + 1e-3)
