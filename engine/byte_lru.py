@@ -69,6 +69,18 @@ class ByteLRU(Generic[K, V]):
             self._nbytes += nbytes
             return evicted
 
+    def computed(self, key: K, compute: Callable[[], V], size: Callable[[V], int]) -> V:
+        """Return the value of `key`; if it is not cached, compute it, and cache it unless values are removed meanwhile.
+
+        size: returns the bytes of a value.
+        """
+        if (kept := self.get(key)) is not None:
+            return kept
+        drops = self._drops
+        value = compute()
+        self.put(key, value, size(value), drops=drops)
+        return value
+
     def pop(self, key: K) -> V | None:
         """Remove and return the value of `key`; None when not cached."""
         with self._lock:

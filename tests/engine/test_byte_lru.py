@@ -138,3 +138,28 @@ def test_concurrent_use_loses_no_value_and_keeps_nbytes_right() -> None:
     inside = [key for key in everything if cache.get(key) is not None]
     assert sorted(inside + [key for part in returned for key in part]) == everything
     assert cache.nbytes == sum(1 + turn % 40 for _, turn in inside) <= 500
+
+
+def test_a_value_is_computed_once_while_it_is_cached() -> None:
+    cache: ByteLRU[str, bytes] = ByteLRU(10)
+    made: list[bytes] = []
+
+    def make() -> bytes:
+        made.append(b"value")
+        return made[-1]
+
+    for _ in range(2):
+        assert cache.computed("a", make, len) == b"value"
+    assert len(made) == 1
+    assert cache.nbytes == 5
+
+
+def test_a_value_that_is_computed_while_values_are_removed_is_not_cached() -> None:
+    cache: ByteLRU[str, bytes] = ByteLRU(10)
+
+    def make() -> bytes:
+        cache.pop("a")
+        return b"value"
+
+    assert cache.computed("a", make, len) == b"value"
+    assert cache.get("a") is None

@@ -95,7 +95,10 @@ class ClipEncoder:
         if samples.dim() != 1 or not len(samples):
             raise ValueError(f"A clip is one row of samples, not {list(samples.shape)}.")
         key = self._key(content)
-        return self._flights.do(key, lambda: self._codes(key, samples))
+        # Looked up in the flight and not before it, because another flight may have ended in between.
+        return self._flights.do(
+            key, lambda: self._cache.computed(key, lambda: self._codes(samples), lambda codes: codes.nbytes)
+        )
 
     def forget(self, codes: NDArray[np.uint16]) -> None:
         """Drop these codes `[K, T]` from the cache, whichever clip they belong to.
@@ -129,15 +132,10 @@ class ClipEncoder:
         digest.update(content)
         return digest.hexdigest()
 
-    def _codes(self, key: str, clip: Tensor) -> NDArray[np.uint16]:
-        # Looked up here and not before the flight, because another flight may have ended in between.
-        if (kept := self._cache.get(key)) is not None:
-            return kept
-        drops = self._cache.drops
+    def _codes(self, clip: Tensor) -> NDArray[np.uint16]:
         with self._running:
             codes = self._run(self._view(), clip)
         codes.setflags(write=False)
-        self._cache.put(key, codes, codes.nbytes, drops=drops)
         return codes
 
     def _view(self) -> EncoderView:

@@ -32,6 +32,10 @@ _ENTRY_BYTES = 256  # at least, also of a clip that nothing is learned from
 class _Learned:
     adaptation: SpeakerAdaptation | None
 
+    @property
+    def nbytes(self) -> int:
+        return _ENTRY_BYTES + (self.adaptation.nbytes if self.adaptation else 0)
+
 
 class SpeakerAdaptations:
     """Learns from clips and their codes, once for each while it is cached. Thread-safe."""
@@ -56,7 +60,10 @@ class SpeakerAdaptations:
         until the codes are decoded; must not be called on the worker's thread. Raises EngineClosed, EngineFailed.
         """
         key = _key(clip, codes)
-        return self._flights.do(key, lambda: self._learn(key, clip, codes, decode)).adaptation
+        # Looked up in the flight and not before it, because another flight may have ended in between.
+        return self._flights.do(
+            key, lambda: self._cache.computed(key, lambda: self._learn(clip, codes, decode), lambda found: found.nbytes)
+        ).adaptation
 
     def learn_ahead(self, clip: bytes, codes: NDArray[np.int64], decode: Callable[[bytes], Tensor]) -> None:
         """Learn in a thread from a clip that may be used soon: from the last one first, and from few in all."""
@@ -97,25 +104,14 @@ class SpeakerAdaptations:
             log.warning("Nothing was learned ahead from a clip; it is tried again on use.", exc_info=True)
         self._learning = b""
 
-    def _learn(self, key: bytes, clip: bytes, codes: NDArray[np.int64], decode: Callable[[bytes], Tensor]) -> _Learned:
-        # Looked up here and not before the flight, because another flight may have ended in between.
-        if (kept := self._cache.get(key)) is not None:
-            return kept
-        drops = self._cache.drops
-        found = _Learned(self._adaptation(clip, codes, decode))
-        self._cache.put(key, found, _ENTRY_BYTES + (found.adaptation.nbytes if found.adaptation else 0), drops=drops)
-        return found
-
-    def _adaptation(
-        self, clip: bytes, codes: NDArray[np.int64], decode: Callable[[bytes], Tensor]
-    ) -> SpeakerAdaptation | None:
+    def _learn(self, clip: bytes, codes: NDArray[np.int64], decode: Callable[[bytes], Tensor]) -> _Learned:
         try:
             samples = decode(clip).float().cpu()
         except UnusableReference:
-            return None
+            return _Learned(None)
         with self._running, torch.inference_mode():
             copy = self._worker.decode(codes[:, : self._postfilter.frames_learned], filtered=False)
-            return self._postfilter.adaptation(samples, torch.from_numpy(copy))
+            return _Learned(self._postfilter.adaptation(samples, torch.from_numpy(copy)))
 
 
 def _key(clip: bytes, codes: NDArray[np.int64]) -> bytes:
