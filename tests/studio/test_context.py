@@ -4,6 +4,7 @@ import random
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 from unittest.mock import Mock
@@ -144,6 +145,19 @@ def test_trash_removes_a_voice_from_the_engine_and_purge_from_the_files(
     assert tokens_in_files(path), "it can be restored"
     app.storage.voices.empty_trash(owner=OWNER)
     assert tokens_in_files(path) == set()
+
+
+def test_a_voice_deleted_while_it_is_prepared_is_forgotten(
+    app: AppContext, engine: ForgettingEngine, mark: Marker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    voice_id, voice = add_voice(app, mark)
+    engine.capabilities = replace(engine.capabilities, uses_clips=True)
+    app.prepare_voice(voice_id, OWNER)
+    assert engine.prepared == [voice.name]
+    assert engine.dropped == []
+    monkeypatch.setattr(engine, "prepare", lambda _: app.storage.voices.trash(voice_id, owner=OWNER))
+    app.prepare_voice(voice_id, OWNER)
+    assert [each.references for each in engine.dropped] == [voice.references]
 
 
 def test_deletion_reads_no_clips(
