@@ -84,10 +84,8 @@ class SpeakerAdaptation:
     def adapted(self, f0: Tensor, envelopes: Tensor) -> tuple[Tensor, Tensor]:
         """Return the speaker's f0 `[H]` and logarithmic envelopes `[H, B]` for those of decoded speech."""
         here = self._bands.cepstra(self._bands.levels(envelopes)) * self._scale
-        differences = (self._common + self._likeness(here) @ self._weights).clamp(
-            -_MAX_CHANGE, _MAX_CHANGE
-        ) * self._share
-        adapted = envelopes + self._bands.spread(differences)
+        differences = self._common + self._likeness(here) @ self._weights
+        adapted = envelopes + self._bands.spread(differences.clamp(-_MAX_CHANGE, _MAX_CHANGE) * self._share)
         adapted += (envelopes.logsumexp(1) - adapted.logsumexp(1))[:, None]  # the power stays
         return f0 * self.pitch, adapted
 

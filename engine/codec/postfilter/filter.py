@@ -17,7 +17,7 @@ from engine.errors import InvalidConfig
 _HOPS = 8  # per block
 _AT_ONCE = 64  # hops of a whole sound, so that its length does not determine the memory
 _AROUND = 2  # hops on each side, with which envelopes are averaged, and over which voiced sounds fade in and out
-_LOUDER = 0.7  # how much louder averages may be than a hop, in nepers of power
+_LOUDER = 0.7  # how much louder averages may be than a hop: natural logarithm of a ratio of power
 # Amplitude of the decoded sound in voiced sounds, by Hz. Pulses have the rest of the power.
 _BREATH_HERTZ = (0.0, 2000.0, 4000.0, 8000.0, 11_025.0, math.inf)
 _BREATH = (0.02, 0.1, 0.3, 0.7, 0.9, 0.9)
