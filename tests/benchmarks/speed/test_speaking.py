@@ -14,13 +14,12 @@ from tests.paths import MINIATURE
 
 
 def test_each_clip_is_encoded_anew(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    encoded: list[str] = []
+    encoded: list[bytes] = []
     codes = ClipEncoder._codes
 
-    def counted(encoder: ClipEncoder, key: str, samples: torch.Tensor) -> Any:
-        if encoder._cache.get(key) is None:
-            encoded.append(key)
-        return codes(encoder, key, samples)
+    def counted(encoder: ClipEncoder, clip: torch.Tensor) -> Any:
+        encoded.append(clip.numpy().tobytes())
+        return codes(encoder, clip)
 
     monkeypatch.setattr(ClipEncoder, "_codes", counted)
     monkeypatch.setattr(_report, "RESULTS", tmp_path)
