@@ -123,4 +123,5 @@ $(VENV)/.dev: requirements-dev.txt $(VENV)/.app
 $(VENV)/.lab: requirements-lab.txt $(VENV)/.dev
 	$(PIP) install -r requirements-lab.txt
 	$(PIP) install --no-deps "resemblyzer>=0.1.4,<0.2"
+	$(PYTHON) -c "import librosa.feature"  # compiles functions, once for this environment
 	@touch $@
