@@ -28,6 +28,7 @@ StopReason = Literal["end", "short", "length", "cancelled"]
 _WORST_LAST: tuple[StopReason, ...] = ("end", "short", "length")
 
 ATTEMPTS = 2
+HELD_PHONES = 8  # maximum phones of a segment whose audio is delivered when all of it has been generated
 READER_TIMEOUT = 15.0  # seconds after which unread audio ends the request
 
 
@@ -353,8 +354,11 @@ class Request:
                 if turn and isinstance(event, TurnEnded):
                     self._end_turn(turn)
                 elif turn and isinstance(event, AudioDecoded):
-                    yield from self._pause(turn.segment, self._pauses.take_before, turn.start)
-                    yield self._chunk(turn, event)
+                    turn.arrived.append(event)
+                if turn:
+                    for audio in turn.take_arrived():
+                        yield from self._pause(turn.segment, self._pauses.take_before, turn.start)
+                        yield self._chunk(turn, audio)
                 for turn in [turn for turn in self._turns if turn.is_delivered]:
                     self._turns.remove(turn)
                     if words := self._word_times(turn):  # last: neither audio nor the next turn waits for them
@@ -390,6 +394,7 @@ class Request:
             prompt=prompt,
             minimum=frame_minimum(text, rate, phones),
             budget=budget,
+            held=self._pipeline.aligner is not None and phones is not None and phones <= HELD_PHONES,
             options=self._options,
             key=noise_key(self.seed, segment, attempt),
             ticket=self._ticket,
@@ -441,12 +446,18 @@ class Request:
         self.spoken.append(segment)
 
     def _align(self, turn: Turn) -> None:
-        """Find the frames of each word, if the model can. A turn without its last word ended too soon."""
+        """Find the frames of each word, if the model can, and cut off a repetition of the text.
+
+        A turn without its last word ended too soon.
+        """
         aligner = self._pipeline.aligner
         if aligner is None or turn.stop != "end" or not turn.codes:
             return
         codes = torch.from_numpy(np.stack(turn.codes, axis=1))
-        turn.words = aligner.align(turn.prompt, self._segments[turn.segment].text, codes)
+        aligned = aligner.align(turn.prompt, self._segments[turn.segment].text, codes)
+        turn.words = aligned.words
+        turn.cut(aligned.frames)
+        self._pacer.withdrawn(codes.shape[1] - turn.frames, time.perf_counter())
         if turn.words and turn.words[-1].start >= turn.frames:
             turn.stop = "short"
 

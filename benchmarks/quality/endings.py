@@ -1,10 +1,13 @@
-"""How the bundled model's runs end, for many short sentences and one long text.
+"""How the bundled model's runs end, for many short sentences, texts of one word and one long text.
 
-    python -m benchmarks.quality.endings [--model FOLDER] [--runs 200] [--readings 3]
+    python -m benchmarks.quality.endings [--model FOLDER] [--runs 200] [--words 120] [--readings 3]
 
 Each run speaks a held-out sentence in a held-out voice; no pair is used twice. The engine speaks a
 segment again, once, if it looped, did not end or was too short; such a run is counted even if the second attempt
 succeeded.
+
+A text of one word may be spoken twice. Whisper hears it with half a second of silence on both sides, without which it
+misses first sounds.
 
 A sentence of the long text counts as spoken when at least half of its phones are recognised in place. For unrelated
 speech, a quarter to a third match by chance. Spoken by a teacher (Flite's slt), whether recognised as a whole or by
@@ -13,17 +16,20 @@ it, and a phone error rate of 0.11.
 """
 
 import argparse
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import soundfile
 
 from benchmarks import _report
+from benchmarks.bootstrap import Estimate, estimate, mean
 from benchmarks.evaluation_set import Clip, EvaluationSet, Speaker
 from benchmarks.judges.phones import PhoneJudge, matched_phones
 from benchmarks.judges.sphinx import SphinxRecogniser
+from benchmarks.judges.whisper import Whisper
 from benchmarks.judges.words import word_error_rate, word_errors, words
 from benchmarks.quality.takes import (
     Run,
@@ -54,6 +60,11 @@ TEXT = (
     "The street is empty and the moon is large. He can hear quiet music from an open window. "
     "Tomorrow he will do the same, and he is happy with that."
 )
+WORDS = (
+    "Yes No Hello Thanks Stop House Great Test What Listen Sorry Please Water Morning Maybe Coffee Welcome Never Seven "
+    "Garden"
+).split()
+SILENCE = 0.5  # seconds before and after a word
 SPOKEN = 0.5  # least share of a sentence's phones
 
 
@@ -108,6 +119,20 @@ def read(
     )
 
 
+@dataclass(frozen=True)
+class SingleWord:
+    """A text of one word in one voice, and what was heard."""
+
+    voice: str
+    said: str
+    heard: str
+
+    @property
+    def is_repeated(self) -> bool:
+        """Whether the word was heard more than once."""
+        return words(self.heard).count(self.said.lower()) > 1
+
+
 class Voices:
     """The evaluation set's voices, each cloned on first use."""
 
@@ -133,6 +158,33 @@ def short_runs(data: EvaluationSet, engine: Engine, count: int, options: Samplin
     return done
 
 
+def single_words(data: EvaluationSet, engine: Engine, count: int, options: SamplingOptions) -> list[SingleWord]:
+    """Speak texts of one word, every voice in turn."""
+    voices, judge, done = Voices(engine), Whisper(), []
+    quiet = np.zeros(round(SILENCE * engine.sample_rate), np.float32)
+    for seed in range(count):
+        turn, at = divmod(seed, len(data.speakers))
+        speaker, word = data.speakers[at], WORDS[(at + turn * 7) % len(WORDS)]
+        samples, _ = take(engine, f"{word}.", voices[speaker], seed, options)
+        heard = judge.hear(np.concatenate((quiet, samples, quiet)), engine.sample_rate)
+        done.append(SingleWord(speaker.name, word, heard))
+    return done
+
+
+def word_figures(found: Sequence[SingleWord]) -> dict[str, Estimate]:
+    """Return figures of texts of one word, with intervals over voices; empty without texts."""
+    if not found:
+        return {}
+
+    def share(test: Callable[[SingleWord], bool]) -> Estimate:
+        return estimate(found, lambda chosen: mean([test(word) for word in chosen]), lambda word: word.voice)
+
+    return {
+        "single words that are heard as said": share(lambda word: words(word.heard) == [word.said.lower()]),
+        "single words that are heard more than once": share(lambda word: word.is_repeated),
+    }
+
+
 def readings(
     data: EvaluationSet, engine: Engine, count: int, options: SamplingOptions, keep: Path | None
 ) -> list[Reading]:
@@ -151,6 +203,7 @@ def readings(
 def _parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     parser = model_parser(__doc__)
     parser.add_argument("--runs", type=int, default=200, help="short sentences")
+    parser.add_argument("--words", type=int, default=120, help="texts of one word")
     parser.add_argument("--readings", type=int, default=3, help="voices that read the long text")
     parser.add_argument("--keep", type=Path, help="write the readings into this folder")
     return parse(parser, arguments)
@@ -167,6 +220,11 @@ def main() -> None:
     if short:
         rows: list[list[_report.Cell]] = [[name, str(value)] for name, value in figures.items()]
         _report.print_table(f"{model}: {len(short)} short runs (95 % intervals over voices)", ["", "runs"], rows)
+    single = single_words(data, engine, options.words, sampled)
+    single_figures = word_figures(single)
+    if single:
+        rows = [[name, str(value)] for name, value in single_figures.items()]
+        _report.print_table(f"{model}: {len(single)} texts of one word", ["", "share"], rows)
     long = readings(data, engine, options.readings, sampled, options.keep)
     if long:
         title = f"{model}: a text of {len(words(TEXT))} words in {len(sentences_of(TEXT))} sentences"
@@ -176,8 +234,9 @@ def main() -> None:
         {
             "model": model,
             "sampling": asdict(sampled),
-            "figures": {name: value.json() for name, value in figures.items()},
+            "figures": {name: value.json() for name, value in (figures | single_figures).items()},
             "runs": [{"said": said} | asdict(run) for said, run in short],
+            "single_words": [asdict(word) for word in single],
             "readings": [asdict(reading) | {"missing": reading.missing} for reading in long],
         },
     )

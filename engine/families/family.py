@@ -73,6 +73,14 @@ class AlignedWord:
 
 
 @dataclass(frozen=True)
+class Alignment:
+    """The words of a text in order, and the number of frames that speak it: in later ones it is spoken again."""
+
+    words: Sequence[AlignedWord]
+    frames: int
+
+
+@dataclass(frozen=True)
 class PromptReference:
     """A reference in the prompt: a transcript, its codes `[K, T]`, and a speaker embedding `[D]` if the model uses one.
 
@@ -163,7 +171,7 @@ class Capabilities:
 class Aligner(Protocol):
     """Finds when words are spoken. Thread-safe."""
 
-    def align(self, prompt: Prompt, text: str, codes: Tensor) -> Sequence[AlignedWord]:
+    def align(self, prompt: Prompt, text: str, codes: Tensor) -> Alignment:
         """Locate the words of `text` in the frames `codes [K, T]` that were generated for `prompt`."""
 
 

@@ -2,8 +2,9 @@
 
 import logging
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from queue import SimpleQueue
 from typing import Literal
 
@@ -102,6 +103,7 @@ class Turn:
     number: consecutive within the request. segment: index of its text. attempt: 1, or 2 when the segment is spoken
     again. start: frames of the take before it.
     minimum, budget: the minimum and maximum number of frames for its text. key: noise key, a signed 64-bit number.
+    held: whether its audio waits until the attempt is accepted: a text of few words is often repeated, and soon spoken.
     ticket: of the request; its slot is the turn's. stream: decodes its audio. pacer: of the whole take.
 
     Written by the engine's thread:
@@ -111,8 +113,9 @@ class Turn:
     and when the frames of its first chunk were generated; 0 before.
 
     Written by the reader:
-    delivered: frames whose audio it has taken. accepted: whether the attempt is accepted. words: each word's frames, if
-    the model can align them. If the last word is missing, the reader changes `stop` from "end" to "short".
+    arrived: audio that it has not taken yet. delivered: frames whose audio it has taken. accepted: whether the attempt
+    is accepted. words: each word's frames, if the model can align them. If the last word is missing, the reader changes
+    `stop` from "end" to "short"; if the text is repeated, it cuts the repetition off.
     """
 
     number: int
@@ -122,6 +125,7 @@ class Turn:
     prompt: Prompt
     minimum: int
     budget: int
+    held: bool
     options: SamplingOptions
     key: int
     ticket: Ticket
@@ -138,6 +142,7 @@ class Turn:
     first_chunk_at: float = 0.0
     _semantic: list[int] = field(default_factory=list)
 
+    arrived: deque[AudioDecoded] = field(default_factory=deque)
     delivered: int = 0
     accepted: bool = False
     words: Sequence[AlignedWord] = ()
@@ -150,6 +155,18 @@ class Turn:
     def is_delivered(self) -> bool:
         """Whether the attempt is accepted and the reader has all of its audio."""
         return self.accepted and self.delivered >= self.frames
+
+    def take_arrived(self) -> Iterator[AudioDecoded]:
+        """Yield the audio that may be delivered now, up to the last frame. The reader counts `delivered`."""
+        while self.arrived and (self.accepted or not self.held):
+            audio = self.arrived.popleft()
+            if frames := min(audio.frames, self.frames - self.delivered):
+                length = len(audio.samples) // audio.frames
+                yield replace(audio, samples=audio.samples[: frames * length], frames=frames)
+
+    def cut(self, frames: int) -> None:
+        """Drop the frames from `frames` on, unless their audio has been delivered."""
+        del self.codes[max(frames, self.delivered) :]
 
     def push(self, frame: NDArray[np.int64], end_index: int) -> None:
         """Append the next frame `[K + 1]`: the semantic draw, then the codes. Sets `stop` if it is the last."""

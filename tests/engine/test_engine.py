@@ -1,5 +1,6 @@
 """The engine on the miniature release: real files, codec and sampling, with random weights."""
 
+import itertools
 import shutil
 import subprocess
 import sys
@@ -26,7 +27,7 @@ from engine.errors import (
     InvalidText,
     UnusableReference,
 )
-from engine.families.family import AlignedWord
+from engine.families.family import AlignedWord, Alignment
 from engine.families.s2.codec import codec_files, load_codec_decoder
 from engine.families.s2.prompt import S2Conversation
 from engine.families.s2.release import S2Release
@@ -196,11 +197,11 @@ def test_segment_without_its_last_word_is_retried_and_reported(
     class Aligner:
         asked = 0
 
-        def align(self, _prompt: Prompt, text: str, codes: torch.Tensor) -> list[AlignedWord]:
+        def align(self, _prompt: Prompt, text: str, codes: torch.Tensor) -> Alignment:
             Aligner.asked += 1
             at = codes.shape[1]
             end = at if Aligner.asked <= lacking else at - 1
-            return [AlignedWord("Two", 0, 0, end), AlignedWord("words.", 4, end, at)]
+            return Alignment([AlignedWord("Two", 0, 0, end), AlignedWord("words.", 4, end, at)], at)
 
     monkeypatch.setattr(engine, "_pipeline", replace(engine._pipeline, aligner=Aligner()))
     monkeypatch.setattr(Turn, "push", lambda self, frame, end_index, push=Turn.push: push(
@@ -212,6 +213,41 @@ def test_segment_without_its_last_word_is_retried_and_reported(
     assert speech.result.stop_reason == expected_reason
     assert speech.result.segments[0].attempts == Aligner.asked == min(lacking + 1, speech_module.ATTEMPTS)
     assert len(take(chunks)) == speech.result.frames * engine.frame_length
+
+
+@pytest.mark.parametrize(("phones", "held"), [(speech_module.HELD_PHONES, True), (None, False)])
+def test_repeated_text_is_cut_off(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch, phones: int | None, held: bool
+) -> None:
+    """Audio of a text of few phones waits for the alignment; of others, what has been delivered stays."""
+
+    class Aligner:
+        delivered = 0  # frames, when a segment was aligned
+
+        def align(self, _prompt: Prompt, text: str, codes: torch.Tensor) -> Alignment:
+            Aligner.delivered = frames
+            return Alignment([AlignedWord(text, 0, 0, 5)], 5)
+
+    monkeypatch.setattr(engine, "_pipeline", replace(engine._pipeline, aligner=Aligner()))
+    monkeypatch.setattr(type(engine._pipeline.prompts), "count_phones", lambda *_: phones)
+    monkeypatch.setattr(Turn, "push", lambda self, frame, end_index, push=Turn.push: push(
+        self, np.full_like(frame, end_index if self.frames == 12 else 1), end_index))  # fmt: skip
+    monkeypatch.setattr("engine.serving.turn.is_looping", lambda _codes: False)
+    frames, chunks = 0, []
+    for chunk in (speech := engine.speak("One word here.\n\nAnother word there.", None, SpeakOptions(seed=3))):
+        chunks.append(chunk)
+        frames += chunk.frames
+    assert speech.result is not None
+    assert speech.result.stop_reason == "end"
+    first, second = (segment.frames for segment in speech.result.segments)
+    if held:
+        assert (first, second) == (5, 5)
+        assert Aligner.delivered == 5  # of the first segment
+    assert 5 <= first <= 12
+    assert 5 <= second <= 12
+    assert [segment.codes.shape[1] for segment in speech.spoken] == [first, second]
+    assert frames == first + second == speech.result.frames
+    assert all(chunk.start == before.start + len(before.samples) for before, chunk in itertools.pairwise(chunks))
 
 
 def test_cancel_ends_speech_and_reports_spoken_frames(engine: Engine, voice: Voice) -> None:

@@ -5,13 +5,14 @@ Tachibana, Uenoyama and Aihara, arXiv:1710.08969, towards the known phones). The
 attention assigns frames to phones, and thus to words.
 """
 
+import itertools
 import math
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 import torch
 from torch import Tensor
 
-from engine.families.family import AlignedWord
+from engine.families.family import AlignedWord, Alignment
 from engine.families.s2.prompt import PromptBuilder
 from engine.families.s2.slow_ar import SlowAR
 from engine.models.layers import TransformerBlock
@@ -32,19 +33,20 @@ class AttentionAligner:
         self._layer, self._head = head
 
     @torch.inference_mode()
-    def align(self, prompt: Prompt, text: str, codes: Tensor) -> list[AlignedWord]:
+    def align(self, prompt: Prompt, text: str, codes: Tensor) -> Alignment:
         """Return the frames of each word of `text` in `codes [K, T]`, which were generated for `prompt`."""
-        attention = self._attention(prompt, text, codes)
+        attention, spans = self._attention(prompt, text, codes), spoken_spans(self._prompts, text)
         frames, tokens = attention.shape
-        if not frames or not tokens:
-            return []
-        states = monotonic_path(attention.clamp(min=_ATTENTION_FLOOR).log())
+        if not frames or not tokens or not spans:
+            return Alignment((), frames)
+        frames = frames_before_repetition(attention.argmax(dim=1).tolist(), tokens, last_word=spans[-1][2])
+        states = monotonic_path(attention[:frames].clamp(min=_ATTENTION_FLOOR).log())
         # reached[i]: the first frame that speaks token i or a later one.
         reached = torch.searchsorted(states, torch.arange(tokens + 1)).tolist()
-        return [
-            AlignedWord(text[start:end], start, reached[first], reached[last])
-            for start, end, first, last in spoken_spans(self._prompts, text)
+        words = [
+            AlignedWord(text[start:end], start, reached[first], reached[last]) for start, end, first, last in spans
         ]
+        return Alignment(words, frames)
 
     def _attention(self, prompt: Prompt, text: str, codes: Tensor) -> Tensor:
         """Return the head's attention from the position before each frame to the text's tokens: fp32 `[T, N]`, CPU."""
@@ -58,6 +60,25 @@ class AttentionAligner:
         first, count = self._prompts.place_of(text, prompt)
         scores = q[0, prompt.columns.shape[1] - 1 :] @ k[0, first : first + count].T / math.sqrt(q.shape[-1])
         return scores.float().softmax(-1).cpu()
+
+
+def frames_before_repetition(tokens: Sequence[int], count: int, last_word: int) -> int:
+    """Return the number of frames before the end of the text is spoken again; that of all frames if it is not.
+
+    A model that misses the end of a text, most often one of a single word, may speak the text or its last words again:
+    the attention then stays at the last phone or mark, and goes back.
+
+    Args:
+        tokens: index of the token that each frame attends to most. count: number of tokens of the text.
+        last_word: index of its last word's first token.
+    """
+    near_end, back = count - 2, min(last_word + 1, max(0, count - 4))
+    steps = list(itertools.pairwise(tokens))
+    reached = next((at for at, pair in enumerate(steps) if min(pair) >= near_end), len(steps))
+    for at in range(reached + 2, len(steps)):
+        if tokens[at] <= back and tokens[at + 1] < near_end:
+            return at - 1  # the frame in whose place the speech should have ended
+    return len(tokens)
 
 
 def spoken_spans(prompts: PromptBuilder, text: str) -> list[tuple[int, int, int, int]]:

@@ -11,10 +11,10 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine import Engine
+from engine import Engine, SpeakOptions
 from engine.errors import InvalidConfig
 from engine.families.s2 import alignment
-from engine.families.s2.alignment import AttentionAligner, monotonic_path
+from engine.families.s2.alignment import AttentionAligner, frames_before_repetition, monotonic_path
 from engine.families.s2.dual_ar import load_dual_ar, read_header
 from engine.families.s2.prompt import PromptBuilder
 from engine.models.prompt import Prompt
@@ -43,6 +43,65 @@ def test_monotonic_path_has_the_best_score(frames: int, tokens: int, seed: int) 
     found = tuple(monotonic_path(scores).tolist())
     best = max(path_score(scores, path) for path in itertools.product(range(tokens), repeat=frames))
     assert path_score(scores, found) == pytest.approx(best, abs=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("tokens", "count", "last_word", "frames"),
+    [  # of the bundled model
+        ([0, 0, 0, 0, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3, 3, 0, 0, 0, 1, 1, 2, 2, 2, 3, 3, 3, 3], 4, 0, 14),  # "Yes." twice
+        ([0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 4, 1, 1, 2, 2, 3, 3, 4, 4, 4], 5, 0, 10),  # "Great!" twice
+        ([0, 0, 1, 2, 2, 2, 0, 0, 1, 1, 2, 2, 0, 0, 1, 2, 2], 3, 0, 5),  # "Bye!" three times
+        ([*range(22), 21, 21, 18, 18, 19, 19, 19, 20, 21, 21], 22, 18, 23),  # "… the party, right?", "right" twice
+        (
+            [*range(54), 53, 46, 47, 47, 48, 49, 50, 51, 52, 53, 54],
+            55,
+            50,
+            54,
+        ),  # "… a little girl", "little girl" twice
+    ],
+)
+def test_repetition_of_the_last_words_is_found(tokens: list[int], count: int, last_word: int, frames: int) -> None:
+    assert frames_before_repetition(tokens, count, last_word) == frames
+
+
+@pytest.mark.parametrize(
+    ("tokens", "count", "last_word"),
+    [  # of the bundled model
+        ([0, 0, 1, 2, 3, 4, 5, 6, 7, 7, 5, 5, 6, 6, 7, 7, 8, 8, 9, 9], 10, 5),  # a phone is reached too early
+        ([29, 30, 31, 38, 32, 34, 35, 36, 37, 38, 58, 46, 47, 48, 56, 57, 58, 58], 59, 54),  # single frames look ahead
+        ([0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 3, 4, 4], 5, 0),  # the last phone is heard once more
+        ([0, 1, 2, 2, 0], 3, 0),  # the last frame
+    ],
+)
+def test_attention_that_wavers_is_no_repetition(tokens: list[int], count: int, last_word: int) -> None:
+    assert frames_before_repetition(tokens, count, last_word) == len(tokens)
+
+
+@given(st.lists(st.integers(0, 20), max_size=60).map(sorted), st.integers(1, 21), st.data())
+def test_speech_that_never_goes_back_is_no_repetition(tokens: list[int], count: int, data: st.DataObject) -> None:
+    said = [token for token in tokens if token < count]
+    assert frames_before_repetition(said, count, data.draw(st.integers(0, count - 1))) == len(said)
+
+
+@given(st.lists(st.integers(0, 6), max_size=60), st.integers(1, 7), st.data())
+def test_a_cut_leaves_frames_of_the_whole_text(tokens: list[int], count: int, data: st.DataObject) -> None:
+    said = [token for token in tokens if token < count]
+    frames = frames_before_repetition(said, count, data.draw(st.integers(0, count - 1)))
+    assert frames == len(said) or max(said[:frames]) >= count - 2
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_a_single_word_is_spoken_once(bundled_engine: Engine, seed: int) -> None:
+    """The bundled model begins the word again with these seeds."""
+    adam = Voice.from_bytes((ROOT / "assets" / "samples" / "adam.voice").read_bytes())
+    speech = bundled_engine.speak("House.", adam, SpeakOptions(seed=seed, word_times=True))
+    chunks = list(speech)
+    assert speech.result is not None
+    assert (speech.result.stop_reason, speech.result.segments[0].attempts) == ("end", 1)
+    assert 0.4 < speech.result.seconds < 0.8
+    assert sum(len(chunk.samples) for chunk in chunks) == speech.result.frames * bundled_engine.frame_length
+    (word,) = chunks[-1].words
+    assert word.end <= speech.result.seconds
 
 
 def test_word_spans_skip_speaker_and_style_tags() -> None:
@@ -82,7 +141,7 @@ def words_of_tokens(tokenizer: Tokenizer, text: str) -> list[tuple[str, str]]:
             return torch.eye(len(spoken))
 
     aligner = OneFrameEach(Mock(), PromptBuilder(tokenizer, 3), (0, 0))
-    return [(word.text, " ".join(spoken[word.start : word.end])) for word in aligner.align(Mock(), text, Mock())]
+    return [(word.text, " ".join(spoken[word.start : word.end])) for word in aligner.align(Mock(), text, Mock()).words]
 
 
 @pytest.mark.parametrize(
