@@ -73,7 +73,12 @@ def create_app(context: WebContext) -> gr.Blocks:
         filled = keep_draft(changes, shared.persisted, tabs, each)
         open_if_changed(shared.settings, filled.then)
         keep_to_model(context, shared.settings, (filled.then, changes.voices))
-        show(changes.voices, handlers.refresh_page, [shared.picker, token], [heading, welcome, shared.picker])
+        show(
+            changes.voices,
+            handlers.refresh_page,
+            [shared.picker, token],
+            [heading, welcome, shared.picker, shared.notice],
+        )
     demo.queue(max_size=QUEUE_SIZE, api_open=False)
     return demo
 

@@ -13,7 +13,7 @@ from studio.provenance.provenance import public_name
 from web.ui.events import broadcast_change, skip_on_error
 from web.ui.messages import error_message, notice
 from web.ui.payloads import parse_payload
-from web.ui.voice_picker import SelectedVoice, select_voice, update_choices
+from web.ui.voice_picker import SelectedVoice, select_voice, update_choices, voice_label
 
 if TYPE_CHECKING:
     from studio.voices.available_voices import ListedVoice
@@ -49,14 +49,17 @@ class PageLoadHandlers:
         changes = {**broadcast_change("voices", "history"), "owner": context.owners.alias(issued.owner)}
         return heading_html(context, texts), issued.token, welcome, message, picker, changes
 
-    @skip_on_error(3)
+    @skip_on_error(4)
     def refresh_page(self, selected: Any, token: Any, request: gr.Request) -> Updates:
-        """Outputs: heading, welcome, voice picker. The selection stays while its voice exists."""
+        """Outputs: heading, welcome, voice picker, notice. The selection stays while its voice exists."""
         context, texts = self._context, self._context.texts(request)
         owner = context.owner(token, request).key
         voices = context.voices.list(owner=owner)
-        picker = update_choices(voices, parse_payload(SelectedVoice, voice=selected).voice, texts)
-        return heading_html(context, texts), self._welcome(voices, owner, texts), picker
+        voice_id = parse_payload(SelectedVoice, voice=selected).voice
+        is_gone = voice_id and voices and all(voice.id != voice_id for voice in voices)
+        message = notice(texts("voice.gone", name=voice_label(voices[0], texts)), "bad") if is_gone else gr.skip()
+        picker = update_choices(voices, voice_id, texts)
+        return heading_html(context, texts), self._welcome(voices, owner, texts), picker, message
 
     def _welcome(self, voices: Sequence[ListedVoice], owner: str, texts: Texts) -> Any:
         """Return the welcome, visible to owners who have made neither a voice nor a take."""

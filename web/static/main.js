@@ -26,8 +26,8 @@ import { begin } from "./shell/switches.js";
 import * as voiceRail from "./speak/voices/voice_rail.js";
 import * as checker from "./status/checker.js";
 import * as status from "./status/status.js";
-import { listen, nameOverflow } from "./ui/keyboard.js";
-import { closeFromOutside } from "./ui/menus.js";
+import { focusWhenShown, listen, nameOverflow } from "./ui/keyboard.js";
+import { closeFromOutside, keepInPage } from "./ui/menus.js";
 import { translate } from "./ui/words.js";
 
 // By the path of their markup, or of their module if there is no markup.
@@ -55,6 +55,7 @@ endStatusTimers();
 listen();
 nameOverflow();
 closeFromOutside();
+keepInPage();
 saveOneAtATime();
 begin();
 arrive();
@@ -68,6 +69,7 @@ window.reprise = {
   clearSent,
   draft,
   fillIn,
+  focusWhenShown,
   interrupted,
   keepDraft,
   keepTab,

@@ -56,13 +56,17 @@ def test_picker_keeps_the_choice_until_the_voice_is_gone(events: PageLoadHandler
 def test_refresh_updates_heading_welcome_and_picker(events: PageLoadHandlers, library: VoiceLibrary) -> None:
     ben, anna = library.add(voice("Ben")), library.add(voice("Anna"))
     library.rename(ben.id, "Zoe")
-    heading, welcome, picker = events.refresh_page(ben.id, None, NO_REQUEST)
+    heading, welcome, picker, message = events.refresh_page(ben.id, None, NO_REQUEST)
     assert (names(picker), welcome["visible"]) == (["Anna", "Zoe"], False)
     assert "value" not in picker.constructor_args, "the user may have picked another voice since"
+    assert message == gr.skip()
     assert "<strong>fake</strong>" in heading
     library.delete(ben.id)
-    picker = events.refresh_page(ben.id, None, NO_REQUEST)[2]
+    _, _, picker, message = events.refresh_page(ben.id, None, NO_REQUEST)
     assert (names(picker), picker.constructor_args["value"]) == (["Anna"], anna.id)
+    assert "no longer there. The voice is now “Anna”." in message
+    library.delete(anna.id)
+    assert events.refresh_page(anna.id, None, NO_REQUEST)[3] == gr.skip()
 
 
 def test_model_folder_is_hidden(context: WebContext, engine: FakeEngine) -> None:
@@ -97,7 +101,7 @@ def test_browser_gets_one_key_and_a_new_one_for_a_forged_key(
     _, other, _, message, _, _ = events.load_page(token[:-1] + "?", None, NO_REQUEST)
     assert other not in (token, None)
     assert "not from this server" in message
-    assert events.refresh_page(None, "forged", NO_REQUEST) == (gr.skip(),) * 3
+    assert events.refresh_page(None, "forged", NO_REQUEST) == (gr.skip(),) * 4
 
 
 def test_voices_of_other_owners_are_unreachable(events: PageLoadHandlers, library: VoiceLibrary) -> None:

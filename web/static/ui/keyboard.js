@@ -1,7 +1,10 @@
 // Keyboard and screen reader support that Gradio's components lack: arrow keys between tabs, lists that close when they
-// lose the focus, and the name of a menu.
+// lose the focus, the name of a menu, and the focus of what an event shows.
 
+import { isShown } from "./elements.js";
 import { words } from "./words.js";
+
+const FRAMES = 60; // for which an element may be awaited
 
 const tabs = () => [...document.querySelectorAll("#rp-tabs [role=tablist] [role=tab]")];
 
@@ -40,6 +43,19 @@ function leave({ target, relatedTarget }) {
     document.body.addEventListener("keydown", (event) => event.stopPropagation(), { once: true }); // so that it does not stop speech
     target.dispatchEvent(new KeyboardEvent("keydown", { key: "Escape", bubbles: true }));
   });
+}
+
+// Focuses an element in the middle of the window as soon as it is shown; not at all if it is not shown soon.
+export async function focusWhenShown(id) {
+  for (let frame = 0; frame < FRAMES; frame++) {
+    const element = document.getElementById(id);
+    if (element && isShown(element)) {
+      element.scrollIntoView({ block: "center" });
+      element.focus({ preventScroll: true });
+      return;
+    }
+    await new Promise(requestAnimationFrame);
+  }
 }
 
 // Gives the menu of the tabs that do not fit a name in the page's language, as soon as Gradio has made it. It stays.

@@ -1,9 +1,23 @@
 // The page's menus: details.rp-menu with a .rp-menu-list. A click elsewhere closes them; so does Escape, by player/stop_key.js.
 
 export const MENU = "details.rp-menu[open]";
+const MARGIN = 8; // pixels between a list and the edges of the page
 
 export function closeFromOutside() {
   document.addEventListener("click", ({ target }) => {
     for (const menu of document.querySelectorAll(MENU)) if (!menu.contains(target)) menu.open = false;
   });
+}
+
+// Moves the list of each menu that is opened into the page: a list beside a button near the right edge would end outside.
+export function keepInPage() {
+  const move = ({ target }) => {
+    const list = target.matches?.(MENU) && target.querySelector(".rp-menu-list");
+    if (!list) return;
+    list.style.translate = "";
+    const { left, right } = list.getBoundingClientRect();
+    const outside = Math.min(right - document.documentElement.clientWidth + MARGIN, left - MARGIN);
+    if (outside > 0) list.style.translate = `${-outside}px`;
+  };
+  document.addEventListener("toggle", move, true);
 }

@@ -81,8 +81,8 @@ def _question(context: WebContext, name: str, answer: str) -> tuple[gr.Column, g
         asked = gr.HTML("", apply_default_css=False)
         with gr.Row():
             sure = gr.Button(answer, size="sm", min_width=120, elem_id=f"rp-{name}-sure", elem_classes="rp-danger")
-            keep = gr.Button(context.label("history.keep_it"), size="sm", min_width=90)
-    listen(keep.click, lambda: gr.Column(visible=False), None, question)
+            keep = gr.Button(context.label("history.keep_it"), size="sm", min_width=90, elem_id=f"rp-{name}-keep")
+    _focus(listen(keep.click, lambda: gr.Column(visible=False), None, question), f"rp-{name}")
     return question, asked, sure
 
 
@@ -97,5 +97,10 @@ def _listen_for_deletion(
     """Connect a button to its question, and the question to the deletion. more: notice, further outputs of `do`."""
     question, asked, sure = parts
     message, *others = more
-    listen(button.click, ask, shared.token, [question, asked, message])
-    listen(sure.click, do, shared.token, [message, shared.changes, question, *others])
+    _focus(listen(button.click, ask, shared.token, [question, asked, message]), f"{button.elem_id}-keep")
+    _focus(listen(sure.click, do, shared.token, [message, shared.changes, question, *others]), f"{button.elem_id}")
+
+
+def _focus(event: Any, elem_id: str) -> None:
+    """Focus a button after an event, as soon as it is shown: the focused one may be hidden or below the page."""
+    event.then(None, None, None, js=f"() => {{ reprise.focusWhenShown('{elem_id}'); }}", api_visibility="private")

@@ -1,0 +1,34 @@
+// Menus inside the page.
+
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import { keepInPage, MENU } from "../../../../web/static/ui/menus.js";
+
+// A menu whose list has these edges before it is moved, in a page of 375 pixels. Returns where the list is moved.
+function movedBy(left, right, { matches = MENU } = {}) {
+  let opened;
+  globalThis.document = { addEventListener: (_, listener) => (opened = listener), documentElement: { clientWidth: 375 } };
+  const list = { style: { translate: "-3px" }, getBoundingClientRect: () => ({ left, right }) };
+  keepInPage();
+  opened({ target: { matches: (selector) => selector === matches, querySelector: () => list } });
+  delete globalThis.document;
+  return list.style.translate;
+}
+
+test("a list that ends outside of the page is moved into it", () => {
+  assert.equal(movedBy(228, 500), "-133px");
+  assert.equal(movedBy(92, 368), "-1px");
+});
+
+test("a list inside the page stays where it is", () => {
+  assert.equal(movedBy(92, 367), "");
+});
+
+test("a list that is wider than the page begins at its left edge", () => {
+  assert.equal(movedBy(30, 500), "-22px");
+});
+
+test("other details are not moved", () => {
+  assert.equal(movedBy(228, 500, { matches: "details" }), "-3px");
+});
