@@ -167,7 +167,7 @@ class CommandContext:
         """Open the database as `storage` does, with snapshots of its file, if they are kept.
 
         They are saved while it is open and once it is closed; a library that cannot be opened replaces none.
-        Raises InvalidOption for snapshots of a library on a server.
+        Raises InvalidOption for snapshots of a library on a server, and DatabaseUnavailable if they cannot be saved.
         """
         from studio.periodic import every
 
@@ -179,6 +179,7 @@ class CommandContext:
                 yield storage
             return
         with ExitStack() as closed, self.storage() as storage:
+            snapshots.check()
             closed.callback(snapshots.save)
             with every(SNAPSHOT_SECONDS, snapshots.save):
                 yield storage

@@ -312,10 +312,15 @@ def _url(url_or_path: str | Path) -> URL:
 
 def _open_postgresql(url: URL) -> Engine:
     try:
-        engine = create_engine(url, pool_pre_ping=True, hide_parameters=True, connect_args=_timeouts(url))
+        engine = create_engine(
+            url, pool_pre_ping=True, hide_parameters=True, connect_args={"client_encoding": "utf8", **_timeouts(url)}
+        )
     except ModuleNotFoundError as error:
         raise DatabaseUnavailable("database.no_driver") from error
     with engine.begin() as connection:
+        encoding = connection.exec_driver_sql("SHOW server_encoding").scalar_one()
+        if encoding != "UTF8":
+            raise DatabaseUnavailable("database.not_utf8")
         connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({MIGRATION_LOCK})")
         migrations.upgrade(connection)
     return engine

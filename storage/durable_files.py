@@ -15,7 +15,9 @@ _NO_SYNC = (errno.EINVAL, errno.ENOSYS, errno.ENOTSUP)  # of file systems withou
 
 
 def write(path: Path, data: bytes) -> None:
-    """Write a file, which is whole and on the disk once it has its name. Its folders are created. Raises OSError.
+    """Write a file for its owner alone, which is whole and on the disk once it has its name. Its folders are created.
+
+    Raises OSError.
 
     If this raises or the process ends, a file with the suffix `UNFINISHED` may be left.
     """
@@ -34,7 +36,7 @@ def _replaced(path: Path) -> Iterator[IO[bytes]]:
     """Open a file that replaces the one at `path` at the end of the block."""
     make_folder(path.parent)
     unfinished = path.with_name(path.name + UNFINISHED)
-    with unfinished.open("wb") as file:
+    with open(unfinished, "wb", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
         yield file
         file.flush()
         _sync(file.fileno())
@@ -49,10 +51,10 @@ def delete(*paths: Path) -> None:
     sync_folder(paths[0].parent)
 
 
-def make_folder(folder: Path, mode: int = 0o777) -> None:
-    """Create a folder and its parents if they are missing. mode: of the folder. Raises OSError."""
+def make_folder(folder: Path) -> None:
+    """Create a folder, for its owner alone, and its parents if they are missing. Raises OSError."""
     missing = [each for each in (folder, *folder.parents) if not each.exists()]
-    folder.mkdir(mode=mode, parents=True, exist_ok=True)
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     for each in missing:
         sync_folder(each.parent)
 

@@ -104,7 +104,7 @@ def _refuse_special(path: Path) -> None:
 def _make(path: Path) -> None:
     """Create an empty file and its folders if they are missing, durably."""
     folder = path.absolute().parent
-    make_folder(folder, 0o700)
+    make_folder(folder)
     try:
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
     except FileExistsError:

@@ -27,12 +27,13 @@ PREFIX, SUFFIX = "library-", ".sqlite"
 
 class LibrarySnapshots:
     """The snapshots of one database file, written by one process. Only the latest is kept, so that deleted data is gone
-    with the next one."""
+    with the next one. Snapshots of another library are never replaced: they may be all that is left of it."""
 
     def __init__(self, database: str | Path, folder: str | Path) -> None:
         """folder: created if it is missing."""
         self._database, self._folder = Path(database).expanduser(), Path(folder)
         self._state: tuple[int, ...] | None = None  # of the files when the last snapshot was taken
+        self._last: Path | None = None  # the last snapshot taken
 
     def restore(self) -> bool:
         """Restore a missing database from the latest intact snapshot; return whether that was done.
@@ -50,6 +51,17 @@ class LibrarySnapshots:
             raise DatabaseUnavailable("database.damaged", detail=f"No snapshot in {self._folder} can be read.")
         return False
 
+    def check(self) -> None:
+        """Raise DatabaseUnavailable if the folder cannot be written, or has a snapshot of another library."""
+        try:
+            durable_files.make_folder(self._folder)
+            with tempfile.TemporaryFile(dir=self._folder):
+                pass
+        except OSError as error:
+            raise self._not_saved(error) from error
+        if self._of_another_library(self._found()):
+            raise self._refusal()
+
     def save(self) -> bool:
         """Take a snapshot if the database has changed since the last one; return whether one was taken.
 
@@ -59,8 +71,11 @@ class LibrarySnapshots:
         if not state or state == self._state:
             return False
         try:
-            durable_files.make_folder(self._folder, 0o700)
+            durable_files.make_folder(self._folder)
             before = self._found()
+            if self._of_another_library(before):  # of a disk that was mounted after the start
+                log.error("%s", self._refusal())
+                return False
             # Of a process that ended while copying.
             for leftover in self._folder.glob(f"{PREFIX}*{durable_files.UNFINISHED}"):
                 leftover.unlink(missing_ok=True)
@@ -68,11 +83,12 @@ class LibrarySnapshots:
                 copy = Path(local, "copy")
                 back_up(self._database, copy)
                 # A bucket has no atomic rename; a snapshot that is not whole is skipped by `restore`.
-                durable_files.copy(copy, self._folder / f"{PREFIX}{time.time_ns():020d}{SUFFIX}")
+                self._last = self._folder / f"{PREFIX}{time.time_ns():020d}{SUFFIX}"
+                durable_files.copy(copy, self._last)
             for path in before:
                 path.unlink(missing_ok=True)
         except OSError as error:
-            raise DatabaseUnavailable("database.unusable", detail=f"{self._folder}: {error}") from error
+            raise self._not_saved(error) from error
         except sqlite3.Error as error:
             raise unavailable(error, str(self._database)) from error
         self._state = state
@@ -86,6 +102,17 @@ class LibrarySnapshots:
         with contextlib.suppress(FileNotFoundError):
             return sorted(self._folder.glob(f"{PREFIX}*{SUFFIX}"))
         return []
+
+    def _of_another_library(self, found: list[Path]) -> bool:
+        """Whether one of these snapshots was not taken of this library: it has secrets that the library lacks."""
+        others = [path for path in found if path != self._last]
+        return bool(others) and not frozenset().union(*map(_secrets, others)) <= _secrets(self._database, opened=True)
+
+    def _refusal(self) -> DatabaseUnavailable:
+        return DatabaseUnavailable("database.other_snapshot", folder=str(self._folder), database=str(self._database))
+
+    def _not_saved(self, error: OSError) -> DatabaseUnavailable:
+        return DatabaseUnavailable("database.no_snapshot", folder=str(self._folder), detail=str(error))
 
     def _files(self) -> list[os.stat_result]:
         """Status of the database and its log. Sizes and times change with each transaction."""
@@ -114,6 +141,17 @@ class LibrarySnapshots:
         durable_files.sync_folder(self._database.parent)
         log.info("The library was restored from %s.", snapshot)
         return True
+
+
+def _secrets(database: Path, *, opened: bool = False) -> frozenset[tuple[str, bytes]]:
+    """Return a library's secrets (`storage/repositories/secrets.py`), by which it is known; none if it is damaged.
+
+    opened: whether a process uses it; for other files, SQLite would make a log.
+    """
+    where = f"{database.absolute().as_uri()}?mode=ro" + ("" if opened else "&immutable=1")
+    with contextlib.suppress(sqlite3.Error), contextlib.closing(sqlite3.connect(where, uri=True)) as connection:
+        return frozenset(connection.execute("SELECT name, value FROM server_secrets"))
+    return frozenset()
 
 
 def _remove(database: Path, *suffixes: str) -> None:

@@ -10,7 +10,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
-from sqlalchemy import make_url
+from sqlalchemy import create_engine, make_url
 
 from engine.errors import DatabaseUnavailable
 from storage import Storage
@@ -197,6 +197,22 @@ def test_missing_server_error_does_not_contain_the_password(tmp_path: Path, sche
     assert "secret" not in f"{caught.value} {caught.value.detail}"
     assert str(tmp_path) not in str(caught.value)
     assert str(tmp_path) in caught.value.detail
+
+
+@pytest.mark.parametrize("encoding", ["SQL_ASCII", "LATIN1"])
+def test_postgresql_database_without_unicode_is_refused(postgresql_server: str, encoding: str) -> None:
+    server = create_engine(
+        make_url(postgresql_server).set(drivername="postgresql+psycopg"), isolation_level="AUTOCOMMIT"
+    )
+    with closing(server.connect()) as connection:
+        connection.exec_driver_sql(f"CREATE DATABASE narrow ENCODING '{encoding}' LOCALE 'C' TEMPLATE template0")
+        try:
+            narrow = make_url(postgresql_server).set(database="narrow").render_as_string(hide_password=False)
+            with pytest.raises(DatabaseUnavailable, match=r"stores no Unicode text\. Make one with"):
+                Storage.open(narrow)
+        finally:
+            connection.exec_driver_sql("DROP DATABASE narrow WITH (FORCE)")
+    server.dispose()
 
 
 def test_connections_to_postgresql_have_timeouts_unless_the_user_sets_them(

@@ -131,3 +131,49 @@ def test_damaged_library_replaces_no_snapshot(tmp_path: Path, bucket: Path) -> N
         with pytest.raises(DatabaseUnavailable, match="damaged"):
             LibrarySnapshots(path, bucket).save()
         assert [each.read_bytes() for each in bucket.iterdir()] == [whole]
+
+
+def test_snapshot_of_another_library_is_kept(tmp_path: Path, bucket: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """A command has made an empty library in the place of a lost one, or the disk with the snapshot was missing."""
+    path = tmp_path / "voices.db"
+    with Storage.open(path) as storage:
+        storage.voices.secret("signing")
+        storage.voices.add(voice())
+        first = LibrarySnapshots(path, bucket)
+        assert first.save()
+        storage.voices.add(voice("Bea"))
+        first.check()
+        LibrarySnapshots(path, bucket).check()
+        assert LibrarySnapshots(path, bucket).save(), "another process of this library"
+    (kept,) = bucket.iterdir()
+    for file in tmp_path.glob("voices.db*"):
+        file.unlink()
+    with Storage.open(path) as storage:
+        for _ in range(2):  # without and with secrets of its own
+            snapshots = LibrarySnapshots(path, bucket)
+            with pytest.raises(
+                DatabaseUnavailable, match=r"a snapshot of another library, which is kept\. To restore that one"
+            ):
+                snapshots.check()
+            assert not snapshots.save()
+            assert "a snapshot of another library" in caplog.text
+            assert list(bucket.iterdir()) == [kept]
+            storage.voices.secret("signing")
+    for file in tmp_path.glob("voices.db*"):
+        file.unlink()
+    later = LibrarySnapshots(path, bucket)
+    assert later.restore()
+    later.check()
+
+
+def test_folder_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(DatabaseUnavailable, match=r"A snapshot of .* could not be saved in .*/kept\."):
+        LibrarySnapshots(tmp_path / "voices.db", tmp_path / "file" / "kept").check()
+
+
+def test_snapshots_are_for_their_owner_alone(tmp_path: Path, bucket: Path) -> None:
+    with Storage.open(tmp_path / "voices.db"):
+        LibrarySnapshots(tmp_path / "voices.db", bucket).save()
+    (kept,) = bucket.iterdir()
+    assert (kept.stat().st_mode & 0o777, bucket.stat().st_mode & 0o777) == (0o600, 0o700)
