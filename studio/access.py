@@ -45,9 +45,12 @@ class KeyRefused(RepriseError):
 
 
 class LimitReached(RepriseError):
-    """The caller's rate or quota is used up. wait: seconds until the next request. quota: whether it is the quota."""
+    """The caller's rate or quota is used up.
 
-    def __init__(self, message: str, wait: float, *, quota: bool) -> None:
+    wait: seconds until the next request; None if waiting does not help. quota: whether it is the quota.
+    """
+
+    def __init__(self, message: str, wait: float | None, *, quota: bool) -> None:
         super().__init__(message)
         self.wait, self.quota = wait, quota
 
@@ -116,6 +119,10 @@ class Access:
             seconds = caller.key.quota.seconds
             wait = seconds - time.time() % seconds
             allowed = describe_allowance(caller.key.quota, "character")
+            if characters > caller.key.quota.amount:
+                raise LimitReached(
+                    f"This key allows {allowed}, and the text has {characters:,}: shorten it.", None, quota=True
+                )
             raise LimitReached(
                 f"This key allows {allowed}, and these {characters:,} are more than is left of them.", wait, quota=True
             )

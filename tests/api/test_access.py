@@ -138,7 +138,7 @@ def test_api_key_does_not_open_the_page(client: httpx.Client, server: Server) ->
         assert client.get("/", headers=REMOTE | bearer(key)).status_code == 421
         assert client.get("/gradio_api/info", headers=bearer(key)).status_code == 404
         assert client.post("/v1", headers=bearer(key)).status_code == 404
-        for path in ("/v1/nothing", "/v1/../gradio_api/info", "/v1/audio/speech/nothing"):
+        for path in ("/v1", "/v1/nothing", "/v1/../gradio_api/info", "/v1/audio/speech/nothing"):
             assert client.get(path, headers=bearer(key)).status_code == 404
 
 

@@ -69,6 +69,10 @@ def test_character_quota_is_limited(storage: Storage) -> None:
     with pytest.raises(LimitReached, match="10 characters in 1 day, and these 3 are more") as refused:
         access.spend(caller, 3)
     assert refused.value.quota
+    assert refused.value.wait
+    with pytest.raises(LimitReached, match="10 characters in 1 day, and the text has 1,000: shorten it") as refused:
+        access.spend(caller, 1_000)
+    assert refused.value.wait is None
     access.spend(caller, 2)
     access.spend(Caller(), 10**9)
 

@@ -51,7 +51,7 @@ _ROUTES = (
 _API_ROUTES = (
     _route(
         ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"),
-        r"/v1/.*|/audio/voices|/mcp|/health(/live|/ready)?|/metrics",
+        r"/v1(/.*)?|/audio/voices|/mcp|/health(/live|/ready)?|/metrics",
         "api",
     ),
 )
