@@ -68,6 +68,7 @@ def sound_facts(
         "seed": record.seed,
         "model": public_name(record.model),
         "settings": {name: record.settings[name] for name in (*SAMPLING_SETTINGS, REPAIRED) if name in record.settings},
+        "ending": record.stop_reason,
         "words": [(start, end, begins / speed, ends / speed) for start, end, begins, ends in record.words],
         "name": f"{take_file_name(record.voice_name, record.text)}.wav",
         "tags": Provenance.of_record(record).tags(),

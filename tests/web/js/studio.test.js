@@ -5,6 +5,8 @@ import { test } from "node:test";
 
 import { english, heard } from "./helpers.js";
 import { PlayoutBuffer } from "../../../web/static/player/playout/playout_buffer.js";
+import { expectedOf } from "../../../web/static/player/details.js";
+import { Sound } from "../../../web/static/player/sound_cache.js";
 import { piecesOf, WordClock } from "../../../web/static/player/word_clock.js";
 import { landing } from "../../../web/static/script/card_drag.js";
 import { wordOf } from "../../../web/static/shell/dictionary.js";
@@ -85,6 +87,24 @@ test("words are timed by the model, and estimated after its last word", () => {
   assert.deepEqual(times.toReversed().map((time) => word(time)), heard.toReversed(), "also backwards");
   assert.equal(word(1, known.slice(0, 1)), "known", "as soon as the times arrive");
   assert.equal(clock.at(1.6, peaks.slice(0, 75), 6, known.slice(0, 1)), clock.pieces.findIndex((p) => p.text === "known"), "no further than the sound so far");
+});
+
+test("the words of a take that was cut off stay at the last one that is heard", () => {
+  const text = "The rain has stopped, and the first birds are singing again. ".repeat(8);
+  const clock = new WordClock(text);
+  const sound = Sound.whole("a", { rate: 8000, samples: new Int16Array(8000 * 4).fill(9000) });
+  const known = ["The", "rain", "has", "stopped,", "and", "the"].map((word, i) => [text.indexOf(word), text.indexOf(word) + word.length, i * 0.5, i * 0.5 + 0.5]);
+  const word = (time, words) => clock.at(time, sound.peaks.values, expectedOf(sound), words);
+  const last = clock.pieces.findLastIndex(({ start }) => start !== undefined);
+  const birds = clock.pieces.findIndex(({ text: piece }) => piece === "birds");
+  for (const ending of ["cancelled", "disconnected", "error"]) {
+    sound.facts = { text, ending };
+    assert.ok(word(3.9, known) <= birds, "at the pace of the known words");
+    assert.ok(word(3.9, known) >= clock.pieces.findIndex(({ text: piece }) => piece === "the"));
+    assert.ok(word(3.9, []) < last / 5, "without known words: at the usual pace");
+  }
+  sound.facts = { text, ending: "end" };
+  assert.equal(word(4, known), last);
 });
 
 test("speed changes the length but not the pitch", () => {

@@ -4,11 +4,21 @@ import { WordClock } from "./word_clock.js";
 import { create } from "../ui/elements.js";
 import { decimals, lengthOf } from "../ui/format.js";
 import { showPortrait, voiceOf } from "../library/portraits.js";
+import { speakingTime } from "../speak/estimate.js";
 import { pageLanguage, words } from "../ui/words.js";
 
-// Facts of a sound, all optional: { text, words: their times, as WordClock takes them, voice: { id, name }, seed, model,
-// settings, links, tags }.
+// Facts of a sound, all optional: { text, words: their times, as WordClock takes them, ending: its stop reason, voice: { id,
+// name }, seed, model, settings, links, tags }.
 export const factsOf = (sound) => sound?.facts ?? {};
+
+const CUT_OFF = ["cancelled", "disconnected", "error"]; // stop reasons of takes that lack the rest of their text
+
+// Estimated seconds of the whole text of a sound that has only a part of it; 0 if it has all of it.
+export function expectedOf(sound) {
+  if (!sound.complete) return sound.span;
+  const { text = "", ending } = factsOf(sound);
+  return CUT_OFF.includes(ending) ? Math.max(sound.seconds, speakingTime(text)) : 0;
+}
 
 // Text keys of the settings, by their names in the engine.
 const SETTINGS = { temperature: "player.temperature", top_p: "player.top_p", top_k: "player.top_k", mended: "player.repaired" };
@@ -57,7 +67,7 @@ export class SpokenLine {
 
   mark(sound, time) {
     if (!this.clock || !sound?.length) return;
-    const at = time > 0 ? this.clock.at(time, sound.peaks.values, sound.complete ? 0 : sound.span, factsOf(sound).words) : -1;
+    const at = time > 0 ? this.clock.at(time, sound.peaks.values, expectedOf(sound), factsOf(sound).words) : -1;
     if (at === this.marked) return;
     const spans = this.line.children;
     const from = Math.min(at, this.marked);

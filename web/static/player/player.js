@@ -139,6 +139,7 @@ class Player {
   breakOff() {
     this.stats.finished = true;
     this.live.status = words("player.broken");
+    this.live.facts = { ...this.live.facts, ending: "disconnected" };
     this.playback.finish(this.live);
     this.say(this.live.status, "problem");
   }
@@ -207,7 +208,7 @@ class Player {
       this.restorePrevious();
     } else if (this.live) {
       Object.assign(this.live, { wav: wav && { ...wav }, status: this.status });
-      this.live.facts = { ...this.live.facts, ...facts };
+      this.live.facts = { ...this.live.facts, ending: reason ?? "error", ...facts };
       this.playback.finish(this.live);
       if (take) this.rename(take);
       if (wav?.url && (this.live.length !== total || this.live.lost)) this.refill(wav.url);

@@ -37,15 +37,23 @@ export class WordClock {
     this.sounding = [0]; // number of peaks with sound before each peak
   }
 
-  // peaks: of the samples that have arrived. expected: estimated seconds of an incomplete take. known: words whose times
-  // are known, in order: [first character, last character + 1, start in seconds, end in seconds]. Returns the index of the
-  // piece that is spoken at `time` seconds; -1 for none.
+  // peaks: of the samples that have arrived. expected: estimated seconds of the whole text if the take has only a part of
+  // it; else 0. known: words whose times are known, in order: [first character, last character + 1, start in seconds, end
+  // in seconds]. Returns the index of the piece that is spoken at `time` seconds; -1 for none.
   at(time, peaks, expected = 0, known = []) {
     const last = known.at(-1);
     if (!last) return this.estimated(time, peaks, expected, 0, 0);
     if (time < last[3]) return this.measured(time, known);
     const spoken = this.within(0, last[1]).at(-1) ?? -1;
-    return Math.max(spoken, this.estimated(time, peaks, expected, last[3], this.pieces[spoken]?.end ?? 0));
+    const before = this.pieces[spoken]?.end ?? 0;
+    const seconds = expected && Math.max(expected, this.extrapolated(known, before));
+    return Math.max(spoken, this.estimated(time, peaks, seconds, last[3], before));
+  }
+
+  // Seconds of the whole text at the pace of the known words, which end after `before` of its spoken length.
+  extrapolated(known, before) {
+    const [[, , begins], [, , , ends]] = [known[0], known.at(-1)];
+    return before ? ends + ((ends - begins) * (this.length - before)) / before : 0;
   }
 
   // As `at`, within the known words. A word of several pieces, such as "well-known", is divided by their lengths.

@@ -78,6 +78,7 @@ def test_entry_has_all_details_of_the_take(context: WebContext, events: HistoryH
         "seed": 3,
         "model": "fake",
         "settings": entry["settings"],
+        "ending": "length",
         "words": [],
         "name": "Anna – Say <this>.wav",
         "links": links,
