@@ -50,8 +50,9 @@ class TimedWord(NamedTuple):
 class NewTake:
     """A new take to be stored. audio: FLAC. seed, settings, model: reproduce it.
 
-    voice_id: None for a voice that is not saved. duration, first_audio: seconds. real_time_factor: seconds of work per
-    second of audio. words: in order, those whose times the model has reported. Raises InvalidInput.
+    voice_id: None for a voice that is not saved. duration, first_audio: seconds. stop_reason: the engine's,
+    "disconnected" if its listener was gone, or "error". real_time_factor: seconds of work per second of audio.
+    words: in order, those whose times the model has reported. Raises InvalidInput.
     """
 
     text: str
@@ -66,6 +67,7 @@ class NewTake:
     real_time_factor: float | None = None
     first_audio: float | None = None
     words: Sequence[TimedWord] = ()
+    id: str = field(default_factory=new_id)
 
     def __post_init__(self) -> None:
         check_text(self.text, "text", MAX_TEXT)
@@ -144,7 +146,7 @@ def create(
     """
     sound = sound or StoredSound(take.audio)
     row = TakeRow(
-        id=new_id(),
+        id=take.id,
         owner=owner,
         created=now,
         listed=listed,

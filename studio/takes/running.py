@@ -6,9 +6,11 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Literal, Protocol
 
 from engine.errors import InvalidInput
+
+StopReason = Literal["cancelled", "disconnected"]  # stopped by the listener; stopped because the listener is gone
 
 
 class CancellableSpeech(Protocol):
@@ -23,10 +25,12 @@ class CancellableSpeech(Protocol):
 
 
 @dataclass(eq=False)
-class _RunningTake:
+class RunningTake:
+    """A take being generated. stopped: why it was first stopped; None if it was not."""
+
     session: str
     speech: CancellableSpeech | None = None
-    stopped: bool = False
+    stopped: StopReason | None = None
 
 
 class RunningTakes:
@@ -34,10 +38,10 @@ class RunningTakes:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._takes: dict[str, _RunningTake] = {}
+        self._takes: dict[str, RunningTake] = {}
 
     @contextmanager
-    def register(self, ticket: str, session: str = "") -> Iterator[None]:
+    def register(self, ticket: str, session: str = "") -> Iterator[RunningTake]:
         """Register a take for the duration of the block; `stop` reaches it even before its speech is attached.
 
         session: of the client that requests the take. Raises InvalidInput for a ticket that is in use.
@@ -45,9 +49,9 @@ class RunningTakes:
         with self._lock:
             if ticket in self._takes:
                 raise InvalidInput("take.running")
-            self._takes[ticket] = _RunningTake(session)
+            take = self._takes[ticket] = RunningTake(session)
         try:
-            yield
+            yield take
         finally:
             with self._lock:
                 del self._takes[ticket]
@@ -60,13 +64,13 @@ class RunningTakes:
         if take.stopped:
             speech.cancel()
 
-    def stop(self, ticket: str) -> None:
+    def stop(self, ticket: str, reason: StopReason = "cancelled") -> None:
         """Cancel the take of a ticket. Does nothing for an unknown ticket."""
         with self._lock:
             take = self._takes.get(ticket)
             if take is None:
                 return
-            take.stopped = True
+            take.stopped = take.stopped or reason
             speech = take.speech
         if speech is not None:
             speech.cancel()

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 
 from engine.errors import DatabaseUnavailable, OwnerDeleted, RepriseError, TakeNotFound
 from storage.repositories.takes import NewTake, TakeRecord
-from storage.validation import new_id
 from studio.tracebacks import describe_error
 
 if TYPE_CHECKING:
@@ -193,7 +192,7 @@ class TakeStore:
 
 def _record(take: NewTake, owner: str) -> TakeRecord:
     return TakeRecord(
-        id=new_id(),
+        id=take.id,
         owner=owner,
         created=datetime.now(UTC),
         listed=False,

@@ -191,4 +191,4 @@ def test_simultaneous_visitors_wait_for_each_other_and_never_see_each_others_tak
         until(lambda: long.closed)
     until(lambda: storage.history.page(owner=keys[0]).total == 2)  # a closed page's take is stored in a thread
     kept = storage.history.page(owner=keys[0]).records
-    assert [record.stop_reason for record in kept] == ["cancelled", "end"], "what was spoken to a closed page is stored"
+    assert [record.stop_reason for record in kept] == ["disconnected", "end"], "a closed page's take is stored"

@@ -157,6 +157,8 @@ def test_page_survives_a_server_restart(
     expect(gone).to_be_hidden()
     expect(page.locator(".toast-body")).to_have_count(0)
     open_tab(page, "Speak")
+    broken = page.locator(".rp-take").filter(has_text="cut off: the connection broke")
+    expect(broken.get_by_text("A text that is spoken when the server is killed.")).to_be_visible()
     expect(page.get_by_label("Text to speak")).to_have_value("Typed while it was gone.")
     expect(picker(page)).to_have_value("Ben")
     page.get_by_role("button", name="Speak", exact=True).click()

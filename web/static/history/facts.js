@@ -11,6 +11,7 @@ export function factsOf(entry, language) {
     lengthOf(entry.seconds, language),
     words("history.seed", { seed: String(entry.seed) }),
     entry.ending === "cancelled" && words("history.stopped"),
+    entry.ending === "disconnected" && words("history.disconnected"),
     entry.ending === "length" && words("history.cut"),
     entry.ending === "short" && words("history.short"),
     entry.script && words("history.of_script"),

@@ -1,8 +1,8 @@
 // The page's player. The event that speaks sends messages through `props.value`: "start", "wait", "chunk"s of 16-bit
 // samples, and "end" with a link to the finished WAV; see web/tabs/speak/handlers.py. Its event `renew_links` requests links
 // to a sound's files, which arrive there, too. Lists play through `window.reprisePlayer`. The player dispatches on the
-// document: `reprise:playing`, `reprise:stopped`, `reprise:spoken` (a take is stored), `reprise:begun`, `reprise:heard` and
-// `reprise:stalled`.
+// document: `reprise:playing`, `reprise:stopped`, `reprise:spoken` (a take is stored), `reprise:broken` (a take will be
+// stored, after the connection broke off), `reprise:begun`, `reprise:heard` and `reprise:stalled`.
 
 import { FileLinks } from "./file_links.js";
 import { openOutput } from "./playout/outputs.js";
@@ -51,6 +51,7 @@ class Player {
   reset(ticket = null) {
     this.ticket = ticket;
     this.live = null; // its Sound, once the engine has begun
+    this.take = null; // the id under which it will be stored
     this.hushed = false; // it is loaded paused
     this.nextMessage = 0;
     this.status = "";
@@ -141,6 +142,7 @@ class Player {
     this.live.status = words("player.broken");
     this.live.facts = { ...this.live.facts, ending: "disconnected" };
     this.playback.finish(this.live);
+    if (this.take) announce("broken", { id: this.take, ms: firstSound(this.stats), stalls: this.live.stalls });
     this.say(this.live.status, "problem");
   }
 
@@ -182,7 +184,8 @@ class Player {
     else this.finish(message);
   }
 
-  start({ rate, expected, facts }) {
+  start({ rate, expected, facts, take = null }) {
+    this.take = take;
     this.live = this.cache.put(new Sound(this.ticket, rate, { expected: expected * rate }));
     this.live.facts = facts;
     this.playback.load(this.live);

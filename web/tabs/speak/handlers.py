@@ -2,7 +2,8 @@
 
 All messages have the page's `ticket`, a sequence `number`, and `status`, a sentence for the page:
 
-    start   rate (Hz), expected (seconds, estimated from the text), facts (text and voice, for details.js)
+    start   rate (Hz), expected (seconds, estimated from the text), facts (text and voice, for details.js),
+            take (the id under which it will be saved)
     wait    while the take waits for its turn (added by `web.tabs.speak.streaming`)
     chunk   start (sample), pcm (base64 of 16-bit little-endian samples), words (the next words of the text, as
             `TimedWord`)
@@ -31,6 +32,7 @@ from engine.engine import MAX_SEED, SpeakOptions
 from engine.errors import InvalidInput, InvalidOption, RepriseError, VoiceNotFound
 from engine.text import MAX_PAUSE, speaking_time
 from storage.repositories.takes import MAX_TEXT
+from storage.validation import new_id
 from studio.file_names import take_file_name
 from studio.provenance.provenance import Provenance, public_name
 from studio.takes.requests import TakeRequest, UnfinishedTake
@@ -55,8 +57,10 @@ from web.ui.voice_picker import SelectedVoice, require_voice
 
 if TYPE_CHECKING:
     from engine.request import SpeechResult
+    from storage.repositories.takes import TakeRecord
     from studio.engines.model_manager import MeasuredSpeech, ModelManager
     from studio.takes.buffer import TakeBuffer
+    from studio.takes.running import RunningTake
     from web.context import WebContext
     from web.identity.owners import Owner
     from web.ui.i18n import Texts
@@ -114,9 +118,11 @@ class PlayedSound(Payload):
 class PendingTake:
     """A take being generated, with the data needed to save it. deletion_token: from `TakeStore.begin`."""
 
+    id: str
     deletion_token: str
     owner: Owner
     take: UnfinishedTake
+    running: RunningTake
 
 
 class SpeakHandlers:
@@ -249,12 +255,13 @@ class SpeakHandlers:
             asked = take_request(owner.key, texts)
             session = getattr(request, "session_hash", None) or ""
             with context.budgets.reserve_take(owner, speaking_time(asked.text), texts) as reservation:
-                with context.running.register(ticket, session):
-                    yield self._start_message(asked, texts)
+                with context.running.register(ticket, session) as running:
+                    take_id = new_id()
+                    yield self._start_message(take_id, asked, texts)
                     take = context.take_starter.begin(asked, owner=owner.key)
                     with closing(take.speech) as speech:
                         context.running.attach(ticket, speech)
-                        pending = PendingTake(deletion_token, owner, take)
+                        pending = PendingTake(take_id, deletion_token, owner, take, running)
                         try:
                             yield from self._chunk_messages(take.buffer, speech, texts)
                         finally:
@@ -272,16 +279,24 @@ class SpeakHandlers:
             yield self._end_message(pending, None, messages.error_message(error, texts), texts)
 
     def _save_abandoned(self, pending: PendingTake) -> None:
-        """Save a take whose page has been closed."""
-        spoken = pending.take.finish(self._context.engine.name, None, "cancelled")
-        self._context.takes.save(spoken, owner=pending.owner.key, deletion_token=pending.deletion_token)
+        """Save a take whose page was left or has lost its connection."""
+        self._store(pending, None, pending.running.stopped or "disconnected")
 
-    def _start_message(self, asked: TakeRequest, texts: Texts) -> Message:
+    def _store(self, pending: PendingTake, result: SpeechResult | None, reason: str) -> TakeRecord | None:
+        """Store a take as `TakeStore.save` does. reason: of a take without a result."""
+        spoken = pending.take.finish(self._context.engine.name, result, reason)
+        if spoken.stop_reason == "cancelled" and pending.running.stopped:
+            spoken = replace(spoken, stop_reason=pending.running.stopped)
+        spoken = replace(spoken, id=pending.id)
+        return self._context.takes.save(spoken, owner=pending.owner.key, deletion_token=pending.deletion_token)
+
+    def _start_message(self, take_id: str, asked: TakeRequest, texts: Texts) -> Message:
         expected = max(1.0, speaking_time(asked.text))
         status = texts("speech.getting_ready")
         facts = {"text": asked.text, "voice": {"id": asked.voice_id}}
         rate = self._context.engine.sample_rate
-        return {"kind": "start", "rate": rate, "expected": expected, "status": status, "facts": facts}
+        start: Message = {"kind": "start", "take": take_id, "rate": rate, "expected": expected}
+        return {**start, "status": status, "facts": facts}
 
     def _chunk_messages(self, take: TakeBuffer, speech: MeasuredSpeech, texts: Texts) -> Iterator[Message]:
         for chunk in speech:
@@ -312,8 +327,7 @@ class SpeakHandlers:
             "marked": self._context.watermark is not None,
         }
         try:
-            spoken = pending.take.finish(self._context.engine.name, result, "error")
-            kept = self._context.takes.save(spoken, owner=pending.owner.key, deletion_token=pending.deletion_token)
+            kept = self._store(pending, result, "error")
         except RepriseError as error:  # too large for history and memory; the page still has the audio
             log.warning("a take could not be kept: %s", describe_error(error))
             return {"take": None, "wav": wav, "status": status + separator + texts("speech.not_kept")}

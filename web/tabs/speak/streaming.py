@@ -100,7 +100,7 @@ class TakeStreams:
             finally:
                 cancelled.set()  # for takes that are not registered yet
                 for ticket, _ in takes:
-                    self._context.running.stop(ticket)
+                    self._context.running.stop(ticket, "disconnected")
 
         return generate
 
@@ -205,7 +205,7 @@ class _TakeStream:
 
     def close(self) -> None:
         """Stop the take. A thread closes its generator after any pending call."""
-        self._running.stop(self._ticket)
+        self._running.stop(self._ticket, "disconnected")
         if self._next is not None:
             self._next.cancel()
         if self._work is not None:

@@ -37,6 +37,7 @@ test("the name of a voice in Arabic does not change places with the length after
 
 test("an entry shows how it ended and its settings", () => {
   assert.match(factsOf({ ...ENTRY, ending: "cancelled", script: true }, "en"), / · seed 7 · stopped · of_script$/);
+  assert.match(factsOf({ ...ENTRY, ending: "disconnected" }, "en"), / · seed 7 · disconnected$/);
   assert.match(factsOf({ ...ENTRY, ending: "length" }, "en"), / · cut$/);
   assert.match(factsOf({ ...ENTRY, ending: "short" }, "en"), / · short$/);
   const made = { ...ENTRY, model: "s2-pro", settings: { temperature: 0, top_p: 0.85, top_k: 30 }, factor: 0.4567 };

@@ -39,6 +39,27 @@ test("a pending answer does not remove takes added meanwhile", () => {
   assert.deepEqual(list.ids, ["b", "a"]);
 });
 
+test("a take whose connection broke off is asked for until the server has stored it", () => {
+  const list = new TakeList(storage());
+  list.expect("a", 120);
+  list.answer({ takes: [], gone: ["a"] });
+  assert.deepEqual([list.ids, list.rows, list.waits], [["a"], [], true]);
+  list.answer({ takes: [take("a")], gone: [] });
+  assert.deepEqual([list.rows.map(({ id, ms }) => [id, ms]), list.waits], [[["a", 120]], false]);
+  list.answer({ takes: [], gone: ["a"] });
+  assert.deepEqual(list.ids, [], "deleted afterwards");
+});
+
+test("a take that the server never stores is given up", () => {
+  const list = new TakeList(storage());
+  list.expect("a");
+  for (let tries = 0; list.waits; tries++) {
+    assert.ok(tries < 20);
+    list.answer({ takes: [], gone: ["a"] });
+  }
+  assert.deepEqual(list.ids, []);
+});
+
 test("a deleted take leaves the list and the comparison", () => {
   const list = new TakeList(storage());
   ["a", "b"].forEach((id) => list.add(id));

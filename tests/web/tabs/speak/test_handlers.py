@@ -149,13 +149,27 @@ def test_leaving_the_page_ends_the_take_and_keeps_the_spoken_part(
     speaking: SpeakHandlers, engine: FakeEngine, storage: Storage, anna: str
 ) -> None:
     take = messages(speaking, "Long text. " * 20, anna)
-    next(take), next(take)
+    start, _ = next(take), next(take)
     take.close()  # type: ignore[attr-defined]
     assert engine.speeches[0].closed
     until(lambda: storage.history.page().total)
     (left,) = storage.history.page().records
-    assert (left.stop_reason, left.text) == ("cancelled", "Long text. " * 20)
+    assert (left.id, left.stop_reason, left.text) == (start["take"], "disconnected", "Long text. " * 20)
     assert left.duration == pytest.approx(CHUNK * FRAME / 22_050)
+
+
+@pytest.mark.parametrize(("stopped", "reason"), [(False, "disconnected"), (True, "cancelled")])
+def test_stop_reason_of_a_take_tells_who_stopped_it_first(
+    speaking: SpeakHandlers, context: WebContext, storage: Storage, anna: str, stopped: bool, reason: str
+) -> None:
+    """The speech may end, as it is cancelled, before the generator of a page that was left is closed."""
+    take = messages(speaking, "Long text. " * 20, anna)
+    next(take), next(take)
+    if stopped:
+        speaking.stop(gr.EventData(None, {"ticket": "t"}))
+    context.running.stop("t", "disconnected")
+    list(take)
+    assert storage.history.page().records[0].stop_reason == reason
 
 
 def test_leaving_after_the_end_stores_the_take_once(speaking: SpeakHandlers, storage: Storage, anna: str) -> None:

@@ -111,7 +111,7 @@ def test_unread_take_is_ended_and_stored(
     until(lambda: engine.speeches and engine.speeches[0].closed)
     until(lambda: storage.history.page().total)
     (left,) = storage.history.page().records
-    assert left.stop_reason == "cancelled"
+    assert left.stop_reason == "disconnected"
     heard = int(left.duration * 22_050 / 8_192)
     assert heard <= streaming.AHEAD, "no more chunks are made than a page may leave unread"
     until(lambda: (unread(pages[0], visitor._session) or 0) <= 1)  # its sound is dropped; the final message may stay
@@ -133,7 +133,7 @@ def test_connection_that_is_never_read_ends_the_take(serve: Serve, storage: Stor
         until(lambda: engine.speeches and engine.speeches[0].closed)
     until(lambda: storage.history.page().total)
     (left,) = storage.history.page().records
-    assert left.stop_reason == "cancelled"
+    assert left.stop_reason == "disconnected"
     assert left.duration < 0.5 * len(text) * engine.script.seconds_per_character
 
 

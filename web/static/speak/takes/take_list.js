@@ -2,6 +2,7 @@
 // stores their ids and the data that only this browser has.
 
 export const MAX_TAKES = 40;
+const TRIES = 12; // answers without an expected take until it counts as deleted
 const PLACE = "reprise.takes";
 
 export class TakeList {
@@ -9,6 +10,7 @@ export class TakeList {
   constructor(storage) {
     this.storage = storage;
     this.known = new Map(); // by id, as the server sent them
+    this.expected = new Map(); // takes that the server may not have stored yet: by id, the number of tries that are left
     this.chosen = []; // at most two to compare, the oldest choice first
     this.own = this.remembered(); // { id, ms: from the click to the first sound, or null, stalls: { times, seconds } }
   }
@@ -48,6 +50,17 @@ export class TakeList {
     this.keep();
   }
 
+  // As `add`, for a take that the server stores once it notices that the connection broke off.
+  expect(id, ...given) {
+    this.expected.set(id, TRIES);
+    this.add(id, ...given);
+  }
+
+  // Whether to ask again for expected takes.
+  get waits() {
+    return this.expected.size > 0;
+  }
+
   // The takes of the latest group in order of arrival; [] if there are fewer than two.
   get group() {
     const { rows } = this;
@@ -78,13 +91,23 @@ export class TakeList {
     this.keep();
   }
 
-  // takes: known to the server. gone: ids of deleted takes.
-  answer({ takes, gone }) {
+  // takes: known to the server. gone: ids of missing takes, which are deleted unless they are expected.
+  answer({ takes, gone: missing }) {
+    const gone = missing.filter((id) => !this.isExpected(id));
     takes.forEach((take) => this.known.set(take.id, take));
+    takes.forEach(({ id }) => this.expected.delete(id));
     gone.forEach((id) => this.known.delete(id));
     this.own = this.own.filter(({ id }) => !gone.includes(id));
     this.chosen = this.chosen.filter((id) => !gone.includes(id));
     this.keep();
+  }
+
+  // Whether a missing take is still expected. Counts a try.
+  isExpected(id) {
+    const left = this.expected.get(id) ?? 0;
+    if (left > 1) this.expected.set(id, left - 1);
+    else this.expected.delete(id);
+    return left > 1;
   }
 
   // Toggles a take to compare; a third one replaces the oldest choice.

@@ -91,7 +91,12 @@ export class TakeRow {
 }
 
 // The keys of the reasons why a take ended before the end of its text.
-const REASONS = { short: "takes.short", length: "takes.cut", cancelled: "history.stopped" };
+const REASONS = {
+  short: "takes.short",
+  length: "takes.cut",
+  cancelled: "history.stopped",
+  disconnected: "history.disconnected",
+};
 
 // take: as the server sent it.
 export function factsOf({ voice, seconds, reason, listed }, language) {

@@ -16,6 +16,7 @@ import { deleteWithUndo, finishDeletions } from "../../ui/undo.js";
 import { pageLanguage, words } from "../../ui/words.js";
 
 const LETTERS = "ABCD";
+const ASK_AGAIN = 2_000; // ms until a take that the server may not have stored yet is asked for again
 
 function session() {
   try {
@@ -38,6 +39,7 @@ class Takes {
     document.addEventListener("reprise:begun", ({ detail }) => this.begun(detail));
     this.find(".rp-switch").onclick = () => this.compare();
     document.addEventListener("reprise:spoken", ({ detail }) => this.spoken(detail));
+    document.addEventListener("reprise:broken", ({ detail: { id, ms, stalls } }) => this.list.expect(id, ms, stalls, this.playedGroup));
     document.addEventListener("reprise:heard", ({ detail }) => this.list.heard(detail.id, detail.ms));
     document.addEventListener("reprise:stalled", ({ detail }) => this.list.stalled(detail.id, detail.stalls));
     for (const event of ["playing", "stopped"]) document.addEventListener(`reprise:${event}`, () => this.show());
@@ -74,6 +76,7 @@ class Takes {
     this.list.answer(this.props.value);
     this.links.arrived();
     this.show();
+    if (this.list.waits) setTimeout(() => this.refresh(), ASK_AGAIN);
     if (!wanted) return;
     answer("take", this.rows.has(wanted));
     this.rows.get(wanted)?.node.scrollIntoView({ block: "nearest" });
