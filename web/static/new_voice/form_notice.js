@@ -26,5 +26,5 @@ function keepInSight(notice) {
   for (const event of OWN_WAY) addEventListener(event, () => watching.abort(), { signal, passive: true });
 }
 
-// HTML of the notice for a voice that was not saved because the server is gone.
-export const interrupted = () => `<p class="rp-notice rp-bad" role="alert">${words("connection.not_saved")}</p>`;
+// HTML of the notice after Save if its answer is lost: the server may have saved the voice.
+export const interrupted = () => `<p class="rp-notice rp-bad" role="alert">${words("connection.saved_unknown")}</p>`;

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Generator, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import gradio as gr
 
 from engine.audio.merge import merge_references
-from engine.errors import InvalidInput, InvalidName, NameTaken
+from engine.errors import InvalidInput, InvalidName, NameTaken, VoiceNotFound
 from engine.messages import UserMessage
 from engine.text import speaking_time
 from engine.voice import Consent, Voice, clean_name
@@ -28,6 +29,7 @@ from web.identity.addresses import client_address
 from web.limits.budgets import PoolFull
 from web.limits.worker_pool import WorkerPool
 from web.tabs.new_voice.clips import ChosenClip, chosen_clips, parse_clip_list, split_by_length
+from web.tabs.new_voice.saved_forms import SavedForms, form_digest
 from web.tabs.new_voice.views import DESCRIBED_STEPS, FormError, errors_html, steps_html
 from web.ui.events import broadcast_change
 from web.ui.messages import error_message, notice
@@ -69,7 +71,7 @@ class VoiceForm(Names):
 class CheckedForm:
     """A valid form. who: name of the consenting speaker. language: a tag, "" if unknown. owner: the owner's key.
 
-    deletion_token: from `Storage.deletion_token`.
+    deletion_token: from `Storage.deletion_token`. digest: from `form_digest`.
     """
 
     clips: tuple[ChosenClip, ...]
@@ -78,6 +80,7 @@ class CheckedForm:
     language: str
     owner: str
     deletion_token: str
+    digest: bytes
 
 
 class IncompleteForm(InvalidInput):
@@ -94,6 +97,7 @@ class NewVoiceHandlers:
     def __init__(self, context: WebContext) -> None:
         self._context = context
         self._pool = WorkerPool(THREADS, CAPACITY, PER_ADDRESS)
+        self._saved_forms = SavedForms()
 
     def update_consent(self, name: Any, speaker: Any, request: gr.Request) -> gr.Checkbox:
         """Output: consent checkbox, labelled with the name of the speaker."""
@@ -138,16 +142,21 @@ class NewVoiceHandlers:
             yield steps_html("preparing", texts), *UNCHANGED
             form = self._check_form(clips, name, speaker, agreed, language, token, request)
             used, left_out = split_by_length(form.clips)
-            reference = merge_references([(clip.audio(), clip.words) for clip in used], context.engine.sample_rate)
-            yield steps_html("encoding", texts), *UNCHANGED
-            consent = _consent(form.who, texts)
-            made = context.engine.encode_voice(form.name, [reference], language=form.language, consent=consent)
-            yield steps_html("saving", texts), *UNCHANGED
-            record = self._save(made.voice, form)
+            record = self._saved_before(form.name, form.digest, form.owner)
+            notes: Sequence[UserMessage] = ()
+            if record is None:
+                reference = merge_references([(clip.audio(), clip.words) for clip in used], context.engine.sample_rate)
+                yield steps_html("encoding", texts), *UNCHANGED
+                consent = _consent(form.who, texts)
+                made = context.engine.encode_voice(form.name, [reference], language=form.language, consent=consent)
+                yield steps_html("saving", texts), *UNCHANGED
+                record, notes = self._save(made.voice, form), made.notes
+            for clip in form.clips:
+                delete_upload(clip.path)  # storage has its own copy
         except Exception as error:
             yield _failure(error, texts), *UNCHANGED
             return
-        yield self._saved(record, form.owner, self._saved_message(record, left_out, made.notes, texts), texts)
+        yield self._saved(record, form.owner, self._saved_message(record, left_out, notes, texts), texts)
 
     def describe_steps(
         self, name: Any, description: Any, language: Any, token: Any, request: gr.Request
@@ -158,6 +167,10 @@ class NewVoiceHandlers:
             owner = context.owner(token, request)
             deletion_token = context.storage.deletion_token(owner=owner.key)
             form = self._check_description(name, description, language, owner.key, texts)
+            digest = form_digest(form)
+            if record := self._saved_before(form.name, digest, owner.key):
+                yield self._saved(record, owner.key, self._saved_message(record, (), (), texts), texts)
+                return
             yield steps_html("speaking", texts, DESCRIBED_STEPS), *UNCHANGED
             spoken = sample_language(context.engine, form.language or texts.language)
             with context.budgets.reserve_take(owner, speaking_time(SAMPLE_TEXTS[spoken]), texts) as reservation:
@@ -173,6 +186,7 @@ class NewVoiceHandlers:
                 deletion_token=deletion_token,
                 language=spoken,
             )
+            self._saved_forms.add(record.id, digest)
         except Exception as error:
             yield _failure(error, texts), *UNCHANGED
             return
@@ -194,7 +208,7 @@ class NewVoiceHandlers:
         """Parse the form of a described voice. Raises IncompleteForm."""
         form = parse_payload(VoiceForm, name=name, speaker="", agreed=False, description=description, language=language)
         errors = [] if form.description.strip() else [FormError(texts("new.no_description"), "#rp-describe textarea")]
-        if problem := self._name_problem(form.name, owner, texts):
+        if problem := self._name_problem(form.name, form_digest(form), owner, texts):
             errors.append(FormError(problem, NAME_FIELD))
         if errors:
             raise IncompleteForm(errors)
@@ -211,7 +225,8 @@ class NewVoiceHandlers:
         form = parse_payload(VoiceForm, name=name, speaker=speaker, agreed=agreed, language=language)
         chosen = chosen_clips(clips, context.folder)
         errors = list(_clip_errors(chosen, clips, texts, needs_transcript=context.engine.capabilities.needs_transcript))
-        if problem := self._name_problem(form.name, owner, texts):
+        digest = form_digest(form, chosen)
+        if problem := self._name_problem(form.name, digest, owner, texts):
             errors.append(FormError(problem, NAME_FIELD))
         if not form.agreed:
             errors.append(FormError(texts("notice.no_consent"), "#rp-consent input"))
@@ -219,12 +234,23 @@ class NewVoiceHandlers:
             raise IncompleteForm(errors)
         cleaned = clean_name(form.name)
         language = voice_language(context.engine, clean_language(form.language))
-        return CheckedForm(chosen, cleaned, consenting_speaker(cleaned, form.speaker), language, owner, deletion_token)
+        who = consenting_speaker(cleaned, form.speaker)
+        return CheckedForm(chosen, cleaned, who, language, owner, deletion_token, digest)
 
-    def _name_problem(self, name: str, owner: str, texts: Texts) -> str:
-        """Return why a voice cannot have this name, or ""."""
+    def _saved_before(self, name: str, digest: bytes, owner: str) -> VoiceRecord | None:
+        """Return the owner's voice of this name if it was made from the same form, else None."""
+        with suppress(VoiceNotFound, InvalidName):
+            found = self._context.storage.voices.find(clean_name(name), owner=owner)
+            if self._saved_forms.made(found.id, digest):
+                return found
+        return None
+
+    def _name_problem(self, name: str, digest: bytes, owner: str, texts: Texts) -> str:
+        """Return why a voice cannot have this name, or "". digest: of its form, which may have been saved before."""
         if not name.strip():
             return texts("new.no_name")
+        if self._saved_before(name, digest, owner):
+            return ""
         try:
             free_name(self._context, name, owner)
         except NameTaken as error:
@@ -235,8 +261,7 @@ class NewVoiceHandlers:
 
     def _save(self, voice: Voice, form: CheckedForm) -> VoiceRecord:
         record = self._context.storage.voices.add(voice, owner=form.owner, deletion_token=form.deletion_token)
-        for clip in form.clips:
-            delete_upload(clip.path)  # storage has its own copy
+        self._saved_forms.add(record.id, form.digest)
         return record
 
     def _saved_message(

@@ -3,7 +3,10 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
+import { english } from "../helpers.js";
+import { interrupted } from "../../../../web/static/new_voice/form_notice.js";
 import { clearSent, sendForm } from "../../../../web/static/new_voice/sent_form.js";
+import { useWords } from "../../../../web/static/ui/words.js";
 
 const UNCHANGED = { __type__: "update" };
 const FORM = [{ chosen: 0, clips: [{ path: "/a" }, { path: "/b" }] }, "Anna", "", true, "A low voice", "", "token"];
@@ -22,6 +25,11 @@ test("the texts and clips of a saved voice are cleared", async () => {
   assert.deepEqual(await sendForm(...FORM), FORM);
   assert.deepEqual(clearSent("", "Anna", "", "A low voice"), ["", "", ""]);
   assert.deepEqual(saved, [["reprise:saved", { paths: ["/a", "/b"] }]]);
+});
+
+test("after a lost answer the page does not claim that the voice was not saved", () => {
+  useWords(english("connection"));
+  assert.match(interrupted(), /role="alert">.*not known whether the voice was saved/);
 });
 
 test("texts that were changed meanwhile stay", async () => {

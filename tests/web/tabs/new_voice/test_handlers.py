@@ -318,6 +318,38 @@ def test_taken_name_is_reported_before_encoding(
     assert "gibt es schon" in trouble
 
 
+def test_form_that_is_sent_again_makes_no_second_voice(
+    events: NewVoiceHandlers, library: VoiceLibrary, context: WebContext, engine: FakeEngine
+) -> None:
+    """The page has lost the answer, and uploads its clips again. Other clips or fields are another voice."""
+    save(events, store_clip(context, CLIP))
+    trouble, _, picker, message, *_ = save(events, store_clip(context, CLIP))
+    (record,) = library.list()
+    assert (trouble, picker.value) == ("", record.id)
+    assert "Saved “Anna”." in message
+    assert list(context.folder.iterdir()) == []
+    for again, changes in (
+        (store_clip(context, STORY), {}),
+        (store_clip(context, CLIP, words="Other words."), {}),
+        (store_clip(context, CLIP, start=0.5), {}),
+        (store_clip(context, CLIP), {"speaker": "Ada"}),
+        (store_clip(context, CLIP), {"language": "de"}),
+    ):
+        assert "There is already a voice called “Anna”" in save(events, again, **changes)[0]
+    assert "tick the" in save(events, store_clip(context, CLIP), agreed=False)[0]
+    library.rename(record.id, "Bea")
+    assert save(events, store_clip(context, CLIP))[0] == ""
+    assert sorted(each.name for each in library.list()) == ["Anna", "Bea"], "the name is free again"
+
+    engine.capabilities = DESCRIBED
+    engine._prepare = lambda _clip, transcript: reference(transcript, buzz(0, 30_000, 120))
+    for description, trouble in (("A low voice.", ""), ("A low voice.", ""), ("A high voice.", "already a voice")):
+        *_, last = events.describe_steps("Carla", description, "", None, None)  # type: ignore[arg-type]
+        assert trouble in last[0]
+        assert bool(trouble) == bool(last[0])
+    assert len(library.list()) == 3
+
+
 def test_own_voice_may_share_the_name_of_a_sample(
     events: NewVoiceHandlers, library: VoiceLibrary, clip: dict[str, Any]
 ) -> None:
