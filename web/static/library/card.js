@@ -1,7 +1,8 @@
 // A voice's card, shown or being edited.
 
 import { copyLink } from "../draft/deep_links.js";
-import { languageName, tagsOf } from "./voices.js";
+import { textOf } from "./form_fields.js";
+import { languageName } from "./voices.js";
 import { button, create } from "../ui/elements.js";
 import { joined, lengthOf, secondsOf } from "../ui/format.js";
 import { drawing } from "../ui/icons.js";
@@ -103,8 +104,8 @@ export function languageOptions(none, chosen = "") {
   return [["", none], ...named].map(([value, text]) => create("option", { value, text }));
 }
 
-function languages(chosen) {
-  const select = create("select", {}, ...languageOptions(words("library.unknown_language"), chosen));
+function chooseLanguage(select, chosen) {
+  select.replaceChildren(...languageOptions(words("library.unknown_language"), chosen));
   select.value = chosen;
   return select;
 }
@@ -122,12 +123,12 @@ function pictureField(voice) {
 export function editedCard(voice) {
   const description = create("textarea", { rows: 3, maxlength: 2000 });
   description.value = voice.description;
-  const tags = create("input", { type: "text", value: voice.tags.join(", "), autocomplete: "off" });
+  const tags = create("input", { type: "text", value: textOf(voice, "tags"), autocomplete: "off" });
   return create(
     "form", { class: "rp-lib-card rp-lib-card-form", "aria-label": words("library.edit_one", { name: voice.name }), novalidate: true },
     pictureField(voice),
     field("name", words("library.name"), nameInput(voice)),
-    field("language", words("library.language"), languages(voice.language)),
+    field("language", words("library.language"), chooseLanguage(create("select"), voice.language)),
     field("description", words("library.description"), description),
     field("tags", words("library.tags"), tags, words("library.tags_hint")),
     create("p", { class: "rp-notice rp-bad", role: "alert", hidden: true }),
@@ -149,14 +150,11 @@ export function renamedCard(voice) {
   return card;
 }
 
-// The form's differences from the voice, as the server expects them.
-export function changes(form, voice) {
-  const given = {};
-  for (const name of ["name", "language", "description"]) {
-    const value = form.elements[name]?.value.trim();
-    if (value !== undefined && value !== voice[name]) given[name] = value;
+// Shows a voice's properties in an open form. names: of the fields.
+export function fillFields(form, names, voice) {
+  for (const name of names) {
+    const field = form.elements[name];
+    if (name === "language") chooseLanguage(field, voice.language);
+    else field.value = textOf(voice, name);
   }
-  const tags = form.elements.tags && tagsOf(form.elements.tags.value);
-  if (tags && tags.join("\n") !== voice.tags.join("\n")) given.tags = tags;
-  return given;
 }

@@ -1,7 +1,8 @@
 // The voices as cards: play, speak with, edit, duplicate, export, import, delete and restore. Its value is the answer of
 // web/tabs/library/handlers.py, which also handles its events.
 
-import { act, changes, editedCard, renamedCard, shownCard } from "./card.js";
+import { act, editedCard, fillFields, renamedCard, shownCard } from "./card.js";
+import { changes, outdated } from "./form_fields.js";
 import { offerForm } from "./offers.js";
 import { bytesIn, found, ordered, withReplacement } from "./voices.js";
 import { create } from "../ui/elements.js";
@@ -20,7 +21,7 @@ class Library {
     Object.assign(this, { element, props, trigger, upload });
     this.value = { at: 0, voices: [], aside: [], bytes: null, all: "" };
     this.cards = new Map(); // by id: { node, shown }; shown: its state as text, to detect changes
-    this.open = null; // { id, how: "edit" or "name" } while a card is edited
+    this.open = null; // { id, how: "edit" or "name", voice, gone: it was deleted elsewhere } while a card is edited
     this.removing = null; // the voice that was deleted last, until that is answered
     this.handled = null; // `nonce` of the last answer that was shown
     this.replacements = new Map(); // the replacement of each voice that was deleted while picked
@@ -64,8 +65,8 @@ class Library {
     if (value.voices && value.at >= this.value.at) {
       learnColours(value.voices);
       this.value = { ...value, arrived: performance.now() };
-      if (answer?.kind === "good" && answer.id === this.open?.id && !this.picturing) this.close();
-      if (this.open && !this.voice(this.open.id)) this.open = null;
+      if (answer?.kind === "good" && answer.id === this.open?.id && !this.picturing && !this.open.gone) this.close();
+      this.updateForm();
       this.render();
       this.showPicture();
     }
@@ -74,11 +75,25 @@ class Library {
     this.handled = answer?.nonce ?? this.handled;
   }
 
+  // Shows changes that were made elsewhere in the open form. A form with changes stays open when its voice is deleted.
+  updateForm() {
+    if (!this.open) return;
+    const { id, voice: before, gone } = this.open;
+    const { node } = this.cards.get(id);
+    const form = node.querySelector("form");
+    const voice = this.value.voices.find((other) => other.id === id);
+    if (voice) fillFields(form, outdated(form, before, voice), voice);
+    else if (!Object.keys(changes(form, before)).length) return this.close();
+    if (!voice && !gone) this.warn(node, words("library.deleted_elsewhere"));
+    if (voice && gone) this.warn(node, "");
+    Object.assign(this.open, { voice: voice ?? before, gone: !voice });
+  }
+
   // Updates the picture in the open form, which stays open while its picture changes.
   showPicture() {
     const form = this.open?.how === "edit" && this.cards.get(this.open.id)?.node;
     if (!form) return;
-    const voice = this.voice(this.open.id);
+    const { voice } = this.open;
     showPortrait(form.querySelector(".rp-lib-picture .rp-portrait"), voice);
     form.querySelector("[data-act=no_picture]").hidden = !voice.picture;
   }
@@ -92,10 +107,15 @@ class Library {
   }
 
   complain(card, text) {
+    this.warn(card, text);
+    card.querySelector("[name=name]").focus();
+  }
+
+  // text: shown in the card's form; "" for none.
+  warn(card, text) {
     const notice = card.querySelector(".rp-notice");
     notice.textContent = text;
-    notice.hidden = false;
-    card.querySelector("[name=name]").focus();
+    notice.hidden = !text;
     this.busy(card, false);
   }
 
@@ -125,10 +145,20 @@ class Library {
     }
     if (what === "save" || what === "export") return undefined; // handled by the form and by the browser
     this.say("");
-    if (what === "remove") this.removing = id;
+    if (what === "remove") return this.remove(id);
     if (what === "purge") return this.trigger("purge");
     if (what === "restore") return this.restore(id);
     return this.trigger(what, { id });
+  }
+
+  // A new name that was not saved is discarded.
+  remove(id) {
+    if (this.open?.id === id) {
+      this.close();
+      this.render();
+    }
+    this.removing = id;
+    this.trigger("remove", { id });
   }
 
   restore(id) {
@@ -141,7 +171,9 @@ class Library {
     if (this.holdsChanges()) return;
     this.say("");
     this.close();
-    this.open = { id, how };
+    const voice = this.voice(id);
+    if (!voice) return this.render(); // it was deleted elsewhere
+    this.open = { id, how, voice };
     this.render();
     const input = this.cards.get(id).node.querySelector("[name=name]");
     input.focus();
@@ -152,7 +184,7 @@ class Library {
   holdsChanges() {
     const form = this.open && this.cards.get(this.open.id)?.node.querySelector("form");
     if (!form || form.closest("[data-id]").getAttribute("aria-busy") === "true") return false;
-    const voice = this.voice(this.open.id);
+    const { voice } = this.open;
     if (!Object.keys(changes(form, voice)).length || confirm(words("library.unsaved", { name: voice.name }))) return false;
     form.elements.name.focus();
     return true;
@@ -262,14 +294,15 @@ class Library {
 
   // ---- display
 
+  // A voice that was deleted elsewhere is still known while its form is open.
   voice(id) {
-    return this.value.voices.find((voice) => voice.id === id);
+    return this.open?.id === id ? this.open.voice : this.value.voices.find((voice) => voice.id === id);
   }
 
   render() {
     const focus = this.focused();
     const search = this.search.value;
-    const open = this.voice(this.open?.id);
+    const open = this.open?.voice;
     const shown = found(this.value.voices, search, pageLanguage());
     if (open && !shown.includes(open)) shown.push(open); // the card that is being edited stays
     const listed = ordered(shown, this.part("select").value, pageLanguage());

@@ -1,8 +1,9 @@
-// The Library tab: search, order, portraits, and formatting of figures.
+// The Library tab: search, order, portraits, the form of a voice, and formatting of figures.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
+import { changes, outdated } from "../../../../web/static/library/form_fields.js";
 import { byFile } from "../../../../web/static/library/offers.js";
 import { bytesIn, folded, found, hues, languageName, ordered, tagsOf, withReplacement } from "../../../../web/static/library/voices.js";
 
@@ -73,6 +74,26 @@ test("the replacement of a deleted voice is replaced when it is deleted as well"
   assert.deepEqual([...then], [["zoe", "ben"], ["anna", "ben"]]);
   assert.deepEqual([...withReplacement(then, "zoe", "carl")], [["zoe", "carl"], ["anna", "ben"]]);
   assert.deepEqual([...first], [["zoe", "anna"]], "the given map is unchanged");
+});
+
+// A form with these texts in its fields.
+const formOf = (texts) => ({ elements: Object.fromEntries(Object.entries(texts).map(([name, value]) => [name, { value }])) });
+
+test("the changes of a form are the fields that differ from the voice", () => {
+  const ben = voice("Ben", { description: "Low", tags: ["warm", "story"] });
+  const texts = { name: " Ben ", language: "en", description: "Low", tags: "warm,story" };
+  assert.deepEqual(changes(formOf(texts), ben), {});
+  assert.deepEqual(changes(formOf({ ...texts, description: "", tags: "" }), ben), { description: "", tags: [] });
+  assert.deepEqual(changes(formOf({ name: "Zoe" }), ben), { name: "Zoe" }, "a form for the name only");
+});
+
+test("a field that the user has not changed follows a change made elsewhere", () => {
+  const ben = voice("Ben", { description: "Low", tags: ["warm"] });
+  const form = formOf({ name: "Ben", language: "en", description: "Low, ", tags: "warm" });
+  const renamed = { ...ben, name: "Mia", language: "fr", tags: ["cold"] };
+  assert.deepEqual(outdated(form, ben, renamed), ["name", "language", "tags"]);
+  assert.deepEqual(outdated(form, ben, { ...ben, description: "High" }), [], "what the user has typed stays");
+  assert.deepEqual(outdated(formOf({ name: "Ben " }), ben, { ...ben }), [], "so do spaces that are typed just now");
 });
 
 test("chosen names are grouped by file", () => {
