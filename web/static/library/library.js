@@ -22,7 +22,7 @@ class Library {
     this.value = { at: 0, voices: [], aside: [], bytes: null, all: "" };
     this.cards = new Map(); // by id: { node, shown }; shown: its state as text, to detect changes
     this.open = null; // { id, how: "edit" or "name", voice, gone: it was deleted elsewhere } while a card is edited
-    this.removing = null; // the voice that was deleted last, until that is answered
+    this.next = null; // { id, selector }: the control to focus when the last change, of this voice, is answered
     this.handled = null; // `nonce` of the last answer that was shown
     this.replacements = new Map(); // the replacement of each voice that was deleted while picked
     this.imported = new Map(); // the files that were imported, by the paths of their uploads
@@ -103,7 +103,7 @@ class Library {
     if (inForm) this.complain(inForm, answer.text);
     else this.say(answer.text, answer.kind, answer.lines, answer.offers);
     if (answer.replacement) this.replacements = withReplacement(this.replacements, answer.id, answer.replacement);
-    if (this.removing && this.removing === answer.id) this.focusUndo(answer.id);
+    if (this.next?.id === answer.id) this.focusNext();
   }
 
   complain(card, text) {
@@ -157,11 +157,12 @@ class Library {
       this.close();
       this.render();
     }
-    this.removing = id;
+    this.focusLater(id, ".rp-lib-aside", "[data-act=restore]");
     this.trigger("remove", { id });
   }
 
   restore(id) {
+    this.focusLater(id, ".rp-lib-cards", "[data-act=edit], [name=name]");
     const replacement = this.replacements.get(id) ?? "";
     this.replacements.delete(id);
     this.trigger("restore", { id, replacement });
@@ -210,6 +211,7 @@ class Library {
     const given = changes(form, voice);
     if (!Object.keys(given).length) return this.cancel();
     this.busy(card, true);
+    this.focusLater(voice.id, ".rp-lib-cards", `[data-act=${this.open.how}]`);
     return this.trigger("revise", { id: voice.id, ...given });
   }
 
@@ -402,11 +404,17 @@ class Library {
     same?.focus({ preventScroll: true });
   }
 
-  // Only if nothing else has the focus: the deleted card has taken it with it.
-  focusUndo(id) {
-    this.removing = null;
-    if (document.activeElement !== document.body) return;
-    this.part(`.rp-lib-aside [data-id="${CSS.escape(id)}"] button`)?.focus({ preventScroll: true });
+  // Chooses the control to focus when a change of this voice is answered. The pressed one is gone by then.
+  focusLater(id, list, controls) {
+    this.next = { id, selector: `${list} [data-id="${CSS.escape(id)}"] :is(${controls})` };
+  }
+
+  // Does nothing if something else has the focus, or if the control is not there yet.
+  focusNext() {
+    const control = this.part(this.next.selector);
+    if (!control) return;
+    this.next = null;
+    if (document.activeElement === document.body) control.focus({ preventScroll: true });
   }
 
   tick() {
