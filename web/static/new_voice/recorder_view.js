@@ -15,6 +15,7 @@ export class RecorderView {
     Object.assign(this, { element, recorder });
     this.find = (selector) => element.querySelector(selector);
     this.frame = null;
+    this.waiting = null; // the button that had the focus when it was disabled
     this.find(".rp-record").onclick = () => recorder.press();
     this.find(".rp-choose").onclick = () => this.find(".rp-file").click();
     this.find(".rp-file").onchange = ({ target }) => {
@@ -77,12 +78,21 @@ export class RecorderView {
 
   showButtons() {
     const { state } = this.find(".rp-clip").dataset;
+    const focused = document.activeElement;
     const waits = ["asking", "uploading"].includes(state);
     this.find(".rp-record-label").textContent = this.label(state);
     for (const button of this.element.querySelectorAll(".rp-record, .rp-again")) {
       button.disabled = waits || Boolean(this.recorder.trouble);
     }
     this.find(".rp-choose").disabled = waits || OPEN.includes(state);
+    if (focused.disabled && this.element.contains(focused)) this.waiting = focused;
+    else if (this.waiting && !this.waiting.disabled) this.returnFocus();
+  }
+
+  // Does nothing if something else has the focus: a browser takes it from disabled buttons.
+  returnFocus() {
+    if (document.activeElement === document.body) this.waiting.focus();
+    this.waiting = null;
   }
 
   label(state) {
@@ -121,31 +131,45 @@ export class RecorderView {
     const { clips } = this.recorder;
     const row = this.find(".rp-clips");
     row.hidden = !clips.list.length;
-    const focused = row.querySelector(":focus")?.dataset.name;
+    const focused = placeOf(row.querySelector(":focus"));
     row.replaceChildren(...clips.list.map((clip) => this.line(clip, clip === clips.chosen)));
-    if (focused) [...row.querySelectorAll("button")].find((button) => button.dataset.name === focused)?.focus();
     this.showButtons();
+    if (focused) this.refocus(focused);
     const merged = this.find(".rp-merged");
     merged.textContent = mergedText(clips);
     merged.hidden = !merged.textContent;
     merged.dataset.light = clips.leftOut.length ? "amber" : "";
   }
 
+  // Focuses the same button of the same clip, or of the one in its place. Without clips, the button that adds one.
+  refocus({ id, at, what }) {
+    const lines = [...this.find(".rp-clips").children];
+    const line = lines.find(({ dataset }) => dataset.clip === id) ?? lines[at] ?? lines.at(-1);
+    const same = line?.querySelector(`[data-what="${what}"]:enabled`) ?? line?.querySelector(".rp-clip-name");
+    (same ?? this.find(".rp-choose")).focus();
+  }
+
   line(clip, chosen) {
     const { recorder } = this;
     const about = (text, label, onclick, more = {}) =>
-      clipButton(words(text), words(label, { name: clip.name }), { onclick, ...more });
+      clipButton(words(text), words(label, { name: clip.name }), { "data-what": text, onclick, ...more });
     const parts = [
       clipButton(lineOf(clip), clip.name, {
-        class: "rp-clip-name", "aria-pressed": chosen, onclick: () => recorder.choose(clip),
+        class: "rp-clip-name", "data-what": "name", "aria-pressed": chosen, onclick: () => recorder.choose(clip),
       }),
       about("clip.listen", "clip.listen_to", () => recorder.listen(clip), { disabled: !clip.playable }),
       clip.before && about("clip.undo", "clip.undo_of", () => recorder.undo(clip)),
       clip.recorded && about("clip.again", "clip.again_for", () => recorder.start(clip), { class: "rp-again" }),
       about("clip.remove", "clip.remove_of", () => recorder.remove(clip)),
     ];
-    return create("li", { class: "rp-clip-line" }, ...parts.filter(Boolean));
+    return create("li", { class: "rp-clip-line", "data-clip": clip.id }, ...parts.filter(Boolean));
   }
+}
+
+// Where a button is in the list of clips; null for none.
+function placeOf(button) {
+  const line = button?.closest("li");
+  return line ? { id: line.dataset.clip, at: [...line.parentElement.children].indexOf(line), what: button.dataset.what } : null;
 }
 
 // The key of the status text while recording.
@@ -171,5 +195,5 @@ function mergedText(clips) {
 // label: for screen readers; it names the clip.
 function clipButton(text, label, attributes) {
   const spoken = text.startsWith(label) ? {} : { "aria-label": label };
-  return button({ text, "data-name": label, ...spoken, ...attributes });
+  return button({ text, ...spoken, ...attributes });
 }

@@ -139,8 +139,11 @@ def test_clips_are_recorded_again_played_and_removed(page: Page) -> None:
     begin_recording(page)
     stop(page)
     page.locator(".rp-script summary").click()
+    choose = page.get_by_role("button", name="Choose files")
+    choose.focus()
     upload(page, CLIP)
     expect_message(page, "flite_slt.flac is ready.")
+    expect(choose).to_be_focused()
     both = value(page, "flite_slt")
     names = [clip["name"] for clip in both["clips"]]
     assert re.fullmatch(r"Recording [0-9]+", names[0])
@@ -159,12 +162,14 @@ def test_clips_are_recorded_again_played_and_removed(page: Page) -> None:
     page.get_by_role("button", name="Listen to flite_slt.flac").click()
     expect(play).to_have_text("Stop")
     expect(play).to_have_text("Play selection")
-    page.get_by_role("button", name=f"Remove {names[0]}").click()
+    page.get_by_role("button", name=f"Remove {names[0]}").press("Enter")
     left = value(page, '"chosen": 0, "clips": [{"path": "' + both["clips"][1]["path"])
     assert [clip["name"] for clip in left["clips"]] == ["flite_slt.flac"]
-    page.get_by_role("button", name="Remove flite_slt.flac").click()
+    expect(page.get_by_role("button", name="Remove flite_slt.flac")).to_be_focused()
+    page.keyboard.press("Enter")
     expect(page.locator("#value textarea")).to_have_value("null")
     expect_message(page, INVITATION)
+    expect(choose).to_be_focused()
 
 
 RECORDING_MARK = "html[data-rp-recording]"
