@@ -23,6 +23,7 @@ from storage.sqlite.connection import LOG_FILES, SIDE_FILES
 log = logging.getLogger(__name__)
 
 PREFIX, SUFFIX = "library-", ".sqlite"
+PROBE = "writable"  # name of a file that is written to find out whether the folder can be written
 
 
 class LibrarySnapshots:
@@ -54,9 +55,8 @@ class LibrarySnapshots:
     def check(self) -> None:
         """Raise DatabaseUnavailable if the folder cannot be written, or has a snapshot of another library."""
         try:
-            durable_files.make_folder(self._folder)
-            with tempfile.TemporaryFile(dir=self._folder):
-                pass
+            durable_files.write(self._folder / PROBE, b"")  # as a snapshot is written: buckets lack other operations
+            durable_files.delete(self._folder / PROBE)
         except OSError as error:
             raise self._not_saved(error) from error
         if self._of_another_library(self._found()):
