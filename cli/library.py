@@ -9,6 +9,7 @@ from pathlib import Path
 import typer
 
 from cli import options
+from cli.context import context_of
 from cli.terminal import exit_on_error, say, status_line
 from engine.errors import InvalidOption
 
@@ -26,6 +27,7 @@ def group() -> None:
 
 @library.command()
 def copy(
+    context: typer.Context,
     source: options.CopySource,
     target: options.CopyTarget,
     source_sounds: options.SourceSounds = None,
@@ -37,7 +39,7 @@ def copy(
     with (
         exit_on_error(),
         _unmigrated(source) as readable,
-        Storage.open(readable, audio_store=source_sounds) as original,
+        Storage.open(readable, audio_store=source_sounds or context_of(context).sounds) as original,
         Storage.open(target, audio_store=target_sounds) as copied,
     ):
         try:

@@ -278,7 +278,7 @@ CopyTarget = Annotated[
     typer.Argument(metavar="TO", help="A new file, or the URL of an empty PostgreSQL database.", show_default=False),
 ]
 SourceSounds = Annotated[
-    str | None, typer.Option("--from-sounds", help="Store of its sounds, as for --sounds.", show_default=False)
+    str | None, typer.Option("--from-sounds", help="Store of its sounds. Default: --sounds.", show_default=False)
 ]
 TargetSounds = Annotated[
     str | None,

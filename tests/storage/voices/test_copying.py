@@ -49,15 +49,18 @@ def content(url: str, sounds: Path | None = None) -> dict[str, object]:
 
 def test_copy_command_to_postgresql_and_back(sqlite: str, postgresql: str, tmp_path: Path) -> None:
     fill(sqlite)
-    back, sounds = str(tmp_path / "back.sqlite"), tmp_path / "sounds"
+    sounds = tmp_path / "sounds"
     there = CliRunner().invoke(main, ["library", "copy", sqlite, postgresql, "--to-sounds", str(sounds)])
     assert there.exit_code == 0, there.output
     assert "every row is the same" in there.output
     assert content(postgresql, sounds) == content(sqlite)
     assert count_rows(postgresql, "stored_objects") == len([path for path in sounds.rglob("*") if path.is_file()])
-    home = CliRunner().invoke(main, ["library", "copy", postgresql, back, "--from-sounds", str(sounds)])
-    assert home.exit_code == 0, home.output
-    assert content(back) == content(sqlite)
+    for store in ("--from-sounds", "--sounds"):
+        back, given = str(tmp_path / f"back{store}.sqlite"), (store, str(sounds))
+        before, after = (given, ()) if store == "--sounds" else ((), given)
+        home = CliRunner().invoke(main, [*before, "library", "copy", postgresql, back, *after])
+        assert home.exit_code == 0, home.output
+        assert content(back) == content(sqlite)
 
 
 def test_missing_library_is_not_copied(tmp_path: Path) -> None:
