@@ -298,7 +298,8 @@ class Library {
 
   // A voice that was deleted elsewhere is still known while its form is open.
   voice(id) {
-    return this.open?.id === id ? this.open.voice : this.value.voices.find((voice) => voice.id === id);
+    const known = this.open ? [this.open.voice, ...this.value.voices] : this.value.voices;
+    return known.find((voice) => voice.id === id);
   }
 
   render() {
