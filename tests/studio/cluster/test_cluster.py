@@ -35,7 +35,7 @@ pytestmark = pytest.mark.cluster
 LONG = "The rain has stopped. The children play in the garden. The old dog sleeps near the door. We walk to the river."
 SEEDED = SpeakOptions(seed=7)
 LOST = "A replica was lost while it spoke"  # in the log
-# Between two engines: sums are rounded in another order when chunks or batches differ, and the postfilter amplifies that.
+# Between two engines: sums are rounded in another order when chunks or batches differ; the postfilter amplifies that.
 ROUNDING = 5e-4
 
 
