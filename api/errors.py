@@ -106,7 +106,8 @@ def response_to(error: Exception) -> JSONResponse:
     status, _, _ = _kind(error)
     headers = {"WWW-Authenticate": "Bearer"} if status == 401 else {}
     if isinstance(error, LimitReached):
-        headers |= {} if error.wait is None else {"Retry-After": str(math.ceil(error.wait))}
+        if error.wait is not None:
+            headers["Retry-After"] = str(math.ceil(error.wait))
     elif status == 503:
         headers["Retry-After"] = str(_BUSY_SECONDS)
     return error_response(status, detail_of(error), headers)

@@ -10,7 +10,7 @@ from typing import Literal, Protocol
 
 from engine.errors import InvalidInput
 
-StopReason = Literal["cancelled", "disconnected"]  # stopped by the listener; stopped because the listener is gone
+TakeStop = Literal["cancelled", "disconnected"]  # stopped by the listener; stopped because the listener is gone
 
 
 class CancellableSpeech(Protocol):
@@ -30,7 +30,7 @@ class RunningTake:
 
     session: str
     speech: CancellableSpeech | None = None
-    stopped: StopReason | None = None
+    stopped: TakeStop | None = None
 
 
 class RunningTakes:
@@ -64,7 +64,7 @@ class RunningTakes:
         if take.stopped:
             speech.cancel()
 
-    def stop(self, ticket: str, reason: StopReason = "cancelled") -> None:
+    def stop(self, ticket: str, reason: TakeStop = "cancelled") -> None:
         """Cancel the take of a ticket. Does nothing for an unknown ticket."""
         with self._lock:
             take = self._takes.get(ticket)
