@@ -220,12 +220,11 @@ def test_repeated_text_is_cut_off(
     engine: Engine, monkeypatch: pytest.MonkeyPatch, phones: int | None, held: bool
 ) -> None:
     """Audio of a text of few phones waits for the alignment; of others, what has been delivered stays."""
+    delivered: list[int] = []  # frames of the speech, when each segment was aligned
 
     class Aligner:
-        delivered = 0  # frames, when a segment was aligned
-
         def align(self, _prompt: Prompt, text: str, codes: torch.Tensor) -> Alignment:
-            Aligner.delivered = frames
+            delivered.append(frames)
             return Alignment([AlignedWord(text, 0, 0, 5)], 5)
 
     monkeypatch.setattr(engine, "_pipeline", replace(engine._pipeline, aligner=Aligner()))
@@ -242,7 +241,8 @@ def test_repeated_text_is_cut_off(
     first, second = (segment.frames for segment in speech.result.segments)
     if held:
         assert (first, second) == (5, 5)
-        assert Aligner.delivered == 5  # of the first segment
+        assert delivered[0] == 0
+        assert delivered[1] <= 5  # of the first segment: its audio may be decoded later
     assert 5 <= first <= 12
     assert 5 <= second <= 12
     assert [segment.codes.shape[1] for segment in speech.spoken] == [first, second]
