@@ -7,9 +7,10 @@ ARG BASE=docker.io/library/python:3.12-slim-bookworm
 
 FROM ${BASE} AS build
 ARG DEVICE=cpu
+# Further packages, separated by spaces; all optional ones: EXTRAS="-r /build/requirements-extra.txt".
 ARG EXTRAS="psycopg[binary]"
 ENV PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1 PYTHONDONTWRITEBYTECODE=1
-COPY requirements.txt requirements-lock.txt /build/
+COPY requirements.txt requirements-extra.txt requirements-lock.txt /build/
 # PyTorch's index has the build without CUDA; that of PyPI contains CUDA's libraries.
 RUN python3 -m venv /opt/venv \
     && if [ "$DEVICE" = cpu ]; then \

@@ -1,4 +1,4 @@
-"""Write requirements-lock.txt: this environment's versions of everything that requirements.txt needs.
+"""Write requirements-lock.txt: this environment's versions of all run-time requirements and what they need.
 
 python -m scripts.lock
 """
@@ -11,15 +11,14 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).resolve().parents[1]
+FILES = ("requirements.txt", "requirements-extra.txt")
 HEAD = "# The versions that the container is built with; written by `python -m scripts.lock`.\n"
-FURTHER = ("psycopg[binary]",)
 
 
 def locked() -> dict[str, str]:
     """Return the versions of the requirements and their dependencies in this environment, by name."""
-    lines = (ROOT / "requirements.txt").read_text("utf-8").splitlines()
+    lines = [line for file in FILES for line in (ROOT / file).read_text("utf-8").splitlines()]
     open_ = [Requirement(text) for line in lines if (text := line.partition("#")[0].strip())]
-    open_ += [Requirement(text) for text in FURTHER]
     found: dict[str, str] = {}
     seen: set[tuple[str, frozenset[str]]] = set()
     while open_:

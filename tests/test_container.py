@@ -15,6 +15,7 @@ from packaging.version import Version
 from typer.main import get_command
 
 from app import main
+from scripts.lock import FILES
 from tests.paths import ROOT
 from tests.test_imports import RUN_TIME
 
@@ -37,8 +38,9 @@ def test_image_contains_all_run_time_packages() -> None:
     assert {line.removeprefix("!") for line in ignored if line.startswith("!")} >= {
         *copied,
         "app.py",
-        "requirements.txt",
+        *FILES,
     }
+    assert re.search(rf"^COPY {' '.join(FILES)} requirements-lock.txt /build/$", DOCKERFILE, re.M)
 
 
 def test_variables_of_image_and_compose_are_options() -> None:
@@ -71,7 +73,8 @@ def test_compiled_code_is_kept_in_a_mounted_volume() -> None:
 def test_lock_file_satisfies_the_requirements() -> None:
     lines = (ROOT / "requirements-lock.txt").read_text("utf-8").splitlines()
     locked = dict(line.split("==") for line in lines if not line.startswith("#"))
-    for line in (ROOT / "requirements.txt").read_text("utf-8").splitlines():
+    wanted_lines = [line for file in FILES for line in (ROOT / file).read_text("utf-8").splitlines()]
+    for line in wanted_lines:
         if text := line.partition("#")[0].strip():
             wanted = Requirement(text)
             assert wanted.specifier.contains(Version(locked[canonicalize_name(wanted.name)])), text
