@@ -30,7 +30,7 @@ class CheckedAudio(BaseModel):
     watermark: Literal["found", "missing", "unknown"]
 
 
-@router.post("/v1/audio/check", operation_id="check_audio", responses=documented(408, 413))
+@router.post("/v1/audio/check", operation_id="check_audio", responses=documented(408, 413, 415))
 async def check_audio(
     request: Request, file: Annotated[UploadFile, File(description="An audio file.")]
 ) -> CheckedAudio:

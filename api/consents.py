@@ -73,7 +73,7 @@ async def list_consents(
     )
 
 
-@router.post("", operation_id="create_voice_consent", responses=documented(408, 409, 413))
+@router.post("", operation_id="create_voice_consent", responses=documented(408, 409, 413, 415))
 async def create_consent(
     request: Request,
     name: Annotated[str, Form(min_length=1, max_length=4 * MAX_NAME, description="A label: who agrees.")],
@@ -95,7 +95,7 @@ async def retrieve_consent(consent_id: str, request: Request) -> VoiceConsent:
     return _consent(await run_in_threadpool(consents.get, consent_id, owner=caller_of(request).owner))
 
 
-@router.post("/{consent_id}", operation_id="update_voice_consent", responses=documented(404, 408, 413))
+@router.post("/{consent_id}", operation_id="update_voice_consent", responses=documented(404, 408, 413, 415))
 async def update_consent(consent_id: str, changed: VoiceConsentName, request: Request) -> VoiceConsent:
     """Rename a consent. Voices made with it keep the old label."""
     consents = context_of(request).app.storage.consents

@@ -8,6 +8,8 @@ from typing import Any
 
 from fastapi import APIRouter, FastAPI, Request
 from fastapi.exceptions import RequestValidationError
+from fastapi.params import Body
+from fastapi.routing import APIRoute
 from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
@@ -136,8 +138,11 @@ def install(app: FastAPI, routers: Iterable[APIRouter] = ()) -> None:
     async def on_error(_request: Request, error: Exception) -> JSONResponse:
         return response_to(error)
 
-    async def on_invalid(_request: Request, error: Exception) -> JSONResponse:
+    async def on_invalid(request: Request, error: Exception) -> JSONResponse:
         assert isinstance(error, RequestValidationError)
+        expected = _body_type(request.scope.get("route"))
+        if expected and expected != content_type(request):
+            return refusal(415, f"Send the request as {expected}.")
         return error_response(400, invalid_detail(error.errors()))
 
     async def on_http(request: Request, error: Exception) -> JSONResponse:
@@ -163,11 +168,25 @@ def _allowed_methods(routes: Iterable[BaseRoute], scope: Scope) -> str:
     return ", ".join(sorted({method for route in matching for method in route.methods or ()}))
 
 
+def _body_type(route: object) -> str | None:
+    """Return the content type of a route's body; None if it has none, or reads its body itself."""
+    body = route.body_field if isinstance(route, APIRoute) else None
+    return body.field_info.media_type if body is not None and isinstance(body.field_info, Body) else None
+
+
+def content_type(request: Request) -> str:
+    """Return the content type of a request's body without parameters; "" if there is none."""
+    return request.headers.get("content-type", "").partition(";")[0].strip().lower()
+
+
 def invalid_detail(errors: Any) -> ErrorDetail:
     """Describe why a body is invalid. errors: from pydantic."""
     first = errors[0]
     if first["type"] == "json_invalid":  # its place is an offset
         return ErrorDetail(message="The body is not JSON.", type="invalid_request_error")
     place = ".".join(str(part) for part in first["loc"] if part not in ("body", "query", "path"))
-    message = f"{place or 'The request'}: {first['msg']}."
+    why = first["msg"].removeprefix("Value error, ")
+    if why.startswith("Expected UploadFile"):  # FastAPI's words
+        why = "send it as an uploaded file"
+    message = f"{place or 'The request'}: {why}."
     return ErrorDetail(message=message, type="invalid_request_error", param=place or None)

@@ -93,7 +93,7 @@ async def retrieve_voice(voice_id: str, request: Request) -> Voice:
     return _voice(await run_in_threadpool(context.speech.find_voice, caller_of(request), voice_id), context)
 
 
-@router.post("/v1/audio/voices", operation_id="create_voice", responses=documented(404, 408, 409, 413))
+@router.post("/v1/audio/voices", operation_id="create_voice", responses=documented(404, 408, 409, 413, 415))
 async def create_voice(
     request: Request,
     name: Annotated[str, Form(min_length=1, max_length=4 * MAX_NAME)],

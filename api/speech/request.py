@@ -21,6 +21,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
 from api.access import MAX_WITH_AUDIO
+from api.errors import content_type
 from api.speech.delivery import AudioOutput
 from engine.audio.output.mastering import LOUDEST, SOFTEST
 from engine.audio.output.stream import FASTEST, HIGHEST_RATE, LOWEST_RATE, SLOWEST, StreamFormat
@@ -191,8 +192,3 @@ def with_changes(values: dict[str, Any], changes: dict[str, Any]) -> dict[str, A
     """Return the fields of a request with those that replace them. A voice replaces a clip, and a clip a voice."""
     replaced = {"voice", "ref_audio", "ref_text"} if {"voice", "ref_audio"} & changes.keys() else set()
     return {name: value for name, value in values.items() if name not in replaced} | changes
-
-
-def content_type(request: Request) -> str:
-    """Return the content type of a request's body without parameters; "" if there is none."""
-    return request.headers.get("content-type", "").partition(";")[0].strip().lower()

@@ -1,5 +1,6 @@
 """Voices over HTTP: listing, cloning with consent, and deleting."""
 
+import re
 from collections.abc import Callable, Iterator
 
 import httpx
@@ -238,6 +239,24 @@ def test_alias_of_a_name_is_never_a_voice_saved_later(
 
 
 def test_form_without_a_clip_is_rejected(client: httpx.Client) -> None:
-    refused = client.post("/v1/audio/voices", data={"name": "Anna", "consent": "Anna"})
-    assert refused.status_code == 400
-    assert refused.json()["error"]["param"] == "audio_sample"
+    for files in ({"other": b"RIFF"}, {"audio_sample": (None, "clip.wav")}):
+        refused = client.post("/v1/audio/voices", data={"name": "Anna", "consent": "Anna"}, files=files)
+        assert refused.status_code == 400
+        assert refused.json()["error"]["param"] == "audio_sample"
+        assert not re.search("Value error|UploadFile|class", message(refused))
+
+
+@pytest.mark.parametrize(
+    ("path", "sent", "expected"),
+    [
+        ("/v1/audio/voices", {"data": {"name": "Anna"}}, "multipart/form-data"),
+        ("/v1/references/add", {"json": {"id": "Anna"}}, "multipart/form-data"),
+        ("/v1/references/update", {"data": {"old_reference_id": "Anna"}}, "application/json"),
+    ],
+)
+def test_refused_content_type_is_told_the_right_one(
+    client: httpx.Client, path: str, sent: dict[str, dict[str, str]], expected: str
+) -> None:
+    refused = client.post(path, **sent)
+    assert refused.status_code == 415
+    assert message(refused) == f"Send the request as {expected}."
