@@ -1,7 +1,9 @@
 // The voices as cards: play, speak with, edit, duplicate, export, import, delete and restore. Its value is the answer of
 // web/tabs/library/handlers.py, which also handles its events.
 
-import { act, editedCard, fillFields, renamedCard, shownCard } from "./card.js";
+import { editedCard, fillFields, renamedCard, shownCard } from "./card.js";
+import { DeletedVoices } from "./deleted.js";
+import { ImportedFiles, wholeFiles } from "./files.js";
 import { changes, outdated } from "./form_fields.js";
 import { offerForm } from "./offers.js";
 import { bytesIn, found, ordered, withReplacement } from "./voices.js";
@@ -14,19 +16,18 @@ import { pageLanguage, words } from "../ui/words.js";
 const FRESH = 8 * 60_000; // ms: the links in the list are valid for ten minutes
 const TICK = 15_000; // ms
 
-const wholeFiles = (files) => [...files].map((file) => ({ file }));
-
 class Library {
   constructor({ element, props, trigger, upload, watch }) {
-    Object.assign(this, { element, props, trigger, upload });
+    Object.assign(this, { element, props, trigger });
     this.value = { at: 0, voices: [], aside: [], bytes: null, all: "" };
     this.cards = new Map(); // by id: { node, shown }; shown: its state as text, to detect changes
     this.open = null; // { id, how: "edit" or "name", voice, gone: it was deleted elsewhere } while a card is edited
     this.next = null; // { id, selector }: the control to focus when the last change, of this voice, is answered
     this.handled = null; // `nonce` of the last answer that was shown
     this.replacements = new Map(); // the replacement of each voice that was deleted while picked
-    this.imported = new Map(); // the files that were imported, by the paths of their uploads
     this.part = (selector) => element.querySelector(selector);
+    this.files = new ImportedFiles({ props, trigger, upload }, (text, kind) => this.say(text, kind));
+    this.deleted = new DeletedVoices(this.part(".rp-lib-aside"));
     this.search = this.part("input[type=search]");
     this.search.placeholder = words("library.search_hint");
     this.listen();
@@ -45,7 +46,7 @@ class Library {
     this.part("select").addEventListener("change", () => this.render());
     this.part(".rp-lib-import").addEventListener("click", () => this.part("input[type=file]").click());
     this.part("input[type=file]").addEventListener("change", ({ target }) => {
-      this.importFiles(wholeFiles(target.files));
+      this.files.importAll(wholeFiles(target.files));
       target.value = "";
     });
     root.addEventListener("change", ({ target }) => {
@@ -124,7 +125,7 @@ class Library {
     const items = lines.map((line) => create("li", { text: line }));
     message.className = `rp-lib-message rp-notice rp-${kind}`;
     message.replaceChildren(text, ...(items.length ? [create("ul", {}, ...items)] : []));
-    if (offers.length) message.append(offerForm(offers, (chosen) => this.importFilesAs(chosen)));
+    if (offers.length) message.append(offerForm(offers, (chosen) => this.files.importAgain(chosen)));
     message.hidden = !text && !items.length;
   }
 
@@ -247,51 +248,11 @@ class Library {
   drop(event) {
     if (!event.dataTransfer.files.length) return;
     event.preventDefault();
-    this.importFiles(wholeFiles(event.dataTransfer.files));
-  }
-
-  // chosen: [{ file, names }]. names: new names of the voices to import, by position; undefined to import all unchanged.
-  async importFiles(chosen) {
-    const uploaded = [];
-    const refused = [];
-    for (const { file, names } of chosen) {
-      this.say(words("library.uploading", { name: file.name }), "busy");
-      const path = await this.sent(file);
-      if (path) {
-        uploaded.push({ path, name: file.name, names });
-        this.imported.set(path, file);
-      } else refused.push(this.refusal(file));
-    }
-    this.say(refused.join(" "), "bad");
-    if (uploaded.length) this.trigger("import_files", { files: uploaded });
+    this.files.importAll(wholeFiles(event.dataTransfer.files));
   }
 
   async picture(id, file) {
-    if (!file) return;
-    this.say(words("library.uploading", { name: file.name }), "busy");
-    const path = await this.sent(file);
-    this.picturing = Boolean(path);
-    if (path) this.trigger("picture", { id, path, name: file.name });
-    else this.say(this.refusal(file), "bad");
-  }
-
-  isSmall(file) {
-    return file.size <= this.props.max_mb * 2 ** 20;
-  }
-
-  // Uploads a file. Resolves to its path on the server, or to null.
-  async sent(file) {
-    return this.isSmall(file) ? this.upload(file).then(({ path }) => path, () => null) : null;
-  }
-
-  // Why a file was not uploaded.
-  refusal(file) {
-    return words(this.isSmall(file) ? "library.upload_failed" : "library.too_large", { name: file.name, mb: this.props.max_mb });
-  }
-
-  // Uploads files again, to import their voices under other names.
-  importFilesAs(chosen) {
-    return this.importFiles(chosen.map(({ file, names }) => ({ file: this.imported.get(file), names })));
+    if (file) this.picturing = await this.files.sendPicture(id, file);
   }
 
   // ---- display
@@ -312,7 +273,7 @@ class Library {
     this.fill("own", listed.filter((voice) => !voice.shared));
     this.fill("samples", listed.filter((voice) => voice.shared));
     this.showNone(search, listed);
-    this.showAside();
+    this.deleted.show(this.value);
     this.showUsed();
     this.mark();
     this.refocus(focus);
@@ -350,27 +311,6 @@ class Library {
     const message = nothing ? words("library.no_match", { search: search.trim() }) : words("library.none");
     if (none.querySelector("span")?.textContent === message) return;
     none.replaceChildren(...emptyState(nothing ? "search" : "mic", message, nothing ? "" : "new", words("tab.new")));
-  }
-
-  showAside() {
-    const gone = this.value.aside.filter((voice) => this.remaining(voice) > 0);
-    const shown = JSON.stringify(gone.map(({ id }) => id));
-    if (shown === this.asideShown) return;
-    this.asideShown = shown;
-    const lines = gone.map((voice) => {
-      const until = new Date(Date.now() + this.remaining(voice));
-      const time = new Intl.DateTimeFormat(pageLanguage(), { timeStyle: "short" }).format(until);
-      const message = words("library.deleted", { name: voice.name, time });
-      const undo = act("restore", words("library.undo"), { class: "rp-lib-main" });
-      return create("li", { "data-id": voice.id }, create("span", { text: message }), undo);
-    });
-    const finish = act("purge", words("library.let_go"));
-    this.part(".rp-lib-aside").replaceChildren(...(gone.length ? [create("ul", {}, ...lines), finish] : []));
-  }
-
-  // Milliseconds for which a deleted voice can still be restored.
-  remaining(voice) {
-    return voice.left * 1000 - (performance.now() - this.value.arrived);
   }
 
   showUsed() {
@@ -419,7 +359,7 @@ class Library {
   }
 
   tick() {
-    this.showAside();
+    this.deleted.show(this.value);
     if (!document.hidden && this.value.at && performance.now() - this.value.arrived > FRESH) this.trigger("relist");
   }
 }
