@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from cli.terminal import exit_on_sigterm, status_line
+from cli.terminal import exit_on_sigterm, say, status_line
 from engine.errors import InvalidInput, InvalidOption, VoiceNotFound
 from studio.packages import has_package
 
@@ -60,13 +60,22 @@ class CommandContext:
 
     @contextmanager
     def storage(self) -> Iterator[Storage]:
-        """Open the database, with the sample voices installed. A missing file is restored from its snapshot first."""
+        """Open the database, with the sample voices installed. A missing file is restored from its snapshot first.
+
+        A new file is announced, since its name may be a mistake.
+        """
         from storage import Storage
+        from storage.database import library_file
         from storage.voices.sample_voices import install_samples
 
         if snapshots := self._snapshots():
             snapshots.restore()
-        with Storage.open(self._library_location(), audio_store=self.sounds) as storage:
+        location = self._library_location()
+        file = library_file(location)
+        is_new = file is not None and not file.exists()
+        with Storage.open(location, audio_store=self.sounds) as storage:
+            if is_new:
+                say(f"New library: {file}")
             install_samples(storage.voices)
             yield storage
 

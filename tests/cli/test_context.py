@@ -89,3 +89,11 @@ def test_snapshots_of_a_database_server_are_rejected(tmp_path: Path) -> None:
     command = CommandContext("bundled", "cpu", database="postgresql://localhost/voices", snapshots=tmp_path)
     with pytest.raises(InvalidOption, match="a library in a file"), command._saved_storage():
         pass
+
+
+def test_new_library_is_announced_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "voices.db"
+    for announced in (f"New library: {file}\n", ""):
+        with CommandContext("bundled", "cpu", str(file)).storage():
+            pass
+        assert capsys.readouterr() == ("", announced)
