@@ -3,8 +3,9 @@
 // ends, another choice, or fewer clips. The recorder dispatches `reprise:recording` on the document before it opens the
 // microphone.
 
-import { CodecPreview, inspected, wavOf } from "./clips/clip_playback.js";
+import { CodecPreview, wavOf } from "./clips/clip_playback.js";
 import { Clip, Clips, MAX_CLIPS } from "./clips/clips.js";
+import { inspected, LongFile, MOST_MINUTES, secondsIn } from "./clips/sound_file.js";
 import { DoctorView } from "./doctor.js";
 import { Microphone, obstacle, refusal } from "./capture/microphone.js";
 import { RecorderView } from "./recorder_view.js";
@@ -14,7 +15,7 @@ import { remarks, TranscriptView } from "./transcript.js";
 import { TrimView } from "./clips/trim_view.js";
 import { failure, Uploads } from "./uploads.js";
 import { server as connection } from "../connection/server.js";
-import { decimals } from "../ui/format.js";
+import { clock, decimals } from "../ui/format.js";
 import { pageLanguage, words } from "../ui/words.js";
 
 const COUNT_FROM = 3;
@@ -36,7 +37,8 @@ class Recorder {
     const codecPreview = server.preview_codec
       ? new CodecPreview((clip) => this.ask("preview_codec", clip.value), () => this.trim.update(), (text) => this.refuse(text))
       : null;
-    this.trim = new TrimView(element, { changed: () => this.publish(), codecPreview });
+    const choosePart = (clip, start) => this.choosePart(clip, start);
+    this.trim = new TrimView(element, { changed: () => this.publish(), choosePart, codecPreview });
     this.doctor = new DoctorView(element, (clip, row) => this.repair(clip, row));
     this.transcript = new TranscriptView(element, {
       written: () => this.publish(),
@@ -176,6 +178,9 @@ class Recorder {
   async take(file, { name, message = words("clip.ready", { name }), instead = null, ...more }) {
     const full = this.noRoom(instead);
     if (full) return full;
+    const length = await secondsIn(file);
+    const { longest } = this.props;
+    if (LongFile.is(length, longest)) return this.cut(new LongFile(file, length, longest), 0, { name });
     if (file.size > this.props.max_mb * 2 ** 20) return this.refuse(words("clip.too_large", { name, limit: this.props.max_mb }));
     this.say(words("clip.uploading"), "uploading");
     let path;
@@ -185,7 +190,7 @@ class Recorder {
       return this.refuse(failure(error));
     }
     try {
-      const heard = await inspected(file, name, this.props.longest, () => this.peaksOf(path));
+      const heard = await inspected(file, length, () => this.peaksOf(path));
       if (!this.clips.list.includes(instead)) instead = null; // removed meanwhile
       if (instead && instead !== more.before) this.forget(instead);
       this.clips.add(new Clip({ file, path, name, ...more, ...heard }), instead);
@@ -196,6 +201,30 @@ class Recorder {
       this.call("forget_clip", { path });
       return this.refuse(error.message);
     }
+  }
+
+  // Adds the part of a long file at `start` as a clip. Resolves as `take` does.
+  async cut(whole, start, { name, instead = null }) {
+    const { longest } = this.props;
+    if (whole.tooLong) return this.refuse(words("clip.too_long_to_cut", { name, minutes: MOST_MINUTES }));
+    this.say(words("clip.cutting", { name }), "uploading");
+    let file;
+    try {
+      file = await whole.cut(start);
+    } catch {
+      return this.refuse(words("clip.too_long", { name, longest }));
+    }
+    const [from, to, all] = [start, start + longest, whole.seconds].map(clock);
+    const message = words("clip.part", { name, all, from, to });
+    return this.take(file, { name, message, instead, words: whole.transcripts.get(start), cutFrom: whole, cutAt: start });
+  }
+
+  // Replaces a clip by the part of its file that begins at `start`. Each part keeps its transcript.
+  choosePart(clip, start) {
+    this.trim.hush();
+    clip.cutFrom.transcripts.set(clip.cutAt, clip.words);
+    this.pending = this.pending.then(() => this.cut(clip.cutFrom, start, { name: clip.name, instead: clip }));
+    return this.pending;
   }
 
   // ---- the server

@@ -330,13 +330,33 @@ def test_unreadable_long_and_large_files_are_rejected(page: Page, tmp_path: Path
     (tmp_path / "song.mp3").write_bytes(b"these are no sounds" * 100)
     upload(page, tmp_path / "song.mp3")
     expect_message(page, "This file is not audio that can be read: use wav, flac")
-    soundfile.write(tmp_path / "long.wav", np.zeros(8_000 * 95, np.float32), 8_000)
-    upload(page, tmp_path / "long.wav")
-    expect_message(page, "long.wav is longer than 90 seconds")
+    soundfile.write(tmp_path / "book.wav", np.zeros(8_000 * 601, np.int16), 8_000, subtype="PCM_U8")
+    upload(page, tmp_path / "book.wav")
+    expect_message(page, "book.wav is longer than 10 minutes.")
     (tmp_path / "huge.wav").write_bytes(b"\0" * (51 * 2**20))
     upload(page, tmp_path / "huge.wav")
     expect_message(page, "huge.wav is larger than 50 MB")
     expect(page.locator(".rp-clips")).to_be_hidden()
+
+
+def test_clip_is_a_part_of_a_longer_file(page: Page, tmp_path: Path) -> None:
+    speech, rate = soundfile.read(CLIP, dtype="float32")
+    interview = np.resize(speech, 100 * rate)
+    interview[: 90 * rate] /= 4  # the loud speech begins in the last part
+    soundfile.write(tmp_path / "interview.flac", interview, rate)
+    upload(page, tmp_path / "interview.flac")
+    expect_message(page, "interview.flac lasts 1:40. This is its part from 0:00 to 1:30")
+    words = page.get_by_role("textbox", name="The words in this clip")
+    words.fill("What was said first.")
+    assert value(page, "What was said first.")["clips"][0]["seconds"] == 90
+    page.get_by_role("button", name="Later part").click()
+    expect_message(page, "interview.flac lasts 1:40. This is its part from 0:10 to 1:40")
+    expect(words).to_have_value("")
+    expect(page.get_by_role("button", name="Later part")).to_be_hidden()
+    expect(page.get_by_role("slider", name="Start")).to_be_focused()
+    page.get_by_role("button", name="Earlier part").click()
+    expect_message(page, "from 0:00 to 1:30")
+    expect(words).to_have_value("What was said first.")
 
 
 REFUSE = """(name) => {

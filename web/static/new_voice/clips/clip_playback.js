@@ -1,62 +1,9 @@
-// Reads sound files as far as the browser can, plays a part of one, and previews it after a codec round trip.
+// Plays a part of a sound file, and previews it after a codec round trip.
 
+import { decoded } from "./sound_file.js";
 import { sessionForPlayback } from "../../sound/audio_session.js";
-import { Peaks } from "../../sound/peaks.js";
-import { words } from "../../ui/words.js";
 
-const DECODED_RATE = 48_000; // Hz
-const LEEWAY_SECONDS = 0.2; // lossy encoders add up to this much
-const PROBE_MS = 4_000;
 const EDGE_SECONDS = 0.005; // fades, so that a cut does not click
-
-// Length in seconds from the file's header; null if the header lacks it or the browser cannot read it in time.
-function probe(file) {
-  if (!file.size) return Promise.resolve(null); // browsers log an error for empty files
-  const audio = new Audio();
-  const address = URL.createObjectURL(file);
-  return new Promise((resolve) => {
-    const known = () => resolve(Number.isFinite(audio.duration) ? audio.duration : null);
-    Object.assign(audio, { preload: "metadata", onloadedmetadata: known, onerror: () => resolve(null), src: address });
-    setTimeout(() => resolve(null), PROBE_MS);
-  }).finally(() => {
-    audio.removeAttribute("src");
-    URL.revokeObjectURL(address);
-  });
-}
-
-// Resolves to an AudioBuffer. Rejects for formats that this browser does not know.
-async function decoded(file) {
-  return new OfflineAudioContext(1, 1, DECODED_RATE).decodeAudioData(await file.arrayBuffer());
-}
-
-function peaksOf(buffer) {
-  const channels = Array.from({ length: buffer.numberOfChannels }, (_, i) => buffer.getChannelData(i));
-  const mean = (_, i) => channels.reduce((sum, channel) => sum + channel[i], 0) / channels.length;
-  const mono = channels.length === 1 ? channels[0] : channels[0].map(mean);
-  const peaks = new Peaks(buffer.sampleRate);
-  peaks.add(0, mono);
-  return peaks.values;
-}
-
-// Resolves to { seconds, peaks, playable } of a file. ask(): resolves to the server's { seconds, peaks }, or { problem };
-// called if the browser does not know the format or the length. Rejects with an Error whose message is shown.
-export async function inspected(file, name, longest, ask) {
-  const length = await probe(file);
-  if (length > longest + LEEWAY_SECONDS) {
-    throw new Error(words("clip.too_long", { name, longest }));
-  }
-  let answer = length === null ? await ask() : null;
-  if (answer?.problem) throw new Error(answer.problem);
-  if (answer?.seconds === null) return { ...answer, playable: false };
-  try {
-    const buffer = await decoded(file);
-    return { seconds: buffer.duration, peaks: peaksOf(buffer), playable: true };
-  } catch {
-    answer ??= await ask();
-    if (answer.problem) throw new Error(answer.problem);
-    return { ...answer, playable: false };
-  }
-}
 
 // Plays parts of files, one at a time.
 export class ClipPlayer {

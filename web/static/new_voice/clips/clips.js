@@ -9,9 +9,10 @@ let count = 0; // of clips made on this page
 
 export class Clip {
   // file: in the browser; path: on the server. seconds, peaks: null if unknown. words: its transcript. before: the clip
-  // that this one was repaired from. wordsSpoken: seconds of speech that the transcript was written for.
-  constructor({ file, path, name, seconds, peaks, playable, words = "", recorded = false, before = null, wordsSpoken = null }) {
-    Object.assign(this, { file, path, name, seconds, peaks, playable, words, recorded, before, wordsSpoken });
+  // that this one was repaired from. wordsSpoken: seconds of speech that the transcript was written for. cutFrom: the
+  // LongFile that it is a part of, or null; cutAt: the start of the part.
+  constructor({ file, path, name, seconds, peaks, playable, words = "", recorded = false, before = null, wordsSpoken = null, cutFrom = null, cutAt = 0 }) {
+    Object.assign(this, { file, path, name, seconds, peaks, playable, words, recorded, before, wordsSpoken, cutFrom, cutAt });
     this.id = ++count; // its path changes when it is uploaded again
     this.trim = seconds ? new Trim(seconds) : null;
     this.found = null; // the findings about the part: { part, … }, or { part, problem }

@@ -8,9 +8,10 @@ import { barCount, paintBars, paintLine, Waveform } from "../../sound/waveform.j
 import { pageLanguage, words } from "../../ui/words.js";
 
 export class TrimView {
-  // element: contains .rp-trim. changed(): an end was moved and released. codecPreview: a CodecPreview, or null.
-  constructor(element, { changed, codecPreview }) {
-    Object.assign(this, { changed, codecPreview, clip: null, dragged: null, soon: null, player: new ClipPlayer() });
+  // element: contains .rp-trim. changed(): an end was moved and released. choosePart(clip, start): resolves when the clip
+  // is replaced by another part of its long file. codecPreview: a CodecPreview, or null.
+  constructor(element, { changed, choosePart, codecPreview }) {
+    Object.assign(this, { changed, choosePart, codecPreview, clip: null, dragged: null, soon: null, player: new ClipPlayer() });
     this.find = (selector) => element.querySelector(selector);
     this.area = this.find(".rp-trim-wave");
     this.wave = new Waveform(this.area, (...pen) => this.paint(...pen));
@@ -27,6 +28,8 @@ export class TrimView {
     this.find(".rp-trim-back").hidden = !codecPreview;
     this.find(".rp-trim-best").onclick = () => this.use(...this.clip.best);
     this.find(".rp-trim-all").onclick = () => this.use(0, this.clip.seconds);
+    this.parts = { earlier: this.find(".rp-trim-earlier"), later: this.find(".rp-trim-later") };
+    for (const [way, button] of Object.entries(this.parts)) button.onclick = () => this.choose(way);
   }
 
   // clip: a Clip or null.
@@ -38,6 +41,7 @@ export class TrimView {
     this.find(".rp-trim").setAttribute("aria-label", words("clip.trim", { name: clip.name }));
     this.find(".rp-trim-play").disabled = !clip.playable;
     this.find(".rp-trim-silent").hidden = clip.playable;
+    for (const [way, button] of Object.entries(this.parts)) button.hidden = this.startOf(way) === null;
     this.update();
   }
 
@@ -122,6 +126,16 @@ export class TrimView {
     this.update();
     this.handles.start.focus(); // the button is gone
     this.changed();
+  }
+
+  // The start of the part before or after the clip in its long file; null if there is none. way: "earlier" or "later".
+  startOf(way) {
+    return this.clip.cutFrom?.[way](this.clip.cutAt) ?? null;
+  }
+
+  async choose(way) {
+    await this.choosePart(this.clip, this.startOf(way));
+    if (this.parts[way].hidden) this.handles.start.focus();
   }
 
   // ---- sound
