@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -29,6 +30,20 @@ LAST_SECONDS = 2.0  # for open responses, once the server is stopped; Gradio wai
 MAX_HEAD = 32 << 10  # bytes of a request line and headers
 MAX_MESSAGE = 32 << 20  # bytes of a WebSocket's message, which may hold a clip, as a request's body may
 MAX_CONNECTIONS, MAX_OF_A_PEER = 800, 100
+_STOPPING_BODY = json.dumps(
+    {
+        "error": {  # as in api/errors.py
+            "message": "The server is stopping: try again in a moment.",
+            "type": "server_error",
+            "param": None,
+            "code": "server_stopping",
+        }
+    }
+)
+_STOPPING = (
+    "HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\nCache-Control: no-store\r\n"
+    f"Retry-After: 5\r\nConnection: close\r\nContent-Length: {len(_STOPPING_BODY)}\r\n\r\n{_STOPPING_BODY}"
+).encode()
 FILES = 8_192  # open files of the process, if the system allows it
 
 
@@ -112,13 +127,21 @@ class BoundedConnection(H11Protocol):
         super().connection_lost(exc)
 
     def shutdown(self) -> None:
-        """Let a response end in time; then close the connection, so that its client knows that a part is missing."""
+        """Let a response end in time. Then refuse a request without a response, and close the connection: the client of
+        an incomplete response knows that a part is missing."""
         super().shutdown()
-        self.loop.call_later(LAST_SECONDS, self.drop)
+        self.loop.call_later(LAST_SECONDS, self._refuse_or_drop)
 
     def drop(self) -> None:
         """Close the connection at once."""
         self.transport.abort()
+
+    def _refuse_or_drop(self) -> None:
+        if self.idle or self.cycle.response_started:
+            self.drop()
+        else:
+            self.transport.write(_STOPPING)
+            self.transport.close()
 
     def _await_head(self) -> None:
         if self._head is None:

@@ -16,7 +16,7 @@ import pytest
 import uvicorn
 from starlette.applications import Starlette
 from starlette.requests import Request
-from starlette.responses import StreamingResponse
+from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route, WebSocketRoute
 from starlette.websockets import WebSocket
 from websockets.asyncio.client import connect
@@ -213,8 +213,9 @@ def test_websockets_count_as_connections_and_a_proxy_has_those_of_its_visitors(
 def test_a_stopped_server_waits_for_short_responses_only(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The client of a longer response gets no proper end of it, and its handler learns that the client is gone."""
-    stopped, left = asyncio.Event(), asyncio.Event()
+    """The client of a longer response gets no proper end of it, and its handler learns that the client is gone. A request
+    without a response is refused."""
+    stopped, left, asked = asyncio.Event(), asyncio.Event(), asyncio.Event()
 
     async def long(request: Request) -> StreamingResponse:
         async def parts() -> AsyncIterator[bytes]:
@@ -235,8 +236,14 @@ def test_a_stopped_server_waits_for_short_responses_only(
 
         return StreamingResponse(parts())
 
+    async def late(request: Request) -> Response:
+        asked.set()
+        while not await request.is_disconnected():
+            await asyncio.sleep(0)
+        return Response()
+
     async def serve_and_stop() -> None:
-        app = Starlette(routes=[Route("/long", long), Route("/short", short)])
+        app = Starlette(routes=[Route("/long", long), Route("/short", short), Route("/late", late)])
         server = uvicorn.Server(uvicorn.Config(app, host="127.0.0.1", port=0, log_config=None, lifespan="off"))
         server.config.load()
         connections.limit_connections(server)
@@ -251,11 +258,15 @@ def test_a_stopped_server_waits_for_short_responses_only(
         ):
             pieces, others = one.aiter_raw(), other.aiter_raw()
             assert [await anext(pieces), await anext(others)] == [b"begun", b"begun"]
+            refused = asyncio.create_task(client.get("/late"))
+            await asked.wait()
             server.should_exit = True
             stopped.set()
             assert [piece async for piece in others] == [b", ended"]
             with pytest.raises((httpx.ReadError, httpx.RemoteProtocolError)):
                 await anext(pieces)
+            assert (await refused).status_code == 503
+            assert refused.result().json()["error"]["code"] == "server_stopping"
         await asyncio.wait_for(left.wait(), TIMEOUT)
         await running
 
