@@ -213,8 +213,10 @@ def test_websockets_count_as_connections_and_a_proxy_has_those_of_its_visitors(
 def test_a_stopped_server_waits_for_short_responses_only(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The client of a longer response gets no proper end of it, and its handler learns that the client is gone. A request
-    without a response is refused."""
+    """The client of a longer response gets no proper end of it, and its handler learns that the client is gone.
+
+    A request without a response is refused.
+    """
     stopped, left, asked = asyncio.Event(), asyncio.Event(), asyncio.Event()
 
     async def long(request: Request) -> StreamingResponse:
