@@ -165,7 +165,7 @@ class ScriptLibrary:
             return cards.set_speaker(session=session, card_id=card_id, owner=checked_owner(owner), speaker=speaker)
 
     def set_voice(self, card_id: str, voice_id: str | None, *, owner: str = LOCAL) -> CardRecord:
-        """Change a card's voice (None: no voice); then no take is chosen. Raises VoiceNotFound."""
+        """Change a card's voice (None: no voice), and choose the newest take that fits. Raises VoiceNotFound."""
         with self._database.write() as session:
             return cards.set_voice(session=session, card_id=card_id, owner=checked_owner(owner), voice_id=voice_id)
 

@@ -99,7 +99,7 @@ def script_editor(suffixes: Sequence[str]) -> gr.HTML:
 
 def history_list() -> gr.HTML:
     """Create the list of the history. Value and events: see `web.tabs.history.handlers`."""
-    return _component("history/history", "rp-history", ("star", "withdraw", "again", "more", "refresh"))
+    return _component("history/history", "rp-history", ("star", "withdraw", "again", "more", "refresh", "shown"))
 
 
 def status_board() -> gr.HTML:

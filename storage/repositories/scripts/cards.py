@@ -1,7 +1,7 @@
 """The cards of a script: queries and changes within the caller's session.
 
 Every change locks the script first. A take stays chosen as long as the card has the same text and voice; otherwise it
-stays with the card but is no longer chosen. `card_takes` attaches takes to cards; `card_order` inserts, moves, splits
+stays with the card, and the newest take with the new text and voice is chosen instead, if there is one. `card_takes` attaches takes to cards; `card_order` inserts, moves, splits
 and merges cards.
 """
 
@@ -192,21 +192,28 @@ def changed(session: Session, row: CardRow, owner: str) -> CardRecord:
 
 
 def write(session: Session, row: CardRow, text: str) -> None:
-    """Set a card's text; if it differs, its take is no longer chosen."""
+    """Set a card's text; if it differs, choose the newest take that fits."""
     if text != row.text:
         row.text = text
-        _outdate(session, row)
+        _choose_fitting(session, row)
 
 
 def _give_voice(session: Session, row: CardRow, voice_id: str | None) -> None:
     if voice_id != row.voice_id:
         row.voice_id = voice_id
-        _outdate(session, row)
+        _choose_fitting(session, row)
 
 
-def _outdate(session: Session, row: CardRow) -> None:
-    """Clear the chosen take and the failure of a card; a queued card stays queued."""
+def _choose_fitting(session: Session, row: CardRow) -> None:
+    """Choose a card's newest take with its text and voice, or none, and clear its failure; if queued, it stays queued."""
     unchoose(session, row.id)
+    fitting = select(CardTakeRow).join(TakeRow, TakeRow.id == CardTakeRow.take_id).where(TakeRow.text == row.text)
+    if row.voice_id is not None:
+        fitting = fitting.where(TakeRow.voice_id == row.voice_id)
+    newest = fitting.where(CardTakeRow.card_id == row.id).order_by(TakeRow.created.desc(), TakeRow.id.desc()).limit(1)
+    # Locked, so that it is not deleted meanwhile.
+    if (take := session.scalar(newest.with_for_update(of=CardTakeRow))) is not None:
+        take.chosen = True
     if row.status == "failed":
         erasure.mark(session)
         row.status, row.failure = "idle", None

@@ -126,8 +126,8 @@ def test_move_insert_and_delete_leave_no_gaps(storage: Storage) -> None:
         storage.scripts.insert(script_id, 0, card(" \n"))
 
 
-def test_take_is_current_while_text_and_voice_are_unchanged(storage: Storage) -> None:
-    ada = storage.voices.add(voice("Ada"))
+def test_newest_take_with_a_cards_text_and_voice_is_chosen(storage: Storage, clock: Clock) -> None:
+    ada, ben = (storage.voices.add(voice(name)) for name in ("Ada", "Ben"))
     each, *_ = create_cards(storage)
     each = attach_take(storage, each)
     assert (each.state, each.duration) == ("spoken", 1.5)
@@ -136,10 +136,16 @@ def test_take_is_current_while_text_and_voice_are_unchanged(storage: Storage) ->
     assert storage.scripts.edit(each.id, "Else.").state == "new"
     with pytest.raises(InvalidInput, match="other words"):
         storage.scripts.choose(each.id, str(first))
-    each = storage.scripts.edit(each.id, "One.")
-    assert storage.scripts.choose(each.id, str(first)).take_id == first
+    assert storage.scripts.edit(each.id, "One.").take_id == first
     assert storage.scripts.set_voice(each.id, ada.id).state == "new"
-    assert [record.id for record in storage.scripts.takes(each.id)] == [first]
+    for _ in range(2):
+        clock.pass_time(minutes=1)
+        second = storage.scripts.attach(each.id, spoken("One.", voice_id=ada.id)).take_id
+    assert storage.scripts.cast(each.script_id, None, ben.id) == 3
+    assert storage.scripts.card(each.id).state == "new"
+    storage.scripts.cast(each.script_id, None, ada.id)
+    assert storage.scripts.card(each.id).take_id == second
+    assert len(storage.scripts.takes(each.id)) == 3
 
 
 def test_late_take_is_kept_but_not_chosen(storage: Storage) -> None:

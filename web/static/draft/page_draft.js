@@ -46,6 +46,7 @@ export function fillIn(ids) {
 export function keepTab(tab) {
   draft.keep({ tab });
   tabHistory.selected(tab);
+  document.dispatchEvent(new CustomEvent("reprise:tab", { detail: tab }));
 }
 
 // Returns the update that opens an accordion if its settings differ from their defaults.

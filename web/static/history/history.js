@@ -69,6 +69,8 @@ export function mount({ element, props, trigger, watch }) {
   for (const event of ["playing", "stopped"]) {
     document.addEventListener(`reprise:${event}`, ({ detail }) => rows.get(detail.id)?.sound(event === "playing"));
   }
+  // Takes of a script are not announced one by one.
+  document.addEventListener("reprise:tab", ({ detail }) => detail === "history" && trigger("shown", {}));
   setInterval(() => {
     if (rows.size && !document.hidden && Date.now() - signed > LINKS_LAST) trigger("refresh", {});
   }, 30_000);

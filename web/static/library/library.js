@@ -54,6 +54,7 @@ class Library {
     });
     root.addEventListener("dragover", (event) => this.drag(event));
     root.addEventListener("drop", (event) => this.drop(event));
+    document.addEventListener("reprise:tab", ({ detail }) => detail === "library" && this.trigger("relist"));
     document.addEventListener("reprise:gone", () => this.open && this.busy(this.cards.get(this.open.id).node, false));
     for (const name of ["playing", "stopped"]) document.addEventListener(`reprise:${name}`, () => this.mark());
   }

@@ -41,7 +41,8 @@ def build(context: WebContext, shared: SharedComponents) -> None:
         kept_notice = notice_line("rp-kept-notice")
     wanted = [search, voice, starred]
     query = [*wanted, shown, token]
-    show(shared.changes.history, handlers.show_tab, query, [entries, voice, keep, days, used])
+    for event in (shared.changes.history, entries.shown):
+        show(event, handlers.show_tab, query, [entries, voice, keep, days, used])
     for change in (search.change, voice.input, starred.input):  # a textbox fires no `input` on cut and dictation
         first = change(None, None, shown, js=f"() => {PAGE_SIZE}", api_visibility="private")
         show(first.then, handlers.refresh_list, query, entries, trigger_mode="always_last")
