@@ -1,8 +1,8 @@
 """The cards of a script: queries and changes within the caller's session.
 
 Every change locks the script first. A take stays chosen as long as the card has the same text and voice; otherwise it
-stays with the card, and the newest take with the new text and voice is chosen instead, if there is one. `card_takes` attaches takes to cards; `card_order` inserts, moves, splits
-and merges cards.
+stays with the card, and the newest take with the new text and voice is chosen instead, if there is one. `card_takes`
+attaches takes to cards; `card_order` inserts, moves, splits and merges cards.
 """
 
 from __future__ import annotations
@@ -205,7 +205,7 @@ def _give_voice(session: Session, row: CardRow, voice_id: str | None) -> None:
 
 
 def _choose_fitting(session: Session, row: CardRow) -> None:
-    """Choose a card's newest take with its text and voice, or none, and clear its failure; if queued, it stays queued."""
+    """Choose the newest take with the card's text and voice, if any, and clear its failure; a queued card stays so."""
     unchoose(session, row.id)
     fitting = select(CardTakeRow).join(TakeRow, TakeRow.id == CardTakeRow.take_id).where(TakeRow.text == row.text)
     if row.voice_id is not None:

@@ -139,7 +139,7 @@ def test_newest_take_with_a_cards_text_and_voice_is_chosen(storage: Storage, clo
     assert storage.scripts.edit(each.id, "One.").take_id == first
     assert storage.scripts.set_voice(each.id, ada.id).state == "new"
     for _ in range(2):
-        clock.pass_time(minutes=1)
+        clock.pass_time(seconds=1)
         second = storage.scripts.attach(each.id, spoken("One.", voice_id=ada.id)).take_id
     assert storage.scripts.cast(each.script_id, None, ben.id) == 3
     assert storage.scripts.card(each.id).state == "new"
