@@ -5,8 +5,9 @@ import { create } from "../ui/elements.js";
 import { pageLanguage, words } from "../ui/words.js";
 
 export class DeletedVoices {
-  constructor(element) {
-    this.element = element;
+  // next: gets the focus when the button that deletes for good is gone.
+  constructor(element, next) {
+    Object.assign(this, { element, next });
     this.shown = "[]"; // the ids as text, to detect changes
   }
 
@@ -19,7 +20,9 @@ export class DeletedVoices {
     this.shown = shown;
     const lines = restorable.map((voice) => this.line(voice, Date.now() + voice.left * 1000 - passed));
     const finish = act("purge", words("library.let_go"));
+    const purged = document.activeElement?.dataset.act === "purge";
     this.element.replaceChildren(...(lines.length ? [create("ul", {}, ...lines), finish] : []));
+    if (purged) (lines.length ? finish : this.next).focus({ preventScroll: true });
   }
 
   line({ id, name }, until) {

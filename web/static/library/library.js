@@ -27,8 +27,8 @@ class Library {
     this.replacements = new Map(); // the replacement of each voice that was deleted while picked
     this.part = (selector) => element.querySelector(selector);
     this.files = new ImportedFiles({ props, trigger, upload }, (text, kind) => this.say(text, kind));
-    this.deleted = new DeletedVoices(this.part(".rp-lib-aside"));
     this.search = this.part("input[type=search]");
+    this.deleted = new DeletedVoices(this.part(".rp-lib-aside"), this.search);
     this.search.placeholder = words("library.search_hint");
     this.listen();
     watch("value", () => this.accept(props.value));

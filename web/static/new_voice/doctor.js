@@ -37,11 +37,12 @@ export class DoctorView {
     line.replaceChildren(...(light ? [markOf(light)] : []), message);
   }
 
+  // The focus stays on a remedy while there is one, and then moves to the verdict.
   fill(list, rows, press) {
     const focused = list.contains(document.activeElement) ? document.activeElement.dataset.fix : null;
     list.replaceChildren(...rows.map((row) => findingLine(row, press)));
     list.hidden = !rows.length;
-    if (focused) list.querySelector(`[data-fix="${focused}"]`)?.focus();
+    if (focused) (list.querySelector(`[data-fix="${focused}"]`) ?? this.find(".rp-verdict")).focus({ preventScroll: true });
   }
 }
 
