@@ -34,6 +34,8 @@ _ATTACHABLE = ("RUNNING", "UNHEALTHY", "DEPLOYING")
 # By default, Ray ends a program a minute after it loses the head. Reprise keeps running and shows an error.
 _RECONNECT_VARIABLE, _RECONNECT_SECONDS = "RAY_gcs_rpc_server_reconnect_timeout_s", str(10 * 365 * 24 * 3600)
 _PUSH_VARIABLE = "RAY_SERVE_REPLICA_AUTOSCALING_METRIC_PUSH_INTERVAL_S"
+# Read when Ray is imported. Otherwise Serve's threads, which outlive a connection, would start a cluster of their own.
+os.environ.setdefault("RAY_ENABLE_AUTO_CONNECT", "0")
 
 
 def connect(

@@ -25,9 +25,13 @@ def settings() -> DeploymentSettings:
 
 @pytest.fixture(scope="session")
 def cluster() -> Iterator[ClusterEngine]:
-    pytest.importorskip("ray.serve", reason="Ray Serve is not installed (pip install 'ray[serve]')")
     from studio.cluster.deployment import LOCAL, connect
 
+    ray = pytest.importorskip("ray", reason="Ray Serve is not installed (pip install 'ray[serve]')")
+    pytest.importorskip("ray.serve")
     made = connect(LOCAL, settings(), cpus=4, gpus=1)
     yield made
     made.close()
+    # Threads of Serve's that outlive the connection start no other cluster.
+    with pytest.raises(ray.exceptions.RaySystemError, match="has not been started"):
+        ray.put(1)
