@@ -132,14 +132,14 @@ def _small_codec() -> CodecConfig:
 
 def _few(steps: int) -> CodecRecipe:
     return CodecRecipe(
-        steps=steps, crop_frames=8, warmup_steps=2, unquantized_steps=6, ramp_steps=2, discriminators_lead=1
+        steps=steps, crop_frames=8, warmup_steps=2, unquantized_steps=2, ramp_steps=2, discriminators_lead=1
     )
 
 
 TINY = Setting(
     speech=CorpusSpec(
-        hours=1 / 180,
-        shard_seconds=10,
+        hours=1 / 225,
+        shard_seconds=8,
         at_once=4,
         references=4,  # with the tests six utterances, the fewest from which a speaker's conversations are made
         tests=2,
@@ -150,16 +150,16 @@ TINY = Setting(
     ),
     codec=_small_codec(),
     batch=2,
-    fresh=_few(8),
-    continued=_few(4),
+    fresh=_few(4),
+    continued=_few(2),
     gate=None,
     variants=2,
     ar=DualARRecipe(minutes=5, steps=4, positions=512, warmup_steps=2),
-    adversarial=_few(3),
+    adversarial=_few(2),
     speaker=SpeakerRecipe(steps=2, batch=4),
     pitch=PitchRecipe(steps=2, batch=4, utterances=2),
-    guidance=GuidanceRecipe(takes=2, passes=1, positions=512),
-    reward=RewardRecipe(rounds=1, takes=2, passes=1, positions=512),
+    guidance=GuidanceRecipe(takes=1, passes=1, positions=512),
+    reward=RewardRecipe(rounds=1, takes=1, passes=1, positions=512),
 )
 
 SETTINGS = {"full": FULL, "large": LARGE, "samples": SAMPLES, "refined": REFINED, "tiny": TINY}

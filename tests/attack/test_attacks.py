@@ -10,9 +10,9 @@ from tests.attack.attack import Attack, all_attacks
 from tests.attack.running import worker
 from tests.attack.running.outcome import WRONG
 
-SLICE = 8  # cases of each attack
-# Tests of the parsers, of clips, releases and the library run a sample of these themselves.
-EXCLUDED = ("fuzz", "texts", "library", "clips", "releases")
+SLICE = 6  # cases of each attack
+# Tests of the parsers, of clips, releases, voice archives and the library run a sample of these themselves.
+EXCLUDED = ("fuzz", "texts", "library", "clips", "releases", "voices")
 
 
 @pytest.fixture(autouse=True)

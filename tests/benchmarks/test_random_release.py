@@ -82,7 +82,7 @@ def test_weights_are_random_and_the_end_is_never_likely(release: Path) -> None:
 
 def test_a_turn_ends_after_an_ordinary_readers_frames(engine: Engine, voice: Voice, release: Path) -> None:
     with natural_turns(release):
-        speech = engine.speak("".join(TEXTS) * 7, voice, SpeakOptions(seed=1))
+        speech = engine.speak("".join(TEXTS) * 6, voice, SpeakOptions(seed=1))
         frames = sum(chunk.frames for chunk in speech)
     assert speech.result is not None
     segments = speech.result.segments

@@ -59,7 +59,7 @@ def test_missing_fortunes_are_reported(tmp_path: Path) -> None:
     with pytest.raises(TrainingError, match="apt-get install fortunes"):
         fortune_sentences(LEXICON, tmp_path)
     (tmp_path / "riddles").write_text("The zzyzx is here.\n%\nThe dog is here.\n\t\t-- Somebody\n")
-    assert fortune_sentences(LEXICON, tmp_path) == ["The dog is here."]
+    assert fortune_sentences(LEXICON, tmp_path) == ("The dog is here.",)
 
 
 def test_corpus_has_at_least_one_training_shard() -> None:

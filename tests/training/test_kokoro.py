@@ -32,11 +32,15 @@ def test_symbols_use_the_alphabet_of_kokoro() -> None:
     assert symbols("tʃˈeɪndʒ ðə bˈɜːd") == "ʧˈAnʤ ðə bˈɜɹd"
 
 
+@pytest.fixture(scope="module")
+def renderer() -> synthesize.CorpusRenderer:
+    return synthesize.CorpusRenderer()
+
+
 @needs_synthesizers
-def test_kokoro_speaks_with_expected_pitch_and_aligned_phones() -> None:
+def test_kokoro_speaks_with_expected_pitch_and_aligned_phones(renderer: synthesize.CorpusRenderer) -> None:
     import pyworld
 
-    renderer = synthesize.CorpusRenderer()
     speaker = next(each for each in speakers() if each.voice == "jf_gongitsune")
     text = "Wait, the silver box is by the sea."
     [item] = renderer.render([synthesize.Job(text, speaker, True)], random.Random(1))
@@ -57,11 +61,11 @@ def test_kokoro_speaks_with_expected_pitch_and_aligned_phones() -> None:
 
 
 @needs_synthesizers
-def test_kokoro_is_warped_to_another_pitch() -> None:
+def test_kokoro_is_warped_to_another_pitch(renderer: synthesize.CorpusRenderer) -> None:
     import pyworld
 
     speaker = next(each for each in speakers() if each.engine == "kokoro" and each.pitch != 1.0)
-    [item] = synthesize.CorpusRenderer().render([synthesize.Job("The silver box.", speaker, False)], random.Random(1))
+    [item] = renderer.render([synthesize.Job("The silver box.", speaker, False)], random.Random(1))
     f0, _ = pyworld.dio(item.samples.astype(np.float64), synthesize.SAMPLE_RATE, f0_floor=50.0)
     assert float(np.median(f0[f0 > 0])) == pytest.approx(speaker.hertz, rel=0.2)
 

@@ -9,6 +9,7 @@ import hashlib
 import random
 import re
 from collections.abc import Container, Iterator
+from functools import lru_cache
 from pathlib import Path
 
 from training.work import TrainingError
@@ -210,7 +211,8 @@ def _word(slot: str, rng: random.Random) -> str:
     return rng.choice(pairs)[form]
 
 
-def fortune_sentences(known: Container[str], folder: Path = FORTUNES) -> list[str]:
+@lru_cache(maxsize=2)  # reading takes a second
+def fortune_sentences(known: Container[str], folder: Path = FORTUNES) -> tuple[str, ...]:
     """Return plain sentences of 2 to 12 known words from the fortune files, sorted, without duplicates.
 
     Raises TrainingError when there are none.
@@ -223,7 +225,7 @@ def fortune_sentences(known: Container[str], folder: Path = FORTUNES) -> list[st
             found.update(_sentences(quotation, known))
     if not found:
         raise TrainingError(f"No quotations in {folder}. Install them as root: apt-get install fortunes")
-    return sorted(found)
+    return tuple(sorted(found))
 
 
 def _sentences(quotation: str, known: Container[str]) -> Iterator[str]:

@@ -112,7 +112,7 @@ def archive(*entries: tuple[str | ZipInfo, bytes], compression: int = ZIP_DEFLAT
         for name, data in entries:
             # A fixed time stamp, for deterministic bytes.
             entry = name if isinstance(name, ZipInfo) else ZipInfo(name)
-            file.writestr(entry, data, compression)
+            file.writestr(entry, data, compression, compresslevel=1)  # fast
     return made.getvalue()
 
 

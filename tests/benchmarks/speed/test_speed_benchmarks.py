@@ -24,8 +24,9 @@ from tests.paths import MINIATURE
 
 CPU = torch.device("cpu")
 SIZES = Sizes("miniature", read_config(MINIATURE), codec_files(MINIATURE)[1])
-# Most of the time of a frame or of its trace is that of the codebooks.
-FEW_CODEBOOKS = replace(SIZES, dual_ar=replace(SIZES.dual_ar, num_codebooks=3))
+# A frame or its trace takes the time of the layers, once for each codebook.
+_STACKS = {name: replace(getattr(SIZES.dual_ar, name), n_layer=1) for name in ("slow", "fast")}
+SMALL = replace(SIZES, dual_ar=replace(SIZES.dual_ar, num_codebooks=3, **_STACKS))
 DEVICES = ["cpu", pytest.param("cuda:0", marks=pytest.mark.gpu)]
 SENTENCES = ["Hi.", "Oh.", "No.", "Yes."]
 
@@ -71,7 +72,7 @@ def test_each_way_is_compared_with_its_own_floor(device: str, monkeypatch: pytes
     saves: list[int] = []
     found = floor.run(
         torch.device(device),
-        [FEW_CODEBOOKS],
+        [SMALL],
         {"copy": 1e9, "product": 2e9},
         frames=4,
         runs=1,
@@ -79,17 +80,17 @@ def test_each_way_is_compared_with_its_own_floor(device: str, monkeypatch: pytes
     )
     model_results = saved("floor", found)["sizes"]["miniature"]
     assert [mode["mode"] for mode in model_results["modes"]] == [
-        mode.name for mode in runner_modes(torch.device(device), FEW_CODEBOOKS.architecture)
+        mode.name for mode in runner_modes(torch.device(device), SMALL.architecture)
     ]
     measured = [mode for mode in model_results["modes"] if "skipped" not in mode]
     assert measured[0]["to_eager"] == 1
     for mode in measured:
         assert mode["floor_frames_per_second"] == pytest.approx(2e9 / mode["frame_bytes"])
         assert mode["share_of_floor"] == pytest.approx(mode["frames_per_second"] / mode["floor_frames_per_second"])
-        assert mode["real_time_factor"] == pytest.approx(FEW_CODEBOOKS.codec.frame_rate / mode["frames_per_second"])
+        assert mode["real_time_factor"] == pytest.approx(SMALL.codec.frame_rate / mode["frames_per_second"])
         assert mode["to_eager"] == pytest.approx(mode["frames_per_second"] / measured[0]["frames_per_second"])
     assert model_results["recording"]["slots"] == 2 or device != "cpu"
-    assert model_results["parameters"] == sum(weight.numel() for weight in _weights("fp32", FEW_CODEBOOKS))
+    assert model_results["parameters"] == sum(weight.numel() for weight in _weights("fp32", SMALL))
     table = floor.table(found)
     assert len(table.rows) == len(measured)
     assert saves[0] == 1
@@ -103,7 +104,7 @@ def _weights(precision: Any, sizes: Sizes) -> Iterator[torch.Tensor]:
 
 
 def test_smaller_weights_have_a_higher_floor() -> None:
-    bench = Bench(CPU, FEW_CODEBOOKS, frames=2, runs=1, bandwidths={"copy": 1e9})
+    bench = Bench(CPU, SMALL, frames=2, runs=1, bandwidths={"copy": 1e9})
     wide, narrow = floor.compare(bench, [RunnerMode("eager", "fp32"), RunnerMode("eager", "bf16")])
     assert narrow["weights_bytes"] < wide["weights_bytes"]
     assert narrow["floor_frames_per_second"] == pytest.approx(2 * wide["floor_frames_per_second"])
@@ -111,7 +112,7 @@ def test_smaller_weights_have_a_higher_floor() -> None:
 
 def test_unavailable_way_is_skipped_with_a_note(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(floor, "has_compiler", lambda: False)
-    bench = Bench(CPU, FEW_CODEBOOKS, frames=2, runs=1, bandwidths={"copy": 1e9})
+    bench = Bench(CPU, SMALL, frames=2, runs=1, bandwidths={"copy": 1e9})
     chosen = [
         RunnerMode("graph", "fp8", "fast"),
         RunnerMode("compiled", "fp32", compiled=True),
@@ -133,7 +134,7 @@ def test_unavailable_way_is_skipped_with_a_note(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_record_captures_graphs_and_measures_time() -> None:
-    bench = Bench(CPU, FEW_CODEBOOKS, frames=1, runs=1, bandwidths={})
+    bench = Bench(CPU, SMALL, frames=1, runs=1, bandwidths={})
     runner = new_runner(bench, build(bench, "fp32"), "fast", slots=2)
     assert runner.graph_state == "fast"
     assert record(runner) > 0

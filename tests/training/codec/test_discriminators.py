@@ -114,10 +114,21 @@ def test_feature_loss_of_perfect_copies_is_zero() -> None:
     assert Discriminators().judge(real.clone(), real).features == 0
 
 
-def test_decoder_only_adversarial_training_keeps_codes(corpus: Corpus, tmp_path: Path, source: Path) -> None:
+def test_decoder_only_adversarial_training_keeps_codes_and_judging_networks(
+    corpus: Corpus, tmp_path: Path, source: Path
+) -> None:
     run = adversarial(tmp_path, corpus, source)
     before = load_codec(*codec_files(source))
+    assert run.objective.recognition is not None
+    assert isinstance(run.objective.voice, VoiceLoss)
+    networks = run.objective.recognition, run.objective.voice
+    frozen = [{name: weight.clone() for name, weight in network.state_dict().items()} for network in networks]
+    found = run.advance()
+    assert all(found[name] > 0 for name in ("perceptual", "divergence", "voice", "voice_maps", "f0"))
     train_to_end(tmp_path, run)
+    for network, weights in zip(networks, frozen, strict=True):
+        for name, weight in network.state_dict().items():
+            assert torch.equal(weights[name], weight), name
     after = load_codec(*codec_files(tmp_path / "codec"))
     assert codec_fingerprint(after) == codec_fingerprint(before)
     trained = list(run.objective.codec.decoder.parameters())
@@ -151,26 +162,6 @@ def test_discriminators_may_be_used_in_some_steps_only(corpus: Corpus, tmp_path:
     assert "discriminators" not in run.advance()
     assert all(torch.equal(a, b) for a, b in zip(before, judges.parameters(), strict=True))
     assert not all(torch.equal(a, b) for a, b in zip(codec, run.objective.codec.decoder.parameters(), strict=True))
-
-
-def test_recognition_loss_is_used_without_training_the_recogniser(corpus: Corpus, tmp_path: Path, source: Path) -> None:
-    run = adversarial(tmp_path, corpus, source)
-    assert run.objective.recognition is not None
-    before = [weight.clone() for weight in run.objective.recognition.parameters()]
-    found = run.advance()
-    assert found["perceptual"] > 0
-    assert found["divergence"] > 0
-    assert all(torch.equal(a, b) for a, b in zip(before, run.objective.recognition.parameters(), strict=True))
-
-
-def test_voice_is_learned_from_frozen_networks(corpus: Corpus, tmp_path: Path, source: Path) -> None:
-    run = adversarial(tmp_path, corpus, source)
-    assert isinstance(run.objective.voice, VoiceLoss)
-    before = {name: weight.clone() for name, weight in run.objective.voice.state_dict().items()}
-    found = run.advance()
-    assert all(found[name] > 0 for name in ("voice", "voice_maps", "f0"))
-    for name, weight in run.objective.voice.state_dict().items():
-        assert torch.equal(before[name], weight), name
 
 
 def test_copies_are_compared_with_originals_in_their_phase(corpus: Corpus, tmp_path: Path, source: Path) -> None:
@@ -207,13 +198,15 @@ def test_discriminators_have_their_share_of_the_last_layer(
 
 def test_resumed_adversarial_run_equals_an_uninterrupted_one(corpus: Corpus, tmp_path: Path, source: Path) -> None:
     unbroken = adversarial(tmp_path, corpus, source)
-    expected = [unbroken.advance() for _ in range(3)]
+    expected = [unbroken.advance() for _ in range(2)]
     stopped = adversarial(tmp_path, corpus, source)
     before = [stopped.advance()]
     (tmp_path / "codec").mkdir()
     stopped.save(checkpoint_of(tmp_path, stopped))
     resumed = adversarial(tmp_path, corpus, source)
-    assert before + [resumed.advance() for _ in range(2)] == expected
+    assert [*before, resumed.advance()] == expected
+    for name, weight in unbroken.objective.state_dict().items():
+        assert torch.equal(weight, resumed.objective.state_dict()[name]), name
     with pytest.raises(TrainingError, match=r"--voice\) than these \(--decoder-only --adversarial\)"):
         open_run(tmp_path, AGAINST, corpus, source=source, decoder_only=True, adversarial=True)
 

@@ -15,7 +15,7 @@ from training.speaker.train import SpeakerRecipe, features_of, run, train
 from training.speech.corpus import SAMPLE_RATE, Corpus, Utterance
 from training.work import TrainingError
 
-RECIPE = SpeakerRecipe(steps=40, batch=16, warmup_steps=4)
+RECIPE = SpeakerRecipe(steps=24, batch=10, warmup_steps=4)
 PITCHES = 90, 150, 230  # Hz
 
 
