@@ -12,6 +12,7 @@ from collections.abc import Container, Iterator
 from functools import lru_cache
 from pathlib import Path
 
+from engine.text.english.pronunciation import Lexicon
 from training.work import TrainingError
 
 FORTUNES = Path("/usr/share/games/fortunes")
@@ -212,7 +213,7 @@ def _word(slot: str, rng: random.Random) -> str:
 
 
 @lru_cache(maxsize=2)  # reading takes a second
-def fortune_sentences(known: Container[str], folder: Path = FORTUNES) -> tuple[str, ...]:
+def fortune_sentences(known: Lexicon, folder: Path = FORTUNES) -> tuple[str, ...]:
     """Return plain sentences of 2 to 12 known words from the fortune files, sorted, without duplicates.
 
     Raises TrainingError when there are none.
@@ -246,7 +247,7 @@ def is_simple(sentence: str, known: Container[str]) -> bool:
     return 2 <= len(words) <= 12 and len(sentence) <= 72 and all(word in known for word in words)
 
 
-def held_out_sentences(known: Container[str], templates: int = 120, fortunes: int = 80) -> list[str]:
+def held_out_sentences(known: Lexicon, templates: int = 120, fortunes: int = 80) -> list[str]:
     """Return the test set: held-out template sentences and fortunes, up to the requested numbers."""
     chosen: dict[str, None] = {}
     for sentence in template_sentences(0):
@@ -259,7 +260,7 @@ def held_out_sentences(known: Container[str], templates: int = 120, fortunes: in
     return [*chosen, *quoted[:fortunes]]
 
 
-def training_sentences(seed: int, known: Container[str], *, fortune_share: float = 0.4) -> Iterator[str]:
+def training_sentences(seed: int, known: Lexicon, *, fortune_share: float = 0.4) -> Iterator[str]:
     """Yield training sentences endlessly, none held out. Fortunes repeat once all have been used."""
     rng = random.Random(f"training {seed}")
     templates = (sentence for sentence in template_sentences(seed + 1) if not is_held_out(sentence))
