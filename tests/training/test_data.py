@@ -184,9 +184,13 @@ def test_bundled_lexicon_agrees_with_flite() -> None:
     assert len(differing) <= 3
 
 
+@pytest.fixture(scope="module")
+def renderer() -> synthesize.CorpusRenderer:
+    return synthesize.CorpusRenderer()
+
+
 @needs_synthesizers
-def test_every_teacher_renders_and_corpus_reads_it(tmp_path: Path) -> None:
-    renderer = synthesize.CorpusRenderer()
+def test_every_teacher_renders_and_corpus_reads_it(renderer: synthesize.CorpusRenderer, tmp_path: Path) -> None:
     chosen = {speaker.engine: speaker for speaker in speakers() if speaker.held_out and speaker.engine != "kokoro"}
     jobs = [synthesize.Job("The teacher opened the window.", speaker, True) for speaker in chosen.values()]
     made = list(renderer.render(jobs, random.Random(1)))
@@ -206,10 +210,9 @@ def test_every_teacher_renders_and_corpus_reads_it(tmp_path: Path) -> None:
 
 
 @needs_synthesizers
-def test_warp_changes_the_pitch() -> None:
+def test_warp_changes_the_pitch(renderer: synthesize.CorpusRenderer) -> None:
     import pyworld
 
-    renderer = synthesize.CorpusRenderer()
     flite = [speaker for speaker in speakers() if speaker.voice == "rms" and not speaker.breath]
     low, high = min(flite, key=lambda s: s.hertz), max(flite, key=lambda s: s.hertz)
     jobs = [synthesize.Job("Every student followed the river.", speaker, False) for speaker in (low, high)]

@@ -35,10 +35,10 @@ def test_voices_are_grouped_by_training_sex_and_pitch() -> None:
 @pytest.mark.slow
 def test_voices_are_rendered_with_their_references(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(balanced_voices, "sentences_of", lambda number: sentences()[number : number + 1])
-    monkeypatch.setattr(balanced_voices, "DESIGNS", balanced_voices.DESIGNS[:2])
+    monkeypatch.setattr(balanced_voices, "DESIGNS", balanced_voices.DESIGNS[:1])
     found = balanced_voices.render(tmp_path, EvaluationSet.load(), held_out=2)
     assert [speaker.name for speaker in found.data.speakers][-2:] == ["festival-ked-121", "flite-slt-19"]
-    assert len(found.data.speakers) == 4
+    assert len(found.data.speakers) == 3
     for number, speaker in enumerate(found.data.speakers):
         assert [clip.text for clip in speaker.sentences] == [sentences()[number]]
         for clip in (speaker.reference, *speaker.sentences):

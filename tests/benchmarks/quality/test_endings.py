@@ -13,14 +13,17 @@ RUN = Run("anyone", "end", 1, 0.3, 0.2)
 
 
 class FakePhoneJudge(PhoneJudge):
-    """A judge that always hears the given text."""
+    """A judge that always hears the text `heard`."""
 
-    def __init__(self, heard: str) -> None:
-        super().__init__()
-        self._heard = heard
+    heard = ""
 
     def hear(self, samples: object, sample_rate: int) -> list[str]:
-        return self.spelled(self._heard)
+        return self.spelled(self.heard)
+
+
+@pytest.fixture(scope="module")
+def judge() -> FakePhoneJudge:
+    return FakePhoneJudge()
 
 
 def test_text_has_two_hundred_words() -> None:
@@ -29,18 +32,20 @@ def test_text_has_two_hundred_words() -> None:
 
 
 @pytest.mark.parametrize("missing", [0, 7, 20])
-def test_unspoken_sentence_is_missing(missing: int) -> None:
+def test_unspoken_sentence_is_missing(judge: FakePhoneJudge, missing: int) -> None:
     spoken = [sentence for at, sentence in enumerate(sentences_of(TEXT)) if at != missing]
-    found = read(TEXT, np.zeros(16_000, dtype=np.float32), 16_000, RUN, (), FakePhoneJudge(" ".join(spoken)))
+    judge.heard = " ".join(spoken)
+    found = read(TEXT, np.zeros(16_000, dtype=np.float32), 16_000, RUN, (), judge)
     assert found.missing == 1
     assert found.sentences[missing] < 0.5
     assert sum(share == 1.0 for share in found.sentences) >= len(spoken) - 2
 
 
-def test_complete_take_has_no_missing_sentences() -> None:
-    found = read(TEXT, np.zeros(16_000, dtype=np.float32), 16_000, RUN, (), FakePhoneJudge(TEXT))
+def test_complete_take_has_no_missing_sentences(judge: FakePhoneJudge) -> None:
+    judge.heard = TEXT
+    found = read(TEXT, np.zeros(16_000, dtype=np.float32), 16_000, RUN, (), judge)
     assert (found.missing, found.phone_error, found.seconds) == (0, 0.0, 1.0)
-    assert PhoneJudge().errors(TEXT, PhoneJudge().spelled(TEXT)) == PhoneErrors(0, len(PhoneJudge().spelled(TEXT)))
+    assert judge.errors(TEXT, judge.spelled(TEXT)) == PhoneErrors(0, len(judge.spelled(TEXT)))
 
 
 def test_pairs_of_voice_and_sentence_are_unique() -> None:

@@ -103,6 +103,12 @@ def clip() -> tuple[np.ndarray, list[str]]:
     return codes.numpy().astype(np.int16), [each for each in words.split() if each in ALL_PHONES]
 
 
+@pytest.fixture(scope="module")
+def words(clip: tuple[np.ndarray, list[str]]) -> Judgement:
+    """The judgement of the clip's words alone."""
+    return judged(take_reward({1: torch.zeros(128)}), *clip)
+
+
 def judged(reward: TakeReward, codes: np.ndarray, phones: list[str], speaker: int = 1) -> Judgement:
     found = reward.judge(codes, phones, speaker)
     assert found is not None
@@ -121,23 +127,25 @@ def test_speech_is_clearer_than_damaged_or_other_words(reward: TakeReward, clip:
     assert reward.judge(codes, [], 1) is None
 
 
-def test_take_is_compared_with_the_voice_of_its_speaker(reward: TakeReward, clip: tuple[np.ndarray, list[str]]) -> None:
+def test_take_is_compared_with_the_voice_of_its_speaker(
+    reward: TakeReward, clip: tuple[np.ndarray, list[str]], words: Judgement
+) -> None:
     codes, phones = clip
     own, other = judged(reward, codes, phones), judged(reward, codes, phones, speaker=2)
     assert 0.5 < own.similarity <= 1
     assert other.similarity == pytest.approx(-own.similarity)
     assert other.error == own.error
     # What brings a take nearer to a voice takes it away from the opposite one. The rest is the words' part.
-    words = take_reward({1: torch.zeros(128)})
     middle = (own.gradient + other.gradient) / 2
-    torch.testing.assert_close(middle, judged(words, codes, phones).gradient, rtol=1e-3, atol=1e-5)
+    torch.testing.assert_close(middle, words.gradient, rtol=1e-3, atol=1e-5)
     assert not torch.allclose(own.gradient, middle, rtol=1e-2, atol=1e-4)
 
 
-def test_take_is_compared_with_the_pitch_of_its_speaker(reward: TakeReward, clip: tuple[np.ndarray, list[str]]) -> None:
+def test_take_is_compared_with_the_pitch_of_its_speaker(
+    reward: TakeReward, clip: tuple[np.ndarray, list[str]], words: Judgement
+) -> None:
     codes, phones = clip
     pitched = judged(take_reward({1: torch.zeros(128)}, pitch_weight=0.5), codes, phones)
-    words = judged(take_reward({1: torch.zeros(128)}), codes, phones)
     audio = reward._resample(decode_latents(reward._decoder, latents_of(reward, codes))[:, 0])
     assert pitched.pitch == pytest.approx(float(pitch_net().mean_pitch(audio)) - PITCH, abs=1e-3)
     assert pitched.pitch > 1, "beyond the first semitone, the reward falls by its weight a semitone"
