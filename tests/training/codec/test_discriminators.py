@@ -1,5 +1,6 @@
 """Discriminators learn to distinguish copies from speech, and the decoder learns from them without changing codes."""
 
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -31,22 +32,18 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Corpus:
 
 @pytest.fixture(scope="module")
 def source(corpus: Corpus, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a codec, beside untrained networks that judge voices and pitch."""
     work = tmp_path_factory.mktemp("trained")
     train_to_end(work, open_run(work, QUICK, corpus, config=TINY))
-    return work / "codec"
-
-
-def write_networks(work: Path) -> None:
-    """Write untrained networks that judge voices and pitch."""
-    work.mkdir(exist_ok=True)
     torch.manual_seed(1)
     for file, sizes in SPEAKER_ENCODERS.items():
         SpeakerNet(sizes).save(work / file)
     PitchNet().save(work / PITCH_FILE)
+    return work / "codec"
 
 
 def adversarial(work: Path, corpus: Corpus, source: Path) -> CodecRun:
-    write_networks(work)
+    shutil.copytree(source.parent, work, ignore=shutil.ignore_patterns("codec"), dirs_exist_ok=True)
     torch.manual_seed(0)  # the discriminators' first weights
     return open_run(work, AGAINST, corpus, source=source, decoder_only=True, adversarial=True, voice=True)
 

@@ -62,7 +62,7 @@ def _corpus(rng: np.random.Generator) -> Corpus:
     """Return six utterances of noise whose loudness and colour change."""
     utterances = []
     for i in range(6):
-        noise = rng.standard_normal(2 * SAMPLE_RATE).cumsum() % (3 + i)
+        noise = rng.standard_normal(SAMPLE_RATE).cumsum() % (3 + i)
         audio = (noise * np.linspace(500, 4000, len(noise))).astype(np.int16)
         utterances.append(Utterance("", [], [], 0, 0, 0, len(audio), False, False, audio))
     return Corpus(utterances, {})

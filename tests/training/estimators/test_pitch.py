@@ -15,7 +15,7 @@ from training.recogniser.model import RATE
 from training.speech.corpus import SAMPLE_RATE, Corpus, Utterance
 from training.work import TrainingError
 
-RECIPE = PitchRecipe(steps=40, batch=16, warmup_steps=5)
+RECIPE = PitchRecipe(steps=40, batch=8, learning_rate=4e-3, warmup_steps=5)
 PITCHES = 90, 120, 150, 190, 230  # Hz
 
 
