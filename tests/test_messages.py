@@ -46,13 +46,20 @@ def sources() -> Iterator[Path]:
 
 
 @cache
-def error_classes() -> set[str]:
+def parsed() -> list[tuple[Path, list[ast.AST]]]:
+    """Return the classes and calls of each source."""
+    trees = ((path, ast.walk(ast.parse(path.read_text("utf-8")))) for path in sources())
+    return [(path, [node for node in tree if isinstance(node, ast.ClassDef | ast.Call)]) for path, tree in trees]
+
+
+@cache
+def error_classes() -> frozenset[str]:
     known = {name for name, each in vars(errors).items() if isinstance(each, type) and issubclass(each, RepriseError)}
-    for path in sources():
-        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+    for _, nodes in parsed():
+        for node in nodes:
             if isinstance(node, ast.ClassDef) and known & {ast.unparse(base) for base in node.bases}:
                 known.add(node.name)
-    return known - QUOTED
+    return frozenset(known - QUOTED)
 
 
 def keys_of(argument: ast.expr) -> list[str] | None:
@@ -67,12 +74,16 @@ def keys_of(argument: ast.expr) -> list[str] | None:
 
 def constructions() -> Iterator[tuple[str, list[str] | None, ast.Call]]:
     """Yield the location of each construction of an error or message, its possible keys, and the call."""
-    for path in sources():
-        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.args:
-                where = f"{path.relative_to(ROOT)}:{node.lineno}"
-                if node.func.id in error_classes() | {"UserMessage"}:
-                    yield where, keys_of(node.args[0]), node
+    constructed = error_classes() | {"UserMessage"}
+    for path, nodes in parsed():
+        for node in nodes:
+            if (
+                isinstance(node, ast.Call)
+                and isinstance(node.func, ast.Name)
+                and node.func.id in constructed
+                and node.args
+            ):
+                yield f"{path.relative_to(ROOT)}:{node.lineno}", keys_of(node.args[0]), node
 
 
 def test_errors_use_known_keys_and_the_values_of_their_messages() -> None:

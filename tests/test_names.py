@@ -1,11 +1,13 @@
 """Classes of the run-time code have different names, so that each name means one thing."""
 
-import ast
+import re
 from collections import defaultdict
 from pathlib import Path
 
 from tests.paths import ROOT
 from tests.test_imports import RUN_TIME, module_name, sources
+
+CLASS = re.compile(r"^ *class ([A-Za-z]\w*)[(:\[]", re.MULTILINE)  # public, at any level, also in an example
 
 # Classes that may share their name with another, and why.
 EXCEPTIONS = {
@@ -17,9 +19,8 @@ def shared_names(root: Path) -> dict[str, list[str]]:
     """Return the names that more than one public class has, with these classes."""
     found = defaultdict(list)
     for path in sources(root, RUN_TIME):
-        for node in ast.walk(ast.parse(path.read_text("utf-8"), filename=str(path))):
-            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
-                found[node.name].append(f"{module_name(path, root)}.{node.name}")
+        for name in CLASS.findall(path.read_text("utf-8")):
+            found[name].append(f"{module_name(path, root)}.{name}")
     return {name: classes for name, classes in found.items() if len(set(classes) - EXCEPTIONS.keys()) > 1}
 
 

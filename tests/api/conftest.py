@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from api.app import create_api
-from engine import Engine
+from engine import Engine, request
 from storage import Storage
 from storage.api_keys import NewKey
 from storage.voices.sample_voices import install_samples
@@ -27,6 +27,7 @@ from web.http.hosts import is_local
 TEXT = "Come in."  # about half a second
 LONG = "The train was late, so we walked along the river. " * 190  # ten minutes
 MOST_OF_LONG = 5_000  # frames; the whole text has more than ten thousand
+FRAMES = 8  # of each sentence with `short_turns`
 
 
 @dataclass(frozen=True)
@@ -53,6 +54,11 @@ class Server:
     def speaking(self) -> bool:
         """Return whether any speech has a slot."""
         return self.engine.status().speaking > 0
+
+    @property
+    def sentence(self) -> float:
+        """Return the seconds of a sentence with `short_turns`."""
+        return FRAMES / self.engine.frame_rate
 
     def busy(self) -> int:
         """Return the number of open speeches: running, queued, or between two segments."""
@@ -88,6 +94,20 @@ def speak(client: httpx.Client) -> Callable[..., httpx.Response]:
         return client.post("/v1/audio/speech", json=body, headers=headers)
 
     return post
+
+
+@pytest.fixture
+def short_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    """End each sentence after a few frames, without its words; for tests of what happens around the speech."""
+    monkeypatch.setattr(request, "frame_budget", lambda _text, _rate: FRAMES)
+    monkeypatch.setattr(request, "ATTEMPTS", 1)
+
+
+def metric(what: str, client: httpx.Client) -> float:
+    """Return a count of the metrics: "cancelled" or "failed" speeches, or "frames"."""
+    metrics, name = client.get("/metrics").text, "frames" if what == "frames" else f"speeches_{what}"
+    (line,) = (line for line in metrics.splitlines() if line.startswith(f"reprise_{name}_total"))
+    return float(line.split()[1])
 
 
 def decode_audio(data: bytes, format: str) -> tuple[np.ndarray, int]:

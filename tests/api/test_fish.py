@@ -14,6 +14,9 @@ from tests.paths import CLIP
 WORDS = "The train was late, so we walked along the river."
 
 
+pytestmark = pytest.mark.usefixtures("short_turns")
+
+
 @pytest.fixture(autouse=True)
 def empty_library(server: Server) -> Iterator[None]:
     yield

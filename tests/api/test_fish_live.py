@@ -16,6 +16,7 @@ from tests.paths import CLIP
 from tests.support.waiting import until
 
 FISH_RATE = 44_100  # Hz
+SHORT = pytest.mark.usefixtures("short_turns")
 REQUEST = {"text": "", "reference_id": "Clara", "format": "pcm", "seed": 7, "prosody": None, "latency": "balanced"}
 
 
@@ -51,6 +52,7 @@ def live_session(server: Server, **headers: str) -> Iterator[Session]:
         yield Session(socket)
 
 
+@SHORT
 def test_text_is_spoken_while_it_is_written(server: Server) -> None:
     with live_session(server, model="s1") as session:
         session.start()
@@ -62,10 +64,12 @@ def test_text_is_spoken_while_it_is_written(server: Server) -> None:
         session.send("stop")
         audio, finish = session.rest()
         assert finish == {"event": "finish", "reason": "stop"}
-        assert len(first["audio"] + audio) / 2 / FISH_RATE > 1.5
+        seconds = len(first["audio"] + audio) / 2 / FISH_RATE
+        assert 2 * server.sentence <= seconds < 3 * server.sentence  # with a pause between the sentences
     until(lambda: server.busy() == 0)
 
 
+@SHORT
 def test_flush_speaks_an_incomplete_sentence(server: Server) -> None:
     with live_session(server) as session:
         session.start()
@@ -78,6 +82,7 @@ def test_flush_speaks_an_incomplete_sentence(server: Server) -> None:
         assert session.rest()[1]["reason"] == "stop"
 
 
+@SHORT
 @pytest.mark.parametrize("format", ["mp3", "opus", "wav"])
 def test_audio_has_the_requested_format_and_voice(server: Server, format: str) -> None:
     clip = {"audio": CLIP.read_bytes(), "text": "The train was late, so we walked along the river."}
@@ -88,6 +93,7 @@ def test_audio_has_the_requested_format_and_voice(server: Server, format: str) -
         assert len(samples) / rate > 0.3
 
 
+@SHORT
 def test_text_of_the_start_is_spoken_first(server: Server) -> None:
     sounds = []
     for first, piece in (("Come in.", ""), ("", "Come in.")):

@@ -85,6 +85,7 @@ def test_jobs_of_one_caller_delay_no_other_requests(
     assert busy.headers["retry-after"] == "1"
 
 
+@pytest.mark.usefixtures("short_turns")
 @pytest.mark.parametrize(
     ("path", "body"), [("/v1/tts", {"text": "Hi."}), ("/v1/audio/speech", {"input": "Hi.", "voice": "Clara"})]
 )

@@ -6,6 +6,8 @@ import pytest
 
 from tests.api.conftest import TEXT, Server
 
+pytestmark = pytest.mark.usefixtures("short_turns")
+
 
 def test_every_response_has_an_id(client: httpx.Client) -> None:
     """Refusals too: clients name it in their reports."""

@@ -73,6 +73,7 @@ def test_remote_clients_without_a_key_see_only_samples(
         assert create_voice().status_code == 401
 
 
+@pytest.mark.usefixtures("short_turns")
 def test_voice_is_created_spoken_with_and_deleted(
     client: httpx.Client, server: Server, create_voice: CreateVoice
 ) -> None:

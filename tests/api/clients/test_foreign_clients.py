@@ -15,6 +15,9 @@ from tests.paths import ROOT
 
 CLIENTS = ROOT / ".venv" / "clients"
 AGENTS = Path(__file__).parent / "agents"
+
+pytestmark = pytest.mark.usefixtures("short_turns")
+
 NODE = """
 import OpenAI from "openai";
 const client = new OpenAI({ baseURL: process.env.BASE_URL, apiKey: "not-needed" });

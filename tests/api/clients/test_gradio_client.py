@@ -15,6 +15,7 @@ LONG = "The rain has stopped at last, and all the birds are singing. " * 160  # 
 SAMPLES = ["Adam", "Ben", "Clara", "Daniel", "Emma", "Flora"]
 
 
+@pytest.mark.usefixtures("short_turns")
 def test_client_finds_endpoints_and_speaks(server: Server) -> None:
     client = Client(server.url + PLACE, verbose=False)
     endpoints = client.view_api(return_format="dict")["named_endpoints"]

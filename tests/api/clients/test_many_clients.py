@@ -13,7 +13,7 @@ from tests.api.conftest import Server
 from tests.support.looping import run
 from tests.support.waiting import until
 
-PLACES = 16  # slots and places in the queue
+PLACES = 8  # slots and places in the queue
 CLIENTS = 3 * PLACES
 
 
@@ -86,4 +86,4 @@ def test_all_slots_are_freed(server: Server, monkeypatch: pytest.MonkeyPatch) ->
     assert statuses.count(200) >= server.engine.slots
     until(lambda: not any(thread.name == "reprise-api-speech" for thread in threading.enumerate()))
     until(lambda: count_streams() == 0)
-    assert memory(server) - before < 16 << 20
+    assert memory(server) - before < 8 << 20

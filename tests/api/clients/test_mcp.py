@@ -68,6 +68,7 @@ async def error_of(client: Client, tool: str, **arguments: Any) -> str:
     return text_of(result)
 
 
+@pytest.mark.usefixtures("short_turns")
 @pytest.mark.parametrize("mode", MODES)
 def test_client_lists_tools_and_speaks(server: Server, mode: str) -> None:
     async def visit(client: Client) -> None:
@@ -88,6 +89,7 @@ def test_client_lists_tools_and_speaks(server: Server, mode: str) -> None:
     with_client(server, visit, mode)
 
 
+@pytest.mark.usefixtures("short_turns")
 def test_voice_is_cloned_with_consent(server: Server) -> None:
     async def visit(client: Client) -> None:
         asked = {"name": "Anna", "clip": CLIP_URL, "transcript": WORDS, "consent": "Anna Gray"}

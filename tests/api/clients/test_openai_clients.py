@@ -15,6 +15,8 @@ from tests.support.looping import run
 
 WORDS = "The train was late, so we walked along the river."
 
+pytestmark = pytest.mark.usefixtures("short_turns")
+
 
 @pytest.fixture(scope="module")
 def openai_client(server: Server) -> openai.OpenAI:

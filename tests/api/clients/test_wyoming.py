@@ -36,6 +36,7 @@ from tests.support.ports import free_port
 from tests.support.waiting import until
 
 CLARA = SynthesizeVoice(name="Clara")
+SHORT = pytest.mark.usefixtures("short_turns")
 
 
 class Client(AsyncTcpClient):
@@ -88,6 +89,7 @@ def seconds(start: AudioStart, sound: bytes) -> float:
     return len(sound) / (start.rate * start.width * start.channels)
 
 
+@SHORT
 def test_client_lists_voices_and_speaks(server: Server) -> None:
     async def visit(client: Client) -> None:
         await client.send(Ping("here?"), Describe())
@@ -114,6 +116,7 @@ def test_text_without_words_ends(server: Server) -> None:
     with_client(server, visit)
 
 
+@SHORT
 def test_text_is_spoken_while_it_is_written(server: Server) -> None:
     async def visit(client: Client) -> None:
         for _ in range(2):
@@ -126,7 +129,7 @@ def test_text_is_spoken_while_it_is_written(server: Server) -> None:
             await client.send(SynthesizeStop())
             while not AudioStop.is_type((event := await client.next()).type):
                 heard += AudioChunk.from_event(event).audio
-            assert 1.5 < seconds(start, heard) < 10
+            assert 2 * server.sentence <= seconds(start, heard) < 3 * server.sentence  # with a pause in between
             assert SynthesizeStopped.is_type((await client.next()).type)
         await client.send(SynthesizeStart(), SynthesizeStop())
         assert SynthesizeStopped.is_type((await client.next()).type), "an empty text has no audio"
@@ -134,6 +137,7 @@ def test_text_is_spoken_while_it_is_written(server: Server) -> None:
     with_client(server, visit)
 
 
+@SHORT
 def test_a_second_start_ends_the_text_before(server: Server) -> None:
     async def visit(client: Client) -> None:
         await client.send(SynthesizeStart(CLARA), SynthesizeChunk("The rain has stopped at last. We"))

@@ -37,6 +37,7 @@ def test_each_batch_item_has_its_own_result(client: httpx.Client) -> None:
     assert len(decode_audio(alone, "pcm")[0]) / 24_000 == pytest.approx(first["usage"]["seconds"], abs=0.01)
 
 
+@pytest.mark.usefixtures("short_turns")
 def test_voice_of_an_item_replaces_the_common_clip(client: httpx.Client) -> None:
     """And the clip of an item the common voice."""
     data = base64.b64encode(CLIP.read_bytes()).decode()
