@@ -73,7 +73,7 @@ ENTRY = st.builds(Pronunciation, WORDS, st.text("xyz", min_size=1, max_size=3), 
 
 
 @given(st.text(LETTERS, max_size=40), st.lists(ENTRY, min_size=1, max_size=8))
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=150, deadline=None)
 def test_search_for_entries_changes_no_result(text: str, entries: list[Pronunciation]) -> None:
     assert respelled(text, entries) == respelled_slowly(text, entries)
 

@@ -42,18 +42,7 @@ def app(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[AppContext]
     storage.close()
 
 
-def test_deleted_voice_leaves_the_cache_of_a_model_that_embeds_clips(app: AppContext) -> None:
-    app.engine.switch("base")
-    anna = app.storage.voices.add(app.engine.encode_voice("Anna", [(CLIP, "The words of the clip.")]).voice)
-    before = app.engine.status().prefix_cache_bytes
-    speech = SpeechService(app, Access(app.storage.keys)).speak(Caller(), TEXT, VoiceChoice("Anna"), seed=1)
-    assert sum(len(chunk.samples) for chunk in speech)
-    assert app.engine.status().prefix_cache_bytes > before
-    app.trash_voice(anna.id, owner=LOCAL)
-    until(lambda: app.engine.status().prefix_cache_bytes == before)
-
-
-def test_library_is_kept_and_own_voices_are_listed(app: AppContext) -> None:
+def test_library_is_kept_own_voices_are_listed_and_deleted_ones_leave_the_cache(app: AppContext) -> None:
     service, caller = SpeechService(app, Access(app.storage.keys)), Caller()
 
     def spoken(by: VoiceChoice, **options: str) -> int:
@@ -69,6 +58,12 @@ def test_library_is_kept_and_own_voices_are_listed(app: AppContext) -> None:
     assert spoken(VoiceChoice("Anna"), language="de")
     with pytest.raises(InvalidOption, match="does not speak Klingon"):
         spoken(VoiceChoice("Anna"), language="Klingon")
+    ben = app.storage.voices.add(app.engine.encode_voice("Ben", [(CLIP, "The words of the clip.")]).voice)
+    before = app.engine.status().prefix_cache_bytes
+    assert spoken(VoiceChoice("Ben"))
+    assert app.engine.status().prefix_cache_bytes > before
+    app.trash_voice(ben.id, owner=LOCAL)
+    until(lambda: app.engine.status().prefix_cache_bytes == before)  # this model embeds clips
     app.engine.switch("custom_voice")
     assert app.engine.capabilities.speakers == ("vivian", "dylan", "ryan")
     assert spoken(VoiceChoice("Ryan"), instructions="Calmly.")

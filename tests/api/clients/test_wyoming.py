@@ -2,11 +2,11 @@
 
 import asyncio
 import gc
-import subprocess
+import os
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
-from io import BytesIO
 from pathlib import Path
 
 import pytest
@@ -28,9 +28,9 @@ from wyoming.tts import (
 
 from api.assistants.wyoming import create_server, serve
 from api.context import ApiContext
+from app import main
 from engine.errors import InvalidOption
 from tests.api.conftest import LONG, TEXT, Server
-from tests.paths import ROOT
 from tests.support.looping import run
 from tests.support.ports import free_port
 from tests.support.waiting import until
@@ -226,15 +226,19 @@ def test_an_event_is_never_read_beyond_its_limit(server: Server) -> None:
     run(meet)
 
 
-def test_command_serves_until_its_input_ends(tmp_path: Path) -> None:
-    asked = BytesIO()
-    write_event(Describe().event(), asked)
-    command = ["app.py", "--graphs", "off", "wyoming", "--uri", "stdio://", "--database", tmp_path / "voices.db"]
-    done = subprocess.run(
-        [sys.executable, *command], cwd=ROOT, input=asked.getvalue(), capture_output=True, timeout=120, check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    answer = read_event(BytesIO(done.stdout))
+def test_command_serves_until_its_input_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In this process, with pipes in place of standard input and output."""
+    command = ["--graphs", "off", "wyoming", "--uri", "stdio://", "--database", str(tmp_path / "voices.db")]
+    (input_end, asking), (answers, output_end) = os.pipe(), os.pipe()
+    with os.fdopen(asking, "wb") as sent:
+        write_event(Describe().event(), sent)
+    with os.fdopen(input_end) as stdin, os.fdopen(output_end, "w") as stdout, ThreadPoolExecutor(1) as thread:
+        monkeypatch.setattr(sys, "stdin", stdin)
+        monkeypatch.setattr(sys, "stdout", stdout)
+        thread.submit(main, command, standalone_mode=False).result()
+    with os.fdopen(answers, "rb") as received:
+        answer = read_event(received)
+        assert received.read() == b"", "nothing else was written"
     assert answer is not None
     assert len(Info.from_event(answer).tts[0].voices) == 6
 

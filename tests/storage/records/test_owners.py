@@ -1,16 +1,17 @@
 """Isolation of owners: after any sequence of operations each owner sees exactly their own content."""
 
 from collections.abc import Callable
-from pathlib import Path
-from tempfile import TemporaryDirectory
+from functools import partial
 
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initialize, rule
+from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, rule, run_state_machine_as_test
 
 from engine.errors import InvalidInput, ScriptNotFound, TakeNotFound
+from storage.database import Database
 from storage.storage import Storage
+from tests.storage.conftest import empty_tables
 from tests.storage.speaking import FLAC, card, spoken
 
 OWNERS = ("ann", "bob", "Ann")
@@ -25,10 +26,11 @@ class OwnerIsolation(RuleBasedStateMachine):
     scripts = Bundle("scripts")
     cards = Bundle("cards")
 
-    @initialize()
-    def open(self) -> None:
-        self.folder = TemporaryDirectory()
-        self.storage = Storage.open(Path(self.folder.name, "voices.sqlite"))
+    def __init__(self, database: Database) -> None:
+        super().__init__()
+        with database.write() as session:
+            empty_tables(session.connection())
+        self.storage = Storage(database)
         self.kept: dict[str, tuple[str, str, bool, bool, str | None]] = {}  # owner, text, listed, starred, card
         self.off: set[str] = set()
         self.written: dict[str, tuple[str, list[str]]] = {}  # owner, cards
@@ -36,12 +38,7 @@ class OwnerIsolation(RuleBasedStateMachine):
         self.chosen: dict[str, str | None] = {}
 
     def teardown(self) -> None:
-        if hasattr(self, "storage"):
-            try:
-                self.see_own_content()
-            finally:
-                self.storage.close()
-                self.folder.cleanup()
+        self.see_own_content()
 
     def allowed(self, call: Callable[[], object], may: bool) -> bool:
         """Check that the call succeeds exactly if `may`, and return `may`."""
@@ -196,5 +193,8 @@ class OwnerIsolation(RuleBasedStateMachine):
                 ] == [(place, one, self.texts[one], self.chosen[one]) for place, one in enumerate(made)]
 
 
-OwnerIsolation.TestCase.settings = settings(deadline=None, max_examples=8, stateful_step_count=25)
-TestOwners = OwnerIsolation.TestCase
+def test_owners_see_exactly_their_own_content(sqlite_database: Database) -> None:
+    run_state_machine_as_test(
+        partial(OwnerIsolation, sqlite_database),
+        settings=settings(deadline=None, max_examples=8, stateful_step_count=25),
+    )

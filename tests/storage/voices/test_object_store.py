@@ -61,6 +61,7 @@ def objects(place: str) -> list[bytes]:
     return [files.cat_file(name) for name in files.find(folder)] if files.exists(folder) else []
 
 
+@pytest.mark.parametrize(("url", "place"), [("sqlite", "s3"), ("postgresql", "folder")], indirect=True)
 def test_audio_is_written_to_and_read_from_the_store(url: str, place: str) -> None:
     with Storage.open(url, audio_store=place) as storage:
         saved = storage.voices.add(voice())

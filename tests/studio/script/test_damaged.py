@@ -69,7 +69,7 @@ def check(script: Script) -> None:
     assert parse_file(to_vtt(shown).encode(), "a.vtt").cards
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=80)
 @given(st.sampled_from([SRT, VTT, PAGE]), encodings, st.lists(changes, min_size=1, max_size=6), st.sampled_from(NAMES))
 def test_corrupted_files_parse_or_raise_an_error(
     text: str, encoding: str, wanted: list[tuple[str, float, bytes]], name: str
@@ -107,7 +107,7 @@ odd_texts = st.text(st.characters(codec=None), max_size=80) | st.lists(
 ).map("".join)
 
 
-@settings(deadline=None, max_examples=80)
+@settings(deadline=None, max_examples=50)
 @given(odd_texts, st.sampled_from(NAMES))
 @example("&#1;a &#xe000; &#xd800;b", "a.md")
 @example("\ud800" * 3, "a.txt")

@@ -145,7 +145,7 @@ def test_corrupted_uploads_load_or_raise_an_error() -> None:
     )
     for name in bombs:
         voices.run(voices.crafted()[name]())
-    for case in voices.damaged_uploads(seed=0, count=300):
+    for case in voices.damaged_uploads(seed=0, count=120):
         voices.run(case)
 
 
@@ -160,7 +160,7 @@ def test_file_list_size_is_checked_before_reading(path: Path, monkeypatch: pytes
         read_archive(path, larger)
 
 
-@settings(deadline=None, max_examples=150, suppress_health_check=list(HealthCheck))
+@settings(deadline=None, max_examples=60, suppress_health_check=list(HealthCheck))
 @given(st.data())
 def test_corrupted_archives_load_or_raise_an_error(tmp_path: Path, data: st.DataObject) -> None:
     whole = bytearray(archive(("Anna.voice", FILE[:300]), ("Zoë.voice", b"x")))
