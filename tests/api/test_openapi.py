@@ -47,7 +47,7 @@ def test_generated_requests_get_documented_responses(server: Server) -> None:
     for result in schema.get_all_operations():
         operation = result.ok()
 
-        @settings(max_examples=5, derandomize=True, database=None, suppress_health_check=list(HealthCheck))
+        @settings(max_examples=4, derandomize=True, database=None, suppress_health_check=list(HealthCheck))
         @given(case=operation.as_strategy())
         def check(case: schemathesis.Case) -> None:
             case.call_and_validate(checks=CHECKS)

@@ -489,30 +489,28 @@ def interrupted(work: Callable[[], object], statement: int) -> bool:
 
 
 @pytest.mark.parametrize("change", ["merge", "split", "move", "attach", "discard"])
-def test_interrupted_change_is_atomic(sqlite: str, change: str) -> None:
-    with Storage.open(sqlite) as storage:
-        one, two, three = (attach_take(storage, each) for each in create_cards(storage))
-        script_id = one.script_id
-        work: Callable[[], object] = {
-            "merge": lambda: storage.scripts.merge(one.id),
-            "split": lambda: storage.scripts.split(two.id, 2),
-            "move": lambda: storage.scripts.move(three.id, 0),
-            "attach": lambda: attach_take(storage, two),
-            "discard": lambda: storage.scripts.discard(script_id),
-        }[change]
+def test_interrupted_change_is_atomic(sqlite: str, sqlite_database: Database, change: str) -> None:
+    storage = Storage(sqlite_database)
+    one, two, three = (attach_take(storage, each) for each in create_cards(storage))
+    script_id = one.script_id
+    work: Callable[[], object] = {
+        "merge": lambda: storage.scripts.merge(one.id),
+        "split": lambda: storage.scripts.split(two.id, 2),
+        "move": lambda: storage.scripts.move(three.id, 0),
+        "attach": lambda: attach_take(storage, two),
+        "discard": lambda: storage.scripts.discard(script_id),
+    }[change]
 
-        def state() -> object:
-            if not storage.scripts.list():
-                return "discarded"
-            cards = storage.scripts.cards(script_id)
-            return cards, storage.history.page(), [storage.scripts.takes(each.id) for each in cards]
+    def state() -> object:
+        if not storage.scripts.list():
+            return "discarded"
+        cards = storage.scripts.cards(script_id)
+        return cards, storage.history.page(), [storage.scripts.takes(each.id) for each in cards]
 
-        before, statement = state(), 1
-        while interrupted(work, statement) and state() == before:
-            statement += 1
-        # After the change is committed, only the overwriting of deleted bytes can be interrupted.
-        assert state() == "discarded" or len(storage.scripts.cards(script_id)) == {"merge": 2, "split": 4}.get(
-            change, 3
-        )
-        assert state() != before
-        assert statement > 4
+    before, statement = state(), 1
+    while interrupted(work, statement) and state() == before:
+        statement += 1
+    # After the change is committed, only the overwriting of deleted bytes can be interrupted.
+    assert state() == "discarded" or len(storage.scripts.cards(script_id)) == {"merge": 2, "split": 4}.get(change, 3)
+    assert state() != before
+    assert statement > 4

@@ -22,10 +22,10 @@ pytestmark = pytest.mark.filterwarnings("ignore")  # warnings of the packages
 
 @pytest.fixture(scope="module")
 def speech() -> tuple[Any, int]:
-    """Three seconds of a sample voice and the sampling rate."""
+    """Two seconds of a sample voice and the sampling rate."""
     voice = Voice.from_bytes((ROOT / "assets/samples/clara.voice").read_bytes())
     recording = decode(voice.references[0].clip)
-    return recording.samples[: 3 * recording.sample_rate].numpy(), recording.sample_rate
+    return recording.samples[: 2 * recording.sample_rate].numpy(), recording.sample_rate
 
 
 @pytest.mark.skipif(find_spec("perth") is None, reason="needs resemble-perth")

@@ -12,6 +12,7 @@ from engine.text import pauses
 from engine.text.tags import is_speakable
 from storage.scripts.limits import MAX_CARD_TEXT, MAX_CARDS, MAX_CHAPTER, MAX_PAUSE, MAX_SPEAKER
 from studio.script import Card, Script, parse, to_markdown
+from studio.script.formats import markdown_blocks
 from studio.script.formats.document import HEADING_PAUSE, PARAGRAPH_PAUSE, SECTION_PAUSE, SENTENCE_PAUSE
 from tests.paths import ROOT
 
@@ -75,8 +76,11 @@ def test_markdown_round_trip() -> None:
     assert parse(to_markdown(CARDS)).cards == CARDS, "pasted Markdown is recognised"
 
 
-def test_as_many_cards_as_a_script_can_have_are_read_back() -> None:
-    cards = tuple(Card(f"Line {number}.", None, PARAGRAPH_PAUSE, True) for number in range(MAX_CARDS))
+def test_as_many_cards_as_a_script_can_have_are_read_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With limits that are a hundredth of the real ones."""
+    monkeypatch.setattr("studio.script.cards.MAX_CARDS", MAX_CARDS // 100)
+    monkeypatch.setattr(markdown_blocks, "_MAX_BLOCKS", markdown_blocks._MAX_BLOCKS // 100)
+    cards = tuple(Card(f"Line {number}.", None, PARAGRAPH_PAUSE, True) for number in range(MAX_CARDS // 100))
     assert parse(to_markdown(cards), "a.md").cards == cards
 
 
