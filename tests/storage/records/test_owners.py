@@ -1,7 +1,7 @@
 """Isolation of owners: after any sequence of operations each owner sees exactly their own content."""
 
 from collections.abc import Callable
-from functools import partial
+from typing import ClassVar
 
 import pytest
 from hypothesis import settings
@@ -26,11 +26,13 @@ class OwnerIsolation(RuleBasedStateMachine):
     scripts = Bundle("scripts")
     cards = Bundle("cards")
 
-    def __init__(self, database: Database) -> None:
+    database: ClassVar[Database]
+
+    def __init__(self) -> None:
         super().__init__()
-        with database.write() as session:
+        with self.database.write() as session:
             empty_tables(session.connection())
-        self.storage = Storage(database)
+        self.storage = Storage(self.database)
         self.kept: dict[str, tuple[str, str, bool, bool, str | None]] = {}  # owner, text, listed, starred, card
         self.off: set[str] = set()
         self.written: dict[str, tuple[str, list[str]]] = {}  # owner, cards
@@ -194,7 +196,5 @@ class OwnerIsolation(RuleBasedStateMachine):
 
 
 def test_owners_see_exactly_their_own_content(sqlite_database: Database) -> None:
-    run_state_machine_as_test(
-        partial(OwnerIsolation, sqlite_database),
-        settings=settings(deadline=None, max_examples=8, stateful_step_count=25),
-    )
+    OwnerIsolation.database = sqlite_database
+    run_state_machine_as_test(OwnerIsolation, settings=settings(deadline=None, max_examples=8, stateful_step_count=25))

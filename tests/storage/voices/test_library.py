@@ -94,7 +94,7 @@ def test_rejected_voice_leaves_no_rows(library: VoiceLibrary, url: str) -> None:
     assert [count_rows(url, table) for table in tables] == [1, 2, 2]
 
 
-SEARCHES = (
+SEARCHES: tuple[tuple[str, list[str]], ...] = (
     ("", ["Ада Лавлейс", "José", "Straße 100%", "山田太郎"]),
     ("АДА", ["Ада Лавлейс"]),
     ("jose", ["José"]),

@@ -180,22 +180,22 @@ def test_copy_of_a_sample_belongs_to_the_owner(library: VoiceLibrary) -> None:
 
 def test_copies_get_free_valid_names(tmp_path: Path) -> None:
     owners = map(str, count())
+    with open_voices(tmp_path / "voices.db") as opened:
 
-    @settings(deadline=None, max_examples=12)
-    @given(st.lists(st.sampled_from(["a" * MAX_NAME, "A" * MAX_NAME, "x", "X 2", "x  3"]), min_size=1, max_size=6))
-    def check(names: list[str]) -> None:
-        owner = next(owners)
-        for name in names:
-            try:
-                record = library.add(voice(name, references=1), owner=owner)
-            except NameTaken:
-                record = library.find(name, owner=owner)
-            copy = library.duplicate(record.id, owner=owner)
-            assert len(copy.name) <= MAX_NAME
-        keys = [record.name.casefold() for record in library.list(owner=owner)]
-        assert len(keys) == len(set(keys)) >= len(names)
+        @settings(deadline=None, max_examples=12)
+        @given(st.lists(st.sampled_from(["a" * MAX_NAME, "A" * MAX_NAME, "x", "X 2", "x  3"]), min_size=1, max_size=6))
+        def check(names: list[str]) -> None:
+            owner = next(owners)
+            for name in names:
+                try:
+                    record = opened.add(voice(name, references=1), owner=owner)
+                except NameTaken:
+                    record = opened.find(name, owner=owner)
+                copy = opened.duplicate(record.id, owner=owner)
+                assert len(copy.name) <= MAX_NAME
+            keys = [record.name.casefold() for record in opened.list(owner=owner)]
+            assert len(keys) == len(set(keys)) >= len(names)
 
-    with open_voices(tmp_path / "voices.db") as library:
         check()
 
 
