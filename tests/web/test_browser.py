@@ -69,48 +69,6 @@ def test_pick_speak_hear_download_stop_reload(
         assert player(page)["length"] == heard["length"], "the take is fetched by its link"
 
 
-def test_late_answers_replace_neither_typed_text_nor_the_picked_voice(
-    chromium: Browser, serve: Serve, engine: FakeEngine, library: VoiceLibrary, storage: Storage
-) -> None:
-    install_samples(library)
-    adam, ben = library.list()[:2]
-    with visit(chromium, serve(engine, storage), clock=True) as page:
-        expect(picker(page)).to_have_value("Adam (sample)")
-        text = page.get_by_label("Text to speak")
-        expect(text).to_have_value(adam.demo)
-        page.get_by_role("button", name="Speak", exact=True).click()
-        wait_for(page, "player.finished")
-        assert engine.asked[0][0] == adam.demo
-        pick(page, "Ben (sample)")
-        expect(text).to_have_value(ben.demo)
-
-        # Typed before the demo text of the picked voice arrives; it also stays when another voice is picked.
-        with hold_response(page, adam.demo, lambda: pick(page, "Adam (sample)")):
-            text.focus()
-            page.keyboard.press("Control+a")
-        expect(page.locator(".rp-about")).to_have_text(adam.description)
-        page.keyboard.insert_text("My own words.")
-        expect(text).to_have_value("My own words.")
-        pick(page, "Ben (sample)")
-        expect(page.locator(".rp-about")).to_have_text(ben.description)
-        expect(text).to_have_value("My own words.")
-
-        # Picked during a refresh of the list.
-        page.clock.fast_forward(2_500)  # until then the page treats its list as fresh
-        library.add(voice("Zoe"))
-        with hold_response(page, "rp-heading", lambda: page.evaluate("dispatchEvent(new Event('focus'))")):
-            pick(page, "Adam (sample)")
-        picker(page).click()
-        expect(page.get_by_role("option", name="Zoe")).to_be_visible()
-        page.keyboard.press("Escape")
-        expect(picker(page)).to_have_value("Adam (sample)")
-        speak(page, "In whose voice?")
-        until(lambda: len(engine.asked) == 2)
-        asked, speaker, _ = engine.asked[1]
-        assert speaker is not None
-        assert (asked, speaker.name) == ("In whose voice?", "Adam")
-
-
 def test_take_plays_over_plain_http(chromium: Browser, serve: Serve, library: VoiceLibrary, storage: Storage) -> None:
     name = "Anna `${alert(1)}` <b>{{x}}</b>"
     library.add(voice(name))

@@ -14,6 +14,7 @@ from storage.voices.sample_voices import install_samples
 from tests.paths import CLIP
 from tests.storage.speaking import spoken
 from tests.support.fake_engine import FakeEngine, Script, voice
+from tests.support.waiting import until
 from tests.web.page.forwarder import Forwarder
 from tests.web.visiting import TIMEOUT, hold_response, open_tab, pick, picker, player, speak, upload, visit, wait_for
 
@@ -27,32 +28,65 @@ GONE = "The server does not answer."
 SETTLED = "new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"
 
 
-def test_late_responses_are_dropped(
+def test_late_responses_replace_nothing_newer(
     chromium: Browser, serve: Serve, engine: FakeEngine, library: VoiceLibrary, storage: Storage
 ) -> None:
     install_samples(library)
-    _, ben, clara = library.list()[:3]
-    for number in range(25):
+    adam, ben, clara = library.list()[:3]
+    for number in range(20):
         storage.history.add(spoken(f"Number {number}."))
-    with visit(chromium, serve(engine, storage)) as page:
-        about = page.locator(".rp-about")
-        expect(page.get_by_role("button", name="Hear this voice")).to_be_visible()
+    with visit(chromium, serve(engine, storage), clock=True) as page:
+
+        def refresh() -> None:
+            page.clock.fast_forward(2_500)  # until then the page treats its lists as fresh
+            page.evaluate("dispatchEvent(new Event('focus'))")
+
+        expect(picker(page)).to_have_value("Adam (sample)")
+        text, about = page.get_by_label("Text to speak"), page.locator(".rp-about")
+        expect(text).to_have_value(adam.demo)
+        page.get_by_role("button", name="Speak", exact=True).click()
+        wait_for(page, "player.finished")
+        assert engine.asked[0][0] == adam.demo
+        pick(page, "Ben (sample)")
+        expect(text).to_have_value(ben.demo)
+
+        # Typed before the demo text of the picked voice arrives; it also stays when another voice is picked.
+        with hold_response(page, adam.demo, lambda: pick(page, "Adam (sample)")):
+            text.focus()
+            page.keyboard.press("Control+a")
+        expect(about).to_have_text(adam.description)
+        page.keyboard.insert_text("My own words.")
+        expect(text).to_have_value("My own words.")
+
+        # Two voices picked in a row.
         with hold_response(page, ben.description, lambda: pick(page, "Ben (sample)")):
             pick(page, "Clara (sample)")
             expect(about).to_have_text(clara.description)
         page.evaluate(SETTLED)
         expect(about).to_have_text(clara.description)
+        expect(text).to_have_value("My own words.")
         page.get_by_role("button", name="Hear this voice").click()
         wait_for(page, f"player.on === 'voice:{clara.id}'")
+
+        # Picked during a refresh of the list.
+        library.add(voice("Zoe"))
+        with hold_response(page, "rp-heading", refresh):
+            pick(page, "Adam (sample)")
+        picker(page).click()
+        expect(page.get_by_role("option", name="Zoe")).to_be_visible()
+        page.keyboard.press("Escape")
+        expect(picker(page)).to_have_value("Adam (sample)")
+        speak(page, "In whose voice?")
+        until(lambda: storage.history.page().total == 22)
+        asked, speaker, _ = engine.asked[1]
+        assert speaker is not None
+        assert (asked, speaker.name) == ("In whose voice?", "Adam")
 
         # The History shows the latest search.
         open_tab(page, "History")
         entries, starred = page.locator(".rp-entry"), page.get_by_label("Starred only")
         expect(entries).to_have_count(20)
-        # The page treats its list as fresh until two seconds after the last focus.
-        refresh = "() => void (window.asking = setInterval(() => dispatchEvent(new Event('focus')), 2500))"
-        with hold_response(page, '"entries":', lambda: page.evaluate(refresh)):
-            page.evaluate("clearInterval(window.asking)")
+        with hold_response(page, '"entries":', refresh):
             starred.check()
             expect(entries).to_have_count(0)
         page.evaluate(SETTLED)
@@ -60,7 +94,7 @@ def test_late_responses_are_dropped(
         starred.uncheck()
         expect(entries).to_have_count(20)
         page.get_by_role("button", name="Show more").click()
-        expect(entries).to_have_count(25)
+        expect(entries).to_have_count(22)
 
 
 # ---- server restart
@@ -73,52 +107,11 @@ def forwarder() -> Iterator[Forwarder]:
     made.close()
 
 
-def test_calls_of_a_page_of_another_version_are_refused(
-    chromium: Browser, serve: Serve, engine: FakeEngine, library: VoiceLibrary, storage: Storage, forwarder: Forwarder
-) -> None:
-    def start() -> None:  # Gradio numbers the components on from those of the last page: as in another version
-        forwarder.open(urlsplit(serve(engine, storage)).port or 0)
-
-    library.add(voice("Anna"))
-    start()
-    visitor = chromium.new_context()
-    visitor.set_default_timeout(TIMEOUT)
-    page = visitor.new_page()
-    page.goto(url := f"http://127.0.0.1:{forwarder.port}/")
-    expect(picker(page)).to_have_value("Anna")
-    page.evaluate("window.same = true")
-    open_tab(page, "New voice")
-    upload(page, CLIP)
-    before = httpx.get(f"{url}reprise/alive").json()
-    page.route("**/reprise/alive", lambda route: route.fulfill(json=before))  # the page does not find out by itself
-
-    forwarder.close()
-    start()
-    open_tab(page, "Speak")
-    with page.expect_response("**/gradio_api/queue/join*") as refused:
-        speak(page, "A text.")
-    assert refused.value.status == 409
-    expect(page.locator(".rp-status")).to_contain_text("Reload")
-    useless = page.locator("#rp-connection").get_by_text("has to be reloaded")
-    expect(useless).to_be_visible()
-    assert page.evaluate("window.same"), "the clip is not saved"
-    open_tab(page, "New voice")
-    page.get_by_role("button", name="Remove").first.click()  # nothing is unsaved any more
-    page.wait_for_function("!window.same", polling=100)
-    expect(picker(page)).to_have_value("Anna")
-
-    page.add_init_script("performance.now = () => 0")
-    page.route("**/gradio_api/run/predict", lambda route: route.fulfill(status=409, json={}))
-    page.reload()
-    expect(useless).to_be_visible()  # where a reload brings the same page, it is not reloaded again
-    visitor.close()
-
-
-def test_page_survives_a_server_restart(
+def test_page_survives_a_server_restart_and_reloads_for_another_version(
     chromium: Browser, serve: Serve, library: VoiceLibrary, storage: Storage, forwarder: Forwarder
 ) -> None:
-    def start() -> None:
-        Context.id = 0  # as in a new process: Gradio numbers the components from here
+    def start(first: int = 0) -> None:
+        Context.id = first  # Gradio numbers the components from here: in a new process from 0
         forwarder.open(urlsplit(serve(FakeEngine(Script(pace=0.5)), storage)).port or 0)
 
     library.add(voice("Anna"))
@@ -129,7 +122,7 @@ def test_page_survives_a_server_restart(
     page = visitor.new_page()
     failed: list[str] = []
     page.on("pageerror", lambda error: failed.append(str(error)))
-    page.goto(f"http://127.0.0.1:{forwarder.port}/")
+    page.goto(url := f"http://127.0.0.1:{forwarder.port}/")
     page.evaluate("window.same = true")
     expect(picker(page)).to_have_value("Anna")
     pick(page, "Ben")
@@ -172,4 +165,29 @@ def test_page_survives_a_server_restart(
     expect(picker(page)).to_have_value("Carla")
     assert page.evaluate("window.same"), "the page was reloaded"
     assert failed == []
+
+    open_tab(page, "New voice")
+    upload(page, CLIP)
+    before = httpx.get(f"{url}reprise/alive").json()
+    page.route("**/reprise/alive", lambda route: route.fulfill(json=before))  # the page does not find out by itself
+    forwarder.close()
+    start(1_000)  # as in another version
+    open_tab(page, "Speak")
+    with page.expect_response("**/gradio_api/queue/join*") as refused:
+        speak(page, "A text.")
+    assert refused.value.status == 409
+    expect(page.locator(".rp-status")).to_contain_text("Reload")
+    useless = page.locator("#rp-connection").get_by_text("has to be reloaded")
+    expect(useless).to_be_visible()
+    assert page.evaluate("window.same"), "the clip is not saved"
+
+    # Where a reload brings the same page, it is not reloaded again.
+    page.add_init_script("performance.now = () => 0")
+    page.route("**/gradio_api/run/predict", lambda route: route.fulfill(status=409, json={}))
+    open_tab(page, "New voice")
+    page.get_by_role("button", name="Remove").first.click()  # nothing is unsaved any more
+    page.wait_for_function("!window.same", polling=100)
+    page.evaluate("window.same = true")
+    expect(useless).to_be_visible()
+    assert page.evaluate("window.same")
     visitor.close()
