@@ -18,7 +18,7 @@ from storage import Storage, VoiceLibrary
 from storage.voices.library import LOCAL
 from tests.storage.making import open_voices
 from tests.support.fake_engine import FakeEngine, voice
-from tests.web.visiting import open_tab, visit
+from tests.web.visiting import visit
 from tests.web.visitor import Visitor, page_config
 from web.http.hosts import IS_LOCAL
 from web.identity.accounts import load_accounts
@@ -268,33 +268,6 @@ def test_proxied_visitors_are_not_the_machine_owner(
     library.add(voice("The machine's"))
     assert list(Visitor(url).arrive()["voices"].values()) == ["The machine's"]
     assert Visitor(url, **{"x-forwarded-for": "203.0.113.7"}).arrive()["voices"] == {}
-
-
-def test_browser_keeps_its_key_and_voices(
-    chromium: Browser, serve: Serve, engine: FakeEngine, library: VoiceLibrary, storage: Storage
-) -> None:
-    url = serve(engine, storage, "browser")
-    with visit(chromium, url) as page:
-        page.wait_for_function("localStorage.getItem('reprise.owner') !== null")
-        key = page.evaluate("localStorage.getItem('reprise.owner')")
-        owner = OwnerResolver("browser", library.secret("signing")).resolve(None, key).key
-        library.add(voice("Anna"), owner=owner)
-        page.reload()
-        picker = page.get_by_label("Speak with")
-        expect(picker).to_have_value("Anna")
-        open_tab(page, "Library")
-        page.get_by_role("button", name="Anna", exact=True).click()
-        page.get_by_label("Rename").fill("Zoe")
-        page.get_by_label("Rename").press("Enter")
-        expect(picker).to_have_value("Zoe")
-        assert [record.name for record in library.list(owner=owner)] == ["Zoe"], "the event sent the key"
-
-        page.evaluate("localStorage.setItem('reprise.owner', 'forged')")
-        page.reload()
-        expect(page.locator("#rp-speak-notice")).to_contain_text("was given a new one")
-        page.wait_for_function("localStorage.getItem('reprise.owner') !== 'forged'")
-        assert page.evaluate("localStorage.getItem('reprise.owner')") != key
-        expect(page.get_by_role("heading", name="Welcome")).to_be_visible()  # as for any browser without voices
 
 
 def test_server_secret_is_persistent_and_unique(library: VoiceLibrary, tmp_path: Path) -> None:

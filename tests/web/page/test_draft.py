@@ -1,14 +1,16 @@
-"""Drafts that survive a reload, separate for each owner."""
+"""Drafts and the key of a browser, which survive a reload, separate for each owner."""
 
 from collections.abc import Callable
+from urllib.parse import urljoin
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from storage import Storage, VoiceLibrary
 from storage.voices.sample_voices import install_samples
-from tests.support.fake_engine import FakeEngine
+from tests.support.fake_engine import FakeEngine, voice
 from tests.web.visiting import open_settings, open_tab, pick, picker, visit
+from web.identity.owners import OwnerResolver
 
 Serve = Callable[..., str]
 pytestmark = pytest.mark.slow
@@ -26,11 +28,12 @@ def wait_for_draft(page: Page, value: str) -> None:
     page.wait_for_function("(value) => JSON.stringify({ ...sessionStorage }).includes(value)", arg=value)
 
 
-def test_drafts_survive_reloads_for_their_owner_until_all_data_is_deleted(
+def test_drafts_and_voices_survive_reloads_for_their_owner_until_all_data_is_deleted(
     chromium: Browser, serve: Serve, engine: FakeEngine, library: VoiceLibrary, storage: Storage
 ) -> None:
     install_samples(library)
-    with visit(chromium, serve(engine, storage, "browser")) as page:
+    url = serve(engine, storage, "browser")
+    with visit(chromium, url) as page:
         expect(picker(page)).to_have_value("Adam (sample)")
         page.wait_for_function("reprise.draft.restored")
         pick(page, "Ben (sample)")
@@ -54,11 +57,17 @@ def test_drafts_survive_reloads_for_their_owner_until_all_data_is_deleted(
         page.go_forward()
         expect(page.get_by_role("tab", name="Library")).to_have_attribute("aria-selected", "true")
 
-        # Another user of the same browser.
+        # Another user of the same browser, whose key is not from this server.
         hers = page.evaluate("localStorage.getItem('reprise.owner')")
-        page.evaluate("localStorage.removeItem('reprise.owner')")
+        owner = OwnerResolver("browser", library.secret("signing")).resolve(None, hers).key
+        library.add(voice("Anna"), owner=owner)
+        page.evaluate("localStorage.setItem('reprise.owner', 'forged')")
         page.reload()
-        page.wait_for_function("localStorage.getItem('reprise.owner') !== null && reprise.draft.restored")
+        expect(page.locator("#rp-speak-notice")).to_contain_text("was given a new one")
+        page.wait_for_function("localStorage.getItem('reprise.owner') !== 'forged' && reprise.draft.restored")
+        assert page.evaluate("localStorage.getItem('reprise.owner')") != hers
+        expect(page.get_by_role("heading", name="Welcome")).to_be_visible()  # as for any browser without voices
+        expect(page.locator(".rp-rail-name")).to_have_text([each.name for each in library.list(owner=owner)[1:]])
         expect(page.get_by_label(TEXT)).not_to_have_value("Hers alone.")
         page.get_by_label(TEXT).fill("His alone.")
         wait_for_draft(page, "His alone.")
@@ -69,6 +78,11 @@ def test_drafts_survive_reloads_for_their_owner_until_all_data_is_deleted(
         expect(page.get_by_role("tab", name="Library")).to_have_attribute("aria-selected", "true")
         expect(picker(page)).to_have_value("Ben (sample)")
         expect(page.get_by_label(TEXT)).to_have_value("Hers alone.")
+        page.get_by_role("button", name="Anna", exact=True).click()
+        page.get_by_label("Rename").fill("Zoe")
+        page.get_by_label("Rename").press("Enter")
+        expect(page.locator("#rp-library")).to_contain_text("Zoe")
+        assert [record.name for record in library.list(owner=owner) if not record.shared] == ["Zoe"]
         open_tab(page, "Script")
         expect(page.locator("#rp-script-text textarea")).to_have_value("ANNA: A draft.")
         open_tab(page, "Speak")
@@ -87,8 +101,7 @@ def test_drafts_survive_reloads_for_their_owner_until_all_data_is_deleted(
         page.get_by_role("button", name="Delete all my data…").click()
         page.locator("#rp-forget-sure").click()
         expect(page.locator("#rp-kept-notice")).to_contain_text("All your data is deleted")
-        for kept in ("Hers alone.", "A draft.", "reprise.voice."):
-            assert kept not in stored(page)
-        page.reload()
-        expect(page.get_by_role("button", name="Speak", exact=True)).to_be_visible()
-        expect(page.get_by_label(TEXT)).not_to_have_value("Hers alone.")
+        for _ in range(2):  # also after the page was left
+            for kept in ("Hers alone.", "A draft.", "reprise.voice."):
+                assert kept not in stored(page)
+            page.goto(urljoin(url, "/reprise/alive"))
