@@ -20,6 +20,7 @@ import typer
 from typer.testing import CliRunner, Result
 
 import app
+import web.serve
 from cli import terminal
 from cli.context import CommandContext, model_notices
 from cli.speak import finish
@@ -377,32 +378,24 @@ def test_first_model_choice_is_loaded_by_default(run: Run) -> None:
     assert_rejected(run("--models", "bundled", "--model", "named/in/full", *speak), "named/in/full")
 
 
-def test_page_is_served_and_leaves_no_files(tmp_path: Path) -> None:
-    (temporary := tmp_path / "temporary").mkdir()
-    environment = {
-        **os.environ, "TMPDIR": str(temporary), "PYTHONUNBUFFERED": "1", "REPRISE_DATABASE": str(tmp_path / "v.db"),
-    }  # fmt: skip
-    with subprocess.Popen(
-        [sys.executable, "app.py"],
-        cwd=ROOT,
-        env=environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    ) as server:
-        assert server.stdout is not None
-        link = next(line.split()[-1] for line in server.stdout if "Reprise is at" in line)
+def test_page_is_served_to_holders_of_its_link(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    visited: list[str] = []
+
+    def visit(link: str, shared: str | None, *, open_browser: bool) -> None:
+        assert (shared, open_browser) == (None, True)
         page = link.partition("?")[0]
         assert httpx.get(page, timeout=60).status_code == 401, "the link's token is required"
         with httpx.Client(follow_redirects=True, timeout=60) as browser:
             assert "gradio_config" in browser.get(link).text
             assert "gradio_config" in browser.get(page).text, "the cookie replaces the token"
-        (folder,) = temporary.glob("reprise-*")
-        server.terminate()
-        server.stdout.read()
-        assert server.wait(timeout=60) in (0, 130), "the exit was not clean"
-    assert not folder.exists()
-    assert list(temporary.iterdir()) == [], "Gradio's folders were in it"
+        visited.append(link)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(web.serve, "show_address", visit)
+    with ThreadPoolExecutor(1) as pool:  # a browser's event loop may be running in this thread
+        stopped = pool.submit(run).result()
+    assert len(visited) == 1, stopped.exception
+    assert stopped.exit_code in (1, 130)
 
 
 @pytest.fixture

@@ -1,6 +1,7 @@
 """A sample of the live attacks on one server with the bundled model; `make attack` runs all."""
 
 import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -49,5 +50,11 @@ def assert_passes(attack: Attack, case: object) -> None:
     assert outcome.kind not in WRONG, f"{str(case)[:200]}: {outcome.detail}"
 
 
-def test_server_writes_nothing_outside_its_folder() -> None:
+def test_server_writes_nothing_outside_its_folder_and_leaves_no_temporary_files() -> None:
+    shared = server.shared_server("--owners", "browser")
+    (folder,) = shared.temporary.glob("reprise-*")
+    shared.signal(signal.SIGTERM)
+    assert shared.wait_for_exit() in (0, 130), "the exit was not clean"
+    assert not folder.exists()
+    assert list(shared.temporary.iterdir()) == [], "Gradio's folders were in it"
     assert guard.escapes(Path(os.environ["REPRISE_ATTACK_FOLDER"])) == []
