@@ -17,7 +17,7 @@ from studio.takes.buffer import TakeBuffer
 from studio.voices import voice_maker
 from tests.engine.families.qwen3_tts.conftest import as_kind
 from tests.paths import CLIP, QWEN
-from tests.support.fake_engine import FakeEngine, voice
+from tests.support.fake_engine import voice
 from tests.web import conftest
 from tests.web.visiting import open_settings, open_tab, pick, picker, speak, visit, wait_for
 
@@ -66,17 +66,14 @@ def test_saved_voices_speak_and_own_voices_appear(
 ) -> None:
     storage.voices.add(voice("Anna"))
     monkeypatch.setattr(conftest, "ModelManager", lambda engine: ModelManager(engine, choice))
-    with visit(chromium, serve(FakeEngine(), storage), viewport={"width": 1280, "height": 900}) as page:
+    base = choice.load("base", lambda *_: None)
+    with visit(chromium, serve(base, storage), viewport={"width": 1280, "height": 900}) as page:
         rail = page.locator(".rp-rail-row")
         expect(rail).to_have_count(1)
-        expect(page.locator("#rp-language")).to_have_count(0)
         open_settings(page)
         top_k = page.locator("#rp-top-k input[type=number]")
         top_k.fill("7")
         top_k.press("Tab")
-        load(page, "base")
-        open_tab(page, "Speak")
-        expect(top_k).not_to_have_value("7")  # a setting of the other model
         page.get_by_label("Language of the text").click()
         page.locator("#rp-language").get_by_role("option", name="Deutsch").click()
         speak_with(page, "Anna", "The library is kept.")
@@ -93,13 +90,15 @@ def test_saved_voices_speak_and_own_voices_appear(
         page.get_by_role("button", name="Save voice").click()
         expect(page.locator("#rp-speak-notice")).to_contain_text("Saved “Ben”.")  # without the words of the clip
         assert storage.voices.find("Ben").language == "fr"
-        speak_with(page, "Ben", "Without words.")
+        expect(picker(page)).to_have_value("Ben")
+        expect(top_k).to_have_value("7")
 
         load(page, "custom_voice")
         open_tab(page, "New voice")
         expect(page.get_by_text("speaks with voices of its own")).to_be_visible()
         expect(page.get_by_role("button", name="Save voice")).to_be_hidden()
         open_tab(page, "Speak")
+        expect(top_k).not_to_have_value("7")  # a setting of the other model
         expect(rail.locator(".rp-rail-name")).to_have_text(["Dylan", "Ryan", "Vivian", "Anna", "Ben"])
         expect(rail.first).to_contain_text("A built-in voice of the model")
         expect(rail.first.get_by_role("button")).to_have_count(2)  # no buttons to play or delete it
