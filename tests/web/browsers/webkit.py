@@ -16,6 +16,7 @@ from tests.support.ports import free_port
 from tests.support.waiting import TIMEOUT, until
 from tests.web.browsers.processes import running
 
+LOOK = 0.1  # seconds between two looks at the page, each of which costs the browser time
 DRIVER, DISPLAY = "WebKitWebDriver", "Xvfb"
 OPTIONS = [
     "--automation",
@@ -78,7 +79,8 @@ class WebKit:
 
     def wait_for(self, condition: str) -> None:
         """Wait for a condition, in which `player` is the state of the player."""
-        until(lambda: self._run(f"const player = window.reprisePlayer?.stats; return Boolean({condition})"))
+        held = f"const player = window.reprisePlayer?.stats; return Boolean({condition})"
+        until(lambda: self._run(held), LOOK)
 
     def click(self, selector: str) -> None:
         """Click an element, once nothing covers it."""

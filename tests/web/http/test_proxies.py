@@ -61,7 +61,8 @@ def certificate(folder: Path) -> tuple[Path, Path]:
     """Create a self-signed certificate for both names."""
     cert, key = folder / "cert.pem", folder / "key.pem"
     names = f"subjectAltName=DNS:{NAME},DNS:{SIBLING}"
-    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=test"]
+    kind = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]  # made in no time
+    command = ["openssl", "req", "-x509", *kind, "-days", "2", "-subj", "/CN=test"]
     subprocess.run([*command, "-addext", names, "-keyout", key, "-out", cert], check=True, capture_output=True)
     return cert, key
 
@@ -196,7 +197,7 @@ def test_page_behind_nginx_resists_a_sibling_site(
         page.get_by_role("button", name="Play:").first.click()
         page.wait_for_function("reprisePlayer.stats.position > 0")
         sibling = target.replace(NAME, SIBLING)
-        read = run_attacks(context, [sibling], target, [*calls, deletion(page, kept.id)])
+        read = run_attacks(context, [sibling], target, [*calls[:3], deletion(page, kept.id)])
         assert read == []
         assert [each.name for each in storage.voices.list(owner="user:anna")] == [SECRET]
         assert len(engine.speeches) == 1
