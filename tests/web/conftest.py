@@ -13,6 +13,8 @@ import numpy as np
 import pytest
 import soundfile
 from playwright.sync_api import Browser
+from pwdlib import PasswordHash
+from pwdlib.hashers.argon2 import Argon2Hasher
 
 from benchmarks import browser
 from engine.audio import to_int16
@@ -25,7 +27,9 @@ from tests.support.fake_engine import FakeEngine, voice
 from tests.support.ports import reused_port
 from tests.web.stage import PLAIN_HTTP_HOST
 from web.context import WebContext
+from web.identity import passwords
 from web.identity.owners import OwnerMode, OwnerResolver
+from web.identity.passwords import ScryptHasher
 from web.page import create_app
 from web.serve import SIGNING, create_links, create_policy, launch, private_folder, read_deployment
 from web.ui.i18n import Translations
@@ -76,6 +80,13 @@ def store_upload(folder: Path, name: str, data: bytes) -> Path:
 @pytest.fixture
 def engine() -> FakeEngine:
     return FakeEngine()
+
+
+@pytest.fixture
+def quick_hashes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """New passwords are hashed at the lowest cost."""
+    quick = PasswordHash((Argon2Hasher(time_cost=1, memory_cost=8, parallelism=1), ScryptHasher()))
+    monkeypatch.setattr(passwords, "_HASHES", quick)
 
 
 @pytest.fixture

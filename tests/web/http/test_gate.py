@@ -19,7 +19,6 @@ from web.http.hosts import AllowedHosts, check_clip_hosts, host_name
 from web.http.request_body import MAX_BODY
 from web.http.routes import AllowedRoutes
 from web.http.startup_token import DAYS, StartupToken
-from web.identity.accounts import load_accounts
 from web.serve import SIGNING
 from web.ui import page_version
 
@@ -215,7 +214,7 @@ def test_large_bodies_are_rejected_before_reading(ask: Ask, path: str) -> None:
 
 
 def test_longest_text_is_accepted_in_any_language(url: str) -> None:
-    notice, *_ = Visitor(url).click("rp-script-make", "あ" * MAX_CHARACTERS, None)
+    notice, *_ = Visitor(url).click("rp-script-make", ("あ" * 99 + "。") * (MAX_CHARACTERS // 100), None)
     assert notice == ""
     assert len(("𠮷" * MAX_CHARACTERS).encode()) < MAX_BODY, "the rarest characters have four bytes"
 
@@ -278,17 +277,6 @@ def test_every_response_has_security_headers(ask: Ask, path: str) -> None:
     assert answer.headers["x-content-type-options"] == "nosniff"
     assert answer.headers["referrer-policy"] == "same-origin"
     assert "frame-ancestors 'none'" in answer.headers["content-security-policy"]
-
-
-def test_cookies_are_lax_and_http_only(serve: Serve, engine: FakeEngine, storage: Storage) -> None:
-    visitor = Visitor(serve(engine, storage, "user", accounts=load_accounts(["anna:a good password"])))
-    answer = visitor.http.post("login", data={"username": "anna", "password": "a good password"})
-    cookies = answer.headers.get_list("set-cookie")
-    assert len(cookies) == 2
-    for cookie in cookies:
-        assert cookie.endswith("SameSite=Lax")
-        assert "httponly" in cookie.lower()
-        assert cookie.lower().count("samesite") == 1
 
 
 # --- the start-up token

@@ -191,7 +191,8 @@ def test_other_paths_pass_through() -> None:
 # --- in front of Gradio
 
 
-def test_served_page_throttles_logins_and_logs_no_credentials(
+@pytest.mark.usefixtures("quick_hashes")
+def test_served_page_throttles_logins_sets_safe_cookies_and_logs_no_credentials(
     serve: Serve,
     engine: FakeEngine,
     storage: Storage,
@@ -215,7 +216,14 @@ def test_served_page_throttles_logins_and_logs_no_credentials(
         assert visitor.get("login?username=canary&password=canary").status_code in (404, 405)
     with httpx.Client(base_url=url, transport=httpx.HTTPTransport(local_address="127.0.0.2")) as elsewhere:
         right = {"username": "anna-canary", "password": "right-canary"}
-        assert elsewhere.post("login", data=right).status_code == 200
+        answer = elsewhere.post("login", data=right)
+        assert answer.status_code == 200
+        cookies = answer.headers.get_list("set-cookie")
+        assert len(cookies) == 2
+        for cookie in cookies:
+            assert cookie.endswith("SameSite=Lax")
+            assert "httponly" in cookie.lower()
+            assert cookie.lower().count("samesite") == 1
         token = next(iter(elsewhere.cookies.jar)).value
         assert page_config(elsewhere.get("").text)["dependencies"]
     out, err = capfd.readouterr()
