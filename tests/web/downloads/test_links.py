@@ -15,6 +15,7 @@ from storage import Storage, VoiceLibrary
 from tests.support.clock import Clock
 from tests.support.fake_engine import FakeEngine, voice
 from tests.support.waiting import until
+from tests.web.conftest import serving
 from web.downloads.links import (
     MAX_VALID_SECONDS,
     VALID_SECONDS,
@@ -32,12 +33,23 @@ TAKE = bytes(range(256)) * 40
 SECRET = b"signing"
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
+def storage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Storage]:
+    with Storage.open(tmp_path_factory.mktemp("links") / "voices.db") as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def library(storage: Storage) -> VoiceLibrary:
+    return storage.voices
+
+
+@pytest.fixture(scope="module")
 def clock() -> Clock:
     return Clock(1_000_000.0)
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def links(library: VoiceLibrary, clock: Clock) -> DownloadLinks:
     def take(owner: str, id: str) -> DownloadFile:
         match id:
@@ -54,13 +66,13 @@ def links(library: VoiceLibrary, clock: Clock) -> DownloadLinks:
     return DownloadLinks(SECRET, {"take": take, "voice": voice_producer(library)}, clock=clock)
 
 
-@pytest.fixture
-def http(
-    serve: Serve, engine: FakeEngine, library: VoiceLibrary, storage: Storage, links: DownloadLinks
-) -> Iterator[httpx.Client]:
-    url = serve(engine, storage, "browser", routes=links.routes())
-    with httpx.Client(base_url=url, timeout=60) as client:
-        yield client
+@pytest.fixture(scope="module")
+def http(storage: Storage, links: DownloadLinks) -> Iterator[httpx.Client]:
+    """A client of a page that all tests share, as they share its library, links and clock."""
+    with serving() as serve:
+        url = serve(FakeEngine(), storage, "browser", routes=links.routes())
+        with httpx.Client(base_url=url, timeout=60) as client:
+            yield client
 
 
 def test_link_serves_its_file_until_it_expires(http: httpx.Client, links: DownloadLinks, clock: Clock) -> None:
