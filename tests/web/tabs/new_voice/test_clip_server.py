@@ -137,7 +137,7 @@ def test_ogg_vorbis_gets_a_report(ask: Any, store_clip: Any) -> None:
     assert ask("examine_clip", store_clip(file.getvalue(), "clip.ogg"))["speech_seconds"] == pytest.approx(2.8, abs=0.3)
 
 
-@pytest.mark.parametrize(("container", "codec"), [("mp4", "aac"), ("webm", "libopus"), ("mov", "aac")])
+@pytest.mark.parametrize(("container", "codec"), [("mp4", "aac"), ("webm", "libopus")])
 def test_sound_of_a_video_is_used(ask: Any, store_clip: Any, container: str, codec: str) -> None:
     clip = store_clip(encode_clip(container, container, codec, video=True), f"film.{container}")
     assert ask("examine_clip", clip)["speech_seconds"] == pytest.approx(2.8, abs=0.3)
@@ -146,7 +146,7 @@ def test_sound_of_a_video_is_used(ask: Any, store_clip: Any, container: str, cod
 def test_long_file_is_rejected_without_decoding(ask: Any, store_clip: Any, context: WebContext) -> None:
     clip = store_clip(b"", "long.flac")
     with soundfile.SoundFile(clip["path"], "w", 8_000, 1, format="FLAC") as file:
-        for _ in range(120):
+        for _ in range(20):
             file.write(np.zeros(8_000 * 60, np.int16))
     assert "longer than 90 seconds" in ask("clip_peaks", clip)["problem"]
     assert "longer than 90 seconds" in ask("examine_clip", clip)["problem"]
@@ -218,7 +218,7 @@ def test_row_is_built_from_a_finding_alone() -> None:
     ],
 )
 def test_repaired_finding_disappears(ask: Any, store_clip: Any, fix: Fix, damage: Any) -> None:
-    clip = store_clip(damage(story()).astype(np.float32))
+    clip = store_clip(damage(story()[: RATE * 8]).astype(np.float32))
     before = ask("examine_clip", clip)
     assert fix.value in [row["fix"] for row in before["rows"]]
     samples, rate = samples_of(ask("repair_clip", {**clip, "fix": fix.value}))

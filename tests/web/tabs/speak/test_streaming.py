@@ -81,8 +81,8 @@ def messages(events: Iterator[dict[str, Any]]) -> Iterator[dict[str, Any]]:
 class SessionRecordingEngine(FakeEngine):
     """Records the session of each take from Gradio's context, where packages without the request look for it."""
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, script: Script) -> None:
+        super().__init__(script)
         self.sessions: list[str | None] = []
 
     def speak(self, *given: Any, **more: Any) -> FakeSpeech:
@@ -91,21 +91,15 @@ class SessionRecordingEngine(FakeEngine):
         return super().speak(*given, **more)
 
 
-def test_session_is_known_in_the_threads_of_takes(serve: Serve, storage: Storage, anna: str) -> None:
-    engine = SessionRecordingEngine()
-    visitor = Visitor(serve(engine, storage))
-    assert visitor.speak("Hello.", anna)["stop_reason"] == "end"
-    assert engine.sessions == [visitor._session]
-
-
 @pytest.mark.usefixtures("short_unread_limit")
 def test_unread_take_is_ended_and_stored(
     serve: Serve, storage: Storage, anna: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """The next visitor can speak; the threads of both takes know their sessions."""
     pages: list[Any] = []
     unread = streaming.unread_messages
     monkeypatch.setattr(streaming, "unread_messages", lambda demo, session: pages.append(demo) or unread(demo, session))
-    engine = FakeEngine(Script(pace=0.02))
+    engine = SessionRecordingEngine(Script(pace=0.02))
     visitor = Visitor(serve(engine, storage))
     assert join(visitor, LONG, anna) == 200
     until(lambda: engine.speeches and engine.speeches[0].closed)
@@ -115,7 +109,9 @@ def test_unread_take_is_ended_and_stored(
     heard = int(left.duration * 22_050 / 8_192)
     assert heard <= streaming.AHEAD, "no more chunks are made than a page may leave unread"
     until(lambda: (unread(pages[0], visitor._session) or 0) <= 1)  # its sound is dropped; the final message may stay
-    assert Visitor(str(visitor.http.base_url)).speak("Hello.", anna)["stop_reason"] == "end", "its slot is free"
+    other = Visitor(str(visitor.http.base_url))
+    assert other.speak("Hello.", anna)["stop_reason"] == "end", "its slot is free"
+    assert engine.sessions == [visitor._session, other._session]
 
 
 @pytest.mark.usefixtures("short_unread_limit")
