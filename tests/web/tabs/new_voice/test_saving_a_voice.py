@@ -42,8 +42,8 @@ def wait_until_in_view(page: Page, *selectors: str) -> None:
     page.wait_for_function(IN_VIEW, arg=selectors)
 
 
-def test_recording_becomes_a_voice_that_speaks(
-    chromium: Browser, serve: Serve, library: VoiceLibrary, storage: Storage, engine: FakeEngine
+def test_recording_becomes_a_voice_that_speaks_and_messages_of_saving_are_in_view(
+    chromium: Browser, serve: Serve, library: VoiceLibrary, storage: Storage, engine: FakeEngine, tmp_path: Path
 ) -> None:
     """A phone fits the controls of a recording, its tab is marked, and four actions later its voice speaks."""
     needed = [".rp-script-text", ".rp-record", ".rp-levels", ".rp-say"]
@@ -73,19 +73,19 @@ def test_recording_becomes_a_voice_that_speaks(
         expect(status).to_contain_text("Recorded ")
         expect(page.get_by_role("tab", name="New voice", exact=True)).to_be_visible()
 
-        page.get_by_label("Name of the voice").fill("Anna")  # 1
-        page.get_by_role("checkbox", name=re.compile("^I am Anna and agree")).check()  # 2
+        page.get_by_label("Name of the voice").fill("Ada")  # 1
+        page.get_by_role("checkbox", name=re.compile("^I am Ada and agree")).check()  # 2
         page.get_by_role("button", name="Save voice").click()  # 3
         expect(page.get_by_role("tab", name="Speak")).to_have_attribute("aria-selected", "true")
-        expect(page.locator("#rp-speak-notice")).to_contain_text("Saved “Anna”.")
-        expect(picker(page)).to_have_value("Anna")
+        expect(page.locator("#rp-speak-notice")).to_contain_text("Saved “Ada”.")
+        expect(picker(page)).to_have_value("Ada")
         page.get_by_role("button", name="Speak", exact=True).click()  # 4
         wait_for(page, "player.played > 0")
 
-        made = library.load(library.find("Anna").id)
+        made = library.load(library.find("Ada").id)
         assert made.references[0].transcript == READING_TEXTS[0], "the transcript is the text that was read"
         assert made.consent is not None
-        assert made.consent.sentence.startswith("I am Anna and agree")
+        assert made.consent.sentence.startswith("I am Ada and agree")
         assert engine.asked[0][1] == made
 
         open_tab(page, "New voice")
@@ -93,11 +93,17 @@ def test_recording_becomes_a_voice_that_speaks(
         expect(page.get_by_label("Name of the voice")).to_have_value("")
         expect(page.get_by_role("checkbox", name=re.compile("^I am … and agree"))).not_to_be_checked()
 
+        page.set_viewport_size(PHONE)
+        open_tab(page, "Speak")
+        check_messages_and_progress(page, engine, tmp_path)
+    assert library.find("Anna 2").duration > 2
 
-def test_missing_fields_taken_names_and_saving_progress_are_in_view(
-    chromium: Browser, serve: Serve, library: VoiceLibrary, storage: Storage, engine: FakeEngine, tmp_path: Path
-) -> None:
-    """Focus moves to the first missing field, and after saving to the text to speak."""
+
+def check_messages_and_progress(page: Page, engine: FakeEngine, folder: Path) -> None:
+    """Missing fields, taken names and the progress of saving are in view.
+
+    Focus moves to the first missing field, and after saving to the text to speak.
+    """
     allowed = Event()
     encode = engine.encode_voice
 
@@ -106,95 +112,93 @@ def test_missing_fields_taken_names_and_saving_progress_are_in_view(
         return encode(*given, **more)
 
     engine.encode_voice = waiting  # type: ignore[method-assign]
-    other = tmp_path / "other.flac"
+    other = folder / "other.flac"
     other.write_bytes(CLIP.read_bytes())
-    with visit(chromium, serve(engine, storage), viewport=PHONE) as page:
-        save, notice = page.locator("#rp-save"), page.locator("#rp-form-notice .rp-bad")
-        words, name = page.get_by_label("The words in this clip"), page.get_by_label("Name of the voice")
-        agreed = page.get_by_role("checkbox", name=re.compile("^I am Anna"))
+    save, notice = page.locator("#rp-save"), page.locator("#rp-form-notice .rp-bad")
+    words, name = page.get_by_label("The words in this clip"), page.get_by_label("Name of the voice")
+    agreed = page.get_by_role("checkbox", name=re.compile("^I am Anna"))
 
-        def save_nothing() -> None:
-            save.click()
-            expect(notice.get_by_role("listitem")).to_have_count(3)
-            expect(page.locator(".rp-record")).to_be_focused()
-            wait_until_in_view(page, "#rp-form-notice .rp-bad", "#rp-save")
-
-        def save_all(meanwhile: Callable[[], object] = lambda: None) -> None:
-            allowed.clear()
-            save.click()
-            expect(page.locator(".rp-steps [aria-current]")).to_have_text("Encoding the voice")
-            try:
-                wait_until_in_view(page, ".rp-steps")
-                meanwhile()
-            finally:
-                allowed.set()
-            expect(page.locator("#rp-text textarea")).to_be_focused()
-
-        open_tab(page, "New voice")
-        save_nothing()
-        upload(page, other, CLIP)
-        expect(notice).to_be_hidden()
-        words.fill("The second one.")
-        name.fill("Anna")
+    def save_nothing() -> None:
         save.click()
-        expect(notice).to_contain_text("“other.flac”")
-        first = page.get_by_role("button", name=re.compile("^other.flac"))
-        expect(first).to_be_focused()
-        first.press("Enter")
+        expect(notice.get_by_role("listitem")).to_have_count(3)
+        expect(page.locator(".rp-record")).to_be_focused()
+        wait_until_in_view(page, "#rp-form-notice .rp-bad", "#rp-save")
+
+    def save_all(meanwhile: Callable[[], object] = lambda: None) -> None:
+        allowed.clear()
         save.click()
-        expect(words).to_be_focused()
-        held: list[Route] = []
+        expect(page.locator(".rp-steps [aria-current]")).to_have_text("Encoding the voice")
+        try:
+            wait_until_in_view(page, ".rp-steps")
+            meanwhile()
+        finally:
+            allowed.set()
+        expect(page.locator("#rp-text textarea")).to_be_focused()
 
-        def hold_check(route: Route) -> None:
-            held.append(route) if "check_words" in (route.request.post_data or "") else route.continue_()
+    open_tab(page, "New voice")
+    save_nothing()
+    upload(page, other, CLIP)
+    expect(notice).to_be_hidden()
+    words.fill("The second one.")
+    name.fill("Anna")
+    save.click()
+    expect(notice).to_contain_text("“other.flac”")
+    first = page.get_by_role("button", name=re.compile("^other.flac"))
+    expect(first).to_be_focused()
+    first.press("Enter")
+    save.click()
+    expect(words).to_be_focused()
+    held: list[Route] = []
 
-        page.route("**/component_server/**", hold_check)
-        page.keyboard.insert_text("One.")
-        while not held:
-            page.wait_for_timeout(20)
-        save.click()
-        expect(agreed).to_be_focused()
-        wait_until_in_view(page, "#rp-form-notice .rp-bad")
-        for route in held:
-            route.continue_()
-        page.unroute_all()
-        expect(page.get_by_text("too few words")).to_be_visible()  # this moves the notice
-        wait_until_in_view(page, "#rp-form-notice .rp-bad")
-        agreed.check()
-        save_all()
-        saved_notice = page.locator("#rp-speak-notice")
-        expect(saved_notice).to_contain_text("Saved “Anna”.")
-        page.keyboard.insert_text("Good morning.")
-        expect(saved_notice).to_be_hidden()  # typing, and pasting as here, hides the notice
+    def hold_check(route: Route) -> None:
+        held.append(route) if "check_words" in (route.request.post_data or "") else route.continue_()
 
-        page.set_viewport_size(DESKTOP)
-        open_tab(page, "New voice")
-        save_nothing()
-        with page.expect_response("**/gradio_api/upload**") as sent:
-            upload(page, CLIP)
-        Path(sent.value.json()[0]).unlink()  # as after hours in which the device was asleep
-        words.fill("Hello there.")
-        name.fill("anna")
-        page.get_by_label("has agreed that I may clone it").check()
-        save.click()
-        expect(page.locator("#rp-form-notice")).to_contain_text("There is already a voice called “Anna”.")
-        expect(words).to_have_value("Hello there.")
-        expect(page.locator(".rp-clip-line")).to_have_count(1)
-        name.fill("Anna 2")  # as pasted text
-        expect(notice).to_be_hidden()
+    page.route("**/component_server/**", hold_check)
+    page.keyboard.insert_text("One.")
+    while not held:
+        page.wait_for_timeout(20)
+    save.click()
+    expect(agreed).to_be_focused()
+    wait_until_in_view(page, "#rp-form-notice .rp-bad")
+    for route in held:
+        route.continue_()
+    page.unroute_all()
+    expect(page.get_by_text("too few words")).to_be_visible()  # this moves the notice
+    wait_until_in_view(page, "#rp-form-notice .rp-bad")
+    agreed.check()
+    save_all()
+    saved_notice = page.locator("#rp-speak-notice")
+    expect(saved_notice).to_contain_text("Saved “Anna”.")
+    page.keyboard.insert_text("Good morning.")
+    expect(saved_notice).to_be_hidden()  # typing, and pasting as here, hides the notice
 
-        def begin_next() -> None:
-            upload(page, other)
-            name.fill("Ben")
-            save.evaluate("(button) => button.addEventListener('click', () => (window.pressed = true))")
-            save.press("Enter")
-            assert not page.evaluate("window.pressed"), "one voice is saved at a time"
+    page.set_viewport_size(DESKTOP)
+    open_tab(page, "New voice")
+    save_nothing()
+    with page.expect_response("**/gradio_api/upload**") as sent:
+        upload(page, CLIP)
+    Path(sent.value.json()[0]).unlink()  # as after hours in which the device was asleep
+    words.fill("Hello there.")
+    name.fill("anna")
+    page.get_by_label("has agreed that I may clone it").check()
+    save.click()
+    expect(page.locator("#rp-form-notice")).to_contain_text("There is already a voice called “Anna”.")
+    expect(words).to_have_value("Hello there.")
+    expect(page.locator(".rp-clip-line")).to_have_count(1)
+    name.fill("Anna 2")  # as pasted text
+    expect(notice).to_be_hidden()
 
-        save_all(begin_next)
-        expect(saved_notice).to_contain_text("Saved “Anna 2”.")
-        open_tab(page, "New voice")
-        expect(page.locator(".rp-clip-line")).to_have_count(1)
-        expect(page.locator(".rp-clip-line")).to_contain_text("other.flac")
-        expect(name).to_have_value("Ben")
-        expect(page.get_by_role("checkbox", name=re.compile("^I am Ben and agree"))).not_to_be_checked()
-    assert library.find("Anna 2").duration > 2
+    def begin_next() -> None:
+        upload(page, other)
+        name.fill("Ben")
+        save.evaluate("(button) => button.addEventListener('click', () => (window.pressed = true))")
+        save.press("Enter")
+        assert not page.evaluate("window.pressed"), "one voice is saved at a time"
+
+    save_all(begin_next)
+    expect(saved_notice).to_contain_text("Saved “Anna 2”.")
+    open_tab(page, "New voice")
+    expect(page.locator(".rp-clip-line")).to_have_count(1)
+    expect(page.locator(".rp-clip-line")).to_contain_text("other.flac")
+    expect(name).to_have_value("Ben")
+    expect(page.get_by_role("checkbox", name=re.compile("^I am Ben and agree"))).not_to_be_checked()
