@@ -7,9 +7,9 @@ from playwright.sync_api import Browser, expect
 from storage import Storage, VoiceLibrary
 from storage.pronunciations import Pronunciation
 from storage.voices.sample_voices import install_samples
-from tests.support.fake_engine import FakeEngine, Script, voice
+from tests.support.fake_engine import FakeEngine, Script
 from tests.web.tabs.speak.test_tab import Serve
-from tests.web.visiting import PHONE, finish_deletions, picker, speak, violations, visit, wait_for
+from tests.web.visiting import finish_deletions, picker, violations, visit, wait_for
 
 
 def test_studio_works_with_the_keyboard(
@@ -67,6 +67,7 @@ def test_studio_works_with_the_keyboard(
         page.get_by_label("Say it like").fill("/JH IH1 FF/")
         page.keyboard.press("Enter")
         expect(page.get_by_role("dialog").get_by_role("alert")).to_contain_text("“FF” is not an ARPAbet phone.")
+        page.get_by_label("Match case").press("Space")
         page.get_by_label("Say it like").fill("/jh ih1 f/")
         page.keyboard.press("Enter")
         gif = page.locator(".rp-dictionary tbody tr", has_text="/JH IH1 F/")
@@ -80,7 +81,8 @@ def test_studio_works_with_the_keyboard(
         expect(page.get_by_label("Word", exact=True)).to_have_value("Not yet saved")
         page.keyboard.press("Escape")
         expect(page.get_by_role("dialog", name="Pronunciation")).to_be_hidden()
-        assert storage.pronunciations.list() == [Pronunciation("GIF", "/JH IH1 F/"), Pronunciation("SQL", "sequel")]
+        words = [Pronunciation("GIF", "/JH IH1 F/", match_case=True), Pronunciation("SQL", "sequel")]
+        assert storage.pronunciations.list() == words
 
         # Three takes; one is kept.
         page.locator(".rp-at-once").select_option("3")
@@ -109,63 +111,3 @@ def test_studio_works_with_the_keyboard(
         expect(page.locator("body")).to_have_class("dark")
         expect(page.locator("html")).to_have_attribute("lang", "de")
         expect(page.get_by_text("Verstanden")).to_be_hidden()
-
-
-def test_long_names_and_descriptions_leave_room_for_the_text(
-    chromium: Browser, serve: Serve, library: VoiceLibrary, storage: Storage
-) -> None:
-    long = library.add(voice("W" * 40))
-    library.update(long.id, description="d" * 200 + " words" * 250)
-    with visit(chromium, serve(FakeEngine(), storage), viewport={"width": 1280, "height": 800}) as page:
-        speak(page, "Good morning.")
-        expect(page.locator(".rp-take-facts")).to_contain_text("WWW")
-        expect(page.get_by_role("button", name="Speak", exact=True)).to_be_in_viewport(ratio=1)
-        for part in (".rp-card-who", ".rp-take"):
-            assert page.locator(part).evaluate("node => node.scrollWidth <= node.clientWidth"), part
-
-
-def test_phone_shows_voices_in_a_sheet_and_changes_the_speed(
-    chromium: Browser, serve: Serve, library: VoiceLibrary, storage: Storage
-) -> None:
-    library.add(voice("Anna"))
-    library.add(voice("Ben"))
-    with visit(chromium, serve(FakeEngine(Script(tells_words=True)), storage), **PHONE) as page:
-        expect(picker(page)).to_have_value("Anna")
-        sheet = page.get_by_role("dialog", name="Voices")
-        page.get_by_role("button", name="Change").click()
-        expect(sheet).to_be_visible()
-        assert violations(page, "#rp-rail") == []
-        page.keyboard.press("Escape")
-        expect(sheet).to_have_count(0)
-        expect(page.get_by_role("button", name="Change")).to_be_focused()
-        page.get_by_role("button", name="Change").click()
-        page.locator(".rp-rail-pick", has_text="Ben").click()
-        expect(sheet).to_have_count(0)
-        expect(picker(page)).to_have_value("Ben")
-
-        speak(page, "We walked along the river.")
-        wait_for(page, "player.finished && player.position >= player.length - 1")
-        once = page.evaluate("reprisePlayer.stats.played")
-        page.get_by_label("Speed").select_option("2")
-        page.get_by_label("Player").get_by_role("button", name="Play").click()
-        wait_for(page, "player.position > 0 && player.position < player.length - 1")
-        wait_for(page, "player.position >= player.length - 1")
-        heard = page.evaluate("reprisePlayer.stats")
-        assert heard["played"] - once < 0.7 * heard["length"], "double speed takes half as many samples"
-        page.get_by_label("Details").click()
-        expect(page.locator(".rp-detail-list")).to_contain_text("Ben")
-        marked = page.locator(".rp-now-line [data-now]")
-        expect(marked).to_have_text("river")
-
-        # Words are marked as they are spoken, from any position, also when the take is played again.
-        wave = page.locator(".rp-wave")
-        width = wave.evaluate("wave => wave.getBoundingClientRect().width")
-        for again in (False, True):
-            if again:
-                page.reload()
-                expect(page.get_by_label("Speed")).to_have_value("2")
-                page.locator(".rp-take-play").first.click()
-                wait_for(page, "player.position > 0 && player.position >= player.length - 1")
-            for share, word in ((0.7, "We"), (0.91, "the"), (0.78, "walked")):
-                wave.click(position={"x": share * width, "y": 10})
-                expect(marked).to_have_text(word)

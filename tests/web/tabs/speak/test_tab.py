@@ -55,6 +55,15 @@ def speak_text(page: Page, text: str) -> str:
     return take
 
 
+def check_marked_words(page: Page) -> None:
+    """Check which word of “We walked along the river.” is marked at three positions of the played take."""
+    wave = page.locator(".rp-wave")
+    width = wave.evaluate("wave => wave.getBoundingClientRect().width")
+    for share, word in ((0.7, "We"), (0.91, "the"), (0.78, "walked")):
+        wave.click(position={"x": share * width, "y": 10})
+        expect(page.locator(".rp-now-line [data-now]")).to_have_text(word)
+
+
 def check_download_menu(page: Page, width: int) -> None:
     menu, summary = row(page).locator(".rp-menu-list"), row(page).locator(".rp-menu summary")
     summary.focus()
@@ -72,16 +81,53 @@ def check_download_menu(page: Page, width: int) -> None:
     expect(menu).to_be_hidden()
 
 
+def pick_in_sheet(page: Page, name: str) -> None:
+    """Pick a voice on a phone."""
+    sheet, change = page.get_by_role("dialog", name="Voices"), page.get_by_role("button", name="Change")
+    change.click()
+    expect(sheet).to_be_visible()
+    assert violations(page, "#rp-rail") == []
+    page.keyboard.press("Escape")
+    expect(sheet).to_have_count(0)
+    expect(change).to_be_focused()
+    change.click()
+    page.locator(".rp-rail-pick", has_text=name).click()
+    expect(sheet).to_have_count(0)
+    expect(picker(page)).to_have_value(name)
+
+
+def play_at_double_speed(page: Page) -> None:
+    """Play the take that was just spoken again; its last word is marked."""
+    wait_for(page, "player.position >= player.length - 1")
+    once = page.evaluate("reprisePlayer.stats.played")
+    page.get_by_label("Speed").select_option("2")
+    page.get_by_label("Player").get_by_role("button", name="Play").click()
+    wait_for(page, "player.position > 0 && player.position < player.length - 1")
+    wait_for(page, "player.position >= player.length - 1")
+    heard = page.evaluate("reprisePlayer.stats")
+    assert heard["played"] - once < 0.7 * heard["length"], "double speed takes half as many samples"
+    page.get_by_label("Details").click()
+    expect(page.locator(".rp-detail-list")).to_contain_text("Ben")
+    expect(page.locator(".rp-now-line [data-now]")).to_have_text("longer")
+
+
 def test_takes_are_played_compared_starred_saved_and_deleted(
     chromium: Browser, serve: Serve, library: VoiceLibrary, storage: Storage
 ) -> None:
+    library.add(voice("Anna"))
     library.add(voice("Ben"))
-    with visit(chromium, serve(FakeEngine(), storage)) as page:
-        expect(picker(page)).to_have_value("Ben")
+    long = library.add(voice("W" * 40))
+    library.update(long.id, description="d" * 200 + " words" * 250)
+    url = serve(FakeEngine(Script(tells_words=True)), storage)
+    with visit(chromium, url, viewport={"width": 390, "height": 844}) as page:
+        expect(picker(page)).to_have_value("Anna")
+        pick_in_sheet(page, "Ben")
+        page.set_viewport_size({"width": 1280, "height": 720})
         first, second = (
             speak_text(page, "The first of two takes."),
             speak_text(page, "The second take, a little longer."),
         )
+        play_at_double_speed(page)
         expect(row(page).locator(".rp-take-facts")).to_contain_text("Ben · ")
         expect(row(page).get_by_role("button", name="Same again")).to_be_visible()
         expect(row(page, 1).get_by_role("button", name="Same again")).to_be_hidden()
@@ -105,7 +151,7 @@ def test_takes_are_played_compared_starred_saved_and_deleted(
         expect(row(page).locator(".rp-take-star")).to_have_attribute("aria-pressed", "true")
         assert [record.id for record in storage.history.page(starred=True).records] == [second]
 
-        starts = {"WAV": (b"RIFF",), "FLAC": (b"fLaC",), "MP3": (b"\xff\xfb", b"\xff\xf3", b"ID3"), "Opus": (b"OggS",)}
+        starts = {"WAV": (b"RIFF",), "MP3": (b"\xff\xfb", b"\xff\xf3", b"ID3")}
         for name, start in starts.items():
             row(page).locator(".rp-menu summary").click()
             file, data = downloaded(page, row(page).get_by_role("button", name=f"Download {name}"))
@@ -129,6 +175,15 @@ def test_takes_are_played_compared_starred_saved_and_deleted(
         expect(page.locator(".rp-take")).to_have_count(0)
         expect(page.get_by_text("Each take appears here.")).to_be_visible()
 
+        # Long names and descriptions leave room for the text.
+        page.set_viewport_size({"width": 1280, "height": 800})
+        pick(page, long.name)
+        speak_text(page, "Good morning.")
+        expect(page.locator(".rp-take-facts")).to_contain_text("WWW")
+        expect(page.get_by_role("button", name="Speak", exact=True)).to_be_in_viewport(ratio=1)
+        for part in (".rp-card-who", ".rp-take"):
+            assert page.locator(part).evaluate("node => node.scrollWidth <= node.clientWidth"), part
+
 
 @pytest.fixture
 def may_load(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
@@ -146,11 +201,13 @@ def may_load(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
 def test_speak_waits_until_the_voices_are_loaded(
     chromium: Browser, serve: Serve, storage: Storage, may_load: threading.Event
 ) -> None:
+    """Takes are listed again after a reload, and their words are marked."""
     install_samples(storage.voices)
-    engine = FakeEngine()
+    engine = FakeEngine(Script(tells_words=True))
     url = serve(engine, storage, way="browser")
     may_load.clear()
     with visit(chromium, url) as page:
+        page.get_by_label(TEXT).fill("We walked along the river.")
         page.locator(".rp-at-once").select_option("2")
         page.get_by_role("button", name="Speak", exact=True).click()
         expect(picker(page)).to_have_value("")
@@ -160,6 +217,7 @@ def test_speak_waits_until_the_voices_are_loaded(
         wait_for(page, "player.finished")
         expect(page.locator(".rp-take")).to_have_count(2)
         expect(page.locator("#rp-speak-notice")).to_be_empty()
+        page.get_by_label("Speed").select_option("2")
         may_load.clear()
         page.reload()
         expect(picker(page)).to_have_value("")
@@ -168,10 +226,15 @@ def test_speak_waits_until_the_voices_are_loaded(
         page.get_by_role("button", name="Stop", exact=True).first.click()
         may_load.set()
         expect(picker(page)).not_to_have_value("")
+        expect(page.get_by_label(TEXT)).to_have_value("We walked along the river.")
+        expect(page.get_by_label("Speed")).to_have_value("2")
+        row(page).locator(".rp-take-play").click()
+        wait_for(page, "player.position > 0 && player.position >= player.length - 1")
+        check_marked_words(page)
         page.get_by_label(TEXT).fill("Only this is spoken.")
         page.get_by_role("button", name="Speak", exact=True).click()
-        wait_for(page, "player.finished")
         expect(page.locator(".rp-take")).to_have_count(4)
+        wait_for(page, "player.finished")
         assert [text for text, *_ in engine.asked][2:] == ["Only this is spoken."] * 2
 
 
