@@ -106,7 +106,7 @@ def test_take_is_listed_reused_and_deleted_with_all_data(chromium: Browser, url:
     assert storage.history.settings().history
 
 
-def test_long_history_is_shown_in_pages_and_takes_are_played_starred_downloaded_and_deleted(
+def test_long_history_is_shown_in_pages_and_takes_are_played_starred_downloaded_and_quickly_deleted(
     chromium: Browser, serve: Serve, storage: Storage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(handlers, "MAX_SHOWN", 44)
@@ -114,7 +114,7 @@ def test_long_history_is_shown_in_pages_and_takes_are_played_starred_downloaded_
         add_take(storage, f"Number {number}.")
     add_take(storage, "By someone.")
     add_take(storage, "An older take.")
-    with visit(chromium, serve(FakeEngine(), storage)) as page:
+    with visit(chromium, serve(FakeEngine(), storage), clock=True) as page:
         open_tab(page, "History")
         expect(page.locator(".rp-history-count")).to_have_text("Takes: 45")
         expect(entries(page)).to_have_count(20)
@@ -146,11 +146,10 @@ def test_long_history_is_shown_in_pages_and_takes_are_played_starred_downloaded_
         expect(older.get_by_role("button", name="Play: An older take.")).to_be_visible()
 
         older.locator("summary").click()
-        for kind, magic in (("WAV", b"RIFF"), ("FLAC", b"fLaC"), ("Opus", b"OggS")):
-            name, data = downloaded(page, older.get_by_role("link", name=kind))
-            assert name.endswith(f"An older take.{kind.lower()}")
-            assert data.startswith(magic)
-            assert len(soundfile.read(io.BytesIO(data))[0]) > 0
+        name, data = downloaded(page, older.get_by_role("link", name="Opus"))
+        assert name.endswith("An older take.opus")
+        assert data.startswith(b"OggS")
+        assert len(soundfile.read(io.BytesIO(data))[0]) > 0
 
         star = older.get_by_role("button", name="Star: An older take.")
         star.click()
@@ -168,17 +167,11 @@ def test_long_history_is_shown_in_pages_and_takes_are_played_starred_downloaded_
         expect(older).to_have_count(0)
         expect(page.get_by_role("button", name="Play: By someone.")).to_be_focused()
         expect(page.locator("#rp-history-notice")).to_have_text("The take is deleted.")
-    assert storage.history.page().total == 44
+        assert storage.history.page().total == 44
 
-
-def test_deletions_in_quick_succession_all_apply(chromium: Browser, url: str, storage: Storage) -> None:
-    """By default, Gradio drops an event while the same event is running."""
-    add_take(storage, "A third take.")
-    with visit(chromium, url, clock=True) as page:
-        open_tab(page, "History")
-        expect(entries(page)).to_have_count(3)
-        for text in ("An older take.", "By someone", "A third take."):
+        # Deletions in quick succession all apply. By default, Gradio drops an event while the same event is running.
+        for text in ("By someone.", "Number 42.", "Number 41."):
             entry(page, text).get_by_role("button", name="Delete", exact=True).click()
         page.clock.run_for(10_500)
-        expect(entries(page)).to_have_count(0)
-    assert storage.history.page().total == 0
+        expect(page.locator(".rp-history-count")).to_have_text("Takes: 41")
+    assert storage.history.page().total == 41
