@@ -84,16 +84,22 @@ def _reset(page: Page) -> None:
 
 
 def violations(
-    page: Page, context: str | None = None, impacts: tuple[str, ...] | None = None, rules: tuple[str, ...] = ()
+    page: Page,
+    context: str | None = None,
+    impacts: tuple[str, ...] | None = None,
+    rules: tuple[str, ...] = (),
+    without: tuple[str, ...] = (),
 ) -> list[str]:
-    """Return axe's violations in `context` (a selector), of `impacts`, by `rules` (default: all).
+    """Return axe's violations in `context` (a selector), of `impacts`, by `rules` (default: all but `without`).
 
     Waits for animations to end first, because fading text has too little contrast.
     """
     page.wait_for_function(
         "document.getAnimations().every(a => a.playState !== 'running' || a.effect.getTiming().iterations === Infinity)"
     )
-    options = {"resultTypes": ["violations"]} | ({"runOnly": {"type": "rule", "values": rules}} if rules else {})
+    options: dict[str, Any] = {"resultTypes": ["violations"], "rules": {rule: {"enabled": False} for rule in without}}
+    if rules:
+        options["runOnly"] = {"type": "rule", "values": rules}
     if not page.evaluate("'axe' in window"):
         page.evaluate(AXE_SCRIPT)
     # Only what is used: reading all results in Python takes as long as the check.

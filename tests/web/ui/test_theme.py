@@ -47,7 +47,8 @@ def reach_hidden_tab_by_keyboard(page: Page) -> None:
 def check_every_tab(page: Page) -> None:
     """Open each tab once; check its width on all screens, its accessibility on two, and its contrast in both themes.
 
-    Everything around the tabs is the same in all of them, and is checked with the first one only.
+    Everything around the tabs is the same in all of them, and is checked with the first one only. A phone has other
+    sizes than a desktop in a tab, but the same colours.
     """
     for tab, panel in PANELS.items():
         open_tab(page, tab)
@@ -57,9 +58,10 @@ def check_every_tab(page: Page) -> None:
             width, room = page.evaluate("[document.scrollingElement.scrollWidth, window.innerWidth]")
             assert width <= room, (tab, size["width"])
             assert page.evaluate(COVERED) == [], (tab, size["width"])
-            if size in (DESKTOP, PHONE):
-                assert violations(page, context, SERIOUS) == [], (tab, size["width"])
+            if size == PHONE:
+                assert violations(page, context, SERIOUS, without=CONTRAST if context else ()) == [], tab
             if size == DESKTOP:
+                assert violations(page, context, SERIOUS) == [], tab
                 switch_theme(page, "dark")
                 assert violations(page, context, SERIOUS, CONTRAST) == [], tab  # a theme changes nothing else
                 switch_theme(page, "light")
@@ -95,7 +97,7 @@ def check_sign_of_life(page: Page) -> None:
 
 
 def switch_theme(page: Page, theme: str) -> None:
-    page.get_by_role("button", name="Dark").click()
+    page.locator("#rp-switches").get_by_role("button", name="Dark").click()
     expect(page.locator("html")).to_have_css("color-scheme", theme)
 
 
