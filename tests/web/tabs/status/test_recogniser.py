@@ -89,13 +89,3 @@ def test_one_click_installs_the_recogniser_and_transcribes(
         expect(dialog.get_by_role("button", name="Use this model (145 MB)")).to_be_visible()
         dialog.get_by_role("button", name="Close").click()
         expect(dialog).to_be_hidden()
-
-        # The pronunciation dialog, with the mouse.
-        open_tab(page, "Speak")
-        page.get_by_role("button", name="Pronunciation").click()
-        dictionary = page.get_by_role("dialog", name="Pronunciation")
-        dictionary.get_by_label("Word", exact=True).fill("SQL")
-        dictionary.get_by_label("Say it like").fill("sequel")
-        dictionary.get_by_label("Match case").check()
-        dictionary.get_by_role("button", name="Save").click()
-        expect(dictionary.locator("tbody tr")).to_have_count(1)
