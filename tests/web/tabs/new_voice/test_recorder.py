@@ -512,21 +512,26 @@ def test_other_playback_stops_the_reconstruction_and_its_errors_do_not_replace_t
     expect(page.get_by_role("button", name="Hear what the model hears")).to_be_enabled()
 
     page.get_by_role("slider", name="Start").press("ArrowRight")  # this part has not been reconstructed yet
+    expect(page.get_by_role("slider", name="Start")).to_have_attribute("aria-valuenow", "0.01")
     held: list[Route] = []
 
     def hold_reconstruction(route: Route) -> None:
         held.append(route) if "preview_codec" in (route.request.post_data or "") else route.continue_()
 
     page.route("**/component_server/**", hold_reconstruction)
-    page.get_by_role("button", name="Hear what the model hears").click()
-    while not held:
-        page.wait_for_timeout(20)
+    with page.expect_request(lambda request: "preview_codec" in (request.post_data or "")):
+        page.get_by_role("button", name="Hear what the model hears").click()
     begin_recording(page, 0, "Record another")
+    page.locator(".rp-say").evaluate("""(say) => {
+        window.said = [];
+        new MutationObserver(() => window.said.push(say.textContent)).observe(say, { childList: true, subtree: true });
+    }""")
     with page.expect_response(lambda answer: answer.request == held[0].request):
         held[0].fulfill(json={"problem": "There is no hearing back."})
     before = float(page.locator(".rp-say").inner_text().split()[1])
     wait_for_recording(page, int(10 * before) + 3)
     expect(page.locator(RECORDING_MARK)).to_have_count(1)
+    assert [said for said in page.evaluate("window.said") if not said.startswith("Recording ")] == []
     page.unroute_all()
     stop(page)
 
