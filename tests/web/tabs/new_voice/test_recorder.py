@@ -407,6 +407,7 @@ def test_finding_is_shown_with_a_one_click_repair(page: Page, tmp_path: Path) ->
     page.get_by_role("button", name="Trim the silence").click()
     expect(page.get_by_role("slider", name="Start")).to_have_attribute("aria-valuenow", re.compile("^8[.]"))
     expect(page.get_by_role("button", name="Trim the silence")).to_be_hidden()
+    expect(page.locator(".rp-verdict")).to_be_focused()
     trimmed = value(page, '"start": 8')["clips"][0]
 
     page.get_by_role("button", name="Level the loudness").click()
