@@ -185,8 +185,8 @@ class _WritesNothing(_Run):
         return out
 
 
-@pytest.mark.parametrize("rows", [2, 20])
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("rows", [2, 5])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_run_that_writes_no_keys_and_values_is_found(dtype: torch.dtype, rows: int) -> None:
     """They are few among all of a cache, whose difference would be below the tolerance of bf16."""
     made = stack(2)

@@ -25,7 +25,7 @@ def test_compiled_steps_equal_plain_steps(device: str, monkeypatch: pytest.Monke
     compile_blocks(compiled)
     columns = torch.randint(0, 60, (1, plain.dual.num_codebooks + 1, 9), generator=torch.Generator().manual_seed(0))
     caches = [stack.new_cache(1, 16) for stack in (plain, compiled)]
-    for start, end in ((0, 6), (6, 7), (7, 8), (8, 9)):
+    for start, end in ((0, 6), (6, 7), (7, 8)):
         one, other = (
             stack(columns[:, :, start:end].to(device), ContiguousView(cache, start))[0]
             for stack, cache in zip((plain, compiled), caches, strict=True)
