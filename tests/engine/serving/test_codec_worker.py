@@ -641,7 +641,7 @@ def test_closed_worker_rejects_pieces_immediately(decoder: CodecDecoder) -> None
 ROWS = 3
 
 
-SHORT_FRAMES = (4, 2, 1)
+SHORT_FRAMES = (4, 1)
 
 
 def batches(rows: int, lengths: Sequence[int] = GRAPH_FRAMES) -> int:

@@ -33,7 +33,7 @@ from tests.engine.serving.graph_capture import EagerCapture, FailingGraphCapture
 from tests.paths import MINIATURE
 
 RESIDUAL = 64
-FRAMES = 6
+FRAMES = 4
 SLOTS = 5
 CODEBOOKS = 3  # of the miniature's ten
 LENGTHS = (3, 130, 250, 290)  # prompts within a prefill chunk, across chunks, and across spans
@@ -144,7 +144,7 @@ def test_batched_requests_equal_single_ones(short: DualAR, lengths: list[int], s
         np.testing.assert_array_equal(codes, run_alone(short, prompts[i], i))
 
 
-@pytest.mark.parametrize("mode", ["off", "frame", "fast"])
+@pytest.mark.parametrize("mode", ["off", "frame"])
 def test_batched_int8_requests_equal_single_ones(int8: DualAR, exact_int8: list[Codes], mode: GraphMode) -> None:
     prompts = [prompt(int8, length, length) for length in LENGTHS]
     capture = None if mode == "off" else TorchScriptCapture()
@@ -186,7 +186,7 @@ def test_captured_steps_equal_exact_steps(short: DualAR, exact: list[Codes], mod
     """
     graphs = FakeGraphCapture()
     prompts = [prompt(short, length, length) for length in LENGTHS]
-    run = runner(short, capture=graphs, mode=mode)
+    run = runner(short, slots=len(LENGTHS), capture=graphs, mode=mode)
     capture_all(run)
     made = graphs.captured
     recorded = run_together(run, prompts)
