@@ -11,7 +11,7 @@ from engine import Engine, SpeakOptions
 from engine.models.prompt import Prompt
 from storage.voices.sample_voices import read_sample_voices
 
-TEXT = "The rain has stopped. We can go. Come with me."
+TEXT = "Go out. No."
 
 
 def test_continued_speech_has_the_same_codes(bundled_engine: Engine) -> None:

@@ -12,11 +12,12 @@ from engine import request as speech_module
 from engine.engine import Engine, SpeakOptions
 from engine.models.kv_cache import KVView
 from engine.models.layers import Transformer
+from engine.serving.runner.step_runners import GraphMode
 from engine.text import Segment
 from tests.paths import MINIATURE
 
 TEXTS = (("One.", "Two, in a longer sentence."), ("A sentence.",), ("Another.", "The last one."))
-FRAMES = 6
+FRAMES = 4
 
 
 @pytest.fixture(params=["cpu", *(pytest.param(f"cuda:0 {each}", marks=pytest.mark.gpu) for each in ("bf16", "fp16"))])
@@ -33,7 +34,10 @@ def engine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> I
         monkeypatch.setattr(Transformer, "run_plain", run)
         monkeypatch.setattr(Transformer, "is_batch_invariant", False)
     monkeypatch.setattr(speech_module, "frame_budget", lambda _text, _rate: FRAMES)
-    with closing(Engine.load(MINIATURE, device, precision=precision or None, deterministic=True, slots=2)) as loaded:
+    graphs: GraphMode = "off" if device == "cpu" else "frame"
+    with closing(
+        Engine.load(MINIATURE, device, precision=precision or None, deterministic=True, graphs=graphs, slots=2)
+    ) as loaded:
         yield loaded
 
 

@@ -130,10 +130,10 @@ def growing(engine: Engine, *pieces: str) -> GrowingText:
 
 def test_finished_growing_text_equals_fixed_text(bundled_engine: Engine) -> None:
     options = SpeakOptions(0.6, seed=3)
-    text = growing(bundled_engine, "The rain has ", "stopped. We can go.")
+    text = growing(bundled_engine, "Go ", "out. No.")
     text.finish()
     grown = list(bundled_engine.speak(text, options=options))
-    fixed = list(bundled_engine.speak("The rain has stopped. We can go.", options=options))
+    fixed = list(bundled_engine.speak("Go out. No.", options=options))
     np.testing.assert_allclose(
         np.concatenate([chunk.samples for chunk in grown]),
         np.concatenate([chunk.samples for chunk in fixed]),
@@ -158,7 +158,7 @@ def test_pause_at_the_end_of_a_growing_text_is_heard(bundled_engine: Engine) -> 
 
 def test_growing_text_is_spoken_as_one_conversation(bundled_engine: Engine) -> None:
     """Each piece is appended when the speech has spoken all text so far and waits without a slot."""
-    pieces = ["The rain has stopped. We", " can go now, I think. And", " then? So"]
+    pieces = ["Go out. We", " can go. And", " then? So"]
     text = growing(bundled_engine, pieces[0])
     speech = bundled_engine.speak(text, options=SpeakOptions(0.6, seed=3))
     prompts: list[int] = []
@@ -184,7 +184,7 @@ def test_growing_text_is_spoken_as_one_conversation(bundled_engine: Engine) -> N
                 text.append(piece)
         reader.join()
     assert [segment.text for segment in speech.result.segments] == [  # type: ignore[union-attr]
-        "The rain has stopped.", "We can go now, I think.", "And then?", "So",
+        "Go out.", "We can go.", "And then?", "So",
     ]  # fmt: skip
     assert [chunk.start for chunk in spoken[1:]] == [chunk.start + len(chunk.samples) for chunk in spoken[:-1]]
     assert prompts[0] < prompts[1] < prompts[2]  # each prompt includes the turns before it
@@ -197,7 +197,7 @@ def test_cancelled_speech_leaves_nothing_in_the_prefix_cache(bundled_engine: Eng
     for _ in bundled_engine.speak("Yes.", options=options):
         pass  # the voice is cached
     before = bundled_engine.status().prefix_cache_bytes
-    waiting = bundled_engine.speak(growing(bundled_engine, "The rain has stopped. We"), options=options)
+    waiting = bundled_engine.speak(growing(bundled_engine, "Go out. We"), options=options)
     reader = Thread(target=lambda: list(waiting))
     reader.start()
     until(lambda: len(waiting._request._results) == 1)

@@ -28,8 +28,8 @@ from tests.engine.test_engine import CLIP, TRANSCRIPT, assert_same_audio, take
 from tests.paths import MINIATURE
 
 WAIT = 240.0  # seconds until the test counts as hanging
-THREADS, REQUESTS = 8, 4  # requests of each thread
-FIRST = 13  # number of the first client; the numbers are seeds, and with these every action occurs
+THREADS, REQUESTS = 8, 3  # requests of each thread
+FIRST = 60  # number of the first client; the numbers are seeds, and with these every action occurs
 SLOTS, QUEUE = 3, 3  # fewer places than threads
 MEMORY = 32 << 20  # bytes that the last two thirds may add to the first third: allocator noise
 # Actions of a client with a speech, and their weights.
