@@ -60,7 +60,7 @@ class LRUMachine(RuleBasedStateMachine):
         assert self.cache.nbytes == sum(entry[2] for entry in self.model) <= self.cache.limit
 
 
-LRUMachine.TestCase.settings = settings(max_examples=40, stateful_step_count=40)
+LRUMachine.TestCase.settings = settings(max_examples=25, stateful_step_count=40)
 TestLRU = LRUMachine.TestCase
 
 

@@ -144,7 +144,7 @@ def test_stereo_of_any_sample_layout_is_mixed(container: str, codec: str, slt_cl
     assert best_correlation(clip, slt_clip) > 0.95
 
 
-@pytest.mark.parametrize("rate", [8_000, 11_025, 44_100, 44_101, 48_000, 96_000, 192_000])
+@pytest.mark.parametrize("rate", [8_000, 44_101, 192_000])
 def test_any_sample_rate_is_resampled(rate: int, slt_clip: Clip) -> None:
     clip = prepare_reference(written(clip_at(rate), rate, "WAV", "PCM_24"), OUT)
     assert clip.sample_rate == OUT
@@ -432,7 +432,7 @@ def test_decoding_stops_at_the_limit() -> None:
     assert taken == 91
 
 
-@pytest.mark.parametrize("part", range(1, 10))
+@pytest.mark.parametrize("part", [1, 5, 9])
 def test_damaged_packet_does_not_affect_the_rest(slt_clip: Clip, part: int) -> None:
     data = bytearray(encoded_by_av(clip_at(44_100), 44_100, "ipod", "aac"))
     sound = data.index(b"moov") - 4
@@ -493,7 +493,7 @@ def test_detector_separates_sentences() -> None:
     assert all(b[0] - a[1] > 0.3 for a, b in itertools.pairwise(spans))
 
 
-@pytest.mark.parametrize("rate", [16_000, 22_050, 24_000, 44_100])
+@pytest.mark.parametrize("rate", [22_050, 24_000, 44_100])
 @pytest.mark.parametrize("format", ["wav", "flac", "mp3", "opus"])
 def test_encoded_takes_decode_to_the_same_audio(format: str, rate: int) -> None:
     samples = clip_at(rate)

@@ -44,7 +44,7 @@ def decibels(part: Tensor, whole: Tensor) -> float:
     return float(20 * torch.log10(part.norm() / whole.norm()))
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_chunks_do_not_change_the_samples(postfilter: Postfilter, seed: int) -> None:
     x = voice(24) + noise(24)
     sizes = random.Random(seed)
@@ -79,7 +79,7 @@ def harmonics_and_rest(x: Tensor, f0: float) -> tuple[float, float]:
     return float(power[near].sum()), float(power[~near].sum())
 
 
-@pytest.mark.parametrize("f0", [85.0, 120.0, 210.0, 330.0, 450.0])
+@pytest.mark.parametrize("f0", [85.0, 210.0, 450.0])
 def test_noise_between_harmonics_is_reduced(postfilter: Postfilter, f0: float) -> None:
     rough = voice(30, f0, glide=0) + 0.2 * noise(30)
     (before, noise_before), (after, noise_after) = (
@@ -89,7 +89,7 @@ def test_noise_between_harmonics_is_reduced(postfilter: Postfilter, f0: float) -
     assert noise_after < 0.75 * noise_before
 
 
-@pytest.mark.parametrize("glide", [0.0, 0.6, -0.3])
+@pytest.mark.parametrize("glide", [0.6, -0.3])
 def test_pitch_stays(postfilter: Postfilter, glide: float) -> None:
     x = voice(30, 140, glide) + 0.1 * noise(30)
     before, after = (pitch(each) for each in (x, filtered(postfilter, x)))

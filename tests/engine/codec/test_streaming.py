@@ -1,6 +1,7 @@
 """Streaming output equals offline output for any chunk sizes, and the state keeps its size and precision."""
 
 from collections.abc import Iterable
+from functools import cache
 
 import pytest
 import torch
@@ -26,6 +27,16 @@ def codes(config: CodecConfig) -> Tensor:
 @pytest.fixture(scope="module")
 def audio(decoder: CodecDecoder, codes: Tensor) -> Tensor:
     return decoder.decode(codes)
+
+
+@pytest.fixture(scope="module")
+def clip(config: CodecConfig) -> Tensor:
+    return noise(FRAMES, config)
+
+
+@cache
+def encoded(encoder: CodecEncoder, clip: Tensor) -> Tensor:
+    return encoder.encode(clip)
 
 
 def decode_in_chunks(
@@ -81,18 +92,14 @@ def test_decoder_in_arbitrary_chunks_matches_offline(
 
 
 @pytest.mark.parametrize("size", [1, 3, 8, 16, FRAMES])
-def test_encoder_in_equal_chunks_matches_offline(encoder: CodecEncoder, config: CodecConfig, size: int) -> None:
-    clip = noise(FRAMES, config)
-    assert torch.equal(encode_in_chunks(equal_chunks(size), encoder, clip), encoder.encode(clip))
+def test_encoder_in_equal_chunks_matches_offline(encoder: CodecEncoder, clip: Tensor, size: int) -> None:
+    assert torch.equal(encode_in_chunks(equal_chunks(size), encoder, clip), encoded(encoder, clip))
 
 
 @settings(max_examples=4, deadline=None)
 @given(chunks=chunk_sizes())
-def test_encoder_in_arbitrary_chunks_matches_offline(
-    encoder: CodecEncoder, config: CodecConfig, chunks: list[int]
-) -> None:
-    clip = noise(FRAMES, config)
-    assert torch.equal(encode_in_chunks(chunks, encoder, clip), encoder.encode(clip))
+def test_encoder_in_arbitrary_chunks_matches_offline(encoder: CodecEncoder, clip: Tensor, chunks: list[int]) -> None:
+    assert torch.equal(encode_in_chunks(chunks, encoder, clip), encoded(encoder, clip))
 
 
 @torch.inference_mode()

@@ -223,7 +223,7 @@ class SchedulerMachine(RuleBasedStateMachine):
 
 
 TestSchedulerMachine = SchedulerMachine.TestCase
-TestSchedulerMachine.settings = settings(max_examples=40, stateful_step_count=60, deadline=None)
+TestSchedulerMachine.settings = settings(max_examples=25, stateful_step_count=60, deadline=None)
 
 
 def test_owner_that_left_waits_anew() -> None:
@@ -330,9 +330,9 @@ class Simulation:
 
 
 @pytest.mark.parametrize(("slots", "queue", "arrivals"), [(4, 12, 0.5), (1, 3, 0.12), (16, 0, 0.6)])
-def test_thousands_of_simulated_requests(slots: int, queue: int, arrivals: float) -> None:
+def test_hundreds_of_simulated_requests(slots: int, queue: int, arrivals: float) -> None:
     simulation = Simulation(CheckedScheduler(slots, queue), random.Random(f"{slots} slots"))
-    count = 800
+    count = 400
     while len(simulation.finished) + len(simulation.requests) + simulation.refused < count:
         if simulation.random.random() < arrivals:
             simulation.arrive()

@@ -53,9 +53,8 @@ DAMAGED = {
 
 # Each fix alone on clips that it changes, and all fixes together.
 FIXED = [
-    (Fix.RUMBLE, "hum"), (Fix.EXCERPT, "long"), (Fix.EXCERPT, "two voices"), (Fix.TRIM, "silence around"),
-    (Fix.TRIM, "quiet and noisy"), (Fix.PAUSES, "silence inside"), (Fix.LEVEL, "quiet and noisy"),
-    (Fix.LEVEL, "as it is"), *((None, kind) for kind in DAMAGED),
+    (Fix.RUMBLE, "hum"), (Fix.EXCERPT, "long"), (Fix.TRIM, "silence around"), (Fix.PAUSES, "silence inside"),
+    (Fix.LEVEL, "quiet and noisy"), (Fix.LEVEL, "as it is"), *((None, kind) for kind in DAMAGED),
 ]  # fmt: skip
 
 
@@ -131,7 +130,7 @@ def test_best_stretch_without_pauses_ends_at_quiet_places() -> None:
         assert np.sqrt(np.mean(near**2)) < level / 2
 
 
-@pytest.mark.parametrize(("damaged", "at"), [("clipped", 0), ("clipped", 1), ("noisy", 1), ("noisy", 2)])
+@pytest.mark.parametrize(("damaged", "at"), [("clipped", 0), ("noisy", 1), ("noisy", 2)])
 def test_best_stretch_is_the_cleanest_part(damaged: str, at: int) -> None:
     part = WOMAN[: int(9.5 * RATE)]
     worse = clipped(part, 6) * np.abs(part).max() if damaged == "clipped" else noisy(part, 8)
