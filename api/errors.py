@@ -140,8 +140,8 @@ def install(app: FastAPI, routers: Iterable[APIRouter] = ()) -> None:
 
     async def on_invalid(request: Request, error: Exception) -> JSONResponse:
         assert isinstance(error, RequestValidationError)
-        expected = _body_type(request.scope.get("route"))
-        if expected and expected != content_type(request):
+        expected, sent = _body_type(request.scope.get("route")), content_type(request)
+        if expected and expected != sent and not sent.endswith("+json"):
             return refusal(415, f"Send the request as {expected}.")
         return error_response(400, invalid_detail(error.errors()))
 

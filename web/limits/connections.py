@@ -137,7 +137,7 @@ class BoundedConnection(H11Protocol):
         self.transport.abort()
 
     def _refuse_or_drop(self) -> None:
-        if self.idle or self.cycle.response_started:
+        if self.idle or self.cycle.response_started or self.transport.is_closing():
             self.drop()
         else:
             self.transport.write(_STOPPING)

@@ -1,7 +1,7 @@
 """The cards of a script: queries and changes within the caller's session.
 
-Every change locks the script first. A take stays chosen as long as the card has the same text and voice; otherwise it
-stays with the card, and the newest take with the new text and voice is chosen instead, if there is one. `card_takes`
+Every change locks the script first. A take stays chosen as long as it has the card's text and voice; otherwise it stays
+with the card, and the newest take with the new text and voice is chosen instead, if there is one. `card_takes`
 attaches takes to cards; `card_order` inserts, moves, splits and merges cards.
 """
 
@@ -205,14 +205,19 @@ def _give_voice(session: Session, row: CardRow, voice_id: str | None) -> None:
 
 
 def _choose_fitting(session: Session, row: CardRow) -> None:
-    """Choose the newest take with the card's text and voice, if any, and clear its failure; a queued card stays so."""
-    unchoose(session, row.id)
+    """Choose the newest take with the card's text and voice, if the chosen one does not fit, and clear its failure.
+
+    Without such a take none is chosen. A queued card stays queued.
+    """
     fitting = select(CardTakeRow).join(TakeRow, TakeRow.id == CardTakeRow.take_id).where(TakeRow.text == row.text)
     if row.voice_id is not None:
         fitting = fitting.where(TakeRow.voice_id == row.voice_id)
-    newest = fitting.where(CardTakeRow.card_id == row.id).order_by(TakeRow.created.desc(), TakeRow.id.desc()).limit(1)
-    # Locked, so that it is not deleted meanwhile.
-    if (take := session.scalar(newest.with_for_update(of=CardTakeRow))) is not None:
+    order = CardTakeRow.chosen.desc(), TakeRow.created.desc(), TakeRow.id.desc()
+    best = fitting.where(CardTakeRow.card_id == row.id).order_by(*order).limit(1)
+    take = session.scalar(best.with_for_update(of=CardTakeRow))  # locked, so that it is not deleted meanwhile
+    if take is None or not take.chosen:
+        unchoose(session, row.id)
+    if take is not None:
         take.chosen = True
     if row.status == "failed":
         erasure.mark(session)

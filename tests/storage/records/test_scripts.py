@@ -145,6 +145,8 @@ def test_newest_take_with_a_cards_text_and_voice_is_chosen(storage: Storage, clo
     assert storage.scripts.card(each.id).state == "new"
     storage.scripts.cast(each.script_id, None, ada.id)
     assert storage.scripts.card(each.id).take_id == second
+    assert storage.scripts.choose(each.id, str(first)).voice_id == ada.id
+    assert storage.scripts.set_voice(each.id, None).take_id == first, "it still fits"
     assert len(storage.scripts.takes(each.id)) == 3
 
 

@@ -28,7 +28,7 @@ class Library {
     this.part = (selector) => element.querySelector(selector);
     this.files = new ImportedFiles({ props, trigger, upload }, (text, kind) => this.say(text, kind));
     this.search = this.part("input[type=search]");
-    this.deleted = new DeletedVoices(this.part(".rp-lib-aside"), this.search);
+    this.deleted = new DeletedVoices(this.part(".rp-lib-aside"), this.part("h3"));
     this.search.placeholder = words("library.search_hint");
     this.listen();
     watch("value", () => this.accept(props.value));

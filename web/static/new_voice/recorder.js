@@ -5,7 +5,7 @@
 
 import { CodecPreview, wavOf } from "./clips/clip_playback.js";
 import { Clip, Clips, MAX_CLIPS } from "./clips/clips.js";
-import { inspected, LongFile, MOST_MINUTES, secondsIn } from "./clips/sound_file.js";
+import { inspected, LongFile, MOST_MEGABYTES, MOST_MINUTES, secondsIn } from "./clips/sound_file.js";
 import { DoctorView } from "./doctor.js";
 import { Microphone, obstacle, refusal } from "./capture/microphone.js";
 import { RecorderView } from "./recorder_view.js";
@@ -178,11 +178,13 @@ class Recorder {
   async take(file, { name, message = words("clip.ready", { name }), instead = null, ...more }) {
     const full = this.noRoom(instead);
     if (full) return full;
+    this.say(words("clip.uploading"), "uploading");
     const length = await secondsIn(file);
     const { longest } = this.props;
-    if (LongFile.is(length, longest)) return this.cut(new LongFile(file, length, longest), 0, { name });
-    if (file.size > this.props.max_mb * 2 ** 20) return this.refuse(words("clip.too_large", { name, limit: this.props.max_mb }));
-    this.say(words("clip.uploading"), "uploading");
+    const isLong = LongFile.is(length, longest);
+    const limit = isLong ? MOST_MEGABYTES : this.props.max_mb;
+    if (file.size > limit * 2 ** 20) return this.refuse(words("clip.too_large", { name, limit }));
+    if (isLong) return this.cut(new LongFile(file, length, longest), 0, { name });
     let path;
     try {
       path = await this.uploads.send(file);
@@ -191,8 +193,12 @@ class Recorder {
     }
     try {
       const heard = await inspected(file, length, () => this.peaksOf(path));
-      if (!this.clips.list.includes(instead)) instead = null; // removed meanwhile
+      if (!this.clips.list.includes(instead)) { // removed meanwhile
+        if (instead && more.cutFrom) return this.discard(path);
+        instead = null;
+      }
       if (instead && instead !== more.before) this.forget(instead);
+      instead?.cutFrom?.transcripts.set(instead.cutAt, instead.words);
       this.clips.add(new Clip({ file, path, name, ...more, ...heard }), instead);
       this.say(message, "ready");
       this.publish();
@@ -201,6 +207,13 @@ class Recorder {
       this.call("forget_clip", { path });
       return this.refuse(error.message);
     }
+  }
+
+  // Forgets an upload of which no clip is made.
+  discard(path) {
+    this.call("forget_clip", { path });
+    this.invite();
+    return "";
   }
 
   // Adds the part of a long file at `start` as a clip. Resolves as `take` does.
@@ -222,8 +235,8 @@ class Recorder {
   // Replaces a clip by the part of its file that begins at `start`. Each part keeps its transcript.
   choosePart(clip, start) {
     this.trim.hush();
-    clip.cutFrom.transcripts.set(clip.cutAt, clip.words);
-    this.pending = this.pending.then(() => this.cut(clip.cutFrom, start, { name: clip.name, instead: clip }));
+    const isThere = () => this.clips.list.includes(clip);
+    this.pending = this.pending.then(() => isThere() && this.cut(clip.cutFrom, start, { name: clip.name, instead: clip }));
     return this.pending;
   }
 

@@ -257,7 +257,7 @@ def test_voices_are_deleted_restored_and_deleted_for_good(
         page.get_by_role("button", name="Delete for good now").click()
         expect(page.get_by_role("button", name="Undo")).to_have_count(0)
         expect(page.get_by_text("Deleted for good.")).to_be_visible()
-        expect(page.get_by_role("searchbox")).to_be_focused()
+        expect(page.get_by_role("heading", name="Your voices")).to_be_focused()
     assert [record.id for record in library.list()] == [ben.id]
     assert anna.id not in {record.id for record in library.trashed()}
 

@@ -325,8 +325,9 @@ def test_clip_is_a_part_of_a_longer_file(page: Page, tmp_path: Path) -> None:
     words = page.get_by_role("textbox", name="The words in this clip")
     words.fill("What was said first.")
     assert value(page, "What was said first.")["clips"][0]["seconds"] == 90
-    page.get_by_role("button", name="Later part").click()
+    page.get_by_role("button", name="Later part").dblclick()
     expect_message(page, "interview.flac lasts 1:40. This is its part from 0:10 to 1:40")
+    expect(page.locator(".rp-clip-line")).to_have_count(1)
     expect(words).to_have_value("")
     expect(page.get_by_role("button", name="Later part")).to_be_hidden()
     expect(page.get_by_role("slider", name="Start")).to_be_focused()

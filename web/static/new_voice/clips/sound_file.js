@@ -3,7 +3,9 @@
 import { Peaks } from "../../sound/peaks.js";
 import { encodeWav, toInt16 } from "../../sound/wav.js";
 
-export const MOST_MINUTES = 10; // of a file to cut: whole files are decoded, 230 MB for ten minutes of stereo
+// Of a file to cut, because it is decoded whole: ten minutes of stereo take 230 MB.
+export const MOST_MINUTES = 10;
+export const MOST_MEGABYTES = 500;
 const DECODED_RATE = 48_000; // Hz
 const LEEWAY_SECONDS = 0.2; // lossy encoders add up to this much
 const PROBE_MS = 4_000;
@@ -76,16 +78,17 @@ export class LongFile {
 
   // Starts of the parts before and after the one at `start`; null if there is none. The last part ends with the file.
   earlier(start) {
-    return start > 0 ? Math.max(0, start - this.longest) : null;
+    return start > 0 ? (Math.ceil(start / this.longest) - 1) * this.longest : null;
   }
 
   later(start) {
-    return start + this.longest < this.seconds ? Math.min(start + this.longest, this.seconds - this.longest) : null;
+    return start + this.longest + LEEWAY_SECONDS < this.seconds ? Math.min(start + this.longest, this.seconds - this.longest) : null;
   }
 
   // Resolves to the part at `start` as a WAV file. Rejects for formats that this browser does not know.
   async cut(start) {
     const buffer = await decoded(this.file);
+    this.seconds = buffer.duration; // headers can be wrong
     const from = Math.round(start * buffer.sampleRate);
     const part = monoOf(buffer, from, from + this.longest * buffer.sampleRate);
     return new File([encodeWav(toInt16(part), buffer.sampleRate)], `${this.file.name}.wav`, { type: "audio/wav" });

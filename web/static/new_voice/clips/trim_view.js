@@ -135,7 +135,7 @@ export class TrimView {
 
   async choose(way) {
     await this.choosePart(this.clip, this.startOf(way));
-    if (this.parts[way].hidden) this.handles.start.focus();
+    if (document.activeElement === document.body) this.handles.start.focus(); // the button is gone
   }
 
   // ---- sound
