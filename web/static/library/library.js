@@ -63,18 +63,19 @@ class Library {
 
   accept(value) {
     if (!value) return;
-    const { answer = null } = value;
-    if (value.voices && value.at >= this.value.at) {
+    const answer = value.answer?.nonce === this.handled ? null : (value.answer ?? null);
+    if (value.voices && value.at >= this.value.at) { // an answer may come after a newer list
       learnColours(value.voices);
       this.value = { ...value, arrived: performance.now() };
-      if (answer?.kind === "good" && answer.id === this.open?.id && !this.picturing && !this.open.gone) this.close();
-      this.updateForm();
-      this.render();
-      this.showPicture();
     }
-    if (answer && answer.nonce !== this.handled) this.receive(answer);
-    if (answer) this.picturing = false;
-    this.handled = answer?.nonce ?? this.handled;
+    if (answer?.kind === "good" && answer.id === this.open?.id && !this.picturing && !this.open.gone) this.close();
+    this.updateForm();
+    this.render();
+    this.showPicture();
+    if (!answer) return;
+    this.receive(answer);
+    this.picturing = false;
+    this.handled = answer.nonce;
   }
 
   // Shows changes that were made elsewhere in the open form. A form with changes stays open when its voice is deleted.

@@ -96,7 +96,11 @@ def test_voices_are_edited_searched_played_used_and_in_sync_on_two_pages(
         expect(form.get_by_role("alert")).to_have_text("There is already a voice called “anna”.")
         expect(form.get_by_label("Tags")).to_have_value("warm, Story,story")
         form.get_by_label("Name").fill("Zoe")
-        form.get_by_label("Name").press("Enter")
+        with (  # the list that is read next arrives before the answer
+            hold_response(page, "Renamed to", lambda: form.get_by_label("Name").press("Enter")),
+            page.expect_response(lambda answer: "/run/" in answer.url and '"Zoe"' in answer.text()),
+        ):
+            page.evaluate("document.dispatchEvent(new CustomEvent('reprise:tab', { detail: 'library' }))")
         expect(page.locator(".rp-lib-message")).to_have_text("Renamed to “Zoe”.")
         zoe = card(page, "Zoe")
         expect(zoe.get_by_role("button", name="Edit")).to_be_focused()
