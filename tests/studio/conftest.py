@@ -1,24 +1,17 @@
-"""A library in a file that is opened once for each module: every opened one compiles its queries."""
-
-from collections.abc import Iterator
+"""An empty library in a file that is opened once: every opened one compiles its queries."""
 
 import pytest
 
 from storage import Storage
 from storage.database import Database
-from tests.storage.conftest import empty_tables
+from tests.storage.conftest import empty_tables, sqlite_database
 
-
-@pytest.fixture(scope="module")
-def database(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Database]:
-    opened = Database.open(tmp_path_factory.mktemp("library") / "voices.db", busy_timeout=10.0)
-    yield opened
-    opened.close()
+__all__ = ["sqlite_database"]
 
 
 @pytest.fixture
-def storage(database: Database) -> Storage:
+def storage(sqlite_database: Database) -> Storage:
     """An empty library, which tests must not close."""
-    with database.write() as session:
+    with sqlite_database.write() as session:
         empty_tables(session.connection())
-    return Storage(database)
+    return Storage(sqlite_database)
