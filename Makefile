@@ -1,17 +1,18 @@
-# Each target installs its requirements; `make run` needs only make and Python 3.11 to 3.13.
-# The environment is in .venv. Empty stamp files in it (.app, .dev, .lab, .clients) show which requirements are installed;
-# a stamp older than its requirements file is out of date.
+# Each target installs its requirements, in the versions of requirements-lock.txt; `make run` needs only make and Python 3.11
+# to 3.13. The environment is in .venv. Empty stamp files in it (.app, .dev, .lab, .clients) show which requirements are
+# installed; a stamp older than its requirements file is out of date.
 
 VENV   := .venv
 PYTHON := $(VENV)/bin/python
 PIP    := $(PYTHON) -m pip --disable-pip-version-check -q
+LOCK   := requirements-lock.txt
 ARGS   ?=
 WORK   ?= $(HOME)/.cache/reprise/training
 KEPT   ?= $(WORK)/kept
 OUT    ?= $(WORK)/packed
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-cluster check format attack bench bench-gpu bench-speaking bench-scale bench-codec bench-quality bench-precision data train pack train-recogniser samples pages clean
+.PHONY: help run test test-cluster check format attack bench bench-gpu bench-speaking bench-scale bench-codec bench-quality bench-precision data train pack train-recogniser samples pages upgrade clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -102,6 +103,9 @@ $(VENV)/.clients: requirements-clients.txt | $(PYTHON)
 		echo "MISSING: npm; OpenAI's package for Node will not be tested."
 	@touch $@
 
+upgrade: $(VENV)/.lab  ## install the newest versions that the requirements allow; test, then `python -m scripts.lock`
+	$(PIP) install --upgrade --upgrade-strategy eager -r requirements-lab.txt -r requirements-extra.txt
+
 clean:  ## remove the environment and all caches
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
@@ -109,19 +113,19 @@ clean:  ## remove the environment and all caches
 $(PYTHON):
 	@python="$$(scripts/find-python)" && echo "Making .venv with $$python" && "$$python" -m venv --clear $(VENV)
 
-$(VENV)/.app: requirements.txt | $(PYTHON)
+$(VENV)/.app: requirements.txt $(LOCK) | $(PYTHON)
 	@echo "Installing what the app needs; the first time this takes a few minutes."
 	@$(PIP) --version >/dev/null 2>&1 || $(PYTHON) -m ensurepip
-	$(PIP) install -r requirements.txt
+	$(PIP) install -r requirements.txt -c $(LOCK)
 	@touch $@
 
 $(VENV)/.dev: requirements-dev.txt $(VENV)/.app
-	$(PIP) install -r requirements-dev.txt
+	$(PIP) install -r requirements-dev.txt -c $(LOCK)
 	@touch $@
 
 # Only Resemblyzer's weights are used; its dependencies need a compiler.
 $(VENV)/.lab: requirements-lab.txt $(VENV)/.dev
-	$(PIP) install -r requirements-lab.txt
+	$(PIP) install -r requirements-lab.txt -c $(LOCK)
 	$(PIP) install --no-deps "resemblyzer>=0.1.4,<0.2"
 	$(PYTHON) -c "import librosa.feature"  # compiles functions, once for this environment
 	@touch $@

@@ -1,4 +1,6 @@
-"""Write requirements-lock.txt: this environment's versions of all run-time requirements and what they need.
+"""Write requirements-lock.txt: this environment's versions of all requirements and what they need.
+
+Run the tests first: make and the container install these versions.
 
 python -m scripts.lock
 """
@@ -11,14 +13,19 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).resolve().parents[1]
-FILES = ("requirements.txt", "requirements-extra.txt")
-HEAD = "# The versions that the container is built with; written by `python -m scripts.lock`.\n"
+FILES = ("requirements.txt", "requirements-extra.txt", "requirements-dev.txt", "requirements-lab.txt")
+HEAD = "# The versions that make and the container install; written by `python -m scripts.lock`.\n"
+
+
+def read_requirements(path: Path) -> list[Requirement]:
+    """Read a file of requirements, without the files that it includes."""
+    lines = [line.partition("#")[0].strip() for line in path.read_text("utf-8").splitlines()]
+    return [Requirement(line) for line in lines if line and not line.startswith("-r")]
 
 
 def locked() -> dict[str, str]:
     """Return the versions of the requirements and their dependencies in this environment, by name."""
-    lines = [line for file in FILES for line in (ROOT / file).read_text("utf-8").splitlines()]
-    open_ = [Requirement(text) for line in lines if (text := line.partition("#")[0].strip())]
+    open_ = [wanted for file in FILES for wanted in read_requirements(ROOT / file)]
     found: dict[str, str] = {}
     seen: set[tuple[str, frozenset[str]]] = set()
     while open_:

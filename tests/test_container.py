@@ -15,13 +15,14 @@ from packaging.version import Version
 from typer.main import get_command
 
 from app import main
-from scripts.lock import FILES
+from scripts.lock import FILES, read_requirements
 from tests.paths import ROOT
 from tests.test_imports import RUN_TIME
 
 DOCKERFILE = (ROOT / "Dockerfile").read_text("utf-8")
 # Read by libraries, or by the page without an option.
 OTHER_VARIABLES = set("HF_TOKEN HF_HOME PATH PYTHONUNBUFFERED XDG_CACHE_HOME FORWARDED_ALLOW_IPS REPRISE_AUTH".split())
+RUN_TIME_FILES = ("requirements.txt", "requirements-extra.txt")
 DEPLOY = (ROOT / "docs" / "deploy.md").read_text("utf-8")
 
 
@@ -38,9 +39,9 @@ def test_image_contains_all_run_time_packages() -> None:
     assert {line.removeprefix("!") for line in ignored if line.startswith("!")} >= {
         *copied,
         "app.py",
-        *FILES,
+        *RUN_TIME_FILES,
     }
-    assert re.search(rf"^COPY {' '.join(FILES)} requirements-lock.txt /build/$", DOCKERFILE, re.M)
+    assert re.search(rf"^COPY {' '.join(RUN_TIME_FILES)} requirements-lock.txt /build/$", DOCKERFILE, re.M)
 
 
 def test_variables_of_image_and_compose_are_options() -> None:
@@ -70,14 +71,12 @@ def test_compiled_code_is_kept_in_a_mounted_volume() -> None:
     assert all(any(Path(folder).is_relative_to(volume) for volume in mounted) for folder in kept)
 
 
-def test_lock_file_satisfies_the_requirements() -> None:
+@pytest.mark.parametrize("name", FILES)
+def test_lock_file_satisfies_the_requirements(name: str) -> None:
     lines = (ROOT / "requirements-lock.txt").read_text("utf-8").splitlines()
     locked = dict(line.split("==") for line in lines if not line.startswith("#"))
-    wanted_lines = [line for file in FILES for line in (ROOT / file).read_text("utf-8").splitlines()]
-    for line in wanted_lines:
-        if text := line.partition("#")[0].strip():
-            wanted = Requirement(text)
-            assert wanted.specifier.contains(Version(locked[canonicalize_name(wanted.name)])), text
+    for wanted in read_requirements(ROOT / name):
+        assert wanted.specifier.contains(Version(locked[canonicalize_name(wanted.name)])), wanted
 
 
 def test_systemd_accepts_the_unit_file(tmp_path: Path) -> None:
