@@ -27,7 +27,7 @@ def clone_and_speak(page: Page, choose_clip: Callable[[], None], library: VoiceL
     page.wait_for("document.querySelector('.rp-record')?.checkVisibility()")
     choose_clip()
     page.wait_for("document.querySelector('textarea.rp-words')?.checkVisibility()")
-    page.fill("textarea.rp-words", "The old clock in the hall struck nine.")
+    page.fill("textarea.rp-words", "It struck nine.")
     page.fill("#rp-name :is(input, textarea)", "Anna")
     page.click("#rp-consent input")
     page.click("#rp-save")

@@ -152,12 +152,6 @@ def open_without_token(page: Page, target: str) -> None:
     expect(page.get_by_label("Speak with")).to_have_value(SECRET)
 
 
-def reload_page(page: Page) -> None:
-    """Reload the page and wait until it has its voices."""
-    page.reload()
-    expect(page.get_by_label("Speak with")).to_have_value(SECRET)
-
-
 def run_attacks(context: BrowserContext, origins: Sequence[str], target: str, calls: Sequence[str]) -> list[Any]:
     """Run the attack on a page of each origin; return everything they could read of the target.
 
