@@ -22,7 +22,7 @@ from training.speaker.model import SPEAKER_ENCODERS, SpeakerNet
 from training.speech.corpus import SAMPLE_RATE, Corpus
 from training.work import TrainingError
 
-AGAINST = replace(QUICK, steps=3, discriminators_lead=1)
+AGAINST = replace(QUICK, steps=2, discriminators_lead=1)
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +34,7 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Corpus:
 def source(corpus: Corpus, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of a codec, beside untrained networks that judge voices and pitch."""
     work = tmp_path_factory.mktemp("trained")
-    train_to_end(work, open_run(work, QUICK, corpus, config=TINY))
+    train_to_end(work, open_run(work, replace(QUICK, steps=2), corpus, config=TINY))
     torch.manual_seed(1)
     for file, sizes in SPEAKER_ENCODERS.items():
         SpeakerNet(sizes).save(work / file)
@@ -195,13 +195,11 @@ def test_discriminators_have_their_share_of_the_last_layer(
 
 def test_resumed_adversarial_run_equals_an_uninterrupted_one(corpus: Corpus, tmp_path: Path, source: Path) -> None:
     unbroken = adversarial(tmp_path, corpus, source)
-    expected = [unbroken.advance() for _ in range(2)]
-    stopped = adversarial(tmp_path, corpus, source)
-    before = [stopped.advance()]
+    unbroken.advance()
     (tmp_path / "codec").mkdir()
-    stopped.save(checkpoint_of(tmp_path, stopped))
+    unbroken.save(checkpoint_of(tmp_path, unbroken))
     resumed = adversarial(tmp_path, corpus, source)
-    assert [*before, resumed.advance()] == expected
+    assert resumed.advance() == unbroken.advance()
     for name, weight in unbroken.objective.state_dict().items():
         assert torch.equal(weight, resumed.objective.state_dict()[name]), name
     with pytest.raises(TrainingError, match=r"--voice\) than these \(--decoder-only --adversarial\)"):
