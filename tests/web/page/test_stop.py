@@ -21,6 +21,10 @@ def stop_in_dock(page: Page) -> None:
     page.locator("#rp-dock").get_by_role("button", name="Stop (Esc)").click()
 
 
+def wait_for_silence(page: Page) -> None:
+    page.wait_for_function("window.reprisePlayer.playing === null", polling=100)
+
+
 def press_escape(page: Page) -> None:
     page.keyboard.press("Escape")
 
@@ -51,22 +55,24 @@ def test_stop_ends_all_sound_from_another_tab_and_escape_closes_menus_first(
         wait_for(page, f"player.on === 'clip-{anna.id}' && player.position > 0")
         open_tab(page, "History")
         press_escape(page)
-        page.wait_for_function("window.reprisePlayer.playing === null")
+        wait_for_silence(page)
         expect(stop).to_be_disabled()
 
+        engine.script.pace = 0.2  # a card is played when all of it is spoken
         open_tab(page, "Script")
-        page.get_by_label("Text of the new script").fill("\n\n".join([LONG] * 3))
+        page.get_by_label("Text of the new script").fill("\n\n".join([LONG[:150], LONG, LONG]))
         page.get_by_role("button", name="Make cards").click()
         page.get_by_role("button", name="Speak all").click()
-        page.wait_for_function("window.reprisePlayer.playing !== null")
+        page.wait_for_function("window.reprisePlayer.playing !== null", polling=100)
         open_tab(page, "Speak")
         press_escape(page)
         expect(stop).to_be_disabled()
-        page.wait_for_function("window.reprisePlayer.playing === null")
+        wait_for_silence(page)
         until(lambda: engine.speeches[-1].cancelled)
         open_tab(page, "Script")
         expect(page.get_by_role("button", name="Speak the rest")).to_be_visible()
 
+        engine.script.pace = 0.9
         open_tab(page, "New voice")
         upload(page, STORY)
         page.get_by_role("button", name="Play selection").click()
@@ -105,10 +111,7 @@ def check_keys_of_speak(page: Page) -> None:
 
     focused = page.locator(":focus")
     page.get_by_role("tab", name="Speak", exact=True).focus()
-    for key, name in (
-        *(("ArrowRight", "New voice"), ("End", "Status"), ("ArrowRight", "Speak"), ("ArrowLeft", "Status")),
-        *(("Home", "Speak"), ("ArrowRight", "New voice")),
-    ):
+    for key, name in (("End", "Status"), ("ArrowRight", "Speak"), ("ArrowRight", "New voice")):
         page.keyboard.press(key)
         expect(focused).to_have_text(name)
         expect(focused).to_have_attribute("aria-selected", "true")
