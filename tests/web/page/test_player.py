@@ -33,17 +33,22 @@ def tone(seconds: float, pitch: float = 220.0) -> np.ndarray:
 TAKE = tone(SECONDS)
 
 
-def messages(ticket: str) -> Iterator[dict[str, Any]]:
-    """Yield a take as `web.tabs.speak.handlers` sends it, at twice the speed of playback."""
+def messages(ticket: str, speed: float = 2) -> Iterator[dict[str, Any]]:
+    """Yield a take as `web.tabs.speak.handlers` sends it. speed: as a multiple of that of playback."""
     frame = {"ticket": ticket, "status": "Speaking."}
     yield {**frame, "number": 0, "kind": "start", "rate": RATE, "expected": SECONDS}
     piece = RATE // 4
     for number, start in enumerate(range(0, len(TAKE), piece), 1):
-        time.sleep(piece / RATE / 2)
+        time.sleep(piece / RATE / speed)
         pcm = base64.b64encode(TAKE[start : start + piece].astype("<i2").tobytes()).decode()
         yield {**frame, "number": number, "kind": "chunk", "start": start, "pcm": pcm}
     end = {"stop_reason": "end", "total": len(TAKE), "wav": None, "problem": False, "take": "take-1"}
     yield {**frame, "number": 1_000, "kind": "end", **end}
+
+
+def quick_messages(ticket: str) -> Iterator[dict[str, Any]]:
+    """Yield the same take quickly, for tests of what follows it."""
+    yield from messages(ticket, 20)
 
 
 def lossy_messages(ticket: str) -> Iterator[dict[str, Any]]:
@@ -72,7 +77,13 @@ def waiting_messages(ticket: str) -> Iterator[dict[str, Any]]:
 def build(_folder: str) -> None:
     stage = player(RATE)
     # The event's input is the ticket created by the click, not the component's value.
-    streams = {"Speak": messages, "Lose": lossy_messages, "Fail": failed_messages, "Wait": waiting_messages}
+    streams = {
+        "Speak": messages,
+        "Rush": quick_messages,
+        "Lose": lossy_messages,
+        "Fail": failed_messages,
+        "Wait": waiting_messages,
+    }
     for name, speak in streams.items():
         gr.Button(name).click(
             speak, [stage], stage,
@@ -159,7 +170,7 @@ def loaded(chromium: Browser, url: str) -> Iterator[Page]:
         yield page
 
 
-def render_take(loaded: Page, kind: str, factor: float, chunk: float, seconds: float = 4.0) -> tuple[np.ndarray, Any]:
+def render_take(loaded: Page, kind: str, factor: float, chunk: float, seconds: float) -> tuple[np.ndarray, Any]:
     """Return the sound of a take made at real-time factor `factor` in `chunk`-second chunks, and the last report."""
     count, total = int(chunk * RATE), int(seconds * RATE)
     starts = range(0, total, count)
@@ -207,7 +218,8 @@ def test_playback_has_no_gaps_when_faster_than_real_time(loaded: Page, kind: str
 
 @pytest.mark.parametrize("kind", OUTPUTS)
 def test_slow_engine_causes_gaps_but_no_clicks_or_lost_samples(loaded: Page, kind: str) -> None:
-    sound, at = render_take(loaded, kind, 1.6, 0.2)
+    seconds = 2.0
+    sound, at = render_take(loaded, kind, 1.6, 0.2, seconds)
     found = gaps(sound)
     assert len(found) == at["underruns"] >= 1
     silent = sum(length for _, length in found)
@@ -216,8 +228,8 @@ def test_slow_engine_causes_gaps_but_no_clicks_or_lost_samples(loaded: Page, kin
     )
     assert click(sound) < TONE_STEP + FADE_STEP + 0.005
     heard = np.count_nonzero(np.abs(sound) > 1e-4) / RATE
-    assert heard == pytest.approx(4.0, abs=0.1)
-    tail = tone(4.0)[-RATE // 10 :] / 32768.0
+    assert heard == pytest.approx(seconds, abs=0.1)
+    tail = tone(seconds)[-RATE // 10 :] / 32768.0
     end = int(np.flatnonzero(np.abs(sound) > 1e-4)[-1])
     around = [np.abs(sound[i : i + len(tail)] - tail).max() for i in range(end - len(tail) - 200, end - len(tail) + 20)]
     assert min(around) < 1e-4, "the end of the take is complete"
@@ -234,7 +246,7 @@ def stats(page: Page) -> dict[str, Any]:
 def until(page: Page, condition: str) -> None:
     page.wait_for_function(
         f"(() => {{ const player = window.reprisePlayer, stats = player.stats; return {condition}; }})()",
-        polling=50,  # ms: each frame would be evaluated otherwise
+        polling=100,  # ms: each frame would be evaluated otherwise
     )
 
 
@@ -268,14 +280,28 @@ def page(loaded: Page) -> Page:
     """The page with a player that has played nothing yet."""
     loaded.reload()
     expect(loaded.locator(".rp-play")).to_be_visible()
-    loaded.evaluate("""() => {
-        window.playerEvents = [];
+    note_events(loaded)
+    return loaded
+
+
+@pytest.fixture
+def used_page(loaded: Page) -> Page:
+    """The page as an earlier test has left it, which is silent now."""
+    loaded.evaluate("window.reprisePlayer.pause()")
+    until(loaded, "player.playing === null")
+    note_events(loaded)
+    return loaded
+
+
+def note_events(page: Page) -> None:
+    """Set `playerEvents` to an empty list, to which the following events are added."""
+    page.evaluate("""() => {
+        const noted = (window.playerEvents = []);
         for (const name of ["playing", "stopped", "spoken", "heard"]) {
-            const note = ({ detail }) => window.playerEvents.push([name, detail.id, detail.reason]);
+            const note = ({ detail }) => noted.push([name, detail.id, detail.reason]);
             document.addEventListener(`reprise:${name}`, note);
         }
     }""")
-    return loaded
 
 
 def test_take_plays_sample_exactly_as_it_arrives(page: Page) -> None:
@@ -302,8 +328,10 @@ def test_seek_pause_and_replay_without_fetching(page: Page) -> None:
     wave, button = page.locator(".rp-wave"), page.locator(".rp-play")
     expect(wave).to_have_attribute("aria-disabled", "true")
     expect(button).to_be_disabled()
-    page.get_by_role("button", name="Speak").click()
-    until(page, "stats.finished && stats.position >= stats.length - 1")
+    page.get_by_role("button", name="Rush").click()
+    until(page, "stats.finished && stats.position > 0")
+    wave.press("End")
+    until(page, "stats.position >= stats.length - 1")
     expect(wave).to_have_attribute("aria-valuemax", "3.0")
     expect(button).to_have_attribute("aria-label", "Play")
     asked: list[str] = []
@@ -372,7 +400,7 @@ def test_failed_take_restores_the_previous_one(page: Page) -> None:
     page.evaluate("window.reprisePlayer.clearMessage()")
     expect(status).to_have_text("Your take will play here as it is generated.")
 
-    page.get_by_role("button", name="Speak").click()
+    page.get_by_role("button", name="Rush").click()
     until(page, "stats.finished")
     page.evaluate("window.reprisePlayer.pause()")
     wave.press("End")
@@ -404,7 +432,8 @@ def test_failed_take_restores_the_previous_one(page: Page) -> None:
     assert stats(page)["on"] is None, "a take that was deleted meanwhile is not restored"
 
 
-def test_takes_play_and_compare_at_the_same_position(page: Page) -> None:
+def test_takes_play_and_compare_at_the_same_position(used_page: Page) -> None:
+    page = used_page
     page.evaluate("""() => {
         const tone = (seconds) => new Int16Array(22050 * seconds).fill(9000);
         window.list = [["a", tone(4)], ["b", { rate: 11025, samples: tone(4) }]];
@@ -436,7 +465,8 @@ def test_takes_play_and_compare_at_the_same_position(page: Page) -> None:
     assert events[:3] == [["playing", "a", None], ["stopped", "a", "replaced"], ["playing", "b", None]]
 
 
-def test_beginning_of_a_huge_text_is_shown_beside_its_take(page: Page) -> None:
+def test_beginning_of_a_huge_text_is_shown_beside_its_take(used_page: Page) -> None:
+    page = used_page
     play = "text => window.reprisePlayer.play(`${text.length}`, new Int16Array(22050).fill(9000), { text })"
     assert page.evaluate(play, "word " * 70_000)
     until(page, "stats.position > 22050 * 0.5")
@@ -456,7 +486,7 @@ def test_no_sound_begins_by_itself_while_the_microphone_is_open(page: Page) -> N
         arrive(new Int16Array(22050));
         document.addEventListener("reprise:begun", record, { once: true });
     }""")
-    page.get_by_role("button", name="Speak").click()
+    page.get_by_role("button", name="Rush").click()
     until(page, "stats.finished && stats.length === 3 * 22050")
     assert page.evaluate("window.played") is False
     assert page.evaluate("window.reprisePlayer.playing") is None
@@ -478,7 +508,8 @@ SHOWN_TIMES = """async () => {
 }"""
 
 
-def test_waveform_on_light_dark_and_high_density_screens(page: Page) -> None:
+def test_waveform_on_light_dark_and_high_density_screens(used_page: Page) -> None:
+    page = used_page
     colours = """() => {
         const canvas = document.querySelector(".rp-wave canvas");
         const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
